@@ -1,0 +1,70 @@
+//! One value for each parameter of a family.
+
+use std::fmt;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+/// A value of a parameter, or of an expression over parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A real number; expressions have them, parameters do not.
+    Float(f64),
+    /// A word, such as the name of a loader.
+    Text(String),
+}
+
+impl Value {
+    /// What kind of value it is, for messages.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Bool(_) => "boolean",
+            Self::Int(_) => "integer",
+            Self::Float(_) => "float",
+            Self::Text(_) => "string",
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Float(value) => write!(f, "{value}"),
+            Self::Text(value) => write!(f, "{value}"),
+        }
+    }
+}
+
+/// A full assignment: parameter name to value, in the order that the family declares them.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Configuration(pub IndexMap<String, Value>);
+
+impl Configuration {
+    /// The value of `parameter`, if it has one.
+    pub fn get(&self, parameter: &str) -> Option<&Value> {
+        self.0.get(parameter)
+    }
+}
+
+impl fmt::Display for Configuration {
+    /// `BM=128 BN=64 DOUBLE_BUFFER=true`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pairs: Vec<String> =
+            self.0.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        f.pad(&pairs.join(" "))
+    }
+}
+
+impl FromIterator<(String, Value)> for Configuration {
+    fn from_iter<I: IntoIterator<Item = (String, Value)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().collect())
+    }
+}

@@ -1,0 +1,232 @@
+//! How a rendered kernel is launched: everything that a program without this one needs to run it.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// One argument of a kernel, by meaning. All families draw theirs from here, so that an exported
+/// kernel is launched without knowing its family.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", from = "String")]
+pub enum Argument {
+    /// Pointer to the stored A (device address, 64 bits).
+    A,
+    /// Pointer to the stored B.
+    B,
+    /// Pointer to C.
+    C,
+    /// Rows of C, `int`.
+    M,
+    /// Columns of C, `int`.
+    N,
+    /// The summed dimension, `int`.
+    K,
+    /// Number of products, `int`.
+    Batch,
+    /// Elements between rows of the stored A, `int`.
+    Lda,
+    /// Elements between rows of the stored B, `int`.
+    Ldb,
+    /// Elements between rows of C, `int`.
+    Ldc,
+    /// Elements between consecutive A of a batch, `long long`.
+    StrideA,
+    /// Elements between consecutive B of a batch, `long long`.
+    StrideB,
+    /// Elements between consecutive C of a batch, `long long`.
+    StrideC,
+    /// The factor of op(A) op(B): `float`, or `int` where the dtype is an integer.
+    Alpha,
+    /// The factor of C, of the same type; where it is 0, C is not read.
+    Beta,
+    /// Pointer to a workspace, or a tensor map passed by value, by the name the family gives it.
+    Named(String),
+}
+
+/// The arguments that a kernel takes when its family does not list them: all but named ones.
+pub const STANDARD_ARGUMENTS: [Argument; 15] = [
+    Argument::A,
+    Argument::B,
+    Argument::C,
+    Argument::M,
+    Argument::N,
+    Argument::K,
+    Argument::Batch,
+    Argument::Lda,
+    Argument::Ldb,
+    Argument::Ldc,
+    Argument::StrideA,
+    Argument::StrideB,
+    Argument::StrideC,
+    Argument::Alpha,
+    Argument::Beta,
+];
+
+impl Argument {
+    /// The name in search-space files and exported descriptions.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::A => "A",
+            Self::B => "B",
+            Self::C => "C",
+            Self::M => "M",
+            Self::N => "N",
+            Self::K => "K",
+            Self::Batch => "batch",
+            Self::Lda => "lda",
+            Self::Ldb => "ldb",
+            Self::Ldc => "ldc",
+            Self::StrideA => "stride_a",
+            Self::StrideB => "stride_b",
+            Self::StrideC => "stride_c",
+            Self::Alpha => "alpha",
+            Self::Beta => "beta",
+            Self::Named(name) => name,
+        }
+    }
+}
+
+impl From<String> for Argument {
+    fn from(name: String) -> Self {
+        STANDARD_ARGUMENTS
+            .iter()
+            .find(|argument| argument.name() == name)
+            .cloned()
+            .unwrap_or(Self::Named(name))
+    }
+}
+
+impl From<Argument> for String {
+    fn from(argument: Argument) -> Self {
+        argument.name().to_owned()
+    }
+}
+
+/// One launch of one entry point.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelLaunch {
+    /// The `extern "C"` name of the kernel.
+    pub entry: String,
+    /// Blocks in x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block in x, y and z.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub dynamic_shared_bytes: u32,
+    /// What the kernel is called with, in order.
+    pub arguments: Vec<Argument>,
+}
+
+/// A scratch buffer that a family needs beside the operands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workspace {
+    /// The name that arguments refer to.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// A TMA descriptor that the host encodes and passes by value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TensorMap {
+    /// The name that arguments refer to.
+    pub name: String,
+    /// The operand it describes: `A`, `B`, `C` or a workspace.
+    pub operand: String,
+    /// Elements of the box that one load moves, innermost dimension first.
+    pub tile: Vec<u32>,
+    /// The shared-memory swizzle: `none`, `32B`, `64B` or `128B`.
+    pub swizzle: String,
+}
+
+/// All launches of a configuration, in order, with the buffers that they share.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LaunchPlan {
+    /// The launches, first to last on one stream.
+    pub kernels: Vec<KernelLaunch>,
+    /// The scratch buffers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workspaces: Vec<Workspace>,
+    /// The TMA descriptors.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tensor_maps: Vec<TensorMap>,
+}
+
+/// A launch that no CUDA device accepts.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("kernel `{entry}`: {what}")]
+pub struct LaunchLimit {
+    /// The kernel's entry point.
+    pub entry: String,
+    /// Which limit is broken, with the figures.
+    pub what: String,
+}
+
+impl LaunchPlan {
+    /// Checks the limits that every CUDA device has: grid (2^31 - 1, 65535, 65535), block
+    /// (1024, 1024, 64, 1024 threads in all), nothing zero.
+    ///
+    /// # Errors
+    /// The first launch that breaks one, and which.
+    pub fn check_limits(&self) -> Result<(), LaunchLimit> {
+        for kernel in &self.kernels {
+            let limit = |what: String| Err(LaunchLimit { entry: kernel.entry.clone(), what });
+            let axes = ["x", "y", "z"];
+            for (axis, (blocks, most)) in
+                axes.iter().zip(kernel.grid.iter().zip([i32::MAX as u32, 65_535, 65_535]))
+            {
+                if *blocks == 0 || *blocks > most {
+                    return limit(format!("grid {axis} is {blocks}, not within 1 to {most}"));
+                }
+            }
+            for (axis, (threads, most)) in
+                axes.iter().zip(kernel.block.iter().zip([1024, 1024, 64]))
+            {
+                if *threads == 0 || *threads > most {
+                    return limit(format!("block {axis} is {threads}, not within 1 to {most}"));
+                }
+            }
+            let threads: u32 = kernel.block.iter().product();
+            if threads > 1024 {
+                return limit(format!("a block has {threads} threads, more than 1024"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launch(grid: [u32; 3], block: [u32; 3]) -> LaunchPlan {
+        let kernel = KernelLaunch {
+            entry: "gemm".to_owned(),
+            grid,
+            block,
+            dynamic_shared_bytes: 0,
+            arguments: STANDARD_ARGUMENTS.to_vec(),
+        };
+        LaunchPlan { kernels: vec![kernel], ..LaunchPlan::default() }
+    }
+
+    #[test]
+    fn limits_name_the_axis() {
+        assert_eq!(launch([1 << 30, 1, 65_535], [1024, 1, 1]).check_limits(), Ok(()));
+        for (plan, message) in [
+            (launch([0, 1, 1], [1, 1, 1]), "grid x is 0"),
+            (launch([1, 65_536, 1], [1, 1, 1]), "grid y is 65536"),
+            (launch([1, 1, 1], [1, 1, 65]), "block z is 65"),
+            (launch([1, 1, 1], [64, 32, 1]), "2048 threads"),
+        ] {
+            let error = plan.check_limits().unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn arguments_survive_their_names() {
+        for argument in STANDARD_ARGUMENTS.into_iter().chain([Argument::Named("partials".into())]) {
+            assert_eq!(Argument::from(argument.name().to_owned()), argument);
+        }
+    }
+}

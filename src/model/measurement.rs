@@ -1,0 +1,73 @@
+//! What timing a candidate gave: every sample, and the conditions that they were taken under.
+
+use serde::{Deserialize, Serialize};
+
+use super::problem::Problem;
+use super::statistics::quantile;
+use super::units::{Micros, Tflops};
+
+/// Where operands are when a timed launch begins. Part of a measurement's identity: figures of
+/// different policies are never compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CachePolicy {
+    /// Every launch reads operands that more than twice the L2 cache has passed since.
+    #[default]
+    Rotate,
+}
+
+impl CachePolicy {
+    /// The name used in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rotate => "rotate",
+        }
+    }
+}
+
+/// The samples of one candidate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Time of one launch (mean over a sample's launches), one entry a sample, in order.
+    pub samples: Vec<Micros>,
+    /// Launches that one sample spans.
+    pub launches_per_sample: u32,
+    /// Where operands were.
+    pub cache_policy: CachePolicy,
+    /// The SM clock read while sampling; `None` without NVML.
+    pub sm_clock_mhz: Option<u32>,
+}
+
+impl Measurement {
+    /// The `q`-quantile of the samples; infinite when there is none, so that it never wins.
+    pub fn quantile(&self, q: f64) -> Micros {
+        let samples: Vec<f64> = self.samples.iter().map(|sample| sample.0).collect();
+        Micros(quantile(&samples, q).unwrap_or(f64::INFINITY))
+    }
+
+    /// The middle sample.
+    pub fn median(&self) -> Micros {
+        self.quantile(0.5)
+    }
+
+    /// The rate at the median.
+    pub fn tflops(&self, problem: &Problem) -> Tflops {
+        Tflops::of(problem.operations(), self.median())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_measurement_never_wins() {
+        let measurement = Measurement {
+            samples: vec![],
+            launches_per_sample: 1,
+            cache_policy: CachePolicy::Rotate,
+            sm_clock_mhz: None,
+        };
+        assert!(measurement.median().0.is_infinite());
+    }
+}

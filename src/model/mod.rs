@@ -1,0 +1,19 @@
+//! The plain values that all rooms speak in: problems, devices, configurations, launch plans,
+//! outcomes, measurements, units. No file, process or device is touched here.
+
+pub mod configuration;
+pub mod device;
+pub mod launch;
+pub mod measurement;
+pub mod outcome;
+pub mod problem;
+pub mod statistics;
+pub mod units;
+
+pub use configuration::{Configuration, Value};
+pub use device::{ComputeCapability, Device};
+pub use launch::{Argument, KernelLaunch, LaunchPlan, TensorMap, Workspace};
+pub use measurement::{CachePolicy, Measurement};
+pub use outcome::{Fault, Mismatch, Outcome, OutcomeKind, Resources, Validation};
+pub use problem::{Compute, Dtype, Layout, Problem, Shape};
+pub use units::{Micros, Tflops};

@@ -1,0 +1,364 @@
+//! What is computed: C = alpha op(A) op(B) + beta C. Row-major storage throughout.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// The largest extent of a dimension: kernels take M, N and K as 32-bit signed integers.
+pub const MAX_EXTENT: u64 = i32::MAX as u64;
+
+/// The largest batch that a problem may have, for the same reason.
+pub const MAX_BATCH: u64 = i32::MAX as u64;
+
+/// M x N x K: op(A) is M x K, op(B) is K x N, C is M x N. Written `4096x4096x1024`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shape {
+    /// Rows of op(A) and of C.
+    pub m: u64,
+    /// Columns of op(B) and of C.
+    pub n: u64,
+    /// Columns of op(A), rows of op(B): the summed dimension.
+    pub k: u64,
+}
+
+/// Why a text is no shape.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ShapeError {
+    /// Not three numbers separated by `x`.
+    #[error("`{0}` is not a shape: write M, N and K joined by `x`, as in `4096x4096x1024`")]
+    Malformed(String),
+    /// A dimension is zero.
+    #[error("`{text}` has {dimension} = 0: every dimension is at least 1")]
+    Zero {
+        /// What was typed.
+        text: String,
+        /// `M`, `N` or `K`.
+        dimension: char,
+    },
+    /// A dimension or an operand is larger than kernels can index.
+    #[error("`{text}` is too large: {what}")]
+    TooLarge {
+        /// What was typed.
+        text: String,
+        /// Which limit, with the figures.
+        what: String,
+    },
+}
+
+impl FromStr for Shape {
+    type Err = ShapeError;
+
+    fn from_str(text: &str) -> Result<Self, ShapeError> {
+        let malformed = || ShapeError::Malformed(text.to_owned());
+        let parts: Vec<&str> = text.trim().split(['x', 'X', '×']).collect();
+        let [m, n, k] = parts[..] else { return Err(malformed()) };
+        let extent = |dimension: char, digits: &str| {
+            if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+                return Err(malformed());
+            }
+            match digits.parse::<u64>() {
+                Ok(0) => Err(ShapeError::Zero { text: text.to_owned(), dimension }),
+                Ok(extent) if extent <= MAX_EXTENT => Ok(extent),
+                _ => Err(ShapeError::TooLarge {
+                    text: text.to_owned(),
+                    what: format!("{dimension} is above {MAX_EXTENT}"),
+                }),
+            }
+        };
+        Ok(Self { m: extent('M', m)?, n: extent('N', n)?, k: extent('K', k)? })
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}x{}x{}", self.m, self.n, self.k))
+    }
+}
+
+/// A word of the vocabulary that is not one of those that exist.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{given}` is no {what}: choose one of {}", .known.join(", "))]
+pub struct UnknownWord {
+    /// What the word should name: `dtype`, `compute`, `layout`.
+    pub what: &'static str,
+    /// What was given.
+    pub given: String,
+    /// The words that exist.
+    pub known: Vec<&'static str>,
+}
+
+/// Declares an enum whose variants have one lower-case name in files, on the command line and in
+/// templates.
+macro_rules! words {
+    ($(#[$doc:meta])* $type:ident, $what:literal, { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum $type {
+            $($(#[$vdoc])* #[serde(rename = $word)] $variant,)+
+        }
+
+        impl $type {
+            /// Every value, in the order of declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The name used everywhere outside this program's memory.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ }
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = UnknownWord;
+
+            fn from_str(text: &str) -> Result<Self, UnknownWord> {
+                Self::ALL.iter().copied().find(|word| word.name() == text).ok_or_else(|| UnknownWord {
+                    what: $what,
+                    given: text.to_owned(),
+                    known: Self::ALL.iter().map(|word| word.name()).collect(),
+                })
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    };
+}
+
+words! {
+    /// How an element is stored.
+    Dtype, "dtype", {
+        /// IEEE binary32.
+        F32 = "f32",
+        /// 32-bit signed integer, arithmetic modulo 2^32.
+        I32 = "i32",
+        /// IEEE binary16.
+        F16 = "f16",
+        /// bfloat16.
+        Bf16 = "bf16",
+    }
+}
+
+words! {
+    /// The arithmetic contract, named as cuBLAS names it.
+    Compute, "compute", {
+        /// Strict IEEE binary32 fused multiply-adds.
+        F32 = "f32",
+        /// Tensor cores on operands rounded to tf32.
+        Tf32 = "tf32",
+        /// Tensor cores at binary32-level accuracy.
+        F32Emulated = "f32-emulated",
+        /// binary16 operands, binary32 accumulation.
+        F16 = "f16",
+        /// bfloat16 operands, binary32 accumulation.
+        Bf16 = "bf16",
+        /// 32-bit integers.
+        I32 = "i32",
+    }
+}
+
+words! {
+    /// Which operands are used as stored (`n`) or transposed (`t`); A first, then B.
+    Layout, "layout", {
+        /// A is stored M x K, B is stored K x N.
+        Nn = "nn",
+        /// A is stored M x K, B is stored N x K.
+        Nt = "nt",
+        /// A is stored K x M, B is stored K x N.
+        Tn = "tn",
+        /// A is stored K x M, B is stored N x K.
+        Tt = "tt",
+    }
+}
+
+impl Dtype {
+    /// The size of one element.
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::F32 | Self::I32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+        }
+    }
+
+    /// The compute type that people mean when they name only the dtype.
+    pub fn default_compute(self) -> Compute {
+        match self {
+            Self::F32 => Compute::F32,
+            Self::I32 => Compute::I32,
+            Self::F16 => Compute::F16,
+            Self::Bf16 => Compute::Bf16,
+        }
+    }
+}
+
+impl Layout {
+    /// Whether A is stored K x M.
+    pub fn a_transposed(self) -> bool {
+        matches!(self, Self::Tn | Self::Tt)
+    }
+
+    /// Whether B is stored N x K.
+    pub fn b_transposed(self) -> bool {
+        matches!(self, Self::Nt | Self::Tt)
+    }
+}
+
+/// A matrix multiplication to find a kernel for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Problem {
+    /// M, N and K.
+    pub shape: Shape,
+    /// How many independent products, operands packed one after the other.
+    pub batch: u64,
+    /// How elements are stored.
+    pub dtype: Dtype,
+    /// How they are multiplied and summed.
+    pub compute: Compute,
+    /// Which operands are stored transposed.
+    pub layout: Layout,
+}
+
+impl Problem {
+    /// A single product of `shape` with the dtype's own arithmetic and both operands as stored.
+    pub fn new(shape: Shape, dtype: Dtype) -> Self {
+        Self { shape, batch: 1, dtype, compute: dtype.default_compute(), layout: Layout::Nn }
+    }
+
+    /// Checks that offsets of all operands fit 63 bits, as kernels compute them.
+    ///
+    /// # Errors
+    /// [`ShapeError::TooLarge`] naming the operand and its size.
+    pub fn check_size(&self) -> Result<(), ShapeError> {
+        let Shape { m, n, k } = self.shape;
+        for (operand, rows, columns) in [("A", m, k), ("B", k, n), ("C", m, n)] {
+            // 2^60 leaves room for the f64 reference and guard zones beside the operand.
+            let bytes = u128::from(rows)
+                * u128::from(columns)
+                * u128::from(self.batch)
+                * u128::from(self.dtype.bytes());
+            if bytes > 1 << 60 {
+                return Err(ShapeError::TooLarge {
+                    text: self.shape.to_string(),
+                    what: format!("operand {operand} would take {bytes} bytes, above 2^60"),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Operations of all products: 2 M N K a product, a multiply-add counting as two.
+    pub fn operations(&self) -> f64 {
+        let Shape { m, n, k } = self.shape;
+        2.0 * m as f64 * n as f64 * k as f64 * self.batch as f64
+    }
+
+    /// Elements of one stored A.
+    pub fn a_elements(&self) -> u64 {
+        self.shape.m * self.shape.k
+    }
+
+    /// Elements of one stored B.
+    pub fn b_elements(&self) -> u64 {
+        self.shape.k * self.shape.n
+    }
+
+    /// Elements of one C.
+    pub fn c_elements(&self) -> u64 {
+        self.shape.m * self.shape.n
+    }
+
+    /// The fewest bytes that must move: every operand element once, over the whole batch.
+    pub fn bytes(&self) -> u64 {
+        (self.a_elements() + self.b_elements() + self.c_elements())
+            * self.batch
+            * self.dtype.bytes()
+    }
+
+    /// Elements between consecutive rows of A as stored.
+    pub fn lda(&self) -> u64 {
+        if self.layout.a_transposed() { self.shape.m } else { self.shape.k }
+    }
+
+    /// Elements between consecutive rows of B as stored.
+    pub fn ldb(&self) -> u64 {
+        if self.layout.b_transposed() { self.shape.k } else { self.shape.n }
+    }
+
+    /// Elements between consecutive rows of C.
+    pub fn ldc(&self) -> u64 {
+        self.shape.n
+    }
+}
+
+impl fmt::Display for Problem {
+    /// `4096x4096x1024 f32 nn`, with the batch and an unusual compute type where they matter.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.shape, self.dtype)?;
+        if self.compute != self.dtype.default_compute() {
+            write!(f, " ({})", self.compute)?;
+        }
+        write!(f, " {}", self.layout)?;
+        if self.batch != 1 {
+            write!(f, " x{}", self.batch)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shape_reads_as_it_is_written() {
+        for text in ["4096x4096x1024", "1x1x1", "2147483647x1x1"] {
+            assert_eq!(text.parse::<Shape>().unwrap().to_string(), text);
+        }
+        assert_eq!("8X4×2".parse(), Ok(Shape { m: 8, n: 4, k: 2 }));
+    }
+
+    #[test]
+    fn a_malformed_shape_says_what_is_wrong() {
+        for (text, message) in [
+            ("4096x4096", "is not a shape"),
+            ("4096x0x8", "has N = 0"),
+            ("ax1x1", "is not a shape"),
+            ("-1x1x1", "is not a shape"),
+            ("", "is not a shape"),
+            ("1x1x1x1", "is not a shape"),
+            ("99999999999999999999x1x1", "M is above 2147483647"),
+            ("1x2147483648x1", "N is above 2147483647"),
+        ] {
+            let error = text.parse::<Shape>().unwrap_err().to_string();
+            assert!(error.contains(message), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_operand_beyond_64_bits_is_refused() {
+        let shape = Shape { m: MAX_EXTENT, n: 1, k: MAX_EXTENT };
+        let error = Problem::new(shape, Dtype::F32).check_size().unwrap_err().to_string();
+        assert!(error.contains("operand A would take"), "{error}");
+    }
+
+    #[test]
+    fn leading_dimensions_follow_the_layout() {
+        let shape = Shape { m: 2, n: 3, k: 5 };
+        for (layout, lda, ldb) in
+            [(Layout::Nn, 5, 3), (Layout::Nt, 5, 5), (Layout::Tn, 2, 3), (Layout::Tt, 2, 5)]
+        {
+            let problem = Problem { layout, ..Problem::new(shape, Dtype::F32) };
+            assert_eq!((problem.lda(), problem.ldb(), problem.ldc()), (lda, ldb, 3), "{layout}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_word_lists_the_known_ones() {
+        let error = "f23".parse::<Dtype>().unwrap_err().to_string();
+        assert_eq!(error, "`f23` is no dtype: choose one of f32, i32, f16, bf16");
+    }
+}
