@@ -4,3 +4,5 @@
 //! uses the rooms before it, never one after it (`ARCHITECTURE.md` has the map).
 
 pub mod model;
+pub mod render;
+pub mod space;

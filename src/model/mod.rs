@@ -3,6 +3,7 @@
 
 pub mod configuration;
 pub mod device;
+pub mod diagnostic;
 pub mod launch;
 pub mod measurement;
 pub mod outcome;
@@ -12,6 +13,7 @@ pub mod units;
 
 pub use configuration::{Configuration, Value};
 pub use device::{ComputeCapability, Device};
+pub use diagnostic::Diagnostic;
 pub use launch::{Argument, KernelLaunch, LaunchPlan, TensorMap, Workspace};
 pub use measurement::{CachePolicy, Measurement};
 pub use outcome::{Fault, Mismatch, Outcome, OutcomeKind, Resources, Validation};

@@ -1,0 +1,65 @@
+//! From a family and a configuration to what is compiled and launched: CUDA source and a launch
+//! plan. Nothing is compiled or run here.
+
+mod plan;
+mod templates;
+
+use thiserror::Error;
+
+pub use templates::Templates;
+
+use crate::model::launch::LaunchLimit;
+use crate::model::{Configuration, Device, Diagnostic, LaunchPlan, Problem};
+use crate::space::Family;
+
+/// A configuration made concrete for a problem on a device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rendered {
+    /// CUDA C++ that needs no header.
+    pub source: String,
+    /// How its entry points are launched.
+    pub plan: LaunchPlan,
+}
+
+/// Why a configuration has no source or launch plan.
+#[derive(Debug, Error)]
+pub enum RenderError {
+    /// An expression of the search space, or the template, is wrong.
+    #[error("{}", .0.summary())]
+    Located(#[from] Box<Diagnostic>),
+    /// The family's template is nowhere.
+    #[error("family `{family}` ({file}) names template `{template}`, which does not exist")]
+    NoTemplate {
+        /// The family.
+        family: String,
+        /// Its search-space file.
+        file: String,
+        /// The missing template.
+        template: String,
+    },
+    /// No device accepts the launch.
+    #[error("{0}")]
+    Limit(#[from] LaunchLimit),
+}
+
+/// Renders a configuration.
+///
+/// # Errors
+/// See [`RenderError`].
+pub fn render(
+    family: &Family,
+    templates: &Templates,
+    configuration: &Configuration,
+    problem: &Problem,
+    device: &Device,
+) -> Result<Rendered, RenderError> {
+    let scope = family.scope(configuration, problem, device)?;
+    let plan = plan::launch_plan(family, &scope)?;
+    plan.check_limits()?;
+    let body = templates.render(family, &scope)?;
+    let source = format!(
+        "// {}: {}\n// {configuration}\n// {} {}, {}\n\n{body}",
+        family.name, family.summary, problem.dtype, problem.layout, problem.compute,
+    );
+    Ok(Rendered { source, plan })
+}

@@ -1,0 +1,284 @@
+//! The templates: those built into the program, and a user's own beside or instead of them. The
+//! only file of this room that touches a disk.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use include_dir::{Dir, DirEntry, include_dir};
+use tera::{Context, ErrorKind, Tera};
+use thiserror::Error;
+
+use super::RenderError;
+use crate::model::Diagnostic;
+use crate::model::diagnostic::did_you_mean;
+use crate::space::scope::BUILT_INS;
+use crate::space::{Family, language};
+
+static BUILT_IN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
+
+/// Why templates could not be had.
+#[derive(Debug, Error)]
+pub enum TemplateError {
+    /// A template is wrong.
+    #[error("{}", .0.summary())]
+    Located(#[from] Box<Diagnostic>),
+    /// A file or folder cannot be read.
+    #[error("cannot read `{}`: {error}", .path.display())]
+    Unreadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's reason.
+        error: std::io::Error,
+    },
+}
+
+/// All templates, parsed. Cheap to clone and to share between threads.
+#[derive(Debug, Clone)]
+pub struct Templates {
+    engine: Arc<Tera>,
+    files: Arc<BTreeMap<String, TemplateFile>>,
+}
+
+#[derive(Debug)]
+struct TemplateFile {
+    /// The file as messages name it.
+    path: String,
+    text: String,
+}
+
+impl Templates {
+    /// The templates that come with the program.
+    ///
+    /// # Errors
+    /// None in a released program: the files are part of it and tested.
+    pub fn built_in() -> Result<Self, TemplateError> {
+        Self::parse(built_in_files())
+    }
+
+    /// The templates of `folder` and its subfolders, on top of the built-in ones, whose parts
+    /// they may include and whose names they may take over.
+    ///
+    /// # Errors
+    /// An unreadable folder or file, the first template that is wrong.
+    pub fn with_folder(folder: &Path) -> Result<Self, TemplateError> {
+        let mut files = built_in_files();
+        collect(folder, folder, &mut files)?;
+        Self::parse(files)
+    }
+
+    fn parse(files: BTreeMap<String, TemplateFile>) -> Result<Self, TemplateError> {
+        let mut engine = language();
+        let texts = files.iter().map(|(name, file)| (name.as_str(), file.text.as_str()));
+        // All at once: a template may include one that comes after it.
+        if let Err(error) = engine.add_raw_templates(texts) {
+            let fallback = files.keys().next().map_or("templates", String::as_str);
+            return Err(TemplateError::Located(Box::new(located(&files, fallback, &error))));
+        }
+        Ok(Self { engine: Arc::new(engine), files: Arc::new(files) })
+    }
+
+    /// Checks that a family's template exists and that all names it uses are parameters, derived
+    /// values or built in.
+    ///
+    /// # Errors
+    /// [`RenderError::NoTemplate`], or the place of the first unknown name.
+    pub fn check(&self, family: &Family) -> Result<(), RenderError> {
+        let mut used: Vec<&str> = self
+            .engine
+            .get_template_variables(&family.template)
+            .map_err(|_| no_template(family))?
+            .into_iter()
+            .collect();
+        used.sort_unstable();
+        let known: Vec<&str> =
+            family.names().chain(BUILT_INS.iter().map(|(name, _)| *name)).collect();
+        for name in used {
+            if !known.contains(&name) {
+                return Err(RenderError::Located(Box::new(
+                    self.unknown_name(family, name, &known),
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The names that a family's template uses, its parts included.
+    ///
+    /// # Errors
+    /// [`RenderError::NoTemplate`].
+    pub fn names_used(&self, family: &Family) -> Result<Vec<String>, RenderError> {
+        let names = self
+            .engine
+            .get_template_variables(&family.template)
+            .map_err(|_| no_template(family))?;
+        let mut names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    pub(super) fn render(&self, family: &Family, scope: &Context) -> Result<String, RenderError> {
+        if !self.files.contains_key(&family.template) {
+            return Err(no_template(family));
+        }
+        let text = self
+            .engine
+            .render(&family.template, scope)
+            .map_err(|error| Box::new(located(&self.files, &family.template, &error)))?;
+        Ok(tidy_blank_lines(&text))
+    }
+
+    /// A fingerprint of a family's template and of all parts, for a record's provenance.
+    pub fn hash(&self, family: &Family) -> String {
+        let mut hasher = blake3::Hasher::new();
+        for (name, file) in self.files.iter() {
+            if *name == family.template || name.starts_with("parts/") {
+                hasher.update(name.as_bytes());
+                hasher.update(&[0]);
+                hasher.update(file.text.as_bytes());
+                hasher.update(&[0]);
+            }
+        }
+        hasher.finalize().to_hex().to_string().split_at(16).0.to_owned()
+    }
+
+    /// Blames an unknown name at its first use, in the template or in one of the parts.
+    fn unknown_name(&self, family: &Family, name: &str, known: &[&str]) -> Diagnostic {
+        let own = self.files.get_key_value(&family.template);
+        let others = self.files.iter().filter(|(file, _)| file.starts_with("parts/"));
+        let (file, at) = own
+            .into_iter()
+            .chain(others)
+            .find_map(|(_, file)| word_in_tags(&file.text, name).map(|at| (file, at)))
+            .unwrap_or((&self.files[&family.template], 0));
+        Diagnostic {
+            file: file.path.clone(),
+            source: file.text.clone(),
+            span: at..at + name.len(),
+            message: format!(
+                "`{name}` is no parameter or derived value of family `{}`",
+                family.name
+            ),
+            help: did_you_mean(name, known.iter().copied()),
+        }
+    }
+}
+
+fn no_template(family: &Family) -> RenderError {
+    RenderError::NoTemplate {
+        family: family.name.clone(),
+        file: family.file().to_owned(),
+        template: family.template.clone(),
+    }
+}
+
+fn built_in_files() -> BTreeMap<String, TemplateFile> {
+    fn walk(dir: &Dir<'_>, files: &mut BTreeMap<String, TemplateFile>) {
+        for entry in dir.entries() {
+            match entry {
+                DirEntry::Dir(dir) => walk(dir, files),
+                DirEntry::File(file) => {
+                    let name = file.path().to_string_lossy().into_owned();
+                    if let (true, Some(text)) = (name.ends_with(".tera"), file.contents_utf8()) {
+                        let path = format!("templates/{name}");
+                        files.insert(name, TemplateFile { path, text: text.to_owned() });
+                    }
+                }
+            }
+        }
+    }
+    let mut files = BTreeMap::new();
+    walk(&BUILT_IN, &mut files);
+    files
+}
+
+fn collect(
+    root: &Path,
+    folder: &Path,
+    files: &mut BTreeMap<String, TemplateFile>,
+) -> Result<(), TemplateError> {
+    let unreadable =
+        |path: &Path, error| TemplateError::Unreadable { path: path.to_owned(), error };
+    for entry in std::fs::read_dir(folder).map_err(|error| unreadable(folder, error))? {
+        let entry = entry.map_err(|error| unreadable(folder, error))?;
+        let path = entry.path();
+        let kind = entry.file_type().map_err(|error| unreadable(&path, error))?;
+        if kind.is_dir() {
+            collect(root, &path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "tera") {
+            let text = std::fs::read_to_string(&path).map_err(|error| unreadable(&path, error))?;
+            let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
+            let path = path.to_string_lossy().into_owned();
+            files.insert(name, TemplateFile { path, text });
+        }
+    }
+    Ok(())
+}
+
+/// The engine's error as a place in one of our files.
+fn located(
+    files: &BTreeMap<String, TemplateFile>,
+    template: &str,
+    error: &tera::Error,
+) -> Diagnostic {
+    let (name, message, span) = match error.kind() {
+        ErrorKind::SyntaxError(report) | ErrorKind::RenderingError(report) => {
+            (report.filename(), report.message().to_owned(), report.span().range.clone())
+        }
+        kind => (template, kind.to_string(), 0..0),
+    };
+    let file = files.get(name);
+    Diagnostic {
+        file: file.map_or_else(|| name.to_owned(), |file| file.path.clone()),
+        source: file.map(|file| file.text.clone()).unwrap_or_default(),
+        span,
+        message: crate::space::expression::tidy(&message),
+        help: None,
+    }
+}
+
+/// Where `name` first stands as a whole word inside `{{ }}` or `{% %}`.
+fn word_in_tags(text: &str, name: &str) -> Option<usize> {
+    let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.match_indices(name).map(|(at, _)| at).find(|at| {
+        let before = &text[..*at];
+        let opened = before.rfind("{{").max(before.rfind("{%"));
+        let closed = before.rfind("}}").max(before.rfind("%}"));
+        opened > closed && !before.ends_with(part) && !text[at + name.len()..].starts_with(part)
+    })
+}
+
+/// Structure tags leave gaps behind: no line ends in blanks, no gap is longer than one line, and
+/// none follows an opening or precedes a closing brace.
+fn tidy_blank_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    let mut tidy: Vec<&str> = Vec::with_capacity(lines.len());
+    for (at, line) in lines.iter().enumerate() {
+        let after = tidy.last().copied().unwrap_or("{");
+        let next = lines[at + 1..].iter().find(|next| !next.is_empty()).copied().unwrap_or("}");
+        let gap = line.is_empty();
+        if gap && (after.is_empty() || after.ends_with('{') || next.trim_start().starts_with('}')) {
+            continue;
+        }
+        tidy.push(line);
+    }
+    tidy.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_left_by_tags_are_closed() {
+        let ragged = "\n\nvoid f() {\n\n  a;  \n\n\n  b;\n\n}\n\n\n";
+        assert_eq!(tidy_blank_lines(ragged), "void f() {\n  a;\n\n  b;\n}\n");
+    }
+
+    #[test]
+    fn a_name_is_found_in_tags_only() {
+        let text = "int BM; {{ BMX }} {{ BM }}";
+        assert_eq!(word_in_tags(text, "BM"), Some(21));
+        assert_eq!(word_in_tags(text, "TM"), None);
+    }
+}

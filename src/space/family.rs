@@ -1,0 +1,313 @@
+//! A family: what a search-space file means, and the evaluation of its expressions for a problem,
+//! a device and a configuration. [`super::parse`] makes it from the file.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use tera::Context;
+
+use super::expression::{ExpressionError, ExpressionId, Expressions};
+use super::parse;
+use super::scope::{bind, bind_all, built_in_scope};
+use crate::model::{
+    Argument, Compute, ComputeCapability, Configuration, Device, Diagnostic, Dtype, Layout,
+    Problem, Value,
+};
+
+/// An expression of a family and where its text stands in the file.
+#[derive(Debug, Clone)]
+pub(crate) struct Located {
+    pub(crate) id: ExpressionId,
+    pub(super) span: Range<usize>,
+}
+
+/// A rule that every legal configuration satisfies.
+#[derive(Debug, Clone)]
+pub struct Constraint {
+    pub(crate) require: Located,
+    /// The expression as written.
+    pub text: String,
+    /// Why it must hold, in the family's words.
+    pub because: String,
+}
+
+/// One launch, its extents still expressions.
+#[derive(Debug, Clone)]
+pub(crate) struct KernelSpec {
+    pub(crate) entry: String,
+    pub(crate) grid: Vec<Located>,
+    pub(crate) block: Vec<Located>,
+    pub(crate) dynamic_shared_bytes: Option<Located>,
+    pub(crate) arguments: Vec<Argument>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct WorkspaceSpec {
+    pub(crate) name: String,
+    pub(crate) bytes: Located,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct TensorMapSpec {
+    pub(crate) name: String,
+    pub(crate) operand: String,
+    pub(crate) tile: Vec<Located>,
+    pub(crate) swizzle: String,
+}
+
+/// One way to write the kernel: a template and the space of its parameters.
+#[derive(Debug, Clone)]
+pub struct Family {
+    /// Its name, also the stem of both its files.
+    pub name: String,
+    /// One sentence on how the kernel works.
+    pub summary: String,
+    /// The template's file name.
+    pub template: String,
+    /// Parameters and their values, as declared.
+    pub parameters: IndexMap<String, Vec<Value>>,
+    /// The rules of legality, as declared.
+    pub constraints: Vec<Constraint>,
+    pub(super) dtypes: Vec<Dtype>,
+    pub(super) compute: Vec<Compute>,
+    pub(super) layouts: Vec<Layout>,
+    pub(super) min_compute_capability: Option<ComputeCapability>,
+    /// Name and expression, each after those that it reads.
+    pub(crate) derived: IndexMap<String, Located>,
+    pub(crate) kernels: Vec<KernelSpec>,
+    pub(crate) workspaces: Vec<WorkspaceSpec>,
+    pub(crate) tensor_maps: Vec<TensorMapSpec>,
+    pub(super) defaults: Vec<Configuration>,
+    pub(super) expressions: Expressions,
+    pub(super) file: Arc<SourceFile>,
+}
+
+/// The text that a family was read from, for pointing at it.
+#[derive(Debug)]
+pub(super) struct SourceFile {
+    pub(super) name: String,
+    pub(super) text: String,
+}
+
+impl SourceFile {
+    pub(super) fn error(&self, span: Range<usize>, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            file: self.name.clone(),
+            source: self.text.clone(),
+            span,
+            message: message.into(),
+            help: None,
+        }
+    }
+
+    /// An error inside an expression. The text of a TOML string starts one byte after its span
+    /// where it is written plainly; otherwise the whole string is blamed.
+    pub(super) fn expression_error(
+        &self,
+        at: &Range<usize>,
+        text: &str,
+        error: ExpressionError,
+    ) -> Diagnostic {
+        let plain = self.text.get(at.start + 1..at.start + 1 + text.len()) == Some(text);
+        let span = if plain {
+            at.start + 1 + error.span.start..at.start + 1 + error.span.end
+        } else {
+            at.clone()
+        };
+        self.error(span, error.message)
+    }
+}
+
+impl Family {
+    /// Reads a search-space file. `file` is its name in messages.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place: TOML, unknown fields and names, expressions
+    /// that do not parse, values that no parameter has, defaults that are not whole.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Box<Diagnostic>> {
+        parse::family(file, text).map_err(Box::new)
+    }
+
+    /// The file it was read from, as messages name it.
+    pub fn file(&self) -> &str {
+        &self.file.name
+    }
+
+    /// All names that it declares: parameters, then derived values.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.parameters.keys().chain(self.derived.keys()).map(String::as_str)
+    }
+
+    /// Why the family cannot serve `problem` on `device`; `None` if it can.
+    pub fn refusal(&self, problem: &Problem, device: &Device) -> Option<String> {
+        fn words<T: std::fmt::Display>(known: &[T]) -> String {
+            known.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+        }
+        if !self.dtypes.contains(&problem.dtype) {
+            return Some(format!("serves dtype {}, not {}", words(&self.dtypes), problem.dtype));
+        }
+        if !self.compute.contains(&problem.compute) {
+            let known = words(&self.compute);
+            return Some(format!("serves compute {known}, not {}", problem.compute));
+        }
+        if !self.layouts.contains(&problem.layout) {
+            return Some(format!("serves layout {}, not {}", words(&self.layouts), problem.layout));
+        }
+        let needed = self.min_compute_capability?;
+        (device.compute_capability < needed).then(|| {
+            format!(
+                "needs compute capability {needed}, the device has {}",
+                device.compute_capability
+            )
+        })
+    }
+
+    /// The first of the family's defaults that is legal for `problem` on `device`.
+    ///
+    /// # Errors
+    /// Where a constraint or derived value cannot be evaluated.
+    pub fn default_for(
+        &self,
+        problem: &Problem,
+        device: &Device,
+    ) -> Result<Option<Configuration>, Box<Diagnostic>> {
+        for configuration in &self.defaults {
+            if self.violated(configuration, problem, device)?.is_none() {
+                return Ok(Some(configuration.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first constraint that `configuration` breaks, `None` if it is legal.
+    ///
+    /// # Errors
+    /// Where a constraint or derived value cannot be evaluated.
+    pub fn violated(
+        &self,
+        configuration: &Configuration,
+        problem: &Problem,
+        device: &Device,
+    ) -> Result<Option<&Constraint>, Box<Diagnostic>> {
+        let mut scope = built_in_scope(problem, device);
+        bind_all(&mut scope, configuration);
+        let mut computed = BTreeSet::new();
+        for constraint in &self.constraints {
+            // Only what the constraint reads: an earlier one may guard a division by zero.
+            for name in self.derived_for(constraint.require.id) {
+                if computed.insert(name) {
+                    let value = self.evaluate(&self.derived[name], &scope)?;
+                    bind(&mut scope, name, &value);
+                }
+            }
+            if !self.holds(&constraint.require, &scope)? {
+                return Ok(Some(constraint));
+            }
+        }
+        Ok(None)
+    }
+
+    /// All names that a template or launch of `configuration` may use.
+    ///
+    /// # Errors
+    /// Where a derived value cannot be evaluated.
+    pub fn scope(
+        &self,
+        configuration: &Configuration,
+        problem: &Problem,
+        device: &Device,
+    ) -> Result<Context, Box<Diagnostic>> {
+        let mut scope = built_in_scope(problem, device);
+        bind_all(&mut scope, configuration);
+        for (name, expression) in &self.derived {
+            let value = self.evaluate(expression, &scope)?;
+            bind(&mut scope, name, &value);
+        }
+        Ok(scope)
+    }
+
+    /// The derived values that an expression needs, directly or through others, in order.
+    pub(crate) fn derived_for(&self, id: ExpressionId) -> Vec<&str> {
+        let mut needed: BTreeSet<String> = self.expressions.reads(id);
+        for (name, expression) in self.derived.iter().rev() {
+            if needed.contains(name) {
+                needed.extend(self.expressions.reads(expression.id));
+            }
+        }
+        self.derived.keys().map(String::as_str).filter(|name| needed.contains(*name)).collect()
+    }
+
+    /// The parameters (by position) that an expression depends on, directly or through derived
+    /// values.
+    pub(crate) fn parameters_for(&self, id: ExpressionId) -> Vec<usize> {
+        let mut reads: BTreeSet<String> = self.expressions.reads(id);
+        for name in self.derived_for(id) {
+            reads.extend(self.expressions.reads(self.derived[name].id));
+        }
+        let positions = self.parameters.keys().enumerate();
+        positions.filter(|(_, name)| reads.contains(*name)).map(|(index, _)| index).collect()
+    }
+
+    pub(crate) fn evaluate(
+        &self,
+        expression: &Located,
+        scope: &Context,
+    ) -> Result<Value, Box<Diagnostic>> {
+        self.expressions.evaluate(expression.id, scope).map_err(|error| {
+            let text = self.expressions.text(expression.id);
+            let mut diagnostic = self.file.expression_error(&expression.span, text, error);
+            diagnostic.help = self.values_read(expression.id, scope);
+            Box::new(diagnostic)
+        })
+    }
+
+    pub(crate) fn holds(
+        &self,
+        expression: &Located,
+        scope: &Context,
+    ) -> Result<bool, Box<Diagnostic>> {
+        match self.evaluate(expression, scope)? {
+            Value::Bool(holds) => Ok(holds),
+            other => Err(self.blame(
+                expression,
+                format!("a constraint is true or false, this is the {} {other}", other.kind()),
+            )),
+        }
+    }
+
+    /// The value of an extent: a whole number within 32 bits, or 64 for bytes of a workspace.
+    pub(crate) fn size(
+        &self,
+        expression: &Located,
+        scope: &Context,
+        most: u64,
+    ) -> Result<u64, Box<Diagnostic>> {
+        let value = self.evaluate(expression, scope)?;
+        match value {
+            Value::Int(size) if u64::try_from(size).is_ok_and(|size| size <= most) => {
+                Ok(size.unsigned_abs())
+            }
+            other => Err(self.blame(
+                expression,
+                format!("a size is a whole number from 0 to {most}, this is {other}"),
+            )),
+        }
+    }
+
+    pub(crate) fn blame(&self, expression: &Located, message: String) -> Box<Diagnostic> {
+        Box::new(self.file.error(expression.span.clone(), message))
+    }
+
+    /// `with BM = 96, TM = 0`: what the failing expression read.
+    fn values_read(&self, id: ExpressionId, scope: &Context) -> Option<String> {
+        let values: Vec<String> = self
+            .expressions
+            .reads(id)
+            .into_iter()
+            .filter_map(|name| scope.get(&name).map(|value| format!("{name} = {value}")))
+            .collect();
+        (!values.is_empty()).then(|| format!("with {}", values.join(", ")))
+    }
+}

@@ -1,0 +1,84 @@
+//! A search-space file as it is written. Nothing is checked here beyond TOML and field names;
+//! [`super::family`] says what it means.
+
+use indexmap::IndexMap;
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::model::Value;
+
+/// The highest `schema` that this program reads.
+pub(crate) const SCHEMA: i64 = 1;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FamilyFile {
+    pub(crate) schema: Spanned<i64>,
+    pub(crate) name: Spanned<String>,
+    pub(crate) summary: String,
+    pub(crate) template: Option<Spanned<String>>,
+    pub(crate) dtypes: Vec<Spanned<String>>,
+    pub(crate) compute: Vec<Spanned<String>>,
+    pub(crate) layouts: Vec<Spanned<String>>,
+    pub(crate) min_compute_capability: Option<Spanned<String>>,
+    pub(crate) parameters: IndexMap<Spanned<String>, Spanned<Vec<Spanned<Value>>>>,
+    #[serde(default)]
+    pub(crate) derived: IndexMap<Spanned<String>, Spanned<String>>,
+    #[serde(default)]
+    pub(crate) constraints: Vec<ConstraintFile>,
+    pub(crate) kernels: Vec<KernelFile>,
+    #[serde(default)]
+    pub(crate) workspaces: Vec<WorkspaceFile>,
+    #[serde(default)]
+    pub(crate) tensor_maps: Vec<TensorMapFile>,
+    pub(crate) default: Spanned<OneOrMany>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ConstraintFile {
+    pub(crate) require: Spanned<String>,
+    pub(crate) because: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KernelFile {
+    pub(crate) entry: Spanned<String>,
+    pub(crate) grid: Spanned<Vec<Spanned<Extent>>>,
+    pub(crate) block: Spanned<Vec<Spanned<Extent>>>,
+    pub(crate) dynamic_shared_bytes: Option<Spanned<Extent>>,
+    pub(crate) arguments: Option<Vec<Spanned<String>>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WorkspaceFile {
+    pub(crate) name: Spanned<String>,
+    pub(crate) bytes: Spanned<Extent>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TensorMapFile {
+    pub(crate) name: Spanned<String>,
+    pub(crate) operand: Spanned<String>,
+    pub(crate) tile: Spanned<Vec<Spanned<Extent>>>,
+    pub(crate) swizzle: Option<Spanned<String>>,
+}
+
+/// A size: a number, or an expression that gives one.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Extent {
+    Number(i64),
+    Expression(String),
+}
+
+/// `[default]` or several `[[default]]`, tried in order.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum OneOrMany {
+    One(IndexMap<String, Value>),
+    Many(Vec<IndexMap<String, Value>>),
+}

@@ -1,0 +1,125 @@
+//! Where families come from: those built into the program, and a folder of a user's own. The only
+//! file of this room that touches a disk.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use include_dir::{Dir, include_dir};
+use thiserror::Error;
+
+use super::family::Family;
+use crate::model::Diagnostic;
+use crate::model::diagnostic::did_you_mean;
+
+static BUILT_IN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/search-spaces");
+
+/// Why families could not be had.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// A search-space file is wrong.
+    #[error("{0}")]
+    File(Box<Diagnostic>),
+    /// A file or folder cannot be read.
+    #[error("cannot read `{}`: {error}", .path.display())]
+    Unreadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's reason.
+        error: std::io::Error,
+    },
+    /// A folder holds no search space.
+    #[error("`{}` holds no search space: put NAME.toml files there", .0.display())]
+    Empty(PathBuf),
+    /// Two files declare one name.
+    #[error("`{second}` declares family `{name}`, which `{first}` declares already")]
+    Twice {
+        /// The name.
+        name: String,
+        /// The file that came first.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// A name that no family has.
+    #[error("no family is named `{name}`{}", .help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default())]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// A guess, or the names that exist.
+        help: Option<String>,
+    },
+}
+
+/// Families by name.
+#[derive(Debug, Clone)]
+pub struct Families(BTreeMap<String, Family>);
+
+impl Families {
+    /// The families that come with the program.
+    ///
+    /// # Errors
+    /// None in a released program: the files are part of it and tested.
+    pub fn built_in() -> Result<Self, LoadError> {
+        let files = BUILT_IN.files().filter_map(|file| {
+            let name = file.path().to_string_lossy().into_owned();
+            name.ends_with(".toml").then_some((name, file.contents_utf8()?.to_owned()))
+        });
+        Self::parse(files)
+    }
+
+    /// The families of a folder's `*.toml` files.
+    ///
+    /// # Errors
+    /// An unreadable or empty folder, the first wrong file, a name declared twice.
+    pub fn from_folder(folder: &Path) -> Result<Self, LoadError> {
+        let unreadable =
+            |path: &Path, error| LoadError::Unreadable { path: path.to_owned(), error };
+        let mut files = BTreeMap::new();
+        for entry in std::fs::read_dir(folder).map_err(|error| unreadable(folder, error))? {
+            let path = entry.map_err(|error| unreadable(folder, error))?.path();
+            if path.extension().is_some_and(|extension| extension == "toml") {
+                let text =
+                    std::fs::read_to_string(&path).map_err(|error| unreadable(&path, error))?;
+                files.insert(path.to_string_lossy().into_owned(), text);
+            }
+        }
+        if files.is_empty() {
+            return Err(LoadError::Empty(folder.to_owned()));
+        }
+        Self::parse(files)
+    }
+
+    fn parse(files: impl IntoIterator<Item = (String, String)>) -> Result<Self, LoadError> {
+        let mut families: BTreeMap<String, Family> = BTreeMap::new();
+        for (file, text) in files {
+            let family = Family::parse(&file, &text).map_err(LoadError::File)?;
+            if let Some(first) = families.get(&family.name) {
+                return Err(LoadError::Twice {
+                    name: family.name.clone(),
+                    first: first.file().to_owned(),
+                    second: file,
+                });
+            }
+            families.insert(family.name.clone(), family);
+        }
+        Ok(Self(families))
+    }
+
+    /// All families, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Family> {
+        self.0.values()
+    }
+
+    /// The family of that name.
+    ///
+    /// # Errors
+    /// [`LoadError::Unknown`] with a guess, or the names that exist.
+    pub fn get(&self, name: &str) -> Result<&Family, LoadError> {
+        self.0.get(name).ok_or_else(|| {
+            let names = self.0.keys().map(String::as_str);
+            let help = did_you_mean(name, names.clone())
+                .unwrap_or_else(|| format!("there are {}", names.collect::<Vec<_>>().join(", ")));
+            LoadError::Unknown { name: name.to_owned(), help: Some(help) }
+        })
+    }
+}

@@ -1,0 +1,19 @@
+//! A family file and the configurations that it allows. Pure but for [`load`]: no kernel is
+//! rendered, compiled or run here.
+//!
+//! `file` is the TOML as written, `parse` turns it into a [`family`], [`expression`] is the language
+//! of derived values, constraints and launches, [`scope`] the names that expressions may use, and
+//! [`enumerate`] the walk that lists legal configurations and counts what each constraint removes.
+
+pub mod enumerate;
+pub mod expression;
+pub mod family;
+mod file;
+pub mod load;
+mod parse;
+pub mod scope;
+
+pub use enumerate::{LegalSpace, SpaceError};
+pub use expression::language;
+pub use family::Family;
+pub use load::{Families, LoadError};

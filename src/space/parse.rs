@@ -1,0 +1,496 @@
+//! From a search-space file to a family: every name known, every expression parsed, derived values
+//! in an order in which they can be computed. Past this only evaluation can fail.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use toml::Spanned;
+
+use super::expression::{ExpressionError, Expressions};
+use super::family::{
+    Constraint, Family, KernelSpec, Located, SourceFile, TensorMapSpec, WorkspaceSpec,
+};
+use super::file::{Extent, FamilyFile, KernelFile, OneOrMany, SCHEMA};
+use super::scope::{self, BUILT_INS};
+use crate::model::diagnostic::did_you_mean;
+use crate::model::launch::STANDARD_ARGUMENTS;
+use crate::model::problem::UnknownWord;
+use crate::model::{Argument, ComputeCapability, Configuration, Diagnostic, Value};
+
+/// Reads a search-space file; see [`Family::parse`].
+pub(super) fn family(file: &str, text: &str) -> Result<Family, Diagnostic> {
+    let source = Arc::new(SourceFile { name: file.to_owned(), text: text.to_owned() });
+    let parsed: FamilyFile = toml::from_str(text).map_err(|error| toml_error(&source, &error))?;
+    Builder { source, expressions: Expressions::default() }.build(parsed)
+}
+
+/// Turns a file into a family, checking as it goes.
+struct Builder {
+    source: Arc<SourceFile>,
+    expressions: Expressions,
+}
+
+type Checked<T> = Result<T, Diagnostic>;
+
+impl Builder {
+    fn build(mut self, file: FamilyFile) -> Checked<Family> {
+        if *file.schema.get_ref() != SCHEMA {
+            let message =
+                format!("schema is {}, this program reads {SCHEMA}", file.schema.get_ref());
+            return Err(self.source.error(file.schema.span(), message));
+        }
+        let name = self.identifier(&file.name, "a family's name")?;
+        let parameters = self.parameters(file.parameters)?;
+        let derived = self.derived(&parameters, file.derived)?;
+        let known: Vec<String> = parameters.keys().chain(derived.keys()).cloned().collect();
+
+        let mut constraints = Vec::new();
+        for constraint in file.constraints {
+            let require = self.expression(&constraint.require, &known)?;
+            let text = constraint.require.into_inner();
+            constraints.push(Constraint { require, text, because: constraint.because });
+        }
+        let mut workspaces = Vec::new();
+        for workspace in file.workspaces {
+            workspaces.push(WorkspaceSpec {
+                name: self.identifier(&workspace.name, "a workspace's name")?,
+                bytes: self.extent(&workspace.bytes, &known)?,
+            });
+        }
+        let mut tensor_maps = Vec::new();
+        for map in file.tensor_maps {
+            let swizzle = match &map.swizzle {
+                None => "none".to_owned(),
+                Some(word) => self.one_of(word, "swizzle", &["none", "32B", "64B", "128B"])?,
+            };
+            let mut operands = vec!["A", "B", "C"];
+            operands.extend(workspaces.iter().map(|workspace| workspace.name.as_str()));
+            tensor_maps.push(TensorMapSpec {
+                operand: self.one_of(&map.operand, "operand", &operands)?,
+                name: self.identifier(&map.name, "a tensor map's name")?,
+                tile: self.extents(&map.tile, "tile", 1..=5, &known)?,
+                swizzle,
+            });
+        }
+        let buffers: Vec<&str> = workspaces
+            .iter()
+            .map(|workspace| workspace.name.as_str())
+            .chain(tensor_maps.iter().map(|map| map.name.as_str()))
+            .collect();
+        let kernels = file
+            .kernels
+            .into_iter()
+            .map(|kernel| self.kernel(kernel, &buffers, &known))
+            .collect::<Checked<Vec<_>>>()?;
+        let defaults = self.defaults(&parameters, file.default)?;
+        let template = match file.template {
+            Some(template) => template.into_inner(),
+            None => format!("{name}.cu.tera"),
+        };
+        let min_compute_capability = match file.min_compute_capability {
+            None => None,
+            Some(text) => Some(ComputeCapability::parse(text.get_ref()).ok_or_else(|| {
+                let message = format!("`{}` is no compute capability: write `9.0`", text.get_ref());
+                self.source.error(text.span(), message)
+            })?),
+        };
+        Ok(Family {
+            name,
+            summary: file.summary,
+            template,
+            parameters,
+            constraints,
+            dtypes: self.words(&file.dtypes)?,
+            compute: self.words(&file.compute)?,
+            layouts: self.words(&file.layouts)?,
+            min_compute_capability,
+            derived,
+            kernels,
+            workspaces,
+            tensor_maps,
+            defaults,
+            expressions: self.expressions,
+            file: self.source,
+        })
+    }
+
+    fn parameters(
+        &self,
+        declared: IndexMap<Spanned<String>, Spanned<Vec<Spanned<Value>>>>,
+    ) -> Checked<IndexMap<String, Vec<Value>>> {
+        let mut parameters = IndexMap::new();
+        for (name, values) in declared {
+            let span = values.span();
+            self.new_name(&name)?;
+            let mut list: Vec<Value> = Vec::new();
+            for value in values.into_inner() {
+                let at = value.span();
+                let value = value.into_inner();
+                if matches!(value, Value::Float(_)) {
+                    let message = "a parameter's values are integers, booleans or strings";
+                    return Err(self.source.error(at, message));
+                }
+                if list.first().is_some_and(|first| first.kind() != value.kind()) {
+                    let message = format!("`{}` mixes kinds of values", name.get_ref());
+                    return Err(self.source.error(at, message));
+                }
+                if list.contains(&value) {
+                    return Err(self.source.error(at, format!("{value} is listed twice")));
+                }
+                list.push(value);
+            }
+            if list.is_empty() {
+                let message = format!("`{}` has no value to choose from", name.get_ref());
+                return Err(self.source.error(span, message));
+            }
+            parameters.insert(name.into_inner(), list);
+        }
+        Ok(parameters)
+    }
+
+    /// Parses derived values and puts each after those that it reads.
+    fn derived(
+        &mut self,
+        parameters: &IndexMap<String, Vec<Value>>,
+        declared: IndexMap<Spanned<String>, Spanned<String>>,
+    ) -> Checked<IndexMap<String, Located>> {
+        let mut known: Vec<String> = parameters.keys().cloned().collect();
+        for name in declared.keys() {
+            self.new_name(name)?;
+            if parameters.contains_key(name.get_ref()) {
+                let message = format!("`{}` is a parameter already", name.get_ref());
+                return Err(self.source.error(name.span(), message));
+            }
+            known.push(name.get_ref().clone());
+        }
+        let mut waiting: BTreeMap<usize, (String, Located)> = BTreeMap::new();
+        for (position, (name, text)) in declared.into_iter().enumerate() {
+            let expression = self.expression(&text, &known)?;
+            waiting.insert(position, (name.into_inner(), expression));
+        }
+        let mut ordered: IndexMap<String, Located> = IndexMap::new();
+        while !waiting.is_empty() {
+            let ready = waiting.iter().find(|(_, (_, expression))| {
+                self.expressions.reads(expression.id).iter().all(|read| {
+                    parameters.contains_key(read)
+                        || scope::is_built_in(read)
+                        || ordered.contains_key(read)
+                })
+            });
+            match ready.map(|(position, _)| *position).and_then(|at| waiting.remove(&at)) {
+                Some((name, expression)) => {
+                    ordered.insert(name, expression);
+                }
+                None => {
+                    let names: Vec<&str> =
+                        waiting.values().map(|(name, _)| name.as_str()).collect();
+                    let message =
+                        format!("derived values depend on one another: {}", names.join(", "));
+                    let span = waiting.values().next().map_or(0..0, |(_, e)| e.span.clone());
+                    return Err(self.source.error(span, message));
+                }
+            }
+        }
+        Ok(ordered)
+    }
+
+    fn kernel(
+        &mut self,
+        kernel: KernelFile,
+        buffers: &[&str],
+        known: &[String],
+    ) -> Checked<KernelSpec> {
+        let mut arguments = STANDARD_ARGUMENTS.to_vec();
+        if let Some(names) = &kernel.arguments {
+            let standard = STANDARD_ARGUMENTS.iter().map(Argument::name);
+            let choices: Vec<&str> = standard.chain(buffers.iter().copied()).collect();
+            arguments = names
+                .iter()
+                .map(|name| self.one_of(name, "argument", &choices).map(Argument::from))
+                .collect::<Checked<_>>()?;
+        }
+        Ok(KernelSpec {
+            entry: self.identifier(&kernel.entry, "a kernel's entry point")?,
+            grid: self.extents(&kernel.grid, "grid", 1..=3, known)?,
+            block: self.extents(&kernel.block, "block", 1..=3, known)?,
+            dynamic_shared_bytes: match &kernel.dynamic_shared_bytes {
+                Some(bytes) => Some(self.extent(bytes, known)?),
+                None => None,
+            },
+            arguments,
+        })
+    }
+
+    fn defaults(
+        &self,
+        parameters: &IndexMap<String, Vec<Value>>,
+        declared: Spanned<OneOrMany>,
+    ) -> Checked<Vec<Configuration>> {
+        let span = declared.span();
+        let candidates = match declared.into_inner() {
+            OneOrMany::One(values) => vec![values],
+            OneOrMany::Many(several) => several,
+        };
+        let error = |message: String, help: Option<String>| {
+            Err(Diagnostic { help, ..self.source.error(span.clone(), message) })
+        };
+        if candidates.is_empty() {
+            return error("a family has at least one default configuration".to_owned(), None);
+        }
+        let mut defaults = Vec::new();
+        for mut values in candidates {
+            let mut configuration = Configuration::default();
+            for (name, allowed) in parameters {
+                let Some(value) = values.shift_remove(name) else {
+                    return error(format!("the default has no value for `{name}`"), None);
+                };
+                if !allowed.contains(&value) {
+                    let list: Vec<String> = allowed.iter().map(Value::to_string).collect();
+                    let message =
+                        format!("the default has `{name}` = {value}, which is not listed");
+                    return error(message, Some(format!("choose one of {}", list.join(", "))));
+                }
+                configuration.0.insert(name.clone(), value);
+            }
+            if let Some(name) = values.keys().next() {
+                let help = did_you_mean(name, parameters.keys().map(String::as_str));
+                return error(format!("the default sets `{name}`, which is no parameter"), help);
+            }
+            defaults.push(configuration);
+        }
+        Ok(defaults)
+    }
+
+    fn expression(&mut self, text: &Spanned<String>, known: &[String]) -> Checked<Located> {
+        self.parse_expression(text.get_ref(), text.span(), known)
+    }
+
+    fn extent(&mut self, extent: &Spanned<Extent>, known: &[String]) -> Checked<Located> {
+        match extent.get_ref() {
+            Extent::Number(number) => {
+                self.parse_expression(&number.to_string(), extent.span(), known)
+            }
+            Extent::Expression(text) => self.parse_expression(text, extent.span(), known),
+        }
+    }
+
+    fn extents(
+        &mut self,
+        extents: &Spanned<Vec<Spanned<Extent>>>,
+        what: &str,
+        count: std::ops::RangeInclusive<usize>,
+        known: &[String],
+    ) -> Checked<Vec<Located>> {
+        let list = extents.get_ref();
+        if !count.contains(&list.len()) {
+            let message = format!(
+                "`{what}` has {} to {} extents, this has {}",
+                count.start(),
+                count.end(),
+                list.len()
+            );
+            return Err(self.source.error(extents.span(), message));
+        }
+        list.iter().map(|extent| self.extent(extent, known)).collect()
+    }
+
+    fn parse_expression(
+        &mut self,
+        text: &str,
+        span: Range<usize>,
+        known: &[String],
+    ) -> Checked<Located> {
+        let id = self
+            .expressions
+            .add(text)
+            .map_err(|error| self.source.expression_error(&span, text, error))?;
+        for name in self.expressions.reads(id) {
+            if !scope::is_built_in(&name) && !known.contains(&name) {
+                let at = find_word(text, &name);
+                let error = ExpressionError { message: format!("unknown name `{name}`"), span: at };
+                let names =
+                    known.iter().map(String::as_str).chain(BUILT_INS.iter().map(|(name, _)| *name));
+                return Err(Diagnostic {
+                    help: did_you_mean(&name, names),
+                    ..self.source.expression_error(&span, text, error)
+                });
+            }
+        }
+        Ok(Located { id, span })
+    }
+
+    fn new_name(&self, name: &Spanned<String>) -> Checked<()> {
+        if scope::is_built_in(name.get_ref()) {
+            let message = format!("`{}` is a built-in name", name.get_ref());
+            return Err(self.source.error(name.span(), message));
+        }
+        self.identifier(name, "a name").map(|_| ())
+    }
+
+    fn identifier(&self, name: &Spanned<String>, what: &str) -> Checked<String> {
+        let text = name.get_ref();
+        let starts_well = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        let goes_on_well = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if starts_well && goes_on_well {
+            return Ok(text.clone());
+        }
+        let message = format!("{what} has letters, digits and `_` only, this is `{text}`");
+        Err(self.source.error(name.span(), message))
+    }
+
+    fn one_of(&self, word: &Spanned<String>, what: &str, choices: &[&str]) -> Checked<String> {
+        let text = word.get_ref();
+        if choices.contains(&text.as_str()) {
+            return Ok(text.clone());
+        }
+        let help = did_you_mean(text, choices.iter().copied())
+            .unwrap_or_else(|| format!("choose one of {}", choices.join(", ")));
+        let message = format!("`{text}` is no {what}");
+        Err(Diagnostic { help: Some(help), ..self.source.error(word.span(), message) })
+    }
+
+    fn words<T: std::str::FromStr<Err = UnknownWord>>(
+        &self,
+        words: &[Spanned<String>],
+    ) -> Checked<Vec<T>> {
+        words
+            .iter()
+            .map(|word| {
+                word.get_ref()
+                    .parse()
+                    .map_err(|error: T::Err| self.source.error(word.span(), error.to_string()))
+            })
+            .collect()
+    }
+}
+
+/// Where `name` stands in `text` as a whole word.
+fn find_word(text: &str, name: &str) -> Range<usize> {
+    let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.match_indices(name)
+        .find(|(at, _)| !text[..*at].ends_with(part) && !text[at + name.len()..].starts_with(part))
+        .map_or(0..text.len(), |(at, _)| at..at + name.len())
+}
+
+/// A TOML error with its place, and a guess where a field's name is misspelt.
+fn toml_error(source: &SourceFile, error: &toml::de::Error) -> Diagnostic {
+    let message = error.message();
+    // serde: "unknown field `derivd`, expected one of `schema`, `name`, ..."
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let help = message
+        .starts_with("unknown field")
+        .then(|| quoted.next().and_then(|given| did_you_mean(given, quoted)))
+        .flatten();
+    let message = if help.is_some() {
+        message.split(", expected").next().unwrap_or(message)
+    } else {
+        message
+    };
+    Diagnostic { help, ..source.error(error.span().unwrap_or(0..0), message.trim()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = r#"schema = 1
+name = "simt"
+summary = "a test"
+dtypes = ["f32"]
+compute = ["f32"]
+layouts = ["nn", "tt"]
+
+[parameters]
+BM = [32, 64]
+WM = [8, 16]
+
+[derived]
+WARPS = "BM // WM"
+
+[[constraints]]
+require = "BM % WM == 0"
+because = "whole warps"
+
+[[workspaces]]
+name = "partials"
+bytes = "4 * M * N"
+
+[[tensor_maps]]
+name = "map_a"
+operand = "A"
+tile = [32, "BM"]
+swizzle = "128B"
+
+[[kernels]]
+entry = "gemm"
+grid = ["M | ceil_div(by=BM)"]
+block = ["32 * WARPS"]
+arguments = ["map_a", "C", "partials"]
+
+[default]
+BM = 32
+WM = 8
+"#;
+
+    #[test]
+    fn a_whole_file_becomes_a_family() {
+        let family = family("simt.toml", WHOLE).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(family.template, "simt.cu.tera");
+        assert_eq!(family.tensor_maps[0].swizzle, "128B");
+        let arguments: Vec<&str> = family.kernels[0].arguments.iter().map(Argument::name).collect();
+        assert_eq!(arguments, ["map_a", "C", "partials"]);
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_place_and_the_way_out() {
+        for (right, wrong, expected) in [
+            (
+                "[derived]",
+                "[derivd]",
+                "simt.toml:12:2: unknown field `derivd` (did you mean `derived`?)",
+            ),
+            (
+                "BM % WM == 0",
+                "BM % WMM == 0",
+                "simt.toml:16:17: unknown name `WMM` (did you mean `WM`?)",
+            ),
+            ("BM % WM == 0", "BM % (WM == 0", "simt.toml:16:"),
+            ("schema = 1", "schema = 2", "simt.toml:1:10: schema is 2, this program reads 1"),
+            ("\"f32\"]\ncompute", "\"f23\"]\ncompute", "simt.toml:4:11: `f23` is no dtype"),
+            ("BM = [32, 64]", "BM = [32, true]", "simt.toml:9:11: `BM` mixes kinds of values"),
+            ("BM = [32, 64]", "BM = [32, 32]", "simt.toml:9:11: 32 is listed twice"),
+            ("BM = [32, 64]", "BM = []", "simt.toml:9:6: `BM` has no value"),
+            ("BM = [32, 64]", "sms = [32, 64]", "simt.toml:9:1: `sms` is a built-in name"),
+            ("BM // WM", "BM // WARPS", "derived values depend on one another: WARPS"),
+            (
+                "\"partials\"]",
+                "\"partial\"]",
+                "`partial` is no argument (did you mean `partials`?)",
+            ),
+            (
+                "operand = \"A\"",
+                "operand = \"X\"",
+                "`X` is no operand (choose one of A, B, C, partials)",
+            ),
+            (
+                "WM = 8\n",
+                "WM = 9\n",
+                "the default has `WM` = 9, which is not listed (choose one of 8, 16)",
+            ),
+            ("WM = 8\n", "", "the default has no value for `WM`"),
+            ("grid = [", "grid = [1, 1, 1, ", "`grid` has 1 to 3 extents, this has 4"),
+            ("summary = \"a test\"", "", "missing field `summary`"),
+            ("name = \"simt\"", "name = \"../x\"", "simt.toml:2:8: a family's name has letters"),
+            ("[[kernels]]", "[[kernels", "simt.toml:"),
+        ] {
+            assert!(WHOLE.contains(right), "{right}");
+            let error = match family("simt.toml", &WHOLE.replacen(right, wrong, 1)) {
+                Err(error) => error.summary(),
+                Ok(_) => panic!("{wrong} was accepted"),
+            };
+            assert!(error.contains(expected), "{wrong}: {error}");
+        }
+    }
+}
