@@ -3,6 +3,7 @@
 //! The modules are the rooms of one house, in the order in which data walks through them; a room
 //! uses the rooms before it, never one after it (`ARCHITECTURE.md` has the map).
 
+pub mod database;
 pub mod model;
 pub mod render;
 pub mod space;

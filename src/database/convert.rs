@@ -1,0 +1,159 @@
+//! Sections of a record from and to the values that the rest of the program speaks in.
+//!
+//! A device and a measurement go one way only: a record keeps less of them than the model has.
+
+use super::figures::{cuda_version, four_figures, three_figures};
+use super::record::{
+    StoredDevice, StoredLaunch, StoredProblem, StoredResources, StoredTensorMap, StoredValidation,
+    StoredWorkspace,
+};
+use crate::model::problem::UnknownWord;
+use crate::model::{
+    Argument, Device, KernelLaunch, Problem, Resources, Shape, TensorMap, Validation, Workspace,
+};
+
+impl From<&Problem> for StoredProblem {
+    fn from(problem: &Problem) -> Self {
+        let Shape { m, n, k } = problem.shape;
+        Self {
+            m,
+            n,
+            k,
+            batch: problem.batch,
+            dtype: problem.dtype.to_string(),
+            compute: problem.compute.to_string(),
+            layout: problem.layout.to_string(),
+        }
+    }
+}
+
+impl TryFrom<&StoredProblem> for Problem {
+    type Error = UnknownWord;
+
+    /// Fails on a word that this version does not have.
+    fn try_from(stored: &StoredProblem) -> Result<Self, UnknownWord> {
+        Ok(Self {
+            shape: Shape { m: stored.m, n: stored.n, k: stored.k },
+            batch: stored.batch,
+            dtype: stored.dtype.parse()?,
+            compute: stored.compute.parse()?,
+            layout: stored.layout.parse()?,
+        })
+    }
+}
+
+impl From<&Device> for StoredDevice {
+    fn from(device: &Device) -> Self {
+        Self {
+            name: device.name.clone(),
+            compute_capability: device.compute_capability.to_string(),
+            sms: device.sms,
+            driver: Some(device.driver.clone()).filter(|driver| !driver.is_empty()),
+            driver_cuda: cuda_version(device.driver_cuda),
+            memory_bytes: device.memory_bytes,
+            l2_bytes: device.l2_bytes,
+            max_sm_clock_mhz: device.max_sm_clock_mhz,
+        }
+    }
+}
+
+impl From<&KernelLaunch> for StoredLaunch {
+    fn from(launch: &KernelLaunch) -> Self {
+        Self {
+            entry: launch.entry.clone(),
+            grid: launch.grid,
+            block: launch.block,
+            dynamic_shared_bytes: launch.dynamic_shared_bytes,
+            arguments: launch.arguments.iter().map(|a| a.name().to_owned()).collect(),
+        }
+    }
+}
+
+impl From<&StoredLaunch> for KernelLaunch {
+    fn from(stored: &StoredLaunch) -> Self {
+        Self {
+            entry: stored.entry.clone(),
+            grid: stored.grid,
+            block: stored.block,
+            dynamic_shared_bytes: stored.dynamic_shared_bytes,
+            arguments: stored.arguments.iter().cloned().map(Argument::from).collect(),
+        }
+    }
+}
+
+impl From<&Workspace> for StoredWorkspace {
+    fn from(workspace: &Workspace) -> Self {
+        Self { name: workspace.name.clone(), bytes: workspace.bytes }
+    }
+}
+
+impl From<&StoredWorkspace> for Workspace {
+    fn from(stored: &StoredWorkspace) -> Self {
+        Self { name: stored.name.clone(), bytes: stored.bytes }
+    }
+}
+
+impl From<&TensorMap> for StoredTensorMap {
+    fn from(map: &TensorMap) -> Self {
+        Self {
+            name: map.name.clone(),
+            operand: map.operand.clone(),
+            tile: map.tile.clone(),
+            swizzle: map.swizzle.clone(),
+        }
+    }
+}
+
+impl From<&StoredTensorMap> for TensorMap {
+    fn from(stored: &StoredTensorMap) -> Self {
+        Self {
+            name: stored.name.clone(),
+            operand: stored.operand.clone(),
+            tile: stored.tile.clone(),
+            swizzle: stored.swizzle.clone(),
+        }
+    }
+}
+
+impl From<&Validation> for StoredValidation {
+    /// Rounding is monotonic, so an error within its bound is still within it.
+    fn from(validation: &Validation) -> Self {
+        Self {
+            reference: validation.reference.clone(),
+            max_error: three_figures(validation.max_error),
+            bound: three_figures(validation.bound),
+        }
+    }
+}
+
+impl From<&StoredValidation> for Validation {
+    fn from(stored: &StoredValidation) -> Self {
+        Self {
+            reference: stored.reference.clone(),
+            max_error: stored.max_error,
+            bound: stored.bound,
+        }
+    }
+}
+
+impl From<&Resources> for StoredResources {
+    fn from(resources: &Resources) -> Self {
+        Self {
+            registers: resources.registers,
+            spill_bytes: resources.spill_bytes,
+            shared_bytes: resources.shared_bytes,
+            occupancy: resources.occupancy.map(four_figures),
+        }
+    }
+}
+
+impl From<&StoredResources> for Resources {
+    fn from(stored: &StoredResources) -> Self {
+        Self {
+            registers: stored.registers,
+            spill_bytes: stored.spill_bytes,
+            shared_bytes: stored.shared_bytes,
+            occupancy: stored.occupancy,
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The text of a database file as records, and changes to it that keep what is not ours: comments,
+//! unknown keys and the formatting of whatever does not change. No file is touched here.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+
+use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, RawString, Table, TableLike};
+
+use super::error::{DatabaseError, Position};
+use super::layout;
+use super::record::{Record, StoredProblem};
+
+/// The schema that this version reads and writes. Within it, fields and words are only added.
+pub const SCHEMA: i64 = 1;
+
+/// What a file begins with that this program makes.
+const NEW_FILE: &str = "\
+# Kernels found by gemm-tune, the fastest correct one for each problem and cache policy.
+# Comments and keys that it does not know survive when it writes to this file.
+";
+
+/// A database file in memory: its TOML, and the records that it holds.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    toml: DocumentMut,
+    records: Vec<Record>,
+}
+
+impl Document {
+    /// Reads `text`; `path` is for messages. A text of nothing but white space is a new file.
+    pub(super) fn parse(text: &str, path: &Path) -> Result<Self, DatabaseError> {
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        let toml = toml_edit::Document::parse(text).map_err(|error| DatabaseError::Syntax {
+            path: path.to_owned(),
+            position: Position::of(text, error.span().map_or(0, |span| span.start)),
+            message: error.message().to_owned(),
+        })?;
+        check_schema(toml.as_table(), text, path)?;
+        let records = read_records(toml.as_table(), text, path)?;
+        Ok(Self { toml: toml.into_mut(), records })
+    }
+
+    /// The records, in the order of the file.
+    pub(super) fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// The records, without the text.
+    pub(super) fn into_records(self) -> Vec<Record> {
+        self.records
+    }
+
+    /// Adds `record` before the first that sorts after it; the others stay where they are.
+    pub(super) fn insert(&mut self, record: &Record) -> Result<(), DatabaseError> {
+        let table = encode(record)?;
+        if !self.toml.contains_key("schema") {
+            let mut schema = toml_edit::Key::new("schema");
+            schema.leaf_decor_mut().set_prefix(NEW_FILE);
+            self.toml.insert_formatted(&schema, toml_edit::value(SCHEMA));
+        }
+        let after = |other: &Record| order(&other.problem) > order(&record.problem);
+        let index = self.records.iter().position(after).unwrap_or(self.records.len());
+        let tables = self.toml.entry("record").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
+        if let Some(tables) = tables.as_array_of_tables_mut() {
+            tables.insert(index, table);
+            self.records.insert(index, record.clone());
+        }
+        Ok(())
+    }
+
+    /// Puts `record` in the place of the one at `index`, which keeps its unknown keys.
+    pub(super) fn replace(&mut self, index: usize, record: &Record) -> Result<(), DatabaseError> {
+        let Some(stored) = self.records.get_mut(index) else { return Ok(()) };
+        let (before, after) = (encode(stored)?, encode(record)?);
+        let tables = self.toml.get_mut("record").and_then(Item::as_array_of_tables_mut);
+        if let Some(table) = tables.and_then(|tables| tables.get_mut(index)) {
+            merge(table, &before, &after);
+            *stored = record.clone();
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.toml.fmt(f)
+    }
+}
+
+/// What records are sorted by: problems that one program uses together stand together.
+fn order(problem: &StoredProblem) -> (&str, &str, &str, [u64; 4]) {
+    let StoredProblem { m, n, k, batch, dtype, compute, layout } = problem;
+    (dtype, compute, layout, [*batch, *m, *n, *k])
+}
+
+fn encode(record: &Record) -> Result<Table, DatabaseError> {
+    layout::table(record).map_err(|error| {
+        let StoredProblem { m, n, k, dtype, .. } = &record.problem;
+        DatabaseError::Encode { problem: format!("{m}x{n}x{k} {dtype}"), error }
+    })
+}
+
+fn check_schema(root: &Table, text: &str, path: &Path) -> Result<(), DatabaseError> {
+    let item = root.get("schema");
+    let wrong = |found: String| {
+        let offset = item.and_then(Item::span).map_or(0, |span| span.start);
+        let (path, position) = (path.to_owned(), Position::of(text, offset));
+        Err(DatabaseError::Schema { path, position, found })
+    };
+    match item.map(|item| item.as_integer().ok_or(item.type_name())) {
+        None => wrong("missing".to_owned()),
+        Some(Err(type_name)) => wrong(format!("of type {type_name}")),
+        Some(Ok(schema)) if schema < SCHEMA => wrong(schema.to_string()),
+        Some(Ok(SCHEMA)) => Ok(()),
+        Some(Ok(schema)) => Err(DatabaseError::Newer { path: path.to_owned(), schema }),
+    }
+}
+
+fn read_records(root: &Table, text: &str, path: &Path) -> Result<Vec<Record>, DatabaseError> {
+    let Some(item) = root.get("record") else { return Ok(Vec::new()) };
+    let Some(tables) = item.as_array_of_tables() else {
+        return Err(DatabaseError::Records {
+            path: path.to_owned(),
+            position: Position::of(text, item.span().map_or(0, |span| span.start)),
+            found: item.type_name(),
+        });
+    };
+    let read = |(index, table): (usize, &Table)| {
+        toml_edit::de::from_document(DocumentMut::from(table.clone())).map_err(|error| {
+            let span = error.span().or(table.span()).unwrap_or_default();
+            DatabaseError::Field {
+                path: path.to_owned(),
+                position: Position::of(text, span.start),
+                record: index + 1,
+                field: field_at(table, &span).unwrap_or_default(),
+                message: error.message().to_owned(),
+            }
+        })
+    };
+    tables.iter().enumerate().map(read).collect()
+}
+
+/// The dotted name of what stands at exactly `span` somewhere in `table`.
+fn field_at(table: &dyn TableLike, span: &Range<usize>) -> Option<String> {
+    table.iter().find_map(|(name, item)| {
+        let own = item.span().or_else(|| table.key(name)?.span());
+        if own.as_ref() == Some(span) {
+            return Some(name.to_owned());
+        }
+        let inner =
+            |table: &dyn TableLike| field_at(table, span).map(|field| format!("{name}.{field}"));
+        match item {
+            Item::ArrayOfTables(tables) => tables.iter().find_map(|table| inner(table)),
+            _ => item.as_table_like().and_then(inner),
+        }
+    })
+}
+
+/// Changes `table` from `before` to `after`, two forms of the record that this version writes. A
+/// key of neither is not ours and stays. What is the same in both keeps its formatting.
+fn merge(table: &mut dyn TableLike, before: &dyn TableLike, after: &dyn TableLike) {
+    for (key, _) in before.iter().filter(|(key, _)| !after.contains_key(key)) {
+        table.remove(key);
+    }
+    for (key, new) in after.iter() {
+        let old = before.get(key);
+        if old.is_some_and(|old| old.to_string() == new.to_string()) {
+            continue;
+        }
+        let Some(item) = table.get_mut(key) else {
+            table.insert(key, new.clone());
+            continue;
+        };
+        // The keys of `parameters` are all the family's: another family has others.
+        let section = if key == "parameters" { None } else { item.as_table_like_mut() };
+        let old = old.and_then(Item::as_table_like);
+        if let (Some(section), Some(old), Some(new)) = (section, old, new.as_table_like()) {
+            merge(section, old, new);
+            if let Some(line) = item.as_inline_table_mut() {
+                tidy(line);
+            }
+        } else if item.is_value() == new.is_value() {
+            assign(item, new.clone());
+        } else {
+            // From tables to a line or back: the formatting of one does not fit the other.
+            table.insert(key, new.clone());
+        }
+    }
+}
+
+/// Takes back the spaces that belonged to the last key of a line, which may be another one now.
+fn tidy(line: &mut InlineTable) {
+    for (_, value) in line.iter_mut() {
+        let blank = |part: Option<&RawString>| {
+            part.and_then(RawString::as_str).is_none_or(|text| text.trim_matches(' ').is_empty())
+        };
+        if blank(value.decor().prefix()) && blank(value.decor().suffix()) {
+            value.decor_mut().clear();
+        }
+    }
+}
+
+/// Puts `new` into `item`, which keeps the comment at the end of its line.
+fn assign(item: &mut Item, mut new: Item) {
+    if let (Some(old), Some(new)) = (item.as_value(), new.as_value_mut()) {
+        *new.decor_mut() = old.decor().clone();
+    }
+    *item = new;
+}

@@ -1,0 +1,203 @@
+//! Database files: read without a lock, changed under one, replaced whole or not at all.
+
+use std::cmp::Ordering;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use super::document::Document;
+use super::error::DatabaseError;
+use super::record::Record;
+use crate::model::{CachePolicy, Device, Micros, Problem};
+
+/// The records of a file.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Database {
+    records: Vec<Record>,
+}
+
+impl Database {
+    /// Reads the file at `path`; one that does not exist holds no records. No lock is needed: a
+    /// file is replaced in one step, so that a reader sees all of it as it was or as it is.
+    ///
+    /// A record with a word that this version does not have, such as a cache policy of a later one,
+    /// is loaded with the others; no question matches it.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] for a file that cannot be read, or not as records of this schema.
+    pub fn load(path: &Path) -> Result<Self, DatabaseError> {
+        Ok(Self { records: read(path)?.into_records() })
+    }
+
+    /// Every record, in the order of the file.
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// The fastest record for a problem on a device (the same name and compute capability) under
+    /// a cache policy.
+    pub fn find(&self, problem: &Problem, device: &Device, policy: CachePolicy) -> Option<&Record> {
+        let answers = |record: &&Record| record.answers(problem, device, policy);
+        self.records.iter().filter(answers).min_by(|a, b| by_median(a, b))
+    }
+}
+
+/// When a record gives way to a new one for the same problem, device and cache policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replace {
+    /// When the new one has the lower median.
+    IfFaster,
+    /// In any case.
+    Always,
+}
+
+/// What became of a record.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Recorded {
+    /// It is the first for its problem, device and cache policy.
+    Added,
+    /// It replaced one.
+    Replaced {
+        /// The median of the one before.
+        before: Micros,
+    },
+    /// The stored one is at least as fast; the file is untouched.
+    Kept {
+        /// Its median.
+        stored: Micros,
+    },
+}
+
+/// Stores `record` in the file at `path`, which is made, with its folder, where it is missing.
+/// Other programs may do the same at the same time: writers wait for each other.
+///
+/// # Errors
+/// [`DatabaseError`]; the file is then as it was before.
+pub fn record_winner(
+    path: &Path,
+    record: &Record,
+    replace: Replace,
+) -> Result<Recorded, DatabaseError> {
+    // Through a link to the file itself, so that the link stays one and both names share a lock.
+    let linked = if path.is_symlink() { fs::canonicalize(path).ok() } else { None };
+    let target = Target::of(linked.as_deref().unwrap_or(path))?;
+    fs::create_dir_all(target.folder).map_err(unwritable(target.folder))?;
+    let _lock = lock(&target)?;
+    let mut document = read(target.path)?;
+    let stored = incumbent(document.records(), record)
+        .map(|(index, stored)| (index, stored.median(), by_median(record, stored)));
+    let recorded = match (stored, replace) {
+        (None, _) => {
+            document.insert(record)?;
+            Recorded::Added
+        }
+        (Some((_, stored, Ordering::Equal | Ordering::Greater)), Replace::IfFaster) => {
+            return Ok(Recorded::Kept { stored });
+        }
+        (Some((index, before, _)), _) => {
+            document.replace(index, record)?;
+            Recorded::Replaced { before }
+        }
+    };
+    write(&target, &document.to_string())?;
+    Ok(recorded)
+}
+
+/// The fastest stored record in the place of `record`, with its index.
+fn incumbent<'a>(records: &'a [Record], record: &Record) -> Option<(usize, &'a Record)> {
+    let rivals = records.iter().enumerate().filter(|(_, other)| other.place() == record.place());
+    rivals.min_by(|(_, a), (_, b)| by_median(a, b))
+}
+
+/// The faster first; a time that is no number is slower than every number.
+fn by_median(a: &Record, b: &Record) -> Ordering {
+    a.median().0.total_cmp(&b.median().0)
+}
+
+/// A database file, by its parts.
+struct Target<'a> {
+    path: &'a Path,
+    folder: &'a Path,
+    name: &'a str,
+}
+
+impl<'a> Target<'a> {
+    fn of(path: &'a Path) -> Result<Self, DatabaseError> {
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
+            unwritable(path)(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"))
+        })?;
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        Ok(Self { path, folder, name })
+    }
+}
+
+fn unwritable(path: &Path) -> impl FnOnce(io::Error) -> DatabaseError {
+    move |error| DatabaseError::Unwritable { path: path.to_owned(), error }
+}
+
+fn read(path: &Path) -> Result<Document, DatabaseError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Document::parse(&text, path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Document::default()),
+        Err(error) => Err(DatabaseError::Unreadable { path: path.to_owned(), error }),
+    }
+}
+
+/// Waits until no other writer holds the file. The lock is on a file of its own that is never
+/// renamed or removed: a lock on the database would be left behind on the file it replaces.
+fn lock(target: &Target<'_>) -> Result<File, DatabaseError> {
+    let path = target.folder.join(format!(".{}.lock", target.name));
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(unwritable(&path))?;
+    loop {
+        match file.lock() {
+            Ok(()) => return Ok(file),
+            // A signal, such as a resized terminal, ends the wait early.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(DatabaseError::Lock { path, error }),
+        }
+    }
+}
+
+/// Writes a new file beside the old one and renames it into place once it is on the disk, so that
+/// neither a reader nor a crash meets half a file.
+fn write(target: &Target<'_>, text: &str) -> Result<(), DatabaseError> {
+    let replace = || -> io::Result<()> {
+        // Renaming asks only the folder; a file that its owner made read-only stays as it is.
+        let permissions = match OpenOptions::new().append(true).open(target.path) {
+            Ok(file) => Some(file.metadata()?.permissions()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let prefix = format!(".{}.", target.name);
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(&prefix).suffix(".tmp");
+        share(&mut builder);
+        let mut file = builder.tempfile_in(target.folder)?;
+        file.write_all(text.as_bytes())?;
+        if let Some(permissions) = permissions {
+            file.as_file().set_permissions(permissions)?;
+        }
+        file.as_file().sync_all()?;
+        file.persist(target.path)?;
+        Ok(())
+    };
+    replace().map_err(unwritable(target.path))
+}
+
+/// Gives a new file the permissions of any other: temporary files are their owner's alone.
+#[cfg(unix)]
+fn share(builder: &mut tempfile::Builder<'_, '_>) {
+    use std::os::unix::fs::PermissionsExt as _;
+    builder.permissions(fs::Permissions::from_mode(0o666));
+}
+
+#[cfg(not(unix))]
+fn share(_: &mut tempfile::Builder<'_, '_>) {}

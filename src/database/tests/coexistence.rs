@@ -1,0 +1,155 @@
+//! Which record stays: by time, by place, and among writers that come at once.
+
+use std::thread;
+
+use super::*;
+use crate::database::{Recorded, Replace, record_winner};
+use crate::model::ComputeCapability;
+
+#[test]
+fn a_record_gives_way_to_a_faster_one_or_to_any_on_request() {
+    for (new_us, replace, expected, left_us) in [
+        (150.0, Replace::IfFaster, Recorded::Kept { stored: Micros(100.0) }, 100.0),
+        (100.0, Replace::IfFaster, Recorded::Kept { stored: Micros(100.0) }, 100.0),
+        (f64::NAN, Replace::IfFaster, Recorded::Kept { stored: Micros(100.0) }, 100.0),
+        (99.999, Replace::IfFaster, Recorded::Replaced { before: Micros(100.0) }, 99.999),
+        (150.0, Replace::Always, Recorded::Replaced { before: Micros(100.0) }, 150.0),
+    ] {
+        let (_folder, path) = file_with("");
+        record_winner(&path, &record(problem(8, 8, 8), 100.0), Replace::IfFaster).unwrap();
+        let before = read(&path);
+        let recorded = record_winner(&path, &record(problem(8, 8, 8), new_us), replace).unwrap();
+        assert_eq!(recorded, expected, "{new_us} us, {replace:?}");
+        assert_eq!(load(&path)[0].median(), Micros(left_us), "{new_us} us, {replace:?}");
+        let kept = matches!(recorded, Recorded::Kept { .. });
+        assert_eq!(read(&path) == before, kept, "{new_us} us, {replace:?}");
+    }
+}
+
+#[test]
+fn records_compete_by_problem_device_and_cache_policy() {
+    let (_folder, path) = file_with("");
+    let base = record(problem(8, 8, 8), 100.0);
+    record_winner(&path, &base, Replace::IfFaster).unwrap();
+    type Change = fn(&mut Record);
+    let changes: [(Change, Recorded); 6] = [
+        (|record| record.measurement.cache_policy = "hot".to_owned(), Recorded::Added),
+        (|record| record.problem.batch = 2, Recorded::Added),
+        (|record| record.problem.dtype = "f8".to_owned(), Recorded::Added),
+        (|record| record.device.compute_capability = "9.9".to_owned(), Recorded::Added),
+        (|record| record.device.name = "NVIDIA H100".to_owned(), Recorded::Added),
+        (|record| record.device.driver = None, Recorded::Replaced { before: Micros(100.0) }),
+    ];
+    for (change, expected) in changes {
+        let mut other = record(problem(8, 8, 8), 50.0);
+        change(&mut other);
+        assert_eq!(record_winner(&path, &other, Replace::IfFaster).unwrap(), expected);
+    }
+    assert_eq!(load(&path).len(), 6);
+}
+
+#[test]
+fn a_record_of_an_unknown_policy_is_kept_and_answers_nothing() {
+    let (_folder, path) = file_with("");
+    let mut hot = record(problem(8, 8, 8), 10.0);
+    hot.measurement.cache_policy = "hot".to_owned();
+    record_winner(&path, &hot, Replace::IfFaster).unwrap();
+    let find = || {
+        let database = Database::load(&path).unwrap();
+        database.find(&problem(8, 8, 8), &device(), CachePolicy::Rotate).cloned()
+    };
+    assert_eq!(find(), None);
+
+    let rotate = record(problem(8, 8, 8), 20.0);
+    assert_eq!(record_winner(&path, &rotate, Replace::IfFaster).unwrap(), Recorded::Added);
+    assert_eq!(find(), Some(rotate.clone()));
+    assert_eq!(load(&path), [hot, rotate]);
+}
+
+#[test]
+fn a_question_is_answered_for_its_problem_and_device_only() {
+    let (_folder, path) = file_with("");
+    record_winner(&path, &record(problem(8, 8, 8), 10.0), Replace::IfFaster).unwrap();
+    let database = Database::load(&path).unwrap();
+    let capability = ComputeCapability { major: 10, minor: 0 };
+    for (asked, device, found) in [
+        (problem(8, 8, 8), device(), true),
+        (problem(8, 8, 8), Device { driver: "600.1".to_owned(), ..device() }, true),
+        (problem(8, 8, 9), device(), false),
+        (problem(8, 8, 8), Device { name: "NVIDIA B200".to_owned(), ..device() }, false),
+        (problem(8, 8, 8), Device { compute_capability: capability, ..device() }, false),
+    ] {
+        let answer = database.find(&asked, &device, CachePolicy::Rotate);
+        assert_eq!(answer.is_some(), found, "{asked} on {device:?}");
+    }
+}
+
+#[test]
+fn of_two_records_in_one_place_the_faster_counts() {
+    let (_folder, path) = file_with("");
+    record_winner(&path, &record(problem(8, 8, 8), 30.0), Replace::IfFaster).unwrap();
+    let merged = format!("{0}\n{1}", read(&path), {
+        let slow = read(&path).replace("median_us = 30.0", "median_us = 20.0");
+        slow[slow.find("[[record]]").unwrap()..].to_owned()
+    });
+    fs::write(&path, merged).unwrap();
+    let database = Database::load(&path).unwrap();
+    let answer = database.find(&problem(8, 8, 8), &device(), CachePolicy::Rotate).unwrap();
+    assert_eq!(answer.median(), Micros(20.0));
+    assert_eq!(
+        record_winner(&path, &record(problem(8, 8, 8), 25.0), Replace::IfFaster).unwrap(),
+        Recorded::Kept { stored: Micros(20.0) }
+    );
+}
+
+#[test]
+fn records_stand_sorted_and_old_ones_are_not_moved() {
+    let (_folder, path) = file_with("");
+    let shapes = [(4, 1, 1), (2, 9, 9), (2, 1, 9), (8, 1, 1), (1, 1, 1)];
+    for (m, n, k) in shapes {
+        record_winner(&path, &record(problem(m, n, k), 1.0), Replace::IfFaster).unwrap();
+    }
+    let order: Vec<_> = load(&path).iter().map(|r| (r.problem.m, r.problem.n)).collect();
+    assert_eq!(order, [(1, 1), (2, 1), (2, 9), (4, 1), (8, 1)]);
+    // Text and meaning agree: sections stand under their own record.
+    let text = read(&path);
+    assert!(text.find("m = 2, n = 1").unwrap() < text.find("m = 2, n = 9").unwrap());
+}
+
+#[test]
+fn eight_writers_at_once_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("deep").join("er").join("gpu.toml");
+    thread::scope(|scope| {
+        for writer in 0..8 {
+            let path = &path;
+            scope.spawn(move || {
+                for k in 0..10 {
+                    let record = record(problem(writer + 1, 1, k + 1), 1.0);
+                    let recorded = record_winner(path, &record, Replace::IfFaster).unwrap();
+                    assert_eq!(recorded, Recorded::Added);
+                }
+            });
+        }
+    });
+    assert_eq!(load(&path).len(), 80);
+    let names: Vec<_> = fs::read_dir(path.parent().unwrap())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names.len(), 2, "only the database and its lock: {names:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_keeps_its_permissions_and_a_link_stays_a_link() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let (folder, path) = file_with("");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let link = folder.path().join("link.toml");
+    symlink(&path, &link).unwrap();
+    record_winner(&link, &record(problem(8, 8, 8), 1.0), Replace::IfFaster).unwrap();
+    assert!(link.is_symlink());
+    assert_eq!(load(&path).len(), 1);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+}
