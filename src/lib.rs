@@ -1,9 +1,12 @@
 //! Finds the fastest correct CUDA kernel for a matrix multiplication on the GPU in this machine.
 //!
-//! The modules are the rooms of one house, in the order in which data walks through them; a room
-//! uses the rooms before it, never one after it (`ARCHITECTURE.md` has the map).
+//! The modules are the rooms of one house; a room uses the rooms that come before it on data's
+//! way, never one after it. That way is: `model`, `space`, `render`, `compile`, `gpu`, `worker`,
+//! `validate`, `measure`, `search`, `tune`, `database`, `report`, `cli` (`ARCHITECTURE.md` has
+//! the map).
 
 pub mod database;
+pub mod gpu;
 pub mod model;
 pub mod render;
 pub mod space;

@@ -1,0 +1,305 @@
+//! What can go wrong between this program and a GPU, and which of it ends the process's context.
+
+#![expect(unsafe_code, reason = "the driver and cuBLAS name their errors in C")]
+
+use std::ffi::{CStr, c_char};
+use std::ptr;
+
+use cudarc::{cublas, cublaslt, driver};
+use thiserror::Error;
+
+use crate::model::units::human_bytes;
+
+/// Why something that needs a GPU did not happen.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum GpuError {
+    /// There is no driver to talk to.
+    #[error(
+        "an NVIDIA driver is needed and {why}: run on a machine with an NVIDIA GPU, or give the container access to its driver"
+    )]
+    NoDriver {
+        /// What is amiss, as a clause.
+        why: String,
+    },
+    /// The driver shows no device of that number.
+    #[error(
+        "there is no CUDA device {ordinal}: the driver shows {count} (`CUDA_VISIBLE_DEVICES` limits what it shows)"
+    )]
+    NoDevice {
+        /// The device asked for, counted from 0.
+        ordinal: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// A call of the driver or of a library failed.
+    #[error("{call} failed: {message} ({code})")]
+    Call {
+        /// The function.
+        call: &'static str,
+        /// The error's name: `CUDA_ERROR_ILLEGAL_ADDRESS`, `CUBLAS_STATUS_NOT_SUPPORTED`.
+        code: String,
+        /// The library's own words for it.
+        message: String,
+    },
+    /// The device's memory is used up.
+    #[error(
+        "out of device memory: {} asked for, {} free; choose a smaller problem or end other programs on this GPU",
+        human_bytes(*.bytes),
+        human_bytes(*.free)
+    )]
+    OutOfMemory {
+        /// Bytes asked for.
+        bytes: u64,
+        /// Bytes that were free then.
+        free: u64,
+    },
+    /// A shared library is missing, or is not what it should be.
+    #[error("{name} cannot be used: {why}")]
+    Library {
+        /// The library's file name.
+        name: &'static str,
+        /// What is amiss.
+        why: String,
+    },
+    /// An image is not a whole cubin.
+    #[error("the image is no loadable cubin: {why}; compile the kernel again")]
+    Image {
+        /// What is amiss.
+        why: &'static str,
+    },
+    /// An image lacks the entry point asked for.
+    #[error(
+        "the cubin has no kernel `{entry}`: declare it `extern \"C\" __global__` under that name"
+    )]
+    NoEntry {
+        /// The name asked for.
+        entry: String,
+    },
+    /// A launch's arguments are not what the kernel was compiled to take.
+    #[error("kernel `{entry}` cannot take these arguments: {what}")]
+    Arguments {
+        /// The kernel's name.
+        entry: String,
+        /// The mismatch, with the figures.
+        what: String,
+    },
+    /// A library cannot be asked for this.
+    #[error("{library} cannot be used for this problem: {what}")]
+    Unsupported {
+        /// The library.
+        library: &'static str,
+        /// Which limit is in the way, with the figures.
+        what: String,
+    },
+}
+
+/// Errors after which the context answers every call with an error, until the process ends. The
+/// driver's documentation says so of all down to `EXTERNAL_DEVICE`; the others leave a device or
+/// a context that nothing should be measured with.
+const STICKY: [&str; 18] = [
+    "CUDA_ERROR_CONTAINED",
+    "CUDA_ERROR_ILLEGAL_ADDRESS",
+    "CUDA_ERROR_LAUNCH_TIMEOUT",
+    "CUDA_ERROR_ASSERT",
+    "CUDA_ERROR_HARDWARE_STACK_ERROR",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+    "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE",
+    "CUDA_ERROR_INVALID_PC",
+    "CUDA_ERROR_LAUNCH_FAILED",
+    "CUDA_ERROR_TENSOR_MEMORY_LEAK",
+    "CUDA_ERROR_EXTERNAL_DEVICE",
+    "CUDA_ERROR_ECC_UNCORRECTABLE",
+    "CUDA_ERROR_NVLINK_UNCORRECTABLE",
+    "CUDA_ERROR_MPS_CLIENT_TERMINATED",
+    "CUDA_ERROR_CONTEXT_IS_DESTROYED",
+    "CUDA_ERROR_DEINITIALIZED",
+    "CUDA_ERROR_UNKNOWN",
+];
+
+impl GpuError {
+    /// Whether the context is lost, so that only a new process can use the GPU again.
+    ///
+    /// cuBLAS reports a lost context by codes that it also uses for harmless failures; after one
+    /// of those, `Gpu::synchronize` gives the driver's verdict.
+    pub fn is_sticky(&self) -> bool {
+        matches!(self, Self::Call { code, .. } if STICKY.contains(&code.as_str()))
+    }
+}
+
+/// The result of a driver call.
+///
+/// cudarc declares status codes as Rust enums, and a driver may be newer than its list. So a code
+/// is compared as the number it is, and never printed through the enum's `Debug`.
+pub(super) fn check(call: &'static str, status: driver::sys::CUresult) -> Result<(), GpuError> {
+    if status as u32 == 0 {
+        return Ok(());
+    }
+    let (mut name, mut message) = (ptr::null(), ptr::null());
+    // SAFETY: both calls only write the pointer they are given; for an unknown code they leave
+    // or make it null.
+    unsafe {
+        driver::sys::cuGetErrorName(status, &raw mut name);
+        driver::sys::cuGetErrorString(status, &raw mut message);
+    }
+    // SAFETY: the driver's texts are static.
+    Err(unsafe { failed(call, "CUDA_ERROR", status as u32, name, message) })
+}
+
+/// The result of a cuBLAS call.
+pub(super) fn check_blas(
+    call: &'static str,
+    status: cublas::sys::cublasStatus_t,
+) -> Result<(), GpuError> {
+    if status as u32 == 0 {
+        return Ok(());
+    }
+    // SAFETY: cuBLAS answers any status with a static text.
+    Err(unsafe {
+        let name = cublas::sys::cublasGetStatusName(status);
+        let message = cublas::sys::cublasGetStatusString(status);
+        failed(call, "CUBLAS_STATUS", status as u32, name, message)
+    })
+}
+
+/// The result of a cuBLASLt call.
+pub(super) fn check_lt(
+    call: &'static str,
+    status: cublaslt::sys::cublasStatus_t,
+) -> Result<(), GpuError> {
+    if status as u32 == 0 {
+        return Ok(());
+    }
+    // SAFETY: cuBLASLt answers any status with a static text.
+    Err(unsafe {
+        let name = cublaslt::sys::cublasLtGetStatusName(status);
+        let message = cublaslt::sys::cublasLtGetStatusString(status);
+        failed(call, "CUBLAS_STATUS", status as u32, name, message)
+    })
+}
+
+/// # Safety
+/// `name` and `message` are null or static C strings.
+unsafe fn failed(
+    call: &'static str,
+    kind: &str,
+    number: u32,
+    name: *const c_char,
+    message: *const c_char,
+) -> GpuError {
+    let text = |text: *const c_char| {
+        // SAFETY: not null, hence a C string by this function's contract.
+        (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+    };
+    GpuError::Call {
+        call,
+        code: text(name).unwrap_or_else(|| format!("{kind}_{number}")),
+        message: text(message).unwrap_or_else(|| "no description".to_owned()),
+    }
+}
+
+/// Looks up every function that will be called, since cudarc panics at a missing one.
+pub(super) fn require_symbols(
+    name: &'static str,
+    library: &libloading::Library,
+    symbols: &[&str],
+    needed: &str,
+) -> Result<(), GpuError> {
+    for symbol in symbols {
+        // SAFETY: the symbol is looked up, not called.
+        if unsafe { library.get::<unsafe extern "C" fn()>(symbol.as_bytes()) }.is_err() {
+            return Err(GpuError::Library { name, why: format!("it lacks `{symbol}`; {needed}") });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn call(code: &str) -> GpuError {
+        GpuError::Call { call: "cuLaunchKernel", code: code.to_owned(), message: "m".to_owned() }
+    }
+
+    #[test]
+    fn texts_say_what_is_wrong_and_what_to_do() {
+        for (error, text) in [
+            (
+                GpuError::NoDriver { why: "libcuda.so.1 was not found".to_owned() },
+                "an NVIDIA driver is needed and libcuda.so.1 was not found: run on a machine with an NVIDIA GPU, or give the container access to its driver",
+            ),
+            (
+                GpuError::NoDevice { ordinal: 2, count: 1 },
+                "there is no CUDA device 2: the driver shows 1 (`CUDA_VISIBLE_DEVICES` limits what it shows)",
+            ),
+            (call("CUDA_ERROR_X"), "cuLaunchKernel failed: m (CUDA_ERROR_X)"),
+            (
+                GpuError::OutOfMemory { bytes: 3 << 30, free: 512 << 20 },
+                "out of device memory: 3.00 GiB asked for, 512.0 MiB free; choose a smaller problem or end other programs on this GPU",
+            ),
+            (
+                GpuError::Library { name: "libcublas", why: "it was not found".to_owned() },
+                "libcublas cannot be used: it was not found",
+            ),
+            (
+                GpuError::Image { why: "it is empty" },
+                "the image is no loadable cubin: it is empty; compile the kernel again",
+            ),
+            (
+                GpuError::NoEntry { entry: "gemm".to_owned() },
+                "the cubin has no kernel `gemm`: declare it `extern \"C\" __global__` under that name",
+            ),
+        ] {
+            assert_eq!(error.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn only_lost_contexts_are_sticky() {
+        for code in STICKY {
+            assert!(call(code).is_sticky(), "{code}");
+        }
+        for code in [
+            "CUDA_ERROR_INVALID_VALUE",
+            "CUDA_ERROR_OUT_OF_MEMORY",
+            "CUDA_ERROR_NO_BINARY_FOR_GPU",
+            "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+            "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+            "CUBLAS_STATUS_EXECUTION_FAILED",
+        ] {
+            assert!(!call(code).is_sticky(), "{code}");
+        }
+        assert!(!GpuError::NoDevice { ordinal: 0, count: 0 }.is_sticky());
+    }
+
+    /// cudarc panics at a missing symbol, so a call that is not in its library's list is a bug.
+    #[test]
+    fn every_foreign_call_is_looked_up_when_its_library_is_opened() {
+        let sources = [
+            include_str!("blas.rs"),
+            include_str!("driver.rs"),
+            include_str!("error.rs"),
+            include_str!("kernel.rs"),
+            include_str!("lt.rs"),
+            include_str!("timing.rs"),
+        ];
+        let looked_up: BTreeSet<&str> = super::super::driver::SYMBOLS
+            .iter()
+            .chain(super::super::blas::SYMBOLS)
+            .chain(super::super::lt::SYMBOLS)
+            .copied()
+            .collect();
+        let called: BTreeSet<&str> = sources
+            .iter()
+            .flat_map(|source| source.split("sys::").skip(1))
+            .filter_map(|after| after.split_once('('))
+            .map(|(name, _)| name)
+            .filter(|name| name.starts_with("cu") && *name != "culib")
+            .filter(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+            .collect();
+        assert_eq!(called, looked_up);
+    }
+}

@@ -1,0 +1,346 @@
+//! cuBLASLt: the same product as `blas`, by every kernel that NVIDIA's heuristic proposes, so
+//! that a found kernel is compared with the library's best and not only with its first guess.
+//!
+//! Binary32 throughout: operands and result are `CUDA_R_32F`, and the compute type is
+//! `CUBLAS_COMPUTE_32F_PEDANTIC`. Where that has no kernels, `CUBLAS_COMPUTE_32F` has: it too
+//! computes in at least 32 bits, since tf32 and bf16 pieces have compute types of their own
+//! (`..._FAST_TF32`, `..._FAST_16BF`, `..._EMULATED_16BFX9`), which are never asked for.
+
+#![expect(unsafe_code, reason = "cuBLASLt is a C library")]
+
+use std::ffi::c_void;
+use std::ptr;
+use std::rc::Rc;
+
+use cudarc::cublaslt::sys;
+
+use super::blas::{WORKSPACE_BYTES, operation};
+use super::column_major::{ColumnMajor, Operand};
+use super::driver::{Buffer, Context, Gpu};
+use super::error::{GpuError, check_lt};
+use crate::model::Problem;
+
+/// The cuBLASLt functions that this room calls.
+pub(super) const SYMBOLS: &[&str] = &[
+    "cublasLtCreate",
+    "cublasLtDestroy",
+    "cublasLtGetStatusName",
+    "cublasLtGetStatusString",
+    "cublasLtMatmul",
+    "cublasLtMatmulAlgoConfigGetAttribute",
+    "cublasLtMatmulAlgoGetHeuristic",
+    "cublasLtMatmulDescCreate",
+    "cublasLtMatmulDescDestroy",
+    "cublasLtMatmulDescSetAttribute",
+    "cublasLtMatmulPreferenceCreate",
+    "cublasLtMatmulPreferenceDestroy",
+    "cublasLtMatmulPreferenceSetAttribute",
+    "cublasLtMatrixLayoutCreate",
+    "cublasLtMatrixLayoutDestroy",
+    "cublasLtMatrixLayoutSetAttribute",
+];
+
+/// The alignment that the heuristic takes for granted (`..._PREF_MIN_ALIGNMENT_*_BYTES`).
+const ALIGNMENT: u64 = 256;
+
+/// One of cuBLASLt's ways to compute one problem.
+#[derive(Debug)]
+pub struct LtPlan {
+    matmul: Rc<Matmul>,
+    algorithm: sys::cublasLtMatmulAlgo_t,
+    name: String,
+}
+
+impl LtPlan {
+    /// What tells it from the others: `cublasLt#20 tile 18 stages 8 split-k 1`, in cuBLASLt's own
+    /// numbers.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// A cuBLASLt handle, with what it uses.
+#[derive(Debug)]
+pub(super) struct Lt {
+    handle: sys::cublasLtHandle_t,
+    workspace: Buffer,
+    context: Rc<Context>,
+}
+
+impl Lt {
+    pub(super) fn open(gpu: &Gpu) -> Result<Self, GpuError> {
+        let workspace = gpu.allocate(WORKSPACE_BYTES)?;
+        let mut handle = ptr::null_mut();
+        // SAFETY: `handle` is written; the GPU's context is current.
+        check_lt("cublasLtCreate", unsafe { sys::cublasLtCreate(&raw mut handle) })?;
+        Ok(Self { handle, workspace, context: Rc::clone(&gpu.context) })
+    }
+
+    /// See `Blas::lt_plans`.
+    pub(super) fn plans(&self, problem: &Problem, count: usize) -> Result<Vec<LtPlan>, GpuError> {
+        let gemm = ColumnMajor::of(problem, "libcublasLt")?;
+        let pedantic = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_PEDANTIC;
+        let plans = self.plans_computed_in(pedantic, &gemm, count)?;
+        if !plans.is_empty() {
+            return Ok(plans);
+        }
+        self.plans_computed_in(sys::cublasComputeType_t::CUBLAS_COMPUTE_32F, &gemm, count)
+    }
+
+    fn plans_computed_in(
+        &self,
+        compute: sys::cublasComputeType_t,
+        gemm: &ColumnMajor,
+        count: usize,
+    ) -> Result<Vec<LtPlan>, GpuError> {
+        let matmul = Rc::new(Matmul::create(compute, gemm)?);
+        let preference = Preference::create()?;
+        let empty = sys::cublasLtMatmulHeuristicResult_t {
+            algo: sys::cublasLtMatmulAlgo_t { data: [0; 8] },
+            workspaceSize: 0,
+            state: sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS,
+            wavesCount: 0.0,
+            reserved: [0; 4],
+        };
+        let mut found = vec![empty; count];
+        let mut returned = 0;
+        // SAFETY: at most `count` results are written; the descriptors are alive.
+        let status = unsafe {
+            sys::cublasLtMatmulAlgoGetHeuristic(
+                self.handle,
+                matmul.operation,
+                matmul.first,
+                matmul.second,
+                matmul.result,
+                matmul.result,
+                preference.0,
+                i32::try_from(count).unwrap_or(i32::MAX),
+                found.as_mut_ptr(),
+                &raw mut returned,
+            )
+        };
+        // The way of saying that there is no kernel.
+        if status == sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED {
+            return Ok(Vec::new());
+        }
+        check_lt("cublasLtMatmulAlgoGetHeuristic", status)?;
+        found.truncate(usize::try_from(returned).unwrap_or(0));
+        // Each result has a status of its own: some do not apply to the problem after all.
+        found.retain(|result| result.state as u32 == 0);
+        let plan = |result: sys::cublasLtMatmulHeuristicResult_t| LtPlan {
+            matmul: Rc::clone(&matmul),
+            algorithm: result.algo,
+            name: name(&result.algo),
+        };
+        Ok(found.into_iter().map(plan).collect())
+    }
+
+    /// See `Blas::lt_run`.
+    pub(super) fn run(
+        &self,
+        plan: &LtPlan,
+        [a, b, c]: [u64; 3],
+        alpha: f32,
+        beta: f32,
+    ) -> Result<(), GpuError> {
+        if let Some(address) = [a, b, c].into_iter().find(|address| address % ALIGNMENT != 0) {
+            let what = format!("address {address:#x} is no multiple of {ALIGNMENT}");
+            return Err(GpuError::Unsupported { library: "libcublasLt", what });
+        }
+        let [a, b, c] = [a, b, c].map(|address| address as *mut c_void);
+        let matmul = &plan.matmul;
+        // SAFETY: the factors live until the call returns; the plan keeps its descriptors and
+        // this the workspace; the rest is device memory.
+        let status = unsafe {
+            sys::cublasLtMatmul(
+                self.handle,
+                matmul.operation,
+                (&raw const alpha).cast(),
+                b,
+                matmul.first,
+                a,
+                matmul.second,
+                (&raw const beta).cast(),
+                c,
+                matmul.result,
+                c,
+                matmul.result,
+                &raw const plan.algorithm,
+                self.workspace.address() as *mut c_void,
+                WORKSPACE_BYTES as usize,
+                self.context.stream.cast(),
+            )
+        };
+        check_lt("cublasLtMatmul", status)
+    }
+}
+
+impl Drop for Lt {
+    fn drop(&mut self) {
+        // A failure is not looked at: after a kernel's fault every call fails.
+        // SAFETY: destroyed once.
+        unsafe { sys::cublasLtDestroy(self.handle) };
+    }
+}
+
+/// The descriptors of one multiplication. A null one was not created yet.
+#[derive(Debug)]
+struct Matmul {
+    operation: sys::cublasLtMatmulDesc_t,
+    first: sys::cublasLtMatrixLayout_t,
+    second: sys::cublasLtMatrixLayout_t,
+    result: sys::cublasLtMatrixLayout_t,
+}
+
+impl Matmul {
+    fn create(compute: sys::cublasComputeType_t, gemm: &ColumnMajor) -> Result<Self, GpuError> {
+        use sys::cublasLtMatmulDescAttributes_t as Attribute;
+
+        let mut matmul = Self {
+            operation: ptr::null_mut(),
+            first: ptr::null_mut(),
+            second: ptr::null_mut(),
+            result: ptr::null_mut(),
+        };
+        let scale = sys::cudaDataType::CUDA_R_32F;
+        // SAFETY: `operation` is written.
+        check_lt("cublasLtMatmulDescCreate", unsafe {
+            sys::cublasLtMatmulDescCreate(&raw mut matmul.operation, compute, scale)
+        })?;
+        for (attribute, operand) in [
+            (Attribute::CUBLASLT_MATMUL_DESC_TRANSA, gemm.first),
+            (Attribute::CUBLASLT_MATMUL_DESC_TRANSB, gemm.second),
+        ] {
+            let operation = operation(operand);
+            let (value, bytes) = ((&raw const operation).cast(), size_of_val(&operation));
+            // SAFETY: the attribute is of the value's type and is copied.
+            check_lt("cublasLtMatmulDescSetAttribute", unsafe {
+                sys::cublasLtMatmulDescSetAttribute(matmul.operation, attribute, value, bytes)
+            })?;
+        }
+        create_layout(&mut matmul.first, gemm.first, gemm.batch)?;
+        create_layout(&mut matmul.second, gemm.second, gemm.batch)?;
+        create_layout(&mut matmul.result, gemm.result, gemm.batch)?;
+        Ok(matmul)
+    }
+}
+
+impl Drop for Matmul {
+    fn drop(&mut self) {
+        // SAFETY: what was created is destroyed, once.
+        unsafe {
+            for layout in [self.first, self.second, self.result] {
+                if !layout.is_null() {
+                    sys::cublasLtMatrixLayoutDestroy(layout);
+                }
+            }
+            if !self.operation.is_null() {
+                sys::cublasLtMatmulDescDestroy(self.operation);
+            }
+        }
+    }
+}
+
+/// Writes a new layout to `layout`, which its owner destroys, even where this fails half-way.
+fn create_layout(
+    layout: &mut sys::cublasLtMatrixLayout_t,
+    operand: Operand,
+    batch: i32,
+) -> Result<(), GpuError> {
+    use sys::cublasLtMatrixLayoutAttribute_t as Attribute;
+
+    // SAFETY: `layout` is written.
+    check_lt("cublasLtMatrixLayoutCreate", unsafe {
+        sys::cublasLtMatrixLayoutCreate(
+            layout,
+            sys::cudaDataType::CUDA_R_32F,
+            u64::from(operand.rows.unsigned_abs()),
+            u64::from(operand.columns.unsigned_abs()),
+            i64::from(operand.leading_dimension()),
+        )
+    })?;
+    let stride = operand.stride;
+    // SAFETY: the attributes are an int32 and an int64, and are copied.
+    unsafe {
+        check_lt(
+            "cublasLtMatrixLayoutSetAttribute",
+            sys::cublasLtMatrixLayoutSetAttribute(
+                *layout,
+                Attribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                (&raw const batch).cast(),
+                size_of::<i32>(),
+            ),
+        )?;
+        check_lt(
+            "cublasLtMatrixLayoutSetAttribute",
+            sys::cublasLtMatrixLayoutSetAttribute(
+                *layout,
+                Attribute::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                (&raw const stride).cast(),
+                size_of::<i64>(),
+            ),
+        )
+    }
+}
+
+/// What a proposed kernel may use: the workspace, and nothing else out of the ordinary.
+struct Preference(sys::cublasLtMatmulPreference_t);
+
+impl Preference {
+    fn create() -> Result<Self, GpuError> {
+        let mut preference = Self(ptr::null_mut());
+        // SAFETY: the handle is written.
+        check_lt("cublasLtMatmulPreferenceCreate", unsafe {
+            sys::cublasLtMatmulPreferenceCreate(&raw mut preference.0)
+        })?;
+        let bytes = WORKSPACE_BYTES;
+        // SAFETY: the attribute is a uint64 and is copied.
+        check_lt("cublasLtMatmulPreferenceSetAttribute", unsafe {
+            sys::cublasLtMatmulPreferenceSetAttribute(
+                preference.0,
+                sys::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                (&raw const bytes).cast(),
+                size_of::<u64>(),
+            )
+        })?;
+        Ok(preference)
+    }
+}
+
+impl Drop for Preference {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: destroyed once.
+            unsafe { sys::cublasLtMatmulPreferenceDestroy(self.0) };
+        }
+    }
+}
+
+/// An algorithm's name, made of those of its settings that can be read.
+fn name(algorithm: &sys::cublasLtMatmulAlgo_t) -> String {
+    use sys::cublasLtMatmulAlgoConfigAttributes_t as Attribute;
+
+    let mut name = "cublasLt".to_owned();
+    for (label, attribute) in [
+        ("#", Attribute::CUBLASLT_ALGO_CONFIG_ID),
+        (" tile ", Attribute::CUBLASLT_ALGO_CONFIG_TILE_ID),
+        (" stages ", Attribute::CUBLASLT_ALGO_CONFIG_STAGES_ID),
+        (" split-k ", Attribute::CUBLASLT_ALGO_CONFIG_SPLITK_NUM),
+    ] {
+        let (mut value, mut written) = (0u32, 0);
+        // SAFETY: all four attributes have 32 bits.
+        let status = unsafe {
+            sys::cublasLtMatmulAlgoConfigGetAttribute(
+                algorithm,
+                attribute,
+                (&raw mut value).cast(),
+                size_of::<u32>(),
+                &raw mut written,
+            )
+        };
+        if status as u32 == 0 {
+            name += &format!("{label}{value}");
+        }
+    }
+    name
+}
