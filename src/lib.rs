@@ -10,3 +10,4 @@ pub mod gpu;
 pub mod model;
 pub mod render;
 pub mod space;
+pub mod worker;

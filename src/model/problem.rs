@@ -14,7 +14,7 @@ pub const MAX_EXTENT: u64 = i32::MAX as u64 - 4095;
 pub const MAX_BATCH: u64 = i32::MAX as u64;
 
 /// M x N x K: op(A) is M x K, op(B) is K x N, C is M x N. Written `4096x4096x1024`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Shape {
     /// Rows of op(A) and of C.
     pub m: u64,
@@ -209,7 +209,7 @@ impl Layout {
 }
 
 /// A matrix multiplication to find a kernel for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Problem {
     /// M, N and K.
     pub shape: Shape,

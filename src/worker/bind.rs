@@ -1,0 +1,89 @@
+//! From a launch plan to launches: every argument gets its value.
+
+use super::{Launch, LaunchArgument};
+use crate::model::{Argument, Dtype, LaunchPlan, Problem};
+
+/// Where one set of operands lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operands {
+    /// Address of A.
+    pub a: u64,
+    /// Address of B.
+    pub b: u64,
+    /// Address of C.
+    pub c: u64,
+}
+
+/// The factors of a product.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scalars {
+    /// The factor of op(A) op(B).
+    pub alpha: f32,
+    /// The factor of C.
+    pub beta: f32,
+}
+
+impl Scalars {
+    /// C = op(A) op(B).
+    pub const PLAIN: Self = Self { alpha: 1.0, beta: 0.0 };
+}
+
+/// The launches of `plan` in `module` for one set of operands. `workspaces` are the addresses of
+/// the plan's workspaces, in order.
+///
+/// # Errors
+/// The name of an argument that has no value: a tensor map, which no family uses yet.
+pub fn bind(
+    plan: &LaunchPlan,
+    module: u32,
+    problem: &Problem,
+    operands: Operands,
+    workspaces: &[u64],
+    scalars: Scalars,
+) -> Result<Vec<Launch>, String> {
+    // Extents are within 31 bits (`MAX_EXTENT`, `MAX_BATCH`) and element counts within 60
+    // (`Problem::check_size`).
+    let int = |value: u64| LaunchArgument::I32(value as i32);
+    let long = |value: u64| LaunchArgument::I64(value as i64);
+    let scalar = |value: f32| match problem.dtype {
+        Dtype::I32 => LaunchArgument::I32(value as i32),
+        Dtype::F32 | Dtype::F16 | Dtype::Bf16 => LaunchArgument::F32(value),
+    };
+    let value = |argument: &Argument| {
+        Ok(match argument {
+            Argument::A => LaunchArgument::Pointer(operands.a),
+            Argument::B => LaunchArgument::Pointer(operands.b),
+            Argument::C => LaunchArgument::Pointer(operands.c),
+            Argument::M => int(problem.shape.m),
+            Argument::N => int(problem.shape.n),
+            Argument::K => int(problem.shape.k),
+            Argument::Batch => int(problem.batch),
+            Argument::Lda => int(problem.lda()),
+            Argument::Ldb => int(problem.ldb()),
+            Argument::Ldc => int(problem.ldc()),
+            Argument::StrideA => long(problem.a_elements()),
+            Argument::StrideB => long(problem.b_elements()),
+            Argument::StrideC => long(problem.c_elements()),
+            Argument::Alpha => scalar(scalars.alpha),
+            Argument::Beta => scalar(scalars.beta),
+            Argument::Named(name) => {
+                let place = plan.workspaces.iter().position(|workspace| workspace.name == *name);
+                let address = place.and_then(|place| workspaces.get(place));
+                LaunchArgument::Pointer(*address.ok_or_else(|| name.clone())?)
+            }
+        })
+    };
+    plan.kernels
+        .iter()
+        .map(|kernel| {
+            Ok(Launch {
+                module,
+                entry: kernel.entry.clone(),
+                grid: kernel.grid,
+                block: kernel.block,
+                dynamic_shared_bytes: kernel.dynamic_shared_bytes,
+                arguments: kernel.arguments.iter().map(value).collect::<Result<_, String>>()?,
+            })
+        })
+        .collect()
+}
