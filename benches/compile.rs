@@ -1,2 +1,191 @@
-//! x
-fn main() {}
+//! How many kernels NVRTC compiles in a second, on one thread and on several, without a cache.
+//!
+//! Needs no GPU and no cargo: the built program runs on any machine that has an NVRTC, found as
+//! `gemm-tune` finds it, or named by `--nvrtc` or `GEMM_TUNE_NVRTC`.
+
+#![expect(clippy::print_stdout, reason = "a program that prints its figures")]
+
+use std::env;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Parser;
+use gemm_tune::compile::{
+    Architecture, Compile, CompilePool, CompileRequest, Compiler, Network, Nvrtc, SearchPaths,
+    Target, Wanted, acquire,
+};
+
+#[derive(Parser)]
+#[command(about = "Measures how many kernels NVRTC compiles in a second")]
+struct Arguments {
+    /// How many kernels to compile.
+    #[arg(long, default_value_t = 200)]
+    count: usize,
+    /// The most threads to compile on [default: one for each processor].
+    #[arg(long)]
+    jobs: Option<NonZeroUsize>,
+    /// What to compile for.
+    #[arg(long, default_value = "sm_90")]
+    arch: Architecture,
+    /// The `libnvrtc.so` to use.
+    #[arg(long)]
+    nvrtc: Option<PathBuf>,
+    /// Passed by `cargo bench`.
+    #[arg(long, hide = true)]
+    bench: bool,
+    /// Passed by `cargo test`: compile a few, to see that it works.
+    #[arg(long, hide = true)]
+    test: bool,
+    /// Names of benchmarks, as `cargo bench` passes them on; there is only this one.
+    #[arg(hide = true)]
+    _filters: Vec<String>,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let Some(nvrtc) = find_nvrtc(&arguments) else {
+        println!("skipped: no NVRTC");
+        return Ok(());
+    };
+    let (major, minor) = nvrtc.version();
+    println!("NVRTC {major}.{minor}, {}", nvrtc.path().display());
+
+    let compiler: Arc<dyn Compile> =
+        Arc::new(Compiler::new(nvrtc, None, Target::Cubin(arguments.arch))?);
+    let count = if arguments.test { 4 } else { arguments.count };
+    let sources: Vec<Arc<str>> = (0..count).map(|index| kernel(index).into()).collect();
+    // The first compile of a process also reads the library from disk.
+    compiler.compile(&request(0, &sources[0])).context("the first kernel does not compile")?;
+
+    println!("{count} kernels for {}\n", arguments.arch);
+    println!(
+        "{:>5} {:>9} {:>10} {:>7} {:>14}",
+        "jobs", "seconds", "kernels/s", "ratio", "peak RSS MiB"
+    );
+    let most = arguments.jobs.or(thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+    let mut alone = None;
+    let mut jobs_tried = vec![NonZeroUsize::MIN, most];
+    jobs_tried.dedup();
+    for jobs in jobs_tried {
+        let seconds = compile_all(&compiler, &sources, jobs)?.as_secs_f64();
+        let ratio = *alone.get_or_insert(seconds) / seconds;
+        let rate = count as f64 / seconds;
+        let rss = peak_rss_mib().map_or("unknown".to_owned(), |mib| mib.to_string());
+        println!("{jobs:>5} {seconds:>9.2} {rate:>10.1} {ratio:>7.2} {rss:>14}");
+    }
+    Ok(())
+}
+
+/// What the command line does, in short; nothing is installed.
+fn find_nvrtc(arguments: &Arguments) -> Option<Nvrtc> {
+    let folders = |name| env::var_os(name).map(|value| env::split_paths(&value).collect());
+    let homes = ["CUDA_HOME", "CUDA_PATH"].map(env::var_os);
+    let paths = SearchPaths {
+        explicit: arguments.nvrtc.clone().or(env::var_os("GEMM_TUNE_NVRTC").map(Into::into)),
+        cache: None,
+        library_path: folders("LD_LIBRARY_PATH").unwrap_or_default(),
+        cuda_homes: homes.into_iter().flatten().map(Into::into).collect(),
+        python: Some("python3".into()),
+    };
+    let wanted = Wanted { architecture: arguments.arch, driver_major: None };
+    acquire(&paths, &wanted, Network::Forbidden, &mut |_| {})
+        .inspect_err(|error| println!("{error}"))
+        .ok()
+}
+
+fn request(index: usize, source: &Arc<str>) -> CompileRequest {
+    let name = format!("kernel-{index}.cu");
+    CompileRequest { source: Arc::clone(source), name, options: vec![] }
+}
+
+fn compile_all(
+    compiler: &Arc<dyn Compile>,
+    sources: &[Arc<str>],
+    jobs: NonZeroUsize,
+) -> anyhow::Result<Duration> {
+    let pool = CompilePool::new(Arc::clone(compiler), jobs)?;
+    let start = Instant::now();
+    for (index, source) in sources.iter().enumerate() {
+        pool.submit(index, request(index, source));
+    }
+    for _ in sources {
+        let (index, result) =
+            pool.recv_timeout(Duration::from_secs(120)).context("no kernel in two minutes")?;
+        result.with_context(|| format!("kernel {index} does not compile"))?;
+    }
+    Ok(start.elapsed())
+}
+
+/// The most memory that the process ever held.
+fn peak_rss_mib() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib / 1024)
+}
+
+/// A tiled matrix multiplication; no two indices give the same source. Small to medium: 60 to
+/// 250 ms each on one core of a server of 2020.
+fn kernel(index: usize) -> String {
+    const TILES: [(u32, u32, u32, u32, u32); 6] = [
+        // BM, BN, BK, TM, TN
+        (32, 32, 8, 4, 4),
+        (64, 64, 8, 4, 4),
+        (32, 64, 16, 4, 4),
+        (64, 64, 16, 4, 4),
+        (128, 64, 8, 8, 4),
+        (64, 128, 8, 8, 8),
+    ];
+    let (bm, bn, bk, tm, tn) = TILES[index % TILES.len()];
+    format!(
+        r#"// kernel {index}
+constexpr int BM = {bm}, BN = {bn}, BK = {bk}, TM = {tm}, TN = {tn};
+constexpr int THREADS = (BM / TM) * (BN / TN);
+constexpr float SALT = {index};
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+sgemm(const float *__restrict__ A, const float *__restrict__ B, float *__restrict__ C,
+      int M, int N, int K) {{
+    __shared__ float As[BK][BM + 4];
+    __shared__ float Bs[BK][BN];
+    const int tid = threadIdx.x;
+    const int row = tid / (BN / TN) * TM, column = tid % (BN / TN) * TN;
+    float accumulator[TM][TN] = {{}};
+    for (int k0 = 0; k0 < K; k0 += BK) {{
+#pragma unroll
+        for (int i = tid; i < BM * BK; i += THREADS) {{
+            const int m = blockIdx.y * BM + i / BK, k = k0 + i % BK;
+            As[i % BK][i / BK] = m < M && k < K ? A[m * K + k] : 0.0f;
+        }}
+#pragma unroll
+        for (int i = tid; i < BK * BN; i += THREADS) {{
+            const int k = k0 + i / BN, n = blockIdx.x * BN + i % BN;
+            Bs[i / BN][i % BN] = k < K && n < N ? B[k * N + n] : 0.0f;
+        }}
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < BK; ++k) {{
+#pragma unroll
+            for (int i = 0; i < TM; ++i)
+#pragma unroll
+                for (int j = 0; j < TN; ++j)
+                    accumulator[i][j] += As[k][row + i] * Bs[k][column + j];
+        }}
+        __syncthreads();
+    }}
+#pragma unroll
+    for (int i = 0; i < TM; ++i)
+#pragma unroll
+        for (int j = 0; j < TN; ++j) {{
+            const int m = blockIdx.y * BM + row + i, n = blockIdx.x * BN + column + j;
+            if (m < M && n < N) C[m * N + n] = accumulator[i][j] + SALT;
+        }}
+}}
+"#
+    )
+}

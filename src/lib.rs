@@ -5,6 +5,7 @@
 //! `validate`, `measure`, `search`, `tune`, `database`, `report`, `cli` (`ARCHITECTURE.md` has
 //! the map).
 
+pub mod compile;
 pub mod database;
 pub mod gpu;
 pub mod model;

@@ -1,1 +1,3 @@
+//! Tests that need a GPU.
+
 fn main() {}

@@ -1,0 +1,135 @@
+//! What code is compiled for, by the names that compilers use. Which of them an NVRTC knows, it
+//! says itself: see [`super::nvrtc`].
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use crate::model::ComputeCapability;
+
+/// A GPU architecture: `sm_90`, or `sm_90a` with the instructions that only that one has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Architecture {
+    /// The compute capability without its dot: 90 for 9.0.
+    pub number: u32,
+    /// Which instructions code may use.
+    pub features: Features,
+}
+
+/// Which instructions of an architecture code may use, by the suffix of the architecture's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Features {
+    /// No suffix: those that later revisions have too.
+    #[default]
+    Portable,
+    /// `f`: also those of its family.
+    Family,
+    /// `a`: also those that no other architecture has, such as `wgmma` of `sm_90a`.
+    Specific,
+}
+
+impl Architecture {
+    /// The name without `sm_` or `compute_`: `90a`.
+    fn suffix(self) -> String {
+        let features = match self.features {
+            Features::Portable => "",
+            Features::Family => "f",
+            Features::Specific => "a",
+        };
+        format!("{}{features}", self.number)
+    }
+}
+
+impl From<ComputeCapability> for Architecture {
+    fn from(capability: ComputeCapability) -> Self {
+        Self { number: capability.major * 10 + capability.minor, features: Features::Portable }
+    }
+}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sm_{}", self.suffix())
+    }
+}
+
+/// A text that is no architecture.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{0}` is not an architecture: write `sm_` and a number, as in `sm_90` or `sm_90a`")]
+pub struct ArchitectureError(String);
+
+impl FromStr for Architecture {
+    type Err = ArchitectureError;
+
+    fn from_str(text: &str) -> Result<Self, ArchitectureError> {
+        let malformed = || ArchitectureError(text.to_owned());
+        let name = text.strip_prefix("sm_").ok_or_else(malformed)?;
+        let digits = name.trim_end_matches(['a', 'f']);
+        let features = match &name[digits.len()..] {
+            "" => Features::Portable,
+            "f" => Features::Family,
+            "a" => Features::Specific,
+            _ => return Err(malformed()),
+        };
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(malformed());
+        }
+        Ok(Self { number: digits.parse().map_err(|_| malformed())?, features })
+    }
+}
+
+/// What the compiler is to produce.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// Machine code: the driver loads it as it is, so no driver is too old for its PTX.
+    Cubin(Architecture),
+    /// PTX text, for reading and for running on a CPU.
+    Ptx(Architecture),
+}
+
+impl Target {
+    /// The architecture that the code is for.
+    pub fn architecture(self) -> Architecture {
+        match self {
+            Self::Cubin(architecture) | Self::Ptx(architecture) => architecture,
+        }
+    }
+
+    /// The option that asks NVRTC for it: `--gpu-architecture=sm_90`.
+    pub fn option(self) -> String {
+        match self {
+            Self::Cubin(architecture) => format!("--gpu-architecture=sm_{}", architecture.suffix()),
+            Self::Ptx(architecture) => {
+                format!("--gpu-architecture=compute_{}", architecture.suffix())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn architectures_survive_their_names() {
+        for name in ["sm_75", "sm_90", "sm_90a", "sm_100f", "sm_120"] {
+            assert_eq!(name.parse::<Architecture>().unwrap().to_string(), name);
+        }
+    }
+
+    #[test]
+    fn other_texts_are_refused_by_name() {
+        for name in ["", "90", "sm_", "sm_a", "sm_90b", "sm_90aa", "sm_+9", "compute_90", "sm_9_0"]
+        {
+            let error = name.parse::<Architecture>().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("`{name}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_target_asks_for_a_real_or_a_virtual_architecture() {
+        let architecture = ComputeCapability { major: 9, minor: 0 }.into();
+        assert_eq!(Target::Cubin(architecture).option(), "--gpu-architecture=sm_90");
+        assert_eq!(Target::Ptx(architecture).option(), "--gpu-architecture=compute_90");
+    }
+}

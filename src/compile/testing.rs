@@ -1,0 +1,52 @@
+//! What several tests need: an NVRTC (one of this host, else one that pip installs below
+//! `target/`), and programs to run in place of real ones.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use super::acquire::{Wanted, acquire};
+use super::libraries::SearchPaths;
+use super::nvrtc::Nvrtc;
+use super::provide::Network;
+
+/// The NVRTC that tests share, or `None` after saying that the test is skipped.
+pub(crate) fn nvrtc_or_skip() -> Option<Nvrtc> {
+    static NVRTC: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
+    match NVRTC.get_or_init(find) {
+        Ok(nvrtc) => Some(nvrtc.clone()),
+        Err(reason) => {
+            println!("skipped: no NVRTC: {reason}");
+            None
+        }
+    }
+}
+
+fn find() -> Result<Nvrtc, String> {
+    let folders = |name| env::var_os(name).map(|value| env::split_paths(&value).collect());
+    let paths = SearchPaths {
+        explicit: env::var_os("GEMM_TUNE_NVRTC").map(Into::into),
+        cache: Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("target/test-cache")),
+        library_path: folders("LD_LIBRARY_PATH").unwrap_or_default(),
+        cuda_homes: folders("CUDA_HOME").unwrap_or_default(),
+        python: Some("python3".into()),
+    };
+    let architecture = "sm_90".parse().map_err(|_| "sm_90 is an architecture")?;
+    let wanted = Wanted { architecture, driver_major: None };
+    acquire(&paths, &wanted, Network::Allowed, &mut |_| {}).map_err(|error| error.to_string())
+}
+
+/// Makes a program in `folder` of a shell script.
+pub(crate) fn program(folder: &Path, name: &str, script: &str) -> PathBuf {
+    let (text, program) = (folder.join(format!("{name}.sh")), folder.join(name));
+    fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&text, fs::Permissions::from_mode(0o755)).unwrap();
+    // Copied by another process: were it written here, a child that some other test starts just
+    // then would inherit the open file, and running it would fail with "text file busy".
+    let copied = Command::new("cp").arg(&text).arg(&program).status().unwrap();
+    assert!(copied.success(), "{copied}");
+    program
+}
