@@ -8,7 +8,9 @@
 pub mod compile;
 pub mod database;
 pub mod gpu;
+pub mod measure;
 pub mod model;
 pub mod render;
 pub mod space;
+pub mod validate;
 pub mod worker;

@@ -44,9 +44,12 @@ pub struct Worker {
 struct Process {
     child: Child,
     requests: BufWriter<ChildStdin>,
-    responses: Receiver<std::io::Result<Option<(Response, Vec<u8>)>>>,
+    responses: Receiver<std::io::Result<Frame>>,
     last_words: Arc<Mutex<Vec<u8>>>,
 }
+
+/// An answer and the raw bytes that came with it; `None` once the pipe is closed.
+type Frame = Option<(Response, Vec<u8>)>;
 
 impl Drop for Process {
     fn drop(&mut self) {

@@ -1,0 +1,12 @@
+//! How long a correct kernel takes: samples over rotated operands, and the contest in which the
+//! finalists and the libraries are sampled in turn.
+//!
+//! Works on anything that gives work for a set of operands; knows no configuration and no family.
+
+mod contest;
+mod sampling;
+mod stopwatch;
+
+pub use contest::{Contestant, contest};
+pub use sampling::{SAMPLES, Screened, sets_for};
+pub use stopwatch::Stopwatch;

@@ -1,0 +1,132 @@
+//! Times one candidate after another for one problem on one device.
+
+use super::sampling::{
+    HOPELESS, SAMPLES, Screened, flush_bytes, launches_per_sample, set_bytes, sets_for,
+};
+use crate::model::{CachePolicy, Device, Measurement, Micros, Problem};
+use crate::validate::Validator;
+use crate::worker::{Executor, Operands, Work, WorkerError};
+
+/// Rotating operands and the range that is overwritten to empty the L2 cache.
+#[derive(Debug)]
+pub struct Stopwatch {
+    sets: Vec<Operands>,
+    flush: (u64, u64),
+}
+
+/// Gives the work of one product for a set of operands.
+pub(super) type WorkFor<'a> = &'a dyn Fn(Operands) -> Vec<Work>;
+
+/// A sequence that is recorded in the executor.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Recorded {
+    sequence: u32,
+    pub(super) launches: u32,
+}
+
+impl Stopwatch {
+    /// Bytes of device memory that timing `problem` takes.
+    pub fn footprint(problem: &Problem, device: &Device) -> u64 {
+        let set: u64 = set_bytes(problem).iter().sum();
+        set * sets_for(problem, device) + flush_bytes(device)
+    }
+
+    /// Allocates the operand sets and fills them with uniform random values.
+    ///
+    /// # Errors
+    /// [`WorkerError`], out of memory among them.
+    pub fn prepare(
+        executor: &mut dyn Executor,
+        validator: &Validator,
+        problem: &Problem,
+    ) -> Result<Self, WorkerError> {
+        let device = executor.device().clone();
+        let [a_bytes, b_bytes, c_bytes] = set_bytes(problem);
+        let count = sets_for(problem, &device);
+        let bytes = (a_bytes + b_bytes + c_bytes) * count;
+        let start = executor.allocate(bytes)?;
+        validator.fill_uniform(executor, start, bytes / problem.dtype.bytes())?;
+        let sets = (0..count)
+            .map(|set| {
+                let a = start + set * (a_bytes + b_bytes + c_bytes);
+                Operands { a, b: a + a_bytes, c: a + a_bytes + b_bytes }
+            })
+            .collect();
+        let flush_bytes = flush_bytes(&device);
+        let flush = (executor.allocate(flush_bytes)?, flush_bytes);
+        Ok(Self { sets, flush })
+    }
+
+    /// Samples a candidate [`SAMPLES`] times, or once if that shows it to be far slower than
+    /// `best`.
+    ///
+    /// # Errors
+    /// [`WorkerError`] where it faults or hangs.
+    pub fn measure(
+        &self,
+        executor: &mut dyn Executor,
+        work: WorkFor<'_>,
+        best: Option<Micros>,
+    ) -> Result<(Measurement, Screened), WorkerError> {
+        let one = self.time_one(executor, work)?;
+        let measurement = |samples: Vec<Micros>, launches_per_sample: u32| Measurement {
+            samples,
+            launches_per_sample,
+            cache_policy: CachePolicy::Rotate,
+            sm_clock_mhz: None,
+        };
+        if best.is_some_and(|best| one.0 > HOPELESS * best.0) {
+            return Ok((measurement(vec![one], 1), Screened::Dropped));
+        }
+        let recorded = self.record(executor, work, launches_per_sample(one))?;
+        self.sample(executor, recorded)?; // warm-up
+        let mut samples = Vec::with_capacity(SAMPLES);
+        for _ in 0..SAMPLES {
+            samples.push(self.sample(executor, recorded)?);
+        }
+        self.forget(executor, recorded)?;
+        Ok((measurement(samples, recorded.launches), Screened::Kept))
+    }
+
+    /// One launch, after one that warms up.
+    pub(super) fn time_one(
+        &self,
+        executor: &mut dyn Executor,
+        work: WorkFor<'_>,
+    ) -> Result<Micros, WorkerError> {
+        let recorded = self.record(executor, work, 1)?;
+        self.sample(executor, recorded)?;
+        let one = self.sample(executor, recorded)?;
+        self.forget(executor, recorded)?;
+        Ok(one)
+    }
+
+    pub(super) fn record(
+        &self,
+        executor: &mut dyn Executor,
+        work: WorkFor<'_>,
+        launches: u32,
+    ) -> Result<Recorded, WorkerError> {
+        let sets = self.sets.iter().cycle().take(launches as usize);
+        let work: Vec<Work> = sets.flat_map(|set| work(*set)).collect();
+        Ok(Recorded { sequence: executor.record(&work)?, launches })
+    }
+
+    /// The time of one launch: the mean over a sequence's.
+    pub(super) fn sample(
+        &self,
+        executor: &mut dyn Executor,
+        recorded: Recorded,
+    ) -> Result<Micros, WorkerError> {
+        let elapsed = executor.replay(recorded.sequence, Some(self.flush))?;
+        Ok(Micros(elapsed.0 / f64::from(recorded.launches)))
+    }
+
+    pub(super) fn forget(
+        &self,
+        executor: &mut dyn Executor,
+        recorded: Recorded,
+    ) -> Result<(), WorkerError> {
+        executor.forget(recorded.sequence)
+    }
+}

@@ -1,0 +1,70 @@
+//! Operand values as a function of their index, so that device and host agree on them without
+//! copying. The twins of the generators in `kernels.cu`.
+
+use crate::model::Dtype;
+
+/// Which values an operand holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Values {
+    /// -3 to 3 without 0: sums are exact, and no missing product goes unnoticed.
+    Small,
+    /// Uniform over [-1, 1), or over -1000 to 1000 for integers.
+    Uniform,
+}
+
+impl Values {
+    /// The number that `kernels.cu` knows them by.
+    pub(super) fn kind(self) -> i32 {
+        match self {
+            Self::Small => 0,
+            Self::Uniform => 1,
+        }
+    }
+
+    /// The value at `index` of the stream that `seed` names.
+    pub fn at(self, dtype: Dtype, index: u64, seed: u64) -> f64 {
+        let bits = mix(index, seed);
+        match (self, dtype) {
+            (Self::Small, _) => {
+                let which = ((bits >> 32) % 6) as i32;
+                f64::from(if which < 3 { which - 3 } else { which - 2 })
+            }
+            (Self::Uniform, Dtype::I32) => ((bits >> 32) % 2001) as f64 - 1000.0,
+            (Self::Uniform, _) => (bits >> 40) as f64 / 8_388_608.0 - 1.0,
+        }
+    }
+}
+
+/// The finaliser of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// generators", 2014).
+fn mix(index: u64, seed: u64) -> u64 {
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut x = index.wrapping_add(seed.wrapping_mul(GOLDEN)).wrapping_add(GOLDEN);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mixer_is_splitmix64() {
+        // The first outputs of splitmix64 from state 0, as in Vigna's reference implementation.
+        assert_eq!(mix(0, 0), 0xe220_a839_7b1d_cdaf);
+        assert_eq!(mix(0, 1), 0x6e78_9e6a_a1b9_65f4);
+    }
+
+    #[test]
+    fn values_stay_in_their_range() {
+        for index in 0..10_000 {
+            let small = Values::Small.at(Dtype::F32, index, 7);
+            assert!(small != 0.0 && small.abs() <= 3.0);
+            let uniform = Values::Uniform.at(Dtype::F32, index, 7);
+            assert!((-1.0..1.0).contains(&uniform));
+            assert_eq!(f64::from(uniform as f32), uniform);
+            assert!(Values::Uniform.at(Dtype::I32, index, 7).abs() <= 1000.0);
+        }
+    }
+}

@@ -1,0 +1,268 @@
+// What validation does on the device: fills operands with reproducible values, computes the
+// reference, compares, and looks at guard zones. Not tuned: it has to be right, and simple enough
+// to see that it is. Compiled with ELEMENT_F32 or ELEMENT_I32 defined; `inputs.rs` has the
+// generators' twins for the host.
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#if defined(ELEMENT_F32)
+typedef float element;
+#elif defined(ELEMENT_I32)
+typedef int element;
+#endif
+
+// 64 well-mixed bits for an index: the finaliser of splitmix64 (Steele, Lea and Flood 2014).
+__device__ u64 mix(u64 index, u64 seed)
+{
+    u64 x = index + seed * 0x9e3779b97f4a7c15ull + 0x9e3779b97f4a7c15ull;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+
+// One of -3, -2, -1, 1, 2, 3: products and their sums are exact in binary32, and no product that is
+// left out or counted twice goes unnoticed.
+__device__ element small_value(u64 index, u64 seed)
+{
+    const int which = (int)((mix(index, seed) >> 32) % 6);
+    return (element)(which < 3 ? which - 3 : which - 2);
+}
+
+// Uniform: 24 bits in [-1, 1) for floating point, -1000 to 1000 for integers.
+__device__ element uniform_value(u64 index, u64 seed)
+{
+    const u64 bits = mix(index, seed);
+#if defined(ELEMENT_F32)
+    return (float)(int)(bits >> 40) * (1.0f / 8388608.0f) - 1.0f;
+#else
+    return (int)((bits >> 32) % 2001) - 1000;
+#endif
+}
+
+__device__ element value(int kind, u64 index, u64 seed)
+{
+    return kind == 0 ? small_value(index, seed) : uniform_value(index, seed);
+}
+
+__device__ u64 first_index()
+{
+    return (u64)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+__device__ u64 index_step()
+{
+    return (u64)gridDim.x * blockDim.x;
+}
+
+extern "C" __global__ void fill_values(element* out, u64 count, int kind, u64 seed)
+{
+    for (u64 i = first_index(); i < count; i += index_step())
+        out[i] = value(kind, i, seed);
+}
+
+extern "C" __global__ void fill_words(u32* out, u64 count, u32 word)
+{
+    for (u64 i = first_index(); i < count; i += index_step())
+        out[i] = word;
+}
+
+// Counts what is no longer as fill_values left it.
+extern "C" __global__ void count_changed_values(const element* in, u64 count, int kind, u64 seed, u64* changed)
+{
+    for (u64 i = first_index(); i < count; i += index_step())
+        if (in[i] != value(kind, i, seed))
+            atomicAdd(changed, 1ull);
+}
+
+// Counts what is no longer as fill_words left it.
+extern "C" __global__ void count_changed_words(const u32* in, u64 count, u32 word, u64* changed)
+{
+    for (u64 i = first_index(); i < count; i += index_step())
+        if (in[i] != word)
+            atomicAdd(changed, 1ull);
+}
+
+constexpr int TILE = 64;  // rows and columns of C of a block
+constexpr int STEP = 16;  // how far a stage advances along K
+constexpr int PER_THREAD = 4;
+
+// sum = op(A) op(B) in binary64 and, where wanted, magnitude = |op(A)| |op(B)|. With 256 threads.
+template <typename Sum>
+__device__ void reference(const element* A, const element* B, Sum* sums, float* magnitudes, int M, int N, int K,
+                          int batch, int lda, int ldb, int a_transposed, int b_transposed)
+{
+    __shared__ double As[STEP][TILE + 1];
+    __shared__ double Bs[STEP][TILE + 1];
+    const int thread_n = threadIdx.x % (TILE / PER_THREAD);
+    const int thread_m = threadIdx.x / (TILE / PER_THREAD);
+    const int tiles_n = (N + TILE - 1) / TILE;
+    const int block_m = blockIdx.x / tiles_n * TILE;
+    const int block_n = blockIdx.x % tiles_n * TILE;
+
+    for (int product = blockIdx.z; product < batch; product += gridDim.z) {
+        const element* a = A + (u64)product * M * K;
+        const element* b = B + (u64)product * K * N;
+        double sum[PER_THREAD][PER_THREAD] = {};
+        double magnitude[PER_THREAD][PER_THREAD] = {};
+        for (int k0 = 0; k0 < K; k0 += STEP) {
+            for (int i = threadIdx.x; i < STEP * TILE; i += 256) {
+                const int k = k0 + i / TILE;
+                const int m = block_m + i % TILE;
+                const int n = block_n + i % TILE;
+                As[i / TILE][i % TILE] =
+                    m < M && k < K ? (double)a[a_transposed ? (u64)k * lda + m : (u64)m * lda + k] : 0.0;
+                Bs[i / TILE][i % TILE] =
+                    n < N && k < K ? (double)b[b_transposed ? (u64)n * ldb + k : (u64)k * ldb + n] : 0.0;
+            }
+            __syncthreads();
+            for (int k = 0; k < STEP; ++k) {
+                for (int i = 0; i < PER_THREAD; ++i) {
+                    for (int j = 0; j < PER_THREAD; ++j) {
+                        const double term = As[k][thread_m * PER_THREAD + i] * Bs[k][thread_n * PER_THREAD + j];
+                        sum[i][j] += term;
+                        magnitude[i][j] += fabs(term);
+                    }
+                }
+            }
+            __syncthreads();
+        }
+        for (int i = 0; i < PER_THREAD; ++i) {
+            for (int j = 0; j < PER_THREAD; ++j) {
+                const int row = block_m + thread_m * PER_THREAD + i;
+                const int column = block_n + thread_n * PER_THREAD + j;
+                if (row < M && column < N) {
+                    const u64 at = ((u64)product * M + row) * N + column;
+                    sums[at] = (Sum)sum[i][j];
+                    if (magnitudes)
+                        magnitudes[at] = (float)magnitude[i][j];
+                }
+            }
+        }
+    }
+}
+
+// For small values, whose sums binary32 holds exactly.
+extern "C" __global__ void __launch_bounds__(256)
+reference_small(const element* A, const element* B, float* sums, int M, int N, int K, int batch, int lda, int ldb,
+                int a_transposed, int b_transposed)
+{
+    reference(A, B, sums, (float*)nullptr, M, N, K, batch, lda, ldb, a_transposed, b_transposed);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+reference_uniform(const element* A, const element* B, double* sums, float* magnitudes, int M, int N, int K, int batch,
+                  int lda, int ldb, int a_transposed, int b_transposed)
+{
+    reference(A, B, sums, magnitudes, M, N, K, batch, lda, ldb, a_transposed, b_transposed);
+}
+
+// What comparing one result found; zeroed before, except `at`, which begins with all bits set.
+struct Verdict {
+    u64 wrong;  // elements beyond the bound
+    u64 worst;  // the bits of the largest error: ordered as numbers are, since none is negative
+    u64 at;     // the first element with that error, once something is wrong
+    double got;
+    double expected;
+};
+
+struct Comparison {
+    double got;
+    double expected;
+    double error;  // relative to the magnitude; infinite for NaN
+};
+
+// A NaN compares with nothing; the largest error has to find it.
+__device__ double infinite_if_nan(double error)
+{
+    return error == error ? error : __longlong_as_double(0x7ff0000000000000ll);
+}
+
+// The small-value product: alpha = 1, beta = 0, and no rounding at all.
+__device__ Comparison compare_small_at(const element* C, const float* sums, u64 i)
+{
+    const double got = C[i];
+    const double expected = sums[i];
+    return {got, expected, got == expected ? 0.0 : infinite_if_nan(fabs(got - expected))};
+}
+
+// alpha op(A) op(B) + beta C0, C0 being the uniform values of c_seed.
+__device__ Comparison compare_uniform_at(const element* C, const double* sums, const float* magnitudes, u64 i,
+                                         element alpha, element beta, u64 c_seed)
+{
+    const element c0 = uniform_value(i, c_seed);
+#if defined(ELEMENT_F32)
+    const double expected = (double)alpha * sums[i] + (double)beta * (double)c0;
+    const double magnitude = fabs((double)alpha) * magnitudes[i] + fabs((double)beta * (double)c0);
+    const double difference = fabs((double)C[i] - expected);
+    const double error = difference == 0 ? 0 : difference / magnitude;
+    return {(double)C[i], expected, infinite_if_nan(error)};
+#else
+    const int expected = (int)((u32)alpha * (u32)(long long)sums[i] + (u32)beta * (u32)c0);
+    return {(double)C[i], (double)expected, fabs((double)C[i] - (double)expected)};
+#endif
+}
+
+__device__ void tally(Verdict* verdict, const Comparison& comparison, double bound)
+{
+    if (!(comparison.error <= bound))
+        atomicAdd(&verdict->wrong, 1ull);
+    if (comparison.error > 0)
+        atomicMax(&verdict->worst, (u64)__double_as_longlong(comparison.error));
+}
+
+// The kernels that find and describe the worst element do nothing where nothing is wrong.
+__device__ void locate(Verdict* verdict, const Comparison& comparison, u64 i)
+{
+    if ((u64)__double_as_longlong(comparison.error) == verdict->worst)
+        atomicMin(&verdict->at, i);
+}
+
+extern "C" __global__ void compare_small(const element* C, const float* sums, u64 count, Verdict* verdict)
+{
+    for (u64 i = first_index(); i < count; i += index_step())
+        tally(verdict, compare_small_at(C, sums, i), 0.0);
+}
+
+extern "C" __global__ void locate_small(const element* C, const float* sums, u64 count, Verdict* verdict)
+{
+    if (verdict->wrong == 0)
+        return;
+    for (u64 i = first_index(); i < count; i += index_step())
+        locate(verdict, compare_small_at(C, sums, i), i);
+}
+
+extern "C" __global__ void describe_small(const element* C, const float* sums, Verdict* verdict)
+{
+    if (verdict->wrong == 0)
+        return;
+    const Comparison worst = compare_small_at(C, sums, verdict->at);
+    verdict->got = worst.got;
+    verdict->expected = worst.expected;
+}
+
+extern "C" __global__ void compare_uniform(const element* C, const double* sums, const float* magnitudes, u64 count,
+                                           element alpha, element beta, u64 c_seed, float bound, Verdict* verdict)
+{
+    for (u64 i = first_index(); i < count; i += index_step())
+        tally(verdict, compare_uniform_at(C, sums, magnitudes, i, alpha, beta, c_seed), bound);
+}
+
+extern "C" __global__ void locate_uniform(const element* C, const double* sums, const float* magnitudes, u64 count,
+                                          element alpha, element beta, u64 c_seed, Verdict* verdict)
+{
+    if (verdict->wrong == 0)
+        return;
+    for (u64 i = first_index(); i < count; i += index_step())
+        locate(verdict, compare_uniform_at(C, sums, magnitudes, i, alpha, beta, c_seed), i);
+}
+
+extern "C" __global__ void describe_uniform(const element* C, const double* sums, const float* magnitudes,
+                                            element alpha, element beta, u64 c_seed, Verdict* verdict)
+{
+    if (verdict->wrong == 0)
+        return;
+    const Comparison worst = compare_uniform_at(C, sums, magnitudes, verdict->at, alpha, beta, c_seed);
+    verdict->got = worst.got;
+    verdict->expected = worst.expected;
+}
