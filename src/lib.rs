@@ -5,12 +5,16 @@
 //! `validate`, `measure`, `search`, `tune`, `database`, `report`, `cli` (`ARCHITECTURE.md` has
 //! the map).
 
+pub mod cli;
 pub mod compile;
 pub mod database;
 pub mod gpu;
 pub mod measure;
 pub mod model;
 pub mod render;
+pub mod report;
+pub mod search;
 pub mod space;
+pub mod tune;
 pub mod validate;
 pub mod worker;

@@ -1,5 +1,5 @@
 //! The `gemm-tune` program: hands over to the library's command line.
 
 fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+    gemm_tune::cli::main()
 }

@@ -103,6 +103,23 @@ pub fn record_winner(
     Ok(recorded)
 }
 
+/// Checks that a record can be stored at `path`, so that nobody measures for minutes in vain: the
+/// file is missing or in order, and its folder takes new files.
+///
+/// # Errors
+/// [`DatabaseError`], the one that storing would give.
+pub fn check_writable(path: &Path) -> Result<(), DatabaseError> {
+    let target = Target::of(path)?;
+    fs::create_dir_all(target.folder).map_err(unwritable(target.folder))?;
+    let _lock = lock(&target)?;
+    read(target.path)?;
+    if target.path.exists() {
+        OpenOptions::new().append(true).open(target.path).map_err(unwritable(target.path))?;
+    }
+    tempfile::tempfile_in(target.folder).map_err(unwritable(target.folder))?;
+    Ok(())
+}
+
 /// The fastest stored record in the place of `record`, with its index.
 fn incumbent<'a>(records: &'a [Record], record: &Record) -> Option<(usize, &'a Record)> {
     let rivals = records.iter().enumerate().filter(|(_, other)| other.place() == record.place());

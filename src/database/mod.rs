@@ -17,5 +17,5 @@ mod tests;
 
 pub use document::SCHEMA;
 pub use error::{DatabaseError, Position};
-pub use file::{Database, Recorded, Replace, record_winner};
+pub use file::{Database, Recorded, Replace, check_writable, record_winner};
 pub use record::{LibraryTime, Provenance, Record, Winner};

@@ -8,5 +8,5 @@ mod sampling;
 mod stopwatch;
 
 pub use contest::{Contestant, contest};
-pub use sampling::{SAMPLES, Screened, sets_for};
-pub use stopwatch::Stopwatch;
+pub use sampling::{SAMPLES, sets_for};
+pub use stopwatch::{Stopwatch, WorkFor};

@@ -17,15 +17,6 @@ const MAX_LAUNCHES: u32 = 256;
 /// few per cent, so that a factor of 2 never drops a winner.
 pub(super) const HOPELESS: f64 = 2.0;
 
-/// Whether a measurement is whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Screened {
-    /// It has [`SAMPLES`] samples.
-    Kept,
-    /// It was twice as slow as the best at its first sample, which is all it has.
-    Dropped,
-}
-
 /// Operand sets that launches rotate through: together more than twice the L2 cache, so that no
 /// launch finds the operands of the one before it there; at most one for each launch of a sample,
 /// for the cache is overwritten before every sample.

@@ -1,8 +1,6 @@
 //! Times one candidate after another for one problem on one device.
 
-use super::sampling::{
-    HOPELESS, SAMPLES, Screened, flush_bytes, launches_per_sample, set_bytes, sets_for,
-};
+use super::sampling::{HOPELESS, SAMPLES, flush_bytes, launches_per_sample, set_bytes, sets_for};
 use crate::model::{CachePolicy, Device, Measurement, Micros, Problem};
 use crate::validate::Validator;
 use crate::worker::{Executor, Operands, Work, WorkerError};
@@ -15,7 +13,7 @@ pub struct Stopwatch {
 }
 
 /// Gives the work of one product for a set of operands.
-pub(super) type WorkFor<'a> = &'a dyn Fn(Operands) -> Vec<Work>;
+pub type WorkFor<'a> = &'a dyn Fn(Operands) -> Vec<Work>;
 
 /// A sequence that is recorded in the executor.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +55,18 @@ impl Stopwatch {
         Ok(Self { sets, flush })
     }
 
+    /// Gives back all device memory.
+    ///
+    /// # Errors
+    /// [`WorkerError`].
+    pub fn release(self, executor: &mut dyn Executor) -> Result<(), WorkerError> {
+        // The sets are one allocation, which begins with the first set's A.
+        if let Some(first) = self.sets.first() {
+            executor.free(first.a)?;
+        }
+        executor.free(self.flush.0)
+    }
+
     /// Samples a candidate [`SAMPLES`] times, or once if that shows it to be far slower than
     /// `best`.
     ///
@@ -67,7 +77,7 @@ impl Stopwatch {
         executor: &mut dyn Executor,
         work: WorkFor<'_>,
         best: Option<Micros>,
-    ) -> Result<(Measurement, Screened), WorkerError> {
+    ) -> Result<Measurement, WorkerError> {
         let one = self.time_one(executor, work)?;
         let measurement = |samples: Vec<Micros>, launches_per_sample: u32| Measurement {
             samples,
@@ -76,7 +86,7 @@ impl Stopwatch {
             sm_clock_mhz: None,
         };
         if best.is_some_and(|best| one.0 > HOPELESS * best.0) {
-            return Ok((measurement(vec![one], 1), Screened::Dropped));
+            return Ok(measurement(vec![one], 1));
         }
         let recorded = self.record(executor, work, launches_per_sample(one))?;
         self.sample(executor, recorded)?; // warm-up
@@ -85,11 +95,14 @@ impl Stopwatch {
             samples.push(self.sample(executor, recorded)?);
         }
         self.forget(executor, recorded)?;
-        Ok((measurement(samples, recorded.launches), Screened::Kept))
+        Ok(measurement(samples, recorded.launches))
     }
 
-    /// One launch, after one that warms up.
-    pub(super) fn time_one(
+    /// The time of one launch, after one that warms up.
+    ///
+    /// # Errors
+    /// [`WorkerError`] where it faults or hangs.
+    pub fn time_one(
         &self,
         executor: &mut dyn Executor,
         work: WorkFor<'_>,

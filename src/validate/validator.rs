@@ -137,6 +137,17 @@ impl Validator {
         [values(sizes.a, SEED_A), values(sizes.b, SEED_B)]
     }
 
+    /// Gives back all device memory.
+    ///
+    /// # Errors
+    /// [`WorkerError`].
+    pub fn release(self, executor: &mut dyn Executor) -> Result<(), WorkerError> {
+        for zone in self.zones() {
+            zone.free(executor)?;
+        }
+        executor.unload(self.launches.module)
+    }
+
     /// Fills elements that are no part of validation, such as the operands of timed launches, with
     /// uniform values.
     ///

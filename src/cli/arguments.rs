@@ -1,0 +1,117 @@
+//! What can be typed. What it means is decided by the commands.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+/// Finds the fastest correct CUDA matrix-multiplication kernel for a shape on this machine's GPU.
+#[derive(Debug, Parser)]
+#[command(name = "gemm-tune", version, args_conflicts_with_subcommands = true)]
+#[command(after_help = "Exit codes: 0 done, 1 the work failed, 2 wrong usage.")]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    pub(super) tune: TuneArguments,
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, for the life of the program")]
+pub(super) enum Command {
+    /// Tune one or more shapes: the main job, also done when no command is named
+    Tune(TuneArguments),
+    /// Say what this machine can do, and how to fix what it cannot
+    Doctor(DoctorArguments),
+    /// Serve a device to the program that started this process
+    #[command(hide = true)]
+    Worker,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TuneArguments {
+    /// Shape to tune, such as 4096x4096x1024; may be repeated
+    #[arg(long, value_name = "MxNxK")]
+    pub(super) shape: Vec<String>,
+    /// File with one shape a line; `#` begins a comment
+    #[arg(long, value_name = "FILE")]
+    pub(super) shapes: Option<PathBuf>,
+    /// How elements are stored: f32 or i32
+    #[arg(long, default_value = "f32")]
+    pub(super) dtype: String,
+    /// Arithmetic contract, named as cuBLAS does [default: that of the dtype]
+    #[arg(long)]
+    pub(super) compute: Option<String>,
+    /// Whether A and B are used as stored (n) or transposed (t): nn, nt, tn or tt
+    #[arg(long, default_value = "nn")]
+    pub(super) layout: String,
+    /// Number of independent products
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    pub(super) batch: u64,
+    /// Family to choose from; may be repeated [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub(super) family: Vec<String>,
+    /// Device to tune on: auto or cuda:N
+    #[arg(long, default_value = "auto")]
+    pub(super) device: String,
+    /// Tuning database to write [default: results/<gpu>.toml]
+    #[arg(long, value_name = "PATH")]
+    pub(super) db: Option<PathBuf>,
+    /// Replace a stored record even if it is faster
+    #[arg(long)]
+    pub(super) force: bool,
+    /// Time after which a shape's search ends, such as 60s or 2m [default: none]
+    #[arg(long, value_name = "TIME")]
+    pub(super) budget: Option<String>,
+    /// Most candidates to evaluate for a shape
+    #[arg(long, default_value = "500", value_name = "N")]
+    pub(super) max_configs: NonZeroUsize,
+    /// Seed of the search and of the operands
+    #[arg(long, default_value_t = 0)]
+    pub(super) seed: u64,
+    /// Compiler threads [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub(super) jobs: Option<NonZeroUsize>,
+    /// Folder of search spaces to use instead of the built-in ones
+    #[arg(long, value_name = "DIR")]
+    pub(super) spaces: Option<PathBuf>,
+    /// Folder of templates to use on top of the built-in ones
+    #[arg(long, value_name = "DIR")]
+    pub(super) templates: Option<PathBuf>,
+    /// Show what would be searched, and do nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    #[command(flatten)]
+    pub(super) common: CommonArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DoctorArguments {
+    /// Device to look at: auto or cuda:N
+    #[arg(long, default_value = "auto")]
+    pub(super) device: String,
+    #[command(flatten)]
+    pub(super) common: CommonArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CommonArguments {
+    /// Print one JSON document on standard output, also on failure
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Never install anything: fail if NVRTC is not on this machine
+    #[arg(long)]
+    pub(super) offline: bool,
+    /// NVRTC library to use, a libnvrtc.so
+    #[arg(long, value_name = "PATH", env = "GEMM_TUNE_NVRTC")]
+    pub(super) nvrtc: Option<PathBuf>,
+    /// Folder for compiled kernels and for NVRTC [default: gemm-tune in the user's cache folder]
+    #[arg(long, value_name = "DIR", env = "GEMM_TUNE_CACHE")]
+    pub(super) cache: Option<PathBuf>,
+    /// Show results only
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(super) quiet: bool,
+    /// Show every candidate
+    #[arg(short, long, action = ArgAction::SetTrue)]
+    pub(super) verbose: bool,
+}

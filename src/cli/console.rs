@@ -1,0 +1,86 @@
+//! Where words go: results to standard output, everything else to standard error.
+#![expect(clippy::print_stdout, reason = "this is what prints")]
+
+use std::io::{IsTerminal as _, stderr};
+
+use anstyle::{AnsiColor, Style};
+
+/// Columns where the width of the terminal is not known.
+const DEFAULT_WIDTH: u16 = 120;
+
+/// How much is said besides results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Volume {
+    Quiet,
+    Normal,
+    Verbose,
+}
+
+/// Prints, in the form and volume that was asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Console {
+    pub(super) volume: Volume,
+    pub(super) json: bool,
+}
+
+impl Console {
+    pub(super) fn new(common: &super::arguments::CommonArguments) -> Self {
+        let volume = match (common.quiet, common.verbose) {
+            (true, _) => Volume::Quiet,
+            (_, true) => Volume::Verbose,
+            _ => Volume::Normal,
+        };
+        Self { volume, json: common.json }
+    }
+
+    pub(super) fn plain() -> Self {
+        Self { volume: Volume::Normal, json: false }
+    }
+
+    /// Whether a person watches standard error.
+    pub(super) fn interactive(self) -> bool {
+        stderr().is_terminal() && self.volume == Volume::Normal
+    }
+
+    /// Columns for tables.
+    pub(super) fn width(self) -> u16 {
+        if !std::io::stdout().is_terminal() {
+            return DEFAULT_WIDTH;
+        }
+        let (_, columns) = console_size().unwrap_or((0, DEFAULT_WIDTH));
+        columns.max(60)
+    }
+
+    /// A result for people; nothing where JSON is asked for.
+    pub(super) fn result(self, text: &str) {
+        if !self.json {
+            anstream::print!("{text}");
+        }
+    }
+
+    /// The document that a program asked for.
+    pub(super) fn document(self, document: &serde_json::Value) {
+        if self.json {
+            println!("{document:#}");
+        }
+    }
+
+    /// Something worth knowing.
+    pub(super) fn note(self, text: &str) {
+        if self.volume > Volume::Quiet {
+            anstream::eprintln!("{text}");
+        }
+    }
+
+    /// What went wrong.
+    pub(super) fn error(self, text: &str) {
+        let red = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
+        anstream::eprintln!("{red}error:{red:#} {text}");
+    }
+}
+
+/// Rows and columns of the terminal.
+fn console_size() -> Option<(u16, u16)> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    (size.ws_col > 0).then_some((size.ws_row, size.ws_col))
+}

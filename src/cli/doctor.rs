@@ -1,0 +1,189 @@
+//! `gemm-tune doctor`: what this machine can do, and how to fix what it cannot.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::Failure;
+use super::arguments::DoctorArguments;
+use super::console::Console;
+use super::environment::{cache_folder, search_paths, worker_command};
+use crate::compile::{Architecture, Network, SearchPaths, Wanted, acquire};
+use crate::model::units::human_bytes;
+use crate::model::{Device, Dtype, Problem, Shape};
+use crate::report::table::pairs;
+use crate::worker::{Executor as _, Worker};
+
+/// One thing that was looked at.
+struct Finding {
+    name: &'static str,
+    state: State,
+    text: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Good,
+    /// Tuning works without it.
+    Missing,
+    /// Tuning does not work.
+    Broken,
+}
+
+impl State {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Good => "ok",
+            Self::Missing => "missing",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+/// Looks, prints, and gives 0 where tuning works here.
+pub(super) fn main(arguments: &DoctorArguments) -> ExitCode {
+    let console = Console::new(&arguments.common);
+    let findings = match examine(arguments) {
+        Ok(findings) => findings,
+        Err(failure) => {
+            console.error(failure.message());
+            console.document(&json!({ "error": failure.message() }));
+            return failure.exit_code();
+        }
+    };
+    let rows: Vec<(String, String)> = findings
+        .iter()
+        .map(|finding| {
+            (format!("{}: {}", finding.name, finding.state.word()), finding.text.clone())
+        })
+        .collect();
+    console.result(&pairs(&rows, console.width()));
+    let works = findings.iter().all(|finding| finding.state != State::Broken);
+    let verdict = if works { "this machine can tune" } else { "this machine cannot tune yet" };
+    console.result(&format!("\n{verdict}\n"));
+    let document: Vec<_> = findings
+        .iter()
+        .map(|finding| {
+            json!({ "name": finding.name, "state": finding.state.word(), "text": finding.text })
+        })
+        .collect();
+    console.document(&json!({ "works": works, "findings": document }));
+    if works { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn examine(arguments: &DoctorArguments) -> Result<Vec<Finding>, Failure> {
+    let cache = cache_folder(&arguments.common)?;
+    let paths = search_paths(&arguments.common, cache.clone());
+    let command = worker_command(&arguments.device, &paths)?;
+    let mut findings = Vec::new();
+    let device = match Worker::start(command) {
+        Ok(mut worker) => {
+            let device = worker.device().clone();
+            findings.extend(device_findings(&mut worker, &device));
+            Some(device)
+        }
+        Err(error) => {
+            findings.push(Finding { name: "GPU", state: State::Broken, text: error.to_string() });
+            None
+        }
+    };
+    findings.push(nvrtc_finding(arguments, &paths, device.as_ref()));
+    findings.push(Finding {
+        name: "cache",
+        state: State::Good,
+        text: format!("{} ({})", cache.display(), human_bytes(folder_bytes(&cache))),
+    });
+    Ok(findings)
+}
+
+fn device_findings(worker: &mut Worker, device: &Device) -> Vec<Finding> {
+    let good = |name, text| Finding { name, state: State::Good, text };
+    let (major, minor) = (device.driver_cuda / 1000, device.driver_cuda % 1000 / 10);
+    let mut findings = vec![
+        good("driver", format!("{} (CUDA {major}.{minor})", device.driver)),
+        good(
+            "GPU",
+            format!(
+                "{}, compute capability {}, {} SMs, {}, up to {} MHz",
+                device.name,
+                device.compute_capability,
+                device.sms,
+                human_bytes(device.memory_bytes),
+                device.max_sm_clock_mhz
+            ),
+        ),
+    ];
+    let problem = Problem::new(Shape { m: 256, n: 256, k: 256 }, Dtype::F32);
+    findings.push(match worker.baselines(&problem, 1) {
+        Ok(found) if !found.names.is_empty() => {
+            good("cuBLAS", format!("version {}", found.version))
+        }
+        Ok(found) => Finding {
+            name: "cuBLAS",
+            state: State::Missing,
+            text: format!(
+                "{}; winners are not compared with it. It comes with the CUDA toolkit and with \
+                 `python3 -m pip install nvidia-cublas`",
+                found.note.unwrap_or_default()
+            ),
+        },
+        Err(error) => Finding { name: "cuBLAS", state: State::Missing, text: error.to_string() },
+    });
+    findings.push(match worker.conditions() {
+        Ok(conditions) if conditions.sm_clock_mhz.is_some() => {
+            let clock = conditions.sm_clock_mhz.unwrap_or(0);
+            let busy = match conditions.other_processes {
+                Some(others @ 1..) => format!(", {others} other processes use the GPU"),
+                _ => String::new(),
+            };
+            good("NVML", format!("SM clock {clock} MHz now{busy}"))
+        }
+        _ => Finding {
+            name: "NVML",
+            state: State::Missing,
+            text: "libnvidia-ml.so.1 does not answer; records carry no clocks. It comes with the \
+                   driver"
+                .to_owned(),
+        },
+    });
+    findings
+}
+
+fn nvrtc_finding(
+    arguments: &DoctorArguments,
+    paths: &SearchPaths,
+    device: Option<&Device>,
+) -> Finding {
+    let device_or_nominal = device.cloned().unwrap_or_else(Device::h200);
+    let wanted = Wanted {
+        architecture: Architecture::from(device_or_nominal.compute_capability),
+        driver_major: device.and_then(|device| u32::try_from(device.driver_cuda / 1000).ok()),
+    };
+    match acquire(paths, &wanted, Network::Forbidden, &mut |_| {}) {
+        Ok(nvrtc) => {
+            let (major, minor) = nvrtc.version();
+            let text = format!("version {major}.{minor}, {}", nvrtc.path().display());
+            Finding { name: "NVRTC", state: State::Good, text }
+        }
+        Err(error) if arguments.common.offline => {
+            Finding { name: "NVRTC", state: State::Broken, text: error.to_string() }
+        }
+        Err(_) => Finding {
+            name: "NVRTC",
+            state: State::Missing,
+            text: "none found; the first run installs it through pip into the cache".to_owned(),
+        },
+    }
+}
+
+fn folder_bytes(folder: &std::path::Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => folder_bytes(&entry.path()),
+            Ok(metadata) => metadata.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}

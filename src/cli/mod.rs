@@ -1,0 +1,72 @@
+//! The command line: the only room that prints, reads the environment, looks at the clock and
+//! exits. One file a command.
+
+mod arguments;
+mod console;
+mod doctor;
+mod environment;
+mod progress;
+mod tune;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+use console::Console;
+
+/// Why a command ended without doing what it was asked.
+#[derive(Debug)]
+enum Failure {
+    /// The command makes no sense as typed: exit code 2.
+    Usage(String),
+    /// What was asked for failed: exit code 1.
+    Work(String),
+}
+
+impl Failure {
+    fn work(error: impl std::fmt::Display) -> Self {
+        Self::Work(error.to_string())
+    }
+
+    fn usage(error: impl std::fmt::Display) -> Self {
+        Self::Usage(error.to_string())
+    }
+
+    fn message(&self) -> &str {
+        match self {
+            Self::Usage(message) | Self::Work(message) => message,
+        }
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Usage(_) => ExitCode::from(2),
+            Self::Work(_) => ExitCode::FAILURE,
+        }
+    }
+}
+
+/// Reads the command line and does what it says.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match arguments.command {
+        None => tune::main(&arguments.tune),
+        Some(Command::Tune(tune)) => tune::main(&tune),
+        Some(Command::Doctor(doctor)) => doctor::main(&doctor),
+        Some(Command::Worker) => worker(),
+    }
+}
+
+/// The life of a worker process.
+fn worker() -> ExitCode {
+    // A terminal sends Ctrl-C to the whole group; only the parent decides what it ends.
+    let _ = ctrlc::set_handler(|| {});
+    match crate::worker::serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            Console::plain().error(&error.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What a person sees while a search runs: a bar on a terminal, a line now and then elsewhere.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::console::{Console, Volume};
+use crate::model::{Micros, Outcome, Problem, Tflops};
+use crate::tune::Event;
+
+/// How often a plain line is written.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// Draws the events of one problem's tuning.
+pub(super) struct Progress {
+    console: Console,
+    problem: Problem,
+    bar: ProgressBar,
+    total: usize,
+    compiled: usize,
+    began: Instant,
+    last_line: Instant,
+}
+
+impl Progress {
+    pub(super) fn new(console: Console, problem: Problem) -> Self {
+        let bar =
+            if console.interactive() { ProgressBar::no_length() } else { ProgressBar::hidden() };
+        let now = Instant::now();
+        Self { console, problem, bar, total: 0, compiled: 0, began: now, last_line: now }
+    }
+
+    pub(super) fn event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Started { problem, spaces, candidates } => {
+                let families: Vec<&str> =
+                    spaces.families.iter().map(|family| family.name.as_str()).collect();
+                self.say(&format!(
+                    "tuning {problem}: {candidates} of {} candidates of {}",
+                    spaces.legal(),
+                    families.join(", ")
+                ));
+                self.total = *candidates;
+                self.bar.set_length(*candidates as u64);
+                if let Ok(style) = ProgressStyle::with_template(
+                    "{bar:24} {pos}/{len} measured, {msg}, {elapsed} elapsed, ETA {eta}",
+                ) {
+                    self.bar.set_style(style);
+                }
+                self.bar.enable_steady_tick(Duration::from_millis(200));
+            }
+            Event::Compiled { count } => self.compiled = *count,
+            Event::Evaluated { count, family, configuration, outcome, best } => {
+                if self.console.volume == Volume::Verbose {
+                    let result = self.describe(outcome);
+                    self.say(&format!("{count:>5} {result}  {family} {configuration}"));
+                }
+                self.bar.set_position(*count as u64);
+                let message = format!("{} compiled, {}", self.compiled, self.best(*best));
+                self.bar.set_message(message);
+                self.line(*count, *best);
+            }
+            Event::Restarted { reason } => self.say(&format!("GPU worker restarted: {reason}")),
+            Event::Contest { contestants } => {
+                self.bar.set_message(format!("contest of {contestants}"));
+                if self.console.volume == Volume::Verbose {
+                    self.say(&format!("contest of {contestants}"));
+                }
+            }
+            Event::Note(note) => self.say(note),
+        }
+    }
+
+    pub(super) fn finish(self) {
+        self.bar.finish_and_clear();
+    }
+
+    /// A line that survives the bar.
+    fn say(&self, text: &str) {
+        self.bar.suspend(|| self.console.note(text));
+    }
+
+    /// A plain line where there is no bar, at most every few seconds.
+    fn line(&mut self, count: usize, best: Option<Micros>) {
+        let due = self.last_line.elapsed() >= LINE_EVERY;
+        if self.console.interactive() || self.console.volume != Volume::Normal || !due {
+            return;
+        }
+        self.last_line = Instant::now();
+        let left = self.total.saturating_sub(count) as f64 / count.max(1) as f64;
+        let eta = self.began.elapsed().as_secs_f64() * left;
+        self.console.note(&format!(
+            "{count}/{} measured, {} compiled, {}, ETA {eta:.0} s",
+            self.total,
+            self.compiled,
+            self.best(best)
+        ));
+    }
+
+    fn best(&self, best: Option<Micros>) -> String {
+        match best {
+            Some(best) => {
+                let rate = Tflops::of(self.problem.operations(), best);
+                format!("best {rate} TFLOP/s ({best})")
+            }
+            None => "none correct yet".to_owned(),
+        }
+    }
+
+    fn describe(&self, outcome: &Outcome) -> String {
+        match (outcome.measurement(), outcome.failure()) {
+            (Some(measurement), _) => format!(
+                "{:>10} {:>6} TFLOP/s",
+                measurement.median(),
+                measurement.tflops(&self.problem)
+            ),
+            (None, failure) => {
+                format!("{}: {}", outcome.kind().name(), failure.unwrap_or_default())
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The documents that `--json` prints.
+
+use serde_json::{Value, json};
+
+use crate::model::{Device, Measurement, Problem};
+use crate::tune::{Spaces, Standing, Summary};
+
+/// Candidates that a document lists.
+const TOP: usize = 10;
+
+/// A tuned problem.
+pub fn summary(summary: &Summary, device: &Device) -> Value {
+    let problem = &summary.problem;
+    let ranking: Vec<Value> =
+        summary.ranking.iter().take(TOP).map(|entry| standing(entry, problem)).collect();
+    let winner = summary.winner().map(|winner| {
+        let mut document = standing(winner, problem);
+        document["launch"] = json!(winner.plan);
+        document["measurement"]["samples_us"] = json!(winner.measurement.samples);
+        if let Some(peak) = device.peak(problem) {
+            let rate = winner.measurement.tflops(problem);
+            document["percent_of_peak"] = json!(100.0 * rate.0 / peak.0);
+        }
+        if let Some(library) = summary.baselines.first() {
+            let speedup = library.measurement.median().0 / winner.measurement.median().0;
+            document["speedup_over_library"] = json!(speedup);
+        }
+        document
+    });
+    let baselines: Vec<Value> = summary
+        .baselines
+        .iter()
+        .map(|entry| {
+            json!({ "name": entry.name, "measurement": measurement(&entry.measurement, problem) })
+        })
+        .collect();
+    let coverage: Vec<Value> = summary
+        .coverage
+        .iter()
+        .map(|family| {
+            let outcomes: serde_json::Map<String, Value> = family
+                .outcomes
+                .iter()
+                .map(|(outcome, count)| (outcome.name().to_owned(), json!(count)))
+                .collect();
+            let failure = family.example_failure.as_ref().map(|(configuration, failure)| {
+                json!({ "parameters": configuration, "failure": failure })
+            });
+            json!({
+                "family": family.family,
+                "raw": family.raw.to_string(),
+                "legal": family.legal,
+                "evaluated": family.evaluated(),
+                "outcomes": outcomes,
+                "best_us": family.best,
+                "example_failure": failure,
+            })
+        })
+        .collect();
+    let phases = &summary.phases;
+    json!({
+        "problem": problem_document(problem),
+        "winner": winner,
+        "baselines": baselines,
+        "library_version": summary.library_version,
+        "ranking": ranking,
+        "coverage": coverage,
+        "phases": {
+            "prepare_s": phases.prepare.as_secs_f64(),
+            "search_s": phases.search.as_secs_f64(),
+            "contest_s": phases.contest.as_secs_f64(),
+            "compiling_cpu_s": phases.compiling.as_secs_f64(),
+            "compiled": phases.compiled,
+            "from_cache": phases.from_cache,
+        },
+        "restarts": summary.restarts,
+        "ended_early": summary.ended_early,
+    })
+}
+
+fn standing(standing: &Standing, problem: &Problem) -> Value {
+    json!({
+        "family": standing.family,
+        "parameters": standing.configuration,
+        "measurement": measurement(&standing.measurement, problem),
+        "validation": standing.validation,
+        "resources": standing.resources,
+        "contested": standing.contested,
+    })
+}
+
+fn measurement(measurement: &Measurement, problem: &Problem) -> Value {
+    json!({
+        "median_us": measurement.median(),
+        "p05_us": measurement.quantile(0.05),
+        "p95_us": measurement.quantile(0.95),
+        "samples": measurement.samples.len(),
+        "launches_per_sample": measurement.launches_per_sample,
+        "tflops": measurement.tflops(problem),
+        "cache_policy": measurement.cache_policy,
+        "sm_clock_mhz": measurement.sm_clock_mhz,
+    })
+}
+
+/// A problem's fields, with the names of the database.
+pub fn problem_document(problem: &Problem) -> Value {
+    json!({
+        "m": problem.shape.m, "n": problem.shape.n, "k": problem.shape.k,
+        "batch": problem.batch, "dtype": problem.dtype, "compute": problem.compute,
+        "layout": problem.layout,
+    })
+}
+
+/// What would be searched: for `--dry-run`.
+pub fn spaces(spaces: &Spaces, problem: &Problem, candidates: usize) -> Value {
+    let families: Vec<Value> = spaces
+        .families
+        .iter()
+        .map(|family| {
+            let pruned: Vec<Value> = family
+                .space
+                .pruned
+                .iter()
+                .map(|pruned| {
+                    json!({
+                        "require": pruned.require,
+                        "because": pruned.because,
+                        "configurations": pruned.configurations.to_string(),
+                    })
+                })
+                .collect();
+            json!({
+                "family": family.name,
+                "raw": family.space.raw.to_string(),
+                "legal": family.space.len(),
+                "pruned": pruned,
+                "default": family.default,
+            })
+        })
+        .collect();
+    json!({
+        "problem": problem_document(problem),
+        "candidates": candidates,
+        "families": families,
+        "not_used": spaces.refusals.iter().map(|refusal| refusal.trim()).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,5 @@
+//! From results to something to look at: text tables and JSON. Pure: values in, text out; who
+//! prints it is not known here.
+
+pub mod json;
+pub mod table;

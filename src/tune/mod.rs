@@ -1,0 +1,224 @@
+//! One story: ask, render, compile, validate, measure, tell, decide, record. The only room that
+//! knows all the others' words; it prints nothing and tells what happens as [`Event`]s.
+
+mod contest;
+mod prepare;
+mod record;
+mod run;
+mod workbench;
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+
+pub use contest::{BaselineTime, Standing};
+pub use prepare::{FamilySpace, Spaces, spaces};
+pub use record::{Origin, record};
+pub use run::tune;
+
+use crate::compile::{Compile, CompileError, PoolError};
+use crate::model::units::human_bytes;
+use crate::model::{Configuration, Measurement, Micros, Outcome, OutcomeKind, Problem};
+use crate::render::{RenderError, Templates};
+use crate::space::{Family, SpaceError};
+use crate::worker::{Executor, WorkerError};
+
+/// What tuning works with.
+pub struct Kit {
+    /// The families to choose from.
+    pub families: Vec<Family>,
+    /// Their templates.
+    pub templates: Templates,
+    /// The compiler for the device's architecture.
+    pub compiler: Arc<dyn Compile>,
+    /// The device.
+    pub executor: Box<dyn Executor>,
+}
+
+/// How much effort a problem gets.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Most candidates to evaluate.
+    pub max_configs: usize,
+    /// When to stop evaluating; what is found by then is decided among.
+    pub budget: Option<Duration>,
+    /// Seeds operands and search.
+    pub seed: u64,
+    /// Compiler threads.
+    pub jobs: NonZeroUsize,
+}
+
+/// Something that happened, for whoever draws or logs it.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The search begins.
+    Started {
+        /// The problem.
+        problem: &'a Problem,
+        /// Every family that serves it.
+        spaces: &'a Spaces,
+        /// Candidates that will be evaluated at most.
+        candidates: usize,
+    },
+    /// A source was compiled, or refused by the compiler.
+    Compiled {
+        /// How many were so far.
+        count: usize,
+    },
+    /// A candidate was evaluated.
+    Evaluated {
+        /// How many were so far.
+        count: usize,
+        /// Its family.
+        family: &'a str,
+        /// Its configuration.
+        configuration: &'a Configuration,
+        /// What became of it.
+        outcome: &'a Outcome,
+        /// The best so far.
+        best: Option<Micros>,
+    },
+    /// The worker had to be replaced.
+    Restarted {
+        /// Why.
+        reason: &'a str,
+    },
+    /// The finalists and libraries are measured in turn.
+    Contest {
+        /// How many take part.
+        contestants: usize,
+    },
+    /// Something that a person should know and that stops nothing.
+    Note(String),
+}
+
+/// Why a problem could not be tuned at all.
+#[derive(Debug, Error)]
+pub enum TuneError {
+    /// No family serves the problem.
+    #[error("no family can compute {problem} on this device:\n{}", .reasons.join("\n"))]
+    NoFamily {
+        /// The problem.
+        problem: String,
+        /// `family: why not`.
+        reasons: Vec<String>,
+    },
+    /// Constraints leave nothing.
+    #[error("no configuration is legal for {problem}:\n{}", .reasons.join("\n"))]
+    EmptySpace {
+        /// The problem.
+        problem: String,
+        /// Which constraint removed how many.
+        reasons: Vec<String>,
+    },
+    /// A search space cannot be listed.
+    #[error(transparent)]
+    Space(#[from] SpaceError),
+    /// A family's template is missing or uses names that do not exist.
+    #[error(transparent)]
+    Template(#[from] RenderError),
+    /// The device has too little memory.
+    #[error(
+        "{problem} needs {} of device memory (operands, their copies for honest timing, and a \
+         reference), {} is free: choose a smaller shape or batch, or another device with `--device`",
+        human_bytes(*.needed), human_bytes(*.free)
+    )]
+    Memory {
+        /// The problem.
+        problem: String,
+        /// Bytes.
+        needed: u64,
+        /// Bytes.
+        free: u64,
+    },
+    /// The compiler cannot be used.
+    #[error("the kernels that validate results do not compile: {0}")]
+    Compiler(#[from] CompileError),
+    /// The compiler's threads cannot be had.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The device cannot be used, even by a fresh worker.
+    #[error("the device cannot be used: {0}")]
+    Device(#[from] WorkerError),
+}
+
+/// What became of the candidates of one family.
+#[derive(Debug, Clone, Default)]
+pub struct Coverage {
+    /// Its name.
+    pub family: String,
+    /// All assignments.
+    pub raw: u128,
+    /// Legal ones.
+    pub legal: usize,
+    /// Evaluated ones, by outcome.
+    pub outcomes: std::collections::BTreeMap<OutcomeKind, usize>,
+    /// Its fastest correct one.
+    pub best: Option<Micros>,
+    /// One failure in words, with its configuration.
+    pub example_failure: Option<(Configuration, String)>,
+}
+
+impl Coverage {
+    /// Evaluated candidates.
+    pub fn evaluated(&self) -> usize {
+        self.outcomes.values().sum()
+    }
+}
+
+/// Where a problem's time went.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Phases {
+    /// Listing spaces, compiling the validation kernels, making operands and references.
+    pub prepare: Duration,
+    /// Searching: compiling and evaluating, overlapped.
+    pub search: Duration,
+    /// The contest.
+    pub contest: Duration,
+    /// Compiler time summed over threads.
+    pub compiling: Duration,
+    /// Sources compiled.
+    pub compiled: usize,
+    /// Sources whose cubin was in the cache.
+    pub from_cache: usize,
+}
+
+/// What tuning a problem gave.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    /// The problem.
+    pub problem: Problem,
+    /// Correct candidates, fastest first: those of the contest, then others by their own samples.
+    pub ranking: Vec<Standing>,
+    /// The libraries' times in the contest, fastest first.
+    pub baselines: Vec<BaselineTime>,
+    /// The libraries' version, where there are any.
+    pub library_version: String,
+    /// One entry for each family that serves the problem.
+    pub coverage: Vec<Coverage>,
+    /// Where the time went.
+    pub phases: Phases,
+    /// How often the worker was replaced.
+    pub restarts: usize,
+    /// Whether the search was ended before its time, by the user or the budget.
+    pub ended_early: bool,
+}
+
+impl Summary {
+    /// The fastest correct candidate.
+    pub fn winner(&self) -> Option<&Standing> {
+        self.ranking.first()
+    }
+
+    /// Evaluated candidates.
+    pub fn evaluated(&self) -> usize {
+        self.coverage.iter().map(Coverage::evaluated).sum()
+    }
+}
+
+/// What a measurement is ordered by.
+fn median(measurement: &Measurement) -> f64 {
+    measurement.median().0
+}

@@ -1,0 +1,104 @@
+//! Which families and configurations a problem has, and why others are out. Needs no device, only
+//! its description: `--dry-run` shows just this.
+
+use super::TuneError;
+use crate::model::{Configuration, Device, Problem};
+use crate::render::Templates;
+use crate::search::Territory;
+use crate::space::{Family, LegalSpace};
+
+/// A family that serves a problem.
+#[derive(Debug, Clone)]
+pub struct FamilySpace {
+    /// Its place in the list of families.
+    pub family: usize,
+    /// Its name.
+    pub name: String,
+    /// Its legal configurations.
+    pub space: LegalSpace,
+    /// The first of its defaults that is legal.
+    pub default: Option<Configuration>,
+}
+
+/// Everything that can be tried for a problem.
+#[derive(Debug, Clone)]
+pub struct Spaces {
+    /// Families that have at least one legal configuration.
+    pub families: Vec<FamilySpace>,
+    /// `family: why it has none`.
+    pub refusals: Vec<String>,
+}
+
+impl Spaces {
+    /// Legal configurations of all families.
+    pub fn legal(&self) -> usize {
+        self.families.iter().map(|family| family.space.len()).sum()
+    }
+
+    pub(super) fn territories(&self) -> Vec<Territory> {
+        self.families
+            .iter()
+            .map(|family| Territory {
+                space: family.space.clone(),
+                default: family.default.as_ref().and_then(|default| family.space.rank(default)),
+            })
+            .collect()
+    }
+}
+
+/// Lists what can be tried.
+///
+/// # Errors
+/// [`TuneError::NoFamily`], [`TuneError::EmptySpace`], and what is wrong in a family's files.
+pub fn spaces(
+    families: &[Family],
+    templates: &Templates,
+    problem: &Problem,
+    device: &Device,
+) -> Result<Spaces, TuneError> {
+    let mut spaces = Spaces { families: Vec::new(), refusals: Vec::new() };
+    let mut served = false;
+    for (index, family) in families.iter().enumerate() {
+        templates.check(family)?;
+        if let Some(refusal) = family.refusal(problem, device) {
+            spaces.refusals.push(format!("  {}: {refusal}", family.name));
+            continue;
+        }
+        served = true;
+        let space = LegalSpace::of(family, problem, device)?;
+        if space.is_empty() {
+            spaces.refusals.push(format!("  {}: {}", family.name, pruned(&space)));
+            continue;
+        }
+        let default =
+            family.default_for(problem, device).map_err(|error| TuneError::Space(error.into()))?;
+        spaces.families.push(FamilySpace {
+            family: index,
+            name: family.name.clone(),
+            space,
+            default,
+        });
+    }
+    if !spaces.families.is_empty() {
+        return Ok(spaces);
+    }
+    let (problem, reasons) = (problem.to_string(), spaces.refusals);
+    Err(if served {
+        TuneError::EmptySpace { problem, reasons }
+    } else {
+        TuneError::NoFamily { problem, reasons }
+    })
+}
+
+/// Which constraint removed how many.
+fn pruned(space: &LegalSpace) -> String {
+    let parts: Vec<String> = space
+        .pruned
+        .iter()
+        .filter(|pruned| pruned.configurations > 0)
+        .map(|pruned| {
+            format!("{} by `{}` ({})", pruned.configurations, pruned.require, pruned.because)
+        })
+        .collect();
+    format!("all {} configurations are ruled out: {}", space.raw, parts.join("; "))
+}

@@ -1,0 +1,240 @@
+//! A device made ready for one problem, on which candidates are evaluated one after the other. A
+//! candidate that breaks the device costs a restart and gets its outcome.
+
+use crate::compile::Compiled;
+use crate::measure::Stopwatch;
+use crate::model::{Fault, LaunchPlan, Micros, Outcome, Problem, Resources};
+use crate::validate::{Subject, Validator, Zone};
+use crate::worker::{Announced, Executor, KernelFacts, Operands, Scalars, Work, WorkerError, bind};
+
+/// How long a candidate gets before any time is known: a start-up allowance, and the time of a
+/// kernel that does 10 GFLOP/s, slower than any GPU's worst.
+const ALLOWANCE_SECONDS: f64 = 10.0;
+const SLOWEST_RATE: f64 = 1e10;
+
+/// How long it gets once a best is known: a fault in the driver takes seconds to be reported, and
+/// nothing that is 500 times slower than the best is worth waiting for.
+const KNOWN_ALLOWANCE_SECONDS: f64 = 5.0;
+const HOPELESS_FACTOR: f64 = 500.0;
+
+/// How long making operands and references may take, beside the time of a slow kernel.
+const PREPARE_SECONDS: f64 = 60.0;
+
+/// Fresh workers in a row that may fail to make ready before the device is given up.
+const MAX_ATTEMPTS: usize = 3;
+
+/// An executor with operands, references and timing buffers for one problem.
+pub(super) struct Workbench<'a> {
+    pub(super) executor: &'a mut dyn Executor,
+    pub(super) problem: Problem,
+    pub(super) validator: Validator,
+    pub(super) stopwatch: Stopwatch,
+    validation_image: &'a [u8],
+    seed: u64,
+    pub(super) restarts: usize,
+}
+
+/// What is needed to run a candidate.
+#[derive(Debug, Clone)]
+pub(super) struct Candidate {
+    pub(super) plan: LaunchPlan,
+    pub(super) compiled: Compiled,
+}
+
+/// A candidate that is loaded, with its scratch memory.
+pub(super) struct Mounted {
+    module: u32,
+    plan: LaunchPlan,
+    workspaces: Vec<Zone>,
+    problem: Problem,
+}
+
+impl Mounted {
+    /// The work of one product. A plan whose arguments have no value was refused when mounting.
+    pub(super) fn work(&self, operands: Operands, scalars: Scalars) -> Vec<Work> {
+        let workspaces: Vec<u64> = self.workspaces.iter().map(|zone| zone.address).collect();
+        let launches = bind(&self.plan, self.module, &self.problem, operands, &workspaces, scalars);
+        launches.unwrap_or_default().into_iter().map(Work::Kernel).collect()
+    }
+}
+
+impl<'a> Workbench<'a> {
+    /// Makes the device ready.
+    pub(super) fn prepare(
+        executor: &'a mut dyn Executor,
+        problem: Problem,
+        validation_image: &'a [u8],
+        seed: u64,
+    ) -> Result<Self, WorkerError> {
+        let (validator, stopwatch) = ready(executor, &problem, validation_image, seed)?;
+        Ok(Self { executor, problem, validator, stopwatch, validation_image, seed, restarts: 0 })
+    }
+
+    /// Gives back all device memory.
+    pub(super) fn release(self) -> Result<(), WorkerError> {
+        self.stopwatch.release(self.executor)?;
+        self.validator.release(self.executor)
+    }
+
+    /// Replaces the worker and makes the device ready again.
+    pub(super) fn restart(&mut self) -> Result<(), WorkerError> {
+        self.restarts += 1;
+        let mut attempt = 1;
+        loop {
+            let ready = self.executor.restart().and_then(|()| {
+                ready(self.executor, &self.problem, self.validation_image, self.seed)
+            });
+            match ready {
+                Ok((validator, stopwatch)) => {
+                    (self.validator, self.stopwatch) = (validator, stopwatch);
+                    return Ok(());
+                }
+                Err(error) if attempt == MAX_ATTEMPTS => return Err(error),
+                Err(_) => attempt += 1,
+            }
+        }
+    }
+
+    /// Validates and times a candidate. The reason is given where the worker had to be replaced.
+    ///
+    /// # Errors
+    /// Only where no fresh worker can be had.
+    pub(super) fn evaluate(
+        &mut self,
+        candidate: &Candidate,
+        best: Option<Micros>,
+    ) -> Result<(Outcome, Option<String>), WorkerError> {
+        self.executor.set_deadline(deadline_seconds(&self.problem, best));
+        let mut during = "loading";
+        let result = self.try_evaluate(candidate, best, &mut during);
+        let error = match result {
+            Ok(outcome) => return Ok((outcome, None)),
+            Err(error) => error,
+        };
+        let restarted = if error.ends_worker() {
+            self.restart()?;
+            Some(error.to_string())
+        } else {
+            None
+        };
+        let outcome = match error {
+            WorkerError::TimedOut { seconds } => Outcome::Timeout { seconds },
+            error => {
+                Outcome::Runtime(Fault { during: during.to_owned(), message: error.to_string() })
+            }
+        };
+        Ok((outcome, restarted))
+    }
+
+    fn try_evaluate(
+        &mut self,
+        candidate: &Candidate,
+        best: Option<Micros>,
+        during: &mut &'static str,
+    ) -> Result<Outcome, WorkerError> {
+        let (mounted, facts) = self.mount(candidate)?;
+        *during = "validating";
+        let subject = Subject {
+            work: &|operands, scalars| mounted.work(operands, scalars),
+            workspaces: &mounted.workspaces,
+        };
+        let outcome = match self.validator.validate(self.executor, &subject)? {
+            Err(mismatch) => Outcome::Correctness(mismatch),
+            Ok(validation) => {
+                *during = "timing";
+                let work = |operands| mounted.work(operands, Scalars::PLAIN);
+                let measurement = self.stopwatch.measure(self.executor, &work, best)?;
+                let resources = self.resources(candidate, &facts);
+                Outcome::Correct { validation, measurement, resources }
+            }
+        };
+        *during = "unloading";
+        self.unmount(mounted)?;
+        Ok(outcome)
+    }
+
+    /// Loads a candidate and allocates its workspaces.
+    pub(super) fn mount(
+        &mut self,
+        candidate: &Candidate,
+    ) -> Result<(Mounted, Vec<KernelFacts>), WorkerError> {
+        let plan = &candidate.plan;
+        let probe = Operands { a: 0, b: 0, c: 0 };
+        let names = vec![0; plan.workspaces.len()];
+        if let Err(name) = bind(plan, 0, &self.problem, probe, &names, Scalars::PLAIN) {
+            let message = format!("argument `{name}` is a tensor map, which cannot be passed yet");
+            return Err(WorkerError::Device { message, sticky: false });
+        }
+        let announced: Vec<Announced> = plan
+            .kernels
+            .iter()
+            .map(|kernel| Announced {
+                entry: kernel.entry.clone(),
+                threads: kernel.block.iter().product(),
+                dynamic_shared_bytes: kernel.dynamic_shared_bytes,
+            })
+            .collect();
+        let loaded = self.executor.load(&candidate.compiled.image, &announced)?;
+        let mut mounted = Mounted {
+            module: loaded.module,
+            plan: plan.clone(),
+            workspaces: Vec::new(),
+            problem: self.problem,
+        };
+        for workspace in &plan.workspaces {
+            match Zone::allocate(self.executor, workspace.bytes) {
+                Ok(zone) => mounted.workspaces.push(zone),
+                Err(error) => {
+                    self.unmount(mounted)?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok((mounted, loaded.kernels))
+    }
+
+    pub(super) fn unmount(&mut self, mounted: Mounted) -> Result<(), WorkerError> {
+        for zone in mounted.workspaces {
+            zone.free(self.executor)?;
+        }
+        self.executor.unload(mounted.module)
+    }
+
+    fn resources(&self, candidate: &Candidate, facts: &[KernelFacts]) -> Resources {
+        let device = self.executor.device();
+        let kernels = || candidate.plan.kernels.iter().zip(facts);
+        let occupancy = kernels().map(|(kernel, facts)| {
+            let threads: u32 = kernel.block.iter().product();
+            f64::from(facts.blocks_per_sm * threads) / f64::from(device.threads_per_sm)
+        });
+        let spills = candidate.compiled.resources.values().map(|kernel| kernel.spill_bytes());
+        Resources {
+            registers: facts.iter().map(|facts| facts.registers).max().unwrap_or(0),
+            spill_bytes: spills.max().unwrap_or(0),
+            shared_bytes: kernels()
+                .map(|(kernel, facts)| facts.static_shared_bytes + kernel.dynamic_shared_bytes)
+                .max()
+                .unwrap_or(0),
+            occupancy: occupancy.reduce(f64::max),
+        }
+    }
+}
+
+fn ready(
+    executor: &mut dyn Executor,
+    problem: &Problem,
+    image: &[u8],
+    seed: u64,
+) -> Result<(Validator, Stopwatch), WorkerError> {
+    executor.set_deadline(PREPARE_SECONDS + problem.operations() / SLOWEST_RATE);
+    let validator = Validator::prepare(executor, image, problem, seed)?;
+    let stopwatch = Stopwatch::prepare(executor, &validator, problem)?;
+    Ok((validator, stopwatch))
+}
+
+fn deadline_seconds(problem: &Problem, best: Option<Micros>) -> f64 {
+    match best {
+        Some(best) => KNOWN_ALLOWANCE_SECONDS + HOPELESS_FACTOR * best.0 / 1e6,
+        None => ALLOWANCE_SECONDS + problem.operations() / SLOWEST_RATE,
+    }
+}
