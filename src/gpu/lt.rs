@@ -80,11 +80,18 @@ impl Lt {
     pub(super) fn plans(&self, problem: &Problem, count: usize) -> Result<Vec<LtPlan>, GpuError> {
         let gemm = ColumnMajor::of(problem, "libcublasLt")?;
         let pedantic = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_PEDANTIC;
-        let plans = self.plans_computed_in(pedantic, &gemm, count)?;
-        if !plans.is_empty() {
-            return Ok(plans);
+        let mut plans = self.plans_computed_in(pedantic, &gemm, count)?;
+        // The pedantic mode offers four to eight heuristics. The default one is as strict for f32
+        // operands (only the FAST modes and two environment variables, which the worker does not
+        // have, let operands be rounded) and offers others.
+        let default = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F;
+        for plan in self.plans_computed_in(default, &gemm, count)? {
+            let known = plans.iter().any(|other| other.algorithm.data == plan.algorithm.data);
+            if plans.len() < count && !known {
+                plans.push(plan);
+            }
         }
-        self.plans_computed_in(sys::cublasComputeType_t::CUBLAS_COMPUTE_32F, &gemm, count)
+        Ok(plans)
     }
 
     fn plans_computed_in(
