@@ -1,0 +1,374 @@
+//! What every family that comes with the program must be, with no list to maintain: a new pair of
+//! files in `search-spaces/` and `templates/` is tested by being there. Needs no GPU.
+//!
+//! The rendered defaults are kept as snapshots, so that a change of a template shows what users
+//! will read; `INSTA_UPDATE=always cargo test --test families` writes them anew.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write as _;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gemm_tune::compile::{
+    Architecture, CompilePool, CompileRequest, Compiler, Network, Nvrtc, SearchPaths, Target,
+    Wanted, acquire,
+};
+use gemm_tune::model::{Compute, Configuration, Device, Dtype, Layout, Problem, Shape};
+use gemm_tune::render::{Rendered, Templates, render};
+use gemm_tune::space::{Families, Family, LegalSpace};
+
+/// A large problem, one whose extents are no powers of two, one with odd extents.
+const CANONICAL: [(&str, u64); 3] =
+    [("4096x4096x1024", 1), ("1000x1000x1000", 1), ("33x65x129", 1)];
+
+/// Problems at the ends of what the program accepts. A family may decline one, all of them
+/// together may not.
+const AWKWARD: [(&str, u64); 6] = [
+    ("1x1x1", 1),
+    ("1x4096x4096", 1),
+    ("4096x1x4096", 1),
+    ("7x5x3", 1),
+    ("2147479552x1x1", 1),
+    ("8x8x8", 100_000),
+];
+
+/// The longest line of a kernel that still fits a split screen.
+const MAX_COLUMNS: usize = 120;
+
+fn families() -> Families {
+    Families::built_in().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn templates() -> Templates {
+    Templates::built_in().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The device that spaces are listed for and kernels compiled for.
+fn device() -> Device {
+    Device::h200()
+}
+
+/// Every problem of that shape and batch that there is a word for.
+fn problems(shape: &str, batch: u64) -> Vec<Problem> {
+    let shape: Shape = shape.parse().unwrap();
+    let mut problems = Vec::new();
+    for &dtype in Dtype::ALL {
+        for &compute in Compute::ALL {
+            let problem = |&layout| Problem { shape, batch, dtype, compute, layout };
+            problems.extend(Layout::ALL.iter().map(problem));
+        }
+    }
+    problems
+}
+
+/// Those of them that a family serves: any dtype, compute and layout that its file declares.
+fn served(family: &Family, (shape, batch): (&str, u64)) -> Vec<Problem> {
+    let mut problems = problems(shape, batch);
+    problems.retain(|problem| family.refusal(problem, &device()).is_none());
+    problems
+}
+
+fn legal(family: &Family, problem: &Problem) -> LegalSpace {
+    LegalSpace::of(family, problem, &device()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn default(family: &Family, problem: &Problem) -> Option<Configuration> {
+    family.default_for(problem, &device()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn rendered(family: &Family, configuration: &Configuration, problem: &Problem) -> Rendered {
+    render(family, &templates(), configuration, problem, &device())
+        .unwrap_or_else(|error| panic!("{} {configuration}, {problem}: {error}", family.name))
+}
+
+/// Writes past the test harness, which hides what a passing test prints.
+fn say(notice: &str) {
+    let _ = writeln!(std::io::stderr(), "{notice}");
+}
+
+/// The files of a folder that end in `suffix`, without it.
+fn stems(folder: &str, suffix: &str) -> BTreeSet<String> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    files.filter_map(|file| Some(file.to_str()?.strip_suffix(suffix)?.to_owned())).collect()
+}
+
+/// The names that the expressions of a search-space file read, and other words.
+fn words_of_expressions(value: &toml::Value, words: &mut BTreeSet<String>) {
+    match value {
+        toml::Value::String(text) => {
+            let parts = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            words.extend(parts.map(str::to_owned));
+        }
+        toml::Value::Array(values) => {
+            values.iter().for_each(|value| words_of_expressions(value, words));
+        }
+        toml::Value::Table(table) => table
+            .iter()
+            .filter(|(key, _)| !["summary", "because"].contains(&key.as_str())) // prose
+            .for_each(|(_, value)| words_of_expressions(value, words)),
+        _ => {}
+    }
+}
+
+/// What keeps a kernel from reading as if a person had laid it out.
+fn layout_faults(source: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut after_blank = false;
+    for (number, line) in (1..).zip(source.lines()) {
+        let columns = line.chars().count();
+        for (fault, what) in [
+            (columns > MAX_COLUMNS, format!("{columns} columns, more than {MAX_COLUMNS}")),
+            (line.ends_with(char::is_whitespace), "ends in blanks".to_owned()),
+            (line.is_empty() && after_blank, "a second blank line in a row".to_owned()),
+            (line.contains("{{") || line.contains("{%"), "a tag of the template".to_owned()),
+        ] {
+            if fault {
+                faults.push(format!("line {number}: {what}: {line}"));
+            }
+        }
+        after_blank = line.is_empty();
+    }
+    if !source.ends_with('\n') {
+        faults.push("the last line does not end".to_owned());
+    }
+    faults
+}
+
+#[test]
+fn a_family_has_one_name() {
+    let families = families();
+    let names: BTreeSet<String> = families.iter().map(|family| family.name.clone()).collect();
+    assert_eq!(names, stems("search-spaces", ".toml"), "names, and files in search-spaces/");
+    assert_eq!(names, stems("templates", ".cu.tera"), "names, and files in templates/");
+    for family in families.iter() {
+        assert_eq!(family.template, format!("{}.cu.tera", family.name));
+        assert_eq!(family.file(), format!("{}.toml", family.name));
+    }
+}
+
+#[test]
+fn every_name_is_known_and_used() {
+    let templates = templates();
+    for family in families().iter() {
+        templates.check(family).unwrap_or_else(|error| panic!("{error}"));
+        let mut used: BTreeSet<String> =
+            templates.names_used(family).unwrap().into_iter().collect();
+        let text = fs::read_to_string(format!("search-spaces/{}.toml", family.name)).unwrap();
+        words_of_expressions(&toml::from_str(&text).unwrap(), &mut used);
+        let unused: Vec<&str> = family.names().filter(|name| !used.contains(*name)).collect();
+        assert_eq!(unused, [""; 0], "{}.toml declares what nothing reads", family.name);
+    }
+}
+
+#[test]
+fn every_family_serves_something() {
+    for family in families().iter() {
+        assert_ne!(served(family, CANONICAL[0]), [], "{}", family.name);
+    }
+}
+
+#[test]
+fn spaces_of_canonical_problems_are_whole_and_not_empty() {
+    for family in families().iter() {
+        for problem in CANONICAL.into_iter().flat_map(|shape| served(family, shape)) {
+            let space = legal(family, &problem);
+            let what = format!("{}, {problem}", family.name);
+            assert!(!space.is_empty(), "{what}: no configuration is legal");
+            let pruned: u128 = space.pruned.iter().map(|pruned| pruned.configurations).sum();
+            assert_eq!(space.len() as u128 + pruned, space.raw, "{what}: legal + pruned = raw");
+        }
+    }
+}
+
+#[test]
+fn where_a_family_has_a_legal_configuration_a_default_is_one() {
+    for family in families().iter() {
+        for shape in CANONICAL.into_iter().chain(AWKWARD) {
+            for problem in served(family, shape) {
+                let what = format!("{}, {problem}", family.name);
+                match default(family, &problem) {
+                    Some(default) => {
+                        let plan = rendered(family, &default, &problem).plan;
+                        assert_eq!(plan.check_limits(), Ok(()), "{what}");
+                    }
+                    None => assert!(legal(family, &problem).is_empty(), "{what}: no default"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn for_every_shape_some_family_remains() {
+    let families = families();
+    let serves = |family: &Family, problem: &Problem| {
+        family.refusal(problem, &device()).is_none() && default(family, problem).is_some()
+    };
+    // What is served at a comfortable shape is served at any.
+    let kinds: Vec<Problem> = problems(CANONICAL[0].0, 1)
+        .into_iter()
+        .filter(|problem| families.iter().any(|family| serves(family, problem)))
+        .collect();
+    assert!(kinds.iter().any(|kind| kind.dtype == Dtype::F32), "{kinds:?}");
+    for (shape, batch) in AWKWARD {
+        for kind in &kinds {
+            let problem = Problem { shape: shape.parse().unwrap(), batch, ..*kind };
+            assert!(families.iter().any(|family| serves(family, &problem)), "{problem}");
+        }
+    }
+}
+
+#[test]
+fn kernels_across_a_space_render_and_read_well() {
+    for family in families().iter() {
+        for problem in served(family, CANONICAL[0]) {
+            let space = legal(family, &problem);
+            let mut configurations: Vec<Configuration> = [0, space.len() / 2, space.len() - 1]
+                .into_iter()
+                .filter_map(|rank| space.get(rank))
+                .collect();
+            configurations.extend(default(family, &problem));
+            for configuration in configurations {
+                let Rendered { source, plan } = rendered(family, &configuration, &problem);
+                let what = format!("{} {configuration}, {problem}", family.name);
+                assert_eq!(plan.check_limits(), Ok(()), "{what}");
+                let faults = layout_faults(&source);
+                assert!(faults.is_empty(), "{what}\n{}", faults.join("\n"));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_users_read_of_each_default() {
+    for family in families().iter() {
+        // The first is f32 with operands as stored, where the family serves that.
+        let problem = served(family, CANONICAL[0])[0];
+        let default = default(family, &problem).unwrap();
+        let source = rendered(family, &default, &problem).source;
+        insta::with_settings!({ omit_expression => true }, {
+            insta::assert_snapshot!(family.name.clone(), source);
+        });
+    }
+}
+
+#[test]
+fn faults_of_layout_are_reported() {
+    let long = "x".repeat(MAX_COLUMNS + 1);
+    for (source, expected) in [
+        ("a\n\nb\n", vec![]),
+        ("a\n\n\nb\n", vec!["line 3: a second blank line"]),
+        ("a \n\t\n", vec!["line 1: ends in blanks", "line 2: ends in blanks"]),
+        ("a", vec!["the last line does not end"]),
+        ("{{ BM }}\n{% if a %}\n", vec!["line 1: a tag", "line 2: a tag"]),
+        (&format!("{long}\n"), vec!["line 1: 121 columns"]),
+        (&format!("{}\n", &long[1..]), vec![]),
+    ] {
+        let faults = layout_faults(source);
+        assert_eq!(faults.len(), expected.len(), "{faults:?}");
+        for (fault, expected) in faults.iter().zip(expected) {
+            assert!(fault.starts_with(expected), "{fault}");
+        }
+    }
+}
+
+/// How many configurations are compiled beside the defaults.
+const SAMPLE: usize = 12;
+
+/// A default that spills more than this is a bad default; a few bytes cost no time that shows.
+const SPILL_TOLERANCE_BYTES: u32 = 16;
+
+/// A kernel to compile.
+struct Candidate {
+    what: String,
+    is_default: bool,
+    rendered: Rendered,
+}
+
+impl Candidate {
+    fn new(family: &Family, configuration: &Configuration, problem: &Problem) -> Self {
+        Self {
+            what: format!("{} {configuration}, {problem}", family.name),
+            is_default: default(family, problem).as_ref() == Some(configuration),
+            rendered: rendered(family, configuration, problem),
+        }
+    }
+}
+
+/// Each family's default, and a sample of all spaces that is the same in every run.
+fn candidates() -> Vec<Candidate> {
+    let families = families();
+    let mut candidates = Vec::new();
+    for family in families.iter() {
+        let problem = served(family, CANONICAL[0])[0];
+        let default = default(family, &problem).unwrap();
+        candidates.push(Candidate::new(family, &default, &problem));
+    }
+    let mut random = fastrand::Rng::with_seed(9);
+    let in_turn: Vec<&Family> = families.iter().collect();
+    for family in in_turn.into_iter().cycle().take(SAMPLE) {
+        let shape = CANONICAL[random.usize(..CANONICAL.len())];
+        let problems = served(family, shape);
+        let problem = problems[random.usize(..problems.len())];
+        let space = legal(family, &problem);
+        let configuration = space.get(random.usize(..space.len())).unwrap();
+        candidates.push(Candidate::new(family, &configuration, &problem));
+    }
+    candidates
+}
+
+/// An NVRTC of this host, else one that pip installs where this crate's other tests put it too.
+fn nvrtc(architecture: Architecture) -> Result<Nvrtc, String> {
+    let folders = |name| std::env::var_os(name).map(|v| std::env::split_paths(&v).collect());
+    let paths = SearchPaths {
+        explicit: std::env::var_os("GEMM_TUNE_NVRTC").map(Into::into),
+        cache: Some(std::path::absolute(Path::new("target/test-cache")).unwrap()),
+        library_path: folders("LD_LIBRARY_PATH").unwrap_or_default(),
+        cuda_homes: folders("CUDA_HOME").unwrap_or_default(),
+        python: Some("python3".into()),
+    };
+    let wanted = Wanted { architecture, driver_major: None };
+    acquire(&paths, &wanted, Network::Allowed, &mut |_| {}).map_err(|error| error.to_string())
+}
+
+#[test]
+fn defaults_and_a_sample_of_each_space_compile() {
+    let architecture = Architecture::from(device().compute_capability);
+    let nvrtc = match nvrtc(architecture) {
+        Ok(nvrtc) => nvrtc,
+        Err(reason) => return say(&format!("skipped: no NVRTC: {reason}")),
+    };
+    let compiler = Compiler::new(nvrtc, None, Target::Cubin(architecture)).unwrap();
+    let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let pool = CompilePool::new(Arc::new(compiler), jobs).unwrap();
+    let candidates = candidates();
+    for (index, candidate) in candidates.iter().enumerate() {
+        let source = candidate.rendered.source.as_str().into();
+        pool.submit(index, CompileRequest { source, name: "gemm.cu".to_owned(), options: vec![] });
+    }
+    for _ in &candidates {
+        let (index, result) = pool.recv_timeout(Duration::from_secs(120)).expect("a result");
+        let Candidate { what, is_default, rendered } = &candidates[index];
+        let compiled = result.unwrap_or_else(|error| panic!("{what}: {error}"));
+        for kernel in &rendered.plan.kernels {
+            let entry = &kernel.entry;
+            let Some(resources) = compiled.resources.get(entry) else {
+                panic!("{what}: the source has no kernel `{entry}`");
+            };
+            let spilt = resources.spill_bytes();
+            let tolerated = spilt <= SPILL_TOLERANCE_BYTES;
+            assert!(
+                tolerated || !is_default,
+                "{what}: the default's `{entry}` spills {spilt} bytes"
+            );
+            if !tolerated {
+                say(&format!("notice: {what}: `{entry}` spills {spilt} bytes"));
+            }
+        }
+    }
+}
