@@ -16,11 +16,11 @@ mod source;
 
 /// The rooms in the order of the data's way: a room uses those before it, never one after it.
 ///
-/// `database` comes before `tune`, which records into it, and `tune` before `export`, `inspect`
-/// and `report`, which show what it found.
+/// `tune` comes before `database`, which makes records of its summaries, and both before `export`,
+/// `inspect` and `report`, which show what was found.
 const ROOMS: [&str; 16] = [
     "model", "space", "render", "compile", "gpu", "cpu", "worker", "validate", "measure", "search",
-    "database", "tune", "export", "inspect", "report", "cli",
+    "tune", "database", "export", "inspect", "report", "cli",
 ];
 
 /// Names that only some files may use.
@@ -242,7 +242,7 @@ mod planted {
         }
         let named = "use super::tune::Plan; use crate::tune_up;";
         check(room_order, "src/render/mod.rs", named, &[late]);
-        check(room_order, "src/tune/mod.rs", "use crate::database::Record;", &[]);
+        check(room_order, "src/database/mod.rs", "use crate::tune::Summary;", &[]);
         check(room_order, "src/main.rs", "use crate::cli;", &[]);
         check(room_order, "src/attic/mod.rs", "", &["`attic` has no place in ROOMS"]);
     }

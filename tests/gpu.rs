@@ -203,7 +203,7 @@ fn planted_faults() -> Result<(), Failed> {
         ("ignores_beta", OutcomeKind::Correctness, "uniform values"),
         ("illegal_address", OutcomeKind::Runtime, "while validating: "),
         ("loops_forever", OutcomeKind::Timeout, "did not end within"),
-        ("does_not_compile", OutcomeKind::Compile, "identifier \"is\" is undefined"),
+        ("does_not_compile", OutcomeKind::Compile, "faulty.cu(11): error"),
         ("wrong_entry_point", OutcomeKind::Runtime, "while loading: "),
         ("too_much_shared_memory", OutcomeKind::Runtime, "while loading: "),
     ] {

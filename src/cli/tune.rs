@@ -17,12 +17,12 @@ use crate::compile::cache::DEFAULT_MAX_BYTES;
 use crate::compile::{
     Architecture, Compiler, CubinCache, ProvideEvent, SearchPaths, Target, Wanted, acquire,
 };
-use crate::database::{Recorded, Replace, check_writable};
+use crate::database::{Origin, Recorded, Replace, check_writable, record_summary};
 use crate::model::{Compute, Device, Dtype, Layout, Problem, Shape};
 use crate::render::Templates;
 use crate::report::{json as documents, table};
 use crate::space::{Families, Family};
-use crate::tune::{Event, Kit, Origin, Settings, Summary, TuneError, record, spaces, tune};
+use crate::tune::{Event, Kit, Settings, Summary, TuneError, spaces, tune};
 use crate::worker::{Executor as _, Worker};
 
 /// What the arguments mean.
@@ -169,8 +169,8 @@ impl Session {
             time: jiff::Timestamp::now(),
             seed: self.settings.seed,
         };
-        let recorded =
-            record(summary, &origin, &self.database, self.replace).map_err(Failure::work)?;
+        let recorded = record_summary(summary, &origin, &self.database, self.replace)
+            .map_err(Failure::work)?;
         let path = self.database.display();
         let (word, text) = match recorded {
             None => ("nothing", "nothing recorded".to_owned()),

@@ -11,6 +11,7 @@ mod figures;
 pub mod file;
 mod layout;
 pub mod record;
+mod summary;
 
 #[cfg(test)]
 mod tests;
@@ -19,3 +20,4 @@ pub use document::SCHEMA;
 pub use error::{DatabaseError, Position};
 pub use file::{Database, Recorded, Replace, check_writable, record_winner};
 pub use record::{LibraryTime, Provenance, Record, Winner};
+pub use summary::{Origin, record_summary};

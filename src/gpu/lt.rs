@@ -43,6 +43,22 @@ pub(super) const SYMBOLS: &[&str] = &[
 /// The alignment that the heuristic takes for granted (`..._PREF_MIN_ALIGNMENT_*_BYTES`).
 const ALIGNMENT: u64 = 256;
 
+/// What the heuristic is asked to keep to.
+#[derive(Debug, Clone, Copy)]
+struct Request {
+    workspace_bytes: u64,
+    alignment_bytes: u32,
+}
+
+/// One request brings four to eight kernels, whatever number is asked for (seen with 13.1 on an
+/// H200), those it thinks best. Asking for less workspace or alignment brings out others.
+const REQUESTS: [Request; 4] = [
+    Request { workspace_bytes: WORKSPACE_BYTES, alignment_bytes: 256 },
+    Request { workspace_bytes: 0, alignment_bytes: 256 },
+    Request { workspace_bytes: WORKSPACE_BYTES, alignment_bytes: 8 },
+    Request { workspace_bytes: WORKSPACE_BYTES, alignment_bytes: 4 },
+];
+
 /// One of cuBLASLt's ways to compute one problem.
 #[derive(Debug)]
 pub struct LtPlan {
@@ -78,17 +94,22 @@ impl Lt {
 
     /// See `Blas::lt_plans`.
     pub(super) fn plans(&self, problem: &Problem, count: usize) -> Result<Vec<LtPlan>, GpuError> {
+        use sys::cublasComputeType_t::{CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_PEDANTIC};
+
         let gemm = ColumnMajor::of(problem, "libcublasLt")?;
-        let pedantic = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_PEDANTIC;
-        let mut plans = self.plans_computed_in(pedantic, &gemm, count)?;
-        // The pedantic mode offers four to eight heuristics. The default one is as strict for f32
-        // operands (only the FAST modes and two environment variables, which the worker does not
-        // have, let operands be rounded) and offers others.
-        let default = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F;
-        for plan in self.plans_computed_in(default, &gemm, count)? {
-            let known = plans.iter().any(|other| other.algorithm.data == plan.algorithm.data);
-            if plans.len() < count && !known {
-                plans.push(plan);
+        let mut plans: Vec<LtPlan> = Vec::new();
+        for request in REQUESTS {
+            // The default mode is as strict for f32 operands as the pedantic one (only the FAST
+            // modes and two environment variables, which the worker does not have, let operands
+            // be rounded) and offers other kernels.
+            for compute in [CUBLAS_COMPUTE_32F_PEDANTIC, CUBLAS_COMPUTE_32F] {
+                for plan in self.plans_computed_in(compute, &gemm, request, count)? {
+                    let known =
+                        plans.iter().any(|other| other.algorithm.data == plan.algorithm.data);
+                    if plans.len() < count && !known {
+                        plans.push(plan);
+                    }
+                }
             }
         }
         Ok(plans)
@@ -98,10 +119,11 @@ impl Lt {
         &self,
         compute: sys::cublasComputeType_t,
         gemm: &ColumnMajor,
+        request: Request,
         count: usize,
     ) -> Result<Vec<LtPlan>, GpuError> {
         let matmul = Rc::new(Matmul::create(compute, gemm)?);
-        let preference = Preference::create()?;
+        let preference = Preference::create(request)?;
         let empty = sys::cublasLtMatmulHeuristicResult_t {
             algo: sys::cublasLtMatmulAlgo_t { data: [0; 8] },
             workspaceSize: 0,
@@ -294,23 +316,42 @@ fn create_layout(
 struct Preference(sys::cublasLtMatmulPreference_t);
 
 impl Preference {
-    fn create() -> Result<Self, GpuError> {
+    fn create(request: Request) -> Result<Self, GpuError> {
+        use sys::cublasLtMatmulPreferenceAttributes_t as Attribute;
+
         let mut preference = Self(ptr::null_mut());
         // SAFETY: the handle is written.
         check_lt("cublasLtMatmulPreferenceCreate", unsafe {
             sys::cublasLtMatmulPreferenceCreate(&raw mut preference.0)
         })?;
-        let bytes = WORKSPACE_BYTES;
-        // SAFETY: the attribute is a uint64 and is copied.
+        let Request { workspace_bytes, alignment_bytes } = request;
+        preference.set(Attribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes)?;
+        for operand in [
+            Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+            Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+            Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+            Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+        ] {
+            preference.set(operand, alignment_bytes)?;
+        }
+        Ok(preference)
+    }
+
+    /// `value` has the attribute's type: uint64 for the workspace, uint32 for alignments.
+    fn set<T: Copy>(
+        &self,
+        attribute: sys::cublasLtMatmulPreferenceAttributes_t,
+        value: T,
+    ) -> Result<(), GpuError> {
+        // SAFETY: the handle is valid; the value is copied, and its size says its type.
         check_lt("cublasLtMatmulPreferenceSetAttribute", unsafe {
             sys::cublasLtMatmulPreferenceSetAttribute(
-                preference.0,
-                sys::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                (&raw const bytes).cast(),
-                size_of::<u64>(),
+                self.0,
+                attribute,
+                (&raw const value).cast(),
+                size_of::<T>(),
             )
-        })?;
-        Ok(preference)
+        })
     }
 }
 

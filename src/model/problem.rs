@@ -10,8 +10,9 @@ use thiserror::Error;
 /// that begins inside a matrix ends at most 4096 elements beyond it.
 pub const MAX_EXTENT: u64 = i32::MAX as u64 - 4095;
 
-/// The largest batch that a problem may have, for the same reason.
-pub const MAX_BATCH: u64 = i32::MAX as u64;
+/// The largest batch that a problem may have: kernels count products in 32-bit signed integers, in
+/// steps of at most 65535, the extent of a grid in z.
+pub const MAX_BATCH: u64 = i32::MAX as u64 - 65_535;
 
 /// M x N x K: op(A) is M x K, op(B) is K x N, C is M x N. Written `4096x4096x1024`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -1,5 +1,5 @@
 //! A family: what a search-space file means, and the evaluation of its expressions for a problem,
-//! a device and a configuration. [`super::parse`] makes it from the file.
+//! a device and a configuration. `parse` makes it from the file.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -3,7 +3,6 @@
 
 mod contest;
 mod prepare;
-mod record;
 mod run;
 mod workbench;
 
@@ -15,7 +14,6 @@ use thiserror::Error;
 
 pub use contest::{BaselineTime, Standing};
 pub use prepare::{FamilySpace, Spaces, spaces};
-pub use record::{Origin, record};
 pub use run::tune;
 
 use crate::compile::{Compile, CompileError, PoolError};

@@ -1,12 +1,12 @@
-//! From a summary to the database.
+//! From what tuning a problem gave to the record of its winner.
 
 use std::path::Path;
 
-use super::Summary;
-use crate::database::{
+use super::{
     DatabaseError, LibraryTime, Provenance, Record, Recorded, Replace, Winner, record_winner,
 };
 use crate::model::Device;
+use crate::tune::Summary;
 
 /// Where a result comes from.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub struct Origin {
 ///
 /// # Errors
 /// See [`DatabaseError`].
-pub fn record(
+pub fn record_summary(
     summary: &Summary,
     origin: &Origin,
     path: &Path,
