@@ -172,7 +172,7 @@ fn families_are_correct() -> Result<(), Failed> {
                         Some(coverage.evaluated()),
                         "{problem}, {}: {:?}",
                         coverage.family,
-                        coverage.example_failure
+                        coverage.failures
                     );
                 }
             }

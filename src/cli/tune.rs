@@ -52,6 +52,9 @@ pub(super) fn main(arguments: &TuneArguments) -> ExitCode {
 
 fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
     let job = job(arguments)?;
+    if let (Some(database), false) = (&arguments.db, arguments.dry_run) {
+        check_writable(database).map_err(Failure::work)?;
+    }
     let cache = cache_folder(&arguments.common)?;
     let paths = search_paths(&arguments.common, cache.clone());
     let command = worker_command(&arguments.device, &paths)?;

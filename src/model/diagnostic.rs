@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-/// A located error. `Display` draws the place; [`Diagnostic::summary`] is one line.
+/// A located error. `Display` draws the place, without a leading `error:`, which is up to who
+/// prints it; [`Diagnostic::summary`] is one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     /// The file, as the person knows it.
@@ -45,7 +46,7 @@ impl fmt::Display for Diagnostic {
         let snippet = Snippet::source(&self.source)
             .path(&self.file)
             .annotation(AnnotationKind::Primary.span(start..end));
-        let mut group = Level::ERROR.primary_title(&self.message).element(snippet);
+        let mut group = Level::ERROR.no_name().primary_title(&self.message).element(snippet);
         if let Some(help) = &self.help {
             group = group.element(Level::HELP.message(help));
         }

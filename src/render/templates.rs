@@ -21,7 +21,7 @@ static BUILT_IN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
 #[derive(Debug, Error)]
 pub enum TemplateError {
     /// A template is wrong.
-    #[error("{}", .0.summary())]
+    #[error("{0}")]
     Located(#[from] Box<Diagnostic>),
     /// A file or folder cannot be read.
     #[error("cannot read `{}`: {error}", .path.display())]

@@ -43,9 +43,13 @@ pub fn summary(summary: &Summary, device: &Device) -> Value {
                 .iter()
                 .map(|(outcome, count)| (outcome.name().to_owned(), json!(count)))
                 .collect();
-            let failure = family.example_failure.as_ref().map(|(configuration, failure)| {
-                json!({ "parameters": configuration, "failure": failure })
-            });
+            let failures: Vec<Value> = family
+                .failures
+                .iter()
+                .map(|(configuration, outcome)| {
+                    json!({ "parameters": configuration, "outcome": outcome })
+                })
+                .collect();
             json!({
                 "family": family.family,
                 "raw": family.raw.to_string(),
@@ -53,7 +57,7 @@ pub fn summary(summary: &Summary, device: &Device) -> Value {
                 "evaluated": family.evaluated(),
                 "outcomes": outcomes,
                 "best_us": family.best,
-                "example_failure": failure,
+                "failures": failures,
             })
         })
         .collect();

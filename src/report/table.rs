@@ -124,7 +124,8 @@ pub fn verdict(summary: &Summary, device: &Device) -> String {
 fn failures(summary: &Summary) -> String {
     let mut text = String::new();
     for family in &summary.coverage {
-        if let Some((configuration, failure)) = &family.example_failure {
+        if let Some((configuration, outcome)) = family.failures.first() {
+            let failure = outcome.failure().unwrap_or_default();
             text.push_str(&format!("  {} {configuration}: {failure}\n", family.family));
         }
     }

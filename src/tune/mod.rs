@@ -155,8 +155,8 @@ pub struct Coverage {
     pub outcomes: std::collections::BTreeMap<OutcomeKind, usize>,
     /// Its fastest correct one.
     pub best: Option<Micros>,
-    /// One failure in words, with its configuration.
-    pub example_failure: Option<(Configuration, String)>,
+    /// The first failures, whole: a compiler's log is worth more than its first line.
+    pub failures: Vec<(Configuration, Outcome)>,
 }
 
 impl Coverage {

@@ -24,6 +24,9 @@ const POLL: Duration = Duration::from_millis(50);
 /// Correct candidates whose compiled form is kept: finalists, and the table a person sees.
 const KEPT: usize = 10;
 
+/// Failures of each family that a summary keeps.
+const KEPT_FAILURES: usize = 10;
+
 /// A candidate on its way through the compiler.
 struct UnderWay {
     pick: Pick,
@@ -296,8 +299,8 @@ impl<'a> Search<'a> {
                 self.best = Some(time);
             }
         }
-        if let (None, Some(failure)) = (&coverage.example_failure, outcome.failure()) {
-            coverage.example_failure = Some((configuration.clone(), failure));
+        if outcome.measurement().is_none() && coverage.failures.len() < KEPT_FAILURES {
+            coverage.failures.push((configuration.clone(), outcome.clone()));
         }
         on_event(Event::Evaluated {
             count: self.count,

@@ -1,0 +1,240 @@
+//! What the program says to people and programs, as far as no GPU is needed: usage, bad input,
+//! dry runs. `GEMM_TUNE_BIN` names the program where cargo does not.
+
+#![expect(clippy::unwrap_used, reason = "a test says what it sees and may fail")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn program() -> PathBuf {
+    std::env::var_os("GEMM_TUNE_BIN")
+        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_gemm-tune")), PathBuf::from)
+}
+
+struct Said {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn gemm_tune(arguments: &[&str]) -> Said {
+    let output = Command::new(program())
+        .args(arguments)
+        .env("NO_COLOR", "1")
+        .output()
+        .expect("the program starts");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// The program ends with `code` and says all of `words` on standard error.
+fn check(arguments: &[&str], code: i32, words: &[&str]) {
+    let said = gemm_tune(arguments);
+    assert_eq!(said.code, Some(code), "{arguments:?}: {}", said.err);
+    for word in words {
+        assert!(said.err.contains(word), "{arguments:?} does not say `{word}`:\n{}", said.err);
+    }
+    assert!(!said.err.contains("panicked"), "{arguments:?}: {}", said.err);
+}
+
+/// A folder of a family's two files, made from the tests' own family with one text replaced.
+fn family_with(replace: &str, with: &str, in_template: bool) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, template) in [("spaces/faulty.toml", false), ("templates/faulty.cu.tera", true)] {
+        let mut text = fs::read_to_string(Path::new("tests/faulty").join(name)).unwrap();
+        if template == in_template {
+            assert!(text.contains(replace), "{replace}");
+            text = text.replacen(replace, with, 1);
+        }
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn wrong_usage_ends_with_2_and_says_what_to_type() {
+    for (arguments, words) in [
+        (
+            &["--shape", "4096x0x8"][..],
+            &["`4096x0x8` has N = 0: every dimension is at least 1"][..],
+        ),
+        (&["--shape", "4096x4096"], &["is not a shape", "as in `4096x4096x1024`"]),
+        (&["--shape", "99999999999x1x1"], &["M is above 2147479552"]),
+        (
+            &["--shape", "2000000000x2000000000x1", "--batch", "2000000000"],
+            &["operand A", "above 2^60"],
+        ),
+        (&[], &["nothing to tune: give a shape"]),
+        (&["--shape", "1x1x1", "--dtype", "f23"], &["`f23` is no dtype: choose one of f32, i32"]),
+        (&["--shape", "1x1x1", "--compute", "x"], &["`x` is no compute"]),
+        (
+            &["--shape", "1x1x1", "--layout", "nx"],
+            &["`nx` is no layout: choose one of nn, nt, tn, tt"],
+        ),
+        (&["--shape", "1x1x1", "--batch", "0"], &["batch is 0, not within 1 to"]),
+        (
+            &["--shape", "1x1x1", "--family", "nave"],
+            &["no family is named `nave`", "did you mean `naive`?"],
+        ),
+        (
+            &["--shape", "1x1x1", "--device", "tpu"],
+            &["`tpu` is no device: choose `auto` or `cuda:N`"],
+        ),
+        (&["--shape", "1x1x1", "--budget", "soon"], &["`soon` is no time: write `60s`"]),
+        (&["--shape", "1x1x1", "--budget=-5s"], &["is no time"]),
+        (&["--shapes", "/nowhere/at/all"], &["cannot read `/nowhere/at/all`"]),
+        (&["--shape", "1x1x1", "--max-configs", "0"], &["--max-configs"]),
+        (&["--shap", "1x1x1"], &["--shape"]),
+    ] {
+        check(arguments, 2, words);
+    }
+}
+
+#[test]
+fn a_wrong_line_of_a_shapes_file_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shapes.txt");
+    fs::write(&file, "# two shapes\n64x64x64\n64x64 # here\n").unwrap();
+    check(&["--shapes", &file.to_string_lossy()], 2, &["shapes.txt:3: `64x64` is not a shape"]);
+    fs::write(&file, "# none\n").unwrap();
+    check(&["--shapes", &file.to_string_lossy()], 2, &["has no shape"]);
+}
+
+#[test]
+fn a_mistake_in_a_family_is_shown_at_its_place() {
+    for (right, wrong, in_template, words) in [
+        (
+            "[[kernels]]",
+            "[[kernel]]",
+            false,
+            &["faulty.toml:31:3", "did you mean `kernels`?", "^"][..],
+        ),
+        (
+            "by=TILE",
+            "by=TIL",
+            false,
+            &["unknown name `TIL`", "did you mean `TILE`?", "faulty.toml:33:27"],
+        ),
+        ("summary =", "summary", false, &["faulty.toml:4:"]),
+        (
+            "{{ TILE }}",
+            "{{ TYLE }}",
+            true,
+            &["faulty.cu.tera:1:25", "`TYLE`", "did you mean `TILE`?"],
+        ),
+        ("{%- endif %}", "{%- endfi %}", true, &["faulty.cu.tera:10:5"]),
+        (
+            "[[kernels]]",
+            "[[constraints]]\nrequire = 'M > 10 * K'\nbecause = 'no reason'\n[[kernels]]",
+            false,
+            &["no configuration is legal", "14 by `M > 10 * K` (no reason)"],
+        ),
+    ] {
+        let folder = family_with(right, wrong, in_template);
+        let part = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+        let (spaces, templates) = (part("spaces"), part("templates"));
+        check(
+            &["--shape", "64x64x64", "--dry-run", "--spaces", &spaces, "--templates", &templates],
+            1,
+            words,
+        );
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_used_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_string_lossy();
+    check(&["--shape", "1x1x1", "--spaces", &path], 1, &["holds no search space"]);
+    check(&["--shape", "1x1x1", "--spaces", "/nowhere"], 1, &["cannot read `/nowhere`"]);
+    check(&["--shape", "1x1x1", "--templates", "/nowhere"], 1, &["cannot read `/nowhere`"]);
+}
+
+#[test]
+fn a_database_that_cannot_be_written_is_refused_before_any_work() {
+    check(
+        &["--shape", "1x1x1", "--db", "/proc/none/db.toml"],
+        1,
+        &["cannot write", "/proc/none", "--db PATH"],
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("db.toml");
+    for (text, words) in [
+        ("schema = 99\n", "written by a newer gemm-tune (schema 99)"),
+        ("schema = \n", "db.toml:1:"),
+    ] {
+        fs::write(&file, text).unwrap();
+        check(&["--shape", "1x1x1", "--db", &file.to_string_lossy()], 1, &[words]);
+        assert_eq!(fs::read_to_string(&file).unwrap(), text, "the file is left alone");
+    }
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_searched_and_why_not_more() {
+    let said = gemm_tune(&["--shape", "1023x1025x1027", "--dry-run", "--family", "naive"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for word in
+        ["1023x1025x1027 f32 nn: 24 of 24 candidates", "BOUNDS_CHECK or", "must cover C exactly"]
+    {
+        assert!(said.out.contains(word), "{word}: {}", said.out);
+    }
+}
+
+#[test]
+fn json_is_one_document_also_on_failure() {
+    let said = gemm_tune(&["--shape", "64x64x64", "--dry-run", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(said.code, Some(0));
+    assert!(document["dry_run"][0]["families"].as_array().is_some_and(|list| list.len() >= 4));
+
+    let said = gemm_tune(&["--shape", "64x64", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(said.code, Some(2));
+    assert!(document["error"].as_str().is_some_and(|error| error.contains("is not a shape")));
+}
+
+#[test]
+fn without_a_gpu_the_program_says_so_and_where_to_look() {
+    let said = gemm_tune(&["doctor", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    if document["works"] == true {
+        println!("skipped: this machine has a GPU");
+        return;
+    }
+    check(&["--shape", "64x64x64", "--db", "target/no.toml"], 1, &["gemm-tune doctor"]);
+}
+
+#[test]
+fn help_names_every_command_and_flag() {
+    let help = gemm_tune(&["--help"]).out;
+    for word in [
+        "doctor",
+        "--shape",
+        "--shapes",
+        "--dtype",
+        "--compute",
+        "--layout",
+        "--family",
+        "--device",
+        "--batch",
+        "--db",
+        "--force",
+        "--budget",
+        "--max-configs",
+        "--seed",
+        "--jobs",
+        "--spaces",
+        "--templates",
+        "--dry-run",
+        "--json",
+        "--offline",
+        "--quiet",
+        "--verbose",
+        "Exit codes",
+    ] {
+        assert!(help.contains(word), "{word}");
+    }
+}
