@@ -64,7 +64,7 @@ pub(super) struct TuneArguments {
     #[arg(long, value_name = "TIME")]
     pub(super) budget: Option<String>,
     /// Most candidates to evaluate for a shape
-    #[arg(long, default_value = "500", value_name = "N")]
+    #[arg(long, default_value = "1000", value_name = "N")]
     pub(super) max_configs: NonZeroUsize,
     /// Seed of the search and of the operands
     #[arg(long, default_value_t = 0)]

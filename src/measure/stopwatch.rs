@@ -1,6 +1,9 @@
 //! Times one candidate after another for one problem on one device.
 
-use super::sampling::{HOPELESS, SAMPLES, flush_bytes, launches_per_sample, set_bytes, sets_for};
+use super::sampling::{
+    CLEARLY_SLOWER, FIRST_LOOK, HOPELESS, SAMPLES, flush_bytes, launches_per_sample, set_bytes,
+    sets_for,
+};
 use crate::model::{CachePolicy, Device, Measurement, Micros, Problem};
 use crate::validate::Validator;
 use crate::worker::{Executor, Operands, Work, WorkerError};
@@ -67,8 +70,8 @@ impl Stopwatch {
         executor.free(self.flush.0)
     }
 
-    /// Samples a candidate [`SAMPLES`] times, or once if that shows it to be far slower than
-    /// `best`.
+    /// Samples a candidate [`SAMPLES`] times; fewer, once or three times, if they show it to be
+    /// clearly slower than `best`.
     ///
     /// # Errors
     /// [`WorkerError`] where it faults or hangs.
@@ -90,12 +93,16 @@ impl Stopwatch {
         }
         let recorded = self.record(executor, work, launches_per_sample(one))?;
         self.sample(executor, recorded)?; // warm-up
-        let mut samples = Vec::with_capacity(SAMPLES);
-        for _ in 0..SAMPLES {
-            samples.push(self.sample(executor, recorded)?);
+        let mut taken = measurement(Vec::with_capacity(SAMPLES), recorded.launches);
+        while taken.samples.len() < SAMPLES {
+            taken.samples.push(self.sample(executor, recorded)?);
+            let slower = |best: Micros| taken.median().0 > CLEARLY_SLOWER * best.0;
+            if taken.samples.len() == FIRST_LOOK && best.is_some_and(slower) {
+                break;
+            }
         }
         self.forget(executor, recorded)?;
-        Ok(measurement(samples, recorded.launches))
+        Ok(taken)
     }
 
     /// The time of one launch, after one that warms up.

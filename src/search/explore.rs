@@ -1,5 +1,5 @@
-//! Random samples, then the neighbourhoods of the best: a start for spaces that are too large to
-//! try whole. Families that are far behind after a few samples get no more of the budget.
+//! Random samples, then neighbours and offspring of the best: a start for spaces that are too large
+//! to try whole. Families that are far behind after a few samples get no more of the budget.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,10 +17,21 @@ const TRIALS: usize = 6;
 const LEFT_BEHIND: f64 = 3.0;
 
 /// The share of the budget for random samples.
-const RANDOM_SHARE: f64 = 0.4;
+const RANDOM_SHARE: f64 = 0.3;
 
 /// How many of the best have their neighbourhoods tried, in turn.
 const CENTRES: usize = 4;
+
+/// How many of the best have offspring. Constraints tie parameters together (a larger block wants
+/// larger thread tiles), so that good places are often more than one change apart.
+const PARENTS: usize = 16;
+
+/// Chance that a child has a parameter of its second parent, and that it has one of neither.
+const CROSSOVER: f64 = 0.3;
+const MUTATION: f64 = 0.12;
+
+/// Children that may turn out illegal or known before a search gives up on offspring.
+const ATTEMPTS: usize = 500;
 
 /// See the module.
 #[derive(Debug)]
@@ -112,13 +123,46 @@ impl Explore {
             .find(|pick| !self.asked.contains(pick))
     }
 
-    /// An untried neighbour of one of the best.
-    fn neighbour(&mut self) -> Option<Pick> {
+    /// All correct picks, fastest first.
+    fn ranked(&self) -> Vec<Pick> {
         let mut ranked: Vec<(Pick, f64)> =
             self.times.iter().map(|(pick, time)| (*pick, *time)).collect();
         ranked.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
+        ranked.into_iter().map(|(pick, _)| pick).collect()
+    }
+
+    /// An untried mixture of two of the best of a family, with changes of its own.
+    fn child(&mut self) -> Option<Pick> {
+        let mut parents = self.ranked();
+        let family = parents.first()?.family;
+        parents.retain(|pick| pick.family == family);
+        parents.truncate(PARENTS);
+        let space = &self.territories[family].space;
+        for _ in 0..ATTEMPTS {
+            // The better of two draws: the best have more children.
+            let mut draw = || self.rng.usize(..parents.len()).min(self.rng.usize(..parents.len()));
+            let mut child = space.indices(parents[draw()].rank)?;
+            let other = space.indices(parents[draw()].rank)?;
+            for ((index, other), radix) in child.iter_mut().zip(other).zip(space.radices()) {
+                if self.rng.f64() < CROSSOVER {
+                    *index = other;
+                }
+                if self.rng.f64() < MUTATION {
+                    *index = self.rng.usize(..radix);
+                }
+            }
+            let pick = space.rank_of(&child).map(|rank| Pick { family, rank });
+            if let Some(pick) = pick.filter(|pick| !self.asked.contains(pick)) {
+                return Some(pick);
+            }
+        }
+        None
+    }
+
+    /// An untried neighbour of one of the best.
+    fn neighbour(&mut self) -> Option<Pick> {
         let mut centres = Vec::new();
-        for (pick, _) in ranked {
+        for pick in self.ranked() {
             let neighbours = self.territories[pick.family].space.neighbours(pick.rank);
             let untried: Vec<Pick> = neighbours
                 .into_iter()
@@ -135,9 +179,8 @@ impl Explore {
         if centres.is_empty() {
             return None;
         }
-        // Half of the turns go to the best, the others to the next ones.
-        self.turn += 1;
-        let centre = if self.turn.is_multiple_of(2) { 0 } else { self.turn / 2 % centres.len() };
+        // Half of the draws go to the best, the others to the next ones.
+        let centre = if self.rng.bool() { 0 } else { self.rng.usize(..centres.len()) };
         self.rng.choice(centres.swap_remove(centre))
     }
 }
@@ -155,7 +198,9 @@ impl Strategy for Explore {
             self.random_left -= 1;
             self.random()?
         } else {
-            self.neighbour().or_else(|| self.random())?
+            self.turn += 1;
+            let offspring = if self.turn.is_multiple_of(2) { self.child() } else { None };
+            offspring.or_else(|| self.neighbour()).or_else(|| self.random())?
         };
         self.asked.insert(pick);
         self.left -= 1;

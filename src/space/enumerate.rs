@@ -137,6 +137,26 @@ impl LegalSpace {
         neighbours
     }
 
+    /// How many values each parameter has, in the order of declaration.
+    pub fn radices(&self) -> impl Iterator<Item = usize> {
+        self.parameters.iter().map(|(_, values)| values.len())
+    }
+
+    /// The indices of a configuration's values among each parameter's, in the order of
+    /// declaration.
+    pub fn indices(&self, rank: usize) -> Option<Vec<usize>> {
+        self.positions.get(rank).map(|position| self.digits(*position))
+    }
+
+    /// The rank of the configuration with these value indices, `None` if it is not legal.
+    pub fn rank_of(&self, indices: &[usize]) -> Option<usize> {
+        let position = self
+            .radices()
+            .zip(indices)
+            .fold(0, |position, (radix, index)| position * radix as u64 + *index as u64);
+        self.positions.binary_search(&position).ok()
+    }
+
     /// Value indices, first parameter first.
     fn digits(&self, mut position: u64) -> Vec<usize> {
         let mut digits = vec![0; self.parameters.len()];
@@ -409,6 +429,7 @@ mod tests {
         let space = space(TILES).unwrap();
         for rank in 0..space.len() {
             assert_eq!(space.rank(&space.get(rank).unwrap()), Some(rank));
+            assert_eq!(space.rank_of(&space.indices(rank).unwrap()), Some(rank));
         }
         // BM=32 TM=4 SPLIT=true: another BM, another TM, the other SPLIT.
         assert_eq!(space.neighbours(0), [1, 2, 4]);

@@ -203,13 +203,32 @@ __device__ Comparison compare_uniform_at(const element* C, const double* sums, c
 #endif
 }
 
-__device__ void tally(Verdict* verdict, const Comparison& comparison, double bound)
-{
-    if (!(comparison.error <= bound))
-        atomicAdd(&verdict->wrong, 1ull);
-    if (comparison.error > 0)
-        atomicMax(&verdict->worst, (u64)__double_as_longlong(comparison.error));
-}
+// What one thread has seen of a comparison.
+struct Tally {
+    u64 wrong = 0;
+    u64 worst = 0;
+
+    __device__ void add(const Comparison& comparison, double bound)
+    {
+        wrong += !(comparison.error <= bound);
+        worst = max(worst, (u64)__double_as_longlong(comparison.error));
+    }
+
+    // One atomic operation a warp: nearly every element has a rounding error, and as many atomics
+    // on one address take longer than the product that is validated.
+    __device__ void report(Verdict* verdict)
+    {
+        for (int step = 16; step > 0; step /= 2) {
+            wrong += __shfl_xor_sync(0xffffffff, wrong, step);
+            worst = max(worst, __shfl_xor_sync(0xffffffff, worst, step));
+        }
+        if (threadIdx.x % 32 == 0) {
+            if (wrong > 0)
+                atomicAdd(&verdict->wrong, wrong);
+            atomicMax(&verdict->worst, worst);
+        }
+    }
+};
 
 // The kernels that find and describe the worst element do nothing where nothing is wrong.
 __device__ void locate(Verdict* verdict, const Comparison& comparison, u64 i)
@@ -220,8 +239,10 @@ __device__ void locate(Verdict* verdict, const Comparison& comparison, u64 i)
 
 extern "C" __global__ void compare_small(const element* C, const float* sums, u64 count, Verdict* verdict)
 {
+    Tally tally;
     for (u64 i = first_index(); i < count; i += index_step())
-        tally(verdict, compare_small_at(C, sums, i), 0.0);
+        tally.add(compare_small_at(C, sums, i), 0.0);
+    tally.report(verdict);
 }
 
 extern "C" __global__ void locate_small(const element* C, const float* sums, u64 count, Verdict* verdict)
@@ -244,8 +265,10 @@ extern "C" __global__ void describe_small(const element* C, const float* sums, V
 extern "C" __global__ void compare_uniform(const element* C, const double* sums, const float* magnitudes, u64 count,
                                            element alpha, element beta, u64 c_seed, float bound, Verdict* verdict)
 {
+    Tally tally;
     for (u64 i = first_index(); i < count; i += index_step())
-        tally(verdict, compare_uniform_at(C, sums, magnitudes, i, alpha, beta, c_seed), bound);
+        tally.add(compare_uniform_at(C, sums, magnitudes, i, alpha, beta, c_seed), bound);
+    tally.report(verdict);
 }
 
 extern "C" __global__ void locate_uniform(const element* C, const double* sums, const float* magnitudes, u64 count,

@@ -21,6 +21,9 @@ pub(super) const VERDICT_BYTES: u64 = 40;
 
 const THREADS: u32 = 256;
 
+/// Blocks that stride over a buffer: enough to fill any GPU, few enough to meet seldom.
+const MAX_BLOCKS: u64 = 2048;
+
 const ENTRIES: [&str; 12] = [
     "fill_values",
     "fill_words",
@@ -68,7 +71,7 @@ fn int(value: u64) -> Argument {
 impl Launches {
     /// A kernel that strides over `count` elements, however few blocks there are.
     fn over(self, count: u64, entry: &str, arguments: Vec<Argument>) -> Work {
-        let blocks = count.div_ceil(THREADS.into()).clamp(1, 1 << 16);
+        let blocks = count.div_ceil(THREADS.into()).clamp(1, MAX_BLOCKS);
         self.kernel(entry, [blocks as u32, 1, 1], THREADS, arguments)
     }
 
