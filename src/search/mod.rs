@@ -29,7 +29,7 @@ pub struct Territory {
     pub default: Option<usize>,
 }
 
-/// Chooses candidates. Several may be under way: answers come later and in any order.
+/// Chooses candidates. Several may be under way: answers come later, in the order of the questions.
 pub trait Strategy {
     /// The next candidate, never one twice; `None` when there is none for now. If none is under
     /// way either, the search is over.

@@ -119,24 +119,6 @@ impl LegalSpace {
         self.positions.binary_search(&position).ok()
     }
 
-    /// Ranks of the legal configurations that differ from `rank` in one parameter, ascending.
-    pub fn neighbours(&self, rank: usize) -> Vec<usize> {
-        let Some(position) = self.positions.get(rank).copied() else { return Vec::new() };
-        let digits = self.digits(position);
-        let mut neighbours = Vec::new();
-        let mut weight = 1;
-        for ((_, values), digit) in self.parameters.iter().zip(digits).rev() {
-            let without = position - digit as u64 * weight;
-            let others = (0..values.len()).filter(|other| *other != digit);
-            neighbours.extend(others.filter_map(|other| {
-                self.positions.binary_search(&(without + other as u64 * weight)).ok()
-            }));
-            weight *= values.len() as u64;
-        }
-        neighbours.sort_unstable();
-        neighbours
-    }
-
     /// How many values each parameter has, in the order of declaration.
     pub fn radices(&self) -> impl Iterator<Item = usize> {
         self.parameters.iter().map(|(_, values)| values.len())
@@ -425,14 +407,12 @@ mod tests {
     }
 
     #[test]
-    fn ranks_and_neighbours_find_their_way() {
+    fn ranks_and_indices_find_their_way() {
         let space = space(TILES).unwrap();
         for rank in 0..space.len() {
             assert_eq!(space.rank(&space.get(rank).unwrap()), Some(rank));
             assert_eq!(space.rank_of(&space.indices(rank).unwrap()), Some(rank));
         }
-        // BM=32 TM=4 SPLIT=true: another BM, another TM, the other SPLIT.
-        assert_eq!(space.neighbours(0), [1, 2, 4]);
     }
 
     #[test]

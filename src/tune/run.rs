@@ -1,7 +1,10 @@
 //! The loop: the strategy's candidates go through renderer and compiler pool to the device, and
 //! their outcomes back to the strategy. Compiling and evaluating overlap; nothing piles up, for
-//! only as many candidates are under way as keep the pool busy.
+//! only as many candidates are under way as keep the pool busy. Outcomes are told in the order in
+//! which candidates were asked for, whichever compiled first, so that the compiler's speed does
+//! not change what is asked next.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -29,6 +32,8 @@ const KEPT_FAILURES: usize = 10;
 
 /// A candidate on its way through the compiler.
 struct UnderWay {
+    /// How many were asked for before it.
+    turn: usize,
     pick: Pick,
     configuration: Configuration,
     plan: LaunchPlan,
@@ -161,34 +166,39 @@ impl<'a> Search<'a> {
         let mut strategy = strategy(self.spaces.territories(), self.most, self.settings.seed);
         let pool: CompilePool<UnderWay> =
             CompilePool::new(Arc::clone(compiler), self.settings.jobs)?;
-        // Twice the threads: one being compiled and one waiting for each.
-        let most_under_way = 2 * self.settings.jobs.get();
-        let mut under_way = 0;
+        // Some compile for ten times as long as most; the pool has work while one of those is
+        // waited for.
+        let most_untold = 4 * self.settings.jobs.get();
+        let (mut asked, mut told) = (0, 0);
+        let mut answers: BTreeMap<usize, (Pick, Option<Micros>)> = BTreeMap::new();
         loop {
-            while under_way < most_under_way && !self.should_stop() {
+            while asked - told < most_untold && !self.should_stop() {
                 let Some(pick) = strategy.ask() else { break };
-                match self.render(pick, bench.problem, renderer) {
-                    Ok((under, request)) => {
-                        pool.submit(under, request);
-                        under_way += 1;
-                    }
+                match self.render(pick, asked, bench.problem, renderer) {
+                    Ok((under_way, request)) => pool.submit(under_way, request),
                     Err((configuration, log)) => {
-                        let outcome = Outcome::Compile { log };
-                        self.take(pick, &configuration, &outcome, on_event);
-                        strategy.tell(pick, None);
+                        self.take(pick, &configuration, &Outcome::Compile { log }, on_event);
+                        answers.insert(asked, (pick, None));
                     }
                 }
+                asked += 1;
             }
-            if under_way == 0 || self.should_stop() {
+            // One answer, then the next question: always with the same number of answers behind.
+            if let Some((pick, time)) = answers.remove(&told) {
+                strategy.tell(pick, time);
+                told += 1;
+                continue;
+            }
+            if asked == told || self.should_stop() {
                 break;
             }
-            let Some((under, result)) = pool.recv_timeout(POLL) else { continue };
-            under_way -= 1;
-            self.phases.compiled += 1;
-            on_event(Event::Compiled { count: self.phases.compiled });
-            let pick = under.pick;
-            let time = self.evaluate(bench, under, result, on_event)?;
-            strategy.tell(pick, time);
+            if let Some((under_way, result)) = pool.recv_timeout(POLL) {
+                self.phases.compiled += 1;
+                on_event(Event::Compiled { count: self.phases.compiled });
+                let (turn, pick) = (under_way.turn, under_way.pick);
+                let time = self.evaluate(bench, under_way, result, on_event)?;
+                answers.insert(turn, (pick, time));
+            }
         }
         self.ended_early = self.count < self.most && self.should_stop();
         Ok(())
@@ -202,6 +212,7 @@ impl<'a> Search<'a> {
     fn render(
         &self,
         pick: Pick,
+        turn: usize,
         problem: Problem,
         renderer: &Renderer<'_>,
     ) -> Result<(UnderWay, CompileRequest), (Configuration, String)> {
@@ -215,7 +226,7 @@ impl<'a> Search<'a> {
                     name: format!("{}.cu", family.name),
                     options: Vec::new(),
                 };
-                Ok((UnderWay { pick, configuration, plan: rendered.plan }, request))
+                Ok((UnderWay { turn, pick, configuration, plan: rendered.plan }, request))
             }
             Err(error) => Err((configuration, error.to_string())),
         }
@@ -225,11 +236,11 @@ impl<'a> Search<'a> {
     fn evaluate(
         &mut self,
         bench: &mut Workbench<'_>,
-        under: UnderWay,
+        under_way: UnderWay,
         result: CompileResult,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Option<Micros>, TuneError> {
-        let UnderWay { pick, configuration, plan } = under;
+        let UnderWay { pick, configuration, plan, .. } = under_way;
         let compiled = match result {
             Ok(compiled) => compiled,
             // Without its compiler a run is over; everything else is the candidate's own failure.
