@@ -218,3 +218,12 @@ fn what_help_does_not_show_is_a_fault() {
         assert_eq!(fault(&arguments, &mut help).as_deref(), expected, "{call}");
     }
 }
+
+/// The search space that shows how a family is added is one.
+#[test]
+fn the_family_in_the_readme_parses() {
+    let Ok(readme) = std::fs::read_to_string("README.md") else { return };
+    let example = readme.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let family = gemm_tune::space::Family::parse("README.md", example.expect("there is one"));
+    assert_eq!(family.map(|family| family.name), Ok("mine".to_owned()));
+}
