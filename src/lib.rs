@@ -7,6 +7,7 @@
 
 pub mod cli;
 pub mod compile;
+pub mod cpu;
 pub mod database;
 pub mod gpu;
 pub mod measure;

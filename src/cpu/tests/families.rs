@@ -1,0 +1,37 @@
+//! The families that come with the program give the bits that three loops give.
+
+use super::rig::{Case, checked, compile, problem, rendered};
+use crate::cpu::{Options, Program};
+use crate::model::{Dtype, Problem};
+
+fn check(family: &str, values: &[(&str, i64)], problem: Problem, (alpha, beta): (f32, f32)) {
+    let rendered = rendered(family, &problem, values);
+    let Some(ptx) = compile(&rendered.source, &[]) else { return };
+    let program = Program::parse(&ptx).unwrap_or_else(|error| panic!("{family}: {error}"));
+    let case = Case { alpha, beta, ..Case::new(problem) };
+    let expected = case.expected();
+    for options in [Options::default(), checked()] {
+        let (result, _) = case
+            .run(&program, &rendered.plan, &options)
+            .unwrap_or_else(|error| panic!("{family} {values:?} {:?}: {error}", case.problem));
+        let wrong = result.iter().zip(&expected).position(|(result, expected)| result != expected);
+        assert_eq!(wrong, None, "{family} {values:?} {:?}", case.problem);
+    }
+}
+
+#[test]
+fn every_family_gives_the_bits_of_three_loops() {
+    for family in ["naive", "tiled", "coarsened", "blocktile"] {
+        for (shape, layout) in [("1x1x1", "nn"), ("7x5x3", "tt"), ("33x65x129", "nt"), ("64x64x64", "tn")] {
+            check(family, &[], problem(shape, Dtype::F32, layout), (1.0, 0.0));
+            check(family, &[], problem(shape, Dtype::F32, layout), (1.5, -0.5));
+        }
+    }
+}
+
+#[test]
+fn integers_wrap_as_on_the_gpu() {
+    for family in ["naive", "tiled", "coarsened"] {
+        check(family, &[], problem("33x17x40", Dtype::I32, "nn"), (3.0, 2.0));
+    }
+}

@@ -1,0 +1,4 @@
+//! Tests of the device as a whole: kernels of this program, compiled by NVRTC and executed.
+
+mod families;
+mod rig;
