@@ -14,7 +14,7 @@ fn check(family: &str, values: &[(&str, i64)], problem: Problem, (alpha, beta): 
         let (result, _) = case
             .run(&program, &rendered.plan, &options)
             .unwrap_or_else(|error| panic!("{family} {values:?} {:?}: {error}", case.problem));
-        let wrong = result.iter().zip(&expected).position(|(result, expected)| result != expected);
+        let wrong = result.iter().zip(&expected).position(|(result, expected)| !expected.contains(result));
         assert_eq!(wrong, None, "{family} {values:?} {:?}", case.problem);
     }
 }

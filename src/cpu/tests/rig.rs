@@ -95,7 +95,8 @@ impl Case {
     }
 
     /// The words of C by three loops, with the fused multiply-adds of the kernels in their order.
-    pub(super) fn expected(&self) -> Vec<u32> {
+    /// Of alpha sum + beta C the compiler fuses either product, so there are two of each.
+    pub(super) fn expected(&self) -> Vec<[u32; 2]> {
         let Problem { shape, dtype, .. } = self.problem;
         let [a, b, c] = self.operands();
         let (m, n, k) = (shape.m as usize, shape.n as usize, shape.k as usize);
@@ -116,20 +117,19 @@ impl Case {
                             sum.wrapping_add(a_at(i).wrapping_mul(b_at(i)))
                         });
                         let scaled = (self.alpha as u32).wrapping_mul(sum);
-                        if self.beta == 0.0 {
-                            scaled
-                        } else {
-                            scaled.wrapping_add((self.beta as u32).wrapping_mul(old))
-                        }
+                        let added = (self.beta as u32).wrapping_mul(old);
+                        [if self.beta == 0.0 { scaled } else { scaled.wrapping_add(added) }; 2]
                     } else {
                         let sum = (0..k).fold(0.0_f32, |sum, i| {
                             f32::from_bits(a_at(i)).mul_add(f32::from_bits(b_at(i)), sum)
                         });
                         let scaled = self.alpha * sum;
+                        let old = f32::from_bits(old);
                         if self.beta == 0.0 {
-                            scaled.to_bits()
+                            [scaled.to_bits(); 2]
                         } else {
-                            self.beta.mul_add(f32::from_bits(old), scaled).to_bits()
+                            let first = self.beta.mul_add(old, scaled);
+                            [first, self.alpha.mul_add(sum, self.beta * old)].map(f32::to_bits)
                         }
                     });
                 }
