@@ -1,4 +1,6 @@
 //! Tests of the device as a whole: kernels of this program, compiled by NVRTC and executed.
 
+mod counting;
 mod families;
 mod rig;
+mod validation;
