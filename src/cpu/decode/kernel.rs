@@ -315,7 +315,11 @@ impl<'a, 'm> Decoder<'a, 'm> {
                 let line = self.steps[at].line;
                 return Err(self.error(line, label, Fault::new("there is no such label")));
             };
-            self.steps[at].operation = Operation::Branch { target: *place as u32, meet: u32::MAX };
+            // Lanes that go to a `ret` have ended: nobody waits for them to meet others there.
+            let target = &self.steps[*place];
+            let ends = target.guard.is_none() && matches!(target.operation, Operation::Exit);
+            let branch = Operation::Branch { target: *place as u32, meet: u32::MAX };
+            self.steps[at].operation = if ends { Operation::Exit } else { branch };
         }
         set_meeting_points(&mut self.steps);
         let (slots, pinned) = self.allocate_slots();

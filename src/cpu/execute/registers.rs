@@ -6,6 +6,9 @@ use crate::cpu::operation::{Longs, Register, Slot, Test, Words};
 /// All lanes.
 pub(super) const FULL: u32 = u32::MAX;
 
+/// What a register holds that nothing wrote: NaN as a number, nowhere as an address.
+const STALE: u64 = 0x7ff5_a5a5_7fa5_a5a5;
+
 /// The values of a warp.
 #[derive(Debug)]
 pub(super) struct Registers {
@@ -23,11 +26,11 @@ impl Registers {
         }
     }
 
-    /// Clears everything and fills in the constants.
+    /// Makes everything unlikely to pass for a result, and fills in the constants.
     pub(super) fn reset(&mut self, pinned: &Pinned) {
-        self.predicates.fill(0);
-        self.words.fill([0; 32]);
-        self.longs.fill([0; 32]);
+        self.predicates.fill(STALE as u32);
+        self.words.fill([STALE as u32; 32]);
+        self.longs.fill([STALE; 32]);
         for (value, slot) in &pinned.words {
             self.words[slot.0 as usize] = [*value; 32];
         }

@@ -2,5 +2,6 @@
 
 mod counting;
 mod families;
+mod mutants;
 mod rig;
 mod validation;
