@@ -4,4 +4,5 @@ mod counting;
 mod families;
 mod mutants;
 mod rig;
+mod robustness;
 mod validation;
