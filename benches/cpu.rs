@@ -10,12 +10,8 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use gemm_tune::compile::{
-    Architecture, Network, Nvrtc, SearchPaths, Target, Wanted, acquire,
-};
-use gemm_tune::cpu::{
-    Checks, Counting, Memory, Options, Parameter, Program, Tracking, launch,
-};
+use gemm_tune::compile::{Architecture, Network, Nvrtc, SearchPaths, Target, Wanted, acquire};
+use gemm_tune::cpu::{Checks, Counting, Memory, Options, Parameter, Program, Tracking, launch};
 use gemm_tune::model::{Argument, Device, Dtype, LaunchPlan, Problem};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::space::Families;
@@ -68,8 +64,7 @@ fn run(
     problem: &Problem,
     options: &Options,
 ) -> anyhow::Result<Duration> {
-    let tracking =
-        if options.checks == Checks::NONE { Tracking::Off } else { Tracking::Written };
+    let tracking = if options.checks == Checks::NONE { Tracking::Off } else { Tracking::Written };
     let mut memory = Memory::new(tracking);
     let mut random = fastrand::Rng::with_seed(1);
     let mut addresses = Vec::new();

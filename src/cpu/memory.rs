@@ -195,7 +195,10 @@ impl Memory {
         let chunks = bytes.chunks_exact(4);
         let tail = (offset + (bytes.len() - chunks.remainder().len()) as u64, chunks.remainder());
         for (word, chunk) in allocation.words(offset).iter().zip(chunks) {
-            word.store(u32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]), Ordering::Relaxed);
+            word.store(
+                u32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]),
+                Ordering::Relaxed,
+            );
         }
         for (at, byte) in tail.1.iter().enumerate() {
             allocation.store_part(tail.0 + at as u64, 1, (*byte).into());
@@ -207,7 +210,8 @@ impl Memory {
     pub fn read(&self, address: u64, bytes: u64) -> Result<Vec<u8>, MemoryError> {
         let (allocation, offset) = self.range(address, bytes)?;
         let skipped = offset as usize % 4;
-        let words = allocation.words(offset & !3).iter().take((skipped + bytes as usize).div_ceil(4));
+        let words =
+            allocation.words(offset & !3).iter().take((skipped + bytes as usize).div_ceil(4));
         let mut read: Vec<u8> =
             words.flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
         read.drain(..skipped);

@@ -89,7 +89,13 @@ impl Type {
     pub(super) fn is_float(self) -> bool {
         matches!(
             self,
-            Self::F16 | Self::F16x2 | Self::Bf16 | Self::Bf16x2 | Self::Tf32 | Self::F32 | Self::F64
+            Self::F16
+                | Self::F16x2
+                | Self::Bf16
+                | Self::Bf16x2
+                | Self::Tf32
+                | Self::F32
+                | Self::F64
         )
     }
 }

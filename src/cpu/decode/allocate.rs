@@ -38,7 +38,9 @@ impl SlotSet {
 
     fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
         self.0.iter().enumerate().flat_map(|(at, bits)| {
-            (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| Slot(at as u32 * 64 + bit))
+            (0..64)
+                .filter(move |bit| bits >> bit & 1 == 1)
+                .map(move |bit| Slot(at as u32 * 64 + bit))
         })
     }
 }
@@ -165,8 +167,8 @@ fn intervals(
     for (at, block) in blocks.iter().enumerate() {
         alive_before[at].iter().for_each(|slot| extend(slot, 2 * block.first));
         alive_after[at].iter().for_each(|slot| extend(slot, 2 * block.end));
-        for step in block.first..block.end {
-            for (how, slot) in &uses[step] {
+        for (step, uses) in uses.iter().enumerate().take(block.end).skip(block.first) {
+            for (how, slot) in uses {
                 extend(*slot, 2 * step + usize::from(*how == Use::Write));
             }
         }

@@ -39,10 +39,22 @@ macro_rules! float_tests {
             "ge" => tests!(|a: $bits, b: $bits| $value(a) >= $value(b)),
             "equ" => tests!(|a: $bits, b: $bits| !($value(a) < $value(b) || $value(a) > $value(b))),
             "neu" => tests!(|a: $bits, b: $bits| $value(a) != $value(b)),
-            "ltu" => tests!(|a: $bits, b: $bits| !($value(a) >= $value(b))),
-            "leu" => tests!(|a: $bits, b: $bits| !($value(a) > $value(b))),
-            "gtu" => tests!(|a: $bits, b: $bits| !($value(a) <= $value(b))),
-            "geu" => tests!(|a: $bits, b: $bits| !($value(a) < $value(b))),
+            "ltu" => tests!(|a: $bits, b: $bits| {
+                let (a, b) = ($value(a), $value(b));
+                a < b || a.is_nan() || b.is_nan()
+            }),
+            "leu" => tests!(|a: $bits, b: $bits| {
+                let (a, b) = ($value(a), $value(b));
+                a <= b || a.is_nan() || b.is_nan()
+            }),
+            "gtu" => tests!(|a: $bits, b: $bits| {
+                let (a, b) = ($value(a), $value(b));
+                a > b || a.is_nan() || b.is_nan()
+            }),
+            "geu" => tests!(|a: $bits, b: $bits| {
+                let (a, b) = ($value(a), $value(b));
+                a >= b || a.is_nan() || b.is_nan()
+            }),
             "num" => tests!(|a: $bits, b: $bits| !$value(a).is_nan() && !$value(b).is_nan()),
             "nan" => tests!(|a: $bits, b: $bits| $value(a).is_nan() || $value(b).is_nan()),
             _ => return None,

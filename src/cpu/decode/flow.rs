@@ -55,7 +55,8 @@ pub(super) fn blocks(steps: &[Step]) -> Vec<Block> {
             next.extend(after);
             // Behind the last step there is nothing left to execute.
             let beyond = falls_through && after.is_none();
-            let exits = if ends_here || beyond || next.is_empty() { Exits::Perhaps } else { Exits::Never };
+            let exits =
+                if ends_here || beyond || next.is_empty() { Exits::Perhaps } else { Exits::Never };
             Block { first, end, next, exits }
         })
         .collect()

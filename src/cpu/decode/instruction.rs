@@ -2,7 +2,7 @@
 
 use super::names::Names;
 use super::opcode::Opcode;
-use super::{Fault, arithmetic, compare, floating, memory, warp};
+use super::{Fault, arithmetic, bits, compare, floating, memory, moves, warp};
 use crate::cpu::counts::InstructionClass;
 use crate::cpu::operation::{Direction, Operation};
 use crate::cpu::parse::{Instruction, Operand};
@@ -49,21 +49,21 @@ fn one<'a>(
             if ty == Type::Predicate {
                 compare::logic(opcode, names, operands)
             } else {
-                arithmetic::bits(opcode, ty, names, operands)
+                bits::bits(opcode, ty, names, operands)
             }
         }
         "shl" | "shr" => {
             let ty = opcode.ty()?;
-            arithmetic::shift(opcode, ty, names, operands)
+            bits::shift(opcode, ty, names, operands)
         }
-        "shf" => arithmetic::funnel_shift(opcode, names, operands),
-        "prmt" => arithmetic::permute(opcode, names, operands),
-        "lop3" => return arithmetic::logic3(opcode, names, operands),
-        "bfe" | "bfi" => return arithmetic::bit_field(opcode, names, operands),
-        "mov" => arithmetic::copy(opcode, names, operands),
-        "selp" => arithmetic::select(opcode, names, operands),
-        "cvt" => arithmetic::convert(opcode, names, operands),
-        "cvta" => arithmetic::convert_address(opcode, names, operands),
+        "shf" => bits::funnel_shift(opcode, names, operands),
+        "prmt" => bits::permute(opcode, names, operands),
+        "lop3" => return bits::logic3(opcode, names, operands),
+        "bfe" | "bfi" => return bits::bit_field(opcode, names, operands),
+        "mov" => moves::copy(opcode, names, operands),
+        "selp" => moves::select(opcode, names, operands),
+        "cvt" => moves::convert(opcode, names, operands),
+        "cvta" => moves::convert_address(opcode, names, operands),
         "setp" => compare::set_predicate(opcode, names, operands),
         "ld" | "ldu" => memory::load(opcode, names, operands),
         "st" => memory::store(opcode, names, operands),
@@ -113,7 +113,9 @@ pub(super) fn class(operation: &Operation, opcode: &str) -> InstructionClass {
         Operation::Atomic { .. } => Of::Atomic,
         Operation::Copy { .. } => Of::AsyncCopy,
         Operation::MatrixProduct(_) => Of::Matrix,
-        Operation::Shuffle { .. } | Operation::Vote { .. } | Operation::ActiveMask { .. } => Of::Warp,
+        Operation::Shuffle { .. } | Operation::Vote { .. } | Operation::ActiveMask { .. } => {
+            Of::Warp
+        }
         Operation::Barrier { .. } | Operation::WarpBarrier | Operation::Fence => Of::Barrier,
         Operation::CopyCommit | Operation::CopyWait { .. } => Of::Barrier,
         Operation::Branch { .. } | Operation::Exit | Operation::Trap => Of::Control,

@@ -155,7 +155,8 @@ impl<'a, 'm> Decoder<'a, 'm> {
         let (dynamic, fixed): (Vec<_>, Vec<_>) =
             own.chain(shared).partition(|variable| variable.elements.is_none());
         for variable in fixed {
-            self.place(variable).map_err(|fault| self.error(variable.line, variable.name, fault))?;
+            self.place(variable)
+                .map_err(|fault| self.error(variable.line, variable.name, fault))?;
         }
         // Aligned for any swizzle that a kernel computes from addresses.
         let dynamic_shared = align(self.shared_end, 1024);
@@ -307,7 +308,8 @@ impl<'a, 'm> Decoder<'a, 'm> {
         // A label at the end, and a body without `ret`, need a step.
         let line = self.steps.last().map_or(function.line, |step| step.line);
         let class = crate::cpu::counts::InstructionClass::Control;
-        let end = Step { guard: None, operation: Operation::Exit, line, source: self.source, class };
+        let end =
+            Step { guard: None, operation: Operation::Exit, line, source: self.source, class };
         self.steps.push(end);
         for (at, label, scopes) in std::mem::take(&mut self.branches) {
             let place = scopes.iter().find_map(|scope| self.labels.get(&(*scope, label)));

@@ -48,7 +48,7 @@ lane! {
     u32 as u32: |x| x, |x| x;
     i32 as u32: |x: u32| x.cast_signed(), |x: i32| x.cast_unsigned();
     f32 as u32: f32::from_bits, bits32;
-    u16 as u32: |x| x as u16, |x| u32::from(x);
+    u16 as u32: |x| x as u16, u32::from;
     i16 as u32: |x| x as i16, |x: i16| u32::from(x.cast_unsigned());
     Half as u32: |x| Half(x & 0xffff), |x: Half| x.0;
     Brain as u32: |x| Brain(x & 0xffff), |x: Brain| x.0;

@@ -12,9 +12,30 @@ use crate::cpu::types::{Class, Space, Type};
 
 /// What hints at caches, and orders that one block at a time keeps anyway.
 const HINTS: [&str; 24] = [
-    "nc", "volatile", "weak", "relaxed", "acquire", "release", "acq_rel", "cta", "gpu", "sys",
-    "cluster", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1::no_allocate", "L1::evict_last",
-    "L1::evict_first", "L2::64B", "L2::128B", "L2::256B",
+    "nc",
+    "volatile",
+    "weak",
+    "relaxed",
+    "acquire",
+    "release",
+    "acq_rel",
+    "cta",
+    "gpu",
+    "sys",
+    "cluster",
+    "ca",
+    "cg",
+    "cs",
+    "lu",
+    "cv",
+    "wb",
+    "wt",
+    "L1::no_allocate",
+    "L1::evict_last",
+    "L1::evict_first",
+    "L2::64B",
+    "L2::128B",
+    "L2::256B",
 ];
 
 fn drop_hints(opcode: &mut Opcode<'_>) {
@@ -129,7 +150,8 @@ pub(super) fn atomic<'a>(
     if (what == "cas") != b.is_some() {
         return Err(Fault::operands());
     }
-    let update = if ty.class() == Class::Long { long_update(what, ty) } else { word_update(what, ty) };
+    let update =
+        if ty.class() == Class::Long { long_update(what, ty) } else { word_update(what, ty) };
     let update = update.ok_or_else(Fault::ty)?;
     let address = names.address(address)?;
     let a = names.read(a, ty)?;
@@ -140,7 +162,10 @@ pub(super) fn atomic<'a>(
         Some(d) => Some(names.written_any(d)?),
     };
     let fits = |register: &Register| {
-        matches!((ty.class(), register), (Class::Long, Register::Long(_)) | (Class::Word, Register::Word(_)))
+        matches!(
+            (ty.class(), register),
+            (Class::Long, Register::Long(_)) | (Class::Word, Register::Word(_))
+        )
     };
     if !fits(&a) || !b.iter().all(fits) || !d.iter().all(fits) {
         return Err(Fault::new("an operand is of another size than the instruction works on"));

@@ -5,6 +5,7 @@
 
 mod allocate;
 mod arithmetic;
+mod bits;
 mod compare;
 mod floating;
 mod flow;
@@ -12,6 +13,7 @@ mod instruction;
 mod kernel;
 mod lanes;
 mod memory;
+mod moves;
 mod names;
 mod opcode;
 mod warp;

@@ -123,7 +123,8 @@ pub(super) fn matrix_product<'a>(
     names: &mut Names<'a>,
     operands: &[Operand<'a>],
 ) -> Result<Operation, Fault> {
-    let usual = opcode.take("sync") && opcode.take("aligned") && opcode.take("row") && opcode.take("col");
+    let usual =
+        opcode.take("sync") && opcode.take("aligned") && opcode.take("row") && opcode.take("col");
     let shape = opcode.take_any(&["m16n8k4", "m16n8k8", "m16n8k16"]);
     let types = [opcode.ty()?, opcode.ty()?, opcode.ty()?, opcode.ty()?];
     opcode.finish()?;

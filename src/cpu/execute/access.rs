@@ -1,15 +1,15 @@
-//! Loads, stores, copies and atomic operations, with the bounds and alignment of every access.
+//! Loads and stores, with the bounds and alignment of every access.
 
 use std::sync::atomic::Ordering;
 
 use super::block::Team;
 use super::registers::FULL;
-use super::warp::{PendingCopy, Warp};
+use super::warp::Warp;
 use crate::cpu::checks::{Check, ViolationKind, Wrong};
 use crate::cpu::counts::lanes;
 use crate::cpu::layout::{LOCAL_WINDOW, MODULE_BASE, SHARED_WINDOW, WINDOW_BYTES};
 use crate::cpu::memory::Allocation;
-use crate::cpu::operation::{Address, Element, Longs, Register, Slot, Update, Vector, Words};
+use crate::cpu::operation::{Address, Element, Longs, Register, Vector, Words};
 use crate::cpu::shadow::Touch;
 use crate::cpu::types::Space;
 
@@ -25,7 +25,9 @@ impl Warp {
     pub(super) fn addresses(&self, address: Address) -> Longs {
         let offset = address.offset.cast_unsigned();
         match address.base {
-            Some(Register::Long(slot)) => self.registers.long(slot).map(|base| base.wrapping_add(offset)),
+            Some(Register::Long(slot)) => {
+                self.registers.long(slot).map(|base| base.wrapping_add(offset))
+            }
             // Addresses of 32 bits stay within 32 bits.
             Some(Register::Word(slot)) => {
                 self.registers.word(slot).map(|base| base.wrapping_add(offset as u32).into())
@@ -60,10 +62,15 @@ impl Warp {
         for (i, part) in d.parts().iter().enumerate() {
             match (part, element.bytes) {
                 (None, _) => {}
-                (Some(Register::Word(slot)), 4) => self.registers.set_word(*slot, &staged[i], active),
+                (Some(Register::Word(slot)), 4) => {
+                    self.registers.set_word(*slot, &staged[i], active)
+                }
                 (Some(part), _) => {
                     let values = std::array::from_fn(|lane| {
-                        extend(element, taken(&staged, lane, i as u32 * element.bytes, element.bytes))
+                        extend(
+                            element,
+                            taken(&staged, lane, i as u32 * element.bytes, element.bytes),
+                        )
                     });
                     self.registers.set_value(*part, &values, active);
                 }
@@ -255,128 +262,12 @@ impl Warp {
         let text = format!("{bytes} bytes of local memory are read that nothing wrote");
         Err(Wrong::access(ViolationKind::Unwritten, lane, address, text))
     }
-
-    /// `cp.async` (ISA section 9.7.9.25.3): reads now, writes when waited for.
-    pub(super) fn copy<const CHECKED: bool, const COUNTED: bool>(
-        &mut self,
-        team: &mut Team<'_>,
-        at: usize,
-        bytes: u32,
-        (to, from, source_bytes): (Address, Address, Option<Slot>),
-        active: u32,
-    ) -> Result<(), Wrong> {
-        let (to, from) = (self.addresses(to), self.addresses(from));
-        let wanted = match source_bytes {
-            Some(slot) => self.registers.word(slot).map(|wanted| wanted.min(bytes)),
-            None => [bytes; 32],
-        };
-        if COUNTED {
-            let reading = lanes(active).filter(|lane| wanted[*lane] > 0);
-            let reading = reading.fold(0, |mask, lane| mask | 1 << lane);
-            team.counts[at].copy(&from, &to, (active, reading), bytes);
-        }
-        for lane in lanes(active) {
-            check_alignment(Space::Shared, lane, to[lane], bytes)?;
-            check_shared(team, lane, to[lane], bytes)?;
-            if CHECKED {
-                let place = (to[lane], bytes);
-                team.shadow.touch(&self.clocks, self.index, lane, place, Touch::Promise)?;
-            }
-            let mut words = [0; 4];
-            let (whole, rest) = (wanted[lane] / 4, wanted[lane] % 4);
-            if wanted[lane] > 0 {
-                check_alignment(Space::Global, lane, from[lane], bytes)?;
-            }
-            for i in 0..whole {
-                let (place, words) = (from[lane] + u64::from(4 * i), &mut words[i as usize..]);
-                self.read_words::<CHECKED>(team, Space::Global, lane, place, &mut words[..1], 4)?;
-            }
-            for byte in 0..rest {
-                let mut part = [0];
-                let place = from[lane] + u64::from(4 * whole + byte);
-                self.read_words::<CHECKED>(team, Space::Global, lane, place, &mut part, 1)?;
-                words[whole as usize & 3] |= part[0] << (8 * byte);
-            }
-            let group = self.groups[lane];
-            self.copies.push(PendingCopy { lane, group, to: to[lane], bytes, words });
-        }
-        Ok(())
-    }
-
-    /// Completes copies of `active` lanes until `pending` groups are left; all without a number.
-    pub(super) fn finish_copies<const CHECKED: bool>(
-        &mut self,
-        team: &mut Team<'_>,
-        active: u32,
-        pending: Option<u32>,
-    ) -> Result<(), Wrong> {
-        if self.copies.is_empty() {
-            return Ok(());
-        }
-        let groups = self.groups;
-        let is_done = |copy: &PendingCopy| {
-            active >> copy.lane & 1 == 1
-                && pending.is_none_or(|pending| copy.group + pending < groups[copy.lane])
-        };
-        let (done, left): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.copies).into_iter().partition(is_done);
-        self.copies = left;
-        for copy in done {
-            let PendingCopy { lane, to, bytes, words, .. } = copy;
-            self.write_words::<CHECKED>(team, Space::Shared, lane, to, &words, bytes)?;
-        }
-        Ok(())
-    }
-
-    pub(super) fn atomic<const CHECKED: bool, const COUNTED: bool>(
-        &mut self,
-        team: &mut Team<'_>,
-        at: usize,
-        (space, address): (Space, Address),
-        update: Update,
-        (a, b, d): (Register, Option<Register>, Option<Register>),
-        active: u32,
-    ) -> Result<(), Wrong> {
-        let mut addresses = self.addresses(address);
-        let a = self.registers.value(a);
-        let b = b.map_or([0; 32], |b| self.registers.value(b));
-        let bytes = match update {
-            Update::Word(_) => 4,
-            Update::Long(_) => 8,
-        };
-        let mut old = [0; 32];
-        for (space, mask) in split(space, &mut addresses, active) {
-            if COUNTED {
-                count(team, at, space, &addresses, mask, bytes);
-            }
-            for lane in lanes(mask) {
-                let address = addresses[lane];
-                check_alignment(space, lane, address, bytes)?;
-                old[lane] = if space == Space::Shared {
-                    check_shared(team, lane, address, bytes)?;
-                    if CHECKED {
-                        let place = (address, bytes);
-                        team.shadow.touch(&self.clocks, self.index, lane, place, Touch::Update)?;
-                    }
-                    update_shared(&mut team.shared, address, update, (a[lane], b[lane]))
-                } else {
-                    let (allocation, offset) = find(team, lane, address, bytes)?;
-                    allocation.mark(offset, bytes);
-                    update_global(team, allocation, offset, update, (a[lane], b[lane]))
-                };
-            }
-        }
-        if let Some(d) = d {
-            self.registers.set_value(d, &old, active);
-        }
-        Ok(())
-    }
 }
 
 /// The lanes of an access by the space that their address is in. Generic addresses become those
 /// of the space.
 #[inline(always)]
-fn split(
+pub(super) fn split(
     space: Space,
     addresses: &mut Longs,
     active: u32,
@@ -399,7 +290,14 @@ fn split(
     parts.into_iter().filter(|(_, mask)| *mask != 0)
 }
 
-fn count(team: &mut Team<'_>, at: usize, space: Space, addresses: &Longs, mask: u32, bytes: u32) {
+pub(super) fn count(
+    team: &mut Team<'_>,
+    at: usize,
+    space: Space,
+    addresses: &Longs,
+    mask: u32,
+    bytes: u32,
+) {
     match space {
         Space::Global | Space::Generic => team.counts[at].global(addresses, mask, bytes),
         Space::Shared => team.counts[at].shared(addresses, mask, bytes),
@@ -408,7 +306,12 @@ fn count(team: &mut Team<'_>, at: usize, space: Space, addresses: &Longs, mask: 
 }
 
 #[inline(always)]
-fn check_alignment(space: Space, lane: usize, address: u64, bytes: u32) -> Result<(), Wrong> {
+pub(super) fn check_alignment(
+    space: Space,
+    lane: usize,
+    address: u64,
+    bytes: u32,
+) -> Result<(), Wrong> {
     if address & u64::from(bytes - 1) == 0 {
         return Ok(());
     }
@@ -442,7 +345,12 @@ fn outside(space: Space, lane: usize, address: u64, bytes: u32, what: &str) -> W
 }
 
 #[inline(always)]
-fn check_shared(team: &Team<'_>, lane: usize, address: u64, bytes: u32) -> Result<(), Wrong> {
+pub(super) fn check_shared(
+    team: &Team<'_>,
+    lane: usize,
+    address: u64,
+    bytes: u32,
+) -> Result<(), Wrong> {
     let end = address.wrapping_add(bytes.into());
     let inside = team.segments.iter().any(|segment| segment.start <= address && end <= segment.end);
     if inside && address < end { Ok(()) } else { Err(outside_shared(team, lane, address, bytes)) }
@@ -450,9 +358,11 @@ fn check_shared(team: &Team<'_>, lane: usize, address: u64, bytes: u32) -> Resul
 
 #[cold]
 fn outside_shared(team: &Team<'_>, lane: usize, address: u64, bytes: u32) -> Wrong {
-    let before = team.segments.iter().rev().find(|segment| {
-        segment.start <= address && segment.start < segment.end
-    });
+    let before = team
+        .segments
+        .iter()
+        .rev()
+        .find(|segment| segment.start <= address && segment.start < segment.end);
     let text = match before {
         Some(segment) => format!(
             "{bytes} bytes of shared memory are {} bytes past the beginning of `{}`, which has {} bytes",
@@ -467,7 +377,7 @@ fn outside_shared(team: &Team<'_>, lane: usize, address: u64, bytes: u32) -> Wro
 
 /// The allocation that holds all bytes of an access.
 #[inline(always)]
-fn find<'a>(
+pub(super) fn find<'a>(
     team: &Team<'a>,
     lane: usize,
     address: u64,
@@ -545,50 +455,4 @@ fn put(staged: &mut Staged, values: &Longs, at: u32, bytes: u32) {
 fn extend(element: Element, value: u64) -> u64 {
     let unused = 64 - 8 * element.bytes;
     if element.signed { ((value << unused).cast_signed() >> unused).cast_unsigned() } else { value }
-}
-
-fn update_shared(shared: &mut [u32], address: u64, update: Update, (a, b): (u64, u64)) -> u64 {
-    let at = address as usize / 4;
-    match (update, shared.get_mut(at..)) {
-        (Update::Word(update), Some([word, ..])) => {
-            let old = *word;
-            *word = update(old, a as u32, b as u32);
-            old.into()
-        }
-        (Update::Long(update), Some([low, high, ..])) => {
-            let old = u64::from(*low) | u64::from(*high) << 32;
-            let new = update(old, a, b);
-            (*low, *high) = (new as u32, (new >> 32) as u32);
-            old
-        }
-        // Bounds were checked before.
-        _ => 0,
-    }
-}
-
-fn update_global(
-    team: &Team<'_>,
-    allocation: &Allocation,
-    offset: u64,
-    update: Update,
-    (a, b): (u64, u64),
-) -> u64 {
-    match (update, allocation.words(offset)) {
-        (Update::Word(update), [word, ..]) => {
-            let change = |old| Some(update(old, a as u32, b as u32));
-            match word.fetch_update(Ordering::AcqRel, Ordering::Acquire, change) {
-                Ok(old) | Err(old) => old.into(),
-            }
-        }
-        (Update::Long(update), [low, high, ..]) => team.job.memory.update_long(|| {
-            let old = u64::from(low.load(Ordering::Acquire))
-                | u64::from(high.load(Ordering::Acquire)) << 32;
-            let new = update(old, a, b);
-            low.store(new as u32, Ordering::Release);
-            high.store((new >> 32) as u32, Ordering::Release);
-            old
-        }),
-        // Bounds were checked before.
-        _ => 0,
-    }
 }

@@ -54,7 +54,11 @@ pub(super) struct Block<'a> {
 pub(super) enum Pause {
     /// Its turn is over.
     Turn,
-    Barrier { id: usize, threads: Option<u32>, arrival: Arrival },
+    Barrier {
+        id: usize,
+        threads: Option<u32>,
+        arrival: Arrival,
+    },
     Ended,
 }
 
@@ -81,7 +85,8 @@ impl<'a> Block<'a> {
             budget: 0,
             barriers: vec![Barrier::default(); BARRIERS],
         };
-        let warps = (0..threads.div_ceil(32) as usize).map(|index| Warp::new(code, index)).collect();
+        let warps =
+            (0..threads.div_ceil(32) as usize).map(|index| Warp::new(code, index)).collect();
         Self { team, warps }
     }
 
@@ -141,7 +146,9 @@ impl<'a> Block<'a> {
                 ),
             )),
             Pause::Turn => Ok(()),
-            Pause::Barrier { id, threads, arrival } => self.arrive::<CHECKED>(at, id, threads, arrival),
+            Pause::Barrier { id, threads, arrival } => {
+                self.arrive::<CHECKED>(at, id, threads, arrival)
+            }
             Pause::Ended => {
                 self.warps[at].state = State::Ended;
                 // Those who wait for all threads now wait for fewer.

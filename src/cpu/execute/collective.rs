@@ -21,7 +21,8 @@ impl Warp {
         if missing == 0 {
             return Ok(());
         }
-        let text = format!("lanes exchange values, but {} of them are elsewhere", missing.count_ones());
+        let text =
+            format!("lanes exchange values, but {} of them are elsewhere", missing.count_ones());
         let lane = Some(first);
         Err(Wrong { lane, ..Wrong::of_warp(ViolationKind::BarrierDivergence, text) })
     }
@@ -106,7 +107,9 @@ impl Warp {
             let (group, place) = (lane / 4, lane % 4);
             for (at, slot) in a.iter().enumerate() {
                 let row = group + 8 * (at & 1);
-                for (k, value) in elements(*element, place, at / 2, self.registers.word(*slot)[lane]) {
+                for (k, value) in
+                    elements(*element, place, at / 2, self.registers.word(*slot)[lane])
+                {
                     left[row][k] = value;
                 }
             }
@@ -119,30 +122,27 @@ impl Warp {
         let sum = |row: usize, column: usize, start: f64| {
             (0..*depth).fold(start, |sum, k| sum + left[row][k] * right[k][column])
         };
-        let mut results = [[0; 32]; 4];
-        for lane in 0..32 {
-            let (group, place) = (lane / 4, lane % 4);
-            for half in 0..2 {
-                let (row, column) = (group + 8 * half, 2 * place);
-                match sums {
-                    Sums::F32 => {
-                        for i in 0..2 {
-                            let at = 2 * half + i;
-                            let start = f32::from_bits(self.registers.word(c[at])[lane]);
-                            results[at][lane] = bits32(sum(row, column + i, start.into()) as f32);
-                        }
-                    }
-                    Sums::F16 => {
-                        let pair = self.registers.word(c[half])[lane];
-                        let of = |i: u32| {
-                            let start = f16_value(pair >> (16 * i) & 0xffff);
-                            F16.round(sum(row, column + i as usize, start.into()), Rounding::NearestEven)
-                        };
-                        results[half][lane] = of(0) | of(1) << 16;
-                    }
+        // The `at`th register of a lane's share of the sums.
+        let share = |lane: usize, at: usize| {
+            let start = self.registers.word(c[at])[lane];
+            let column = 2 * (lane % 4);
+            match sums {
+                Sums::F32 => {
+                    let (row, column) = (lane / 4 + 8 * (at / 2), column + at % 2);
+                    bits32(sum(row, column, f32::from_bits(start).into()) as f32)
+                }
+                Sums::F16 => {
+                    let half = |i: usize| {
+                        let start = f16_value(start >> (16 * i) & 0xffff);
+                        let sum = sum(lane / 4 + 8 * at, column + i, start.into());
+                        F16.round(sum, Rounding::NearestEven)
+                    };
+                    half(0) | half(1) << 16
                 }
             }
-        }
+        };
+        let results: Vec<Words> =
+            (0..d.len()).map(|at| std::array::from_fn(|lane| share(lane, at))).collect();
         for (slot, values) in d.iter().zip(&results) {
             self.registers.set_word(*slot, values, FULL);
         }
@@ -173,12 +173,26 @@ impl Warp {
                 }
             }
             for lane in lanes(mask) {
-                self.write_words::<CHECKED>(team, Space::Shared, lane, addresses[lane], &rows[lane], 16)?;
+                self.write_words::<CHECKED>(
+                    team,
+                    Space::Shared,
+                    lane,
+                    addresses[lane],
+                    &rows[lane],
+                    16,
+                )?;
             }
             return Ok(());
         }
         for lane in lanes(mask) {
-            self.read_words::<CHECKED>(team, Space::Shared, lane, addresses[lane], &mut rows[lane], 16)?;
+            self.read_words::<CHECKED>(
+                team,
+                Space::Shared,
+                lane,
+                addresses[lane],
+                &mut rows[lane],
+                16,
+            )?;
         }
         for (matrix, slot) in moved.registers.iter().enumerate() {
             let mut values = [0; 32];

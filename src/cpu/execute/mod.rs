@@ -1,8 +1,10 @@
 //! Launches: blocks in parallel, the warps of a block in turn.
 
 mod access;
+mod atomics;
 mod block;
 mod collective;
+mod copies;
 mod registers;
 mod step;
 mod warp;

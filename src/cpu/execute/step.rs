@@ -118,7 +118,14 @@ impl Warp {
             }
             Operation::Atomic { space, update, d, address, a, b } => {
                 let operands = (*a, *b, *d);
-                self.atomic::<CHECKED, COUNTED>(team, at, (*space, *address), *update, operands, active)?;
+                self.atomic::<CHECKED, COUNTED>(
+                    team,
+                    at,
+                    (*space, *address),
+                    *update,
+                    operands,
+                    active,
+                )?;
             }
             Operation::Copy { bytes, to, from, source_bytes } => {
                 let addresses = (*to, *from, *source_bytes);

@@ -89,8 +89,9 @@ impl Warp {
         self.clocks = Clocks::new(threads.div_ceil(32) as usize, self.index);
         self.registers.reset(&code.pinned);
         for (special, slot) in &code.pinned.specials {
-            let values: Words =
-                std::array::from_fn(|lane| special_value(*special, code, extents, block, first + lane as u32));
+            let values: Words = std::array::from_fn(|lane| {
+                special_value(*special, code, extents, block, first + lane as u32)
+            });
             self.registers.set_word(*slot, &values, u32::MAX);
         }
     }
@@ -101,7 +102,13 @@ pub(super) fn thread_index(block: [u32; 3], thread: u32) -> [u32; 3] {
     [thread % block[0], thread / block[0] % block[1], thread / block[0] / block[1]]
 }
 
-fn special_value(special: Special, code: &Kernel, extents: Extents, block: [u32; 3], thread: u32) -> u32 {
+fn special_value(
+    special: Special,
+    code: &Kernel,
+    extents: Extents,
+    block: [u32; 3],
+    thread: u32,
+) -> u32 {
     let index = thread_index(extents.block, thread);
     let lane = thread % 32;
     let below = (1_u32 << lane) - 1;
@@ -127,7 +134,9 @@ fn special_value(special: Special, code: &Kernel, extents: Extents, block: [u32;
         Special::LaneMaskAbove => !(below | 1 << lane),
         Special::LaneMaskFrom => !below,
         Special::DynamicSharedBytes => extents.dynamic_shared,
-        Special::SharedBytes => (code.static_shared_bytes as u32).saturating_add(extents.dynamic_shared),
+        Special::SharedBytes => {
+            (code.static_shared_bytes as u32).saturating_add(extents.dynamic_shared)
+        }
         Special::Processor | Special::Zero => 0,
     }
 }

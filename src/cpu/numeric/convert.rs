@@ -43,10 +43,10 @@ pub(in crate::cpu) enum Subnormals {
 impl Conversion {
     /// Converts the lowest bits of a register.
     pub(in crate::cpu) fn apply(self, bits: u64) -> u64 {
-        if self.from.is_float() { self.from_float(bits) } else { self.from_integer(bits) }
+        if self.from.is_float() { self.of_float(bits) } else { self.of_integer(bits) }
     }
 
-    fn from_integer(self, bits: u64) -> u64 {
+    fn of_integer(self, bits: u64) -> u64 {
         let value = integer(self.from, bits);
         if !self.to.is_float() {
             return match self.range {
@@ -63,7 +63,7 @@ impl Conversion {
         self.to_float(odd)
     }
 
-    fn from_float(self, bits: u64) -> u64 {
+    fn of_float(self, bits: u64) -> u64 {
         let mut value = match self.from {
             Type::F64 => f64::from_bits(bits),
             Type::F16 => f16_value(bits as u32 & 0xffff).into(),
@@ -74,7 +74,8 @@ impl Conversion {
             value = 0.0_f64.copysign(value);
         }
         if self.to.is_float() {
-            let value = if self.integral == Integral::Yes { self.to_integral(value) } else { value };
+            let value =
+                if self.integral == Integral::Yes { self.to_integral(value) } else { value };
             return self.to_float(value);
         }
         // NaN becomes 0, and what is out of range its nearest bound (ISA: "clamped").

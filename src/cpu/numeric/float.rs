@@ -16,11 +16,15 @@ pub(in crate::cpu) struct Format {
     padding: u32,
 }
 
-pub(in crate::cpu) const F16: Format = Format { precision: 11, exponent_bits: 5, nan: 0x7fff, padding: 0 };
-pub(in crate::cpu) const BF16: Format = Format { precision: 8, exponent_bits: 8, nan: 0x7fff, padding: 0 };
-pub(in crate::cpu) const F32: Format = Format { precision: 24, exponent_bits: 8, nan: NAN32, padding: 0 };
+pub(in crate::cpu) const F16: Format =
+    Format { precision: 11, exponent_bits: 5, nan: 0x7fff, padding: 0 };
+pub(in crate::cpu) const BF16: Format =
+    Format { precision: 8, exponent_bits: 8, nan: 0x7fff, padding: 0 };
+pub(in crate::cpu) const F32: Format =
+    Format { precision: 24, exponent_bits: 8, nan: NAN32, padding: 0 };
 /// Kept in 32 bits, of which the lower 13 are not used (ISA section 5.2.3).
-pub(in crate::cpu) const TF32: Format = Format { precision: 11, exponent_bits: 8, nan: NAN32, padding: 13 };
+pub(in crate::cpu) const TF32: Format =
+    Format { precision: 11, exponent_bits: 8, nan: NAN32, padding: 13 };
 
 impl Format {
     /// Rounds to this format and gives its bits.
@@ -40,7 +44,8 @@ impl Format {
             infinity
         } else {
             // Subnormal binary64 is far below half of the least value of any format here.
-            let significand = if field == 0 { u64::from(fraction != 0) } else { fraction | 1 << 52 };
+            let significand =
+                if field == 0 { u64::from(fraction != 0) } else { fraction | 1 << 52 };
             let exponent = (field - 1023).max(1 - bias);
             let dropped = (53 - self.precision as i32) + (exponent - (field - 1023));
             let kept = round_off(significand, dropped as u32, rounding, negative);
@@ -114,7 +119,8 @@ pub(in crate::cpu) fn add_odd(x: f64, y: f64) -> f64 {
     let bits = sum.to_bits();
     let outward = (error > 0.0) == (sum > 0.0);
     let odd = if outward { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
-    let inexact = error > 0.0 || error < 0.0;
+    // Not where the error is NaN.
+    let inexact = error.abs() > 0.0;
     f64::from_bits(if inexact && bits & 1 == 0 { odd } else { bits })
 }
 
@@ -182,7 +188,13 @@ pub(in crate::cpu) fn min32(a: f32, b: f32) -> f32 {
         (true, _) => b,
         (_, true) => a,
         _ if a == b => f32::from_bits(a.to_bits() | b.to_bits()),
-        _ => if a < b { a } else { b },
+        _ => {
+            if a < b {
+                a
+            } else {
+                b
+            }
+        }
     }
 }
 
@@ -193,6 +205,12 @@ pub(in crate::cpu) fn max32(a: f32, b: f32) -> f32 {
         (true, _) => b,
         (_, true) => a,
         _ if a == b => f32::from_bits(a.to_bits() & b.to_bits()),
-        _ => if a > b { a } else { b },
+        _ => {
+            if a > b {
+                a
+            } else {
+                b
+            }
+        }
     }
 }

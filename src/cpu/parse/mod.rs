@@ -124,5 +124,5 @@ pub(super) enum Operand<'a> {
     /// `[%rd1+16]`; without a name, an absolute address.
     Address { base: Option<&'a str>, offset: i64 },
     /// `{%r1, %r2}`
-    Vector(Vec<Operand<'a>>),
+    Vector(Vec<Self>),
 }

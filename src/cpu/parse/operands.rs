@@ -36,7 +36,9 @@ pub(super) fn lexeme<'a, T>(
 /// A punctuation mark and the blanks after it.
 pub(super) fn mark<'a>(mark: char) -> impl FnMut(&mut Text<'a>) -> Parsed<()> {
     move |text| {
-        mark.void().context(StrContext::Expected(StrContextValue::CharLiteral(mark))).parse_next(text)?;
+        mark.void()
+            .context(StrContext::Expected(StrContextValue::CharLiteral(mark)))
+            .parse_next(text)?;
         blanks(text)
     }
 }
@@ -79,7 +81,8 @@ pub(super) fn small(text: &mut Text<'_>) -> Parsed<u32> {
 
 /// A number with or without a sign, as 64 bits.
 pub(super) fn integer(text: &mut Text<'_>) -> Parsed<i64> {
-    let negative = opt(lexeme(|text: &mut Text<'_>| '-'.void().parse_next(text))).parse_next(text)?;
+    let negative =
+        opt(lexeme(|text: &mut Text<'_>| '-'.void().parse_next(text))).parse_next(text)?;
     let magnitude = natural(text)?.cast_signed();
     Ok(if negative.is_some() { magnitude.wrapping_neg() } else { magnitude })
 }
@@ -114,10 +117,9 @@ fn offset(text: &mut Text<'_>) -> Parsed<i64> {
 }
 
 fn address<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
-    let named = (lexeme(name), offset)
-        .map(|(base, offset)| Operand::Address { base: Some(base), offset });
-    let absolute =
-        lexeme(integer).map(|offset| Operand::Address { base: None, offset });
+    let named =
+        (lexeme(name), offset).map(|(base, offset)| Operand::Address { base: Some(base), offset });
+    let absolute = lexeme(integer).map(|offset| Operand::Address { base: None, offset });
     delimited(mark('['), alt((named, absolute)), ']').parse_next(text)
 }
 

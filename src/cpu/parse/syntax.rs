@@ -22,7 +22,8 @@ pub(in crate::cpu) fn parse(ptx: &str) -> Result<Module<'_>, PtxError> {
     let mut text = LocatingSlice::new(ptx);
     module(&mut text, &lines).map_err(|error| {
         let rest = text.finish();
-        let found: String = rest.trim_start().lines().next().unwrap_or("").chars().take(60).collect();
+        let found: String =
+            rest.trim_start().lines().next().unwrap_or("").chars().take(60).collect();
         PtxError::Syntax {
             line: lines.line_at(ptx.len() - rest.trim_start().len()),
             expected: expected(error),
@@ -84,7 +85,10 @@ fn module<'a>(text: &mut Text<'a>, lines: &Lines<'_>) -> Parsed<Module<'a>> {
 fn directive<'a>(word: &'static str) -> impl FnMut(&mut Text<'a>) -> Parsed<()> {
     move |text| {
         let start = text.checkpoint();
-        literal(word).void().context(StrContext::Expected(StrContextValue::StringLiteral(word))).parse_next(text)?;
+        literal(word)
+            .void()
+            .context(StrContext::Expected(StrContextValue::StringLiteral(word)))
+            .parse_next(text)?;
         if text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') {
             text.reset(&start);
             return Err(ErrMode::Backtrack(ContextError::new()));
@@ -97,11 +101,9 @@ fn directive<'a>(word: &'static str) -> impl FnMut(&mut Text<'a>) -> Parsed<()> 
 fn ignored_directive(text: &mut Text<'_>) -> Parsed<Option<()>> {
     let version = (directive(".version"), natural, '.', natural).void();
     let target_name = || lexeme(|text: &mut Text<'_>| name.void().parse_next(text));
-    let target = (
-        directive(".target"),
-        separated::<_, _, (), _, _, _, _>(1..=8, target_name(), mark(',')),
-    )
-        .void();
+    let target =
+        (directive(".target"), separated::<_, _, (), _, _, _, _>(1..=8, target_name(), mark(',')))
+            .void();
     let size = (directive(".address_size"), literal("64")).void();
     let found = opt(alt((version, target, size))).parse_next(text)?;
     blanks(text)?;
@@ -120,7 +122,9 @@ fn file<'a>(text: &mut Text<'a>) -> Parsed<(u32, &'a str)> {
 
 /// `.section .debug_str { ... }`: data for debuggers.
 fn section(text: &mut Text<'_>) -> Parsed<()> {
-    (directive(".section"), take_till(0.., ['{', '\n']), blanks, mark('{')).void().parse_next(text)?;
+    (directive(".section"), take_till(0.., ['{', '\n']), blanks, mark('{'))
+        .void()
+        .parse_next(text)?;
     (take_till(0.., '}'), mark('}')).void().parse_next(text)
 }
 
@@ -131,7 +135,12 @@ fn item<'a>(
     line: u32,
     module: &mut Module<'a>,
 ) -> Parsed<()> {
-    let linkage = alt((directive(".visible"), directive(".extern"), directive(".weak"), directive(".common")));
+    let linkage = alt((
+        directive(".visible"),
+        directive(".extern"),
+        directive(".weak"),
+        directive(".common"),
+    ));
     opt(linkage).parse_next(text)?;
     if opt(directive(".entry")).parse_next(text)?.is_some() {
         return function(text, lines, line, Linkage::Entry, module);
@@ -160,8 +169,13 @@ fn variable<'a>(text: &mut Text<'a>, line: u32, may_have_values: bool) -> Parsed
             alignment = Some(lexeme(natural)(text)?);
         } else if opt(directive(".ptr")).parse_next(text)?.is_some() {
             // `.ptr .global .align 16` tells of the memory behind a pointer.
-            opt(alt((directive(".global"), directive(".shared"), directive(".local"), directive(".const"))))
-                .parse_next(text)?;
+            opt(alt((
+                directive(".global"),
+                directive(".shared"),
+                directive(".local"),
+                directive(".const"),
+            )))
+            .parse_next(text)?;
             opt((directive(".align"), lexeme(natural))).parse_next(text)?;
         } else {
             ty = Some(type_name(text)?);
@@ -226,7 +240,8 @@ fn function<'a>(
         variable(text, line, false)
     };
     let parameters: Option<Vec<_>> =
-        opt(delimited(mark('('), separated(0.., parameter, mark(',')), mark(')'))).parse_next(text)?;
+        opt(delimited(mark('('), separated(0.., parameter, mark(',')), mark(')')))
+            .parse_next(text)?;
     tuning_directives(text)?;
     // A declaration of a function of another module.
     if opt(mark(';')).parse_next(text)?.is_some() {
@@ -313,7 +328,8 @@ fn location(text: &mut Text<'_>) -> Parsed<Location> {
     if opt((mark(','), directive("function_name"))).parse_next(text)?.is_some() {
         (lexeme(name), opt((mark('+'), lexeme(integer))), mark(',')).void().parse_next(text)?;
         directive("inlined_at")(text)?;
-        let (_file, line, _column) = (lexeme(small), lexeme(small), lexeme(small)).parse_next(text)?;
+        let (_file, line, _column) =
+            (lexeme(small), lexeme(small), lexeme(small)).parse_next(text)?;
         inlined_at = Some(line);
     }
     Ok(Location { file, line, inlined_at })

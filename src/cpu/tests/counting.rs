@@ -24,7 +24,8 @@ fn a_naive_block_of_32_x_32_loads_5120_sectors_and_stores_128() {
     assert_eq!(loads.bytes_moved, 5120 * 32);
     let stores = counts.of(InstructionClass::GlobalStore);
     assert_eq!((stores.sectors, stores.requests), (128, 32));
-    let lines: Vec<_> = counts.by_line.keys().map(|site| site.source.as_ref().map(|s| s.line)).collect();
+    let lines: Vec<_> =
+        counts.by_line.keys().map(|site| site.source.as_ref().map(|s| s.line)).collect();
     assert!(lines.len() >= 3 && lines.iter().all(Option::is_some), "{lines:?}");
 }
 
@@ -33,7 +34,9 @@ fn bank_conflicts_of_square_tiles_shrink_as_tiles_grow() {
     // A k step of a warp of the 8 x 8 tile reads four rows of A that lie 8 words apart, in four
     // banks, and one row of B; stores are to 32 neighbouring words. With 32 x 32, one word of A.
     for (tile, conflicts) in [(8, 0), (16, 0), (32, 0)] {
-        let Some(counts) = counts("tiled", &[("TILE", tile)], "64x64x64", Dtype::F32) else { return };
+        let Some(counts) = counts("tiled", &[("TILE", tile)], "64x64x64", Dtype::F32) else {
+            return;
+        };
         let loads = counts.of(InstructionClass::SharedLoad);
         println!("tile {tile}: {loads:?} {:?}", counts.of(InstructionClass::SharedStore));
         assert_eq!(loads.bank_conflicts, conflicts, "tile {tile}");

@@ -14,7 +14,8 @@ fn check(family: &str, values: &[(&str, i64)], problem: Problem, (alpha, beta): 
         let (result, _) = case
             .run(&program, &rendered.plan, &options)
             .unwrap_or_else(|error| panic!("{family} {values:?} {:?}: {error}", case.problem));
-        let wrong = result.iter().zip(&expected).position(|(result, expected)| !expected.contains(result));
+        let wrong =
+            result.iter().zip(&expected).position(|(result, expected)| !expected.contains(result));
         assert_eq!(wrong, None, "{family} {values:?} {:?}", case.problem);
     }
 }
@@ -22,7 +23,9 @@ fn check(family: &str, values: &[(&str, i64)], problem: Problem, (alpha, beta): 
 #[test]
 fn every_family_gives_the_bits_of_three_loops() {
     for family in ["naive", "tiled", "coarsened", "blocktile"] {
-        for (shape, layout) in [("1x1x1", "nn"), ("7x5x3", "tt"), ("33x65x129", "nt"), ("64x64x64", "tn")] {
+        for (shape, layout) in
+            [("1x1x1", "nn"), ("7x5x3", "tt"), ("33x65x129", "nt"), ("64x64x64", "tn")]
+        {
             check(family, &[], problem(shape, Dtype::F32, layout), (1.0, 0.0));
             check(family, &[], problem(shape, Dtype::F32, layout), (1.5, -0.5));
         }

@@ -49,7 +49,9 @@ const SINGLE: &[(&str, i64)] = &[
 ];
 
 use Caught::{By, ByComparison};
-use ViolationKind::{BarrierDivergence, Deadlock, Misaligned, OutOfBounds, Race, Runaway, Unwritten};
+use ViolationKind::{
+    BarrierDivergence, Deadlock, Misaligned, OutOfBounds, Race, Runaway, Unwritten,
+};
 
 const MUTANTS: &[Mutant] = &[
     Mutant {
@@ -105,7 +107,10 @@ const MUTANTS: &[Mutant] = &[
         family: "tiled",
         values: &[],
         shape: "33x20x17",
-        change: ("if (row < M && column < N)\n            store", "if (row <= M && column < N)\n            store"),
+        change: (
+            "if (row < M && column < N)\n            store",
+            "if (row <= M && column < N)\n            store",
+        ),
         caught: By(OutOfBounds, "*c = beta == 0"),
     },
     Mutant {
@@ -129,7 +134,10 @@ const MUTANTS: &[Mutant] = &[
         family: "tiled",
         values: &[],
         shape: "33x20x5",
-        change: ("As[y][k + x] = row < M && k0 + k + x < K ?", "if (row < M && k0 + k + x < K) As[y][k + x] = true ?"),
+        change: (
+            "As[y][k + x] = row < M && k0 + k + x < K ?",
+            "if (row < M && k0 + k + x < K) As[y][k + x] = true ?",
+        ),
         caught: By(Unwritten, "sum += As[y][k] * Bs[k][x]"),
     },
     Mutant {
@@ -177,7 +185,10 @@ const MUTANTS: &[Mutant] = &[
         family: "tiled",
         values: &[],
         shape: "33x20x40",
-        change: ("__syncthreads();", "if (y < 2) asm volatile(\"bar.sync 1, 128;\"); __syncthreads();"),
+        change: (
+            "__syncthreads();",
+            "if (y < 2) asm volatile(\"bar.sync 1, 128;\"); __syncthreads();",
+        ),
         caught: By(Deadlock, "bar.sync 1, 128;"),
     },
     Mutant {
@@ -185,7 +196,10 @@ const MUTANTS: &[Mutant] = &[
         family: "tiled",
         values: &[],
         shape: "33x20x40",
-        change: ("const int column = block_column + x;", "const int column = block_column + x; if (column >= N) return;"),
+        change: (
+            "const int column = block_column + x;",
+            "const int column = block_column + x; if (column >= N) return;",
+        ),
         caught: By(Unwritten, "sum += As[y][k] * Bs[k][x]"),
     },
     Mutant {
@@ -235,7 +249,12 @@ fn fate(mutant: &Mutant) -> Option<Result<Caught, String>> {
     let case = Case::new(problem(mutant.shape, Dtype::F32, "nn"));
     let rendered = rendered(mutant.family, &case.problem, mutant.values);
     let (from, to) = mutant.change;
-    assert!(rendered.source.contains(from), "{}: `{from}` is not in\n{}", mutant.name, rendered.source);
+    assert!(
+        rendered.source.contains(from),
+        "{}: `{from}` is not in\n{}",
+        mutant.name,
+        rendered.source
+    );
     let source = rendered.source.replacen(from, to, 1);
     let program = Program::parse(&compile(&source, &[])?).unwrap();
     let options = Options { instruction_budget: 1 << 17, ..checked() };
@@ -264,7 +283,9 @@ fn every_planted_fault_comes_to_light_by_name_and_line() {
         let Some(fate) = fate(mutant) else { return };
         match fate {
             Ok(caught) if caught == mutant.caught => {}
-            other => wrong.push(format!("{}: expected {:?}, got {other:#?}", mutant.name, mutant.caught)),
+            other => {
+                wrong.push(format!("{}: expected {:?}, got {other:#?}", mutant.name, mutant.caught))
+            }
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));

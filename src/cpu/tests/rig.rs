@@ -45,51 +45,42 @@ pub(super) fn rendered(family: &str, problem: &Problem, values: &[(&str, i64)]) 
     render(family, &Templates::built_in().unwrap(), &configuration, problem, &device).unwrap()
 }
 
-/// A value for an index: small and whole, or uniform in [-1, 1).
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Values {
-    Small,
-    Uniform,
-}
-
-fn element(values: Values, dtype: Dtype, index: u64, seed: u64) -> u32 {
+/// A value for an index: any whole number, or uniform in [-1, 1).
+fn element(dtype: Dtype, index: u64, seed: u64) -> u32 {
     let bits = fastrand::Rng::with_seed(index ^ seed << 32).u32(..);
-    match (values, dtype) {
-        (Values::Small, Dtype::I32) => (bits % 7).wrapping_sub(3),
-        (Values::Uniform, Dtype::I32) => bits,
-        (Values::Small, _) => ((bits % 7) as f32 - 3.0).to_bits(),
-        (Values::Uniform, _) => ((bits >> 8) as f32 / 8_388_608.0 - 1.0).to_bits(),
+    match dtype {
+        Dtype::I32 => bits,
+        _ => ((bits >> 8) as f32 / 8_388_608.0 - 1.0).to_bits(),
     }
 }
 
-fn elements(values: Values, dtype: Dtype, count: u64, seed: u64) -> Vec<u32> {
-    (0..count).map(|index| element(values, dtype, index, seed)).collect()
+fn elements(dtype: Dtype, count: u64, seed: u64) -> Vec<u32> {
+    (0..count).map(|index| element(dtype, index, seed)).collect()
 }
 
 /// What a launch is given and gives.
 #[derive(Debug)]
 pub(super) struct Case {
     pub(super) problem: Problem,
-    pub(super) values: Values,
     pub(super) alpha: f32,
     pub(super) beta: f32,
 }
 
 impl Case {
     pub(super) fn new(problem: Problem) -> Self {
-        Self { problem, values: Values::Uniform, alpha: 1.0, beta: 0.0 }
+        Self { problem, alpha: 1.0, beta: 0.0 }
     }
 
     /// A, B and C before the launch; C is NaN where it must not be read.
     fn operands(&self) -> [Vec<u32>; 3] {
         let Problem { dtype, .. } = self.problem;
-        let a = elements(self.values, dtype, self.problem.a_elements() * self.problem.batch, 1);
-        let b = elements(self.values, dtype, self.problem.b_elements() * self.problem.batch, 2);
+        let a = elements(dtype, self.problem.a_elements() * self.problem.batch, 1);
+        let b = elements(dtype, self.problem.b_elements() * self.problem.batch, 2);
         let count = self.problem.c_elements() * self.problem.batch;
         let c = if self.beta == 0.0 {
             vec![u32::MAX; count as usize]
         } else {
-            elements(self.values, dtype, count, 3)
+            elements(dtype, count, 3)
         };
         [a, b, c]
     }
@@ -106,16 +97,23 @@ impl Case {
             for row in 0..m {
                 for column in 0..n {
                     let a_at = |i: usize| {
-                        a[if self.problem.layout.a_transposed() { i * m + row } else { row * k + i }]
+                        a[if self.problem.layout.a_transposed() {
+                            i * m + row
+                        } else {
+                            row * k + i
+                        }]
                     };
                     let b_at = |i: usize| {
-                        b[if self.problem.layout.b_transposed() { column * k + i } else { i * n + column }]
+                        b[if self.problem.layout.b_transposed() {
+                            column * k + i
+                        } else {
+                            i * n + column
+                        }]
                     };
                     let old = c[(product * m + row) * n + column];
                     result.push(if dtype == Dtype::I32 {
-                        let sum = (0..k).fold(0_u32, |sum, i| {
-                            sum.wrapping_add(a_at(i).wrapping_mul(b_at(i)))
-                        });
+                        let sum = (0..k)
+                            .fold(0_u32, |sum, i| sum.wrapping_add(a_at(i).wrapping_mul(b_at(i))));
                         let scaled = (self.alpha as u32).wrapping_mul(sum);
                         let added = (self.beta as u32).wrapping_mul(old);
                         [if self.beta == 0.0 { scaled } else { scaled.wrapping_add(added) }; 2]

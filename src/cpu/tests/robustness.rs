@@ -23,10 +23,38 @@ fn the_text_of_every_nvrtc_is_a_program() {
 
 /// Texts that lie near the grammar's edges.
 const PIECES: [&str; 32] = [
-    "{", "}", "[", "]", "(", ")", ";", ",", ":", "@", "!", "%", "|", "+", "-", ".", "\"", "/*", "//",
-    "0x", "0f", "0d3F", "99999999999999999999", "4294967295", "-9223372036854775808", "%r999999",
-    ".reg .b32 %r<4294967295>;", ".shared .align 16 .b8 x[1099511627776];", "\u{1F980}",
-    ".v8", "_", "$L__BB0_1:",
+    "{",
+    "}",
+    "[",
+    "]",
+    "(",
+    ")",
+    ";",
+    ",",
+    ":",
+    "@",
+    "!",
+    "%",
+    "|",
+    "+",
+    "-",
+    ".",
+    "\"",
+    "/*",
+    "//",
+    "0x",
+    "0f",
+    "0d3F",
+    "99999999999999999999",
+    "4294967295",
+    "-9223372036854775808",
+    "%r999999",
+    ".reg .b32 %r<4294967295>;",
+    ".shared .align 16 .b8 x[1099511627776];",
+    "\u{1F980}",
+    ".v8",
+    "_",
+    "$L__BB0_1:",
 ];
 
 /// A few lines of a sample within a kernel, broken in a few places.
@@ -47,7 +75,8 @@ fn broken(random: &mut fastrand::Rng) -> String {
     }
     text.push('}');
     for _ in 0..random.usize(0..5) {
-        let places: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
+        let places: Vec<usize> =
+            text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
         let mut at = places[random.usize(..places.len())];
         let mut to = places[random.usize(..places.len())];
         if to < at {
@@ -100,7 +129,11 @@ fn an_error_names_the_line_and_what_is_wrong_there() {
     for (text, line, expected) in [
         ("nonsense".to_owned(), 1, "expected a directive, found `nonsense`"),
         (kernel("add.s32 %r1, %r2 %r3;"), 8, "expected `,`, found `%r3;`"),
-        (kernel("\nfrobnicate.u32 %r1;"), 9, "from kernel.cu:7: `frobnicate.u32`: this device does not"),
+        (
+            kernel("\nfrobnicate.u32 %r1;"),
+            9,
+            "from kernel.cu:7: `frobnicate.u32`: this device does not",
+        ),
         (kernel("add.quick.s32 %r1, %r2, %r3;"), 8, "modifier `.quick` is not known here"),
         (kernel("add.s32 %r1, %r9, %r3;"), 8, "`%r9` is not declared"),
         (kernel("bra $L;"), 8, "there is no such label"),
@@ -114,7 +147,8 @@ fn an_error_names_the_line_and_what_is_wrong_there() {
         };
         assert_eq!(error.line(), line, "{error}");
         assert!(error.to_string().contains(expected), "{error}");
-        let source = matches!(&error, PtxError::Statement { source_line: Some(line), .. } if line.line == 7);
+        let source =
+            matches!(&error, PtxError::Statement { source_line: Some(line), .. } if line.line == 7);
         assert_eq!(source, matches!(error, PtxError::Statement { .. }), "{error}");
     }
 }

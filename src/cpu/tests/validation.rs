@@ -39,7 +39,13 @@ fn validation_fills_multiplies_and_finds_the_one_wrong_element() {
     let (sums, changed, verdict) = (allocate(M * N), allocate(2), allocate(10));
     let memory = memory;
     for (address, count, seed) in [(a, M * K, 1), (b, K * N, 2)] {
-        call(&program, &memory, "fill_values", 3, &[Long(address), Long(count), Word(0), Long(seed)]);
+        call(
+            &program,
+            &memory,
+            "fill_values",
+            3,
+            &[Long(address), Long(count), Word(0), Long(seed)],
+        );
     }
     let (left, right) = (floats(&memory, a, M * K), floats(&memory, b, K * N));
     assert!(left.iter().all(|x| x.abs() >= 1.0 && x.abs() <= 3.0 && x.fract() == 0.0));
@@ -48,7 +54,13 @@ fn validation_fills_multiplies_and_finds_the_one_wrong_element() {
     let unchanged = [Long(a), Long(M * K), Word(0), Long(1), Long(changed)];
     call(&program, &memory, "count_changed_values", 2, &unchanged);
     assert_eq!(longs(&memory, changed, 1), [0]);
-    call(&program, &memory, "count_changed_words", 2, &[Long(a), Long(M * K), Word(7), Long(changed)]);
+    call(
+        &program,
+        &memory,
+        "count_changed_words",
+        2,
+        &[Long(a), Long(M * K), Word(7), Long(changed)],
+    );
     assert_eq!(longs(&memory, changed, 1), [M * K]);
 
     let blocks = M.div_ceil(64) * N.div_ceil(64);
