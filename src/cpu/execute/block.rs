@@ -138,13 +138,15 @@ impl<'a> Block<'a> {
 
     fn pause<const CHECKED: bool>(&mut self, at: usize, pause: Pause) -> Result<(), Wrong> {
         match pause {
-            Pause::Turn if self.team.budget == 0 => Err(Wrong::of_warp(
-                ViolationKind::Runaway,
-                format!(
-                    "the block has executed {} instructions and goes on",
-                    self.team.job.options.instruction_budget
-                ),
-            )),
+            Pause::Turn if self.team.budget == 0 => {
+                // Reported at the step that would come next.
+                if let Some(frame) = self.warps[at].frames.last_mut() {
+                    frame.at += 1;
+                }
+                let budget = self.team.job.options.instruction_budget;
+                let text = format!("the block has executed {budget} instructions and goes on");
+                Err(Wrong::of_warp(ViolationKind::Runaway, text))
+            }
             Pause::Turn => Ok(()),
             Pause::Barrier { id, threads, arrival } => {
                 self.arrive::<CHECKED>(at, id, threads, arrival)
