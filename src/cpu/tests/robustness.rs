@@ -2,7 +2,9 @@
 
 use rayon::prelude::*;
 
-use crate::cpu::{LoadError, Program, PtxError};
+use crate::cpu::{
+    Checks, Counting, LoadError, Memory, Options, Parameter, Program, PtxError, Tracking, launch,
+};
 
 /// What NVRTC makes of one source with most instructions that this device knows, and of a kernel
 /// for a later architecture, which another back end writes.
@@ -96,6 +98,26 @@ fn broken(random: &mut fastrand::Rng) -> String {
     text
 }
 
+/// Runs every kernel with some arguments; whatever comes of it is a result or an error.
+fn execute(program: &Program) {
+    let mut memory = Memory::new(Tracking::Written);
+    let address = memory.allocate(4096).unwrap();
+    let options = Options {
+        checks: Checks::ALL,
+        counting: Counting::On,
+        instruction_budget: 500,
+        ..Options::default()
+    };
+    for kernel in program.kernels() {
+        let value = |bytes: &u64| match bytes {
+            8 => Parameter::Long(address),
+            _ => Parameter::Word(8),
+        };
+        let parameters: Vec<_> = kernel.facts().parameters.iter().map(value).collect();
+        let _ = launch(kernel, ([1, 1, 1], [40, 1, 1]), 256, &parameters, &memory, &options);
+    }
+}
+
 #[test]
 fn a_hundred_thousand_broken_texts_are_programs_or_located_errors() {
     let outcomes: Vec<bool> = (0..100_000_u64)
@@ -103,7 +125,10 @@ fn a_hundred_thousand_broken_texts_are_programs_or_located_errors() {
         .map(|seed| {
             let text = broken(&mut fastrand::Rng::with_seed(seed));
             match Program::parse(&text) {
-                Ok(_) => true,
+                Ok(program) => {
+                    execute(&program);
+                    true
+                }
                 Err(LoadError::Ptx(error)) => {
                     let lines = text.lines().count() as u32;
                     assert!((1..=lines.max(1) + 1).contains(&error.line()), "{seed}: {error}");
