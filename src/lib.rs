@@ -1,12 +1,13 @@
 //! Finds the fastest correct CUDA kernel for a matrix multiplication on the GPU in this machine.
 //!
 //! The modules are the rooms of one house; a room uses the rooms that come before it on data's
-//! way, never one after it. That way is: `model`, `space`, `render`, `compile`, `gpu`, `worker`,
-//! `validate`, `measure`, `search`, `tune`, `database`, `report`, `cli` (`ARCHITECTURE.md` has
-//! the map).
+//! way, never one after it. That way is: `model`, `space`, `render`, `compile`, `gpu`, `cpu`,
+//! `worker`, `validate`, `measure`, `search`, `tune`, `database`, `report`, `cli`
+//! (`ARCHITECTURE.md` has the map).
 
 pub mod cli;
 pub mod compile;
+pub mod cpu;
 pub mod database;
 pub mod gpu;
 pub mod measure;

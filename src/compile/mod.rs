@@ -29,4 +29,4 @@ pub use resources::KernelResources;
 pub use target::{Architecture, Target};
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

@@ -1,0 +1,141 @@
+//! How long the cpu device takes for a 512 x 512 x 512 product of f32 with the default
+//! configuration of every family: unwatched, with all checks, and counted.
+//!
+//! Needs no GPU, but an NVRTC, found as `gemm-tune` finds it.
+
+#![expect(clippy::print_stdout, reason = "a program that prints its figures")]
+
+use std::env;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use gemm_tune::compile::{Architecture, Network, Nvrtc, SearchPaths, Target, Wanted, acquire};
+use gemm_tune::cpu::{Checks, Counting, Memory, Options, Parameter, Program, Tracking, launch};
+use gemm_tune::model::{Argument, Device, Dtype, LaunchPlan, Problem};
+use gemm_tune::render::{Templates, render};
+use gemm_tune::space::Families;
+
+/// Rows, columns and depth.
+const EXTENT: u64 = 512;
+
+fn main() -> anyhow::Result<()> {
+    // `cargo test` runs benches too, to see that they work.
+    let extent = if env::args().any(|argument| argument == "--test") { 64 } else { EXTENT };
+    let architecture: Architecture = "sm_90".parse()?;
+    let Some(nvrtc) = find_nvrtc(architecture) else {
+        println!("skipped: no NVRTC");
+        return Ok(());
+    };
+    println!("{extent} x {extent} x {extent}, f32, {} threads\n", rayon::current_num_threads());
+    println!("{:<12} {:>10} {:>10} {:>10}", "family", "unwatched", "checked", "counted");
+    let problem = Problem::new(format!("{extent}x{extent}x{extent}").parse()?, Dtype::F32);
+    let device = Device::h200();
+    let families = Families::built_in()?;
+    for family in families.iter() {
+        let Some(configuration) = family.default_for(&problem, &device)? else { continue };
+        let rendered = render(family, &Templates::built_in()?, &configuration, &problem, &device)?;
+        let options = ["--generate-line-info".to_owned()];
+        let compiled =
+            nvrtc.compile(&rendered.source, "kernel.cu", Target::Ptx(architecture), &options)?;
+        let program = Program::parse(std::str::from_utf8(&compiled.image)?)?;
+        let time = |checks, counting| {
+            let options = Options { checks, counting, ..Options::default() };
+            run(&program, &rendered.plan, &problem, &options)
+        };
+        println!(
+            "{:<12} {:>8.3} s {:>8.3} s {:>8.3} s",
+            family.name,
+            time(Checks::NONE, Counting::Off)?.as_secs_f64(),
+            time(Checks::ALL, Counting::Off)?.as_secs_f64(),
+            time(Checks::NONE, Counting::On)?.as_secs_f64(),
+        );
+    }
+    if let Some(mib) = peak_rss_mib() {
+        println!("\nat most {mib} MiB of memory");
+    }
+    Ok(())
+}
+
+/// The best of three launches.
+fn run(
+    program: &Program,
+    plan: &LaunchPlan,
+    problem: &Problem,
+    options: &Options,
+) -> anyhow::Result<Duration> {
+    let tracking = if options.checks == Checks::NONE { Tracking::Off } else { Tracking::Written };
+    let mut memory = Memory::new(tracking);
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut addresses = Vec::new();
+    for elements in [problem.a_elements(), problem.b_elements(), problem.c_elements()] {
+        let address = memory.allocate(4 * elements)?;
+        let bytes: Vec<u8> = (0..elements).flat_map(|_| random.f32().to_le_bytes()).collect();
+        memory.write(address, &bytes)?;
+        addresses.push(address);
+    }
+    let mut best = Duration::MAX;
+    for _ in 0..3 {
+        let start = Instant::now();
+        for kernel in &plan.kernels {
+            let parameters: Vec<_> = kernel
+                .arguments
+                .iter()
+                .map(|argument| parameter(argument, problem, &addresses))
+                .collect();
+            let loaded = program.kernel(&kernel.entry).context("the kernel is missing")?;
+            let extents = (kernel.grid, kernel.block);
+            launch(loaded, extents, kernel.dynamic_shared_bytes, &parameters, &memory, options)?;
+        }
+        best = best.min(start.elapsed());
+    }
+    Ok(best)
+}
+
+fn parameter(argument: &Argument, problem: &Problem, addresses: &[u64]) -> Parameter {
+    let int = |value: u64| Parameter::Word(value as u32);
+    match argument {
+        Argument::A => Parameter::Long(addresses[0]),
+        Argument::B => Parameter::Long(addresses[1]),
+        Argument::C => Parameter::Long(addresses[2]),
+        Argument::M => int(problem.shape.m),
+        Argument::N => int(problem.shape.n),
+        Argument::K => int(problem.shape.k),
+        Argument::Batch => int(problem.batch),
+        Argument::Lda => int(problem.lda()),
+        Argument::Ldb => int(problem.ldb()),
+        Argument::Ldc => int(problem.ldc()),
+        Argument::StrideA => Parameter::Long(problem.a_elements()),
+        Argument::StrideB => Parameter::Long(problem.b_elements()),
+        Argument::StrideC => Parameter::Long(problem.c_elements()),
+        Argument::Alpha => Parameter::from(1.0_f32),
+        Argument::Beta => Parameter::from(0.0_f32),
+        // No family that is here takes one.
+        Argument::Named(_) => Parameter::Long(0),
+    }
+}
+
+/// What the command line does, in short; nothing is installed.
+fn find_nvrtc(architecture: Architecture) -> Option<Nvrtc> {
+    let folders = |name| env::var_os(name).map(|value| env::split_paths(&value).collect());
+    let homes = ["CUDA_HOME", "CUDA_PATH"].map(env::var_os);
+    let paths = SearchPaths {
+        explicit: env::var_os("GEMM_TUNE_NVRTC").map(Into::into),
+        cache: None,
+        library_path: folders("LD_LIBRARY_PATH").unwrap_or_default(),
+        cuda_homes: homes.into_iter().flatten().map(Into::into).collect(),
+        python: Some("python3".into()),
+    };
+    let wanted = Wanted { architecture, driver_major: None };
+    acquire(&paths, &wanted, Network::Forbidden, &mut |_| {})
+        .inspect_err(|error| println!("{error}"))
+        .ok()
+}
+
+/// The most memory that the process ever held.
+fn peak_rss_mib() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib / 1024)
+}

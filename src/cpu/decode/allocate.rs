@@ -1,0 +1,177 @@
+//! Gives registers that are never alive together the same slot. NVRTC names every value it
+//! computes; without this, a warp's values would not fit the host's first-level cache.
+//!
+//! Lanes of a warp may stand at different steps, but each lane alone follows the flow of control,
+//! and a write changes the lanes that execute it: what holds for one thread holds for a warp.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+use super::flow::{Block, blocks};
+use crate::cpu::operation::{Slot, Step, Use};
+use crate::cpu::types::Class;
+
+/// How many slots of each class a warp needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::cpu) struct SlotCounts {
+    pub(in crate::cpu) predicates: u32,
+    pub(in crate::cpu) words: u32,
+    pub(in crate::cpu) longs: u32,
+}
+
+/// A set of slots of one class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SlotSet(Vec<u64>);
+
+impl SlotSet {
+    fn new(slots: u32) -> Self {
+        Self(vec![0; (slots as usize).div_ceil(64)])
+    }
+
+    fn insert(&mut self, slot: Slot) {
+        self.0[slot.0 as usize / 64] |= 1 << (slot.0 % 64);
+    }
+
+    fn contains(&self, slot: Slot) -> bool {
+        self.0[slot.0 as usize / 64] >> (slot.0 % 64) & 1 == 1
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.0.iter().enumerate().flat_map(|(at, bits)| {
+            (0..64)
+                .filter(move |bit| bits >> bit & 1 == 1)
+                .map(move |bit| Slot(at as u32 * 64 + bit))
+        })
+    }
+}
+
+/// Renumbers the slots of `class`, those in `pinned` first, and gives how many there are then.
+/// `pinned` slots hold their value from the beginning to the end.
+pub(super) fn allocate(
+    steps: &mut [Step],
+    class: Class,
+    slots: u32,
+    pinned: &BTreeSet<Slot>,
+) -> (Vec<Slot>, u32) {
+    let blocks = blocks(steps);
+    let uses = uses_of(steps, class);
+    let intervals = intervals(&blocks, &uses, slots);
+    let mut renamed = vec![Slot(0); slots as usize];
+    for (at, slot) in pinned.iter().enumerate() {
+        renamed[slot.0 as usize] = Slot(at as u32);
+    }
+    let mut order: Vec<(usize, usize, Slot)> = (0..slots)
+        .map(Slot)
+        .filter(|slot| !pinned.contains(slot))
+        .filter_map(|slot| intervals[slot.0 as usize].map(|(first, last)| (first, last, slot)))
+        .collect();
+    order.sort_unstable();
+    let mut count = pinned.len() as u32;
+    let mut free: Vec<Slot> = Vec::new();
+    let mut busy: BinaryHeap<Reverse<(usize, Slot)>> = BinaryHeap::new();
+    for (first, last, slot) in order {
+        while let Some(Reverse((end, place))) = busy.peek().copied() {
+            if end >= first {
+                break;
+            }
+            busy.pop();
+            free.push(place);
+        }
+        let place = free.pop().unwrap_or_else(|| {
+            count += 1;
+            Slot(count - 1)
+        });
+        renamed[slot.0 as usize] = place;
+        busy.push(Reverse((last, place)));
+    }
+    for step in steps {
+        let rename = |of: Class, slot: &mut Slot| {
+            if of == class {
+                *slot = renamed[slot.0 as usize];
+            }
+        };
+        if let Some(guard) = &mut step.guard {
+            rename(Class::Predicate, &mut guard.slot);
+        }
+        step.operation.visit_slots(&mut |of, _, slot| rename(of, slot));
+    }
+    (renamed, count)
+}
+
+/// For every step, what it reads and writes.
+fn uses_of(steps: &mut [Step], class: Class) -> Vec<Vec<(Use, Slot)>> {
+    let of_step = |step: &mut Step| {
+        let mut uses = Vec::new();
+        let guarded = step.guard.is_some();
+        if let (Some(guard), Class::Predicate) = (step.guard, class) {
+            uses.push((Use::Read, guard.slot));
+        }
+        step.operation.visit_slots(&mut |of, how, slot| {
+            if of == class {
+                // Where the guard does not hold, the old value stays.
+                if guarded {
+                    uses.push((Use::Read, *slot));
+                }
+                uses.push((how, *slot));
+            }
+        });
+        uses
+    };
+    steps.iter_mut().map(of_step).collect()
+}
+
+/// From where to where each slot is alive. A step reads at twice its index, writes just after.
+fn intervals(
+    blocks: &[Block],
+    uses: &[Vec<(Use, Slot)>],
+    slots: u32,
+) -> Vec<Option<(usize, usize)>> {
+    // What a block reads before it writes it, and what it writes.
+    let mut alive_before: Vec<SlotSet> = Vec::new();
+    let mut written: Vec<SlotSet> = Vec::new();
+    for block in blocks {
+        let (mut reads, mut writes) = (SlotSet::new(slots), SlotSet::new(slots));
+        for (how, slot) in uses[block.first..block.end].iter().flatten() {
+            match how {
+                Use::Read if !writes.contains(*slot) => reads.insert(*slot),
+                Use::Read => {}
+                Use::Write => writes.insert(*slot),
+            }
+        }
+        alive_before.push(reads);
+        written.push(writes);
+    }
+    let mut alive_after: Vec<SlotSet> = blocks.iter().map(|_| SlotSet::new(slots)).collect();
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for at in (0..blocks.len()).rev() {
+            let mut after = SlotSet::new(slots);
+            for next in &blocks[at].next {
+                after.0.iter_mut().zip(&alive_before[*next].0).for_each(|(to, from)| *to |= from);
+            }
+            let passing = after.0.iter().zip(&written[at].0).map(|(after, own)| after & !own);
+            for (to, from) in alive_before[at].0.iter_mut().zip(passing) {
+                changed |= *to | from != *to;
+                *to |= from;
+            }
+            alive_after[at] = after;
+        }
+    }
+    let mut intervals: Vec<Option<(usize, usize)>> = vec![None; slots as usize];
+    let mut extend = |slot: Slot, at: usize| {
+        let interval = &mut intervals[slot.0 as usize];
+        let (first, last) = interval.unwrap_or((at, at));
+        *interval = Some((first.min(at), last.max(at)));
+    };
+    for (at, block) in blocks.iter().enumerate() {
+        alive_before[at].iter().for_each(|slot| extend(slot, 2 * block.first));
+        alive_after[at].iter().for_each(|slot| extend(slot, 2 * block.end));
+        for (step, uses) in uses.iter().enumerate().take(block.end).skip(block.first) {
+            for (how, slot) in uses {
+                extend(*slot, 2 * step + usize::from(*how == Use::Write));
+            }
+        }
+    }
+    intervals
+}

@@ -1,0 +1,214 @@
+//! Integer arithmetic (ISA sections 9.7.1 and 9.7.2).
+
+use super::Fault;
+use super::lanes::{Lane, lanes};
+use super::names::Names;
+use super::opcode::Opcode;
+use crate::cpu::operation::{Longs, Operation, Words};
+use crate::cpu::parse::Operand;
+use crate::cpu::types::{Class, Type};
+
+pub(super) type Word1 = fn(&Words) -> Words;
+pub(super) type Word2 = fn(&Words, &Words) -> Words;
+pub(super) type Word3 = fn(&Words, &Words, &Words) -> Words;
+pub(super) type Long1 = fn(&Longs) -> Longs;
+pub(super) type Long2 = fn(&Longs, &Longs) -> Longs;
+pub(super) type Long3 = fn(&Longs, &Longs, &Longs) -> Longs;
+
+/// What an instruction computes, by the classes of what it works on.
+pub(super) enum Compute {
+    Word1(Word1),
+    Word2(Word2),
+    Word3(Word3),
+    Long1(Long1),
+    Long2(Long2),
+    Long3(Long3),
+}
+
+/// Makes an operation of `run` and operands of type `ty`.
+pub(super) fn computing<'a>(
+    names: &mut Names<'a>,
+    ty: Type,
+    operands: &[Operand<'a>],
+    run: Compute,
+) -> Result<Operation, Fault> {
+    Ok(match (run, operands) {
+        (Compute::Word1(run), [d, a]) => {
+            let a = names.read_word(a, ty)?;
+            Operation::Word1 { run, d: names.written(d, Class::Word)?, a }
+        }
+        (Compute::Word2(run), [d, a, b]) => {
+            let (a, b) = (names.read_word(a, ty)?, names.read_word(b, ty)?);
+            Operation::Word2 { run, d: names.written(d, Class::Word)?, a, b }
+        }
+        (Compute::Word3(run), [d, a, b, c]) => {
+            let (a, b) = (names.read_word(a, ty)?, names.read_word(b, ty)?);
+            let c = names.read_word(c, ty)?;
+            Operation::Word3 { run, d: names.written(d, Class::Word)?, a, b, c }
+        }
+        (Compute::Long1(run), [d, a]) => {
+            let a = names.read_long(a, ty)?;
+            Operation::Long1 { run, d: names.written(d, Class::Long)?, a }
+        }
+        (Compute::Long2(run), [d, a, b]) => {
+            let (a, b) = (names.read_long(a, ty)?, names.read_long(b, ty)?);
+            Operation::Long2 { run, d: names.written(d, Class::Long)?, a, b }
+        }
+        (Compute::Long3(run), [d, a, b, c]) => {
+            let (a, b) = (names.read_long(a, ty)?, names.read_long(b, ty)?);
+            let c = names.read_long(c, ty)?;
+            Operation::Long3 { run, d: names.written(d, Class::Long)?, a, b, c }
+        }
+        _ => return Err(Fault::operands()),
+    })
+}
+
+/// `add`, `sub`, `min`, `max`, `div`, `rem`, `abs`, `neg` of integers.
+pub(super) fn integer<'a>(
+    mut opcode: Opcode<'a>,
+    ty: Type,
+    names: &mut Names<'a>,
+    operands: &[Operand<'a>],
+) -> Result<Operation, Fault> {
+    use Compute::{Long1, Long2, Word1, Word2};
+    use Type::{S16, S32, S64, U16, U32, U64};
+    if opcode.take("sat") {
+        if ty != S32 || !matches!(opcode.base, "add" | "sub") {
+            return Err(Fault::new("`.sat` goes with s32 only"));
+        }
+        let run: self::Word2 = match opcode.base {
+            "add" => lanes!(|a: i32, b: i32| a.saturating_add(b)),
+            _ => lanes!(|a: i32, b: i32| a.saturating_sub(b)),
+        };
+        opcode.finish()?;
+        return computing(names, ty, operands, Word2(run));
+    }
+    let run = match (opcode.base, ty) {
+        ("add", U32 | S32) => Word2(lanes!(|a: u32, b: u32| a.wrapping_add(b))),
+        ("sub", U32 | S32) => Word2(lanes!(|a: u32, b: u32| a.wrapping_sub(b))),
+        ("add", U16 | S16) => Word2(lanes!(|a: u16, b: u16| a.wrapping_add(b))),
+        ("sub", U16 | S16) => Word2(lanes!(|a: u16, b: u16| a.wrapping_sub(b))),
+        ("add", U64 | S64) => Long2(lanes!(|a: u64, b: u64| a.wrapping_add(b))),
+        ("sub", U64 | S64) => Long2(lanes!(|a: u64, b: u64| a.wrapping_sub(b))),
+        ("min", S32) => Word2(lanes!(|a: i32, b: i32| a.min(b))),
+        ("max", S32) => Word2(lanes!(|a: i32, b: i32| a.max(b))),
+        ("min", U32) => Word2(lanes!(|a: u32, b: u32| a.min(b))),
+        ("max", U32) => Word2(lanes!(|a: u32, b: u32| a.max(b))),
+        ("min", S16) => Word2(lanes!(|a: i16, b: i16| a.min(b))),
+        ("max", S16) => Word2(lanes!(|a: i16, b: i16| a.max(b))),
+        ("min", U16) => Word2(lanes!(|a: u16, b: u16| a.min(b))),
+        ("max", U16) => Word2(lanes!(|a: u16, b: u16| a.max(b))),
+        ("min", S64) => Long2(lanes!(|a: i64, b: i64| a.min(b))),
+        ("max", S64) => Long2(lanes!(|a: i64, b: i64| a.max(b))),
+        ("min", U64) => Long2(lanes!(|a: u64, b: u64| a.min(b))),
+        ("max", U64) => Long2(lanes!(|a: u64, b: u64| a.max(b))),
+        // Division by zero gives all ones, its remainder the dividend: PTX leaves it open, the
+        // hardware does this.
+        ("div", S32) => Word2(lanes!(|a: i32, b: i32| if b == 0 { -1 } else { a.wrapping_div(b) })),
+        ("rem", S32) => Word2(lanes!(|a: i32, b: i32| if b == 0 { a } else { a.wrapping_rem(b) })),
+        ("div", U32) => Word2(lanes!(|a: u32, b: u32| a.checked_div(b).unwrap_or(u32::MAX))),
+        ("rem", U32) => Word2(lanes!(|a: u32, b: u32| a.checked_rem(b).unwrap_or(a))),
+        ("div", S16) => Word2(lanes!(|a: i16, b: i16| if b == 0 { -1 } else { a.wrapping_div(b) })),
+        ("rem", S16) => Word2(lanes!(|a: i16, b: i16| if b == 0 { a } else { a.wrapping_rem(b) })),
+        ("div", U16) => Word2(lanes!(|a: u16, b: u16| a.checked_div(b).unwrap_or(u16::MAX))),
+        ("rem", U16) => Word2(lanes!(|a: u16, b: u16| a.checked_rem(b).unwrap_or(a))),
+        ("div", S64) => Long2(lanes!(|a: i64, b: i64| if b == 0 { -1 } else { a.wrapping_div(b) })),
+        ("rem", S64) => Long2(lanes!(|a: i64, b: i64| if b == 0 { a } else { a.wrapping_rem(b) })),
+        ("div", U64) => Long2(lanes!(|a: u64, b: u64| a.checked_div(b).unwrap_or(u64::MAX))),
+        ("rem", U64) => Long2(lanes!(|a: u64, b: u64| a.checked_rem(b).unwrap_or(a))),
+        ("abs", S32) => Word1(lanes!(|a: i32| a.wrapping_abs())),
+        ("neg", S32) => Word1(lanes!(|a: i32| a.wrapping_neg())),
+        ("abs", S16) => Word1(lanes!(|a: i16| a.wrapping_abs())),
+        ("neg", S16) => Word1(lanes!(|a: i16| a.wrapping_neg())),
+        ("abs", S64) => Long1(lanes!(|a: i64| a.wrapping_abs())),
+        ("neg", S64) => Long1(lanes!(|a: i64| a.wrapping_neg())),
+        _ => return Err(Fault::ty()),
+    };
+    opcode.finish()?;
+    computing(names, ty, operands, run)
+}
+
+/// `mul` and `mad` of integers.
+pub(super) fn multiply<'a>(
+    mut opcode: Opcode<'a>,
+    ty: Type,
+    names: &mut Names<'a>,
+    operands: &[Operand<'a>],
+) -> Result<Operation, Fault> {
+    use Compute::{Long2, Long3, Word2, Word3};
+    use Type::{S16, S32, S64, U16, U32, U64};
+    let part = opcode.take_any(&["lo", "hi", "wide"]);
+    let adds = opcode.base == "mad";
+    opcode.finish()?;
+    let run = match (part, ty, adds) {
+        (Some("lo"), U32 | S32, false) => Word2(lanes!(|a: u32, b: u32| a.wrapping_mul(b))),
+        (Some("lo"), U16 | S16, false) => Word2(lanes!(|a: u16, b: u16| a.wrapping_mul(b))),
+        (Some("lo"), U64 | S64, false) => Long2(lanes!(|a: u64, b: u64| a.wrapping_mul(b))),
+        (Some("lo"), U32 | S32, true) => {
+            Word3(lanes!(|a: u32, b: u32, c: u32| a.wrapping_mul(b).wrapping_add(c)))
+        }
+        (Some("lo"), U16 | S16, true) => {
+            Word3(lanes!(|a: u16, b: u16, c: u16| a.wrapping_mul(b).wrapping_add(c)))
+        }
+        (Some("lo"), U64 | S64, true) => {
+            Long3(lanes!(|a: u64, b: u64, c: u64| a.wrapping_mul(b).wrapping_add(c)))
+        }
+        (Some("hi"), S32, false) => {
+            Word2(lanes!(|a: i32, b: i32| ((i64::from(a) * i64::from(b)) >> 32) as i32))
+        }
+        (Some("hi"), U32, false) => {
+            Word2(lanes!(|a: u32, b: u32| ((u64::from(a) * u64::from(b)) >> 32) as u32))
+        }
+        (Some("hi"), S64, false) => {
+            Long2(lanes!(|a: i64, b: i64| ((i128::from(a) * i128::from(b)) >> 64) as i64))
+        }
+        (Some("hi"), U64, false) => {
+            Long2(lanes!(|a: u64, b: u64| ((u128::from(a) * u128::from(b)) >> 64) as u64))
+        }
+        (Some("hi"), S32, true) => Word3(lanes!(|a: i32, b: i32, c: i32| {
+            (((i64::from(a) * i64::from(b)) >> 32) as i32).wrapping_add(c)
+        })),
+        (Some("hi"), U32, true) => Word3(lanes!(|a: u32, b: u32, c: u32| {
+            (((u64::from(a) * u64::from(b)) >> 32) as u32).wrapping_add(c)
+        })),
+        (Some("wide"), S16, false) => {
+            Word2(lanes!(|a: i16, b: i16| i32::from(a).wrapping_mul(b.into())))
+        }
+        (Some("wide"), U16, false) => {
+            Word2(lanes!(|a: u16, b: u16| u32::from(a).wrapping_mul(b.into())))
+        }
+        (Some("wide"), U32 | S32, _) => return widening(ty, names, operands),
+        _ => return Err(Fault::ty()),
+    };
+    computing(names, ty, operands, run)
+}
+
+fn widening<'a>(
+    ty: Type,
+    names: &mut Names<'a>,
+    operands: &[Operand<'a>],
+) -> Result<Operation, Fault> {
+    let signed = ty.is_signed();
+    match operands {
+        [d, a, b] => {
+            let (a, b) = (names.read_word(a, ty)?, names.read_word(b, ty)?);
+            let run: fn(&Words, &Words) -> Longs = if signed {
+                lanes!(|a: i32, b: i32| i64::from(a) * i64::from(b))
+            } else {
+                lanes!(|a: u32, b: u32| u64::from(a) * u64::from(b))
+            };
+            Ok(Operation::Widen2 { run, d: names.written(d, Class::Long)?, a, b })
+        }
+        [d, a, b, c] => {
+            let (a, b) = (names.read_word(a, ty)?, names.read_word(b, ty)?);
+            let c = names.read_long(c, if signed { Type::S64 } else { Type::U64 })?;
+            let run: fn(&Words, &Words, &Longs) -> Longs = if signed {
+                lanes!(|a: i32, b: i32, c: i64| (i64::from(a) * i64::from(b)).wrapping_add(c))
+            } else {
+                lanes!(|a: u32, b: u32, c: u64| (u64::from(a) * u64::from(b)).wrapping_add(c))
+            };
+            Ok(Operation::Widen3 { run, d: names.written(d, Class::Long)?, a, b, c })
+        }
+        _ => Err(Fault::operands()),
+    }
+}

@@ -1,0 +1,130 @@
+//! Which function decodes an opcode, and what class of work it is.
+
+use super::names::Names;
+use super::opcode::Opcode;
+use super::{Fault, arithmetic, bits, compare, floating, memory, moves, warp};
+use crate::cpu::counts::InstructionClass;
+use crate::cpu::operation::{Direction, Operation};
+use crate::cpu::parse::{Instruction, Operand};
+use crate::cpu::types::{Space, Type};
+
+/// Decodes everything but branches, which need to know all labels.
+pub(super) fn decode<'a>(
+    instruction: &Instruction<'a>,
+    names: &mut Names<'a>,
+) -> Result<Vec<Operation>, Fault> {
+    let opcode = Opcode::new(instruction.opcode);
+    let operands: &[Operand<'a>] = &instruction.operands;
+    one(opcode, names, operands)
+}
+
+fn one<'a>(
+    mut opcode: Opcode<'a>,
+    names: &mut Names<'a>,
+    operands: &[Operand<'a>],
+) -> Result<Vec<Operation>, Fault> {
+    let operation = match opcode.base {
+        "add" | "sub" | "min" | "max" | "abs" | "neg" | "div" | "rem" => {
+            let ty = opcode.ty()?;
+            if ty.is_float() {
+                floating::floating(opcode, ty, names, operands)
+            } else {
+                arithmetic::integer(opcode, ty, names, operands)
+            }
+        }
+        "mul" | "mad" => {
+            let ty = opcode.ty()?;
+            if ty.is_float() {
+                floating::floating(opcode, ty, names, operands)
+            } else {
+                arithmetic::multiply(opcode, ty, names, operands)
+            }
+        }
+        "fma" | "sqrt" | "rsqrt" | "rcp" | "ex2" | "lg2" | "sin" | "cos" | "tanh" => {
+            let ty = opcode.ty()?;
+            floating::floating(opcode, ty, names, operands)
+        }
+        "and" | "or" | "xor" | "not" | "cnot" | "popc" | "clz" | "brev" => {
+            let ty = opcode.ty()?;
+            if ty == Type::Predicate {
+                compare::logic(opcode, names, operands)
+            } else {
+                bits::bits(opcode, ty, names, operands)
+            }
+        }
+        "shl" | "shr" => {
+            let ty = opcode.ty()?;
+            bits::shift(opcode, ty, names, operands)
+        }
+        "shf" => bits::funnel_shift(opcode, names, operands),
+        "prmt" => bits::permute(opcode, names, operands),
+        "lop3" => return bits::logic3(opcode, names, operands),
+        "bfe" | "bfi" => return bits::bit_field(opcode, names, operands),
+        "mov" => moves::copy(opcode, names, operands),
+        "selp" => moves::select(opcode, names, operands),
+        "cvt" => moves::convert(opcode, names, operands),
+        "cvta" => moves::convert_address(opcode, names, operands),
+        "setp" => compare::set_predicate(opcode, names, operands),
+        "ld" | "ldu" => memory::load(opcode, names, operands),
+        "st" => memory::store(opcode, names, operands),
+        "atom" | "red" => memory::atomic(opcode, names, operands),
+        "cp" => memory::copy_async(opcode, names, operands),
+        "ldmatrix" | "stmatrix" => memory::matrix(opcode, names, operands),
+        "bar" | "barrier" => warp::barrier(opcode, names, operands),
+        "membar" | "fence" => warp::fence(opcode),
+        "shfl" => warp::shuffle(opcode, names, operands),
+        "vote" => warp::vote(opcode, names, operands),
+        "activemask" => warp::active_mask(opcode, names, operands),
+        "mma" => warp::matrix_product(opcode, names, operands),
+        "ret" | "exit" => {
+            opcode.take("uni");
+            opcode.finish()?;
+            Ok(Operation::Exit)
+        }
+        "trap" | "brkpt" => {
+            opcode.finish()?;
+            Ok(Operation::Trap)
+        }
+        // A hint: nothing is prefetched here.
+        "prefetch" | "prefetchu" | "nanosleep" | "griddepcontrol" => return Ok(Vec::new()),
+        _ => Err(Fault::new("this device does not execute such an instruction")),
+    };
+    Ok(vec![operation?])
+}
+
+/// What class of work an instruction is.
+pub(super) fn class(operation: &Operation, opcode: &str) -> InstructionClass {
+    use InstructionClass as Of;
+    match operation {
+        Operation::Load { space, .. } => match space {
+            Space::Global | Space::Generic => Of::GlobalLoad,
+            Space::Shared => Of::SharedLoad,
+            Space::Local | Space::Constant | Space::Parameter => Of::OtherMemory,
+        },
+        Operation::Store { space, .. } => match space {
+            Space::Global | Space::Generic => Of::GlobalStore,
+            Space::Shared => Of::SharedStore,
+            Space::Local | Space::Constant | Space::Parameter => Of::OtherMemory,
+        },
+        Operation::MatrixMove(moved) => match moved.direction {
+            Direction::Load => Of::SharedLoad,
+            Direction::Store => Of::SharedStore,
+        },
+        Operation::Atomic { .. } => Of::Atomic,
+        Operation::Copy { .. } => Of::AsyncCopy,
+        Operation::MatrixProduct(_) => Of::Matrix,
+        Operation::Shuffle { .. } | Operation::Vote { .. } | Operation::ActiveMask { .. } => {
+            Of::Warp
+        }
+        Operation::Barrier { .. } | Operation::WarpBarrier | Operation::Fence => Of::Barrier,
+        Operation::CopyCommit | Operation::CopyWait { .. } => Of::Barrier,
+        Operation::Branch { .. } | Operation::Exit | Operation::Trap => Of::Control,
+        _ if opcode.starts_with("fma.") && opcode.ends_with(".f32") => Of::Fma,
+        _ => {
+            let mut parts = opcode.split('.');
+            let moves = matches!(parts.next(), Some("mov" | "selp" | "cvt" | "cvta" | "setp"));
+            let floats = parts.any(|part| Type::named(part).is_some_and(Type::is_float));
+            if floats && !moves { Of::Float } else { Of::Integer }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Makes functions over the 32 lanes of a slot from expressions over one value. Loops of known
+//! length over arrays: the compiler turns them into vector instructions.
+
+use crate::cpu::numeric::float::{bf16_value, bits32, f16_value};
+
+/// A value as a slot of 32 or 64 bits keeps it.
+pub(in crate::cpu) trait Lane<Bits> {
+    fn of(bits: Bits) -> Self;
+    fn bits(self) -> Bits;
+}
+
+macro_rules! lane {
+    ($($value:ty as $bits:ty: $from:expr, $to:expr;)*) => {$(
+        impl Lane<$bits> for $value {
+            #[inline(always)]
+            fn of(bits: $bits) -> Self {
+                $from(bits)
+            }
+            #[inline(always)]
+            fn bits(self) -> $bits {
+                $to(self)
+            }
+        }
+    )*};
+}
+
+/// A half-precision value; results are rounded where they are made.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cpu) struct Half(pub(in crate::cpu) u32);
+
+/// A bfloat16 value, likewise.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cpu) struct Brain(pub(in crate::cpu) u32);
+
+impl Half {
+    pub(in crate::cpu) fn value(self) -> f64 {
+        f16_value(self.0).into()
+    }
+}
+
+impl Brain {
+    pub(in crate::cpu) fn value(self) -> f64 {
+        bf16_value(self.0).into()
+    }
+}
+
+lane! {
+    u32 as u32: |x| x, |x| x;
+    i32 as u32: |x: u32| x.cast_signed(), |x: i32| x.cast_unsigned();
+    f32 as u32: f32::from_bits, bits32;
+    u16 as u32: |x| x as u16, u32::from;
+    i16 as u32: |x| x as i16, |x: i16| u32::from(x.cast_unsigned());
+    Half as u32: |x| Half(x & 0xffff), |x: Half| x.0;
+    Brain as u32: |x| Brain(x & 0xffff), |x: Brain| x.0;
+    u64 as u64: |x| x, |x| x;
+    i64 as u64: |x: u64| x.cast_signed(), |x: i64| x.cast_unsigned();
+    f64 as u64: f64::from_bits, |x: f64| x.to_bits();
+}
+
+/// `lanes!(|a: i32, b: i32| a.wrapping_add(b))` is a function over slots, of whatever classes the
+/// context wants.
+macro_rules! lanes {
+    (|$a:ident: $A:ty| $body:expr) => {
+        |a_lanes| {
+            let mut out = [Default::default(); 32];
+            for i in 0..32 {
+                let $a = <$A as Lane<_>>::of(a_lanes[i]);
+                out[i] = Lane::bits($body);
+            }
+            out
+        }
+    };
+    (|$a:ident: $A:ty, $b:ident: $B:ty| $body:expr) => {
+        |a_lanes, b_lanes| {
+            let mut out = [Default::default(); 32];
+            for i in 0..32 {
+                let $a = <$A as Lane<_>>::of(a_lanes[i]);
+                let $b = <$B as Lane<_>>::of(b_lanes[i]);
+                out[i] = Lane::bits($body);
+            }
+            out
+        }
+    };
+    (|$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty| $body:expr) => {
+        |a_lanes, b_lanes, c_lanes| {
+            let mut out = [Default::default(); 32];
+            for i in 0..32 {
+                let $a = <$A as Lane<_>>::of(a_lanes[i]);
+                let $b = <$B as Lane<_>>::of(b_lanes[i]);
+                let $c = <$C as Lane<_>>::of(c_lanes[i]);
+                out[i] = Lane::bits($body);
+            }
+            out
+        }
+    };
+}
+
+/// `tests!(|a: i32, b: i32| a < b)` is a function from slots to the bits of a predicate.
+macro_rules! tests {
+    (|$a:ident: $A:ty, $b:ident: $B:ty| $body:expr) => {
+        |a_lanes, b_lanes| {
+            let mut out = 0;
+            for i in 0..32 {
+                let $a = <$A as Lane<_>>::of(a_lanes[i]);
+                let $b = <$B as Lane<_>>::of(b_lanes[i]);
+                out |= u32::from($body) << i;
+            }
+            out
+        }
+    };
+}
+
+pub(in crate::cpu) use {lanes, tests};

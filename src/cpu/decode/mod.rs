@@ -1,0 +1,41 @@
+//! From statements to the compact form: names become slots and addresses, opcodes functions.
+//!
+//! An opcode, a modifier or an operand that is not understood is an error with its place in both
+//! texts: a kernel never runs with part of its meaning left out.
+
+mod allocate;
+mod arithmetic;
+mod bits;
+mod compare;
+mod floating;
+mod flow;
+mod instruction;
+mod kernel;
+mod lanes;
+mod memory;
+mod moves;
+mod names;
+mod opcode;
+mod warp;
+
+pub(super) use allocate::SlotCounts;
+pub(super) use kernel::{Kernel, Segment, decode};
+pub(super) use names::{Pinned, Special};
+
+/// What is wrong with a statement, before its place is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Fault(String);
+
+impl Fault {
+    fn new(what: impl Into<String>) -> Self {
+        Self(what.into())
+    }
+
+    fn operands() -> Self {
+        Self::new("its operands are not those of an instruction that this device executes")
+    }
+
+    fn ty() -> Self {
+        Self::new("this device does not execute it with this type")
+    }
+}

@@ -1,0 +1,68 @@
+//! An opcode taken apart: every modifier must be asked for, what is left over is not understood.
+
+use super::Fault;
+use crate::cpu::numeric::Rounding;
+use crate::cpu::types::Type;
+
+/// The modifiers of an opcode that nobody asked for yet.
+#[derive(Debug)]
+pub(super) struct Opcode<'a> {
+    /// `ld`
+    pub(super) base: &'a str,
+    rest: Vec<&'a str>,
+}
+
+impl<'a> Opcode<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        let mut parts = text.split('.');
+        Self { base: parts.next().unwrap_or(""), rest: parts.collect() }
+    }
+
+    /// Takes a modifier wherever it stands, and says whether it did.
+    pub(super) fn take(&mut self, modifier: &str) -> bool {
+        let place = self.rest.iter().position(|part| *part == modifier);
+        place.map(|place| self.rest.remove(place)).is_some()
+    }
+
+    /// Takes the first of the modifiers that stands there.
+    pub(super) fn take_any(&mut self, modifiers: &[&str]) -> Option<&'a str> {
+        let place = self.rest.iter().position(|part| modifiers.contains(part))?;
+        Some(self.rest.remove(place))
+    }
+
+    /// Takes the first modifier that `meaning` knows.
+    pub(super) fn take_map<T>(&mut self, meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let (place, value) =
+            self.rest.iter().enumerate().find_map(|(at, part)| Some((at, meaning(part)?)))?;
+        self.rest.remove(place);
+        Some(value)
+    }
+
+    /// Takes the next type.
+    pub(super) fn ty(&mut self) -> Result<Type, Fault> {
+        self.take_map(Type::named).ok_or_else(|| Fault::new("it names no type"))
+    }
+
+    /// Takes a floating-point rounding mode; `.rn` is the default.
+    pub(super) fn rounding(&mut self) -> Rounding {
+        self.take_map(|part| {
+            Some(match part {
+                "rn" => Rounding::NearestEven,
+                "rna" => Rounding::NearestAway,
+                "rz" => Rounding::Zero,
+                "rm" => Rounding::Down,
+                "rp" => Rounding::Up,
+                _ => return None,
+            })
+        })
+        .unwrap_or(Rounding::NearestEven)
+    }
+
+    /// Insists that every modifier was asked for.
+    pub(super) fn finish(self) -> Result<(), Fault> {
+        match self.rest.first() {
+            None => Ok(()),
+            Some(part) => Err(Fault::new(format!("modifier `.{part}` is not known here"))),
+        }
+    }
+}

@@ -1,0 +1,458 @@
+//! Loads and stores, with the bounds and alignment of every access.
+
+use std::sync::atomic::Ordering;
+
+use super::block::Team;
+use super::registers::FULL;
+use super::warp::Warp;
+use crate::cpu::checks::{Check, ViolationKind, Wrong};
+use crate::cpu::counts::lanes;
+use crate::cpu::layout::{LOCAL_WINDOW, MODULE_BASE, SHARED_WINDOW, WINDOW_BYTES};
+use crate::cpu::memory::Allocation;
+use crate::cpu::operation::{Address, Element, Longs, Register, Vector, Words};
+use crate::cpu::shadow::Touch;
+use crate::cpu::types::Space;
+
+/// What an instruction accesses: where, and in which elements.
+type Access = (Space, Element, Address);
+
+/// What the lanes of a warp load or store: word by word, up to 32 bytes each.
+type Staged = [Words; 8];
+
+impl Warp {
+    /// The address of each lane.
+    #[inline(always)]
+    pub(super) fn addresses(&self, address: Address) -> Longs {
+        let offset = address.offset.cast_unsigned();
+        match address.base {
+            Some(Register::Long(slot)) => {
+                self.registers.long(slot).map(|base| base.wrapping_add(offset))
+            }
+            // Addresses of 32 bits stay within 32 bits.
+            Some(Register::Word(slot)) => {
+                self.registers.word(slot).map(|base| base.wrapping_add(offset as u32).into())
+            }
+            None => [offset; 32],
+        }
+    }
+
+    pub(super) fn load<const CHECKED: bool, const COUNTED: bool>(
+        &mut self,
+        team: &mut Team<'_>,
+        at: usize,
+        (space, element, address): Access,
+        d: Vector,
+        active: u32,
+    ) -> Result<(), Wrong> {
+        let mut addresses = self.addresses(address);
+        let bytes = element.bytes * d.length;
+        let mut staged: Staged = [[0; 32]; 8];
+        for (space, mask) in split(space, &mut addresses, active) {
+            if COUNTED {
+                count(team, at, space, &addresses, mask, bytes);
+            }
+            let staged = &mut staged;
+            match bytes {
+                8 => self.gather::<CHECKED, 2>(team, space, &addresses, mask, bytes, staged)?,
+                16 => self.gather::<CHECKED, 4>(team, space, &addresses, mask, bytes, staged)?,
+                32 => self.gather::<CHECKED, 8>(team, space, &addresses, mask, bytes, staged)?,
+                _ => self.gather::<CHECKED, 1>(team, space, &addresses, mask, bytes, staged)?,
+            }
+        }
+        for (i, part) in d.parts().iter().enumerate() {
+            match (part, element.bytes) {
+                (None, _) => {}
+                (Some(Register::Word(slot)), 4) => {
+                    self.registers.set_word(*slot, &staged[i], active)
+                }
+                (Some(part), _) => {
+                    let values = std::array::from_fn(|lane| {
+                        extend(
+                            element,
+                            taken(&staged, lane, i as u32 * element.bytes, element.bytes),
+                        )
+                    });
+                    self.registers.set_value(*part, &values, active);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn store<const CHECKED: bool, const COUNTED: bool>(
+        &mut self,
+        team: &mut Team<'_>,
+        at: usize,
+        (space, element, address): Access,
+        a: Vector,
+        active: u32,
+    ) -> Result<(), Wrong> {
+        let mut addresses = self.addresses(address);
+        let bytes = element.bytes * a.length;
+        let mut staged: Staged = [[0; 32]; 8];
+        for (i, part) in a.parts().iter().enumerate() {
+            match (part, element.bytes) {
+                (None, _) => {}
+                (Some(Register::Word(slot)), 4) => staged[i] = *self.registers.word(*slot),
+                (Some(part), _) => {
+                    let values = self.registers.value(*part);
+                    put(&mut staged, &values, i as u32 * element.bytes, element.bytes);
+                }
+            }
+        }
+        for (space, mask) in split(space, &mut addresses, active) {
+            if COUNTED {
+                count(team, at, space, &addresses, mask, bytes);
+            }
+            for lane in lanes(mask) {
+                let words: [u32; 8] = std::array::from_fn(|word| staged[word][lane]);
+                self.write_words::<CHECKED>(team, space, lane, addresses[lane], &words, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads `N` words or a part of one for every lane.
+    #[inline(always)]
+    fn gather<const CHECKED: bool, const N: usize>(
+        &mut self,
+        team: &mut Team<'_>,
+        space: Space,
+        addresses: &Longs,
+        mask: u32,
+        bytes: u32,
+        staged: &mut Staged,
+    ) -> Result<(), Wrong> {
+        if mask == FULL {
+            for lane in 0..32 {
+                let mut words = [0; N];
+                self.read_words::<CHECKED>(team, space, lane, addresses[lane], &mut words, bytes)?;
+                (0..N).for_each(|word| staged[word][lane] = words[word]);
+            }
+            return Ok(());
+        }
+        for lane in lanes(mask) {
+            let mut words = [0; N];
+            self.read_words::<CHECKED>(team, space, lane, addresses[lane], &mut words, bytes)?;
+            (0..N).for_each(|word| staged[word][lane] = words[word]);
+        }
+        Ok(())
+    }
+
+    /// Reads what one lane asks for; less than a word comes in its lowest bits.
+    #[inline(always)]
+    pub(super) fn read_words<const CHECKED: bool>(
+        &mut self,
+        team: &mut Team<'_>,
+        space: Space,
+        lane: usize,
+        address: u64,
+        words: &mut [u32],
+        bytes: u32,
+    ) -> Result<(), Wrong> {
+        check_alignment(space, lane, address, bytes)?;
+        match space {
+            Space::Shared => {
+                check_shared(team, lane, address, bytes)?;
+                if CHECKED {
+                    let place = (address, bytes);
+                    team.shadow.touch(&self.clocks, self.index, lane, place, Touch::Read)?;
+                }
+                copy_in(&team.shared, address, words);
+            }
+            Space::Local => {
+                let at = self.local_word(lane, address, bytes)?;
+                if CHECKED && team.job.options.checks.has(Check::Unwritten) {
+                    self.check_local(lane, address, bytes)?;
+                }
+                let from = self.local.get(at..).unwrap_or_default();
+                words.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            }
+            Space::Parameter => {
+                if address + u64::from(bytes) > 4 * team.job.parameters.len() as u64 {
+                    return Err(outside(space, lane, address, bytes, "the parameters"));
+                }
+                copy_in(team.job.parameters, address, words);
+            }
+            Space::Global | Space::Constant | Space::Generic => {
+                let (allocation, offset) = find(team, lane, address, bytes)?;
+                let unwritten = CHECKED && team.job.options.checks.has(Check::Unwritten);
+                if unwritten && !allocation.is_written(offset, bytes) {
+                    return Err(Wrong::access(
+                        ViolationKind::Unwritten,
+                        lane,
+                        address,
+                        format!("{bytes} bytes of global memory are read that nothing wrote"),
+                    ));
+                }
+                let from = allocation.words(offset);
+                for (to, from) in words.iter_mut().zip(from) {
+                    *to = from.load(Ordering::Relaxed);
+                }
+            }
+        }
+        if bytes < 4
+            && let Some(word) = words.first_mut()
+        {
+            *word = *word >> (8 * (address % 4)) & (u32::MAX >> (32 - 8 * bytes));
+        }
+        Ok(())
+    }
+
+    /// Writes what one lane stores.
+    #[inline(always)]
+    pub(super) fn write_words<const CHECKED: bool>(
+        &mut self,
+        team: &mut Team<'_>,
+        space: Space,
+        lane: usize,
+        address: u64,
+        words: &[u32],
+        bytes: u32,
+    ) -> Result<(), Wrong> {
+        check_alignment(space, lane, address, bytes)?;
+        let whole = bytes as usize / 4;
+        match space {
+            Space::Shared => {
+                check_shared(team, lane, address, bytes)?;
+                if CHECKED {
+                    let place = (address, bytes);
+                    team.shadow.touch(&self.clocks, self.index, lane, place, Touch::Write)?;
+                }
+                copy_out(&mut team.shared, address as usize / 4, address, words, bytes);
+            }
+            Space::Local => {
+                let at = self.local_word(lane, address, bytes)?;
+                let marks = if bytes < 4 { ((1 << bytes) - 1) << (address % 4) } else { 0b1111 };
+                let written = self.local_written.iter_mut().skip(at);
+                written.take(whole.max(1)).for_each(|mark| *mark |= marks);
+                copy_out(&mut self.local, at, address, words, bytes);
+            }
+            Space::Global | Space::Constant | Space::Generic | Space::Parameter => {
+                let (allocation, offset) = find(team, lane, address, bytes)?;
+                allocation.mark(offset, bytes);
+                if bytes < 4 {
+                    allocation.store_part(offset, bytes, words[0]);
+                    return Ok(());
+                }
+                for (to, from) in allocation.words(offset).iter().zip(&words[..whole]) {
+                    to.store(*from, Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a lane's local memory has an address.
+    fn local_word(&self, lane: usize, address: u64, bytes: u32) -> Result<usize, Wrong> {
+        let words = self.local.len() / 32;
+        if address.saturating_add(bytes.into()) > 4 * words as u64 {
+            return Err(outside(Space::Local, lane, address, bytes, "the thread's local memory"));
+        }
+        Ok(lane * words + address as usize / 4)
+    }
+
+    fn check_local(&self, lane: usize, address: u64, bytes: u32) -> Result<(), Wrong> {
+        let at = self.local_word(lane, address, bytes)?;
+        let wanted = if bytes < 4 { ((1 << bytes) - 1) << (address % 4) } else { 0b1111 };
+        let marks = self.local_written.iter().skip(at).take((bytes as usize / 4).max(1));
+        if marks.into_iter().all(|mark| mark & wanted == wanted) {
+            return Ok(());
+        }
+        let text = format!("{bytes} bytes of local memory are read that nothing wrote");
+        Err(Wrong::access(ViolationKind::Unwritten, lane, address, text))
+    }
+}
+
+/// The lanes of an access by the space that their address is in. Generic addresses become those
+/// of the space.
+#[inline(always)]
+pub(super) fn split(
+    space: Space,
+    addresses: &mut Longs,
+    active: u32,
+) -> impl Iterator<Item = (Space, u32)> + use<> {
+    let mut parts = [(space, active), (Space::Shared, 0), (Space::Local, 0)];
+    if space == Space::Generic {
+        parts[0] = (Space::Global, active);
+        for lane in lanes(active) {
+            for (part, window) in [(1, SHARED_WINDOW), (2, LOCAL_WINDOW)] {
+                let inside = addresses[lane].wrapping_sub(window);
+                if inside < WINDOW_BYTES {
+                    addresses[lane] = inside;
+                    parts[part].1 |= 1 << lane;
+                    parts[0].1 &= !(1 << lane);
+                    break;
+                }
+            }
+        }
+    }
+    parts.into_iter().filter(|(_, mask)| *mask != 0)
+}
+
+pub(super) fn count(
+    team: &mut Team<'_>,
+    at: usize,
+    space: Space,
+    addresses: &Longs,
+    mask: u32,
+    bytes: u32,
+) {
+    match space {
+        Space::Global | Space::Generic => team.counts[at].global(addresses, mask, bytes),
+        Space::Shared => team.counts[at].shared(addresses, mask, bytes),
+        Space::Local | Space::Constant | Space::Parameter => {}
+    }
+}
+
+#[inline(always)]
+pub(super) fn check_alignment(
+    space: Space,
+    lane: usize,
+    address: u64,
+    bytes: u32,
+) -> Result<(), Wrong> {
+    if address & u64::from(bytes - 1) == 0 {
+        return Ok(());
+    }
+    Err(misaligned(space, lane, address, bytes))
+}
+
+#[cold]
+fn misaligned(space: Space, lane: usize, address: u64, bytes: u32) -> Wrong {
+    let text = format!(
+        "an access of {bytes} bytes to {} is at address {address:#x}, {} bytes past a multiple of {bytes}",
+        name(space),
+        address % u64::from(bytes),
+    );
+    Wrong::access(ViolationKind::Misaligned, lane, address, text)
+}
+
+fn name(space: Space) -> &'static str {
+    match space {
+        Space::Global | Space::Generic => "global memory",
+        Space::Shared => "shared memory",
+        Space::Local => "local memory",
+        Space::Constant => "constant memory",
+        Space::Parameter => "the parameters",
+    }
+}
+
+#[cold]
+fn outside(space: Space, lane: usize, address: u64, bytes: u32, what: &str) -> Wrong {
+    let text = format!("{bytes} bytes of {} at {address:#x} are not within {what}", name(space));
+    Wrong::access(ViolationKind::OutOfBounds, lane, address, text)
+}
+
+#[inline(always)]
+pub(super) fn check_shared(
+    team: &Team<'_>,
+    lane: usize,
+    address: u64,
+    bytes: u32,
+) -> Result<(), Wrong> {
+    let end = address.wrapping_add(bytes.into());
+    let inside = team.segments.iter().any(|segment| segment.start <= address && end <= segment.end);
+    if inside && address < end { Ok(()) } else { Err(outside_shared(team, lane, address, bytes)) }
+}
+
+#[cold]
+fn outside_shared(team: &Team<'_>, lane: usize, address: u64, bytes: u32) -> Wrong {
+    let before = team
+        .segments
+        .iter()
+        .rev()
+        .find(|segment| segment.start <= address && segment.start < segment.end);
+    let text = match before {
+        Some(segment) => format!(
+            "{bytes} bytes of shared memory are {} bytes past the beginning of `{}`, which has {} bytes",
+            address - segment.start,
+            segment.name,
+            segment.end - segment.start,
+        ),
+        None => format!("the block has no shared memory at {address:#x}"),
+    };
+    Wrong::access(ViolationKind::OutOfBounds, lane, address, text)
+}
+
+/// The allocation that holds all bytes of an access.
+#[inline(always)]
+pub(super) fn find<'a>(
+    team: &Team<'a>,
+    lane: usize,
+    address: u64,
+    bytes: u32,
+) -> Result<(&'a Allocation, u64), Wrong> {
+    let found = team.job.memory.find(address);
+    if let Some(allocation) = found {
+        let offset = address - allocation.base;
+        if offset + u64::from(bytes) <= allocation.bytes {
+            return Ok((allocation, offset));
+        }
+    }
+    let variables: &'a Allocation = &team.job.kernel.variables;
+    if let Some(offset) = address.checked_sub(MODULE_BASE)
+        && offset.checked_add(bytes.into()).is_some_and(|end| end <= variables.bytes)
+    {
+        return Ok((variables, offset));
+    }
+    Err(nowhere(team, lane, address, bytes))
+}
+
+#[cold]
+fn nowhere(team: &Team<'_>, lane: usize, address: u64, bytes: u32) -> Wrong {
+    let text = match team.job.memory.find(address) {
+        Some(allocation) => format!(
+            "{bytes} bytes of global memory are {} bytes past the beginning of an allocation of {} bytes",
+            address - allocation.base,
+            allocation.bytes,
+        ),
+        None => format!("no global memory is at {address:#x}"),
+    };
+    Wrong::access(ViolationKind::OutOfBounds, lane, address, text)
+}
+
+#[inline(always)]
+fn copy_in(from: &[u32], address: u64, words: &mut [u32]) {
+    let from = from.get(address as usize / 4..).unwrap_or_default();
+    words.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+}
+
+#[inline(always)]
+fn copy_out(to: &mut [u32], at: usize, address: u64, words: &[u32], bytes: u32) {
+    let to = to.get_mut(at..).unwrap_or_default();
+    if bytes >= 4 {
+        to.iter_mut().zip(&words[..bytes as usize / 4]).for_each(|(to, from)| *to = *from);
+    } else if let Some(to) = to.first_mut() {
+        let shift = 8 * (address % 4);
+        let mask = (u32::MAX >> (32 - 8 * bytes)) << shift;
+        *to = *to & !mask | words[0] << shift & mask;
+    }
+}
+
+/// Some bytes of what a lane loaded.
+fn taken(staged: &Staged, lane: usize, at: u32, bytes: u32) -> u64 {
+    let word = at as usize / 4;
+    let low = u64::from(staged[word][lane]) >> (8 * (at % 4));
+    match bytes {
+        8 => low | u64::from(staged[word + 1][lane]) << 32,
+        _ => low & (u64::MAX >> (64 - 8 * bytes)),
+    }
+}
+
+/// Puts some bytes of every lane where they are stored from.
+fn put(staged: &mut Staged, values: &Longs, at: u32, bytes: u32) {
+    let word = at as usize / 4;
+    for (lane, value) in values.iter().enumerate() {
+        let kept = value & (u64::MAX >> (64 - 8 * bytes));
+        staged[word][lane] |= (kept << (8 * (at % 4))) as u32;
+        if bytes == 8 {
+            staged[word + 1][lane] = (value >> 32) as u32;
+        }
+    }
+}
+
+fn extend(element: Element, value: u64) -> u64 {
+    let unused = 64 - 8 * element.bytes;
+    if element.signed { ((value << unused).cast_signed() >> unused).cast_unsigned() } else { value }
+}

@@ -1,0 +1,105 @@
+//! Atomic operations on global and shared memory.
+
+use std::sync::atomic::Ordering;
+
+use super::access::{check_alignment, check_shared, count, find, split};
+use super::block::Team;
+use super::warp::Warp;
+use crate::cpu::checks::Wrong;
+use crate::cpu::counts::lanes;
+use crate::cpu::memory::Allocation;
+use crate::cpu::operation::{Address, Register, Update};
+use crate::cpu::shadow::Touch;
+use crate::cpu::types::Space;
+
+impl Warp {
+    pub(super) fn atomic<const CHECKED: bool, const COUNTED: bool>(
+        &mut self,
+        team: &mut Team<'_>,
+        at: usize,
+        (space, address): (Space, Address),
+        update: Update,
+        (a, b, d): (Register, Option<Register>, Option<Register>),
+        active: u32,
+    ) -> Result<(), Wrong> {
+        let mut addresses = self.addresses(address);
+        let a = self.registers.value(a);
+        let b = b.map_or([0; 32], |b| self.registers.value(b));
+        let bytes = match update {
+            Update::Word(_) => 4,
+            Update::Long(_) => 8,
+        };
+        let mut old = [0; 32];
+        for (space, mask) in split(space, &mut addresses, active) {
+            if COUNTED {
+                count(team, at, space, &addresses, mask, bytes);
+            }
+            for lane in lanes(mask) {
+                let address = addresses[lane];
+                check_alignment(space, lane, address, bytes)?;
+                old[lane] = if space == Space::Shared {
+                    check_shared(team, lane, address, bytes)?;
+                    if CHECKED {
+                        let place = (address, bytes);
+                        team.shadow.touch(&self.clocks, self.index, lane, place, Touch::Update)?;
+                    }
+                    update_shared(&mut team.shared, address, update, (a[lane], b[lane]))
+                } else {
+                    let (allocation, offset) = find(team, lane, address, bytes)?;
+                    allocation.mark(offset, bytes);
+                    update_global(team, allocation, offset, update, (a[lane], b[lane]))
+                };
+            }
+        }
+        if let Some(d) = d {
+            self.registers.set_value(d, &old, active);
+        }
+        Ok(())
+    }
+}
+
+fn update_shared(shared: &mut [u32], address: u64, update: Update, (a, b): (u64, u64)) -> u64 {
+    let at = address as usize / 4;
+    match (update, shared.get_mut(at..)) {
+        (Update::Word(update), Some([word, ..])) => {
+            let old = *word;
+            *word = update(old, a as u32, b as u32);
+            old.into()
+        }
+        (Update::Long(update), Some([low, high, ..])) => {
+            let old = u64::from(*low) | u64::from(*high) << 32;
+            let new = update(old, a, b);
+            (*low, *high) = (new as u32, (new >> 32) as u32);
+            old
+        }
+        // Bounds were checked before.
+        _ => 0,
+    }
+}
+
+fn update_global(
+    team: &Team<'_>,
+    allocation: &Allocation,
+    offset: u64,
+    update: Update,
+    (a, b): (u64, u64),
+) -> u64 {
+    match (update, allocation.words(offset)) {
+        (Update::Word(update), [word, ..]) => {
+            let change = |old| Some(update(old, a as u32, b as u32));
+            match word.fetch_update(Ordering::AcqRel, Ordering::Acquire, change) {
+                Ok(old) | Err(old) => old.into(),
+            }
+        }
+        (Update::Long(update), [low, high, ..]) => team.job.memory.update_long(|| {
+            let old = u64::from(low.load(Ordering::Acquire))
+                | u64::from(high.load(Ordering::Acquire)) << 32;
+            let new = update(old, a, b);
+            low.store(new as u32, Ordering::Release);
+            high.store((new >> 32) as u32, Ordering::Release);
+            old
+        }),
+        // Bounds were checked before.
+        _ => 0,
+    }
+}

@@ -1,0 +1,287 @@
+//! A block: its warps in turn, its barriers, its shared memory.
+
+use super::warp::{State, Warp, thread_index};
+use super::{Counting, Job};
+use crate::cpu::checks::{Check, Violation, ViolationKind, Wrong};
+use crate::cpu::counts::StepCounts;
+use crate::cpu::decode::Segment;
+use crate::cpu::operation::Arrival;
+use crate::cpu::shadow::{Clocks, Shadow};
+
+/// How many barriers a block has (ISA section 9.7.13.1).
+const BARRIERS: usize = 16;
+
+/// How many steps a warp runs before another does, so that one may wait in a loop for what
+/// another stores.
+const TURN: u64 = 1 << 14;
+
+/// A barrier that some warps have come to.
+#[derive(Debug, Clone, Default)]
+struct Barrier {
+    /// Threads that came; warps count whole.
+    arrived: u32,
+    /// Threads that it waits for; `None` for all of the block.
+    wanted: Option<u32>,
+    /// The warps that wait, and the step where each does.
+    waiting: Vec<(usize, u32)>,
+    /// What the warps that came know.
+    known: Option<Clocks>,
+}
+
+/// What the warps of a block have in common.
+#[derive(Debug)]
+pub(super) struct Team<'a> {
+    pub(super) job: Job<'a>,
+    pub(super) index: [u32; 3],
+    pub(super) shared: Vec<u32>,
+    pub(super) segments: Vec<Segment>,
+    pub(super) shadow: Shadow,
+    pub(super) counts: Vec<StepCounts>,
+    /// Instructions that are left of the budget.
+    pub(super) budget: u64,
+    barriers: Vec<Barrier>,
+}
+
+/// A block that is executed, and then another.
+#[derive(Debug)]
+pub(super) struct Block<'a> {
+    team: Team<'a>,
+    warps: Vec<Warp>,
+}
+
+/// Why a warp stopped running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// Its turn is over.
+    Turn,
+    Barrier {
+        id: usize,
+        threads: Option<u32>,
+        arrival: Arrival,
+    },
+    Ended,
+}
+
+impl<'a> Block<'a> {
+    pub(super) fn new(job: Job<'a>) -> Self {
+        let code = &job.kernel.code;
+        let threads: u32 = job.extents.block.iter().product();
+        let mut segments = code.segments.clone();
+        let dynamic = u64::from(job.extents.dynamic_shared);
+        let end = code.dynamic_shared + dynamic;
+        segments.push(Segment {
+            name: "dynamic shared memory".to_owned(),
+            start: code.dynamic_shared,
+            end,
+        });
+        let counted = if job.options.counting == Counting::On { code.steps.len() } else { 0 };
+        let team = Team {
+            job,
+            index: [0; 3],
+            shared: vec![0; end.div_ceil(4) as usize],
+            segments,
+            shadow: Shadow::new(job.options.checks, end, code.granule),
+            counts: vec![StepCounts::default(); counted],
+            budget: 0,
+            barriers: vec![Barrier::default(); BARRIERS],
+        };
+        let warps =
+            (0..threads.div_ceil(32) as usize).map(|index| Warp::new(code, index)).collect();
+        Self { team, warps }
+    }
+
+    /// Makes everything as it is when the block of an index begins.
+    pub(super) fn begin(&mut self, index: [u32; 3]) {
+        let team = &mut self.team;
+        team.index = index;
+        team.shared.fill(0);
+        team.shadow.reset();
+        team.budget = team.job.options.instruction_budget;
+        team.barriers.fill(Barrier::default());
+        for warp in &mut self.warps {
+            warp.begin(&team.job.kernel.code, team.job.extents, index);
+        }
+    }
+
+    pub(super) fn into_counts(self) -> Vec<StepCounts> {
+        self.team.counts
+    }
+
+    /// Runs to the end.
+    pub(super) fn run<const CHECKED: bool, const COUNTED: bool>(
+        &mut self,
+    ) -> Result<(), Box<Violation>> {
+        loop {
+            let mut ran = false;
+            for at in 0..self.warps.len() {
+                if self.warps[at].state != State::Ready {
+                    continue;
+                }
+                ran = true;
+                let warp = &mut self.warps[at];
+                let turn = TURN.min(self.team.budget);
+                let pause = warp
+                    .run::<CHECKED, COUNTED>(&mut self.team, turn)
+                    .map_err(|wrong| located(&self.team, warp, wrong))?;
+                self.pause::<CHECKED>(at, pause)
+                    .map_err(|wrong| located(&self.team, &self.warps[at], wrong))?;
+            }
+            if !ran {
+                break;
+            }
+        }
+        match self.warps.iter().find(|warp| warp.state != State::Ended) {
+            None => Ok(()),
+            Some(warp) => Err(self.deadlock(warp)),
+        }
+    }
+
+    fn pause<const CHECKED: bool>(&mut self, at: usize, pause: Pause) -> Result<(), Wrong> {
+        match pause {
+            Pause::Turn if self.team.budget == 0 => {
+                // Reported at the step that would come next.
+                if let Some(frame) = self.warps[at].frames.last_mut() {
+                    frame.at += 1;
+                }
+                let budget = self.team.job.options.instruction_budget;
+                let text = format!("the block has executed {budget} instructions and goes on");
+                Err(Wrong::of_warp(ViolationKind::Runaway, text))
+            }
+            Pause::Turn => Ok(()),
+            Pause::Barrier { id, threads, arrival } => {
+                self.arrive::<CHECKED>(at, id, threads, arrival)
+            }
+            Pause::Ended => {
+                self.warps[at].state = State::Ended;
+                // Those who wait for all threads now wait for fewer.
+                for id in 0..BARRIERS {
+                    self.release::<CHECKED>(id)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn arrive<const CHECKED: bool>(
+        &mut self,
+        at: usize,
+        id: usize,
+        threads: Option<u32>,
+        arrival: Arrival,
+    ) -> Result<(), Wrong> {
+        let warp = &mut self.warps[at];
+        let step = warp.frames.last().map_or(0, |frame| frame.at - 1);
+        let barrier = &mut self.team.barriers[id];
+        if barrier.arrived > 0 && barrier.wanted != threads {
+            let count = |wanted: Option<u32>| match wanted {
+                Some(threads) => format!("{threads} threads"),
+                None => "all threads".to_owned(),
+            };
+            return Err(Wrong::of_warp(
+                ViolationKind::BarrierDivergence,
+                format!(
+                    "barrier {id} waits for {}, and now for {}",
+                    count(barrier.wanted),
+                    count(threads)
+                ),
+            ));
+        }
+        barrier.wanted = threads;
+        barrier.arrived += 32;
+        if CHECKED {
+            match &mut barrier.known {
+                Some(known) => known.join(&warp.clocks),
+                None => barrier.known = Some(warp.clocks.clone()),
+            }
+        }
+        match arrival {
+            Arrival::Wait => {
+                barrier.waiting.push((at, step));
+                warp.state = State::Waiting(id);
+            }
+            Arrival::Announce if CHECKED => warp.clocks.advance(at),
+            Arrival::Announce => {}
+        }
+        self.release::<CHECKED>(id)
+    }
+
+    /// Lets those go who wait at a barrier that all came to.
+    fn release<const CHECKED: bool>(&mut self, id: usize) -> Result<(), Wrong> {
+        let alive = self.warps.iter().filter(|warp| warp.state != State::Ended).count() as u32;
+        let barrier = &mut self.team.barriers[id];
+        // Warps count whole, whether or not the last one is (ISA section 9.7.13.1).
+        let wanted = barrier.wanted.map_or(32 * alive, |threads| threads.next_multiple_of(32));
+        if barrier.arrived == 0 || barrier.arrived < wanted {
+            return Ok(());
+        }
+        let done = std::mem::take(barrier);
+        let checks = self.team.job.options.checks;
+        if CHECKED && checks.has(Check::Divergence) && done.wanted.is_none() {
+            let (first, step) = done.waiting.first().copied().unwrap_or((0, 0));
+            if let Some((other, elsewhere)) = done.waiting.iter().find(|(_, at)| *at != step) {
+                let line = |step: u32| {
+                    let code = &self.team.job.kernel.code;
+                    code.steps.get(step as usize).map_or(0, |step| step.line)
+                };
+                return Err(Wrong::of_warp(
+                    ViolationKind::BarrierDivergence,
+                    format!(
+                        "warp {first} waits at PTX line {}, warp {other} at PTX line {}",
+                        line(step),
+                        line(*elsewhere)
+                    ),
+                ));
+            }
+        }
+        for (at, _) in &done.waiting {
+            let warp = &mut self.warps[*at];
+            warp.state = State::Ready;
+            if let (true, Some(known)) = (CHECKED, &done.known) {
+                warp.clocks.join(known);
+                warp.clocks.advance(*at);
+            }
+        }
+        Ok(())
+    }
+
+    fn deadlock(&self, warp: &Warp) -> Box<Violation> {
+        let waiting = |warp: &Warp| match warp.state {
+            State::Waiting(id) => Some(id),
+            State::Ready | State::Ended => None,
+        };
+        let id = waiting(warp).unwrap_or(0);
+        let count = self.warps.iter().filter(|warp| waiting(warp).is_some()).count();
+        let barrier = &self.team.barriers[id];
+        let wanted = match barrier.wanted {
+            Some(threads) => format!("{threads} threads"),
+            None => "all threads".to_owned(),
+        };
+        let text = format!(
+            "{count} of {} warps wait for ever; at barrier {id}, {} threads wait for {wanted}",
+            self.warps.len(),
+            barrier.arrived,
+        );
+        located(&self.team, warp, Wrong::of_warp(ViolationKind::Deadlock, text))
+    }
+}
+
+/// A violation with its place: the step that a warp executed last.
+fn located(team: &Team<'_>, warp: &Warp, wrong: Wrong) -> Box<Violation> {
+    let code = &team.job.kernel.code;
+    let last = warp.frames.last().map_or(0, |frame| frame.at.saturating_sub(1) as usize);
+    let step = code.steps.get(last);
+    let source = step.and_then(|step| step.source).and_then(|at| code.sources.get(at as usize));
+    let thread = wrong
+        .lane
+        .map(|lane| thread_index(team.job.extents.block, (32 * warp.index + lane) as u32));
+    Box::new(Violation {
+        kind: wrong.kind,
+        kernel: code.name.clone(),
+        source_line: source.cloned(),
+        ptx_line: step.map_or(0, |step| step.line),
+        block: team.index,
+        thread,
+        address: wrong.address,
+        text: wrong.text,
+    })
+}

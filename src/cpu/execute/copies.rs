@@ -1,0 +1,84 @@
+//! Asynchronous copies from global to shared memory.
+
+use super::access::{check_alignment, check_shared};
+use super::block::Team;
+use super::warp::{PendingCopy, Warp};
+use crate::cpu::checks::Wrong;
+use crate::cpu::counts::lanes;
+use crate::cpu::operation::{Address, Slot};
+use crate::cpu::shadow::Touch;
+use crate::cpu::types::Space;
+
+impl Warp {
+    /// `cp.async` (ISA section 9.7.9.25.3): reads now, writes when waited for.
+    pub(super) fn copy<const CHECKED: bool, const COUNTED: bool>(
+        &mut self,
+        team: &mut Team<'_>,
+        at: usize,
+        bytes: u32,
+        (to, from, source_bytes): (Address, Address, Option<Slot>),
+        active: u32,
+    ) -> Result<(), Wrong> {
+        let (to, from) = (self.addresses(to), self.addresses(from));
+        let wanted = match source_bytes {
+            Some(slot) => self.registers.word(slot).map(|wanted| wanted.min(bytes)),
+            None => [bytes; 32],
+        };
+        if COUNTED {
+            let reading = lanes(active).filter(|lane| wanted[*lane] > 0);
+            let reading = reading.fold(0, |mask, lane| mask | 1 << lane);
+            team.counts[at].copy(&from, &to, (active, reading), bytes);
+        }
+        for lane in lanes(active) {
+            check_alignment(Space::Shared, lane, to[lane], bytes)?;
+            check_shared(team, lane, to[lane], bytes)?;
+            if CHECKED {
+                let place = (to[lane], bytes);
+                team.shadow.touch(&self.clocks, self.index, lane, place, Touch::Promise)?;
+            }
+            let mut words = [0; 4];
+            let (whole, rest) = (wanted[lane] / 4, wanted[lane] % 4);
+            if wanted[lane] > 0 {
+                check_alignment(Space::Global, lane, from[lane], bytes)?;
+            }
+            for i in 0..whole {
+                let (place, words) = (from[lane] + u64::from(4 * i), &mut words[i as usize..]);
+                self.read_words::<CHECKED>(team, Space::Global, lane, place, &mut words[..1], 4)?;
+            }
+            for byte in 0..rest {
+                let mut part = [0];
+                let place = from[lane] + u64::from(4 * whole + byte);
+                self.read_words::<CHECKED>(team, Space::Global, lane, place, &mut part, 1)?;
+                words[whole as usize & 3] |= part[0] << (8 * byte);
+            }
+            let group = self.groups[lane];
+            self.copies.push(PendingCopy { lane, group, to: to[lane], bytes, words });
+        }
+        Ok(())
+    }
+
+    /// Completes copies of `active` lanes until `pending` groups are left; all without a number.
+    pub(super) fn finish_copies<const CHECKED: bool>(
+        &mut self,
+        team: &mut Team<'_>,
+        active: u32,
+        pending: Option<u32>,
+    ) -> Result<(), Wrong> {
+        if self.copies.is_empty() {
+            return Ok(());
+        }
+        let groups = self.groups;
+        let is_done = |copy: &PendingCopy| {
+            active >> copy.lane & 1 == 1
+                && pending.is_none_or(|pending| copy.group + pending < groups[copy.lane])
+        };
+        let (done, left): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.copies).into_iter().partition(is_done);
+        self.copies = left;
+        for copy in done {
+            let PendingCopy { lane, to, bytes, words, .. } = copy;
+            self.write_words::<CHECKED>(team, Space::Shared, lane, to, &words, bytes)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,324 @@
+//! Launches: blocks in parallel, the warps of a block in turn.
+
+mod access;
+mod atomics;
+mod block;
+mod collective;
+mod copies;
+mod registers;
+mod step;
+mod warp;
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use thiserror::Error;
+
+use super::checks::{Checks, Violation};
+use super::counts::{AccessSite, Counts, StepCounts};
+use super::layout::MAX_SHARED;
+use super::memory::Memory;
+use super::program::Kernel;
+use block::Block;
+
+/// A value that a kernel is called with, as its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parameter {
+    /// A parameter of 4 bytes: `int`, `unsigned`, `float` by its bits.
+    Word(u32),
+    /// A parameter of 8 bytes: a pointer, `long long`, `double` by its bits.
+    Long(u64),
+}
+
+impl From<i32> for Parameter {
+    fn from(value: i32) -> Self {
+        Self::Word(value.cast_unsigned())
+    }
+}
+
+impl From<f32> for Parameter {
+    fn from(value: f32) -> Self {
+        Self::Word(value.to_bits())
+    }
+}
+
+impl From<u64> for Parameter {
+    fn from(value: u64) -> Self {
+        Self::Long(value)
+    }
+}
+
+impl From<i64> for Parameter {
+    fn from(value: i64) -> Self {
+        Self::Long(value.cast_unsigned())
+    }
+}
+
+/// Whether a launch counts what it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Counting {
+    /// It does not.
+    #[default]
+    Off,
+    /// It does.
+    On,
+}
+
+/// Which blocks of a grid are executed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Blocks {
+    /// All of them.
+    #[default]
+    All,
+    /// Those with these indices in x, y and z, in this order.
+    Chosen(Vec<[u32; 3]>),
+}
+
+/// How a launch is watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// What is looked for.
+    pub checks: Checks,
+    /// Whether it is counted.
+    pub counting: Counting,
+    /// How many instructions of a warp a block may execute, all its warps together.
+    pub instruction_budget: u64,
+    /// Which blocks are executed.
+    pub blocks: Blocks,
+}
+
+impl Default for Options {
+    /// All blocks, unwatched. The budget is what a block of 1024 threads needs for K = 10^6 with
+    /// a thousand instructions each step; on one core that is hours.
+    fn default() -> Self {
+        Self {
+            checks: Checks::NONE,
+            counting: Counting::Off,
+            instruction_budget: 1 << 35,
+            blocks: Blocks::All,
+        }
+    }
+}
+
+/// A launch that did not come to its end.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum LaunchError {
+    /// The kernel did something wrong. Of several blocks, the first in the order of execution
+    /// that did.
+    #[error(transparent)]
+    Violation(#[from] Box<Violation>),
+    /// The arguments are not those of the kernel.
+    #[error("kernel `{kernel}` is called with {given}, but takes {wanted}")]
+    Arguments {
+        /// The kernel.
+        kernel: String,
+        /// The sizes of what it was called with.
+        given: String,
+        /// The sizes of its parameters.
+        wanted: String,
+    },
+    /// No device accepts the launch.
+    #[error("kernel `{kernel}` cannot be launched: {what}")]
+    Limit {
+        /// The kernel.
+        kernel: String,
+        /// Which limit is broken, with the figures.
+        what: String,
+    },
+}
+
+/// The extents of a launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Extents {
+    pub(super) grid: [u32; 3],
+    pub(super) block: [u32; 3],
+    pub(super) dynamic_shared: u32,
+}
+
+/// Runs a kernel and waits for its end.
+///
+/// `extents` are blocks of the grid and threads of a block in x, y and z; `dynamic_shared` is in
+/// bytes.
+///
+/// # Errors
+/// The first violation, or why the kernel was not started. Memory is left as it is then.
+pub fn launch(
+    kernel: &Kernel,
+    (grid, block): ([u32; 3], [u32; 3]),
+    dynamic_shared: u32,
+    parameters: &[Parameter],
+    memory: &Memory,
+    options: &Options,
+) -> Result<Counts, LaunchError> {
+    let extents = Extents { grid, block, dynamic_shared };
+    check_extents(kernel, extents)?;
+    let parameters = lay_out(kernel, parameters)?;
+    let job = Job { kernel, extents, parameters: &parameters, memory, options };
+    match (options.checks == Checks::NONE, options.counting) {
+        (true, Counting::Off) => job.run::<false, false>(),
+        (true, Counting::On) => job.run::<false, true>(),
+        (false, Counting::Off) => job.run::<true, false>(),
+        (false, Counting::On) => job.run::<true, true>(),
+    }
+}
+
+fn check_extents(kernel: &Kernel, extents: Extents) -> Result<(), LaunchError> {
+    let limit = |what: String| LaunchError::Limit { kernel: kernel.name().to_owned(), what };
+    let threads: u64 = extents.block.iter().map(|extent| u64::from(*extent)).product();
+    if threads == 0 || threads > 1024 || extents.block.iter().any(|extent| *extent > 1024) {
+        return Err(limit(format!("a block has 1 to 1024 threads, not {threads}")));
+    }
+    let [x, y, z] = extents.grid;
+    if x == 0 || y == 0 || z == 0 || x > i32::MAX as u32 || y > 65_535 || z > 65_535 {
+        return Err(limit(format!("a grid of {x} x {y} x {z} blocks is beyond what CUDA takes")));
+    }
+    if u64::from(extents.dynamic_shared) > MAX_SHARED {
+        return Err(limit(format!(
+            "{} bytes of dynamic shared memory are more than {MAX_SHARED}",
+            extents.dynamic_shared
+        )));
+    }
+    Ok(())
+}
+
+/// The parameters where the kernel reads them, as words.
+fn lay_out(kernel: &Kernel, parameters: &[Parameter]) -> Result<Vec<u32>, LaunchError> {
+    let size = |parameter: &Parameter| match parameter {
+        Parameter::Word(_) => 4,
+        Parameter::Long(_) => 8,
+    };
+    let wanted: Vec<u64> = kernel.code.parameters.iter().map(|(_, bytes)| *bytes).collect();
+    let given: Vec<u64> = parameters.iter().map(size).collect();
+    if wanted != given {
+        let list = |sizes: &[u64]| {
+            let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
+            format!("parameters of [{}] bytes", sizes.join(", "))
+        };
+        return Err(LaunchError::Arguments {
+            kernel: kernel.name().to_owned(),
+            given: list(&given),
+            wanted: list(&wanted),
+        });
+    }
+    let end = kernel.code.parameters.last().map_or(0, |(start, bytes)| start + bytes);
+    let mut words = vec![0; end.div_ceil(4) as usize];
+    for ((start, _), parameter) in kernel.code.parameters.iter().zip(parameters) {
+        let at = *start as usize / 4;
+        match parameter {
+            Parameter::Word(value) => words[at] = *value,
+            Parameter::Long(value) => {
+                words[at] = *value as u32;
+                words[at + 1] = (value >> 32) as u32;
+            }
+        }
+    }
+    Ok(words)
+}
+
+/// A launch that can run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) extents: Extents,
+    pub(super) parameters: &'a [u32],
+    pub(super) memory: &'a Memory,
+    pub(super) options: &'a Options,
+}
+
+impl Job<'_> {
+    fn block_count(&self) -> usize {
+        match &self.options.blocks {
+            Blocks::All => self.extents.grid.iter().map(|extent| *extent as usize).product(),
+            Blocks::Chosen(chosen) => chosen.len(),
+        }
+    }
+
+    fn block_index(&self, number: usize) -> [u32; 3] {
+        match &self.options.blocks {
+            Blocks::All => {
+                let [x, y, _] = self.extents.grid.map(|extent| extent as usize);
+                [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]
+            }
+            Blocks::Chosen(chosen) => chosen[number],
+        }
+    }
+
+    /// Blocks begin in order, so that one may wait for those before it, as kernels do that hand
+    /// sums on from block to block.
+    fn run<const CHECKED: bool, const COUNTED: bool>(self) -> Result<Counts, LaunchError> {
+        let count = self.block_count();
+        let next = AtomicUsize::new(0);
+        let stopped = AtomicBool::new(false);
+        let results = Mutex::new(Results::default());
+        let work = || {
+            let mut block = Block::new(self);
+            let mut first_violation = None;
+            while !stopped.load(Ordering::Relaxed) {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    break;
+                }
+                block.begin(self.block_index(number));
+                if let Err(violation) = block.run::<CHECKED, COUNTED>() {
+                    first_violation = Some((number, violation));
+                    stopped.store(true, Ordering::Relaxed);
+                }
+            }
+            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+            results.take_over(first_violation, block.into_counts());
+        };
+        let workers = rayon::current_num_threads().min(count).max(1);
+        rayon::scope(|scope| {
+            for _ in 1..workers {
+                scope.spawn(|_| work());
+            }
+            work();
+        });
+        let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match results.violation {
+            Some((_, violation)) => Err(LaunchError::Violation(violation)),
+            None => Ok(self.summary::<COUNTED>(count, &results.steps)),
+        }
+    }
+
+    fn summary<const COUNTED: bool>(&self, blocks: usize, steps: &[StepCounts]) -> Counts {
+        let mut counts = Counts { blocks: blocks as u64, ..Counts::default() };
+        if !COUNTED {
+            return counts;
+        }
+        let code = &self.kernel.code;
+        for (step, counted) in code.steps.iter().zip(steps) {
+            if counted.executed > 0 {
+                counts.add_instructions(step.class, counted.executed);
+            }
+            if counted.memory.requests > 0 {
+                let source = step.source.and_then(|at| code.sources.get(at as usize)).cloned();
+                counts.add_accesses(AccessSite { source, class: step.class }, counted.memory);
+            }
+        }
+        counts
+    }
+}
+
+/// What the workers found.
+#[derive(Debug, Default)]
+struct Results {
+    violation: Option<(usize, Box<Violation>)>,
+    steps: Vec<StepCounts>,
+}
+
+impl Results {
+    fn take_over(&mut self, violation: Option<(usize, Box<Violation>)>, steps: Vec<StepCounts>) {
+        if let Some((number, _)) = &violation
+            && self.violation.as_ref().is_none_or(|(first, _)| number < first)
+        {
+            self.violation = violation;
+        }
+        if self.steps.is_empty() {
+            self.steps = steps;
+        } else {
+            self.steps.iter_mut().zip(&steps).for_each(|(to, from)| to.add(from));
+        }
+    }
+}

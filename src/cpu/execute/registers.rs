@@ -1,0 +1,116 @@
+//! The values of a warp, by slot, and writing them under a mask.
+
+use crate::cpu::decode::{Pinned, SlotCounts};
+use crate::cpu::operation::{Longs, Register, Slot, Test, Words};
+
+/// All lanes.
+pub(super) const FULL: u32 = u32::MAX;
+
+/// What a register holds that nothing wrote: NaN as a number, nowhere as an address.
+const STALE: u64 = 0x7ff5_a5a5_7fa5_a5a5;
+
+/// The values of a warp.
+#[derive(Debug)]
+pub(super) struct Registers {
+    predicates: Vec<u32>,
+    words: Vec<Words>,
+    longs: Vec<Longs>,
+}
+
+impl Registers {
+    pub(super) fn new(slots: SlotCounts) -> Self {
+        Self {
+            predicates: vec![0; slots.predicates as usize],
+            words: vec![[0; 32]; slots.words as usize],
+            longs: vec![[0; 32]; slots.longs as usize],
+        }
+    }
+
+    /// Makes everything unlikely to pass for a result, and fills in the constants.
+    pub(super) fn reset(&mut self, pinned: &Pinned) {
+        self.predicates.fill(STALE as u32);
+        self.words.fill([STALE as u32; 32]);
+        self.longs.fill([STALE; 32]);
+        for (value, slot) in &pinned.words {
+            self.words[slot.0 as usize] = [*value; 32];
+        }
+        for (value, slot) in &pinned.longs {
+            self.longs[slot.0 as usize] = [*value; 32];
+        }
+        if let Some(slot) = pinned.always {
+            self.predicates[slot.0 as usize] = FULL;
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn word(&self, slot: Slot) -> &Words {
+        &self.words[slot.0 as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn long(&self, slot: Slot) -> &Longs {
+        &self.longs[slot.0 as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn predicate(&self, slot: Slot) -> u32 {
+        self.predicates[slot.0 as usize]
+    }
+
+    /// The lanes for which a test holds.
+    #[inline(always)]
+    pub(super) fn test(&self, test: Test) -> u32 {
+        let lanes = self.predicate(test.slot);
+        if test.negated { !lanes } else { lanes }
+    }
+
+    #[inline(always)]
+    pub(super) fn set_word(&mut self, slot: Slot, values: &Words, mask: u32) {
+        let to = &mut self.words[slot.0 as usize];
+        if mask == FULL {
+            *to = *values;
+        } else {
+            for lane in 0..32 {
+                if mask >> lane & 1 == 1 {
+                    to[lane] = values[lane];
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn set_long(&mut self, slot: Slot, values: &Longs, mask: u32) {
+        let to = &mut self.longs[slot.0 as usize];
+        if mask == FULL {
+            *to = *values;
+        } else {
+            for lane in 0..32 {
+                if mask >> lane & 1 == 1 {
+                    to[lane] = values[lane];
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn set_predicate(&mut self, slot: Slot, lanes: u32, mask: u32) {
+        let to = &mut self.predicates[slot.0 as usize];
+        *to = *to & !mask | lanes & mask;
+    }
+
+    /// A register of either class, as 64 bits.
+    pub(super) fn value(&self, register: Register) -> Longs {
+        match register {
+            Register::Word(slot) => self.word(slot).map(u64::from),
+            Register::Long(slot) => *self.long(slot),
+        }
+    }
+
+    /// Writes a register of either class.
+    pub(super) fn set_value(&mut self, register: Register, values: &Longs, mask: u32) {
+        match register {
+            Register::Word(slot) => self.set_word(slot, &values.map(|value| value as u32), mask),
+            Register::Long(slot) => self.set_long(slot, values, mask),
+        }
+    }
+}

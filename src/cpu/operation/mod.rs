@@ -1,0 +1,381 @@
+//! The compact form of instructions that decoding makes and execution runs.
+//!
+//! Values of a warp lie in slots, 32 lanes each: words for registers up to 32 bits, longs for 64,
+//! bits of one word for predicates. Immediates and special registers have slots of their own, so
+//! an operand is always a slot. Every operation reads all of its operands before it writes.
+
+mod slots;
+
+pub(super) use slots::Use;
+
+use super::numeric::convert::Conversion;
+use super::types::Space;
+
+/// The 32 lanes of a slot.
+pub(super) type Words = [u32; 32];
+/// The 32 lanes of a 64-bit slot.
+pub(super) type Longs = [u64; 32];
+
+/// The place of a register's values within its class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Slot(pub(super) u32);
+
+/// A slot of either class that holds numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Register {
+    Word(Slot),
+    Long(Slot),
+}
+
+/// A predicate, or its opposite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Test {
+    pub(super) slot: Slot,
+    pub(super) negated: bool,
+}
+
+/// Where an access begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Address {
+    /// None where the address is the offset alone.
+    pub(super) base: Option<Register>,
+    pub(super) offset: i64,
+}
+
+/// How values lie in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Element {
+    /// 1, 2, 4 or 8.
+    pub(super) bytes: u32,
+    /// Whether a load extends the sign.
+    pub(super) signed: bool,
+}
+
+/// The vector of a load or store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Vector {
+    /// `None` for `_`, which a load drops.
+    pub(super) registers: [Option<Register>; 8],
+    pub(super) length: u32,
+}
+
+/// What a comparison's result is combined with (`setp.lt.and`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Combined {
+    pub(super) logic: Logic,
+    pub(super) with: Test,
+}
+
+/// Operations on predicates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Logic {
+    And,
+    Or,
+    Xor,
+}
+
+/// What an atomic operation does with the old value and its operands.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Update {
+    /// Of 32 bits: old, first and second operand.
+    Word(fn(u32, u32, u32) -> u32),
+    /// Of 64 bits.
+    Long(fn(u64, u64, u64) -> u64),
+}
+
+/// From which lane `shfl` reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shuffle {
+    Up,
+    Down,
+    Butterfly,
+    Index,
+}
+
+/// What `vote` asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Vote {
+    All,
+    Any,
+    Uniform,
+    Ballot(Slot),
+}
+
+/// What a thread does at a barrier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// Waits for the others.
+    Wait,
+    /// Goes on.
+    Announce,
+}
+
+/// The elements that `mma` multiplies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MatrixElement {
+    F16,
+    Bf16,
+    Tf32,
+}
+
+/// `mma.sync` of 16 x 8 x `depth`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct MatrixProduct {
+    pub(super) element: MatrixElement,
+    pub(super) depth: usize,
+    pub(super) d: Vec<Slot>,
+    pub(super) a: Vec<Slot>,
+    pub(super) b: Vec<Slot>,
+    pub(super) c: Vec<Slot>,
+    /// Whether C and D are f16 pairs rather than f32.
+    pub(super) sums: Sums,
+}
+
+/// The format of an `mma`'s sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sums {
+    F32,
+    F16,
+}
+
+/// `ldmatrix` or `stmatrix`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct MatrixMove {
+    pub(super) direction: Direction,
+    pub(super) transposed: bool,
+    pub(super) address: Address,
+    pub(super) registers: Vec<Slot>,
+}
+
+/// To or from registers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    Load,
+    Store,
+}
+
+/// What an instruction does. `d` is written, `a`, `b` and `c` are read.
+#[derive(Debug, Clone)]
+pub(super) enum Operation {
+    Word1 {
+        run: fn(&Words) -> Words,
+        d: Slot,
+        a: Slot,
+    },
+    Word2 {
+        run: fn(&Words, &Words) -> Words,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    Word3 {
+        run: fn(&Words, &Words, &Words) -> Words,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+    },
+    Long1 {
+        run: fn(&Longs) -> Longs,
+        d: Slot,
+        a: Slot,
+    },
+    Long2 {
+        run: fn(&Longs, &Longs) -> Longs,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    Long3 {
+        run: fn(&Longs, &Longs, &Longs) -> Longs,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+    },
+    /// Words to longs: `mul.wide`.
+    Widen1 {
+        run: fn(&Words) -> Longs,
+        d: Slot,
+        a: Slot,
+    },
+    Widen2 {
+        run: fn(&Words, &Words) -> Longs,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    /// `mad.wide`: the last operand is long.
+    Widen3 {
+        run: fn(&Words, &Words, &Longs) -> Longs,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+    },
+    Narrow1 {
+        run: fn(&Longs) -> Words,
+        d: Slot,
+        a: Slot,
+    },
+    /// A shift: the second operand is a word.
+    Shift {
+        run: fn(&Longs, &Words) -> Longs,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    Convert {
+        how: Conversion,
+        d: Register,
+        a: Register,
+    },
+    WordCompare {
+        run: fn(&Words, &Words) -> u32,
+        d: Slot,
+        /// Receives the opposite.
+        opposite: Option<Slot>,
+        a: Slot,
+        b: Slot,
+        combined: Option<Combined>,
+    },
+    LongCompare {
+        run: fn(&Longs, &Longs) -> u32,
+        d: Slot,
+        opposite: Option<Slot>,
+        a: Slot,
+        b: Slot,
+        combined: Option<Combined>,
+    },
+    WordSelect {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        test: Slot,
+    },
+    LongSelect {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        test: Slot,
+    },
+    PredicateMove {
+        d: Slot,
+        a: Test,
+    },
+    PredicateLogic {
+        logic: Logic,
+        d: Slot,
+        a: Test,
+        b: Test,
+    },
+    /// Parts to a whole, the lowest first: `bits` each.
+    Pack {
+        bits: u32,
+        d: Register,
+        parts: Vector,
+    },
+    Unpack {
+        bits: u32,
+        parts: Vector,
+        a: Register,
+    },
+    Load {
+        space: Space,
+        element: Element,
+        address: Address,
+        d: Vector,
+    },
+    Store {
+        space: Space,
+        element: Element,
+        address: Address,
+        a: Vector,
+    },
+    Atomic {
+        space: Space,
+        update: Update,
+        d: Option<Register>,
+        address: Address,
+        a: Register,
+        b: Option<Register>,
+    },
+    /// `cp.async` of `bytes`, of which only `source_bytes` are read; the others are zero.
+    Copy {
+        bytes: u32,
+        to: Address,
+        from: Address,
+        source_bytes: Option<Slot>,
+    },
+    CopyCommit,
+    /// Waits until at most so many groups are pending; `None`: for everything.
+    CopyWait {
+        pending: Option<u32>,
+    },
+    Shuffle {
+        how: Shuffle,
+        d: Slot,
+        inside: Option<Slot>,
+        a: Slot,
+        lane: Slot,
+        clamp: Slot,
+        members: Slot,
+    },
+    Vote {
+        how: Vote,
+        d: Option<Slot>,
+        a: Test,
+        members: Slot,
+    },
+    ActiveMask {
+        d: Slot,
+    },
+    /// Warps come to a barrier whole, as `.aligned` asks; that it is not asked for is not told apart.
+    Barrier {
+        id: Slot,
+        threads: Option<Slot>,
+        arrival: Arrival,
+    },
+    WarpBarrier,
+    Fence,
+    Clock {
+        d: Register,
+    },
+    /// Lanes that do not go to `target` go on; they meet again at `meet`.
+    Branch {
+        target: u32,
+        meet: u32,
+    },
+    Exit,
+    Trap,
+    MatrixProduct(Box<MatrixProduct>),
+    MatrixMove(Box<MatrixMove>),
+}
+
+impl Vector {
+    /// A vector of the given registers, 8 at most.
+    pub(super) fn of(registers: &[Option<Register>]) -> Self {
+        let mut vector = Self { registers: [None; 8], length: registers.len().min(8) as u32 };
+        for (to, from) in vector.registers.iter_mut().zip(registers) {
+            *to = *from;
+        }
+        vector
+    }
+
+    /// Its registers.
+    pub(super) fn parts(&self) -> &[Option<Register>] {
+        &self.registers[..self.length as usize]
+    }
+}
+
+/// Something to execute, and where it comes from.
+#[derive(Debug, Clone)]
+pub(super) struct Step {
+    pub(super) guard: Option<Test>,
+    pub(super) operation: Operation,
+    /// The line of the PTX text.
+    pub(super) line: u32,
+    /// An index into the kernel's source lines.
+    pub(super) source: Option<u32>,
+    pub(super) class: super::counts::InstructionClass,
+}

@@ -1,0 +1,164 @@
+//! Which slots an operation reads and writes.
+
+use super::{Address, Combined, Direction, MatrixProduct, Operation, Register, Slot, Vector, Vote};
+use crate::cpu::types::Class;
+
+/// How an operation uses a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cpu) enum Use {
+    Read,
+    Write,
+}
+
+/// A visitor of slots.
+type Visit<'a> = &'a mut dyn FnMut(Class, Use, &mut Slot);
+
+impl Operation {
+    /// Shows every slot to `visit`, which may replace it.
+    pub(in crate::cpu) fn visit_slots(&mut self, visit: Visit<'_>) {
+        use Class::{Long, Predicate, Word};
+        use Use::{Read, Write};
+        match self {
+            Self::Word1 { d, a, .. } => slots(visit, (Word, d), [(Word, a)]),
+            Self::Word2 { d, a, b, .. } => slots(visit, (Word, d), [(Word, a), (Word, b)]),
+            Self::Word3 { d, a, b, c, .. } => {
+                slots(visit, (Word, d), [(Word, a), (Word, b), (Word, c)]);
+            }
+            Self::Long1 { d, a, .. } => slots(visit, (Long, d), [(Long, a)]),
+            Self::Long2 { d, a, b, .. } => slots(visit, (Long, d), [(Long, a), (Long, b)]),
+            Self::Long3 { d, a, b, c, .. } => {
+                slots(visit, (Long, d), [(Long, a), (Long, b), (Long, c)]);
+            }
+            Self::Widen1 { d, a, .. } => slots(visit, (Long, d), [(Word, a)]),
+            Self::Widen2 { d, a, b, .. } => slots(visit, (Long, d), [(Word, a), (Word, b)]),
+            Self::Widen3 { d, a, b, c, .. } => {
+                slots(visit, (Long, d), [(Word, a), (Word, b), (Long, c)]);
+            }
+            Self::Narrow1 { d, a, .. } => slots(visit, (Word, d), [(Long, a)]),
+            Self::Shift { d, a, b, .. } => slots(visit, (Long, d), [(Long, a), (Word, b)]),
+            Self::Convert { d, a, .. } => {
+                register(visit, Read, a);
+                register(visit, Write, d);
+            }
+            Self::WordCompare { d, opposite, a, b, combined, .. } => {
+                slots(visit, (Predicate, d), [(Word, a), (Word, b)]);
+                comparison(visit, opposite, combined);
+            }
+            Self::LongCompare { d, opposite, a, b, combined, .. } => {
+                slots(visit, (Predicate, d), [(Long, a), (Long, b)]);
+                comparison(visit, opposite, combined);
+            }
+            Self::WordSelect { d, a, b, test } => {
+                slots(visit, (Word, d), [(Word, a), (Word, b), (Predicate, test)]);
+            }
+            Self::LongSelect { d, a, b, test } => {
+                slots(visit, (Long, d), [(Long, a), (Long, b), (Predicate, test)]);
+            }
+            Self::PredicateMove { d, a } => {
+                slots(visit, (Predicate, d), [(Predicate, &mut a.slot)])
+            }
+            Self::PredicateLogic { d, a, b, .. } => {
+                slots(visit, (Predicate, d), [(Predicate, &mut a.slot), (Predicate, &mut b.slot)]);
+            }
+            Self::Pack { d, parts, .. } => {
+                parts.visit(visit, Read);
+                register(visit, Write, d);
+            }
+            Self::Unpack { parts, a, .. } => {
+                register(visit, Read, a);
+                parts.visit(visit, Write);
+            }
+            Self::Load { address, d, .. } => {
+                address.visit(visit);
+                d.visit(visit, Write);
+            }
+            Self::Store { address, a, .. } => {
+                address.visit(visit);
+                a.visit(visit, Read);
+            }
+            Self::Atomic { d, address, a, b, .. } => {
+                address.visit(visit);
+                register(visit, Read, a);
+                b.iter_mut().for_each(|b| register(visit, Read, b));
+                d.iter_mut().for_each(|d| register(visit, Write, d));
+            }
+            Self::Copy { to, from, source_bytes, .. } => {
+                to.visit(visit);
+                from.visit(visit);
+                source_bytes.iter_mut().for_each(|slot| visit(Word, Read, slot));
+            }
+            Self::Shuffle { d, inside, a, lane, clamp, members, .. } => {
+                slots(visit, (Word, d), [(Word, a), (Word, lane), (Word, clamp), (Word, members)]);
+                inside.iter_mut().for_each(|slot| visit(Predicate, Write, slot));
+            }
+            Self::Vote { how, d, a, members } => {
+                visit(Predicate, Read, &mut a.slot);
+                visit(Word, Read, members);
+                if let Vote::Ballot(slot) = how {
+                    visit(Word, Write, slot);
+                }
+                d.iter_mut().for_each(|slot| visit(Predicate, Write, slot));
+            }
+            Self::ActiveMask { d } => visit(Word, Write, d),
+            Self::Barrier { id, threads, .. } => {
+                visit(Word, Read, id);
+                threads.iter_mut().for_each(|slot| visit(Word, Read, slot));
+            }
+            Self::Clock { d } => register(visit, Write, d),
+            Self::MatrixProduct(product) => {
+                let MatrixProduct { d, a, b, c, .. } = &mut **product;
+                a.iter_mut().chain(b).chain(c).for_each(|slot| visit(Word, Read, slot));
+                d.iter_mut().for_each(|slot| visit(Word, Write, slot));
+            }
+            Self::MatrixMove(moved) => {
+                moved.address.visit(visit);
+                let how = match moved.direction {
+                    Direction::Load => Write,
+                    Direction::Store => Read,
+                };
+                moved.registers.iter_mut().for_each(|slot| visit(Word, how, slot));
+            }
+            Self::CopyCommit | Self::CopyWait { .. } | Self::WarpBarrier | Self::Fence => {}
+            Self::Branch { .. } | Self::Exit | Self::Trap => {}
+        }
+    }
+}
+
+fn slots<const N: usize>(
+    visit: Visit<'_>,
+    written: (Class, &mut Slot),
+    read: [(Class, &mut Slot); N],
+) {
+    for (class, slot) in read {
+        visit(class, Use::Read, slot);
+    }
+    visit(written.0, Use::Write, written.1);
+}
+
+fn comparison(visit: Visit<'_>, opposite: &mut Option<Slot>, combined: &mut Option<Combined>) {
+    if let Some(combined) = combined {
+        visit(Class::Predicate, Use::Read, &mut combined.with.slot);
+    }
+    if let Some(opposite) = opposite {
+        visit(Class::Predicate, Use::Write, opposite);
+    }
+}
+
+fn register(visit: Visit<'_>, how: Use, register: &mut Register) {
+    match register {
+        Register::Word(slot) => visit(Class::Word, how, slot),
+        Register::Long(slot) => visit(Class::Long, how, slot),
+    }
+}
+
+impl Vector {
+    fn visit(&mut self, visit: Visit<'_>, how: Use) {
+        self.registers.iter_mut().flatten().for_each(|part| register(visit, how, part));
+    }
+}
+
+impl Address {
+    fn visit(&mut self, visit: Visit<'_>) {
+        self.base.iter_mut().for_each(|base| register(visit, Use::Read, base));
+    }
+}

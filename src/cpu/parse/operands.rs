@@ -1,0 +1,166 @@
+//! Names, numbers and operands, and the blanks between them.
+
+use winnow::ascii::{digit1, hex_digit1, multispace1, till_line_ending};
+use winnow::combinator::{alt, delimited, dispatch, fail, opt, peek, preceded, repeat, separated};
+use winnow::error::{ContextError, ErrMode, StrContext, StrContextValue};
+use winnow::prelude::*;
+use winnow::stream::LocatingSlice;
+use winnow::token::{any, one_of, take_until, take_while};
+
+use super::Operand;
+
+/// The text, aware of how far it was read.
+pub(super) type Text<'a> = LocatingSlice<&'a str>;
+
+/// What a rule of the grammar gives.
+pub(super) type Parsed<T> = Result<T, ErrMode<ContextError>>;
+
+/// Skips white space and comments.
+pub(super) fn blanks(text: &mut Text<'_>) -> Parsed<()> {
+    let comment = ("//", till_line_ending).void();
+    let note = ("/*", take_until(0.., "*/"), "*/").void();
+    repeat(0.., alt((multispace1.void(), comment, note))).parse_next(text)
+}
+
+/// A rule and the blanks after it.
+pub(super) fn lexeme<'a, T>(
+    mut rule: impl FnMut(&mut Text<'a>) -> Parsed<T>,
+) -> impl FnMut(&mut Text<'a>) -> Parsed<T> {
+    move |text| {
+        let value = rule(text)?;
+        blanks(text)?;
+        Ok(value)
+    }
+}
+
+/// A punctuation mark and the blanks after it.
+pub(super) fn mark<'a>(mark: char) -> impl FnMut(&mut Text<'a>) -> Parsed<()> {
+    move |text| {
+        mark.void()
+            .context(StrContext::Expected(StrContextValue::CharLiteral(mark)))
+            .parse_next(text)?;
+        blanks(text)
+    }
+}
+
+fn is_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '$'
+}
+
+/// `$L__BB0_1`, `%r1`, `%tid.x`, `gemm_param_0`
+pub(super) fn name<'a>(text: &mut Text<'a>) -> Parsed<&'a str> {
+    let special = ('%', take_while(1.., is_name), opt(('.', take_while(1.., is_name)))).take();
+    let plain = (
+        take_while(1, |c: char| c.is_ascii_alphabetic() || c == '_' || c == '$'),
+        take_while(0.., is_name),
+    )
+        .take();
+    alt((special, plain))
+        .context(StrContext::Expected(StrContextValue::Description("a name")))
+        .parse_next(text)
+}
+
+/// A number without a sign. Beyond 64 bits it is no number.
+pub(super) fn natural(text: &mut Text<'_>) -> Parsed<u64> {
+    let hexadecimal = preceded(alt(("0x", "0X")), hex_digit1)
+        .verify_map(|digits| u64::from_str_radix(digits, 16).ok());
+    let binary = preceded(alt(("0b", "0B")), take_while(1.., '0'..='1'))
+        .verify_map(|digits| u64::from_str_radix(digits, 2).ok());
+    let decimal = digit1.verify_map(|digits: &str| digits.parse().ok());
+    let value = alt((hexadecimal, binary, decimal))
+        .context(StrContext::Expected(StrContextValue::Description("a number")))
+        .parse_next(text)?;
+    opt('U').parse_next(text)?;
+    Ok(value)
+}
+
+/// A number of at most 32 bits.
+pub(super) fn small(text: &mut Text<'_>) -> Parsed<u32> {
+    natural.verify_map(|value| u32::try_from(value).ok()).parse_next(text)
+}
+
+/// A number with or without a sign, as 64 bits.
+pub(super) fn integer(text: &mut Text<'_>) -> Parsed<i64> {
+    let negative =
+        opt(lexeme(|text: &mut Text<'_>| '-'.void().parse_next(text))).parse_next(text)?;
+    let magnitude = natural(text)?.cast_signed();
+    Ok(if negative.is_some() { magnitude.wrapping_neg() } else { magnitude })
+}
+
+/// The bits after `0f` or `0d`.
+fn bits<'a>(letters: [char; 2], digits: usize) -> impl FnMut(&mut Text<'a>) -> Parsed<u64> {
+    move |text| {
+        preceded(
+            ('0', one_of(letters)),
+            take_while(digits, |c: char| c.is_ascii_hexdigit())
+                .verify_map(|digits| u64::from_str_radix(digits, 16).ok()),
+        )
+        .parse_next(text)
+    }
+}
+
+/// A number of any kind, as an operand.
+pub(super) fn number<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
+    alt((
+        bits(['f', 'F'], 8).map(|bits| Operand::Single(bits as u32)),
+        bits(['d', 'D'], 16).map(Operand::Double),
+        integer.map(Operand::Integer),
+    ))
+    .parse_next(text)
+}
+
+/// `+8`, `+-8`, `-8` or nothing.
+fn offset(text: &mut Text<'_>) -> Parsed<i64> {
+    let plus = preceded(mark('+'), lexeme(integer));
+    let minus = preceded(mark('-'), lexeme(integer)).map(i64::wrapping_neg);
+    Ok(opt(alt((plus, minus))).parse_next(text)?.unwrap_or(0))
+}
+
+fn address<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
+    let named =
+        (lexeme(name), offset).map(|(base, offset)| Operand::Address { base: Some(base), offset });
+    let absolute = lexeme(integer).map(|offset| Operand::Address { base: None, offset });
+    delimited(mark('['), alt((named, absolute)), ']').parse_next(text)
+}
+
+fn named<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
+    let first = lexeme(name)(text)?;
+    if let Some(second) = opt(preceded(mark('|'), name)).parse_next(text)? {
+        return Ok(Operand::Pair(first, second));
+    }
+    Ok(match offset(text)? {
+        0 => Operand::Name(first),
+        offset => Operand::Sum(first, offset),
+    })
+}
+
+/// An operand that is no vector.
+fn scalar<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
+    dispatch! { peek(any);
+        '!' => preceded(mark('!'), name).map(Operand::Negated),
+        '-' | '0'..='9' => number,
+        'a'..='z' | 'A'..='Z' | '_' | '$' | '%' => named,
+        _ => fail,
+    }
+    .context(StrContext::Expected(StrContextValue::Description("an operand")))
+    .parse_next(text)
+}
+
+/// Any operand and the blanks after it.
+pub(super) fn operand<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
+    let mut vector = delimited(
+        mark('{'),
+        separated(0..=64, lexeme(scalar), mark(',')).map(Operand::Vector),
+        '}',
+    );
+    let any = dispatch! { peek(any);
+        '{' => vector,
+        '[' => address,
+        _ => scalar,
+    };
+    let value = any
+        .context(StrContext::Expected(StrContextValue::Description("an operand")))
+        .parse_next(text)?;
+    blanks(text)?;
+    Ok(value)
+}

@@ -1,0 +1,94 @@
+//! A PTX module as callers see it.
+
+use std::sync::Arc;
+
+use super::decode::{self, Kernel as Code};
+use super::error::PtxError;
+use super::layout::MODULE_BASE;
+use super::memory::{Allocation, MemoryError, Tracking};
+use super::parse;
+
+/// A module: its kernels, and the variables that they share.
+#[derive(Debug, Clone)]
+pub struct Program {
+    kernels: Vec<Kernel>,
+}
+
+/// A kernel of a [`Program`], ready to be launched.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    pub(super) code: Arc<Code>,
+    /// The variables of its module; launches change them as they do on a GPU.
+    pub(super) variables: Arc<Allocation>,
+}
+
+/// What is known of a kernel before it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Registers that the text declares: one for each value computed, far more than a GPU uses.
+    pub declared_registers: u64,
+    /// Bytes of static shared memory of a block.
+    pub static_shared_bytes: u64,
+    /// Bytes of local memory of a thread.
+    pub local_bytes: u64,
+    /// The size of each parameter in bytes.
+    pub parameters: Vec<u64>,
+}
+
+/// Why a text did not become a program.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum LoadError {
+    /// It is not understood.
+    #[error(transparent)]
+    Ptx(#[from] PtxError),
+    /// Its variables do not fit into the host's memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+}
+
+impl Program {
+    /// Reads a module as NVRTC writes it.
+    ///
+    /// # Errors
+    /// [`PtxError`] with the line of what this device does not know, and the CUDA line that it
+    /// comes from if the text was compiled with `--generate-line-info`.
+    pub fn parse(ptx: &str) -> Result<Self, LoadError> {
+        let module = parse::parse(ptx)?;
+        let (kernels, contents) = decode::decode(&module)?;
+        let bytes = contents.len() as u64;
+        let variables = Allocation::new(MODULE_BASE, bytes, Tracking::Off)?;
+        for (at, byte) in contents.iter().enumerate() {
+            variables.store_part(at as u64, 1, (*byte).into());
+        }
+        let variables = Arc::new(variables);
+        let kernel = |code| Kernel { code: Arc::new(code), variables: Arc::clone(&variables) };
+        Ok(Self { kernels: kernels.into_iter().map(kernel).collect() })
+    }
+
+    /// The kernel of a name.
+    pub fn kernel(&self, name: &str) -> Option<&Kernel> {
+        self.kernels.iter().find(|kernel| kernel.code.name == name)
+    }
+
+    /// All kernels, in the order of the text.
+    pub fn kernels(&self) -> &[Kernel] {
+        &self.kernels
+    }
+}
+
+impl Kernel {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.code.name
+    }
+
+    /// What is known before it runs.
+    pub fn facts(&self) -> Facts {
+        Facts {
+            declared_registers: self.code.declared_registers,
+            static_shared_bytes: self.code.static_shared_bytes,
+            local_bytes: self.code.local_bytes,
+            parameters: self.code.parameters.iter().map(|(_, bytes)| *bytes).collect(),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The memory analysis of the texts that this program's ladder is built from, and bank conflicts.
+
+use super::rig::{Case, compile, counted, problem, rendered};
+use crate::cpu::counts::StepCounts;
+use crate::cpu::{Counts, InstructionClass, Program};
+use crate::model::Dtype;
+
+fn counts(
+    family: &str,
+    values: &[(&str, i64)],
+    shape: &str,
+    layout: &str,
+    dtype: Dtype,
+) -> Option<Counts> {
+    let case = Case::new(problem(shape, dtype, layout));
+    let rendered = rendered(family, &case.problem, values);
+    let program = Program::parse(&compile(&rendered.source, &[])?).unwrap();
+    let (_, counts) = case.run(&program, &rendered.plan, &counted()).unwrap();
+    Some(counts)
+}
+
+#[test]
+fn a_naive_block_of_32_x_32_loads_5120_sectors_and_stores_128() {
+    let values = [("BLOCK_X", 32), ("BLOCK_Y", 32), ("BOUNDS_CHECK", 0)];
+    let Some(counts) = counts("naive", &values, "32x32x32", "nn", Dtype::I32) else { return };
+    // A warp and k step: one sector of A, which all lanes read, and four of B's row.
+    let loads = counts.of(InstructionClass::GlobalLoad);
+    assert_eq!(loads.sectors, 32 * 32 * (1 + 4));
+    assert_eq!(loads.requests, 32 * 32 * 2);
+    assert_eq!(loads.bytes_useful, 32 * 32 * 2 * 128);
+    assert_eq!(loads.bytes_moved, 5120 * 32);
+    let stores = counts.of(InstructionClass::GlobalStore);
+    assert_eq!((stores.sectors, stores.requests), (128, 32));
+    let lines: Vec<_> =
+        counts.by_line.keys().map(|site| site.source.as_ref().map(|s| s.line)).collect();
+    assert!(lines.len() >= 3 && lines.iter().all(Option::is_some), "{lines:?}");
+}
+
+#[test]
+fn bank_conflicts_of_square_tiles_grow_with_the_tile_until_rows_are_padded() {
+    // Reads never conflict: the rows of A that a warp reads at once lie in different banks, and
+    // of B it reads neighbouring words. Where A is stored transposed, a warp fills 32 / TILE
+    // columns of the tile, whose rows lie TILE words apart: 2, 8 and 32 words to a bank. A word
+    // more between rows spreads them; with 8 and 16, the two ends of a warp still meet.
+    for (layout, tile, pad, stores, conflicts) in [
+        ("nn", 8, 0, 2048, 0),
+        ("nn", 16, 0, 1024, 0),
+        ("nn", 32, 0, 512, 0),
+        ("tn", 8, 0, 2048, 1024),
+        ("tn", 16, 0, 1024, 512 * 7),
+        ("tn", 32, 0, 512, 256 * 31),
+        ("tn", 8, 1, 2048, 2048),
+        ("tn", 16, 1, 1024, 1024),
+        ("tn", 32, 1, 512, 0),
+    ] {
+        let values = [("TILE", tile), ("PAD", pad)];
+        let Some(counts) = counts("tiled", &values, "64x64x64", layout, Dtype::F32) else { return };
+        let loads = counts.of(InstructionClass::SharedLoad);
+        assert_eq!(loads.bank_conflicts, 0, "{layout} {tile} {pad}");
+        let stored = counts.of(InstructionClass::SharedStore);
+        assert_eq!(
+            (stored.requests, stored.bank_conflicts),
+            (stores, conflicts),
+            "{layout} {tile} {pad}"
+        );
+    }
+}
+
+/// The rule for vectors, as an H200 counts them: lanes of a warp by their place in a 4 x 8 map.
+#[test]
+fn vectors_are_served_by_half_and_quarter_warps() {
+    let wavefronts = |bytes: u32, place: fn(u64) -> u64| {
+        let mut counts = StepCounts::default();
+        let addresses = std::array::from_fn(|lane| u64::from(bytes) * place(lane as u64));
+        counts.shared(&addresses, u32::MAX, bytes);
+        counts.memory.wavefronts
+    };
+    for (bytes, place, expected) in [
+        (4, (|lane| lane) as fn(u64) -> u64, 1),
+        (4, |lane| 2 * lane, 2),
+        (4, |lane| 32 * lane, 32),
+        (4, |_| 7, 1),
+        (8, |lane| lane, 2),
+        (8, |lane| lane / 2, 1),
+        (16, |lane| lane, 4),
+        (16, |_| 3, 1),
+        (16, |lane| lane % 4, 4),
+        (16, |lane| lane / 4, 2),
+        (16, |lane| lane / 8, 2),
+        (16, |lane| lane % 8, 4),
+        (16, |lane| 2 * (lane / 8) + lane % 2, 2),
+        (16, |lane| lane / 2 % 4, 2),
+    ] {
+        assert_eq!(
+            wavefronts(bytes, place),
+            expected,
+            "{bytes}: {:?}",
+            (0..32).map(place).collect::<Vec<_>>()
+        );
+    }
+}

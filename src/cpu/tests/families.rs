@@ -1,0 +1,65 @@
+//! The families that come with the program give the bits that three loops give.
+
+use super::rig::{Case, checked, compile, problem, rendered};
+use crate::cpu::{Options, Program};
+use crate::model::{Device, Dtype, Problem};
+use crate::render::{Rendered, Templates, render};
+use crate::space::{Families, LegalSpace};
+
+fn check(rendered: &Rendered, what: &str, problem: &Problem, (alpha, beta): (f32, f32)) {
+    let Some(ptx) = compile(&rendered.source, &[]) else { return };
+    let program = Program::parse(&ptx).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let case = Case { alpha, beta, ..Case::new(*problem) };
+    let expected = case.expected();
+    for options in [Options::default(), checked()] {
+        let (result, _) = case
+            .run(&program, &rendered.plan, &options)
+            .unwrap_or_else(|error| panic!("{what} {problem:?}: {error}"));
+        let wrong =
+            result.iter().zip(&expected).position(|(result, expected)| !expected.contains(result));
+        assert_eq!(wrong, None, "{what} {problem:?}");
+    }
+}
+
+#[test]
+fn every_family_gives_the_bits_of_three_loops() {
+    for family in ["naive", "tiled", "coarsened", "blocktile"] {
+        for (shape, layout) in
+            [("1x1x1", "nn"), ("7x5x3", "tt"), ("33x65x129", "nt"), ("64x64x64", "tn")]
+        {
+            let problem = problem(shape, Dtype::F32, layout);
+            let rendered = rendered(family, &problem, &[]);
+            check(&rendered, family, &problem, (1.0, 0.0));
+            check(&rendered, family, &problem, (1.5, -0.5));
+        }
+    }
+}
+
+#[test]
+fn integers_wrap_as_on_the_gpu() {
+    for family in ["naive", "tiled", "coarsened"] {
+        let problem = problem("33x17x40", Dtype::I32, "nn");
+        check(&rendered(family, &problem, &[]), family, &problem, (3.0, 2.0));
+    }
+}
+
+/// How many configurations of each family are executed; with all of them it takes hours.
+const SAMPLE: usize = 4;
+
+#[test]
+fn a_sample_of_every_space_passes_all_checks() {
+    let (device, families) = (Device::h200(), Families::built_in().unwrap());
+    let templates = Templates::built_in().unwrap();
+    let mut random = fastrand::Rng::with_seed(3);
+    for family in families.iter() {
+        for at in 0..SAMPLE {
+            let (shape, layout) =
+                [("33x65x35", "nn"), ("64x36x20", "tn"), ("31x33x7", "nt")][at % 3];
+            let problem = problem(shape, Dtype::F32, layout);
+            let space = LegalSpace::of(family, &problem, &device).unwrap();
+            let configuration = space.get(random.usize(..space.len())).unwrap();
+            let rendered = render(family, &templates, &configuration, &problem, &device).unwrap();
+            check(&rendered, &format!("{} {configuration}", family.name), &problem, (1.5, 0.5));
+        }
+    }
+}

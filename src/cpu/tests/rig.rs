@@ -1,0 +1,206 @@
+//! What the tests share: compiling, placing operands, launching, and the result to expect.
+
+use crate::compile::target::Target;
+use crate::compile::testing::nvrtc_or_skip;
+use crate::cpu::{
+    Checks, Counting, Counts, LaunchError, Memory, Options, Parameter, Program, Tracking, launch,
+};
+use crate::model::{
+    Argument, Configuration, Device, Dtype, KernelLaunch, LaunchPlan, Layout, Problem, Value,
+};
+use crate::render::{Rendered, Templates, render};
+use crate::space::Families;
+
+/// Compiles CUDA source to PTX with line information; nothing without NVRTC, which is said.
+pub(super) fn compile(source: &str, options: &[&str]) -> Option<String> {
+    let nvrtc = nvrtc_or_skip()?;
+    let mut all = vec!["--generate-line-info".to_owned()];
+    all.extend(options.iter().map(|option| (*option).to_owned()));
+    let target = Target::Ptx("sm_90".parse().unwrap());
+    let compiled = nvrtc.compile(source, "kernel.cu", target, &all).unwrap();
+    Some(String::from_utf8(compiled.image).unwrap())
+}
+
+/// A problem of one product.
+pub(super) fn problem(shape: &str, dtype: Dtype, layout: &str) -> Problem {
+    let layout: Layout = layout.parse().unwrap();
+    Problem { layout, ..Problem::new(shape.parse().unwrap(), dtype) }
+}
+
+/// Renders a family's default configuration with some values changed.
+pub(super) fn rendered(family: &str, problem: &Problem, values: &[(&str, i64)]) -> Rendered {
+    let families = Families::built_in().unwrap();
+    let family = families.get(family).unwrap();
+    let device = Device::h200();
+    let mut configuration: Configuration = family.default_for(problem, &device).unwrap().unwrap();
+    for (name, value) in values {
+        let value = match configuration.0[*name] {
+            Value::Bool(_) => Value::Bool(*value != 0),
+            _ => Value::Int(*value),
+        };
+        configuration.0.insert((*name).to_owned(), value);
+    }
+    let violated = family.violated(&configuration, problem, &device).unwrap();
+    assert!(violated.is_none(), "{configuration}: {violated:?}");
+    render(family, &Templates::built_in().unwrap(), &configuration, problem, &device).unwrap()
+}
+
+/// A value for an index: any whole number, or uniform in [-1, 1).
+fn element(dtype: Dtype, index: u64, seed: u64) -> u32 {
+    let bits = fastrand::Rng::with_seed(index ^ seed << 32).u32(..);
+    match dtype {
+        Dtype::I32 => bits,
+        _ => ((bits >> 8) as f32 / 8_388_608.0 - 1.0).to_bits(),
+    }
+}
+
+fn elements(dtype: Dtype, count: u64, seed: u64) -> Vec<u32> {
+    (0..count).map(|index| element(dtype, index, seed)).collect()
+}
+
+/// What a launch is given and gives.
+#[derive(Debug)]
+pub(super) struct Case {
+    pub(super) problem: Problem,
+    pub(super) alpha: f32,
+    pub(super) beta: f32,
+}
+
+impl Case {
+    pub(super) fn new(problem: Problem) -> Self {
+        Self { problem, alpha: 1.0, beta: 0.0 }
+    }
+
+    /// A, B and C before the launch; C is NaN where it must not be read.
+    fn operands(&self) -> [Vec<u32>; 3] {
+        let Problem { dtype, .. } = self.problem;
+        let a = elements(dtype, self.problem.a_elements() * self.problem.batch, 1);
+        let b = elements(dtype, self.problem.b_elements() * self.problem.batch, 2);
+        let count = self.problem.c_elements() * self.problem.batch;
+        let c = if self.beta == 0.0 {
+            vec![u32::MAX; count as usize]
+        } else {
+            elements(dtype, count, 3)
+        };
+        [a, b, c]
+    }
+
+    /// The words of C by three loops, with the fused multiply-adds of the kernels in their order.
+    /// Of alpha sum + beta C the compiler fuses either product, so there are two of each.
+    pub(super) fn expected(&self) -> Vec<[u32; 2]> {
+        let Problem { shape, dtype, .. } = self.problem;
+        let [a, b, c] = self.operands();
+        let (m, n, k) = (shape.m as usize, shape.n as usize, shape.k as usize);
+        let mut result = Vec::with_capacity(c.len());
+        for product in 0..self.problem.batch as usize {
+            let (a, b) = (&a[product * m * k..], &b[product * k * n..]);
+            for row in 0..m {
+                for column in 0..n {
+                    let a_at = |i: usize| {
+                        a[if self.problem.layout.a_transposed() {
+                            i * m + row
+                        } else {
+                            row * k + i
+                        }]
+                    };
+                    let b_at = |i: usize| {
+                        b[if self.problem.layout.b_transposed() {
+                            column * k + i
+                        } else {
+                            i * n + column
+                        }]
+                    };
+                    let old = c[(product * m + row) * n + column];
+                    result.push(if dtype == Dtype::I32 {
+                        let sum = (0..k)
+                            .fold(0_u32, |sum, i| sum.wrapping_add(a_at(i).wrapping_mul(b_at(i))));
+                        let scaled = (self.alpha as u32).wrapping_mul(sum);
+                        let added = (self.beta as u32).wrapping_mul(old);
+                        [if self.beta == 0.0 { scaled } else { scaled.wrapping_add(added) }; 2]
+                    } else {
+                        let sum = (0..k).fold(0.0_f32, |sum, i| {
+                            f32::from_bits(a_at(i)).mul_add(f32::from_bits(b_at(i)), sum)
+                        });
+                        let scaled = self.alpha * sum;
+                        let old = f32::from_bits(old);
+                        if self.beta == 0.0 {
+                            [scaled.to_bits(); 2]
+                        } else {
+                            let first = self.beta.mul_add(old, scaled);
+                            [first, self.alpha.mul_add(sum, self.beta * old)].map(f32::to_bits)
+                        }
+                    });
+                }
+            }
+        }
+        result
+    }
+
+    /// Launches a plan's only kernel and gives the words of C.
+    pub(super) fn run(
+        &self,
+        program: &Program,
+        plan: &LaunchPlan,
+        options: &Options,
+    ) -> Result<(Vec<u32>, Counts), LaunchError> {
+        let mut memory = Memory::new(Tracking::Written);
+        let mut addresses = Vec::new();
+        for words in self.operands() {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let address = memory.allocate(bytes.len() as u64).unwrap();
+            memory.write(address, &bytes).unwrap();
+            addresses.push(address);
+        }
+        let [launched] = &plan.kernels[..] else { panic!("{plan:?}") };
+        let kernel = program.kernel(&launched.entry).unwrap();
+        let extents = (launched.grid, launched.block);
+        let parameters = self.parameters(launched, &addresses);
+        let shared = launched.dynamic_shared_bytes;
+        let counts = launch(kernel, extents, shared, &parameters, &memory, options)?;
+        let bytes = memory.read(addresses[2], 4 * self.expected_words()).unwrap();
+        let word = |chunk: &[u8]| u32::from_le_bytes(chunk.try_into().unwrap());
+        Ok((bytes.chunks(4).map(word).collect(), counts))
+    }
+
+    fn expected_words(&self) -> u64 {
+        self.problem.c_elements() * self.problem.batch
+    }
+
+    fn parameters(&self, launched: &KernelLaunch, addresses: &[u64]) -> Vec<Parameter> {
+        let p = &self.problem;
+        let int = |value: u64| Parameter::Word(value as u32);
+        let scalar = |value: f32| match p.dtype {
+            Dtype::I32 => Parameter::from(value as i32),
+            _ => Parameter::from(value),
+        };
+        let value = |argument: &Argument| match argument {
+            Argument::A => Parameter::Long(addresses[0]),
+            Argument::B => Parameter::Long(addresses[1]),
+            Argument::C => Parameter::Long(addresses[2]),
+            Argument::M => int(p.shape.m),
+            Argument::N => int(p.shape.n),
+            Argument::K => int(p.shape.k),
+            Argument::Batch => int(p.batch),
+            Argument::Lda => int(p.lda()),
+            Argument::Ldb => int(p.ldb()),
+            Argument::Ldc => int(p.ldc()),
+            Argument::StrideA => Parameter::Long(p.a_elements()),
+            Argument::StrideB => Parameter::Long(p.b_elements()),
+            Argument::StrideC => Parameter::Long(p.c_elements()),
+            Argument::Alpha => scalar(self.alpha),
+            Argument::Beta => scalar(self.beta),
+            Argument::Named(name) => panic!("no value for `{name}`"),
+        };
+        launched.arguments.iter().map(value).collect()
+    }
+}
+
+/// Everything is looked for.
+pub(super) fn checked() -> Options {
+    Options { checks: Checks::ALL, instruction_budget: 1 << 24, ..Options::default() }
+}
+
+/// Everything is counted.
+pub(super) fn counted() -> Options {
+    Options { counting: Counting::On, ..Options::default() }
+}

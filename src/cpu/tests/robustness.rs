@@ -1,0 +1,179 @@
+//! Any text is either a program or a located error.
+
+use rayon::prelude::*;
+
+use crate::cpu::{
+    Checks, Counting, LoadError, Memory, Options, Parameter, Program, PtxError, Tracking, launch,
+};
+
+/// What NVRTC makes of one source with most instructions that this device knows, and of a kernel
+/// for a later architecture, which another back end writes.
+const SAMPLES: [&str; 4] = [
+    include_str!("ptx/warp-12.9.ptx"),
+    include_str!("ptx/warp-13.0.ptx"),
+    include_str!("ptx/warp-13.5.ptx"),
+    include_str!("ptx/tiled-13.5-sm_100.ptx"),
+];
+
+#[test]
+fn the_text_of_every_nvrtc_is_a_program() {
+    for (at, sample) in SAMPLES.iter().enumerate() {
+        let program = Program::parse(sample).unwrap_or_else(|error| panic!("{at}: {error}"));
+        assert_eq!(program.kernels().len(), 1);
+    }
+}
+
+/// Texts that lie near the grammar's edges.
+const PIECES: [&str; 32] = [
+    "{",
+    "}",
+    "[",
+    "]",
+    "(",
+    ")",
+    ";",
+    ",",
+    ":",
+    "@",
+    "!",
+    "%",
+    "|",
+    "+",
+    "-",
+    ".",
+    "\"",
+    "/*",
+    "//",
+    "0x",
+    "0f",
+    "0d3F",
+    "99999999999999999999",
+    "4294967295",
+    "-9223372036854775808",
+    "%r999999",
+    ".reg .b32 %r<4294967295>;",
+    ".shared .align 16 .b8 x[1099511627776];",
+    "\u{1F980}",
+    ".v8",
+    "_",
+    "$L__BB0_1:",
+];
+
+/// A few lines of a sample within a kernel, broken in a few places.
+fn broken(random: &mut fastrand::Rng) -> String {
+    let sample = SAMPLES[random.usize(..SAMPLES.len())];
+    let lines: Vec<&str> = sample.lines().collect();
+    let first = random.usize(..lines.len());
+    let mut text = if random.bool() {
+        ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 k_param_0) {\n\
+         .reg .pred %p<9>; .reg .b32 %r<99>; .reg .f32 %f<99>; .reg .b64 %rd<99>;\n"
+            .to_owned()
+    } else {
+        String::new()
+    };
+    for line in lines.iter().skip(first).take(random.usize(1..12)) {
+        text.push_str(line);
+        text.push('\n');
+    }
+    text.push('}');
+    for _ in 0..random.usize(0..5) {
+        let places: Vec<usize> =
+            text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
+        let mut at = places[random.usize(..places.len())];
+        let mut to = places[random.usize(..places.len())];
+        if to < at {
+            (at, to) = (to, at);
+        }
+        match random.u8(..5) {
+            0 => text.insert_str(at, PIECES[random.usize(..PIECES.len())]),
+            1 => text.truncate(to),
+            2 if to - at < 20 => text.replace_range(at..to, ""),
+            3 if to - at < 40 => {
+                let copied = text[at..to].to_owned();
+                text.insert_str(to, &copied);
+            }
+            _ => text.insert(at, char::from(random.u8(..128))),
+        }
+    }
+    text
+}
+
+/// Runs every kernel with some arguments; whatever comes of it is a result or an error.
+fn execute(program: &Program) {
+    let mut memory = Memory::new(Tracking::Written);
+    let address = memory.allocate(4096).unwrap();
+    let options = Options {
+        checks: Checks::ALL,
+        counting: Counting::On,
+        instruction_budget: 500,
+        ..Options::default()
+    };
+    for kernel in program.kernels() {
+        let value = |bytes: &u64| match bytes {
+            8 => Parameter::Long(address),
+            _ => Parameter::Word(8),
+        };
+        let parameters: Vec<_> = kernel.facts().parameters.iter().map(value).collect();
+        let _ = launch(kernel, ([1, 1, 1], [40, 1, 1]), 256, &parameters, &memory, &options);
+    }
+}
+
+#[test]
+fn a_hundred_thousand_broken_texts_are_programs_or_located_errors() {
+    let outcomes: Vec<bool> = (0..100_000_u64)
+        .into_par_iter()
+        .map(|seed| {
+            let text = broken(&mut fastrand::Rng::with_seed(seed));
+            match Program::parse(&text) {
+                Ok(program) => {
+                    execute(&program);
+                    true
+                }
+                Err(LoadError::Ptx(error)) => {
+                    let lines = text.lines().count() as u32;
+                    assert!((1..=lines.max(1) + 1).contains(&error.line()), "{seed}: {error}");
+                    false
+                }
+                Err(error) => panic!("{seed}: {error}"),
+            }
+        })
+        .collect();
+    let programs = outcomes.iter().filter(|outcome| **outcome).count();
+    // Both happen often, so both are tested.
+    assert!(programs > 1000 && programs < 99_000, "{programs}");
+}
+
+#[test]
+fn an_error_names_the_line_and_what_is_wrong_there() {
+    let kernel = |body: &str| {
+        format!(
+            ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{{\n.reg .b32 \
+             %r<4>;\n.loc 1 7 3\n{body}\n}}\n.file 1 \"kernel.cu\"\n"
+        )
+    };
+    for (text, line, expected) in [
+        ("nonsense".to_owned(), 1, "expected a directive, found `nonsense`"),
+        (kernel("add.s32 %r1, %r2 %r3;"), 8, "expected `,`, found `%r3;`"),
+        (
+            kernel("\nfrobnicate.u32 %r1;"),
+            9,
+            "from kernel.cu:7: `frobnicate.u32`: this device does not",
+        ),
+        (kernel("add.quick.s32 %r1, %r2, %r3;"), 8, "modifier `.quick` is not known here"),
+        (kernel("add.s32 %r1, %r9, %r3;"), 8, "`%r9` is not declared"),
+        (kernel("bra $L;"), 8, "there is no such label"),
+        (kernel("add.s32 %r1;"), 8, "its operands are not those"),
+        (kernel(".reg .b128 %q;"), 8, "`.b128` is no type"),
+        (kernel("ld.shared.v16.f32 %r1, [%r2];"), 8, "modifier `.v16` is not known here"),
+    ] {
+        let error = match Program::parse(&text) {
+            Err(LoadError::Ptx(error)) => error,
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(error.line(), line, "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+        let source =
+            matches!(&error, PtxError::Statement { source_line: Some(line), .. } if line.line == 7);
+        assert_eq!(source, matches!(error, PtxError::Statement { .. }), "{error}");
+    }
+}
