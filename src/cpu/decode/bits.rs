@@ -1,7 +1,7 @@
 //! Logic, shifts and fields of bits (ISA sections 9.7.1 and 9.7.8).
 
 use super::Fault;
-use super::arithmetic::{Compute, Word2, Word3, computing};
+use super::arithmetic::{Compute, Long3, Word2, Word3, computing};
 use super::lanes::{Lane, lanes};
 use super::names::Names;
 use super::opcode::Opcode;
@@ -165,7 +165,7 @@ pub(super) fn logic3<'a>(
     ])
 }
 
-/// `bfe` and `bfi` of 32 bits (ISA sections 9.7.1.19 and 9.7.1.20).
+/// `bfe` of 32 bits and `bfi` (ISA sections 9.7.1.19 and 9.7.1.20).
 pub(super) fn bit_field<'a>(
     mut opcode: Opcode<'a>,
     names: &mut Names<'a>,
@@ -174,6 +174,9 @@ pub(super) fn bit_field<'a>(
     let ty = opcode.ty()?;
     let base = opcode.base;
     opcode.finish()?;
+    if base == "bfi" && ty.bytes() == 8 {
+        return insert_long(names, ty, operands);
+    }
     if ty.bytes() != 4 {
         return Err(Fault::ty());
     }
@@ -215,5 +218,31 @@ pub(super) fn bit_field<'a>(
         Operation::Word2 { run: mask_of, d: mask, a: first, b: length },
         Operation::Word2 { run: shifted, d: moved, a, b: first },
         Operation::Word3 { run: merged, d, a: mask, b: moved, c: b },
+    ])
+}
+
+/// `bfi.b64`: NVRTC joins the halves of a shuffled long with it.
+fn insert_long<'a>(
+    names: &mut Names<'a>,
+    ty: Type,
+    operands: &[Operand<'a>],
+) -> Result<Vec<Operation>, Fault> {
+    let [d, a, b, first, length] = operands else { return Err(Fault::operands()) };
+    let (a, b) = (names.read_long(a, ty)?, names.read_long(b, ty)?);
+    let first = names.read_word(first, Type::U32)?;
+    let length = names.read_word(length, Type::U32)?;
+    let d = names.written(d, Class::Long)?;
+    let (ones, mask, moved) = (names.scratch_long(), names.scratch_long(), names.scratch_long());
+    let ones_of: fn(&Longs, &Words) -> Longs = lanes!(|_a: u64, length: u32| {
+        u64::MAX.checked_shr(64_u32.saturating_sub(length & 0xff)).unwrap_or(0)
+    });
+    let shifted: fn(&Longs, &Words) -> Longs =
+        lanes!(|a: u64, first: u32| a.checked_shl(first & 0xff).unwrap_or(0));
+    let merged: Long3 = lanes!(|mask: u64, moved: u64, b: u64| (mask & moved) | (!mask & b));
+    Ok(vec![
+        Operation::Shift { run: ones_of, d: ones, a, b: length },
+        Operation::Shift { run: shifted, d: mask, a: ones, b: first },
+        Operation::Shift { run: shifted, d: moved, a, b: first },
+        Operation::Long3 { run: merged, d, a: mask, b: moved, c: b },
     ])
 }

@@ -186,6 +186,11 @@ impl<'a> Names<'a> {
         self.next_slot(Class::Word)
     }
 
+    /// A long that no name stands for.
+    pub(super) fn scratch_long(&mut self) -> Slot {
+        self.next_slot(Class::Long)
+    }
+
     /// A slot that holds a word from the beginning.
     pub(super) fn word(&mut self, value: u32) -> Slot {
         if let Some(slot) = self.words.get(&value) {

@@ -73,6 +73,11 @@ fn integer_instructions_give_what_the_isa_says() {
         ("bfe.u32 %r1, 0xabcd, 4, 8;", 0xbc),
         ("bfe.s32 %r1, 0x80, 4, 4;", 0xffff_fff8),
         ("bfi.b32 %r1, 0xf, 0xaaaaaaaa, 8, 4;", 0xaaaa_afaa),
+        (
+            "mov.b64 %rd3, {1, 2}; mov.b64 %rd4, {3, 4}; bfi.b64 %rd3, %rd3, %rd4, 32, 32; \
+             mov.b64 {%r2, %r1}, %rd3;",
+            1,
+        ),
         ("popc.b32 %r1, 0xff00;", 8),
         ("clz.b32 %r1, 1;", 31),
         ("brev.b32 %r1, 1;", 1 << 31),
