@@ -76,8 +76,7 @@ pub fn tune(
 
     let mut search = Search::new(&kit.families, &spaces, settings, began, stop);
     on_event(Event::Started { problem, spaces: &spaces, candidates: search.most });
-    let renderer =
-        Renderer { kit_families: &kit.families, templates: &kit.templates, device: &device };
+    let renderer = Renderer { families: &kit.families, templates: &kit.templates, device: &device };
     search.run(&mut bench, &renderer, &kit.compiler, on_event)?;
     let searched = began.elapsed();
 
@@ -103,7 +102,7 @@ pub fn tune(
 
 /// What rendering needs.
 struct Renderer<'a> {
-    kit_families: &'a [crate::space::Family],
+    families: &'a [crate::space::Family],
     templates: &'a crate::render::Templates,
     device: &'a crate::model::Device,
 }
@@ -218,7 +217,7 @@ impl<'a> Search<'a> {
     ) -> Result<(UnderWay, CompileRequest), (Configuration, String)> {
         let entry = &self.spaces.families[pick.family];
         let configuration = entry.space.get(pick.rank).unwrap_or_default();
-        let family = &renderer.kit_families[entry.family];
+        let family = &renderer.families[entry.family];
         match render(family, renderer.templates, &configuration, &problem, renderer.device) {
             Ok(rendered) => {
                 let request = CompileRequest {

@@ -214,8 +214,8 @@ struct Tally {
         worst = max(worst, (u64)__double_as_longlong(comparison.error));
     }
 
-    // One atomic operation a warp: nearly every element has a rounding error, and as many atomics
-    // on one address take longer than the product that is validated.
+    // One atomic operation a warp: nearly every element has a rounding error, and an atomic for
+    // each would queue at one address.
     __device__ void report(Verdict* verdict)
     {
         for (int step = 16; step > 0; step /= 2) {
