@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::console::{Console, Volume};
-use crate::model::{Micros, Outcome, Problem, Tflops};
+use crate::model::{Device, Micros, Outcome, Problem, Tflops};
 use crate::tune::Event;
 
 /// How often a plain line is written.
@@ -15,6 +15,8 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 pub(super) struct Progress {
     console: Console,
     problem: Problem,
+    /// Whether times are modelled rather than measured.
+    modelled: bool,
     bar: ProgressBar,
     total: usize,
     compiled: usize,
@@ -23,11 +25,12 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(console: Console, problem: Problem) -> Self {
+    pub(super) fn new(console: Console, problem: Problem, device: &Device) -> Self {
         let bar =
             if console.interactive() { ProgressBar::no_length() } else { ProgressBar::hidden() };
         let now = Instant::now();
-        Self { console, problem, bar, total: 0, compiled: 0, began: now, last_line: now }
+        let modelled = device.is_cpu();
+        Self { console, problem, modelled, bar, total: 0, compiled: 0, began: now, last_line: now }
     }
 
     pub(super) fn event(&mut self, event: &Event<'_>) {
@@ -42,9 +45,11 @@ impl Progress {
                 ));
                 self.total = *candidates;
                 self.bar.set_length(*candidates as u64);
-                if let Ok(style) = ProgressStyle::with_template(
-                    "{bar:24} {pos}/{len} measured, {msg}, {elapsed} elapsed, ETA {eta}",
-                ) {
+                let template = format!(
+                    "{{bar:24}} {{pos}}/{{len}} {}, {{msg}}, {{elapsed}} elapsed, ETA {{eta}}",
+                    self.done()
+                );
+                if let Ok(style) = ProgressStyle::with_template(&template) {
                     self.bar.set_style(style);
                 }
                 self.bar.enable_steady_tick(Duration::from_millis(200));
@@ -90,18 +95,25 @@ impl Progress {
         let left = self.total.saturating_sub(count) as f64 / count.max(1) as f64;
         let eta = self.began.elapsed().as_secs_f64() * left;
         self.console.note(&format!(
-            "{count}/{} measured, {} compiled, {}, ETA {eta:.0} s",
+            "{count}/{} {}, {} compiled, {}, ETA {eta:.0} s",
             self.total,
+            self.done(),
             self.compiled,
             self.best(best)
         ));
+    }
+
+    /// What is done to a candidate on the device.
+    fn done(&self) -> &'static str {
+        if self.modelled { "executed" } else { "measured" }
     }
 
     fn best(&self, best: Option<Micros>) -> String {
         match best {
             Some(best) => {
                 let rate = Tflops::of(self.problem.operations(), best);
-                format!("best {rate} TFLOP/s ({best})")
+                let modelled = if self.modelled { " modelled" } else { "" };
+                format!("best {rate} TFLOP/s ({best}{modelled})")
             }
             None => "none correct yet".to_owned(),
         }

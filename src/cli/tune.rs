@@ -1,5 +1,6 @@
 //! `gemm-tune tune`: tunes the shapes that were asked for and records the winners.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,22 +9,17 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Failure;
 use super::arguments::TuneArguments;
 use super::console::Console;
-use super::environment::{cache_folder, network, search_paths, worker_command};
+use super::machine::{Wish, Workshop};
 use super::progress::Progress;
-use crate::compile::cache::DEFAULT_MAX_BYTES;
-use crate::compile::{
-    Architecture, Compiler, CubinCache, ProvideEvent, SearchPaths, Target, Wanted, acquire,
-};
+use super::{Failure, interrupt, request};
 use crate::database::{Origin, Recorded, Replace, check_writable, record_summary};
-use crate::model::{Compute, Device, Dtype, Layout, Problem, Shape};
+use crate::model::{Device, Layout, Problem, Shape};
 use crate::render::Templates;
 use crate::report::{json as documents, table};
-use crate::space::{Families, Family};
+use crate::space::Family;
 use crate::tune::{Event, Kit, Settings, Summary, TuneError, spaces, tune};
-use crate::worker::{Executor as _, Worker};
 
 /// What the arguments mean.
 struct Job {
@@ -52,43 +48,30 @@ pub(super) fn main(arguments: &TuneArguments) -> ExitCode {
 
 fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
     let job = job(arguments)?;
-    if let (Some(database), false) = (&arguments.db, arguments.dry_run) {
-        check_writable(database).map_err(Failure::work)?;
-    }
-    let cache = cache_folder(&arguments.common)?;
-    let paths = search_paths(&arguments.common, cache.clone());
-    let command = worker_command(&arguments.device, &paths)?;
-    let worker = Worker::start(command);
+    let workshop = Workshop::new(&arguments.common)?;
+    let wish: Wish = arguments.device.parse()?;
     if arguments.dry_run {
-        let device = match worker {
-            Ok(worker) => worker.device().clone(),
-            Err(error) => {
-                console.note(&format!("{error}; showing what an NVIDIA H200 would search"));
-                Device::h200()
-            }
-        };
+        let device = workshop.described_device(wish, console)?;
         return dry_run(&job, &device, console);
     }
-    let worker = worker.map_err(|error| {
-        Failure::Work(format!("{error}\n`gemm-tune doctor` says what this machine can do"))
-    })?;
-    let device = worker.device().clone();
+    let machine = workshop.machine(wish, console)?;
+    let device = machine.device();
     let database =
         arguments.db.clone().unwrap_or_else(|| Path::new("results").join(device.slug() + ".toml"));
-    check_writable(&database).map_err(Failure::work)?;
-    let compiler = compiler(arguments, &paths, cache, &device, console)?;
+    check_writable(&database, &device).map_err(Failure::work)?;
+    let compiler = workshop.compiler(&machine, console)?;
     let (major, minor) = compiler.nvrtc().version();
     let mut session = Session {
         console,
         device,
         nvrtc: format!("{major}.{minor}"),
         database,
-        stop: stop_on_interrupt()?,
+        stop: interrupt::listen()?,
         kit: Kit {
             families: job.families,
             templates: job.templates,
             compiler: Arc::new(compiler),
-            executor: Box::new(worker),
+            machine,
         },
         settings: job.settings,
         replace: job.replace,
@@ -130,7 +113,7 @@ struct Session {
 impl Session {
     /// Tunes one problem, shows and records the winner, and gives the document about it.
     fn tune(&mut self, problem: &Problem) -> Result<Value, Failure> {
-        let mut progress = Progress::new(self.console, *problem);
+        let mut progress = Progress::new(self.console, *problem, &self.device);
         let on_event = &mut |event: Event<'_>| progress.event(&event);
         let result = tune(problem, &mut self.kit, &self.settings, &self.stop, on_event);
         progress.finish();
@@ -194,53 +177,22 @@ impl Session {
 }
 
 fn job(arguments: &TuneArguments) -> Result<Job, Failure> {
-    let problems = problems(arguments)?;
-    let families = match &arguments.spaces {
-        Some(folder) => Families::from_folder(folder),
-        None => Families::built_in(),
-    }
-    .map_err(Failure::work)?;
-    let families = if arguments.family.is_empty() {
-        families.iter().cloned().collect()
-    } else {
-        let named = arguments.family.iter().map(|name| families.get(name).cloned());
-        named.collect::<Result<_, _>>().map_err(Failure::usage)?
-    };
-    let templates = match &arguments.templates {
-        Some(folder) => Templates::with_folder(folder),
-        None => Templates::built_in(),
-    }
-    .map_err(Failure::work)?;
-    let jobs = arguments
-        .jobs
-        .or_else(|| std::thread::available_parallelism().ok())
-        .unwrap_or(std::num::NonZeroUsize::MIN);
+    let (families, templates) = request::families(&arguments.families)?;
     let settings = Settings {
-        max_configs: arguments.max_configs.get(),
+        max_configs: arguments.max_configs.map(NonZeroUsize::get),
         budget: arguments.budget.as_deref().map(budget).transpose()?,
         seed: arguments.seed,
-        jobs,
+        jobs: request::jobs(arguments.jobs),
     };
     let replace = if arguments.force { Replace::Always } else { Replace::IfFaster };
-    Ok(Job { problems, families, templates, settings, replace })
+    Ok(Job { problems: problems(arguments)?, families, templates, settings, replace })
 }
 
 fn problems(arguments: &TuneArguments) -> Result<Vec<Problem>, Failure> {
-    let dtype: Dtype = arguments.dtype.parse().map_err(Failure::usage)?;
-    let compute: Compute = match &arguments.compute {
-        Some(word) => word.parse().map_err(Failure::usage)?,
-        None => dtype.default_compute(),
-    };
+    let pattern =
+        request::pattern(&arguments.dtype, arguments.compute.as_deref(), arguments.batch)?;
     let layout: Layout = arguments.layout.parse().map_err(Failure::usage)?;
-    let batch = arguments.batch;
-    if batch == 0 || batch > crate::model::problem::MAX_BATCH {
-        let most = crate::model::problem::MAX_BATCH;
-        return Err(Failure::Usage(format!("batch is {batch}, not within 1 to {most}")));
-    }
-    let mut shapes: Vec<Shape> = Vec::new();
-    for text in &arguments.shape {
-        shapes.push(text.parse().map_err(Failure::usage)?);
-    }
+    let mut shapes = request::shapes(&arguments.shape)?;
     if let Some(file) = &arguments.shapes {
         shapes.extend(shapes_file(file)?);
     }
@@ -250,13 +202,7 @@ fn problems(arguments: &TuneArguments) -> Result<Vec<Problem>, Failure> {
                 .to_owned(),
         ));
     }
-    shapes
-        .into_iter()
-        .map(|shape| {
-            let problem = Problem { shape, batch, dtype, compute, layout };
-            problem.check_size().map(|()| problem).map_err(Failure::usage)
-        })
-        .collect()
+    shapes.into_iter().map(|shape| request::problem(Problem { shape, layout, ..pattern })).collect()
 }
 
 fn shapes_file(file: &Path) -> Result<Vec<Shape>, Failure> {
@@ -290,7 +236,7 @@ fn dry_run(job: &Job, device: &Device, console: Console) -> Result<(Value, ExitC
     for problem in &job.problems {
         let spaces =
             spaces(&job.families, &job.templates, problem, device).map_err(Failure::work)?;
-        let candidates = spaces.legal().min(job.settings.max_configs);
+        let candidates = spaces.legal().min(job.settings.most(device));
         console.result(&table::spaces(&spaces, problem, candidates, console.width()));
         documents.push(documents::spaces(&spaces, problem, candidates));
     }
@@ -300,50 +246,4 @@ fn dry_run(job: &Job, device: &Device, console: Console) -> Result<(Value, ExitC
         "dry_run": documents,
     });
     Ok((document, ExitCode::SUCCESS))
-}
-
-fn compiler(
-    arguments: &TuneArguments,
-    paths: &SearchPaths,
-    cache: PathBuf,
-    device: &Device,
-    console: Console,
-) -> Result<Compiler, Failure> {
-    let architecture = Architecture::from(device.compute_capability);
-    let wanted =
-        Wanted { architecture, driver_major: u32::try_from(device.driver_cuda / 1000).ok() };
-    let on_event = &mut |event: ProvideEvent| console.note(&provision(&event));
-    let nvrtc =
-        acquire(paths, &wanted, network(&arguments.common), on_event).map_err(Failure::work)?;
-    let cache = CubinCache::new(cache.join("cubin"), DEFAULT_MAX_BYTES);
-    Compiler::new(nvrtc, Some(cache), Target::Cubin(architecture)).map_err(Failure::work)
-}
-
-/// What is being done to provide NVRTC.
-pub(super) fn provision(event: &ProvideEvent) -> String {
-    match event {
-        ProvideEvent::Waiting { folder } => {
-            format!("another gemm-tune installs NVRTC in {}; waiting for it", folder.display())
-        }
-        ProvideEvent::Installing { package, folder } => format!(
-            "no NVRTC found: installing {package} through pip into {} (about 60 to 90 MB)",
-            folder.display()
-        ),
-        ProvideEvent::Installed { library } => format!("installed {}", library.display()),
-    }
-}
-
-/// The first Ctrl-C ends the search, which is then decided with what it has; the second ends the
-/// program.
-fn stop_on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let handler = Arc::clone(&stop);
-    ctrlc::set_handler(move || {
-        if handler.swap(true, Ordering::Relaxed) {
-            #[expect(clippy::exit, reason = "asked twice, a person wants it to end now")]
-            std::process::exit(130);
-        }
-    })
-    .map_err(|error| Failure::Work(format!("cannot listen for Ctrl-C: {error}")))?;
-    Ok(stop)
 }

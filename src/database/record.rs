@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::figures::{four_figures, rfc3339, round_us, wide};
 use crate::model::{
     CachePolicy, Configuration, Device, KernelLaunch, LaunchPlan, Measurement, Micros, Problem,
-    Resources, TensorMap, Validation, Value, Workspace,
+    Resources, TensorMap, Timing, Validation, Value, Workspace,
 };
 
 /// The fastest correct kernel found for a problem on a device, with the evidence.
@@ -140,6 +140,9 @@ pub struct StoredMeasurement {
     /// not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percent_of_peak: Option<f64>,
+    /// `modelled` where the time was computed, not measured; absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<String>,
     /// Where operands are when a timed launch begins: `rotate`.
     pub cache_policy: String,
     /// The SM clock read while sampling; absent without NVML.
@@ -329,6 +332,10 @@ impl StoredMeasurement {
             p95_us: round_us(measurement.quantile(0.95)),
             tflops: four_figures(tflops.0),
             percent_of_peak: percent.map(four_figures),
+            timing: match measurement.timing {
+                Timing::Measured => None,
+                modelled @ Timing::Modelled => Some(modelled.name().to_owned()),
+            },
             cache_policy: measurement.cache_policy.name().to_owned(),
             sm_clock_mhz: measurement.sm_clock_mhz,
             launches_per_sample: measurement.launches_per_sample,

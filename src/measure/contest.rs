@@ -3,7 +3,7 @@
 
 use super::sampling::launches_per_sample;
 use super::stopwatch::{Stopwatch, WorkFor};
-use crate::model::{CachePolicy, Measurement, Micros};
+use crate::model::{CachePolicy, Measurement, Micros, Timing};
 use crate::worker::{Executor, WorkerError};
 
 /// Someone who takes part.
@@ -52,6 +52,7 @@ pub fn contest(
             samples,
             launches_per_sample: recorded.launches,
             cache_policy: CachePolicy::Rotate,
+            timing: Timing::Measured,
             sm_clock_mhz,
         })
         .collect())

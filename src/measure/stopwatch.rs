@@ -4,7 +4,7 @@ use super::sampling::{
     CLEARLY_SLOWER, FIRST_LOOK, HOPELESS, SAMPLES, flush_bytes, launches_per_sample, set_bytes,
     sets_for,
 };
-use crate::model::{CachePolicy, Device, Measurement, Micros, Problem};
+use crate::model::{CachePolicy, Device, Measurement, Micros, Problem, Timing};
 use crate::validate::Validator;
 use crate::worker::{Executor, Operands, Work, WorkerError};
 
@@ -86,6 +86,7 @@ impl Stopwatch {
             samples,
             launches_per_sample,
             cache_policy: CachePolicy::Rotate,
+            timing: Timing::Measured,
             sm_clock_mhz: None,
         };
         if best.is_some_and(|best| one.0 > HOPELESS * best.0) {

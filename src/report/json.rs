@@ -101,6 +101,7 @@ fn measurement(measurement: &Measurement, problem: &Problem) -> Value {
         "samples": measurement.samples.len(),
         "launches_per_sample": measurement.launches_per_sample,
         "tflops": measurement.tflops(problem),
+        "timing": measurement.timing,
         "cache_policy": measurement.cache_policy,
         "sm_clock_mhz": measurement.sm_clock_mhz,
     })

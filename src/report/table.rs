@@ -3,7 +3,7 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table};
 
-use crate::model::{Device, Measurement, Problem, Tflops};
+use crate::model::{Device, Measurement, Problem, Resources, Tflops, Timing};
 use crate::tune::{Spaces, Summary};
 
 /// Lines of the ranking that are shown.
@@ -14,6 +14,9 @@ pub fn ranking(summary: &Summary, device: &Device, width: u16) -> String {
     let problem = &summary.problem;
     let peak = device.peak(problem);
     let library = summary.baselines.first().map(|baseline| baseline.measurement.median());
+    if is_modelled(summary) {
+        return modelled_ranking(summary, device, width);
+    }
     let mut table = plain_table(width);
     table.set_header(right_aligned(
         ["#", "median", "p05", "p95", "TFLOP/s", "% peak", "vs library", "regs", "occ"],
@@ -36,7 +39,6 @@ pub fn ranking(summary: &Summary, device: &Device, width: u16) -> String {
         let resources = &standing.resources;
         // Those that were not in the contest were measured at another time.
         let place = format!("{}{}", place + 1, if standing.contested { "" } else { "*" });
-        let occupancy = resources.occupancy.map_or(String::new(), |o| format!("{:.0}%", 100.0 * o));
         table.add_row(right_aligned(
             [
                 place,
@@ -47,7 +49,7 @@ pub fn ranking(summary: &Summary, device: &Device, width: u16) -> String {
                 peak,
                 library,
                 resources.registers.to_string(),
-                occupancy,
+                occupancy(resources),
             ],
             [format!("{}: {}", standing.family, standing.configuration)],
         ));
@@ -66,10 +68,45 @@ pub fn ranking(summary: &Summary, device: &Device, width: u16) -> String {
     text
 }
 
+/// The ranking of a device that models times: they have no spread, and there is no library.
+fn modelled_ranking(summary: &Summary, device: &Device, width: u16) -> String {
+    let problem = &summary.problem;
+    let mut table = plain_table(width);
+    table.set_header(right_aligned(
+        ["#", "modelled", "TFLOP/s", "% peak", "regs", "occ"],
+        ["family and configuration"],
+    ));
+    for (place, standing) in summary.ranking.iter().take(TOP).enumerate() {
+        let rate = standing.measurement.tflops(problem);
+        let peak = device.peak(problem);
+        table.add_row(right_aligned(
+            [
+                (place + 1).to_string(),
+                standing.measurement.median().to_string(),
+                rate.to_string(),
+                peak.map_or(String::new(), |peak| format!("{:.1}", percent(rate, peak))),
+                standing.resources.registers.to_string(),
+                occupancy(&standing.resources),
+            ],
+            [format!("{}: {}", standing.family, standing.configuration)],
+        ));
+    }
+    trim_lines(&table.to_string())
+}
+
+fn is_modelled(summary: &Summary) -> bool {
+    summary.winner().is_some_and(|winner| winner.measurement.timing == Timing::Modelled)
+}
+
+fn occupancy(resources: &Resources) -> String {
+    resources.occupancy.map_or(String::new(), |share| format!("{:.0}%", 100.0 * share))
+}
+
 /// What was evaluated of every family, and what became of it.
 pub fn coverage(summary: &Summary, width: u16) -> String {
     let mut table = plain_table(width);
-    table.set_header(right_aligned(["evaluated", "legal", "best"], ["family", "outcomes"]));
+    let best = if is_modelled(summary) { "best, modelled" } else { "best" };
+    table.set_header(right_aligned(["evaluated", "legal", best], ["family", "outcomes"]));
     for family in &summary.coverage {
         let outcomes: Vec<String> = family
             .outcomes
@@ -92,15 +129,17 @@ pub fn verdict(summary: &Summary, device: &Device) -> String {
         return format!("no correct kernel for {problem}\n{}", failures(summary));
     };
     let rate = winner.measurement.tflops(problem);
+    let (modelled, whose) =
+        if is_modelled(summary) { (" modelled", "an NVIDIA H200") } else { ("", "this device") };
     let mut text = format!(
-        "winner for {problem}: {} {}\n  {} = {rate} TFLOP/s",
+        "winner for {problem}: {} {}\n  {} = {rate} TFLOP/s{modelled}",
         winner.family,
         winner.configuration,
         winner.measurement.median()
     );
     if let Some(peak) = device.peak(problem) {
         let percent = percent(rate, peak);
-        text.push_str(&format!(", {percent:.1} % of the {peak} that this device peaks at"));
+        text.push_str(&format!(", {percent:.1} % of the {peak} that {whose} peaks at"));
     }
     text.push('\n');
     if let Some(library) = summary.baselines.first() {
@@ -174,13 +213,13 @@ fn percent(rate: Tflops, peak: Tflops) -> f64 {
     100.0 * rate.0 / peak.0
 }
 
-fn plain_table(width: u16) -> Table {
+pub(super) fn plain_table(width: u16) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     table
 }
 
-fn right_aligned<S: Into<String>, T: Into<String>>(
+pub(super) fn right_aligned<S: Into<String>, T: Into<String>>(
     right: impl IntoIterator<Item = S>,
     left: impl IntoIterator<Item = T>,
 ) -> Row {
@@ -191,6 +230,6 @@ fn right_aligned<S: Into<String>, T: Into<String>>(
 }
 
 /// Without the blanks that pad a table's last column.
-fn trim_lines(text: &str) -> String {
+pub(super) fn trim_lines(text: &str) -> String {
     text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }

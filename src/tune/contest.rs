@@ -1,11 +1,11 @@
 //! The end of a search: the finalists and the libraries take turns on the device, and the fastest
 //! of the finalists wins.
 
-use super::run::Kept;
+use super::bench::{BaselineTime, Decided, Kept};
 use super::workbench::{Mounted, Workbench};
 use super::{Event, TuneError, median};
 use crate::measure::{Contestant, contest};
-use crate::model::{Configuration, LaunchPlan, Measurement, Micros, Resources, Validation};
+use crate::model::Micros;
 use crate::validate::Subject;
 use crate::worker::{Operands, Scalars, Work, WorkerError};
 
@@ -18,41 +18,6 @@ const ROUNDS: usize = 40;
 
 /// Heuristics that cuBLASLt is asked for; the fastest takes part.
 const HEURISTICS: usize = 24;
-
-/// A correct candidate and what is known of it.
-#[derive(Debug, Clone)]
-pub struct Standing {
-    /// Its family.
-    pub family: String,
-    /// Its configuration.
-    pub configuration: Configuration,
-    /// How it is launched.
-    pub plan: LaunchPlan,
-    /// How right it is.
-    pub validation: Validation,
-    /// How fast it is: in the contest where it took part, otherwise by its own samples.
-    pub measurement: Measurement,
-    /// What it takes.
-    pub resources: Resources,
-    /// Whether it took part in the contest.
-    pub contested: bool,
-}
-
-/// A library's time in the contest.
-#[derive(Debug, Clone)]
-pub struct BaselineTime {
-    /// Which routine of which library.
-    pub name: String,
-    /// Its samples.
-    pub measurement: Measurement,
-}
-
-/// The contest's result.
-pub(super) struct Decided {
-    pub(super) ranking: Vec<Standing>,
-    pub(super) baselines: Vec<BaselineTime>,
-    pub(super) library_version: String,
-}
 
 /// A library routine that takes part.
 struct Library {

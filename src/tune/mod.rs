@@ -1,7 +1,10 @@
 //! One story: ask, render, compile, validate, measure, tell, decide, record. The only room that
 //! knows all the others' words; it prints nothing and tells what happens as [`Event`]s.
 
+mod bench;
+mod check;
 mod contest;
+mod host_bench;
 mod prepare;
 mod run;
 mod workbench;
@@ -12,15 +15,17 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-pub use contest::{BaselineTime, Standing};
+pub use bench::{BaselineTime, Standing};
+pub use check::{CheckEvent, Checked, Checks, Sample, check};
 pub use prepare::{FamilySpace, Spaces, spaces};
 pub use run::tune;
 
 use crate::compile::{Compile, CompileError, PoolError};
 use crate::model::units::human_bytes;
-use crate::model::{Configuration, Measurement, Micros, Outcome, OutcomeKind, Problem};
+use crate::model::{Configuration, Device, Measurement, Micros, Outcome, OutcomeKind, Problem};
 use crate::render::{RenderError, Templates};
 use crate::space::{Family, SpaceError};
+use crate::validate::HostFailure;
 use crate::worker::{Executor, WorkerError};
 
 /// What tuning works with.
@@ -29,23 +34,49 @@ pub struct Kit {
     pub families: Vec<Family>,
     /// Their templates.
     pub templates: Templates,
-    /// The compiler for the device's architecture.
+    /// The compiler for the device's architecture: to cubins for a GPU, to PTX for the host.
     pub compiler: Arc<dyn Compile>,
-    /// The device.
-    pub executor: Box<dyn Executor>,
+    /// What executes candidates.
+    pub machine: Machine,
+}
+
+/// What executes candidates.
+pub enum Machine {
+    /// A GPU.
+    Gpu(Box<dyn Executor>),
+    /// This host, as the `cpu` device: results are validated, times are modelled.
+    Host,
+}
+
+impl Machine {
+    /// What it is.
+    pub fn device(&self) -> Device {
+        match self {
+            Self::Gpu(executor) => executor.device().clone(),
+            Self::Host => Device::cpu(),
+        }
+    }
 }
 
 /// How much effort a problem gets.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Most candidates to evaluate.
-    pub max_configs: usize,
+    /// Most candidates to evaluate; where none is given, [`Settings::most`] says.
+    pub max_configs: Option<usize>,
     /// When to stop evaluating; what is found by then is decided among.
     pub budget: Option<Duration>,
     /// Seeds operands and search.
     pub seed: u64,
     /// Compiler threads.
     pub jobs: NonZeroUsize,
+}
+
+impl Settings {
+    /// Most candidates to evaluate on a device. A GPU takes about 40 ms for one; two cores of a host
+    /// need about a second for one of a large problem, and five minutes are patience enough.
+    pub fn most(&self, device: &Device) -> usize {
+        self.max_configs.unwrap_or(if device.is_cpu() { 200 } else { 1000 })
+    }
 }
 
 /// Something that happened, for whoever draws or logs it.
@@ -119,8 +150,8 @@ pub enum TuneError {
     Template(#[from] RenderError),
     /// The device has too little memory.
     #[error(
-        "{problem} needs {} of device memory (operands, their copies for honest timing, and a \
-         reference), {} is free: choose a smaller shape or batch, or another device with `--device`",
+        "{problem} needs {} of memory (operands, their copies for honest timing, and a reference), \
+         {} is free: choose a smaller shape or batch, or another device with `--device`",
         human_bytes(*.needed), human_bytes(*.free)
     )]
     Memory {
@@ -140,6 +171,9 @@ pub enum TuneError {
     /// The device cannot be used, even by a fresh worker.
     #[error("the device cannot be used: {0}")]
     Device(#[from] WorkerError),
+    /// The host cannot execute the problem.
+    #[error("the cpu device cannot be used: {0}")]
+    Host(#[from] HostFailure),
 }
 
 /// What became of the candidates of one family.

@@ -9,17 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::contest::{self, Standing};
+use super::bench::{Bench, Candidate, Evaluated, Kept, Standing};
+use super::host_bench::HostBench;
 use super::prepare::{Spaces, spaces};
-use super::workbench::{Candidate, Workbench};
-use super::{Coverage, Event, Kit, Phases, Settings, Summary, TuneError, median};
+use super::workbench::Workbench;
+use super::{Coverage, Event, Kit, Machine, Phases, Settings, Summary, TuneError, median};
 use crate::compile::compiler::Origin;
 use crate::compile::{Compile, CompileError, CompilePool, CompileRequest, CompileResult};
-use crate::measure::Stopwatch;
 use crate::model::{Configuration, LaunchPlan, Micros, Outcome, Problem};
 use crate::render::render;
 use crate::search::{Pick, strategy};
-use crate::validate::{KERNELS, Validator, compile_options};
 
 /// How often the loop looks whether it should stop while it waits for the compiler.
 const POLL: Duration = Duration::from_millis(50);
@@ -39,12 +38,6 @@ struct UnderWay {
     plan: LaunchPlan,
 }
 
-/// A correct candidate that may win.
-pub(super) struct Kept {
-    pub(super) standing: Standing,
-    pub(super) candidate: Candidate,
-}
-
 /// Finds the fastest correct kernel for a problem. When `stop` is set, the search ends and is
 /// decided with what it has.
 ///
@@ -58,30 +51,28 @@ pub fn tune(
     on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<Summary, TuneError> {
     let began = Instant::now();
-    let device = kit.executor.device().clone();
+    let device = kit.machine.device();
     let spaces = spaces(&kit.families, &kit.templates, problem, &device)?;
-    let needed = Validator::footprint(problem) + Stopwatch::footprint(problem, &device);
-    let free = kit.executor.free_memory()?;
-    if needed > free {
-        return Err(TuneError::Memory { problem: problem.to_string(), needed, free });
-    }
-    let validation = kit.compiler.compile(&CompileRequest {
-        source: KERNELS.into(),
-        name: "validate/kernels.cu".to_owned(),
-        options: compile_options(problem),
-    })?;
-    let mut bench =
-        Workbench::prepare(kit.executor.as_mut(), *problem, &validation.image, settings.seed)?;
+    let mut bench: Box<dyn Bench + '_> = match &mut kit.machine {
+        Machine::Gpu(executor) => {
+            let compiler = kit.compiler.as_ref();
+            let executor = executor.as_mut();
+            Box::new(Workbench::prepare(executor, *problem, compiler, settings.seed)?)
+        }
+        Machine::Host => Box::new(HostBench::prepare(*problem, device.clone(), settings.seed)?),
+    };
     let prepared = began.elapsed();
 
-    let mut search = Search::new(&kit.families, &spaces, settings, began, stop);
+    let mut search =
+        Search::new(&kit.families, &spaces, settings, settings.most(&device), began, stop);
     on_event(Event::Started { problem, spaces: &spaces, candidates: search.most });
-    let renderer = Renderer { families: &kit.families, templates: &kit.templates, device: &device };
-    search.run(&mut bench, &renderer, &kit.compiler, on_event)?;
+    let renderer =
+        Renderer { problem, families: &kit.families, templates: &kit.templates, device: &device };
+    search.run(bench.as_mut(), &renderer, &kit.compiler, on_event)?;
     let searched = began.elapsed();
 
-    let decided = contest::decide(&mut bench, search.kept, on_event)?;
-    let restarts = bench.restarts;
+    let decided = bench.decide(search.kept, on_event)?;
+    let restarts = bench.restarts();
     bench.release()?;
     Ok(Summary {
         problem: *problem,
@@ -102,6 +93,7 @@ pub fn tune(
 
 /// What rendering needs.
 struct Renderer<'a> {
+    problem: &'a Problem,
     families: &'a [crate::space::Family],
     templates: &'a crate::render::Templates,
     device: &'a crate::model::Device,
@@ -127,6 +119,7 @@ impl<'a> Search<'a> {
         families: &[crate::space::Family],
         spaces: &'a Spaces,
         settings: &'a Settings,
+        most: usize,
         began: Instant,
         stop: &'a AtomicBool,
     ) -> Self {
@@ -145,7 +138,7 @@ impl<'a> Search<'a> {
             settings,
             began,
             stop,
-            most: spaces.legal().min(settings.max_configs),
+            most: spaces.legal().min(most),
             count: 0,
             best: None,
             kept: Vec::new(),
@@ -157,7 +150,7 @@ impl<'a> Search<'a> {
 
     fn run(
         &mut self,
-        bench: &mut Workbench<'_>,
+        bench: &mut dyn Bench,
         renderer: &Renderer<'_>,
         compiler: &Arc<dyn Compile>,
         on_event: &mut dyn FnMut(Event<'_>),
@@ -173,7 +166,7 @@ impl<'a> Search<'a> {
         loop {
             while asked - told < most_untold && !self.should_stop() {
                 let Some(pick) = strategy.ask() else { break };
-                match self.render(pick, asked, bench.problem, renderer) {
+                match self.render(pick, asked, renderer) {
                     Ok((under_way, request)) => pool.submit(under_way, request),
                     Err((configuration, log)) => {
                         self.take(pick, &configuration, &Outcome::Compile { log }, on_event);
@@ -212,13 +205,13 @@ impl<'a> Search<'a> {
         &self,
         pick: Pick,
         turn: usize,
-        problem: Problem,
         renderer: &Renderer<'_>,
     ) -> Result<(UnderWay, CompileRequest), (Configuration, String)> {
         let entry = &self.spaces.families[pick.family];
         let configuration = entry.space.get(pick.rank).unwrap_or_default();
         let family = &renderer.families[entry.family];
-        match render(family, renderer.templates, &configuration, &problem, renderer.device) {
+        match render(family, renderer.templates, &configuration, renderer.problem, renderer.device)
+        {
             Ok(rendered) => {
                 let request = CompileRequest {
                     source: rendered.source.into(),
@@ -234,7 +227,7 @@ impl<'a> Search<'a> {
     /// Evaluates what came out of the compiler; gives the time of a correct candidate.
     fn evaluate(
         &mut self,
-        bench: &mut Workbench<'_>,
+        bench: &mut dyn Bench,
         under_way: UnderWay,
         result: CompileResult,
         on_event: &mut dyn FnMut(Event<'_>),
@@ -259,7 +252,7 @@ impl<'a> Search<'a> {
         self.phases.compiling += compiled.elapsed;
         self.phases.from_cache += usize::from(compiled.origin == Origin::Cache);
         let candidate = Candidate { plan, compiled };
-        let (outcome, restarted) = bench.evaluate(&candidate, self.best)?;
+        let Evaluated { outcome, restarted } = bench.evaluate(&candidate, self.best)?;
         if let Some(reason) = restarted {
             on_event(Event::Restarted { reason: &reason });
         }

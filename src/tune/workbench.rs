@@ -1,10 +1,14 @@
-//! A device made ready for one problem, on which candidates are evaluated one after the other. A
+//! A GPU made ready for one problem, on which candidates are evaluated one after the other. A
 //! candidate that breaks the device costs a restart and gets its outcome.
 
-use crate::compile::Compiled;
+use std::sync::Arc;
+
+use super::bench::{Bench, Candidate, Decided, Evaluated, Kept};
+use super::{Event, TuneError, contest};
+use crate::compile::{Compile, CompileRequest};
 use crate::measure::Stopwatch;
 use crate::model::{Fault, LaunchPlan, Micros, Outcome, Problem, Resources};
-use crate::validate::{Subject, Validator, Zone};
+use crate::validate::{KERNELS, Subject, Validator, Zone, compile_options};
 use crate::worker::{Announced, Executor, KernelFacts, Operands, Scalars, Work, WorkerError, bind};
 
 /// How long a candidate gets before any time is known: a start-up allowance, and the time of a
@@ -29,16 +33,9 @@ pub(super) struct Workbench<'a> {
     pub(super) problem: Problem,
     pub(super) validator: Validator,
     pub(super) stopwatch: Stopwatch,
-    validation_image: &'a [u8],
+    validation_image: Arc<[u8]>,
     seed: u64,
-    pub(super) restarts: usize,
-}
-
-/// What is needed to run a candidate.
-#[derive(Debug, Clone)]
-pub(super) struct Candidate {
-    pub(super) plan: LaunchPlan,
-    pub(super) compiled: Compiled,
+    restarts: usize,
 }
 
 /// A candidate that is loaded, with its scratch memory.
@@ -63,17 +60,24 @@ impl<'a> Workbench<'a> {
     pub(super) fn prepare(
         executor: &'a mut dyn Executor,
         problem: Problem,
-        validation_image: &'a [u8],
+        compiler: &dyn Compile,
         seed: u64,
-    ) -> Result<Self, WorkerError> {
-        let (validator, stopwatch) = ready(executor, &problem, validation_image, seed)?;
+    ) -> Result<Self, TuneError> {
+        let device = executor.device().clone();
+        let needed = Validator::footprint(&problem) + Stopwatch::footprint(&problem, &device);
+        let free = executor.free_memory()?;
+        if needed > free {
+            return Err(TuneError::Memory { problem: problem.to_string(), needed, free });
+        }
+        let validation_image = compiler
+            .compile(&CompileRequest {
+                source: KERNELS.into(),
+                name: "validate/kernels.cu".to_owned(),
+                options: compile_options(&problem),
+            })?
+            .image;
+        let (validator, stopwatch) = ready(executor, &problem, &validation_image, seed)?;
         Ok(Self { executor, problem, validator, stopwatch, validation_image, seed, restarts: 0 })
-    }
-
-    /// Gives back all device memory.
-    pub(super) fn release(self) -> Result<(), WorkerError> {
-        self.stopwatch.release(self.executor)?;
-        self.validator.release(self.executor)
     }
 
     /// Replaces the worker and makes the device ready again.
@@ -82,7 +86,7 @@ impl<'a> Workbench<'a> {
         let mut attempt = 1;
         loop {
             let ready = self.executor.restart().and_then(|()| {
-                ready(self.executor, &self.problem, self.validation_image, self.seed)
+                ready(self.executor, &self.problem, &self.validation_image, self.seed)
             });
             match ready {
                 Ok((validator, stopwatch)) => {
@@ -93,37 +97,6 @@ impl<'a> Workbench<'a> {
                 Err(_) => attempt += 1,
             }
         }
-    }
-
-    /// Validates and times a candidate. The reason is given where the worker had to be replaced.
-    ///
-    /// # Errors
-    /// Only where no fresh worker can be had.
-    pub(super) fn evaluate(
-        &mut self,
-        candidate: &Candidate,
-        best: Option<Micros>,
-    ) -> Result<(Outcome, Option<String>), WorkerError> {
-        self.executor.set_deadline(deadline_seconds(&self.problem, best));
-        let mut during = "loading";
-        let result = self.try_evaluate(candidate, best, &mut during);
-        let error = match result {
-            Ok(outcome) => return Ok((outcome, None)),
-            Err(error) => error,
-        };
-        let restarted = if error.ends_worker() {
-            self.restart()?;
-            Some(error.to_string())
-        } else {
-            None
-        };
-        let outcome = match error {
-            WorkerError::TimedOut { seconds } => Outcome::Timeout { seconds },
-            error => {
-                Outcome::Runtime(Fault { during: during.to_owned(), message: error.to_string() })
-            }
-        };
-        Ok((outcome, restarted))
     }
 
     fn try_evaluate(
@@ -217,6 +190,52 @@ impl<'a> Workbench<'a> {
                 .unwrap_or(0),
             occupancy: occupancy.reduce(f64::max),
         }
+    }
+}
+
+impl Bench for Workbench<'_> {
+    fn evaluate(
+        &mut self,
+        candidate: &Candidate,
+        best: Option<Micros>,
+    ) -> Result<Evaluated, TuneError> {
+        self.executor.set_deadline(deadline_seconds(&self.problem, best));
+        let mut during = "loading";
+        let result = self.try_evaluate(candidate, best, &mut during);
+        let error = match result {
+            Ok(outcome) => return Ok(Evaluated { outcome, restarted: None }),
+            Err(error) => error,
+        };
+        let mut restarted = None;
+        if error.ends_worker() {
+            self.restart()?;
+            restarted = Some(error.to_string());
+        }
+        let outcome = match error {
+            WorkerError::TimedOut { seconds } => Outcome::Timeout { seconds },
+            error => {
+                Outcome::Runtime(Fault { during: during.to_owned(), message: error.to_string() })
+            }
+        };
+        Ok(Evaluated { outcome, restarted })
+    }
+
+    fn decide(
+        &mut self,
+        kept: Vec<Kept>,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Decided, TuneError> {
+        contest::decide(self, kept, on_event)
+    }
+
+    fn restarts(&self) -> usize {
+        self.restarts
+    }
+
+    fn release(self: Box<Self>) -> Result<(), TuneError> {
+        let Self { executor, stopwatch, validator, .. } = *self;
+        stopwatch.release(executor)?;
+        Ok(validator.release(executor)?)
     }
 }
 

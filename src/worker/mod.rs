@@ -141,6 +141,12 @@ pub enum WorkerError {
         /// Whether the device's context is lost, so that the worker must be replaced.
         sticky: bool,
     },
+    /// There is no GPU, or no driver for one.
+    #[error("{message}")]
+    NoDevice {
+        /// The driver's words, or what was looked for.
+        message: String,
+    },
     /// The device has less memory than asked for.
     #[error("{message}")]
     OutOfMemory {
@@ -172,7 +178,7 @@ impl WorkerError {
     pub fn ends_worker(&self) -> bool {
         match self {
             Self::Device { sticky, .. } => *sticky,
-            Self::OutOfMemory { .. } => false,
+            Self::OutOfMemory { .. } | Self::NoDevice { .. } => false,
             Self::TimedOut { .. } | Self::Died { .. } | Self::Unavailable { .. } => true,
         }
     }

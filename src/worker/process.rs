@@ -179,6 +179,7 @@ impl Process {
         match frame.0 {
             Response::Failed { message, sticky } => Err(WorkerError::Device { message, sticky }),
             Response::OutOfMemory { message } => Err(WorkerError::OutOfMemory { message }),
+            Response::NoDevice { message } => Err(WorkerError::NoDevice { message }),
             response => Ok((response, frame.1)),
         }
     }

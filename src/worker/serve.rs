@@ -62,6 +62,7 @@ fn converse(input: &mut impl Read, out: &mut impl Write) -> Result<(), ServeErro
 fn failed(error: &GpuError) -> Response {
     match error {
         GpuError::OutOfMemory { .. } => Response::OutOfMemory { message: error.to_string() },
+        _ if error.is_absence() => Response::NoDevice { message: error.to_string() },
         _ => Response::Failed { message: error.to_string(), sticky: error.is_sticky() },
     }
 }
