@@ -322,6 +322,7 @@ fn help_names_every_command_and_flag() {
         "--batch",
         "--db",
         "--force",
+        "--fresh",
         "--budget",
         "--max-configs",
         "--seed",

@@ -199,7 +199,14 @@ fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() 
     let (mut families, templates) = faulty();
     families.extend(built_in().0);
     let mut kit = Kit { families, templates, compiler: Arc::new(compiler), machine: Machine::Host };
-    let settings = Settings { max_configs: Some(40), budget: None, seed: 1, jobs: jobs() };
+    let settings = Settings {
+        max_configs: Some(40),
+        budget: None,
+        journals: None,
+        fresh: false,
+        seed: 1,
+        jobs: jobs(),
+    };
     let mut evaluated = 0;
     let on_event = &mut |event: Event<'_>| {
         evaluated += usize::from(matches!(event, Event::Evaluated { .. }));

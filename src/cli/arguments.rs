@@ -58,7 +58,10 @@ pub(super) struct TuneArguments {
     /// Replace a stored record even if it is faster
     #[arg(long)]
     pub(super) force: bool,
-    /// Time after which a shape's search ends, such as 60s or 2m [default: none]
+    /// Measure everything anew, also what is known from earlier runs
+    #[arg(long)]
+    pub(super) fresh: bool,
+    /// Time after which a shape's search ends, such as 60s or 2m [default: none; 4m on the cpu device]
     #[arg(long, value_name = "TIME")]
     pub(super) budget: Option<String>,
     /// Most candidates to evaluate for a shape [default: 1000; 200 on the cpu device]

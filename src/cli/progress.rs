@@ -35,7 +35,7 @@ impl Progress {
 
     pub(super) fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::Started { problem, spaces, candidates } => {
+            Event::Started { problem, spaces, candidates, journal, known } => {
                 let families: Vec<&str> =
                     spaces.families.iter().map(|family| family.name.as_str()).collect();
                 self.say(&format!(
@@ -43,6 +43,13 @@ impl Progress {
                     spaces.legal(),
                     families.join(", ")
                 ));
+                if let (Some(journal), 1..) = (journal, known) {
+                    self.say(&format!(
+                        "{known} kernels are known from earlier runs and not {} again (`--fresh` does): {}",
+                        self.done(),
+                        journal.display()
+                    ));
+                }
                 self.total = *candidates;
                 self.bar.set_length(*candidates as u64);
                 let template = format!(
@@ -55,10 +62,11 @@ impl Progress {
                 self.bar.enable_steady_tick(Duration::from_millis(200));
             }
             Event::Compiled { count } => self.compiled = *count,
-            Event::Evaluated { count, family, configuration, outcome, best } => {
+            Event::Evaluated { count, family, configuration, outcome, recalled, best } => {
                 if self.console.volume == Volume::Verbose {
                     let result = self.describe(outcome);
-                    self.say(&format!("{count:>5} {result}  {family} {configuration}"));
+                    let mark = if *recalled { "=" } else { " " };
+                    self.say(&format!("{count:>5}{mark}{result}  {family} {configuration}"));
                 }
                 self.bar.set_position(*count as u64);
                 let message = format!("{} compiled, {}", self.compiled, self.best(*best));

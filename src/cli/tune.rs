@@ -47,8 +47,8 @@ pub(super) fn main(arguments: &TuneArguments) -> ExitCode {
 }
 
 fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
-    let job = job(arguments)?;
     let workshop = Workshop::new(&arguments.common)?;
+    let job = job(arguments, workshop.cache.join("journal"))?;
     let wish: Wish = arguments.device.parse()?;
     if arguments.dry_run {
         let device = workshop.described_device(wish, console)?;
@@ -176,11 +176,13 @@ impl Session {
     }
 }
 
-fn job(arguments: &TuneArguments) -> Result<Job, Failure> {
+fn job(arguments: &TuneArguments, journals: PathBuf) -> Result<Job, Failure> {
     let (families, templates) = request::families(&arguments.families)?;
     let settings = Settings {
         max_configs: arguments.max_configs.map(NonZeroUsize::get),
         budget: arguments.budget.as_deref().map(budget).transpose()?,
+        journals: Some(journals),
+        fresh: arguments.fresh,
         seed: arguments.seed,
         jobs: request::jobs(arguments.jobs),
     };

@@ -11,6 +11,7 @@
 pub mod acquire;
 pub mod cache;
 pub mod compiler;
+pub mod fingerprint;
 pub mod libraries;
 pub mod nvrtc;
 pub mod pool;
@@ -21,6 +22,7 @@ pub mod target;
 pub use acquire::{AcquireError, Rejection, Wanted, acquire};
 pub use cache::{CacheStats, CacheWarning, CubinCache};
 pub use compiler::{Compile, CompileError, CompileRequest, Compiled, Compiler};
+pub use fingerprint::Fingerprint;
 pub use libraries::SearchPaths;
 pub use nvrtc::{Nvrtc, NvrtcError};
 pub use pool::{CompilePool, CompileResult, PoolError};

@@ -46,7 +46,7 @@ impl Database {
 /// When a record gives way to a new one for the same problem, device and cache policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replace {
-    /// When the new one has the lower median.
+    /// When the new one has the lower median, or the stored one is of an interrupted run.
     IfFaster,
     /// In any case.
     Always,
@@ -86,14 +86,20 @@ pub fn record_winner(
     let _lock = lock(&target)?;
     let mut document = read(target.path)?;
     check_kind(target.path, document.records(), &record.device.name)?;
-    let stored = incumbent(document.records(), record)
-        .map(|(index, stored)| (index, stored.median(), by_median(record, stored)));
+    let incumbent = incumbent(document.records(), record);
+    // What an interrupted run found gives way to what a whole one finds.
+    let finishes = incumbent
+        .is_some_and(|(_, stored)| stored.provenance.interim && !record.provenance.interim);
+    let stored =
+        incumbent.map(|(index, stored)| (index, stored.median(), by_median(record, stored)));
     let recorded = match (stored, replace) {
         (None, _) => {
             document.insert(record)?;
             Recorded::Added
         }
-        (Some((_, stored, Ordering::Equal | Ordering::Greater)), Replace::IfFaster) => {
+        (Some((_, stored, Ordering::Equal | Ordering::Greater)), Replace::IfFaster)
+            if !finishes =>
+        {
             return Ok(Recorded::Kept { stored });
         }
         (Some((index, before, _)), _) => {

@@ -221,6 +221,9 @@ pub struct Provenance {
     /// text where it is above 2^63 - 1, where TOML's numbers end.
     #[serde(with = "wide")]
     pub seed: u64,
+    /// True where the search was interrupted: the winner is the best until then. Absent otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interim: bool,
     /// The command line, where there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,

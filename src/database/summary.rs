@@ -55,6 +55,7 @@ pub fn record_summary(
             nvrtc: origin.nvrtc.clone(),
             time: origin.time,
             seed: origin.seed,
+            interim: summary.interim,
             command: None,
         },
     });

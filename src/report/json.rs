@@ -55,6 +55,7 @@ pub fn summary(summary: &Summary, device: &Device) -> Value {
                 "raw": family.raw.to_string(),
                 "legal": family.legal,
                 "evaluated": family.evaluated(),
+                "recalled": family.recalled,
                 "outcomes": outcomes,
                 "best_us": family.best,
                 "failures": failures,
@@ -79,6 +80,7 @@ pub fn summary(summary: &Summary, device: &Device) -> Value {
         },
         "restarts": summary.restarts,
         "ended_early": summary.ended_early,
+        "interim": summary.interim,
     })
 }
 

@@ -151,6 +151,9 @@ pub fn verdict(summary: &Summary, device: &Device) -> String {
             library.measurement.median()
         ));
     }
+    if summary.interim {
+        text.push_str("  interim: the search was interrupted; the same command goes on with it\n");
+    }
     let validation = &winner.validation;
     text.push_str(&format!(
         "  exact on small integers; largest error {:.1e} of the allowed {:.1e} against {}\n",

@@ -2,6 +2,7 @@
 //! them: a GPU ([`Workbench`](super::workbench)) or this host
 //! ([`HostBench`](super::host_bench)).
 
+use super::journal::KernelId;
 use super::{Event, TuneError};
 use crate::compile::Compiled;
 use crate::model::{
@@ -54,8 +55,15 @@ pub(super) struct Evaluated {
     pub(super) restarted: Option<String>,
 }
 
+impl From<Outcome> for Evaluated {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, restarted: None }
+    }
+}
+
 /// A correct candidate that may win.
 pub(super) struct Kept {
+    pub(super) kernel: KernelId,
     pub(super) standing: Standing,
     pub(super) candidate: Candidate,
 }

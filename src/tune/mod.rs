@@ -5,11 +5,14 @@ mod bench;
 mod check;
 mod contest;
 mod host_bench;
+mod journal;
 mod prepare;
 mod run;
+mod tally;
 mod workbench;
 
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +20,7 @@ use thiserror::Error;
 
 pub use bench::{BaselineTime, Standing};
 pub use check::{CheckEvent, Checked, Checks, Sample, check};
+pub use journal::{Entry, Journal, JournalError, KernelId};
 pub use prepare::{FamilySpace, Spaces, spaces};
 pub use run::tune;
 
@@ -63,8 +67,13 @@ impl Machine {
 pub struct Settings {
     /// Most candidates to evaluate; where none is given, [`Settings::most`] says.
     pub max_configs: Option<usize>,
-    /// When to stop evaluating; what is found by then is decided among.
+    /// When to stop evaluating; what is found by then is decided among. Where none is given,
+    /// [`Settings::patience`] says.
     pub budget: Option<Duration>,
+    /// The folder of journals; without one, nothing of a run is left when it is interrupted.
+    pub journals: Option<PathBuf>,
+    /// Whether everything is measured anew, whatever the journal has.
+    pub fresh: bool,
     /// Seeds operands and search.
     pub seed: u64,
     /// Compiler threads.
@@ -72,8 +81,13 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Most candidates to evaluate on a device. A GPU takes about 40 ms for one; two cores of a host
-    /// need about a second for one of a large problem, and five minutes are patience enough.
+    /// How long to evaluate on a device: without an end on a GPU, four minutes on the host.
+    pub fn patience(&self, device: &Device) -> Option<Duration> {
+        self.budget.or_else(|| device.is_cpu().then_some(Duration::from_secs(240)))
+    }
+
+    /// Most candidates to evaluate on a device. A GPU takes about 40 ms for one, two cores of a host
+    /// 0.8 s for one of 4096x4096x1024.
     pub fn most(&self, device: &Device) -> usize {
         self.max_configs.unwrap_or(if device.is_cpu() { 200 } else { 1000 })
     }
@@ -90,6 +104,10 @@ pub enum Event<'a> {
         spaces: &'a Spaces,
         /// Candidates that will be evaluated at most.
         candidates: usize,
+        /// Where outcomes are written as they come.
+        journal: Option<&'a Path>,
+        /// Kernels whose outcome the journal has from earlier runs.
+        known: usize,
     },
     /// A source was compiled, or refused by the compiler.
     Compiled {
@@ -106,6 +124,9 @@ pub enum Event<'a> {
         configuration: &'a Configuration,
         /// What became of it.
         outcome: &'a Outcome,
+        /// Whether it was known: from an earlier run, or of another candidate that is the same
+        /// kernel.
+        recalled: bool,
         /// The best so far.
         best: Option<Micros>,
     },
@@ -148,6 +169,9 @@ pub enum TuneError {
     /// A family's template is missing or uses names that do not exist.
     #[error(transparent)]
     Template(#[from] RenderError),
+    /// Outcomes cannot be kept.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// The device has too little memory.
     #[error(
         "{problem} needs {} of memory (operands, their copies for honest timing, and a reference), \
@@ -187,6 +211,8 @@ pub struct Coverage {
     pub legal: usize,
     /// Evaluated ones, by outcome.
     pub outcomes: std::collections::BTreeMap<OutcomeKind, usize>,
+    /// Of these, how many were known: the same kernels as others, or from an earlier run.
+    pub recalled: usize,
     /// Its fastest correct one.
     pub best: Option<Micros>,
     /// The first failures, whole: a compiler's log is worth more than its first line.
@@ -236,6 +262,8 @@ pub struct Summary {
     pub restarts: usize,
     /// Whether the search was ended before its time, by the user or the budget.
     pub ended_early: bool,
+    /// Whether it was the user: the winner is the best so far, and the next run goes on.
+    pub interim: bool,
 }
 
 impl Summary {

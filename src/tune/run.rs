@@ -9,25 +9,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::bench::{Bench, Candidate, Evaluated, Kept, Standing};
+use super::bench::{Bench, Candidate, Evaluated};
 use super::host_bench::HostBench;
+use super::journal::{Entry, Journal, KernelId};
 use super::prepare::{Spaces, spaces};
+use super::tally::{Known, Tally};
 use super::workbench::Workbench;
-use super::{Coverage, Event, Kit, Machine, Phases, Settings, Summary, TuneError, median};
+use super::{Event, Kit, Machine, Phases, Settings, Summary, TuneError};
 use crate::compile::compiler::Origin;
-use crate::compile::{Compile, CompileError, CompilePool, CompileRequest, CompileResult};
-use crate::model::{Configuration, LaunchPlan, Micros, Outcome, Problem};
+use crate::compile::{
+    Compile, CompileError, CompilePool, CompileRequest, CompileResult, Fingerprint,
+};
+use crate::model::{Configuration, LaunchPlan, Measurement, Micros, Outcome, Problem};
 use crate::render::render;
 use crate::search::{Pick, strategy};
 
 /// How often the loop looks whether it should stop while it waits for the compiler.
 const POLL: Duration = Duration::from_millis(50);
-
-/// Correct candidates whose compiled form is kept: finalists, and the table a person sees.
-const KEPT: usize = 10;
-
-/// Failures of each family that a summary keeps.
-const KEPT_FAILURES: usize = 10;
 
 /// A candidate on its way through the compiler.
 struct UnderWay {
@@ -36,6 +34,8 @@ struct UnderWay {
     pick: Pick,
     configuration: Configuration,
     plan: LaunchPlan,
+    /// What identifies its source: a source that does not compile never does.
+    source: KernelId,
 }
 
 /// Finds the fastest correct kernel for a problem. When `stop` is set, the search ends and is
@@ -63,15 +63,31 @@ pub fn tune(
     };
     let prepared = began.elapsed();
 
-    let mut search =
-        Search::new(&kit.families, &spaces, settings, settings.most(&device), began, stop);
-    on_event(Event::Started { problem, spaces: &spaces, candidates: search.most });
+    let mut search = Search {
+        spaces: &spaces,
+        settings,
+        began,
+        stop,
+        most: spaces.legal().min(settings.most(&device)),
+        patience: settings.patience(&device),
+        journal: Journal::of(settings, problem, &device)?,
+        tally: Tally::new(&spaces),
+        phases: Phases::default(),
+        ended_early: false,
+    };
+    on_event(Event::Started {
+        problem,
+        spaces: &spaces,
+        candidates: search.most,
+        journal: search.journal.path(),
+        known: search.journal.len(),
+    });
     let renderer =
         Renderer { problem, families: &kit.families, templates: &kit.templates, device: &device };
     search.run(bench.as_mut(), &renderer, &kit.compiler, on_event)?;
     let searched = began.elapsed();
 
-    let decided = bench.decide(search.kept, on_event)?;
+    let decided = bench.decide(search.tally.kept, on_event)?;
     let restarts = bench.restarts();
     bench.release()?;
     Ok(Summary {
@@ -79,7 +95,7 @@ pub fn tune(
         ranking: decided.ranking,
         baselines: decided.baselines,
         library_version: decided.library_version,
-        coverage: search.coverage,
+        coverage: search.tally.coverage,
         phases: Phases {
             prepare: prepared,
             search: searched - prepared,
@@ -88,6 +104,7 @@ pub fn tune(
         },
         restarts,
         ended_early: search.ended_early,
+        interim: search.ended_early && stop.load(Ordering::Relaxed),
     })
 }
 
@@ -106,48 +123,14 @@ struct Search<'a> {
     began: Instant,
     stop: &'a AtomicBool,
     most: usize,
-    count: usize,
-    best: Option<Micros>,
-    kept: Vec<Kept>,
-    coverage: Vec<Coverage>,
+    patience: Option<Duration>,
+    journal: Journal,
+    tally: Tally,
     phases: Phases,
     ended_early: bool,
 }
 
-impl<'a> Search<'a> {
-    fn new(
-        families: &[crate::space::Family],
-        spaces: &'a Spaces,
-        settings: &'a Settings,
-        most: usize,
-        began: Instant,
-        stop: &'a AtomicBool,
-    ) -> Self {
-        let coverage = spaces
-            .families
-            .iter()
-            .map(|entry| Coverage {
-                family: families[entry.family].name.clone(),
-                raw: entry.space.raw,
-                legal: entry.space.len(),
-                ..Coverage::default()
-            })
-            .collect();
-        Self {
-            spaces,
-            settings,
-            began,
-            stop,
-            most: spaces.legal().min(most),
-            count: 0,
-            best: None,
-            kept: Vec::new(),
-            coverage,
-            phases: Phases::default(),
-            ended_early: false,
-        }
-    }
-
+impl Search<'_> {
     fn run(
         &mut self,
         bench: &mut dyn Bench,
@@ -166,10 +149,9 @@ impl<'a> Search<'a> {
         loop {
             while asked - told < most_untold && !self.should_stop() {
                 let Some(pick) = strategy.ask() else { break };
-                match self.render(pick, asked, renderer) {
-                    Ok((under_way, request)) => pool.submit(under_way, request),
-                    Err((configuration, log)) => {
-                        self.take(pick, &configuration, &Outcome::Compile { log }, on_event);
+                match self.render(pick, asked, renderer, on_event) {
+                    Some((under_way, request)) => pool.submit(under_way, request),
+                    None => {
                         answers.insert(asked, (pick, None));
                     }
                 }
@@ -192,36 +174,53 @@ impl<'a> Search<'a> {
                 answers.insert(turn, (pick, time));
             }
         }
-        self.ended_early = self.count < self.most && self.should_stop();
+        self.ended_early = self.tally.count < self.most && self.should_stop();
         Ok(())
     }
 
     fn should_stop(&self) -> bool {
-        let out_of_time = self.settings.budget.is_some_and(|budget| self.began.elapsed() >= budget);
+        let out_of_time = self.patience.is_some_and(|patience| self.began.elapsed() >= patience);
         out_of_time || self.stop.load(Ordering::Relaxed)
     }
 
+    /// What is to be compiled for a pick; nothing where it is known to fail before.
     fn render(
-        &self,
+        &mut self,
         pick: Pick,
         turn: usize,
         renderer: &Renderer<'_>,
-    ) -> Result<(UnderWay, CompileRequest), (Configuration, String)> {
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> Option<(UnderWay, CompileRequest)> {
         let entry = &self.spaces.families[pick.family];
         let configuration = entry.space.get(pick.rank).unwrap_or_default();
         let family = &renderer.families[entry.family];
-        match render(family, renderer.templates, &configuration, renderer.problem, renderer.device)
-        {
+        let rendered =
+            render(family, renderer.templates, &configuration, renderer.problem, renderer.device);
+        let (outcome, recalled) = match rendered {
+            Err(error) => (Outcome::Compile { log: error.to_string() }, false),
             Ok(rendered) => {
-                let request = CompileRequest {
-                    source: rendered.source.into(),
-                    name: format!("{}.cu", family.name),
-                    options: Vec::new(),
-                };
-                Ok((UnderWay { turn, pick, configuration, plan: rendered.plan }, request))
+                let source = KernelId::of_source(&rendered.source);
+                match self.journal.known(&source) {
+                    Some(entry) => (entry.outcome.clone(), true),
+                    None => {
+                        let request = CompileRequest {
+                            source: rendered.source.into(),
+                            name: format!("{}.cu", family.name),
+                            options: Vec::new(),
+                        };
+                        let plan = rendered.plan;
+                        return Some((
+                            UnderWay { turn, pick, configuration, plan, source },
+                            request,
+                        ));
+                    }
+                }
             }
-            Err(error) => Err((configuration, error.to_string())),
-        }
+        };
+        let (family, configuration) = (pick.family, &configuration);
+        let known = Known { family, configuration, outcome: &outcome, recalled };
+        self.tally.take(&known, on_event);
+        None
     }
 
     /// Evaluates what came out of the compiler; gives the time of a correct candidate.
@@ -232,85 +231,46 @@ impl<'a> Search<'a> {
         result: CompileResult,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Option<Micros>, TuneError> {
-        let UnderWay { pick, configuration, plan, .. } = under_way;
-        let compiled = match result {
-            Ok(compiled) => compiled,
+        let UnderWay { pick, configuration, plan, source, .. } = under_way;
+        let (kernel, evaluated, candidate) = match result {
             // Without its compiler a run is over; everything else is the candidate's own failure.
             Err(CompileError::Environment(error)) => {
                 return Err(CompileError::Environment(error).into());
             }
             Err(CompileError::Source { log }) => {
-                self.take(pick, &configuration, &Outcome::Compile { log }, on_event);
-                return Ok(None);
+                (source, Some(Outcome::Compile { log }.into()), None)
             }
             Err(error @ CompileError::Panicked { .. }) => {
-                let outcome = Outcome::Compile { log: error.to_string() };
-                self.take(pick, &configuration, &outcome, on_event);
-                return Ok(None);
+                (source, Some(Outcome::Compile { log: error.to_string() }.into()), None)
+            }
+            Ok(compiled) => {
+                self.phases.compiling += compiled.elapsed;
+                self.phases.from_cache += usize::from(compiled.origin == Origin::Cache);
+                let kernel = KernelId::of(&Fingerprint::of(&compiled.image), &plan);
+                let candidate = Candidate { plan, compiled };
+                let evaluated = match self.journal.known(&kernel) {
+                    Some(_) => None,
+                    None => Some(bench.evaluate(&candidate, self.tally.best)?),
+                };
+                (kernel, evaluated, Some(candidate))
             }
         };
-        self.phases.compiling += compiled.elapsed;
-        self.phases.from_cache += usize::from(compiled.origin == Origin::Cache);
-        let candidate = Candidate { plan, compiled };
-        let Evaluated { outcome, restarted } = bench.evaluate(&candidate, self.best)?;
-        if let Some(reason) = restarted {
-            on_event(Event::Restarted { reason: &reason });
-        }
-        self.take(pick, &configuration, &outcome, on_event);
-        let Outcome::Correct { validation, measurement, resources } = outcome else {
-            return Ok(None);
-        };
-        let time = measurement.median();
-        let family = self.coverage[pick.family].family.clone();
-        self.kept.push(Kept {
-            standing: Standing {
-                family,
-                configuration,
-                plan: candidate.plan.clone(),
-                validation,
-                measurement,
-                resources,
-                contested: false,
-            },
-            candidate,
-        });
-        self.kept.sort_by(|a, b| {
-            median(&a.standing.measurement).total_cmp(&median(&b.standing.measurement))
-        });
-        self.kept.truncate(KEPT);
-        Ok(Some(time))
-    }
-
-    /// Counts an outcome and tells of it.
-    fn take(
-        &mut self,
-        pick: Pick,
-        configuration: &Configuration,
-        outcome: &Outcome,
-        on_event: &mut dyn FnMut(Event<'_>),
-    ) {
-        self.count += 1;
-        let coverage = &mut self.coverage[pick.family];
-        *coverage.outcomes.entry(outcome.kind()).or_default() += 1;
-        if let Some(measurement) = outcome.measurement() {
-            let time = measurement.median();
-            let faster = |best: Option<Micros>| best.is_none_or(|best| time < best);
-            if faster(coverage.best) {
-                coverage.best = Some(time);
+        let recalled = evaluated.is_none();
+        if let Some(Evaluated { outcome, restarted }) = evaluated {
+            if let Some(reason) = restarted {
+                on_event(Event::Restarted { reason: &reason });
             }
-            if faster(self.best) {
-                self.best = Some(time);
-            }
+            let family = self.spaces.families[pick.family].name.clone();
+            let (kernel, parameters) = (kernel.clone(), configuration.clone());
+            self.journal.append(Entry { kernel, family, parameters, outcome })?;
         }
-        if outcome.measurement().is_none() && coverage.failures.len() < KEPT_FAILURES {
-            coverage.failures.push((configuration.clone(), outcome.clone()));
+        let Some(entry) = self.journal.known(&kernel) else { return Ok(None) };
+        let (family, configuration) = (pick.family, &configuration);
+        let known = Known { family, configuration, outcome: &entry.outcome, recalled };
+        self.tally.take(&known, on_event);
+        if let Some(candidate) = candidate {
+            self.tally.keep(&known, kernel, candidate);
         }
-        on_event(Event::Evaluated {
-            count: self.count,
-            family: &self.coverage[pick.family].family,
-            configuration,
-            outcome,
-            best: self.best,
-        });
+        Ok(known.outcome.measurement().map(Measurement::median))
     }
 }

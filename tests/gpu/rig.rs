@@ -62,7 +62,14 @@ pub(crate) fn built_in(family: Option<&str>) -> Kit {
 
 pub(crate) fn settings(max_configs: usize) -> Settings {
     let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    Settings { max_configs: Some(max_configs), budget: None, seed: 1, jobs }
+    Settings {
+        max_configs: Some(max_configs),
+        budget: None,
+        journals: None,
+        fresh: false,
+        seed: 1,
+        jobs,
+    }
 }
 
 pub(crate) fn problem(m: u64, n: u64, k: u64) -> Problem {

@@ -75,6 +75,7 @@ fn provenance() -> Provenance {
         nvrtc: "13.0".to_owned(),
         time: "2026-01-31T12:00:00.123Z".parse::<Timestamp>().unwrap(),
         seed: 42,
+        interim: false,
         command: None,
     }
 }
