@@ -6,7 +6,9 @@
 mod contest;
 mod sampling;
 mod stopwatch;
+mod taint;
 
 pub use contest::{Contestant, contest};
 pub use sampling::{SAMPLES, sets_for};
 pub use stopwatch::{Stopwatch, WorkFor};
+pub use taint::Taint;
