@@ -1,11 +1,12 @@
-//! How long a correct kernel takes: samples over rotated operands, the final in which the best
-//! and the libraries take turns, and what its rounds say.
+//! How long a correct kernel takes: samples over rotated operands, the race that screens
+//! candidates, the final in which the best and the libraries take turns, and what its rounds say.
 //!
 //! Works on anything that gives work for a set of operands; knows no configuration and no family.
 
 mod contest;
 mod finals;
 mod margin;
+mod race;
 mod sampling;
 mod stopwatch;
 mod taint;
@@ -16,6 +17,7 @@ mod turns;
 pub use contest::{Contestant, contest};
 pub use finals::{Confidence, Ended, Entrant, Final, Place, Rules, Stage, Verdict};
 pub use margin::{FEWEST_ROUNDS, Margin};
+pub use race::{Race, Racer, Reason, Step};
 pub use sampling::{SAMPLES, sets_for};
 pub use stopwatch::{Stopwatch, WorkFor};
 pub use taint::Taint;

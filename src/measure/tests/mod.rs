@@ -4,3 +4,4 @@
 mod finals;
 mod margin;
 mod noise;
+mod race;
