@@ -27,6 +27,9 @@ pub struct Record {
     /// The fastest library beside the winner; absent where none was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<StoredBaseline>,
+    /// How sure it is that the winner is the fastest; absent where no final was held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<StoredConfidence>,
     /// How the result was checked.
     pub validation: StoredValidation,
     /// What the kernel takes of an SM.
@@ -171,6 +174,30 @@ pub struct StoredBaseline {
     pub all: Vec<LibraryTime>,
 }
 
+/// By how much the winner of the final won, and how sure that is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoredConfidence {
+    /// The fastest other candidate, its family and configuration; absent where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner_up: Option<String>,
+    /// By how many per cent it takes longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub margin_percent: Option<f64>,
+    /// The interval of that at a confidence of 96 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_percent: Option<[f64; 2]>,
+    /// Rounds that the winner was sampled in.
+    pub rounds: usize,
+    /// Rounds that were taken and thrown away.
+    pub tainted_rounds: usize,
+    /// Why no more were taken: `separated`, `tied`, `out of rounds`, `broken off`.
+    pub ended: String,
+    /// Candidates that tie with the winner, which takes the fewest resources of them; absent where
+    /// there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tie_set: Vec<String>,
+}
+
 /// What a library takes for the problem.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LibraryTime {
@@ -244,6 +271,8 @@ pub struct Winner<'a> {
     pub launch: &'a LaunchPlan,
     /// How fast it is.
     pub measurement: &'a Measurement,
+    /// How sure it is; none where no final was held.
+    pub confidence: Option<StoredConfidence>,
     /// The libraries measured beside it; may be empty.
     pub libraries: &'a [LibraryTime],
     /// How it was checked.
@@ -273,6 +302,7 @@ impl Record {
             family: winner.family.to_owned(),
             parameters: winner.configuration.0.clone(),
             baseline: StoredBaseline::of(winner.libraries, measurement.median()),
+            confidence: winner.confidence,
             validation: winner.validation.into(),
             resources: winner.resources.into(),
             workspaces: launch.workspaces.iter().map(StoredWorkspace::from).collect(),

@@ -4,6 +4,7 @@
 pub mod configuration;
 pub mod device;
 pub mod diagnostic;
+pub mod floor;
 pub mod launch;
 pub mod measurement;
 pub mod outcome;
@@ -14,6 +15,7 @@ pub mod units;
 pub use configuration::{Configuration, Value};
 pub use device::{ComputeCapability, Device};
 pub use diagnostic::Diagnostic;
+pub use floor::floor;
 pub use launch::{Argument, KernelLaunch, LaunchPlan, STANDARD_ARGUMENTS, TensorMap, Workspace};
 pub use measurement::{CachePolicy, Measurement, Timing};
 pub use outcome::{Fault, Mismatch, Outcome, OutcomeKind, Resources, Validation};

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::model::{Device, Measurement, Problem};
-use crate::tune::{Spaces, Standing, Summary};
+use crate::model::{Configuration, Device, Measurement, Problem};
+use crate::tune::{Certainty, Spaces, Standing, Summary};
 
 /// Candidates that a document lists.
 const TOP: usize = 10;
@@ -66,6 +66,7 @@ pub fn summary(summary: &Summary, device: &Device) -> Value {
     json!({
         "problem": problem_document(problem),
         "winner": winner,
+        "certainty": summary.certainty.as_ref().map(certainty),
         "baselines": baselines,
         "library_version": summary.library_version,
         "ranking": ranking,
@@ -81,6 +82,26 @@ pub fn summary(summary: &Summary, device: &Device) -> Value {
         "restarts": summary.restarts,
         "ended_early": summary.ended_early,
         "interim": summary.interim,
+    })
+}
+
+fn certainty(certainty: &Certainty) -> Value {
+    let named = |family: &str, configuration: &Configuration| json!({ "family": family, "parameters": configuration });
+    let runner_up = certainty.runner_up.as_ref().map(|(family, configuration, margin)| {
+        let mut document = named(family, configuration);
+        document["margin_percent"] = json!(margin.percent);
+        document["interval_percent"] = json!([margin.low, margin.high]);
+        document
+    });
+    let ties: Vec<Value> =
+        certainty.tie_set.iter().map(|(family, values)| named(family, values)).collect();
+    json!({
+        "runner_up": runner_up,
+        "rounds": certainty.rounds,
+        "tainted_rounds": certainty.tainted_rounds,
+        "taint": certainty.taint,
+        "tie_set": ties,
+        "ended": certainty.ended.to_string(),
     })
 }
 

@@ -3,8 +3,9 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table};
 
+use crate::measure::Margin;
 use crate::model::{Device, Measurement, Problem, Resources, Tflops, Timing};
-use crate::tune::{Spaces, Summary};
+use crate::tune::{Certainty, Spaces, Summary};
 
 /// Lines of the ranking that are shown.
 const TOP: usize = 10;
@@ -151,6 +152,9 @@ pub fn verdict(summary: &Summary, device: &Device) -> String {
             library.measurement.median()
         ));
     }
+    if let Some(certainty) = &summary.certainty {
+        text.push_str(&sureness(certainty));
+    }
     if summary.interim {
         text.push_str("  interim: the search was interrupted; the same command goes on with it\n");
     }
@@ -159,6 +163,31 @@ pub fn verdict(summary: &Summary, device: &Device) -> String {
         "  exact on small integers; largest error {:.1e} of the allowed {:.1e} against {}\n",
         validation.max_error, validation.bound, validation.reference
     ));
+    text
+}
+
+/// By how much the winner wins, or with whom it ties.
+fn sureness(certainty: &Certainty) -> String {
+    let Certainty { runner_up, rounds, tainted_rounds, taint, tie_set, ended } = certainty;
+    let ties = tie_set.len().saturating_sub(1);
+    let mut text = match runner_up {
+        Some((family, configuration, margin)) => {
+            let Margin { percent, low, high } = margin;
+            let than = if ties > 0 {
+                format!("ties with {ties} others and takes the fewest resources; the next takes")
+            } else {
+                "the runner-up takes".to_owned()
+            };
+            format!(
+                "  {than} {percent:+.2} % ({low:+.2} to {high:+.2}, {rounds} rounds, {ended}): \
+                 {family} {configuration}\n"
+            )
+        }
+        None => "  no other candidate took part in the final\n".to_owned(),
+    };
+    if let Some(taint) = taint {
+        text.push_str(&format!("  {tainted_rounds} rounds did not count; the first: {taint}\n"));
+    }
     text
 }
 

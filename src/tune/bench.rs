@@ -5,21 +5,16 @@
 use super::journal::KernelId;
 use super::{Event, TuneError};
 use crate::compile::Compiled;
-use crate::model::{
-    Configuration, LaunchPlan, Measurement, Micros, Outcome, Resources, Validation,
-};
+use crate::measure::{Ended, Margin, Race};
+use crate::model::{Configuration, LaunchPlan, Measurement, Outcome, Resources, Validation};
 
 /// Something that candidates are evaluated on.
 pub(super) trait Bench {
-    /// Validates a candidate and finds its time. `best` is that of the fastest so far.
+    /// Validates a candidate and finds its time, as far as the race wants to know it.
     ///
     /// # Errors
     /// Only where nothing can be evaluated any more; a candidate's failure is its outcome.
-    fn evaluate(
-        &mut self,
-        candidate: &Candidate,
-        best: Option<Micros>,
-    ) -> Result<Evaluated, TuneError>;
+    fn evaluate(&mut self, candidate: &Candidate, race: &Race) -> Result<Evaluated, TuneError>;
 
     /// Ranks correct candidates, given fastest first.
     ///
@@ -63,6 +58,8 @@ impl From<Outcome> for Evaluated {
 
 /// A correct candidate that may win.
 pub(super) struct Kept {
+    /// Whether it is its family's default, which takes part in the final however slow it is.
+    pub(super) is_default: bool,
     pub(super) kernel: KernelId,
     pub(super) standing: Standing,
     pub(super) candidate: Candidate,
@@ -87,6 +84,23 @@ pub struct Standing {
     pub contested: bool,
 }
 
+/// How sure a winner is, by the final.
+#[derive(Debug, Clone)]
+pub struct Certainty {
+    /// The fastest other candidate: its family and configuration, and by how much it is slower.
+    pub runner_up: Option<(String, Configuration, Margin)>,
+    /// Rounds that the winner was sampled in.
+    pub rounds: usize,
+    /// Rounds that were taken and thrown away.
+    pub tainted_rounds: usize,
+    /// Why the first of these was.
+    pub taint: Option<String>,
+    /// The candidates that tie, the winner first; the winner alone where there is no tie.
+    pub tie_set: Vec<(String, Configuration)>,
+    /// Why no more rounds were taken.
+    pub ended: Ended,
+}
+
 /// A library's time in the contest.
 #[derive(Debug, Clone)]
 pub struct BaselineTime {
@@ -101,4 +115,6 @@ pub(super) struct Decided {
     pub(super) ranking: Vec<Standing>,
     pub(super) baselines: Vec<BaselineTime>,
     pub(super) library_version: String,
+    /// How sure the winner is; none where no final was held.
+    pub(super) certainty: Option<Certainty>,
 }

@@ -4,10 +4,8 @@
 use super::bench::{Bench, Candidate, Decided, Evaluated, Kept};
 use super::{Event, TuneError};
 use crate::cpu::{Counting, Counts, Memory, Program};
-use crate::measure::{ExecutedLaunch, modelled_time};
-use crate::model::{
-    CachePolicy, Device, Fault, Measurement, Micros, Outcome, Problem, Resources, Timing,
-};
+use crate::measure::{ExecutedLaunch, Race, modelled_time};
+use crate::model::{CachePolicy, Device, Fault, Measurement, Outcome, Problem, Resources, Timing};
 use crate::validate::{HostFailure, HostValidator};
 
 /// Operands in this host's memory, and the device that times are modelled for.
@@ -68,11 +66,7 @@ pub(super) fn failed(failure: HostFailure) -> Outcome {
 }
 
 impl Bench for HostBench {
-    fn evaluate(
-        &mut self,
-        candidate: &Candidate,
-        _best: Option<Micros>,
-    ) -> Result<Evaluated, TuneError> {
+    fn evaluate(&mut self, candidate: &Candidate, _race: &Race) -> Result<Evaluated, TuneError> {
         let outcome = self.outcome(candidate).unwrap_or_else(|failure| failure);
         Ok(Evaluated { outcome, restarted: None })
     }
@@ -84,7 +78,12 @@ impl Bench for HostBench {
         _on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Decided, TuneError> {
         let ranking = kept.into_iter().map(|kept| kept.standing).collect();
-        Ok(Decided { ranking, baselines: Vec::new(), library_version: String::new() })
+        Ok(Decided {
+            ranking,
+            baselines: Vec::new(),
+            library_version: String::new(),
+            certainty: None,
+        })
     }
 
     fn restarts(&self) -> usize {

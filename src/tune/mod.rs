@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-pub use bench::{BaselineTime, Standing};
+pub use bench::{BaselineTime, Certainty, Standing};
 pub use check::{CheckEvent, Checked, Checks, Sample, check};
 pub use journal::{Entry, Journal, JournalError, KernelId};
 pub use prepare::{FamilySpace, Spaces, spaces};
@@ -252,6 +252,8 @@ pub struct Summary {
     pub ranking: Vec<Standing>,
     /// The libraries' times in the contest, fastest first.
     pub baselines: Vec<BaselineTime>,
+    /// How sure the winner is; none where no final was held.
+    pub certainty: Option<Certainty>,
     /// The libraries' version, where there are any.
     pub library_version: String,
     /// One entry for each family that serves the problem.

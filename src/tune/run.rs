@@ -20,7 +20,7 @@ use crate::compile::compiler::Origin;
 use crate::compile::{
     Compile, CompileError, CompilePool, CompileRequest, CompileResult, Fingerprint,
 };
-use crate::model::{Configuration, LaunchPlan, Measurement, Micros, Outcome, Problem};
+use crate::model::{Configuration, LaunchPlan, Measurement, Micros, Outcome, Problem, floor};
 use crate::render::render;
 use crate::search::{Pick, strategy};
 
@@ -71,7 +71,7 @@ pub fn tune(
         most: spaces.legal().min(settings.most(&device)),
         patience: settings.patience(&device),
         journal: Journal::of(settings, problem, &device)?,
-        tally: Tally::new(&spaces),
+        tally: Tally::new(&spaces, floor(problem, &device)),
         phases: Phases::default(),
         ended_early: false,
     };
@@ -95,6 +95,7 @@ pub fn tune(
         ranking: decided.ranking,
         baselines: decided.baselines,
         library_version: decided.library_version,
+        certainty: decided.certainty,
         coverage: search.tally.coverage,
         phases: Phases {
             prepare: prepared,
@@ -250,7 +251,7 @@ impl Search<'_> {
                 let candidate = Candidate { plan, compiled };
                 let evaluated = match self.journal.known(&kernel) {
                     Some(_) => None,
-                    None => Some(bench.evaluate(&candidate, self.tally.best)?),
+                    None => Some(bench.evaluate(&candidate, &self.tally.race)?),
                 };
                 (kernel, evaluated, Some(candidate))
             }
@@ -269,7 +270,9 @@ impl Search<'_> {
         let known = Known { family, configuration, outcome: &entry.outcome, recalled };
         self.tally.take(&known, on_event);
         if let Some(candidate) = candidate {
-            self.tally.keep(&known, kernel, candidate);
+            let default = self.spaces.families[pick.family].default.as_ref();
+            let is_default = default == Some(configuration);
+            self.tally.keep(&known, is_default, kernel, candidate);
         }
         Ok(known.outcome.measurement().map(Measurement::median))
     }

@@ -2,9 +2,11 @@
 //! win.
 
 use super::bench::{Candidate, Kept, Standing};
+use super::contest::FINALISTS;
 use super::journal::KernelId;
 use super::prepare::Spaces;
 use super::{Coverage, Event, median};
+use crate::measure::{Race, SAMPLES};
 use crate::model::{Configuration, Micros, Outcome};
 
 /// Correct candidates whose compiled form is kept: finalists, and the table a person sees.
@@ -28,19 +30,26 @@ pub(super) struct Known<'a> {
 pub(super) struct Tally {
     pub(super) count: usize,
     pub(super) best: Option<Micros>,
+    pub(super) race: Race,
     pub(super) kept: Vec<Kept>,
     pub(super) coverage: Vec<Coverage>,
 }
 
 impl Tally {
-    pub(super) fn new(spaces: &Spaces) -> Self {
+    pub(super) fn new(spaces: &Spaces, floor: Micros) -> Self {
         let coverage = spaces.families.iter().map(|entry| Coverage {
             family: entry.name.clone(),
             raw: entry.space.raw,
             legal: entry.space.len(),
             ..Coverage::default()
         });
-        Self { count: 0, best: None, kept: Vec::new(), coverage: coverage.collect() }
+        Self {
+            count: 0,
+            best: None,
+            race: Race::new(FINALISTS, floor),
+            kept: Vec::new(),
+            coverage: coverage.collect(),
+        }
     }
 
     /// Counts an outcome and tells of it.
@@ -51,6 +60,10 @@ impl Tally {
         *coverage.outcomes.entry(outcome.kind()).or_default() += 1;
         coverage.recalled += usize::from(recalled);
         if let Some(measurement) = outcome.measurement() {
+            // Those that were dropped have fewer samples.
+            if measurement.samples.len() >= SAMPLES {
+                self.race.admit(&measurement.samples);
+            }
             let time = measurement.median();
             let faster = |best: Option<Micros>| best.is_none_or(|best| time < best);
             if faster(coverage.best) {
@@ -72,11 +85,18 @@ impl Tally {
         });
     }
 
-    /// Keeps a correct candidate if it is among the fastest. Of those that are the same kernel, the
+    /// Keeps a correct candidate if it is among the fastest, or its family's default. Of those that are the same kernel, the
     /// first is kept.
-    pub(super) fn keep(&mut self, known: &Known<'_>, kernel: KernelId, candidate: Candidate) {
+    pub(super) fn keep(
+        &mut self,
+        known: &Known<'_>,
+        is_default: bool,
+        kernel: KernelId,
+        candidate: Candidate,
+    ) {
         let Outcome::Correct { validation, measurement, resources } = known.outcome else { return };
-        if self.kept.iter().any(|kept| kept.kernel == kernel) {
+        if let Some(kept) = self.kept.iter_mut().find(|kept| kept.kernel == kernel) {
+            kept.is_default |= is_default;
             return;
         }
         let standing = Standing {
@@ -88,10 +108,14 @@ impl Tally {
             resources: *resources,
             contested: false,
         };
-        self.kept.push(Kept { kernel, standing, candidate });
+        self.kept.push(Kept { is_default, kernel, standing, candidate });
         self.kept.sort_by(|a, b| {
             median(&a.standing.measurement).total_cmp(&median(&b.standing.measurement))
         });
-        self.kept.truncate(KEPT);
+        let mut place = 0;
+        self.kept.retain(|kept| {
+            place += 1;
+            place <= KEPT || kept.is_default
+        });
     }
 }

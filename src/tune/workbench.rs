@@ -6,8 +6,10 @@ use std::sync::Arc;
 use super::bench::{Bench, Candidate, Decided, Evaluated, Kept};
 use super::{Event, TuneError, contest};
 use crate::compile::{Compile, CompileRequest};
-use crate::measure::Stopwatch;
-use crate::model::{Fault, LaunchPlan, Micros, Outcome, Problem, Resources};
+use crate::measure::{Race, Racer, Reason, Step, Stopwatch};
+use crate::model::{
+    CachePolicy, Fault, LaunchPlan, Measurement, Micros, Outcome, Problem, Resources, Timing,
+};
 use crate::validate::{KERNELS, Subject, Validator, Zone, compile_options};
 use crate::worker::{Announced, Executor, KernelFacts, Operands, Scalars, Work, WorkerError, bind};
 
@@ -99,31 +101,55 @@ impl<'a> Workbench<'a> {
         }
     }
 
+    /// Validates a candidate and races it. A time that is too good to be believed at once is looked
+    /// at again from the beginning.
     fn try_evaluate(
         &mut self,
         candidate: &Candidate,
-        best: Option<Micros>,
+        race: &Race,
         during: &mut &'static str,
     ) -> Result<Outcome, WorkerError> {
-        let (mounted, facts) = self.mount(candidate)?;
-        *during = "validating";
-        let subject = Subject {
-            work: &|operands, scalars| mounted.work(operands, scalars),
-            workspaces: &mounted.workspaces,
-        };
-        let outcome = match self.validator.validate(self.executor, &subject)? {
-            Err(mismatch) => Outcome::Correctness(mismatch),
-            Ok(validation) => {
-                *during = "timing";
-                let work = |operands| mounted.work(operands, Scalars::PLAIN);
-                let measurement = self.stopwatch.measure(self.executor, &work, best)?;
-                let resources = self.resources(candidate, &facts);
-                Outcome::Correct { validation, measurement, resources }
+        let mut racer = Racer::new();
+        loop {
+            *during = "loading";
+            let (mounted, facts) = self.mount(candidate)?;
+            *during = "validating";
+            let subject = Subject {
+                work: &|operands, scalars| mounted.work(operands, scalars),
+                workspaces: &mounted.workspaces,
+            };
+            let validation = match self.validator.validate(self.executor, &subject)? {
+                Ok(validation) => validation,
+                Err(mismatch) => {
+                    self.unmount(mounted)?;
+                    return Ok(Outcome::Correctness(mismatch));
+                }
+            };
+            *during = "timing";
+            let work = |operands| mounted.work(operands, Scalars::PLAIN);
+            let (step, launches_per_sample) =
+                self.stopwatch.race(self.executor, &work, &mut racer, race)?;
+            *during = "unloading";
+            self.unmount(mounted)?;
+            match step {
+                Step::More | Step::Confirm(_) => {}
+                Step::Drop(reason @ Reason::Impossible { .. }) => {
+                    let (during, message) = ("timing".to_owned(), reason.to_string());
+                    return Ok(Outcome::Runtime(Fault { during, message }));
+                }
+                Step::Enough | Step::Drop(_) => {
+                    let measurement = Measurement {
+                        samples: racer.samples().to_vec(),
+                        launches_per_sample,
+                        cache_policy: CachePolicy::Rotate,
+                        timing: Timing::Measured,
+                        sm_clock_mhz: None,
+                    };
+                    let resources = self.resources(candidate, &facts);
+                    return Ok(Outcome::Correct { validation, measurement, resources });
+                }
             }
-        };
-        *during = "unloading";
-        self.unmount(mounted)?;
-        Ok(outcome)
+        }
     }
 
     /// Loads a candidate and allocates its workspaces.
@@ -194,14 +220,10 @@ impl<'a> Workbench<'a> {
 }
 
 impl Bench for Workbench<'_> {
-    fn evaluate(
-        &mut self,
-        candidate: &Candidate,
-        best: Option<Micros>,
-    ) -> Result<Evaluated, TuneError> {
-        self.executor.set_deadline(deadline_seconds(&self.problem, best));
+    fn evaluate(&mut self, candidate: &Candidate, race: &Race) -> Result<Evaluated, TuneError> {
+        self.executor.set_deadline(deadline_seconds(&self.problem, race.best()));
         let mut during = "loading";
-        let result = self.try_evaluate(candidate, best, &mut during);
+        let result = self.try_evaluate(candidate, race, &mut during);
         let error = match result {
             Ok(outcome) => return Ok(Evaluated { outcome, restarted: None }),
             Err(error) => error,

@@ -137,6 +137,7 @@ impl Found {
             configuration: &self.configuration,
             launch: &self.launch,
             measurement: &self.measurement,
+            confidence: None,
             libraries: &self.libraries,
             validation: &self.validation,
             resources: &self.resources,
