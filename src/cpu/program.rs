@@ -58,10 +58,11 @@ impl Program {
     pub fn parse(ptx: &str) -> Result<Self, LoadError> {
         let module = parse::parse(ptx)?;
         let (kernels, contents) = decode::decode(&module)?;
-        let bytes = contents.len() as u64;
-        let variables = Allocation::new(MODULE_BASE, bytes, Tracking::Off)?;
-        for (at, byte) in contents.iter().enumerate() {
-            variables.store_part(at as u64, 1, (*byte).into());
+        let variables = Allocation::new(MODULE_BASE, contents.bytes, Tracking::Off)?;
+        for (start, values) in &contents.values {
+            for (at, byte) in values.iter().enumerate() {
+                variables.store_part(start + at as u64, 1, (*byte).into());
+            }
         }
         let variables = Arc::new(variables);
         let kernel = |code| Kernel { code: Arc::new(code), variables: Arc::clone(&variables) };

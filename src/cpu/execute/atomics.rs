@@ -31,9 +31,6 @@ impl Warp {
         };
         let mut old = [0; 32];
         for (space, mask) in split(space, &mut addresses, active) {
-            if COUNTED {
-                count(team, at, space, &addresses, mask, bytes);
-            }
             for lane in lanes(mask) {
                 let address = addresses[lane];
                 check_alignment(space, lane, address, bytes)?;
@@ -49,6 +46,9 @@ impl Warp {
                     allocation.mark(offset, bytes);
                     update_global(team, allocation, offset, update, (a[lane], b[lane]))
                 };
+            }
+            if COUNTED {
+                count(team, at, space, &addresses, mask, bytes);
             }
         }
         if let Some(d) = d {
