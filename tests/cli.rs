@@ -81,7 +81,7 @@ fn wrong_usage_ends_with_2_and_says_what_to_type() {
         ),
         (
             &["--shape", "1x1x1", "--device", "tpu"],
-            &["`tpu` is no device: choose `auto`, `cuda:N`, as in `cuda:0`, or `cpu`"],
+            &["`tpu` is no device: choose `auto`, `cuda:N`, as in `cuda:0`, `cuda:all`, or `cpu`"],
         ),
         (&["check", "--sample", "0"], &["`0` is no sample: write a number from 1 on, or `all`"]),
         (&["check", "--shape", "3x3"], &["`3x3` is not a shape"]),

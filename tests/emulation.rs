@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gemm_tune::compile::{Compile, Compiler, Target};
+use gemm_tune::compile::{Compile, CompileThreads, Compiler, Target};
 use gemm_tune::model::{Dtype, Layout, Outcome, OutcomeKind, Problem, Timing, Value};
 use gemm_tune::render::Templates;
 use gemm_tune::space::{Families, Family};
@@ -198,15 +198,15 @@ fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() 
     // Templates of a folder come on top of the built-in ones.
     let (mut families, templates) = faulty();
     families.extend(built_in().0);
-    let mut kit = Kit { families, templates, compiler: Arc::new(compiler), machine: Machine::Host };
-    let settings = Settings {
-        max_configs: Some(40),
-        budget: None,
-        journals: None,
-        fresh: false,
-        seed: 1,
-        jobs: jobs(),
+    let mut kit = Kit {
+        families,
+        templates,
+        compiler: Arc::new(compiler),
+        threads: CompileThreads::new(jobs()).unwrap(),
+        machine: Machine::Host,
     };
+    let settings =
+        Settings { max_configs: Some(40), budget: None, journals: None, fresh: false, seed: 1 };
     let mut evaluated = 0;
     let on_event = &mut |event: Event<'_>| {
         evaluated += usize::from(matches!(event, Event::Evaluated { .. }));

@@ -4,7 +4,8 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -12,8 +13,9 @@ use serde_json::{Value, json};
 use super::arguments::TuneArguments;
 use super::console::Console;
 use super::machine::{Wish, Workshop};
-use super::progress::Progress;
+use super::progress::{Board, Progress};
 use super::{Failure, interrupt, request};
+use crate::compile::{Compile, CompileThreads};
 use crate::database::{Origin, Recorded, Replace, check_writable, record_summary};
 use crate::model::{Device, Layout, Problem, Shape};
 use crate::render::Templates;
@@ -61,32 +63,34 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
     check_writable(&database, &device).map_err(Failure::work)?;
     let compiler = workshop.compiler(&machine, console)?;
     let (major, minor) = compiler.nvrtc().version();
-    let mut session = Session {
-        console,
+    let compiler: Arc<dyn Compile> = Arc::new(compiler);
+    let threads = CompileThreads::new(request::jobs(arguments.jobs)).map_err(Failure::work)?;
+    let kits: Vec<Kit> = machine
+        .split(job.problems.len())
+        .into_iter()
+        .map(|machine| Kit {
+            families: job.families.clone(),
+            templates: job.templates.clone(),
+            compiler: Arc::clone(&compiler),
+            threads: threads.clone(),
+            machine,
+        })
+        .collect();
+    let session = Session {
+        board: Board::new(console, kits.len() > 1),
+        width: console.width(),
         device,
         nvrtc: format!("{major}.{minor}"),
         database,
         stop: interrupt::listen()?,
-        kit: Kit {
-            families: job.families,
-            templates: job.templates,
-            compiler: Arc::new(compiler),
-            machine,
-        },
         settings: job.settings,
         replace: job.replace,
     };
-    let mut results = Vec::new();
-    let mut failed = 0;
-    for problem in &job.problems {
-        let result = session.tune(problem)?;
-        failed += usize::from(result.get("error").is_some());
-        results.push(result);
-        if session.stop.load(Ordering::Relaxed) {
-            console.note("stopped as asked");
-            break;
-        }
+    let results = session.tune_all(&job.problems, kits)?;
+    if session.stop.load(Ordering::Relaxed) {
+        console.note("stopped as asked");
     }
+    let failed = results.iter().filter(|result| result.get("error").is_some()).count();
     let code = if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     let document = json!({
         "gemm_tune": env!("CARGO_PKG_VERSION"),
@@ -100,57 +104,90 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
 
 /// What all problems of a run share.
 struct Session {
-    console: Console,
+    board: Board,
+    width: u16,
     device: Device,
     nvrtc: String,
     database: PathBuf,
     stop: Arc<AtomicBool>,
-    kit: Kit,
     settings: Settings,
     replace: Replace,
 }
 
 impl Session {
+    /// Tunes the problems, as many at a time as there are kits, and gives the documents about them
+    /// in the order of the problems. What comes after a stop is left out.
+    fn tune_all(&self, problems: &[Problem], kits: Vec<Kit>) -> Result<Vec<Value>, Failure> {
+        let next = AtomicUsize::new(0);
+        let failed = AtomicBool::new(false);
+        let lanes = thread::scope(|scope| {
+            let lane = |mut kit: Kit| {
+                let mut results = Vec::new();
+                let ends = || self.stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed);
+                while !ends() {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(problem) = problems.get(number) else { break };
+                    let result = self.tune(problem, &mut kit);
+                    failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                    results.push((number, result?));
+                }
+                Ok(results)
+            };
+            let lanes: Vec<_> =
+                kits.into_iter().map(|kit| scope.spawn(move || lane(kit))).collect();
+            lanes
+                .into_iter()
+                .map(|lane| lane.join().unwrap_or_else(|_| Err(Failure::work(TuneError::Panicked))))
+                .collect::<Vec<_>>()
+        });
+        let mut results = Vec::new();
+        for lane in lanes {
+            results.extend(lane?);
+        }
+        results.sort_by_key(|(number, _)| *number);
+        Ok(results.into_iter().map(|(_, result)| result).collect())
+    }
+
     /// Tunes one problem, shows and records the winner, and gives the document about it.
-    fn tune(&mut self, problem: &Problem) -> Result<Value, Failure> {
-        let mut progress = Progress::new(self.console, *problem, &self.device);
+    fn tune(&self, problem: &Problem, kit: &mut Kit) -> Result<Value, Failure> {
+        let mut progress = Progress::new(&self.board, *problem, &self.device);
         let on_event = &mut |event: Event<'_>| progress.event(&event);
-        let result = tune(problem, &mut self.kit, &self.settings, &self.stop, on_event);
+        let result = tune(problem, kit, &self.settings, &self.stop, on_event);
         progress.finish();
         let summary = match result {
             Ok(summary) => summary,
             // A device or compiler that is gone is gone for the other problems too.
-            Err(error @ (TuneError::Device(_) | TuneError::Compiler(_) | TuneError::Pool(_))) => {
+            Err(error @ (TuneError::Device(_) | TuneError::Compiler(_) | TuneError::Panicked)) => {
                 return Err(Failure::work(error));
             }
             Err(error) => return Ok(self.failed(problem, &error.to_string())),
         };
-        let width = self.console.width();
-        self.console.result(&format!("\n{}", table::ranking(&summary, &self.device, width)));
-        self.console.result(&format!("\n{}", table::coverage(&summary, width)));
+        let ranking = table::ranking(&summary, &self.device, self.width);
+        let coverage = table::coverage(&summary, self.width);
         let verdict = table::verdict(&summary, &self.device);
         if summary.winner().is_none() {
+            self.board.result(&format!("\n{ranking}\n{coverage}"));
             return Ok(self.failed(problem, verdict.trim_end()));
         }
-        self.console.result(&format!("\n{verdict}"));
         let mut document = documents::summary(&summary, &self.device);
-        document["recorded"] = json!(self.record(&summary)?);
+        let (word, text) = self.record(&summary, kit)?;
+        document["recorded"] = json!(word);
+        self.board.result(&format!("\n{ranking}\n{coverage}\n{verdict}  {text}\n"));
         Ok(document)
     }
 
     fn failed(&self, problem: &Problem, message: &str) -> Value {
-        self.console.error(message);
+        self.board.error(message);
         json!({ "problem": documents::problem_document(problem), "error": message })
     }
 
-    fn record(&self, summary: &Summary) -> Result<String, Failure> {
+    /// Records the winner, and says what became of it in a word and in words.
+    fn record(&self, summary: &Summary, kit: &Kit) -> Result<(&'static str, String), Failure> {
         let family = summary.winner().map(|winner| winner.family.as_str());
-        let template = self.kit.families.iter().find(|known| Some(known.name.as_str()) == family);
+        let template = kit.families.iter().find(|known| Some(known.name.as_str()) == family);
         let origin = Origin {
             device: self.device.clone(),
-            template_hash: template
-                .map(|family| self.kit.templates.hash(family))
-                .unwrap_or_default(),
+            template_hash: template.map(|family| kit.templates.hash(family)).unwrap_or_default(),
             nvrtc: self.nvrtc.clone(),
             time: jiff::Timestamp::now(),
             seed: self.settings.seed,
@@ -158,7 +195,7 @@ impl Session {
         let recorded = record_summary(summary, &origin, &self.database, self.replace)
             .map_err(Failure::work)?;
         let path = self.database.display();
-        let (word, text) = match recorded {
+        Ok(match recorded {
             None => ("nothing", "nothing recorded".to_owned()),
             Some(Recorded::Added) => ("added", format!("recorded in {path}")),
             Some(Recorded::Replaced { before }) => {
@@ -170,9 +207,7 @@ impl Session {
                     "{path} keeps its record of {stored}, which is faster (`--force` replaces)"
                 ),
             ),
-        };
-        self.console.result(&format!("  {text}\n"));
-        Ok(word.to_owned())
+        })
     }
 }
 
@@ -184,7 +219,6 @@ fn job(arguments: &TuneArguments, journals: PathBuf) -> Result<Job, Failure> {
         journals: Some(journals),
         fresh: arguments.fresh,
         seed: arguments.seed,
-        jobs: request::jobs(arguments.jobs),
     };
     let replace = if arguments.force { Replace::Always } else { Replace::IfFaster };
     Ok(Job { problems: problems(arguments)?, families, templates, settings, replace })

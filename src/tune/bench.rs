@@ -9,7 +9,7 @@ use crate::measure::{Ended, Margin, Race};
 use crate::model::{Configuration, LaunchPlan, Measurement, Outcome, Resources, Validation};
 
 /// Something that candidates are evaluated on.
-pub(super) trait Bench {
+pub(super) trait Bench: Send {
     /// Validates a candidate and finds its time, as far as the race wants to know it.
     ///
     /// # Errors
@@ -111,6 +111,7 @@ pub struct BaselineTime {
 }
 
 /// How it ended.
+#[derive(Default)]
 pub(super) struct Decided {
     pub(super) ranking: Vec<Standing>,
     pub(super) baselines: Vec<BaselineTime>,
