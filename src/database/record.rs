@@ -51,7 +51,7 @@ pub struct Record {
 }
 
 /// What is computed: C = alpha op(A) op(B) + beta C, row-major.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StoredProblem {
     /// Rows of C.
     pub m: u64,
@@ -284,12 +284,12 @@ pub struct Winner<'a> {
 }
 
 /// The place that records compete for; a file has one winner for each.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Place<'a> {
-    problem: &'a StoredProblem,
-    device: &'a str,
-    compute_capability: &'a str,
-    cache_policy: &'a str,
+    pub(super) problem: &'a StoredProblem,
+    pub(super) device: &'a str,
+    pub(super) compute_capability: &'a str,
+    pub(super) cache_policy: &'a str,
 }
 
 impl Record {

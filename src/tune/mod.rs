@@ -9,6 +9,7 @@ mod host_bench;
 mod journal;
 mod prepare;
 mod run;
+mod share;
 mod tally;
 mod workbench;
 
@@ -23,6 +24,7 @@ pub use check::{CheckEvent, Checked, Checks, Sample, check};
 pub use journal::{Entry, Journal, JournalError, KernelId};
 pub use prepare::{FamilySpace, Spaces, spaces};
 pub use run::tune;
+pub use share::share;
 
 use crate::compile::{Compile, CompileError, CompileThreads};
 use crate::model::units::human_bytes;
