@@ -139,3 +139,65 @@ fn shards_of_a_file_are_all_of_it() {
     assert_eq!(searched(&["--shard", "1/1"], &slurm).len(), 5);
     assert_eq!(searched(&["--shard", "/2"], &[("JOB_COMPLETION_INDEX", "0")]), [64, 4096]);
 }
+
+/// Whether this machine has an NVRTC, which the tests of the library install.
+fn nvrtc() -> bool {
+    let found = json(&["doctor", "--device", "cpu", "--cache", CACHE]);
+    let findings = found["findings"].as_array().unwrap();
+    findings.iter().any(|finding| finding["name"] == "NVRTC" && finding["state"] == "ok")
+}
+
+const CACHE: &str = "target/test-cache";
+
+#[test]
+fn verifying_tells_a_record_that_holds_from_one_that_does_not() {
+    if !nvrtc() {
+        println!("skipped: no NVRTC");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cpu.toml");
+    let on_cpu = ["--device", "cpu", "--db", text(&path), "--cache", CACHE];
+    let tune = ["--shape", "40x30x20", "--family", "tiled", "--max-configs", "4", "--fresh"];
+    good(&[&tune[..], &on_cpu].concat());
+    let verify = [&["db", "verify"][..], &on_cpu].concat();
+    let said = good(&verify);
+    assert!(said.contains("40x30x20 f32 nn (key ") && said.contains(") holds\n"), "{said}");
+    assert!(said.contains(" %, modelled)"), "{said}");
+    assert!(said.contains("1 of 1 records of cpu hold"), "{said}");
+
+    let recorded = fs::read_to_string(&path).unwrap();
+    let line = |name: &str| {
+        let found = recorded.lines().find(|line| line.starts_with(name));
+        found.unwrap_or_else(|| panic!("no {name} in\n{recorded}")).to_owned()
+    };
+    let slower = |text: &str, name: &str| text.replace(&line(name), &format!("{name} = 900.0"));
+    let late = ["median_us", "p05_us", "p95_us"];
+    let late = late.iter().fold(recorded.clone(), |text, name| slower(&text, name));
+    for (tampered, words) in [
+        (late, "the winner takes "),
+        (
+            recorded.replace(&line("template_hash"), "template_hash = \"0\""),
+            "the template has changed since, from 0 to ",
+        ),
+        (
+            recorded.replace("PAD = 0", "PAD = 1"),
+            "the winner does not hold: it is not legal any more: `PAD == 0 or",
+        ),
+        (recorded.replace("family = \"tiled\"", "family = \"x\""), "no family is named `x`"),
+    ] {
+        fs::write(&path, &tampered).unwrap();
+        let said = gemm_tune(&verify);
+        assert_eq!(said.code, Some(1), "{words}: {}", said.err);
+        assert!(said.out.contains(words) && said.out.contains(" drifts\n"), "{}", said.out);
+        assert!(said.out.contains("0 of 1 records of cpu hold"), "{}", said.out);
+        assert_eq!(fs::read_to_string(&path).unwrap(), tampered, "only looked at");
+        let said = gemm_tune(&[&verify[..], &["--json"]].concat());
+        let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+        assert_eq!(document["verified"][0]["holds"], false);
+    }
+    let said = gemm_tune(&["db", "verify", "--device", "cpu", "--db", ONE, "--cache", CACHE]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("2 records are of other devices than cpu"), "{}", said.err);
+    assert!(said.err.contains("no such record of cpu in tests/databases/one.toml"), "{}", said.err);
+}

@@ -6,6 +6,7 @@
 
 mod convert;
 mod document;
+mod drift;
 pub mod error;
 mod figures;
 pub mod file;
@@ -21,6 +22,7 @@ mod summary;
 mod tests;
 
 pub use document::SCHEMA;
+pub use drift::Drift;
 pub use error::{DatabaseError, Position};
 pub use file::{Database, Recorded, Replace, check_writable, record_winner};
 pub use merge::{Conflict, Contender, Merged, merge};

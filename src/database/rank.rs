@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 
 use super::record::{Place, Record};
+use crate::model::Device;
 use crate::model::device::CPU;
 
 /// Hexadecimal digits of a key: with 10,000 records two share one with a probability of 1 %, and
@@ -25,6 +26,12 @@ impl Record {
             hasher.update(&[0]);
         }
         hasher.finalize().to_hex().chars().take(KEY_DIGITS).collect()
+    }
+
+    /// Whether it was found on this device, or one of its kind.
+    pub fn is_of(&self, device: &Device) -> bool {
+        let Place { device: name, compute_capability, .. } = self.place();
+        name == device.name && compute_capability == device.compute_capability.to_string()
     }
 
     /// Whether its time was computed on the host and not measured on a GPU.

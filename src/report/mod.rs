@@ -5,3 +5,4 @@ pub mod checked;
 pub mod json;
 pub mod records;
 pub mod table;
+pub mod verified;

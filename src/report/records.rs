@@ -46,25 +46,31 @@ pub fn list_document(records: &[Located<'_>]) -> Value {
     let entries: Vec<Value> = records
         .iter()
         .map(|(file, record)| {
-            json!({
-                "key": record.key(),
-                "file": file,
-                "problem": record.problem,
-                "device": record.device.name,
-                "compute_capability": record.device.compute_capability,
-                "cache_policy": record.measurement.cache_policy,
-                "timing": record.measurement.timing,
-                "family": record.family,
-                "parameters": record.parameters,
-                "median_us": record.measurement.median_us,
-                "tflops": record.measurement.tflops,
-                "speedup_over_library": record.baseline.as_ref().map(|baseline| baseline.speedup),
-                "interim": record.provenance.interim,
-                "time": record.provenance.time.to_string(),
-            })
+            let mut document = summary(record);
+            document["file"] = json!(file);
+            document
         })
         .collect();
     json!({ "records": entries })
+}
+
+/// What tells a record from others.
+pub fn summary(record: &Record) -> Value {
+    json!({
+        "key": record.key(),
+        "problem": record.problem,
+        "device": record.device.name,
+        "compute_capability": record.device.compute_capability,
+        "cache_policy": record.measurement.cache_policy,
+        "timing": record.measurement.timing,
+        "family": record.family,
+        "parameters": record.parameters,
+        "median_us": record.measurement.median_us,
+        "tflops": record.measurement.tflops,
+        "speedup_over_library": record.baseline.as_ref().map(|baseline| baseline.speedup),
+        "interim": record.provenance.interim,
+        "time": record.provenance.time.to_string(),
+    })
 }
 
 /// All that is known of a record but its single samples.
@@ -276,7 +282,7 @@ pub fn names(files: &[PathBuf]) -> String {
 }
 
 /// `4096x4096x1024 f32 nn`, with what is unusual about it.
-fn problem(record: &Record) -> String {
+pub fn problem(record: &Record) -> String {
     let stored = &record.problem;
     let mut text =
         format!("{}x{}x{} {} {}", stored.m, stored.n, stored.k, stored.dtype, stored.layout);

@@ -11,6 +11,7 @@ mod prepare;
 mod run;
 mod share;
 mod tally;
+mod verify;
 mod workbench;
 
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ pub use journal::{Entry, Journal, JournalError, KernelId};
 pub use prepare::{FamilySpace, Spaces, spaces};
 pub use run::tune;
 pub use share::share;
+pub use verify::{Named, Retimed, retime};
 
 use crate::compile::{Compile, CompileError, CompileThreads};
 use crate::model::units::human_bytes;

@@ -1,8 +1,9 @@
-//! `gemm-tune db`: looks at tuning databases, joins them and tidies them up.
+//! `gemm-tune db`: looks at tuning databases, joins them, tidies them up and says whether they hold.
 
 mod look;
 mod merge;
 mod prune;
+mod verify;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,6 +30,8 @@ enum DbCommand {
     Merge(merge::MergeArguments),
     /// Take records out of a file by rule; without --yes only say which
     Prune(prune::PruneArguments),
+    /// Time the winners of this device again, and say which records do not hold any more
+    Verify(verify::VerifyArguments),
 }
 
 /// Does what is asked and gives the exit code.
@@ -38,6 +41,10 @@ pub(super) fn main(arguments: &DbArguments) -> ExitCode {
         DbCommand::Show(show) => with(&show.output, |console| look::show(show, console)),
         DbCommand::Merge(merge) => with(&merge.output, |console| merge::merge(merge, console)),
         DbCommand::Prune(prune) => with(&prune.output, |console| prune::prune(prune, console)),
+        DbCommand::Verify(verify) => {
+            let console = Console::new(&verify.common);
+            finish(console, verify::verify(verify, console))
+        }
     }
 }
 
