@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use super::db::DbArguments;
+use super::lookup::LookupArguments;
 
 /// Finds the fastest correct CUDA matrix-multiplication kernel for a shape on this machine's GPU.
 #[derive(Debug, Parser)]
@@ -24,7 +25,9 @@ pub(super) enum Command {
     Tune(TuneArguments),
     /// Execute configurations of families on the host, watched by every check: no GPU is needed
     Check(CheckArguments),
-    /// List, show, merge and prune tuning databases
+    /// Say which kernel to use for a shape, tuned or not
+    Lookup(LookupArguments),
+    /// List, show, merge, prune and verify tuning databases
     Db(DbArguments),
     /// Say what this machine can do, and how to fix what it cannot
     Doctor(DoctorArguments),

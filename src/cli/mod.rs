@@ -4,10 +4,12 @@
 mod arguments;
 mod check;
 mod console;
+mod databases;
 mod db;
 mod doctor;
 mod environment;
 mod interrupt;
+mod lookup;
 mod machine;
 mod output;
 mod progress;
@@ -63,6 +65,7 @@ pub fn main() -> ExitCode {
         Some(Command::Check(check)) => check::main(&check),
         Some(Command::Db(db)) => db::main(&db),
         Some(Command::Doctor(doctor)) => doctor::main(&doctor),
+        Some(Command::Lookup(lookup)) => lookup::main(&lookup),
         Some(Command::Worker) => worker(),
     }
 }

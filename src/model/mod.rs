@@ -10,6 +10,7 @@ pub mod measurement;
 pub mod outcome;
 pub mod problem;
 pub mod statistics;
+pub mod storage;
 pub mod units;
 
 pub use configuration::{Configuration, Value};
@@ -20,4 +21,5 @@ pub use launch::{Argument, KernelLaunch, LaunchPlan, STANDARD_ARGUMENTS, TensorM
 pub use measurement::{CachePolicy, Measurement, Timing};
 pub use outcome::{Fault, Mismatch, Outcome, OutcomeKind, Resources, Validation};
 pub use problem::{Compute, Dtype, Layout, Problem, Shape};
+pub use storage::{Storage, StorageError};
 pub use units::{Micros, Tflops};
