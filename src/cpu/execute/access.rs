@@ -230,7 +230,7 @@ impl Warp {
                 copy_out(&mut self.local, at, address, words, bytes);
             }
             Space::Global | Space::Constant | Space::Generic | Space::Parameter => {
-                let (allocation, offset) = find(team, lane, address, bytes)?;
+                let (allocation, offset) = find_writable(team, lane, address, bytes)?;
                 allocation.mark(offset, bytes);
                 if bytes < 4 {
                     allocation.store_part(offset, bytes, words[0]);
@@ -399,6 +399,22 @@ pub(super) fn find<'a>(
         return Ok((variables, offset));
     }
     Err(nowhere(team, lane, address, bytes))
+}
+
+/// As [`find`], for an access that writes.
+#[inline(always)]
+pub(super) fn find_writable<'a>(
+    team: &Team<'a>,
+    lane: usize,
+    address: u64,
+    bytes: u32,
+) -> Result<(&'a Allocation, u64), Wrong> {
+    let found = find(team, lane, address, bytes)?;
+    if found.0.read_only {
+        let text = format!("{bytes} bytes are written to memory that kernels may only read");
+        return Err(Wrong::access(ViolationKind::OutOfBounds, lane, address, text));
+    }
+    Ok(found)
 }
 
 #[cold]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::access::{check_alignment, check_shared, count, find, split};
+use super::access::{check_alignment, check_shared, count, find_writable, split};
 use super::block::Team;
 use super::warp::Warp;
 use crate::cpu::checks::Wrong;
@@ -43,7 +43,7 @@ impl Warp {
                     }
                     update_shared(&mut team.shared, address, update, (a[lane], b[lane]))
                 } else {
-                    let (allocation, offset) = find(team, lane, address, bytes)?;
+                    let (allocation, offset) = find_writable(team, lane, address, bytes)?;
                     allocation.mark(offset, bytes);
                     update_global(team, allocation, offset, update, (a[lane], b[lane]))
                 };

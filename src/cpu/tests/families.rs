@@ -2,9 +2,8 @@
 
 use super::rig::{Case, checked, compile, problem, rendered};
 use crate::cpu::{Options, Program};
-use crate::model::{Device, Dtype, Problem};
-use crate::render::{Rendered, Templates, render};
-use crate::space::{Families, LegalSpace};
+use crate::model::{Dtype, Problem};
+use crate::render::Rendered;
 
 fn check(rendered: &Rendered, what: &str, problem: &Problem, (alpha, beta): (f32, f32)) {
     let Some(ptx) = compile(&rendered.source, &[]) else { return };
@@ -40,26 +39,5 @@ fn integers_wrap_as_on_the_gpu() {
     for family in ["naive", "tiled", "coarsened"] {
         let problem = problem("33x17x40", Dtype::I32, "nn");
         check(&rendered(family, &problem, &[]), family, &problem, (3.0, 2.0));
-    }
-}
-
-/// How many configurations of each family are executed; with all of them it takes hours.
-const SAMPLE: usize = 4;
-
-#[test]
-fn a_sample_of_every_space_passes_all_checks() {
-    let (device, families) = (Device::h200(), Families::built_in().unwrap());
-    let templates = Templates::built_in().unwrap();
-    let mut random = fastrand::Rng::with_seed(3);
-    for family in families.iter() {
-        for at in 0..SAMPLE {
-            let (shape, layout) =
-                [("33x65x35", "nn"), ("64x36x20", "tn"), ("31x33x7", "nt")][at % 3];
-            let problem = problem(shape, Dtype::F32, layout);
-            let space = LegalSpace::of(family, &problem, &device).unwrap();
-            let configuration = space.get(random.usize(..space.len())).unwrap();
-            let rendered = render(family, &templates, &configuration, &problem, &device).unwrap();
-            check(&rendered, &format!("{} {configuration}", family.name), &problem, (1.5, 0.5));
-        }
     }
 }
