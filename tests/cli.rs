@@ -320,9 +320,11 @@ fn help_names_every_command_and_flag() {
     let help = gemm_tune(&["--help"]).out;
     for word in [
         "check",
+        "db",
         "doctor",
         "--shape",
         "--shapes",
+        "--shard",
         "--dtype",
         "--compute",
         "--layout",

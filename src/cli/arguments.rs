@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+use super::db::DbArguments;
+
 /// Finds the fastest correct CUDA matrix-multiplication kernel for a shape on this machine's GPU.
 #[derive(Debug, Parser)]
 #[command(name = "gemm-tune", version, args_conflicts_with_subcommands = true)]
@@ -22,6 +24,8 @@ pub(super) enum Command {
     Tune(TuneArguments),
     /// Execute configurations of families on the host, watched by every check: no GPU is needed
     Check(CheckArguments),
+    /// List, show, merge and prune tuning databases
+    Db(DbArguments),
     /// Say what this machine can do, and how to fix what it cannot
     Doctor(DoctorArguments),
     /// Serve a device to the program that started this process
@@ -37,6 +41,10 @@ pub(super) struct TuneArguments {
     /// File with one shape a line; `#` begins a comment
     #[arg(long, value_name = "FILE")]
     pub(super) shapes: Option<PathBuf>,
+    /// Share of --shapes that this process tunes: the Ith of N, I from 1; as /N, the scheduler says
+    /// which [default: the task of a Slurm array, else all]
+    #[arg(long, value_name = "I/N", requires = "shapes")]
+    pub(super) shard: Option<String>,
     /// How elements are stored: f32 or i32
     #[arg(long, default_value = "f32")]
     pub(super) dtype: String,

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::{four_figures, rfc3339, round_us, wide};
 use crate::model::{
-    Configuration, Device, KernelLaunch, LaunchPlan, Measurement, Micros, PowerState, Problem,
-    Regime, Resources, TensorMap, Timing, Validation, Value, Workspace,
+    CachePolicy, Configuration, Device, KernelLaunch, LaunchPlan, Measurement, Micros, PowerState,
+    Problem, Regime, Resources, TensorMap, Timing, Validation, Value, Workspace,
 };
 
 /// The fastest correct kernel found for a problem on a device, with the evidence.
@@ -54,7 +54,7 @@ pub struct Record {
 }
 
 /// What is computed: C = alpha op(A) op(B) + beta C, row-major.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StoredProblem {
     /// Rows of C.
     pub m: u64,
@@ -318,13 +318,13 @@ pub struct Winner<'a> {
 }
 
 /// The place that records compete for; a file has one winner for each.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Place<'a> {
-    problem: &'a StoredProblem,
-    device: &'a str,
-    compute_capability: &'a str,
-    cache_policy: &'a str,
-    power: &'a str,
+    pub(super) problem: &'a StoredProblem,
+    pub(super) device: &'a str,
+    pub(super) compute_capability: &'a str,
+    pub(super) cache_policy: &'a str,
+    pub(super) power: &'a str,
 }
 
 impl Record {
@@ -351,6 +351,16 @@ impl Record {
             device: device.into(),
             provenance: Provenance { time: rfc3339::whole_seconds(provenance.time), ..provenance },
         }
+    }
+
+    /// What its time was taken in; none for words of a later version.
+    pub fn regime(&self) -> Option<Regime> {
+        let cache = |policy: &CachePolicy| policy.name() == self.measurement.cache_policy;
+        let power = |state: &PowerState| state.name() == self.measurement.power;
+        Some(Regime {
+            cache: CachePolicy::ALL.into_iter().find(cache)?,
+            power: PowerState::ALL.into_iter().find(power)?,
+        })
     }
 
     /// The time that this record competes with.

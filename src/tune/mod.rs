@@ -10,7 +10,9 @@ mod journal;
 mod prepare;
 mod run;
 mod scrutiny;
+mod share;
 mod tally;
+mod verify;
 mod workbench;
 
 use std::path::{Path, PathBuf};
@@ -24,6 +26,8 @@ pub use check::{CheckEvent, Checked, Checks, Sample, check};
 pub use journal::{Entry, Journal, JournalError, KernelId};
 pub use prepare::{FamilySpace, Spaces, spaces};
 pub use run::tune;
+pub use share::share;
+pub use verify::{Named, Retimed, retime};
 
 use crate::compile::{Compile, CompileError, CompileThreads};
 use crate::model::units::human_bytes;

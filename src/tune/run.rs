@@ -158,7 +158,8 @@ fn benches<'a>(
             .iter_mut()
             .map(|executor| {
                 let executor = executor.as_mut();
-                scope.spawn(|| Workbench::prepare(executor, *problem, compiler, settings))
+                let (regime, seed) = (settings.regime, settings.seed);
+                scope.spawn(move || Workbench::prepare(executor, *problem, compiler, regime, seed))
             })
             .collect();
         let joined = prepared.into_iter().map(|thread| {

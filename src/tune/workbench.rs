@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::bench::{Bench, Candidate, Decided, Evaluated, Kept};
-use super::{Event, Settings, TuneError, contest};
+use super::{Event, TuneError, contest};
 use crate::compile::{Compile, CompileRequest};
 use crate::measure::{Race, Racer, Reason, Step, Stopwatch};
 use crate::model::{
@@ -67,10 +67,10 @@ impl<'a> Workbench<'a> {
         executor: &'a mut dyn Executor,
         problem: Problem,
         compiler: &dyn Compile,
-        settings: &Settings,
+        regime: Regime,
+        seed: u64,
     ) -> Result<Self, TuneError> {
         let device = executor.device().clone();
-        let (seed, regime) = (settings.seed, settings.regime);
         let timing = Stopwatch::footprint(&problem, &device, regime.cache);
         let needed = Validator::footprint(&problem) + timing;
         let free = executor.free_memory()?;

@@ -2,6 +2,8 @@
 
 mod coexistence;
 mod damage;
+mod drift;
+mod merging;
 mod round_trip;
 mod survival;
 
