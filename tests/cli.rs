@@ -81,8 +81,11 @@ fn wrong_usage_ends_with_2_and_says_what_to_type() {
         ),
         (
             &["--shape", "1x1x1", "--device", "tpu"],
-            &["`tpu` is no device: choose `auto` or `cuda:N`"],
+            &["`tpu` is no device: choose `auto`, `cuda:N`, as in `cuda:0`, `cuda:all`, or `cpu`"],
         ),
+        (&["check", "--sample", "0"], &["`0` is no sample: write a number from 1 on, or `all`"]),
+        (&["check", "--shape", "3x3"], &["`3x3` is not a shape"]),
+        (&["check", "--dtype", "f16"], &["does not validate f16 yet"]),
         (&["--shape", "1x1x1", "--budget", "soon"], &["`soon` is no time: write `60s`"]),
         (&["--shape", "1x1x1", "--budget=-5s"], &["is no time"]),
         (&["--shapes", "/nowhere/at/all"], &["cannot read `/nowhere/at/all`"]),
@@ -204,13 +207,110 @@ fn without_a_gpu_the_program_says_so_and_where_to_look() {
         println!("skipped: this machine has a GPU");
         return;
     }
-    check(&["--shape", "64x64x64", "--db", "target/no.toml"], 1, &["gemm-tune doctor"]);
+    let arguments = ["--shape", "64x64x64", "--device", "cuda:0", "--db", "target/no.toml"];
+    check(&arguments, 1, &["gemm-tune doctor"]);
+    let arguments = ["--shape", "64x64x64", "--dry-run"];
+    check(&arguments, 0, &["showing what an NVIDIA H200 would search"]);
+}
+
+#[test]
+fn without_nvrtc_the_program_goes_to_pip() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(program())
+        .args(["check", "--family", "naive", "--shape", "1x1x1", "--cache"])
+        .arg(folder.path())
+        .env("PATH", "")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        println!("skipped: this machine has an NVRTC of its own");
+        return;
+    }
+    assert!(said.contains("installing nvidia-cuda-nvrtc"), "{said}");
+    assert!(said.contains("`python3` does not start"), "{said}");
+}
+
+/// Whether this machine has an NVRTC, which the tests of the library install.
+fn nvrtc() -> bool {
+    let found = gemm_tune(&["doctor", "--device", "cpu", "--json", "--cache", CACHE]);
+    let document: serde_json::Value = serde_json::from_str(&found.out).unwrap();
+    let findings = document["findings"].as_array().unwrap();
+    findings.iter().any(|finding| finding["name"] == "NVRTC" && finding["state"] == "ok")
+}
+
+const CACHE: &str = "target/test-cache";
+
+#[test]
+fn the_cpu_device_tunes_and_its_records_say_that_times_are_modelled() {
+    if !nvrtc() {
+        println!("skipped: no NVRTC");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("db.toml");
+    let path = database.to_string_lossy().into_owned();
+    let tune = |shape: &str, database: &str| {
+        gemm_tune(&[
+            "--shape",
+            shape,
+            "--device",
+            "cpu",
+            "--max-configs",
+            "6",
+            "--db",
+            database,
+            "--cache",
+            CACHE,
+        ])
+    };
+    let said = tune("40x30x20", &path);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for words in ["modelled", "an NVIDIA H200 peaks at", "f64 on the host, all", "recorded in"] {
+        assert!(said.out.contains(words), "{words}: {}", said.out);
+    }
+    let stored = fs::read_to_string(&database).unwrap();
+    assert!(stored.contains("timing = \"modelled\"") && stored.contains("name = \"cpu\""));
+
+    // A GPU's database takes no modelled times.
+    let measured = stored.replace("name = \"cpu\"", "name = \"NVIDIA H200\"");
+    fs::write(&database, &measured).unwrap();
+    let said = tune("40x30x20", &path);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.err.contains("holds records of NVIDIA H200"), "{}", said.err);
+    assert_eq!(fs::read_to_string(&database).unwrap(), measured);
+}
+
+#[test]
+fn checking_names_the_fault_of_a_family() {
+    if !nvrtc() {
+        println!("skipped: no NVRTC");
+        return;
+    }
+    let files = ["--spaces", "tests/faulty/spaces", "--templates", "tests/faulty/templates"];
+    let shape = ["check", "--shape", "50x40x48", "--layout", "nn", "--sample", "all"];
+    let arguments = [&shape[..], &files[..], &["--cache", CACHE]].concat();
+    let said = gemm_tune(&arguments);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.out.contains("1 passed, 13 failed"), "{}", said.out);
+    let said = gemm_tune(&[&arguments[..], &["--json"]].concat());
+    let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let failures = document["checked"][0]["failures"].as_array().unwrap();
+    let race = failures.iter().find(|failure| failure["parameters"]["FAULT"] == "missing_barrier");
+    let message = race.unwrap()["message"].as_str().unwrap();
+    assert!(message.contains("race: ") && message.contains("faulty.cu:"), "{message}");
+
+    let arguments = ["check", "--family", "tiled", "--shape", "20x30x40", "--cache", CACHE];
+    let said = gemm_tune(&arguments);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains("nn nt tn tt") && said.out.contains(" 0 failed"), "{}", said.out);
 }
 
 #[test]
 fn help_names_every_command_and_flag() {
     let help = gemm_tune(&["--help"]).out;
     for word in [
+        "check",
         "doctor",
         "--shape",
         "--shapes",
@@ -222,6 +322,7 @@ fn help_names_every_command_and_flag() {
         "--batch",
         "--db",
         "--force",
+        "--fresh",
         "--budget",
         "--max-configs",
         "--seed",

@@ -6,17 +6,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use gemm_tune::compile::{
-    Architecture, CompilePool, CompileRequest, Compiler, Network, Nvrtc, SearchPaths, Target,
-    Wanted, acquire,
+    Architecture, CompilePool, CompileRequest, CompileThreads, Compiler, Target,
 };
 use gemm_tune::model::{Compute, Configuration, Device, Dtype, Layout, Problem, Shape};
 use gemm_tune::render::{Rendered, Templates, render};
@@ -322,30 +322,16 @@ fn candidates() -> Vec<Candidate> {
     candidates
 }
 
-/// An NVRTC of this host, else one that pip installs where this crate's other tests put it too.
-fn nvrtc(architecture: Architecture) -> Result<Nvrtc, String> {
-    let folders = |name| std::env::var_os(name).map(|v| std::env::split_paths(&v).collect());
-    let paths = SearchPaths {
-        explicit: std::env::var_os("GEMM_TUNE_NVRTC").map(Into::into),
-        cache: Some(std::path::absolute(Path::new("target/test-cache")).unwrap()),
-        library_path: folders("LD_LIBRARY_PATH").unwrap_or_default(),
-        cuda_homes: folders("CUDA_HOME").unwrap_or_default(),
-        python: Some("python3".into()),
-    };
-    let wanted = Wanted { architecture, driver_major: None };
-    acquire(&paths, &wanted, Network::Allowed, &mut |_| {}).map_err(|error| error.to_string())
-}
-
 #[test]
 fn defaults_and_a_sample_of_each_space_compile() {
     let architecture = Architecture::from(device().compute_capability);
-    let nvrtc = match nvrtc(architecture) {
+    let nvrtc = match support::nvrtc(architecture) {
         Ok(nvrtc) => nvrtc,
         Err(reason) => return say(&format!("skipped: no NVRTC: {reason}")),
     };
     let compiler = Compiler::new(nvrtc, None, Target::Cubin(architecture)).unwrap();
     let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let pool = CompilePool::new(Arc::new(compiler), jobs).unwrap();
+    let pool = CompilePool::new(Arc::new(compiler), CompileThreads::new(jobs).unwrap());
     let candidates = candidates();
     for (index, candidate) in candidates.iter().enumerate() {
         let source = candidate.rendered.source.as_str().into();

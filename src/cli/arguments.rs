@@ -17,10 +17,11 @@ pub(super) struct Arguments {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one, for the life of the program")]
 pub(super) enum Command {
     /// Tune one or more shapes: the main job, also done when no command is named
     Tune(TuneArguments),
+    /// Execute configurations of families on the host, watched by every check: no GPU is needed
+    Check(CheckArguments),
     /// Say what this machine can do, and how to fix what it cannot
     Doctor(DoctorArguments),
     /// Serve a device to the program that started this process
@@ -48,10 +49,7 @@ pub(super) struct TuneArguments {
     /// Number of independent products
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     pub(super) batch: u64,
-    /// Family to choose from; may be repeated [default: all]
-    #[arg(long, value_name = "NAME")]
-    pub(super) family: Vec<String>,
-    /// Device to tune on: auto or cuda:N
+    /// Device to tune on: auto, cuda:N, or cpu, which validates for real and models times
     #[arg(long, default_value = "auto")]
     pub(super) device: String,
     /// Tuning database to write [default: results/<gpu>.toml]
@@ -60,24 +58,23 @@ pub(super) struct TuneArguments {
     /// Replace a stored record even if it is faster
     #[arg(long)]
     pub(super) force: bool,
-    /// Time after which a shape's search ends, such as 60s or 2m [default: none]
+    /// Measure everything anew, also what is known from earlier runs
+    #[arg(long)]
+    pub(super) fresh: bool,
+    /// Time after which a shape's search ends, such as 60s or 2m [default: none; 4m on the cpu device]
     #[arg(long, value_name = "TIME")]
     pub(super) budget: Option<String>,
-    /// Most candidates to evaluate for a shape
-    #[arg(long, default_value = "1000", value_name = "N")]
-    pub(super) max_configs: NonZeroUsize,
+    /// Most candidates to evaluate for a shape [default: 1000; 200 on the cpu device]
+    #[arg(long, value_name = "N")]
+    pub(super) max_configs: Option<NonZeroUsize>,
     /// Seed of the search and of the operands
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
     /// Compiler threads [default: one for each core]
     #[arg(long, value_name = "N")]
     pub(super) jobs: Option<NonZeroUsize>,
-    /// Folder of search spaces to use instead of the built-in ones
-    #[arg(long, value_name = "DIR")]
-    pub(super) spaces: Option<PathBuf>,
-    /// Folder of templates to use on top of the built-in ones
-    #[arg(long, value_name = "DIR")]
-    pub(super) templates: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) families: FamilyArguments,
     /// Show what would be searched, and do nothing
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -86,8 +83,54 @@ pub(super) struct TuneArguments {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct CheckArguments {
+    /// Shape to check on, such as 33x65x129; may be repeated [default: shapes with every kind of edge]
+    #[arg(long, value_name = "MxNxK")]
+    pub(super) shape: Vec<String>,
+    /// How elements are stored: f32 or i32
+    #[arg(long, default_value = "f32")]
+    pub(super) dtype: String,
+    /// Arithmetic contract, named as cuBLAS does [default: that of the dtype]
+    #[arg(long)]
+    pub(super) compute: Option<String>,
+    /// Whether A and B are used as stored (n) or transposed (t); may be repeated [default: all four]
+    #[arg(long)]
+    pub(super) layout: Vec<String>,
+    /// Number of independent products
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    pub(super) batch: u64,
+    /// Configurations of each family to check for a shape and layout; `all` takes every legal one
+    #[arg(long, default_value = "20", value_name = "N")]
+    pub(super) sample: String,
+    /// Seed of the sample and of the operands
+    #[arg(long, default_value_t = 0)]
+    pub(super) seed: u64,
+    /// Compiler threads [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub(super) jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub(super) families: FamilyArguments,
+    #[command(flatten)]
+    pub(super) common: CommonArguments,
+}
+
+/// Which families there are to choose from.
+#[derive(Debug, Args)]
+pub(super) struct FamilyArguments {
+    /// Family to choose from; may be repeated [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub(super) family: Vec<String>,
+    /// Folder of search spaces to use instead of the built-in ones
+    #[arg(long, value_name = "DIR")]
+    pub(super) spaces: Option<PathBuf>,
+    /// Folder of templates to use on top of the built-in ones
+    #[arg(long, value_name = "DIR")]
+    pub(super) templates: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct DoctorArguments {
-    /// Device to look at: auto or cuda:N
+    /// Device to look at: auto, cuda:N or cpu
     #[arg(long, default_value = "auto")]
     pub(super) device: String,
     #[command(flatten)]

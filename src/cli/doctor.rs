@@ -7,8 +7,9 @@ use serde_json::json;
 use super::Failure;
 use super::arguments::DoctorArguments;
 use super::console::Console;
-use super::environment::{cache_folder, search_paths, worker_command};
+use super::machine::{Wish, Workshop};
 use crate::compile::{Architecture, Network, SearchPaths, Wanted, acquire};
+use crate::cpu::Memory;
 use crate::model::units::human_bytes;
 use crate::model::{Device, Dtype, Problem, Shape};
 use crate::report::table::pairs;
@@ -72,28 +73,49 @@ pub(super) fn main(arguments: &DoctorArguments) -> ExitCode {
 }
 
 fn examine(arguments: &DoctorArguments) -> Result<Vec<Finding>, Failure> {
-    let cache = cache_folder(&arguments.common)?;
-    let paths = search_paths(&arguments.common, cache.clone());
-    let command = worker_command(&arguments.device, &paths)?;
+    let workshop = Workshop::new(&arguments.common)?;
+    let Workshop { cache, paths, .. } = &workshop;
     let mut findings = Vec::new();
-    let device = match Worker::start(command) {
-        Ok(mut worker) => {
-            let device = worker.device().clone();
-            findings.extend(device_findings(&mut worker, &device));
-            Some(device)
-        }
-        Err(error) => {
-            findings.push(Finding { name: "GPU", state: State::Broken, text: error.to_string() });
-            None
-        }
+    let mut device = None;
+    let ordinal = match arguments.device.parse()? {
+        Wish::Auto | Wish::AllGpus => Some(0),
+        Wish::Gpu(ordinal) => Some(ordinal),
+        Wish::Cpu => None,
     };
-    findings.push(nvrtc_finding(arguments, &paths, device.as_ref()));
+    if let Some(ordinal) = ordinal {
+        match workshop.worker(ordinal)? {
+            Ok(mut worker) => {
+                let found = worker.device().clone();
+                findings.extend(device_findings(&mut worker, &found));
+                device = Some(found);
+            }
+            Err(error) => {
+                let text = error.to_string();
+                findings.push(Finding { name: "GPU", state: State::Broken, text });
+            }
+        }
+    }
+    findings.push(cpu_finding());
+    findings.push(nvrtc_finding(arguments, paths, device.as_ref()));
     findings.push(Finding {
         name: "cache",
         state: State::Good,
-        text: format!("{} ({})", cache.display(), human_bytes(folder_bytes(&cache))),
+        text: format!("{} ({})", cache.display(), human_bytes(folder_bytes(cache))),
     });
     Ok(findings)
+}
+
+/// The host itself: there is always one.
+fn cpu_finding() -> Finding {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    let memory = Memory::host_available()
+        .map(|bytes| format!(", {} of memory available", human_bytes(bytes)))
+        .unwrap_or_default();
+    let text = format!(
+        "{cores} cores{memory}; `--device cpu` and `gemm-tune check` execute kernels here: results \
+         are validated, times are modelled"
+    );
+    Finding { name: "cpu device", state: State::Good, text }
 }
 
 fn device_findings(worker: &mut Worker, device: &Device) -> Vec<Finding> {

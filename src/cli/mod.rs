@@ -2,10 +2,14 @@
 //! exits. One file a command.
 
 mod arguments;
+mod check;
 mod console;
 mod doctor;
 mod environment;
+mod interrupt;
+mod machine;
 mod progress;
+mod request;
 mod tune;
 
 use std::process::ExitCode;
@@ -53,6 +57,7 @@ pub fn main() -> ExitCode {
     match arguments.command {
         None => tune::main(&arguments.tune),
         Some(Command::Tune(tune)) => tune::main(&tune),
+        Some(Command::Check(check)) => check::main(&check),
         Some(Command::Doctor(doctor)) => doctor::main(&doctor),
         Some(Command::Worker) => worker(),
     }

@@ -2,19 +2,50 @@
 
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::console::{Console, Volume};
-use crate::model::{Micros, Outcome, Problem, Tflops};
+use crate::model::{Device, Micros, Outcome, Problem, Tflops};
 use crate::tune::Event;
 
 /// How often a plain line is written.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
+/// Where the progress of problems that are tuned at the same time is drawn, and results between it.
+#[derive(Clone)]
+pub(super) struct Board {
+    console: Console,
+    bars: MultiProgress,
+    /// Whether lines must say which problem they are about.
+    several: bool,
+}
+
+impl Board {
+    pub(super) fn new(console: Console, several: bool) -> Self {
+        Self { console, bars: MultiProgress::new(), several }
+    }
+
+    /// A result, whole and between the bars.
+    pub(super) fn result(&self, text: &str) {
+        self.bars.suspend(|| self.console.result(text));
+    }
+
+    /// What went wrong.
+    pub(super) fn error(&self, text: &str) {
+        self.bars.suspend(|| self.console.error(text));
+    }
+
+    fn note(&self, text: &str) {
+        self.bars.suspend(|| self.console.note(text));
+    }
+}
+
 /// Draws the events of one problem's tuning.
 pub(super) struct Progress {
-    console: Console,
+    board: Board,
     problem: Problem,
+    /// Whether times are modelled rather than measured.
+    modelled: bool,
     bar: ProgressBar,
     total: usize,
     compiled: usize,
@@ -23,16 +54,21 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(console: Console, problem: Problem) -> Self {
-        let bar =
-            if console.interactive() { ProgressBar::no_length() } else { ProgressBar::hidden() };
+    pub(super) fn new(board: &Board, problem: Problem, device: &Device) -> Self {
+        let bar = if board.console.interactive() {
+            board.bars.add(ProgressBar::no_length())
+        } else {
+            ProgressBar::hidden()
+        };
         let now = Instant::now();
-        Self { console, problem, bar, total: 0, compiled: 0, began: now, last_line: now }
+        let modelled = device.is_cpu();
+        let board = board.clone();
+        Self { board, problem, modelled, bar, total: 0, compiled: 0, began: now, last_line: now }
     }
 
     pub(super) fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::Started { problem, spaces, candidates } => {
+            Event::Started { problem, spaces, candidates, journal, known } => {
                 let families: Vec<&str> =
                     spaces.families.iter().map(|family| family.name.as_str()).collect();
                 self.say(&format!(
@@ -40,20 +76,31 @@ impl Progress {
                     spaces.legal(),
                     families.join(", ")
                 ));
+                if let (Some(journal), 1..) = (journal, known) {
+                    self.say(&format!(
+                        "{known} kernels are known from earlier runs and not {} again (`--fresh` does): {}",
+                        self.done(),
+                        journal.display()
+                    ));
+                }
                 self.total = *candidates;
                 self.bar.set_length(*candidates as u64);
-                if let Ok(style) = ProgressStyle::with_template(
-                    "{bar:24} {pos}/{len} measured, {msg}, {elapsed} elapsed, ETA {eta}",
-                ) {
+                let template = format!(
+                    "{}{{bar:24}} {{pos}}/{{len}} {}, {{msg}}, {{elapsed}} elapsed, ETA {{eta}}",
+                    self.prefix(),
+                    self.done()
+                );
+                if let Ok(style) = ProgressStyle::with_template(&template) {
                     self.bar.set_style(style);
                 }
                 self.bar.enable_steady_tick(Duration::from_millis(200));
             }
             Event::Compiled { count } => self.compiled = *count,
-            Event::Evaluated { count, family, configuration, outcome, best } => {
-                if self.console.volume == Volume::Verbose {
+            Event::Evaluated { count, family, configuration, outcome, recalled, best } => {
+                if self.board.console.volume == Volume::Verbose {
                     let result = self.describe(outcome);
-                    self.say(&format!("{count:>5} {result}  {family} {configuration}"));
+                    let mark = if *recalled { "=" } else { " " };
+                    self.say(&format!("{count:>5}{mark}{result}  {family} {configuration}"));
                 }
                 self.bar.set_position(*count as u64);
                 let message = format!("{} compiled, {}", self.compiled, self.best(*best));
@@ -61,9 +108,17 @@ impl Progress {
                 self.line(*count, *best);
             }
             Event::Restarted { reason } => self.say(&format!("GPU worker restarted: {reason}")),
+            Event::GivenUp { coverage } => self.say(&format!(
+                "{} is given up: {} of its {} candidates so far ended the GPU worker; \
+                 `--verbose` lists them, and `gemm-tune check --family {}` looks for the cause",
+                coverage.family,
+                coverage.restarts,
+                coverage.evaluated(),
+                coverage.family
+            )),
             Event::Contest { contestants } => {
                 self.bar.set_message(format!("contest of {contestants}"));
-                if self.console.volume == Volume::Verbose {
+                if self.board.console.volume == Volume::Verbose {
                     self.say(&format!("contest of {contestants}"));
                 }
             }
@@ -73,35 +128,48 @@ impl Progress {
 
     pub(super) fn finish(self) {
         self.bar.finish_and_clear();
+        self.board.bars.remove(&self.bar);
     }
 
     /// A line that survives the bar.
     fn say(&self, text: &str) {
-        self.bar.suspend(|| self.console.note(text));
+        self.board.note(&format!("{}{text}", self.prefix()));
     }
 
     /// A plain line where there is no bar, at most every few seconds.
     fn line(&mut self, count: usize, best: Option<Micros>) {
         let due = self.last_line.elapsed() >= LINE_EVERY;
-        if self.console.interactive() || self.console.volume != Volume::Normal || !due {
+        if self.board.console.interactive() || self.board.console.volume != Volume::Normal || !due {
             return;
         }
         self.last_line = Instant::now();
         let left = self.total.saturating_sub(count) as f64 / count.max(1) as f64;
         let eta = self.began.elapsed().as_secs_f64() * left;
-        self.console.note(&format!(
-            "{count}/{} measured, {} compiled, {}, ETA {eta:.0} s",
+        self.say(&format!(
+            "{count}/{} {}, {} compiled, {}, ETA {eta:.0} s",
             self.total,
+            self.done(),
             self.compiled,
             self.best(best)
         ));
+    }
+
+    /// Which problem a line is about, where that is not clear.
+    fn prefix(&self) -> String {
+        if self.board.several { format!("{}: ", self.problem) } else { String::new() }
+    }
+
+    /// What is done to a candidate on the device.
+    fn done(&self) -> &'static str {
+        if self.modelled { "executed" } else { "measured" }
     }
 
     fn best(&self, best: Option<Micros>) -> String {
         match best {
             Some(best) => {
                 let rate = Tflops::of(self.problem.operations(), best);
-                format!("best {rate} TFLOP/s ({best})")
+                let modelled = if self.modelled { " modelled" } else { "" };
+                format!("best {rate} TFLOP/s ({best}{modelled})")
             }
             None => "none correct yet".to_owned(),
         }

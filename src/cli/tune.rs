@@ -1,29 +1,27 @@
 //! `gemm-tune tune`: tunes the shapes that were asked for and records the winners.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Failure;
 use super::arguments::TuneArguments;
 use super::console::Console;
-use super::environment::{cache_folder, network, search_paths, worker_command};
-use super::progress::Progress;
-use crate::compile::cache::DEFAULT_MAX_BYTES;
-use crate::compile::{
-    Architecture, Compiler, CubinCache, ProvideEvent, SearchPaths, Target, Wanted, acquire,
-};
+use super::machine::{Wish, Workshop};
+use super::progress::{Board, Progress};
+use super::{Failure, interrupt, request};
+use crate::compile::{Compile, CompileThreads};
 use crate::database::{Origin, Recorded, Replace, check_writable, record_summary};
-use crate::model::{Compute, Device, Dtype, Layout, Problem, Shape};
+use crate::model::{Device, Layout, Problem, Shape};
 use crate::render::Templates;
 use crate::report::{json as documents, table};
-use crate::space::{Families, Family};
+use crate::space::Family;
 use crate::tune::{Event, Kit, Settings, Summary, TuneError, spaces, tune};
-use crate::worker::{Executor as _, Worker};
 
 /// What the arguments mean.
 struct Job {
@@ -51,59 +49,48 @@ pub(super) fn main(arguments: &TuneArguments) -> ExitCode {
 }
 
 fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
-    let job = job(arguments)?;
-    if let (Some(database), false) = (&arguments.db, arguments.dry_run) {
-        check_writable(database).map_err(Failure::work)?;
-    }
-    let cache = cache_folder(&arguments.common)?;
-    let paths = search_paths(&arguments.common, cache.clone());
-    let command = worker_command(&arguments.device, &paths)?;
-    let worker = Worker::start(command);
+    let workshop = Workshop::new(&arguments.common)?;
+    let job = job(arguments, workshop.cache.join("journal"))?;
+    let wish: Wish = arguments.device.parse()?;
     if arguments.dry_run {
-        let device = match worker {
-            Ok(worker) => worker.device().clone(),
-            Err(error) => {
-                console.note(&format!("{error}; showing what an NVIDIA H200 would search"));
-                Device::h200()
-            }
-        };
+        let device = workshop.described_device(wish, console)?;
         return dry_run(&job, &device, console);
     }
-    let worker = worker.map_err(|error| {
-        Failure::Work(format!("{error}\n`gemm-tune doctor` says what this machine can do"))
-    })?;
-    let device = worker.device().clone();
+    let machine = workshop.machine(wish, console)?;
+    let device = machine.device();
     let database =
         arguments.db.clone().unwrap_or_else(|| Path::new("results").join(device.slug() + ".toml"));
-    check_writable(&database).map_err(Failure::work)?;
-    let compiler = compiler(arguments, &paths, cache, &device, console)?;
+    check_writable(&database, &device).map_err(Failure::work)?;
+    let compiler = workshop.compiler(&machine, console)?;
     let (major, minor) = compiler.nvrtc().version();
-    let mut session = Session {
-        console,
+    let compiler: Arc<dyn Compile> = Arc::new(compiler);
+    let threads = CompileThreads::new(request::jobs(arguments.jobs)).map_err(Failure::work)?;
+    let kits: Vec<Kit> = machine
+        .split(job.problems.len())
+        .into_iter()
+        .map(|machine| Kit {
+            families: job.families.clone(),
+            templates: job.templates.clone(),
+            compiler: Arc::clone(&compiler),
+            threads: threads.clone(),
+            machine,
+        })
+        .collect();
+    let session = Session {
+        board: Board::new(console, kits.len() > 1),
+        width: console.width(),
         device,
         nvrtc: format!("{major}.{minor}"),
         database,
-        stop: stop_on_interrupt()?,
-        kit: Kit {
-            families: job.families,
-            templates: job.templates,
-            compiler: Arc::new(compiler),
-            executor: Box::new(worker),
-        },
+        stop: interrupt::listen()?,
         settings: job.settings,
         replace: job.replace,
     };
-    let mut results = Vec::new();
-    let mut failed = 0;
-    for problem in &job.problems {
-        let result = session.tune(problem)?;
-        failed += usize::from(result.get("error").is_some());
-        results.push(result);
-        if session.stop.load(Ordering::Relaxed) {
-            console.note("stopped as asked");
-            break;
-        }
+    let results = session.tune_all(&job.problems, kits)?;
+    if session.stop.load(Ordering::Relaxed) {
+        console.note("stopped as asked");
     }
+    let failed = results.iter().filter(|result| result.get("error").is_some()).count();
     let code = if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     let document = json!({
         "gemm_tune": env!("CARGO_PKG_VERSION"),
@@ -117,57 +104,90 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
 
 /// What all problems of a run share.
 struct Session {
-    console: Console,
+    board: Board,
+    width: u16,
     device: Device,
     nvrtc: String,
     database: PathBuf,
     stop: Arc<AtomicBool>,
-    kit: Kit,
     settings: Settings,
     replace: Replace,
 }
 
 impl Session {
+    /// Tunes the problems, as many at a time as there are kits, and gives the documents about them
+    /// in the order of the problems. What comes after a stop is left out.
+    fn tune_all(&self, problems: &[Problem], kits: Vec<Kit>) -> Result<Vec<Value>, Failure> {
+        let next = AtomicUsize::new(0);
+        let failed = AtomicBool::new(false);
+        let lanes = thread::scope(|scope| {
+            let lane = |mut kit: Kit| {
+                let mut results = Vec::new();
+                let ends = || self.stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed);
+                while !ends() {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(problem) = problems.get(number) else { break };
+                    let result = self.tune(problem, &mut kit);
+                    failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                    results.push((number, result?));
+                }
+                Ok(results)
+            };
+            let lanes: Vec<_> =
+                kits.into_iter().map(|kit| scope.spawn(move || lane(kit))).collect();
+            lanes
+                .into_iter()
+                .map(|lane| lane.join().unwrap_or_else(|_| Err(Failure::work(TuneError::Panicked))))
+                .collect::<Vec<_>>()
+        });
+        let mut results = Vec::new();
+        for lane in lanes {
+            results.extend(lane?);
+        }
+        results.sort_by_key(|(number, _)| *number);
+        Ok(results.into_iter().map(|(_, result)| result).collect())
+    }
+
     /// Tunes one problem, shows and records the winner, and gives the document about it.
-    fn tune(&mut self, problem: &Problem) -> Result<Value, Failure> {
-        let mut progress = Progress::new(self.console, *problem);
+    fn tune(&self, problem: &Problem, kit: &mut Kit) -> Result<Value, Failure> {
+        let mut progress = Progress::new(&self.board, *problem, &self.device);
         let on_event = &mut |event: Event<'_>| progress.event(&event);
-        let result = tune(problem, &mut self.kit, &self.settings, &self.stop, on_event);
+        let result = tune(problem, kit, &self.settings, &self.stop, on_event);
         progress.finish();
         let summary = match result {
             Ok(summary) => summary,
             // A device or compiler that is gone is gone for the other problems too.
-            Err(error @ (TuneError::Device(_) | TuneError::Compiler(_) | TuneError::Pool(_))) => {
+            Err(error @ (TuneError::Device(_) | TuneError::Compiler(_) | TuneError::Panicked)) => {
                 return Err(Failure::work(error));
             }
             Err(error) => return Ok(self.failed(problem, &error.to_string())),
         };
-        let width = self.console.width();
-        self.console.result(&format!("\n{}", table::ranking(&summary, &self.device, width)));
-        self.console.result(&format!("\n{}", table::coverage(&summary, width)));
+        let ranking = table::ranking(&summary, &self.device, self.width);
+        let coverage = table::coverage(&summary, self.width);
         let verdict = table::verdict(&summary, &self.device);
         if summary.winner().is_none() {
+            self.board.result(&format!("\n{ranking}\n{coverage}"));
             return Ok(self.failed(problem, verdict.trim_end()));
         }
-        self.console.result(&format!("\n{verdict}"));
         let mut document = documents::summary(&summary, &self.device);
-        document["recorded"] = json!(self.record(&summary)?);
+        let (word, text) = self.record(&summary, kit)?;
+        document["recorded"] = json!(word);
+        self.board.result(&format!("\n{ranking}\n{coverage}\n{verdict}  {text}\n"));
         Ok(document)
     }
 
     fn failed(&self, problem: &Problem, message: &str) -> Value {
-        self.console.error(message);
+        self.board.error(message);
         json!({ "problem": documents::problem_document(problem), "error": message })
     }
 
-    fn record(&self, summary: &Summary) -> Result<String, Failure> {
+    /// Records the winner, and says what became of it in a word and in words.
+    fn record(&self, summary: &Summary, kit: &Kit) -> Result<(&'static str, String), Failure> {
         let family = summary.winner().map(|winner| winner.family.as_str());
-        let template = self.kit.families.iter().find(|known| Some(known.name.as_str()) == family);
+        let template = kit.families.iter().find(|known| Some(known.name.as_str()) == family);
         let origin = Origin {
             device: self.device.clone(),
-            template_hash: template
-                .map(|family| self.kit.templates.hash(family))
-                .unwrap_or_default(),
+            template_hash: template.map(|family| kit.templates.hash(family)).unwrap_or_default(),
             nvrtc: self.nvrtc.clone(),
             time: jiff::Timestamp::now(),
             seed: self.settings.seed,
@@ -175,7 +195,7 @@ impl Session {
         let recorded = record_summary(summary, &origin, &self.database, self.replace)
             .map_err(Failure::work)?;
         let path = self.database.display();
-        let (word, text) = match recorded {
+        Ok(match recorded {
             None => ("nothing", "nothing recorded".to_owned()),
             Some(Recorded::Added) => ("added", format!("recorded in {path}")),
             Some(Recorded::Replaced { before }) => {
@@ -187,60 +207,28 @@ impl Session {
                     "{path} keeps its record of {stored}, which is faster (`--force` replaces)"
                 ),
             ),
-        };
-        self.console.result(&format!("  {text}\n"));
-        Ok(word.to_owned())
+        })
     }
 }
 
-fn job(arguments: &TuneArguments) -> Result<Job, Failure> {
-    let problems = problems(arguments)?;
-    let families = match &arguments.spaces {
-        Some(folder) => Families::from_folder(folder),
-        None => Families::built_in(),
-    }
-    .map_err(Failure::work)?;
-    let families = if arguments.family.is_empty() {
-        families.iter().cloned().collect()
-    } else {
-        let named = arguments.family.iter().map(|name| families.get(name).cloned());
-        named.collect::<Result<_, _>>().map_err(Failure::usage)?
-    };
-    let templates = match &arguments.templates {
-        Some(folder) => Templates::with_folder(folder),
-        None => Templates::built_in(),
-    }
-    .map_err(Failure::work)?;
-    let jobs = arguments
-        .jobs
-        .or_else(|| std::thread::available_parallelism().ok())
-        .unwrap_or(std::num::NonZeroUsize::MIN);
+fn job(arguments: &TuneArguments, journals: PathBuf) -> Result<Job, Failure> {
+    let (families, templates) = request::families(&arguments.families)?;
     let settings = Settings {
-        max_configs: arguments.max_configs.get(),
+        max_configs: arguments.max_configs.map(NonZeroUsize::get),
         budget: arguments.budget.as_deref().map(budget).transpose()?,
+        journals: Some(journals),
+        fresh: arguments.fresh,
         seed: arguments.seed,
-        jobs,
     };
     let replace = if arguments.force { Replace::Always } else { Replace::IfFaster };
-    Ok(Job { problems, families, templates, settings, replace })
+    Ok(Job { problems: problems(arguments)?, families, templates, settings, replace })
 }
 
 fn problems(arguments: &TuneArguments) -> Result<Vec<Problem>, Failure> {
-    let dtype: Dtype = arguments.dtype.parse().map_err(Failure::usage)?;
-    let compute: Compute = match &arguments.compute {
-        Some(word) => word.parse().map_err(Failure::usage)?,
-        None => dtype.default_compute(),
-    };
+    let pattern =
+        request::pattern(&arguments.dtype, arguments.compute.as_deref(), arguments.batch)?;
     let layout: Layout = arguments.layout.parse().map_err(Failure::usage)?;
-    let batch = arguments.batch;
-    if batch == 0 || batch > crate::model::problem::MAX_BATCH {
-        let most = crate::model::problem::MAX_BATCH;
-        return Err(Failure::Usage(format!("batch is {batch}, not within 1 to {most}")));
-    }
-    let mut shapes: Vec<Shape> = Vec::new();
-    for text in &arguments.shape {
-        shapes.push(text.parse().map_err(Failure::usage)?);
-    }
+    let mut shapes = request::shapes(&arguments.shape)?;
     if let Some(file) = &arguments.shapes {
         shapes.extend(shapes_file(file)?);
     }
@@ -250,13 +238,7 @@ fn problems(arguments: &TuneArguments) -> Result<Vec<Problem>, Failure> {
                 .to_owned(),
         ));
     }
-    shapes
-        .into_iter()
-        .map(|shape| {
-            let problem = Problem { shape, batch, dtype, compute, layout };
-            problem.check_size().map(|()| problem).map_err(Failure::usage)
-        })
-        .collect()
+    shapes.into_iter().map(|shape| request::problem(Problem { shape, layout, ..pattern })).collect()
 }
 
 fn shapes_file(file: &Path) -> Result<Vec<Shape>, Failure> {
@@ -290,7 +272,7 @@ fn dry_run(job: &Job, device: &Device, console: Console) -> Result<(Value, ExitC
     for problem in &job.problems {
         let spaces =
             spaces(&job.families, &job.templates, problem, device).map_err(Failure::work)?;
-        let candidates = spaces.legal().min(job.settings.max_configs);
+        let candidates = spaces.legal().min(job.settings.most(device));
         console.result(&table::spaces(&spaces, problem, candidates, console.width()));
         documents.push(documents::spaces(&spaces, problem, candidates));
     }
@@ -300,50 +282,4 @@ fn dry_run(job: &Job, device: &Device, console: Console) -> Result<(Value, ExitC
         "dry_run": documents,
     });
     Ok((document, ExitCode::SUCCESS))
-}
-
-fn compiler(
-    arguments: &TuneArguments,
-    paths: &SearchPaths,
-    cache: PathBuf,
-    device: &Device,
-    console: Console,
-) -> Result<Compiler, Failure> {
-    let architecture = Architecture::from(device.compute_capability);
-    let wanted =
-        Wanted { architecture, driver_major: u32::try_from(device.driver_cuda / 1000).ok() };
-    let on_event = &mut |event: ProvideEvent| console.note(&provision(&event));
-    let nvrtc =
-        acquire(paths, &wanted, network(&arguments.common), on_event).map_err(Failure::work)?;
-    let cache = CubinCache::new(cache.join("cubin"), DEFAULT_MAX_BYTES);
-    Compiler::new(nvrtc, Some(cache), Target::Cubin(architecture)).map_err(Failure::work)
-}
-
-/// What is being done to provide NVRTC.
-pub(super) fn provision(event: &ProvideEvent) -> String {
-    match event {
-        ProvideEvent::Waiting { folder } => {
-            format!("another gemm-tune installs NVRTC in {}; waiting for it", folder.display())
-        }
-        ProvideEvent::Installing { package, folder } => format!(
-            "no NVRTC found: installing {package} through pip into {} (about 60 to 90 MB)",
-            folder.display()
-        ),
-        ProvideEvent::Installed { library } => format!("installed {}", library.display()),
-    }
-}
-
-/// The first Ctrl-C ends the search, which is then decided with what it has; the second ends the
-/// program.
-fn stop_on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let handler = Arc::clone(&stop);
-    ctrlc::set_handler(move || {
-        if handler.swap(true, Ordering::Relaxed) {
-            #[expect(clippy::exit, reason = "asked twice, a person wants it to end now")]
-            std::process::exit(130);
-        }
-    })
-    .map_err(|error| Failure::Work(format!("cannot listen for Ctrl-C: {error}")))?;
-    Ok(stop)
 }

@@ -31,7 +31,7 @@ pub struct Compiled {
     pub image: Arc<[u8]>,
     /// What the compiler said; when cached, what it said at the time.
     pub log: String,
-    /// What each entry function takes; empty for PTX.
+    /// What each entry function takes; empty for PTX that was not assembled.
     pub resources: IndexMap<String, KernelResources>,
     /// Where the image came from.
     pub origin: Origin,
@@ -116,8 +116,12 @@ impl Compiler {
 
     fn options(&self, request: &CompileRequest) -> Vec<String> {
         let mut options = vec!["-std=c++17".to_owned()];
-        if matches!(self.target, Target::Cubin(_)) {
+        if !matches!(self.target, Target::Ptx(_)) {
             options.push(VERBOSE.to_owned());
+        }
+        // PTX is read by what points to the source.
+        if !matches!(self.target, Target::Cubin(_)) {
+            options.push("--generate-line-info".to_owned());
         }
         // NVRTC's own cache, on by default since it exists, would double ours.
         if self.nvrtc.version() >= (12, 9) {
@@ -156,7 +160,7 @@ impl Compiler {
     fn key(&self, source: &str, options: &[String]) -> CacheKey {
         let (major, minor) = self.nvrtc.version();
         let compiler = format!("nvrtc {major}.{minor}, {} bytes", self.library_bytes);
-        let target = self.target.option();
+        let target = format!("{:?}", self.target);
         let fields = [source, &compiler, &target];
         CacheKey::of(fields.into_iter().chain(options.iter().map(String::as_str)))
     }
@@ -225,6 +229,21 @@ mod tests {
         let ptx = String::from_utf8(compiled.unwrap().image.to_vec()).unwrap();
         assert!(ptx.contains(".target sm_90") && ptx.contains(".entry scale("), "{ptx}");
         assert!(!ptx.contains('\0'));
+    }
+
+    #[test]
+    fn assembled_ptx_is_the_same_text_with_figures() {
+        let Some(nvrtc) = nvrtc_or_skip() else { return };
+        let architecture = "sm_90".parse().unwrap();
+        let image = |target| {
+            let compiler = Compiler::new(nvrtc.clone(), None, target).unwrap();
+            compiler.compile(&request(SCALE)).unwrap()
+        };
+        let plain = image(Target::Ptx(architecture));
+        let assembled = image(Target::AssembledPtx(architecture));
+        assert_eq!(plain.image, assembled.image);
+        assert!(plain.resources.is_empty());
+        assert!(assembled.resources["scale"].registers > 0, "{}", assembled.log);
     }
 
     #[test]

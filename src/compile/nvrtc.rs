@@ -289,7 +289,7 @@ impl Nvrtc {
             Target::Cubin(_) => {
                 program.read("nvrtcGetCUBIN", self.api.cubin_size, self.api.cubin)?
             }
-            Target::Ptx(_) => {
+            Target::Ptx(_) | Target::AssembledPtx(_) => {
                 text_of(program.read("nvrtcGetPTX", self.api.ptx_size, self.api.ptx)?)
             }
         };

@@ -141,6 +141,10 @@ fn install(
     let folder = provided_folder(cache, major);
     let refused = |error| ProvideFailure::Folder { folder: folder.clone(), error };
     let library = || in_wheel(&folder, "nvrtc").into_iter().next();
+    // The folder appears whole, so that who finds it has no need of the lock.
+    if let Some(library) = library() {
+        return Ok(library);
+    }
 
     let parent = folder.parent().unwrap_or(cache);
     fs::create_dir_all(parent).map_err(refused)?;

@@ -85,20 +85,27 @@ pub enum Target {
     Cubin(Architecture),
     /// PTX text, for reading and for running on a CPU.
     Ptx(Architecture),
+    /// PTX text of a source that was assembled besides, for the figures in the log. Takes as long as
+    /// a cubin: NVRTC gives either from one compile.
+    AssembledPtx(Architecture),
 }
 
 impl Target {
     /// The architecture that the code is for.
     pub fn architecture(self) -> Architecture {
         match self {
-            Self::Cubin(architecture) | Self::Ptx(architecture) => architecture,
+            Self::Cubin(architecture)
+            | Self::Ptx(architecture)
+            | Self::AssembledPtx(architecture) => architecture,
         }
     }
 
     /// The option that asks NVRTC for it: `--gpu-architecture=sm_90`.
     pub fn option(self) -> String {
         match self {
-            Self::Cubin(architecture) => format!("--gpu-architecture=sm_{}", architecture.suffix()),
+            Self::Cubin(architecture) | Self::AssembledPtx(architecture) => {
+                format!("--gpu-architecture=sm_{}", architecture.suffix())
+            }
             Self::Ptx(architecture) => {
                 format!("--gpu-architecture=compute_{}", architecture.suffix())
             }
@@ -130,6 +137,7 @@ mod tests {
     fn a_target_asks_for_a_real_or_a_virtual_architecture() {
         let architecture = ComputeCapability { major: 9, minor: 0 }.into();
         assert_eq!(Target::Cubin(architecture).option(), "--gpu-architecture=sm_90");
+        assert_eq!(Target::AssembledPtx(architecture).option(), "--gpu-architecture=sm_90");
         assert_eq!(Target::Ptx(architecture).option(), "--gpu-architecture=compute_90");
     }
 }

@@ -7,7 +7,7 @@ use thiserror::Error;
 /// A line of CUDA source, as the compiler recorded it (`--generate-line-info`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceLine {
-    /// The file, as the compiler was told.
+    /// The file, as the compiler noted it.
     pub file: std::sync::Arc<str>,
     /// The line, from 1 on.
     pub line: u32,
@@ -17,7 +17,9 @@ pub struct SourceLine {
 
 impl fmt::Display for SourceLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)?;
+        // NVRTC puts the working folder before the name that it was told.
+        let name = self.file.rsplit('/').next().unwrap_or(&self.file);
+        write!(f, "{name}:{}", self.line)?;
         match self.inlined_at {
             Some(line) => write!(f, " (inlined at line {line})"),
             None => Ok(()),

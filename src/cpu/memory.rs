@@ -4,8 +4,9 @@
 //! ones do; so kernels may race as they may on a GPU, and this program stays sound.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use rayon::prelude::*;
 use thiserror::Error;
 
 use super::layout::{ALLOCATION_SHIFT, MODULE_BASE};
@@ -55,13 +56,15 @@ pub(super) struct Allocation {
     words: Box<[AtomicU32]>,
     /// A bit for every byte that was written.
     written: Option<Box<[AtomicU32]>>,
+    /// Whether kernels may only read it.
+    pub(super) read_only: bool,
 }
 
 /// The global memory of the device.
 #[derive(Debug, Default)]
 pub struct Memory {
     /// By number; what was freed leaves a gap, so that no address is given twice.
-    allocations: Vec<Option<Allocation>>,
+    allocations: Vec<Option<Arc<Allocation>>>,
     tracking: Tracking,
     /// Taken for atomic operations of 64 bits, which two words cannot do alone.
     long_updates: Mutex<()>,
@@ -83,7 +86,7 @@ impl Allocation {
             Tracking::Off => None,
             Tracking::Written => Some(zeros(bytes.div_ceil(32), bytes)?),
         };
-        Ok(Self { base, bytes, words, written })
+        Ok(Self { base, bytes, words, written, read_only: false })
     }
 
     /// The words from a byte offset on, which must be a multiple of 4.
@@ -133,11 +136,33 @@ impl Allocation {
     }
 }
 
+/// A part of an allocation.
+struct Range<'a> {
+    allocation: &'a Allocation,
+    offset: u64,
+    bytes: u64,
+}
+
+impl Range<'_> {
+    fn mark(&self) {
+        self.allocation.mark_range(self.offset, self.bytes);
+    }
+}
+
 fn byte_bits(offset: u64, bytes: u32) -> u32 {
     (u32::MAX >> (32 - bytes.clamp(1, 32))) << (offset % 32)
 }
 
 impl Memory {
+    /// Bytes of the host's memory that new allocations may take, as the system estimates; `None`
+    /// where it does not say.
+    pub fn host_available() -> Option<u64> {
+        let report = std::fs::read_to_string("/proc/meminfo").ok()?;
+        let line = report.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        kibibytes.checked_mul(1024)
+    }
+
     /// An empty memory.
     pub fn new(tracking: Tracking) -> Self {
         Self { tracking, ..Self::default() }
@@ -155,7 +180,8 @@ impl Memory {
             let why = "beyond the device's addresses".to_owned();
             return Err(MemoryError::OutOfMemory { bytes, why });
         }
-        self.allocations.push(Some(Allocation::new(base, bytes, self.tracking)?));
+        let allocation = Allocation::new(base, bytes, self.tracking)?;
+        self.allocations.push(Some(Arc::new(allocation)));
         Ok(base)
     }
 
@@ -172,6 +198,29 @@ impl Memory {
             }
             _ => Err(MemoryError::NotAllocated { address }),
         }
+    }
+
+    /// A memory that has all allocations of this one, each at its address, and gets its own from
+    /// then on. What is written to the shared ones is seen in both.
+    #[must_use]
+    pub fn sharing(&self) -> Self {
+        Self {
+            allocations: self.allocations.clone(),
+            tracking: self.tracking,
+            long_updates: Mutex::default(),
+        }
+    }
+
+    /// From now on kernels may only read an allocation; a store there is out of bounds.
+    ///
+    /// # Errors
+    /// [`MemoryError::NotAllocated`], also where it is shared with another memory already.
+    pub fn protect(&mut self, address: u64) -> Result<(), MemoryError> {
+        let number = (address >> ALLOCATION_SHIFT) as usize;
+        let slot = self.allocations.get_mut(number.wrapping_sub(1)).and_then(Option::as_mut);
+        let allocation = slot.filter(|found| found.base == address).and_then(Arc::get_mut);
+        allocation.ok_or(MemoryError::NotAllocated { address })?.read_only = true;
+        Ok(())
     }
 
     /// The bytes that are allocated.
@@ -221,16 +270,65 @@ impl Memory {
 
     /// Sets `count` words of 32 bits from `address` on, which must be a multiple of 4.
     pub fn fill(&self, address: u64, word: u32, count: u64) -> Result<(), MemoryError> {
+        self.set_words(address, count, |_| word)?.mark();
+        Ok(())
+    }
+
+    /// As [`Self::fill`], with the word that `word_at` gives for each place, on all cores.
+    pub fn fill_with(
+        &self,
+        address: u64,
+        count: u64,
+        word_at: impl Fn(u64) -> u32 + Sync,
+    ) -> Result<(), MemoryError> {
+        self.set_words(address, count, word_at)?.mark();
+        Ok(())
+    }
+
+    /// As [`Self::fill`], but the words still count as written by nothing.
+    pub fn poison(&self, address: u64, word: u32, count: u64) -> Result<(), MemoryError> {
+        self.set_words(address, count, |_| word).map(|_| ())
+    }
+
+    /// Which of `count` words from `address` on were written, each a multiple of 4: whole, by
+    /// kernels or by this program. All of them where the memory does not track that.
+    pub fn written(&self, address: u64, count: u64) -> Result<Vec<bool>, MemoryError> {
+        let (allocation, offset) = self.range(address, count.saturating_mul(4))?;
+        Ok((0..count).map(|word| allocation.is_written(offset + 4 * word, 4)).collect())
+    }
+
+    /// `count` words of 32 bits from `address` on, which must be a multiple of 4.
+    pub fn words(
+        &self,
+        address: u64,
+        count: u64,
+    ) -> Result<impl IndexedParallelIterator<Item = u32> + '_, MemoryError> {
         let bytes = count.saturating_mul(4);
         let (allocation, offset) = self.range(address, bytes)?;
         if offset % 4 != 0 {
             return Err(MemoryError::OutOfBounds { address, bytes });
         }
-        allocation.mark_range(offset, bytes);
-        for to in allocation.words(offset).iter().take(count as usize) {
-            to.store(word, Ordering::Relaxed);
+        let words = allocation.words(offset).get(..count as usize).unwrap_or_default();
+        Ok(words.par_iter().with_min_len(1 << 14).map(|word| word.load(Ordering::Relaxed)))
+    }
+
+    /// Sets words and gives the range, which is not marked yet.
+    fn set_words(
+        &self,
+        address: u64,
+        count: u64,
+        word_at: impl Fn(u64) -> u32 + Sync,
+    ) -> Result<Range<'_>, MemoryError> {
+        let bytes = count.saturating_mul(4);
+        let (allocation, offset) = self.range(address, bytes)?;
+        if offset % 4 != 0 {
+            return Err(MemoryError::OutOfBounds { address, bytes });
         }
-        Ok(())
+        let words = allocation.words(offset).get(..count as usize).unwrap_or_default();
+        words.par_iter().enumerate().with_min_len(1 << 14).for_each(|(at, to)| {
+            to.store(word_at(at as u64), Ordering::Relaxed);
+        });
+        Ok(Range { allocation, offset, bytes })
     }
 
     fn range(&self, address: u64, bytes: u64) -> Result<(&Allocation, u64), MemoryError> {
@@ -247,7 +345,7 @@ impl Memory {
     #[inline(always)]
     pub(super) fn find(&self, address: u64) -> Option<&Allocation> {
         let number = (address >> ALLOCATION_SHIFT) as usize;
-        self.allocations.get(number.wrapping_sub(1))?.as_ref()
+        self.allocations.get(number.wrapping_sub(1))?.as_deref()
     }
 
     /// Does something that must not be torn apart by another block's update of 64 bits.

@@ -27,6 +27,9 @@ pub struct Kernel {
 pub struct Facts {
     /// Registers that the text declares: one for each value computed, far more than a GPU uses.
     pub declared_registers: u64,
+    /// The most 32-bit registers that are in use at once if values keep the text's order. The
+    /// assembler reorders and needs fewer: 250 where this says 457.
+    pub live_registers: u64,
     /// Bytes of static shared memory of a block.
     pub static_shared_bytes: u64,
     /// Bytes of local memory of a thread.
@@ -55,10 +58,11 @@ impl Program {
     pub fn parse(ptx: &str) -> Result<Self, LoadError> {
         let module = parse::parse(ptx)?;
         let (kernels, contents) = decode::decode(&module)?;
-        let bytes = contents.len() as u64;
-        let variables = Allocation::new(MODULE_BASE, bytes, Tracking::Off)?;
-        for (at, byte) in contents.iter().enumerate() {
-            variables.store_part(at as u64, 1, (*byte).into());
+        let variables = Allocation::new(MODULE_BASE, contents.bytes, Tracking::Off)?;
+        for (start, values) in &contents.values {
+            for (at, byte) in values.iter().enumerate() {
+                variables.store_part(start + at as u64, 1, (*byte).into());
+            }
         }
         let variables = Arc::new(variables);
         let kernel = |code| Kernel { code: Arc::new(code), variables: Arc::clone(&variables) };
@@ -86,6 +90,7 @@ impl Kernel {
     pub fn facts(&self) -> Facts {
         Facts {
             declared_registers: self.code.declared_registers,
+            live_registers: u64::from(self.code.slots.words) + 2 * u64::from(self.code.slots.longs),
             static_shared_bytes: self.code.static_shared_bytes,
             local_bytes: self.code.local_bytes,
             parameters: self.code.parameters.iter().map(|(_, bytes)| *bytes).collect(),

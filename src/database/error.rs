@@ -114,6 +114,16 @@ pub enum DatabaseError {
         /// What the system said.
         error: io::Error,
     },
+    /// Times that were measured and times that were modelled do not share a file.
+    #[error("`{}` holds records of {stored}: the times of {new} are not of that kind, for those of the cpu device are modelled; give another file with `--db PATH`", .path.display())]
+    Company {
+        /// The database file.
+        path: PathBuf,
+        /// The device of a record that it has.
+        stored: String,
+        /// The device whose record was to be stored.
+        new: String,
+    },
     /// The lock that keeps writers apart was refused.
     #[error("cannot lock `{}`: {error}; give a file on a disk that supports locks with `--db PATH`", .path.display())]
     Lock {

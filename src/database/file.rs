@@ -8,6 +8,7 @@ use std::path::Path;
 use super::document::Document;
 use super::error::DatabaseError;
 use super::record::Record;
+use crate::model::device::CPU;
 use crate::model::{CachePolicy, Device, Micros, Problem};
 
 /// The records of a file.
@@ -45,7 +46,7 @@ impl Database {
 /// When a record gives way to a new one for the same problem, device and cache policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replace {
-    /// When the new one has the lower median.
+    /// When the new one has the lower median, or the stored one is of an interrupted run.
     IfFaster,
     /// In any case.
     Always,
@@ -84,14 +85,21 @@ pub fn record_winner(
     fs::create_dir_all(target.folder).map_err(unwritable(target.folder))?;
     let _lock = lock(&target)?;
     let mut document = read(target.path)?;
-    let stored = incumbent(document.records(), record)
-        .map(|(index, stored)| (index, stored.median(), by_median(record, stored)));
+    check_kind(target.path, document.records(), &record.device.name)?;
+    let incumbent = incumbent(document.records(), record);
+    // What an interrupted run found gives way to what a whole one finds.
+    let finishes = incumbent
+        .is_some_and(|(_, stored)| stored.provenance.interim && !record.provenance.interim);
+    let stored =
+        incumbent.map(|(index, stored)| (index, stored.median(), by_median(record, stored)));
     let recorded = match (stored, replace) {
         (None, _) => {
             document.insert(record)?;
             Recorded::Added
         }
-        (Some((_, stored, Ordering::Equal | Ordering::Greater)), Replace::IfFaster) => {
+        (Some((_, stored, Ordering::Equal | Ordering::Greater)), Replace::IfFaster)
+            if !finishes =>
+        {
             return Ok(Recorded::Kept { stored });
         }
         (Some((index, before, _)), _) => {
@@ -103,21 +111,32 @@ pub fn record_winner(
     Ok(recorded)
 }
 
-/// Checks that a record can be stored at `path`, so that nobody measures for minutes in vain: the
+/// Checks that a record of `device` can be stored at `path`, so that nobody measures for minutes in vain: the
 /// file is missing or in order, and its folder takes new files.
 ///
 /// # Errors
 /// [`DatabaseError`], the one that storing would give.
-pub fn check_writable(path: &Path) -> Result<(), DatabaseError> {
+pub fn check_writable(path: &Path, device: &Device) -> Result<(), DatabaseError> {
     let target = Target::of(path)?;
     fs::create_dir_all(target.folder).map_err(unwritable(target.folder))?;
     let _lock = lock(&target)?;
-    read(target.path)?;
+    check_kind(target.path, read(target.path)?.records(), &device.name)?;
     if target.path.exists() {
         OpenOptions::new().append(true).open(target.path).map_err(unwritable(target.path))?;
     }
     tempfile::tempfile_in(target.folder).map_err(unwritable(target.folder))?;
     Ok(())
+}
+
+/// Refuses to put records of a GPU and of the host's device into one file.
+fn check_kind(path: &Path, records: &[Record], device: &str) -> Result<(), DatabaseError> {
+    let other = records.iter().find(|record| (record.device.name == CPU) != (device == CPU));
+    let Some(other) = other else { return Ok(()) };
+    Err(DatabaseError::Company {
+        path: path.to_owned(),
+        stored: other.device.name.clone(),
+        new: device.to_owned(),
+    })
 }
 
 /// The fastest stored record in the place of `record`, with its index.

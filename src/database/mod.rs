@@ -19,5 +19,5 @@ mod tests;
 pub use document::SCHEMA;
 pub use error::{DatabaseError, Position};
 pub use file::{Database, Recorded, Replace, check_writable, record_winner};
-pub use record::{LibraryTime, Provenance, Record, Winner};
+pub use record::{LibraryTime, Provenance, Record, StoredConfidence, Winner};
 pub use summary::{Origin, record_summary};

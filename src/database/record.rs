@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::figures::{four_figures, rfc3339, round_us, wide};
 use crate::model::{
     CachePolicy, Configuration, Device, KernelLaunch, LaunchPlan, Measurement, Micros, Problem,
-    Resources, TensorMap, Validation, Value, Workspace,
+    Resources, TensorMap, Timing, Validation, Value, Workspace,
 };
 
 /// The fastest correct kernel found for a problem on a device, with the evidence.
@@ -27,6 +27,9 @@ pub struct Record {
     /// The fastest library beside the winner; absent where none was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<StoredBaseline>,
+    /// How sure it is that the winner is the fastest; absent where no final was held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<StoredConfidence>,
     /// How the result was checked.
     pub validation: StoredValidation,
     /// What the kernel takes of an SM.
@@ -140,6 +143,9 @@ pub struct StoredMeasurement {
     /// not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percent_of_peak: Option<f64>,
+    /// `modelled` where the time was computed, not measured; absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<String>,
     /// Where operands are when a timed launch begins: `rotate`.
     pub cache_policy: String,
     /// The SM clock read while sampling; absent without NVML.
@@ -166,6 +172,30 @@ pub struct StoredBaseline {
     /// Every library measured, where there is more than one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub all: Vec<LibraryTime>,
+}
+
+/// By how much the winner of the final won, and how sure that is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoredConfidence {
+    /// The fastest other candidate, its family and configuration; absent where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner_up: Option<String>,
+    /// By how many per cent it takes longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub margin_percent: Option<f64>,
+    /// The interval of that at a confidence of 96 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_percent: Option<[f64; 2]>,
+    /// Rounds that the winner was sampled in.
+    pub rounds: usize,
+    /// Rounds that were taken and thrown away.
+    pub tainted_rounds: usize,
+    /// Why no more were taken: `separated`, `tied`, `out of rounds`, `broken off`.
+    pub ended: String,
+    /// Candidates that tie with the winner, which takes the fewest resources of them; absent where
+    /// there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tie_set: Vec<String>,
 }
 
 /// What a library takes for the problem.
@@ -218,6 +248,9 @@ pub struct Provenance {
     /// text where it is above 2^63 - 1, where TOML's numbers end.
     #[serde(with = "wide")]
     pub seed: u64,
+    /// True where the search was interrupted: the winner is the best until then. Absent otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interim: bool,
     /// The command line, where there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
@@ -238,6 +271,8 @@ pub struct Winner<'a> {
     pub launch: &'a LaunchPlan,
     /// How fast it is.
     pub measurement: &'a Measurement,
+    /// How sure it is; none where no final was held.
+    pub confidence: Option<StoredConfidence>,
     /// The libraries measured beside it; may be empty.
     pub libraries: &'a [LibraryTime],
     /// How it was checked.
@@ -267,6 +302,7 @@ impl Record {
             family: winner.family.to_owned(),
             parameters: winner.configuration.0.clone(),
             baseline: StoredBaseline::of(winner.libraries, measurement.median()),
+            confidence: winner.confidence,
             validation: winner.validation.into(),
             resources: winner.resources.into(),
             workspaces: launch.workspaces.iter().map(StoredWorkspace::from).collect(),
@@ -329,6 +365,10 @@ impl StoredMeasurement {
             p95_us: round_us(measurement.quantile(0.95)),
             tflops: four_figures(tflops.0),
             percent_of_peak: percent.map(four_figures),
+            timing: match measurement.timing {
+                Timing::Measured => None,
+                modelled @ Timing::Modelled => Some(modelled.name().to_owned()),
+            },
             cache_policy: measurement.cache_policy.name().to_owned(),
             sm_clock_mhz: measurement.sm_clock_mhz,
             launches_per_sample: measurement.launches_per_sample,

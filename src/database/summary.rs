@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use super::{
-    DatabaseError, LibraryTime, Provenance, Record, Recorded, Replace, Winner, record_winner,
+    DatabaseError, LibraryTime, Provenance, Record, Recorded, Replace, StoredConfidence, Winner,
+    record_winner,
 };
 use crate::model::Device;
-use crate::tune::Summary;
+use crate::tune::{Certainty, Summary};
 
 /// Where a result comes from.
 #[derive(Debug, Clone)]
@@ -21,6 +22,26 @@ pub struct Origin {
     pub time: jiff::Timestamp,
     /// The run's seed.
     pub seed: u64,
+}
+
+impl From<&Certainty> for StoredConfidence {
+    fn from(certainty: &Certainty) -> Self {
+        let margin = certainty.runner_up.as_ref().map(|(_, _, margin)| *margin);
+        // Without rounds enough for an interval its ends are no numbers that tell anything.
+        let interval = margin.filter(|margin| margin.high.is_finite());
+        let hundredths = |percent: f64| (100.0 * percent).round() / 100.0;
+        Self {
+            runner_up: certainty.runner_up.as_ref().map(|(family, c, _)| format!("{family} {c}")),
+            margin_percent: margin.map(|margin| hundredths(margin.percent)),
+            interval_percent: interval.map(|margin| [margin.low, margin.high].map(hundredths)),
+            rounds: certainty.rounds,
+            tainted_rounds: certainty.tainted_rounds,
+            ended: certainty.ended.to_string(),
+            tie_set: (certainty.tie_set.iter().skip(1))
+                .map(|(family, configuration)| format!("{family} {configuration}"))
+                .collect(),
+        }
+    }
 }
 
 /// Records a summary's winner; `None` where there is none.
@@ -46,6 +67,7 @@ pub fn record_summary(
         configuration: &winner.configuration,
         launch: &winner.plan,
         measurement: &winner.measurement,
+        confidence: summary.certainty.as_ref().map(StoredConfidence::from),
         libraries: &libraries,
         validation: &winner.validation,
         resources: &winner.resources,
@@ -55,6 +77,7 @@ pub fn record_summary(
             nvrtc: origin.nvrtc.clone(),
             time: origin.time,
             seed: origin.seed,
+            interim: summary.interim,
             command: None,
         },
     });

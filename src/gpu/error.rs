@@ -118,6 +118,11 @@ const STICKY: [&str; 18] = [
 ];
 
 impl GpuError {
+    /// Whether there is no GPU to speak of, rather than one that fails.
+    pub fn is_absence(&self) -> bool {
+        matches!(self, Self::NoDriver { .. } | Self::NoDevice { count: 0, .. })
+    }
+
     /// Whether the context is lost, so that only a new process can use the GPU again.
     ///
     /// cuBLAS reports a lost context by codes that it also uses for harmless failures; after one

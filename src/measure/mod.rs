@@ -1,12 +1,26 @@
-//! How long a correct kernel takes: samples over rotated operands, and the contest in which the
-//! finalists and the libraries are sampled in turn.
+//! How long a correct kernel takes: samples over rotated operands, the race that screens
+//! candidates, the final in which the best and the libraries take turns, and what its rounds say.
 //!
 //! Works on anything that gives work for a set of operands; knows no configuration and no family.
+//! Of what the `cpu` device executed the time is modelled, not measured.
 
-mod contest;
+mod finals;
+mod margin;
+mod modelled;
+mod race;
 mod sampling;
+mod stage;
 mod stopwatch;
+mod taint;
+#[cfg(test)]
+mod tests;
+mod turns;
 
-pub use contest::{Contestant, contest};
+pub use finals::{Confidence, Ended, Entrant, Final, Place, Rules, Stage, Verdict};
+pub use margin::{FEWEST_ROUNDS, Margin};
+pub use modelled::{ExecutedLaunch, modelled_time};
+pub use race::{Race, Racer, Reason, Step};
 pub use sampling::{SAMPLES, sets_for};
+pub use stage::hold;
 pub use stopwatch::{Stopwatch, WorkFor};
+pub use taint::Taint;

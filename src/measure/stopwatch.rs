@@ -1,10 +1,8 @@
 //! Times one candidate after another for one problem on one device.
 
-use super::sampling::{
-    CLEARLY_SLOWER, FIRST_LOOK, HOPELESS, SAMPLES, flush_bytes, launches_per_sample, set_bytes,
-    sets_for,
-};
-use crate::model::{CachePolicy, Device, Measurement, Micros, Problem};
+use super::race::{Race, Racer, Step};
+use super::sampling::{flush_bytes, launches_per_sample, set_bytes, sets_for};
+use crate::model::{Device, Micros, Problem};
 use crate::validate::Validator;
 use crate::worker::{Executor, Operands, Work, WorkerError};
 
@@ -70,39 +68,30 @@ impl Stopwatch {
         executor.free(self.flush.0)
     }
 
-    /// Samples a candidate [`SAMPLES`] times; fewer, once or three times, if they show it to be
-    /// clearly slower than `best`.
+    /// Samples a candidate until the race says what becomes of it, and says over how many launches
+    /// each sample went.
     ///
     /// # Errors
     /// [`WorkerError`] where it faults or hangs.
-    pub fn measure(
+    pub fn race(
         &self,
         executor: &mut dyn Executor,
         work: WorkFor<'_>,
-        best: Option<Micros>,
-    ) -> Result<Measurement, WorkerError> {
+        racer: &mut Racer,
+        race: &Race,
+    ) -> Result<(Step, u32), WorkerError> {
         let one = self.time_one(executor, work)?;
-        let measurement = |samples: Vec<Micros>, launches_per_sample: u32| Measurement {
-            samples,
-            launches_per_sample,
-            cache_policy: CachePolicy::Rotate,
-            sm_clock_mhz: None,
-        };
-        if best.is_some_and(|best| one.0 > HOPELESS * best.0) {
-            return Ok(measurement(vec![one], 1));
+        if race.hopeless(one).is_some() {
+            return Ok((racer.take(one, race), 1));
         }
         let recorded = self.record(executor, work, launches_per_sample(one))?;
         self.sample(executor, recorded)?; // warm-up
-        let mut taken = measurement(Vec::with_capacity(SAMPLES), recorded.launches);
-        while taken.samples.len() < SAMPLES {
-            taken.samples.push(self.sample(executor, recorded)?);
-            let slower = |best: Micros| taken.median().0 > CLEARLY_SLOWER * best.0;
-            if taken.samples.len() == FIRST_LOOK && best.is_some_and(slower) {
-                break;
-            }
+        let mut step = Step::More;
+        while step == Step::More {
+            step = racer.take(self.sample(executor, recorded)?, race);
         }
         self.forget(executor, recorded)?;
-        Ok(taken)
+        Ok((step, recorded.launches))
     }
 
     /// The time of one launch, after one that warms up.

@@ -30,7 +30,7 @@ impl ComputeCapability {
 
     /// Binary32 multiply-adds that one SM starts in a clock: the lanes of its FP32 pipes.
     /// Source: CUDA C++ Programming Guide, table of arithmetic throughput by capability.
-    fn f32_lanes(self) -> u32 {
+    pub(crate) fn f32_lanes(self) -> u32 {
         match (self.major, self.minor) {
             (7, _) | (8, 0) => 64,
             (6, 0) => 64,
@@ -90,6 +90,9 @@ pub struct Device {
     pub driver_cuda: i32,
 }
 
+/// What the device on the host is called, here and in records.
+pub const CPU: &str = "cpu";
+
 impl Device {
     /// The figures of an NVIDIA H200, for looking at search spaces where there is no GPU.
     pub fn h200() -> Self {
@@ -111,6 +114,17 @@ impl Device {
             driver: String::new(),
             driver_cuda: 13_000,
         }
+    }
+
+    /// The device that executes kernels on the host. It has the limits of an NVIDIA H200, which
+    /// its times are modelled on, and a name of its own.
+    pub fn cpu() -> Self {
+        Self { name: CPU.to_owned(), ..Self::h200() }
+    }
+
+    /// Whether it is [`Device::cpu`], whose times are not measured.
+    pub fn is_cpu(&self) -> bool {
+        self.name == CPU
     }
 
     /// A file-name-safe form of the device's name: `nvidia-h200`.

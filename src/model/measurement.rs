@@ -25,6 +25,27 @@ impl CachePolicy {
     }
 }
 
+/// How a time came about. Part of a measurement's identity, as the policy is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Timing {
+    /// By the clock of the device.
+    #[default]
+    Measured,
+    /// Computed from what the kernel did where there is no GPU: no evidence of speed.
+    Modelled,
+}
+
+impl Timing {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Modelled => "modelled",
+        }
+    }
+}
+
 /// The samples of one candidate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
@@ -34,6 +55,8 @@ pub struct Measurement {
     pub launches_per_sample: u32,
     /// Where operands were.
     pub cache_policy: CachePolicy,
+    /// How the samples came about.
+    pub timing: Timing,
     /// The SM clock read while sampling; `None` without NVML.
     pub sm_clock_mhz: Option<u32>,
 }
@@ -66,6 +89,7 @@ mod tests {
             samples: vec![],
             launches_per_sample: 1,
             cache_policy: CachePolicy::Rotate,
+            timing: Timing::Measured,
             sm_clock_mhz: None,
         };
         assert!(measurement.median().0.is_infinite());

@@ -41,15 +41,41 @@ pub struct Mismatch {
     /// element is to blame, as for a damaged guard zone.
     pub at: Option<[u64; 3]>,
     /// What the kernel wrote there.
+    #[serde(with = "any_number")]
     pub got: f64,
     /// What it should have written.
+    #[serde(with = "any_number")]
     pub expected: f64,
     /// The error in the unit of `bound`.
+    #[serde(with = "any_number")]
     pub error: f64,
     /// What it had to stay within.
     pub bound: f64,
     /// How many elements are wrong.
     pub wrong: u64,
+}
+
+/// Numbers in JSON, which has none for NaN and the infinities: those are words.
+mod any_number {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        Number(f64),
+        Word(String),
+    }
+
+    pub(super) fn serialize<S: Serializer>(value: &f64, out: S) -> Result<S::Ok, S::Error> {
+        if value.is_finite() { value.serialize(out) } else { value.to_string().serialize(out) }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<f64, D::Error> {
+        match Either::deserialize(input)? {
+            Either::Number(value) => Ok(value),
+            Either::Word(word) => word.parse().map_err(serde::de::Error::custom),
+        }
+    }
 }
 
 impl fmt::Display for Mismatch {

@@ -97,8 +97,8 @@ mod tests {
         let word = "X".repeat(COMMENT_COLUMNS / 2 - 2);
         for (words, expected) in [
             ("BM=64", "// BM=64\n".to_owned()),
-            (&format!("{word} {word}"), format!("// {word}\n// {word}\n")),
-            (&format!("{} {word}", &word[1..]), format!("// {} {word}\n", &word[1..])),
+            (&format!("{word} {word}"), format!("// {word} {word}\n")),
+            (&format!("{word}X {word}"), format!("// {word}X\n// {word}\n")),
         ] {
             assert_eq!(comment(words), expected);
         }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::model::{Device, Measurement, Problem};
-use crate::tune::{Spaces, Standing, Summary};
+use crate::model::{Configuration, Device, Measurement, Problem};
+use crate::tune::{Certainty, Spaces, Standing, Summary};
 
 /// Candidates that a document lists.
 const TOP: usize = 10;
@@ -55,6 +55,7 @@ pub fn summary(summary: &Summary, device: &Device) -> Value {
                 "raw": family.raw.to_string(),
                 "legal": family.legal,
                 "evaluated": family.evaluated(),
+                "recalled": family.recalled,
                 "outcomes": outcomes,
                 "best_us": family.best,
                 "failures": failures,
@@ -65,6 +66,7 @@ pub fn summary(summary: &Summary, device: &Device) -> Value {
     json!({
         "problem": problem_document(problem),
         "winner": winner,
+        "certainty": summary.certainty.as_ref().map(certainty),
         "baselines": baselines,
         "library_version": summary.library_version,
         "ranking": ranking,
@@ -79,6 +81,27 @@ pub fn summary(summary: &Summary, device: &Device) -> Value {
         },
         "restarts": summary.restarts,
         "ended_early": summary.ended_early,
+        "interim": summary.interim,
+    })
+}
+
+fn certainty(certainty: &Certainty) -> Value {
+    let named = |family: &str, configuration: &Configuration| json!({ "family": family, "parameters": configuration });
+    let runner_up = certainty.runner_up.as_ref().map(|(family, configuration, margin)| {
+        let mut document = named(family, configuration);
+        document["margin_percent"] = json!(margin.percent);
+        document["interval_percent"] = json!([margin.low, margin.high]);
+        document
+    });
+    let ties: Vec<Value> =
+        certainty.tie_set.iter().map(|(family, values)| named(family, values)).collect();
+    json!({
+        "runner_up": runner_up,
+        "rounds": certainty.rounds,
+        "tainted_rounds": certainty.tainted_rounds,
+        "taint": certainty.taint,
+        "tie_set": ties,
+        "ended": certainty.ended.to_string(),
     })
 }
 
@@ -101,6 +124,7 @@ fn measurement(measurement: &Measurement, problem: &Problem) -> Value {
         "samples": measurement.samples.len(),
         "launches_per_sample": measurement.launches_per_sample,
         "tflops": measurement.tflops(problem),
+        "timing": measurement.timing,
         "cache_policy": measurement.cache_policy,
         "sm_clock_mhz": measurement.sm_clock_mhz,
     })

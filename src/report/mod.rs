@@ -1,5 +1,6 @@
 //! From results to something to look at: text tables and JSON. Pure: values in, text out; who
 //! prints it is not known here.
 
+pub mod checked;
 pub mod json;
 pub mod table;

@@ -3,8 +3,9 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table};
 
-use crate::model::{Device, Measurement, Problem, Tflops};
-use crate::tune::{Spaces, Summary};
+use crate::measure::Margin;
+use crate::model::{Device, Measurement, Problem, Resources, Tflops, Timing};
+use crate::tune::{Certainty, Spaces, Summary};
 
 /// Lines of the ranking that are shown.
 const TOP: usize = 10;
@@ -14,6 +15,9 @@ pub fn ranking(summary: &Summary, device: &Device, width: u16) -> String {
     let problem = &summary.problem;
     let peak = device.peak(problem);
     let library = summary.baselines.first().map(|baseline| baseline.measurement.median());
+    if is_modelled(summary) {
+        return modelled_ranking(summary, device, width);
+    }
     let mut table = plain_table(width);
     table.set_header(right_aligned(
         ["#", "median", "p05", "p95", "TFLOP/s", "% peak", "vs library", "regs", "occ"],
@@ -36,7 +40,6 @@ pub fn ranking(summary: &Summary, device: &Device, width: u16) -> String {
         let resources = &standing.resources;
         // Those that were not in the contest were measured at another time.
         let place = format!("{}{}", place + 1, if standing.contested { "" } else { "*" });
-        let occupancy = resources.occupancy.map_or(String::new(), |o| format!("{:.0}%", 100.0 * o));
         table.add_row(right_aligned(
             [
                 place,
@@ -47,7 +50,7 @@ pub fn ranking(summary: &Summary, device: &Device, width: u16) -> String {
                 peak,
                 library,
                 resources.registers.to_string(),
-                occupancy,
+                occupancy(resources),
             ],
             [format!("{}: {}", standing.family, standing.configuration)],
         ));
@@ -66,10 +69,45 @@ pub fn ranking(summary: &Summary, device: &Device, width: u16) -> String {
     text
 }
 
+/// The ranking of a device that models times: they have no spread, and there is no library.
+fn modelled_ranking(summary: &Summary, device: &Device, width: u16) -> String {
+    let problem = &summary.problem;
+    let mut table = plain_table(width);
+    table.set_header(right_aligned(
+        ["#", "modelled", "TFLOP/s", "% peak", "regs", "occ"],
+        ["family and configuration"],
+    ));
+    for (place, standing) in summary.ranking.iter().take(TOP).enumerate() {
+        let rate = standing.measurement.tflops(problem);
+        let peak = device.peak(problem);
+        table.add_row(right_aligned(
+            [
+                (place + 1).to_string(),
+                standing.measurement.median().to_string(),
+                rate.to_string(),
+                peak.map_or(String::new(), |peak| format!("{:.1}", percent(rate, peak))),
+                standing.resources.registers.to_string(),
+                occupancy(&standing.resources),
+            ],
+            [format!("{}: {}", standing.family, standing.configuration)],
+        ));
+    }
+    trim_lines(&table.to_string())
+}
+
+fn is_modelled(summary: &Summary) -> bool {
+    summary.winner().is_some_and(|winner| winner.measurement.timing == Timing::Modelled)
+}
+
+fn occupancy(resources: &Resources) -> String {
+    resources.occupancy.map_or(String::new(), |share| format!("{:.0}%", 100.0 * share))
+}
+
 /// What was evaluated of every family, and what became of it.
 pub fn coverage(summary: &Summary, width: u16) -> String {
     let mut table = plain_table(width);
-    table.set_header(right_aligned(["evaluated", "legal", "best"], ["family", "outcomes"]));
+    let best = if is_modelled(summary) { "best, modelled" } else { "best" };
+    table.set_header(right_aligned(["evaluated", "legal", best], ["family", "outcomes"]));
     for family in &summary.coverage {
         let outcomes: Vec<String> = family
             .outcomes
@@ -92,15 +130,17 @@ pub fn verdict(summary: &Summary, device: &Device) -> String {
         return format!("no correct kernel for {problem}\n{}", failures(summary));
     };
     let rate = winner.measurement.tflops(problem);
+    let (modelled, whose) =
+        if is_modelled(summary) { (" modelled", "an NVIDIA H200") } else { ("", "this device") };
     let mut text = format!(
-        "winner for {problem}: {} {}\n  {} = {rate} TFLOP/s",
+        "winner for {problem}: {} {}\n  {} = {rate} TFLOP/s{modelled}",
         winner.family,
         winner.configuration,
         winner.measurement.median()
     );
     if let Some(peak) = device.peak(problem) {
         let percent = percent(rate, peak);
-        text.push_str(&format!(", {percent:.1} % of the {peak} that this device peaks at"));
+        text.push_str(&format!(", {percent:.1} % of the {peak} that {whose} peaks at"));
     }
     text.push('\n');
     if let Some(library) = summary.baselines.first() {
@@ -112,11 +152,42 @@ pub fn verdict(summary: &Summary, device: &Device) -> String {
             library.measurement.median()
         ));
     }
+    if let Some(certainty) = &summary.certainty {
+        text.push_str(&sureness(certainty));
+    }
+    if summary.interim {
+        text.push_str("  interim: the search was interrupted; the same command goes on with it\n");
+    }
     let validation = &winner.validation;
     text.push_str(&format!(
         "  exact on small integers; largest error {:.1e} of the allowed {:.1e} against {}\n",
         validation.max_error, validation.bound, validation.reference
     ));
+    text
+}
+
+/// By how much the winner wins, or with whom it ties.
+fn sureness(certainty: &Certainty) -> String {
+    let Certainty { runner_up, rounds, tainted_rounds, taint, tie_set, ended } = certainty;
+    let ties = tie_set.len().saturating_sub(1);
+    let mut text = match runner_up {
+        Some((family, configuration, margin)) => {
+            let Margin { percent, low, high } = margin;
+            let than = if ties > 0 {
+                format!("ties with {ties} others and takes the fewest resources; the next takes")
+            } else {
+                "the runner-up takes".to_owned()
+            };
+            format!(
+                "  {than} {percent:+.2} % ({low:+.2} to {high:+.2}, {rounds} rounds, {ended}): \
+                 {family} {configuration}\n"
+            )
+        }
+        None => "  no other candidate took part in the final\n".to_owned(),
+    };
+    if let Some(taint) = taint {
+        text.push_str(&format!("  {tainted_rounds} rounds did not count; the first: {taint}\n"));
+    }
     text
 }
 
@@ -174,13 +245,13 @@ fn percent(rate: Tflops, peak: Tflops) -> f64 {
     100.0 * rate.0 / peak.0
 }
 
-fn plain_table(width: u16) -> Table {
+pub(super) fn plain_table(width: u16) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     table
 }
 
-fn right_aligned<S: Into<String>, T: Into<String>>(
+pub(super) fn right_aligned<S: Into<String>, T: Into<String>>(
     right: impl IntoIterator<Item = S>,
     left: impl IntoIterator<Item = T>,
 ) -> Row {
@@ -191,6 +262,6 @@ fn right_aligned<S: Into<String>, T: Into<String>>(
 }
 
 /// Without the blanks that pad a table's last column.
-fn trim_lines(text: &str) -> String {
+pub(super) fn trim_lines(text: &str) -> String {
     text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }

@@ -1,58 +1,23 @@
 //! The end of a search: the finalists and the libraries take turns on the device, and the fastest
 //! of the finalists wins.
 
-use super::run::Kept;
+use super::bench::{BaselineTime, Certainty, Decided, Kept, Standing};
 use super::workbench::{Mounted, Workbench};
 use super::{Event, TuneError, median};
-use crate::measure::{Contestant, contest};
-use crate::model::{Configuration, LaunchPlan, Measurement, Micros, Resources, Validation};
+use crate::measure::{Confidence, Entrant, Final, Rules, WorkFor, hold};
+use crate::model::{Micros, floor, statistics};
 use crate::validate::Subject;
 use crate::worker::{Operands, Scalars, Work, WorkerError};
 
 /// Candidates that take part. A judgement: the README's transcript has eight within 0.4 % of the
 /// winner, so that a sixth could have won, by as little.
-const FINALISTS: usize = 5;
-
-/// Samples of each contestant.
-const ROUNDS: usize = 40;
+pub(super) const FINALISTS: usize = 5;
 
 /// Heuristics that cuBLASLt is asked for; the fastest takes part.
 const HEURISTICS: usize = 24;
 
-/// A correct candidate and what is known of it.
-#[derive(Debug, Clone)]
-pub struct Standing {
-    /// Its family.
-    pub family: String,
-    /// Its configuration.
-    pub configuration: Configuration,
-    /// How it is launched.
-    pub plan: LaunchPlan,
-    /// How right it is.
-    pub validation: Validation,
-    /// How fast it is: in the contest where it took part, otherwise by its own samples.
-    pub measurement: Measurement,
-    /// What it takes.
-    pub resources: Resources,
-    /// Whether it took part in the contest.
-    pub contested: bool,
-}
-
-/// A library's time in the contest.
-#[derive(Debug, Clone)]
-pub struct BaselineTime {
-    /// Which routine of which library.
-    pub name: String,
-    /// Its samples.
-    pub measurement: Measurement,
-}
-
-/// The contest's result.
-pub(super) struct Decided {
-    pub(super) ranking: Vec<Standing>,
-    pub(super) baselines: Vec<BaselineTime>,
-    pub(super) library_version: String,
-}
+/// Launches by which a heuristic is judged before the final.
+const LOOKS: usize = 3;
 
 /// A library routine that takes part.
 struct Library {
@@ -72,66 +37,121 @@ impl Library {
 /// misbehaves breaks it) the candidates' own samples decide.
 pub(super) fn decide(
     bench: &mut Workbench<'_>,
-    mut kept: Vec<Kept>,
+    kept: Vec<Kept>,
     on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<Decided, TuneError> {
-    let mut decided =
-        Decided { ranking: Vec::new(), baselines: Vec::new(), library_version: String::new() };
-    if !kept.is_empty()
-        && let Err(error) = hold(bench, &mut kept, &mut decided, on_event)
+    let mut decided = Decided {
+        ranking: Vec::new(),
+        baselines: Vec::new(),
+        library_version: String::new(),
+        certainty: None,
+    };
+    let (mut finalists, mut others) = (Vec::new(), Vec::new());
+    for (place, kept) in kept.into_iter().enumerate() {
+        let takes_part = place < FINALISTS || kept.is_default;
+        if takes_part { finalists.push(kept) } else { others.push(kept) }
+    }
+    if !finalists.is_empty()
+        && let Err(error) = hold_final(bench, &mut finalists, &mut decided, on_event)
     {
         on_event(Event::Note(format!("the contest broke off ({error}); samples decide")));
         if error.ends_worker() {
             bench.restart()?;
         }
     }
-    decided.ranking = kept.into_iter().map(|kept| kept.standing).collect();
-    decided.ranking.sort_by(|a, b| {
-        b.contested
-            .cmp(&a.contested)
-            .then(median(&a.measurement).total_cmp(&median(&b.measurement)))
-    });
+    let ranking = finalists.into_iter().chain(others);
+    decided.ranking = ranking.map(|kept| kept.standing).collect();
     decided.baselines.sort_by(|a, b| median(&a.measurement).total_cmp(&median(&b.measurement)));
     Ok(decided)
 }
 
-fn hold(
+/// What ties are broken by, which names no time: the registers of a block, its shared memory, and
+/// in the end the name.
+type Modesty = (u64, u32, String);
+
+fn modesty(standing: &Standing) -> Modesty {
+    let threads = standing.plan.kernels.iter().map(|kernel| kernel.block.iter().product::<u32>());
+    let registers = u64::from(standing.resources.registers);
+    (
+        registers * u64::from(threads.max().unwrap_or(0)),
+        standing.resources.shared_bytes,
+        format!("{} {}", standing.family, standing.configuration),
+    )
+}
+
+/// Holds the final, and puts the finalists into its order.
+fn hold_final(
     bench: &mut Workbench<'_>,
-    kept: &mut [Kept],
+    finalists: &mut Vec<Kept>,
     decided: &mut Decided,
     on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<(), WorkerError> {
     let libraries = libraries(bench, decided, on_event)?;
     let mut mounted: Vec<Mounted> = Vec::new();
-    for finalist in kept.iter().take(FINALISTS) {
+    for finalist in finalists.iter() {
         mounted.push(bench.mount(&finalist.candidate)?.0);
     }
     on_event(Event::Contest { contestants: mounted.len() + libraries.len() });
-    let finalists = mounted.iter().map(|mounted| {
+    let candidates = mounted.iter().map(|mounted| {
         Box::new(|operands| mounted.work(operands, Scalars::PLAIN)) as BoxedWork<'_>
     });
     let others = libraries.iter().map(|library| {
         Box::new(|operands| library.work(operands, Scalars::PLAIN)) as BoxedWork<'_>
     });
-    let work: Vec<BoxedWork<'_>> = finalists.chain(others).collect();
-    let contestants: Vec<Contestant<'_>> =
-        work.iter().map(|work| Contestant { work: work.as_ref() }).collect();
-    let measurements = contest(bench.executor, &bench.stopwatch, &contestants, ROUNDS)?;
-    drop(work);
+    let boxes: Vec<BoxedWork<'_>> = candidates.chain(others).collect();
+    let work: Vec<WorkFor<'_>> = boxes.iter().map(AsRef::as_ref).collect();
+    let keys = finalists.iter().map(|kept| Entrant::Candidate(modesty(&kept.standing)));
+    let entrants = keys.chain(libraries.iter().map(|_| Entrant::Baseline)).collect();
+    let floor = floor(&bench.problem, bench.executor.device());
+    let mut contest = Final::new(entrants, Rules { floor, ..Rules::default() });
+    let measurements = hold(bench.executor, &bench.stopwatch, &work, &mut contest)?;
+    drop(boxes);
+    let mut measurements = measurements.into_iter();
     for mounted in mounted {
         bench.unmount(mounted)?;
     }
-    let mut measurements = measurements.into_iter();
-    for (finalist, measurement) in kept.iter_mut().take(FINALISTS).zip(measurements.by_ref()) {
-        finalist.standing.measurement = measurement;
-        finalist.standing.contested = true;
+    for (finalist, measurement) in finalists.iter_mut().zip(measurements.by_ref()) {
+        // A final that broke off in its first round has no samples to go by.
+        if !measurement.samples.is_empty() {
+            finalist.standing.measurement = measurement;
+            finalist.standing.contested = true;
+        }
     }
-    decided.baselines = libraries
-        .into_iter()
-        .zip(measurements)
+    let timed = libraries.into_iter().zip(measurements);
+    decided.baselines = timed
+        .filter(|(_, measurement)| !measurement.samples.is_empty())
         .map(|(library, measurement)| BaselineTime { name: library.name, measurement })
         .collect();
+    if let Some(verdict) = contest.verdict() {
+        let taint = contest.taints().first().map(ToString::to_string);
+        decided.certainty = Some(certainty(&verdict.confidence, finalists, taint));
+        let place = |entrant: usize| verdict.order.iter().position(|p| p.entrant == entrant);
+        let mut placed: Vec<(Option<usize>, Kept)> =
+            finalists.drain(..).enumerate().map(|(at, kept)| (place(at), kept)).collect();
+        placed.sort_by_key(|(place, _)| *place);
+        finalists.extend(placed.into_iter().map(|(_, kept)| kept));
+    }
     Ok(())
+}
+
+/// The final's confidence, with names for numbers.
+fn certainty(confidence: &Confidence, finalists: &[Kept], taint: Option<String>) -> Certainty {
+    let name = |entrant: usize| {
+        let standing = finalists.get(entrant).map(|kept| &kept.standing)?;
+        Some((standing.family.clone(), standing.configuration.clone()))
+    };
+    let runner_up = confidence.runner_up.as_ref().and_then(|place| {
+        let (family, configuration) = name(place.entrant)?;
+        Some((family, configuration, place.margin))
+    });
+    Certainty {
+        runner_up,
+        rounds: confidence.rounds,
+        tainted_rounds: confidence.tainted_rounds,
+        taint,
+        tie_set: confidence.tie_set.iter().filter_map(|entrant| name(*entrant)).collect(),
+        ended: confidence.ended,
+    }
 }
 
 type BoxedWork<'a> = Box<dyn Fn(Operands) -> Vec<Work> + 'a>;
@@ -161,7 +181,11 @@ fn libraries(
             continue;
         }
         let work = |operands| library.work(operands, Scalars::PLAIN);
-        let time = bench.stopwatch.time_one(bench.executor, &work)?;
+        let mut times = [0.0; LOOKS];
+        for time in &mut times {
+            *time = bench.stopwatch.time_one(bench.executor, &work)?.0;
+        }
+        let time = Micros(statistics::median(&times).unwrap_or(f64::INFINITY));
         if fastest.as_ref().is_none_or(|(_, best)| time < *best) {
             library.name = format!("cuBLASLt, best of {heuristics} ({})", library.name);
             fastest = Some((library, time));

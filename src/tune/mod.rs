@@ -1,26 +1,35 @@
 //! One story: ask, render, compile, validate, measure, tell, decide, record. The only room that
 //! knows all the others' words; it prints nothing and tells what happens as [`Event`]s.
 
+mod bench;
+mod check;
 mod contest;
+mod crew;
+mod host_bench;
+mod journal;
 mod prepare;
 mod run;
+mod tally;
 mod workbench;
 
-use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
 
-pub use contest::{BaselineTime, Standing};
+pub use bench::{BaselineTime, Certainty, Standing};
+pub use check::{CheckEvent, Checked, Checks, Sample, check};
+pub use journal::{Entry, Journal, JournalError, KernelId};
 pub use prepare::{FamilySpace, Spaces, spaces};
 pub use run::tune;
 
-use crate::compile::{Compile, CompileError, PoolError};
+use crate::compile::{Compile, CompileError, CompileThreads};
 use crate::model::units::human_bytes;
-use crate::model::{Configuration, Measurement, Micros, Outcome, OutcomeKind, Problem};
+use crate::model::{Configuration, Device, Measurement, Micros, Outcome, OutcomeKind, Problem};
 use crate::render::{RenderError, Templates};
 use crate::space::{Family, SpaceError};
+use crate::validate::HostFailure;
 use crate::worker::{Executor, WorkerError};
 
 /// What tuning works with.
@@ -29,23 +38,72 @@ pub struct Kit {
     pub families: Vec<Family>,
     /// Their templates.
     pub templates: Templates,
-    /// The compiler for the device's architecture.
+    /// The compiler for the device's architecture: to cubins for a GPU, to PTX for the host.
     pub compiler: Arc<dyn Compile>,
-    /// The device.
-    pub executor: Box<dyn Executor>,
+    /// The threads that it runs on, which other kits may share.
+    pub threads: CompileThreads,
+    /// What executes candidates.
+    pub machine: Machine,
+}
+
+/// What executes candidates.
+pub enum Machine {
+    /// GPUs of one kind, at least one. All screen candidates, the first decides.
+    Gpus(Vec<Box<dyn Executor>>),
+    /// This host, as the `cpu` device: results are validated, times are modelled.
+    Host,
+}
+
+impl Machine {
+    /// What it is.
+    pub fn device(&self) -> Device {
+        let first = match self {
+            Self::Gpus(executors) => executors.first(),
+            Self::Host => None,
+        };
+        first.map_or_else(Device::cpu, |executor| executor.device().clone())
+    }
+
+    /// Machines that work on problems of their own, `most` at most: the GPUs are dealt out. The host
+    /// is one machine, whose cores are all used.
+    pub fn split(self, most: usize) -> Vec<Self> {
+        let Self::Gpus(executors) = self else { return vec![self] };
+        let count = most.clamp(1, executors.len().max(1));
+        let mut hands: Vec<Vec<Box<dyn Executor>>> = (0..count).map(|_| Vec::new()).collect();
+        for (number, executor) in executors.into_iter().enumerate() {
+            hands[number % count].push(executor);
+        }
+        hands.into_iter().map(Self::Gpus).collect()
+    }
 }
 
 /// How much effort a problem gets.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Most candidates to evaluate.
-    pub max_configs: usize,
-    /// When to stop evaluating; what is found by then is decided among.
+    /// Most candidates to evaluate; where none is given, [`Settings::most`] says.
+    pub max_configs: Option<usize>,
+    /// When to stop evaluating; what is found by then is decided among. Where none is given,
+    /// [`Settings::patience`] says.
     pub budget: Option<Duration>,
+    /// The folder of journals; without one, nothing of a run is left when it is interrupted.
+    pub journals: Option<PathBuf>,
+    /// Whether everything is measured anew, whatever the journal has.
+    pub fresh: bool,
     /// Seeds operands and search.
     pub seed: u64,
-    /// Compiler threads.
-    pub jobs: NonZeroUsize,
+}
+
+impl Settings {
+    /// How long to evaluate on a device: without an end on a GPU, four minutes on the host.
+    pub fn patience(&self, device: &Device) -> Option<Duration> {
+        self.budget.or_else(|| device.is_cpu().then_some(Duration::from_secs(240)))
+    }
+
+    /// Most candidates to evaluate on a device. A GPU takes about 40 ms for one, two cores of a host
+    /// 0.8 s for one of 4096x4096x1024.
+    pub fn most(&self, device: &Device) -> usize {
+        self.max_configs.unwrap_or(if device.is_cpu() { 200 } else { 1000 })
+    }
 }
 
 /// Something that happened, for whoever draws or logs it.
@@ -59,6 +117,10 @@ pub enum Event<'a> {
         spaces: &'a Spaces,
         /// Candidates that will be evaluated at most.
         candidates: usize,
+        /// Where outcomes are written as they come.
+        journal: Option<&'a Path>,
+        /// Kernels whose outcome the journal has from earlier runs.
+        known: usize,
     },
     /// A source was compiled, or refused by the compiler.
     Compiled {
@@ -75,6 +137,9 @@ pub enum Event<'a> {
         configuration: &'a Configuration,
         /// What became of it.
         outcome: &'a Outcome,
+        /// Whether it was known: from an earlier run, or of another candidate that is the same
+        /// kernel.
+        recalled: bool,
         /// The best so far.
         best: Option<Micros>,
     },
@@ -82,6 +147,11 @@ pub enum Event<'a> {
     Restarted {
         /// Why.
         reason: &'a str,
+    },
+    /// A family is not tried further: it breaks the device.
+    GivenUp {
+        /// What became of its candidates.
+        coverage: &'a Coverage,
     },
     /// The finalists and libraries are measured in turn.
     Contest {
@@ -117,10 +187,13 @@ pub enum TuneError {
     /// A family's template is missing or uses names that do not exist.
     #[error(transparent)]
     Template(#[from] RenderError),
+    /// Outcomes cannot be kept.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// The device has too little memory.
     #[error(
-        "{problem} needs {} of device memory (operands, their copies for honest timing, and a \
-         reference), {} is free: choose a smaller shape or batch, or another device with `--device`",
+        "{problem} needs {} of memory (operands, their copies for honest timing, and a reference), \
+         {} is free: choose a smaller shape or batch, or another device with `--device`",
         human_bytes(*.needed), human_bytes(*.free)
     )]
     Memory {
@@ -134,12 +207,15 @@ pub enum TuneError {
     /// The compiler cannot be used.
     #[error("the kernels that validate results do not compile: {0}")]
     Compiler(#[from] CompileError),
-    /// The compiler's threads cannot be had.
-    #[error(transparent)]
-    Pool(#[from] PoolError),
+    /// A thread of this program panicked: a defect.
+    #[error("a thread that makes a device ready panicked: please report this")]
+    Panicked,
     /// The device cannot be used, even by a fresh worker.
     #[error("the device cannot be used: {0}")]
     Device(#[from] WorkerError),
+    /// The host cannot execute the problem.
+    #[error("the cpu device cannot be used: {0}")]
+    Host(#[from] HostFailure),
 }
 
 /// What became of the candidates of one family.
@@ -153,6 +229,10 @@ pub struct Coverage {
     pub legal: usize,
     /// Evaluated ones, by outcome.
     pub outcomes: std::collections::BTreeMap<OutcomeKind, usize>,
+    /// How often the worker had to be replaced because of one.
+    pub restarts: usize,
+    /// Of these, how many were known: the same kernels as others, or from an earlier run.
+    pub recalled: usize,
     /// Its fastest correct one.
     pub best: Option<Micros>,
     /// The first failures, whole: a compiler's log is worth more than its first line.
@@ -164,7 +244,18 @@ impl Coverage {
     pub fn evaluated(&self) -> usize {
         self.outcomes.values().sum()
     }
+
+    /// Whether the family is not tried further: it broke the device three times, and more often
+    /// than it was right. Of 10^4 families with one breaking candidate in ten, 1 in 100 is given up
+    /// by bad luck; one that breaks it always costs three restarts.
+    pub fn is_given_up(&self) -> bool {
+        let correct = self.outcomes.get(&OutcomeKind::Correct).copied().unwrap_or(0);
+        self.restarts >= MOST_RESTARTS && self.restarts > correct
+    }
 }
+
+/// Restarts from which on a family is looked at.
+const MOST_RESTARTS: usize = 3;
 
 /// Where a problem's time went.
 #[derive(Debug, Clone, Copy, Default)]
@@ -192,6 +283,8 @@ pub struct Summary {
     pub ranking: Vec<Standing>,
     /// The libraries' times in the contest, fastest first.
     pub baselines: Vec<BaselineTime>,
+    /// How sure the winner is; none where no final was held.
+    pub certainty: Option<Certainty>,
     /// The libraries' version, where there are any.
     pub library_version: String,
     /// One entry for each family that serves the problem.
@@ -202,6 +295,8 @@ pub struct Summary {
     pub restarts: usize,
     /// Whether the search was ended before its time, by the user or the budget.
     pub ended_early: bool,
+    /// Whether it was the user: the winner is the best so far, and the next run goes on.
+    pub interim: bool,
 }
 
 impl Summary {

@@ -1,10 +1,16 @@
-//! A device made ready for one problem, on which candidates are evaluated one after the other. A
+//! A GPU made ready for one problem, on which candidates are evaluated one after the other. A
 //! candidate that breaks the device costs a restart and gets its outcome.
 
-use crate::compile::Compiled;
-use crate::measure::Stopwatch;
-use crate::model::{Fault, LaunchPlan, Micros, Outcome, Problem, Resources};
-use crate::validate::{Subject, Validator, Zone};
+use std::sync::Arc;
+
+use super::bench::{Bench, Candidate, Decided, Evaluated, Kept};
+use super::{Event, TuneError, contest};
+use crate::compile::{Compile, CompileRequest};
+use crate::measure::{Race, Racer, Reason, Step, Stopwatch};
+use crate::model::{
+    CachePolicy, Fault, LaunchPlan, Measurement, Micros, Outcome, Problem, Resources, Timing,
+};
+use crate::validate::{KERNELS, Subject, Validator, Zone, compile_options};
 use crate::worker::{Announced, Executor, KernelFacts, Operands, Scalars, Work, WorkerError, bind};
 
 /// How long a candidate gets before any time is known: a start-up allowance, and the time of a
@@ -29,16 +35,9 @@ pub(super) struct Workbench<'a> {
     pub(super) problem: Problem,
     pub(super) validator: Validator,
     pub(super) stopwatch: Stopwatch,
-    validation_image: &'a [u8],
+    validation_image: Arc<[u8]>,
     seed: u64,
-    pub(super) restarts: usize,
-}
-
-/// What is needed to run a candidate.
-#[derive(Debug, Clone)]
-pub(super) struct Candidate {
-    pub(super) plan: LaunchPlan,
-    pub(super) compiled: Compiled,
+    restarts: usize,
 }
 
 /// A candidate that is loaded, with its scratch memory.
@@ -63,17 +62,24 @@ impl<'a> Workbench<'a> {
     pub(super) fn prepare(
         executor: &'a mut dyn Executor,
         problem: Problem,
-        validation_image: &'a [u8],
+        compiler: &dyn Compile,
         seed: u64,
-    ) -> Result<Self, WorkerError> {
-        let (validator, stopwatch) = ready(executor, &problem, validation_image, seed)?;
+    ) -> Result<Self, TuneError> {
+        let device = executor.device().clone();
+        let needed = Validator::footprint(&problem) + Stopwatch::footprint(&problem, &device);
+        let free = executor.free_memory()?;
+        if needed > free {
+            return Err(TuneError::Memory { problem: problem.to_string(), needed, free });
+        }
+        let validation_image = compiler
+            .compile(&CompileRequest {
+                source: KERNELS.into(),
+                name: "validate/kernels.cu".to_owned(),
+                options: compile_options(&problem),
+            })?
+            .image;
+        let (validator, stopwatch) = ready(executor, &problem, &validation_image, seed)?;
         Ok(Self { executor, problem, validator, stopwatch, validation_image, seed, restarts: 0 })
-    }
-
-    /// Gives back all device memory.
-    pub(super) fn release(self) -> Result<(), WorkerError> {
-        self.stopwatch.release(self.executor)?;
-        self.validator.release(self.executor)
     }
 
     /// Replaces the worker and makes the device ready again.
@@ -82,7 +88,7 @@ impl<'a> Workbench<'a> {
         let mut attempt = 1;
         loop {
             let ready = self.executor.restart().and_then(|()| {
-                ready(self.executor, &self.problem, self.validation_image, self.seed)
+                ready(self.executor, &self.problem, &self.validation_image, self.seed)
             });
             match ready {
                 Ok((validator, stopwatch)) => {
@@ -95,62 +101,55 @@ impl<'a> Workbench<'a> {
         }
     }
 
-    /// Validates and times a candidate. The reason is given where the worker had to be replaced.
-    ///
-    /// # Errors
-    /// Only where no fresh worker can be had.
-    pub(super) fn evaluate(
-        &mut self,
-        candidate: &Candidate,
-        best: Option<Micros>,
-    ) -> Result<(Outcome, Option<String>), WorkerError> {
-        self.executor.set_deadline(deadline_seconds(&self.problem, best));
-        let mut during = "loading";
-        let result = self.try_evaluate(candidate, best, &mut during);
-        let error = match result {
-            Ok(outcome) => return Ok((outcome, None)),
-            Err(error) => error,
-        };
-        let restarted = if error.ends_worker() {
-            self.restart()?;
-            Some(error.to_string())
-        } else {
-            None
-        };
-        let outcome = match error {
-            WorkerError::TimedOut { seconds } => Outcome::Timeout { seconds },
-            error => {
-                Outcome::Runtime(Fault { during: during.to_owned(), message: error.to_string() })
-            }
-        };
-        Ok((outcome, restarted))
-    }
-
+    /// Validates a candidate and races it. A time that is too good to be believed at once is looked
+    /// at again from the beginning.
     fn try_evaluate(
         &mut self,
         candidate: &Candidate,
-        best: Option<Micros>,
+        race: &Race,
         during: &mut &'static str,
     ) -> Result<Outcome, WorkerError> {
-        let (mounted, facts) = self.mount(candidate)?;
-        *during = "validating";
-        let subject = Subject {
-            work: &|operands, scalars| mounted.work(operands, scalars),
-            workspaces: &mounted.workspaces,
-        };
-        let outcome = match self.validator.validate(self.executor, &subject)? {
-            Err(mismatch) => Outcome::Correctness(mismatch),
-            Ok(validation) => {
-                *during = "timing";
-                let work = |operands| mounted.work(operands, Scalars::PLAIN);
-                let measurement = self.stopwatch.measure(self.executor, &work, best)?;
-                let resources = self.resources(candidate, &facts);
-                Outcome::Correct { validation, measurement, resources }
+        let mut racer = Racer::new();
+        loop {
+            *during = "loading";
+            let (mounted, facts) = self.mount(candidate)?;
+            *during = "validating";
+            let subject = Subject {
+                work: &|operands, scalars| mounted.work(operands, scalars),
+                workspaces: &mounted.workspaces,
+            };
+            let validation = match self.validator.validate(self.executor, &subject)? {
+                Ok(validation) => validation,
+                Err(mismatch) => {
+                    self.unmount(mounted)?;
+                    return Ok(Outcome::Correctness(mismatch));
+                }
+            };
+            *during = "timing";
+            let work = |operands| mounted.work(operands, Scalars::PLAIN);
+            let (step, launches_per_sample) =
+                self.stopwatch.race(self.executor, &work, &mut racer, race)?;
+            *during = "unloading";
+            self.unmount(mounted)?;
+            match step {
+                Step::More | Step::Confirm(_) => {}
+                Step::Drop(reason @ Reason::Impossible { .. }) => {
+                    let (during, message) = ("timing".to_owned(), reason.to_string());
+                    return Ok(Outcome::Runtime(Fault { during, message }));
+                }
+                Step::Enough | Step::Drop(_) => {
+                    let measurement = Measurement {
+                        samples: racer.samples().to_vec(),
+                        launches_per_sample,
+                        cache_policy: CachePolicy::Rotate,
+                        timing: Timing::Measured,
+                        sm_clock_mhz: None,
+                    };
+                    let resources = self.resources(candidate, &facts);
+                    return Ok(Outcome::Correct { validation, measurement, resources });
+                }
             }
-        };
-        *during = "unloading";
-        self.unmount(mounted)?;
-        Ok(outcome)
+        }
     }
 
     /// Loads a candidate and allocates its workspaces.
@@ -217,6 +216,48 @@ impl<'a> Workbench<'a> {
                 .unwrap_or(0),
             occupancy: occupancy.reduce(f64::max),
         }
+    }
+}
+
+impl Bench for Workbench<'_> {
+    fn evaluate(&mut self, candidate: &Candidate, race: &Race) -> Result<Evaluated, TuneError> {
+        self.executor.set_deadline(deadline_seconds(&self.problem, race.best()));
+        let mut during = "loading";
+        let result = self.try_evaluate(candidate, race, &mut during);
+        let error = match result {
+            Ok(outcome) => return Ok(Evaluated { outcome, restarted: None }),
+            Err(error) => error,
+        };
+        let mut restarted = None;
+        if error.ends_worker() {
+            self.restart()?;
+            restarted = Some(error.to_string());
+        }
+        let outcome = match error {
+            WorkerError::TimedOut { seconds } => Outcome::Timeout { seconds },
+            error => {
+                Outcome::Runtime(Fault { during: during.to_owned(), message: error.to_string() })
+            }
+        };
+        Ok(Evaluated { outcome, restarted })
+    }
+
+    fn decide(
+        &mut self,
+        kept: Vec<Kept>,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Decided, TuneError> {
+        contest::decide(self, kept, on_event)
+    }
+
+    fn restarts(&self) -> usize {
+        self.restarts
+    }
+
+    fn release(self: Box<Self>) -> Result<(), TuneError> {
+        let Self { executor, stopwatch, validator, .. } = *self;
+        stopwatch.release(executor)?;
+        Ok(validator.release(executor)?)
     }
 }
 

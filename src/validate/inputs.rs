@@ -2,6 +2,7 @@
 //! copying. The twins of the generators in `kernels.cu`.
 
 use crate::model::Dtype;
+use crate::worker::Scalars;
 
 /// Which values an operand holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +11,40 @@ pub enum Values {
     Small,
     /// Uniform over [-1, 1), or over -1000 to 1000 for integers.
     Uniform,
+}
+
+/// The streams of values that one run of the program has, by its seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seeds(u64);
+
+impl Seeds {
+    pub(super) fn of(seed: u64) -> Self {
+        Self(seed.wrapping_mul(16)) // room for the streams
+    }
+
+    /// Of A and of B.
+    pub(super) fn operands(self) -> [u64; 2] {
+        [self.stream(1), self.stream(2)]
+    }
+
+    /// Of C before it is written.
+    pub(super) fn c(self) -> u64 {
+        self.stream(3)
+    }
+
+    /// Of operands that are only timed.
+    pub(super) fn timed(self) -> u64 {
+        self.stream(4)
+    }
+
+    /// For choosing what is executed.
+    pub(super) fn choice(self) -> u64 {
+        self.stream(5)
+    }
+
+    fn stream(self, number: u64) -> u64 {
+        self.0.wrapping_add(number)
+    }
 }
 
 impl Values {
@@ -32,6 +67,23 @@ impl Values {
             (Self::Uniform, Dtype::I32) => ((bits >> 32) % 2001) as f64 - 1000.0,
             (Self::Uniform, _) => (bits >> 40) as f64 / 8_388_608.0 - 1.0,
         }
+    }
+
+    /// The same as the bits of an element of 32 bits.
+    pub(super) fn word_at(self, dtype: Dtype, index: u64, seed: u64) -> u32 {
+        let value = self.at(dtype, index, seed);
+        match dtype {
+            Dtype::I32 => (value as i32).cast_unsigned(),
+            Dtype::F32 | Dtype::F16 | Dtype::Bf16 => (value as f32).to_bits(),
+        }
+    }
+}
+
+/// The factors of the run on uniform values: neither of them 0, 1 or the other.
+pub(super) fn uneven_scalars(dtype: Dtype) -> Scalars {
+    match dtype {
+        Dtype::I32 => Scalars { alpha: 3.0, beta: -2.0 },
+        Dtype::F32 | Dtype::F16 | Dtype::Bf16 => Scalars { alpha: -0.75, beta: 0.5 },
     }
 }
 

@@ -1,17 +1,11 @@
 //! The validation of one candidate after another for one problem.
 
 use super::bound::relative_bound;
-use super::inputs::Values;
+use super::inputs::{Seeds, Values, uneven_scalars};
 use super::launches::{Launches, UniformRun, VERDICT_BYTES, announced};
 use super::zone::{POISON, Zone};
 use crate::model::{Dtype, Mismatch, Problem, Validation};
 use crate::worker::{Executor, Operands, Scalars, Work, WorkerError};
-
-/// Streams of operand values; the run's seed is added to them.
-const SEED_A: u64 = 1;
-const SEED_B: u64 = 2;
-const SEED_C: u64 = 3;
-const SEED_TIMED: u64 = 4;
 
 /// What is validated: the work that computes the product for given operands and factors, and the
 /// scratch memory that it may write.
@@ -26,7 +20,7 @@ pub struct Subject<'a> {
 #[derive(Debug)]
 pub struct Validator {
     problem: Problem,
-    seed: u64,
+    seeds: Seeds,
     launches: Launches,
     small: [Zone; 2],
     uniform: [Zone; 2],
@@ -103,7 +97,7 @@ impl Validator {
         ] = zones;
         let validator = Self {
             problem: *problem,
-            seed: seed.wrapping_mul(16), // room for the streams
+            seeds: Seeds::of(seed),
             launches: Launches { module },
             small: [small_a, small_b],
             uniform: [uniform_a, uniform_b],
@@ -127,14 +121,35 @@ impl Validator {
         Ok(words.iter().map(|word| f64::from_le_bytes(*word)).collect())
     }
 
+    /// The words of C that a subject computes from the uniform values with the caller's factors, as
+    /// [`HostValidator::result`](super::HostValidator::result) gives them.
+    ///
+    /// # Errors
+    /// [`WorkerError`].
+    pub fn result(
+        &self,
+        executor: &mut dyn Executor,
+        subject: &Subject<'_>,
+        scalars: Scalars,
+    ) -> Result<Vec<u32>, WorkerError> {
+        let run = self.uniform_run();
+        let fill = self.launches.fill_values(run.c, run.count, Values::Uniform, run.c_seed);
+        let mut work = vec![fill];
+        work.extend((subject.work)(self.operands_of(self.uniform), scalars));
+        executor.run(&work)?;
+        let bytes = executor.read(self.c.address, self.c.bytes)?;
+        let (words, _) = bytes.as_chunks::<4>();
+        Ok(words.iter().map(|word| u32::from_le_bytes(*word)).collect())
+    }
+
     /// The uniform values of A and B as the host computes them.
     pub fn host_operands(&self) -> [Vec<f64>; 2] {
         let sizes = Sizes::of(&self.problem);
-        let values = |count: u64, stream: u64| {
-            let seed = self.seed.wrapping_add(stream);
+        let values = |count: u64, seed: u64| {
             (0..count).map(|i| Values::Uniform.at(self.problem.dtype, i, seed)).collect()
         };
-        [values(sizes.a, SEED_A), values(sizes.b, SEED_B)]
+        let [seed_a, seed_b] = self.seeds.operands();
+        [values(sizes.a, seed_a), values(sizes.b, seed_b)]
     }
 
     /// Gives back all device memory.
@@ -159,7 +174,7 @@ impl Validator {
         address: u64,
         count: u64,
     ) -> Result<(), WorkerError> {
-        let seed = self.seed.wrapping_add(SEED_TIMED);
+        let seed = self.seeds.timed();
         executor.run(&[self.launches.fill_values(address, count, Values::Uniform, seed)])
     }
 
@@ -309,12 +324,12 @@ impl Validator {
 
     /// The operands that a kernel must leave alone, and what they hold.
     fn inputs(&self) -> [(Zone, Values, u64); 4] {
-        let seed = |stream: u64| self.seed.wrapping_add(stream);
+        let [seed_a, seed_b] = self.seeds.operands();
         [
-            (self.small[0], Values::Small, seed(SEED_A)),
-            (self.small[1], Values::Small, seed(SEED_B)),
-            (self.uniform[0], Values::Uniform, seed(SEED_A)),
-            (self.uniform[1], Values::Uniform, seed(SEED_B)),
+            (self.small[0], Values::Small, seed_a),
+            (self.small[1], Values::Small, seed_b),
+            (self.uniform[0], Values::Uniform, seed_a),
+            (self.uniform[1], Values::Uniform, seed_b),
         ]
     }
 
@@ -334,17 +349,13 @@ impl Validator {
     }
 
     fn uniform_run(&self) -> UniformRun {
-        let scalars = match self.problem.dtype {
-            Dtype::I32 => Scalars { alpha: 3.0, beta: -2.0 },
-            Dtype::F32 | Dtype::F16 | Dtype::Bf16 => Scalars { alpha: -0.75, beta: 0.5 },
-        };
         UniformRun {
             c: self.c.address,
             sums: self.uniform_sums.address,
             magnitudes: self.magnitudes.address,
             count: Sizes::of(&self.problem).c,
-            scalars,
-            c_seed: self.seed.wrapping_add(SEED_C),
+            scalars: uneven_scalars(self.problem.dtype),
+            c_seed: self.seeds.c(),
             dtype: self.problem.dtype,
         }
     }

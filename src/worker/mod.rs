@@ -9,6 +9,7 @@ mod bind;
 mod process;
 mod protocol;
 mod serve;
+mod spawner;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -141,6 +142,12 @@ pub enum WorkerError {
         /// Whether the device's context is lost, so that the worker must be replaced.
         sticky: bool,
     },
+    /// There is no GPU, or no driver for one.
+    #[error("{message}")]
+    NoDevice {
+        /// The driver's words, or what was looked for.
+        message: String,
+    },
     /// The device has less memory than asked for.
     #[error("{message}")]
     OutOfMemory {
@@ -172,14 +179,14 @@ impl WorkerError {
     pub fn ends_worker(&self) -> bool {
         match self {
             Self::Device { sticky, .. } => *sticky,
-            Self::OutOfMemory { .. } => false,
+            Self::OutOfMemory { .. } | Self::NoDevice { .. } => false,
             Self::TimedOut { .. } | Self::Died { .. } | Self::Unavailable { .. } => true,
         }
     }
 }
 
 /// A device that does elementary deeds, one after the other. Each waits until it is done.
-pub trait Executor {
+pub trait Executor: Send {
     /// What the device is.
     fn device(&self) -> &Device;
 

@@ -1,6 +1,7 @@
 //! A kernel: its steps, what it is called with, and where its variables lie.
 
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::allocate::{SlotCounts, allocate};
@@ -42,15 +43,23 @@ pub(in crate::cpu) struct Kernel {
     pub(in crate::cpu) granule: u32,
 }
 
-/// A module's kernels, and the contents of its variables, which begin at [`MODULE_BASE`].
-pub(in crate::cpu) type Decoded = (Vec<Kernel>, Vec<u8>);
+/// The memory of a module's variables, which begins at [`MODULE_BASE`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(in crate::cpu) struct Contents {
+    pub(in crate::cpu) bytes: u64,
+    /// What is not zero at first, and where.
+    pub(in crate::cpu) values: Vec<(u64, Vec<u8>)>,
+}
+
+/// How deep `{` may stand within `{`. NVRTC opens one for a call, and one for inline PTX.
+const MAX_NESTING: usize = 64;
 
 /// Decodes a whole module.
-pub(in crate::cpu) fn decode(module: &Module<'_>) -> Result<Decoded, PtxError> {
+pub(in crate::cpu) fn decode(module: &Module<'_>) -> Result<(Vec<Kernel>, Contents), PtxError> {
     let files: HashMap<u32, Arc<str>> =
         module.files.iter().map(|(index, path)| (*index, Arc::from(*path))).collect();
-    let mut contents = Vec::new();
-    let mut symbols = Vec::new();
+    let mut contents = Contents::default();
+    let mut symbols = HashMap::new();
     for variable in &module.variables {
         let located = |fault: Fault| PtxError::Statement {
             line: variable.line,
@@ -60,18 +69,13 @@ pub(in crate::cpu) fn decode(module: &Module<'_>) -> Result<Decoded, PtxError> {
         };
         if matches!(variable.space, "global" | "const") {
             let symbol = place_in_module(variable, &mut contents).map_err(located)?;
-            symbols.push((variable.name, symbol));
+            symbols.insert(variable.name, symbol);
         }
     }
     let entries = module.functions.iter().filter(|function| function.linkage == Linkage::Entry);
-    let kernels = entries.map(|function| {
-        let mut decoder = Decoder { files: &files, ..Decoder::new(&files) };
-        decoder.names.open();
-        for (name, symbol) in &symbols {
-            decoder.names.add_symbol(name, *symbol);
-        }
-        decoder.kernel(module, function)
-    });
+    let symbols = Rc::new(symbols);
+    let kernels =
+        entries.map(|function| Decoder::new(&files, Rc::clone(&symbols)).kernel(module, function));
     Ok((kernels.collect::<Result<_, _>>()?, contents))
 }
 
@@ -83,22 +87,25 @@ fn size_of(variable: &Variable<'_>) -> Result<(Type, u64, u64), Fault> {
     if !alignment.is_power_of_two() || alignment > 4096 {
         return Err(Fault::new(format!("{alignment} is no alignment")));
     }
-    let bytes = variable.elements.unwrap_or(0).checked_mul(ty.bytes().into());
+    let elements = variable.elements.ok_or_else(|| Fault::new("it has no size"))?;
+    let bytes = elements.checked_mul(ty.bytes().into());
     let bytes = bytes.ok_or_else(|| Fault::new("it is larger than any memory"))?;
     Ok((ty, alignment, bytes))
 }
 
-fn place_in_module(variable: &Variable<'_>, contents: &mut Vec<u8>) -> Result<Symbol, Fault> {
+fn place_in_module(variable: &Variable<'_>, contents: &mut Contents) -> Result<Symbol, Fault> {
     let (ty, alignment, bytes) = size_of(variable)?;
-    let start = align(contents.len() as u64, alignment);
+    let start = align(contents.bytes, alignment);
     if bytes > MAX_MODULE || start + bytes > MAX_MODULE {
         return Err(Fault::new("the variables of a module exceed 256 MiB"));
     }
-    contents.resize((start + bytes) as usize, 0);
-    let room = contents[start as usize..].chunks_mut(ty.bytes() as usize);
-    for (to, value) in room.zip(&variable.values) {
-        to.copy_from_slice(&value.to_le_bytes()[..to.len()]);
+    contents.bytes = start + bytes;
+    let element = |value: &u64| value.to_le_bytes().into_iter().take(ty.bytes() as usize);
+    let values: Vec<u8> = variable.values.iter().flat_map(element).collect();
+    if values.len() as u64 > bytes {
+        return Err(Fault::new("it has more values than elements"));
     }
+    contents.values.push((start, values));
     let space = if variable.space == "const" { Space::Constant } else { Space::Global };
     Ok(Symbol { space, address: MODULE_BASE + start })
 }
@@ -125,10 +132,10 @@ struct Decoder<'a, 'm> {
 }
 
 impl<'a, 'm> Decoder<'a, 'm> {
-    fn new(files: &'m HashMap<u32, Arc<str>>) -> Self {
+    fn new(files: &'m HashMap<u32, Arc<str>>, symbols: Rc<HashMap<&'a str, Symbol>>) -> Self {
         Self {
             files,
-            names: Names::default(),
+            names: Names::of_function(symbols),
             steps: Vec::new(),
             sources: Vec::new(),
             source: None,
@@ -152,8 +159,9 @@ impl<'a, 'm> Decoder<'a, 'm> {
             _ => None,
         });
         let shared = module.variables.iter().filter(|variable| variable.space == "shared");
-        let (dynamic, fixed): (Vec<_>, Vec<_>) =
-            own.chain(shared).partition(|variable| variable.elements.is_none());
+        let (dynamic, fixed): (Vec<_>, Vec<_>) = own
+            .chain(shared)
+            .partition(|variable| variable.space == "shared" && variable.elements.is_none());
         for variable in fixed {
             self.place(variable)
                 .map_err(|fault| self.error(variable.line, variable.name, fault))?;
@@ -228,6 +236,10 @@ impl<'a, 'm> Decoder<'a, 'm> {
     fn statement(&mut self, line: u32, kind: &StatementKind<'a>) -> Result<(), PtxError> {
         match kind {
             StatementKind::Open => {
+                if self.scopes.len() > MAX_NESTING {
+                    let what = format!("braces stand more than {MAX_NESTING} deep");
+                    return Err(self.error(line, "{", Fault::new(what)));
+                }
                 self.names.open();
                 self.scopes.push(self.opened);
                 self.opened += 1;

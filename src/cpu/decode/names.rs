@@ -1,6 +1,7 @@
 //! What names stand for: registers become slots, symbols addresses, labels places.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use super::Fault;
 use crate::cpu::operation::{Address, Register, Slot, Test, Vector};
@@ -96,6 +97,8 @@ pub(super) struct Names<'a> {
     scopes: Vec<(u32, Scope<'a>)>,
     opened: u32,
     registers: HashMap<(u32, &'a str), (Type, Slot)>,
+    /// Of the module.
+    module_symbols: Rc<HashMap<&'a str, Symbol>>,
     symbols: HashMap<&'a str, Symbol>,
     words: HashMap<u32, Slot>,
     longs: HashMap<u64, Slot>,
@@ -108,6 +111,13 @@ pub(super) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
+    /// Those of a function in a module with variables.
+    pub(super) fn of_function(module_symbols: Rc<HashMap<&'a str, Symbol>>) -> Self {
+        let mut names = Self { module_symbols, ..Self::default() };
+        names.open();
+        names
+    }
+
     pub(super) fn open(&mut self) {
         self.scopes.push((self.opened, Scope::new()));
         self.opened += 1;
@@ -125,6 +135,10 @@ impl<'a> Names<'a> {
 
     pub(super) fn add_symbol(&mut self, name: &'a str, symbol: Symbol) {
         self.symbols.insert(name, symbol);
+    }
+
+    fn symbol(&self, name: &str) -> Option<Symbol> {
+        self.symbols.get(name).or_else(|| self.module_symbols.get(name)).copied()
     }
 
     /// What execution must fill in.
@@ -284,7 +298,7 @@ impl<'a> Names<'a> {
     }
 
     fn address_value(&mut self, name: &str, offset: i64, class: Class) -> Result<Register, Fault> {
-        let symbol = self.symbols.get(name).ok_or_else(|| Self::unknown(name))?;
+        let symbol = self.symbol(name).ok_or_else(|| Self::unknown(name))?;
         let address = symbol.address.wrapping_add_signed(offset);
         Ok(match class {
             Class::Long => Register::Long(self.long(address)),
@@ -363,7 +377,7 @@ impl<'a> Names<'a> {
                 .ok_or_else(|| Fault::new(format!("`{base}` is a predicate, no address")))?;
             return Ok(Address { base: Some(base), offset: *offset });
         }
-        let symbol = self.symbols.get(base).ok_or_else(|| Self::unknown(base))?;
+        let symbol = self.symbol(base).ok_or_else(|| Self::unknown(base))?;
         let address = symbol.address.wrapping_add_signed(*offset);
         Ok(Address { base: None, offset: address.cast_signed() })
     }
@@ -371,7 +385,7 @@ impl<'a> Names<'a> {
     /// The space of the variable that an address names.
     pub(super) fn space_of(&self, operand: &Operand<'_>) -> Option<Space> {
         match operand {
-            Operand::Address { base: Some(base), .. } => Some(self.symbols.get(base)?.space),
+            Operand::Address { base: Some(base), .. } => Some(self.symbol(base)?.space),
             _ => None,
         }
     }

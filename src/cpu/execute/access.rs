@@ -48,15 +48,15 @@ impl Warp {
         let bytes = element.bytes * d.length;
         let mut staged: Staged = [[0; 32]; 8];
         for (space, mask) in split(space, &mut addresses, active) {
-            if COUNTED {
-                count(team, at, space, &addresses, mask, bytes);
-            }
             let staged = &mut staged;
             match bytes {
                 8 => self.gather::<CHECKED, 2>(team, space, &addresses, mask, bytes, staged)?,
                 16 => self.gather::<CHECKED, 4>(team, space, &addresses, mask, bytes, staged)?,
                 32 => self.gather::<CHECKED, 8>(team, space, &addresses, mask, bytes, staged)?,
                 _ => self.gather::<CHECKED, 1>(team, space, &addresses, mask, bytes, staged)?,
+            }
+            if COUNTED {
+                count(team, at, space, &addresses, mask, bytes);
             }
         }
         for (i, part) in d.parts().iter().enumerate() {
@@ -101,12 +101,12 @@ impl Warp {
             }
         }
         for (space, mask) in split(space, &mut addresses, active) {
-            if COUNTED {
-                count(team, at, space, &addresses, mask, bytes);
-            }
             for lane in lanes(mask) {
                 let words: [u32; 8] = std::array::from_fn(|word| staged[word][lane]);
                 self.write_words::<CHECKED>(team, space, lane, addresses[lane], &words, bytes)?;
+            }
+            if COUNTED {
+                count(team, at, space, &addresses, mask, bytes);
             }
         }
         Ok(())
@@ -169,7 +169,8 @@ impl Warp {
                 words.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
             }
             Space::Parameter => {
-                if address + u64::from(bytes) > 4 * team.job.parameters.len() as u64 {
+                let end = address.saturating_add(bytes.into());
+                if end > 4 * team.job.parameters.len() as u64 {
                     return Err(outside(space, lane, address, bytes, "the parameters"));
                 }
                 copy_in(team.job.parameters, address, words);
@@ -229,7 +230,7 @@ impl Warp {
                 copy_out(&mut self.local, at, address, words, bytes);
             }
             Space::Global | Space::Constant | Space::Generic | Space::Parameter => {
-                let (allocation, offset) = find(team, lane, address, bytes)?;
+                let (allocation, offset) = find_writable(team, lane, address, bytes)?;
                 allocation.mark(offset, bytes);
                 if bytes < 4 {
                     allocation.store_part(offset, bytes, words[0]);
@@ -290,6 +291,7 @@ pub(super) fn split(
     parts.into_iter().filter(|(_, mask)| *mask != 0)
 }
 
+/// Counts an access that was found to be within bounds.
 pub(super) fn count(
     team: &mut Team<'_>,
     at: usize,
@@ -397,6 +399,22 @@ pub(super) fn find<'a>(
         return Ok((variables, offset));
     }
     Err(nowhere(team, lane, address, bytes))
+}
+
+/// As [`find`], for an access that writes.
+#[inline(always)]
+pub(super) fn find_writable<'a>(
+    team: &Team<'a>,
+    lane: usize,
+    address: u64,
+    bytes: u32,
+) -> Result<(&'a Allocation, u64), Wrong> {
+    let found = find(team, lane, address, bytes)?;
+    if found.0.read_only {
+        let text = format!("{bytes} bytes are written to memory that kernels may only read");
+        return Err(Wrong::access(ViolationKind::OutOfBounds, lane, address, text));
+    }
+    Ok(found)
 }
 
 #[cold]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::access::{check_alignment, check_shared, count, find, split};
+use super::access::{check_alignment, check_shared, count, find_writable, split};
 use super::block::Team;
 use super::warp::Warp;
 use crate::cpu::checks::Wrong;
@@ -31,9 +31,6 @@ impl Warp {
         };
         let mut old = [0; 32];
         for (space, mask) in split(space, &mut addresses, active) {
-            if COUNTED {
-                count(team, at, space, &addresses, mask, bytes);
-            }
             for lane in lanes(mask) {
                 let address = addresses[lane];
                 check_alignment(space, lane, address, bytes)?;
@@ -45,10 +42,13 @@ impl Warp {
                     }
                     update_shared(&mut team.shared, address, update, (a[lane], b[lane]))
                 } else {
-                    let (allocation, offset) = find(team, lane, address, bytes)?;
+                    let (allocation, offset) = find_writable(team, lane, address, bytes)?;
                     allocation.mark(offset, bytes);
                     update_global(team, allocation, offset, update, (a[lane], b[lane]))
                 };
+            }
+            if COUNTED {
+                count(team, at, space, &addresses, mask, bytes);
             }
         }
         if let Some(d) = d {

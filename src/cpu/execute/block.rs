@@ -210,7 +210,7 @@ impl<'a> Block<'a> {
         let alive = self.warps.iter().filter(|warp| warp.state != State::Ended).count() as u32;
         let barrier = &mut self.team.barriers[id];
         // Warps count whole, whether or not the last one is (ISA section 9.7.13.1).
-        let wanted = barrier.wanted.map_or(32 * alive, |threads| threads.next_multiple_of(32));
+        let wanted = barrier.wanted.unwrap_or(32 * alive);
         if barrier.arrived == 0 || barrier.arrived < wanted {
             return Ok(());
         }

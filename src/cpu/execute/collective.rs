@@ -158,9 +158,6 @@ impl Warp {
         let addresses = self.addresses(moved.address);
         let count = moved.registers.len();
         let mask = if count == 4 { FULL } else { (1 << (8 * count)) - 1 };
-        if COUNTED {
-            team.counts[at].shared(&addresses, mask, 16);
-        }
         let mut rows = [[0_u32; 4]; 32];
         if moved.direction == Direction::Store {
             for (matrix, slot) in moved.registers.iter().enumerate() {
@@ -182,6 +179,9 @@ impl Warp {
                     16,
                 )?;
             }
+            if COUNTED {
+                team.counts[at].shared(&addresses, mask, 16);
+            }
             return Ok(());
         }
         for lane in lanes(mask) {
@@ -193,6 +193,9 @@ impl Warp {
                 &mut rows[lane],
                 16,
             )?;
+        }
+        if COUNTED {
+            team.counts[at].shared(&addresses, mask, 16);
         }
         for (matrix, slot) in moved.registers.iter().enumerate() {
             let mut values = [0; 32];

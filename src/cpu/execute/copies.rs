@@ -24,11 +24,6 @@ impl Warp {
             Some(slot) => self.registers.word(slot).map(|wanted| wanted.min(bytes)),
             None => [bytes; 32],
         };
-        if COUNTED {
-            let reading = lanes(active).filter(|lane| wanted[*lane] > 0);
-            let reading = reading.fold(0, |mask, lane| mask | 1 << lane);
-            team.counts[at].copy(&from, &to, (active, reading), bytes);
-        }
         for lane in lanes(active) {
             check_alignment(Space::Shared, lane, to[lane], bytes)?;
             check_shared(team, lane, to[lane], bytes)?;
@@ -54,6 +49,11 @@ impl Warp {
             let group = self.groups[lane];
             self.copies.push(PendingCopy { lane, group, to: to[lane], bytes, words });
         }
+        if COUNTED {
+            let reading = lanes(active).filter(|lane| wanted[*lane] > 0);
+            let reading = reading.fold(0, |mask, lane| mask | 1 << lane);
+            team.counts[at].copy(&from, &to, (active, reading), bytes);
+        }
         Ok(())
     }
 
@@ -70,7 +70,8 @@ impl Warp {
         let groups = self.groups;
         let is_done = |copy: &PendingCopy| {
             active >> copy.lane & 1 == 1
-                && pending.is_none_or(|pending| copy.group + pending < groups[copy.lane])
+                && pending
+                    .is_none_or(|pending| copy.group.saturating_add(pending) < groups[copy.lane])
         };
         let (done, left): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.copies).into_iter().partition(is_done);

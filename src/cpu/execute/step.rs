@@ -197,6 +197,14 @@ impl Warp {
                 format!("there is no barrier {id}: a block has 16"),
             ));
         }
+        if let Some(threads) = threads
+            && (threads % 32 != 0 || !(32..=1024).contains(&threads))
+        {
+            return Err(Wrong::of_warp(
+                ViolationKind::BarrierDivergence,
+                format!("barrier {id} is for {threads} threads, not for whole warps of a block"),
+            ));
+        }
         Ok(Next::Pause(Pause::Barrier { id, threads, arrival }))
     }
 

@@ -3,7 +3,8 @@
 use rayon::prelude::*;
 
 use crate::cpu::{
-    Checks, Counting, LoadError, Memory, Options, Parameter, Program, PtxError, Tracking, launch,
+    Checks, Counting, LaunchError, LoadError, Memory, Options, Parameter, Program, PtxError,
+    Tracking, launch,
 };
 
 /// What NVRTC makes of one source with most instructions that this device knows, and of a kernel
@@ -141,6 +142,82 @@ fn a_hundred_thousand_broken_texts_are_programs_or_located_errors() {
     let programs = outcomes.iter().filter(|outcome| **outcome).count();
     // Both happen often, so both are tested.
     assert!(programs > 1000 && programs < 99_000, "{programs}");
+}
+
+/// A kernel of 40 threads around a few statements, with everything watched.
+fn extreme(body: &str) -> Result<(), LaunchError> {
+    let text = format!(
+        ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out)\n{{\n\
+         .reg .pred %p<9>;\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n.shared .align 16 .b8 s[64];\n\
+         .local .align 16 .b8 l[64];\nld.param.u64 %rd1, [out];\n{body}\nret;\n}}\n"
+    );
+    let program = Program::parse(&text).unwrap_or_else(|error| panic!("{body}: {error}"));
+    let mut memory = Memory::new(Tracking::Written);
+    let address = memory.allocate(64).unwrap();
+    memory.fill(address, 0, 16).unwrap();
+    let options = Options {
+        checks: Checks::ALL,
+        counting: Counting::On,
+        instruction_budget: 500,
+        ..Options::default()
+    };
+    let parameters = [Parameter::Long(address)];
+    let extents = ([1, 1, 1], [40, 1, 1]);
+    launch(&program.kernels()[0], extents, 0, &parameters, &memory, &options).map(|_| ())
+}
+
+#[test]
+fn no_address_and_no_count_is_too_large() {
+    for body in [
+        "ld.global.u16 %r1, [-2];",
+        "st.global.u16 [-2], 0;",
+        "ld.u16 %r1, [-2];",
+        "ld.shared.u32 %r1, [-4];",
+        "st.shared.v4.u32 [-16], {0, 0, 0, 0};",
+        "ld.local.v4.u32 {%r1, %r2, %r3, %r4}, [-16];",
+        "ld.param.v4.u32 {%r1, %r2, %r3, %r4}, [out-16];",
+        "ld.param.u32 %r1, [out+9223372036854775804];",
+        "red.global.add.u64 [-8], 1;",
+        "red.shared.add.u32 [-4], 1;",
+        "cp.async.cg.shared.global [s], [-16], 16;",
+        "cp.async.cg.shared.global [-16], [%rd1], 16;",
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [-16];",
+        "bar.sync 0, 0;",
+        "bar.sync 0, 4294967295;",
+        "bar.arrive 0, 4294967264;",
+        "bar.sync 4294967295;",
+    ] {
+        extreme(body).expect_err(body);
+    }
+    for body in [
+        "mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; cp.async.commit_group; \
+         @%p1 cp.async.ca.shared.global [s], [%rd1], 4; cp.async.wait_group 4294967295;",
+        "shl.b32 %r1, 1, 4294967295; shf.l.clamp.b32 %r1, 1, 1, 4294967295;",
+        "bfe.s32 %r1, -1, 255, 255; bfi.b32 %r1, -1, -1, 255, 255;",
+        "rem.s32 %r1, -2147483648, -1; div.s64 %rd2, -9223372036854775808, -1;",
+    ] {
+        extreme(body).unwrap_or_else(|error| panic!("{body}: {error}"));
+    }
+}
+
+#[test]
+fn what_a_text_may_ask_for_is_bounded() {
+    let within = |text: &str| format!(".visible .entry k() {{\n{text}\n}}");
+    for (text, expected) in [
+        (
+            within(&format!("{}{}", "{".repeat(65), "}".repeat(65))),
+            "braces stand more than 64 deep",
+        ),
+        (".global .b8 a[268435457];".to_owned(), "exceed 256 MiB"),
+        (".global .b64 a[2305843009213693952];".to_owned(), "larger than any memory"),
+        (".global .b8 a[1] = {1, 2};".to_owned(), "more values than elements"),
+        (within(".shared .b8 a[1048577];"), "exceeds 1 MiB"),
+        (within(".local .b8 a[524289];"), "exceeds 512 KiB"),
+        (within(".local .b8 a[];"), "it has no size"),
+    ] {
+        let error = Program::parse(&text).expect_err(&text).to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
 }
 
 #[test]

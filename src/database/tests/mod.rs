@@ -15,7 +15,7 @@ use super::{Database, LibraryTime, Provenance, Record, Winner};
 use crate::model::launch::STANDARD_ARGUMENTS;
 use crate::model::{
     Argument, CachePolicy, Configuration, Device, Dtype, KernelLaunch, LaunchPlan, Measurement,
-    Micros, Problem, Resources, Shape, TensorMap, Validation, Value, Workspace,
+    Micros, Problem, Resources, Shape, TensorMap, Timing, Validation, Value, Workspace,
 };
 
 fn device() -> Device {
@@ -32,6 +32,7 @@ fn measurement(median_us: f64) -> Measurement {
         samples,
         launches_per_sample: 20,
         cache_policy: CachePolicy::Rotate,
+        timing: Timing::Measured,
         sm_clock_mhz: Some(1980),
     }
 }
@@ -74,6 +75,7 @@ fn provenance() -> Provenance {
         nvrtc: "13.0".to_owned(),
         time: "2026-01-31T12:00:00.123Z".parse::<Timestamp>().unwrap(),
         seed: 42,
+        interim: false,
         command: None,
     }
 }
@@ -135,6 +137,7 @@ impl Found {
             configuration: &self.configuration,
             launch: &self.launch,
             measurement: &self.measurement,
+            confidence: None,
             libraries: &self.libraries,
             validation: &self.validation,
             resources: &self.resources,

@@ -1,0 +1,178 @@
+//! `gemm-tune check`: executes configurations of families on the host, watched by every check.
+
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+use super::arguments::CheckArguments;
+use super::console::{Console, Volume};
+use super::machine::Workshop;
+use super::{Failure, interrupt, request};
+use crate::model::{Dtype, Layout, Problem};
+use crate::report::checked;
+use crate::tune::{CheckEvent, Checks, Sample, check};
+
+/// Shapes with every kind of edge: a single element; less than any tile, and K less than any step
+/// along it; no multiple of anything; multiples of the usual tiles; one more and one less.
+const SHAPES: [&str; 6] = ["1x1x1", "7x5x3", "33x65x129", "128x96x64", "129x127x65", "127x129x63"];
+
+const LAYOUTS: [Layout; 4] = [Layout::Nn, Layout::Nt, Layout::Tn, Layout::Tt];
+
+/// How often a plain line is written.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// Checks, prints, and gives 0 where everything that was executed is right.
+pub(super) fn main(arguments: &CheckArguments) -> ExitCode {
+    let console = Console::new(&arguments.common);
+    match run(arguments, console) {
+        Ok((document, code)) => {
+            console.document(&document);
+            code
+        }
+        Err(failure) => {
+            console.error(failure.message());
+            console.document(&json!({ "error": failure.message() }));
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(arguments: &CheckArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
+    let problems = problems(arguments)?;
+    let (families, templates) = request::families(&arguments.families)?;
+    let sample = sample(&arguments.sample)?;
+    let compiler = Workshop::new(&arguments.common)?.compiler_to_ptx(console)?;
+    let checks = Checks {
+        families: &families,
+        templates: &templates,
+        problems: &problems,
+        sample,
+        seed: arguments.seed,
+        jobs: request::jobs(arguments.jobs),
+    };
+    let stop = interrupt::listen()?;
+    let mut progress = Progress::new(console);
+    let on_event = &mut |event: CheckEvent<'_>| progress.event(&event);
+    let results = check(&checks, &compiler, &stop, on_event);
+    progress.bar.finish_and_clear();
+    let results = results.map_err(Failure::work)?;
+    if stop.load(Ordering::Relaxed) {
+        console.note("stopped as asked: not all of the sample was executed");
+    }
+    console.result(&checked::table(&results, console.width()));
+    let good = results.iter().all(|result| result.failures.is_empty())
+        && results.iter().any(|result| result.passed > 0);
+    let code = if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    Ok((checked::document(&results), code))
+}
+
+fn problems(arguments: &CheckArguments) -> Result<Vec<Problem>, Failure> {
+    let compute = arguments.compute.as_deref();
+    let pattern = request::pattern(&arguments.dtype, compute, arguments.batch)?;
+    let mut shapes = request::shapes(&arguments.shape)?;
+    if shapes.is_empty() {
+        shapes = request::shapes(&SHAPES.map(str::to_owned))?;
+    }
+    let words = arguments.layout.iter().map(|word| word.parse().map_err(Failure::usage));
+    let mut layouts: Vec<Layout> = words.collect::<Result<_, _>>()?;
+    if layouts.is_empty() {
+        layouts = LAYOUTS.to_vec();
+    }
+    if pattern.dtype.bytes() != Dtype::F32.bytes() {
+        let what = format!("the cpu device does not validate {} yet", pattern.dtype);
+        return Err(Failure::Usage(what));
+    }
+    let pairs = layouts.iter().flat_map(|layout| shapes.iter().map(move |shape| (layout, shape)));
+    pairs
+        .map(|(layout, shape)| {
+            request::problem(Problem { shape: *shape, layout: *layout, ..pattern })
+        })
+        .collect()
+}
+
+fn sample(word: &str) -> Result<Sample, Failure> {
+    match (word, word.parse()) {
+        ("all", _) => Ok(Sample::All),
+        (_, Ok(count @ 1..)) => Ok(Sample::Of(count)),
+        _ => Err(Failure::Usage(format!(
+            "`{word}` is no sample: write a number from 1 on, or `all`"
+        ))),
+    }
+}
+
+/// What a person sees while it runs: a bar on a terminal, a line now and then elsewhere.
+struct Progress {
+    console: Console,
+    bar: ProgressBar,
+    total: usize,
+    failed: usize,
+    began: Instant,
+    last_line: Instant,
+}
+
+impl Progress {
+    fn new(console: Console) -> Self {
+        let bar =
+            if console.interactive() { ProgressBar::no_length() } else { ProgressBar::hidden() };
+        let now = Instant::now();
+        Self { console, bar, total: 0, failed: 0, began: now, last_line: now }
+    }
+
+    fn event(&mut self, event: &CheckEvent<'_>) {
+        match event {
+            CheckEvent::Started { executions } => {
+                self.total = *executions;
+                self.bar.set_length(*executions as u64);
+                if let Ok(style) = ProgressStyle::with_template(
+                    "{bar:24} {pos}/{len} executed, {msg}, {elapsed} elapsed, ETA {eta}",
+                ) {
+                    self.bar.set_style(style);
+                }
+                self.bar.enable_steady_tick(Duration::from_millis(200));
+            }
+            CheckEvent::Executed { count, family, problem, configuration, failure } => {
+                self.failed += usize::from(failure.is_some());
+                if self.console.volume == Volume::Verbose {
+                    let word = failure.map_or("passed".to_owned(), |failure| {
+                        failure.failure().unwrap_or_default()
+                    });
+                    let line = format!("{count:>5} {word}  {problem}: {family} {configuration}");
+                    self.bar.suspend(|| self.console.note(&line));
+                }
+                self.bar.set_position(*count as u64);
+                self.bar.set_message(format!("{} failed", self.failed));
+                self.line(*count);
+            }
+        }
+    }
+
+    /// A plain line where there is no bar, at most every few seconds.
+    fn line(&mut self, count: usize) {
+        let due = self.last_line.elapsed() >= LINE_EVERY;
+        if self.console.interactive() || self.console.volume != Volume::Normal || !due {
+            return;
+        }
+        self.last_line = Instant::now();
+        let left = self.total.saturating_sub(count) as f64 / count.max(1) as f64;
+        let eta = self.began.elapsed().as_secs_f64() * left;
+        let Self { total, failed, .. } = self;
+        self.console.note(&format!("{count}/{total} executed, {failed} failed, ETA {eta:.0} s"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_numbers_or_all() {
+        assert_eq!(sample("all").ok(), Some(Sample::All));
+        assert_eq!(sample("7").ok(), Some(Sample::Of(7)));
+        for word in ["0", "-1", "some", ""] {
+            assert!(matches!(sample(word), Err(Failure::Usage(_))), "{word}");
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Ctrl-C: the first one asks the work to end with what it has, the second one ends the program.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Failure;
+
+/// A flag that the first Ctrl-C sets.
+///
+/// # Errors
+/// Where the system takes no handler.
+pub(super) fn listen() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let handler = Arc::clone(&stop);
+    ctrlc::set_handler(move || {
+        if handler.swap(true, Ordering::Relaxed) {
+            #[expect(clippy::exit, reason = "asked twice, a person wants it to end now")]
+            std::process::exit(130);
+        }
+    })
+    .map_err(|error| Failure::Work(format!("cannot listen for Ctrl-C: {error}")))?;
+    Ok(stop)
+}

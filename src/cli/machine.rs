@@ -1,0 +1,202 @@
+//! Which device is meant by what was typed, and what is needed to use it: the worker that owns a GPU,
+//! and the compiler for it.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::Failure;
+use super::arguments::CommonArguments;
+use super::console::Console;
+use super::environment::{cache_folder, network, search_paths, worker_command};
+use crate::compile::cache::DEFAULT_MAX_BYTES;
+use crate::compile::{
+    Architecture, Compiler, CubinCache, Network, ProvideEvent, SearchPaths, Target, Wanted, acquire,
+};
+use crate::model::Device;
+use crate::tune::Machine;
+use crate::worker::{Executor, Worker, WorkerError};
+
+/// A device as typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// The first GPU, or else the host.
+    Auto,
+    /// A GPU, as the driver counts.
+    Gpu(usize),
+    /// Every GPU that is of the kind of the first.
+    AllGpus,
+    /// The host.
+    Cpu,
+}
+
+impl FromStr for Wish {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self, Failure> {
+        let wish = match text {
+            "auto" => Some(Self::Auto),
+            "cuda" => Some(Self::Gpu(0)),
+            "cuda:all" => Some(Self::AllGpus),
+            "cpu" => Some(Self::Cpu),
+            other => other.strip_prefix("cuda:").and_then(|n| n.parse().ok()).map(Self::Gpu),
+        };
+        wish.ok_or_else(|| {
+            Failure::Usage(format!(
+                "`{text}` is no device: choose `auto`, `cuda:N`, as in `cuda:0`, `cuda:all`, or `cpu`"
+            ))
+        })
+    }
+}
+
+/// Where this machine's libraries and caches are.
+pub(super) struct Workshop {
+    pub(super) cache: PathBuf,
+    pub(super) paths: SearchPaths,
+    network: Network,
+}
+
+impl Workshop {
+    pub(super) fn new(common: &CommonArguments) -> Result<Self, Failure> {
+        let cache = cache_folder(common)?;
+        let paths = search_paths(common, cache.clone());
+        Ok(Self { cache, paths, network: network(common) })
+    }
+
+    /// A worker for the GPU that is meant.
+    pub(super) fn worker(&self, ordinal: usize) -> Result<Result<Worker, WorkerError>, Failure> {
+        Ok(Worker::start(worker_command(ordinal, &self.paths)?))
+    }
+
+    /// The device that is meant, ready for work. Where there is no GPU and none was asked for, that
+    /// is the host, which is said.
+    pub(super) fn machine(&self, wish: Wish, console: Console) -> Result<Machine, Failure> {
+        let ordinal = match wish {
+            Wish::Cpu => return Ok(Machine::Host),
+            Wish::Auto | Wish::AllGpus => 0,
+            Wish::Gpu(ordinal) => ordinal,
+        };
+        match self.worker(ordinal)? {
+            Ok(first) if wish == Wish::AllGpus => self.all_gpus(first, console),
+            Ok(worker) => Ok(Machine::Gpus(vec![Box::new(worker)])),
+            Err(WorkerError::NoDevice { message }) if wish == Wish::Auto => {
+                console.note(&format!(
+                    "{message}\nexecuting on the cpu device instead: results are validated, times \
+                     are modelled on an NVIDIA H200"
+                ));
+                Ok(Machine::Host)
+            }
+            Err(error) => Err(Failure::Work(format!(
+                "{error}\n`gemm-tune doctor` says what this machine can do"
+            ))),
+        }
+    }
+
+    /// The first GPU with all that are like it: figures of different kinds are never mixed.
+    fn all_gpus(&self, first: Worker, console: Console) -> Result<Machine, Failure> {
+        let kind = |device: &Device| (device.name.clone(), device.sms, device.memory_bytes);
+        let (wanted, count) = (kind(first.device()), first.devices());
+        let mut executors: Vec<Box<dyn Executor>> = vec![Box::new(first)];
+        for ordinal in 1..count {
+            match self.worker(ordinal)? {
+                Ok(worker) if kind(worker.device()) == wanted => executors.push(Box::new(worker)),
+                Ok(worker) => console.note(&format!(
+                    "cuda:{ordinal} is left out: it is an {}, cuda:0 is an {}; tune on it alone \
+                     with `--device cuda:{ordinal}`",
+                    worker.device().name,
+                    wanted.0
+                )),
+                Err(error) => console.note(&format!("cuda:{ordinal} is left out: {error}")),
+            }
+        }
+        Ok(Machine::Gpus(executors))
+    }
+
+    /// What the device is that is meant, without doing anything on it. Where it cannot be asked, an
+    /// NVIDIA H200 stands in, which is said.
+    pub(super) fn described_device(&self, wish: Wish, console: Console) -> Result<Device, Failure> {
+        let ordinal = match wish {
+            Wish::Cpu => return Ok(Device::cpu()),
+            Wish::Auto | Wish::AllGpus => 0,
+            Wish::Gpu(ordinal) => ordinal,
+        };
+        match self.worker(ordinal)? {
+            Ok(worker) => Ok(worker.device().clone()),
+            Err(error) => {
+                console.note(&format!("{error}; showing what an NVIDIA H200 would search"));
+                Ok(Device::h200())
+            }
+        }
+    }
+
+    /// The compiler for what is tuned on a machine: to cubins for a GPU; to PTX for the host, but
+    /// assembled too, for the registers that the assembler gives.
+    pub(super) fn compiler(
+        &self,
+        machine: &Machine,
+        console: Console,
+    ) -> Result<Compiler, Failure> {
+        let device = machine.device();
+        let architecture = Architecture::from(device.compute_capability);
+        match machine {
+            Machine::Gpus(_) => {
+                let driver_major = u32::try_from(device.driver_cuda / 1000).ok();
+                self.compiler_to(Target::Cubin(architecture), driver_major, console)
+            }
+            Machine::Host => self.compiler_to(Target::AssembledPtx(architecture), None, console),
+        }
+    }
+
+    /// The compiler for what is only executed on the host.
+    pub(super) fn compiler_to_ptx(&self, console: Console) -> Result<Compiler, Failure> {
+        let architecture = Architecture::from(Device::cpu().compute_capability);
+        self.compiler_to(Target::Ptx(architecture), None, console)
+    }
+
+    fn compiler_to(
+        &self,
+        target: Target,
+        driver_major: Option<u32>,
+        console: Console,
+    ) -> Result<Compiler, Failure> {
+        let wanted = Wanted { architecture: target.architecture(), driver_major };
+        let on_event = &mut |event: ProvideEvent| console.note(&provision(&event));
+        let nvrtc = acquire(&self.paths, &wanted, self.network, on_event).map_err(Failure::work)?;
+        let cache = CubinCache::new(self.cache.join("cubin"), DEFAULT_MAX_BYTES);
+        Compiler::new(nvrtc, Some(cache), target).map_err(Failure::work)
+    }
+}
+
+/// What is being done to provide NVRTC.
+fn provision(event: &ProvideEvent) -> String {
+    match event {
+        ProvideEvent::Waiting { folder } => {
+            format!("another gemm-tune installs NVRTC in {}; waiting for it", folder.display())
+        }
+        ProvideEvent::Installing { package, folder } => format!(
+            "no NVRTC found: installing {package} through pip into {} (about 60 to 90 MB)",
+            folder.display()
+        ),
+        ProvideEvent::Installed { library } => format!("installed {}", library.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_numbered_as_the_driver_does() {
+        for (text, wish) in [
+            ("auto", Wish::Auto),
+            ("cuda", Wish::Gpu(0)),
+            ("cuda:3", Wish::Gpu(3)),
+            ("cuda:all", Wish::AllGpus),
+            ("cpu", Wish::Cpu),
+        ] {
+            assert_eq!(text.parse::<Wish>().ok(), Some(wish), "{text}");
+        }
+        for text in ["cuda:", "cuda:x", "cuda:-1", "gpu", "cpu:0", ""] {
+            assert!(matches!(text.parse::<Wish>(), Err(Failure::Usage(_))), "{text}");
+        }
+    }
+}

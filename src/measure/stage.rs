@@ -1,0 +1,62 @@
+//! The final on a device: every entrant's work is recorded once, and replayed whenever it is its
+//! turn.
+
+use super::finals::{Final, Stage};
+use super::sampling::launches_per_sample;
+use super::stopwatch::{Recorded, Stopwatch, WorkFor};
+use crate::model::{CachePolicy, Measurement, Micros, Timing};
+use crate::worker::{Conditions, Executor, WorkerError};
+
+/// Holds a final among entrants given by their work, in its order, and gives what each measured in
+/// the rounds that count.
+///
+/// # Errors
+/// [`WorkerError`] where one of them faults or hangs; all have been validated before.
+pub fn hold<K: Ord>(
+    executor: &mut dyn Executor,
+    stopwatch: &Stopwatch,
+    entrants: &[WorkFor<'_>],
+    contest: &mut Final<K>,
+) -> Result<Vec<Measurement>, WorkerError> {
+    let mut recorded = Vec::with_capacity(entrants.len());
+    for work in entrants {
+        let one = stopwatch.time_one(executor, work)?;
+        recorded.push(stopwatch.record(executor, work, launches_per_sample(one))?);
+    }
+    let mut stage = DeviceStage { executor, stopwatch, recorded, sm_clock_mhz: None };
+    contest.hold(&mut stage)?;
+    let DeviceStage { recorded, sm_clock_mhz, .. } = stage;
+    for sequence in &recorded {
+        stopwatch.forget(executor, *sequence)?;
+    }
+    let measurements = recorded.iter().enumerate().map(|(entrant, recorded)| Measurement {
+        samples: contest.samples(entrant).to_vec(),
+        launches_per_sample: recorded.launches,
+        cache_policy: CachePolicy::Rotate,
+        timing: Timing::Measured,
+        sm_clock_mhz,
+    });
+    Ok(measurements.collect())
+}
+
+struct DeviceStage<'a> {
+    executor: &'a mut dyn Executor,
+    stopwatch: &'a Stopwatch,
+    recorded: Vec<Recorded>,
+    /// As last read.
+    sm_clock_mhz: Option<u32>,
+}
+
+impl Stage for DeviceStage<'_> {
+    type Error = WorkerError;
+
+    fn sample(&mut self, entrant: usize) -> Result<Micros, WorkerError> {
+        self.stopwatch.sample(self.executor, self.recorded[entrant])
+    }
+
+    fn conditions(&mut self) -> Result<Conditions, WorkerError> {
+        let conditions = self.executor.conditions()?;
+        self.sm_clock_mhz = conditions.sm_clock_mhz.or(self.sm_clock_mhz);
+        Ok(conditions)
+    }
+}

@@ -1,0 +1,240 @@
+//! What a race costs and whom it loses, on populations whose truth is known.
+
+use fastrand::Rng;
+
+use super::noise::normal;
+use crate::measure::{Race, Racer, Reason, SAMPLES, Step};
+use crate::model::Micros;
+
+/// As many as the final has.
+const FINALISTS: usize = 5;
+
+const KERNELS: usize = 1000;
+
+/// The standard deviation of the logarithms of times. In spaces that others recorded of CLBlast's
+/// GEMM it is 0.545 (RTX 2080 Ti) and 0.483 (RTX 3060 laptop).
+const SPREAD_OF_TIMES: f64 = 0.5;
+
+/// Kernels to be raced, and the noise of their samples.
+struct Population {
+    /// What each truly takes.
+    times: Vec<f64>,
+    /// The standard deviation of a sample's logarithm.
+    noise: f64,
+    /// The share of first series that are ten times too fast, all samples alike.
+    flukes: f64,
+    rng: Rng,
+    /// What all samples share, wandering slowly.
+    wander: f64,
+}
+
+/// What came of a race.
+struct Raced {
+    samples: usize,
+    /// Estimate and number of those that were sampled to the end.
+    enough: Vec<(f64, usize)>,
+}
+
+impl Population {
+    fn lognormal(noise: f64, seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let times =
+            (0..KERNELS).map(|_| 100.0 * (SPREAD_OF_TIMES * normal(&mut rng)).exp()).collect();
+        Self { times, noise, flukes: 0.0, rng, wander: 0.0 }
+    }
+
+    fn sample(&mut self, kernel: usize) -> Micros {
+        // 0.3 %, with a memory of 1000 samples.
+        self.wander = 0.999 * self.wander + 0.003 * 0.0447 * normal(&mut self.rng);
+        Micros(self.times[kernel] * (self.noise * normal(&mut self.rng) + self.wander).exp())
+    }
+
+    fn race(&mut self) -> Raced {
+        let mut race = Race::new(FINALISTS, Micros(0.0));
+        let mut raced = Raced { samples: 0, enough: Vec::new() };
+        for kernel in 0..self.times.len() {
+            let mut racer = Racer::new();
+            let mut factor = if self.rng.f64() < self.flukes { 0.1 } else { 1.0 };
+            loop {
+                raced.samples += 1;
+                let sample = Micros(factor * self.sample(kernel).0);
+                match racer.take(sample, &race) {
+                    Step::More => {}
+                    Step::Confirm(_) => factor = 1.0,
+                    Step::Enough => {
+                        race.admit(racer.samples());
+                        let mut samples: Vec<f64> =
+                            racer.samples().iter().map(|sample| sample.0).collect();
+                        samples.sort_by(f64::total_cmp);
+                        raced.enough.push((samples[SAMPLES / 2], kernel));
+                        break;
+                    }
+                    Step::Drop(_) => break,
+                }
+            }
+        }
+        raced.enough.sort_by(|a, b| a.0.total_cmp(&b.0));
+        raced
+    }
+
+    /// Whether a kernel within 0.5 % of the best is among the finalists.
+    fn best_survives(&self, raced: &Raced) -> bool {
+        let best = self.times.iter().copied().fold(f64::INFINITY, f64::min);
+        let finalists = raced.enough.iter().take(FINALISTS);
+        finalists.into_iter().any(|(_, kernel)| self.times[*kernel] <= 1.005 * best)
+    }
+}
+
+/// The share of samples that races take of those that [`SAMPLES`] for each would be, and the share
+/// of races that the best survives.
+fn figures(races: u64, population: impl Fn(u64) -> Population) -> (f64, f64) {
+    let (mut samples, mut survived) = (0, 0);
+    let mut all = 0;
+    for seed in 0..races {
+        let mut population = population(seed);
+        let raced = population.race();
+        samples += raced.samples;
+        all += SAMPLES * population.times.len();
+        survived += u64::from(population.best_survives(&raced));
+    }
+    (samples as f64 / all as f64, survived as f64 / races as f64)
+}
+
+#[test]
+fn a_race_takes_a_fifth_of_the_samples_and_keeps_the_best() {
+    for noise in [0.003, 0.01] {
+        let (samples, survived) = figures(200, |seed| Population::lognormal(noise, seed));
+        assert!(samples <= 0.2, "{noise}: {samples}");
+        assert!(survived >= 0.99, "{noise}: {survived}");
+    }
+}
+
+#[test]
+fn a_crowd_at_the_top_costs_more_and_loses_no_better() {
+    // As a search that has found the good region asks for them: all within 30 % of the best.
+    let crowded = |seed| {
+        let mut population = Population::lognormal(0.003, seed);
+        for time in &mut population.times {
+            *time = 100.0 * (1.0 + 0.3 * population.rng.f64());
+        }
+        population
+    };
+    let (samples, survived) = figures(50, crowded);
+    assert!(samples <= 0.35, "{samples}");
+    assert!(survived >= 0.99, "{survived}");
+}
+
+#[test]
+fn flukes_neither_win_nor_throw_the_best_out() {
+    let fluky = |seed| Population { flukes: 0.02, ..Population::lognormal(0.003, seed) };
+    let (samples, survived) = figures(50, fluky);
+    assert!(samples <= 0.2, "{samples}");
+    assert!(survived >= 0.99, "{survived}");
+}
+
+/// A race whose finalists take these times, without noise.
+fn race_of(times: &[f64]) -> Race {
+    let mut race = Race::new(3, Micros(10.0));
+    for time in times {
+        let mut racer = Racer::new();
+        while run(&mut racer, &race, &[*time; SAMPLES]) != Step::Enough {}
+        race.admit(racer.samples());
+    }
+    race
+}
+
+/// The last step after these samples, of which each but the last asks for more.
+fn run(racer: &mut Racer, race: &Race, times: &[f64]) -> Step {
+    let steps: Vec<Step> = times.iter().map(|time| racer.take(Micros(*time), race)).collect();
+    let (last, others) = steps.split_last().unwrap();
+    assert!(others.iter().all(|step| *step == Step::More), "{steps:?}");
+    *last
+}
+
+#[test]
+fn the_slow_are_dropped_as_soon_as_that_is_sure() {
+    let race = race_of(&[100.0, 101.0, 110.0, 104.0]);
+    assert_eq!(race.best(), Some(Micros(100.0)));
+    // The last finalist takes 104; samples that do not scatter are sure within the drift of 1 %.
+    for (times, expected) in [
+        (&[201.0][..], Step::Drop(Reason::Hopeless(2.01))),
+        (&[199.0], Step::More),
+        (&[199.0, 121.0], Step::Drop(Reason::ClearlySlower(1.21))),
+        (&[108.0, 117.0, 112.0], Step::More), // it scatters
+        (&[118.0, 118.0], Step::Drop(Reason::NoFinalist)),
+        (&[106.0, 106.0], Step::Drop(Reason::NoFinalist)),
+        (&[105.0; SAMPLES], Step::Enough),
+        (&[100.0; SAMPLES], Step::Enough),
+        (&[99.5; SAMPLES], Step::Enough),
+    ] {
+        assert_eq!(run(&mut Racer::new(), &race, times), expected, "{times:?}");
+    }
+    assert_eq!(race.hopeless(Micros(300.0)), Some(Reason::Hopeless(3.0)));
+    assert_eq!(race.hopeless(Micros(200.0)), None);
+}
+
+#[test]
+fn nobody_is_dropped_before_there_are_rivals() {
+    let race = Race::new(3, Micros(0.0));
+    assert_eq!(run(&mut Racer::new(), &race, &[1e6; SAMPLES]), Step::Confirm(Micros(1e6)));
+    // Two of three places are free.
+    let race = race_of(&[100.0]);
+    assert_eq!(run(&mut Racer::new(), &race, &[119.0; SAMPLES]), Step::Enough);
+}
+
+#[test]
+fn a_time_that_beats_the_best_is_seen_twice() {
+    let race = race_of(&[100.0, 101.0, 104.0]);
+    let first = |time: f64| {
+        let mut racer = Racer::new();
+        assert_eq!(run(&mut racer, &race, &[time; SAMPLES]), Step::Confirm(Micros(time)));
+        racer
+    };
+    // Seen again.
+    let mut racer = first(80.0);
+    assert_eq!(run(&mut racer, &race, &[80.4; SAMPLES]), Step::Enough);
+    assert_eq!(racer.samples(), [Micros(80.4); SAMPLES]);
+    // A fluke: its second series is judged like anyone's.
+    assert_eq!(run(&mut first(20.0), &race, &[250.0]), Step::Drop(Reason::Hopeless(2.5)));
+    let mut racer = first(20.0);
+    assert_eq!(run(&mut racer, &race, &[101.0; SAMPLES]), Step::Enough);
+    assert_eq!(racer.samples(), [Micros(101.0); SAMPLES]);
+    // Three series that all beat the best and disagree: the slower of the last two counts.
+    for (third, counts) in [(90.0, 90.0), (70.0, 80.0)] {
+        let mut racer = first(60.0);
+        assert_eq!(run(&mut racer, &race, &[80.0; SAMPLES]), Step::Confirm(Micros(80.0)));
+        assert_eq!(run(&mut racer, &race, &[third; SAMPLES]), Step::Enough);
+        assert_eq!(racer.samples(), [Micros(counts); SAMPLES]);
+    }
+}
+
+#[test]
+fn nothing_faster_than_the_floor_is_accepted() {
+    let race = race_of(&[100.0]);
+    let floor = Micros(10.0);
+    for impossible in [9.9, 0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let step = run(&mut Racer::new(), &race, &[impossible; 3]);
+        assert_eq!(step, Step::Drop(Reason::Impossible { floor }), "{impossible}");
+    }
+    // One that slips in among others is left out.
+    let mut racer = Racer::new();
+    let mut times = vec![105.0; SAMPLES + 1];
+    times[7] = 1.0;
+    assert_eq!(run(&mut racer, &race, &times), Step::Enough);
+    assert_eq!(racer.samples(), [Micros(105.0); SAMPLES]);
+}
+
+#[test]
+fn reasons_are_said_in_words() {
+    for (reason, words) in [
+        (Reason::Hopeless(2.51), "one sample was 2.5 times the best"),
+        (Reason::ClearlySlower(1.214), "takes 1.21 times as long as the best"),
+        (Reason::NoFinalist, "surely slower than the last of the finalists"),
+        (
+            Reason::Impossible { floor: Micros(342.0) },
+            "its samples are impossible (no kernel takes less than 342.0 µs)",
+        ),
+    ] {
+        assert_eq!(reason.to_string(), words);
+    }
+}

@@ -1,0 +1,74 @@
+//! A time that no kernel for a problem can beat on a device: what is measured below it was not
+//! computed, or not timed.
+
+use super::device::Device;
+use super::problem::{Compute, Problem};
+use super::units::Micros;
+
+/// How far a clock may exceed [`Device::max_sm_clock_mhz`], which is what the driver reports: the
+/// rated boost clock. An RTX 2060 rated at 1680 MHz was seen at 1920 MHz (TechPowerUp's review of
+/// the Founders Edition). A judgement, with room: a kernel that skips its work is faster by orders
+/// of magnitude.
+const CLOCK_HEADROOM: f64 = 1.5;
+
+/// The shortest time that the arithmetic of `problem` can take on `device`: its operations at the
+/// peak rate of all SMs, 1.5 times the reported clock. Zero, which nothing beats, where no true
+/// bound is known.
+///
+/// Only binary32 has one: each of the M N K fused multiply-adds of a product takes a lane of the
+/// FP32 pipes for a clock (CUDA C++ Programming Guide, arithmetic throughput). 32-bit integer
+/// products can also be put together from 8-bit ones on tensor cores, whose rates [`Device`] does
+/// not have. Bytes give no bound: operands that fit the L2 cache need not cross the memory bus, and
+/// the bandwidth of neither is known.
+pub fn floor(problem: &Problem, device: &Device) -> Micros {
+    let peak = match problem.compute {
+        Compute::F32 => device.peak(problem),
+        Compute::Tf32 | Compute::F32Emulated | Compute::F16 | Compute::Bf16 | Compute::I32 => None,
+    };
+    match peak {
+        Some(peak) if peak.0 > 0.0 => {
+            Micros(problem.operations() / (peak.0 * CLOCK_HEADROOM) / 1e6)
+        }
+        _ => Micros(0.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Dtype, Shape};
+
+    const SQUARE: Shape = Shape { m: 8192, n: 8192, k: 8192 };
+
+    #[test]
+    fn strict_f32_cannot_beat_its_pipes() {
+        let problem = Problem::new(SQUARE, Dtype::F32);
+        let floor = floor(&problem, &Device::h200());
+        // 2 * 8192^3 operations at 66.9 TFLOP/s take 16.4 ms.
+        assert!((floor.as_millis() * CLOCK_HEADROOM - 16.43).abs() < 0.01, "{floor}");
+        let batched = Problem { batch: 3, ..problem };
+        let times = super::floor(&batched, &Device::h200()).0 / floor.0;
+        assert!((times - 3.0).abs() < 1e-9, "{times}");
+    }
+
+    #[test]
+    fn the_floor_is_below_what_libraries_reach() {
+        // cuBLASLt on an H200, as this project recorded it.
+        for (m, n, k, us) in [(4096, 4096, 1024, 674.904), (33, 65, 129, 4.973)] {
+            let problem = Problem::new(Shape { m, n, k }, Dtype::F32);
+            let floor = floor(&problem, &Device::h200());
+            assert!(floor < Micros(us), "{problem}: {floor}");
+        }
+    }
+
+    #[test]
+    fn where_no_bound_is_known_nothing_is_beaten() {
+        let device = Device::h200();
+        for compute in Compute::ALL {
+            let problem = Problem { compute: *compute, ..Problem::new(SQUARE, Dtype::F32) };
+            assert_eq!(floor(&problem, &device).0 > 0.0, *compute == Compute::F32, "{compute}");
+        }
+        let clockless = Device { max_sm_clock_mhz: 0, ..device };
+        assert_eq!(floor(&Problem::new(SQUARE, Dtype::F32), &clockless), Micros(0.0));
+    }
+}

@@ -1,0 +1,121 @@
+//! What evaluates the candidates of one problem, one after the other, and decides among the best of
+//! them: a GPU ([`Workbench`](super::workbench)) or this host
+//! ([`HostBench`](super::host_bench)).
+
+use super::journal::KernelId;
+use super::{Event, TuneError};
+use crate::compile::Compiled;
+use crate::measure::{Ended, Margin, Race};
+use crate::model::{Configuration, LaunchPlan, Measurement, Outcome, Resources, Validation};
+
+/// Something that candidates are evaluated on.
+pub(super) trait Bench: Send {
+    /// Validates a candidate and finds its time, as far as the race wants to know it.
+    ///
+    /// # Errors
+    /// Only where nothing can be evaluated any more; a candidate's failure is its outcome.
+    fn evaluate(&mut self, candidate: &Candidate, race: &Race) -> Result<Evaluated, TuneError>;
+
+    /// Ranks correct candidates, given fastest first.
+    ///
+    /// # Errors
+    /// As [`Bench::evaluate`].
+    fn decide(
+        &mut self,
+        kept: Vec<Kept>,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Decided, TuneError>;
+
+    /// How often what executes had to be replaced.
+    fn restarts(&self) -> usize;
+
+    /// Gives back all memory.
+    ///
+    /// # Errors
+    /// As [`Bench::evaluate`].
+    fn release(self: Box<Self>) -> Result<(), TuneError>;
+}
+
+/// What is needed to run a candidate.
+#[derive(Debug, Clone)]
+pub(super) struct Candidate {
+    pub(super) plan: LaunchPlan,
+    pub(super) compiled: Compiled,
+}
+
+/// What became of a candidate.
+pub(super) struct Evaluated {
+    pub(super) outcome: Outcome,
+    /// Why what executes had to be replaced, where it had to.
+    pub(super) restarted: Option<String>,
+}
+
+impl From<Outcome> for Evaluated {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, restarted: None }
+    }
+}
+
+/// A correct candidate that may win.
+pub(super) struct Kept {
+    /// Whether it is its family's default, which takes part in the final however slow it is.
+    pub(super) is_default: bool,
+    pub(super) kernel: KernelId,
+    pub(super) standing: Standing,
+    pub(super) candidate: Candidate,
+}
+
+/// A correct candidate and what is known of it.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    /// Its family.
+    pub family: String,
+    /// Its configuration.
+    pub configuration: Configuration,
+    /// How it is launched.
+    pub plan: LaunchPlan,
+    /// How right it is.
+    pub validation: Validation,
+    /// How fast it is: in the contest where it took part, otherwise by its own samples.
+    pub measurement: Measurement,
+    /// What it takes.
+    pub resources: Resources,
+    /// Whether it took part in the contest.
+    pub contested: bool,
+}
+
+/// How sure a winner is, by the final.
+#[derive(Debug, Clone)]
+pub struct Certainty {
+    /// The fastest other candidate: its family and configuration, and by how much it is slower.
+    pub runner_up: Option<(String, Configuration, Margin)>,
+    /// Rounds that the winner was sampled in.
+    pub rounds: usize,
+    /// Rounds that were taken and thrown away.
+    pub tainted_rounds: usize,
+    /// Why the first of these was.
+    pub taint: Option<String>,
+    /// The candidates that tie, the winner first; the winner alone where there is no tie.
+    pub tie_set: Vec<(String, Configuration)>,
+    /// Why no more rounds were taken.
+    pub ended: Ended,
+}
+
+/// A library's time in the contest.
+#[derive(Debug, Clone)]
+pub struct BaselineTime {
+    /// Which routine of which library.
+    pub name: String,
+    /// Its samples.
+    pub measurement: Measurement,
+}
+
+/// How it ended.
+#[derive(Default)]
+pub(super) struct Decided {
+    pub(super) ranking: Vec<Standing>,
+    pub(super) baselines: Vec<BaselineTime>,
+    pub(super) library_version: String,
+    /// How sure the winner is; none where no final was held.
+    pub(super) certainty: Option<Certainty>,
+}

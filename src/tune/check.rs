@@ -1,0 +1,306 @@
+//! The other story: configurations of families are rendered, compiled to PTX, executed on this host
+//! with every check on, and judged. Nothing is timed, no GPU is needed; a configuration that is legal
+//! for several problems is compiled once where its source is the same.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::sync::{Arc, OnceLock};
+
+use indexmap::IndexMap;
+
+use super::TuneError;
+use super::host_bench::{failed, parse};
+use crate::compile::{Compile, CompileError, CompileRequest};
+use crate::cpu::{Counting, Memory, Program};
+use crate::model::{Configuration, Device, Outcome, Problem};
+use crate::render::{Templates, render};
+use crate::space::{Family, LegalSpace};
+use crate::validate::{HostFailure, HostValidator};
+
+/// How many configurations of a family are checked for a problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sample {
+    /// All that are legal.
+    All,
+    /// The family's default, and others at random up to this number.
+    Of(usize),
+}
+
+/// What to check.
+#[derive(Debug, Clone)]
+pub struct Checks<'a> {
+    /// Which families.
+    pub families: &'a [Family],
+    /// Their templates.
+    pub templates: &'a Templates,
+    /// For which problems.
+    pub problems: &'a [Problem],
+    /// How many configurations of each.
+    pub sample: Sample,
+    /// Seeds sample and operands.
+    pub seed: u64,
+    /// Threads that compile and execute.
+    pub jobs: NonZeroUsize,
+}
+
+/// What became of a family's configurations for a problem.
+#[derive(Debug, Clone)]
+pub struct Checked {
+    /// The family.
+    pub family: String,
+    /// The problem.
+    pub problem: Problem,
+    /// Legal configurations; none where the family does not serve the problem.
+    pub legal: usize,
+    /// How many were executed and found right.
+    pub passed: usize,
+    /// Those that failed, and how.
+    pub failures: Vec<(Configuration, Outcome)>,
+}
+
+/// Something that happened while checking.
+#[derive(Debug)]
+pub enum CheckEvent<'a> {
+    /// The sample is drawn.
+    Started {
+        /// Executions that will be made.
+        executions: usize,
+    },
+    /// A configuration was executed for a problem.
+    Executed {
+        /// How many were so far.
+        count: usize,
+        /// The family.
+        family: &'a str,
+        /// The problem.
+        problem: &'a Problem,
+        /// The configuration.
+        configuration: &'a Configuration,
+        /// What went wrong, where something did.
+        failure: Option<&'a Outcome>,
+    },
+}
+
+/// A configuration and the places of the problems that it is checked for.
+struct Job<'a> {
+    family: &'a Family,
+    configuration: Configuration,
+    /// Each with the place of its result.
+    problems: Vec<(usize, usize)>,
+}
+
+/// The result of one execution: which job, the place of its result, and the outcome.
+type Report = (usize, usize, Result<(), Outcome>);
+
+/// Checks a sample of each family for each problem: one result for every pair of them, families
+/// in order. When `stop` is set, it ends with what was executed.
+///
+/// # Errors
+/// See [`TuneError`]; no configuration's failure is one.
+pub fn check(
+    checks: &Checks<'_>,
+    compiler: &dyn Compile,
+    stop: &AtomicBool,
+    on_event: &mut dyn FnMut(CheckEvent<'_>),
+) -> Result<Vec<Checked>, TuneError> {
+    let needed = checks.problems.iter().map(HostValidator::footprint).sum();
+    if let (Some(free), Some(first)) = (Memory::host_available(), checks.problems.first())
+        && needed > free
+    {
+        let problem = format!("{first} with the other problems");
+        return Err(TuneError::Memory { problem, needed, free });
+    }
+    let (jobs, mut results) = sample(checks)?;
+    on_event(CheckEvent::Started { executions: jobs.iter().map(|job| job.problems.len()).sum() });
+    let validators: Vec<OnceLock<Result<HostValidator, HostFailure>>> =
+        checks.problems.iter().map(|_| OnceLock::new()).collect();
+    let worker = Worker { checks, compiler, validators: &validators };
+    let next = AtomicUsize::new(0);
+    let (sender, reports) = mpsc::channel();
+    let mut broken = None;
+    std::thread::scope(|scope| {
+        for _ in 0..checks.jobs.get().min(jobs.len()) {
+            let sender = sender.clone();
+            scope.spawn(|| {
+                let sender = sender;
+                while !stop.load(Ordering::Relaxed) {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(at) else { break };
+                    let sent = worker.execute(job, &mut |place, result| {
+                        sender.send(Ok((at, place, result))).is_ok()
+                    });
+                    if let Err(error) = sent {
+                        // The receiver listens as long as any thread runs.
+                        let _ = sender.send(Err(error));
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut count = 0;
+        for report in reports {
+            let (job, place, result): Report = match report {
+                Ok(report) => report,
+                Err(error) => {
+                    stop.store(true, Ordering::Relaxed);
+                    broken = Some(error);
+                    continue;
+                }
+            };
+            count += 1;
+            let (job, checked) = (&jobs[job], &mut results[place]);
+            on_event(CheckEvent::Executed {
+                count,
+                family: &job.family.name,
+                problem: &checked.problem,
+                configuration: &job.configuration,
+                failure: result.as_ref().err(),
+            });
+            match result {
+                Ok(()) => checked.passed += 1,
+                Err(outcome) => checked.failures.push((job.configuration.clone(), outcome)),
+            }
+        }
+    });
+    match broken {
+        Some(error) => Err(error),
+        None => Ok(results),
+    }
+}
+
+/// Draws the sample. A configuration that was drawn for one problem and is legal for the next is
+/// taken there too.
+fn sample<'a>(checks: &Checks<'a>) -> Result<(Vec<Job<'a>>, Vec<Checked>), TuneError> {
+    let device = Device::cpu();
+    let (mut jobs, mut results) = (Vec::new(), Vec::new());
+    for family in checks.families {
+        checks.templates.check(family)?;
+        let mut drawn: IndexMap<String, Job<'a>> = IndexMap::new();
+        for (at, problem) in checks.problems.iter().enumerate() {
+            let place = results.len();
+            let mut checked = Checked {
+                family: family.name.clone(),
+                problem: *problem,
+                legal: 0,
+                passed: 0,
+                failures: Vec::new(),
+            };
+            if family.refusal(problem, &device).is_none() {
+                let space = LegalSpace::of(family, problem, &device)?;
+                checked.legal = space.len();
+                let default = family
+                    .default_for(problem, &device)
+                    .map_err(|error| TuneError::Space(error.into()))?;
+                for configuration in draw(checks, &space, default, &drawn) {
+                    let entry = drawn.entry(configuration.to_string());
+                    let new = || Job { family, configuration, problems: Vec::new() };
+                    entry.or_insert_with(new).problems.push((at, place));
+                }
+            }
+            results.push(checked);
+        }
+        jobs.extend(drawn.into_values());
+    }
+    Ok((jobs, results))
+}
+
+/// The configurations of a space that are checked.
+fn draw(
+    checks: &Checks<'_>,
+    space: &LegalSpace,
+    default: Option<Configuration>,
+    drawn: &IndexMap<String, Job<'_>>,
+) -> Vec<Configuration> {
+    let wanted = match checks.sample {
+        Sample::All => return (0..space.len()).filter_map(|rank| space.get(rank)).collect(),
+        Sample::Of(wanted) => wanted.min(space.len()),
+    };
+    let mut ranks: IndexMap<usize, ()> = IndexMap::new();
+    let known = drawn.values().map(|job| &job.configuration);
+    for configuration in default.iter().chain(known) {
+        if ranks.len() < wanted
+            && let Some(rank) = space.rank(configuration)
+        {
+            ranks.insert(rank, ());
+        }
+    }
+    let mut random = fastrand::Rng::with_seed(checks.seed);
+    while ranks.len() < wanted {
+        ranks.insert(random.usize(..space.len()), ());
+    }
+    ranks.into_keys().filter_map(|rank| space.get(rank)).collect()
+}
+
+/// What the threads share.
+struct Worker<'a> {
+    checks: &'a Checks<'a>,
+    compiler: &'a dyn Compile,
+    validators: &'a [OnceLock<Result<HostValidator, HostFailure>>],
+}
+
+impl Worker<'_> {
+    /// Executes a configuration for all its problems. `report` says whether to go on.
+    ///
+    /// # Errors
+    /// Only where the compiler or the host cannot be used.
+    fn execute(
+        &self,
+        job: &Job<'_>,
+        report: &mut dyn FnMut(usize, Result<(), Outcome>) -> bool,
+    ) -> Result<(), TuneError> {
+        // Problems of one layout mostly share their source.
+        let mut last: Option<(Arc<str>, Result<Program, Outcome>)> = None;
+        for (problem_at, place) in &job.problems {
+            let problem = &self.checks.problems[*problem_at];
+            let device = Device::cpu();
+            let prepare = || HostValidator::prepare(problem, &device, self.checks.seed);
+            let validator = self.validators[*problem_at].get_or_init(prepare);
+            let validator = validator.as_ref().map_err(|failure| failure.clone())?;
+            let templates = self.checks.templates;
+            let rendered = render(job.family, templates, &job.configuration, problem, &device);
+            let result = match rendered {
+                Err(error) => Err(Outcome::Compile { log: error.to_string() }),
+                Ok(rendered) => {
+                    let source: Arc<str> = rendered.source.into();
+                    let known = last.take().filter(|(known, _)| *known == source);
+                    let (_, program) = last.insert(match known {
+                        Some(known) => known,
+                        None => {
+                            let program = self.compile(&job.family.name, &source)?;
+                            (source, program)
+                        }
+                    });
+                    program.as_ref().map_err(Outcome::clone).and_then(|program| {
+                        validator
+                            .validate(program, &rendered.plan, Counting::Off)
+                            .map(|_| ())
+                            .map_err(failed)
+                    })
+                }
+            };
+            if !report(*place, result) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn compile(
+        &self,
+        family: &str,
+        source: &Arc<str>,
+    ) -> Result<Result<Program, Outcome>, TuneError> {
+        let request = CompileRequest {
+            source: Arc::clone(source),
+            name: format!("{family}.cu"),
+            options: Vec::new(),
+        };
+        match self.compiler.compile(&request) {
+            Ok(compiled) => Ok(parse(&compiled.image)),
+            Err(CompileError::Environment(error)) => Err(CompileError::from(error).into()),
+            Err(error) => Ok(Err(Outcome::Compile { log: error.to_string() })),
+        }
+    }
+}

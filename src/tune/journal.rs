@@ -1,0 +1,357 @@
+//! The journal: every outcome of a problem on a device, on disk as soon as it is known. A run that
+//! was interrupted goes on where it ended, and a kernel that was measured is not measured again, by
+//! whatever family, configuration or run it comes up.
+//!
+//! A file of JSON lines. The first says what the others are of; where that is not what is tuned now
+//! (another driver, say), the journal begins anew. Each other line is one outcome. Lines are written
+//! whole and at once, so that several processes may share a file, and one that is cut short, as by a
+//! power failure, is passed over.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::Settings;
+use crate::compile::Fingerprint;
+use crate::model::{CachePolicy, Configuration, Device, LaunchPlan, Outcome, Problem};
+
+/// Raised whenever a line changes its form.
+const VERSION: u32 = 1;
+
+/// Why there is no journal. Tuning does without one only where that was asked for.
+#[derive(Debug, Error)]
+#[error("cannot keep the journal `{}`: {error}; make it writable, or choose another folder with `--cache DIR`", .path.display())]
+pub struct JournalError {
+    /// The file.
+    pub path: PathBuf,
+    /// What the system said.
+    pub error: io::Error,
+}
+
+/// What the lines of a journal are of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Heading {
+    gemm_tune_journal: u32,
+    problem: Problem,
+    device: String,
+    compute_capability: String,
+    driver: String,
+    cache_policy: CachePolicy,
+}
+
+/// What identifies work on a device: the code, and how it is launched.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct KernelId(String);
+
+impl KernelId {
+    /// That of a source, for those that do not compile.
+    pub fn of_source(source: &str) -> Self {
+        Self(blake3::hash(source.as_bytes()).to_hex().chars().take(32).collect())
+    }
+
+    /// That of a compiled candidate. What its entry points are called has no part in it.
+    pub fn of(image: &[u8], plan: &LaunchPlan) -> Self {
+        let entries: Vec<&str> = plan.kernels.iter().map(|kernel| kernel.entry.as_str()).collect();
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(Fingerprint::of(image, &entries).as_str().as_bytes());
+        for kernel in &plan.kernels {
+            let extents = kernel.grid.iter().chain(&kernel.block);
+            for number in extents.chain([&kernel.dynamic_shared_bytes]) {
+                hasher.update(&number.to_le_bytes());
+            }
+            for argument in &kernel.arguments {
+                hasher.update(argument.name().as_bytes());
+                hasher.update(&[0]);
+            }
+        }
+        for workspace in &plan.workspaces {
+            hasher.update(workspace.name.as_bytes());
+            hasher.update(&workspace.bytes.to_le_bytes());
+        }
+        for map in &plan.tensor_maps {
+            hasher.update(format!("{map:?}").as_bytes());
+        }
+        Self(hasher.finalize().to_hex().chars().take(32).collect())
+    }
+}
+
+/// One outcome.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// What was run.
+    pub kernel: KernelId,
+    /// A family that it comes from, and the first that did.
+    pub family: String,
+    /// The configuration of that family.
+    pub parameters: Configuration,
+    /// What became of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// A journal that is open.
+#[derive(Debug)]
+pub struct Journal {
+    /// The file, and where it is; none is kept in memory only.
+    file: Option<(File, PathBuf)>,
+    known: HashMap<KernelId, Entry>,
+}
+
+impl Journal {
+    /// The journal that settings ask for.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub(super) fn of(
+        settings: &Settings,
+        problem: &Problem,
+        device: &Device,
+    ) -> Result<Self, JournalError> {
+        let Some(folder) = &settings.journals else {
+            return Ok(Self { file: None, known: HashMap::new() });
+        };
+        let mut journal = Self::open(folder, problem, device, CachePolicy::Rotate)?;
+        if settings.fresh {
+            journal.forget()?;
+        }
+        Ok(journal)
+    }
+
+    /// The journal of a problem below `folder`; what it had of this problem and device is known.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn open(
+        folder: &Path,
+        problem: &Problem,
+        device: &Device,
+        policy: CachePolicy,
+    ) -> Result<Self, JournalError> {
+        let heading = Heading {
+            gemm_tune_journal: VERSION,
+            problem: *problem,
+            device: device.name.clone(),
+            compute_capability: device.compute_capability.to_string(),
+            driver: device.driver.clone(),
+            cache_policy: policy,
+        };
+        let folder = folder.join(device.slug());
+        let words = problem.to_string().replace(' ', "-");
+        let path = folder.join(format!("{words}-{}.jsonl", policy.name()));
+        Self::open_file(&folder, path.clone(), &heading)
+            .map_err(|error| JournalError { path, error })
+    }
+
+    fn open_file(folder: &Path, path: PathBuf, heading: &Heading) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let text = match fs::read(&path) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(error),
+        };
+        let mut lines = text.lines();
+        let found: Option<Heading> = lines.next().and_then(|line| serde_json::from_str(line).ok());
+        let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
+        let mut known = HashMap::new();
+        if found.as_ref() == Some(heading) {
+            let entries = lines.filter_map(|line| serde_json::from_str::<Entry>(line).ok());
+            known.extend(entries.map(|entry| (entry.kernel.clone(), entry)));
+            if !text.ends_with('\n') {
+                file.write_all(b"\n")?;
+            }
+        } else {
+            file.set_len(0)?;
+            file.write_all(&line(heading)?)?;
+        }
+        Ok(Self { file: Some((file, path)), known })
+    }
+
+    /// Where it is, unless in memory.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(|(_, path)| path.as_path())
+    }
+
+    /// What became of a kernel before.
+    pub fn known(&self, kernel: &KernelId) -> Option<&Entry> {
+        self.known.get(kernel)
+    }
+
+    /// How many kernels are known.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Writes an outcome.
+    ///
+    /// # Errors
+    /// [`JournalError`]; what was written before stays.
+    pub fn append(&mut self, entry: Entry) -> Result<(), JournalError> {
+        if let Some((file, path)) = &mut self.file {
+            let written = line(&entry).and_then(|line| file.write_all(&line));
+            written.map_err(|error| JournalError { path: path.clone(), error })?;
+        }
+        self.known.insert(entry.kernel.clone(), entry);
+        Ok(())
+    }
+
+    /// Forgets all that is known, here and on disk: everything is measured anew.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn forget(&mut self) -> Result<(), JournalError> {
+        if let Some((file, path)) = &mut self.file {
+            let kept = fs::read_to_string(&*path).and_then(|text| {
+                let heading = text.split_inclusive('\n').next().unwrap_or_default();
+                file.set_len(0)?;
+                file.write_all(heading.as_bytes())
+            });
+            kept.map_err(|error| JournalError { path: path.clone(), error })?;
+        }
+        self.known.clear();
+        Ok(())
+    }
+}
+
+/// A value as a line, to be written at once.
+fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Dtype, Fault, KernelLaunch, Measurement, Micros, STANDARD_ARGUMENTS};
+    use crate::model::{Mismatch, Resources, Timing, Validation, Value};
+
+    fn problem() -> Problem {
+        Problem::new("64x65x66".parse().unwrap(), Dtype::F32)
+    }
+
+    fn open(folder: &Path) -> Journal {
+        Journal::open(folder, &problem(), &Device::h200(), CachePolicy::Rotate).unwrap()
+    }
+
+    fn plan(grid: u32) -> LaunchPlan {
+        let kernel = KernelLaunch {
+            entry: "gemm".to_owned(),
+            grid: [grid, 1, 1],
+            block: [256, 1, 1],
+            dynamic_shared_bytes: 0,
+            arguments: STANDARD_ARGUMENTS.to_vec(),
+        };
+        LaunchPlan { kernels: vec![kernel], ..LaunchPlan::default() }
+    }
+
+    fn entry(number: u32, outcome: Outcome) -> Entry {
+        let kernel = KernelId::of(b"code", &plan(number));
+        let parameters =
+            Configuration([("BM".to_owned(), Value::Int(number.into()))].into_iter().collect());
+        Entry { kernel, family: "tiled".to_owned(), parameters, outcome }
+    }
+
+    fn outcomes() -> [Outcome; 4] {
+        let correct = Outcome::Correct {
+            validation: Validation { reference: "f64".to_owned(), max_error: 1.5e-7, bound: 1e-6 },
+            measurement: Measurement {
+                samples: vec![Micros(12.25), Micros(12.5)],
+                launches_per_sample: 80,
+                cache_policy: CachePolicy::Rotate,
+                timing: Timing::Measured,
+                sm_clock_mhz: Some(1980),
+            },
+            resources: Resources { registers: 40, ..Resources::default() },
+        };
+        let fault =
+            Fault { during: "timing".to_owned(), message: "an \"illegal\"\naddress".into() };
+        let mismatch = Mismatch {
+            check: "small integers".to_owned(),
+            at: Some([0, 1, 2]),
+            got: f64::NEG_INFINITY,
+            expected: 3.0,
+            error: f64::INFINITY,
+            bound: 0.0,
+            wrong: 7,
+        };
+        [
+            correct,
+            Outcome::Runtime(fault),
+            Outcome::Timeout { seconds: 5.0 },
+            Outcome::Correctness(mismatch),
+        ]
+    }
+
+    #[test]
+    fn what_was_written_is_known_by_the_next_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = open(folder.path());
+        assert!(journal.is_empty());
+        let entries: Vec<Entry> =
+            (0..).zip(outcomes()).map(|(number, outcome)| entry(number, outcome)).collect();
+        for entry in &entries {
+            journal.append(entry.clone()).unwrap();
+        }
+        let again = open(folder.path());
+        assert_eq!(again.len(), 4);
+        for entry in &entries {
+            assert_eq!(again.known(&entry.kernel), Some(entry));
+        }
+        let mut again = again;
+        again.forget().unwrap();
+        assert!(open(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn a_line_cut_short_costs_itself_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second, third, _] = outcomes();
+        let mut journal = open(folder.path());
+        journal.append(entry(1, first)).unwrap();
+        journal.append(entry(2, second)).unwrap();
+        let path = journal.path().unwrap().to_owned();
+        let whole = fs::read(&path).unwrap();
+        let last = whole[..whole.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
+        for end in [last + 1, last + 20, whole.len() - 1] {
+            fs::write(&path, &whole[..end]).unwrap();
+            let mut journal = open(folder.path());
+            let known = journal.len();
+            assert!(known == 1 || (known == 2 && end == whole.len() - 1), "{end}: {known}");
+            journal.append(entry(3, third.clone())).unwrap();
+            assert_eq!(open(folder.path()).len(), known + 1, "{end}");
+        }
+    }
+
+    #[test]
+    fn another_driver_begins_anew_and_garbage_is_no_journal() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = open(folder.path());
+        journal.append(entry(1, outcomes()[0].clone())).unwrap();
+        let other = Device { driver: "999.1".to_owned(), ..Device::h200() };
+        let policy = CachePolicy::Rotate;
+        assert!(Journal::open(folder.path(), &problem(), &other, policy).unwrap().is_empty());
+        fs::write(journal.path().unwrap(), b"\xff\xfe{{{{\n\0\0").unwrap();
+        assert!(open(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn launches_tell_kernels_apart_and_names_do_not() {
+        let image = b"code";
+        let id = KernelId::of(image, &plan(4));
+        let mut renamed = plan(4);
+        renamed.kernels[0].entry = "another".to_owned();
+        assert_eq!(KernelId::of(image, &renamed), id);
+        assert_ne!(KernelId::of(image, &plan(5)), id);
+        assert_ne!(KernelId::of(b"other", &plan(4)), id);
+    }
+}

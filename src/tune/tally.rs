@@ -1,0 +1,121 @@
+//! What became of the candidates of a run so far: counts by family, the best, and the few that may
+//! win.
+
+use super::bench::{Candidate, Kept, Standing};
+use super::contest::FINALISTS;
+use super::journal::KernelId;
+use super::prepare::Spaces;
+use super::{Coverage, Event, median};
+use crate::measure::{Race, SAMPLES};
+use crate::model::{Configuration, Micros, Outcome};
+
+/// Correct candidates whose compiled form is kept: finalists, and the table a person sees.
+const KEPT: usize = 10;
+
+/// Failures of each family that a summary keeps.
+const KEPT_FAILURES: usize = 10;
+
+/// A candidate whose outcome is known.
+pub(super) struct Known<'a> {
+    /// The place of its family among those that serve the problem.
+    pub(super) family: usize,
+    pub(super) configuration: &'a Configuration,
+    pub(super) outcome: &'a Outcome,
+    /// Whether it was known before: the same kernel was evaluated for another candidate, or by an
+    /// earlier run.
+    pub(super) recalled: bool,
+}
+
+/// The outcomes of a run.
+pub(super) struct Tally {
+    pub(super) count: usize,
+    pub(super) best: Option<Micros>,
+    pub(super) race: Race,
+    pub(super) kept: Vec<Kept>,
+    pub(super) coverage: Vec<Coverage>,
+}
+
+impl Tally {
+    pub(super) fn new(spaces: &Spaces, floor: Micros) -> Self {
+        let coverage = spaces.families.iter().map(|entry| Coverage {
+            family: entry.name.clone(),
+            raw: entry.space.raw,
+            legal: entry.space.len(),
+            ..Coverage::default()
+        });
+        Self {
+            count: 0,
+            best: None,
+            race: Race::new(FINALISTS, floor),
+            kept: Vec::new(),
+            coverage: coverage.collect(),
+        }
+    }
+
+    /// Counts an outcome and tells of it.
+    pub(super) fn take(&mut self, known: &Known<'_>, on_event: &mut dyn FnMut(Event<'_>)) {
+        let Known { family, configuration, outcome, recalled } = *known;
+        self.count += 1;
+        let coverage = &mut self.coverage[family];
+        *coverage.outcomes.entry(outcome.kind()).or_default() += 1;
+        coverage.recalled += usize::from(recalled);
+        if let Some(measurement) = outcome.measurement() {
+            // Those that were dropped have fewer samples.
+            if measurement.samples.len() >= SAMPLES {
+                self.race.admit(&measurement.samples);
+            }
+            let time = measurement.median();
+            let faster = |best: Option<Micros>| best.is_none_or(|best| time < best);
+            if faster(coverage.best) {
+                coverage.best = Some(time);
+            }
+            if faster(self.best) {
+                self.best = Some(time);
+            }
+        } else if coverage.failures.len() < KEPT_FAILURES {
+            coverage.failures.push((configuration.clone(), outcome.clone()));
+        }
+        on_event(Event::Evaluated {
+            count: self.count,
+            family: &self.coverage[family].family,
+            configuration,
+            outcome,
+            recalled,
+            best: self.best,
+        });
+    }
+
+    /// Keeps a correct candidate if it is among the fastest, or its family's default. Of those that are the same kernel, the
+    /// first is kept.
+    pub(super) fn keep(
+        &mut self,
+        known: &Known<'_>,
+        is_default: bool,
+        kernel: KernelId,
+        candidate: Candidate,
+    ) {
+        let Outcome::Correct { validation, measurement, resources } = known.outcome else { return };
+        if let Some(kept) = self.kept.iter_mut().find(|kept| kept.kernel == kernel) {
+            kept.is_default |= is_default;
+            return;
+        }
+        let standing = Standing {
+            family: self.coverage[known.family].family.clone(),
+            configuration: known.configuration.clone(),
+            plan: candidate.plan.clone(),
+            validation: validation.clone(),
+            measurement: measurement.clone(),
+            resources: *resources,
+            contested: false,
+        };
+        self.kept.push(Kept { is_default, kernel, standing, candidate });
+        self.kept.sort_by(|a, b| {
+            median(&a.standing.measurement).total_cmp(&median(&b.standing.measurement))
+        });
+        let mut place = 0;
+        self.kept.retain(|kept| {
+            place += 1;
+            place <= KEPT || kept.is_default
+        });
+    }
+}

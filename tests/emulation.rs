@@ -1,0 +1,224 @@
+//! Every family on the `cpu` device: rendered, compiled by NVRTC, executed with every check on and
+//! held against a reference. What stands for a GPU where there is none.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test says what it sees and may fail"
+)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use gemm_tune::compile::{Compile, CompileThreads, Compiler, Target};
+use gemm_tune::model::{Dtype, Layout, Outcome, OutcomeKind, Problem, Timing, Value};
+use gemm_tune::render::Templates;
+use gemm_tune::space::{Families, Family};
+use gemm_tune::tune::{Checked, Checks, Event, Kit, Machine, Sample, Settings, check, tune};
+
+/// A compiler to PTX, or `None` after saying that the test is skipped.
+fn compiler_or_skip() -> Option<Compiler> {
+    let architecture = "sm_90".parse().unwrap();
+    match support::nvrtc(architecture) {
+        Ok(nvrtc) => Some(Compiler::new(nvrtc, None, Target::Ptx(architecture)).unwrap()),
+        Err(reason) => {
+            println!("skipped: no NVRTC: {reason}");
+            None
+        }
+    }
+}
+
+fn jobs() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+fn problem(shape: &str, layout: Layout) -> Problem {
+    Problem { layout, ..Problem::new(shape.parse().unwrap(), Dtype::F32) }
+}
+
+fn built_in() -> (Vec<Family>, Templates) {
+    (Families::built_in().unwrap().iter().cloned().collect(), Templates::built_in().unwrap())
+}
+
+fn faulty() -> (Vec<Family>, Templates) {
+    let families = Families::from_folder(Path::new("tests/faulty/spaces")).unwrap();
+    let templates = Templates::with_folder(Path::new("tests/faulty/templates")).unwrap();
+    (families.iter().cloned().collect(), templates)
+}
+
+fn checked(
+    compiler: &dyn Compile,
+    (families, templates): &(Vec<Family>, Templates),
+    problems: &[Problem],
+    sample: Sample,
+) -> Vec<Checked> {
+    let checks = Checks { families, templates, problems, sample, seed: 3, jobs: jobs() };
+    check(&checks, compiler, &AtomicBool::new(false), &mut |_| {}).unwrap()
+}
+
+/// Everything that is legal passes; gives how many executions that were.
+fn all_pass(results: &[Checked]) -> usize {
+    for result in results {
+        let first = result.failures.first();
+        let why = first.and_then(|(_, outcome)| outcome.failure());
+        assert!(first.is_none(), "{} for {}: {first:?}: {why:?}", result.family, result.problem);
+    }
+    results.iter().map(|result| result.passed).sum()
+}
+
+/// Spaces up to this size are executed whole, of larger ones so many.
+const MANY: usize = 300;
+
+#[test]
+fn whole_spaces_pass_on_awkward_shapes() {
+    let Some(compiler) = compiler_or_skip() else { return };
+    let problems = ["7x5x3", "33x65x129", "100x36x17"].map(|shape| problem(shape, Layout::Nn));
+    let kit = built_in();
+    let results = checked(&compiler, &kit, &problems, Sample::Of(MANY));
+    println!("{} executions passed", all_pass(&results));
+    for result in results {
+        assert_eq!(result.passed, result.legal.min(MANY), "{}", result.family);
+    }
+}
+
+#[test]
+fn every_family_passes_on_every_kind_of_edge_in_all_layouts() {
+    let Some(compiler) = compiler_or_skip() else { return };
+    let shapes = ["1x1x1", "33x65x129", "128x128x64", "127x129x63", "129x127x65", "64x96x5"];
+    let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|shape| problem(shape, *layout)));
+    let mut problems: Vec<Problem> = pairs.collect();
+    for (layout, batch) in [(Layout::Nn, 3), (Layout::Tt, 2)] {
+        problems.push(Problem { batch, ..problem("33x40x20", layout) });
+    }
+    for layout in [Layout::Nn, Layout::Nt, Layout::Tn] {
+        let shape = "40x33x65".parse().unwrap();
+        problems.push(Problem { layout, ..Problem::new(shape, Dtype::I32) });
+    }
+    let kit = built_in();
+    let results = checked(&compiler, &kit, &problems, Sample::Of(6));
+    println!("{} executions passed", all_pass(&results));
+    for family in &kit.0 {
+        let passed = results.iter().filter(|result| result.family == family.name);
+        assert!(passed.map(|result| result.passed).sum::<usize>() >= 24, "{}", family.name);
+    }
+}
+
+/// What became of each planted fault.
+fn faults(compiler: &dyn Compile, problem: Problem) -> BTreeMap<String, Option<Outcome>> {
+    let (families, templates) = faulty();
+    let name = |configuration: &gemm_tune::model::Configuration| match configuration.get("FAULT") {
+        Some(Value::Text(fault)) => fault.clone(),
+        other => panic!("{other:?}"),
+    };
+    let mut outcomes = BTreeMap::new();
+    let problems = [problem];
+    let checks = Checks {
+        families: &families,
+        templates: &templates,
+        problems: &problems,
+        sample: Sample::All,
+        seed: 3,
+        jobs: jobs(),
+    };
+    check(&checks, compiler, &AtomicBool::new(false), &mut |event| {
+        if let gemm_tune::tune::CheckEvent::Executed { configuration, failure, .. } = event {
+            outcomes.insert(name(configuration), failure.cloned());
+        }
+    })
+    .unwrap();
+    outcomes
+}
+
+#[test]
+fn planted_faults_are_named_with_their_line() {
+    let Some(compiler) = compiler_or_skip() else { return };
+    use OutcomeKind::{Compile, Correctness, Runtime};
+    let whole = faults(&compiler, problem("50x40x48", Layout::Nn));
+    for (fault, kind, words) in [
+        ("missing_barrier", Runtime, "race: "),
+        (
+            "off_by_one_at_the_edge",
+            Correctness,
+            "50 elements that no thread wrote, the first C[0][39]",
+        ),
+        (
+            "never_writes",
+            Correctness,
+            "2000 elements that no thread wrote, the first C[0][0], of all 12 blocks",
+        ),
+        ("writes_past_c", Runtime, "out of bounds: "),
+        ("reads_c_when_beta_is_0", Runtime, "unwritten memory: "),
+        ("changes_a", Runtime, "written to memory that kernels may only read"),
+        ("drops_a_product", Correctness, "1 elements wrong, worst at C[25][20]"),
+        ("ignores_beta", Correctness, "uniform values"),
+        ("illegal_address", Runtime, "no global memory is at"),
+        ("loops_forever", Runtime, "runaway loop: "),
+        ("does_not_compile", Compile, "faulty.cu(11): error"),
+        ("wrong_entry_point", Runtime, "the program has no kernel `gemm`"),
+        ("too_much_shared_memory", Runtime, "1002048 bytes of shared memory, a block has 232448"),
+    ] {
+        let outcome = whole[fault].as_ref().unwrap_or_else(|| panic!("{fault} passed"));
+        let failure = outcome.failure().unwrap_or_default();
+        assert_eq!(outcome.kind(), kind, "{fault}: {failure}");
+        assert!(failure.contains(words), "{fault}: {failure}");
+        if kind == Runtime && failure.contains("PTX line") {
+            assert!(failure.contains("faulty.cu:"), "{fault}: {failure}");
+        }
+    }
+    assert!(whole["none"].is_none(), "{:?}", whole["none"]);
+}
+
+#[test]
+fn some_blocks_of_a_large_problem_show_the_same_faults() {
+    let Some(compiler) = compiler_or_skip() else { return };
+    let outcomes = faults(&compiler, problem("2040x2000x64", Layout::Nn));
+    assert!(outcomes["none"].is_none(), "{:?}", outcomes["none"]);
+    for (fault, words) in [
+        ("missing_barrier", "race: "),
+        ("never_writes", "elements that no thread wrote, the first C[0][0], of"),
+        ("writes_past_c", "out of bounds: "),
+        ("reads_c_when_beta_is_0", "unwritten memory: "),
+        ("changes_a", "may only read"),
+        ("ignores_beta", "uniform values"),
+        ("loops_forever", "runaway loop: "),
+    ] {
+        let failure = outcomes[fault].as_ref().and_then(Outcome::failure).unwrap_or_default();
+        assert!(failure.contains(words), "{fault}: {failure}");
+    }
+}
+
+#[test]
+fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() {
+    let Some(compiler) = compiler_or_skip() else { return };
+    // Templates of a folder come on top of the built-in ones.
+    let (mut families, templates) = faulty();
+    families.extend(built_in().0);
+    let mut kit = Kit {
+        families,
+        templates,
+        compiler: Arc::new(compiler),
+        threads: CompileThreads::new(jobs()).unwrap(),
+        machine: Machine::Host,
+    };
+    let settings =
+        Settings { max_configs: Some(40), budget: None, journals: None, fresh: false, seed: 1 };
+    let mut evaluated = 0;
+    let on_event = &mut |event: Event<'_>| {
+        evaluated += usize::from(matches!(event, Event::Evaluated { .. }));
+    };
+    let problem = problem("65x100x40", Layout::Nn);
+    let stop = AtomicBool::new(false);
+    let summary = tune(&problem, &mut kit, &settings, &stop, on_event).unwrap();
+    assert_eq!((summary.evaluated(), evaluated), (40, 40));
+    let winner = summary.winner().unwrap();
+    assert_eq!(winner.measurement.timing, Timing::Modelled);
+    assert!(winner.validation.reference.contains("on the host, all "), "{winner:?}");
+    assert!(winner.measurement.median().0 > 0.0);
+    let failed: usize = summary.coverage.iter().map(|family| family.failures.len()).sum();
+    assert!(failed > 0 && summary.restarts == 0);
+}

@@ -1,0 +1,116 @@
+//! Workers that die, memory that is short, libraries, budgets, and the program as a whole.
+
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+use gemm_tune::model::{Layout, Problem};
+use gemm_tune::tune::{Event, Settings, TuneError, tune};
+use gemm_tune::worker::{Executor as _, WorkerError};
+use libtest_mimic::Failed;
+
+use crate::rig::{built_in, gemm_tune, problem, run, settings, worker};
+
+pub(crate) fn killed_worker() -> Result<(), Failed> {
+    let mut worker = worker();
+    let address = worker.allocate(1024)?;
+    worker.fill(address, 0x0102_0304, 256)?;
+    assert_eq!(worker.read(address, 4)?, [4, 3, 2, 1]);
+    // The only child of this process is the worker.
+    let killed =
+        Command::new("pkill").args(["-KILL", "-P", &std::process::id().to_string()]).status();
+    assert!(killed.is_ok_and(|status| status.success()), "pkill is needed for this test");
+    let error = worker.read(address, 4).unwrap_err();
+    assert!(matches!(error, WorkerError::Died { .. }), "{error}");
+    assert!(error.ends_worker());
+    worker.restart()?;
+    let address = worker.allocate(1024)?;
+    worker.fill(address, 7, 256)?;
+    assert_eq!(worker.read(address, 4)?, [7, 0, 0, 0]);
+    Ok(())
+}
+
+pub(crate) fn memory() -> Result<(), Failed> {
+    let mut kit = built_in(Some("naive"));
+    let error = run(&problem(2_000_000, 2_000_000, 8), &mut kit, &settings(1)).unwrap_err();
+    assert!(matches!(error, TuneError::Memory { .. }), "{error}");
+    // The device is as usable as before.
+    assert!(run(&problem(64, 64, 64), &mut kit, &settings(1))?.winner().is_some());
+    Ok(())
+}
+
+pub(crate) fn libraries() -> Result<(), Failed> {
+    let mut kit = built_in(Some("tiled"));
+    for (layout, batch) in [(Layout::Nn, 1), (Layout::Nt, 1), (Layout::Tn, 3), (Layout::Tt, 1)] {
+        let problem = Problem { layout, batch, ..problem(1000, 600, 500) };
+        let mut notes = Vec::new();
+        let on_event = &mut |event: Event<'_>| {
+            if let Event::Note(note) = event {
+                notes.push(note);
+            }
+        };
+        let stop = AtomicBool::new(false);
+        let summary = tune(&problem, &mut kit, &settings(2), &stop, on_event)?;
+        let names: Vec<&str> = summary.baselines.iter().map(|b| b.name.as_str()).collect();
+        println!("{problem}: {names:?} {notes:?}");
+        if names.is_empty() {
+            println!("skipped: no cuBLAS on this machine");
+            return Ok(());
+        }
+        assert!(names.contains(&"cuBLAS"), "{names:?} {notes:?}");
+        assert!(names.iter().any(|name| name.starts_with("cuBLASLt")), "{names:?} {notes:?}");
+        for baseline in &summary.baselines {
+            // As many as the final has rounds, which ends once the candidates are decided.
+            assert!(baseline.measurement.samples.len() >= 10);
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn budget() -> Result<(), Failed> {
+    let mut kit = built_in(None);
+    let settings =
+        Settings { budget: Some(std::time::Duration::from_secs(3)), ..settings(100_000) };
+    let began = std::time::Instant::now();
+    let summary = run(&problem(1024, 1024, 1024), &mut kit, &settings)?;
+    assert!(summary.ended_early && summary.winner().is_some());
+    assert!(began.elapsed().as_secs() < 15, "{:?}", began.elapsed());
+    Ok(())
+}
+
+pub(crate) fn program() -> Result<(), Failed> {
+    let folder = std::env::temp_dir().join(format!("gemm-tune-test-{}", std::process::id()));
+    let database = folder.join("db.toml");
+    let path = database.to_string_lossy().into_owned();
+    let arguments =
+        ["--shape", "256x256x256", "--db", &path, "--max-configs", "20", "--json", "-q"];
+    let (document, code) = gemm_tune(&arguments);
+    assert_eq!(code, Some(0), "{document}");
+    let document: serde_json::Value = serde_json::from_str(&document)?;
+    assert_eq!(document["results"][0]["recorded"], "added");
+    let stored = std::fs::read_to_string(&database)?;
+    assert!(stored.starts_with('#') && stored.contains("[[record]]"), "{stored}");
+
+    let (document, code) = gemm_tune(&arguments);
+    assert_eq!(code, Some(0));
+    let document: serde_json::Value = serde_json::from_str(&document)?;
+    let recorded = document["results"][0]["recorded"].as_str();
+    assert!(matches!(recorded, Some("kept" | "replaced")), "{recorded:?}");
+
+    // A database of a newer schema is refused before anything is measured, and left alone.
+    std::fs::write(&database, "schema = 99\n")?;
+    let (document, code) = gemm_tune(&arguments);
+    assert_eq!(code, Some(1));
+    assert!(document.contains("newer gemm-tune"), "{document}");
+    assert_eq!(std::fs::read_to_string(&database)?, "schema = 99\n");
+    std::fs::remove_dir_all(folder)?;
+    Ok(())
+}
+
+pub(crate) fn doctor() -> Result<(), Failed> {
+    let (text, code) = gemm_tune(&["doctor"]);
+    assert_eq!(code, Some(0), "{text}");
+    for line in ["driver: ok", "GPU: ok", "NVRTC: ok", "this machine can tune"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    Ok(())
+}

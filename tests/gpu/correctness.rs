@@ -1,0 +1,220 @@
+//! Right kernels pass, wrong ones are caught, and both devices agree.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use gemm_tune::compile::{Architecture, Compile as _, CompileRequest, Compiler, Target};
+use gemm_tune::cpu::Program;
+use gemm_tune::model::{Compute, Dtype, Layout, Outcome, OutcomeKind, Problem, Shape, Value};
+use gemm_tune::render::{Templates, render};
+use gemm_tune::space::{Families, LegalSpace};
+use gemm_tune::tune::{Event, Kit, Summary, tune};
+use gemm_tune::validate::reference::triple_loop;
+use gemm_tune::validate::{HostValidator, KERNELS, Subject, Validator, compile_options};
+use gemm_tune::worker::{Announced, Executor as _, Scalars, Work, bind};
+use libtest_mimic::Failed;
+
+use crate::rig::{built_in, compiler, kit, problem, run, settings, worker};
+
+pub(crate) fn reference_agrees() -> Result<(), Failed> {
+    let mut worker = worker();
+    let compiler = compiler(&worker);
+    for dtype in [Dtype::F32, Dtype::I32] {
+        for layout in Layout::ALL {
+            for (m, n, k, batch) in [(1, 1, 1, 1), (7, 5, 3, 2), (65, 64, 17, 1), (33, 130, 100, 3)]
+            {
+                let problem =
+                    Problem { layout: *layout, batch, ..Problem::new(Shape { m, n, k }, dtype) };
+                let compiled = compiler.compile(&CompileRequest {
+                    source: KERNELS.into(),
+                    name: "kernels.cu".to_owned(),
+                    options: compile_options(&problem),
+                })?;
+                let validator = Validator::prepare(&mut worker, &compiled.image, &problem, 9)?;
+                let device = validator.reference(&mut worker)?;
+                let [a, b] = validator.host_operands();
+                let host = triple_loop(&problem, &a, &b);
+                assert_eq!(device.len(), host.len());
+                for (device, host) in device.iter().zip(&host) {
+                    // Both are f64 sums of at most 100 terms below 1e6, in different orders.
+                    assert!((device - host).abs() <= 1e-12 * host.abs().max(1.0), "{problem}");
+                }
+                validator.release(&mut worker)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Every candidate of every family over shapes that meet each edge, all layouts, both dtypes,
+/// batches: a sample of the large space, all of the small ones.
+pub(crate) fn families_are_correct() -> Result<(), Failed> {
+    let shapes =
+        [(1, 1, 1), (7, 5, 3), (33, 65, 129), (128, 256, 64), (127, 257, 65), (300, 8, 1000)];
+    let families = Families::built_in().unwrap();
+    for family in families.iter() {
+        let mut kit = built_in(Some(&family.name));
+        for (case, (m, n, k)) in shapes.into_iter().enumerate() {
+            for layout in Layout::ALL {
+                let dtype = if case % 2 == 1 { Dtype::I32 } else { Dtype::F32 };
+                let batch = if case == 3 { 3 } else { 1 };
+                let mut problem =
+                    Problem { layout: *layout, batch, ..Problem::new(Shape { m, n, k }, dtype) };
+                if family.refusal(&problem, &kit.machine.device()).is_some() {
+                    problem.dtype = Dtype::F32;
+                    problem.compute = Compute::F32;
+                }
+                let summary = run(&problem, &mut kit, &settings(24))?;
+                for coverage in &summary.coverage {
+                    let correct = coverage.outcomes.get(&OutcomeKind::Correct).copied();
+                    assert_eq!(
+                        correct,
+                        Some(coverage.evaluated()),
+                        "{problem}, {}: {:?}",
+                        coverage.family,
+                        coverage.failures
+                    );
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Configurations of each family that are executed on both devices, for each problem.
+const SAME_BITS_SAMPLE: usize = 4;
+
+/// What NVRTC makes of a source gives the same C on a GPU, as a cubin, and on the host, as PTX.
+pub(crate) fn same_bits() -> Result<(), Failed> {
+    let mut worker = worker();
+    let device = worker.device().clone();
+    let compiler = compiler(&worker);
+    let target = Target::Ptx(Architecture::from(device.compute_capability));
+    let to_ptx = Compiler::new(compiler.nvrtc().clone(), None, target)?;
+    let templates = Templates::built_in().unwrap();
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut pairs = BTreeMap::new();
+    for (dtype, layout, shape, batch) in [
+        (Dtype::F32, Layout::Nn, "33x65x129", 1),
+        (Dtype::F32, Layout::Tt, "200x136x72", 1),
+        (Dtype::F32, Layout::Nt, "7x130x1000", 3),
+        (Dtype::I32, Layout::Tn, "65x64x100", 1),
+    ] {
+        let problem = Problem { layout, batch, ..Problem::new(shape.parse().unwrap(), dtype) };
+        let image = compiler.compile(&CompileRequest {
+            source: KERNELS.into(),
+            name: "kernels.cu".to_owned(),
+            options: compile_options(&problem),
+        })?;
+        let validator = Validator::prepare(&mut worker, &image.image, &problem, 5)?;
+        let host = HostValidator::prepare(&problem, &device, 5)?;
+        for family in Families::built_in().unwrap().iter() {
+            if family.refusal(&problem, &device).is_some() {
+                continue;
+            }
+            let space = LegalSpace::of(family, &problem, &device)?;
+            for _ in 0..SAME_BITS_SAMPLE {
+                let configuration = space.get(random.usize(..space.len())).unwrap();
+                let what = format!("{} {configuration} for {problem}", family.name);
+                let rendered = render(family, &templates, &configuration, &problem, &device)?;
+                let request = CompileRequest {
+                    source: rendered.source.into(),
+                    name: "gemm.cu".to_owned(),
+                    options: Vec::new(),
+                };
+                let ptx = to_ptx.compile(&request)?.image;
+                let program = Program::parse(&String::from_utf8_lossy(&ptx))?;
+                let plan = &rendered.plan;
+                let announced: Vec<Announced> = plan
+                    .kernels
+                    .iter()
+                    .map(|kernel| Announced {
+                        entry: kernel.entry.clone(),
+                        threads: kernel.block.iter().product(),
+                        dynamic_shared_bytes: kernel.dynamic_shared_bytes,
+                    })
+                    .collect();
+                let module = worker.load(&compiler.compile(&request)?.image, &announced)?.module;
+                let work = |operands, scalars| {
+                    let launches = bind(plan, module, &problem, operands, &[], scalars).unwrap();
+                    launches.into_iter().map(Work::Kernel).collect()
+                };
+                let subject = Subject { work: &work, workspaces: &[] };
+                for scalars in [Scalars::PLAIN, Scalars { alpha: -3.0, beta: 2.0 }] {
+                    let gpu = validator.result(&mut worker, &subject, scalars)?;
+                    let cpu = host.result(&program, plan, scalars)?;
+                    let other = gpu.iter().zip(&cpu).position(|(gpu, cpu)| gpu != cpu);
+                    assert_eq!(other, None, "{what} {scalars:?}");
+                    assert_eq!(gpu.len(), cpu.len());
+                }
+                worker.unload(module)?;
+                *pairs.entry((family.name.clone(), dtype)).or_insert(0) += 1;
+            }
+        }
+        validator.release(&mut worker)?;
+    }
+    println!("the same bits for {pairs:?}");
+    assert!(pairs.values().sum::<usize>() >= 40, "{pairs:?}");
+    Ok(())
+}
+
+pub(crate) fn planted_faults() -> Result<(), Failed> {
+    let families = Families::from_folder(Path::new("tests/faulty/spaces")).unwrap();
+    let templates = Templates::with_folder(Path::new("tests/faulty/templates")).unwrap();
+    let mut kit = kit(families.iter().cloned().collect(), templates);
+    // Tiles come out even in M and in K but not in N, so that each fault has its place.
+    let (outcomes, summary) = faulty_run(&problem(512, 500, 512), &mut kit)?;
+    for (fault, kind, words) in [
+        ("none", OutcomeKind::Correct, ""),
+        ("missing_barrier", OutcomeKind::Correctness, "elements wrong"),
+        (
+            "off_by_one_at_the_edge",
+            OutcomeKind::Correctness,
+            "512 elements wrong, worst at C[0][499]",
+        ),
+        ("never_writes", OutcomeKind::Correctness, "256000 elements wrong"),
+        ("writes_past_c", OutcomeKind::Correct, ""),
+        ("reads_c_when_beta_is_0", OutcomeKind::Correctness, "NaN instead of"),
+        ("changes_a", OutcomeKind::Correctness, ""),
+        ("drops_a_product", OutcomeKind::Correctness, "1 elements wrong, worst at C[256][250]"),
+        ("ignores_beta", OutcomeKind::Correctness, "uniform values"),
+        ("illegal_address", OutcomeKind::Runtime, "while validating: "),
+        ("loops_forever", OutcomeKind::Timeout, "did not end within"),
+        ("does_not_compile", OutcomeKind::Compile, "faulty.cu(11): error"),
+        ("wrong_entry_point", OutcomeKind::Runtime, "while loading: "),
+        ("too_much_shared_memory", OutcomeKind::Runtime, "while loading: "),
+    ] {
+        let outcome = outcomes.get(fault).ok_or(format!("{fault} was not evaluated"))?;
+        let failure = outcome.failure().unwrap_or_default();
+        assert_eq!(outcome.kind(), kind, "{fault}: {failure}");
+        assert!(failure.contains(words), "{fault}: {failure}");
+    }
+    // One for the illegal address, one for the endless loop.
+    assert_eq!(summary.restarts, 2);
+
+    // Where M does not come out even, the row past the last is written.
+    let (outcomes, _) = faulty_run(&problem(500, 512, 64), &mut kit)?;
+    let failure = outcomes["writes_past_c"].failure().unwrap_or_default();
+    assert!(failure.contains("words beside a buffer were overwritten"), "{failure}");
+    assert_eq!(outcomes["none"].kind(), OutcomeKind::Correct);
+    Ok(())
+}
+
+fn faulty_run(
+    problem: &Problem,
+    kit: &mut Kit,
+) -> Result<(BTreeMap<String, Outcome>, Summary), Failed> {
+    let mut outcomes = BTreeMap::new();
+    let on_event = &mut |event: Event<'_>| {
+        if let Event::Evaluated { configuration, outcome, .. } = event
+            && let Some(Value::Text(fault)) = configuration.get("FAULT")
+        {
+            println!("{fault}: {}", outcome.failure().unwrap_or_else(|| "correct".to_owned()));
+            outcomes.insert(fault.clone(), outcome.clone());
+        }
+    };
+    let stop = AtomicBool::new(false);
+    let summary = tune(problem, kit, &settings(100), &stop, on_event)?;
+    Ok((outcomes, summary))
+}

@@ -1,0 +1,52 @@
+//! What needs a GPU. On a machine without one every test says that it is skipped, and why.
+//!
+//! Runs one test at a time: a device serves one measurement. The worker is the program itself,
+//! found by cargo or named by `GEMM_TUNE_BIN` where cargo is not.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test says what it sees and may fail"
+)]
+
+mod behaviour;
+mod correctness;
+mod rig;
+
+use std::process::ExitCode;
+
+use behaviour::{budget, doctor, killed_worker, libraries, memory, program};
+use correctness::{families_are_correct, planted_faults, reference_agrees, same_bits};
+use gemm_tune::worker::Worker;
+use libtest_mimic::{Arguments, Failed, Trial};
+use rig::worker_command;
+
+type Test = fn() -> Result<(), Failed>;
+
+const TESTS: [(&str, Test); 10] = [
+    ("the_device_reference_agrees_with_the_triple_loop", reference_agrees),
+    ("every_family_is_correct_for_awkward_shapes", families_are_correct),
+    ("the_cpu_device_gives_the_bits_of_the_gpu", same_bits),
+    ("planted_faults_get_their_outcomes", planted_faults),
+    ("a_killed_worker_is_replaced", killed_worker),
+    ("a_problem_beyond_the_memory_is_refused", memory),
+    ("libraries_are_validated_and_measured", libraries),
+    ("the_budget_ends_a_search", budget),
+    ("the_program_tunes_and_records", program),
+    ("the_program_says_what_the_machine_can_do", doctor),
+];
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let missing = Worker::start(worker_command()).err().map(|error| error.to_string());
+    if let (Some(why), false) = (&missing, arguments.list) {
+        for (name, _) in TESTS {
+            println!("{name} ... skipped: no CUDA device ({why})");
+        }
+    }
+    let trials = TESTS
+        .map(|(name, test)| Trial::test(name, test).with_ignored_flag(missing.is_some()))
+        .into();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}

@@ -1,0 +1,99 @@
+//! What the tests share: the device, its compiler, and a run of tuning.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use gemm_tune::compile::{
+    Architecture, CompileThreads, Compiler, CubinCache, Network, SearchPaths, Target, Wanted,
+    acquire,
+};
+use gemm_tune::model::{Dtype, Problem, Shape};
+use gemm_tune::render::Templates;
+use gemm_tune::space::{Families, Family};
+use gemm_tune::tune::{Kit, Machine, Settings, Summary, TuneError, tune};
+use gemm_tune::worker::{Executor as _, Worker, WorkerCommand};
+
+pub(crate) fn program_path() -> PathBuf {
+    std::env::var_os("GEMM_TUNE_BIN")
+        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_gemm-tune")), PathBuf::from)
+}
+
+pub(crate) fn search_paths() -> SearchPaths {
+    SearchPaths { cache: Some("target/test-cache".into()), ..SearchPaths::default() }
+}
+
+pub(crate) fn worker_command() -> WorkerCommand {
+    WorkerCommand {
+        program: program_path(),
+        arguments: vec!["worker".to_owned()],
+        ordinal: 0,
+        libraries: gemm_tune::compile::libraries::find("cublas", &search_paths()),
+    }
+}
+
+pub(crate) fn worker() -> Worker {
+    Worker::start(worker_command()).expect("a device was found before")
+}
+
+pub(crate) fn compiler(worker: &Worker) -> Compiler {
+    let device = worker.device();
+    let architecture = Architecture::from(device.compute_capability);
+    let driver_major = u32::try_from(device.driver_cuda / 1000).ok();
+    let wanted = Wanted { architecture, driver_major };
+    let nvrtc = acquire(&search_paths(), &wanted, Network::Allowed, &mut |_| {}).unwrap();
+    let cache = CubinCache::new("target/test-cache/cubin".into(), 1 << 30);
+    Compiler::new(nvrtc, Some(cache), Target::Cubin(architecture)).unwrap()
+}
+
+pub(crate) fn threads() -> CompileThreads {
+    let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    CompileThreads::new(jobs).unwrap()
+}
+
+pub(crate) fn kit(families: Vec<Family>, templates: Templates) -> Kit {
+    let worker = worker();
+    let compiler = Arc::new(compiler(&worker));
+    Kit {
+        families,
+        templates,
+        compiler,
+        threads: threads(),
+        machine: Machine::Gpus(vec![Box::new(worker)]),
+    }
+}
+
+pub(crate) fn built_in(family: Option<&str>) -> Kit {
+    let families = Families::built_in().unwrap();
+    let chosen =
+        families.iter().filter(|known| family.is_none_or(|name| name == known.name)).cloned();
+    kit(chosen.collect(), Templates::built_in().unwrap())
+}
+
+pub(crate) fn settings(max_configs: usize) -> Settings {
+    Settings { max_configs: Some(max_configs), budget: None, journals: None, fresh: false, seed: 1 }
+}
+
+pub(crate) fn problem(m: u64, n: u64, k: u64) -> Problem {
+    Problem::new(Shape { m, n, k }, Dtype::F32)
+}
+
+pub(crate) fn run(
+    problem: &Problem,
+    kit: &mut Kit,
+    settings: &Settings,
+) -> Result<Summary, TuneError> {
+    tune(problem, kit, settings, &AtomicBool::new(false), &mut |_| {})
+}
+
+pub(crate) fn gemm_tune(arguments: &[&str]) -> (String, Option<i32>) {
+    let output = Command::new(program_path())
+        .args(arguments)
+        .args(["--cache", "target/test-cache"])
+        .output()
+        .expect("the program is there");
+    print!("{}", String::from_utf8_lossy(&output.stderr));
+    (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code())
+}

@@ -1,0 +1,156 @@
+//! What is left when the program is killed, and when several of it run at once. On the `cpu` device,
+//! so that no GPU is needed.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test says what it sees and may fail"
+)]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use gemm_tune::database::Database;
+
+/// A folder for caches, journals and databases, and the NVRTC to use.
+struct Place {
+    folder: tempfile::TempDir,
+    nvrtc: PathBuf,
+}
+
+impl Place {
+    /// `None` after saying that the test is skipped.
+    fn new() -> Option<Self> {
+        match support::nvrtc("sm_90".parse().unwrap()) {
+            Ok(nvrtc) => {
+                let folder = tempfile::tempdir().unwrap();
+                Some(Self { folder, nvrtc: nvrtc.path().to_owned() })
+            }
+            Err(reason) => {
+                println!("skipped: no NVRTC: {reason}");
+                None
+            }
+        }
+    }
+
+    fn database(&self) -> PathBuf {
+        self.folder.path().join("db.toml")
+    }
+
+    /// Tunes shapes over some small spaces.
+    fn tune(&self, shape: &str, more: &[&str]) -> Child {
+        let program = std::env::var_os("GEMM_TUNE_BIN")
+            .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_gemm-tune")), PathBuf::from);
+        Command::new(program)
+            .args(["--device", "cpu", "--family", "naive", "--family", "coarsened"])
+            .args(["--shape", shape, "--json", "--quiet"])
+            .args(more)
+            .arg("--nvrtc")
+            .arg(&self.nvrtc)
+            .arg("--cache")
+            .arg(self.folder.path().join("cache"))
+            .arg("--db")
+            .arg(self.database())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// The kernels of the journal's whole lines, in order.
+    fn journal(&self) -> Vec<String> {
+        let folder = self.folder.path().join("cache/journal/cpu");
+        let Ok(mut files) = fs::read_dir(folder) else { return Vec::new() };
+        let Some(file) = files.next() else { return Vec::new() };
+        let text = fs::read_to_string(file.unwrap().path()).unwrap();
+        let lines = text.lines().skip(1).filter_map(|line| serde_json::from_str(line).ok());
+        lines.map(|line: serde_json::Value| line["kernel"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Whether any process still names the folder.
+    fn has_processes(&self) -> bool {
+        let name = self.folder.path().to_string_lossy().into_owned();
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        processes.into_iter().any(|process| {
+            let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains(&name)
+        })
+    }
+}
+
+fn succeeds(child: Child) -> serde_json::Value {
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn shapes(database: &Path) -> Vec<[u64; 3]> {
+    let database = Database::load(database).unwrap();
+    let problems = database.records().iter().map(|record| &record.problem);
+    problems.map(|problem| [problem.m, problem.n, problem.k]).collect()
+}
+
+#[test]
+fn a_killed_run_loses_nothing_and_the_next_one_goes_on() {
+    let Some(place) = Place::new() else { return };
+    let mut random = fastrand::Rng::with_seed(5);
+    let mut known: Vec<String> = Vec::new();
+    for _ in 0..20 {
+        let mut child = place.tune("96x80x64", &[]);
+        std::thread::sleep(Duration::from_millis(random.u64(100..1200)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!place.has_processes());
+        Database::load(&place.database()).unwrap();
+        let now = place.journal();
+        assert_eq!(now[..known.len()], known, "what was written stays");
+        known = now;
+    }
+    println!("{} kernels were evaluated by the runs that were killed", known.len());
+    let document = succeeds(place.tune("96x80x64", &[]));
+    let result = &document["results"][0];
+    let all = place.journal();
+    let distinct: BTreeSet<&String> = all.iter().collect();
+    assert_eq!(distinct.len(), all.len(), "no kernel is evaluated twice");
+    assert_eq!(all[..known.len()], known);
+    let sum = |field: &str| -> u64 {
+        let families = result["coverage"].as_array().unwrap();
+        families.iter().map(|family| family[field].as_u64().unwrap()).sum()
+    };
+    assert_eq!(sum("evaluated"), sum("legal"));
+    assert!(sum("recalled") >= known.len() as u64);
+    assert_eq!(shapes(&place.database()), [[96, 80, 64]]);
+
+    // A run that finds everything known evaluates nothing, unless it is asked to.
+    let document = succeeds(place.tune("96x80x64", &[]));
+    assert_eq!(place.journal(), all);
+    assert_eq!(document["results"][0]["recorded"], "kept");
+    succeeds(place.tune("96x80x64", &["--fresh"]));
+    assert_eq!(place.journal().len(), all.len());
+}
+
+#[test]
+fn runs_at_once_lose_no_record() {
+    let Some(place) = Place::new() else { return };
+    let sizes = [16, 24, 32, 40, 48, 56, 64, 72];
+    let runs: Vec<Child> = sizes
+        .iter()
+        .map(|size| place.tune(&format!("{size}x40x20"), &["--max-configs", "6"]))
+        .collect();
+    runs.into_iter().for_each(|run| drop(succeeds(run)));
+    let mut found = shapes(&place.database());
+    found.sort_unstable();
+    assert_eq!(found, sizes.map(|size| [size, 40, 20]));
+
+    let runs = [1, 2].map(|_| place.tune("80x80x80", &["--max-configs", "12"]));
+    runs.into_iter().for_each(|run| drop(succeeds(run)));
+    let found = shapes(&place.database());
+    assert_eq!(found.len(), sizes.len() + 1);
+    assert_eq!(found.iter().filter(|shape| **shape == [80, 80, 80]).count(), 1);
+}
