@@ -60,7 +60,7 @@ pub(super) struct TuneArguments {
     /// Number of independent products
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     pub(super) batch: u64,
-    /// Device to tune on: auto, cuda:N, or cpu, which validates for real and models times
+    /// Device to tune on: auto, cuda:N, cuda:all, or cpu, which validates for real and models times
     #[arg(long, default_value = "auto")]
     pub(super) device: String,
     /// Tuning database to write [default: results/<gpu>.toml]
@@ -72,6 +72,12 @@ pub(super) struct TuneArguments {
     /// Measure everything anew, also what is known from earlier runs
     #[arg(long)]
     pub(super) fresh: bool,
+    /// Where operands are when a timed launch begins: rotate, not in the L2 cache, or hot, in it
+    #[arg(long, default_value = "rotate", value_name = "POLICY")]
+    pub(super) cache_policy: String,
+    /// How warm the GPU is: burst, with pauses between samples, or sustained, without
+    #[arg(long, default_value = "burst", value_name = "STATE")]
+    pub(super) power: String,
     /// Time after which a shape's search ends, such as 60s or 2m [default: none; 4m on the cpu device]
     #[arg(long, value_name = "TIME")]
     pub(super) budget: Option<String>,

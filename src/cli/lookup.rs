@@ -50,6 +50,12 @@ pub(super) struct LookupArguments {
     /// Bytes that the addresses of A, B and C are multiples of
     #[arg(long, value_name = "BYTES", default_value_t = Storage::ALLOCATED)]
     align: u64,
+    /// Cache policy of the records to answer from: rotate or hot
+    #[arg(long, default_value = "rotate")]
+    cache_policy: String,
+    /// Power state of the records to answer from: burst or sustained
+    #[arg(long, default_value = "burst")]
+    power: String,
     /// Database to answer from; may be repeated [default: all of results/]
     #[arg(long, value_name = "FILE")]
     db: Vec<PathBuf>,
@@ -76,6 +82,7 @@ pub(super) fn main(arguments: &LookupArguments) -> ExitCode {
 
 fn run(arguments: &LookupArguments, console: Console) -> Result<Value, Failure> {
     let question = question(arguments)?;
+    let regime = request::regime(&arguments.cache_policy, &arguments.power)?;
     let (families, templates) = request::families(&arguments.families)?;
     let files = match &arguments.pin {
         Some(file) => vec![file.clone()],
@@ -84,7 +91,7 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<Value, Failure> 
     let databases = databases::load(&files)?;
     let records = || databases.iter().flat_map(Database::records);
     let device = device(arguments, &records().collect::<Vec<_>>(), console)?;
-    let lookup = Lookup::new(records(), &families, &templates, &device);
+    let lookup = Lookup::new(records(), &families, &templates, &device, regime);
     for unusable in lookup.unusable() {
         console.note(&format!("record {} is left out: {}", unusable.key, unusable.why));
     }

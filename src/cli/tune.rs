@@ -20,7 +20,7 @@ use super::shard::{self, Shard};
 use super::{Failure, interrupt, request};
 use crate::compile::{Compile, CompileThreads};
 use crate::database::{Origin, Recorded, Replace, check_writable, record_summary};
-use crate::model::{Device, Layout, Problem, Shape};
+use crate::model::{Device, Layout, Problem, Regime, Shape};
 use crate::render::Templates;
 use crate::report::{json as documents, table};
 use crate::space::Family;
@@ -51,6 +51,13 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
     }
     let machine = workshop.machine(wish, console)?;
     let device = machine.device();
+    if device.is_cpu() && job.settings.regime != Regime::default() {
+        return Err(Failure::Usage(
+            "the cpu device models times of operands outside the cache and of a device at rest: \
+             leave out `--cache-policy` and `--power`"
+                .to_owned(),
+        ));
+    }
     let database =
         arguments.db.clone().unwrap_or_else(|| Path::new("results").join(device.slug() + ".toml"));
     check_writable(&database, &device).map_err(Failure::work)?;
@@ -211,6 +218,7 @@ fn job(arguments: &TuneArguments, journals: PathBuf, console: Console) -> Result
         budget: arguments.budget.as_deref().map(budget).transpose()?,
         journals: Some(journals),
         fresh: arguments.fresh,
+        regime: request::regime(&arguments.cache_policy, &arguments.power)?,
         seed: arguments.seed,
     };
     let replace = if arguments.force { Replace::Always } else { Replace::IfFaster };

@@ -16,7 +16,7 @@ pub const SCHEMA: i64 = 1;
 
 /// What a file begins with that this program makes.
 const NEW_FILE: &str = "\
-# Kernels found by gemm-tune, the fastest correct one for each problem and cache policy.
+# Kernels found by gemm-tune, the fastest correct one for each problem, cache policy and power state.
 # Comments and keys that it does not know survive when it writes to this file.
 ";
 

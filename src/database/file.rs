@@ -9,7 +9,7 @@ use super::document::Document;
 use super::error::DatabaseError;
 use super::record::Record;
 use crate::model::device::CPU;
-use crate::model::{CachePolicy, Device, Micros, Problem};
+use crate::model::{Device, Micros, Problem, Regime};
 
 /// The records of a file.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -44,14 +44,14 @@ impl Database {
     }
 
     /// The fastest record for a problem on a device (the same name and compute capability) under
-    /// a cache policy.
-    pub fn find(&self, problem: &Problem, device: &Device, policy: CachePolicy) -> Option<&Record> {
-        let answers = |record: &&Record| record.answers(problem, device, policy);
+    /// a regime.
+    pub fn find(&self, problem: &Problem, device: &Device, regime: Regime) -> Option<&Record> {
+        let answers = |record: &&Record| record.answers(problem, device, regime);
         self.records.iter().filter(answers).min_by(|a, b| by_median(a, b))
     }
 }
 
-/// When a record gives way to a new one for the same problem, device and cache policy.
+/// When a record gives way to a new one for the same problem, device and regime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replace {
     /// When the new one has the lower median, or the stored one is of an interrupted run.
@@ -63,7 +63,7 @@ pub enum Replace {
 /// What became of a record.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Recorded {
-    /// It is the first for its problem, device and cache policy.
+    /// It is the first for its problem, device and regime.
     Added,
     /// It replaced one.
     Replaced {

@@ -12,16 +12,16 @@ use crate::model::device::CPU;
 const KEY_DIGITS: usize = 8;
 
 impl Record {
-    /// A short name of what the record is for: its problem, device and cache policy. Records that
+    /// A short name of what the record is for: its problem, device, cache policy and power state. Records that
     /// compete with each other have the same.
     pub fn key(&self) -> String {
-        let Place { problem, device, compute_capability, cache_policy } = self.place();
+        let Place { problem, device, compute_capability, cache_policy, power } = self.place();
         let mut hasher = blake3::Hasher::new();
         for number in [problem.m, problem.n, problem.k, problem.batch] {
             hasher.update(&number.to_le_bytes());
         }
         let words = [&*problem.dtype, &problem.compute, &problem.layout];
-        for word in words.into_iter().chain([device, compute_capability, cache_policy]) {
+        for word in words.into_iter().chain([device, compute_capability, cache_policy, power]) {
             hasher.update(word.as_bytes());
             hasher.update(&[0]);
         }

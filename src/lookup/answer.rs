@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::database::Record;
-use crate::model::{CachePolicy, Configuration, Micros, Problem, Storage};
+use crate::model::{Configuration, Micros, Problem, Storage};
 use crate::space::Family;
 
 /// A problem as it is stored.
@@ -180,6 +180,3 @@ pub enum NoAnswer {
         device: String,
     },
 }
-
-/// Asked for records of one policy: that which winners are tuned under.
-pub(super) const POLICY: CachePolicy = CachePolicy::Rotate;

@@ -5,15 +5,18 @@ use std::collections::{BTreeMap, HashMap};
 use rstar::RTree;
 use rstar::primitives::GeomWithData;
 
-use super::answer::{Answer, NoAnswer, POLICY, Question, Rung, Why};
+use super::answer::{Answer, NoAnswer, Question, Rung, Why};
 use super::known::{Footprints, Kernel, Known};
 use crate::database::{Record, preference};
-use crate::model::{Compute, Device, Dtype, Layout, Micros, Problem, Storage, statistics};
+use crate::model::{Compute, Device, Dtype, Layout, Micros, Problem, Regime, Storage, statistics};
 use crate::render::Templates;
 use crate::space::{Extents, Family};
 
-/// Records of each alignment that are compared. A judgement: the model ranks well what is alike.
+/// Records that are compared. A judgement: the model ranks well what is alike.
 const NEIGHBOURS: usize = 8;
+
+/// Records that are looked at for as many that are legal.
+const MOST_LOOKED_AT: usize = 64;
 
 /// Records that are predicted from the others, to say how far predictions are off.
 const MOST_CHECKED: usize = 128;
@@ -37,6 +40,7 @@ pub struct Unusable {
 #[derive(Debug)]
 pub struct Lookup {
     device: Device,
+    regime: Regime,
     families: Vec<(Family, String)>,
     known: Vec<Known>,
     exact: HashMap<Problem, usize>,
@@ -48,16 +52,16 @@ pub struct Lookup {
 /// What problems have in common that share kernels.
 type Pattern = (Dtype, Compute, Layout);
 
-/// A known kernel's place among problems, by the logarithms of its extents.
-type Point = GeomWithData<[f64; 4], usize>;
+/// A known kernel's place among problems.
+type Point = GeomWithData<[f64; 5], usize>;
 
 /// The kernels for problems of one pattern.
 #[derive(Debug, Default)]
 struct Group {
-    /// Records of this device, by what their rows are aligned to: 1, 2, or 4 elements.
-    own: [RTree<Point>; 3],
+    /// Records of this device.
+    own: RTree<Point>,
     /// Records of other devices.
-    siblings: [RTree<Point>; 3],
+    siblings: RTree<Point>,
     defaults: Vec<Kernel>,
     error_percent: Option<f64>,
 }
@@ -70,17 +74,20 @@ struct Expected<'a> {
 }
 
 impl Lookup {
-    /// Makes the records ready that are of `device` or of another of its compute capability.
+    /// Makes the records ready that are of `device` or of another of its compute capability, and
+    /// were measured in the regime.
     pub fn new<'r>(
         records: impl IntoIterator<Item = &'r Record>,
         families: &[Family],
         templates: &Templates,
         device: &Device,
+        regime: Regime,
     ) -> Self {
         let families =
             families.iter().map(|family| (family.clone(), templates.hash(family))).collect();
         let mut lookup = Self {
             device: device.clone(),
+            regime,
             families,
             known: Vec::new(),
             exact: HashMap::new(),
@@ -217,31 +224,38 @@ impl Lookup {
         kernel.legality.permits(&self.families[kernel.family].0, extents)
     }
 
-    /// Of the nearest records of each alignment, the legal one of which the least is expected; and
+    /// Of the nearest records whose kernels are legal, the one of which the least is expected; and
     /// how many were looked at.
     fn nearest(
         &self,
-        trees: &[RTree<Point>; 3],
+        tree: &RTree<Point>,
         question: &Question,
         extents: &mut Extents,
     ) -> (Option<Expected<'_>>, usize) {
         let problem = &question.problem;
-        let point = position(problem);
-        let near = trees.iter().flat_map(|tree| tree.nearest_neighbor_iter(point).take(NEIGHBOURS));
-        let mut candidates: Vec<(f64, usize)> =
-            near.map(|at| (self.known[at.data].cautious(problem), at.data)).collect();
-        candidates.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let compared = candidates.len();
-        let legal = |place: usize, extents: &mut Extents| {
-            let kernel = &self.known[place].kernel;
-            kernel.cost.fits(problem) && self.permits(kernel, extents)
-        };
-        let best = candidates.into_iter().find(|(_, place)| legal(*place, extents));
+        let (mut looked_at, mut compared) = (0, 0);
+        let mut best: Option<(f64, usize)> = None;
+        for at in tree.nearest_neighbor_iter(position(question)).take(MOST_LOOKED_AT) {
+            looked_at += 1;
+            let known = &self.known[at.data];
+            if known.kernel.cost.fits(problem) && self.permits(&known.kernel, extents) {
+                compared += 1;
+                // Of equals the first: which of two places is nearer may hang on the tree.
+                let own = (known.cautious(problem), at.data);
+                if best.is_none_or(|best| own.0.total_cmp(&best.0).then(own.1.cmp(&best.1)).is_lt())
+                {
+                    best = Some(own);
+                }
+            }
+            if compared == NEIGHBOURS {
+                break;
+            }
+        }
         let best = best.map(|(_, place)| {
             let known = &self.known[place];
             Expected { known, time: known.predict(problem), compared }
         });
-        (best, compared)
+        (best, looked_at)
     }
 
     /// The legal default of which the least is expected, with the time if there is anything to go by.
@@ -272,7 +286,7 @@ impl Lookup {
         let is_own = record.is_of(&self.device);
         if record.device.compute_capability != capability
             || record.is_modelled() != self.device.is_cpu()
-            || record.measurement.cache_policy != POLICY.name()
+            || record.regime() != Some(self.regime)
         {
             return Ok(None);
         }
@@ -312,14 +326,13 @@ impl Lookup {
 
     /// Puts what is known into place: by problem, and by nearness.
     fn group(&mut self, footprints: &mut Footprints) {
-        let mut points: BTreeMap<(Pattern, bool, usize), Vec<Point>> = BTreeMap::new();
+        let mut points: BTreeMap<(Pattern, bool), Vec<Point>> = BTreeMap::new();
         for (place, known) in self.known.iter().enumerate() {
             let problem = &known.problem;
             let pattern = (problem.dtype, problem.compute, problem.layout);
             let is_own = known.record.is_of(&self.device);
-            let alignment = Storage::packed(problem).row_alignment(problem) as usize;
-            let point = GeomWithData::new(position(problem), place);
-            points.entry((pattern, is_own, alignment)).or_default().push(point);
+            let point = GeomWithData::new(position(&Question::packed(*problem)), place);
+            points.entry((pattern, is_own)).or_default().push(point);
             if is_own {
                 self.exact.insert(*problem, place);
             }
@@ -327,12 +340,8 @@ impl Lookup {
         for pattern in patterns() {
             let mut group =
                 Group { defaults: self.defaults(pattern, footprints), ..Group::default() };
-            for (is_own, trees) in [(true, &mut group.own), (false, &mut group.siblings)] {
-                for (alignment, tree) in trees.iter_mut().enumerate() {
-                    if let Some(points) = points.remove(&(pattern, is_own, alignment)) {
-                        *tree = RTree::bulk_load(points);
-                    }
-                }
+            for (is_own, tree) in [(true, &mut group.own), (false, &mut group.siblings)] {
+                *tree = RTree::bulk_load(points.remove(&(pattern, is_own)).unwrap_or_default());
             }
             group.error_percent = self.error(&group);
             self.groups.insert(pattern, group);
@@ -362,7 +371,7 @@ impl Lookup {
     /// How far records are predicted from the others of a group, in per cent: what nine in ten are
     /// within.
     fn error(&self, group: &Group) -> Option<f64> {
-        let places: Vec<usize> = group.own.iter().flatten().map(|point| point.data).collect();
+        let places: Vec<usize> = group.own.iter().map(|point| point.data).collect();
         if places.len() < FEWEST_CHECKED {
             return None;
         }
@@ -370,14 +379,15 @@ impl Lookup {
         let errors = places.iter().step_by(step).filter_map(|place| {
             let asked = &self.known[*place];
             let problem = &asked.problem;
-            let point = position(problem);
-            let near = group.own.iter().flat_map(|tree| {
-                let others = tree.nearest_neighbor_iter(point).filter(|at| at.data != *place);
-                others.take(NEIGHBOURS)
-            });
-            let mut extents = Extents::new(problem, &Storage::packed(problem));
-            let legal = near.filter(|at| self.permits(&self.known[at.data].kernel, &mut extents));
-            let known = legal.map(|at| &self.known[at.data]);
+            let question = Question::packed(*problem);
+            let mut extents = Extents::new(problem, &question.storage);
+            let others = group.own.nearest_neighbor_iter(position(&question));
+            let known = others
+                .filter(|at| at.data != *place)
+                .take(MOST_LOOKED_AT)
+                .map(|at| &self.known[at.data])
+                .filter(|known| self.permits(&known.kernel, &mut extents))
+                .take(NEIGHBOURS);
             let best = known.min_by(|a, b| a.cautious(problem).total_cmp(&b.cautious(problem)))?;
             let time = best.predict(problem);
             let measured = asked.record.median().0;
@@ -408,8 +418,12 @@ fn patterns() -> impl Iterator<Item = Pattern> {
     })
 }
 
-/// Where a problem is among others: a factor of two in any extent is one step.
-fn position(problem: &Problem) -> [f64; 4] {
+/// Where a problem is among others: a factor of two in any extent is one step, and so is one in what
+/// its rows are aligned to.
+fn position(question: &Question) -> [f64; 5] {
+    let Question { problem, storage } = question;
     let shape = problem.shape;
-    [shape.m, shape.n, shape.k, problem.batch].map(|extent| (extent as f64).log2())
+    let [m, n, k, batch] =
+        [shape.m, shape.n, shape.k, problem.batch].map(|extent| (extent as f64).log2());
+    [m, n, k, batch, f64::from(storage.row_alignment(problem))]
 }

@@ -62,6 +62,7 @@ pub fn summary(record: &Record) -> Value {
         "device": record.device.name,
         "compute_capability": record.device.compute_capability,
         "cache_policy": record.measurement.cache_policy,
+        "power": record.measurement.power,
         "timing": record.measurement.timing,
         "family": record.family,
         "parameters": record.parameters,
@@ -101,7 +102,9 @@ pub fn details(file: &Path, record: &Record, width: u16) -> String {
         ),
     );
     let clock = measurement.sm_clock_mhz.map_or(String::new(), |mhz| format!(", SMs at {mhz} MHz"));
-    row("conditions", format!("cache policy `{}`{clock}", measurement.cache_policy));
+    let policy =
+        format!("cache policy `{}`, {} power", measurement.cache_policy, measurement.power);
+    row("conditions", format!("{policy}{clock}"));
     if let Some(confidence) = &record.confidence {
         row("confidence", decided(confidence));
         if let Some(runner_up) = &confidence.runner_up {
@@ -294,6 +297,9 @@ pub fn problem(record: &Record) -> String {
     }
     if record.measurement.cache_policy != crate::model::CachePolicy::Rotate.name() {
         text.push_str(&format!(" {}", record.measurement.cache_policy));
+    }
+    if record.measurement.power != crate::model::PowerState::Burst.name() {
+        text.push_str(&format!(" {}", record.measurement.power));
     }
     text
 }

@@ -37,12 +37,16 @@ pub struct Constraint {
 #[derive(Debug, Clone)]
 pub(crate) struct KernelSpec {
     pub(crate) entry: String,
+    /// Whether the configuration has this launch; nothing where it always does.
+    pub(crate) when: Option<Located>,
     pub(crate) grid: Vec<Located>,
     pub(crate) block: Vec<Located>,
     pub(crate) dynamic_shared_bytes: Option<Located>,
-    pub(crate) arguments: Vec<Argument>,
+    /// What the file lists; nothing where it leaves the convention to decide.
+    pub(crate) arguments: Option<Vec<Argument>>,
 }
 
+/// A scratch buffer; a configuration that needs none of its bytes has no such buffer.
 #[derive(Debug, Clone)]
 pub(crate) struct WorkspaceSpec {
     pub(crate) name: String,
@@ -357,7 +361,7 @@ impl Family {
             Value::Bool(holds) => Ok(holds),
             other => Err(self.blame(
                 expression,
-                format!("a constraint is true or false, this is the {} {other}", other.kind()),
+                format!("a condition is true or false, this is the {} {other}", other.kind()),
             )),
         }
     }

@@ -8,7 +8,7 @@ use super::workbench::Workbench;
 use super::{Event, Kit, Machine, TuneError, median};
 use crate::compile::{CompileError, CompileRequest};
 use crate::measure::{Margin, Race};
-use crate::model::{Configuration, Device, Outcome, Problem, Timing, floor};
+use crate::model::{Configuration, Device, Outcome, Problem, Regime, Timing, floor};
 use crate::render::render;
 
 /// Contestants that a race keeps in mind; these two are all.
@@ -38,7 +38,7 @@ pub struct Retimed {
     pub tainted_rounds: usize,
 }
 
-/// Renders, compiles, validates and times a winner and its runner-up anew.
+/// Renders, compiles, validates and times a winner and its runner-up anew, in a regime.
 ///
 /// # Errors
 /// See [`TuneError`]: where nothing can be timed at all. A kernel that is not legal any more, does
@@ -48,7 +48,7 @@ pub fn retime(
     winner: Named<'_>,
     runner_up: Option<Named<'_>>,
     kit: &mut Kit,
-    seed: u64,
+    (regime, seed): (Regime, u64),
     on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<Retimed, TuneError> {
     let device = kit.machine.device();
@@ -60,7 +60,8 @@ pub fn retime(
         Machine::Host => Box::new(HostBench::prepare(*problem, device.clone(), seed)?),
         Machine::Gpus(executors) => match executors.first_mut() {
             Some(first) => {
-                Box::new(Workbench::prepare(first.as_mut(), *problem, kit.compiler.as_ref(), seed)?)
+                let (executor, compiler) = (first.as_mut(), kit.compiler.as_ref());
+                Box::new(Workbench::prepare(executor, *problem, compiler, regime, seed)?)
             }
             None => Box::new(HostBench::prepare(*problem, device.clone(), seed)?),
         },
@@ -77,7 +78,13 @@ pub fn retime(
                 standing(family, configuration, &candidate, evaluated.outcome).map(|standing| {
                     let kernel = KernelId::of(&candidate.compiled.image, &candidate.plan);
                     let standing_of = standing.clone();
-                    kept.push(Kept { is_default: false, kernel, standing, candidate });
+                    kept.push(Kept {
+                        is_default: false,
+                        kernel,
+                        standing,
+                        candidate,
+                        elsewhere: Vec::new(),
+                    });
                     standing_of
                 })
             }
@@ -192,6 +199,7 @@ fn standing(
         configuration: configuration.clone(),
         plan: candidate.plan.clone(),
         validation,
+        also: Vec::new(),
         measurement,
         resources,
         contested: false,

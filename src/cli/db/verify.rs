@@ -124,8 +124,17 @@ fn one(
             console.note(&note);
         }
     };
-    let retimed = retime(&problem, (&record.family, &configuration), named, kit, seed, on_event)
-        .map_err(Failure::work)?;
+    let regime = record.regime().ok_or_else(|| {
+        let (cache_policy, power) =
+            (&record.measurement.cache_policy, &record.measurement.power);
+        Failure::Work(format!(
+            "{problem} was timed with cache policy `{cache_policy}` and power state `{power}`, which \
+             this version does not know; update gemm-tune"
+        ))
+    })?;
+    let winner = (record.family.as_str(), &configuration);
+    let retimed =
+        retime(&problem, winner, named, kit, (regime, seed), on_event).map_err(Failure::work)?;
     let family = kit.families.iter().find(|family| family.name == record.family);
     let hash = family.map(|family| kit.templates.hash(family)).unwrap_or_default();
     let drifts = Drift::of(record, &retimed, &hash);

@@ -33,6 +33,7 @@ fn retimed(median_us: f64, runner_up: Margin, library: Margin) -> Retimed {
         configuration: found.configuration,
         plan: found.launch,
         validation: found.validation,
+        also: vec![],
         measurement: found.measurement,
         resources: found.resources,
         contested: true,

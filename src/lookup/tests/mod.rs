@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use super::{Lookup, NoAnswer, Question, Rung, Why};
 use crate::database::{Provenance, Record, Winner};
 use crate::model::{
-    CachePolicy, ComputeCapability, Configuration, Device, Dtype, Layout, Measurement, Micros,
-    Problem, Resources, Shape, Storage, Timing, Validation,
+    ComputeCapability, Configuration, Device, Dtype, Layout, Measurement, Micros, Problem, Regime,
+    Resources, Shape, Storage, Timing, Validation,
 };
 use crate::render::{Templates, launches};
 use crate::space::{Families, Family, LegalSpace};
@@ -46,11 +46,13 @@ fn record(
         measurement: &Measurement {
             samples: vec![Micros(median_us); 11],
             launches_per_sample: 1,
-            cache_policy: CachePolicy::Rotate,
+            regime: Regime::default(),
             timing: Timing::Measured,
             sm_clock_mhz: None,
         },
         confidence: None,
+        conditions: None,
+        also_right_on: &[],
         libraries: &[],
         validation: &Validation { reference: "f64".to_owned(), max_error: 0.0, bound: 1.0 },
         resources: &Resources {
@@ -72,7 +74,7 @@ fn record(
 }
 
 fn lookup(records: &[Record], device: &Device) -> Lookup {
-    Lookup::new(records, &families(), &Templates::built_in().unwrap(), device)
+    Lookup::new(records, &families(), &Templates::built_in().unwrap(), device, Regime::default())
 }
 
 /// A tile of 64 x 64 that vectors serve, and the same kernel without vectors.
