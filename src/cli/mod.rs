@@ -4,12 +4,15 @@
 mod arguments;
 mod check;
 mod console;
+mod db;
 mod doctor;
 mod environment;
 mod interrupt;
 mod machine;
+mod output;
 mod progress;
 mod request;
+mod shard;
 mod tune;
 
 use std::process::ExitCode;
@@ -58,6 +61,7 @@ pub fn main() -> ExitCode {
         None => tune::main(&arguments.tune),
         Some(Command::Tune(tune)) => tune::main(&tune),
         Some(Command::Check(check)) => check::main(&check),
+        Some(Command::Db(db)) => db::main(&db),
         Some(Command::Doctor(doctor)) => doctor::main(&doctor),
         Some(Command::Worker) => worker(),
     }

@@ -3,4 +3,6 @@
 
 pub mod checked;
 pub mod json;
+pub mod records;
 pub mod table;
+pub mod verified;
