@@ -9,6 +9,7 @@ mod environment;
 mod interrupt;
 mod machine;
 mod progress;
+mod replay;
 mod request;
 mod tune;
 
@@ -58,6 +59,7 @@ pub fn main() -> ExitCode {
         None => tune::main(&arguments.tune),
         Some(Command::Tune(tune)) => tune::main(&tune),
         Some(Command::Check(check)) => check::main(&check),
+        Some(Command::Replay(replay)) => replay::main(&replay),
         Some(Command::Doctor(doctor)) => doctor::main(&doctor),
         Some(Command::Worker) => worker(),
     }

@@ -183,6 +183,7 @@ fn job(arguments: &TuneArguments, journals: PathBuf) -> Result<Job, Failure> {
         budget: arguments.budget.as_deref().map(budget).transpose()?,
         journals: Some(journals),
         fresh: arguments.fresh,
+        search: arguments.search.parse().map_err(Failure::usage)?,
         seed: arguments.seed,
         jobs: request::jobs(arguments.jobs),
     };

@@ -7,6 +7,7 @@ mod contest;
 mod host_bench;
 mod journal;
 mod prepare;
+mod recording;
 mod run;
 mod tally;
 mod workbench;
@@ -22,12 +23,14 @@ pub use bench::{BaselineTime, Certainty, Standing};
 pub use check::{CheckEvent, Checked, Checks, Sample, check};
 pub use journal::{Entry, Journal, JournalError, KernelId};
 pub use prepare::{FamilySpace, Spaces, spaces};
+pub use recording::{RecordingError, read_recording};
 pub use run::tune;
 
 use crate::compile::{Compile, CompileError, PoolError};
 use crate::model::units::human_bytes;
 use crate::model::{Configuration, Device, Measurement, Micros, Outcome, OutcomeKind, Problem};
 use crate::render::{RenderError, Templates};
+use crate::search::Search;
 use crate::space::{Family, SpaceError};
 use crate::validate::HostFailure;
 use crate::worker::{Executor, WorkerError};
@@ -74,6 +77,8 @@ pub struct Settings {
     pub journals: Option<PathBuf>,
     /// Whether everything is measured anew, whatever the journal has.
     pub fresh: bool,
+    /// How candidates are chosen.
+    pub search: Search,
     /// Seeds operands and search.
     pub seed: u64,
     /// Compiler threads.
