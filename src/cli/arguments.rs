@@ -69,7 +69,7 @@ pub(super) struct TuneArguments {
     /// Most candidates to evaluate for a shape [default: 1000; 200 on the cpu device]
     #[arg(long, value_name = "N")]
     pub(super) max_configs: Option<NonZeroUsize>,
-    /// How candidates are chosen: exhaustive, random, local or evolve
+    /// How candidates are chosen: exhaustive, random, local, evolve or model
     #[arg(long, default_value = "evolve", value_name = "NAME")]
     pub(super) search: String,
     /// Seed of the search and of the operands
@@ -124,7 +124,7 @@ pub(super) struct ReplayArguments {
     /// Recorded space: a Kernel Tuner cache, T4 results or a journal of this program, plain or .gz
     #[arg(value_name = "FILE")]
     pub(super) file: PathBuf,
-    /// Strategy to play: exhaustive, random, local or evolve
+    /// Strategy to play: exhaustive, random, local, evolve or model
     #[arg(long, default_value = "evolve", value_name = "NAME")]
     pub(super) search: String,
     /// How often to play it, each time with another seed

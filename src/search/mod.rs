@@ -4,11 +4,17 @@
 
 mod evolve;
 mod exhaustive;
+mod field;
+mod forest;
+mod gaussian;
 mod ledger;
 mod local;
+mod model;
+mod prospects;
 mod random;
 mod recording;
 pub mod replay;
+mod terrain;
 #[cfg(test)]
 mod tests;
 
@@ -66,6 +72,8 @@ pub enum Search {
     Local,
     /// Offspring and neighbours of the best.
     Evolve,
+    /// What models of the answers promise most of.
+    Model,
 }
 
 /// A word that names no strategy.
@@ -77,7 +85,8 @@ pub struct UnknownSearch {
 
 impl Search {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Exhaustive, Self::Random, Self::Local, Self::Evolve];
+    pub const ALL: [Self; 5] =
+        [Self::Exhaustive, Self::Random, Self::Local, Self::Evolve, Self::Model];
 
     /// The name that is typed.
     pub fn name(self) -> &'static str {
@@ -86,6 +95,7 @@ impl Search {
             Self::Random => "random",
             Self::Local => "local",
             Self::Evolve => "evolve",
+            Self::Model => "model",
         }
     }
 
@@ -96,6 +106,7 @@ impl Search {
             Self::Random => Box::new(random::Random::new(territories, seed)),
             Self::Local => Box::new(local::Local::new(territories, seed)),
             Self::Evolve => Box::new(evolve::Evolve::new(territories, seed)),
+            Self::Model => Box::new(model::Model::new(territories, seed)),
         }
     }
 }

@@ -134,7 +134,7 @@ fn family(rows: &[(usize, &Row)]) -> Result<(LegalSpace, Vec<Option<Micros>>), R
             }
         }
         // Stable: what has no order stays as it was found.
-        known.sort_by(|_, a, _, b| match (number(a), number(b)) {
+        known.sort_by(|_, a, _, b| match (a.number(), b.number()) {
             (Some(a), Some(b)) => a.total_cmp(&b),
             _ => std::cmp::Ordering::Equal,
         });
@@ -158,14 +158,4 @@ fn family(rows: &[(usize, &Row)]) -> Result<(LegalSpace, Vec<Option<Micros>>), R
         }
     }
     Ok((space, times))
-}
-
-/// A value as a number, where it is one.
-fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Bool(value) => Some(f64::from(u8::from(*value))),
-        Value::Int(value) => Some(*value as f64),
-        Value::Float(value) => Some(*value),
-        Value::Text(_) => None,
-    }
 }

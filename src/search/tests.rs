@@ -75,7 +75,7 @@ fn correct(spaces: &[Territory], pick: Pick) -> Option<Micros> {
 
 #[test]
 fn the_best_place_is_found_with_a_fraction_of_the_space() {
-    for (search, most) in [(Search::Local, 300), (Search::Evolve, 300)] {
+    for (search, most) in [(Search::Local, 300), (Search::Evolve, 300), (Search::Model, 120)] {
         for seed in 0..10 {
             let spaces = territories();
             let picks = asked(search, seed, most, 4, correct);
@@ -133,8 +133,10 @@ fn defaults_come_first() {
 
 #[test]
 fn a_far_family_is_left_behind() {
-    let picks = asked(Search::Evolve, 1, 300, 12, correct);
-    assert_eq!(picks.iter().filter(|pick| pick.family == 0).count(), 6);
+    for (search, first) in [(Search::Evolve, 6), (Search::Model, 8)] {
+        let picks = asked(search, 1, 300, 12, correct);
+        assert_eq!(picks.iter().filter(|pick| pick.family == 0).count(), first, "{search}");
+    }
 }
 
 #[test]
