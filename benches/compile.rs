@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Parser;
 use gemm_tune::compile::{
-    Architecture, Compile, CompilePool, CompileRequest, Compiler, Network, Nvrtc, SearchPaths,
-    Target, Wanted, acquire,
+    Architecture, Compile, CompilePool, CompileRequest, CompileThreads, Compiler, Network, Nvrtc,
+    SearchPaths, Target, Wanted, acquire,
 };
 
 #[derive(Parser)]
@@ -108,7 +108,7 @@ fn compile_all(
     sources: &[Arc<str>],
     jobs: NonZeroUsize,
 ) -> anyhow::Result<Duration> {
-    let pool = CompilePool::new(Arc::clone(compiler), jobs)?;
+    let pool = CompilePool::new(Arc::clone(compiler), CompileThreads::new(jobs)?);
     let start = Instant::now();
     for (index, source) in sources.iter().enumerate() {
         pool.submit(index, request(index, source));

@@ -81,7 +81,15 @@ fn wrong_usage_ends_with_2_and_says_what_to_type() {
         ),
         (
             &["--shape", "1x1x1", "--device", "tpu"],
-            &["`tpu` is no device: choose `auto`, `cuda:N`, as in `cuda:0`, or `cpu`"],
+            &["`tpu` is no device: choose `auto`, `cuda:N`, as in `cuda:0`, `cuda:all`, or `cpu`"],
+        ),
+        (
+            &["--shape", "1x1x1", "--cache-policy", "cold"],
+            &["`cold` is no cache policy: choose `rotate` or `hot`"],
+        ),
+        (
+            &["--shape", "1x1x1", "--power", "low"],
+            &["`low` is no power state: choose `burst` or `sustained`"],
         ),
         (&["check", "--sample", "0"], &["`0` is no sample: write a number from 1 on, or `all`"]),
         (&["check", "--shape", "3x3"], &["`3x3` is not a shape"]),
@@ -120,13 +128,13 @@ fn a_mistake_in_a_family_is_shown_at_its_place() {
             "[[kernels]]",
             "[[kernel]]",
             false,
-            &["faulty.toml:31:3", "did you mean `kernels`?", "^"][..],
+            &["faulty.toml:39:3", "did you mean `kernels`?", "^"][..],
         ),
         (
             "by=TILE",
             "by=TIL",
             false,
-            &["unknown name `TIL`", "did you mean `TILE`?", "faulty.toml:33:27"],
+            &["unknown name `TIL`", "did you mean `TILE`?", "faulty.toml:41:27"],
         ),
         ("summary =", "summary", false, &["faulty.toml:4:"]),
         (
@@ -140,7 +148,7 @@ fn a_mistake_in_a_family_is_shown_at_its_place() {
             "[[kernels]]",
             "[[constraints]]\nrequire = 'M > 10 * K'\nbecause = 'no reason'\n[[kernels]]",
             false,
-            &["no configuration is legal", "14 by `M > 10 * K` (no reason)"],
+            &["no configuration is legal", "17 by `M > 10 * K` (no reason)"],
         ),
     ] {
         let folder = family_with(right, wrong, in_template);
@@ -320,11 +328,12 @@ fn checking_names_the_fault_of_a_family() {
         return;
     }
     let files = ["--spaces", "tests/faulty/spaces", "--templates", "tests/faulty/templates"];
-    let shape = ["check", "--shape", "50x40x48", "--layout", "nn", "--sample", "all"];
+    let shape =
+        ["check", "--family", "faulty", "--shape", "50x40x48", "--layout", "nn", "--sample", "all"];
     let arguments = [&shape[..], &files[..], &["--cache", CACHE]].concat();
     let said = gemm_tune(&arguments);
     assert_eq!(said.code, Some(1), "{}", said.err);
-    assert!(said.out.contains("1 passed, 13 failed"), "{}", said.out);
+    assert!(said.out.contains("3 passed, 14 failed"), "{}", said.out);
     let said = gemm_tune(&[&arguments[..], &["--json"]].concat());
     let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     let failures = document["checked"][0]["failures"].as_array().unwrap();
@@ -343,9 +352,11 @@ fn help_names_every_command_and_flag() {
     let help = gemm_tune(&["--help"]).out;
     for word in [
         "check",
+        "db",
         "doctor",
         "--shape",
         "--shapes",
+        "--shard",
         "--dtype",
         "--compute",
         "--layout",

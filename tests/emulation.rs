@@ -15,8 +15,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gemm_tune::compile::{Compile, Compiler, Target};
-use gemm_tune::model::{Dtype, Layout, Outcome, OutcomeKind, Problem, Timing, Value};
+use gemm_tune::compile::{Compile, CompileThreads, Compiler, Target};
+use gemm_tune::model::{Dtype, Layout, Outcome, OutcomeKind, Problem, Regime, Timing, Value};
 use gemm_tune::render::Templates;
 use gemm_tune::search::Search;
 use gemm_tune::space::{Families, Family};
@@ -49,7 +49,7 @@ fn built_in() -> (Vec<Family>, Templates) {
 fn faulty() -> (Vec<Family>, Templates) {
     let families = Families::from_folder(Path::new("tests/faulty/spaces")).unwrap();
     let templates = Templates::with_folder(Path::new("tests/faulty/templates")).unwrap();
-    (families.iter().cloned().collect(), templates)
+    (vec![families.get("faulty").unwrap().clone()], templates)
 }
 
 fn checked(
@@ -199,15 +199,21 @@ fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() 
     // Templates of a folder come on top of the built-in ones.
     let (mut families, templates) = faulty();
     families.extend(built_in().0);
-    let mut kit = Kit { families, templates, compiler: Arc::new(compiler), machine: Machine::Host };
+    let mut kit = Kit {
+        families,
+        templates,
+        compiler: Arc::new(compiler),
+        threads: CompileThreads::new(jobs()).unwrap(),
+        machine: Machine::Host,
+    };
     let settings = Settings {
         max_configs: Some(40),
         budget: None,
         journals: None,
         fresh: false,
         search: Search::Evolve,
+        regime: Regime::default(),
         seed: 1,
-        jobs: jobs(),
     };
     let mut evaluated = 0;
     let on_event = &mut |event: Event<'_>| {

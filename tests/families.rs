@@ -15,7 +15,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gemm_tune::compile::{Architecture, CompilePool, CompileRequest, Compiler, Target};
+use gemm_tune::compile::{
+    Architecture, CompilePool, CompileRequest, CompileThreads, Compiler, Target,
+};
 use gemm_tune::model::{Compute, Configuration, Device, Dtype, Layout, Problem, Shape};
 use gemm_tune::render::{Rendered, Templates, render};
 use gemm_tune::space::{Families, Family, LegalSpace};
@@ -329,7 +331,7 @@ fn defaults_and_a_sample_of_each_space_compile() {
     };
     let compiler = Compiler::new(nvrtc, None, Target::Cubin(architecture)).unwrap();
     let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let pool = CompilePool::new(Arc::new(compiler), jobs).unwrap();
+    let pool = CompilePool::new(Arc::new(compiler), CompileThreads::new(jobs).unwrap());
     let candidates = candidates();
     for (index, candidate) in candidates.iter().enumerate() {
         let source = candidate.rendered.source.as_str().into();

@@ -78,7 +78,7 @@ fn examine(arguments: &DoctorArguments) -> Result<Vec<Finding>, Failure> {
     let mut findings = Vec::new();
     let mut device = None;
     let ordinal = match arguments.device.parse()? {
-        Wish::Auto => Some(0),
+        Wish::Auto | Wish::AllGpus => Some(0),
         Wish::Gpu(ordinal) => Some(ordinal),
         Wish::Cpu => None,
     };

@@ -14,7 +14,7 @@ use crate::compile::{
 };
 use crate::model::Device;
 use crate::tune::Machine;
-use crate::worker::{Executor as _, Worker, WorkerError};
+use crate::worker::{Executor, Worker, WorkerError};
 
 /// A device as typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub(super) enum Wish {
     Auto,
     /// A GPU, as the driver counts.
     Gpu(usize),
+    /// Every GPU that is of the kind of the first.
+    AllGpus,
     /// The host.
     Cpu,
 }
@@ -34,12 +36,13 @@ impl FromStr for Wish {
         let wish = match text {
             "auto" => Some(Self::Auto),
             "cuda" => Some(Self::Gpu(0)),
+            "cuda:all" => Some(Self::AllGpus),
             "cpu" => Some(Self::Cpu),
             other => other.strip_prefix("cuda:").and_then(|n| n.parse().ok()).map(Self::Gpu),
         };
         wish.ok_or_else(|| {
             Failure::Usage(format!(
-                "`{text}` is no device: choose `auto`, `cuda:N`, as in `cuda:0`, or `cpu`"
+                "`{text}` is no device: choose `auto`, `cuda:N`, as in `cuda:0`, `cuda:all`, or `cpu`"
             ))
         })
     }
@@ -69,11 +72,12 @@ impl Workshop {
     pub(super) fn machine(&self, wish: Wish, console: Console) -> Result<Machine, Failure> {
         let ordinal = match wish {
             Wish::Cpu => return Ok(Machine::Host),
-            Wish::Auto => 0,
+            Wish::Auto | Wish::AllGpus => 0,
             Wish::Gpu(ordinal) => ordinal,
         };
         match self.worker(ordinal)? {
-            Ok(worker) => Ok(Machine::Gpu(Box::new(worker))),
+            Ok(first) if wish == Wish::AllGpus => self.all_gpus(first, console),
+            Ok(worker) => Ok(Machine::Gpus(vec![Box::new(worker)])),
             Err(WorkerError::NoDevice { message }) if wish == Wish::Auto => {
                 console.note(&format!(
                     "{message}\nexecuting on the cpu device instead: results are validated, times \
@@ -87,12 +91,32 @@ impl Workshop {
         }
     }
 
+    /// The first GPU with all that are like it: figures of different kinds are never mixed.
+    fn all_gpus(&self, first: Worker, console: Console) -> Result<Machine, Failure> {
+        let kind = |device: &Device| (device.name.clone(), device.sms, device.memory_bytes);
+        let (wanted, count) = (kind(first.device()), first.devices());
+        let mut executors: Vec<Box<dyn Executor>> = vec![Box::new(first)];
+        for ordinal in 1..count {
+            match self.worker(ordinal)? {
+                Ok(worker) if kind(worker.device()) == wanted => executors.push(Box::new(worker)),
+                Ok(worker) => console.note(&format!(
+                    "cuda:{ordinal} is left out: it is an {}, cuda:0 is an {}; tune on it alone \
+                     with `--device cuda:{ordinal}`",
+                    worker.device().name,
+                    wanted.0
+                )),
+                Err(error) => console.note(&format!("cuda:{ordinal} is left out: {error}")),
+            }
+        }
+        Ok(Machine::Gpus(executors))
+    }
+
     /// What the device is that is meant, without doing anything on it. Where it cannot be asked, an
     /// NVIDIA H200 stands in, which is said.
     pub(super) fn described_device(&self, wish: Wish, console: Console) -> Result<Device, Failure> {
         let ordinal = match wish {
             Wish::Cpu => return Ok(Device::cpu()),
-            Wish::Auto => 0,
+            Wish::Auto | Wish::AllGpus => 0,
             Wish::Gpu(ordinal) => ordinal,
         };
         match self.worker(ordinal)? {
@@ -114,7 +138,7 @@ impl Workshop {
         let device = machine.device();
         let architecture = Architecture::from(device.compute_capability);
         match machine {
-            Machine::Gpu(_) => {
+            Machine::Gpus(_) => {
                 let driver_major = u32::try_from(device.driver_cuda / 1000).ok();
                 self.compiler_to(Target::Cubin(architecture), driver_major, console)
             }
@@ -166,6 +190,7 @@ mod tests {
             ("auto", Wish::Auto),
             ("cuda", Wish::Gpu(0)),
             ("cuda:3", Wish::Gpu(3)),
+            ("cuda:all", Wish::AllGpus),
             ("cpu", Wish::Cpu),
         ] {
             assert_eq!(text.parse::<Wish>().ok(), Some(wish), "{text}");

@@ -4,13 +4,16 @@
 mod arguments;
 mod check;
 mod console;
+mod db;
 mod doctor;
 mod environment;
 mod interrupt;
 mod machine;
+mod output;
 mod progress;
 mod replay;
 mod request;
+mod shard;
 mod tune;
 
 use std::process::ExitCode;
@@ -60,6 +63,7 @@ pub fn main() -> ExitCode {
         Some(Command::Tune(tune)) => tune::main(&tune),
         Some(Command::Check(check)) => check::main(&check),
         Some(Command::Replay(replay)) => replay::main(&replay),
+        Some(Command::Db(db)) => db::main(&db),
         Some(Command::Doctor(doctor)) => doctor::main(&doctor),
         Some(Command::Worker) => worker(),
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::console::{Console, Volume};
 use crate::model::{Device, Micros, Outcome, Problem, Tflops};
@@ -11,9 +11,38 @@ use crate::tune::Event;
 /// How often a plain line is written.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
+/// Where the progress of problems that are tuned at the same time is drawn, and results between it.
+#[derive(Clone)]
+pub(super) struct Board {
+    console: Console,
+    bars: MultiProgress,
+    /// Whether lines must say which problem they are about.
+    several: bool,
+}
+
+impl Board {
+    pub(super) fn new(console: Console, several: bool) -> Self {
+        Self { console, bars: MultiProgress::new(), several }
+    }
+
+    /// A result, whole and between the bars.
+    pub(super) fn result(&self, text: &str) {
+        self.bars.suspend(|| self.console.result(text));
+    }
+
+    /// What went wrong.
+    pub(super) fn error(&self, text: &str) {
+        self.bars.suspend(|| self.console.error(text));
+    }
+
+    fn note(&self, text: &str) {
+        self.bars.suspend(|| self.console.note(text));
+    }
+}
+
 /// Draws the events of one problem's tuning.
 pub(super) struct Progress {
-    console: Console,
+    board: Board,
     problem: Problem,
     /// Whether times are modelled rather than measured.
     modelled: bool,
@@ -25,12 +54,16 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(console: Console, problem: Problem, device: &Device) -> Self {
-        let bar =
-            if console.interactive() { ProgressBar::no_length() } else { ProgressBar::hidden() };
+    pub(super) fn new(board: &Board, problem: Problem, device: &Device) -> Self {
+        let bar = if board.console.interactive() {
+            board.bars.add(ProgressBar::no_length())
+        } else {
+            ProgressBar::hidden()
+        };
         let now = Instant::now();
         let modelled = device.is_cpu();
-        Self { console, problem, modelled, bar, total: 0, compiled: 0, began: now, last_line: now }
+        let board = board.clone();
+        Self { board, problem, modelled, bar, total: 0, compiled: 0, began: now, last_line: now }
     }
 
     pub(super) fn event(&mut self, event: &Event<'_>) {
@@ -53,7 +86,8 @@ impl Progress {
                 self.total = *candidates;
                 self.bar.set_length(*candidates as u64);
                 let template = format!(
-                    "{{bar:24}} {{pos}}/{{len}} {}, {{msg}}, {{elapsed}} elapsed, ETA {{eta}}",
+                    "{}{{bar:24}} {{pos}}/{{len}} {}, {{msg}}, {{elapsed}} elapsed, ETA {{eta}}",
+                    self.prefix(),
                     self.done()
                 );
                 if let Ok(style) = ProgressStyle::with_template(&template) {
@@ -63,7 +97,7 @@ impl Progress {
             }
             Event::Compiled { count } => self.compiled = *count,
             Event::Evaluated { count, family, configuration, outcome, recalled, best } => {
-                if self.console.volume == Volume::Verbose {
+                if self.board.console.volume == Volume::Verbose {
                     let result = self.describe(outcome);
                     let mark = if *recalled { "=" } else { " " };
                     self.say(&format!("{count:>5}{mark}{result}  {family} {configuration}"));
@@ -74,9 +108,17 @@ impl Progress {
                 self.line(*count, *best);
             }
             Event::Restarted { reason } => self.say(&format!("GPU worker restarted: {reason}")),
+            Event::GivenUp { coverage } => self.say(&format!(
+                "{} is given up: {} of its {} candidates so far ended the GPU worker; \
+                 `--verbose` lists them, and `gemm-tune check --family {}` looks for the cause",
+                coverage.family,
+                coverage.restarts,
+                coverage.evaluated(),
+                coverage.family
+            )),
             Event::Contest { contestants } => {
                 self.bar.set_message(format!("contest of {contestants}"));
-                if self.console.volume == Volume::Verbose {
+                if self.board.console.volume == Volume::Verbose {
                     self.say(&format!("contest of {contestants}"));
                 }
             }
@@ -86,29 +128,35 @@ impl Progress {
 
     pub(super) fn finish(self) {
         self.bar.finish_and_clear();
+        self.board.bars.remove(&self.bar);
     }
 
     /// A line that survives the bar.
     fn say(&self, text: &str) {
-        self.bar.suspend(|| self.console.note(text));
+        self.board.note(&format!("{}{text}", self.prefix()));
     }
 
     /// A plain line where there is no bar, at most every few seconds.
     fn line(&mut self, count: usize, best: Option<Micros>) {
         let due = self.last_line.elapsed() >= LINE_EVERY;
-        if self.console.interactive() || self.console.volume != Volume::Normal || !due {
+        if self.board.console.interactive() || self.board.console.volume != Volume::Normal || !due {
             return;
         }
         self.last_line = Instant::now();
         let left = self.total.saturating_sub(count) as f64 / count.max(1) as f64;
         let eta = self.began.elapsed().as_secs_f64() * left;
-        self.console.note(&format!(
+        self.say(&format!(
             "{count}/{} {}, {} compiled, {}, ETA {eta:.0} s",
             self.total,
             self.done(),
             self.compiled,
             self.best(best)
         ));
+    }
+
+    /// Which problem a line is about, where that is not clear.
+    fn prefix(&self) -> String {
+        if self.board.several { format!("{}: ", self.problem) } else { String::new() }
     }
 
     /// What is done to a candidate on the device.

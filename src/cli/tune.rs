@@ -4,22 +4,27 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::arguments::TuneArguments;
 use super::console::Console;
+use super::environment::variable;
 use super::machine::{Wish, Workshop};
-use super::progress::Progress;
+use super::output::finish;
+use super::progress::{Board, Progress};
+use super::shard::{self, Shard};
 use super::{Failure, interrupt, request};
+use crate::compile::{Compile, CompileThreads};
 use crate::database::{Origin, Recorded, Replace, check_writable, record_summary};
-use crate::model::{Device, Layout, Problem, Shape};
+use crate::model::{Device, Layout, Problem, Regime, Shape};
 use crate::render::Templates;
 use crate::report::{json as documents, table};
 use crate::space::Family;
-use crate::tune::{Event, Kit, Settings, Summary, TuneError, spaces, tune};
+use crate::tune::{Event, Kit, Settings, Summary, TuneError, share, spaces, tune};
 
 /// What the arguments mean.
 struct Job {
@@ -33,22 +38,12 @@ struct Job {
 /// Tunes, prints and gives the exit code.
 pub(super) fn main(arguments: &TuneArguments) -> ExitCode {
     let console = Console::new(&arguments.common);
-    match run(arguments, console) {
-        Ok((document, code)) => {
-            console.document(&document);
-            code
-        }
-        Err(failure) => {
-            console.error(failure.message());
-            console.document(&json!({ "error": failure.message() }));
-            failure.exit_code()
-        }
-    }
+    finish(console, run(arguments, console))
 }
 
 fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
     let workshop = Workshop::new(&arguments.common)?;
-    let job = job(arguments, workshop.cache.join("journal"))?;
+    let job = job(arguments, workshop.cache.join("journal"), console)?;
     let wish: Wish = arguments.device.parse()?;
     if arguments.dry_run {
         let device = workshop.described_device(wish, console)?;
@@ -56,37 +51,46 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
     }
     let machine = workshop.machine(wish, console)?;
     let device = machine.device();
+    if device.is_cpu() && job.settings.regime != Regime::default() {
+        return Err(Failure::Usage(
+            "the cpu device models times of operands outside the cache and of a device at rest: \
+             leave out `--cache-policy` and `--power`"
+                .to_owned(),
+        ));
+    }
     let database =
         arguments.db.clone().unwrap_or_else(|| Path::new("results").join(device.slug() + ".toml"));
     check_writable(&database, &device).map_err(Failure::work)?;
     let compiler = workshop.compiler(&machine, console)?;
     let (major, minor) = compiler.nvrtc().version();
-    let mut session = Session {
-        console,
+    let compiler: Arc<dyn Compile> = Arc::new(compiler);
+    let threads = CompileThreads::new(request::jobs(arguments.jobs)).map_err(Failure::work)?;
+    let kits: Vec<Kit> = machine
+        .split(job.problems.len())
+        .into_iter()
+        .map(|machine| Kit {
+            families: job.families.clone(),
+            templates: job.templates.clone(),
+            compiler: Arc::clone(&compiler),
+            threads: threads.clone(),
+            machine,
+        })
+        .collect();
+    let session = Session {
+        board: Board::new(console, kits.len() > 1),
+        width: console.width(),
         device,
         nvrtc: format!("{major}.{minor}"),
         database,
         stop: interrupt::listen()?,
-        kit: Kit {
-            families: job.families,
-            templates: job.templates,
-            compiler: Arc::new(compiler),
-            machine,
-        },
         settings: job.settings,
         replace: job.replace,
     };
-    let mut results = Vec::new();
-    let mut failed = 0;
-    for problem in &job.problems {
-        let result = session.tune(problem)?;
-        failed += usize::from(result.get("error").is_some());
-        results.push(result);
-        if session.stop.load(Ordering::Relaxed) {
-            console.note("stopped as asked");
-            break;
-        }
+    let results = session.tune_all(&job.problems, kits)?;
+    if session.stop.load(Ordering::Relaxed) {
+        console.note("stopped as asked");
     }
+    let failed = results.iter().filter(|result| result.get("error").is_some()).count();
     let code = if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     let document = json!({
         "gemm_tune": env!("CARGO_PKG_VERSION"),
@@ -100,57 +104,90 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
 
 /// What all problems of a run share.
 struct Session {
-    console: Console,
+    board: Board,
+    width: u16,
     device: Device,
     nvrtc: String,
     database: PathBuf,
     stop: Arc<AtomicBool>,
-    kit: Kit,
     settings: Settings,
     replace: Replace,
 }
 
 impl Session {
+    /// Tunes the problems, as many at a time as there are kits, and gives the documents about them
+    /// in the order of the problems. What comes after a stop is left out.
+    fn tune_all(&self, problems: &[Problem], kits: Vec<Kit>) -> Result<Vec<Value>, Failure> {
+        let next = AtomicUsize::new(0);
+        let failed = AtomicBool::new(false);
+        let lanes = thread::scope(|scope| {
+            let lane = |mut kit: Kit| {
+                let mut results = Vec::new();
+                let ends = || self.stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed);
+                while !ends() {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(problem) = problems.get(number) else { break };
+                    let result = self.tune(problem, &mut kit);
+                    failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                    results.push((number, result?));
+                }
+                Ok(results)
+            };
+            let lanes: Vec<_> =
+                kits.into_iter().map(|kit| scope.spawn(move || lane(kit))).collect();
+            lanes
+                .into_iter()
+                .map(|lane| lane.join().unwrap_or_else(|_| Err(Failure::work(TuneError::Panicked))))
+                .collect::<Vec<_>>()
+        });
+        let mut results = Vec::new();
+        for lane in lanes {
+            results.extend(lane?);
+        }
+        results.sort_by_key(|(number, _)| *number);
+        Ok(results.into_iter().map(|(_, result)| result).collect())
+    }
+
     /// Tunes one problem, shows and records the winner, and gives the document about it.
-    fn tune(&mut self, problem: &Problem) -> Result<Value, Failure> {
-        let mut progress = Progress::new(self.console, *problem, &self.device);
+    fn tune(&self, problem: &Problem, kit: &mut Kit) -> Result<Value, Failure> {
+        let mut progress = Progress::new(&self.board, *problem, &self.device);
         let on_event = &mut |event: Event<'_>| progress.event(&event);
-        let result = tune(problem, &mut self.kit, &self.settings, &self.stop, on_event);
+        let result = tune(problem, kit, &self.settings, &self.stop, on_event);
         progress.finish();
         let summary = match result {
             Ok(summary) => summary,
             // A device or compiler that is gone is gone for the other problems too.
-            Err(error @ (TuneError::Device(_) | TuneError::Compiler(_) | TuneError::Pool(_))) => {
+            Err(error @ (TuneError::Device(_) | TuneError::Compiler(_) | TuneError::Panicked)) => {
                 return Err(Failure::work(error));
             }
             Err(error) => return Ok(self.failed(problem, &error.to_string())),
         };
-        let width = self.console.width();
-        self.console.result(&format!("\n{}", table::ranking(&summary, &self.device, width)));
-        self.console.result(&format!("\n{}", table::coverage(&summary, width)));
+        let ranking = table::ranking(&summary, &self.device, self.width);
+        let coverage = table::coverage(&summary, self.width);
         let verdict = table::verdict(&summary, &self.device);
         if summary.winner().is_none() {
+            self.board.result(&format!("\n{ranking}\n{coverage}"));
             return Ok(self.failed(problem, verdict.trim_end()));
         }
-        self.console.result(&format!("\n{verdict}"));
         let mut document = documents::summary(&summary, &self.device);
-        document["recorded"] = json!(self.record(&summary)?);
+        let (word, text) = self.record(&summary, kit)?;
+        document["recorded"] = json!(word);
+        self.board.result(&format!("\n{ranking}\n{coverage}\n{verdict}  {text}\n"));
         Ok(document)
     }
 
     fn failed(&self, problem: &Problem, message: &str) -> Value {
-        self.console.error(message);
+        self.board.error(message);
         json!({ "problem": documents::problem_document(problem), "error": message })
     }
 
-    fn record(&self, summary: &Summary) -> Result<String, Failure> {
+    /// Records the winner, and says what became of it in a word and in words.
+    fn record(&self, summary: &Summary, kit: &Kit) -> Result<(&'static str, String), Failure> {
         let family = summary.winner().map(|winner| winner.family.as_str());
-        let template = self.kit.families.iter().find(|known| Some(known.name.as_str()) == family);
+        let template = kit.families.iter().find(|known| Some(known.name.as_str()) == family);
         let origin = Origin {
             device: self.device.clone(),
-            template_hash: template
-                .map(|family| self.kit.templates.hash(family))
-                .unwrap_or_default(),
+            template_hash: template.map(|family| kit.templates.hash(family)).unwrap_or_default(),
             nvrtc: self.nvrtc.clone(),
             time: jiff::Timestamp::now(),
             seed: self.settings.seed,
@@ -158,7 +195,7 @@ impl Session {
         let recorded = record_summary(summary, &origin, &self.database, self.replace)
             .map_err(Failure::work)?;
         let path = self.database.display();
-        let (word, text) = match recorded {
+        Ok(match recorded {
             None => ("nothing", "nothing recorded".to_owned()),
             Some(Recorded::Added) => ("added", format!("recorded in {path}")),
             Some(Recorded::Replaced { before }) => {
@@ -170,13 +207,11 @@ impl Session {
                     "{path} keeps its record of {stored}, which is faster (`--force` replaces)"
                 ),
             ),
-        };
-        self.console.result(&format!("  {text}\n"));
-        Ok(word.to_owned())
+        })
     }
 }
 
-fn job(arguments: &TuneArguments, journals: PathBuf) -> Result<Job, Failure> {
+fn job(arguments: &TuneArguments, journals: PathBuf, console: Console) -> Result<Job, Failure> {
     let (families, templates) = request::families(&arguments.families)?;
     let settings = Settings {
         max_configs: arguments.max_configs.map(NonZeroUsize::get),
@@ -184,20 +219,22 @@ fn job(arguments: &TuneArguments, journals: PathBuf) -> Result<Job, Failure> {
         journals: Some(journals),
         fresh: arguments.fresh,
         search: arguments.search.parse().map_err(Failure::usage)?,
+        regime: request::regime(&arguments.cache_policy, &arguments.power)?,
         seed: arguments.seed,
-        jobs: request::jobs(arguments.jobs),
     };
     let replace = if arguments.force { Replace::Always } else { Replace::IfFaster };
-    Ok(Job { problems: problems(arguments)?, families, templates, settings, replace })
+    Ok(Job { problems: problems(arguments, console)?, families, templates, settings, replace })
 }
 
-fn problems(arguments: &TuneArguments) -> Result<Vec<Problem>, Failure> {
+fn problems(arguments: &TuneArguments, console: Console) -> Result<Vec<Problem>, Failure> {
     let pattern =
         request::pattern(&arguments.dtype, arguments.compute.as_deref(), arguments.batch)?;
     let layout: Layout = arguments.layout.parse().map_err(Failure::usage)?;
     let mut shapes = request::shapes(&arguments.shape)?;
+    let mut shard = None;
     if let Some(file) = &arguments.shapes {
         shapes.extend(shapes_file(file)?);
+        shard = shard::shard(arguments.shard.as_deref(), variable)?;
     }
     if shapes.is_empty() {
         return Err(Failure::Usage(
@@ -205,7 +242,15 @@ fn problems(arguments: &TuneArguments) -> Result<Vec<Problem>, Failure> {
                 .to_owned(),
         ));
     }
-    shapes.into_iter().map(|shape| request::problem(Problem { shape, layout, ..pattern })).collect()
+    let problems: Vec<Problem> = shapes
+        .into_iter()
+        .map(|shape| request::problem(Problem { shape, layout, ..pattern }))
+        .collect::<Result<_, _>>()?;
+    let Some(Shard { index, count, source }) = shard else { return Ok(problems) };
+    let own = share(&problems, index, count);
+    let (number, all) = (index + 1, problems.len());
+    console.note(&format!("share {number} of {count} ({source}): {} of {all} shapes", own.len()));
+    Ok(own)
 }
 
 fn shapes_file(file: &Path) -> Result<Vec<Shape>, Failure> {

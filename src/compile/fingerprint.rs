@@ -17,9 +17,11 @@ const KERNEL_SECTIONS: [&str; 6] =
     [".text.", ".nv.constant", ".nv.shared.", ".nv.local.", ".nv.global", ".nv.info."];
 
 impl Fingerprint {
-    /// That of a cubin; of anything else, the hash of all its bytes.
-    pub fn of(image: &[u8]) -> Self {
-        let hash = of_cubin(image).unwrap_or_else(|| blake3::hash(image));
+    /// That of a cubin of which kernels are launched by these names, in this order: which of its
+    /// kernels a name means is part of it, the name itself is not. Of anything else, the hash of
+    /// all its bytes.
+    pub fn of(image: &[u8], entries: &[&str]) -> Self {
+        let hash = of_cubin(image, entries).unwrap_or_else(|| blake3::hash(image));
         Self(hash.to_hex().chars().take(32).collect())
     }
 
@@ -40,7 +42,10 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-fn of_cubin(image: &[u8]) -> Option<blake3::Hash> {
+/// What a kernel's machine code is in: its name follows.
+const CODE: &str = ".text.";
+
+fn of_cubin(image: &[u8], entries: &[&str]) -> Option<blake3::Hash> {
     let file: ElfFile64<'_, LittleEndian> = ElfFile64::parse(image).ok()?;
     let header = file.elf_header();
     if header.e_machine(LittleEndian) != elf::EM_CUDA {
@@ -48,14 +53,14 @@ fn of_cubin(image: &[u8]) -> Option<blake3::Hash> {
     }
     let sections = header.sections(LittleEndian, image).ok()?;
     let mut hasher = blake3::Hasher::new();
-    let mut found = false;
+    let mut kernels = Vec::new();
     for section in sections.iter() {
         let name = sections.section_name(LittleEndian, section).ok()?;
         let name = std::str::from_utf8(name).ok()?;
         let Some(kind) = KERNEL_SECTIONS.iter().find(|kind| name.starts_with(**kind)) else {
             continue;
         };
-        found = true;
+        kernels.extend(name.strip_prefix(CODE));
         // The architecture's flags and a section's size say what its bytes do not: shared memory has
         // none.
         hasher.update(kind.as_bytes());
@@ -63,7 +68,12 @@ fn of_cubin(image: &[u8]) -> Option<blake3::Hash> {
         hasher.update(section.data(LittleEndian, image).ok()?);
     }
     hasher.update(&header.e_flags(LittleEndian).0.to_le_bytes());
-    found.then(|| hasher.finalize())
+    for entry in entries {
+        // A kernel that is not there is told from all that are.
+        let place = kernels.iter().position(|kernel| kernel == entry).unwrap_or(usize::MAX);
+        hasher.update(&place.to_le_bytes());
+    }
+    (!kernels.is_empty()).then(|| hasher.finalize())
 }
 
 #[cfg(test)]
@@ -72,11 +82,11 @@ mod tests {
     use super::super::testing::nvrtc_or_skip;
     use super::*;
 
-    fn fingerprint(source: &str) -> Option<Fingerprint> {
+    fn fingerprint(source: &str, entries: &[&str]) -> Option<Fingerprint> {
         let target = Target::Cubin("sm_90".parse().unwrap());
         let compiled = nvrtc_or_skip()?.compile(source, "kernel.cu", target, &[]).unwrap();
-        assert!(of_cubin(&compiled.image).is_some());
-        Some(Fingerprint::of(&compiled.image))
+        assert!(of_cubin(&compiled.image, entries).is_some());
+        Some(Fingerprint::of(&compiled.image, entries))
     }
 
     #[test]
@@ -84,24 +94,44 @@ mod tests {
         let kernel = |name: &str, body: &str| {
             format!("extern \"C\" __global__ void {name}(float* x, int n) {{ {body} }}")
         };
-        let Some(first) = fingerprint(&kernel("gemm", "x[threadIdx.x] *= 2.0f;")) else { return };
-        let same = fingerprint(&kernel("other", "/* twice */ x[threadIdx.x] *= 2.0f;"));
+        let Some(first) = fingerprint(&kernel("gemm", "x[threadIdx.x] *= 2.0f;"), &["gemm"]) else {
+            return;
+        };
+        let same = fingerprint(&kernel("other", "/* twice */ x[threadIdx.x] *= 2.0f;"), &["other"]);
         assert_eq!(same.as_ref(), Some(&first));
         for body in [
             "x[threadIdx.x] *= 3.0f;",
             "x[threadIdx.x + n] *= 2.0f;",
             "__shared__ float s[64]; s[threadIdx.x] = x[n]; __syncthreads(); x[n] = s[0];",
         ] {
-            assert_ne!(fingerprint(&kernel("gemm", body)).as_ref(), Some(&first), "{body}");
+            assert_ne!(
+                fingerprint(&kernel("gemm", body), &["gemm"]).as_ref(),
+                Some(&first),
+                "{body}"
+            );
         }
         let bounded = "extern \"C\" __global__ void __launch_bounds__(64, 8) gemm(float* x, int n) \
                        { x[threadIdx.x] *= 2.0f; }";
-        assert_ne!(fingerprint(bounded).as_ref(), Some(&first), "launch bounds are attributes");
+        assert_ne!(
+            fingerprint(bounded, &["gemm"]).as_ref(),
+            Some(&first),
+            "launch bounds are attributes"
+        );
+    }
+
+    #[test]
+    fn which_kernel_a_name_means_matters() {
+        let source = "extern \"C\" __global__ void one(float* x) { x[threadIdx.x] = 1.0f; }\n\
+                      extern \"C\" __global__ void two(float* x) { x[threadIdx.x] = 2.0f; }";
+        let Some(first) = fingerprint(source, &["one", "two"]) else { return };
+        for entries in [&["two", "one"][..], &["one", "one"], &["one"], &["one", "three"]] {
+            assert_ne!(fingerprint(source, entries).as_ref(), Some(&first), "{entries:?}");
+        }
     }
 
     #[test]
     fn what_is_no_cubin_is_hashed_whole() {
-        assert_ne!(Fingerprint::of(b".version 9.0"), Fingerprint::of(b".version 9.1"));
-        assert_eq!(Fingerprint::of(b"\x7fELF"), Fingerprint::of(b"\x7fELF"));
+        assert_ne!(Fingerprint::of(b".version 9.0", &[]), Fingerprint::of(b".version 9.1", &[]));
+        assert_eq!(Fingerprint::of(b"\x7fELF", &[]), Fingerprint::of(b"\x7fELF", &[]));
     }
 }

@@ -25,7 +25,7 @@ pub use compiler::{Compile, CompileError, CompileRequest, Compiled, Compiler};
 pub use fingerprint::Fingerprint;
 pub use libraries::SearchPaths;
 pub use nvrtc::{Nvrtc, NvrtcError};
-pub use pool::{CompilePool, CompileResult, PoolError};
+pub use pool::{CompilePool, CompileResult, CompileThreads, PoolError};
 pub use provide::{Network, ProvideError, ProvideEvent};
 pub use resources::KernelResources;
 pub use target::{Architecture, Target};

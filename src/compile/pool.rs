@@ -2,13 +2,13 @@
 //! any [`Compile`] will do.
 
 use std::any::Any;
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use thiserror::Error;
 
@@ -21,13 +21,45 @@ pub type CompileResult = Result<Compiled, CompileError>;
 /// (256 x 128 x 32 tile, fully unrolled); leaving NVRTC running while the process exits is unsafe.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Threads that compile. Dropping it forgets what is queued and waits for what runs.
+/// Threads that compile for any number of pools, first come, first served.
+#[derive(Clone)]
+pub struct CompileThreads {
+    threads: Arc<ThreadPool>,
+}
+
+impl CompileThreads {
+    /// So many threads.
+    ///
+    /// # Errors
+    /// The system gives no threads.
+    pub fn new(jobs: NonZeroUsize) -> Result<Self, PoolError> {
+        let threads = ThreadPoolBuilder::new()
+            .num_threads(jobs.get())
+            .thread_name(|index| format!("compile-{index}"))
+            .build()
+            .map_err(|error| PoolError { jobs, reason: error.to_string() })?;
+        Ok(Self { threads: Arc::new(threads) })
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.threads.current_num_threads()
+    }
+}
+
+impl fmt::Debug for CompileThreads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompileThreads").field("count", &self.count()).finish()
+    }
+}
+
+/// What one asks to have compiled. Dropping it forgets what is queued and waits for what runs.
 pub struct CompilePool<T> {
-    threads: ThreadPool,
+    threads: CompileThreads,
     compiler: Arc<dyn Compile>,
-    sender: SyncSender<(T, CompileResult)>,
+    sender: Sender<(T, CompileResult)>,
     receiver: Receiver<(T, CompileResult)>,
-    cancelled: Arc<AtomicBool>,
+    door: Arc<Door>,
 }
 
 /// The system gives no threads.
@@ -41,36 +73,38 @@ pub struct PoolError {
 }
 
 impl<T: Send + 'static> CompilePool<T> {
-    /// A pool of `jobs` threads. Finished results wait for [`CompilePool::recv_timeout`]; when
-    /// there are twice as many as threads, the threads wait too, so that memory stays bounded.
-    ///
-    /// # Errors
-    /// The system gives no threads.
-    pub fn new(compiler: Arc<dyn Compile>, jobs: NonZeroUsize) -> Result<Self, PoolError> {
-        let threads = ThreadPoolBuilder::new()
-            .num_threads(jobs.get())
-            .thread_name(|index| format!("compile-{index}"))
-            .build()
-            .map_err(|error| PoolError { jobs, reason: error.to_string() })?;
-        let (sender, receiver) = sync_channel(2 * jobs.get());
-        let cancelled = Arc::new(AtomicBool::new(false));
-        Ok(Self { threads, compiler, sender, receiver, cancelled })
+    /// A pool on threads that others may use too. Finished results wait to be received: who
+    /// submits without receiving fills the memory.
+    pub fn new(compiler: Arc<dyn Compile>, threads: CompileThreads) -> Self {
+        let (sender, receiver) = unbounded();
+        Self { threads, compiler, sender, receiver, door: Arc::default() }
+    }
+
+    /// How many threads there are.
+    pub fn threads(&self) -> usize {
+        self.threads.count()
     }
 
     /// Queues a request and returns at once. Its result comes back with `tag`.
     pub fn submit(&self, tag: T, request: CompileRequest) {
         let compiler = Arc::clone(&self.compiler);
         let sender = self.sender.clone();
-        let cancelled = Arc::clone(&self.cancelled);
-        self.threads.spawn_fifo(move || {
-            if !cancelled.load(Ordering::Relaxed) {
+        let door = Arc::clone(&self.door);
+        self.threads.threads.spawn_fifo(move || {
+            if door.enter() {
                 // Nobody receives once the pool is dropped, and nobody needs to.
                 let _ = sender.send((tag, compile(&*compiler, &request)));
+                door.leave();
             }
         });
     }
 
-    /// The next result, in order of completion; `None` when none came in `timeout`.
+    /// Where results come, in order of completion.
+    pub fn results(&self) -> &Receiver<(T, CompileResult)> {
+        &self.receiver
+    }
+
+    /// The next result; `None` when none came in `timeout`.
     pub fn recv_timeout(&self, timeout: Duration) -> Option<(T, CompileResult)> {
         self.receiver.recv_timeout(timeout).ok()
     }
@@ -78,13 +112,42 @@ impl<T: Send + 'static> CompilePool<T> {
 
 impl<T> Drop for CompilePool<T> {
     fn drop(&mut self) {
-        self.cancelled.store(true, Ordering::Relaxed);
-        // Each job holds a sender: without our own, the channel closes when the last job is over.
-        self.sender = sync_channel(0).0;
-        let deadline = Instant::now() + PATIENCE;
-        while self.receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok()
-        {
-        }
+        self.door.close(PATIENCE);
+    }
+}
+
+/// What requests pass on their way to the compiler, until it is closed.
+#[derive(Default)]
+struct Door {
+    state: Mutex<DoorState>,
+    left: Condvar,
+}
+
+#[derive(Default)]
+struct DoorState {
+    closed: bool,
+    inside: usize,
+}
+
+impl Door {
+    /// Whether the door was open.
+    fn enter(&self) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.inside += usize::from(!state.closed);
+        !state.closed
+    }
+
+    fn leave(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).inside -= 1;
+        self.left.notify_all();
+    }
+
+    /// Lets nobody in any more and waits until all are out, or the time is over.
+    fn close(&self, patience: Duration) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.closed = true;
+        // Whether time ran out does not matter: nothing more can be done.
+        let _ = self.left.wait_timeout_while(state, patience, |state| state.inside > 0);
     }
 }
 
@@ -101,8 +164,9 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
+    use std::time::Instant;
 
     use indexmap::IndexMap;
 
@@ -133,7 +197,7 @@ mod tests {
     fn pool(jobs: usize) -> (Arc<Sleeper>, CompilePool<u32>) {
         let sleeper = Arc::new(Sleeper::default());
         let jobs = NonZeroUsize::new(jobs).unwrap();
-        (Arc::clone(&sleeper), CompilePool::new(sleeper, jobs).unwrap())
+        (Arc::clone(&sleeper), CompilePool::new(sleeper, CompileThreads::new(jobs).unwrap()))
     }
 
     fn request(source: &str) -> CompileRequest {
@@ -177,6 +241,25 @@ mod tests {
         let compiled = sleeper.compiled.load(Ordering::Relaxed);
         thread::sleep(Duration::from_millis(120));
         assert_eq!(sleeper.compiled.load(Ordering::Relaxed), compiled);
+    }
+
+    #[test]
+    fn pools_share_threads_and_end_apart() {
+        let threads = CompileThreads::new(NonZeroUsize::MIN).unwrap();
+        let sleeper = Arc::new(Sleeper::default());
+        let compiler = || Arc::clone(&sleeper) as Arc<dyn Compile>;
+        let one = CompilePool::new(compiler(), threads.clone());
+        let other = CompilePool::new(compiler(), threads);
+        for tag in 0..10 {
+            one.submit(tag, request("20"));
+            other.submit(tag, request("20"));
+        }
+        assert_eq!(one.recv_timeout(LONG).unwrap().0, 0);
+        drop(one);
+        // What is queued of one holds up the other no more.
+        let tags: Vec<i32> = (0..10).map(|_| other.recv_timeout(LONG).unwrap().0).collect();
+        assert_eq!(tags, (0..10).collect::<Vec<_>>());
+        assert!(sleeper.compiled.load(Ordering::Relaxed) < 15);
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub(super) const SHARED_GUARD: u64 = 4096;
 pub(super) const MAX_SHARED: u64 = 1 << 20;
 /// The most local memory of a thread (CUDA C++ Programming Guide, technical specifications).
 pub(super) const MAX_LOCAL: u64 = 512 << 10;
+/// The most that a kernel's parameters take (ISA section 5.2.6.1).
+pub(super) const MAX_PARAMETERS: u64 = 32_764;
 /// The most that the variables of a module take.
 pub(super) const MAX_MODULE: u64 = 256 << 20;
 

@@ -119,7 +119,7 @@ impl Space {
             "shared" | "shared::cta" => Self::Shared,
             "local" => Self::Local,
             "const" => Self::Constant,
-            "param" | "param::entry" => Self::Parameter,
+            "param" | "param::entry" | "param::func" => Self::Parameter,
             _ => return None,
         })
     }

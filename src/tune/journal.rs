@@ -17,10 +17,10 @@ use thiserror::Error;
 
 use super::Settings;
 use crate::compile::Fingerprint;
-use crate::model::{CachePolicy, Configuration, Device, LaunchPlan, Outcome, Problem};
+use crate::model::{Configuration, Device, LaunchPlan, Outcome, Problem, Regime};
 
 /// Raised whenever a line changes its form.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Why there is no journal. Tuning does without one only where that was asked for.
 #[derive(Debug, Error)]
@@ -40,7 +40,7 @@ struct Heading {
     device: String,
     compute_capability: String,
     driver: String,
-    cache_policy: CachePolicy,
+    regime: Regime,
 }
 
 /// What identifies work on a device: the code, and how it is launched.
@@ -54,10 +54,11 @@ impl KernelId {
         Self(blake3::hash(source.as_bytes()).to_hex().chars().take(32).collect())
     }
 
-    /// That of a compiled candidate. Entry points have no part in it.
-    pub fn of(image: &Fingerprint, plan: &LaunchPlan) -> Self {
+    /// That of a compiled candidate. What its entry points are called has no part in it.
+    pub fn of(image: &[u8], plan: &LaunchPlan) -> Self {
+        let entries: Vec<&str> = plan.kernels.iter().map(|kernel| kernel.entry.as_str()).collect();
         let mut hasher = blake3::Hasher::new();
-        hasher.update(image.as_str().as_bytes());
+        hasher.update(Fingerprint::of(image, &entries).as_str().as_bytes());
         for kernel in &plan.kernels {
             let extents = kernel.grid.iter().chain(&kernel.block);
             for number in extents.chain([&kernel.dynamic_shared_bytes]) {
@@ -114,7 +115,7 @@ impl Journal {
         let Some(folder) = &settings.journals else {
             return Ok(Self { file: None, known: HashMap::new() });
         };
-        let mut journal = Self::open(folder, problem, device, CachePolicy::Rotate)?;
+        let mut journal = Self::open(folder, problem, device, settings.regime)?;
         if settings.fresh {
             journal.forget()?;
         }
@@ -129,7 +130,7 @@ impl Journal {
         folder: &Path,
         problem: &Problem,
         device: &Device,
-        policy: CachePolicy,
+        regime: Regime,
     ) -> Result<Self, JournalError> {
         let heading = Heading {
             gemm_tune_journal: VERSION,
@@ -137,11 +138,12 @@ impl Journal {
             device: device.name.clone(),
             compute_capability: device.compute_capability.to_string(),
             driver: device.driver.clone(),
-            cache_policy: policy,
+            regime,
         };
         let folder = folder.join(device.slug());
         let words = problem.to_string().replace(' ', "-");
-        let path = folder.join(format!("{words}-{}.jsonl", policy.name()));
+        let path =
+            folder.join(format!("{words}-{}-{}.jsonl", regime.cache.name(), regime.power.name()));
         Self::open_file(&folder, path.clone(), &heading)
             .map_err(|error| JournalError { path, error })
     }
@@ -248,7 +250,7 @@ mod tests {
     }
 
     fn open(folder: &Path) -> Journal {
-        Journal::open(folder, &problem(), &Device::h200(), CachePolicy::Rotate).unwrap()
+        Journal::open(folder, &problem(), &Device::h200(), Regime::default()).unwrap()
     }
 
     fn plan(grid: u32) -> LaunchPlan {
@@ -263,7 +265,7 @@ mod tests {
     }
 
     fn entry(number: u32, outcome: Outcome) -> Entry {
-        let kernel = KernelId::of(&Fingerprint::of(b"code"), &plan(number));
+        let kernel = KernelId::of(b"code", &plan(number));
         let parameters =
             Configuration([("BM".to_owned(), Value::Int(number.into()))].into_iter().collect());
         Entry { kernel, family: "tiled".to_owned(), parameters, outcome }
@@ -275,7 +277,7 @@ mod tests {
             measurement: Measurement {
                 samples: vec![Micros(12.25), Micros(12.5)],
                 launches_per_sample: 80,
-                cache_policy: CachePolicy::Rotate,
+                regime: Regime::default(),
                 timing: Timing::Measured,
                 sm_clock_mhz: Some(1980),
             },
@@ -346,20 +348,21 @@ mod tests {
         let mut journal = open(folder.path());
         journal.append(entry(1, outcomes()[0].clone())).unwrap();
         let other = Device { driver: "999.1".to_owned(), ..Device::h200() };
-        let policy = CachePolicy::Rotate;
-        assert!(Journal::open(folder.path(), &problem(), &other, policy).unwrap().is_empty());
+        assert!(
+            Journal::open(folder.path(), &problem(), &other, Regime::default()).unwrap().is_empty()
+        );
         fs::write(journal.path().unwrap(), b"\xff\xfe{{{{\n\0\0").unwrap();
         assert!(open(folder.path()).is_empty());
     }
 
     #[test]
     fn launches_tell_kernels_apart_and_names_do_not() {
-        let image = Fingerprint::of(b"code");
-        let id = KernelId::of(&image, &plan(4));
+        let image = b"code";
+        let id = KernelId::of(image, &plan(4));
         let mut renamed = plan(4);
         renamed.kernels[0].entry = "another".to_owned();
-        assert_eq!(KernelId::of(&image, &renamed), id);
-        assert_ne!(KernelId::of(&image, &plan(5)), id);
-        assert_ne!(KernelId::of(&Fingerprint::of(b"other"), &plan(4)), id);
+        assert_eq!(KernelId::of(image, &renamed), id);
+        assert_ne!(KernelId::of(image, &plan(5)), id);
+        assert_ne!(KernelId::of(b"other", &plan(4)), id);
     }
 }

@@ -4,15 +4,18 @@
 mod bench;
 mod check;
 mod contest;
+mod crew;
 mod host_bench;
 mod journal;
 mod prepare;
 mod recording;
 mod run;
+mod scrutiny;
+mod share;
 mod tally;
+mod verify;
 mod workbench;
 
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,10 +28,14 @@ pub use journal::{Entry, Journal, JournalError, KernelId};
 pub use prepare::{FamilySpace, Spaces, spaces};
 pub use recording::{RecordingError, read_recording};
 pub use run::tune;
+pub use share::share;
+pub use verify::{Named, Retimed, retime};
 
-use crate::compile::{Compile, CompileError, PoolError};
+use crate::compile::{Compile, CompileError, CompileThreads};
 use crate::model::units::human_bytes;
-use crate::model::{Configuration, Device, Measurement, Micros, Outcome, OutcomeKind, Problem};
+use crate::model::{
+    Configuration, Device, Measurement, Micros, Outcome, OutcomeKind, Problem, Regime,
+};
 use crate::render::{RenderError, Templates};
 use crate::search::Search;
 use crate::space::{Family, SpaceError};
@@ -43,14 +50,16 @@ pub struct Kit {
     pub templates: Templates,
     /// The compiler for the device's architecture: to cubins for a GPU, to PTX for the host.
     pub compiler: Arc<dyn Compile>,
+    /// The threads that it runs on, which other kits may share.
+    pub threads: CompileThreads,
     /// What executes candidates.
     pub machine: Machine,
 }
 
 /// What executes candidates.
 pub enum Machine {
-    /// A GPU.
-    Gpu(Box<dyn Executor>),
+    /// GPUs of one kind, at least one. All screen candidates, the first decides.
+    Gpus(Vec<Box<dyn Executor>>),
     /// This host, as the `cpu` device: results are validated, times are modelled.
     Host,
 }
@@ -58,10 +67,23 @@ pub enum Machine {
 impl Machine {
     /// What it is.
     pub fn device(&self) -> Device {
-        match self {
-            Self::Gpu(executor) => executor.device().clone(),
-            Self::Host => Device::cpu(),
+        let first = match self {
+            Self::Gpus(executors) => executors.first(),
+            Self::Host => None,
+        };
+        first.map_or_else(Device::cpu, |executor| executor.device().clone())
+    }
+
+    /// Machines that work on problems of their own, `most` at most: the GPUs are dealt out. The host
+    /// is one machine, whose cores are all used.
+    pub fn split(self, most: usize) -> Vec<Self> {
+        let Self::Gpus(executors) = self else { return vec![self] };
+        let count = most.clamp(1, executors.len().max(1));
+        let mut hands: Vec<Vec<Box<dyn Executor>>> = (0..count).map(|_| Vec::new()).collect();
+        for (number, executor) in executors.into_iter().enumerate() {
+            hands[number % count].push(executor);
         }
+        hands.into_iter().map(Self::Gpus).collect()
     }
 }
 
@@ -79,10 +101,10 @@ pub struct Settings {
     pub fresh: bool,
     /// How candidates are chosen.
     pub search: Search,
+    /// What times are taken in. The host, whose times are modelled, knows the default only.
+    pub regime: Regime,
     /// Seeds operands and search.
     pub seed: u64,
-    /// Compiler threads.
-    pub jobs: NonZeroUsize,
 }
 
 impl Settings {
@@ -140,6 +162,11 @@ pub enum Event<'a> {
         /// Why.
         reason: &'a str,
     },
+    /// A family is not tried further: it breaks the device.
+    GivenUp {
+        /// What became of its candidates.
+        coverage: &'a Coverage,
+    },
     /// The finalists and libraries are measured in turn.
     Contest {
         /// How many take part.
@@ -194,9 +221,9 @@ pub enum TuneError {
     /// The compiler cannot be used.
     #[error("the kernels that validate results do not compile: {0}")]
     Compiler(#[from] CompileError),
-    /// The compiler's threads cannot be had.
-    #[error(transparent)]
-    Pool(#[from] PoolError),
+    /// A thread of this program panicked: a defect.
+    #[error("a thread that makes a device ready panicked: please report this")]
+    Panicked,
     /// The device cannot be used, even by a fresh worker.
     #[error("the device cannot be used: {0}")]
     Device(#[from] WorkerError),
@@ -216,6 +243,8 @@ pub struct Coverage {
     pub legal: usize,
     /// Evaluated ones, by outcome.
     pub outcomes: std::collections::BTreeMap<OutcomeKind, usize>,
+    /// How often the worker had to be replaced because of one.
+    pub restarts: usize,
     /// Of these, how many were known: the same kernels as others, or from an earlier run.
     pub recalled: usize,
     /// Its fastest correct one.
@@ -229,7 +258,18 @@ impl Coverage {
     pub fn evaluated(&self) -> usize {
         self.outcomes.values().sum()
     }
+
+    /// Whether the family is not tried further: it broke the device three times, and more often
+    /// than it was right. Of 10^4 families with one breaking candidate in ten, 1 in 100 is given up
+    /// by bad luck; one that breaks it always costs three restarts.
+    pub fn is_given_up(&self) -> bool {
+        let correct = self.outcomes.get(&OutcomeKind::Correct).copied().unwrap_or(0);
+        self.restarts >= MOST_RESTARTS && self.restarts > correct
+    }
 }
+
+/// Restarts from which on a family is looked at.
+const MOST_RESTARTS: usize = 3;
 
 /// Where a problem's time went.
 #[derive(Debug, Clone, Copy, Default)]

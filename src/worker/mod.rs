@@ -9,6 +9,7 @@ mod bind;
 mod process;
 mod protocol;
 mod serve;
+mod spawner;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -185,7 +186,7 @@ impl WorkerError {
 }
 
 /// A device that does elementary deeds, one after the other. Each waits until it is done.
-pub trait Executor {
+pub trait Executor: Send {
     /// What the device is.
     fn device(&self) -> &Device;
 

@@ -1,13 +1,17 @@
 //! The parent's side: starting a worker, asking it with a deadline, replacing it when it ends.
 
 use std::io::{BufWriter, Read};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process_group};
+
 use super::protocol::{Request, Response, VERSION, read_frame, write_frame};
+use super::spawner::spawn;
 use super::{Announced, Baselines, Conditions, Executor, Loaded, Work, WorkerError};
 use crate::model::{Device, Micros, Problem};
 
@@ -30,19 +34,21 @@ pub struct WorkerCommand {
     pub libraries: Vec<PathBuf>,
 }
 
-/// A worker process and the device that it owns. Spawn it from a thread that outlives it: the
-/// system ends a worker with the thread that started it.
+/// A worker process and the device that it owns.
 #[derive(Debug)]
 pub struct Worker {
     command: WorkerCommand,
     process: Process,
     device: Device,
+    devices: usize,
     deadline_seconds: f64,
 }
 
 #[derive(Debug)]
 struct Process {
     child: Child,
+    /// How it ended, once it was waited for.
+    ended: Option<ExitStatus>,
     requests: BufWriter<ChildStdin>,
     responses: Receiver<std::io::Result<Frame>>,
     last_words: Arc<Mutex<Vec<u8>>>,
@@ -53,9 +59,7 @@ type Frame = Option<(Response, Vec<u8>)>;
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only where the process has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.end();
     }
 }
 
@@ -66,8 +70,13 @@ impl Worker {
     /// [`WorkerError::Unavailable`] where the program cannot be run or speaks another protocol,
     /// [`WorkerError::Device`] where there is no usable device.
     pub fn start(command: WorkerCommand) -> Result<Self, WorkerError> {
-        let (process, device) = Process::start(&command)?;
-        Ok(Self { command, process, device, deadline_seconds: OPEN_SECONDS })
+        let (process, device, devices) = Process::start(&command)?;
+        Ok(Self { command, process, device, devices, deadline_seconds: OPEN_SECONDS })
+    }
+
+    /// How many devices the driver shows.
+    pub fn devices(&self) -> usize {
+        self.devices
     }
 
     fn ask(&mut self, request: &Request) -> Result<Response, WorkerError> {
@@ -102,9 +111,10 @@ fn out_of_turn(response: &Response) -> WorkerError {
 }
 
 impl Process {
-    fn start(command: &WorkerCommand) -> Result<(Self, Device), WorkerError> {
+    fn start(command: &WorkerCommand) -> Result<(Self, Device, usize), WorkerError> {
         let unavailable = |why: String| WorkerError::Unavailable { why };
-        let mut child = Command::new(&command.program)
+        let mut program = Command::new(&command.program);
+        program
             .args(&command.arguments)
             // Both would let cuBLAS round operands of a strict f32 product.
             .env_remove("NVIDIA_TF32_OVERRIDE")
@@ -112,7 +122,9 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .spawn()
+            // Its own group: what it may start ends with it, and a Ctrl-C is the parent's alone.
+            .process_group(0);
+        let mut child = spawn(program)
             .map_err(|error| unavailable(format!("`{}`: {error}", command.program.display())))?;
         let (Some(stdin), Some(mut stdout), Some(mut stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -141,14 +153,17 @@ impl Process {
                 words.drain(..excess);
             }
         });
-        let mut process = Self { child, requests: BufWriter::new(stdin), responses, last_words };
+        let mut process =
+            Self { child, ended: None, requests: BufWriter::new(stdin), responses, last_words };
         let open = Request::Open {
             version: VERSION,
             ordinal: command.ordinal,
             libraries: command.libraries.clone(),
         };
         match process.ask(&open, &[], OPEN_SECONDS)?.0 {
-            Response::Opened { version: VERSION, device } => Ok((process, *device)),
+            Response::Opened { version: VERSION, device, devices } => {
+                Ok((process, *device, devices))
+            }
             Response::Opened { version, .. } => {
                 Err(unavailable(format!("it speaks protocol {version}, this program {VERSION}")))
             }
@@ -172,7 +187,7 @@ impl Process {
             }
             Ok(Err(error)) => return Err(self.died(&error.to_string())),
             Err(RecvTimeoutError::Timeout) => {
-                let _ = self.child.kill();
+                self.end();
                 return Err(WorkerError::TimedOut { seconds });
             }
         };
@@ -184,11 +199,21 @@ impl Process {
         }
     }
 
+    /// Ends the process and all that it started. Only once: until it is waited for, its number is
+    /// nobody else's.
+    fn end(&mut self) -> Option<ExitStatus> {
+        if self.ended.is_none() {
+            // Fails only where nothing is left to be ended.
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+            self.ended = self.child.wait().ok();
+        }
+        self.ended
+    }
+
     fn died(&mut self, symptom: &str) -> WorkerError {
-        let _ = self.child.kill();
-        let mut how = match self.child.wait() {
-            Ok(status) => format!("{symptom}; {status}"),
-            Err(_) => symptom.to_owned(),
+        let mut how = match self.end() {
+            Some(status) => format!("{symptom}; {status}"),
+            None => symptom.to_owned(),
         };
         if let Ok(words) = self.last_words.lock()
             && let Some(line) = String::from_utf8_lossy(&words).trim().lines().last()
@@ -280,9 +305,7 @@ impl Executor for Worker {
     }
 
     fn restart(&mut self) -> Result<(), WorkerError> {
-        let (process, device) = Process::start(&self.command)?;
-        self.process = process;
-        self.device = device;
+        (self.process, self.device, self.devices) = Process::start(&self.command)?;
         Ok(())
     }
 }

@@ -11,6 +11,7 @@ use super::protocol::{Request, Response, VERSION, read_frame, write_frame};
 use super::{Announced, Baselines, Conditions, KernelFacts, Launch, LaunchArgument, Loaded, Work};
 use crate::gpu::{
     Blas, Buffer, Event, Gpu, GpuError, Graph, Kernel, KernelArgument, LtPlan, Module, Sensors,
+    device_count,
 };
 use crate::model::Problem;
 
@@ -48,7 +49,9 @@ fn converse(input: &mut impl Read, out: &mut impl Write) -> Result<(), ServeErro
         Err(error) => return Ok(write_frame(out, &failed(&error), &[])?),
     };
     let device = Box::new(session.gpu.device().clone());
-    write_frame(out, &Response::Opened { version: VERSION, device }, &[])?;
+    // Cannot fail where a device could be opened.
+    let devices = device_count().unwrap_or(1);
+    write_frame(out, &Response::Opened { version: VERSION, device, devices }, &[])?;
     while let Some((request, body)) = read_frame::<Request>(input)? {
         let (response, bytes) = match session.answer(request, &body) {
             Ok(answer) => answer,

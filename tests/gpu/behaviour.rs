@@ -59,7 +59,8 @@ pub(crate) fn libraries() -> Result<(), Failed> {
         assert!(names.contains(&"cuBLAS"), "{names:?} {notes:?}");
         assert!(names.iter().any(|name| name.starts_with("cuBLASLt")), "{names:?} {notes:?}");
         for baseline in &summary.baselines {
-            assert!(baseline.measurement.samples.len() >= 20);
+            // As many as the final has rounds, which ends once the candidates are decided.
+            assert!(baseline.measurement.samples.len() >= 10);
         }
     }
     Ok(())

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use gemm_tune::compile::{
-    Architecture, Compiler, CubinCache, Network, SearchPaths, Target, Wanted, acquire,
+    Architecture, CompileThreads, Compiler, CubinCache, Network, SearchPaths, Target, Wanted,
+    acquire,
 };
-use gemm_tune::model::{Dtype, Problem, Shape};
+use gemm_tune::model::{Dtype, Problem, Regime, Shape};
 use gemm_tune::render::Templates;
 use gemm_tune::search::Search;
 use gemm_tune::space::{Families, Family};
@@ -48,10 +49,21 @@ pub(crate) fn compiler(worker: &Worker) -> Compiler {
     Compiler::new(nvrtc, Some(cache), Target::Cubin(architecture)).unwrap()
 }
 
+pub(crate) fn threads() -> CompileThreads {
+    let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    CompileThreads::new(jobs).unwrap()
+}
+
 pub(crate) fn kit(families: Vec<Family>, templates: Templates) -> Kit {
     let worker = worker();
     let compiler = Arc::new(compiler(&worker));
-    Kit { families, templates, compiler, machine: Machine::Gpu(Box::new(worker)) }
+    Kit {
+        families,
+        templates,
+        compiler,
+        threads: threads(),
+        machine: Machine::Gpus(vec![Box::new(worker)]),
+    }
 }
 
 pub(crate) fn built_in(family: Option<&str>) -> Kit {
@@ -62,15 +74,14 @@ pub(crate) fn built_in(family: Option<&str>) -> Kit {
 }
 
 pub(crate) fn settings(max_configs: usize) -> Settings {
-    let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     Settings {
         max_configs: Some(max_configs),
         budget: None,
         journals: None,
         fresh: false,
         search: Search::Evolve,
+        regime: Regime::default(),
         seed: 1,
-        jobs,
     }
 }
 

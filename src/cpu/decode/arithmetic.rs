@@ -128,6 +128,81 @@ pub(super) fn integer<'a>(
     computing(names, ty, operands, run)
 }
 
+/// `sad`: the distance of two numbers, added to a third.
+pub(super) fn distance<'a>(
+    opcode: Opcode<'a>,
+    ty: Type,
+    names: &mut Names<'a>,
+    operands: &[Operand<'a>],
+) -> Result<Operation, Fault> {
+    opcode.finish()?;
+    let run: Word3 = match ty {
+        Type::U32 => lanes!(|a: u32, b: u32, c: u32| c.wrapping_add(a.abs_diff(b))),
+        Type::S32 => lanes!(|a: i32, b: i32, c: u32| c.wrapping_add(a.abs_diff(b))),
+        _ => return Err(Fault::ty()),
+    };
+    computing(names, ty, operands, Compute::Word3(run))
+}
+
+/// `dp4a` and `dp2a`: products of the bytes of two words, or of the halves of one with the lower or
+/// upper bytes of another, added to a third.
+pub(super) fn dot_product<'a>(
+    mut opcode: Opcode<'a>,
+    names: &mut Names<'a>,
+    operands: &[Operand<'a>],
+) -> Result<Operation, Fault> {
+    fn dot<const N: usize>(a: [i64; N], b: [i64; N], c: u32) -> u32 {
+        let sum: i64 = a.iter().zip(b).map(|(a, b)| a * b).sum();
+        c.wrapping_add(sum as u32)
+    }
+    fn bytes(word: u32) -> [i64; 4] {
+        word.to_le_bytes().map(i64::from)
+    }
+    fn signed_bytes(word: u32) -> [i64; 4] {
+        word.to_le_bytes().map(|byte| byte.cast_signed().into())
+    }
+    fn halves(word: u32) -> [i64; 2] {
+        [i64::from(word & 0xffff), i64::from(word >> 16)]
+    }
+    fn signed_halves(word: u32) -> [i64; 2] {
+        [i64::from(word as i16), i64::from((word >> 16) as i16)]
+    }
+    fn pair<const FIRST: usize>(bytes: [i64; 4]) -> [i64; 2] {
+        [bytes[FIRST], bytes[FIRST + 1]]
+    }
+    let base = opcode.base;
+    let part = opcode.take_any(&["lo", "hi"]);
+    let types = [opcode.ty()?, opcode.ty()?];
+    opcode.finish()?;
+    use Type::{S32, U32};
+    let run: Word3 = match (base, part, types) {
+        ("dp4a", None, [U32, U32]) => lanes!(|a: u32, b: u32, c: u32| dot(bytes(a), bytes(b), c)),
+        ("dp4a", None, [S32, S32]) => {
+            lanes!(|a: u32, b: u32, c: u32| dot(signed_bytes(a), signed_bytes(b), c))
+        }
+        ("dp4a", None, [S32, U32]) => {
+            lanes!(|a: u32, b: u32, c: u32| dot(signed_bytes(a), bytes(b), c))
+        }
+        ("dp4a", None, [U32, S32]) => {
+            lanes!(|a: u32, b: u32, c: u32| dot(bytes(a), signed_bytes(b), c))
+        }
+        ("dp2a", Some("lo"), [U32, U32]) => {
+            lanes!(|a: u32, b: u32, c: u32| dot(halves(a), pair::<0>(bytes(b)), c))
+        }
+        ("dp2a", Some("hi"), [U32, U32]) => {
+            lanes!(|a: u32, b: u32, c: u32| dot(halves(a), pair::<2>(bytes(b)), c))
+        }
+        ("dp2a", Some("lo"), [S32, S32]) => {
+            lanes!(|a: u32, b: u32, c: u32| dot(signed_halves(a), pair::<0>(signed_bytes(b)), c))
+        }
+        ("dp2a", Some("hi"), [S32, S32]) => {
+            lanes!(|a: u32, b: u32, c: u32| dot(signed_halves(a), pair::<2>(signed_bytes(b)), c))
+        }
+        _ => return Err(Fault::ty()),
+    };
+    computing(names, U32, operands, Compute::Word3(run))
+}
+
 /// `mul` and `mad` of integers.
 pub(super) fn multiply<'a>(
     mut opcode: Opcode<'a>,

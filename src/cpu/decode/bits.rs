@@ -1,7 +1,7 @@
 //! Logic, shifts and fields of bits (ISA sections 9.7.1 and 9.7.8).
 
 use super::Fault;
-use super::arithmetic::{Compute, Long3, Word2, Word3, computing};
+use super::arithmetic::{Compute, Long3, Word1, Word2, Word3, computing};
 use super::lanes::{Lane, lanes};
 use super::names::Names;
 use super::opcode::Opcode;
@@ -46,6 +46,44 @@ pub(super) fn bits<'a>(
         _ => return Err(Fault::ty()),
     };
     computing(names, ty, operands, run)
+}
+
+/// `bfind`: the place of the highest bit that is not the sign, or all ones where there is none.
+pub(super) fn find_bit<'a>(
+    mut opcode: Opcode<'a>,
+    names: &mut Names<'a>,
+    operands: &[Operand<'a>],
+) -> Result<Operation, Fault> {
+    let shift_amount = opcode.take("shiftamt");
+    let ty = opcode.ty()?;
+    opcode.finish()?;
+    let [d, a] = operands else { return Err(Fault::operands()) };
+    if ty.class() == Class::Long {
+        let run: fn(&Longs) -> Words = match (shift_amount, ty) {
+            (false, Type::U64) => lanes!(|a: u64| 63_u32.wrapping_sub(a.leading_zeros())),
+            (false, Type::S64) => {
+                lanes!(|a: i64| 63_u32.wrapping_sub((a ^ a >> 63).leading_zeros()))
+            }
+            (true, Type::U64) => lanes!(|a: u64| amount(a.leading_zeros(), 64)),
+            (true, Type::S64) => lanes!(|a: i64| amount((a ^ a >> 63).leading_zeros(), 64)),
+            _ => return Err(Fault::ty()),
+        };
+        let a = names.read_long(a, ty)?;
+        return Ok(Operation::Narrow1 { run, d: names.written(d, Class::Word)?, a });
+    }
+    let run: Word1 = match (shift_amount, ty) {
+        (false, Type::U32) => lanes!(|a: u32| 31_u32.wrapping_sub(a.leading_zeros())),
+        (false, Type::S32) => lanes!(|a: i32| 31_u32.wrapping_sub((a ^ a >> 31).leading_zeros())),
+        (true, Type::U32) => lanes!(|a: u32| amount(a.leading_zeros(), 32)),
+        (true, Type::S32) => lanes!(|a: i32| amount((a ^ a >> 31).leading_zeros(), 32)),
+        _ => return Err(Fault::ty()),
+    };
+    computing(names, ty, operands, Compute::Word1(run))
+}
+
+/// By how much a number with so many zeros above it is shifted left to have none.
+fn amount(zeros: u32, width: u32) -> u32 {
+    if zeros == width { u32::MAX } else { zeros }
 }
 
 /// `shl` and `shr`: amounts beyond the width count as the width (ISA section 9.7.8.8).

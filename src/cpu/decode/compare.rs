@@ -5,7 +5,7 @@ use super::lanes::{Lane, tests};
 use super::names::Names;
 use super::opcode::Opcode;
 use crate::cpu::numeric::float::{bf16_value, f16_value};
-use crate::cpu::operation::{Combined, Logic, Longs, Operation, Words};
+use crate::cpu::operation::{Combined, Logic, Longs, Operation, Slot, Words};
 use crate::cpu::parse::Operand;
 use crate::cpu::types::{Class, Type};
 
@@ -98,12 +98,40 @@ fn logic_named(name: &str) -> Option<Logic> {
     })
 }
 
-/// `setp`
-pub(super) fn set_predicate<'a>(
+/// A comparison before its operands are named.
+struct Comparison<'a, 'o> {
+    name: &'o str,
+    ty: Type,
+    a: &'o Operand<'a>,
+    b: &'o Operand<'a>,
+    combined: Option<Combined>,
+}
+
+impl<'a> Comparison<'a, '_> {
+    /// Sets `d` where it holds, and `opposite` where it does not.
+    fn operation(
+        self,
+        names: &mut Names<'a>,
+        (d, opposite): (Slot, Option<Slot>),
+    ) -> Result<Operation, Fault> {
+        let Self { name, ty, a, b, combined } = self;
+        if ty.class() == Class::Long {
+            let run = long_test(name, ty).ok_or_else(Fault::ty)?;
+            let (a, b) = (names.read_long(a, ty)?, names.read_long(b, ty)?);
+            return Ok(Operation::LongCompare { run, d, opposite, a, b, combined });
+        }
+        let run = word_test(name, ty).ok_or_else(Fault::ty)?;
+        let (a, b) = (names.read_word(a, ty)?, names.read_word(b, ty)?);
+        Ok(Operation::WordCompare { run, d, opposite, a, b, combined })
+    }
+}
+
+/// What is compared and how, of `setp` and `set`, and where the result goes.
+fn comparison<'a, 'o>(
     mut opcode: Opcode<'a>,
     names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
+    operands: &'o [Operand<'a>],
+) -> Result<(&'o Operand<'a>, Comparison<'a, 'o>), Fault> {
     let name = opcode.take_any(&COMPARISONS).ok_or_else(|| Fault::new("it names no comparison"))?;
     let logic = opcode.take_map(logic_named);
     if opcode.take("ftz") {
@@ -118,16 +146,37 @@ pub(super) fn set_predicate<'a>(
         }
         _ => return Err(Fault::operands()),
     };
-    if ty.class() == Class::Long {
-        let run = long_test(name, ty).ok_or_else(Fault::ty)?;
-        let (a, b) = (names.read_long(a, ty)?, names.read_long(b, ty)?);
-        let (d, opposite) = names.results(d)?;
-        return Ok(Operation::LongCompare { run, d, opposite, a, b, combined });
-    }
-    let run = word_test(name, ty).ok_or_else(Fault::ty)?;
-    let (a, b) = (names.read_word(a, ty)?, names.read_word(b, ty)?);
-    let (d, opposite) = names.results(d)?;
-    Ok(Operation::WordCompare { run, d, opposite, a, b, combined })
+    Ok((d, Comparison { name, ty, a, b, combined }))
+}
+
+/// `setp`
+pub(super) fn set_predicate<'a>(
+    opcode: Opcode<'a>,
+    names: &mut Names<'a>,
+    operands: &[Operand<'a>],
+) -> Result<Operation, Fault> {
+    let (d, comparison) = comparison(opcode, names, operands)?;
+    let results = names.results(d)?;
+    comparison.operation(names, results)
+}
+
+/// `set`: all ones or 1.0 where a comparison holds, else 0.
+pub(super) fn set<'a>(
+    mut opcode: Opcode<'a>,
+    names: &mut Names<'a>,
+    operands: &[Operand<'a>],
+) -> Result<Vec<Operation>, Fault> {
+    let holds = match opcode.ty()? {
+        Type::U32 | Type::S32 => u32::MAX,
+        Type::F32 => 1.0_f32.to_bits(),
+        _ => return Err(Fault::ty()),
+    };
+    let (d, comparison) = comparison(opcode, names, operands)?;
+    let test = names.scratch_predicate();
+    let compared = comparison.operation(names, (test, None))?;
+    let (a, b) = (names.word(holds), names.word(0));
+    let d = names.written(d, Class::Word)?;
+    Ok(vec![compared, Operation::WordSelect { d, a, b, test }])
 }
 
 /// `and.pred` and its kin.

@@ -1,7 +1,7 @@
 //! Floating-point instructions (ISA sections 9.7.3 to 9.7.5).
 
 use super::Fault;
-use super::arithmetic::{Compute, computing};
+use super::arithmetic::{Compute, Word1, computing};
 use super::lanes::{Brain, Half, Lane, lanes};
 use super::names::Names;
 use super::opcode::Opcode;
@@ -12,39 +12,117 @@ use crate::cpu::numeric::float::{
 };
 use crate::cpu::operation::Operation;
 use crate::cpu::parse::Operand;
-use crate::cpu::types::Type;
+use crate::cpu::types::{Class, Type};
 
 const NEAREST: Rounding = Rounding::NearestEven;
 
-/// `add`, `sub`, `mul`, `fma`, `div`, `min`, `max`, `abs`, `neg`, `sqrt`, `rcp` and the
-/// approximations.
+/// Two values in a word, the first operand above.
+pub(super) fn pack(format: Format, high: f64, low: f64) -> u32 {
+    format.round(high, NEAREST) << 16 | format.round(low, NEAREST)
+}
+
+/// A function of one pair's values, applied to both halves of words.
+macro_rules! pairwise {
+    ($format:expr, $value:expr, |$($x:ident),*| $body:expr) => {
+        lanes!(|$($x: u32),*| {
+            let of = |shift: u32| {
+                $(let $x = f64::from($value($x >> shift & 0xffff));)*
+                $body
+            };
+            pack($format, of(16), of(0))
+        })
+    };
+}
+
+/// `add`, `sub`, `mul`, `fma`, `div`, `min`, `max`, `abs`, `neg`, `copysign`, `sqrt`, `rcp` and
+/// the approximations.
 pub(super) fn floating<'a>(
     mut opcode: Opcode<'a>,
     ty: Type,
     names: &mut Names<'a>,
     operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
+) -> Result<Vec<Operation>, Fault> {
     let base = opcode.base;
     let flushes = opcode.take("ftz");
-    let approximate = opcode.take_any(&["approx", "full"]).is_some();
+    let approximate = opcode.take_any(&["approx", "full"]).is_some()
+        || matches!(base, "ex2" | "lg2" | "sin" | "cos" | "tanh");
+    let bound = opcode.take_any(&["sat", "relu"]);
+    let keeps_nan = opcode.take("NaN");
     let rounding = opcode.rounding();
     opcode.finish()?;
+    if flushes && !(ty == Type::F32 || ty == Type::F64 && approximate) {
+        return Err(Fault::new("`.ftz` is executed for f32 only"));
+    }
     let run = match ty {
-        Type::F32 if approximate || matches!(base, "ex2" | "lg2" | "sin" | "cos" | "tanh") => {
-            approximation(base)
-        }
-        Type::F32 if rounding != NEAREST => directed(base, rounding),
+        _ if keeps_nan => with_nan(base, ty).filter(|_| !flushes),
+        Type::F32 if approximate && flushes => approximation::<true>(base),
+        Type::F32 if approximate => approximation::<false>(base),
+        Type::F32 if rounding != NEAREST && flushes => directed::<true>(base, rounding),
+        Type::F32 if rounding != NEAREST => directed::<false>(base, rounding),
         Type::F32 if flushes => flushing(base),
         Type::F32 => single(base),
         Type::F64 if rounding == NEAREST => double(base),
         Type::F64 => return Err(Fault::new("only `.rn` is executed for f64")),
+        Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2 if approximate => None,
         Type::F16 if rounding == NEAREST => half(base),
         Type::Bf16 if rounding == NEAREST => brain(base),
         Type::F16x2 if rounding == NEAREST => half_pair(base),
         Type::Bf16x2 if rounding == NEAREST => brain_pair(base),
         _ => None,
     };
-    computing(names, ty, operands, run.ok_or_else(Fault::ty)?)
+    let mut operations = vec![computing(names, ty, operands, run.ok_or_else(Fault::ty)?)?];
+    if let (Some(bound), [d, ..]) = (bound, operands) {
+        let run = bounded(bound, ty).ok_or_else(Fault::ty)?;
+        let d = names.written(d, Class::Word)?;
+        operations.push(Operation::Word1 { run, d, a: d });
+    }
+    Ok(operations)
+}
+
+/// `.sat` keeps a result within 0 and 1, `.relu` keeps it from being negative. What is said of
+/// pairs holds of single halves too: above them are zeros.
+fn bounded(bound: &str, ty: Type) -> Option<Word1> {
+    Some(match (bound, ty) {
+        ("sat", Type::F32) => {
+            lanes!(|a: f32| if a.is_nan() { 0.0 } else { a.clamp(0.0, 1.0) + 0.0 })
+        }
+        ("sat", Type::F16 | Type::F16x2) => {
+            pairwise!(F16, f16_value, |a| if a.is_nan() { 0.0 } else { a.clamp(0.0, 1.0) + 0.0 })
+        }
+        ("relu", Type::F16 | Type::F16x2) => {
+            pairwise!(F16, f16_value, |a| if a <= 0.0 { 0.0 } else { a })
+        }
+        ("relu", Type::Bf16 | Type::Bf16x2) => {
+            pairwise!(BF16, bf16_value, |a| if a <= 0.0 { 0.0 } else { a })
+        }
+        _ => return None,
+    })
+}
+
+/// `min.NaN` and `max.NaN`, where one NaN is enough.
+fn with_nan(base: &str, ty: Type) -> Option<Compute> {
+    macro_rules! both {
+        ($a:ident, $b:ident, $nan:expr, $chosen:expr) => {
+            if $a.is_nan() || $b.is_nan() { $nan } else { $chosen }
+        };
+    }
+    Some(Compute::Word2(match (base, ty) {
+        ("min", Type::F32) => lanes!(|a: f32, b: f32| both!(a, b, f32::NAN, min32(a, b))),
+        ("max", Type::F32) => lanes!(|a: f32, b: f32| both!(a, b, f32::NAN, max32(a, b))),
+        ("min", Type::F16 | Type::F16x2) => {
+            pairwise!(F16, f16_value, |a, b| both!(a, b, f64::NAN, a.min(b)))
+        }
+        ("max", Type::F16 | Type::F16x2) => {
+            pairwise!(F16, f16_value, |a, b| both!(a, b, f64::NAN, a.max(b)))
+        }
+        ("min", Type::Bf16 | Type::Bf16x2) => {
+            pairwise!(BF16, bf16_value, |a, b| both!(a, b, f64::NAN, a.min(b)))
+        }
+        ("max", Type::Bf16 | Type::Bf16x2) => {
+            pairwise!(BF16, bf16_value, |a, b| both!(a, b, f64::NAN, a.max(b)))
+        }
+        _ => return None,
+    }))
 }
 
 fn single(base: &str) -> Option<Compute> {
@@ -59,6 +137,7 @@ fn single(base: &str) -> Option<Compute> {
         "max" => Word2(lanes!(|a: f32, b: f32| max32(a, b))),
         "abs" => Word1(lanes!(|a: u32| a & 0x7fff_ffff)),
         "neg" => Word1(lanes!(|a: u32| a ^ 0x8000_0000)),
+        "copysign" => Word2(lanes!(|a: u32, b: u32| a & 0x8000_0000 | b & 0x7fff_ffff)),
         "sqrt" => Word1(lanes!(|a: f32| a.sqrt())),
         "rcp" => Word1(lanes!(|a: f32| 1.0 / a)),
         _ => return None,
@@ -86,37 +165,55 @@ fn flushing(base: &str) -> Option<Compute> {
     })
 }
 
-/// The hardware's approximations are not specified to the bit; here they are as good as f32 goes.
-fn approximation(base: &str) -> Option<Compute> {
+/// The hardware's approximations are not specified to the bit: the ISA bounds their errors, from one
+/// unit in the last place (`rcp`) to 2^-11 (`tanh`). Here the error is one unit at most, so a kernel
+/// may not be held to the bits that this device gives.
+fn approximation<const FLUSHED: bool>(base: &str) -> Option<Compute> {
     use Compute::{Word1, Word2};
     Some(match base {
-        "div" => Word2(lanes!(|a: f32, b: f32| a / b)),
-        "sqrt" => Word1(lanes!(|a: f32| a.sqrt())),
-        "rcp" => Word1(lanes!(|a: f32| 1.0 / a)),
-        "rsqrt" => Word1(lanes!(|a: f32| (1.0 / f64::from(a).sqrt()) as f32)),
-        "ex2" => Word1(lanes!(|a: f32| f64::from(a).exp2() as f32)),
-        "lg2" => Word1(lanes!(|a: f32| f64::from(a).log2() as f32)),
-        "sin" => Word1(lanes!(|a: f32| f64::from(a).sin() as f32)),
-        "cos" => Word1(lanes!(|a: f32| f64::from(a).cos() as f32)),
-        "tanh" => Word1(lanes!(|a: f32| f64::from(a).tanh() as f32)),
+        "div" => Word2(lanes!(|a: f32, b: f32| if_flushed::<FLUSHED>(
+            if_flushed::<FLUSHED>(a) / if_flushed::<FLUSHED>(b)
+        ))),
+        "sqrt" => Word1(lanes!(|a: f32| approximate::<FLUSHED>(a, f64::sqrt))),
+        "rcp" => Word1(lanes!(|a: f32| approximate::<FLUSHED>(a, f64::recip))),
+        "rsqrt" => Word1(lanes!(|a: f32| approximate::<FLUSHED>(a, |a| a.sqrt().recip()))),
+        "ex2" => Word1(lanes!(|a: f32| approximate::<FLUSHED>(a, f64::exp2))),
+        "lg2" => Word1(lanes!(|a: f32| approximate::<FLUSHED>(a, f64::log2))),
+        "sin" => Word1(lanes!(|a: f32| approximate::<FLUSHED>(a, f64::sin))),
+        "cos" => Word1(lanes!(|a: f32| approximate::<FLUSHED>(a, f64::cos))),
+        "tanh" => Word1(lanes!(|a: f32| approximate::<FLUSHED>(a, f64::tanh))),
         _ => return None,
     })
 }
 
+#[inline(always)]
+fn approximate<const FLUSHED: bool>(value: f32, function: impl Fn(f64) -> f64) -> f32 {
+    if_flushed::<FLUSHED>(function(if_flushed::<FLUSHED>(value).into()) as f32)
+}
+
+#[inline(always)]
+fn if_flushed<const FLUSHED: bool>(value: f32) -> f32 {
+    if FLUSHED { flush(value) } else { value }
+}
+
 /// Sums and products rounded toward zero, down or up.
-fn directed(base: &str, rounding: Rounding) -> Option<Compute> {
+fn directed<const FLUSHED: bool>(base: &str, rounding: Rounding) -> Option<Compute> {
     macro_rules! rounded {
         ($mode:expr) => {
             match base {
-                "add" => Compute::Word2(lanes!(|a: f32, b: f32| fma32_rounded(a, 1.0, b, $mode))),
-                "sub" => Compute::Word2(lanes!(|a: f32, b: f32| fma32_rounded(a, 1.0, -b, $mode))),
+                "add" => {
+                    Compute::Word2(lanes!(|a: f32, b: f32| { fused::<FLUSHED>(a, 1.0, b, $mode) }))
+                }
+                "sub" => {
+                    Compute::Word2(lanes!(|a: f32, b: f32| { fused::<FLUSHED>(a, 1.0, -b, $mode) }))
+                }
                 // The sign of a zero product is its own.
                 "mul" => Compute::Word2(lanes!(|a: f32, b: f32| {
-                    fma32_rounded(a, b, 0.0_f32.copysign(a * b), $mode)
+                    fused::<FLUSHED>(a, b, 0.0_f32.copysign(a * b), $mode)
                 })),
-                "fma" => {
-                    Compute::Word3(lanes!(|a: f32, b: f32, c: f32| fma32_rounded(a, b, c, $mode)))
-                }
+                "fma" => Compute::Word3(lanes!(|a: f32, b: f32, c: f32| {
+                    fused::<FLUSHED>(a, b, c, $mode)
+                })),
                 _ => return None,
             }
         };
@@ -127,6 +224,12 @@ fn directed(base: &str, rounding: Rounding) -> Option<Compute> {
         Rounding::Up => rounded!(Rounding::Up),
         Rounding::NearestEven | Rounding::NearestAway => return None,
     })
+}
+
+#[inline(always)]
+fn fused<const FLUSHED: bool>(a: f32, b: f32, c: f32, rounding: Rounding) -> f32 {
+    let [a, b, c] = [a, b, c].map(if_flushed::<FLUSHED>);
+    if_flushed::<FLUSHED>(fma32_rounded(a, b, c, rounding))
 }
 
 fn double(base: &str) -> Option<Compute> {
@@ -141,6 +244,8 @@ fn double(base: &str) -> Option<Compute> {
         "max" => Long2(lanes!(|a: f64, b: f64| a.max(b))),
         "abs" => Long1(lanes!(|a: f64| a.abs())),
         "neg" => Long1(lanes!(|a: f64| -a)),
+        "copysign" => Long2(lanes!(|a: f64, b: f64| b.copysign(a))),
+        "rsqrt" => Long1(lanes!(|a: f64| a.sqrt().recip())),
         "sqrt" => Long1(lanes!(|a: f64| a.sqrt())),
         "rcp" => Long1(lanes!(|a: f64| 1.0 / a)),
         _ => return None,
@@ -189,24 +294,6 @@ fn brain(base: &str) -> Option<Compute> {
         "neg" => Word1(lanes!(|a: u32| (a ^ 0x8000) & 0xffff)),
         _ => return None,
     })
-}
-
-/// Two values in a word, the first operand above.
-pub(super) fn pack(format: Format, high: f64, low: f64) -> u32 {
-    format.round(high, NEAREST) << 16 | format.round(low, NEAREST)
-}
-
-/// A function of one pair's values, applied to both halves of words.
-macro_rules! pairwise {
-    ($format:expr, $value:expr, |$($x:ident),*| $body:expr) => {
-        lanes!(|$($x: u32),*| {
-            let of = |shift: u32| {
-                $(let $x = f64::from($value($x >> shift & 0xffff));)*
-                $body
-            };
-            pack($format, of(16), of(0))
-        })
-    };
 }
 
 fn half_pair(base: &str) -> Option<Compute> {

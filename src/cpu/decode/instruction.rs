@@ -2,7 +2,7 @@
 
 use super::names::Names;
 use super::opcode::Opcode;
-use super::{Fault, arithmetic, bits, compare, floating, memory, moves, warp};
+use super::{Fault, arithmetic, atomic, bits, compare, copy, floating, memory, moves, warp};
 use crate::cpu::counts::InstructionClass;
 use crate::cpu::operation::{Direction, Operation};
 use crate::cpu::parse::{Instruction, Operand};
@@ -24,26 +24,26 @@ fn one<'a>(
     operands: &[Operand<'a>],
 ) -> Result<Vec<Operation>, Fault> {
     let operation = match opcode.base {
-        "add" | "sub" | "min" | "max" | "abs" | "neg" | "div" | "rem" => {
+        "add" | "sub" | "min" | "max" | "abs" | "neg" | "div" | "rem" | "mul" | "mad" => {
             let ty = opcode.ty()?;
             if ty.is_float() {
-                floating::floating(opcode, ty, names, operands)
-            } else {
-                arithmetic::integer(opcode, ty, names, operands)
+                return floating::floating(opcode, ty, names, operands);
+            }
+            match opcode.base {
+                "mul" | "mad" => arithmetic::multiply(opcode, ty, names, operands),
+                _ => arithmetic::integer(opcode, ty, names, operands),
             }
         }
-        "mul" | "mad" => {
+        "fma" | "copysign" | "sqrt" | "rsqrt" | "rcp" | "ex2" | "lg2" | "sin" | "cos" | "tanh" => {
             let ty = opcode.ty()?;
-            if ty.is_float() {
-                floating::floating(opcode, ty, names, operands)
-            } else {
-                arithmetic::multiply(opcode, ty, names, operands)
-            }
+            return floating::floating(opcode, ty, names, operands);
         }
-        "fma" | "sqrt" | "rsqrt" | "rcp" | "ex2" | "lg2" | "sin" | "cos" | "tanh" => {
+        "sad" => {
             let ty = opcode.ty()?;
-            floating::floating(opcode, ty, names, operands)
+            arithmetic::distance(opcode, ty, names, operands)
         }
+        "dp4a" | "dp2a" => arithmetic::dot_product(opcode, names, operands),
+        "bfind" => bits::find_bit(opcode, names, operands),
         "and" | "or" | "xor" | "not" | "cnot" | "popc" | "clz" | "brev" => {
             let ty = opcode.ty()?;
             if ty == Type::Predicate {
@@ -62,18 +62,23 @@ fn one<'a>(
         "bfe" | "bfi" => return bits::bit_field(opcode, names, operands),
         "mov" => moves::copy(opcode, names, operands),
         "selp" => moves::select(opcode, names, operands),
-        "cvt" => moves::convert(opcode, names, operands),
+        "cvt" => return moves::convert(opcode, names, operands),
         "cvta" => moves::convert_address(opcode, names, operands),
         "setp" => compare::set_predicate(opcode, names, operands),
+        "set" => return compare::set(opcode, names, operands),
         "ld" | "ldu" => memory::load(opcode, names, operands),
         "st" => memory::store(opcode, names, operands),
-        "atom" | "red" => memory::atomic(opcode, names, operands),
-        "cp" => memory::copy_async(opcode, names, operands),
+        "createpolicy" => memory::create_policy(names, operands),
+        "atom" | "red" => return atomic::atomic(opcode, names, operands),
+        "cp" => return copy::copy_async(opcode, names, operands),
         "ldmatrix" | "stmatrix" => memory::matrix(opcode, names, operands),
         "bar" | "barrier" => warp::barrier(opcode, names, operands),
         "membar" | "fence" => warp::fence(opcode),
         "shfl" => warp::shuffle(opcode, names, operands),
         "vote" => warp::vote(opcode, names, operands),
+        "redux" => warp::reduce(opcode, names, operands),
+        "match" => warp::match_values(opcode, names, operands),
+        "elect" => warp::elect(opcode, names, operands),
         "activemask" => warp::active_mask(opcode, names, operands),
         "mma" => warp::matrix_product(opcode, names, operands),
         "ret" | "exit" => {
@@ -85,8 +90,10 @@ fn one<'a>(
             opcode.finish()?;
             Ok(Operation::Trap)
         }
-        // A hint: nothing is prefetched here.
-        "prefetch" | "prefetchu" | "nanosleep" | "griddepcontrol" => return Ok(Vec::new()),
+        "nanosleep" => Ok(Operation::Sleep),
+        // Hints: nothing is cached here, kernels follow one another, and registers are not shared.
+        "prefetch" | "prefetchu" | "discard" | "applypriority" | "griddepcontrol"
+        | "setmaxnreg" => return Ok(Vec::new()),
         _ => Err(Fault::new("this device does not execute such an instruction")),
     };
     Ok(vec![operation?])
@@ -116,8 +123,9 @@ pub(super) fn class(operation: &Operation, opcode: &str) -> InstructionClass {
         Operation::Shuffle { .. } | Operation::Vote { .. } | Operation::ActiveMask { .. } => {
             Of::Warp
         }
+        Operation::Reduce { .. } | Operation::Match { .. } | Operation::Elect { .. } => Of::Warp,
         Operation::Barrier { .. } | Operation::WarpBarrier | Operation::Fence => Of::Barrier,
-        Operation::CopyCommit | Operation::CopyWait { .. } => Of::Barrier,
+        Operation::CopyCommit | Operation::CopyWait { .. } | Operation::Sleep => Of::Barrier,
         Operation::Branch { .. } | Operation::Exit | Operation::Trap => Of::Control,
         _ if opcode.starts_with("fma.") && opcode.ends_with(".f32") => Of::Fma,
         _ => {

@@ -1,28 +1,18 @@
-//! Loads, stores, copies and atomic operations (ISA sections 9.7.9 and 9.7.13.15).
+//! Loads and stores, and what hints at caches (ISA sections 9.7.9 and 9.7.14.5).
 
 use super::Fault;
 use super::names::Names;
 use super::opcode::Opcode;
-use crate::cpu::numeric::float::bits32;
 use crate::cpu::operation::{
-    Direction, Element, MatrixMove, Operation, Register, Slot, Update, Vector,
+    Direction, Element, MatrixMove, Operation, Order, Register, Slot, Vector,
 };
 use crate::cpu::parse::Operand;
 use crate::cpu::types::{Class, Space, Type};
 
-/// What hints at caches, and orders that one block at a time keeps anyway.
+/// What hints at caches: nothing is cached here.
 const HINTS: [&str; 24] = [
     "nc",
-    "volatile",
     "weak",
-    "relaxed",
-    "acquire",
-    "release",
-    "acq_rel",
-    "cta",
-    "gpu",
-    "sys",
-    "cluster",
     "ca",
     "cg",
     "cs",
@@ -30,22 +20,60 @@ const HINTS: [&str; 24] = [
     "cv",
     "wb",
     "wt",
-    "L1::no_allocate",
-    "L1::evict_last",
+    "L1::evict_normal",
+    "L1::evict_unchanged",
     "L1::evict_first",
+    "L1::evict_last",
+    "L1::no_allocate",
+    "L2::evict_normal",
+    "L2::evict_first",
+    "L2::evict_last",
     "L2::64B",
     "L2::128B",
     "L2::256B",
+    // Scopes: all threads are in one here.
+    "cta",
+    "cluster",
+    "gpu",
+    "sys",
 ];
 
-fn drop_hints(opcode: &mut Opcode<'_>) {
+/// What makes an access one that other threads may wait for.
+const STRONG: [&str; 5] = ["volatile", "relaxed", "acquire", "release", "acq_rel"];
+
+/// Drops hints, and says whether the access is strong. The policy that `.L2::cache_hint` names
+/// last is left out of the operands.
+pub(super) fn drop_hints<'a, 'o>(
+    opcode: &mut Opcode<'_>,
+    operands: &'o [Operand<'a>],
+) -> (Order, &'o [Operand<'a>]) {
     while opcode.take_any(&HINTS).is_some() {}
+    let order = if opcode.take_any(&STRONG).is_some() { Order::Strong } else { Order::Weak };
+    let operands = match (opcode.take("L2::cache_hint"), operands) {
+        (true, [others @ .., _policy]) => others,
+        _ => operands,
+    };
+    (order, operands)
+}
+
+/// `createpolicy`: what it makes is not looked at.
+pub(super) fn create_policy<'a>(
+    names: &mut Names<'a>,
+    operands: &[Operand<'a>],
+) -> Result<Operation, Fault> {
+    let [d, ..] = operands else { return Err(Fault::operands()) };
+    let a = names.long(0);
+    Ok(Operation::Long1 { run: |a| *a, d: names.written(d, Class::Long)?, a })
 }
 
 /// The space of an access; without a modifier, that of a named variable, or any.
-fn space(opcode: &mut Opcode<'_>, names: &Names<'_>, address: &Operand<'_>) -> Space {
-    let named = opcode.take_map(Space::named);
-    named.or_else(|| names.space_of(address)).unwrap_or(Space::Generic)
+pub(super) fn space(opcode: &mut Opcode<'_>, names: &Names<'_>, address: &Operand<'_>) -> Space {
+    let of_variable = names.space_of(address);
+    match opcode.take_map(Space::named) {
+        // What a call hands over lies in local memory here.
+        Some(Space::Parameter) if of_variable == Some(Space::Local) => Space::Local,
+        named => named.or(of_variable).unwrap_or(Space::Generic),
+    }
 }
 
 fn element(opcode: &mut Opcode<'_>) -> Result<(Type, u32), Fault> {
@@ -65,7 +93,7 @@ fn element(opcode: &mut Opcode<'_>) -> Result<(Type, u32), Fault> {
     Ok((ty, length))
 }
 
-fn check_length(vector: Vector, length: u32) -> Result<Vector, Fault> {
+pub(super) fn check_length(vector: Vector, length: u32) -> Result<Vector, Fault> {
     if vector.length == length {
         return Ok(vector);
     }
@@ -78,16 +106,16 @@ pub(super) fn load<'a>(
     names: &mut Names<'a>,
     operands: &[Operand<'a>],
 ) -> Result<Operation, Fault> {
+    let (order, operands) = drop_hints(&mut opcode, operands);
     let [d, address] = operands else { return Err(Fault::operands()) };
     let space = space(&mut opcode, names, address);
-    drop_hints(&mut opcode);
     let (ty, length) = element(&mut opcode)?;
     opcode.finish()?;
     let address = names.address(address)?;
     let d = check_length(names.vector(d, |names, part| names.written_any(part))?, length)?;
     let element = Element { bytes: ty.bytes(), signed: ty.is_signed() };
     check_widths(d, element)?;
-    Ok(Operation::Load { space, element, address, d })
+    Ok(Operation::Load { space, element, address, d, order })
 }
 
 /// `st`
@@ -96,9 +124,9 @@ pub(super) fn store<'a>(
     names: &mut Names<'a>,
     operands: &[Operand<'a>],
 ) -> Result<Operation, Fault> {
+    let (order, operands) = drop_hints(&mut opcode, operands);
     let [address, a] = operands else { return Err(Fault::operands()) };
     let space = space(&mut opcode, names, address);
-    drop_hints(&mut opcode);
     let (ty, length) = element(&mut opcode)?;
     opcode.finish()?;
     if matches!(space, Space::Constant | Space::Parameter) {
@@ -111,7 +139,7 @@ pub(super) fn store<'a>(
     }
     let element = Element { bytes: ty.bytes(), signed: false };
     check_widths(a, element)?;
-    Ok(Operation::Store { space, element, address, a })
+    Ok(Operation::Store { space, element, address, a, order })
 }
 
 /// A register may be wider than what is moved, not narrower (ISA section 9.4.1).
@@ -121,133 +149,6 @@ fn check_widths(vector: Vector, element: Element) -> Result<(), Fault> {
         return Err(Fault::new("a register is narrower than what it is loaded with"));
     }
     Ok(())
-}
-
-/// `atom` and `red`
-pub(super) fn atomic<'a>(
-    mut opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
-    let returns = opcode.base == "atom";
-    let (d, address, a, b) = match (returns, operands) {
-        (true, [d, address, a]) => (Some(d), address, a, None),
-        (true, [d, address, a, b]) => (Some(d), address, a, Some(b)),
-        (false, [address, a]) => (None, address, a, None),
-        _ => return Err(Fault::operands()),
-    };
-    let space = space(&mut opcode, names, address);
-    if !matches!(space, Space::Global | Space::Shared | Space::Generic) {
-        return Err(Fault::new("nothing is atomic there"));
-    }
-    drop_hints(&mut opcode);
-    let what = opcode
-        .take_any(&["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"])
-        .ok_or_else(|| Fault::new("it names no operation"))?;
-    opcode.take("noftz");
-    let ty = opcode.ty()?;
-    opcode.finish()?;
-    if (what == "cas") != b.is_some() {
-        return Err(Fault::operands());
-    }
-    let update =
-        if ty.class() == Class::Long { long_update(what, ty) } else { word_update(what, ty) };
-    let update = update.ok_or_else(Fault::ty)?;
-    let address = names.address(address)?;
-    let a = names.read(a, ty)?;
-    let b = b.map(|b| names.read(b, ty)).transpose()?;
-    // The old value of `_` is not wanted.
-    let d = match d {
-        Some(Operand::Name("_")) | None => None,
-        Some(d) => Some(names.written_any(d)?),
-    };
-    let fits = |register: &Register| {
-        matches!(
-            (ty.class(), register),
-            (Class::Long, Register::Long(_)) | (Class::Word, Register::Word(_))
-        )
-    };
-    if !fits(&a) || !b.iter().all(fits) || !d.iter().all(fits) {
-        return Err(Fault::new("an operand is of another size than the instruction works on"));
-    }
-    Ok(Operation::Atomic { space, update, d, address, a, b })
-}
-
-fn word_update(what: &str, ty: Type) -> Option<Update> {
-    use Type::{B32, F32, S32, U32};
-    Some(Update::Word(match (what, ty) {
-        ("add", U32 | S32) => |old, a, _| old.wrapping_add(a),
-        ("add", F32) => |old, a, _| bits32(f32::from_bits(old) + f32::from_bits(a)),
-        ("min", U32) => |old, a, _| old.min(a),
-        ("max", U32) => |old, a, _| old.max(a),
-        ("min", S32) => |old, a, _| old.cast_signed().min(a.cast_signed()).cast_unsigned(),
-        ("max", S32) => |old, a, _| old.cast_signed().max(a.cast_signed()).cast_unsigned(),
-        ("and", B32) => |old, a, _| old & a,
-        ("or", B32) => |old, a, _| old | a,
-        ("xor", B32) => |old, a, _| old ^ a,
-        ("exch", B32) => |_, a, _| a,
-        ("cas", B32) => |old, a, b| if old == a { b } else { old },
-        ("inc", U32) => |old, a, _| if old >= a { 0 } else { old + 1 },
-        ("dec", U32) => |old, a, _| if old == 0 || old > a { a } else { old - 1 },
-        _ => return None,
-    }))
-}
-
-fn long_update(what: &str, ty: Type) -> Option<Update> {
-    use Type::{B64, F64, S64, U64};
-    Some(Update::Long(match (what, ty) {
-        ("add", U64 | S64) => |old, a, _| old.wrapping_add(a),
-        ("add", F64) => |old, a, _| (f64::from_bits(old) + f64::from_bits(a)).to_bits(),
-        ("min", U64) => |old, a, _| old.min(a),
-        ("max", U64) => |old, a, _| old.max(a),
-        ("min", S64) => |old, a, _| old.cast_signed().min(a.cast_signed()).cast_unsigned(),
-        ("max", S64) => |old, a, _| old.cast_signed().max(a.cast_signed()).cast_unsigned(),
-        ("and", B64) => |old, a, _| old & a,
-        ("or", B64) => |old, a, _| old | a,
-        ("xor", B64) => |old, a, _| old ^ a,
-        ("exch", B64) => |_, a, _| a,
-        ("cas", B64) => |old, a, b| if old == a { b } else { old },
-        _ => return None,
-    }))
-}
-
-/// `cp.async` and what orders it.
-pub(super) fn copy_async<'a>(
-    mut opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
-    if !opcode.take("async") {
-        return Err(Fault::new("only `cp.async` is executed"));
-    }
-    if opcode.take("commit_group") {
-        opcode.finish()?;
-        return Ok(Operation::CopyCommit);
-    }
-    if opcode.take("wait_all") {
-        opcode.finish()?;
-        return Ok(Operation::CopyWait { pending: None });
-    }
-    if opcode.take("wait_group") {
-        opcode.finish()?;
-        let [Operand::Integer(pending)] = operands else { return Err(Fault::operands()) };
-        let pending = u32::try_from(*pending).map_err(|_| Fault::operands())?;
-        return Ok(Operation::CopyWait { pending: Some(pending) });
-    }
-    drop_hints(&mut opcode);
-    if !(opcode.take("shared") || opcode.take("shared::cta")) || !opcode.take("global") {
-        return Err(Fault::new("it does not copy from global to shared memory"));
-    }
-    opcode.finish()?;
-    let (to, from, bytes, source) = match operands {
-        [to, from, Operand::Integer(bytes @ (4 | 8 | 16))] => (to, from, *bytes, None),
-        [to, from, Operand::Integer(bytes @ (4 | 8 | 16)), source] => {
-            (to, from, *bytes, Some(names.read_word(source, Type::U32)?))
-        }
-        _ => return Err(Fault::new("it copies 4, 8 or 16 bytes")),
-    };
-    let (to, from) = (names.address(to)?, names.address(from)?);
-    Ok(Operation::Copy { bytes: bytes as u32, to, from, source_bytes: source })
 }
 
 /// `ldmatrix` and `stmatrix` of 8 x 8 elements of 16 bits (ISA section 9.7.14.5.15).

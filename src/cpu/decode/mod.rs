@@ -5,22 +5,31 @@
 
 mod allocate;
 mod arithmetic;
+mod atomic;
 mod bits;
+mod call;
 mod compare;
+mod copy;
 mod floating;
 mod flow;
 mod instruction;
 mod kernel;
 mod lanes;
 mod memory;
+mod module;
 mod moves;
 mod names;
 mod opcode;
+mod special;
+mod variables;
 mod warp;
 
 pub(super) use allocate::SlotCounts;
-pub(super) use kernel::{Kernel, Segment, decode};
-pub(super) use names::{Pinned, Special};
+pub(super) use kernel::Kernel;
+pub(super) use module::decode;
+pub(super) use names::Pinned;
+pub(super) use special::Special;
+pub(super) use variables::Segment;
 
 /// What is wrong with a statement, before its place is known.
 #[derive(Debug, Clone, PartialEq, Eq)]

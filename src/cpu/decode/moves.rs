@@ -2,12 +2,14 @@
 
 use super::Fault;
 use super::arithmetic::{Compute, Long1, Word1, Word2, computing};
+use super::floating::pack;
 use super::lanes::{Lane, lanes};
 use super::names::Names;
 use super::opcode::Opcode;
 use crate::cpu::numeric::Rounding;
 use crate::cpu::numeric::convert::{Conversion, Integral, Range, Subnormals};
-use crate::cpu::operation::{Longs, Operation, Register, Slot, Test, Words};
+use crate::cpu::numeric::float::{BF16, F16};
+use crate::cpu::operation::{Longs, Operation, Register, Slot, Test, Vector, Words};
 use crate::cpu::parse::Operand;
 use crate::cpu::types::{Class, Type};
 
@@ -40,8 +42,11 @@ pub(super) fn copy<'a>(
             let a = names.test(a)?;
             Ok(Operation::PredicateMove { d: names.written(d, Class::Predicate)?, a })
         }
-        (_, Operand::Name("%clock" | "%clock64" | "%globaltimer" | "%clock_hi")) => {
-            Ok(Operation::Clock { d: names.written_any(d)? })
+        (_, Operand::Name("%clock" | "%clock64" | "%globaltimer" | "%globaltimer_lo")) => {
+            Ok(Operation::Clock { d: names.written_any(d)?, shift: 0 })
+        }
+        (_, Operand::Name("%clock_hi" | "%globaltimer_hi")) => {
+            Ok(Operation::Clock { d: names.written_any(d)?, shift: 32 })
         }
         (Class::Word, _) => computing(names, ty, operands, Compute::Word1(COPY_WORD)),
         (Class::Long, _) => computing(names, ty, operands, Compute::Long1(COPY_LONG)),
@@ -93,7 +98,7 @@ pub(super) fn convert<'a>(
     mut opcode: Opcode<'a>,
     names: &mut Names<'a>,
     operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
+) -> Result<Vec<Operation>, Fault> {
     let subnormals = if opcode.take("ftz") { Subnormals::Flushed } else { Subnormals::Kept };
     let range = if opcode.take("sat") {
         Range::Saturate
@@ -116,8 +121,9 @@ pub(super) fn convert<'a>(
     let (to, from) = (opcode.ty()?, opcode.ty()?);
     opcode.finish()?;
     if let (Type::F16x2 | Type::Bf16x2, [d, high, low]) = (to, operands) {
-        let element = if to == Type::F16x2 { Type::F16 } else { Type::Bf16 };
-        return convert_pair(names, element, rounding, d, high, low);
+        let to = if to == Type::F16x2 { Type::F16 } else { Type::Bf16 };
+        let how = Conversion { to, from, rounding, integral, range, subnormals };
+        return convert_pair(names, how, d, high, low);
     }
     if to == Type::F64
         && from.bytes() == 8
@@ -130,7 +136,8 @@ pub(super) fn convert<'a>(
     let (a, d) = (names.read(a, from)?, names.written_any(d)?);
     let how = Conversion { to, from, rounding, integral, range, subnormals };
     let plain = range == Range::Natural && subnormals == Subnormals::Kept;
-    Ok(fast_conversion(how, d, a).filter(|_| plain).unwrap_or(Operation::Convert { how, d, a }))
+    let fast = fast_conversion(how, d, a).filter(|_| plain);
+    Ok(vec![fast.unwrap_or(Operation::Convert { how, d, a })])
 }
 
 fn fast_conversion(how: Conversion, d: Register, a: Register) -> Option<Operation> {
@@ -160,23 +167,30 @@ fn fast_conversion(how: Conversion, d: Register, a: Register) -> Option<Operatio
 /// `cvt.rn.f16x2.f32 d, high, low`
 fn convert_pair<'a>(
     names: &mut Names<'a>,
-    element: Type,
-    rounding: Rounding,
+    how: Conversion,
     d: &Operand<'a>,
     high: &Operand<'a>,
     low: &Operand<'a>,
-) -> Result<Operation, Fault> {
+) -> Result<Vec<Operation>, Fault> {
+    if how.from != Type::F32 || how.subnormals == Subnormals::Flushed {
+        return Err(Fault::ty());
+    }
     let (high, low) = (names.read_word(high, Type::F32)?, names.read_word(low, Type::F32)?);
-    let run: Word2 = match (element, rounding) {
-        (Type::F16, Rounding::NearestEven) => lanes!(|high: f32, low: f32| {
-            super::floating::pack(crate::cpu::numeric::float::F16, high.into(), low.into())
-        }),
-        (Type::Bf16, Rounding::NearestEven) => lanes!(|high: f32, low: f32| {
-            super::floating::pack(crate::cpu::numeric::float::BF16, high.into(), low.into())
-        }),
-        _ => return Err(Fault::new("only `.rn` is executed for pairs")),
-    };
-    Ok(Operation::Word2 { run, d: names.written(d, Class::Word)?, a: high, b: low })
+    let d = names.written(d, Class::Word)?;
+    if (how.rounding, how.range) == (Rounding::NearestEven, Range::Natural) {
+        let run: Word2 = match how.to {
+            Type::F16 => lanes!(|high: f32, low: f32| pack(F16, high.into(), low.into())),
+            _ => lanes!(|high: f32, low: f32| pack(BF16, high.into(), low.into())),
+        };
+        return Ok(vec![Operation::Word2 { run, d, a: high, b: low }]);
+    }
+    let [upper, lower] = [names.scratch(), names.scratch()].map(Register::Word);
+    let parts = Vector::of(&[Some(lower), Some(upper)]);
+    Ok(vec![
+        Operation::Convert { how, d: upper, a: Register::Word(high) },
+        Operation::Convert { how, d: lower, a: Register::Word(low) },
+        Operation::Pack { bits: 16, d: Register::Word(d), parts },
+    ])
 }
 
 /// `cvta` (ISA section 9.7.9.22): windows of shared and local memory lie at fixed places among

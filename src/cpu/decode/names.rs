@@ -4,79 +4,11 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::Fault;
+use super::special::{Special, constant};
+use super::variables::Symbol;
 use crate::cpu::operation::{Address, Register, Slot, Test, Vector};
 use crate::cpu::parse::{Guard, Operand};
 use crate::cpu::types::{Class, Space, Type};
-
-/// A register that the hardware fills.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::cpu) enum Special {
-    ThreadX,
-    ThreadY,
-    ThreadZ,
-    ThreadsX,
-    ThreadsY,
-    ThreadsZ,
-    BlockX,
-    BlockY,
-    BlockZ,
-    BlocksX,
-    BlocksY,
-    BlocksZ,
-    Lane,
-    Warp,
-    Warps,
-    LaneMaskEqual,
-    LaneMaskBelow,
-    LaneMaskUpTo,
-    LaneMaskAbove,
-    LaneMaskFrom,
-    DynamicSharedBytes,
-    SharedBytes,
-    Processor,
-    Zero,
-}
-
-impl Special {
-    fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "%tid.x" => Self::ThreadX,
-            "%tid.y" => Self::ThreadY,
-            "%tid.z" => Self::ThreadZ,
-            "%ntid.x" => Self::ThreadsX,
-            "%ntid.y" => Self::ThreadsY,
-            "%ntid.z" => Self::ThreadsZ,
-            "%ctaid.x" => Self::BlockX,
-            "%ctaid.y" => Self::BlockY,
-            "%ctaid.z" => Self::BlockZ,
-            "%nctaid.x" => Self::BlocksX,
-            "%nctaid.y" => Self::BlocksY,
-            "%nctaid.z" => Self::BlocksZ,
-            "%laneid" => Self::Lane,
-            "%warpid" => Self::Warp,
-            "%nwarpid" => Self::Warps,
-            "%lanemask_eq" => Self::LaneMaskEqual,
-            "%lanemask_lt" => Self::LaneMaskBelow,
-            "%lanemask_le" => Self::LaneMaskUpTo,
-            "%lanemask_gt" => Self::LaneMaskAbove,
-            "%lanemask_ge" => Self::LaneMaskFrom,
-            "%dynamic_smem_size" => Self::DynamicSharedBytes,
-            "%total_smem_size" => Self::SharedBytes,
-            "%smid" => Self::Processor,
-            "%cluster_ctarank" | "%cluster_ctaid.x" | "%cluster_ctaid.y" | "%cluster_ctaid.z" => {
-                Self::Zero
-            }
-            _ => return None,
-        })
-    }
-}
-
-/// A variable's place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Symbol {
-    pub(super) space: Space,
-    pub(super) address: u64,
-}
 
 /// What fills a slot before a block begins.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -88,18 +20,32 @@ pub(in crate::cpu) struct Pinned {
     pub(in crate::cpu) always: Option<Slot>,
 }
 
-/// The registers that one `{` declares: a name, or the beginning of numbered names.
-type Scope<'a> = HashMap<&'a str, (Type, Option<u32>)>;
+/// What a name of the module means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meaning {
+    Variable(Symbol),
+    Function,
+}
 
-/// All names of a function, as its statements are read.
+/// What one `{` declares.
+#[derive(Debug, Default)]
+pub(super) struct Scope<'a> {
+    id: u32,
+    /// A name, or the beginning of so many numbered names.
+    registers: HashMap<&'a str, (Type, Option<u32>)>,
+    symbols: HashMap<&'a str, Symbol>,
+}
+
+/// All names of a kernel and of what it calls, as their statements are read.
 #[derive(Debug, Default)]
 pub(super) struct Names<'a> {
-    scopes: Vec<(u32, Scope<'a>)>,
+    /// Those of the function that is read, the innermost last.
+    scopes: Vec<Scope<'a>>,
     opened: u32,
     registers: HashMap<(u32, &'a str), (Type, Slot)>,
-    /// Of the module.
-    module_symbols: Rc<HashMap<&'a str, Symbol>>,
-    symbols: HashMap<&'a str, Symbol>,
+    of_module: Rc<HashMap<&'a str, Meaning>>,
+    /// Variables that the kernel shares with what it calls.
+    of_kernel: HashMap<&'a str, Symbol>,
     words: HashMap<u32, Slot>,
     longs: HashMap<u64, Slot>,
     specials: HashMap<Special, Slot>,
@@ -111,15 +57,15 @@ pub(super) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// Those of a function in a module with variables.
-    pub(super) fn of_function(module_symbols: Rc<HashMap<&'a str, Symbol>>) -> Self {
-        let mut names = Self { module_symbols, ..Self::default() };
+    /// With the names of a module, and a scope for the kernel's own.
+    pub(super) fn of_kernel(of_module: Rc<HashMap<&'a str, Meaning>>) -> Self {
+        let mut names = Self { of_module, ..Self::default() };
         names.open();
         names
     }
 
     pub(super) fn open(&mut self) {
-        self.scopes.push((self.opened, Scope::new()));
+        self.scopes.push(Scope { id: self.opened, ..Scope::default() });
         self.opened += 1;
     }
 
@@ -127,18 +73,54 @@ impl<'a> Names<'a> {
         self.scopes.pop();
     }
 
+    /// Opens the scope of a function, which sees none of its caller's, and gives back those.
+    pub(super) fn enter_function(&mut self) -> Vec<Scope<'a>> {
+        let outer = std::mem::take(&mut self.scopes);
+        self.open();
+        outer
+    }
+
+    /// Goes back to the caller's scopes.
+    pub(super) fn leave_function(&mut self, outer: Vec<Scope<'a>>) {
+        self.scopes = outer;
+    }
+
+    /// The innermost scope, by its number.
+    pub(super) fn scope(&self) -> u32 {
+        self.scopes.last().map_or(0, |scope| scope.id)
+    }
+
+    /// All scopes, the innermost first.
+    pub(super) fn scopes(&self) -> Vec<u32> {
+        self.scopes.iter().rev().map(|scope| scope.id).collect()
+    }
+
     pub(super) fn declare(&mut self, name: &'a str, ty: Type, count: Option<u32>) {
-        if let Some((_, scope)) = self.scopes.last_mut() {
-            scope.insert(name, (ty, count));
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.registers.insert(name, (ty, count));
         }
     }
 
     pub(super) fn add_symbol(&mut self, name: &'a str, symbol: Symbol) {
-        self.symbols.insert(name, symbol);
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.symbols.insert(name, symbol);
+        }
     }
 
-    fn symbol(&self, name: &str) -> Option<Symbol> {
-        self.symbols.get(name).or_else(|| self.module_symbols.get(name)).copied()
+    /// Adds what every function that the kernel calls sees too.
+    pub(super) fn add_to_kernel(&mut self, name: &'a str, symbol: Symbol) {
+        self.of_kernel.insert(name, symbol);
+    }
+
+    /// The variable of a name.
+    pub(super) fn symbol(&self, name: &str) -> Option<Symbol> {
+        let scoped = self.scopes.iter().rev().find_map(|scope| scope.symbols.get(name));
+        scoped.or_else(|| self.of_kernel.get(name)).copied().or_else(|| {
+            match self.of_module.get(name)? {
+                Meaning::Variable(symbol) => Some(*symbol),
+                Meaning::Function => None,
+            }
+        })
     }
 
     /// What execution must fill in.
@@ -165,15 +147,16 @@ impl<'a> Names<'a> {
     fn declared(&mut self, name: &'a str) -> Option<(Type, Slot)> {
         let numberless = name.trim_end_matches(|c: char| c.is_ascii_digit());
         let number: Option<u32> = name[numberless.len()..].parse().ok();
-        let (scope, ty) = self.scopes.iter().rev().find_map(|(id, scope)| {
-            if let Some((ty, None)) = scope.get(name) {
-                return Some((*id, *ty));
-            }
-            match scope.get(numberless) {
-                Some((ty, Some(count))) if number? < *count => Some((*id, *ty)),
-                _ => None,
-            }
-        })?;
+        let (scope, ty) =
+            self.scopes.iter().rev().find_map(|Scope { id, registers, .. }| {
+                if let Some((ty, None)) = registers.get(name) {
+                    return Some((*id, *ty));
+                }
+                match registers.get(numberless) {
+                    Some((ty, Some(count))) if number? < *count => Some((*id, *ty)),
+                    _ => None,
+                }
+            })?;
         if let Some(known) = self.registers.get(&(scope, name)) {
             return Some(*known);
         }
@@ -182,17 +165,27 @@ impl<'a> Names<'a> {
         Some((ty, slot))
     }
 
-    fn unknown(name: &str) -> Fault {
-        Fault::new(format!("`{name}` is not declared"))
+    fn unknown(&self, name: &str) -> Fault {
+        Fault::new(match self.of_module.get(name) {
+            Some(Meaning::Function) => {
+                format!("`{name}` is a function, and only calls by name are executed")
+            }
+            _ => format!("`{name}` is not declared"),
+        })
     }
 
     /// The slot of a register of a class.
     fn of_class(&mut self, name: &'a str, class: Class) -> Result<Slot, Fault> {
-        let (ty, slot) = self.declared(name).ok_or_else(|| Self::unknown(name))?;
+        let (ty, slot) = self.declared(name).ok_or_else(|| self.unknown(name))?;
         if ty.class() == class {
             return Ok(slot);
         }
         Err(Fault::new(format!("`{name}` is of another size than the instruction works on")))
+    }
+
+    /// A predicate that no name stands for.
+    pub(super) fn scratch_predicate(&mut self) -> Slot {
+        self.next_slot(Class::Predicate)
     }
 
     /// A word that no name stands for.
@@ -215,7 +208,8 @@ impl<'a> Names<'a> {
         slot
     }
 
-    fn long(&mut self, value: u64) -> Slot {
+    /// A slot that holds a long from the beginning.
+    pub(super) fn long(&mut self, value: u64) -> Slot {
         if let Some(slot) = self.longs.get(&value) {
             return *slot;
         }
@@ -247,7 +241,7 @@ impl<'a> Names<'a> {
         let Operand::Name(name) = operand else {
             return Err(Fault::new("its result is no register"));
         };
-        let (ty, slot) = self.declared(name).ok_or_else(|| Self::unknown(name))?;
+        let (ty, slot) = self.declared(name).ok_or_else(|| self.unknown(name))?;
         register(ty, slot).ok_or_else(|| Fault::new(format!("`{name}` is a predicate")))
     }
 
@@ -259,6 +253,9 @@ impl<'a> Names<'a> {
                 if let Some((ty, slot)) = self.declared(name) {
                     return register(ty, slot)
                         .ok_or_else(|| Fault::new(format!("`{name}` is a predicate")));
+                }
+                if let Some(value) = constant(name) {
+                    return Ok(self.value(value, ty));
                 }
                 if let Some(special) = Special::named(name) {
                     return Ok(Register::Word(self.special(special)));
@@ -298,7 +295,7 @@ impl<'a> Names<'a> {
     }
 
     fn address_value(&mut self, name: &str, offset: i64, class: Class) -> Result<Register, Fault> {
-        let symbol = self.symbol(name).ok_or_else(|| Self::unknown(name))?;
+        let symbol = self.symbol(name).ok_or_else(|| self.unknown(name))?;
         let address = symbol.address.wrapping_add_signed(offset);
         Ok(match class {
             Class::Long => Register::Long(self.long(address)),
@@ -325,6 +322,9 @@ impl<'a> Names<'a> {
     /// A predicate that is read.
     pub(super) fn test(&mut self, operand: &Operand<'a>) -> Result<Test, Fault> {
         match operand {
+            Operand::Name("%is_explicit_cluster") => {
+                Ok(Test { slot: self.always(), negated: true })
+            }
             Operand::Name(name) => {
                 Ok(Test { slot: self.of_class(name, Class::Predicate)?, negated: false })
             }
@@ -377,7 +377,7 @@ impl<'a> Names<'a> {
                 .ok_or_else(|| Fault::new(format!("`{base}` is a predicate, no address")))?;
             return Ok(Address { base: Some(base), offset: *offset });
         }
-        let symbol = self.symbol(base).ok_or_else(|| Self::unknown(base))?;
+        let symbol = self.symbol(base).ok_or_else(|| self.unknown(base))?;
         let address = symbol.address.wrapping_add_signed(*offset);
         Ok(Address { base: None, offset: address.cast_signed() })
     }

@@ -6,7 +6,7 @@ use super::memory::words;
 use super::names::Names;
 use super::opcode::Opcode;
 use crate::cpu::operation::{
-    Arrival, MatrixElement, MatrixProduct, Operation, Shuffle, Sums, Vote,
+    Arrival, Asks, Match, MatrixElement, MatrixProduct, Operation, Poll, Shuffle, Sums, Vote,
 };
 use crate::cpu::parse::Operand;
 use crate::cpu::types::{Class, Type};
@@ -27,10 +27,24 @@ pub(super) fn barrier<'a>(
     }
     opcode.take("cta");
     opcode.take("aligned");
-    let arrival = match opcode.take_any(&["sync", "arrive"]) {
-        Some("sync") => Arrival::Wait,
-        Some(_) => Arrival::Announce,
-        None => return Err(Fault::new("only `.sync` and `.arrive` are executed")),
+    let (arrival, asks) = match opcode.take_any(&["sync", "arrive", "red"]) {
+        Some("sync") => (Arrival::Wait, None),
+        Some("arrive") => (Arrival::Announce, None),
+        Some(_) => (Arrival::Wait, opcode.take_any(&["popc", "and", "or"])),
+        None => return Err(Fault::new("only `.sync`, `.arrive` and `.red` are executed")),
+    };
+    let (poll, operands) = match (asks, operands) {
+        (None, _) => (None, operands),
+        (Some(asks), [d, others @ .., a]) => {
+            opcode.ty()?;
+            let asks = match asks {
+                "popc" => Asks::Count(names.written(d, Class::Word)?),
+                "and" => Asks::All(names.written(d, Class::Predicate)?),
+                _ => Asks::Any(names.written(d, Class::Predicate)?),
+            };
+            (Some(Poll { asks, a: names.test(a)? }), others)
+        }
+        _ => return Err(Fault::operands()),
     };
     opcode.finish()?;
     let (id, threads) = match operands {
@@ -42,7 +56,7 @@ pub(super) fn barrier<'a>(
         return Err(Fault::operands());
     }
     let id = names.read_word(id, Type::U32)?;
-    Ok(Operation::Barrier { id, threads, arrival })
+    Ok(Operation::Barrier { id, threads, arrival, poll })
 }
 
 /// `membar` and `fence`
@@ -103,6 +117,80 @@ pub(super) fn vote<'a>(
         _ => return Err(Fault::new("only `vote.sync` is executed")),
     };
     Ok(Operation::Vote { how, d: Some(names.written(d, Class::Predicate)?), a, members })
+}
+
+/// `redux.sync`
+pub(super) fn reduce<'a>(
+    mut opcode: Opcode<'a>,
+    names: &mut Names<'a>,
+    operands: &[Operand<'a>],
+) -> Result<Operation, Fault> {
+    let sync = opcode.take("sync");
+    let what = opcode.take_any(&["add", "min", "max", "and", "or", "xor"]);
+    let ty = opcode.ty()?;
+    opcode.finish()?;
+    let [d, a, members] = operands else { return Err(Fault::operands()) };
+    if !sync {
+        return Err(Fault::new("only `redux.sync` is executed"));
+    }
+    let run: fn(u32, u32) -> u32 = match (what, ty) {
+        (Some("add"), Type::U32 | Type::S32) => u32::wrapping_add,
+        (Some("min"), Type::U32) => Ord::min,
+        (Some("max"), Type::U32) => Ord::max,
+        (Some("min"), Type::S32) => |a, b| a.cast_signed().min(b.cast_signed()).cast_unsigned(),
+        (Some("max"), Type::S32) => |a, b| a.cast_signed().max(b.cast_signed()).cast_unsigned(),
+        (Some("and"), Type::B32) => |a, b| a & b,
+        (Some("or"), Type::B32) => |a, b| a | b,
+        (Some("xor"), Type::B32) => |a, b| a ^ b,
+        _ => return Err(Fault::ty()),
+    };
+    let (a, members) = (names.read_word(a, ty)?, names.read_word(members, Type::U32)?);
+    Ok(Operation::Reduce { run, d: names.written(d, Class::Word)?, a, members })
+}
+
+/// `match.sync`
+pub(super) fn match_values<'a>(
+    mut opcode: Opcode<'a>,
+    names: &mut Names<'a>,
+    operands: &[Operand<'a>],
+) -> Result<Operation, Fault> {
+    let sync = opcode.take("sync");
+    let all = opcode.take_any(&["any", "all"]) == Some("all");
+    let ty = opcode.ty()?;
+    opcode.finish()?;
+    let [d, a, members] = operands else { return Err(Fault::operands()) };
+    if !sync {
+        return Err(Fault::new("only `match.sync` is executed"));
+    }
+    let (a, members) = (names.read(a, ty)?, names.read_word(members, Type::U32)?);
+    let (d, same) = names.result_and_test(d)?;
+    let how = if all { Match::All(same) } else { Match::Any };
+    Ok(Operation::Match { how, d, a, members })
+}
+
+/// `elect.sync`
+pub(super) fn elect<'a>(
+    mut opcode: Opcode<'a>,
+    names: &mut Names<'a>,
+    operands: &[Operand<'a>],
+) -> Result<Operation, Fault> {
+    let sync = opcode.take("sync");
+    opcode.finish()?;
+    let [d, members] = operands else { return Err(Fault::operands()) };
+    let members = names.read_word(members, Type::U32)?;
+    let (d, chosen) = match d {
+        Operand::Pair("_", chosen) => {
+            (None, names.written(&Operand::Name(chosen), Class::Predicate)?)
+        }
+        other => match names.result_and_test(other)? {
+            (d, Some(chosen)) => (Some(d), chosen),
+            _ => return Err(Fault::operands()),
+        },
+    };
+    if !sync {
+        return Err(Fault::operands());
+    }
+    Ok(Operation::Elect { d, chosen, members })
 }
 
 /// `activemask`

@@ -1,6 +1,6 @@
 //! Atomic operations on global and shared memory.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::access::{check_alignment, check_shared, count, find_writable, split};
 use super::block::Team;
@@ -17,7 +17,7 @@ impl Warp {
         &mut self,
         team: &mut Team<'_>,
         at: usize,
-        (space, address): (Space, Address),
+        (space, address, alignment): (Space, Address, u32),
         update: Update,
         (a, b, d): (Register, Option<Register>, Option<Register>),
         active: u32,
@@ -26,6 +26,7 @@ impl Warp {
         let a = self.registers.value(a);
         let b = b.map_or([0; 32], |b| self.registers.value(b));
         let bytes = match update {
+            Update::Half(_) => 2,
             Update::Word(_) => 4,
             Update::Long(_) => 8,
         };
@@ -33,7 +34,7 @@ impl Warp {
         for (space, mask) in split(space, &mut addresses, active) {
             for lane in lanes(mask) {
                 let address = addresses[lane];
-                check_alignment(space, lane, address, bytes)?;
+                check_alignment(space, lane, address, alignment)?;
                 old[lane] = if space == Space::Shared {
                     check_shared(team, lane, address, bytes)?;
                     if CHECKED {
@@ -61,6 +62,11 @@ impl Warp {
 fn update_shared(shared: &mut [u32], address: u64, update: Update, (a, b): (u64, u64)) -> u64 {
     let at = address as usize / 4;
     match (update, shared.get_mut(at..)) {
+        (Update::Half(update), Some([word, ..])) => {
+            let (old, new) = updated_half(*word, address, update, (a, b));
+            *word = new;
+            old.into()
+        }
         (Update::Word(update), Some([word, ..])) => {
             let old = *word;
             *word = update(old, a as u32, b as u32);
@@ -77,19 +83,37 @@ fn update_shared(shared: &mut [u32], address: u64, update: Update, (a, b): (u64,
     }
 }
 
+/// What half of a word was, and the word with it updated.
+fn updated_half(
+    word: u32,
+    address: u64,
+    update: fn(u32, u32, u32) -> u32,
+    (a, b): (u64, u64),
+) -> (u32, u32) {
+    let shift = 8 * (address as u32 & 2);
+    let old = word >> shift & 0xffff;
+    let new = update(old, a as u32, b as u32) & 0xffff;
+    (old, word & !(0xffff << shift) | new << shift)
+}
+
 fn update_global(
-    team: &Team<'_>,
+    team: &mut Team<'_>,
     allocation: &Allocation,
     offset: u64,
     update: Update,
     (a, b): (u64, u64),
 ) -> u64 {
-    match (update, allocation.words(offset)) {
+    let (old, new) = match (update, allocation.words(offset & !3)) {
+        (Update::Half(update), [word, ..]) => {
+            let of = |old| updated_half(old, offset, update, (a, b));
+            let old = replace(word, |old| of(old).1);
+            let shift = 8 * (offset as u32 & 2);
+            (of(old).0.into(), u64::from(of(old).1 >> shift & 0xffff))
+        }
         (Update::Word(update), [word, ..]) => {
-            let change = |old| Some(update(old, a as u32, b as u32));
-            match word.fetch_update(Ordering::AcqRel, Ordering::Acquire, change) {
-                Ok(old) | Err(old) => old.into(),
-            }
+            let of = |old| update(old, a as u32, b as u32);
+            let old = replace(word, of);
+            (old.into(), of(old).into())
         }
         (Update::Long(update), [low, high, ..]) => team.job.memory.update_long(|| {
             let old = u64::from(low.load(Ordering::Acquire))
@@ -97,9 +121,19 @@ fn update_global(
             let new = update(old, a, b);
             low.store(new as u32, Ordering::Release);
             high.store((new >> 32) as u32, Ordering::Release);
-            old
+            (old, new)
         }),
         // Bounds were checked before.
-        _ => 0,
+        _ => (0, 0),
+    };
+    // What changes nothing may be a look at what another block has done.
+    team.polls += u64::from(old == new);
+    old
+}
+
+/// Replaces a word in one piece and gives what it was.
+fn replace(word: &AtomicU32, new: impl Fn(u32) -> u32) -> u32 {
+    match word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(new(old))) {
+        Ok(old) | Err(old) => old,
     }
 }

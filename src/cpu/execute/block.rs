@@ -5,7 +5,7 @@ use super::{Counting, Job};
 use crate::cpu::checks::{Check, Violation, ViolationKind, Wrong};
 use crate::cpu::counts::StepCounts;
 use crate::cpu::decode::Segment;
-use crate::cpu::operation::Arrival;
+use crate::cpu::operation::{Arrival, Asks};
 use crate::cpu::shadow::{Clocks, Shadow};
 
 /// How many barriers a block has (ISA section 9.7.13.1).
@@ -15,6 +15,10 @@ const BARRIERS: usize = 16;
 /// another stores.
 const TURN: u64 = 1 << 14;
 
+/// A block with a poll in this many instructions of its warps is taken to wait for another: a loop
+/// of one warp has about ten, and 32 warps that meet at a barrier in it a few hundred.
+const POLL_DISTANCE: u64 = 1 << 10;
+
 /// A barrier that some warps have come to.
 #[derive(Debug, Clone, Default)]
 struct Barrier {
@@ -22,23 +26,47 @@ struct Barrier {
     arrived: u32,
     /// Threads that it waits for; `None` for all of the block.
     wanted: Option<u32>,
-    /// The warps that wait, and the step where each does.
-    waiting: Vec<(usize, u32)>,
+    waiting: Vec<Waiting>,
+    /// How many threads `bar.red` asked, and of how many it holds.
+    asked: u32,
+    holding: u32,
     /// What the warps that came know.
     known: Option<Clocks>,
+}
+
+/// A warp that waits at a barrier.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    warp: usize,
+    step: u32,
+    ballot: Option<Ballot>,
+}
+
+/// The answer of a warp's lanes to `bar.red`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ballot {
+    pub(super) asks: Asks,
+    pub(super) asked: u32,
+    pub(super) holding: u32,
 }
 
 /// What the warps of a block have in common.
 #[derive(Debug)]
 pub(super) struct Team<'a> {
     pub(super) job: Job<'a>,
+    /// Its place in the order in which blocks begin.
+    number: usize,
     pub(super) index: [u32; 3],
     pub(super) shared: Vec<u32>,
     pub(super) segments: Vec<Segment>,
     pub(super) shadow: Shadow,
     pub(super) counts: Vec<StepCounts>,
     /// Instructions that are left of the budget.
-    pub(super) budget: u64,
+    budget: u64,
+    /// Instructions executed.
+    pub(super) executed: u64,
+    /// Accesses with which the block may be looking whether another has done something.
+    pub(super) polls: u64,
     barriers: Vec<Barrier>,
 }
 
@@ -58,8 +86,27 @@ pub(super) enum Pause {
         id: usize,
         threads: Option<u32>,
         arrival: Arrival,
+        ballot: Option<Ballot>,
     },
     Ended,
+}
+
+impl Team<'_> {
+    /// Lets other blocks run if this one spent a round of its warps looking what they do. As long
+    /// as one before it runs, that costs nothing: the first of all always pays, so that a launch
+    /// ends.
+    fn wait_for_others(&mut self, (executed, polls): (u64, u64)) {
+        if executed <= POLL_DISTANCE * polls && self.job.progress.runs_before(self.number) {
+            self.budget += executed;
+            std::thread::yield_now();
+        }
+    }
+
+    /// Counts instructions that were executed.
+    pub(super) fn spend(&mut self, instructions: u64) {
+        self.executed += instructions;
+        self.budget -= instructions;
+    }
 }
 
 impl<'a> Block<'a> {
@@ -77,12 +124,15 @@ impl<'a> Block<'a> {
         let counted = if job.options.counting == Counting::On { code.steps.len() } else { 0 };
         let team = Team {
             job,
+            number: 0,
             index: [0; 3],
             shared: vec![0; end.div_ceil(4) as usize],
             segments,
             shadow: Shadow::new(job.options.checks, end, code.granule),
             counts: vec![StepCounts::default(); counted],
             budget: 0,
+            executed: 0,
+            polls: 0,
             barriers: vec![Barrier::default(); BARRIERS],
         };
         let warps =
@@ -91,12 +141,13 @@ impl<'a> Block<'a> {
     }
 
     /// Makes everything as it is when the block of an index begins.
-    pub(super) fn begin(&mut self, index: [u32; 3]) {
+    pub(super) fn begin(&mut self, number: usize, index: [u32; 3]) {
         let team = &mut self.team;
-        team.index = index;
+        (team.number, team.index) = (number, index);
         team.shared.fill(0);
         team.shadow.reset();
         team.budget = team.job.options.instruction_budget;
+        (team.executed, team.polls) = (0, 0);
         team.barriers.fill(Barrier::default());
         for warp in &mut self.warps {
             warp.begin(&team.job.kernel.code, team.job.extents, index);
@@ -107,12 +158,13 @@ impl<'a> Block<'a> {
         self.team.counts
     }
 
-    /// Runs to the end.
+    /// Runs to the end, or until it is of no use any more.
     pub(super) fn run<const CHECKED: bool, const COUNTED: bool>(
         &mut self,
     ) -> Result<(), Box<Violation>> {
         loop {
             let mut ran = false;
+            let (executed, polls) = (self.team.executed, self.team.polls);
             for at in 0..self.warps.len() {
                 if self.warps[at].state != State::Ready {
                     continue;
@@ -129,6 +181,12 @@ impl<'a> Block<'a> {
             if !ran {
                 break;
             }
+            let round = (self.team.executed - executed, self.team.polls - polls);
+            self.team.wait_for_others(round);
+            self.check_budget()?;
+            if self.team.job.progress.is_over(self.team.number) {
+                return Ok(());
+            }
         }
         match self.warps.iter().find(|warp| warp.state != State::Ended) {
             None => Ok(()),
@@ -138,18 +196,9 @@ impl<'a> Block<'a> {
 
     fn pause<const CHECKED: bool>(&mut self, at: usize, pause: Pause) -> Result<(), Wrong> {
         match pause {
-            Pause::Turn if self.team.budget == 0 => {
-                // Reported at the step that would come next.
-                if let Some(frame) = self.warps[at].frames.last_mut() {
-                    frame.at += 1;
-                }
-                let budget = self.team.job.options.instruction_budget;
-                let text = format!("the block has executed {budget} instructions and goes on");
-                Err(Wrong::of_warp(ViolationKind::Runaway, text))
-            }
             Pause::Turn => Ok(()),
-            Pause::Barrier { id, threads, arrival } => {
-                self.arrive::<CHECKED>(at, id, threads, arrival)
+            Pause::Barrier { id, threads, arrival, ballot } => {
+                self.arrive::<CHECKED>(at, (id, threads), arrival, ballot)
             }
             Pause::Ended => {
                 self.warps[at].state = State::Ended;
@@ -162,12 +211,25 @@ impl<'a> Block<'a> {
         }
     }
 
+    /// Makes sure that instructions are left for what goes on.
+    fn check_budget(&mut self) -> Result<(), Box<Violation>> {
+        let goes_on = self.warps.iter_mut().find(|warp| warp.state == State::Ready);
+        let (0, Some(warp)) = (self.team.budget, goes_on) else { return Ok(()) };
+        // Reported at the step that would come next.
+        if let Some(frame) = warp.frames.last_mut() {
+            frame.at += 1;
+        }
+        let budget = self.team.job.options.instruction_budget;
+        let text = format!("the block has executed {budget} instructions and goes on");
+        Err(located(&self.team, warp, Wrong::of_warp(ViolationKind::Runaway, text)))
+    }
+
     fn arrive<const CHECKED: bool>(
         &mut self,
         at: usize,
-        id: usize,
-        threads: Option<u32>,
+        (id, threads): (usize, Option<u32>),
         arrival: Arrival,
+        ballot: Option<Ballot>,
     ) -> Result<(), Wrong> {
         let warp = &mut self.warps[at];
         let step = warp.frames.last().map_or(0, |frame| frame.at - 1);
@@ -188,6 +250,10 @@ impl<'a> Block<'a> {
         }
         barrier.wanted = threads;
         barrier.arrived += 32;
+        if let Some(ballot) = ballot {
+            barrier.asked += ballot.asked.count_ones();
+            barrier.holding += ballot.holding.count_ones();
+        }
         if CHECKED {
             match &mut barrier.known {
                 Some(known) => known.join(&warp.clocks),
@@ -196,7 +262,7 @@ impl<'a> Block<'a> {
         }
         match arrival {
             Arrival::Wait => {
-                barrier.waiting.push((at, step));
+                barrier.waiting.push(Waiting { warp: at, step, ballot });
                 warp.state = State::Waiting(id);
             }
             Arrival::Announce if CHECKED => warp.clocks.advance(at),
@@ -217,8 +283,9 @@ impl<'a> Block<'a> {
         let done = std::mem::take(barrier);
         let checks = self.team.job.options.checks;
         if CHECKED && checks.has(Check::Divergence) && done.wanted.is_none() {
-            let (first, step) = done.waiting.first().copied().unwrap_or((0, 0));
-            if let Some((other, elsewhere)) = done.waiting.iter().find(|(_, at)| *at != step) {
+            let steps = done.waiting.iter().map(|waiting| (waiting.warp, waiting.step));
+            let (first, step) = steps.clone().next().unwrap_or((0, 0));
+            if let Some((other, elsewhere)) = steps.into_iter().find(|(_, at)| *at != step) {
                 let line = |step: u32| {
                     let code = &self.team.job.kernel.code;
                     code.steps.get(step as usize).map_or(0, |step| step.line)
@@ -228,14 +295,25 @@ impl<'a> Block<'a> {
                     format!(
                         "warp {first} waits at PTX line {}, warp {other} at PTX line {}",
                         line(step),
-                        line(*elsewhere)
+                        line(elsewhere)
                     ),
                 ));
             }
         }
-        for (at, _) in &done.waiting {
+        for Waiting { warp: at, ballot, .. } in &done.waiting {
             let warp = &mut self.warps[*at];
             warp.state = State::Ready;
+            if let Some(Ballot { asks, asked, .. }) = *ballot {
+                let full = |holds: bool| if holds { u32::MAX } else { 0 };
+                let registers = &mut warp.registers;
+                match asks {
+                    Asks::Count(d) => registers.set_word(d, &[done.holding; 32], asked),
+                    Asks::All(d) => {
+                        registers.set_predicate(d, full(done.holding == done.asked), asked);
+                    }
+                    Asks::Any(d) => registers.set_predicate(d, full(done.holding > 0), asked),
+                }
+            }
             if let (true, Some(known)) = (CHECKED, &done.known) {
                 warp.clocks.join(known);
                 warp.clocks.advance(*at);

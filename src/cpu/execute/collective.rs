@@ -8,23 +8,41 @@ use crate::cpu::counts::lanes;
 use crate::cpu::numeric::Rounding;
 use crate::cpu::numeric::float::{F16, bf16_value, bits32, f16_value};
 use crate::cpu::operation::{
-    Direction, MatrixElement, MatrixMove, MatrixProduct, Shuffle, Slot, Sums, Test, Vote, Words,
+    Direction, Match, MatrixElement, MatrixMove, MatrixProduct, Register, Shuffle, Slot, Sums,
+    Test, Vote, Words,
 };
 use crate::cpu::types::Space;
 
 impl Warp {
-    /// Makes sure that the lanes which an instruction names are all here.
-    pub(super) fn gathered(&self, members: Slot, active: u32) -> Result<(), Wrong> {
-        let first = active.trailing_zeros() as usize & 31;
-        let members = self.registers.word(members)[first];
-        let missing = members & self.alive & !active;
-        if missing == 0 {
-            return Ok(());
+    /// The lanes that an instruction brings together: those that name the same members, who must
+    /// all be here.
+    pub(super) fn groups(&self, members: Slot, active: u32) -> Result<Groups, Wrong> {
+        let members = self.registers.word(members);
+        let mut groups = Groups { masks: [0; 32], count: 0 };
+        let mut rest = active;
+        while rest != 0 {
+            let first = rest.trailing_zeros() as usize;
+            let named = members[first];
+            let group = select(rest, |lane| members[lane] == named);
+            let (missing, strange) = (named & self.alive & !group, group & !named);
+            if missing | strange != 0 {
+                let count = missing.count_ones();
+                let text = match missing {
+                    0 => "a lane exchanges values with lanes that it is not one of".to_owned(),
+                    _ => format!("lanes exchange values, but {count} of them are elsewhere"),
+                };
+                let lane =
+                    Some(if missing == 0 { strange.trailing_zeros() as usize } else { first });
+                return Err(Wrong {
+                    lane,
+                    ..Wrong::of_warp(ViolationKind::BarrierDivergence, text)
+                });
+            }
+            groups.masks[groups.count] = group;
+            groups.count += 1;
+            rest &= !group;
         }
-        let text =
-            format!("lanes exchange values, but {} of them are elsewhere", missing.count_ones());
-        let lane = Some(first);
-        Err(Wrong { lane, ..Wrong::of_warp(ViolationKind::BarrierDivergence, text) })
+        Ok(groups)
     }
 
     /// Makes sure that the whole warp is here.
@@ -94,6 +112,39 @@ impl Warp {
         };
         if let Some(d) = d {
             self.registers.set_predicate(d, if verdict { FULL } else { 0 }, active);
+        }
+    }
+
+    /// `redux.sync`
+    pub(super) fn reduce(&mut self, run: fn(u32, u32) -> u32, d: Slot, a: Slot, active: u32) {
+        let values = self.registers.word(a);
+        if let Some(value) = lanes(active).map(|lane| values[lane]).reduce(run) {
+            self.registers.set_word(d, &[value; 32], active);
+        }
+    }
+
+    /// `elect.sync`
+    pub(super) fn elect(&mut self, d: Option<Slot>, chosen: Slot, active: u32) {
+        self.registers.set_predicate(chosen, active & active.wrapping_neg(), active);
+        if let Some(d) = d {
+            self.registers.set_word(d, &[active.trailing_zeros(); 32], active);
+        }
+    }
+
+    /// `match.sync`
+    pub(super) fn match_values(&mut self, how: Match, d: Slot, a: Register, active: u32) {
+        let values = self.registers.value(a);
+        let alike = |value: u64| select(active, |lane| values[lane] == value);
+        match how {
+            Match::Any => self.registers.set_word(d, &values.map(alike), active),
+            Match::All(same) => {
+                let first = values[active.trailing_zeros() as usize & 31];
+                let mask = if alike(first) == active { active } else { 0 };
+                self.registers.set_word(d, &[mask; 32], active);
+                if let Some(same) = same {
+                    self.registers.set_predicate(same, mask, active);
+                }
+            }
         }
     }
 
@@ -210,6 +261,27 @@ impl Warp {
         }
         Ok(())
     }
+}
+
+/// Lanes that do something together.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Groups {
+    masks: [u32; 32],
+    count: usize,
+}
+
+impl Iterator for Groups {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        self.count = self.count.checked_sub(1)?;
+        Some(self.masks[self.count])
+    }
+}
+
+/// The lanes of a mask for which something holds.
+fn select(mask: u32, holds: impl Fn(usize) -> bool) -> u32 {
+    lanes(mask).filter(|lane| holds(*lane)).fold(0, |mask, lane| mask | 1 << lane)
 }
 
 /// The row and column of the `i`th element that a lane holds of an 8 x 8 matrix.

@@ -9,9 +9,9 @@ mod registers;
 mod step;
 mod warp;
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use thiserror::Error;
 
@@ -82,7 +82,8 @@ pub struct Options {
     pub checks: Checks,
     /// Whether it is counted.
     pub counting: Counting,
-    /// How many instructions of a warp a block may execute, all its warps together.
+    /// How many instructions of a warp a block may execute, all its warps together. Those with
+    /// which it waits for a block before it that still runs do not count.
     pub instruction_budget: u64,
     /// Which blocks are executed.
     pub blocks: Blocks,
@@ -154,7 +155,9 @@ pub fn launch(
     let extents = Extents { grid, block, dynamic_shared };
     check_extents(kernel, extents)?;
     let parameters = lay_out(kernel, parameters)?;
-    let job = Job { kernel, extents, parameters: &parameters, memory, options };
+    let progress = Progress::default();
+    let job =
+        Job { kernel, extents, parameters: &parameters, memory, options, progress: &progress };
     match (options.checks == Checks::NONE, options.counting) {
         (true, Counting::Off) => job.run::<false, false>(),
         (true, Counting::On) => job.run::<false, true>(),
@@ -224,6 +227,58 @@ pub(super) struct Job<'a> {
     pub(super) parameters: &'a [u32],
     pub(super) memory: &'a Memory,
     pub(super) options: &'a Options,
+    pub(super) progress: &'a Progress,
+}
+
+/// How far the blocks of a launch are, by their numbers in the order in which they begin.
+#[derive(Debug)]
+pub(super) struct Progress {
+    next: AtomicUsize,
+    running: Mutex<BTreeSet<usize>>,
+    /// The first that did something wrong.
+    first_wrong: AtomicUsize,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self {
+            next: AtomicUsize::new(0),
+            running: Mutex::default(),
+            first_wrong: AtomicUsize::new(usize::MAX),
+        }
+    }
+}
+
+impl Progress {
+    /// Nothing that holds the lock panics; were it so, a set of numbers is still one.
+    fn running(&self) -> MutexGuard<'_, BTreeSet<usize>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The block to begin now, of so many.
+    fn begin(&self, count: usize) -> Option<usize> {
+        let mut running = self.running();
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let begins = number < count && !self.is_over(number);
+        (begins && running.insert(number)).then_some(number)
+    }
+
+    fn end(&self, number: usize, outcome: &Result<(), Box<Violation>>) {
+        self.running().remove(&number);
+        if outcome.is_err() {
+            self.first_wrong.fetch_min(number, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a block runs that began before this one.
+    fn runs_before(&self, number: usize) -> bool {
+        self.running().first().is_some_and(|first| *first < number)
+    }
+
+    /// Whether a launch ends without this block: one before it did something wrong.
+    fn is_over(&self, number: usize) -> bool {
+        self.first_wrong.load(Ordering::Relaxed) < number
+    }
 }
 
 impl Job<'_> {
@@ -248,22 +303,15 @@ impl Job<'_> {
     /// sums on from block to block.
     fn run<const CHECKED: bool, const COUNTED: bool>(self) -> Result<Counts, LaunchError> {
         let count = self.block_count();
-        let next = AtomicUsize::new(0);
-        let stopped = AtomicBool::new(false);
         let results = Mutex::new(Results::default());
         let work = || {
             let mut block = Block::new(self);
             let mut first_violation = None;
-            while !stopped.load(Ordering::Relaxed) {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= count {
-                    break;
-                }
-                block.begin(self.block_index(number));
-                if let Err(violation) = block.run::<CHECKED, COUNTED>() {
-                    first_violation = Some((number, violation));
-                    stopped.store(true, Ordering::Relaxed);
-                }
+            while let Some(number) = self.progress.begin(count) {
+                block.begin(number, self.block_index(number));
+                let outcome = block.run::<CHECKED, COUNTED>();
+                self.progress.end(number, &outcome);
+                first_violation = outcome.err().map(|violation| (number, violation));
             }
             let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
             results.take_over(first_violation, block.into_counts());
@@ -289,7 +337,7 @@ impl Job<'_> {
         }
         let code = &self.kernel.code;
         for (step, counted) in code.steps.iter().zip(steps) {
-            if counted.executed > 0 {
+            if step.begins && counted.executed > 0 {
                 counts.add_instructions(step.class, counted.executed);
             }
             if counted.memory.requests > 0 {

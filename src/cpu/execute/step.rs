@@ -1,11 +1,15 @@
 //! The loop that executes a warp's steps.
 
-use super::block::{Pause, Team};
+use std::sync::atomic::{Ordering, fence};
+
+use super::block::{Ballot, Pause, Team};
 use super::registers::{FULL, Registers};
 use super::warp::{Frame, Warp};
 use crate::cpu::checks::{Check, ViolationKind, Wrong};
 use crate::cpu::decode::Kernel;
-use crate::cpu::operation::{Arrival, Combined, Logic, Operation, Register, Slot, Step, Vector};
+use crate::cpu::operation::{
+    Arrival, Combined, Logic, Operation, Order, Poll, Register, Slot, Step, Vector,
+};
 
 /// What follows a step.
 enum Next {
@@ -25,7 +29,7 @@ impl Warp {
         let mut left = turn;
         loop {
             let Some(frame) = self.frames.last_mut() else {
-                team.budget -= turn - left;
+                team.spend(turn - left);
                 self.finish_copies::<CHECKED>(team, FULL, None)?;
                 return Ok(Pause::Ended);
             };
@@ -34,7 +38,7 @@ impl Warp {
                 continue;
             }
             if left == 0 {
-                team.budget -= turn;
+                team.spend(turn);
                 return Ok(Pause::Turn);
             }
             left -= 1;
@@ -57,6 +61,10 @@ impl Warp {
                 Operation::Branch { target, meet } => self.branch(lanes, active, *target, *meet),
                 Operation::Exit => self.exit(active),
                 _ if active == 0 => {}
+                Operation::Clock { d, shift } => {
+                    let done = team.executed + turn - left;
+                    self.registers.set_value(*d, &[done >> shift; 32], active);
+                }
                 operation => {
                     if compute(&mut self.registers, operation, active) {
                         continue;
@@ -64,7 +72,7 @@ impl Warp {
                     match self.other::<CHECKED, COUNTED>(team, step, at, active)? {
                         Next::Continue => {}
                         Next::Pause(pause) => {
-                            team.budget -= turn - left;
+                            team.spend(turn - left);
                             return Ok(pause);
                         }
                     }
@@ -110,22 +118,23 @@ impl Warp {
         active: u32,
     ) -> Result<Next, Wrong> {
         match &step.operation {
-            Operation::Load { space, element, address, d } => {
+            Operation::Load { space, element, address, d, order } => {
                 self.load::<CHECKED, COUNTED>(team, at, (*space, *element, *address), *d, active)?;
+                if *order == Order::Strong {
+                    team.polls += 1;
+                    fence(Ordering::Acquire);
+                }
             }
-            Operation::Store { space, element, address, a } => {
+            Operation::Store { space, element, address, a, order } => {
+                if *order == Order::Strong {
+                    fence(Ordering::Release);
+                }
                 self.store::<CHECKED, COUNTED>(team, at, (*space, *element, *address), *a, active)?;
             }
-            Operation::Atomic { space, update, d, address, a, b } => {
+            Operation::Atomic { space, update, alignment, d, address, a, b } => {
+                let place = (*space, *address, *alignment);
                 let operands = (*a, *b, *d);
-                self.atomic::<CHECKED, COUNTED>(
-                    team,
-                    at,
-                    (*space, *address),
-                    *update,
-                    operands,
-                    active,
-                )?;
+                self.atomic::<CHECKED, COUNTED>(team, at, place, *update, operands, active)?;
             }
             Operation::Copy { bytes, to, from, source_bytes } => {
                 let addresses = (*to, *from, *source_bytes);
@@ -140,7 +149,7 @@ impl Warp {
                 self.finish_copies::<CHECKED>(team, active, *pending)?;
             }
             Operation::Shuffle { how, d, inside, a, lane, clamp, members } => {
-                self.gathered(*members, active)?;
+                self.groups(*members, active)?;
                 let (values, valid) = self.shuffled(*how, *a, *lane, *clamp, active);
                 self.registers.set_word(*d, &values, active);
                 if let Some(inside) = inside {
@@ -148,23 +157,32 @@ impl Warp {
                 }
             }
             Operation::Vote { how, d, a, members } => {
-                self.gathered(*members, active)?;
-                self.vote(*how, *d, *a, active);
+                let groups = self.groups(*members, active)?;
+                groups.for_each(|group| self.vote(*how, *d, *a, group));
             }
             Operation::ActiveMask { d } => self.registers.set_word(*d, &[active; 32], active),
-            Operation::Barrier { id, threads, arrival } => {
+            Operation::Reduce { run, d, a, members } => {
+                let groups = self.groups(*members, active)?;
+                groups.for_each(|group| self.reduce(*run, *d, *a, group));
+            }
+            Operation::Match { how, d, a, members } => {
+                let groups = self.groups(*members, active)?;
+                groups.for_each(|group| self.match_values(*how, *d, *a, group));
+            }
+            Operation::Elect { d, chosen, members } => {
+                let groups = self.groups(*members, active)?;
+                groups.for_each(|group| self.elect(*d, *chosen, group));
+            }
+            Operation::Barrier { id, threads, arrival, poll } => {
                 let checked = CHECKED && team.job.options.checks.has(Check::Divergence);
                 if checked && active != self.alive {
                     return Err(self.diverged(active));
                 }
-                return self.barrier(*id, *threads, *arrival, active);
+                return self.barrier(*id, *threads, *arrival, *poll, active);
             }
+            Operation::Sleep => return Ok(Next::Pause(Pause::Turn)),
             Operation::WarpBarrier => self.clocks.advance(self.index),
-            Operation::Fence => std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst),
-            Operation::Clock { d } => {
-                let done = team.job.options.instruction_budget - team.budget;
-                self.registers.set_value(*d, &[done; 32], active);
-            }
+            Operation::Fence => fence(Ordering::SeqCst),
             Operation::MatrixProduct(product) => {
                 self.all_lanes("mma", active)?;
                 self.multiply(product);
@@ -186,6 +204,7 @@ impl Warp {
         id: Slot,
         threads: Option<Slot>,
         arrival: Arrival,
+        poll: Option<Poll>,
         active: u32,
     ) -> Result<Next, Wrong> {
         let first = active.trailing_zeros() as usize & 31;
@@ -205,7 +224,11 @@ impl Warp {
                 format!("barrier {id} is for {threads} threads, not for whole warps of a block"),
             ));
         }
-        Ok(Next::Pause(Pause::Barrier { id, threads, arrival }))
+        let ballot = poll.map(|Poll { asks, a }| {
+            let holding = self.registers.test(a) & active;
+            Ballot { asks, holding, asked: active }
+        });
+        Ok(Next::Pause(Pause::Barrier { id, threads, arrival, ballot }))
     }
 
     fn diverged(&self, active: u32) -> Wrong {

@@ -137,6 +137,5 @@ fn special_value(
         Special::SharedBytes => {
             (code.static_shared_bytes as u32).saturating_add(extents.dynamic_shared)
         }
-        Special::Processor | Special::Zero => 0,
     }
 }

@@ -74,10 +74,20 @@ pub(super) enum Logic {
     Xor,
 }
 
+/// Whether other threads may wait for what an access does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    Weak,
+    /// `.volatile`, or with an order of its own: seen after what comes before it.
+    Strong,
+}
+
 /// What an atomic operation does with the old value and its operands.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Update {
-    /// Of 32 bits: old, first and second operand.
+    /// Of 16 bits: old, first and second operand.
+    Half(fn(u32, u32, u32) -> u32),
+    /// Of 32 bits.
     Word(fn(u32, u32, u32) -> u32),
     /// Of 64 bits.
     Long(fn(u64, u64, u64) -> u64),
@@ -108,6 +118,33 @@ pub(super) enum Arrival {
     Wait,
     /// Goes on.
     Announce,
+}
+
+/// What `bar.red` asks all threads of a barrier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Poll {
+    pub(super) asks: Asks,
+    pub(super) a: Test,
+}
+
+/// What is made of the answers, and where it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asks {
+    /// How many threads hold.
+    Count(Slot),
+    /// Whether all do.
+    All(Slot),
+    /// Whether any does.
+    Any(Slot),
+}
+
+/// What `match` looks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Match {
+    /// The lanes with the same value.
+    Any,
+    /// All lanes, if their values are the same, which goes to the predicate.
+    All(Option<Slot>),
 }
 
 /// The elements that `mma` multiplies.
@@ -285,16 +322,20 @@ pub(super) enum Operation {
         element: Element,
         address: Address,
         d: Vector,
+        order: Order,
     },
     Store {
         space: Space,
         element: Element,
         address: Address,
         a: Vector,
+        order: Order,
     },
     Atomic {
         space: Space,
         update: Update,
+        /// What the address must be a multiple of.
+        alignment: u32,
         d: Option<Register>,
         address: Address,
         a: Register,
@@ -330,17 +371,40 @@ pub(super) enum Operation {
     ActiveMask {
         d: Slot,
     },
+    Reduce {
+        run: fn(u32, u32) -> u32,
+        d: Slot,
+        a: Slot,
+        members: Slot,
+    },
+    Match {
+        how: Match,
+        d: Slot,
+        a: Register,
+        members: Slot,
+    },
+    /// Chooses the first of the members.
+    Elect {
+        d: Option<Slot>,
+        chosen: Slot,
+        members: Slot,
+    },
     /// Warps come to a barrier whole, as `.aligned` asks; that it is not asked for is not told apart.
     Barrier {
         id: Slot,
         threads: Option<Slot>,
         arrival: Arrival,
+        poll: Option<Poll>,
     },
     WarpBarrier,
     Fence,
+    /// Instructions of the block so far, shifted to the right.
     Clock {
         d: Register,
+        shift: u32,
     },
+    /// Lets others run.
+    Sleep,
     /// Lanes that do not go to `target` go on; they meet again at `meet`.
     Branch {
         target: u32,
@@ -378,4 +442,6 @@ pub(super) struct Step {
     /// An index into the kernel's source lines.
     pub(super) source: Option<u32>,
     pub(super) class: super::counts::InstructionClass,
+    /// Whether it begins an instruction; others belong to the instruction before.
+    pub(super) begins: bool,
 }

@@ -1,6 +1,9 @@
 //! Which slots an operation reads and writes.
 
-use super::{Address, Combined, Direction, MatrixProduct, Operation, Register, Slot, Vector, Vote};
+use super::{
+    Address, Asks, Combined, Direction, Match, MatrixProduct, Operation, Poll, Register, Slot,
+    Vector, Vote,
+};
 use crate::cpu::types::Class;
 
 /// How an operation uses a slot.
@@ -100,11 +103,32 @@ impl Operation {
                 d.iter_mut().for_each(|slot| visit(Predicate, Write, slot));
             }
             Self::ActiveMask { d } => visit(Word, Write, d),
-            Self::Barrier { id, threads, .. } => {
+            Self::Reduce { d, a, members, .. } => {
+                slots(visit, (Word, d), [(Word, a), (Word, members)]);
+            }
+            Self::Match { how, d, a, members } => {
+                register(visit, Read, a);
+                slots(visit, (Word, d), [(Word, members)]);
+                if let Match::All(Some(same)) = how {
+                    visit(Predicate, Write, same);
+                }
+            }
+            Self::Elect { d, chosen, members } => {
+                slots(visit, (Predicate, chosen), [(Word, members)]);
+                d.iter_mut().for_each(|slot| visit(Word, Write, slot));
+            }
+            Self::Barrier { id, threads, poll, .. } => {
                 visit(Word, Read, id);
                 threads.iter_mut().for_each(|slot| visit(Word, Read, slot));
+                if let Some(Poll { asks, a }) = poll {
+                    visit(Predicate, Read, &mut a.slot);
+                    match asks {
+                        Asks::Count(d) => visit(Word, Write, d),
+                        Asks::All(d) | Asks::Any(d) => visit(Predicate, Write, d),
+                    }
+                }
             }
-            Self::Clock { d } => register(visit, Write, d),
+            Self::Clock { d, .. } => register(visit, Write, d),
             Self::MatrixProduct(product) => {
                 let MatrixProduct { d, a, b, c, .. } = &mut **product;
                 a.iter_mut().chain(b).chain(c).for_each(|slot| visit(Word, Read, slot));
@@ -118,7 +142,8 @@ impl Operation {
                 };
                 moved.registers.iter_mut().for_each(|slot| visit(Word, how, slot));
             }
-            Self::CopyCommit | Self::CopyWait { .. } | Self::WarpBarrier | Self::Fence => {}
+            Self::CopyCommit | Self::CopyWait { .. } => {}
+            Self::WarpBarrier | Self::Fence | Self::Sleep => {}
             Self::Branch { .. } | Self::Exit | Self::Trap => {}
         }
     }

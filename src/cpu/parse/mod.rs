@@ -26,6 +26,8 @@ pub(super) struct Function<'a> {
     pub(super) linkage: Linkage,
     pub(super) line: u32,
     pub(super) parameters: Vec<Variable<'a>>,
+    /// What a device function gives back, like a parameter that it writes.
+    pub(super) results: Vec<Variable<'a>>,
     pub(super) body: Vec<Statement<'a>>,
 }
 
@@ -125,4 +127,6 @@ pub(super) enum Operand<'a> {
     Address { base: Option<&'a str>, offset: i64 },
     /// `{%r1, %r2}`
     Vector(Vec<Self>),
+    /// `(param0, param1)` of a call.
+    List(Vec<Self>),
 }

@@ -101,9 +101,14 @@ fn bits<'a>(letters: [char; 2], digits: usize) -> impl FnMut(&mut Text<'a>) -> P
 
 /// A number of any kind, as an operand.
 pub(super) fn number<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
+    let decimal = (opt('-'), digit1, '.', digit1)
+        .take()
+        .verify_map(|digits: &str| digits.parse().ok())
+        .map(|value: f64| Operand::Double(value.to_bits()));
     alt((
         bits(['f', 'F'], 8).map(|bits| Operand::Single(bits as u32)),
         bits(['d', 'D'], 16).map(Operand::Double),
+        decimal,
         integer.map(Operand::Integer),
     ))
     .parse_next(text)
@@ -153,8 +158,11 @@ pub(super) fn operand<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
         separated(0..=64, lexeme(scalar), mark(',')).map(Operand::Vector),
         '}',
     );
+    let mut list =
+        delimited(mark('('), separated(0..=256, lexeme(scalar), mark(',')).map(Operand::List), ')');
     let any = dispatch! { peek(any);
         '{' => vector,
+        '(' => list,
         '[' => address,
         _ => scalar,
     };

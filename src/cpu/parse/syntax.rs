@@ -143,12 +143,11 @@ fn item<'a>(
     ));
     opt(linkage).parse_next(text)?;
     if opt(directive(".entry")).parse_next(text)?.is_some() {
-        return function(text, lines, line, Linkage::Entry, module);
+        return function(text, lines, (line, Linkage::Entry), Vec::new(), module);
     }
     if opt(directive(".func")).parse_next(text)?.is_some() {
-        // A result, in parentheses before the name.
-        opt((mark('('), take_till(0.., [')', '\n']), mark(')'))).parse_next(text)?;
-        return function(text, lines, line, Linkage::Device, module);
+        let results = parameters(text, lines)?;
+        return function(text, lines, (line, Linkage::Device), results, module);
     }
     let variable = variable(text, line, true)?;
     mark(';')(text)?;
@@ -227,21 +226,27 @@ fn type_name<'a>(text: &mut Text<'a>) -> Parsed<&'a str> {
     Ok(ty)
 }
 
-fn function<'a>(
-    text: &mut Text<'a>,
-    lines: &Lines<'_>,
-    line: u32,
-    linkage: Linkage,
-    module: &mut Module<'a>,
-) -> Parsed<()> {
-    let name = lexeme(name)(text)?;
+/// `(.param .u64 a, .param .u32 b)`, or nothing.
+fn parameters<'a>(text: &mut Text<'a>, lines: &Lines<'_>) -> Parsed<Vec<Variable<'a>>> {
+    if !text.starts_with('(') {
+        return Ok(Vec::new());
+    }
     let parameter = |text: &mut Text<'a>| {
         let line = lines.line_at(text.current_token_start());
         variable(text, line, false)
     };
-    let parameters: Option<Vec<_>> =
-        opt(delimited(mark('('), separated(0.., parameter, mark(',')), mark(')')))
-            .parse_next(text)?;
+    delimited(mark('('), separated(0.., parameter, mark(',')), mark(')')).parse_next(text)
+}
+
+fn function<'a>(
+    text: &mut Text<'a>,
+    lines: &Lines<'_>,
+    (line, linkage): (u32, Linkage),
+    results: Vec<Variable<'a>>,
+    module: &mut Module<'a>,
+) -> Parsed<()> {
+    let name = lexeme(name)(text)?;
+    let parameters = parameters(text, lines)?;
     tuning_directives(text)?;
     // A declaration of a function of another module.
     if opt(mark(';')).parse_next(text)?.is_some() {
@@ -266,8 +271,7 @@ fn function<'a>(
             body.push(Statement { line, kind });
         }
     }
-    let parameters = parameters.unwrap_or_default();
-    module.functions.push(Function { name, linkage, line, parameters, body });
+    module.functions.push(Function { name, linkage, line, parameters, results, body });
     Ok(())
 }
 
@@ -301,8 +305,15 @@ fn statement<'a>(text: &mut Text<'a>, line: u32, body: &mut Vec<Statement<'a>>) 
         }
         return Ok(());
     }
-    if opt(directive(".pragma")).parse_next(text)?.is_some() {
-        return (take_till(0.., [';', '\n']), mark(';')).void().parse_next(text);
+    // What calls and branches may go to is of no use where none is indirect.
+    let ignored = alt((
+        directive(".pragma"),
+        directive(".callprototype"),
+        directive(".calltargets"),
+        directive(".branchtargets"),
+    ));
+    if opt(ignored).parse_next(text)?.is_some() {
+        return (take_till(0.., ';'), mark(';')).void().parse_next(text);
     }
     if text.starts_with('.') {
         opt(directive(".extern")).parse_next(text)?;

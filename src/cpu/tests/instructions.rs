@@ -1,42 +1,6 @@
 //! Single instructions, against values worked out by hand or by Rust. No compiler is needed.
 
-use crate::cpu::{Checks, LaunchError, Memory, Options, Parameter, Program, Tracking, launch};
-
-/// A kernel around a few statements. They find registers of all classes, 4096 bytes of shared
-/// memory at `s` and 8192 bytes of global memory at `%rd1`, where each thread leaves `%r1` or
-/// `%f1` as its word: `%rd2` is the thread's own place.
-fn kernel(body: &str) -> String {
-    format!(
-        ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out)\n{{\n\
-         .reg .pred %p<9>;\n.reg .b16 %h<9>;\n.reg .b32 %r<30>;\n.reg .f32 %f<30>;\n\
-         .reg .b64 %rd<30>;\n.reg .f64 %fd<9>;\n.shared .align 16 .b8 s[4096];\n\
-         ld.param.u64 %rd1, [out];\nmov.u32 %r0, %tid.x;\nmul.wide.u32 %rd2, %r0, 4;\n\
-         add.s64 %rd2, %rd1, %rd2;\n{body}\nret;\n}}\n"
-    )
-}
-
-/// Runs it with blocks of so many threads, and gives the words of global memory.
-fn run(body: &str, threads: u32) -> Result<Vec<u32>, LaunchError> {
-    let program = Program::parse(&kernel(body)).unwrap_or_else(|error| panic!("{body}: {error}"));
-    let mut memory = Memory::new(Tracking::Off);
-    let out = memory.allocate(8192).unwrap();
-    let options =
-        Options { checks: Checks::ALL, instruction_budget: 1 << 16, ..Options::default() };
-    let extents = ([1, 1, 1], [threads, 1, 1]);
-    launch(program.kernel("k").unwrap(), extents, 0, &[Parameter::Long(out)], &memory, &options)?;
-    let bytes = memory.read(out, 8192).unwrap();
-    Ok(bytes.chunks(4).map(|chunk| u32::from_le_bytes(chunk.try_into().unwrap())).collect())
-}
-
-/// What one thread leaves in `%r1`.
-fn word(body: &str) -> u32 {
-    run(&format!("{body} st.global.u32 [%rd2], %r1;"), 1).unwrap()[0]
-}
-
-/// What 32 threads leave in `%r1`.
-fn warp(body: &str) -> Vec<u32> {
-    run(&format!("{body} st.global.u32 [%rd2], %r1;"), 32).unwrap()[..32].to_vec()
-}
+use super::snippet::{run, warp, word};
 
 #[test]
 fn integer_instructions_give_what_the_isa_says() {

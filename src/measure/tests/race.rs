@@ -159,10 +159,10 @@ fn the_slow_are_dropped_as_soon_as_that_is_sure() {
     for (times, expected) in [
         (&[201.0][..], Step::Drop(Reason::Hopeless(2.01))),
         (&[199.0], Step::More),
-        (&[199.0, 119.0, 121.0], Step::Drop(Reason::ClearlySlower(1.21))),
+        (&[199.0, 121.0], Step::Drop(Reason::ClearlySlower(1.21))),
         (&[108.0, 117.0, 112.0], Step::More), // it scatters
-        (&[118.0, 118.0, 118.0], Step::Drop(Reason::NoFinalist)),
-        (&[106.0, 106.0, 106.0], Step::Drop(Reason::NoFinalist)),
+        (&[118.0, 118.0], Step::Drop(Reason::NoFinalist)),
+        (&[106.0, 106.0], Step::Drop(Reason::NoFinalist)),
         (&[105.0; SAMPLES], Step::Enough),
         (&[100.0; SAMPLES], Step::Enough),
         (&[99.5; SAMPLES], Step::Enough),

@@ -1,0 +1,148 @@
+//! Atomic operations on memory (ISA sections 9.7.13.5 and 9.7.13.7).
+
+use super::Fault;
+use super::floating::pack;
+use super::memory::{check_length, drop_hints, space};
+use super::names::Names;
+use super::opcode::Opcode;
+use crate::cpu::numeric::float::{BF16, F16, add_odd, bf16_value, bits32, f16_value};
+use crate::cpu::operation::{Address, Operation, Register, Update, Vector};
+use crate::cpu::parse::Operand;
+use crate::cpu::types::{Class, Space, Type};
+
+/// `atom` and `red`
+pub(super) fn atomic<'a>(
+    mut opcode: Opcode<'a>,
+    names: &mut Names<'a>,
+    operands: &[Operand<'a>],
+) -> Result<Vec<Operation>, Fault> {
+    let returns = opcode.base == "atom";
+    let (_, operands) = drop_hints(&mut opcode, operands);
+    let (d, address, a, b) = match (returns, operands) {
+        (true, [d, address, a]) => (Some(d), address, a, None),
+        (true, [d, address, a, b]) => (Some(d), address, a, Some(b)),
+        (false, [address, a]) => (None, address, a, None),
+        _ => return Err(Fault::operands()),
+    };
+    let space = space(&mut opcode, names, address);
+    if !matches!(space, Space::Global | Space::Shared | Space::Generic) {
+        return Err(Fault::new("nothing is atomic there"));
+    }
+    let what = opcode
+        .take_any(&["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"])
+        .ok_or_else(|| Fault::new("it names no operation"))?;
+    opcode.take("noftz");
+    let length = opcode.take_map(|part| part.strip_prefix('v')?.parse::<u32>().ok()).unwrap_or(1);
+    let ty = opcode.ty()?;
+    opcode.finish()?;
+    if (what == "cas") != b.is_some() {
+        return Err(Fault::operands());
+    }
+    let update = update(what, ty).ok_or_else(Fault::ty)?;
+    let address = names.address(address)?;
+    let a = check_length(names.vector(a, |names, part| names.read(part, ty))?, length)?;
+    let b = b.map(|b| names.read(b, ty)).transpose()?;
+    // The old value of `_` is not wanted.
+    let d = match d {
+        Some(Operand::Name("_")) | None => Vector::of(&vec![None; length as usize]),
+        Some(d) => check_length(names.vector(d, |names, part| names.written_any(part))?, length)?,
+    };
+    let fits = |register: &Register| {
+        matches!(
+            (ty.class(), register),
+            (Class::Long, Register::Long(_)) | (Class::Word, Register::Word(_))
+        )
+    };
+    if !a.parts().iter().chain(d.parts()).flatten().all(fits) || !b.iter().all(fits) {
+        return Err(Fault::new("an operand is of another size than the instruction works on"));
+    }
+    // Each element is updated by itself (ISA section 9.7.13.5), the first with the whole's alignment.
+    let one = |(at, (a, d)): (usize, (&Option<Register>, &Option<Register>))| {
+        let offset = address.offset.wrapping_add((at as i64) * i64::from(ty.bytes()));
+        let alignment = if at == 0 { length * ty.bytes() } else { ty.bytes() };
+        Ok(Operation::Atomic {
+            space,
+            update,
+            alignment,
+            d: *d,
+            address: Address { offset, ..address },
+            a: a.ok_or_else(|| Fault::new("`_` has no value"))?,
+            b,
+        })
+    };
+    a.parts().iter().zip(d.parts()).enumerate().map(one).collect()
+}
+
+fn update(what: &str, ty: Type) -> Option<Update> {
+    match ty.bytes() {
+        8 => long_update(what, ty),
+        4 => word_update(what, ty),
+        2 => half_update(what, ty),
+        _ => None,
+    }
+}
+
+fn half_update(what: &str, ty: Type) -> Option<Update> {
+    Some(Update::Half(match (what, ty) {
+        ("add", Type::F16) => add_halves,
+        ("add", Type::Bf16) => add_brains,
+        ("cas", Type::B16) => |old, a, b| if old == a { b } else { old },
+        _ => return None,
+    }))
+}
+
+/// Sums of pairs; of single halves the upper one is zero.
+fn add_halves(old: u32, a: u32, _: u32) -> u32 {
+    let sum = |shift: u32| {
+        f64::from(f16_value(old >> shift & 0xffff)) + f64::from(f16_value(a >> shift & 0xffff))
+    };
+    pack(F16, sum(16), sum(0))
+}
+
+fn add_brains(old: u32, a: u32, _: u32) -> u32 {
+    let sum = |shift: u32| {
+        let of = |bits: u32| f64::from(bf16_value(bits >> shift & 0xffff));
+        add_odd(of(old), of(a))
+    };
+    pack(BF16, sum(16), sum(0))
+}
+
+fn word_update(what: &str, ty: Type) -> Option<Update> {
+    use Type::{B32, Bf16x2, F16x2, F32, S32, U32};
+    Some(Update::Word(match (what, ty) {
+        ("add", U32 | S32) => |old, a, _| old.wrapping_add(a),
+        ("add", F16x2) => add_halves,
+        ("add", Bf16x2) => add_brains,
+        ("add", F32) => |old, a, _| bits32(f32::from_bits(old) + f32::from_bits(a)),
+        ("min", U32) => |old, a, _| old.min(a),
+        ("max", U32) => |old, a, _| old.max(a),
+        ("min", S32) => |old, a, _| old.cast_signed().min(a.cast_signed()).cast_unsigned(),
+        ("max", S32) => |old, a, _| old.cast_signed().max(a.cast_signed()).cast_unsigned(),
+        ("and", B32) => |old, a, _| old & a,
+        ("or", B32) => |old, a, _| old | a,
+        ("xor", B32) => |old, a, _| old ^ a,
+        ("exch", B32) => |_, a, _| a,
+        ("cas", B32) => |old, a, b| if old == a { b } else { old },
+        ("inc", U32) => |old, a, _| if old >= a { 0 } else { old + 1 },
+        ("dec", U32) => |old, a, _| if old == 0 || old > a { a } else { old - 1 },
+        _ => return None,
+    }))
+}
+
+fn long_update(what: &str, ty: Type) -> Option<Update> {
+    use Type::{B64, F64, S64, U64};
+    Some(Update::Long(match (what, ty) {
+        ("add", U64 | S64) => |old, a, _| old.wrapping_add(a),
+        ("add", F64) => |old, a, _| (f64::from_bits(old) + f64::from_bits(a)).to_bits(),
+        ("min", U64) => |old, a, _| old.min(a),
+        ("max", U64) => |old, a, _| old.max(a),
+        ("min", S64) => |old, a, _| old.cast_signed().min(a.cast_signed()).cast_unsigned(),
+        ("max", S64) => |old, a, _| old.cast_signed().max(a.cast_signed()).cast_unsigned(),
+        ("and", B64) => |old, a, _| old & a,
+        ("or", B64) => |old, a, _| old | a,
+        ("xor", B64) => |old, a, _| old ^ a,
+        ("exch", B64) => |_, a, _| a,
+        ("cas", B64) => |old, a, b| if old == a { b } else { old },
+        _ => return None,
+    }))
+}
