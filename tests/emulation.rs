@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicBool;
 use gemm_tune::compile::{Compile, CompileThreads, Compiler, Target};
 use gemm_tune::model::{Dtype, Layout, Outcome, OutcomeKind, Problem, Regime, Timing, Value};
 use gemm_tune::render::Templates;
+use gemm_tune::search::Search;
 use gemm_tune::space::{Families, Family};
 use gemm_tune::tune::{Checked, Checks, Event, Kit, Machine, Sample, Settings, check, tune};
 
@@ -220,6 +221,7 @@ fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() 
         budget: None,
         journals: None,
         fresh: false,
+        search: Search::Evolve,
         regime: Regime::default(),
         seed: 1,
     };

@@ -24,6 +24,8 @@ pub(super) enum Command {
     Tune(TuneArguments),
     /// Execute configurations of families on the host, watched by every check: no GPU is needed
     Check(CheckArguments),
+    /// Play a search strategy against recorded times, and say how close it comes how soon
+    Replay(ReplayArguments),
     /// List, show, merge and prune tuning databases
     Db(DbArguments),
     /// Say what this machine can do, and how to fix what it cannot
@@ -81,6 +83,9 @@ pub(super) struct TuneArguments {
     /// Most candidates to evaluate for a shape [default: 1000; 200 on the cpu device]
     #[arg(long, value_name = "N")]
     pub(super) max_configs: Option<NonZeroUsize>,
+    /// How candidates are chosen: exhaustive, random, local, evolve or model
+    #[arg(long, default_value = "evolve", value_name = "NAME")]
+    pub(super) search: String,
     /// Seed of the search and of the operands
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
@@ -126,6 +131,31 @@ pub(super) struct CheckArguments {
     pub(super) families: FamilyArguments,
     #[command(flatten)]
     pub(super) common: CommonArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ReplayArguments {
+    /// Recorded space: a Kernel Tuner cache, T4 results or a journal of this program, plain or .gz
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+    /// Strategy to play: exhaustive, random, local, evolve or model
+    #[arg(long, default_value = "evolve", value_name = "NAME")]
+    pub(super) search: String,
+    /// How often to play it, each time with another seed
+    #[arg(long, default_value = "30", value_name = "R")]
+    pub(super) repeats: NonZeroUsize,
+    /// Distinct configurations that each play evaluates
+    #[arg(long, default_value = "400", value_name = "N")]
+    pub(super) max_configs: NonZeroUsize,
+    /// Candidates that are asked for before any of them is answered
+    #[arg(long, default_value = "12", value_name = "N")]
+    pub(super) batch: NonZeroUsize,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    pub(super) seed: u64,
+    /// Print an array of {evaluations, mean, median, worst}
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 /// Which families there are to choose from.

@@ -11,6 +11,7 @@ mod interrupt;
 mod machine;
 mod output;
 mod progress;
+mod replay;
 mod request;
 mod shard;
 mod tune;
@@ -61,6 +62,7 @@ pub fn main() -> ExitCode {
         None => tune::main(&arguments.tune),
         Some(Command::Tune(tune)) => tune::main(&tune),
         Some(Command::Check(check)) => check::main(&check),
+        Some(Command::Replay(replay)) => replay::main(&replay),
         Some(Command::Db(db)) => db::main(&db),
         Some(Command::Doctor(doctor)) => doctor::main(&doctor),
         Some(Command::Worker) => worker(),

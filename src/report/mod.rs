@@ -4,5 +4,6 @@
 pub mod checked;
 pub mod json;
 pub mod records;
+pub mod replayed;
 pub mod table;
 pub mod verified;
