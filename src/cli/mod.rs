@@ -6,6 +6,8 @@ mod check;
 mod console;
 mod doctor;
 mod environment;
+mod highlight;
+mod inspect;
 mod interrupt;
 mod machine;
 mod progress;
@@ -58,6 +60,7 @@ pub fn main() -> ExitCode {
         None => tune::main(&arguments.tune),
         Some(Command::Tune(tune)) => tune::main(&tune),
         Some(Command::Check(check)) => check::main(&check),
+        Some(Command::Inspect(inspect)) => inspect::main(&inspect),
         Some(Command::Doctor(doctor)) => doctor::main(&doctor),
         Some(Command::Worker) => worker(),
     }

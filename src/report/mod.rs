@@ -2,5 +2,6 @@
 //! prints it is not known here.
 
 pub mod checked;
+pub mod inspected;
 pub mod json;
 pub mod table;
