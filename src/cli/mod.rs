@@ -7,6 +7,8 @@ mod console;
 mod db;
 mod doctor;
 mod environment;
+mod highlight;
+mod inspect;
 mod interrupt;
 mod machine;
 mod output;
@@ -64,6 +66,7 @@ pub fn main() -> ExitCode {
         Some(Command::Check(check)) => check::main(&check),
         Some(Command::Replay(replay)) => replay::main(&replay),
         Some(Command::Db(db)) => db::main(&db),
+        Some(Command::Inspect(inspect)) => inspect::main(&inspect),
         Some(Command::Doctor(doctor)) => doctor::main(&doctor),
         Some(Command::Worker) => worker(),
     }

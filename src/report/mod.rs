@@ -2,6 +2,7 @@
 //! prints it is not known here.
 
 pub mod checked;
+pub mod inspected;
 pub mod json;
 pub mod records;
 pub mod replayed;
