@@ -96,6 +96,13 @@ fn wrong_usage_ends_with_2_and_says_what_to_type() {
         (&["check", "--dtype", "f16"], &["does not validate f16 yet"]),
         (&["--shape", "1x1x1", "--budget", "soon"], &["`soon` is no time: write `60s`"]),
         (&["--shape", "1x1x1", "--budget=-5s"], &["is no time"]),
+        (
+            &["--shape", "1x1x1", "--search", "best"],
+            &["`best` is no search: choose one of", "exhaustive"],
+        ),
+        (&["replay", SPACE, "--search", "best"], &["`best` is no search"]),
+        (&["replay", SPACE, "--repeats", "0"], &["--repeats"]),
+        (&["replay"], &["<FILE>"]),
         (&["--shapes", "/nowhere/at/all"], &["cannot read `/nowhere/at/all`"]),
         (&["--shape", "1x1x1", "--max-configs", "0"], &["--max-configs"]),
         (&["--shap", "1x1x1"], &["--shape"]),
@@ -207,6 +214,31 @@ fn json_is_one_document_also_on_failure() {
     assert!(document["error"].as_str().is_some_and(|error| error.contains("is not a shape")));
 }
 
+/// A recorded space.
+const SPACE: &str = "tests/data/spaces/xgemm-rtx-2080-ti.json.gz";
+
+#[test]
+fn a_search_is_replayed_against_recorded_times() {
+    let arguments = ["replay", SPACE, "--repeats", "3", "--max-configs", "120"];
+    let said = gemm_tune(&arguments);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for words in ["4489 configurations, 0 of them failed; the best takes 12.30 ms", "worst"] {
+        assert!(said.out.contains(words), "{words}: {}", said.out);
+    }
+    let said = gemm_tune(&[&arguments[..], &["--json"]].concat());
+    let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let levels = document.as_array().unwrap();
+    let evaluations: Vec<_> = levels.iter().map(|level| level["evaluations"].as_u64()).collect();
+    assert_eq!(evaluations, [25, 50, 100, 120].map(Some));
+    for level in levels {
+        let [worst, median, mean] =
+            ["worst", "median", "mean"].map(|name| level[name].as_f64().unwrap());
+        assert!(0.0 < worst && worst <= median.min(mean) && mean <= 1.0, "{level}");
+    }
+    check(&["replay", "Cargo.toml"], 1, &["Cargo.toml:1:2: expected value"]);
+    check(&["replay", "/nowhere"], 1, &["/nowhere: cannot be read"]);
+}
+
 #[test]
 fn without_a_gpu_the_program_says_so_and_where_to_look() {
     let said = gemm_tune(&["doctor", "--json"]);
@@ -218,7 +250,7 @@ fn without_a_gpu_the_program_says_so_and_where_to_look() {
     let arguments = ["--shape", "64x64x64", "--device", "cuda:0", "--db", "target/no.toml"];
     check(&arguments, 1, &["gemm-tune doctor"]);
     let arguments = ["--shape", "64x64x64", "--dry-run"];
-    check(&arguments, 0, &["showing what an NVIDIA H200 would search"]);
+    check(&arguments, 0, &["taking an NVIDIA H200 for it"]);
 }
 
 #[test]
@@ -335,6 +367,8 @@ fn help_names_every_command_and_flag() {
         "--db",
         "--force",
         "--fresh",
+        "--search",
+        "replay",
         "--budget",
         "--max-configs",
         "--seed",

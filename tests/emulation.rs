@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicBool;
 use gemm_tune::compile::{Compile, CompileThreads, Compiler, Target};
 use gemm_tune::model::{Dtype, Layout, Outcome, OutcomeKind, Problem, Regime, Timing, Value};
 use gemm_tune::render::Templates;
+use gemm_tune::search::Search;
 use gemm_tune::space::{Families, Family};
 use gemm_tune::tune::{Checked, Checks, Event, Kit, Machine, Sample, Settings, check, tune};
 
@@ -89,7 +90,17 @@ fn whole_spaces_pass_on_awkward_shapes() {
 #[test]
 fn every_family_passes_on_every_kind_of_edge_in_all_layouts() {
     let Some(compiler) = compiler_or_skip() else { return };
-    let shapes = ["1x1x1", "33x65x129", "128x128x64", "127x129x63", "129x127x65", "64x96x5"];
+    let shapes = [
+        "1x1x1",
+        "33x65x129",
+        "128x128x64",
+        "127x129x63",
+        "129x127x65",
+        "64x96x5",
+        "1x140x1030",
+        "260x16x132",
+        "3x3x2051",
+    ];
     let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|shape| problem(shape, *layout)));
     let mut problems: Vec<Problem> = pairs.collect();
     for (layout, batch) in [(Layout::Nn, 3), (Layout::Tt, 2)] {
@@ -210,6 +221,7 @@ fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() 
         budget: None,
         journals: None,
         fresh: false,
+        search: Search::Evolve,
         regime: Regime::default(),
         seed: 1,
     };

@@ -33,6 +33,11 @@ impl Console {
         Self { volume, json: common.json }
     }
 
+    /// For a command that only has results, as a document or for people.
+    pub(super) fn of_results(json: bool) -> Self {
+        Self { volume: Volume::Normal, json }
+    }
+
     pub(super) fn plain() -> Self {
         Self { volume: Volume::Normal, json: false }
     }
@@ -55,6 +60,16 @@ impl Console {
     pub(super) fn result(self, text: &str) {
         if !self.json {
             anstream::print!("{text}");
+        }
+    }
+
+    /// Code: as it is where a file or a program takes it, so that it compiles, and coloured for a
+    /// person.
+    pub(super) fn code(self, text: &str, colored: fn(&str) -> String) {
+        if std::io::stdout().is_terminal() {
+            self.result(&colored(text));
+        } else {
+            self.result(text);
         }
     }
 

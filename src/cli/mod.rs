@@ -8,11 +8,14 @@ mod databases;
 mod db;
 mod doctor;
 mod environment;
+mod highlight;
+mod inspect;
 mod interrupt;
 mod lookup;
 mod machine;
 mod output;
 mod progress;
+mod replay;
 mod request;
 mod shard;
 mod tune;
@@ -63,7 +66,9 @@ pub fn main() -> ExitCode {
         None => tune::main(&arguments.tune),
         Some(Command::Tune(tune)) => tune::main(&tune),
         Some(Command::Check(check)) => check::main(&check),
+        Some(Command::Replay(replay)) => replay::main(&replay),
         Some(Command::Db(db)) => db::main(&db),
+        Some(Command::Inspect(inspect)) => inspect::main(&inspect),
         Some(Command::Doctor(doctor)) => doctor::main(&doctor),
         Some(Command::Lookup(lookup)) => lookup::main(&lookup),
         Some(Command::Worker) => worker(),

@@ -11,7 +11,7 @@ use crate::space::{Families, Family};
 
 /// The families to choose from, and their templates.
 pub(super) fn families(wanted: &FamilyArguments) -> Result<(Vec<Family>, Templates), Failure> {
-    let families = match &wanted.spaces {
+    let families = match &wanted.folders.spaces {
         Some(folder) => Families::from_folder(folder),
         None => Families::built_in(),
     }
@@ -22,7 +22,7 @@ pub(super) fn families(wanted: &FamilyArguments) -> Result<(Vec<Family>, Templat
         let named = wanted.family.iter().map(|name| families.get(name).cloned());
         named.collect::<Result<_, _>>().map_err(Failure::usage)?
     };
-    let templates = match &wanted.templates {
+    let templates = match &wanted.folders.templates {
         Some(folder) => Templates::with_folder(folder),
         None => Templates::built_in(),
     }

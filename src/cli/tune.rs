@@ -218,6 +218,7 @@ fn job(arguments: &TuneArguments, journals: PathBuf, console: Console) -> Result
         budget: arguments.budget.as_deref().map(budget).transpose()?,
         journals: Some(journals),
         fresh: arguments.fresh,
+        search: arguments.search.parse().map_err(Failure::usage)?,
         regime: request::regime(&arguments.cache_policy, &arguments.power)?,
         seed: arguments.seed,
     };

@@ -90,6 +90,12 @@ pub struct Device {
     pub driver_cuda: i32,
 }
 
+/// What an NVIDIA H200 is called.
+const H200: &str = "NVIDIA H200";
+
+/// Bytes a second of an H200's memory, by its data sheet.
+pub(crate) const H200_BANDWIDTH: f64 = 4.8e12;
+
 /// What the device on the host is called, here and in records.
 pub const CPU: &str = "cpu";
 
@@ -97,7 +103,7 @@ impl Device {
     /// The figures of an NVIDIA H200, for looking at search spaces where there is no GPU.
     pub fn h200() -> Self {
         Self {
-            name: "NVIDIA H200".to_owned(),
+            name: H200.to_owned(),
             compute_capability: ComputeCapability { major: 9, minor: 0 },
             sms: 132,
             shared_bytes_per_block: 232_448,
@@ -160,6 +166,12 @@ impl Device {
     /// Whether it is [`Device::cpu`], whose times are not measured.
     pub fn is_cpu(&self) -> bool {
         self.name == CPU
+    }
+
+    /// Bytes a second that its memory gives at most, by the data sheet; no driver tells it, and it is
+    /// known of the H200 alone, which the device on the host is modelled on.
+    pub fn memory_bandwidth(&self) -> Option<f64> {
+        (self.name == H200 || self.is_cpu()).then_some(H200_BANDWIDTH)
     }
 
     /// A file-name-safe form of the device's name: `nvidia-h200`.

@@ -3,7 +3,9 @@
 
 pub mod answered;
 pub mod checked;
+pub mod inspected;
 pub mod json;
 pub mod records;
+pub mod replayed;
 pub mod table;
 pub mod verified;

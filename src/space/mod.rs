@@ -5,6 +5,7 @@
 //! of derived values, constraints and launches, [`scope`] the names that expressions may use, and
 //! [`enumerate`] the walk that lists legal configurations and counts what each constraint removes.
 
+mod choose;
 pub mod enumerate;
 pub mod expression;
 pub mod family;
@@ -14,6 +15,7 @@ pub mod load;
 mod parse;
 pub mod scope;
 
+pub use choose::ChoiceError;
 pub use enumerate::{LegalSpace, SpaceError};
 pub use expression::language;
 pub use family::Family;

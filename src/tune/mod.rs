@@ -8,6 +8,7 @@ mod crew;
 mod host_bench;
 mod journal;
 mod prepare;
+mod recording;
 mod run;
 mod scrutiny;
 mod share;
@@ -25,6 +26,7 @@ pub use bench::{BaselineTime, Certainty, Standing};
 pub use check::{CheckEvent, Checked, Checks, Sample, check};
 pub use journal::{Entry, Journal, JournalError, KernelId};
 pub use prepare::{FamilySpace, Spaces, spaces};
+pub use recording::{RecordingError, read_recording};
 pub use run::tune;
 pub use share::share;
 pub use verify::{Named, Retimed, retime};
@@ -35,6 +37,7 @@ use crate::model::{
     Configuration, Device, Measurement, Micros, Outcome, OutcomeKind, Problem, Regime,
 };
 use crate::render::{RenderError, Templates};
+use crate::search::Search;
 use crate::space::{Family, SpaceError};
 use crate::validate::HostFailure;
 use crate::worker::{Executor, WorkerError};
@@ -96,6 +99,8 @@ pub struct Settings {
     pub journals: Option<PathBuf>,
     /// Whether everything is measured anew, whatever the journal has.
     pub fresh: bool,
+    /// How candidates are chosen.
+    pub search: Search,
     /// What times are taken in. The host, whose times are modelled, knows the default only.
     pub regime: Regime,
     /// Seeds operands and search.

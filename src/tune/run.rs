@@ -26,7 +26,7 @@ use crate::model::{
     Configuration, Device, LaunchPlan, Measurement, Micros, Outcome, Problem, floor,
 };
 use crate::render::render;
-use crate::search::{Pick, strategy};
+use crate::search::Pick;
 
 /// How often the loop looks whether it should stop while it waits for the compiler.
 const POLL: Duration = Duration::from_millis(50);
@@ -232,21 +232,28 @@ impl Search<'_> {
         pool: &CompilePool<UnderWay>,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), TuneError> {
-        let mut strategy = strategy(self.spaces.territories(), self.most, self.settings.seed);
+        let territories = self.spaces.territories();
+        let mut strategy = self.settings.search.begin(territories, self.settings.seed);
         // Some compile for ten times as long as most; the pool has work while one of those is
         // waited for.
-        let most_untold = 4 * pool.threads();
+        let jobs = pool.threads();
+        let (most_untold, batch) = ((4 * jobs).max(8), (jobs * 3 / 4).max(4));
         let (mut asked, mut told) = (0, 0);
         loop {
-            while asked - told < most_untold && !self.should_stop() {
-                let Some(pick) = strategy.ask() else { break };
-                match self.render(pick, asked, renderer, on_event) {
-                    Some((under_way, request)) => pool.submit(under_way, request),
-                    None => {
-                        self.answers.insert(asked, (pick, None));
-                    }
+            while asked - told + batch <= most_untold && !self.should_stop() {
+                let picks = strategy.ask(batch.min(self.most - asked));
+                if picks.is_empty() {
+                    break;
                 }
-                asked += 1;
+                for pick in picks {
+                    match self.render(pick, asked, renderer, on_event) {
+                        Some((under_way, request)) => pool.submit(under_way, request),
+                        None => {
+                            self.answers.insert(asked, (pick, None));
+                        }
+                    }
+                    asked += 1;
+                }
             }
             // One answer, then the next question: always with the same number of answers behind.
             if let Some((pick, time)) = self.answers.remove(&told) {

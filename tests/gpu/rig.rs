@@ -12,6 +12,7 @@ use gemm_tune::compile::{
 };
 use gemm_tune::model::{Dtype, Problem, Regime, Shape};
 use gemm_tune::render::Templates;
+use gemm_tune::search::Search;
 use gemm_tune::space::{Families, Family};
 use gemm_tune::tune::{Kit, Machine, Settings, Summary, TuneError, tune};
 use gemm_tune::worker::{Executor as _, Worker, WorkerCommand};
@@ -78,6 +79,7 @@ pub(crate) fn settings(max_configs: usize) -> Settings {
         budget: None,
         journals: None,
         fresh: false,
+        search: Search::Evolve,
         regime: Regime::default(),
         seed: 1,
     }
