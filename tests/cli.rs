@@ -353,6 +353,7 @@ fn help_names_every_command_and_flag() {
     for word in [
         "check",
         "lookup",
+        "export",
         "db",
         "doctor",
         "--shape",
