@@ -2,7 +2,7 @@
 //!
 //! The modules are the rooms of one house; a room uses the rooms that come before it on data's
 //! way, never one after it. That way is: `model`, `space`, `render`, `compile`, `gpu`, `cpu`,
-//! `worker`, `validate`, `measure`, `search`, `tune`, `database`, `inspect`, `report`, `cli`
+//! `worker`, `validate`, `measure`, `search`, `tune`, `database`, `lookup`, `inspect`, `report`, `cli`
 //! (`ARCHITECTURE.md` has the map).
 
 pub mod cli;
@@ -11,6 +11,7 @@ pub mod cpu;
 pub mod database;
 pub mod gpu;
 pub mod inspect;
+pub mod lookup;
 pub mod measure;
 pub mod model;
 pub mod render;

@@ -352,6 +352,7 @@ fn help_names_every_command_and_flag() {
     let help = gemm_tune(&["--help"]).out;
     for word in [
         "check",
+        "lookup",
         "db",
         "doctor",
         "--shape",

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::db::DbArguments;
+use super::lookup::LookupArguments;
 
 /// Finds the fastest correct CUDA matrix-multiplication kernel for a shape on this machine's GPU.
 #[derive(Debug, Parser)]
@@ -26,7 +27,9 @@ pub(super) enum Command {
     Check(CheckArguments),
     /// Play a search strategy against recorded times, and say how close it comes how soon
     Replay(ReplayArguments),
-    /// List, show, merge and prune tuning databases
+    /// Say which kernel to use for a shape, tuned or not
+    Lookup(LookupArguments),
+    /// List, show, merge, prune and verify tuning databases
     Db(DbArguments),
     /// Show a kernel or how two differ: source, PTX, machine code, resources, memory traffic
     Inspect(InspectArguments),

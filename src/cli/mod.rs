@@ -4,12 +4,14 @@
 mod arguments;
 mod check;
 mod console;
+mod databases;
 mod db;
 mod doctor;
 mod environment;
 mod highlight;
 mod inspect;
 mod interrupt;
+mod lookup;
 mod machine;
 mod output;
 mod progress;
@@ -68,6 +70,7 @@ pub fn main() -> ExitCode {
         Some(Command::Db(db)) => db::main(&db),
         Some(Command::Inspect(inspect)) => inspect::main(&inspect),
         Some(Command::Doctor(doctor)) => doctor::main(&doctor),
+        Some(Command::Lookup(lookup)) => lookup::main(&lookup),
         Some(Command::Worker) => worker(),
     }
 }
