@@ -2,6 +2,7 @@
 //! near them, and for rows that vectors do not fit.
 //!
 //! `cargo bench --bench lookup`
+#![expect(clippy::print_stdout, reason = "a program that prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may fail")]
 
 use std::hint::black_box;
@@ -46,7 +47,7 @@ fn records(families: &Families, templates: &Templates, device: &Device) -> Vec<R
     let mut made = Vec::new();
     while (made.len() as u64) < RECORDS {
         let problem = problem(&mut seed);
-        let aligned = problem.shape.n % 4 == 0 && problem.shape.k % 4 == 0;
+        let aligned = problem.shape.n.is_multiple_of(4) && problem.shape.k.is_multiple_of(4);
         let space = &spaces[usize::from(!aligned)];
         let configuration = space.get(random(&mut seed) as usize % space.len()).unwrap();
         let storage = Storage::packed(&problem);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use super::compare::CompareArguments;
 use super::db::DbArguments;
 use super::export::ExportArguments;
 use super::lookup::LookupArguments;
@@ -26,6 +27,8 @@ pub(super) enum Command {
     Tune(TuneArguments),
     /// Execute configurations of families on the host, watched by every check: no GPU is needed
     Check(CheckArguments),
+    /// Measure recorded winners beside the libraries, in turn
+    Compare(CompareArguments),
     /// Play a search strategy against recorded times, and say how close it comes how soon
     Replay(ReplayArguments),
     /// Say which kernel to use for a shape, tuned or not
@@ -48,7 +51,7 @@ pub(super) struct TuneArguments {
     /// Shape to tune, such as 4096x4096x1024; may be repeated
     #[arg(long, value_name = "MxNxK")]
     pub(super) shape: Vec<String>,
-    /// File with one shape a line; `#` begins a comment
+    /// File with one shape a line, layout and batch behind it if they differ: `512x512x512 nt x16`
     #[arg(long, value_name = "FILE")]
     pub(super) shapes: Option<PathBuf>,
     /// Share of --shapes that this process tunes: the Ith of N, I from 1; as /N, the scheduler says

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod check;
+mod compare;
 mod console;
 mod databases;
 mod db;
@@ -67,6 +68,7 @@ pub fn main() -> ExitCode {
         None => tune::main(&arguments.tune),
         Some(Command::Tune(tune)) => tune::main(&tune),
         Some(Command::Check(check)) => check::main(&check),
+        Some(Command::Compare(compare)) => compare::main(&compare),
         Some(Command::Replay(replay)) => replay::main(&replay),
         Some(Command::Db(db)) => db::main(&db),
         Some(Command::Inspect(inspect)) => inspect::main(&inspect),

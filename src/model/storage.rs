@@ -84,7 +84,7 @@ impl Storage {
     pub fn leading_dimensions(&self, problem: &Problem) -> [u64; 3] {
         let elements = (self.alignment / problem.dtype.bytes()).max(1);
         [self.lda, self.ldb, self.ldc].map(|rows| {
-            let hides = rows % elements == 0 && (rows / elements) % 2 == 0;
+            let hides = rows % elements == 0 && (rows / elements).is_multiple_of(2);
             if hides { rows + elements } else { rows }
         })
     }

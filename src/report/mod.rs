@@ -3,6 +3,7 @@
 
 pub mod answered;
 pub mod checked;
+pub mod comparison;
 pub mod inspected;
 pub mod json;
 pub mod records;
