@@ -9,6 +9,7 @@
 
 mod answer;
 mod cost;
+mod expectation;
 mod footprint;
 mod index;
 mod known;
@@ -17,5 +18,6 @@ mod near;
 mod tests;
 
 pub use answer::{Answer, NoAnswer, Question, Rung, Why};
+pub use expectation::Expectation;
 pub use footprint::Footprint;
 pub use index::{Lookup, Unusable};
