@@ -10,6 +10,7 @@ mod journal;
 mod prepare;
 mod recording;
 mod run;
+mod sanitize;
 mod scrutiny;
 mod share;
 mod tally;
@@ -28,6 +29,7 @@ pub use journal::{Entry, Journal, JournalError, KernelId};
 pub use prepare::{FamilySpace, Spaces, spaces};
 pub use recording::{RecordingError, read_recording};
 pub use run::tune;
+pub use sanitize::Sanitizer;
 pub use share::share;
 pub use verify::{Named, Retimed, retime};
 
@@ -103,6 +105,9 @@ pub struct Settings {
     pub search: Search,
     /// What times are taken in. The host, whose times are modelled, knows the default only.
     pub regime: Regime,
+    /// What finalists are run under, beside the validation of all. The host checks everything
+    /// itself and takes none.
+    pub sanitizer: Option<Sanitizer>,
     /// Seeds operands and search.
     pub seed: u64,
 }
