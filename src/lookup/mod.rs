@@ -12,6 +12,7 @@ mod cost;
 mod footprint;
 mod index;
 mod known;
+mod near;
 #[cfg(test)]
 mod tests;
 
