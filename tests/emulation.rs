@@ -211,7 +211,7 @@ fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() 
         budget: None,
         journals: None,
         fresh: false,
-        search: Search::Evolve,
+        search: Search::Auto,
         regime: Regime::default(),
         seed: 1,
     };

@@ -83,8 +83,8 @@ pub(super) struct TuneArguments {
     /// Most candidates to evaluate for a shape [default: 1000; 200 on the cpu device]
     #[arg(long, value_name = "N")]
     pub(super) max_configs: Option<NonZeroUsize>,
-    /// How candidates are chosen: exhaustive, random, local, evolve or model
-    #[arg(long, default_value = "evolve", value_name = "NAME")]
+    /// How candidates are chosen: auto, exhaustive, random, local, evolve or model
+    #[arg(long, default_value = "auto", value_name = "NAME")]
     pub(super) search: String,
     /// Seed of the search and of the operands
     #[arg(long, default_value_t = 0)]
@@ -138,8 +138,8 @@ pub(super) struct ReplayArguments {
     /// Recorded space: a Kernel Tuner cache, T4 results or a journal of this program, plain or .gz
     #[arg(value_name = "FILE")]
     pub(super) file: PathBuf,
-    /// Strategy to play: exhaustive, random, local, evolve or model
-    #[arg(long, default_value = "evolve", value_name = "NAME")]
+    /// Strategy to play: auto, exhaustive, random, local, evolve or model
+    #[arg(long, default_value = "auto", value_name = "NAME")]
     pub(super) search: String,
     /// How often to play it, each time with another seed
     #[arg(long, default_value = "30", value_name = "R")]
@@ -153,6 +153,9 @@ pub(super) struct ReplayArguments {
     /// The first seed
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
+    /// What counts as better where the search says how likely it is that something better is left
+    #[arg(long, default_value = "1%", value_name = "PERCENT")]
+    pub(super) stop_within: String,
     /// Print an array of {evaluations, mean, median, worst}
     #[arg(long)]
     pub(super) json: bool,

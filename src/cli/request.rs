@@ -61,6 +61,17 @@ pub(super) fn shapes(words: &[String]) -> Result<Vec<Shape>, Failure> {
     words.iter().map(|word| word.parse().map_err(Failure::usage)).collect()
 }
 
+/// A percentage as a fraction: `1%` or `0.5%`.
+pub(super) fn fraction(word: &str) -> Result<f64, Failure> {
+    let number = word.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    number
+        .filter(|percent| (0.0..100.0).contains(percent))
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| {
+            Failure::Usage(format!("`{word}` is no percentage: write `1%` or `0.5%`, below 100%"))
+        })
+}
+
 /// A problem, if its operands can be addressed.
 pub(super) fn problem(problem: Problem) -> Result<Problem, Failure> {
     problem.check_size().map(|()| problem).map_err(Failure::usage)

@@ -41,6 +41,7 @@ impl Spaces {
             .map(|family| Territory {
                 space: family.space.clone(),
                 default: family.default.as_ref().and_then(|default| family.space.rank(default)),
+                hints: Vec::new(),
             })
             .collect()
     }

@@ -79,7 +79,7 @@ pub(crate) fn settings(max_configs: usize) -> Settings {
         budget: None,
         journals: None,
         fresh: false,
-        search: Search::Evolve,
+        search: Search::Auto,
         regime: Regime::default(),
         seed: 1,
     }
