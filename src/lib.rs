@@ -2,7 +2,7 @@
 //!
 //! The modules are the rooms of one house; a room uses the rooms that come before it on data's
 //! way, never one after it. That way is: `model`, `space`, `render`, `compile`, `gpu`, `cpu`,
-//! `worker`, `validate`, `measure`, `search`, `tune`, `database`, `report`, `cli`
+//! `worker`, `validate`, `measure`, `search`, `tune`, `database`, `lookup`, `inspect`, `report`, `cli`
 //! (`ARCHITECTURE.md` has the map).
 
 pub mod cli;
@@ -10,6 +10,8 @@ pub mod compile;
 pub mod cpu;
 pub mod database;
 pub mod gpu;
+pub mod inspect;
+pub mod lookup;
 pub mod measure;
 pub mod model;
 pub mod render;

@@ -250,7 +250,7 @@ fn without_a_gpu_the_program_says_so_and_where_to_look() {
     let arguments = ["--shape", "64x64x64", "--device", "cuda:0", "--db", "target/no.toml"];
     check(&arguments, 1, &["gemm-tune doctor"]);
     let arguments = ["--shape", "64x64x64", "--dry-run"];
-    check(&arguments, 0, &["showing what an NVIDIA H200 would search"]);
+    check(&arguments, 0, &["taking an NVIDIA H200 for it"]);
 }
 
 #[test]
@@ -312,6 +312,22 @@ fn the_cpu_device_tunes_and_its_records_say_that_times_are_modelled() {
     let stored = fs::read_to_string(&database).unwrap();
     assert!(stored.contains("timing = \"modelled\"") && stored.contains("name = \"cpu\""));
 
+    // The winner is compared where it was recorded; the host knows no library.
+    let compare = |shape: &str, form: &str| {
+        let wanted = ["--shape", shape, "--device", "cpu", "--db", &path, "--cache", CACHE];
+        gemm_tune(&[&["compare"], &wanted[..], &[form]].concat())
+    };
+    let said = compare("40x30x20", "-q");
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains("no library was measured on cpu"), "{}", said.out);
+    let values = compare("40x30x20", "--csv").out;
+    let (header, row) = values.trim_end().split_once('\n').unwrap();
+    assert!(header.starts_with("m,n,k,batch,dtype,layout,family,parameters,median_us"));
+    assert!(row.starts_with("40,30,20,1,f32,nn,"), "{row}");
+    let said = compare("40x30x21", "-q");
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.out.contains("40x30x21 f32 nn: no record of cpu in"), "{}", said.out);
+
     // A GPU's database takes no modelled times.
     let measured = stored.replace("name = \"cpu\"", "name = \"NVIDIA H200\"");
     fs::write(&database, &measured).unwrap();
@@ -352,6 +368,8 @@ fn help_names_every_command_and_flag() {
     let help = gemm_tune(&["--help"]).out;
     for word in [
         "check",
+        "compare",
+        "lookup",
         "db",
         "doctor",
         "--shape",

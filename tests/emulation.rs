@@ -90,7 +90,17 @@ fn whole_spaces_pass_on_awkward_shapes() {
 #[test]
 fn every_family_passes_on_every_kind_of_edge_in_all_layouts() {
     let Some(compiler) = compiler_or_skip() else { return };
-    let shapes = ["1x1x1", "33x65x129", "128x128x64", "127x129x63", "129x127x65", "64x96x5"];
+    let shapes = [
+        "1x1x1",
+        "33x65x129",
+        "128x128x64",
+        "127x129x63",
+        "129x127x65",
+        "64x96x5",
+        "1x140x1030",
+        "260x16x132",
+        "3x3x2051",
+    ];
     let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|shape| problem(shape, *layout)));
     let mut problems: Vec<Problem> = pairs.collect();
     for (layout, batch) in [(Layout::Nn, 3), (Layout::Tt, 2)] {

@@ -3,9 +3,11 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use super::compare::CompareArguments;
 use super::db::DbArguments;
+use super::lookup::LookupArguments;
 
 /// Finds the fastest correct CUDA matrix-multiplication kernel for a shape on this machine's GPU.
 #[derive(Debug, Parser)]
@@ -24,10 +26,16 @@ pub(super) enum Command {
     Tune(TuneArguments),
     /// Execute configurations of families on the host, watched by every check: no GPU is needed
     Check(CheckArguments),
+    /// Measure recorded winners beside the libraries, in turn
+    Compare(CompareArguments),
     /// Play a search strategy against recorded times, and say how close it comes how soon
     Replay(ReplayArguments),
-    /// List, show, merge and prune tuning databases
+    /// Say which kernel to use for a shape, tuned or not
+    Lookup(LookupArguments),
+    /// List, show, merge, prune and verify tuning databases
     Db(DbArguments),
+    /// Show a kernel or how two differ: source, PTX, machine code, resources, memory traffic
+    Inspect(InspectArguments),
     /// Say what this machine can do, and how to fix what it cannot
     Doctor(DoctorArguments),
     /// Serve a device to the program that started this process
@@ -40,7 +48,7 @@ pub(super) struct TuneArguments {
     /// Shape to tune, such as 4096x4096x1024; may be repeated
     #[arg(long, value_name = "MxNxK")]
     pub(super) shape: Vec<String>,
-    /// File with one shape a line; `#` begins a comment
+    /// File with one shape a line, layout and batch behind it if they differ: `512x512x512 nt x16`
     #[arg(long, value_name = "FILE")]
     pub(super) shapes: Option<PathBuf>,
     /// Share of --shapes that this process tunes: the Ith of N, I from 1; as /N, the scheduler says
@@ -167,12 +175,76 @@ pub(super) struct FamilyArguments {
     /// Family to choose from; may be repeated [default: all]
     #[arg(long, value_name = "NAME")]
     pub(super) family: Vec<String>,
+    #[command(flatten)]
+    pub(super) folders: FolderArguments,
+}
+
+/// Where families come from.
+#[derive(Debug, Clone, Args)]
+pub(super) struct FolderArguments {
     /// Folder of search spaces to use instead of the built-in ones
     #[arg(long, value_name = "DIR")]
     pub(super) spaces: Option<PathBuf>,
     /// Folder of templates to use on top of the built-in ones
     #[arg(long, value_name = "DIR")]
     pub(super) templates: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Without --family and --diff it is the winner of --shape in the database.")]
+pub(super) struct InspectArguments {
+    /// Shape that the kernel is for, such as 4096x4096x1024 [default: 1024x1024x1024 with --family]
+    #[arg(long, value_name = "MxNxK")]
+    pub(super) shape: Option<String>,
+    /// Family whose kernel to show [default: the winner's]
+    #[arg(long, value_name = "NAME")]
+    pub(super) family: Option<String>,
+    /// Parameters of the family, such as BM=128,BN=64 [default for others: the family's own]
+    #[arg(long, value_name = "NAME=VALUE,...", requires = "family")]
+    pub(super) set: Option<String>,
+    /// What to show of it
+    #[arg(long, value_enum, default_value_t = Emit::Cuda)]
+    pub(super) emit: Emit,
+    /// Compare two kernels, each `winner` or FAMILY:NAME=VALUE,...
+    #[arg(long, num_args = 2, value_names = ["X", "Y"], conflicts_with_all = ["family", "emit"])]
+    pub(super) diff: Vec<String>,
+    /// How elements are stored: f32 or i32
+    #[arg(long, default_value = "f32")]
+    pub(super) dtype: String,
+    /// Arithmetic contract, named as cuBLAS does [default: that of the dtype]
+    #[arg(long)]
+    pub(super) compute: Option<String>,
+    /// Whether A and B are used as stored (n) or transposed (t): nn, nt, tn or tt
+    #[arg(long, default_value = "nn")]
+    pub(super) layout: String,
+    /// Number of independent products
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    pub(super) batch: u64,
+    /// Device that it is for: auto, cuda:N or cpu; without a GPU an NVIDIA H200 is assumed
+    #[arg(long, default_value = "auto")]
+    pub(super) device: String,
+    /// Tuning database with the winner [default: results/<gpu>.toml]
+    #[arg(long, value_name = "PATH")]
+    pub(super) db: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) folders: FolderArguments,
+    #[command(flatten)]
+    pub(super) common: CommonArguments,
+}
+
+/// What is shown of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Emit {
+    /// CUDA C++, ready to compile
+    Cuda,
+    /// What NVRTC makes of it
+    Ptx,
+    /// Machine code, through nvdisasm
+    Sass,
+    /// Registers, spills, shared memory, occupancy, waves, floors
+    Resources,
+    /// Requests, sectors, wavefronts and bank conflicts of every line, executed on the host
+    Memory,
 }
 
 #[derive(Debug, Args)]

@@ -63,6 +63,16 @@ impl Console {
         }
     }
 
+    /// Code: as it is where a file or a program takes it, so that it compiles, and coloured for a
+    /// person.
+    pub(super) fn code(self, text: &str, colored: fn(&str) -> String) {
+        if std::io::stdout().is_terminal() {
+            self.result(&colored(text));
+        } else {
+            self.result(text);
+        }
+    }
+
     /// The document that a program asked for.
     pub(super) fn document(self, document: &serde_json::Value) {
         if self.json {

@@ -10,7 +10,8 @@ use super::console::Console;
 use super::environment::{cache_folder, network, search_paths, worker_command};
 use crate::compile::cache::DEFAULT_MAX_BYTES;
 use crate::compile::{
-    Architecture, Compiler, CubinCache, Network, ProvideEvent, SearchPaths, Target, Wanted, acquire,
+    Architecture, Compiler, CubinCache, Network, ProvideEvent, SearchPaths, Target, Wanted,
+    acquire, disassemble,
 };
 use crate::model::Device;
 use crate::tune::Machine;
@@ -122,7 +123,7 @@ impl Workshop {
         match self.worker(ordinal)? {
             Ok(worker) => Ok(worker.device().clone()),
             Err(error) => {
-                console.note(&format!("{error}; showing what an NVIDIA H200 would search"));
+                console.note(&format!("{error}; taking an NVIDIA H200 for it"));
                 Ok(Device::h200())
             }
         }
@@ -152,7 +153,14 @@ impl Workshop {
         self.compiler_to(Target::Ptx(architecture), None, console)
     }
 
-    fn compiler_to(
+    /// The text of machine code.
+    pub(super) fn disassemble(&self, cubin: &[u8], console: Console) -> Result<String, Failure> {
+        let on_event = &mut |event: ProvideEvent| console.note(&provision(&event));
+        disassemble(cubin, &self.paths, self.network, on_event).map_err(Failure::work)
+    }
+
+    /// A compiler to what is asked for.
+    pub(super) fn compiler_to(
         &self,
         target: Target,
         driver_major: Option<u32>,
@@ -166,17 +174,18 @@ impl Workshop {
     }
 }
 
-/// What is being done to provide NVRTC.
+/// What is being done to provide a tool.
 fn provision(event: &ProvideEvent) -> String {
     match event {
-        ProvideEvent::Waiting { folder } => {
-            format!("another gemm-tune installs NVRTC in {}; waiting for it", folder.display())
+        ProvideEvent::Waiting { tool, folder } => {
+            format!("another gemm-tune installs {tool} in {}; waiting for it", folder.display())
         }
-        ProvideEvent::Installing { package, folder } => format!(
-            "no NVRTC found: installing {package} through pip into {} (about 60 to 90 MB)",
-            folder.display()
+        ProvideEvent::Installing { tool, package, folder } => format!(
+            "no {tool} found: installing {package} through pip into {} (about {} MB)",
+            folder.display(),
+            tool.megabytes()
         ),
-        ProvideEvent::Installed { library } => format!("installed {}", library.display()),
+        ProvideEvent::Installed { file } => format!("installed {}", file.display()),
     }
 }
 

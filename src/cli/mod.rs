@@ -3,11 +3,16 @@
 
 mod arguments;
 mod check;
+mod compare;
 mod console;
+mod databases;
 mod db;
 mod doctor;
 mod environment;
+mod highlight;
+mod inspect;
 mod interrupt;
+mod lookup;
 mod machine;
 mod output;
 mod progress;
@@ -62,9 +67,12 @@ pub fn main() -> ExitCode {
         None => tune::main(&arguments.tune),
         Some(Command::Tune(tune)) => tune::main(&tune),
         Some(Command::Check(check)) => check::main(&check),
+        Some(Command::Compare(compare)) => compare::main(&compare),
         Some(Command::Replay(replay)) => replay::main(&replay),
         Some(Command::Db(db)) => db::main(&db),
+        Some(Command::Inspect(inspect)) => inspect::main(&inspect),
         Some(Command::Doctor(doctor)) => doctor::main(&doctor),
+        Some(Command::Lookup(lookup)) => lookup::main(&lookup),
         Some(Command::Worker) => worker(),
     }
 }

@@ -20,7 +20,7 @@ use super::shard::{self, Shard};
 use super::{Failure, interrupt, request};
 use crate::compile::{Compile, CompileThreads};
 use crate::database::{Origin, Recorded, Replace, check_writable, record_summary};
-use crate::model::{Device, Layout, Problem, Regime, Shape};
+use crate::model::{Device, Layout, Problem, Regime};
 use crate::render::Templates;
 use crate::report::{json as documents, table};
 use crate::space::Family;
@@ -230,47 +230,27 @@ fn problems(arguments: &TuneArguments, console: Console) -> Result<Vec<Problem>,
     let pattern =
         request::pattern(&arguments.dtype, arguments.compute.as_deref(), arguments.batch)?;
     let layout: Layout = arguments.layout.parse().map_err(Failure::usage)?;
-    let mut shapes = request::shapes(&arguments.shape)?;
+    let pattern = Problem { layout, ..pattern };
+    let shapes = request::shapes(&arguments.shape)?.into_iter();
+    let mut problems: Vec<Problem> = shapes
+        .map(|shape| request::problem(Problem { shape, ..pattern }))
+        .collect::<Result<_, _>>()?;
     let mut shard = None;
     if let Some(file) = &arguments.shapes {
-        shapes.extend(shapes_file(file)?);
+        problems.extend(request::shapes_file(file, pattern)?);
         shard = shard::shard(arguments.shard.as_deref(), variable)?;
     }
-    if shapes.is_empty() {
+    if problems.is_empty() {
         return Err(Failure::Usage(
             "nothing to tune: give a shape, as in `gemm-tune --shape 4096x4096x1024`, or `--shapes FILE`"
                 .to_owned(),
         ));
     }
-    let problems: Vec<Problem> = shapes
-        .into_iter()
-        .map(|shape| request::problem(Problem { shape, layout, ..pattern }))
-        .collect::<Result<_, _>>()?;
     let Some(Shard { index, count, source }) = shard else { return Ok(problems) };
     let own = share(&problems, index, count);
     let (number, all) = (index + 1, problems.len());
     console.note(&format!("share {number} of {count} ({source}): {} of {all} shapes", own.len()));
     Ok(own)
-}
-
-fn shapes_file(file: &Path) -> Result<Vec<Shape>, Failure> {
-    let name = file.display();
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::Usage(format!("cannot read `{name}`: {error}")))?;
-    let mut shapes = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        let line = line.split('#').next().unwrap_or("").trim();
-        if !line.is_empty() {
-            let shape = line.parse();
-            shapes.push(shape.map_err(|error: crate::model::problem::ShapeError| {
-                Failure::Usage(format!("{name}:{}: {error}", number + 1))
-            })?);
-        }
-    }
-    if shapes.is_empty() {
-        return Err(Failure::Usage(format!("`{name}` has no shape: write one a line")));
-    }
-    Ok(shapes)
 }
 
 fn budget(text: &str) -> Result<Duration, Failure> {

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::libraries::{self, SearchPaths};
 use super::nvrtc::{Nvrtc, NvrtcError};
-use super::provide::{Network, ProvideError, ProvideEvent, ProvideFailure, provide};
+use super::provide::{Network, ProvideError, ProvideEvent, ProvideFailure, Tool, provide};
 use super::target::Architecture;
 
 /// The CUDA major version that is provided where no driver says which it supports.
@@ -153,13 +153,13 @@ fn provide_for(
     on_event: &mut dyn FnMut(ProvideEvent),
 ) -> Result<PathBuf, ProvideError> {
     let major = major_to_provide(wanted);
-    let refuse = |reason| Err(ProvideError { reason, major });
+    let refuse = |reason| Err(ProvideError { tool: Tool::Nvrtc, reason, major });
     if network == Network::Forbidden {
         return refuse(ProvideFailure::Offline);
     }
     let Some(cache) = &paths.cache else { return refuse(ProvideFailure::NoCache) };
     let Some(python) = &paths.python else { return refuse(ProvideFailure::NoPython) };
-    provide(cache, major, python, on_event)
+    provide(Tool::Nvrtc, cache, major, python, on_event)
 }
 
 fn major_to_provide(wanted: &Wanted) -> u32 {

@@ -59,13 +59,36 @@ pub(super) fn in_python(stem: &str, paths: &SearchPaths) -> Vec<PathBuf> {
 }
 
 /// The folder below `cache` that the wheel of one CUDA major version is unpacked into.
-pub(super) fn provided_folder(cache: &Path, major: u32) -> PathBuf {
-    cache.join("nvrtc").join(format!("cu{major}"))
+pub(super) fn provided_folder(cache: &Path, tool: &str, major: u32) -> PathBuf {
+    cache.join(tool).join(format!("cu{major}"))
 }
 
 /// The libraries in an unpacked wheel.
 pub(super) fn in_wheel(site: &Path, stem: &str) -> Vec<PathBuf> {
     libraries_in(wheel_folders(site), stem)
+}
+
+/// The program in an unpacked wheel.
+pub(super) fn program_in_wheel(site: &Path, name: &str) -> Option<PathBuf> {
+    let packages = newest_first(&site.join("nvidia"), "cu").into_iter();
+    packages.map(|package| package.join("bin").join(name)).find(|path| path.is_file())
+}
+
+/// The absolute paths of all that may be the program `name`, in the order in which to try them: that
+/// of an earlier run, of toolkits, of the system.
+pub(super) fn programs(name: &str, paths: &SearchPaths) -> Vec<PathBuf> {
+    programs_under(Path::new("/"), name, paths)
+}
+
+fn programs_under(root: &Path, name: &str, paths: &SearchPaths) -> Vec<PathBuf> {
+    let provided = paths.cache.iter().flat_map(|cache| newest_first(&cache.join(name), "cu"));
+    let mut found: Vec<PathBuf> =
+        provided.filter_map(|site| program_in_wheel(&site, name)).collect();
+    let toolkits = newest_first(&root.join("usr/local"), "cuda");
+    let homes = paths.cuda_homes.iter().chain(&toolkits).map(|home| home.join("bin"));
+    let folders = homes.chain([root.join("usr/bin")]);
+    found.extend(folders.map(|folder| folder.join(name)).filter(|path| path.is_file()));
+    found
 }
 
 fn installed_under(root: &Path, stem: &str, paths: &SearchPaths) -> Vec<PathBuf> {

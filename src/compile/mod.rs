@@ -11,6 +11,7 @@
 pub mod acquire;
 pub mod cache;
 pub mod compiler;
+pub mod disassemble;
 pub mod fingerprint;
 pub mod libraries;
 pub mod nvrtc;
@@ -22,11 +23,12 @@ pub mod target;
 pub use acquire::{AcquireError, Rejection, Wanted, acquire};
 pub use cache::{CacheStats, CacheWarning, CubinCache};
 pub use compiler::{Compile, CompileError, CompileRequest, Compiled, Compiler};
+pub use disassemble::{DisassembleError, disassemble};
 pub use fingerprint::Fingerprint;
 pub use libraries::SearchPaths;
 pub use nvrtc::{Nvrtc, NvrtcError};
 pub use pool::{CompilePool, CompileResult, CompileThreads, PoolError};
-pub use provide::{Network, ProvideError, ProvideEvent};
+pub use provide::{Network, ProvideError, ProvideEvent, Tool};
 pub use resources::KernelResources;
 pub use target::{Architecture, Target};
 

@@ -1,7 +1,8 @@
-//! Gets NVRTC where there is none: lets pip install NVIDIA's wheel below the cache folder. Decides
-//! nothing about which NVRTC is wanted, see [`mod@super::acquire`].
+//! Gets a tool of NVIDIA's where there is none: lets pip install its wheel below the cache folder.
+//! Decides nothing about which version is wanted, see [`mod@super::acquire`].
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use thiserror::Error;
 
-use super::libraries::{in_wheel, provided_folder};
+use super::libraries::{in_wheel, program_in_wheel, provided_folder};
 
 /// Whether this run may use the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,16 +21,99 @@ pub enum Network {
     Forbidden,
 }
 
-/// What providing NVRTC is doing; it can take a minute on a slow line.
+/// Something that is installed on demand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// The compiler, a shared library.
+    Nvrtc,
+    /// The disassembler, a program.
+    Nvdisasm,
+}
+
+impl Tool {
+    /// The wheel that has it. Up to CUDA 12 wheels carry the major version in their names; there is
+    /// none of the disassembler before 13.
+    fn package(self, major: u32) -> String {
+        match self {
+            Self::Nvrtc if major <= 12 => format!("nvidia-cuda-nvrtc-cu{major}"),
+            Self::Nvrtc => "nvidia-cuda-nvrtc".to_owned(),
+            Self::Nvdisasm => "nvidia-cuda-nvdisasm".to_owned(),
+        }
+    }
+
+    /// The file that is wanted of an unpacked wheel.
+    fn in_wheel(self, folder: &Path) -> Option<PathBuf> {
+        match self {
+            Self::Nvrtc => in_wheel(folder, "nvrtc").into_iter().next(),
+            Self::Nvdisasm => program_in_wheel(folder, "nvdisasm"),
+        }
+    }
+
+    /// What that file is called.
+    fn file(self) -> &'static str {
+        match self {
+            Self::Nvrtc => "libnvrtc.so",
+            Self::Nvdisasm => "nvdisasm",
+        }
+    }
+
+    /// The folder below the cache for all that is installed of it.
+    pub(super) fn folder(self) -> &'static str {
+        match self {
+            Self::Nvrtc => "nvrtc",
+            Self::Nvdisasm => "nvdisasm",
+        }
+    }
+
+    /// About how much is loaded, in MB, as seen with 12.9 to 13.5.
+    pub fn megabytes(self) -> &'static str {
+        match self {
+            Self::Nvrtc => "60 to 90",
+            Self::Nvdisasm => "5",
+        }
+    }
+
+    /// The ways to get it by hand, as the end of an error message.
+    fn ways_to_get(self, major: u32) -> String {
+        let package = self.package(major);
+        let ways = format!(
+            "to get {self}, do one of:\n  \
+             1. install the CUDA toolkit, or set `CUDA_HOME` to the one you have\n  \
+             2. run `python3 -m pip install {package}`"
+        );
+        match self {
+            Self::Nvrtc => format!(
+                "{ways}\n  \
+                 3. pass `--nvrtc PATH` or set `GEMM_TUNE_NVRTC` to an existing `libnvrtc.so`"
+            ),
+            Self::Nvdisasm => ways,
+        }
+    }
+}
+
+impl fmt::Display for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Nvrtc => "NVRTC",
+            Self::Nvdisasm => "nvdisasm",
+        })
+    }
+}
+
+/// What providing a tool is doing; it can take a minute on a slow line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProvideEvent {
     /// Another run is at it; this one waits.
     Waiting {
+        /// What is wanted.
+        tool: Tool,
         /// Where it installs.
         folder: PathBuf,
     },
-    /// pip starts. Wheels have 58 to 90 MB.
+    /// pip starts.
     Installing {
+        /// What is wanted.
+        tool: Tool,
         /// What is installed, as pip understands it.
         package: String,
         /// Where.
@@ -37,35 +121,37 @@ pub enum ProvideEvent {
     },
     /// It is there.
     Installed {
-        /// The library.
-        library: PathBuf,
+        /// The library or program.
+        file: PathBuf,
     },
 }
 
-/// Why NVRTC could not be provided, and how to get it otherwise.
+/// Why a tool could not be provided, and how to get it otherwise.
 #[derive(Debug, Error)]
-#[error("{reason}\n{}", ways_to_get_nvrtc(*major))]
+#[error("{tool} was not installed: {reason}\n{}", tool.ways_to_get(*major))]
 pub struct ProvideError {
+    /// What was wanted.
+    pub tool: Tool,
     /// What went wrong.
     pub reason: ProvideFailure,
     /// The CUDA major version that was to be provided.
     pub major: u32,
 }
 
-/// What went wrong in providing NVRTC.
+/// What went wrong in providing a tool.
 #[derive(Debug, Error)]
 pub enum ProvideFailure {
     /// The run may not use the network.
-    #[error("NVRTC was not installed because this run is offline")]
+    #[error("this run is offline")]
     Offline,
     /// There is nowhere to install to.
-    #[error("NVRTC was not installed because there is no cache folder to install it into")]
+    #[error("there is no cache folder to install it into")]
     NoCache,
     /// Nothing runs pip.
-    #[error("NVRTC was not installed because no Python was found to run pip with")]
+    #[error("no Python was found to run pip with")]
     NoPython,
     /// Python does not start.
-    #[error("NVRTC was not installed because `{python}` does not start: {error}")]
+    #[error("`{python}` does not start: {error}")]
     Python {
         /// What was to be started.
         python: String,
@@ -81,15 +167,17 @@ pub enum ProvideFailure {
         stderr: String,
     },
     /// The wheel is not laid out as those known.
-    #[error("{package} was installed into `{}` but has no `libnvrtc.so` in it", folder.display())]
-    NoLibrary {
+    #[error("{package} in `{}` has no `{file}` in it", folder.display())]
+    NoFile {
+        /// What was looked for.
+        file: &'static str,
         /// What was installed.
         package: String,
         /// Where.
         folder: PathBuf,
     },
     /// A folder below the cache cannot be used.
-    #[error("cannot install NVRTC into `{}`: {error}; make the folder writable", folder.display())]
+    #[error("`{}` cannot be installed into: {error}; make the folder writable", folder.display())]
     Folder {
         /// Where it was to go.
         folder: PathBuf,
@@ -98,52 +186,38 @@ pub enum ProvideFailure {
     },
 }
 
-/// The ways to get an NVRTC by hand, as the end of an error message.
-fn ways_to_get_nvrtc(major: u32) -> String {
-    let package = package_name(major);
-    format!(
-        "to get NVRTC, do one of:\n  \
-         1. install the CUDA toolkit, or set `CUDA_HOME` to the one you have\n  \
-         2. run `python3 -m pip install {package}`\n  \
-         3. pass `--nvrtc PATH` or set `GEMM_TUNE_NVRTC` to an existing `libnvrtc.so`"
-    )
-}
-
-/// NVIDIA's wheels carry the major version in their names up to CUDA 12.
-fn package_name(major: u32) -> String {
-    if major <= 12 {
-        format!("nvidia-cuda-nvrtc-cu{major}")
-    } else {
-        "nvidia-cuda-nvrtc".to_owned()
-    }
-}
-
-/// Installs the newest NVRTC of CUDA `major` below `cache`, unless a run did so before, and
-/// returns the library. Of runs at the same time, one installs and the others wait.
+/// Installs the newest `tool` of CUDA `major` below `cache`, unless a run did so before, and returns
+/// the library or program. Of runs at the same time, one installs and the others wait.
 ///
 /// # Errors
 /// See [`ProvideFailure`]; what was half done is removed.
 pub fn provide(
+    tool: Tool,
     cache: &Path,
     major: u32,
     python: &OsStr,
     on_event: &mut dyn FnMut(ProvideEvent),
 ) -> Result<PathBuf, ProvideError> {
-    install(cache, major, python, on_event).map_err(|reason| ProvideError { reason, major })
+    install(tool, cache, major, python, on_event).map_err(|reason| ProvideError {
+        tool,
+        reason,
+        major,
+    })
 }
 
 fn install(
+    tool: Tool,
     cache: &Path,
     major: u32,
     python: &OsStr,
     on_event: &mut dyn FnMut(ProvideEvent),
 ) -> Result<PathBuf, ProvideFailure> {
-    let folder = provided_folder(cache, major);
+    let folder = provided_folder(cache, tool.folder(), major);
     let refused = |error| ProvideFailure::Folder { folder: folder.clone(), error };
-    let library = || in_wheel(&folder, "nvrtc").into_iter().next();
+    let file = || tool.in_wheel(&folder);
     // The folder appears whole, so that who finds it has no need of the lock.
-    if let Some(library) = library() {
-        return Ok(library);
+    if let Some(file) = file() {
+        return Ok(file);
     }
 
     let parent = folder.parent().unwrap_or(cache);
@@ -152,17 +226,18 @@ fn install(
     match lock.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            on_event(ProvideEvent::Waiting { folder: folder.clone() });
+            on_event(ProvideEvent::Waiting { tool, folder: folder.clone() });
             lock.lock().map_err(refused)?;
         }
         Err(TryLockError::Error(error)) => return Err(refused(error)),
     }
-    if let Some(library) = library() {
-        return Ok(library);
+    if let Some(file) = file() {
+        return Ok(file);
     }
 
-    let package = format!("{}=={major}.*", package_name(major));
-    on_event(ProvideEvent::Installing { package: package.clone(), folder: folder.clone() });
+    let package = format!("{}=={major}.*", tool.package(major));
+    let said = ProvideEvent::Installing { tool, package: package.clone(), folder: folder.clone() };
+    on_event(said);
     // Beside the folder, so that renaming makes it appear whole; removed if we fail before.
     let staging =
         tempfile::Builder::new().prefix("staging-").tempdir_in(parent).map_err(refused)?;
@@ -171,9 +246,10 @@ fn install(
         fs::remove_dir_all(&folder).map_err(refused)?;
     }
     fs::rename(staging.path(), &folder).map_err(refused)?;
-    let library = library().ok_or(ProvideFailure::NoLibrary { package, folder: folder.clone() })?;
-    on_event(ProvideEvent::Installed { library: library.clone() });
-    Ok(library)
+    let missing = ProvideFailure::NoFile { file: tool.file(), package, folder: folder.clone() };
+    let file = file().ok_or(missing)?;
+    on_event(ProvideEvent::Installed { file: file.clone() });
+    Ok(file)
 }
 
 fn run_pip(python: &OsStr, package: &str, target: &Path) -> Result<(), ProvideFailure> {
@@ -241,8 +317,11 @@ mod tests {
         ] {
             let (folder, python) = python(script);
             let mut events = vec![];
-            let mut provide =
-                || provide(folder.path(), major, python.as_os_str(), &mut |e| events.push(e));
+            let mut provide = || {
+                provide(Tool::Nvrtc, folder.path(), major, python.as_os_str(), &mut |e| {
+                    events.push(e)
+                })
+            };
             let library = provide().unwrap();
             assert_eq!(provide().unwrap(), library, "the second time it is there");
             assert_eq!(library, folder.path().join("nvrtc").join(file));
@@ -258,13 +337,25 @@ mod tests {
     }
 
     #[test]
+    fn a_program_is_found_in_its_wheel() {
+        let script = r#"mkdir -p "$TARGET/nvidia/cu13/bin"
+            echo "$PACKAGE" > "$TARGET/nvidia/cu13/bin/nvdisasm""#;
+        let (folder, python) = python(script);
+        let program = provide(Tool::Nvdisasm, folder.path(), 13, python.as_os_str(), &mut |_| {});
+        let program = program.unwrap();
+        assert_eq!(program, folder.path().join("nvdisasm/cu13/nvidia/cu13/bin/nvdisasm"));
+        assert_eq!(fs::read_to_string(program).unwrap().trim(), "nvidia-cuda-nvdisasm==13.*");
+    }
+
+    #[test]
     fn failures_say_why_and_how_to_get_nvrtc_otherwise() {
         for (script, message) in [
             ("echo noise >&2; echo No module named pip >&2; exit 1", "No module named pip"),
             (":", "has no `libnvrtc.so` in it"),
         ] {
             let (folder, python) = python(script);
-            let error = provide(folder.path(), 12, python.as_os_str(), &mut |_| {}).unwrap_err();
+            let error = provide(Tool::Nvrtc, folder.path(), 12, python.as_os_str(), &mut |_| {});
+            let error = error.unwrap_err();
             let text = error.to_string();
             assert!(text.contains(message), "{text}");
             for way in ["CUDA_HOME", "pip install nvidia-cuda-nvrtc-cu12`", "--nvrtc PATH"] {
@@ -282,7 +373,8 @@ mod tests {
     #[test]
     fn a_missing_python_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let error = provide(folder.path(), 13, OsStr::new("no-python"), &mut |_| {}).unwrap_err();
+        let error = provide(Tool::Nvrtc, folder.path(), 13, OsStr::new("no-python"), &mut |_| {});
+        let error = error.unwrap_err();
         assert!(error.to_string().contains("`no-python` does not start"), "{error}");
     }
 
@@ -298,7 +390,7 @@ mod tests {
                             installs +=
                                 usize::from(matches!(event, ProvideEvent::Installing { .. }));
                         };
-                        provide(folder.path(), 13, python.as_os_str(), count).unwrap();
+                        provide(Tool::Nvrtc, folder.path(), 13, python.as_os_str(), count).unwrap();
                         installs
                     })
                 })

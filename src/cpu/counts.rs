@@ -37,6 +37,28 @@ pub enum InstructionClass {
     Control,
 }
 
+impl InstructionClass {
+    /// A word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fma => "fma",
+            Self::Float => "float",
+            Self::Integer => "integer",
+            Self::GlobalLoad => "global load",
+            Self::GlobalStore => "global store",
+            Self::SharedLoad => "shared load",
+            Self::SharedStore => "shared store",
+            Self::AsyncCopy => "async copy",
+            Self::OtherMemory => "other memory",
+            Self::Atomic => "atomic",
+            Self::Matrix => "matrix",
+            Self::Warp => "warp",
+            Self::Barrier => "barrier",
+            Self::Control => "control",
+        }
+    }
+}
+
 /// What accesses to memory cost and moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryCounts {
@@ -55,7 +77,8 @@ pub struct MemoryCounts {
 }
 
 impl MemoryCounts {
-    fn add(&mut self, other: Self) {
+    /// Adds what others did.
+    pub fn add(&mut self, other: Self) {
         self.requests += other.requests;
         self.sectors += other.sectors;
         self.wavefronts += other.wavefronts;

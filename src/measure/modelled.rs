@@ -23,7 +23,8 @@
 //! registers, clocks that fall under load.
 
 use crate::cpu::{Counts, InstructionClass};
-use crate::model::{Device, KernelLaunch, Micros, Problem};
+use crate::model::device::H200_BANDWIDTH;
+use crate::model::{BlockNeeds, Device, KernelLaunch, Micros, Occupancy, Problem};
 
 /// Clocks that are lost at a barrier: about the latency of the second-level cache.
 const BARRIER_CLOCKS: f64 = 300.0;
@@ -34,9 +35,6 @@ const CLOCKS_AN_INSTRUCTION: f64 = 1.5;
 /// What a launch takes that does nothing, replayed in a graph. On an H200 the smallest product,
 /// 33x65x129, takes 4.5 µs.
 const LAUNCH: Micros = Micros(2.0);
-
-/// Bytes a second of the device's memory: those of an H200 by its data sheet.
-const MEMORY_BANDWIDTH: f64 = 4.8e12;
 
 /// One launch, as far as it was executed.
 #[derive(Debug, Clone)]
@@ -61,25 +59,10 @@ impl ExecutedLaunch<'_> {
         self.launch.block.iter().map(|extent| u64::from(*extent)).product()
     }
 
-    /// Blocks that an SM of the device holds at once; one at least, whatever they take.
-    pub fn blocks_per_sm(&self, device: &Device) -> u64 {
-        let warps = self.threads().div_ceil(32);
-        // Registers are given to warps in units of 256 (CUDA occupancy calculator, 5.0 and later).
-        let registers = (self.registers.clamp(16, 255) * 32).next_multiple_of(256) * warps;
-        let shared = self.shared_bytes + u64::from(device.shared_bytes_reserved);
-        let most = [
-            u64::from(device.registers_per_sm) / registers.max(1),
-            u64::from(device.shared_bytes_per_sm) / shared.max(1),
-            u64::from(device.threads_per_sm) / (warps * 32).max(1),
-            32,
-        ];
-        most.into_iter().min().unwrap_or(1).max(1)
-    }
-
-    /// Resident threads over the most that an SM holds.
-    pub fn occupancy(&self, device: &Device) -> f64 {
-        let threads = self.blocks_per_sm(device) * self.threads();
-        (threads as f64 / f64::from(device.threads_per_sm)).min(1.0)
+    /// How an SM of the device is filled.
+    pub fn occupancy(&self, device: &Device) -> Occupancy {
+        let (threads, registers) = (self.threads(), self.registers);
+        Occupancy::of(&BlockNeeds { threads, registers, shared_bytes: self.shared_bytes }, device)
     }
 
     /// Clocks that the grid takes.
@@ -108,7 +91,7 @@ impl ExecutedLaunch<'_> {
         let alone = instructions / warps * CLOCKS_AN_INSTRUCTION + waits;
 
         let share = (self.blocks() / f64::from(device.sms)).ceil();
-        let resident = (self.blocks_per_sm(device) as f64).min(share);
+        let resident = (self.occupancy(device).blocks_per_sm.max(1) as f64).min(share);
         (share * (throughput + waits / resident)).max((share / resident).ceil() * alone)
     }
 }
@@ -121,7 +104,7 @@ pub fn modelled_time(
 ) -> Micros {
     let clocks: f64 = launches.iter().map(|launch| launch.clocks(device)).sum();
     let computing = clocks / f64::from(device.max_sm_clock_mhz);
-    let moving = problem.bytes() as f64 / MEMORY_BANDWIDTH * 1e6;
+    let moving = problem.bytes() as f64 / H200_BANDWIDTH * 1e6;
     Micros(LAUNCH.0 * launches.len() as f64 + computing.max(moving))
 }
 

@@ -9,7 +9,7 @@ use thiserror::Error;
 pub use templates::Templates;
 
 use crate::model::launch::LaunchLimit;
-use crate::model::{Configuration, Device, Diagnostic, LaunchPlan, Problem};
+use crate::model::{Configuration, Device, Diagnostic, LaunchPlan, Problem, Storage};
 use crate::space::Family;
 
 /// A configuration made concrete for a problem on a device.
@@ -40,6 +40,23 @@ pub enum RenderError {
     /// No device accepts the launch.
     #[error("{0}")]
     Limit(#[from] LaunchLimit),
+}
+
+/// How a configuration is launched for operands that need not be packed, without its source.
+///
+/// # Errors
+/// As [`render`].
+pub fn launches(
+    family: &Family,
+    configuration: &Configuration,
+    problem: &Problem,
+    storage: &Storage,
+    device: &Device,
+) -> Result<LaunchPlan, RenderError> {
+    let scope = family.scope_stored(configuration, problem, storage, device)?;
+    let plan = plan::launch_plan(family, &scope)?;
+    plan.check_limits()?;
+    Ok(plan)
 }
 
 /// Renders a configuration.

@@ -1,7 +1,10 @@
 //! From results to something to look at: text tables and JSON. Pure: values in, text out; who
 //! prints it is not known here.
 
+pub mod answered;
 pub mod checked;
+pub mod comparison;
+pub mod inspected;
 pub mod json;
 pub mod records;
 pub mod replayed;

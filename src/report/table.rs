@@ -264,6 +264,12 @@ pub(super) fn right_aligned<S: Into<String>, T: Into<String>>(
     right.chain(left).collect::<Vec<_>>().into()
 }
 
+/// A name, and figures beside it.
+pub(super) fn named<const N: usize>(name: &str, figures: [&str; N]) -> Row {
+    let figures = figures.map(|text| Cell::new(text).set_alignment(CellAlignment::Right));
+    [Cell::new(name)].into_iter().chain(figures).collect::<Vec<_>>().into()
+}
+
 /// Without the blanks that pad a table's last column.
 pub(super) fn trim_lines(text: &str) -> String {
     text.lines().map(|line| format!("{}\n", line.trim_end())).collect()

@@ -50,6 +50,15 @@ pub enum LoadError {
     },
 }
 
+impl LoadError {
+    /// That none of `known` is `name`, with a guess.
+    pub fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Self {
+        let help = did_you_mean(name, known.clone())
+            .unwrap_or_else(|| format!("there are {}", known.collect::<Vec<_>>().join(", ")));
+        Self::Unknown { name: name.to_owned(), help: Some(help) }
+    }
+}
+
 /// Families by name.
 #[derive(Debug, Clone)]
 pub struct Families(BTreeMap<String, Family>);
@@ -115,11 +124,6 @@ impl Families {
     /// # Errors
     /// [`LoadError::Unknown`] with a guess, or the names that exist.
     pub fn get(&self, name: &str) -> Result<&Family, LoadError> {
-        self.0.get(name).ok_or_else(|| {
-            let names = self.0.keys().map(String::as_str);
-            let help = did_you_mean(name, names.clone())
-                .unwrap_or_else(|| format!("there are {}", names.collect::<Vec<_>>().join(", ")));
-            LoadError::Unknown { name: name.to_owned(), help: Some(help) }
-        })
+        self.0.get(name).ok_or_else(|| LoadError::unknown(name, self.0.keys().map(String::as_str)))
     }
 }

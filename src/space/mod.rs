@@ -5,15 +5,19 @@
 //! of derived values, constraints and launches, [`scope`] the names that expressions may use, and
 //! [`enumerate`] the walk that lists legal configurations and counts what each constraint removes.
 
+mod choose;
 pub mod enumerate;
 pub mod expression;
 pub mod family;
 mod file;
+mod legality;
 pub mod load;
 mod parse;
 pub mod scope;
 
+pub use choose::ChoiceError;
 pub use enumerate::{LegalSpace, SpaceError};
 pub use expression::language;
 pub use family::Family;
+pub use legality::{Extents, Legality};
 pub use load::{Families, LoadError};

@@ -206,6 +206,19 @@ impl HostValidator {
         Ok(Blocks::Chosen(chosen))
     }
 
+    /// Executes a plan with alpha = 1 and beta = 0 and counts what each of its launches does,
+    /// unwatched and unjudged: the whole grid of a small problem, or else the first block of each.
+    ///
+    /// # Errors
+    /// See [`HostFailure`].
+    pub fn count(&self, program: &Program, plan: &LaunchPlan) -> Result<Vec<Counts>, HostFailure> {
+        let whole = sample::is_small(&self.problem);
+        let blocks = if whole { Blocks::All } else { Blocks::Chosen(vec![[0; 3]]) };
+        let options = Options { counting: Counting::On, blocks, ..self.options(plan) };
+        let trial = Trial::small(&self.problem, self.seeds);
+        self.run(program, plan, &trial, &self.scratch(plan)?, &options)
+    }
+
     /// Launches a plan's kernels in order.
     fn run(
         &self,

@@ -11,7 +11,7 @@ use gemm_tune::render::{Templates, render};
 use gemm_tune::space::{Families, LegalSpace};
 use gemm_tune::tune::{Event, Kit, Summary, tune};
 use gemm_tune::validate::reference::triple_loop;
-use gemm_tune::validate::{HostValidator, KERNELS, Subject, Validator, compile_options};
+use gemm_tune::validate::{HostValidator, KERNELS, Subject, Validator, Zone, compile_options};
 use gemm_tune::worker::{Announced, Executor as _, Scalars, Work, bind};
 use libtest_mimic::Failed;
 
@@ -136,11 +136,16 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
                     })
                     .collect();
                 let module = worker.load(&compiler.compile(&request)?.image, &announced)?.module;
+                let sizes = plan.workspaces.iter().map(|workspace| workspace.bytes);
+                let workspaces: Vec<Zone> = sizes
+                    .map(|bytes| Zone::allocate(&mut worker, bytes))
+                    .collect::<Result<_, _>>()?;
+                let addresses: Vec<u64> = workspaces.iter().map(|zone| zone.address).collect();
                 let work = |operands, scalars| {
-                    let launches = bind(plan, module, &problem, operands, &[], scalars).unwrap();
-                    launches.into_iter().map(Work::Kernel).collect()
+                    let launches = bind(plan, module, &problem, operands, &addresses, scalars);
+                    launches.unwrap().into_iter().map(Work::Kernel).collect()
                 };
-                let subject = Subject { work: &work, workspaces: &[] };
+                let subject = Subject { work: &work, workspaces: &workspaces };
                 for scalars in [Scalars::PLAIN, Scalars { alpha: -3.0, beta: 2.0 }] {
                     let gpu = validator.result(&mut worker, &subject, scalars)?;
                     let cpu = host.result(&program, plan, scalars)?;
@@ -149,6 +154,9 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
                     assert_eq!(gpu.len(), cpu.len());
                 }
                 worker.unload(module)?;
+                for zone in workspaces {
+                    zone.free(&mut worker)?;
+                }
                 *pairs.entry((family.name.clone(), dtype)).or_insert(0) += 1;
             }
         }

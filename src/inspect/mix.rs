@@ -1,0 +1,69 @@
+//! What a kernel executes for what it computes: instructions and traffic for a thousand of the
+//! multiply-adds that a warp must do. Tiles of different sizes compare by it.
+
+use std::collections::BTreeMap;
+
+use super::memory::Traffic;
+use crate::cpu::{InstructionClass, MemoryCounts};
+use crate::model::Problem;
+
+/// What is executed for a thousand multiply-adds of a warp.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Mix {
+    /// Instructions by class.
+    pub instructions: BTreeMap<InstructionClass, f64>,
+    /// Sectors of global memory.
+    pub sectors: f64,
+    /// Wavefronts of shared memory.
+    pub wavefronts: f64,
+    /// Those of them that conflicts cost.
+    pub bank_conflicts: f64,
+}
+
+impl Mix {
+    /// The mix of a subject's launches together. Of a grid of which a part was executed, the other
+    /// blocks are taken to do the same.
+    pub fn of(launches: &[Traffic], problem: &Problem) -> Self {
+        let thousands = problem.operations() / 2.0 / 32.0 / 1000.0;
+        let mut mix = Self::default();
+        for launch in launches {
+            let whole = |count| launch.per_block(count) * launch.blocks as f64 / thousands;
+            for (class, count) in &launch.instructions {
+                *mix.instructions.entry(*class).or_default() += whole(*count);
+            }
+            let sum =
+                |figure: fn(&MemoryCounts) -> u64| whole(launch.memory.values().map(figure).sum());
+            mix.sectors += sum(|counts| counts.sectors);
+            mix.wavefronts += sum(|counts| counts.wavefronts);
+            mix.bank_conflicts += sum(|counts| counts.bank_conflicts);
+        }
+        mix
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Dtype;
+
+    #[test]
+    fn a_block_stands_for_those_that_were_not_executed() {
+        // 32 * 1000 multiply-adds of threads are a thousand of a warp.
+        let problem = Problem::new("32x1000x4".parse().unwrap(), Dtype::F32);
+        let counts = MemoryCounts { sectors: 3, ..MemoryCounts::default() };
+        let instructions: BTreeMap<_, _> =
+            [(InstructionClass::Fma, 1000), (InstructionClass::Integer, 100)].into();
+        let launch = Traffic {
+            entry: "gemm".to_owned(),
+            executed: 2,
+            blocks: 8,
+            instructions,
+            memory: [(InstructionClass::GlobalLoad, counts)].into(),
+            lines: Vec::new(),
+        };
+        let mix = Mix::of(&[launch], &problem);
+        assert_eq!(mix.instructions[&InstructionClass::Fma], 1000.0);
+        assert_eq!(mix.instructions[&InstructionClass::Integer], 100.0);
+        assert_eq!((mix.sectors, mix.wavefronts), (3.0, 0.0));
+    }
+}
