@@ -70,13 +70,14 @@ pub(super) struct TuneArguments {
     /// Device to tune on: auto, cuda:N, cuda:all, or cpu, which validates for real and models times
     #[arg(long, default_value = "auto")]
     pub(super) device: String,
-    /// Tuning database to write [default: results/<gpu>.toml]
+    /// Tuning database to write, whose winners are tried first [default: results/<gpu>.toml]
     #[arg(long, value_name = "PATH")]
     pub(super) db: Option<PathBuf>,
     /// Replace a stored record even if it is faster
     #[arg(long)]
     pub(super) force: bool,
-    /// Measure everything anew, also what is known from earlier runs
+    /// Find and measure everything anew, whatever is known from earlier runs and from the database;
+    /// only the record of the problem is measured beside what is found
     #[arg(long)]
     pub(super) fresh: bool,
     /// Where operands are when a timed launch begins: rotate, not in the L2 cache, or hot, in it

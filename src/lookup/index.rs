@@ -16,7 +16,7 @@ use crate::space::{Extents, Family};
 const NEIGHBOURS: usize = 8;
 
 /// Records that are looked at for as many that are legal.
-const MOST_LOOKED_AT: usize = 64;
+pub(super) const MOST_LOOKED_AT: usize = 64;
 
 /// Records that are predicted from the others, to say how far predictions are off.
 const MOST_CHECKED: usize = 128;
@@ -42,7 +42,7 @@ pub struct Lookup {
     device: Device,
     regime: Regime,
     families: Vec<(Family, String)>,
-    known: Vec<Known>,
+    pub(super) known: Vec<Known>,
     exact: HashMap<Problem, usize>,
     groups: HashMap<Pattern, Group>,
     unusable: Vec<Unusable>,
@@ -53,15 +53,15 @@ pub struct Lookup {
 type Pattern = (Dtype, Compute, Layout);
 
 /// A known kernel's place among problems.
-type Point = GeomWithData<[f64; 5], usize>;
+pub(super) type Point = GeomWithData<[f64; 5], usize>;
 
 /// The kernels for problems of one pattern.
 #[derive(Debug, Default)]
-struct Group {
+pub(super) struct Group {
     /// Records of this device.
-    own: RTree<Point>,
+    pub(super) own: RTree<Point>,
     /// Records of other devices.
-    siblings: RTree<Point>,
+    pub(super) siblings: RTree<Point>,
     defaults: Vec<Kernel>,
     error_percent: Option<f64>,
 }
@@ -126,7 +126,7 @@ impl Lookup {
     pub fn answer(&self, question: &Question) -> Result<Answer<'_>, NoAnswer> {
         let Question { problem, storage } = question;
         let mut extents = Extents::new(problem, storage);
-        let exact = self.exact.get(problem).map(|place| &self.known[*place]);
+        let exact = self.record(problem);
         let permitted = exact.filter(|known| self.permits(&known.kernel, &mut extents));
         if self.pinned {
             return self.pinned_answer(problem, exact, permitted);
@@ -134,8 +134,7 @@ impl Lookup {
         if let Some(known) = permitted {
             return Ok(self.exactly(known));
         }
-        let pattern = (problem.dtype, problem.compute, problem.layout);
-        let Some(group) = self.groups.get(&pattern) else {
+        let Some(group) = self.group_of(problem) else {
             return Err(self.nothing(problem));
         };
         let (own, mut tried) = self.nearest(&group.own, question, &mut extents);
@@ -177,6 +176,21 @@ impl Lookup {
             }),
             (None, None) => Err(self.nothing(problem)),
         }
+    }
+
+    /// The record of a problem.
+    pub(super) fn record(&self, problem: &Problem) -> Option<&Known> {
+        self.exact.get(problem).map(|place| &self.known[*place])
+    }
+
+    /// What is known for problems like this one.
+    pub(super) fn group_of(&self, problem: &Problem) -> Option<&Group> {
+        self.groups.get(&(problem.dtype, problem.compute, problem.layout))
+    }
+
+    /// Whether a winner is legal for a problem.
+    pub(super) fn serves(&self, known: &Known, problem: &Problem, extents: &mut Extents) -> bool {
+        known.kernel.cost.fits(problem) && self.permits(&known.kernel, extents)
     }
 
     fn pinned_answer<'a>(
@@ -238,7 +252,7 @@ impl Lookup {
         for at in tree.nearest_neighbor_iter(position(question)).take(MOST_LOOKED_AT) {
             looked_at += 1;
             let known = &self.known[at.data];
-            if known.kernel.cost.fits(problem) && self.permits(&known.kernel, extents) {
+            if self.serves(known, problem, extents) {
                 compared += 1;
                 // Of equals the first: which of two places is nearer may hang on the tree.
                 let own = (known.cautious(problem), at.data);
@@ -420,7 +434,7 @@ fn patterns() -> impl Iterator<Item = Pattern> {
 
 /// Where a problem is among others: a factor of two in any extent is one step, and so is one in what
 /// its rows are aligned to.
-fn position(question: &Question) -> [f64; 5] {
+pub(super) fn position(question: &Question) -> [f64; 5] {
     let Question { problem, storage } = question;
     let shape = problem.shape;
     let [m, n, k, batch] =

@@ -65,21 +65,9 @@ impl Ledger {
         families.map(|(family, _)| family).filter(|family| self.left(*family) > 0).collect()
     }
 
-    /// Where to begin: the default of every family that has one, then the hints of all.
+    /// Where to begin, see [`starts`].
     pub(super) fn starts(&self) -> Vec<Pick> {
-        let territories = || self.territories.iter().enumerate();
-        let defaults = territories()
-            .filter_map(|(family, territory)| Some(Pick { family, rank: territory.default? }));
-        let hints = territories().flat_map(|(family, territory)| {
-            territory.hints.iter().map(move |rank| Pick { family, rank: *rank })
-        });
-        let mut starts: Vec<Pick> = Vec::new();
-        for pick in defaults.chain(hints) {
-            if !starts.contains(&pick) {
-                starts.push(pick);
-            }
-        }
-        starts
+        starts(&self.territories)
     }
 
     /// The first of these that was not asked for.
@@ -131,4 +119,21 @@ impl Ledger {
         }
         neighbours
     }
+}
+
+/// Where to begin: the default of every family that has one, then the hints of all.
+pub(super) fn starts(territories: &[Territory]) -> Vec<Pick> {
+    let territories = || territories.iter().enumerate();
+    let defaults = territories()
+        .filter_map(|(family, territory)| Some(Pick { family, rank: territory.default? }));
+    let hints = territories().flat_map(|(family, territory)| {
+        territory.hints.iter().map(move |rank| Pick { family, rank: *rank })
+    });
+    let mut starts: Vec<Pick> = Vec::new();
+    for pick in defaults.chain(hints) {
+        if !starts.contains(&pick) {
+            starts.push(pick);
+        }
+    }
+    starts
 }

@@ -80,7 +80,7 @@ const SMALL: usize = 48;
 pub enum Search {
     /// The default: `exhaustive` for small spaces, `model` for others.
     Auto,
-    /// All configurations, defaults first.
+    /// All configurations, defaults and hints first.
     Exhaustive,
     /// Defaults, then any.
     Random,
