@@ -167,6 +167,7 @@ fn planted_faults_are_named_with_their_line() {
             "2000 elements that no thread wrote, the first C[0][0], of all 12 blocks",
         ),
         ("writes_past_c", Runtime, "out of bounds: "),
+        ("reads_beyond_a", Runtime, "out of bounds: "),
         ("reads_c_when_beta_is_0", Runtime, "unwritten memory: "),
         ("changes_a", Runtime, "written to memory that kernels may only read"),
         ("drops_a_product", Correctness, "1 elements wrong, worst at C[25][20]"),
@@ -227,6 +228,7 @@ fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() 
         fresh: false,
         search: Search::Auto,
         regime: Regime::default(),
+        sanitizer: None,
         seed: 1,
     };
     let mut evaluated = 0;
@@ -277,6 +279,7 @@ fn what_won_before_is_tried_first_and_the_record_is_in_the_final_whatever_the_se
             fresh,
             search: Search::Exhaustive,
             regime: Regime::default(),
+            sanitizer: None,
             seed: 1,
         };
         let (mut evaluated, mut announced) = (Vec::new(), 0);

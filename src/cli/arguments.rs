@@ -83,6 +83,9 @@ pub(super) struct TuneArguments {
     /// Where operands are when a timed launch begins: rotate, not in the L2 cache, or hot, in it
     #[arg(long, default_value = "rotate", value_name = "POLICY")]
     pub(super) cache_policy: String,
+    /// Run finalists under compute-sanitizer too, a program of CUDA's toolkit
+    #[arg(long)]
+    pub(super) sanitize: bool,
     /// How warm the GPU is: burst, with pauses between samples, or sustained, without
     #[arg(long, default_value = "burst", value_name = "STATE")]
     pub(super) power: String,

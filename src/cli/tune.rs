@@ -45,7 +45,7 @@ pub(super) fn main(arguments: &TuneArguments) -> ExitCode {
 
 fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
     let workshop = Workshop::new(&arguments.common)?;
-    let job = job(arguments, workshop.cache.join("journal"), console)?;
+    let job = job(arguments, &workshop, console)?;
     let wish: Wish = arguments.device.parse()?;
     if arguments.dry_run {
         let device = workshop.described_device(wish, console)?;
@@ -53,6 +53,11 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
     }
     let machine = workshop.machine(wish, console)?;
     let device = machine.device();
+    if device.is_cpu() && arguments.sanitize {
+        return Err(Failure::Usage(
+            "the cpu device checks every access itself: leave out `--sanitize`".to_owned(),
+        ));
+    }
     if device.is_cpu() && job.settings.regime != Regime::default() {
         return Err(Failure::Usage(
             "the cpu device models times of operands outside the cache and of a device at rest: \
@@ -229,15 +234,16 @@ impl Session {
     }
 }
 
-fn job(arguments: &TuneArguments, journals: PathBuf, console: Console) -> Result<Job, Failure> {
+fn job(arguments: &TuneArguments, workshop: &Workshop, console: Console) -> Result<Job, Failure> {
     let (families, templates) = request::families(&arguments.families)?;
     let settings = Settings {
         max_configs: arguments.max_configs.map(NonZeroUsize::get),
         budget: arguments.budget.as_deref().map(budget).transpose()?,
-        journals: Some(journals),
+        journals: Some(workshop.cache.join("journal")),
         fresh: arguments.fresh,
         search: arguments.search.parse().map_err(Failure::usage)?,
         regime: request::regime(&arguments.cache_policy, &arguments.power)?,
+        sanitizer: arguments.sanitize.then(|| workshop.sanitizer()).transpose()?,
         seed: arguments.seed,
     };
     let replace = if arguments.force { Replace::Always } else { Replace::IfFaster };

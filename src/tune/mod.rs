@@ -11,6 +11,7 @@ mod journal;
 mod prepare;
 mod recording;
 mod run;
+mod sanitize;
 mod scrutiny;
 mod share;
 mod tally;
@@ -30,6 +31,7 @@ pub use journal::{Entry, Journal, JournalError, KernelId};
 pub use prepare::{FamilySpace, Spaces, spaces};
 pub use recording::{RecordingError, read_recording};
 pub use run::tune;
+pub use sanitize::Sanitizer;
 pub use share::share;
 pub use verify::{Named, Retimed, retime};
 
@@ -106,6 +108,9 @@ pub struct Settings {
     pub search: Search,
     /// What times are taken in. The host, whose times are modelled, knows the default only.
     pub regime: Regime,
+    /// What finalists are run under, beside the validation of all. The host checks everything
+    /// itself and takes none.
+    pub sanitizer: Option<Sanitizer>,
     /// Seeds operands and search.
     pub seed: u64,
 }

@@ -119,7 +119,7 @@ pub fn tune(
             for kept in &mut kept {
                 kept.elsewhere = renderer.elsewhere(&kept.standing);
             }
-            decided = bench.decide(kept, on_event)?;
+            decided = bench.decide(kept, settings.sanitizer.as_ref(), on_event)?;
         }
         bench.release()?;
     }

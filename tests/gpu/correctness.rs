@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use gemm_tune::compile::libraries::programs;
 use gemm_tune::compile::{Architecture, Compile as _, CompileRequest, Compiler, Target};
 use gemm_tune::cpu::Program;
 use gemm_tune::model::{Compute, Dtype, Layout, Outcome, OutcomeKind, Problem, Shape, Value};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::space::{Families, LegalSpace};
-use gemm_tune::tune::{Event, Hints, Kit, Summary, tune};
+use gemm_tune::tune::{Event, Hints, Kit, Sanitizer, Settings, Summary, tune};
 use gemm_tune::validate::reference::triple_loop;
 use gemm_tune::validate::{HostValidator, KERNELS, Subject, Validator, Zone, compile_options};
 use gemm_tune::worker::{Announced, Executor as _, Scalars, Work, bind};
 use libtest_mimic::Failed;
 
-use crate::rig::{built_in, compiler, kit, problem, run, settings, worker};
+use crate::rig::{built_in, compiler, kit, problem, run, search_paths, settings, worker};
 
 pub(crate) fn reference_agrees() -> Result<(), Failed> {
     let mut worker = worker();
@@ -126,15 +127,7 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
                 let ptx = to_ptx.compile(&request)?.image;
                 let program = Program::parse(&String::from_utf8_lossy(&ptx))?;
                 let plan = &rendered.plan;
-                let announced: Vec<Announced> = plan
-                    .kernels
-                    .iter()
-                    .map(|kernel| Announced {
-                        entry: kernel.entry.clone(),
-                        threads: kernel.block.iter().product(),
-                        dynamic_shared_bytes: kernel.dynamic_shared_bytes,
-                    })
-                    .collect();
+                let announced = Announced::of(plan);
                 let module = worker.load(&compiler.compile(&request)?.image, &announced)?.module;
                 let sizes = plan.workspaces.iter().map(|workspace| workspace.bytes);
                 let workspaces: Vec<Zone> = sizes
@@ -196,6 +189,7 @@ pub(crate) fn planted_faults() -> Result<(), Failed> {
         // Right for all that every candidate is put to.
         ("differs_between_runs", OutcomeKind::Correct, ""),
         ("wrong_where_m_is_odd", OutcomeKind::Correct, ""),
+        ("reads_beyond_a", OutcomeKind::Correct, ""),
     ] {
         let outcome = outcomes.get(fault).ok_or(format!("{fault} was not evaluated"))?;
         let failure = outcome.failure().unwrap_or_default();
@@ -224,6 +218,43 @@ pub(crate) fn planted_faults() -> Result<(), Failed> {
     let failure = outcomes["writes_past_c"].failure().unwrap_or_default();
     assert!(failure.contains("words beside a buffer were overwritten"), "{failure}");
     assert_eq!(outcomes["none"].kind(), OutcomeKind::Correct);
+    Ok(())
+}
+
+/// What no result shows is found by `compute-sanitizer`, where it is installed.
+pub(crate) fn sanitized() -> Result<(), Failed> {
+    let Some(program) = programs("compute-sanitizer", &search_paths()).into_iter().next() else {
+        println!("skipped: no compute-sanitizer");
+        return Ok(());
+    };
+    let families = Families::from_folder(Path::new("tests/faulty/spaces")).unwrap();
+    let templates = Templates::with_folder(Path::new("tests/faulty/templates")).unwrap();
+    let mut kit = kit(vec![families.get("faulty").unwrap().clone()], templates);
+    let logs = tempfile::tempdir()?;
+    let sanitizer = Sanitizer { program, logs: logs.path().to_owned() };
+    let settings = Settings { sanitizer: Some(sanitizer), ..settings(100) };
+    let mut notes = Vec::new();
+    let on_event = &mut |event: Event<'_>| {
+        if let Event::Note(note) = event {
+            notes.push(note);
+        }
+    };
+    let summary = tune(
+        &problem(64, 64, 64),
+        &Hints::default(),
+        &mut kit,
+        &settings,
+        &AtomicBool::new(false),
+        on_event,
+    )?;
+    println!("{}", notes.join("\n"));
+    let ranked: Vec<String> =
+        summary.ranking.iter().map(|standing| standing.configuration.to_string()).collect();
+    assert!(!ranked.contains(&"FAULT=reads_beyond_a".to_owned()), "{ranked:?}");
+    let memcheck = "running under compute-sanitizer's memcheck";
+    assert!(notes.iter().any(|note| note.contains(memcheck)), "{notes:?}");
+    let winner = summary.winner().ok_or("there is no winner")?;
+    assert!(winner.also.iter().any(|passed| passed.contains("racecheck")), "{:?}", winner.also);
     Ok(())
 }
 

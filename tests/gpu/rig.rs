@@ -29,7 +29,7 @@ pub(crate) fn search_paths() -> SearchPaths {
 pub(crate) fn worker_command() -> WorkerCommand {
     WorkerCommand {
         program: program_path(),
-        arguments: vec!["worker".to_owned()],
+        arguments: vec!["worker".into()],
         ordinal: 0,
         libraries: gemm_tune::compile::libraries::find("cublas", &search_paths()),
     }
@@ -81,6 +81,7 @@ pub(crate) fn settings(max_configs: usize) -> Settings {
         fresh: false,
         search: Search::Auto,
         regime: Regime::default(),
+        sanitizer: None,
         seed: 1,
     }
 }
