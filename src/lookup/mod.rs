@@ -4,12 +4,15 @@
 //! compute capability; a family's default. Where the model expects a default to be faster than what
 //! was tuned for other problems, the default is the answer.
 //!
+//! The same records say where the search for a problem's best kernel may begin ([`Lookup::hints`]).
+//!
 //! Pure: from records and families to an answer, in microseconds. What is legal is asked of the
 //! family anew for every problem, as its operands are stored.
 
 mod answer;
 mod cost;
 mod footprint;
+mod hints;
 mod index;
 mod known;
 mod near;

@@ -63,8 +63,9 @@ impl From<Outcome> for Evaluated {
 
 /// A correct candidate that may win.
 pub(super) struct Kept {
-    /// Whether it is its family's default, which takes part in the final however slow it is.
-    pub(super) is_default: bool,
+    /// Whether it takes part in the final however slow it is: its family's default, and the record
+    /// of the problem.
+    pub(super) is_entitled: bool,
     pub(super) kernel: KernelId,
     pub(super) standing: Standing,
     pub(super) candidate: Candidate,

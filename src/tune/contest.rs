@@ -59,8 +59,8 @@ pub(super) fn decide(
     Ok(decided)
 }
 
-/// The candidates that take part, and the others: the fastest that stand scrutiny, and those of the
-/// families' defaults that do.
+/// The candidates that take part, and the others: the fastest that stand scrutiny, and the
+/// families' defaults and the record that do.
 fn choose(
     bench: &mut Workbench<'_>,
     kept: Vec<Kept>,
@@ -74,7 +74,7 @@ fn choose(
         let takes_part = |kept: &mut Kept| {
             let fast = places > 0;
             places = places.saturating_sub(1);
-            fast || kept.is_default
+            fast || kept.is_entitled
         };
         let mut chosen: Vec<Kept> = others.extract_if(.., takes_part).collect();
         if chosen.is_empty() {

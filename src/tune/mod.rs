@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod contest;
 mod crew;
+mod hints;
 mod host_bench;
 mod journal;
 mod prepare;
@@ -25,6 +26,7 @@ use thiserror::Error;
 
 pub use bench::{BaselineTime, Certainty, Standing};
 pub use check::{CheckEvent, Checked, Checks, Sample, check};
+pub use hints::{Hint, Hints};
 pub use journal::{Entry, Journal, JournalError, KernelId, Recorded};
 pub use prepare::{FamilySpace, Spaces, spaces};
 pub use recording::{RecordingError, read_recording};
@@ -99,7 +101,8 @@ pub struct Settings {
     pub budget: Option<Duration>,
     /// The folder of journals; without one, nothing of a run is left when it is interrupted.
     pub journals: Option<PathBuf>,
-    /// Whether everything is measured anew, whatever the journal has.
+    /// Whether everything is found and measured anew, whatever the journal has and hints say. The
+    /// record of the problem takes part in the final nevertheless.
     pub fresh: bool,
     /// How candidates are chosen.
     pub search: Search,
@@ -140,6 +143,8 @@ pub enum Event<'a> {
         journal: Option<&'a Path>,
         /// Kernels whose outcome the journal has from earlier runs.
         known: usize,
+        /// Configurations that won elsewhere, or for this problem, and are tried first.
+        hints: usize,
     },
     /// A source was compiled, or refused by the compiler.
     Compiled {

@@ -79,7 +79,7 @@ pub fn retime(
                     let kernel = KernelId::of(&candidate.compiled.image, &candidate.plan);
                     let standing_of = standing.clone();
                     kept.push(Kept {
-                        is_default: false,
+                        is_entitled: false,
                         kernel,
                         standing,
                         candidate,

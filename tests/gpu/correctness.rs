@@ -10,7 +10,7 @@ use gemm_tune::cpu::Program;
 use gemm_tune::model::{Compute, Dtype, Layout, Outcome, OutcomeKind, Problem, Shape, Value};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::space::{Families, LegalSpace};
-use gemm_tune::tune::{Event, Kit, Sanitizer, Settings, Summary, tune};
+use gemm_tune::tune::{Event, Hints, Kit, Sanitizer, Settings, Summary, tune};
 use gemm_tune::validate::reference::triple_loop;
 use gemm_tune::validate::{HostValidator, KERNELS, Subject, Validator, Zone, compile_options};
 use gemm_tune::worker::{Announced, Executor as _, Scalars, Work, bind};
@@ -239,8 +239,14 @@ pub(crate) fn sanitized() -> Result<(), Failed> {
             notes.push(note);
         }
     };
-    let summary =
-        tune(&problem(64, 64, 64), &mut kit, &settings, &AtomicBool::new(false), on_event)?;
+    let summary = tune(
+        &problem(64, 64, 64),
+        &Hints::default(),
+        &mut kit,
+        &settings,
+        &AtomicBool::new(false),
+        on_event,
+    )?;
     println!("{}", notes.join("\n"));
     let ranked: Vec<String> =
         summary.ranking.iter().map(|standing| standing.configuration.to_string()).collect();
@@ -267,7 +273,8 @@ pub(crate) fn hundred_candidates() -> Result<(), Failed> {
         }
     };
     let stop = AtomicBool::new(false);
-    let summary = tune(&problem(500, 512, 64), &mut kit, &settings(100), &stop, on_event)?;
+    let summary =
+        tune(&problem(500, 512, 64), &Hints::default(), &mut kit, &settings(100), &stop, on_event)?;
     let expected = [
         ("does_not_compile", OutcomeKind::Compile, 5),
         ("drops_a_product", OutcomeKind::Correctness, 5),
@@ -302,6 +309,6 @@ fn faulty_run(
         }
     };
     let stop = AtomicBool::new(false);
-    let summary = tune(problem, kit, &settings(100), &stop, on_event)?;
+    let summary = tune(problem, &Hints::default(), kit, &settings(100), &stop, on_event)?;
     Ok((outcomes, summary))
 }
