@@ -73,18 +73,22 @@ pub(super) struct TuneArguments {
     /// Device to tune on: auto, cuda:N, cuda:all, or cpu, which validates for real and models times
     #[arg(long, default_value = "auto")]
     pub(super) device: String,
-    /// Tuning database to write [default: results/<gpu>.toml]
+    /// Tuning database to write, whose winners are tried first [default: results/<gpu>.toml]
     #[arg(long, value_name = "PATH")]
     pub(super) db: Option<PathBuf>,
     /// Replace a stored record even if it is faster
     #[arg(long)]
     pub(super) force: bool,
-    /// Measure everything anew, also what is known from earlier runs
+    /// Find and measure everything anew, whatever is known from earlier runs and from the database;
+    /// only the record of the problem is measured beside what is found
     #[arg(long)]
     pub(super) fresh: bool,
     /// Where operands are when a timed launch begins: rotate, not in the L2 cache, or hot, in it
     #[arg(long, default_value = "rotate", value_name = "POLICY")]
     pub(super) cache_policy: String,
+    /// Run finalists under compute-sanitizer too, a program of CUDA's toolkit
+    #[arg(long)]
+    pub(super) sanitize: bool,
     /// How warm the GPU is: burst, with pauses between samples, or sustained, without
     #[arg(long, default_value = "burst", value_name = "STATE")]
     pub(super) power: String,
@@ -94,8 +98,8 @@ pub(super) struct TuneArguments {
     /// Most candidates to evaluate for a shape [default: 1000; 200 on the cpu device]
     #[arg(long, value_name = "N")]
     pub(super) max_configs: Option<NonZeroUsize>,
-    /// How candidates are chosen: exhaustive, random, local, evolve or model
-    #[arg(long, default_value = "evolve", value_name = "NAME")]
+    /// How candidates are chosen: auto, exhaustive, random, local, evolve or model
+    #[arg(long, default_value = "auto", value_name = "NAME")]
     pub(super) search: String,
     /// Seed of the search and of the operands
     #[arg(long, default_value_t = 0)]
@@ -149,8 +153,8 @@ pub(super) struct ReplayArguments {
     /// Recorded space: a Kernel Tuner cache, T4 results or a journal of this program, plain or .gz
     #[arg(value_name = "FILE")]
     pub(super) file: PathBuf,
-    /// Strategy to play: exhaustive, random, local, evolve or model
-    #[arg(long, default_value = "evolve", value_name = "NAME")]
+    /// Strategy to play: auto, exhaustive, random, local, evolve or model
+    #[arg(long, default_value = "auto", value_name = "NAME")]
     pub(super) search: String,
     /// How often to play it, each time with another seed
     #[arg(long, default_value = "30", value_name = "R")]
@@ -164,6 +168,9 @@ pub(super) struct ReplayArguments {
     /// The first seed
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
+    /// What counts as better where the search says how likely it is that something better is left
+    #[arg(long, default_value = "1%", value_name = "PERCENT")]
+    pub(super) stop_within: String,
     /// Print an array of {evaluations, mean, median, worst}
     #[arg(long)]
     pub(super) json: bool,

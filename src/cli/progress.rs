@@ -68,7 +68,7 @@ impl Progress {
 
     pub(super) fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::Started { problem, spaces, candidates, journal, known } => {
+            Event::Started { problem, spaces, candidates, journal, known, hints } => {
                 let families: Vec<&str> =
                     spaces.families.iter().map(|family| family.name.as_str()).collect();
                 self.say(&format!(
@@ -81,6 +81,11 @@ impl Progress {
                         "{known} kernels are known from earlier runs and not {} again (`--fresh` does): {}",
                         self.done(),
                         journal.display()
+                    ));
+                }
+                if *hints > 0 {
+                    self.say(&format!(
+                        "begins with the defaults and {hints} recorded winners (`--fresh` does without)"
                     ));
                 }
                 self.total = *candidates;

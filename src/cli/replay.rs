@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::Failure;
 use super::arguments::ReplayArguments;
 use super::console::Console;
+use super::{Failure, request};
 use crate::report::replayed;
 use crate::search::replay::{Trials, replay};
 use crate::tune::read_recording;
@@ -31,6 +31,7 @@ fn run(arguments: &ReplayArguments, console: Console) -> Result<(), Failure> {
         most: arguments.max_configs.get(),
         batch: arguments.batch.get(),
         seed: arguments.seed,
+        within: request::fraction(&arguments.stop_within)?,
     };
     let recording = read_recording(&arguments.file).map_err(Failure::work)?;
     let replayed = replay(&recording, &trials);

@@ -109,6 +109,17 @@ fn check_batch(batch: u64) -> Result<(), Failure> {
     Err(Failure::Usage(format!("batch is {batch}, not within 1 to {MAX_BATCH}")))
 }
 
+/// A percentage as a fraction: `1%` or `0.5%`.
+pub(super) fn fraction(word: &str) -> Result<f64, Failure> {
+    let number = word.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    number
+        .filter(|percent| (0.0..100.0).contains(percent))
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| {
+            Failure::Usage(format!("`{word}` is no percentage: write `1%` or `0.5%`, below 100%"))
+        })
+}
+
 /// A problem, if its operands can be addressed.
 pub(super) fn problem(problem: Problem) -> Result<Problem, Failure> {
     problem.check_size().map(|()| problem).map_err(Failure::usage)

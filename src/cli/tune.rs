@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::arguments::TuneArguments;
 use super::console::Console;
+use super::databases;
 use super::environment::variable;
 use super::machine::{Wish, Workshop};
 use super::output::finish;
@@ -19,12 +20,13 @@ use super::progress::{Board, Progress};
 use super::shard::{self, Shard};
 use super::{Failure, interrupt, request};
 use crate::compile::{Compile, CompileThreads};
-use crate::database::{Origin, Recorded, Replace, check_writable, record_summary};
+use crate::database::{Database, Origin, Recorded, Replace, check_writable, record_summary};
+use crate::lookup::Lookup;
 use crate::model::{Device, Layout, Problem, Regime};
 use crate::render::Templates;
 use crate::report::{json as documents, table};
 use crate::space::Family;
-use crate::tune::{Event, Kit, Settings, Summary, TuneError, share, spaces, tune};
+use crate::tune::{Event, Hints, Kit, Settings, Summary, TuneError, share, spaces, tune};
 
 /// What the arguments mean.
 struct Job {
@@ -43,7 +45,7 @@ pub(super) fn main(arguments: &TuneArguments) -> ExitCode {
 
 fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
     let workshop = Workshop::new(&arguments.common)?;
-    let job = job(arguments, workshop.cache.join("journal"), console)?;
+    let job = job(arguments, &workshop, console)?;
     let wish: Wish = arguments.device.parse()?;
     if arguments.dry_run {
         let device = workshop.described_device(wish, console)?;
@@ -51,6 +53,11 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
     }
     let machine = workshop.machine(wish, console)?;
     let device = machine.device();
+    if device.is_cpu() && arguments.sanitize {
+        return Err(Failure::Usage(
+            "the cpu device checks every access itself: leave out `--sanitize`".to_owned(),
+        ));
+    }
     if device.is_cpu() && job.settings.regime != Regime::default() {
         return Err(Failure::Usage(
             "the cpu device models times of operands outside the cache and of a device at rest: \
@@ -76,11 +83,14 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
             machine,
         })
         .collect();
+    // Winners of other GPUs are hints too; a file of them that cannot be read hints at nothing.
+    let others = arguments.db.is_none().then(|| databases::files(&[]).unwrap_or_default());
     let session = Session {
         board: Board::new(console, kits.len() > 1),
         width: console.width(),
         device,
         nvrtc: format!("{major}.{minor}"),
+        others: others.into_iter().flatten().filter(|other| *other != database).collect(),
         database,
         stop: interrupt::listen()?,
         settings: job.settings,
@@ -109,6 +119,8 @@ struct Session {
     device: Device,
     nvrtc: String,
     database: PathBuf,
+    /// Databases that hints may come from besides.
+    others: Vec<PathBuf>,
     stop: Arc<AtomicBool>,
     settings: Settings,
     replace: Replace,
@@ -150,9 +162,10 @@ impl Session {
 
     /// Tunes one problem, shows and records the winner, and gives the document about it.
     fn tune(&self, problem: &Problem, kit: &mut Kit) -> Result<Value, Failure> {
+        let hints = self.hints(problem, kit)?;
         let mut progress = Progress::new(&self.board, *problem, &self.device);
         let on_event = &mut |event: Event<'_>| progress.event(&event);
-        let result = tune(problem, kit, &self.settings, &self.stop, on_event);
+        let result = tune(problem, &hints, kit, &self.settings, &self.stop, on_event);
         progress.finish();
         let summary = match result {
             Ok(summary) => summary,
@@ -174,6 +187,16 @@ impl Session {
         document["recorded"] = json!(word);
         self.board.result(&format!("\n{ranking}\n{coverage}\n{verdict}  {text}\n"));
         Ok(document)
+    }
+
+    /// What the databases know of a problem by now: what was just recorded is a hint for the next.
+    fn hints(&self, problem: &Problem, kit: &Kit) -> Result<Hints, Failure> {
+        let mut databases = vec![Database::load(&self.database).map_err(Failure::work)?];
+        databases.extend(self.others.iter().filter_map(|path| Database::load(path).ok()));
+        let records = databases.iter().flat_map(Database::records);
+        let (families, templates) = (&kit.families, &kit.templates);
+        let regime = self.settings.regime;
+        Ok(Lookup::new(records, families, templates, &self.device, regime).hints(problem))
     }
 
     fn failed(&self, problem: &Problem, message: &str) -> Value {
@@ -211,15 +234,16 @@ impl Session {
     }
 }
 
-fn job(arguments: &TuneArguments, journals: PathBuf, console: Console) -> Result<Job, Failure> {
+fn job(arguments: &TuneArguments, workshop: &Workshop, console: Console) -> Result<Job, Failure> {
     let (families, templates) = request::families(&arguments.families)?;
     let settings = Settings {
         max_configs: arguments.max_configs.map(NonZeroUsize::get),
         budget: arguments.budget.as_deref().map(budget).transpose()?,
-        journals: Some(journals),
+        journals: Some(workshop.cache.join("journal")),
         fresh: arguments.fresh,
         search: arguments.search.parse().map_err(Failure::usage)?,
         regime: request::regime(&arguments.cache_policy, &arguments.power)?,
+        sanitizer: arguments.sanitize.then(|| workshop.sanitizer()).transpose()?,
         seed: arguments.seed,
     };
     let replace = if arguments.force { Replace::Always } else { Replace::IfFaster };

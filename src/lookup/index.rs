@@ -11,7 +11,7 @@ use crate::render::Templates;
 use crate::space::{Extents, Family};
 
 /// Records that are looked at for one that is legal.
-const MOST_LOOKED_AT: usize = 64;
+pub(super) const MOST_LOOKED_AT: usize = 64;
 
 /// Records that are predicted from the others, to say how far predictions are off.
 const MOST_CHECKED: usize = 128;
@@ -40,7 +40,7 @@ pub struct Lookup {
     device: Device,
     regime: Regime,
     families: Vec<(Family, String)>,
-    known: Vec<Known>,
+    pub(super) known: Vec<Known>,
     exact: HashMap<Problem, usize>,
     groups: HashMap<Pattern, Group>,
     unusable: Vec<Unusable>,
@@ -52,11 +52,11 @@ type Pattern = (Dtype, Compute, Layout);
 
 /// The kernels for problems of one pattern.
 #[derive(Debug, Default)]
-struct Group {
+pub(super) struct Group {
     /// Records of this device.
-    own: Near,
+    pub(super) own: Near,
     /// Records of other devices.
-    siblings: Near,
+    pub(super) siblings: Near,
     defaults: Vec<Kernel>,
     error_percent: Option<f64>,
 }
@@ -121,7 +121,7 @@ impl Lookup {
     pub fn answer(&self, question: &Question) -> Result<Answer<'_>, NoAnswer> {
         let Question { problem, storage } = question;
         let mut extents = Extents::new(problem, storage);
-        let exact = self.exact.get(problem).map(|place| &self.known[*place]);
+        let exact = self.record(problem);
         let permitted = exact.filter(|known| self.permits(&known.kernel, &mut extents));
         if self.pinned {
             return self.pinned_answer(problem, exact, permitted);
@@ -129,8 +129,7 @@ impl Lookup {
         if let Some(known) = permitted {
             return Ok(self.exactly(known));
         }
-        let pattern = (problem.dtype, problem.compute, problem.layout);
-        let Some(group) = self.groups.get(&pattern) else {
+        let Some(group) = self.group_of(problem) else {
             return Err(self.nothing(problem));
         };
         let (own, mut tried) = self.nearest(&group.own, question, &mut extents);
@@ -172,6 +171,21 @@ impl Lookup {
             }),
             (None, None) => Err(self.nothing(problem)),
         }
+    }
+
+    /// The record of a problem.
+    pub(super) fn record(&self, problem: &Problem) -> Option<&Known> {
+        self.exact.get(problem).map(|place| &self.known[*place])
+    }
+
+    /// What is known for problems like this one.
+    pub(super) fn group_of(&self, problem: &Problem) -> Option<&Group> {
+        self.groups.get(&(problem.dtype, problem.compute, problem.layout))
+    }
+
+    /// Whether a winner is legal for a problem.
+    pub(super) fn serves(&self, known: &Known, problem: &Problem, extents: &mut Extents) -> bool {
+        known.kernel.cost.fits(problem) && self.permits(&known.kernel, extents)
     }
 
     fn pinned_answer<'a>(
@@ -228,10 +242,7 @@ impl Lookup {
         extents: &mut Extents,
     ) -> (Option<Expected<'_>>, usize) {
         let problem = &question.problem;
-        let mut legal = |place: usize| {
-            let kernel = &self.known[place].kernel;
-            kernel.cost.fits(problem) && self.permits(kernel, extents)
-        };
+        let mut legal = |place: usize| self.serves(&self.known[place], problem, extents);
         let around = near.around(question);
         let (mut looked_at, mut compared) = (around.len(), 0);
         let mut best: Option<(f64, usize)> = None;

@@ -4,6 +4,8 @@
 //! compute capability; a family's default. Where the model expects a default to be faster than what
 //! was tuned for other problems, the default is the answer.
 //!
+//! The same records say where the search for a problem's best kernel may begin ([`Lookup::hints`]).
+//!
 //! Pure: from records and families to an answer, in microseconds. What is legal is asked of the
 //! family anew for every problem, as its operands are stored.
 
@@ -11,6 +13,7 @@ mod answer;
 mod cost;
 mod expectation;
 mod footprint;
+mod hints;
 mod index;
 mod known;
 mod near;

@@ -5,7 +5,7 @@ use textplots::{Chart, LabelBuilder as _, LabelFormat, Plot as _, Shape};
 
 use super::table::{plain_table, right_aligned, trim_lines};
 use crate::search::Recording;
-use crate::search::replay::{Level, Replay, Trials};
+use crate::search::replay::{Calibration, Level, Replay, Stop, Trials};
 
 /// Dots of the plot, of which a character has 2 x 4.
 const PLOT_DOTS: (u32, u32) = (120, 40);
@@ -31,15 +31,52 @@ pub fn table(recording: &Recording, trials: &Trials, replay: &Replay, width: u16
         table.add_row(right_aligned(row, none.clone()));
     }
     text.push_str(&trim_lines(&table.to_string()));
+    text.push_str(&sayings(trials, replay, width));
     if let Some(plot) = plot(trials, replay) {
         text.push_str(&format!("\nmean fraction of the optimum, by evaluations\n{plot}"));
     }
     text
 }
 
+/// What the strategy said of the rest, and what would be if it were followed.
+fn sayings(trials: &Trials, replay: &Replay, width: u16) -> String {
+    let calibration = replay.calibration();
+    if calibration.is_empty() {
+        return String::new();
+    }
+    let none: [String; 0] = [];
+    let better = format!("one better by more than {} %", 100.0 * trials.within);
+    let mut said = plain_table(width);
+    said.set_header(right_aligned(["chance", "times", "said", "was"], none.clone()));
+    for Calibration { between: (from, to), sayings, said: mean, was } in calibration {
+        let range = format!("{from:.2} to {to:.2}");
+        let row = [range, sayings.to_string(), format!("{mean:.3}"), format!("{was:.3}")];
+        said.add_row(right_aligned(row, none.clone()));
+    }
+    let mut stops = plain_table(width);
+    let header = ["stop below", "trials", "evaluations", "fraction", "missed"];
+    stops.set_header(right_aligned(header, none.clone()));
+    for Stop { chance, stopped, evaluations, fraction, missed } in replay.stops() {
+        let row = [
+            format!("{chance:.2}"),
+            stopped.to_string(),
+            format!("{evaluations:.0}"),
+            format!("{fraction:.4}"),
+            format!("{missed:.3}"),
+        ];
+        stops.add_row(right_aligned(row, none.clone()));
+    }
+    format!(
+        "\nthe chance that {better} is left, as said after each batch, and how often it was\n{}\n\
+         where trials would stop, and the share of them that would miss {better}\n{}",
+        trim_lines(&said.to_string()),
+        trim_lines(&stops.to_string())
+    )
+}
+
 /// The mean curve; none where there is nothing to draw.
 fn plot(trials: &Trials, replay: &Replay) -> Option<String> {
-    let longest = replay.curves.iter().map(Vec::len).max()?.min(trials.most);
+    let longest = replay.trials.iter().map(|trial| trial.curve.len()).max()?.min(trials.most);
     let points: Vec<(f32, f32)> = (1..=longest)
         .map(|evaluations| (evaluations as f32, replay.level(evaluations).mean as f32))
         .collect();

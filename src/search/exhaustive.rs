@@ -1,16 +1,17 @@
-//! Every configuration once, defaults first.
+//! Every configuration once, defaults first and then hints.
 
+use super::ledger::starts;
 use super::{Pick, Strategy, Territory};
 use crate::model::Micros;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Exhaustive {
-    /// The defaults, one of each family that has one.
-    defaults: Vec<Pick>,
+    /// The defaults and hints.
+    starts: Vec<Pick>,
     /// How many configurations each family has.
     lens: Vec<usize>,
-    /// How many were asked of the defaults, and the next of the others.
+    /// How many were asked of these, and the next of the others.
     begun: usize,
     next: Pick,
 }
@@ -18,12 +19,8 @@ pub(super) struct Exhaustive {
 impl Exhaustive {
     /// All configurations of `territories`.
     pub(super) fn new(territories: &[Territory]) -> Self {
-        let defaults = territories
-            .iter()
-            .enumerate()
-            .filter_map(|(family, territory)| Some(Pick { family, rank: territory.default? }));
         Self {
-            defaults: defaults.collect(),
+            starts: starts(territories),
             lens: territories.iter().map(|territory| territory.space.len()).collect(),
             begun: 0,
             next: Pick { family: 0, rank: 0 },
@@ -31,9 +28,9 @@ impl Exhaustive {
     }
 
     fn next(&mut self) -> Option<Pick> {
-        if let Some(default) = self.defaults.get(self.begun) {
+        if let Some(start) = self.starts.get(self.begun) {
             self.begun += 1;
-            return Some(*default);
+            return Some(*start);
         }
         while self.next.family < self.lens.len() {
             let next = self.next;
@@ -42,7 +39,7 @@ impl Exhaustive {
                 continue;
             }
             self.next.rank += 1;
-            if !self.defaults.contains(&next) {
+            if !self.starts.contains(&next) {
                 return Some(next);
             }
         }

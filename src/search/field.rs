@@ -12,6 +12,9 @@ use crate::model::Micros;
 /// Points that a process knows: the best, and as many others. Its work grows with the square.
 const KNOWN: usize = 200;
 
+/// The same for a forest, which is grown anew for every batch.
+const KNOWN_TO_FOREST: usize = 1000;
+
 /// Random moves of a fit of the process, and by how much the points grow until the next one.
 const MOVES: usize = 80;
 const REFIT: f64 = 1.3;
@@ -47,7 +50,7 @@ impl Field {
     }
 
     pub(super) fn tell(&mut self, pick: Pick, time: Option<Micros>) {
-        if let Some(at) = self.asked.iter().position(|(asked, _)| *asked == pick) {
+        if let Some(at) = self.asked.iter().rposition(|(asked, _)| *asked == pick) {
             self.answers[at] = match time {
                 // A clock may say zero; logarithms may not be of it.
                 Some(Micros(time)) => Answer::Time(time.max(f64::MIN_POSITIVE).ln()),
@@ -86,7 +89,8 @@ impl Field {
 
     /// A forest of what was answered; failures are as slow as the slowest.
     pub(super) fn forest(&self, slowest: f64, rng: &mut Rng) -> Forest {
-        let answered = self.answered(slowest);
+        let mut answered = self.answered(slowest);
+        best_and_others(&mut answered, KNOWN_TO_FOREST, rng);
         let rows: Vec<Vec<f32>> =
             answered.iter().map(|(_, point)| forest::values(&self.terrain, point)).collect();
         let targets: Vec<f32> = answered.iter().map(|(time, _)| *time as f32).collect();
@@ -101,11 +105,7 @@ impl Field {
             *time = time.min(clip);
         }
         let answered = known.len();
-        if answered > KNOWN {
-            known.sort_by(|a, b| a.0.total_cmp(&b.0));
-            rng.shuffle(&mut known[KNOWN / 2..]);
-            known.truncate(KNOWN);
-        }
+        best_and_others(&mut known, KNOWN, rng);
         let is_due = answered as f64 >= REFIT * self.fitted_to as f64;
         let moves = if is_due { MOVES } else { 0 };
         let (targets, points): (Vec<f64>, Vec<&Point>) = known.into_iter().unzip();
@@ -116,5 +116,14 @@ impl Field {
             self.fitted_to = answered;
         }
         Some(process)
+    }
+}
+
+/// Where there are more than `most`: the fastest half of that, and as many of the others.
+fn best_and_others(answered: &mut Vec<(f64, &Point)>, most: usize, rng: &mut Rng) {
+    if answered.len() > most {
+        answered.sort_by(|a, b| a.0.total_cmp(&b.0));
+        rng.shuffle(&mut answered[most / 2..]);
+        answered.truncate(most);
     }
 }

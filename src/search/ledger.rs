@@ -65,13 +65,14 @@ impl Ledger {
         families.map(|(family, _)| family).filter(|family| self.left(*family) > 0).collect()
     }
 
-    /// The default of every family that has one and was not asked for it.
-    pub(super) fn defaults(&self) -> Vec<Pick> {
-        let territories = self.territories.iter().enumerate();
-        territories
-            .filter_map(|(family, territory)| Some(Pick { family, rank: territory.default? }))
-            .filter(|pick| !self.is_asked(*pick))
-            .collect()
+    /// Where to begin, see [`starts`].
+    pub(super) fn starts(&self) -> Vec<Pick> {
+        starts(&self.territories)
+    }
+
+    /// The first of these that was not asked for.
+    pub(super) fn next_of(&self, picks: &[Pick]) -> Option<Pick> {
+        picks.iter().copied().find(|pick| !self.is_asked(*pick))
     }
 
     /// Any configuration of a family that was not asked for, none where all were.
@@ -118,4 +119,21 @@ impl Ledger {
         }
         neighbours
     }
+}
+
+/// Where to begin: the default of every family that has one, then the hints of all.
+pub(super) fn starts(territories: &[Territory]) -> Vec<Pick> {
+    let territories = || territories.iter().enumerate();
+    let defaults = territories()
+        .filter_map(|(family, territory)| Some(Pick { family, rank: territory.default? }));
+    let hints = territories().flat_map(|(family, territory)| {
+        territory.hints.iter().map(move |rank| Pick { family, rank: *rank })
+    });
+    let mut starts: Vec<Pick> = Vec::new();
+    for pick in defaults.chain(hints) {
+        if !starts.contains(&pick) {
+            starts.push(pick);
+        }
+    }
+    starts
 }

@@ -27,6 +27,7 @@ const ATTEMPTS: usize = 30;
 #[derive(Debug)]
 pub(super) struct Local {
     ledger: Ledger,
+    starts: Vec<Pick>,
     rng: Rng,
     /// The best of all.
     best: Option<(Pick, f64)>,
@@ -39,12 +40,12 @@ pub(super) struct Local {
 impl Local {
     pub(super) fn new(territories: Vec<Territory>, seed: u64) -> Self {
         let (ledger, rng) = (Ledger::new(territories), Rng::with_seed(seed));
-        Self { ledger, rng, best: None, place: None, around: Vec::new() }
+        Self { starts: ledger.starts(), ledger, rng, best: None, place: None, around: Vec::new() }
     }
 
     fn next(&mut self) -> Option<Pick> {
-        if let Some(default) = self.ledger.defaults().first() {
-            return self.ledger.ask(*default);
+        if let Some(start) = self.ledger.next_of(&self.starts) {
+            return self.ledger.ask(start);
         }
         if self.ledger.asked() < FIRST {
             return self.anywhere();

@@ -10,6 +10,7 @@ mod gaussian;
 mod ledger;
 mod local;
 mod model;
+mod outlook;
 mod prospects;
 mod random;
 mod recording;
@@ -44,6 +45,8 @@ pub struct Territory {
     pub space: LegalSpace,
     /// The rank of the family's default, where that is legal.
     pub default: Option<usize>,
+    /// Ranks of configurations that won elsewhere, the most telling first.
+    pub hints: Vec<usize>,
 }
 
 /// A family whose best is this many times slower than the best of all is left behind. A judgement:
@@ -59,12 +62,25 @@ pub trait Strategy {
 
     /// What became of one: its time, or `None` where it failed.
     fn tell(&mut self, pick: Pick, time: Option<Micros>);
+
+    /// The chance that a configuration is left that takes less than the best by more than the
+    /// fraction `within`; none where the strategy knows nothing of the rest.
+    fn chance_of_better(&self, within: f64) -> Option<f64> {
+        let _ = within;
+        None
+    }
 }
+
+/// Spaces up to this size are tried whole: the models' first questions take a third of them, and
+/// there is little to gain by choosing among the rest.
+const SMALL: usize = 48;
 
 /// The strategies, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Search {
-    /// All configurations, defaults first.
+    /// The default: `exhaustive` for small spaces, `model` for others.
+    Auto,
+    /// All configurations, defaults and hints first.
     Exhaustive,
     /// Defaults, then any.
     Random,
@@ -85,12 +101,13 @@ pub struct UnknownSearch {
 
 impl Search {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Exhaustive, Self::Random, Self::Local, Self::Evolve, Self::Model];
+    pub const ALL: [Self; 6] =
+        [Self::Auto, Self::Exhaustive, Self::Random, Self::Local, Self::Evolve, Self::Model];
 
     /// The name that is typed.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Auto => "auto",
             Self::Exhaustive => "exhaustive",
             Self::Random => "random",
             Self::Local => "local",
@@ -102,6 +119,11 @@ impl Search {
     /// A search of `territories` at its beginning.
     pub fn begin(self, territories: Vec<Territory>, seed: u64) -> Box<dyn Strategy> {
         match self {
+            Self::Auto => {
+                let all: usize = territories.iter().map(|territory| territory.space.len()).sum();
+                let search = if all <= SMALL { Self::Exhaustive } else { Self::Model };
+                search.begin(territories, seed)
+            }
             Self::Exhaustive => Box::new(exhaustive::Exhaustive::new(&territories)),
             Self::Random => Box::new(random::Random::new(territories, seed)),
             Self::Local => Box::new(local::Local::new(territories, seed)),

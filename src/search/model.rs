@@ -15,6 +15,7 @@ use fastrand::Rng;
 
 use super::field::Field;
 use super::ledger::Ledger;
+use super::outlook::chance_of_better;
 use super::prospects::{Prospects, Times};
 use super::terrain::{Point, Terrain};
 use super::{LEFT_BEHIND, Pick, Strategy, Territory};
@@ -41,7 +42,7 @@ const CENTRES: usize = 10;
 
 /// Answers in a row without a gain of 0.1 % after which half of the picks are random: the models
 /// may be wrong about a part of the space that they never look into.
-const STAGNATION: usize = 12;
+const STAGNATION: usize = 36;
 const GAIN: f64 = 1e-3;
 
 /// See the module.
@@ -67,7 +68,7 @@ impl Model {
         let terrains = territories.iter().map(|territory| Terrain::of(&territory.space));
         let fields = terrains.map(Field::new).collect();
         let ledger = Ledger::new(territories);
-        let mut seeds = ledger.defaults();
+        let mut seeds = ledger.starts();
         seeds.reverse();
         Self {
             ledger,
@@ -232,5 +233,13 @@ impl Strategy for Model {
             }
             self.best = time;
         }
+    }
+
+    fn chance_of_better(&self, within: f64) -> Option<f64> {
+        let families = 0..self.fields.len();
+        if families.into_iter().all(|family| self.ledger.left(family) == 0) {
+            return Some(0.0);
+        }
+        Some(chance_of_better(self.told - self.gained_at, within))
     }
 }

@@ -10,18 +10,20 @@ use crate::model::Micros;
 #[derive(Debug)]
 pub(super) struct Random {
     ledger: Ledger,
+    starts: Vec<Pick>,
     rng: Rng,
 }
 
 impl Random {
     pub(super) fn new(territories: Vec<Territory>, seed: u64) -> Self {
-        Self { ledger: Ledger::new(territories), rng: Rng::with_seed(seed) }
+        let ledger = Ledger::new(territories);
+        Self { starts: ledger.starts(), ledger, rng: Rng::with_seed(seed) }
     }
 
     fn next(&mut self) -> Option<Pick> {
-        let default = self.ledger.defaults().first().copied();
+        let start = self.ledger.next_of(&self.starts);
         let families: Vec<usize> = (0..self.ledger.territories.len()).collect();
-        let pick = default.or_else(|| self.ledger.any(&families, &mut self.rng))?;
+        let pick = start.or_else(|| self.ledger.any(&families, &mut self.rng))?;
         self.ledger.ask(pick)
     }
 }

@@ -5,11 +5,13 @@ mod bench;
 mod check;
 mod contest;
 mod crew;
+mod hints;
 mod host_bench;
 mod journal;
 mod prepare;
 mod recording;
 mod run;
+mod sanitize;
 mod scrutiny;
 mod share;
 mod tally;
@@ -24,10 +26,12 @@ use thiserror::Error;
 
 pub use bench::{BaselineTime, Certainty, Standing};
 pub use check::{CheckEvent, Checked, Checks, Sample, check};
+pub use hints::{Hint, Hints};
 pub use journal::{Entry, Journal, JournalError, KernelId, Recorded};
 pub use prepare::{FamilySpace, Spaces, spaces};
 pub use recording::{RecordingError, read_recording};
 pub use run::tune;
+pub use sanitize::Sanitizer;
 pub use share::share;
 pub use verify::{Named, Retimed, retime};
 
@@ -97,12 +101,16 @@ pub struct Settings {
     pub budget: Option<Duration>,
     /// The folder of journals; without one, nothing of a run is left when it is interrupted.
     pub journals: Option<PathBuf>,
-    /// Whether everything is measured anew, whatever the journal has.
+    /// Whether everything is found and measured anew, whatever the journal has and hints say. The
+    /// record of the problem takes part in the final nevertheless.
     pub fresh: bool,
     /// How candidates are chosen.
     pub search: Search,
     /// What times are taken in. The host, whose times are modelled, knows the default only.
     pub regime: Regime,
+    /// What finalists are run under, beside the validation of all. The host checks everything
+    /// itself and takes none.
+    pub sanitizer: Option<Sanitizer>,
     /// Seeds operands and search.
     pub seed: u64,
 }
@@ -135,6 +143,8 @@ pub enum Event<'a> {
         journal: Option<&'a Path>,
         /// Kernels whose outcome the journal has from earlier runs.
         known: usize,
+        /// Configurations that won elsewhere, or for this problem, and are tried first.
+        hints: usize,
     },
     /// A source was compiled, or refused by the compiler.
     Compiled {

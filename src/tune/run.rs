@@ -14,6 +14,7 @@ use crossbeam_channel::select;
 
 use super::bench::{Bench, Candidate, Decided, Elsewhere, Evaluated, Refuted, Standing};
 use super::crew::{Crew, Report};
+use super::hints::Hints;
 use super::host_bench::HostBench;
 use super::journal::{Entry, Journal, KernelId};
 use super::prepare::{Spaces, spaces};
@@ -26,7 +27,7 @@ use crate::model::{
     Configuration, Device, LaunchPlan, Measurement, Micros, Outcome, Problem, floor,
 };
 use crate::render::render;
-use crate::search::Pick;
+use crate::search::{Pick, Territory};
 
 /// How often the loop looks whether it should stop while it waits for the compiler.
 const POLL: Duration = Duration::from_millis(50);
@@ -50,13 +51,14 @@ struct Ready {
     kernel: KernelId,
 }
 
-/// Finds the fastest correct kernel for a problem. When `stop` is set, the search ends and is
-/// decided with what it has.
+/// Finds the fastest correct kernel for a problem, of which `hints` are known. When `stop` is set,
+/// the search ends and is decided with what it has.
 ///
 /// # Errors
 /// See [`TuneError`]; no candidate's failure is one.
 pub fn tune(
     problem: &Problem,
+    hints: &Hints,
     kit: &mut Kit,
     settings: &Settings,
     stop: &AtomicBool,
@@ -68,8 +70,12 @@ pub fn tune(
     let mut benches = benches(problem, &mut kit.machine, kit.compiler.as_ref(), settings)?;
     let prepared = began.elapsed();
 
+    let territories = spaces.territories(hints, settings.fresh);
+    let hinted = territories.iter().map(|territory| territory.hints.len()).sum();
     let mut search = Search {
         spaces: &spaces,
+        record: spaces.record(hints),
+        is_record_met: false,
         settings,
         began,
         stop,
@@ -90,6 +96,7 @@ pub fn tune(
         candidates: search.most,
         journal: search.journal.path(),
         known: search.journal.len(),
+        hints: hinted,
     });
     let renderer =
         Renderer { problem, families: &kit.families, templates: &kit.templates, device: &device };
@@ -97,7 +104,8 @@ pub fn tune(
     let screening = benches.as_mut_slice();
     thread::scope(|scope| {
         let mut crew = Crew::start(scope, screening);
-        search.run(&mut crew, &renderer, &pool, on_event)
+        let asked = search.run(territories, &mut crew, &renderer, &pool, on_event)?;
+        search.meet_record(asked, &mut crew, &renderer, &pool, on_event)
     })?;
     drop(pool);
     let searched = began.elapsed();
@@ -111,7 +119,7 @@ pub fn tune(
             for kept in &mut kept {
                 kept.elsewhere = renderer.elsewhere(&kept.standing);
             }
-            decided = bench.decide(kept, on_event)?;
+            decided = bench.decide(kept, settings.sanitizer.as_ref(), on_event)?;
         }
         bench.release()?;
     }
@@ -205,6 +213,9 @@ impl Renderer<'_> {
 /// The state of one search.
 struct Search<'a> {
     spaces: &'a Spaces,
+    /// The record of the problem, and whether its outcome is known.
+    record: Option<Pick>,
+    is_record_met: bool,
     settings: &'a Settings,
     began: Instant,
     stop: &'a AtomicBool,
@@ -225,14 +236,16 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    /// Searches until nothing is left to ask or time is up; gives how many candidates were asked
+    /// for.
     fn run(
         &mut self,
+        territories: Vec<Territory>,
         crew: &mut Crew<Ready>,
         renderer: &Renderer<'_>,
         pool: &CompilePool<UnderWay>,
         on_event: &mut dyn FnMut(Event<'_>),
-    ) -> Result<(), TuneError> {
-        let territories = self.spaces.territories();
+    ) -> Result<usize, TuneError> {
         let mut strategy = self.settings.search.begin(territories, self.settings.seed);
         // Some compile for ten times as long as most; the pool has work while one of those is
         // waited for.
@@ -265,18 +278,7 @@ impl Search<'_> {
             if !crew.is_busy() && (asked == told || self.should_stop()) {
                 break;
             }
-            select! {
-                recv(pool.results()) -> result => if let Ok((under_way, result)) = result {
-                    self.phases.compiled += 1;
-                    on_event(Event::Compiled { count: self.phases.compiled });
-                    self.compiled(under_way, result, on_event)?;
-                },
-                recv(crew.reports()) -> report => if let Ok(report) = report {
-                    crew.received(&report);
-                    self.evaluated(report, on_event)?;
-                },
-                default(POLL) => {}
-            }
+            self.wait(crew, pool, on_event)?;
             while crew.is_free()
                 && !self.should_stop()
                 && let Some((ready, candidate)) = self.queue.pop_front()
@@ -285,6 +287,64 @@ impl Search<'_> {
             }
         }
         self.ended_early = self.tally.count < self.most && self.should_stop();
+        Ok(asked)
+    }
+
+    /// Evaluates the record of the problem where the search did not come upon it, so that it takes
+    /// part in the final: what is found is compared with what was. What else is under way is left.
+    fn meet_record(
+        &mut self,
+        turn: usize,
+        crew: &mut Crew<Ready>,
+        renderer: &Renderer<'_>,
+        pool: &CompilePool<UnderWay>,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), TuneError> {
+        let stop = self.stop;
+        let stops = || stop.load(Ordering::Relaxed);
+        let unmet = self.record.filter(|_| !self.is_record_met && !stops());
+        let Some(pick) = unmet else { return Ok(()) };
+        self.drop_queue();
+        if let Some((under_way, request)) = self.render(pick, turn, renderer, on_event) {
+            pool.submit(under_way, request);
+            while crew.is_busy() || !(self.is_record_met || stops()) {
+                self.wait(crew, pool, on_event)?;
+                let own = self.queue.iter().position(|(ready, _)| ready.turn == turn);
+                if let Some((ready, candidate)) = own.and_then(|place| self.queue.remove(place)) {
+                    crew.order(ready, candidate, &self.tally.race);
+                }
+                self.drop_queue();
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets the compiled candidates that wait for a bench.
+    fn drop_queue(&mut self) {
+        for (ready, _) in self.queue.drain(..) {
+            self.begun.remove(&ready.kernel);
+        }
+    }
+
+    /// Waits a little for the compiler or a bench, and takes what comes.
+    fn wait(
+        &mut self,
+        crew: &mut Crew<Ready>,
+        pool: &CompilePool<UnderWay>,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), TuneError> {
+        select! {
+            recv(pool.results()) -> result => if let Ok((under_way, result)) = result {
+                self.phases.compiled += 1;
+                on_event(Event::Compiled { count: self.phases.compiled });
+                self.compiled(under_way, result, on_event)?;
+            },
+            recv(crew.reports()) -> report => if let Ok(report) = report {
+                crew.received(&report);
+                self.evaluated(report, on_event)?;
+            },
+            default(POLL) => {}
+        }
         Ok(())
     }
 
@@ -330,6 +390,7 @@ impl Search<'_> {
                 }
             }
         };
+        self.is_record_met |= self.record == Some(pick);
         let (family, configuration) = (pick.family, &configuration);
         let known = Known { family, configuration, outcome: &outcome, recalled };
         self.tally.take(&known, on_event);
@@ -416,13 +477,14 @@ impl Search<'_> {
     ) {
         let Ready { turn, pick, configuration, kernel } = ready;
         let Some(entry) = self.journal.known(&kernel) else { return };
+        self.is_record_met |= self.record == Some(pick);
         let (family, configuration) = (pick.family, &configuration);
         let known = Known { family, configuration, outcome: &entry.outcome, recalled };
         self.tally.take(&known, on_event);
         if let Some(candidate) = candidate {
             let default = self.spaces.families[pick.family].default.as_ref();
-            let is_default = default == Some(configuration);
-            self.tally.keep(&known, is_default, kernel, candidate);
+            let is_entitled = default == Some(configuration) || self.record == Some(pick);
+            self.tally.keep(&known, is_entitled, kernel, candidate);
         }
         let time = known.outcome.measurement().map(Measurement::median);
         self.answers.insert(turn, (pick, time));

@@ -96,18 +96,18 @@ impl Tally {
         coverage.failures.insert(0, (refuted.configuration.clone(), refuted.outcome.clone()));
     }
 
-    /// Keeps a correct candidate if it is among the fastest, or its family's default. Of those that
-    /// are the same kernel, the first is kept.
+    /// Keeps a correct candidate if it is among the fastest, or entitled to the final. Of those
+    /// that are the same kernel, the first is kept.
     pub(super) fn keep(
         &mut self,
         known: &Known<'_>,
-        is_default: bool,
+        is_entitled: bool,
         kernel: KernelId,
         candidate: Candidate,
     ) {
         let Outcome::Correct { validation, measurement, resources } = known.outcome else { return };
         if let Some(kept) = self.kept.iter_mut().find(|kept| kept.kernel == kernel) {
-            kept.is_default |= is_default;
+            kept.is_entitled |= is_entitled;
             return;
         }
         let standing = Standing {
@@ -120,14 +120,14 @@ impl Tally {
             resources: *resources,
             contested: false,
         };
-        self.kept.push(Kept { is_default, kernel, standing, candidate, elsewhere: Vec::new() });
+        self.kept.push(Kept { is_entitled, kernel, standing, candidate, elsewhere: Vec::new() });
         self.kept.sort_by(|a, b| {
             median(&a.standing.measurement).total_cmp(&median(&b.standing.measurement))
         });
         let mut place = 0;
         self.kept.retain(|kept| {
             place += 1;
-            place <= KEPT || kept.is_default
+            place <= KEPT || kept.is_entitled
         });
     }
 }

@@ -14,7 +14,7 @@ use gemm_tune::model::{Dtype, Problem, Regime, Shape};
 use gemm_tune::render::Templates;
 use gemm_tune::search::Search;
 use gemm_tune::space::{Families, Family};
-use gemm_tune::tune::{Kit, Machine, Settings, Summary, TuneError, tune};
+use gemm_tune::tune::{Hints, Kit, Machine, Settings, Summary, TuneError, tune};
 use gemm_tune::worker::{Executor as _, Worker, WorkerCommand};
 
 pub(crate) fn program_path() -> PathBuf {
@@ -29,7 +29,7 @@ pub(crate) fn search_paths() -> SearchPaths {
 pub(crate) fn worker_command() -> WorkerCommand {
     WorkerCommand {
         program: program_path(),
-        arguments: vec!["worker".to_owned()],
+        arguments: vec!["worker".into()],
         ordinal: 0,
         libraries: gemm_tune::compile::libraries::find("cublas", &search_paths()),
     }
@@ -79,8 +79,9 @@ pub(crate) fn settings(max_configs: usize) -> Settings {
         budget: None,
         journals: None,
         fresh: false,
-        search: Search::Evolve,
+        search: Search::Auto,
         regime: Regime::default(),
+        sanitizer: None,
         seed: 1,
     }
 }
@@ -94,7 +95,7 @@ pub(crate) fn run(
     kit: &mut Kit,
     settings: &Settings,
 ) -> Result<Summary, TuneError> {
-    tune(problem, kit, settings, &AtomicBool::new(false), &mut |_| {})
+    tune(problem, &Hints::default(), kit, settings, &AtomicBool::new(false), &mut |_| {})
 }
 
 pub(crate) fn gemm_tune(arguments: &[&str]) -> (String, Option<i32>) {

@@ -11,6 +11,7 @@ use crate::model::{
 };
 use crate::render::{Templates, launches};
 use crate::space::{Families, Family, LegalSpace};
+use crate::tune::Hints;
 
 /// The families that the made-up times are of: what is asked of the ladder does not hang on how
 /// good another family's default may be.
@@ -219,6 +220,51 @@ fn a_record_that_no_answer_can_come_from_is_told() {
     assert_eq!(why.len(), 2, "{why:?}");
     assert!(why.contains(&"no family is named `gone`"), "{why:?}");
     assert!(why.contains(&"its configuration is not legal on NVIDIA H200"), "{why:?}");
+}
+
+#[test]
+fn hints_are_the_record_then_the_nearest_winners_then_those_of_other_devices() {
+    let h200 = Device::h200();
+    let h100 = Device { name: "NVIDIA H100".to_owned(), sms: 114, ..Device::h200() };
+    let asked = problem("1024x1024x1024");
+    let named = |name: &str, thousandths: usize| {
+        (name.to_owned(), configuration(name, &asked, thousandths))
+    };
+    let [own, near, far, alike, sibling] = [
+        ("blocktile".to_owned(), tile(4)),
+        named("blocktile", 300),
+        named("tiled", 0),
+        ("blocktile".to_owned(), tile(4)),
+        named("blocktile", 700),
+    ];
+    let made = |shape: &str,
+                device: &Device,
+                (name, configuration): &(String, Configuration),
+                us| { record(&problem(shape), device, (name, configuration), us) };
+    let mut records = vec![
+        made("1024x1024x1024", &h100, &sibling, 60.0),
+        made("1024x1024x2048", &h200, &near, 110.0),
+        made("1024x2048x1024", &h200, &far, 900.0),
+        made("2048x2048x1024", &h200, &alike, 230.0),
+    ];
+    let hints = lookup(&records, &h200).hints(&asked);
+    assert_eq!(hints.record, None);
+    let found = |hints: &Hints| -> Vec<(String, Configuration)> {
+        let others = hints.others.iter();
+        others.map(|hint| (hint.family.clone(), hint.configuration.clone())).collect()
+    };
+    let others = found(&hints);
+    assert_eq!(others.len(), 4, "{others:?}");
+    assert_eq!(others[3], sibling, "what won elsewhere comes last");
+    assert_eq!(others[2], far, "the model expects most time of it");
+
+    records.push(made("1024x1024x1024", &h200, &own, 58.0));
+    let hints = lookup(&records, &h200).hints(&asked);
+    let record = hints.record.clone().map(|hint| (hint.family, hint.configuration));
+    assert_eq!(record, Some(own));
+    assert_eq!(found(&hints), [near, far, sibling], "one that is the record is no hint");
+    let other_layout = Problem { layout: Layout::Tn, ..asked };
+    assert_eq!(lookup(&records, &h200).hints(&other_layout), Hints::default());
 }
 
 proptest! {
