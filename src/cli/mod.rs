@@ -15,6 +15,7 @@ mod interrupt;
 mod lookup;
 mod machine;
 mod output;
+mod pace;
 mod progress;
 mod replay;
 mod request;
