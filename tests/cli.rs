@@ -370,6 +370,7 @@ fn help_names_every_command_and_flag() {
         "check",
         "compare",
         "lookup",
+        "export",
         "db",
         "doctor",
         "--shape",

@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::compare::CompareArguments;
 use super::db::DbArguments;
+use super::export::ExportArguments;
 use super::lookup::LookupArguments;
 
 /// Finds the fastest correct CUDA matrix-multiplication kernel for a shape on this machine's GPU.
@@ -34,6 +35,8 @@ pub(super) enum Command {
     Lookup(LookupArguments),
     /// List, show, merge, prune and verify tuning databases
     Db(DbArguments),
+    /// Write winners and evaluated configurations in the forms that other programs read
+    Export(ExportArguments),
     /// Show a kernel or how two differ: source, PTX, machine code, resources, memory traffic
     Inspect(InspectArguments),
     /// Say what this machine can do, and how to fix what it cannot

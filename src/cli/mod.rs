@@ -9,6 +9,7 @@ mod databases;
 mod db;
 mod doctor;
 mod environment;
+mod export;
 mod highlight;
 mod inspect;
 mod interrupt;
@@ -74,6 +75,7 @@ pub fn main() -> ExitCode {
         Some(Command::Inspect(inspect)) => inspect::main(&inspect),
         Some(Command::Doctor(doctor)) => doctor::main(&doctor),
         Some(Command::Lookup(lookup)) => lookup::main(&lookup),
+        Some(Command::Export(export)) => export::main(&export),
         Some(Command::Worker) => worker(),
     }
 }

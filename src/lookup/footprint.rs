@@ -1,8 +1,6 @@
 //! What a configuration's grid is made of, found by asking its launch expressions: the tile of C
 //! that a block computes, and the slice of K. No family or parameter is known by name.
 
-use std::cmp::Reverse;
-
 use crate::model::{Configuration, Device, Problem, Shape};
 use crate::space::Family;
 use crate::space::family::Extent;
@@ -26,8 +24,9 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// That of the launch which has most threads. `None` where its grid does not grow by tiles of
-    /// C, as that of a kernel which loops over tiles with a fixed number of blocks.
+    /// That of the first launch whose grid grows by tiles of C: what packs an operand or adds up
+    /// partial sums does not. `None` where there is no such launch, as in a kernel that loops over
+    /// tiles with a fixed number of blocks.
     pub fn of(
         family: &Family,
         configuration: &Configuration,
@@ -38,12 +37,14 @@ impl Footprint {
             let problem = Problem { shape: Shape { m, n, k }, batch: 1, ..*pattern };
             family.extents(configuration, &problem, device).ok()
         };
-        // The launch that does the work is the one that has most of it for a large product.
-        let large = extents(1 << 12, 1 << 12, 1 << 12)?.into_iter().enumerate();
-        let (main, Extent { threads, .. }) = large.max_by_key(|(place, extent)| {
-            (extent.blocks.saturating_mul(extent.threads), Reverse(*place))
-        })?;
-        let blocks = |m, n, k| extents(m, n, k)?.get(main).map(|extent| extent.blocks);
+        let launches = extents(1, 1, 1)?.len();
+        (0..launches)
+            .find_map(|launch| Self::of_launch(|m, n, k| *extents(m, n, k)?.get(launch)?))
+    }
+
+    fn of_launch(extent: impl Fn(u64, u64, u64) -> Option<Extent>) -> Option<Self> {
+        let threads = extent(1, 1, 1)?.threads;
+        let blocks = |m, n, k| extent(m, n, k).map(|extent| extent.blocks);
         let fixed = blocks(1, 1, 1)?;
         let steps = |wide: u64| {
             let times = wide / fixed.max(1);

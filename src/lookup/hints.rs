@@ -1,7 +1,7 @@
 //! Where a search for a problem's best kernel may begin: what won for problems like it.
 
 use super::answer::Question;
-use super::index::{Lookup, MOST_LOOKED_AT, Point, position};
+use super::index::{Lookup, MOST_LOOKED_AT};
 use super::known::Known;
 use crate::model::Problem;
 use crate::space::Extents;
@@ -22,12 +22,12 @@ impl Lookup {
         let mut extents = Extents::new(problem, &question.storage);
         let mut hints = Hints { record: self.record(problem).map(hint), others: Vec::new() };
         let Some(group) = self.group_of(problem) else { return hints };
-        for tree in [&group.own, &group.siblings] {
-            let near = tree.nearest_neighbor_iter(position(&question)).take(MOST_LOOKED_AT);
-            let fits = |at: &&Point| self.serves(&self.known[at.data], problem, &mut extents);
-            let legal = near.filter(fits).take(RANKED);
+        for near in [&group.own, &group.siblings] {
+            let nearest = near.nearest_first(&question).take(MOST_LOOKED_AT);
+            let fits = |place: &usize| self.serves(&self.known[*place], problem, &mut extents);
+            let legal = nearest.filter(fits).take(RANKED);
             let mut ranked: Vec<(f64, usize)> =
-                legal.map(|at| (self.known[at.data].cautious(problem), at.data)).collect();
+                legal.map(|place| (self.known[place].cautious(problem), place)).collect();
             ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
             for (_, place) in ranked {
                 let hint = hint(&self.known[place]);

@@ -2,24 +2,22 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use rstar::RTree;
-use rstar::primitives::GeomWithData;
-
 use super::answer::{Answer, NoAnswer, Question, Rung, Why};
 use super::known::{Footprints, Kernel, Known};
+use super::near::Near;
 use crate::database::{Record, preference};
 use crate::model::{Compute, Device, Dtype, Layout, Micros, Problem, Regime, Storage, statistics};
 use crate::render::Templates;
 use crate::space::{Extents, Family};
 
-/// Records that are compared. A judgement: the model ranks well what is alike.
-const NEIGHBOURS: usize = 8;
-
-/// Records that are looked at for as many that are legal.
+/// Records that are looked at for one that is legal.
 pub(super) const MOST_LOOKED_AT: usize = 64;
 
 /// Records that are predicted from the others, to say how far predictions are off.
 const MOST_CHECKED: usize = 128;
+
+/// The records nearest to one that it is predicted from: about as many as an answer compares.
+const CHECKED_AGAINST: usize = 12;
 
 /// Records below which nothing is said about that.
 const FEWEST_CHECKED: usize = 5;
@@ -52,16 +50,13 @@ pub struct Lookup {
 /// What problems have in common that share kernels.
 type Pattern = (Dtype, Compute, Layout);
 
-/// A known kernel's place among problems.
-pub(super) type Point = GeomWithData<[f64; 5], usize>;
-
 /// The kernels for problems of one pattern.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     /// Records of this device.
-    pub(super) own: RTree<Point>,
+    pub(super) own: Near,
     /// Records of other devices.
-    pub(super) siblings: RTree<Point>,
+    pub(super) siblings: Near,
     defaults: Vec<Kernel>,
     error_percent: Option<f64>,
 }
@@ -238,34 +233,37 @@ impl Lookup {
         kernel.legality.permits(&self.families[kernel.family].0, extents)
     }
 
-    /// Of the nearest records whose kernels are legal, the one of which the least is expected; and
-    /// how many were looked at.
+    /// Of the records near a question whose kernels are legal, the one of which the least is
+    /// expected; where none is, the nearest that is. And how many were looked at.
     fn nearest(
         &self,
-        tree: &RTree<Point>,
+        near: &Near,
         question: &Question,
         extents: &mut Extents,
     ) -> (Option<Expected<'_>>, usize) {
         let problem = &question.problem;
-        let (mut looked_at, mut compared) = (0, 0);
+        let mut legal = |place: usize| self.serves(&self.known[place], problem, extents);
+        let around = near.around(question);
+        let (mut looked_at, mut compared) = (around.len(), 0);
         let mut best: Option<(f64, usize)> = None;
-        for at in tree.nearest_neighbor_iter(position(question)).take(MOST_LOOKED_AT) {
-            looked_at += 1;
-            let known = &self.known[at.data];
-            if self.serves(known, problem, extents) {
+        for place in around.iter().copied() {
+            if legal(place) {
                 compared += 1;
-                // Of equals the first: which of two places is nearer may hang on the tree.
-                let own = (known.cautious(problem), at.data);
-                if best.is_none_or(|best| own.0.total_cmp(&best.0).then(own.1.cmp(&best.1)).is_lt())
-                {
+                let own = (self.known[place].cautious(problem), place);
+                if best.is_none_or(|best| own < best) {
                     best = Some(own);
                 }
             }
-            if compared == NEIGHBOURS {
-                break;
-            }
         }
-        let best = best.map(|(_, place)| {
+        let best = best.map(|(_, place)| place).or_else(|| {
+            let mut nearest = near.nearest_first(question).take(MOST_LOOKED_AT);
+            nearest.find(|place| {
+                looked_at += 1;
+                compared = 1;
+                legal(*place)
+            })
+        });
+        let best = best.map(|place| {
             let known = &self.known[place];
             Expected { known, time: known.predict(problem), compared }
         });
@@ -340,13 +338,13 @@ impl Lookup {
 
     /// Puts what is known into place: by problem, and by nearness.
     fn group(&mut self, footprints: &mut Footprints) {
-        let mut points: BTreeMap<(Pattern, bool), Vec<Point>> = BTreeMap::new();
+        let mut places: BTreeMap<(Pattern, bool), Vec<(Question, usize)>> = BTreeMap::new();
         for (place, known) in self.known.iter().enumerate() {
             let problem = &known.problem;
             let pattern = (problem.dtype, problem.compute, problem.layout);
             let is_own = known.record.is_of(&self.device);
-            let point = GeomWithData::new(position(&Question::packed(*problem)), place);
-            points.entry((pattern, is_own)).or_default().push(point);
+            let own = (Question::packed(*problem), place);
+            places.entry((pattern, is_own)).or_default().push(own);
             if is_own {
                 self.exact.insert(*problem, place);
             }
@@ -354,8 +352,8 @@ impl Lookup {
         for pattern in patterns() {
             let mut group =
                 Group { defaults: self.defaults(pattern, footprints), ..Group::default() };
-            for (is_own, tree) in [(true, &mut group.own), (false, &mut group.siblings)] {
-                *tree = RTree::bulk_load(points.remove(&(pattern, is_own)).unwrap_or_default());
+            for (is_own, near) in [(true, &mut group.own), (false, &mut group.siblings)] {
+                *near = Near::new(places.remove(&(pattern, is_own)).unwrap_or_default());
             }
             group.error_percent = self.error(&group);
             self.groups.insert(pattern, group);
@@ -385,7 +383,7 @@ impl Lookup {
     /// How far records are predicted from the others of a group, in per cent: what nine in ten are
     /// within.
     fn error(&self, group: &Group) -> Option<f64> {
-        let places: Vec<usize> = group.own.iter().map(|point| point.data).collect();
+        let places: Vec<usize> = group.own.all().collect();
         if places.len() < FEWEST_CHECKED {
             return None;
         }
@@ -395,13 +393,11 @@ impl Lookup {
             let problem = &asked.problem;
             let question = Question::packed(*problem);
             let mut extents = Extents::new(problem, &question.storage);
-            let others = group.own.nearest_neighbor_iter(position(&question));
+            let others = group.own.nearest_first(&question).filter(|other| other != place);
             let known = others
-                .filter(|at| at.data != *place)
-                .take(MOST_LOOKED_AT)
-                .map(|at| &self.known[at.data])
-                .filter(|known| self.permits(&known.kernel, &mut extents))
-                .take(NEIGHBOURS);
+                .take(CHECKED_AGAINST)
+                .map(|other| &self.known[other])
+                .filter(|known| self.permits(&known.kernel, &mut extents));
             let best = known.min_by(|a, b| a.cautious(problem).total_cmp(&b.cautious(problem)))?;
             let time = best.predict(problem);
             let measured = asked.record.median().0;
@@ -430,14 +426,4 @@ fn patterns() -> impl Iterator<Item = Pattern> {
             Layout::ALL.iter().map(move |layout| (*dtype, *compute, *layout))
         })
     })
-}
-
-/// Where a problem is among others: a factor of two in any extent is one step, and so is one in what
-/// its rows are aligned to.
-pub(super) fn position(question: &Question) -> [f64; 5] {
-    let Question { problem, storage } = question;
-    let shape = problem.shape;
-    let [m, n, k, batch] =
-        [shape.m, shape.n, shape.k, problem.batch].map(|extent| (extent as f64).log2());
-    [m, n, k, batch, f64::from(storage.row_alignment(problem))]
 }

@@ -15,6 +15,7 @@ mod footprint;
 mod hints;
 mod index;
 mod known;
+mod near;
 #[cfg(test)]
 mod tests;
 

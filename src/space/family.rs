@@ -277,7 +277,8 @@ impl Family {
         Ok(scope)
     }
 
-    /// Blocks and threads of each launch, without evaluating what they do not hang on.
+    /// Blocks and threads of each launch, without evaluating what they do not hang on; `None` for
+    /// a launch that does not happen.
     ///
     /// # Errors
     /// Where an extent or a derived value cannot be evaluated.
@@ -286,30 +287,38 @@ impl Family {
         configuration: &Configuration,
         problem: &Problem,
         device: &Device,
-    ) -> Result<Vec<Extent>, Box<Diagnostic>> {
+    ) -> Result<Vec<Option<Extent>>, Box<Diagnostic>> {
         let mut scope = built_in_scope(problem, device);
         bind_all(&mut scope, configuration);
         let mut computed = BTreeSet::new();
-        let mut product = |expressions: &[Located]| {
-            let mut product = 1_u64;
-            for expression in expressions {
+        let mut extents = Vec::new();
+        for kernel in &self.kernels {
+            let when = kernel.when.iter();
+            for expression in when.chain(&kernel.grid).chain(&kernel.block) {
                 for name in self.derived_for(expression.id) {
                     if computed.insert(name) {
                         let value = self.evaluate(&self.derived[name], &scope)?;
                         bind(&mut scope, name, &value);
                     }
                 }
-                let size = self.size(expression, &scope, u64::from(u32::MAX))?;
-                product = product.saturating_mul(size);
             }
-            Ok::<u64, Box<Diagnostic>>(product)
-        };
-        let kernels = self.kernels.iter();
-        kernels
-            .map(|kernel| {
-                Ok(Extent { blocks: product(&kernel.grid)?, threads: product(&kernel.block)? })
-            })
-            .collect()
+            let happens = match &kernel.when {
+                Some(when) => self.holds(when, &scope)?,
+                None => true,
+            };
+            let product = |expressions: &[Located]| {
+                expressions.iter().try_fold(1_u64, |product, expression| {
+                    let size = self.size(expression, &scope, u64::from(u32::MAX))?;
+                    Ok::<u64, Box<Diagnostic>>(product.saturating_mul(size))
+                })
+            };
+            extents.push(if happens {
+                Some(Extent { blocks: product(&kernel.grid)?, threads: product(&kernel.block)? })
+            } else {
+                None
+            });
+        }
+        Ok(extents)
     }
 
     /// The names that an expression reads, not those behind derived ones.

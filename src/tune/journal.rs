@@ -232,6 +232,29 @@ pub(super) fn entries(text: &str) -> Option<impl Iterator<Item = Entry>> {
     Some(text.lines().skip(1).filter_map(|line| serde_json::from_str(line).ok()))
 }
 
+/// A journal as others read it.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// What was tuned.
+    pub problem: Problem,
+    /// The name of the device.
+    pub device: String,
+    /// How it was measured.
+    pub regime: Regime,
+    /// The outcomes, in the order in which they came.
+    pub entries: Vec<Entry>,
+}
+
+impl Recorded {
+    /// Reads the text of a journal; `None` where it is none of this version. Lines that are no
+    /// outcome, as one cut short, are passed over.
+    pub fn parse(text: &str) -> Option<Self> {
+        let Heading { gemm_tune_journal, problem, device, regime, .. } = heading_of(text)?;
+        let entries = entries(text)?.collect();
+        (gemm_tune_journal == VERSION).then_some(Self { problem, device, regime, entries })
+    }
+}
+
 /// A value as a line, to be written at once.
 fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value)?;

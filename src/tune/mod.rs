@@ -31,7 +31,7 @@ pub use bench::{BaselineTime, Certainty, Standing};
 pub use check::{CheckEvent, Checked, Checks, Sample, check};
 pub use effort::{Effort, Rest, SearchEnd, StopRule, UnknownEffort};
 pub use hints::{Hint, Hints};
-pub use journal::{Entry, Journal, JournalError, KernelId};
+pub use journal::{Entry, Journal, JournalError, KernelId, Recorded};
 pub use prepare::{FamilySpace, Spaces, spaces};
 pub use recording::{RecordingError, read_recording};
 pub use run::tune;

@@ -20,6 +20,9 @@ const TOOLS: [&str; 4] = ["memcheck", "initcheck", "racecheck", "synccheck"];
 /// How it ends where it found something: a status that the worker itself never ends with.
 const FOUND: i32 = 86;
 
+/// What memcheck keeps free behind every allocation. A judgement: rows that are read too many.
+const PADDING_BYTES: u32 = 1 << 20;
+
 /// By how much a kernel is slower under it, at worst: a judgement, for deadlines alone.
 const SLOWDOWN: f64 = 100.0;
 
@@ -125,8 +128,8 @@ impl Sanitizer {
         }
     }
 
-    fn wrapper(&self, tool: &str, log: &Path) -> [OsString; 9] {
-        [
+    fn wrapper(&self, tool: &str, log: &Path) -> Vec<OsString> {
+        let mut wrapper = vec![
             self.program.clone().into(),
             "--tool".into(),
             tool.into(),
@@ -137,7 +140,12 @@ impl Sanitizer {
             "no".into(),
             "--log-file".into(),
             log.into(),
-        ]
+        ];
+        if tool == "memcheck" {
+            // Without it what is past one operand may be within the next.
+            wrapper.extend(["--padding".into(), PADDING_BYTES.to_string().into()]);
+        }
+        wrapper
     }
 
     /// Where a tool writes: names of problems are file names but for their blanks and brackets.

@@ -9,6 +9,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+pub(super) use look::SelectionArguments;
+
 use super::Failure;
 use super::console::Console;
 use super::output::{OutputArguments, finish};

@@ -35,11 +35,11 @@ const RESULTS: &str = r#"{
 ]}"#;
 
 const JOURNAL: &str = concat!(
-    r#"{"gemm_tune_journal":1,"problem":{"shape":{"m":4,"n":4,"k":4},"batch":1,"dtype":"f32","compute":"f32","layout":"nn"},"device":"d","compute_capability":"9.0","driver":"1","cache_policy":"rotate"}"#,
+    r#"{"gemm_tune_journal":2,"problem":{"shape":{"m":4,"n":4,"k":4},"batch":1,"dtype":"f32","compute":"f32","layout":"nn"},"device":"d","compute_capability":"9.0","driver":"1","regime":{"cache":"rotate","power":"burst"}}"#,
     "\n",
     r#"{"kernel":"a","family":"one","parameters":{"X":1},"outcome":"compile","log":"no"}"#,
     "\n",
-    r#"{"kernel":"b","family":"one","parameters":{"X":2},"outcome":"correct","validation":{"reference":"r","max_error":0.0,"bound":1.0},"measurement":{"samples":[3.0,5.0,4.0],"launches_per_sample":1,"cache_policy":"rotate","timing":"measured","sm_clock_mhz":null},"resources":{"registers":1,"spill_bytes":0,"shared_bytes":0,"occupancy":null}}"#,
+    r#"{"kernel":"b","family":"one","parameters":{"X":2},"outcome":"correct","validation":{"reference":"r","max_error":0.0,"bound":1.0},"measurement":{"samples":[3.0,5.0,4.0],"launches_per_sample":1,"regime":{"cache":"rotate","power":"burst"},"timing":"measured","sm_clock_mhz":null},"resources":{"registers":1,"spill_bytes":0,"shared_bytes":0,"occupancy":null}}"#,
     "\n",
     r#"{"kernel":"c","family":"two","parameters":{"Y":tru"#,
 );
