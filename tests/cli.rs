@@ -388,6 +388,8 @@ fn help_names_every_command_and_flag() {
         "--search",
         "replay",
         "--budget",
+        "--effort",
+        "--stop-within",
         "--sanitize",
         "--max-configs",
         "--seed",

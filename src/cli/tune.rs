@@ -24,7 +24,8 @@ use crate::database::{Database, Origin, Recorded, Replace, check_writable, recor
 use crate::lookup::Lookup;
 use crate::model::{Device, Layout, Problem, Regime};
 use crate::render::Templates;
-use crate::report::{json as documents, table};
+use crate::report::{covered, json as documents, table};
+use crate::search;
 use crate::space::Family;
 use crate::tune::{Event, Hints, Kit, Settings, Summary, TuneError, share, spaces, tune};
 
@@ -176,7 +177,8 @@ impl Session {
             Err(error) => return Ok(self.failed(problem, &error.to_string())),
         };
         let ranking = table::ranking(&summary, &self.device, self.width);
-        let coverage = table::coverage(&summary, self.width);
+        let coverage =
+            format!("{}{}", table::coverage(&summary, self.width), covered::text(&summary));
         let verdict = table::verdict(&summary, &self.device);
         if summary.winner().is_none() {
             self.board.result(&format!("\n{ranking}\n{coverage}"));
@@ -237,6 +239,8 @@ impl Session {
 fn job(arguments: &TuneArguments, workshop: &Workshop, console: Console) -> Result<Job, Failure> {
     let (families, templates) = request::families(&arguments.families)?;
     let settings = Settings {
+        effort: arguments.effort.parse().map_err(Failure::usage)?,
+        within: arguments.stop_within.as_deref().map(within).transpose()?,
         max_configs: arguments.max_configs.map(NonZeroUsize::get),
         budget: arguments.budget.as_deref().map(budget).transpose()?,
         journals: Some(workshop.cache.join("journal")),
@@ -281,6 +285,18 @@ fn budget(text: &str) -> Result<Duration, Failure> {
     let wrong = || Failure::Usage(format!("`{text}` is no time: write `60s`, `2m` or `1h 30m`"));
     let time: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
     Duration::try_from(time).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
+}
+
+/// What counts as better, within what is known of searches.
+fn within(word: &str) -> Result<f64, Failure> {
+    let fraction = request::fraction(word)?;
+    if search::WITHIN.contains(&fraction) {
+        return Ok(fraction);
+    }
+    let [least, most] = [search::WITHIN.start(), search::WITHIN.end()].map(|limit| 100.0 * limit);
+    Err(Failure::Usage(format!(
+        "`--stop-within {word}` is outside of what searches know chances of: {least} % to {most} %"
+    )))
 }
 
 fn dry_run(job: &Job, device: &Device, console: Console) -> Result<(Value, ExitCode), Failure> {
