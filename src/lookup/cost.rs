@@ -61,13 +61,21 @@ impl Cost {
         };
         let blocks = footprint.blocks(&problem.shape, problem.batch) as f64;
         let steps = problem.shape.k.min(footprint.slice_k) as f64;
+        let share = (blocks / self.sms).ceil();
+        let (_, busy, alone) = self.parts();
+        (share * steps * busy).max((share / self.resident).ceil() * steps * alone)
+    }
+
+    /// Blocks that an SM holds; its clocks for a block and a step of K when it has enough of them, and
+    /// when it has one.
+    pub(super) fn parts(&self) -> (u64, f64, f64) {
+        let Some(footprint) = self.footprint else { return (1, 1.0 / self.lanes, 0.0) };
         let sums = (footprint.tile_m * footprint.tile_n) as f64;
         let own = (sums / footprint.threads as f64).max(1.0);
         let instructions = own + own.sqrt();
-        let share = (blocks / self.sms).ceil();
-        let busy = share * steps * sums / self.lanes * (instructions / own);
-        let alone = steps * (CLOCKS_AN_INSTRUCTION * instructions).max(STEP_CLOCKS);
-        busy.max((share / self.resident).ceil() * alone)
+        let busy = sums / self.lanes * (instructions / own);
+        let alone = (CLOCKS_AN_INSTRUCTION * instructions).max(STEP_CLOCKS);
+        (self.resident as u64, busy, alone)
     }
 
     /// Whether a launch can have the blocks that the problem needs.

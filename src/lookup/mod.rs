@@ -11,6 +11,7 @@
 
 mod answer;
 mod cost;
+mod expectation;
 mod footprint;
 mod hints;
 mod index;
@@ -20,5 +21,6 @@ mod near;
 mod tests;
 
 pub use answer::{Answer, NoAnswer, Question, Rung, Why};
+pub use expectation::Expectation;
 pub use footprint::Footprint;
 pub use index::{Lookup, Unusable};
