@@ -128,7 +128,7 @@ fn a_mistake_in_a_family_is_shown_at_its_place() {
             "[[kernels]]",
             "[[kernel]]",
             false,
-            &["faulty.toml:39:3", "did you mean `kernels`?", "^"][..],
+            &["faulty.toml:40:3", "did you mean `kernels`?", "^"][..],
         ),
         (
             "by=TILE",
@@ -388,6 +388,8 @@ fn help_names_every_command_and_flag() {
         "--search",
         "replay",
         "--budget",
+        "--effort",
+        "--stop-within",
         "--sanitize",
         "--max-configs",
         "--seed",

@@ -23,7 +23,8 @@ use gemm_tune::render::Templates;
 use gemm_tune::search::Search;
 use gemm_tune::space::{Families, Family};
 use gemm_tune::tune::{
-    Checked, Checks, Event, Hint, Hints, Kit, Machine, Sample, Settings, check, spaces, tune,
+    Checked, Checks, Effort, Event, Hint, Hints, Kit, Machine, Sample, Settings, check, spaces,
+    tune,
 };
 
 /// A compiler to PTX, or `None` after saying that the test is skipped.
@@ -222,6 +223,8 @@ fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() 
         machine: Machine::Host,
     };
     let settings = Settings {
+        effort: Effort::Normal,
+        within: None,
         max_configs: Some(40),
         budget: None,
         journals: None,
@@ -273,6 +276,8 @@ fn what_won_before_is_tried_first_and_the_record_is_in_the_final_whatever_the_se
     let hints = Hints { record: Some(hint(others[1])), others: vec![gone, hint(others[0])] };
     let mut tuned = |fresh: bool, max_configs: usize| {
         let settings = Settings {
+            effort: Effort::Normal,
+            within: None,
             max_configs: Some(max_configs),
             budget: None,
             journals: None,

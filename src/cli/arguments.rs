@@ -92,10 +92,19 @@ pub(super) struct TuneArguments {
     /// How warm the GPU is: burst, with pauses between samples, or sustained, without
     #[arg(long, default_value = "burst", value_name = "STATE")]
     pub(super) power: String,
-    /// Time after which a shape's search ends, such as 60s or 2m [default: none; 4m on the cpu device]
+    /// How long to search: quick, until something 3 % better is rather unlikely to be left (chance below
+    /// 20 %); normal, 1 % and below 5 %; full, until nothing is left or 10000 candidates are evaluated
+    #[arg(long, default_value = "normal", value_name = "EFFORT")]
+    pub(super) effort: String,
+    /// End when one better by more than this is unlikely to be left [default: by effort]
+    #[arg(long, value_name = "PERCENT")]
+    pub(super) stop_within: Option<String>,
+    /// Time after which a shape's search ends, such as 60s or 2m [default: none; on the cpu device 1m
+    /// for quick and 4m for normal effort]
     #[arg(long, value_name = "TIME")]
     pub(super) budget: Option<String>,
-    /// Most candidates to evaluate for a shape [default: 1000; 200 on the cpu device]
+    /// Most candidates to evaluate for a shape [default: by effort 300, 1000 or 10000; a fifth of that
+    /// on the cpu device]
     #[arg(long, value_name = "N")]
     pub(super) max_configs: Option<NonZeroUsize>,
     /// How candidates are chosen: auto, exhaustive, random, local, evolve or model

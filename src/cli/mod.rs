@@ -16,6 +16,7 @@ mod interrupt;
 mod lookup;
 mod machine;
 mod output;
+mod pace;
 mod progress;
 mod replay;
 mod request;

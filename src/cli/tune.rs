@@ -24,7 +24,8 @@ use crate::database::{Database, Origin, Recorded, Replace, check_writable, recor
 use crate::lookup::Lookup;
 use crate::model::{Device, Layout, Problem, Regime};
 use crate::render::Templates;
-use crate::report::{json as documents, table};
+use crate::report::{covered, json as documents, table};
+use crate::search;
 use crate::space::Family;
 use crate::tune::{Event, Hints, Kit, Settings, Summary, TuneError, share, spaces, tune};
 
@@ -130,6 +131,13 @@ impl Session {
     /// Tunes the problems, as many at a time as there are kits, and gives the documents about them
     /// in the order of the problems. What comes after a stop is left out.
     fn tune_all(&self, problems: &[Problem], kits: Vec<Kit>) -> Result<Vec<Value>, Failure> {
+        // The large ones first: where several kits share the problems, none is left alone with one.
+        let mut order: Vec<usize> = (0..problems.len()).collect();
+        if kits.len() > 1 {
+            order.sort_by(|a, b| {
+                problems[*b].operations().total_cmp(&problems[*a].operations()).then(a.cmp(b))
+            });
+        }
         let next = AtomicUsize::new(0);
         let failed = AtomicBool::new(false);
         let lanes = thread::scope(|scope| {
@@ -137,9 +145,9 @@ impl Session {
                 let mut results = Vec::new();
                 let ends = || self.stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed);
                 while !ends() {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(problem) = problems.get(number) else { break };
-                    let result = self.tune(problem, &mut kit);
+                    let turn = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&number) = order.get(turn) else { break };
+                    let result = self.tune(&problems[number], &mut kit);
                     failed.fetch_or(result.is_err(), Ordering::Relaxed);
                     results.push((number, result?));
                 }
@@ -176,7 +184,8 @@ impl Session {
             Err(error) => return Ok(self.failed(problem, &error.to_string())),
         };
         let ranking = table::ranking(&summary, &self.device, self.width);
-        let coverage = table::coverage(&summary, self.width);
+        let coverage =
+            format!("{}{}", table::coverage(&summary, self.width), covered::text(&summary));
         let verdict = table::verdict(&summary, &self.device);
         if summary.winner().is_none() {
             self.board.result(&format!("\n{ranking}\n{coverage}"));
@@ -237,6 +246,8 @@ impl Session {
 fn job(arguments: &TuneArguments, workshop: &Workshop, console: Console) -> Result<Job, Failure> {
     let (families, templates) = request::families(&arguments.families)?;
     let settings = Settings {
+        effort: arguments.effort.parse().map_err(Failure::usage)?,
+        within: arguments.stop_within.as_deref().map(within).transpose()?,
         max_configs: arguments.max_configs.map(NonZeroUsize::get),
         budget: arguments.budget.as_deref().map(budget).transpose()?,
         journals: Some(workshop.cache.join("journal")),
@@ -281,6 +292,18 @@ fn budget(text: &str) -> Result<Duration, Failure> {
     let wrong = || Failure::Usage(format!("`{text}` is no time: write `60s`, `2m` or `1h 30m`"));
     let time: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
     Duration::try_from(time).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
+}
+
+/// What counts as better, within what is known of searches.
+fn within(word: &str) -> Result<f64, Failure> {
+    let fraction = request::fraction(word)?;
+    if search::WITHIN.contains(&fraction) {
+        return Ok(fraction);
+    }
+    let [least, most] = [search::WITHIN.start(), search::WITHIN.end()].map(|limit| 100.0 * limit);
+    Err(Failure::Usage(format!(
+        "`--stop-within {word}` is outside of what searches know chances of: {least} % to {most} %"
+    )))
 }
 
 fn dry_run(job: &Job, device: &Device, console: Console) -> Result<(Value, ExitCode), Failure> {

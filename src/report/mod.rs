@@ -4,6 +4,7 @@
 pub mod answered;
 pub mod checked;
 pub mod comparison;
+pub mod covered;
 pub mod inspected;
 pub mod json;
 pub mod records;

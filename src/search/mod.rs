@@ -24,6 +24,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
+pub use outlook::WITHIN;
 pub use recording::{Recording, Row, RowError};
 
 use crate::model::Micros;
@@ -67,6 +68,19 @@ pub trait Strategy {
     /// fraction `within`; none where the strategy knows nothing of the rest.
     fn chance_of_better(&self, within: f64) -> Option<f64> {
         let _ = within;
+        None
+    }
+
+    /// How many more answers without a gain it takes until that chance is below `chance`; none
+    /// where it is not known.
+    fn answers_until(&self, within: f64, chance: f64) -> Option<usize> {
+        let _ = (within, chance);
+        None
+    }
+
+    /// The least time that models expect of the configurations that they looked at and that were
+    /// not asked for; none where there are no models.
+    fn least_expected(&self) -> Option<Micros> {
         None
     }
 }

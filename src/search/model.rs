@@ -15,7 +15,7 @@ use fastrand::Rng;
 
 use super::field::Field;
 use super::ledger::Ledger;
-use super::outlook::chance_of_better;
+use super::outlook::{answers_until, chance_of_better};
 use super::prospects::{Prospects, Times};
 use super::terrain::{Point, Terrain};
 use super::{LEFT_BEHIND, Pick, Strategy, Territory};
@@ -53,12 +53,16 @@ pub(super) struct Model {
     fields: Vec<Field>,
     /// What is asked for before the models have a say, the next one last.
     seeds: Vec<Pick>,
+    /// How many of the first questions were asked.
+    firsts: usize,
     told: usize,
     best: f64,
     /// How many were told when the best last gained.
     gained_at: usize,
     /// What promised most when the last batch was chosen.
     leads: Vec<Pick>,
+    /// The logarithm of the least time that was expected of those that were not picked then.
+    least: Option<f64>,
     /// Where the turn of the rules is.
     turn: f64,
 }
@@ -75,10 +79,12 @@ impl Model {
             rng: Rng::with_seed(seed),
             fields,
             seeds,
+            firsts: 0,
             told: 0,
             best: f64::INFINITY,
             gained_at: 0,
             leads: Vec::new(),
+            least: None,
             turn: 0.0,
         }
     }
@@ -100,6 +106,7 @@ impl Model {
     fn first(&mut self) -> Option<Pick> {
         while let Some(seed) = self.seeds.pop() {
             if let Some(pick) = self.note(seed) {
+                self.firsts += 1;
                 return Some(pick);
             }
         }
@@ -113,6 +120,7 @@ impl Model {
         let shares = (0..self.fields.len()).filter_map(|family| Some((share(family)?, family)));
         let (_, family) = shares.min_by(|a, b| a.0.total_cmp(&b.0))?;
         let pick = self.farthest(family)?;
+        self.firsts += 1;
         self.note(pick)
     }
 
@@ -188,6 +196,7 @@ impl Model {
         });
         let picks: Vec<Pick> = picks.collect();
         self.leads = prospects.leads(LEADS);
+        self.least = prospects.least();
         self.turn = prospects.turn();
         picks.into_iter().filter_map(|pick| self.note(pick)).collect()
     }
@@ -225,6 +234,10 @@ impl Strategy for Model {
         self.ledger.tell(pick, time);
         self.fields[pick.family].tell(pick, time);
         self.told += 1;
+        if self.told <= self.firsts {
+            // Waiting for a gain says something only once the models choose.
+            self.gained_at = self.told;
+        }
         if let Some(Micros(time)) = time
             && time < self.best
         {
@@ -235,11 +248,19 @@ impl Strategy for Model {
         }
     }
 
-    fn chance_of_better(&self, within: f64) -> Option<f64> {
+    fn chance_of_better(&self, _: f64) -> Option<f64> {
         let families = 0..self.fields.len();
         if families.into_iter().all(|family| self.ledger.left(family) == 0) {
             return Some(0.0);
         }
-        Some(chance_of_better(self.told - self.gained_at, within))
+        Some(chance_of_better(self.told - self.gained_at))
+    }
+
+    fn answers_until(&self, _: f64, chance: f64) -> Option<usize> {
+        Some(answers_until(chance).saturating_sub(self.told - self.gained_at))
+    }
+
+    fn least_expected(&self) -> Option<Micros> {
+        self.least.map(|least| Micros(least.exp()))
     }
 }

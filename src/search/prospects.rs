@@ -153,6 +153,18 @@ impl Prospects {
         leads
     }
 
+    /// The logarithm of the least time that is expected of those that were not picked: the mean of
+    /// what the process and the forest expect.
+    pub(super) fn least(&self) -> Option<f64> {
+        let free = self.prospects.iter().filter(|prospect| !prospect.is_taken);
+        let expected = free.map(|Prospect { survey, at, vote, .. }| {
+            let by_forest = f64::from(vote.mean);
+            let process = self.surveys[*survey].process.as_ref();
+            process.map_or(by_forest, |(_, belief)| f64::midpoint(by_forest, belief.means[*at]))
+        });
+        expected.min_by(f64::total_cmp)
+    }
+
     /// Where the turn of the rules is.
     pub(super) fn turn(&self) -> f64 {
         self.turn

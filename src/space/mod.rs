@@ -18,7 +18,7 @@ mod parse;
 pub mod scope;
 
 pub use choose::ChoiceError;
-pub use enumerate::{LegalSpace, SpaceError};
+pub use enumerate::{LegalSpace, Pruned, SpaceError};
 pub use expression::language;
 pub use family::Family;
 pub use formula::Formula;

@@ -72,7 +72,7 @@ pub(crate) fn budget() -> Result<(), Failed> {
         Settings { budget: Some(std::time::Duration::from_secs(3)), ..settings(100_000) };
     let began = std::time::Instant::now();
     let summary = run(&problem(1024, 1024, 1024), &mut kit, &settings)?;
-    assert!(summary.ended_early && summary.winner().is_some());
+    assert!(summary.end.is_early() && summary.winner().is_some());
     assert!(began.elapsed().as_secs() < 15, "{:?}", began.elapsed());
     Ok(())
 }

@@ -14,7 +14,7 @@ use gemm_tune::model::{Dtype, Problem, Regime, Shape};
 use gemm_tune::render::Templates;
 use gemm_tune::search::Search;
 use gemm_tune::space::{Families, Family};
-use gemm_tune::tune::{Hints, Kit, Machine, Settings, Summary, TuneError, tune};
+use gemm_tune::tune::{Effort, Hints, Kit, Machine, Settings, Summary, TuneError, tune};
 use gemm_tune::worker::{Executor as _, Worker, WorkerCommand};
 
 pub(crate) fn program_path() -> PathBuf {
@@ -75,6 +75,8 @@ pub(crate) fn built_in(family: Option<&str>) -> Kit {
 
 pub(crate) fn settings(max_configs: usize) -> Settings {
     Settings {
+        effort: Effort::Normal,
+        within: None,
         max_configs: Some(max_configs),
         budget: None,
         journals: None,
