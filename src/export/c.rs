@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::bundle::Shipped;
-use crate::model::{Argument, Device, Dtype, Layout, STANDARD_ARGUMENTS};
+use super::bundle::{Artifact, Shipped};
+use crate::dispatch::Node;
+use crate::model::{Argument, Dtype, Layout, STANDARD_ARGUMENTS};
 use crate::space::Formula;
 use crate::space::formula::{Language, OPEN};
 
@@ -18,16 +19,17 @@ const MOST: usize = 8;
 
 /// The files by name, and the kernels that they do without, each with the reason. `architecture` is
 /// the one whose machine code is embedded. No file where no kernel is left.
-pub fn c(
-    device: &Device,
-    kernels: &[Shipped],
-    architecture: &str,
-) -> (BTreeMap<String, String>, Vec<String>) {
+pub fn c(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, String>, Vec<String>) {
+    let Artifact { device, kernels, tree } = artifact;
     let mut left_out = Vec::new();
     let mut tables = Tables::default();
-    for kernel in kernels {
+    let mut places = vec![Vec::new(); kernels.len()];
+    for (place, kernel) in kernels.iter().enumerate() {
         match (unfit(kernel), kernel.cubins.get(architecture)) {
-            (None, Some(image)) => tables.add(kernel, image),
+            (None, Some(image)) => {
+                places[place].push(tables.kernels);
+                tables.add(kernel, image);
+            }
             (why, _) => {
                 let why = why.unwrap_or("it has no machine code for that architecture");
                 left_out.push(format!("{}: {why}", kernel.draft.name()));
@@ -53,6 +55,10 @@ pub fn c(
         ("@LAUNCH_TABLE@", tables.launch_rows),
         ("@FORMULAS@", tables.formulas),
         ("@KERNEL_TABLE@", tables.kernel_rows),
+        (
+            "@TREE@",
+            preferred(tree.as_ref().map(|tree| tree.mapped(&|kernel| places[kernel].clone()))),
+        ),
     ];
     let fill = |text: &str, functions: &str| {
         let text = text.replace("@FUNCTIONS@", functions);
@@ -128,6 +134,49 @@ impl<'a> Tables<'a> {
             expected.us_per_clock,
             expected.own_clocks,
         );
+    }
+}
+
+/// The function that says which kernels to look at first.
+fn preferred(tree: Option<Node>) -> String {
+    let mut orders = String::new();
+    let mut count = 0;
+    let mut body = String::new();
+    match tree {
+        Some(tree) => branches(&tree, 1, &mut count, &mut orders, &mut body),
+        None => body.push_str("    (void)p;\n    *count = 0;\n    return NULL;\n"),
+    }
+    format!("{orders}static const int *preferred(const long long *p, int *count)\n{{\n{body}}}\n")
+}
+
+fn branches(node: &Node, depth: usize, count: &mut usize, orders: &mut String, body: &mut String) {
+    let indent = "    ".repeat(depth);
+    match node {
+        Node::Answer { kernels } if kernels.is_empty() => {
+            body.push_str(&format!("{indent}*count = 0;\n{indent}return NULL;\n"));
+        }
+        Node::Answer { kernels } => {
+            let places: Vec<String> = kernels.iter().map(ToString::to_string).collect();
+            orders.push_str(&format!(
+                "static const int order_{count}[] = {{ {} }};\n",
+                places.join(", ")
+            ));
+            body.push_str(&format!(
+                "{indent}*count = {};\n{indent}return order_{count};\n",
+                kernels.len()
+            ));
+            *count += 1;
+        }
+        Node::Question { extent, below, then, otherwise } => {
+            let place = *extent as usize;
+            body.push_str(&format!(
+                "{indent}if (p[{place}] < {below}) {{ /* {} */\n",
+                extent.name()
+            ));
+            branches(then, depth + 1, count, orders, body);
+            body.push_str(&format!("{indent}}}\n"));
+            branches(otherwise, depth, count, orders, body);
+        }
     }
 }
 

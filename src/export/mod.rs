@@ -20,7 +20,7 @@ mod wisdom;
 
 pub use self::csv::csv;
 pub use bundle::{
-    BundleError, CHECKSUMS, MANIFEST, MAX_FILE_BYTES, Shipped, bundle, open_bundle, seal,
+    Artifact, BundleError, CHECKSUMS, MANIFEST, MAX_FILE_BYTES, Shipped, bundle, open_bundle, seal,
 };
 pub use c::c;
 pub use json::json;
@@ -30,7 +30,7 @@ pub use manifest::{
     LaunchFormulas, Manifest,
 };
 pub use python::python;
-pub use ship::{Draft, ShipError, Source, for_any_shape};
+pub use ship::{Draft, ShipError, Source, for_any_shape, of_dispatch};
 pub use space::{EvaluatedSpace, SpaceError};
 pub use t4::t4;
 pub use wisdom::wisdom;

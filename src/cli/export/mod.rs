@@ -65,6 +65,9 @@ pub(super) struct ExportArguments {
     /// the records' GPU]
     #[arg(long, value_name = "NAME")]
     arch: Vec<String>,
+    /// Export the kernels and the decision tree that `gemm-tune dispatch` wrote, instead of all winners
+    #[arg(long, value_name = "FILE", conflicts_with = "only_tuned")]
+    dispatch: Option<PathBuf>,
     /// Leave out kernels for shapes that nobody tuned
     #[arg(long)]
     only_tuned: bool,
