@@ -309,6 +309,6 @@ fn plain(by: &'static str, name: &str) -> Result<(), BundleError> {
     Ok(())
 }
 
-fn sha256(bytes: &[u8]) -> String {
+pub(super) fn sha256(bytes: &[u8]) -> String {
     format!("{:x}", Sha256::digest(bytes))
 }

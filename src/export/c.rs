@@ -9,7 +9,7 @@ use super::bundle::{Artifact, Shipped};
 use crate::dispatch::Node;
 use crate::model::{Argument, Dtype, Layout, STANDARD_ARGUMENTS};
 use crate::space::Formula;
-use crate::space::formula::{Language, OPEN};
+use crate::space::formula::{Bound, Language, OPEN};
 
 /// Words of an image in a line.
 const WORDS_A_LINE: usize = 5;
@@ -181,7 +181,7 @@ fn branches(node: &Node, depth: usize, count: &mut usize, orders: &mut String, b
 }
 
 /// The place of an item, which is added where it is missing.
-fn place<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
+pub(super) fn place<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
     items.iter().position(|known| *known == item).unwrap_or_else(|| {
         items.push(item);
         items.len() - 1
@@ -189,7 +189,7 @@ fn place<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
 }
 
 /// Why a kernel has no place in the files; `None` for one that has.
-fn unfit(kernel: &Shipped) -> Option<&'static str> {
+pub(super) fn unfit(kernel: &Shipped) -> Option<&'static str> {
     let draft = &kernel.draft;
     let plan = &draft.plan;
     let constant = |launch: &crate::space::formula::BoundLaunch| {
@@ -208,7 +208,7 @@ fn unfit(kernel: &Shipped) -> Option<&'static str> {
     }
 }
 
-fn argument_place(kernel: &Shipped, argument: &Argument) -> usize {
+pub(super) fn argument_place(kernel: &Shipped, argument: &Argument) -> usize {
     let standard = STANDARD_ARGUMENTS.iter().position(|known| known == argument);
     standard.unwrap_or_else(|| {
         let spaces = &kernel.draft.plan.workspaces;
@@ -217,16 +217,23 @@ fn argument_place(kernel: &Shipped, argument: &Argument) -> usize {
     })
 }
 
-/// The two functions of a kernel.
-fn formulas(kernel: &Shipped, number: usize) -> String {
-    let bound = &kernel.draft.bound;
-    let text = |formula: &Formula| formula.text(Language::C);
+/// All sizes, in the order in which the tables have them: grid, block and shared memory of each launch,
+/// then the workspaces.
+pub(super) fn sizes(bound: &Bound) -> Vec<&Formula> {
     let mut sizes: Vec<&Formula> = Vec::new();
     for launch in &bound.launches {
         sizes.extend(launch.grid.iter().chain(&launch.block));
         sizes.push(&launch.dynamic_shared_bytes);
     }
     sizes.extend(bound.workspaces.iter().map(|(_, bytes)| bytes));
+    sizes
+}
+
+/// The two functions of a kernel.
+fn formulas(kernel: &Shipped, number: usize) -> String {
+    let bound = &kernel.draft.bound;
+    let text = |formula: &Formula| formula.text(Language::C);
+    let sizes = sizes(bound);
     let serves: Vec<String> =
         bound.serves.iter().map(|condition| format!("({})", text(condition))).collect();
     let serves = if serves.is_empty() { "1".to_owned() } else { serves.join("\n           && ") };

@@ -101,14 +101,20 @@ fn written(
     let kernels = compiled(arguments, drafts, &architectures, console)?;
     let artifact = Artifact { device: device.clone(), kernels, tree };
     let files = match arguments.format {
-        Format::C => {
+        Format::C | Format::Rust => {
             let first = architectures.first().map(ToString::to_string).unwrap_or_default();
-            let (files, left_out) = export::c(&artifact, &first);
+            let (files, left_out) = if arguments.format == Format::C {
+                let (files, left_out) = export::c(&artifact, &first);
+                let bytes = files.into_iter().map(|(name, text)| (name, text.into_bytes()));
+                (bytes.collect(), left_out)
+            } else {
+                export::rust(&artifact, &first)
+            };
             left_out.iter().for_each(|why| console.note(&format!("left out: {why}")));
             if files.is_empty() {
-                return Err(Failure::Work("no kernel fits a C source".to_owned()));
+                return Err(Failure::Work("no kernel fits this format; use a bundle".to_owned()));
             }
-            files.into_iter().map(|(name, text)| (name, text.into_bytes())).collect()
+            files
         }
         Format::Python => export::python(&artifact),
         _ => export::bundle(&artifact),
