@@ -16,6 +16,7 @@ mod bundle;
 #[path = "../support/program.rs"]
 mod program;
 mod rig;
+mod runtime;
 
 const PLAY: &str = r#"
 import json, sys, kernel_tuner
