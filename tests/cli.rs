@@ -372,6 +372,7 @@ fn help_names_every_command_and_flag() {
         "lookup",
         "export",
         "dispatch",
+        "regret",
         "db",
         "doctor",
         "--shape",

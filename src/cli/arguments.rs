@@ -10,6 +10,7 @@ use super::db::DbArguments;
 use super::dispatch::DispatchArguments;
 use super::export::ExportArguments;
 use super::lookup::LookupArguments;
+use super::regret::RegretArguments;
 
 /// Finds the fastest correct CUDA matrix-multiplication kernel for a shape on this machine's GPU.
 #[derive(Debug, Parser)]
@@ -36,6 +37,8 @@ pub(super) enum Command {
     Lookup(LookupArguments),
     /// List, show, merge, prune and verify tuning databases
     Db(DbArguments),
+    /// Measure how much slower lookup's answers are than the winners of shapes that are held out
+    Regret(RegretArguments),
     /// Choose a few kernels for many shapes, and a decision tree between them
     Dispatch(DispatchArguments),
     /// Write winners and evaluated configurations in the forms that other programs read

@@ -19,6 +19,7 @@ mod machine;
 mod output;
 mod pace;
 mod progress;
+mod regret;
 mod replay;
 mod request;
 mod shard;
@@ -78,6 +79,7 @@ pub fn main() -> ExitCode {
         Some(Command::Lookup(lookup)) => lookup::main(&lookup),
         Some(Command::Export(export)) => export::main(&export),
         Some(Command::Dispatch(dispatch)) => dispatch::main(&dispatch),
+        Some(Command::Regret(regret)) => regret::main(&regret),
         Some(Command::Worker) => worker(),
     }
 }

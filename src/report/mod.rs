@@ -8,6 +8,7 @@ pub mod covered;
 pub mod inspected;
 pub mod json;
 pub mod records;
+pub mod regret;
 pub mod replayed;
 pub mod table;
 pub mod verified;
