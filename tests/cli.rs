@@ -371,6 +371,7 @@ fn help_names_every_command_and_flag() {
         "compare",
         "lookup",
         "export",
+        "dispatch",
         "db",
         "doctor",
         "--shape",
