@@ -3,7 +3,7 @@
 //! The modules are the rooms of one house; a room uses the rooms that come before it on data's
 //! way, never one after it. That way is: `model`, `space`, `render`, `compile`, `gpu`, `cpu`,
 //! `worker`, `validate`, `measure`, `search`, `tune`, `database`, `lookup`, `export`,
-//! `inspect`, `report`, `cli`
+//! `runtime`, `inspect`, `report`, `cli`
 //! (`ARCHITECTURE.md` has the map).
 
 pub mod cli;
@@ -18,6 +18,7 @@ pub mod measure;
 pub mod model;
 pub mod render;
 pub mod report;
+pub mod runtime;
 pub mod search;
 pub mod space;
 pub mod tune;

@@ -128,7 +128,7 @@ fn a_mistake_in_a_family_is_shown_at_its_place() {
             "[[kernels]]",
             "[[kernel]]",
             false,
-            &["faulty.toml:39:3", "did you mean `kernels`?", "^"][..],
+            &["faulty.toml:40:3", "did you mean `kernels`?", "^"][..],
         ),
         (
             "by=TILE",

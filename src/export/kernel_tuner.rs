@@ -16,26 +16,22 @@ use crate::tune::Entry;
 /// search to those that are.
 pub fn kernel_tuner(space: &EvaluatedSpace<'_>) -> String {
     let shape = space.problem.shape;
-    let values: Map<String, Json> = space
+    // In the order of the keys, which Kernel Tuner insists on and a JSON object does not keep.
+    let values: Vec<String> = space
         .parameters
         .iter()
-        .map(|name| ((*name).to_owned(), Json::from(values_of(space, name))))
+        .map(|name| format!("{}: {}", json!(name), Json::from(values_of(space, name))))
         .collect();
-    let header = json!({
-        "device_name": space.device,
-        "kernel_name": space.kernel_name(),
-        "problem_size": [shape.m, shape.n, shape.k],
-        "tune_params_keys": space.parameters,
-        "tune_params": values,
-        "objective": "time",
-    });
-    let mut lines: Vec<String> = ["device_name", "kernel_name", "problem_size", "tune_params_keys"]
-        .into_iter()
-        .chain(["tune_params", "objective"])
-        .map(|key| format!("\"{key}\": {},", header[key]))
-        .collect();
-    lines.insert(0, "{".to_owned());
-    lines.push("\"cache\": {".to_owned());
+    let lines = [
+        "{".to_owned(),
+        format!("\"device_name\": {},", json!(space.device)),
+        format!("\"kernel_name\": {},", json!(space.kernel_name())),
+        format!("\"problem_size\": {},", json!([shape.m, shape.n, shape.k])),
+        format!("\"tune_params_keys\": {},", json!(space.parameters)),
+        format!("\"tune_params\": {{{}}},", values.join(", ")),
+        "\"objective\": \"time\",".to_owned(),
+        "\"cache\": {".to_owned(),
+    ];
     let timestamp = space.timestamp();
     let entries: Vec<String> =
         space.entries.iter().map(|entry| line(space, entry, &timestamp)).collect();

@@ -31,6 +31,11 @@ pub enum GpuError {
         /// How many there are.
         count: usize,
     },
+    /// No context is current on the thread.
+    #[error(
+        "no CUDA context is current on this thread: make one current, as any use of the CUDA runtime does"
+    )]
+    NoContext,
     /// A call of the driver or of a library failed.
     #[error("{call} failed: {message} ({code})")]
     Call {

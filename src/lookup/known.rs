@@ -9,11 +9,11 @@ use crate::model::{Configuration, Device, Micros, Problem};
 use crate::space::{Family, Footprint, Legality};
 
 /// What a launch takes that does nothing: an H200's smallest product takes 4.5 µs.
-const LAUNCH: Micros = Micros(2.0);
+pub(super) const LAUNCH: Micros = Micros(2.0);
 
 /// By how much a prediction is distrusted for each factor of two between the costs: of two records
 /// from which about the same is expected, the one that is more alike is believed.
-const CAUTION: f64 = 0.05;
+pub(super) const CAUTION: f64 = 0.05;
 
 /// A kernel, and what it asks of the device that is asked about.
 #[derive(Debug, Clone)]

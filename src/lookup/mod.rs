@@ -10,6 +10,7 @@
 //! family anew for every problem, as its operands are stored.
 
 mod answer;
+mod expectation;
 mod hints;
 mod index;
 mod known;
@@ -18,4 +19,5 @@ mod near;
 mod tests;
 
 pub use answer::{Answer, NoAnswer, Question, Rung, Why};
+pub use expectation::Expectation;
 pub use index::{Lookup, Unusable};

@@ -64,17 +64,26 @@ impl Cost {
             return problem.operations() / 2.0 / self.lanes / self.sms;
         };
         let blocks = footprint.blocks(&problem.shape, problem.batch) as f64;
-        let steps = (problem.shape.k.min(footprint.slice_k) as f64 / footprint.fixed as f64).ceil();
+        let steps = problem.shape.k.min(footprint.slice_k) as f64;
+        let share = (blocks / self.sms).ceil();
+        let (_, busy, alone) = self.parts();
+        (share * steps * busy).max((share / self.resident).ceil() * steps * alone)
+    }
+
+    /// Blocks that an SM holds; its clocks for a block and a step of K when it has enough of them, and
+    /// when it has one.
+    pub fn parts(&self) -> (u64, f64, f64) {
+        let Some(footprint) = self.footprint else { return (1, 1.0 / self.lanes, 0.0) };
         let sums = (footprint.tile_m * footprint.tile_n) as f64;
         let own = (sums / footprint.threads as f64).max(1.0);
         let instructions = own + own.sqrt();
-        let share = (blocks / self.sms).ceil();
         let multiplying = sums / self.lanes * (instructions / own);
         let loads = 2.0 * (own.sqrt() / WORDS_A_LOAD).max(1.0);
         let loading = footprint.threads as f64 * loads / LOAD_LANES;
-        let busy = share * steps * multiplying.max(loading);
-        let alone = steps * (CLOCKS_AN_INSTRUCTION * instructions).max(STEP_CLOCKS);
-        busy.max((share / self.resident).ceil() * alone)
+        let alone = (CLOCKS_AN_INSTRUCTION * instructions).max(STEP_CLOCKS);
+        // The blocks of one tile share its K.
+        let sharing = footprint.fixed.max(1) as f64;
+        (self.resident as u64, multiplying.max(loading) / sharing, alone / sharing)
     }
 
     /// Whether a launch can have the blocks that the problem needs.

@@ -70,7 +70,22 @@ pub fn render(
     problem: &Problem,
     device: &Device,
 ) -> Result<Rendered, RenderError> {
-    let scope = family.scope(configuration, problem, device)?;
+    render_stored(family, templates, configuration, problem, &Storage::packed(problem), device)
+}
+
+/// As [`render`], for operands that need not be packed.
+///
+/// # Errors
+/// As [`render`].
+pub fn render_stored(
+    family: &Family,
+    templates: &Templates,
+    configuration: &Configuration,
+    problem: &Problem,
+    storage: &Storage,
+    device: &Device,
+) -> Result<Rendered, RenderError> {
+    let scope = family.scope_stored(configuration, problem, storage, device)?;
     let plan = plan::launch_plan(family, &scope)?;
     plan.check_limits()?;
     let body = templates.render(family, &scope)?;

@@ -1,85 +1,22 @@
 //! What other programs make of exported files: Kernel Tuner itself plays a space, and its schema
-//! judges the T4 results. Python packages are installed below `target/`.
+//! judges the T4 results; C compilers and Python take the artifacts. Python packages are installed
+//! below `target/`.
 
 #![expect(clippy::unwrap_used, reason = "a test says what it sees and may fail")]
 
 use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use program::gemm_tune;
+use rig::{export, python, skip, tune};
 
-#[path = "support/program.rs"]
+mod artifacts;
+mod bundle;
+#[path = "../support/program.rs"]
 mod program;
-
-const CACHE: &str = "target/test-cache";
-
-/// A Python with Kernel Tuner, or why there is none.
-fn python() -> Result<PathBuf, String> {
-    let folder = Path::new("target/test-python");
-    let python = folder.join("bin/python");
-    let run = |program: &Path, arguments: &[&str]| {
-        let output = Command::new(program).args(arguments).output();
-        let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        if output.status.success() { Ok(()) } else { Err(said) }
-    };
-    let works = || run(&python, &["-c", "import kernel_tuner, jsonschema"]);
-    if works().is_err() {
-        run(Path::new("python3"), &["-m", "venv", "target/test-python"])?;
-        run(&python, &["-m", "pip", "install", "--quiet", "kernel_tuner", "jsonschema"])?;
-    }
-    works().map(|()| python)
-}
-
-/// Prints past the test harness, which hides what a passing test prints.
-fn skip(why: &str) {
-    let _ = writeln!(std::io::stderr(), "skipped: {why}");
-}
-
-/// Evaluates every configuration of `tiled` for a problem that no other test has, on the host.
-fn tune(folder: &Path) -> bool {
-    let doctor = gemm_tune(&["doctor", "--device", "cpu", "--cache", CACHE]);
-    if !doctor.out.contains("NVRTC") || doctor.code != Some(0) {
-        skip("no NVRTC");
-        return false;
-    }
-    let database = folder.join("db.toml");
-    let said = gemm_tune(&[
-        "--shape",
-        "44x31x23",
-        "--family",
-        "tiled",
-        "--device",
-        "cpu",
-        "--cache",
-        CACHE,
-        "--db",
-        database.to_str().unwrap(),
-    ]);
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    true
-}
-
-/// Exports the journal of that problem.
-fn export(format: &str, out: &Path) {
-    let said = gemm_tune(&[
-        "export",
-        "--format",
-        format,
-        "-o",
-        out.to_str().unwrap(),
-        "--shape",
-        "44x31x23",
-        "--device-name",
-        "cpu",
-        "--cache",
-        CACHE,
-    ]);
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(said.out.contains("configurations of 44x31x23 f32 nn written to"), "{}", said.out);
-}
+mod rig;
+mod runtime;
 
 const PLAY: &str = r#"
 import json, sys, kernel_tuner
