@@ -110,7 +110,7 @@ fn parameter(argument: &Argument, problem: &Problem, addresses: &[u64]) -> Param
         Argument::StrideC => Parameter::Long(problem.c_elements()),
         Argument::Alpha => Parameter::from(1.0_f32),
         Argument::Beta => Parameter::from(0.0_f32),
-        // No family that is here takes one.
+        // No default configuration takes one.
         Argument::Named(_) => Parameter::Long(0),
     }
 }

@@ -83,6 +83,14 @@ fn wrong_usage_ends_with_2_and_says_what_to_type() {
             &["--shape", "1x1x1", "--device", "tpu"],
             &["`tpu` is no device: choose `auto`, `cuda:N`, as in `cuda:0`, `cuda:all`, or `cpu`"],
         ),
+        (
+            &["--shape", "1x1x1", "--cache-policy", "cold"],
+            &["`cold` is no cache policy: choose `rotate` or `hot`"],
+        ),
+        (
+            &["--shape", "1x1x1", "--power", "low"],
+            &["`low` is no power state: choose `burst` or `sustained`"],
+        ),
         (&["check", "--sample", "0"], &["`0` is no sample: write a number from 1 on, or `all`"]),
         (&["check", "--shape", "3x3"], &["`3x3` is not a shape"]),
         (&["check", "--dtype", "f16"], &["does not validate f16 yet"]),
@@ -113,13 +121,13 @@ fn a_mistake_in_a_family_is_shown_at_its_place() {
             "[[kernels]]",
             "[[kernel]]",
             false,
-            &["faulty.toml:31:3", "did you mean `kernels`?", "^"][..],
+            &["faulty.toml:39:3", "did you mean `kernels`?", "^"][..],
         ),
         (
             "by=TILE",
             "by=TIL",
             false,
-            &["unknown name `TIL`", "did you mean `TILE`?", "faulty.toml:33:27"],
+            &["unknown name `TIL`", "did you mean `TILE`?", "faulty.toml:41:27"],
         ),
         ("summary =", "summary", false, &["faulty.toml:4:"]),
         (
@@ -133,7 +141,7 @@ fn a_mistake_in_a_family_is_shown_at_its_place() {
             "[[kernels]]",
             "[[constraints]]\nrequire = 'M > 10 * K'\nbecause = 'no reason'\n[[kernels]]",
             false,
-            &["no configuration is legal", "14 by `M > 10 * K` (no reason)"],
+            &["no configuration is legal", "17 by `M > 10 * K` (no reason)"],
         ),
     ] {
         let folder = family_with(right, wrong, in_template);
@@ -288,11 +296,12 @@ fn checking_names_the_fault_of_a_family() {
         return;
     }
     let files = ["--spaces", "tests/faulty/spaces", "--templates", "tests/faulty/templates"];
-    let shape = ["check", "--shape", "50x40x48", "--layout", "nn", "--sample", "all"];
+    let shape =
+        ["check", "--family", "faulty", "--shape", "50x40x48", "--layout", "nn", "--sample", "all"];
     let arguments = [&shape[..], &files[..], &["--cache", CACHE]].concat();
     let said = gemm_tune(&arguments);
     assert_eq!(said.code, Some(1), "{}", said.err);
-    assert!(said.out.contains("1 passed, 13 failed"), "{}", said.out);
+    assert!(said.out.contains("3 passed, 14 failed"), "{}", said.out);
     let said = gemm_tune(&[&arguments[..], &["--json"]].concat());
     let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     let failures = document["checked"][0]["failures"].as_array().unwrap();
@@ -311,9 +320,11 @@ fn help_names_every_command_and_flag() {
     let help = gemm_tune(&["--help"]).out;
     for word in [
         "check",
+        "db",
         "doctor",
         "--shape",
         "--shapes",
+        "--shard",
         "--dtype",
         "--compute",
         "--layout",

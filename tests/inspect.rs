@@ -7,38 +7,31 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says what it sees and may fail")]
 
+#[path = "support/program.rs"]
+mod program;
 mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
 
 use gemm_tune::compile::Target;
 use gemm_tune::cpu::Program;
 use gemm_tune::model::{Device, Dtype, Problem};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::space::Families;
+use program::{gemm_tune, gemm_tune_with};
 
 /// Large enough for a whole tile of every default, small enough to be executed whole.
 const SHAPE: &str = "128x128x64";
 
 /// Runs `gemm-tune inspect` as if there were no GPU, and gives what it prints.
 fn inspect(arguments: &[&str]) -> Result<String, String> {
-    let program =
-        std::env::var_os("GEMM_TUNE_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_gemm-tune").into());
     let cache = std::path::absolute(Path::new("target/test-cache")).unwrap();
-    let output = Command::new(program)
-        .arg("inspect")
-        .args(arguments)
-        .env("NO_COLOR", "1")
-        .env("GEMM_TUNE_CACHE", cache)
-        .env("CUDA_VISIBLE_DEVICES", "")
-        .output()
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    let variables = [("GEMM_TUNE_CACHE", cache.to_str().unwrap()), ("CUDA_VISIBLE_DEVICES", "")];
+    let said = gemm_tune_with(&[&["inspect"], arguments].concat(), &variables);
+    if said.code == Some(0) { Ok(said.out) } else { Err(said.err) }
 }
 
 fn shown(family: &str, emit: &str) -> String {
@@ -166,7 +159,7 @@ fn resources_and_memory_are_tables() {
     for name in names() {
         for (emit, words) in [
             ("resources", ["registers", "occupancy", "waves", "arithmetic floor"]),
-            ("memory", ["requests", "sectors", "global load", "global store"]),
+            ("memory", ["requests", "sectors", "wavefronts", "global store"]),
         ] {
             let text = shown(&name, emit);
             for word in words {
@@ -215,6 +208,14 @@ fn a_recorded_winner_is_found_and_documents_are_whole() {
             (&diff["x"]["family"], &diff["y"]["family"]),
             (&"tiled".into(), &"naive".into())
         );
+    }
+}
+
+#[test]
+fn the_help_names_what_can_be_shown() {
+    let help = gemm_tune(&["inspect", "--help"]).out;
+    for word in ["cuda", "ptx", "sass", "resources", "memory", "--diff"] {
+        assert!(help.contains(word), "{word}: {help}");
     }
 }
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use super::db::DbArguments;
+
 /// Finds the fastest correct CUDA matrix-multiplication kernel for a shape on this machine's GPU.
 #[derive(Debug, Parser)]
 #[command(name = "gemm-tune", version, args_conflicts_with_subcommands = true)]
@@ -24,6 +26,8 @@ pub(super) enum Command {
     Check(CheckArguments),
     /// Show a kernel or how two differ: source, PTX, machine code, resources, memory traffic
     Inspect(InspectArguments),
+    /// List, show, merge and prune tuning databases
+    Db(DbArguments),
     /// Say what this machine can do, and how to fix what it cannot
     Doctor(DoctorArguments),
     /// Serve a device to the program that started this process
@@ -39,6 +43,10 @@ pub(super) struct TuneArguments {
     /// File with one shape a line; `#` begins a comment
     #[arg(long, value_name = "FILE")]
     pub(super) shapes: Option<PathBuf>,
+    /// Share of --shapes that this process tunes: the Ith of N, I from 1; as /N, the scheduler says
+    /// which [default: the task of a Slurm array, else all]
+    #[arg(long, value_name = "I/N", requires = "shapes")]
+    pub(super) shard: Option<String>,
     /// How elements are stored: f32 or i32
     #[arg(long, default_value = "f32")]
     pub(super) dtype: String,
@@ -51,7 +59,7 @@ pub(super) struct TuneArguments {
     /// Number of independent products
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     pub(super) batch: u64,
-    /// Device to tune on: auto, cuda:N, or cpu, which validates for real and models times
+    /// Device to tune on: auto, cuda:N, cuda:all, or cpu, which validates for real and models times
     #[arg(long, default_value = "auto")]
     pub(super) device: String,
     /// Tuning database to write [default: results/<gpu>.toml]
@@ -63,6 +71,12 @@ pub(super) struct TuneArguments {
     /// Measure everything anew, also what is known from earlier runs
     #[arg(long)]
     pub(super) fresh: bool,
+    /// Where operands are when a timed launch begins: rotate, not in the L2 cache, or hot, in it
+    #[arg(long, default_value = "rotate", value_name = "POLICY")]
+    pub(super) cache_policy: String,
+    /// How warm the GPU is: burst, with pauses between samples, or sustained, without
+    #[arg(long, default_value = "burst", value_name = "STATE")]
+    pub(super) power: String,
     /// Time after which a shape's search ends, such as 60s or 2m [default: none; 4m on the cpu device]
     #[arg(long, value_name = "TIME")]
     pub(super) budget: Option<String>,

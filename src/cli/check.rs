@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::arguments::CheckArguments;
 use super::console::{Console, Volume};
 use super::machine::Workshop;
+use super::output::finish;
 use super::{Failure, interrupt, request};
 use crate::model::{Dtype, Layout, Problem};
 use crate::report::checked;
@@ -27,17 +28,7 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 /// Checks, prints, and gives 0 where everything that was executed is right.
 pub(super) fn main(arguments: &CheckArguments) -> ExitCode {
     let console = Console::new(&arguments.common);
-    match run(arguments, console) {
-        Ok((document, code)) => {
-            console.document(&document);
-            code
-        }
-        Err(failure) => {
-            console.error(failure.message());
-            console.document(&json!({ "error": failure.message() }));
-            failure.exit_code()
-        }
-    }
+    finish(console, run(arguments, console))
 }
 
 fn run(arguments: &CheckArguments, console: Console) -> Result<(Value, ExitCode), Failure> {

@@ -45,6 +45,11 @@ pub(super) fn network(common: &CommonArguments) -> Network {
     if common.offline { Network::Forbidden } else { Network::Allowed }
 }
 
+/// The value of a variable that a scheduler sets for its jobs.
+pub(super) fn variable(name: &str) -> Option<String> {
+    env::var(name).ok()
+}
+
 /// How the worker for a GPU, numbered as the driver does, is started: as this very program.
 pub(super) fn worker_command(
     ordinal: usize,

@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 use super::arguments::{Emit, FamilyArguments, InspectArguments};
 use super::console::Console;
 use super::machine::{Wish, Workshop};
+use super::output::finish;
 use super::{Failure, highlight, request};
 use crate::compile::{Architecture, Compile as _, Compiled, Target};
 use crate::database::Database;
 use crate::inspect::{Figures, Mix, Subject, difference, figures, traffic};
-use crate::model::{CachePolicy, Configuration, Device, Problem};
+use crate::model::{Configuration, Device, Problem, Regime};
 use crate::render::Templates;
 use crate::report::inspected::{self, Side};
 use crate::space::{Family, LoadError};
@@ -26,17 +27,7 @@ const WINNER: &str = "winner";
 /// Looks, prints and gives the exit code.
 pub(super) fn main(arguments: &InspectArguments) -> ExitCode {
     let console = Console::new(&arguments.common);
-    match run(arguments, console) {
-        Ok(document) => {
-            console.document(&document);
-            ExitCode::SUCCESS
-        }
-        Err(failure) => {
-            console.error(failure.message());
-            console.document(&json!({ "error": failure.message() }));
-            failure.exit_code()
-        }
-    }
+    finish(console, run(arguments, console).map(|document| (document, ExitCode::SUCCESS)))
 }
 
 fn run(arguments: &InspectArguments, console: Console) -> Result<Value, Failure> {
@@ -99,7 +90,7 @@ impl Desk {
     fn winner(&self) -> Result<Subject, Failure> {
         let path = self.database.display();
         let database = Database::load(&self.database).map_err(Failure::work)?;
-        let found = database.find(&self.problem, &self.device, CachePolicy::Rotate);
+        let found = database.find(&self.problem, &self.device, Regime::default());
         let record = found.ok_or_else(|| {
             Failure::Work(format!(
                 "`{path}` has no winner for {} on {}: tune it with `gemm-tune --shape {}`, or look \

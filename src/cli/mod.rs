@@ -4,14 +4,17 @@
 mod arguments;
 mod check;
 mod console;
+mod db;
 mod doctor;
 mod environment;
 mod highlight;
 mod inspect;
 mod interrupt;
 mod machine;
+mod output;
 mod progress;
 mod request;
+mod shard;
 mod tune;
 
 use std::process::ExitCode;
@@ -61,6 +64,7 @@ pub fn main() -> ExitCode {
         Some(Command::Tune(tune)) => tune::main(&tune),
         Some(Command::Check(check)) => check::main(&check),
         Some(Command::Inspect(inspect)) => inspect::main(&inspect),
+        Some(Command::Db(db)) => db::main(&db),
         Some(Command::Doctor(doctor)) => doctor::main(&doctor),
         Some(Command::Worker) => worker(),
     }

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use super::Failure;
 use super::arguments::FamilyArguments;
 use crate::model::problem::MAX_BATCH;
-use crate::model::{Compute, Dtype, Problem, Shape};
+use crate::model::{CachePolicy, Compute, Dtype, PowerState, Problem, Regime, Shape};
 use crate::render::Templates;
 use crate::space::{Families, Family};
 
@@ -41,6 +41,19 @@ pub(super) fn pattern(dtype: &str, compute: Option<&str>, batch: u64) -> Result<
         return Err(Failure::Usage(format!("batch is {batch}, not within 1 to {MAX_BATCH}")));
     }
     Ok(Problem { batch, compute, ..Problem::new(Shape { m: 1, n: 1, k: 1 }, dtype) })
+}
+
+/// What times are taken in.
+pub(super) fn regime(cache: &str, power: &str) -> Result<Regime, Failure> {
+    let cache =
+        CachePolicy::ALL.into_iter().find(|known| known.name() == cache).ok_or_else(|| {
+            Failure::Usage(format!("`{cache}` is no cache policy: choose `rotate` or `hot`"))
+        })?;
+    let power =
+        PowerState::ALL.into_iter().find(|known| known.name() == power).ok_or_else(|| {
+            Failure::Usage(format!("`{power}` is no power state: choose `burst` or `sustained`"))
+        })?;
+    Ok(Regime { cache, power })
 }
 
 /// Shapes, as typed.

@@ -12,16 +12,19 @@ use serde_json::{Value, json};
 
 use super::arguments::TuneArguments;
 use super::console::Console;
+use super::environment::variable;
 use super::machine::{Wish, Workshop};
+use super::output::finish;
 use super::progress::{Board, Progress};
+use super::shard::{self, Shard};
 use super::{Failure, interrupt, request};
 use crate::compile::{Compile, CompileThreads};
 use crate::database::{Origin, Recorded, Replace, check_writable, record_summary};
-use crate::model::{Device, Layout, Problem, Shape};
+use crate::model::{Device, Layout, Problem, Regime, Shape};
 use crate::render::Templates;
 use crate::report::{json as documents, table};
 use crate::space::Family;
-use crate::tune::{Event, Kit, Settings, Summary, TuneError, spaces, tune};
+use crate::tune::{Event, Kit, Settings, Summary, TuneError, share, spaces, tune};
 
 /// What the arguments mean.
 struct Job {
@@ -35,22 +38,12 @@ struct Job {
 /// Tunes, prints and gives the exit code.
 pub(super) fn main(arguments: &TuneArguments) -> ExitCode {
     let console = Console::new(&arguments.common);
-    match run(arguments, console) {
-        Ok((document, code)) => {
-            console.document(&document);
-            code
-        }
-        Err(failure) => {
-            console.error(failure.message());
-            console.document(&json!({ "error": failure.message() }));
-            failure.exit_code()
-        }
-    }
+    finish(console, run(arguments, console))
 }
 
 fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
     let workshop = Workshop::new(&arguments.common)?;
-    let job = job(arguments, workshop.cache.join("journal"))?;
+    let job = job(arguments, workshop.cache.join("journal"), console)?;
     let wish: Wish = arguments.device.parse()?;
     if arguments.dry_run {
         let device = workshop.described_device(wish, console)?;
@@ -58,6 +51,13 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
     }
     let machine = workshop.machine(wish, console)?;
     let device = machine.device();
+    if device.is_cpu() && job.settings.regime != Regime::default() {
+        return Err(Failure::Usage(
+            "the cpu device models times of operands outside the cache and of a device at rest: \
+             leave out `--cache-policy` and `--power`"
+                .to_owned(),
+        ));
+    }
     let database =
         arguments.db.clone().unwrap_or_else(|| Path::new("results").join(device.slug() + ".toml"));
     check_writable(&database, &device).map_err(Failure::work)?;
@@ -211,26 +211,29 @@ impl Session {
     }
 }
 
-fn job(arguments: &TuneArguments, journals: PathBuf) -> Result<Job, Failure> {
+fn job(arguments: &TuneArguments, journals: PathBuf, console: Console) -> Result<Job, Failure> {
     let (families, templates) = request::families(&arguments.families)?;
     let settings = Settings {
         max_configs: arguments.max_configs.map(NonZeroUsize::get),
         budget: arguments.budget.as_deref().map(budget).transpose()?,
         journals: Some(journals),
         fresh: arguments.fresh,
+        regime: request::regime(&arguments.cache_policy, &arguments.power)?,
         seed: arguments.seed,
     };
     let replace = if arguments.force { Replace::Always } else { Replace::IfFaster };
-    Ok(Job { problems: problems(arguments)?, families, templates, settings, replace })
+    Ok(Job { problems: problems(arguments, console)?, families, templates, settings, replace })
 }
 
-fn problems(arguments: &TuneArguments) -> Result<Vec<Problem>, Failure> {
+fn problems(arguments: &TuneArguments, console: Console) -> Result<Vec<Problem>, Failure> {
     let pattern =
         request::pattern(&arguments.dtype, arguments.compute.as_deref(), arguments.batch)?;
     let layout: Layout = arguments.layout.parse().map_err(Failure::usage)?;
     let mut shapes = request::shapes(&arguments.shape)?;
+    let mut shard = None;
     if let Some(file) = &arguments.shapes {
         shapes.extend(shapes_file(file)?);
+        shard = shard::shard(arguments.shard.as_deref(), variable)?;
     }
     if shapes.is_empty() {
         return Err(Failure::Usage(
@@ -238,7 +241,15 @@ fn problems(arguments: &TuneArguments) -> Result<Vec<Problem>, Failure> {
                 .to_owned(),
         ));
     }
-    shapes.into_iter().map(|shape| request::problem(Problem { shape, layout, ..pattern })).collect()
+    let problems: Vec<Problem> = shapes
+        .into_iter()
+        .map(|shape| request::problem(Problem { shape, layout, ..pattern }))
+        .collect::<Result<_, _>>()?;
+    let Some(Shard { index, count, source }) = shard else { return Ok(problems) };
+    let own = share(&problems, index, count);
+    let (number, all) = (index + 1, problems.len());
+    console.note(&format!("share {number} of {count} ({source}): {} of {all} shapes", own.len()));
+    Ok(own)
 }
 
 fn shapes_file(file: &Path) -> Result<Vec<Shape>, Failure> {

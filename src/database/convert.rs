@@ -121,6 +121,7 @@ impl From<&Validation> for StoredValidation {
         Self {
             reference: validation.reference.clone(),
             max_error: three_figures(validation.max_error),
+            also_right_on: Vec::new(),
             bound: three_figures(validation.bound),
         }
     }

@@ -16,7 +16,7 @@ pub const SCHEMA: i64 = 1;
 
 /// What a file begins with that this program makes.
 const NEW_FILE: &str = "\
-# Kernels found by gemm-tune, the fastest correct one for each problem and cache policy.
+# Kernels found by gemm-tune, the fastest correct one for each problem, cache policy and power state.
 # Comments and keys that it does not know survive when it writes to this file.
 ";
 
@@ -53,14 +53,74 @@ impl Document {
         self.records
     }
 
-    /// Adds `record` before the first that sorts after it; the others stay where they are.
-    pub(super) fn insert(&mut self, record: &Record) -> Result<(), DatabaseError> {
-        let table = encode(record)?;
+    /// Takes out the records, each with its table: comments, unknown keys and all.
+    pub(super) fn take_tables(&mut self) -> Vec<(Record, Table)> {
+        let item = self.toml.remove("record").unwrap_or_default();
+        let tables = item.into_array_of_tables().unwrap_or_default().into_iter();
+        std::mem::take(&mut self.records).into_iter().zip(tables).collect()
+    }
+
+    /// What the file has besides records and the schema.
+    pub(super) fn other_keys(&self) -> impl Iterator<Item = (&str, &Item)> {
+        self.toml.iter().filter(|(key, _)| !["schema", "record"].contains(key))
+    }
+
+    /// Takes over a key that is not ours from another file; false where this file has it otherwise.
+    pub(super) fn adopt_key(&mut self, key: &str, item: &Item) -> bool {
+        if let Some(own) = self.toml.get(key) {
+            return own.to_string() == item.to_string();
+        }
+        let mut item = item.clone();
+        match &mut item {
+            Item::Table(table) => forget_place(table),
+            Item::ArrayOfTables(tables) => tables.iter_mut().for_each(forget_place),
+            _ => {}
+        }
+        self.toml.insert(key, item);
+        true
+    }
+
+    /// Puts records with their tables, sorted, in the place of all that the file has.
+    pub(super) fn put_tables(&mut self, mut entries: Vec<(Record, Table)>) {
+        self.write_schema();
+        self.take_tables();
+        entries.sort_by(|(a, _), (b, _)| {
+            order(&a.problem).cmp(&order(&b.problem)).then_with(|| a.place().cmp(&b.place()))
+        });
+        let mut tables = ArrayOfTables::new();
+        for (record, mut table) in entries {
+            forget_place(&mut table);
+            tables.push(table);
+            self.records.push(record);
+        }
+        if !tables.is_empty() {
+            self.toml.insert("record", Item::ArrayOfTables(tables));
+        }
+    }
+
+    /// Takes out the records for which `keep` is false, with all that stands in their tables.
+    pub(super) fn retain(&mut self, keep: impl Fn(usize) -> bool) {
+        if let Some(tables) = self.toml.get_mut("record").and_then(Item::as_array_of_tables_mut) {
+            for index in (0..self.records.len()).rev().filter(|index| !keep(*index)) {
+                tables.remove(index);
+                self.records.remove(index);
+            }
+        }
+    }
+
+    /// What every file begins with.
+    fn write_schema(&mut self) {
         if !self.toml.contains_key("schema") {
             let mut schema = toml_edit::Key::new("schema");
             schema.leaf_decor_mut().set_prefix(NEW_FILE);
             self.toml.insert_formatted(&schema, toml_edit::value(SCHEMA));
         }
+    }
+
+    /// Adds `record` before the first that sorts after it; the others stay where they are.
+    pub(super) fn insert(&mut self, record: &Record) -> Result<(), DatabaseError> {
+        let table = encode(record)?;
+        self.write_schema();
         let after = |other: &Record| order(&other.problem) > order(&record.problem);
         let index = self.records.iter().position(after).unwrap_or(self.records.len());
         let tables = self.toml.entry("record").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
@@ -94,6 +154,18 @@ impl fmt::Display for Document {
 fn order(problem: &StoredProblem) -> (&str, &str, &str, [u64; 4]) {
     let StoredProblem { m, n, k, batch, dtype, compute, layout } = problem;
     (dtype, compute, layout, [*batch, *m, *n, *k])
+}
+
+/// Makes a table stand where it is inserted, not where it stood in the file that it was read from.
+fn forget_place(table: &mut Table) {
+    table.set_position(None);
+    for (_, item) in table.iter_mut() {
+        match item {
+            Item::Table(table) => forget_place(table),
+            Item::ArrayOfTables(tables) => tables.iter_mut().for_each(forget_place),
+            _ => {}
+        }
+    }
 }
 
 fn encode(record: &Record) -> Result<Table, DatabaseError> {

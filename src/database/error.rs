@@ -124,6 +124,14 @@ pub enum DatabaseError {
         /// The device whose record was to be stored.
         new: String,
     },
+    /// Files to merge hold times of both kinds.
+    #[error("`{}` holds measured times and `{}` modelled ones of the cpu device, which do not share a file; merge them apart", .measured.display(), .modelled.display())]
+    Kinds {
+        /// A file with records of a GPU.
+        measured: PathBuf,
+        /// A file with records of the cpu device; may be the same.
+        modelled: PathBuf,
+    },
     /// The lock that keeps writers apart was refused.
     #[error("cannot lock `{}`: {error}; give a file on a disk that supports locks with `--db PATH`", .path.display())]
     Lock {

@@ -3,13 +3,13 @@
 use std::cmp::Ordering;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::document::Document;
 use super::error::DatabaseError;
 use super::record::Record;
 use crate::model::device::CPU;
-use crate::model::{CachePolicy, Device, Micros, Problem};
+use crate::model::{Device, Micros, Problem, Regime};
 
 /// The records of a file.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -30,20 +30,28 @@ impl Database {
         Ok(Self { records: read(path)?.into_records() })
     }
 
+    /// Reads a file that has to be there, as one that a person named.
+    ///
+    /// # Errors
+    /// As [`Database::load`], and where it does not exist.
+    pub fn load_existing(path: &Path) -> Result<Self, DatabaseError> {
+        Ok(Self { records: read_existing(path)?.into_records() })
+    }
+
     /// Every record, in the order of the file.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
     /// The fastest record for a problem on a device (the same name and compute capability) under
-    /// a cache policy.
-    pub fn find(&self, problem: &Problem, device: &Device, policy: CachePolicy) -> Option<&Record> {
-        let answers = |record: &&Record| record.answers(problem, device, policy);
+    /// a regime.
+    pub fn find(&self, problem: &Problem, device: &Device, regime: Regime) -> Option<&Record> {
+        let answers = |record: &&Record| record.answers(problem, device, regime);
         self.records.iter().filter(answers).min_by(|a, b| by_median(a, b))
     }
 }
 
-/// When a record gives way to a new one for the same problem, device and cache policy.
+/// When a record gives way to a new one for the same problem, device and regime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replace {
     /// When the new one has the lower median, or the stored one is of an interrupted run.
@@ -55,7 +63,7 @@ pub enum Replace {
 /// What became of a record.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Recorded {
-    /// It is the first for its problem, device and cache policy.
+    /// It is the first for its problem, device and regime.
     Added,
     /// It replaced one.
     Replaced {
@@ -79,10 +87,9 @@ pub fn record_winner(
     record: &Record,
     replace: Replace,
 ) -> Result<Recorded, DatabaseError> {
-    // Through a link to the file itself, so that the link stays one and both names share a lock.
-    let linked = if path.is_symlink() { fs::canonicalize(path).ok() } else { None };
+    let linked = follow(path);
     let target = Target::of(linked.as_deref().unwrap_or(path))?;
-    fs::create_dir_all(target.folder).map_err(unwritable(target.folder))?;
+    target.make_folder()?;
     let _lock = lock(&target)?;
     let mut document = read(target.path)?;
     check_kind(target.path, document.records(), &record.device.name)?;
@@ -118,7 +125,7 @@ pub fn record_winner(
 /// [`DatabaseError`], the one that storing would give.
 pub fn check_writable(path: &Path, device: &Device) -> Result<(), DatabaseError> {
     let target = Target::of(path)?;
-    fs::create_dir_all(target.folder).map_err(unwritable(target.folder))?;
+    target.make_folder()?;
     let _lock = lock(&target)?;
     check_kind(target.path, read(target.path)?.records(), &device.name)?;
     if target.path.exists() {
@@ -150,15 +157,21 @@ fn by_median(a: &Record, b: &Record) -> Ordering {
     a.median().0.total_cmp(&b.median().0)
 }
 
+/// Where a link leads: through it to the file itself, so that the link stays one and both names
+/// share a lock.
+pub(super) fn follow(path: &Path) -> Option<PathBuf> {
+    if path.is_symlink() { fs::canonicalize(path).ok() } else { None }
+}
+
 /// A database file, by its parts.
-struct Target<'a> {
-    path: &'a Path,
+pub(super) struct Target<'a> {
+    pub(super) path: &'a Path,
     folder: &'a Path,
     name: &'a str,
 }
 
 impl<'a> Target<'a> {
-    fn of(path: &'a Path) -> Result<Self, DatabaseError> {
+    pub(super) fn of(path: &'a Path) -> Result<Self, DatabaseError> {
         let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
             unwritable(path)(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"))
         })?;
@@ -168,23 +181,36 @@ impl<'a> Target<'a> {
         };
         Ok(Self { path, folder, name })
     }
+
+    pub(super) fn make_folder(&self) -> Result<(), DatabaseError> {
+        fs::create_dir_all(self.folder).map_err(unwritable(self.folder))
+    }
 }
 
 fn unwritable(path: &Path) -> impl FnOnce(io::Error) -> DatabaseError {
     move |error| DatabaseError::Unwritable { path: path.to_owned(), error }
 }
 
-fn read(path: &Path) -> Result<Document, DatabaseError> {
-    match fs::read_to_string(path) {
-        Ok(text) => Document::parse(&text, path),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Document::default()),
-        Err(error) => Err(DatabaseError::Unreadable { path: path.to_owned(), error }),
+/// Reads a file; one that does not exist holds nothing.
+pub(super) fn read(path: &Path) -> Result<Document, DatabaseError> {
+    match read_existing(path) {
+        Err(DatabaseError::Unreadable { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(Document::default())
+        }
+        read => read,
     }
+}
+
+/// Reads a file that has to be there.
+pub(super) fn read_existing(path: &Path) -> Result<Document, DatabaseError> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| DatabaseError::Unreadable { path: path.to_owned(), error })?;
+    Document::parse(&text, path)
 }
 
 /// Waits until no other writer holds the file. The lock is on a file of its own that is never
 /// renamed or removed: a lock on the database would be left behind on the file it replaces.
-fn lock(target: &Target<'_>) -> Result<File, DatabaseError> {
+pub(super) fn lock(target: &Target<'_>) -> Result<File, DatabaseError> {
     let path = target.folder.join(format!(".{}.lock", target.name));
     let file = OpenOptions::new()
         .create(true)
@@ -204,7 +230,7 @@ fn lock(target: &Target<'_>) -> Result<File, DatabaseError> {
 
 /// Writes a new file beside the old one and renames it into place once it is on the disk, so that
 /// neither a reader nor a crash meets half a file.
-fn write(target: &Target<'_>, text: &str) -> Result<(), DatabaseError> {
+pub(super) fn write(target: &Target<'_>, text: &str) -> Result<(), DatabaseError> {
     let replace = || -> io::Result<()> {
         // Renaming asks only the folder; a file that its owner made read-only stays as it is.
         let permissions = match OpenOptions::new().append(true).open(target.path) {

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::{four_figures, rfc3339, round_us, wide};
 use crate::model::{
-    CachePolicy, Configuration, Device, KernelLaunch, LaunchPlan, Measurement, Micros, Problem,
-    Resources, TensorMap, Timing, Validation, Value, Workspace,
+    CachePolicy, Configuration, Device, KernelLaunch, LaunchPlan, Measurement, Micros, PowerState,
+    Problem, Regime, Resources, TensorMap, Timing, Validation, Value, Workspace,
 };
 
 /// The fastest correct kernel found for a problem on a device, with the evidence.
@@ -30,6 +30,9 @@ pub struct Record {
     /// How sure it is that the winner is the fastest; absent where no final was held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<StoredConfidence>,
+    /// What the sensors showed while it was decided; absent without a final.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<StoredConditions>,
     /// How the result was checked.
     pub validation: StoredValidation,
     /// What the kernel takes of an SM.
@@ -51,7 +54,7 @@ pub struct Record {
 }
 
 /// What is computed: C = alpha op(A) op(B) + beta C, row-major.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StoredProblem {
     /// Rows of C.
     pub m: u64,
@@ -146,8 +149,11 @@ pub struct StoredMeasurement {
     /// `modelled` where the time was computed, not measured; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timing: Option<String>,
-    /// Where operands are when a timed launch begins: `rotate`.
+    /// Where operands are when a timed launch begins: `rotate` or `hot`.
     pub cache_policy: String,
+    /// How warm the device is: `burst`, which is not written, or `sustained`.
+    #[serde(default = "burst", skip_serializing_if = "is_burst")]
+    pub power: String,
     /// The SM clock read while sampling; absent without NVML.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sm_clock_mhz: Option<u32>,
@@ -198,6 +204,27 @@ pub struct StoredConfidence {
     pub tie_set: Vec<String>,
 }
 
+/// The lowest and the highest that each sensor showed over the rounds of the final; absent where
+/// one cannot be read.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct StoredConditions {
+    /// The clock of the SMs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sm_clock_mhz: Option<[u32; 2]>,
+    /// The power drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_w: Option<[f64; 2]>,
+    /// The temperature.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature_c: Option<[u32; 2]>,
+    /// All that held clocks down at some time, in NVML's words; absent where nothing did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub throttle_reasons: Vec<String>,
+    /// The most other processes that computed on the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_processes: Option<u32>,
+}
+
 /// What a library takes for the problem.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LibraryTime {
@@ -216,6 +243,9 @@ pub struct StoredValidation {
     pub max_error: f64,
     /// What `max_error` had to stay within.
     pub bound: f64,
+    /// What else it passed: other values, the same bits in two runs, and shapes beside its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also_right_on: Vec<String>,
 }
 
 /// What the kernel takes of an SM; of several launches, the largest figure of each.
@@ -273,10 +303,14 @@ pub struct Winner<'a> {
     pub measurement: &'a Measurement,
     /// How sure it is; none where no final was held.
     pub confidence: Option<StoredConfidence>,
+    /// What the sensors showed; none where no final was held.
+    pub conditions: Option<StoredConditions>,
     /// The libraries measured beside it; may be empty.
     pub libraries: &'a [LibraryTime],
     /// How it was checked.
     pub validation: &'a Validation,
+    /// What else it passed.
+    pub also_right_on: &'a [String],
     /// What it takes.
     pub resources: &'a Resources,
     /// Where it comes from.
@@ -284,12 +318,13 @@ pub struct Winner<'a> {
 }
 
 /// The place that records compete for; a file has one winner for each.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Place<'a> {
-    problem: &'a StoredProblem,
-    device: &'a str,
-    compute_capability: &'a str,
-    cache_policy: &'a str,
+    pub(super) problem: &'a StoredProblem,
+    pub(super) device: &'a str,
+    pub(super) compute_capability: &'a str,
+    pub(super) cache_policy: &'a str,
+    pub(super) power: &'a str,
 }
 
 impl Record {
@@ -303,7 +338,11 @@ impl Record {
             parameters: winner.configuration.0.clone(),
             baseline: StoredBaseline::of(winner.libraries, measurement.median()),
             confidence: winner.confidence,
-            validation: winner.validation.into(),
+            conditions: winner.conditions,
+            validation: StoredValidation {
+                also_right_on: winner.also_right_on.to_vec(),
+                ..winner.validation.into()
+            },
             resources: winner.resources.into(),
             workspaces: launch.workspaces.iter().map(StoredWorkspace::from).collect(),
             tensor_maps: launch.tensor_maps.iter().map(StoredTensorMap::from).collect(),
@@ -312,6 +351,16 @@ impl Record {
             device: device.into(),
             provenance: Provenance { time: rfc3339::whole_seconds(provenance.time), ..provenance },
         }
+    }
+
+    /// What its time was taken in; none for words of a later version.
+    pub fn regime(&self) -> Option<Regime> {
+        let cache = |policy: &CachePolicy| policy.name() == self.measurement.cache_policy;
+        let power = |state: &PowerState| state.name() == self.measurement.power;
+        Some(Regime {
+            cache: CachePolicy::ALL.into_iter().find(cache)?,
+            power: PowerState::ALL.into_iter().find(power)?,
+        })
     }
 
     /// The time that this record competes with.
@@ -339,20 +388,30 @@ impl Record {
             device: &self.device.name,
             compute_capability: &self.device.compute_capability,
             cache_policy: &self.measurement.cache_policy,
+            power: &self.measurement.power,
         }
     }
 
     /// Whether this is a winner for the question asked. The driver may differ: a record outlives
     /// its updates.
-    pub fn answers(&self, problem: &Problem, device: &Device, policy: CachePolicy) -> bool {
+    pub fn answers(&self, problem: &Problem, device: &Device, regime: Regime) -> bool {
         let asked = Place {
             problem: &StoredProblem::from(problem),
             device: &device.name,
             compute_capability: &device.compute_capability.to_string(),
-            cache_policy: policy.name(),
+            cache_policy: regime.cache.name(),
+            power: regime.power.name(),
         };
         self.place() == asked
     }
+}
+
+fn burst() -> String {
+    PowerState::Burst.name().to_owned()
+}
+
+fn is_burst(power: &str) -> bool {
+    power == PowerState::Burst.name()
 }
 
 impl StoredMeasurement {
@@ -369,7 +428,8 @@ impl StoredMeasurement {
                 Timing::Measured => None,
                 modelled @ Timing::Modelled => Some(modelled.name().to_owned()),
             },
-            cache_policy: measurement.cache_policy.name().to_owned(),
+            cache_policy: measurement.regime.cache.name().to_owned(),
+            power: measurement.regime.power.name().to_owned(),
             sm_clock_mhz: measurement.sm_clock_mhz,
             launches_per_sample: measurement.launches_per_sample,
             samples: measurement.samples.len(),

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use super::{
-    DatabaseError, LibraryTime, Provenance, Record, Recorded, Replace, StoredConfidence, Winner,
-    record_winner,
+    DatabaseError, LibraryTime, Provenance, Record, Recorded, Replace, StoredConditions,
+    StoredConfidence, Winner, record_winner,
 };
+use crate::measure::ConditionsRange;
 use crate::model::Device;
 use crate::tune::{Certainty, Summary};
 
@@ -44,6 +45,19 @@ impl From<&Certainty> for StoredConfidence {
     }
 }
 
+impl From<&ConditionsRange> for StoredConditions {
+    fn from(range: &ConditionsRange) -> Self {
+        let tenths = |watts: f64| (10.0 * watts).round() / 10.0;
+        Self {
+            sm_clock_mhz: range.sm_clock_mhz,
+            power_w: range.power_w.map(|range| range.map(tenths)),
+            temperature_c: range.temperature_c,
+            throttle_reasons: range.throttle_reasons.clone(),
+            other_processes: range.other_processes,
+        }
+    }
+}
+
 /// Records a summary's winner; `None` where there is none.
 ///
 /// # Errors
@@ -68,8 +82,10 @@ pub fn record_summary(
         launch: &winner.plan,
         measurement: &winner.measurement,
         confidence: summary.certainty.as_ref().map(StoredConfidence::from),
+        conditions: summary.certainty.as_ref().map(|certainty| (&certainty.conditions).into()),
         libraries: &libraries,
         validation: &winner.validation,
+        also_right_on: &winner.also,
         resources: &winner.resources,
         provenance: Provenance {
             gemm_tune: env!("CARGO_PKG_VERSION").to_owned(),

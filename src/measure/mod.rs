@@ -4,6 +4,7 @@
 //! Works on anything that gives work for a set of operands; knows no configuration and no family.
 //! Of what the `cpu` device executed the time is modelled, not measured.
 
+mod conditions;
 mod finals;
 mod margin;
 mod modelled;
@@ -16,11 +17,12 @@ mod taint;
 mod tests;
 mod turns;
 
+pub use conditions::ConditionsRange;
 pub use finals::{Confidence, Ended, Entrant, Final, Place, Rules, Stage, Verdict};
 pub use margin::{FEWEST_ROUNDS, Margin};
 pub use modelled::{ExecutedLaunch, modelled_time};
 pub use race::{Race, Racer, Reason, Step};
 pub use sampling::{SAMPLES, sets_for};
-pub use stage::hold;
+pub use stage::{Held, hold};
 pub use stopwatch::{Stopwatch, WorkFor};
 pub use taint::Taint;

@@ -1,6 +1,8 @@
 //! The arithmetic of sampling: how many operand sets, how many launches a sample. Pure.
 
-use crate::model::{Device, Micros, Problem};
+use std::time::Duration;
+
+use crate::model::{CachePolicy, Device, Micros, Problem};
 
 /// Samples of a candidate that is not clearly slow. The median of 20 normal samples is within 0.46
 /// standard deviations of the true one in 9 of 10 cases (its own is 1.25 / √20 = 0.28).
@@ -24,10 +26,20 @@ pub(super) const HOPELESS: f64 = 2.0;
 pub(super) const FIRST_LOOK: usize = 2;
 pub(super) const CLEARLY_SLOWER: f64 = 1.2;
 
-/// Operand sets that launches rotate through: together more than twice the L2 cache, so that no
+/// How long the device works without a pause before samples count, where they are to be those of
+/// sustained work: once, for it to grow warm, and before the samples of each kernel, for the power
+/// that is that kernel's own. Judgements: boards answer to a change of power within 100 ms and to
+/// heat within seconds, and an H200 at 648 W of 700 W shows neither (`sgemm` for 5 s).
+pub(super) const WARM_UP: Duration = Duration::from_secs(3);
+pub(super) const LOAD: Duration = Duration::from_millis(100);
+
+/// Operand sets that launches rotate through: with a hot cache one, else together more than twice the L2 cache, so that no
 /// launch finds the operands of the one before it there; at most one for each launch of a sample,
 /// for the cache is overwritten before every sample.
-pub fn sets_for(problem: &Problem, device: &Device) -> u64 {
+pub fn sets_for(problem: &Problem, device: &Device, policy: CachePolicy) -> u64 {
+    if policy == CachePolicy::Hot {
+        return 1;
+    }
     let set = set_bytes(problem).into_iter().sum::<u64>();
     (2 * device.l2_bytes / set + 1).min(MAX_LAUNCHES.into())
 }
@@ -38,9 +50,9 @@ pub(super) fn set_bytes(problem: &Problem) -> [u64; 3] {
         .map(|elements| (elements * problem.batch * problem.dtype.bytes()).next_multiple_of(256))
 }
 
-/// Bytes that are overwritten before a sample: twice the L2 cache.
-pub(super) fn flush_bytes(device: &Device) -> u64 {
-    (2 * device.l2_bytes).max(1 << 20)
+/// Bytes that are overwritten before a sample: twice the L2 cache; none where it is to stay hot.
+pub(super) fn flush_bytes(device: &Device, policy: CachePolicy) -> Option<u64> {
+    (policy == CachePolicy::Rotate).then(|| (2 * device.l2_bytes).max(1 << 20))
 }
 
 /// Launches of a sample, for a launch that takes about `one`.
@@ -59,8 +71,14 @@ mod tests {
         let device = Device::h200();
         for (m, n, k, sets) in [(8192, 8192, 8192, 1), (4096, 4096, 1024, 2), (1, 1, 1, 256)] {
             let problem = Problem::new(Shape { m, n, k }, Dtype::F32);
-            assert_eq!(sets_for(&problem, &device), sets, "{problem}");
+            assert_eq!(sets_for(&problem, &device, CachePolicy::Rotate), sets, "{problem}");
         }
+    }
+
+    #[test]
+    fn a_hot_cache_holds_one_set() {
+        let problem = Problem::new(Shape { m: 64, n: 64, k: 64 }, Dtype::F32);
+        assert_eq!(sets_for(&problem, &Device::h200(), CachePolicy::Hot), 1);
     }
 
     #[test]

@@ -1,14 +1,23 @@
 //! The final on a device: every entrant's work is recorded once, and replayed whenever it is its
 //! turn.
 
+use super::conditions::ConditionsRange;
 use super::finals::{Final, Stage};
 use super::sampling::launches_per_sample;
 use super::stopwatch::{Recorded, Stopwatch, WorkFor};
-use crate::model::{CachePolicy, Measurement, Micros, Timing};
+use crate::model::{Measurement, Micros, Timing};
 use crate::worker::{Conditions, Executor, WorkerError};
 
-/// Holds a final among entrants given by their work, in its order, and gives what each measured in
-/// the rounds that count.
+/// What a final's rounds gave.
+#[derive(Debug)]
+pub struct Held {
+    /// What each entrant measured in the rounds that count.
+    pub measurements: Vec<Measurement>,
+    /// What the sensors showed meanwhile.
+    pub conditions: ConditionsRange,
+}
+
+/// Holds a final among entrants given by their work, in its order.
 ///
 /// # Errors
 /// [`WorkerError`] where one of them faults or hangs; all have been validated before.
@@ -17,26 +26,30 @@ pub fn hold<K: Ord>(
     stopwatch: &Stopwatch,
     entrants: &[WorkFor<'_>],
     contest: &mut Final<K>,
-) -> Result<Vec<Measurement>, WorkerError> {
+) -> Result<Held, WorkerError> {
     let mut recorded = Vec::with_capacity(entrants.len());
     for work in entrants {
         let one = stopwatch.time_one(executor, work)?;
         recorded.push(stopwatch.record(executor, work, launches_per_sample(one))?);
     }
-    let mut stage = DeviceStage { executor, stopwatch, recorded, sm_clock_mhz: None };
+    if let Some(first) = recorded.first() {
+        stopwatch.warm(executor, *first)?;
+    }
+    let conditions = ConditionsRange::default();
+    let mut stage = DeviceStage { executor, stopwatch, recorded, sm_clock_mhz: None, conditions };
     contest.hold(&mut stage)?;
-    let DeviceStage { recorded, sm_clock_mhz, .. } = stage;
+    let DeviceStage { recorded, sm_clock_mhz, conditions, .. } = stage;
     for sequence in &recorded {
         stopwatch.forget(executor, *sequence)?;
     }
     let measurements = recorded.iter().enumerate().map(|(entrant, recorded)| Measurement {
         samples: contest.samples(entrant).to_vec(),
         launches_per_sample: recorded.launches,
-        cache_policy: CachePolicy::Rotate,
+        regime: stopwatch.regime(),
         timing: Timing::Measured,
         sm_clock_mhz,
     });
-    Ok(measurements.collect())
+    Ok(Held { measurements: measurements.collect(), conditions })
 }
 
 struct DeviceStage<'a> {
@@ -45,17 +58,21 @@ struct DeviceStage<'a> {
     recorded: Vec<Recorded>,
     /// As last read.
     sm_clock_mhz: Option<u32>,
+    conditions: ConditionsRange,
 }
 
 impl Stage for DeviceStage<'_> {
     type Error = WorkerError;
 
     fn sample(&mut self, entrant: usize) -> Result<Micros, WorkerError> {
-        self.stopwatch.sample(self.executor, self.recorded[entrant])
+        let recorded = self.recorded[entrant];
+        self.stopwatch.load(self.executor, recorded)?;
+        self.stopwatch.sample(self.executor, recorded)
     }
 
     fn conditions(&mut self) -> Result<Conditions, WorkerError> {
         let conditions = self.executor.conditions()?;
+        self.conditions.take(&conditions);
         self.sm_clock_mhz = conditions.sm_clock_mhz.or(self.sm_clock_mhz);
         Ok(conditions)
     }

@@ -1,16 +1,20 @@
 //! Times one candidate after another for one problem on one device.
 
+use std::time::{Duration, Instant};
+
 use super::race::{Race, Racer, Step};
-use super::sampling::{flush_bytes, launches_per_sample, set_bytes, sets_for};
-use crate::model::{Device, Micros, Problem};
+use super::sampling::{LOAD, WARM_UP, flush_bytes, launches_per_sample, set_bytes, sets_for};
+use crate::model::{CachePolicy, Device, Micros, PowerState, Problem, Regime};
 use crate::validate::Validator;
 use crate::worker::{Executor, Operands, Work, WorkerError};
 
-/// Rotating operands and the range that is overwritten to empty the L2 cache.
+/// Operands, as many sets as the regime wants, and the range that is overwritten to empty the L2
+/// cache.
 #[derive(Debug)]
 pub struct Stopwatch {
     sets: Vec<Operands>,
-    flush: (u64, u64),
+    flush: Option<(u64, u64)>,
+    regime: Regime,
 }
 
 /// Gives the work of one product for a set of operands.
@@ -25,9 +29,9 @@ pub(super) struct Recorded {
 
 impl Stopwatch {
     /// Bytes of device memory that timing `problem` takes.
-    pub fn footprint(problem: &Problem, device: &Device) -> u64 {
+    pub fn footprint(problem: &Problem, device: &Device, policy: CachePolicy) -> u64 {
         let set: u64 = set_bytes(problem).iter().sum();
-        set * sets_for(problem, device) + flush_bytes(device)
+        set * sets_for(problem, device, policy) + flush_bytes(device, policy).unwrap_or(0)
     }
 
     /// Allocates the operand sets and fills them with uniform random values.
@@ -38,10 +42,11 @@ impl Stopwatch {
         executor: &mut dyn Executor,
         validator: &Validator,
         problem: &Problem,
+        regime: Regime,
     ) -> Result<Self, WorkerError> {
         let device = executor.device().clone();
         let [a_bytes, b_bytes, c_bytes] = set_bytes(problem);
-        let count = sets_for(problem, &device);
+        let count = sets_for(problem, &device, regime.cache);
         let bytes = (a_bytes + b_bytes + c_bytes) * count;
         let start = executor.allocate(bytes)?;
         validator.fill_uniform(executor, start, bytes / problem.dtype.bytes())?;
@@ -51,9 +56,16 @@ impl Stopwatch {
                 Operands { a, b: a + a_bytes, c: a + a_bytes + b_bytes }
             })
             .collect();
-        let flush_bytes = flush_bytes(&device);
-        let flush = (executor.allocate(flush_bytes)?, flush_bytes);
-        Ok(Self { sets, flush })
+        let flush = match flush_bytes(&device, regime.cache) {
+            Some(bytes) => Some((executor.allocate(bytes)?, bytes)),
+            None => None,
+        };
+        Ok(Self { sets, flush, regime })
+    }
+
+    /// What times are taken in.
+    pub fn regime(&self) -> Regime {
+        self.regime
     }
 
     /// Gives back all device memory.
@@ -65,7 +77,10 @@ impl Stopwatch {
         if let Some(first) = self.sets.first() {
             executor.free(first.a)?;
         }
-        executor.free(self.flush.0)
+        match self.flush {
+            Some((address, _)) => executor.free(address),
+            None => Ok(()),
+        }
     }
 
     /// Samples a candidate until the race says what becomes of it, and says over how many launches
@@ -85,6 +100,7 @@ impl Stopwatch {
             return Ok((racer.take(one, race), 1));
         }
         let recorded = self.record(executor, work, launches_per_sample(one))?;
+        self.load(executor, recorded)?;
         self.sample(executor, recorded)?; // warm-up
         let mut step = Step::More;
         while step == Step::More {
@@ -127,8 +143,42 @@ impl Stopwatch {
         executor: &mut dyn Executor,
         recorded: Recorded,
     ) -> Result<Micros, WorkerError> {
-        let elapsed = executor.replay(recorded.sequence, Some(self.flush))?;
+        let elapsed = executor.replay(recorded.sequence, self.flush)?;
         Ok(Micros(elapsed.0 / f64::from(recorded.launches)))
+    }
+
+    /// Keeps the device at work for as long as it takes to grow warm, where that is wanted.
+    pub(super) fn warm(
+        &self,
+        executor: &mut dyn Executor,
+        recorded: Recorded,
+    ) -> Result<(), WorkerError> {
+        self.work_for(WARM_UP, executor, recorded)
+    }
+
+    /// Keeps the device at this work until its power is that of this work, where that is wanted.
+    pub(super) fn load(
+        &self,
+        executor: &mut dyn Executor,
+        recorded: Recorded,
+    ) -> Result<(), WorkerError> {
+        self.work_for(LOAD, executor, recorded)
+    }
+
+    fn work_for(
+        &self,
+        time: Duration,
+        executor: &mut dyn Executor,
+        recorded: Recorded,
+    ) -> Result<(), WorkerError> {
+        if self.regime.power == PowerState::Burst {
+            return Ok(());
+        }
+        let began = Instant::now();
+        while began.elapsed() < time {
+            executor.replay(recorded.sequence, None)?;
+        }
+        Ok(())
     }
 
     pub(super) fn forget(

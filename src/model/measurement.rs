@@ -14,15 +14,56 @@ pub enum CachePolicy {
     /// Every launch reads operands that more than twice the L2 cache has passed since.
     #[default]
     Rotate,
+    /// Every launch reads the operands of the one before it, from the L2 cache as far as they fit.
+    Hot,
 }
 
 impl CachePolicy {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Rotate, Self::Hot];
+
     /// The name used in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rotate => "rotate",
+            Self::Hot => "hot",
         }
     }
+}
+
+/// How warm the device is. Part of a measurement's identity, as the policy is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PowerState {
+    /// Samples with pauses between them, as a program meets that multiplies now and then.
+    #[default]
+    Burst,
+    /// Samples out of the middle of uninterrupted work, with the clocks, power and temperature that
+    /// come of it.
+    Sustained,
+}
+
+impl PowerState {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Burst, Self::Sustained];
+
+    /// The name used in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Burst => "burst",
+            Self::Sustained => "sustained",
+        }
+    }
+}
+
+/// The circumstances that times are taken in by choice. Figures of different regimes are never
+/// compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct Regime {
+    /// Where operands are.
+    pub cache: CachePolicy,
+    /// How warm the device is.
+    pub power: PowerState,
 }
 
 /// How a time came about. Part of a measurement's identity, as the policy is.
@@ -53,8 +94,8 @@ pub struct Measurement {
     pub samples: Vec<Micros>,
     /// Launches that one sample spans.
     pub launches_per_sample: u32,
-    /// Where operands were.
-    pub cache_policy: CachePolicy,
+    /// Where operands were, and how warm the device.
+    pub regime: Regime,
     /// How the samples came about.
     pub timing: Timing,
     /// The SM clock read while sampling; `None` without NVML.
@@ -88,7 +129,7 @@ mod tests {
         let measurement = Measurement {
             samples: vec![],
             launches_per_sample: 1,
-            cache_policy: CachePolicy::Rotate,
+            regime: Regime::default(),
             timing: Timing::Measured,
             sm_clock_mhz: None,
         };

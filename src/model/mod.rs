@@ -18,7 +18,7 @@ pub use device::{ComputeCapability, Device};
 pub use diagnostic::Diagnostic;
 pub use floor::floor;
 pub use launch::{Argument, KernelLaunch, LaunchPlan, STANDARD_ARGUMENTS, TensorMap, Workspace};
-pub use measurement::{CachePolicy, Measurement, Timing};
+pub use measurement::{CachePolicy, Measurement, PowerState, Regime, Timing};
 pub use occupancy::{BlockNeeds, Limiter, Occupancy};
 pub use outcome::{Fault, Mismatch, Outcome, OutcomeKind, Resources, Validation};
 pub use problem::{Compute, Dtype, Layout, Problem, Shape};

@@ -252,6 +252,26 @@ impl Problem {
         Ok(())
     }
 
+    /// The problems whose shape is one larger or one smaller in one dimension.
+    pub fn neighbours(&self) -> Vec<Self> {
+        let Shape { m, n, k } = self.shape;
+        let shapes = [
+            (m.saturating_sub(1), n, k),
+            (m + 1, n, k),
+            (m, n.saturating_sub(1), k),
+            (m, n + 1, k),
+            (m, n, k.saturating_sub(1)),
+            (m, n, k + 1),
+        ];
+        let within = |extent: &u64| (1..=MAX_EXTENT).contains(extent);
+        shapes
+            .into_iter()
+            .filter(|(m, n, k)| [m, n, k].into_iter().all(within))
+            .map(|(m, n, k)| Self { shape: Shape { m, n, k }, ..*self })
+            .filter(|problem| problem.check_size().is_ok())
+            .collect()
+    }
+
     /// Operations of all products: 2 M N K a product, a multiply-add counting as two.
     pub fn operations(&self) -> f64 {
         let Shape { m, n, k } = self.shape;

@@ -58,8 +58,49 @@ pub fn render(
     plan.check_limits()?;
     let body = templates.render(family, &scope)?;
     let source = format!(
-        "// {}: {}\n// {configuration}\n// {} {}, {}\n\n{body}",
-        family.name, family.summary, problem.dtype, problem.layout, problem.compute,
+        "// {}: {}\n{}// {} {}, {}\n\n{body}",
+        family.name,
+        family.summary,
+        comment(&configuration.to_string()),
+        problem.dtype,
+        problem.layout,
+        problem.compute,
     );
     Ok(Rendered { source, plan })
+}
+
+/// The columns that a comment of many words fills.
+const COMMENT_COLUMNS: usize = 118;
+
+/// Comment lines that hold `words`.
+fn comment(words: &str) -> String {
+    let mut lines = String::new();
+    let mut line = String::from("//");
+    for word in words.split(' ') {
+        if line.len() + 1 + word.len() > COMMENT_COLUMNS {
+            lines += &line;
+            lines.push('\n');
+            line.truncate(2);
+        }
+        line.push(' ');
+        line += word;
+    }
+    lines + &line + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_comment_takes_several_lines() {
+        let word = "X".repeat(COMMENT_COLUMNS / 2 - 2);
+        for (words, expected) in [
+            ("BM=64", "// BM=64\n".to_owned()),
+            (&format!("{word} {word}"), format!("// {word} {word}\n")),
+            (&format!("{word}X {word}"), format!("// {word}X\n// {word}\n")),
+        ] {
+            assert_eq!(comment(words), expected);
+        }
+    }
 }

@@ -102,6 +102,7 @@ fn certainty(certainty: &Certainty) -> Value {
         "taint": certainty.taint,
         "tie_set": ties,
         "ended": certainty.ended.to_string(),
+        "conditions": certainty.conditions,
     })
 }
 
@@ -111,6 +112,7 @@ fn standing(standing: &Standing, problem: &Problem) -> Value {
         "parameters": standing.configuration,
         "measurement": measurement(&standing.measurement, problem),
         "validation": standing.validation,
+        "also_right_on": standing.also,
         "resources": standing.resources,
         "contested": standing.contested,
     })
@@ -125,7 +127,8 @@ fn measurement(measurement: &Measurement, problem: &Problem) -> Value {
         "launches_per_sample": measurement.launches_per_sample,
         "tflops": measurement.tflops(problem),
         "timing": measurement.timing,
-        "cache_policy": measurement.cache_policy,
+        "cache_policy": measurement.regime.cache,
+        "power": measurement.regime.power,
         "sm_clock_mhz": measurement.sm_clock_mhz,
     })
 }

@@ -4,4 +4,6 @@
 pub mod checked;
 pub mod inspected;
 pub mod json;
+pub mod records;
 pub mod table;
+pub mod verified;

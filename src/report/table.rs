@@ -163,12 +163,15 @@ pub fn verdict(summary: &Summary, device: &Device) -> String {
         "  exact on small integers; largest error {:.1e} of the allowed {:.1e} against {}\n",
         validation.max_error, validation.bound, validation.reference
     ));
+    if !winner.also.is_empty() {
+        text.push_str(&format!("  also right on {}\n", winner.also.join(", ")));
+    }
     text
 }
 
 /// By how much the winner wins, or with whom it ties.
 fn sureness(certainty: &Certainty) -> String {
-    let Certainty { runner_up, rounds, tainted_rounds, taint, tie_set, ended } = certainty;
+    let Certainty { runner_up, rounds, tainted_rounds, taint, tie_set, ended, .. } = certainty;
     let ties = tie_set.len().saturating_sub(1);
     let mut text = match runner_up {
         Some((family, configuration, margin)) => {

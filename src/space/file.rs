@@ -45,6 +45,7 @@ pub(crate) struct ConstraintFile {
 #[serde(deny_unknown_fields)]
 pub(crate) struct KernelFile {
     pub(crate) entry: Spanned<String>,
+    pub(crate) when: Option<Spanned<String>>,
     pub(crate) grid: Spanned<Vec<Spanned<Extent>>>,
     pub(crate) block: Spanned<Vec<Spanned<Extent>>>,
     pub(crate) dynamic_shared_bytes: Option<Spanned<Extent>>,

@@ -202,17 +202,19 @@ impl Builder {
         buffers: &[&str],
         known: &[String],
     ) -> Checked<KernelSpec> {
-        let mut arguments = STANDARD_ARGUMENTS.to_vec();
-        if let Some(names) = &kernel.arguments {
-            let standard = STANDARD_ARGUMENTS.iter().map(Argument::name);
-            let choices: Vec<&str> = standard.chain(buffers.iter().copied()).collect();
-            arguments = names
-                .iter()
-                .map(|name| self.one_of(name, "argument", &choices).map(Argument::from))
-                .collect::<Checked<_>>()?;
-        }
+        let standard = STANDARD_ARGUMENTS.iter().map(Argument::name);
+        let choices: Vec<&str> = standard.chain(buffers.iter().copied()).collect();
+        let argument = |name| self.one_of(name, "argument", &choices).map(Argument::from);
+        let arguments = match &kernel.arguments {
+            Some(names) => Some(names.iter().map(argument).collect::<Checked<_>>()?),
+            None => None,
+        };
         Ok(KernelSpec {
             entry: self.identifier(&kernel.entry, "a kernel's entry point")?,
+            when: match &kernel.when {
+                Some(when) => Some(self.expression(when, known)?),
+                None => None,
+            },
             grid: self.extents(&kernel.grid, "grid", 1..=3, known)?,
             block: self.extents(&kernel.block, "block", 1..=3, known)?,
             dynamic_shared_bytes: match &kernel.dynamic_shared_bytes {
@@ -439,7 +441,8 @@ WM = 8
         let family = family("simt.toml", WHOLE).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(family.template, "simt.cu.tera");
         assert_eq!(family.tensor_maps[0].swizzle, "128B");
-        let arguments: Vec<&str> = family.kernels[0].arguments.iter().map(Argument::name).collect();
+        let arguments = family.kernels[0].arguments.iter().flatten();
+        let arguments: Vec<&str> = arguments.map(Argument::name).collect();
         assert_eq!(arguments, ["map_a", "C", "partials"]);
     }
 

@@ -5,8 +5,10 @@
 use super::journal::KernelId;
 use super::{Event, TuneError};
 use crate::compile::Compiled;
-use crate::measure::{Ended, Margin, Race};
-use crate::model::{Configuration, LaunchPlan, Measurement, Outcome, Resources, Validation};
+use crate::measure::{ConditionsRange, Ended, Margin, Race};
+use crate::model::{
+    Configuration, LaunchPlan, Measurement, Outcome, Problem, Resources, Validation,
+};
 
 /// Something that candidates are evaluated on.
 pub(super) trait Bench: Send {
@@ -63,6 +65,23 @@ pub(super) struct Kept {
     pub(super) kernel: KernelId,
     pub(super) standing: Standing,
     pub(super) candidate: Candidate,
+    /// Problems close by that its source serves too.
+    pub(super) elsewhere: Vec<Elsewhere>,
+}
+
+/// A problem that a candidate's source serves besides its own.
+pub(super) struct Elsewhere {
+    pub(super) problem: Problem,
+    /// How it is launched there.
+    pub(super) plan: LaunchPlan,
+}
+
+/// A candidate that was found wrong after all.
+pub(super) struct Refuted {
+    pub(super) kernel: KernelId,
+    pub(super) family: String,
+    pub(super) configuration: Configuration,
+    pub(super) outcome: Outcome,
 }
 
 /// A correct candidate and what is known of it.
@@ -76,6 +95,8 @@ pub struct Standing {
     pub plan: LaunchPlan,
     /// How right it is.
     pub validation: Validation,
+    /// What else it passed, as a finalist: other values, the same bits in two runs, other shapes.
+    pub also: Vec<String>,
     /// How fast it is: in the contest where it took part, otherwise by its own samples.
     pub measurement: Measurement,
     /// What it takes.
@@ -99,6 +120,8 @@ pub struct Certainty {
     pub tie_set: Vec<(String, Configuration)>,
     /// Why no more rounds were taken.
     pub ended: Ended,
+    /// What the sensors showed over the rounds.
+    pub conditions: ConditionsRange,
 }
 
 /// A library's time in the contest.
@@ -118,4 +141,6 @@ pub(super) struct Decided {
     pub(super) library_version: String,
     /// How sure the winner is; none where no final was held.
     pub(super) certainty: Option<Certainty>,
+    /// Those that did not pass the finalists' scrutiny.
+    pub(super) refuted: Vec<Refuted>,
 }

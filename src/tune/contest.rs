@@ -1,10 +1,11 @@
 //! The end of a search: the finalists and the libraries take turns on the device, and the fastest
 //! of the finalists wins.
 
-use super::bench::{BaselineTime, Certainty, Decided, Kept, Standing};
+use super::bench::{BaselineTime, Candidate, Certainty, Decided, Kept, Refuted, Standing};
+use super::scrutiny::scrutinise;
 use super::workbench::{Mounted, Workbench};
 use super::{Event, TuneError, median};
-use crate::measure::{Confidence, Entrant, Final, Rules, WorkFor, hold};
+use crate::measure::{ConditionsRange, Confidence, Entrant, Final, Rules, WorkFor, hold};
 use crate::model::{Micros, floor, statistics};
 use crate::validate::Subject;
 use crate::worker::{Operands, Scalars, Work, WorkerError};
@@ -40,17 +41,8 @@ pub(super) fn decide(
     kept: Vec<Kept>,
     on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<Decided, TuneError> {
-    let mut decided = Decided {
-        ranking: Vec::new(),
-        baselines: Vec::new(),
-        library_version: String::new(),
-        certainty: None,
-    };
-    let (mut finalists, mut others) = (Vec::new(), Vec::new());
-    for (place, kept) in kept.into_iter().enumerate() {
-        let takes_part = place < FINALISTS || kept.is_default;
-        if takes_part { finalists.push(kept) } else { others.push(kept) }
-    }
+    let mut decided = Decided::default();
+    let (mut finalists, others) = choose(bench, kept, &mut decided, on_event)?;
     if !finalists.is_empty()
         && let Err(error) = hold_final(bench, &mut finalists, &mut decided, on_event)
     {
@@ -63,6 +55,43 @@ pub(super) fn decide(
     decided.ranking = ranking.map(|kept| kept.standing).collect();
     decided.baselines.sort_by(|a, b| median(&a.measurement).total_cmp(&median(&b.measurement)));
     Ok(decided)
+}
+
+/// The candidates that take part, and the others: the fastest that stand scrutiny, and those of the
+/// families' defaults that do.
+fn choose(
+    bench: &mut Workbench<'_>,
+    kept: Vec<Kept>,
+    decided: &mut Decided,
+    on_event: &mut dyn FnMut(Event<'_>),
+) -> Result<(Vec<Kept>, Vec<Kept>), TuneError> {
+    let (mut finalists, mut others) = (Vec::new(), kept);
+    loop {
+        let mut places = FINALISTS.saturating_sub(finalists.len());
+        let takes_part = |kept: &mut Kept| {
+            let fast = places > 0;
+            places = places.saturating_sub(1);
+            fast || kept.is_default
+        };
+        let mut chosen: Vec<Kept> = others.extract_if(.., takes_part).collect();
+        if chosen.is_empty() {
+            finalists.sort_by(|a: &Kept, b: &Kept| {
+                median(&a.standing.measurement).total_cmp(&median(&b.standing.measurement))
+            });
+            return Ok((finalists, others));
+        }
+        let failed = scrutinise(bench, &mut chosen, on_event)?;
+        for (kept, failed) in chosen.into_iter().zip(failed) {
+            let Some(outcome) = failed else {
+                finalists.push(kept);
+                continue;
+            };
+            let Standing { family, configuration, .. } = kept.standing;
+            let why = outcome.failure().unwrap_or_default();
+            on_event(Event::Note(format!("{family} {configuration} is out of the final: {why}")));
+            decided.refuted.push(Refuted { kernel: kept.kernel, family, configuration, outcome });
+        }
+    }
 }
 
 /// What ties are broken by, which names no time: the registers of a block, its shared memory, and
@@ -89,7 +118,9 @@ fn hold_final(
     let libraries = libraries(bench, decided, on_event)?;
     let mut mounted: Vec<Mounted> = Vec::new();
     for finalist in finalists.iter() {
-        mounted.push(bench.mount(&finalist.candidate)?.0);
+        let Candidate { plan, compiled } = &finalist.candidate;
+        let problem = bench.problem;
+        mounted.push(bench.mount(&compiled.image, plan, &problem)?.0);
     }
     on_event(Event::Contest { contestants: mounted.len() + libraries.len() });
     let candidates = mounted.iter().map(|mounted| {
@@ -104,9 +135,9 @@ fn hold_final(
     let entrants = keys.chain(libraries.iter().map(|_| Entrant::Baseline)).collect();
     let floor = floor(&bench.problem, bench.executor.device());
     let mut contest = Final::new(entrants, Rules { floor, ..Rules::default() });
-    let measurements = hold(bench.executor, &bench.stopwatch, &work, &mut contest)?;
+    let held = hold(bench.executor, &bench.stopwatch, &work, &mut contest)?;
     drop(boxes);
-    let mut measurements = measurements.into_iter();
+    let mut measurements = held.measurements.into_iter();
     for mounted in mounted {
         bench.unmount(mounted)?;
     }
@@ -124,7 +155,7 @@ fn hold_final(
         .collect();
     if let Some(verdict) = contest.verdict() {
         let taint = contest.taints().first().map(ToString::to_string);
-        decided.certainty = Some(certainty(&verdict.confidence, finalists, taint));
+        decided.certainty = Some(certainty(&verdict.confidence, finalists, taint, held.conditions));
         let place = |entrant: usize| verdict.order.iter().position(|p| p.entrant == entrant);
         let mut placed: Vec<(Option<usize>, Kept)> =
             finalists.drain(..).enumerate().map(|(at, kept)| (place(at), kept)).collect();
@@ -135,7 +166,12 @@ fn hold_final(
 }
 
 /// The final's confidence, with names for numbers.
-fn certainty(confidence: &Confidence, finalists: &[Kept], taint: Option<String>) -> Certainty {
+fn certainty(
+    confidence: &Confidence,
+    finalists: &[Kept],
+    taint: Option<String>,
+    conditions: ConditionsRange,
+) -> Certainty {
     let name = |entrant: usize| {
         let standing = finalists.get(entrant).map(|kept| &kept.standing)?;
         Some((standing.family.clone(), standing.configuration.clone()))
@@ -151,6 +187,7 @@ fn certainty(confidence: &Confidence, finalists: &[Kept], taint: Option<String>)
         taint,
         tie_set: confidence.tie_set.iter().filter_map(|entrant| name(*entrant)).collect(),
         ended: confidence.ended,
+        conditions,
     }
 }
 

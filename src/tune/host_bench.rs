@@ -5,7 +5,7 @@ use super::bench::{Bench, Candidate, Decided, Evaluated, Kept};
 use super::{Event, TuneError};
 use crate::cpu::{Counting, Counts, Memory, Program};
 use crate::measure::{ExecutedLaunch, Race, modelled_time};
-use crate::model::{CachePolicy, Device, Fault, Measurement, Outcome, Problem, Resources, Timing};
+use crate::model::{Device, Fault, Measurement, Outcome, Problem, Regime, Resources, Timing};
 use crate::validate::{HostFailure, HostValidator};
 
 /// Operands in this host's memory, and the device that times are modelled for.
@@ -39,7 +39,7 @@ impl HostBench {
             measurement: Measurement {
                 samples: vec![time],
                 launches_per_sample: 1,
-                cache_policy: CachePolicy::Rotate,
+                regime: Regime::default(),
                 timing: Timing::Modelled,
                 sm_clock_mhz: None,
             },
@@ -78,12 +78,7 @@ impl Bench for HostBench {
         _on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Decided, TuneError> {
         let ranking = kept.into_iter().map(|kept| kept.standing).collect();
-        Ok(Decided {
-            ranking,
-            baselines: Vec::new(),
-            library_version: String::new(),
-            certainty: None,
-        })
+        Ok(Decided { ranking, ..Decided::default() })
     }
 
     fn restarts(&self) -> usize {

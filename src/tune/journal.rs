@@ -17,10 +17,10 @@ use thiserror::Error;
 
 use super::Settings;
 use crate::compile::Fingerprint;
-use crate::model::{CachePolicy, Configuration, Device, LaunchPlan, Outcome, Problem};
+use crate::model::{Configuration, Device, LaunchPlan, Outcome, Problem, Regime};
 
 /// Raised whenever a line changes its form.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Why there is no journal. Tuning does without one only where that was asked for.
 #[derive(Debug, Error)]
@@ -40,7 +40,7 @@ struct Heading {
     device: String,
     compute_capability: String,
     driver: String,
-    cache_policy: CachePolicy,
+    regime: Regime,
 }
 
 /// What identifies work on a device: the code, and how it is launched.
@@ -115,7 +115,7 @@ impl Journal {
         let Some(folder) = &settings.journals else {
             return Ok(Self { file: None, known: HashMap::new() });
         };
-        let mut journal = Self::open(folder, problem, device, CachePolicy::Rotate)?;
+        let mut journal = Self::open(folder, problem, device, settings.regime)?;
         if settings.fresh {
             journal.forget()?;
         }
@@ -130,7 +130,7 @@ impl Journal {
         folder: &Path,
         problem: &Problem,
         device: &Device,
-        policy: CachePolicy,
+        regime: Regime,
     ) -> Result<Self, JournalError> {
         let heading = Heading {
             gemm_tune_journal: VERSION,
@@ -138,11 +138,12 @@ impl Journal {
             device: device.name.clone(),
             compute_capability: device.compute_capability.to_string(),
             driver: device.driver.clone(),
-            cache_policy: policy,
+            regime,
         };
         let folder = folder.join(device.slug());
         let words = problem.to_string().replace(' ', "-");
-        let path = folder.join(format!("{words}-{}.jsonl", policy.name()));
+        let path =
+            folder.join(format!("{words}-{}-{}.jsonl", regime.cache.name(), regime.power.name()));
         Self::open_file(&folder, path.clone(), &heading)
             .map_err(|error| JournalError { path, error })
     }
@@ -240,7 +241,7 @@ mod tests {
     }
 
     fn open(folder: &Path) -> Journal {
-        Journal::open(folder, &problem(), &Device::h200(), CachePolicy::Rotate).unwrap()
+        Journal::open(folder, &problem(), &Device::h200(), Regime::default()).unwrap()
     }
 
     fn plan(grid: u32) -> LaunchPlan {
@@ -267,7 +268,7 @@ mod tests {
             measurement: Measurement {
                 samples: vec![Micros(12.25), Micros(12.5)],
                 launches_per_sample: 80,
-                cache_policy: CachePolicy::Rotate,
+                regime: Regime::default(),
                 timing: Timing::Measured,
                 sm_clock_mhz: Some(1980),
             },
@@ -338,8 +339,9 @@ mod tests {
         let mut journal = open(folder.path());
         journal.append(entry(1, outcomes()[0].clone())).unwrap();
         let other = Device { driver: "999.1".to_owned(), ..Device::h200() };
-        let policy = CachePolicy::Rotate;
-        assert!(Journal::open(folder.path(), &problem(), &other, policy).unwrap().is_empty());
+        assert!(
+            Journal::open(folder.path(), &problem(), &other, Regime::default()).unwrap().is_empty()
+        );
         fs::write(journal.path().unwrap(), b"\xff\xfe{{{{\n\0\0").unwrap();
         assert!(open(folder.path()).is_empty());
     }

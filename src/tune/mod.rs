@@ -9,7 +9,10 @@ mod host_bench;
 mod journal;
 mod prepare;
 mod run;
+mod scrutiny;
+mod share;
 mod tally;
+mod verify;
 mod workbench;
 
 use std::path::{Path, PathBuf};
@@ -23,10 +26,14 @@ pub use check::{CheckEvent, Checked, Checks, Sample, check};
 pub use journal::{Entry, Journal, JournalError, KernelId};
 pub use prepare::{FamilySpace, Spaces, spaces};
 pub use run::tune;
+pub use share::share;
+pub use verify::{Named, Retimed, retime};
 
 use crate::compile::{Compile, CompileError, CompileThreads};
 use crate::model::units::human_bytes;
-use crate::model::{Configuration, Device, Measurement, Micros, Outcome, OutcomeKind, Problem};
+use crate::model::{
+    Configuration, Device, Measurement, Micros, Outcome, OutcomeKind, Problem, Regime,
+};
 use crate::render::{RenderError, Templates};
 use crate::space::{Family, SpaceError};
 use crate::validate::HostFailure;
@@ -89,6 +96,8 @@ pub struct Settings {
     pub journals: Option<PathBuf>,
     /// Whether everything is measured anew, whatever the journal has.
     pub fresh: bool,
+    /// What times are taken in. The host, whose times are modelled, knows the default only.
+    pub regime: Regime,
     /// Seeds operands and search.
     pub seed: u64,
 }

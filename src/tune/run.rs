@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::select;
 
-use super::bench::{Bench, Candidate, Decided, Evaluated};
+use super::bench::{Bench, Candidate, Decided, Elsewhere, Evaluated, Refuted, Standing};
 use super::crew::{Crew, Report};
 use super::host_bench::HostBench;
 use super::journal::{Entry, Journal, KernelId};
@@ -107,10 +107,18 @@ pub fn tune(
     let mut decided = Decided::default();
     for (place, mut bench) in benches.into_iter().enumerate() {
         if place == 0 {
-            let kept = std::mem::take(&mut search.tally.kept);
+            let mut kept = std::mem::take(&mut search.tally.kept);
+            for kept in &mut kept {
+                kept.elsewhere = renderer.elsewhere(&kept.standing);
+            }
             decided = bench.decide(kept, on_event)?;
         }
         bench.release()?;
+    }
+    for refuted in decided.refuted {
+        search.tally.refute(&refuted);
+        let Refuted { kernel, family, configuration: parameters, outcome } = refuted;
+        search.journal.append(Entry { kernel, family, parameters, outcome })?;
     }
     Ok(Summary {
         problem: *problem,
@@ -150,7 +158,8 @@ fn benches<'a>(
             .iter_mut()
             .map(|executor| {
                 let executor = executor.as_mut();
-                scope.spawn(|| Workbench::prepare(executor, *problem, compiler, settings.seed))
+                let (regime, seed) = (settings.regime, settings.seed);
+                scope.spawn(move || Workbench::prepare(executor, *problem, compiler, regime, seed))
             })
             .collect();
         let joined = prepared.into_iter().map(|thread| {
@@ -167,6 +176,30 @@ struct Renderer<'a> {
     families: &'a [crate::space::Family],
     templates: &'a crate::render::Templates,
     device: &'a crate::model::Device,
+}
+
+impl Renderer<'_> {
+    /// The problems one larger or smaller in a dimension that a candidate's source serves as well:
+    /// where another would be rendered, this one claims nothing.
+    fn elsewhere(&self, standing: &Standing) -> Vec<Elsewhere> {
+        let family = self.families.iter().find(|family| family.name == standing.family);
+        let Some(family) = family else { return Vec::new() };
+        let configuration = &standing.configuration;
+        let render = |problem: &Problem| {
+            render(family, self.templates, configuration, problem, self.device).ok()
+        };
+        let Some(own) = render(self.problem) else { return Vec::new() };
+        let legal = |problem: &Problem| {
+            family.refusal(problem, self.device).is_none()
+                && matches!(family.violated(configuration, problem, self.device), Ok(None))
+        };
+        let neighbours = self.problem.neighbours().into_iter().filter(legal);
+        let rendered = neighbours.filter_map(|problem| Some((problem, render(&problem)?)));
+        rendered
+            .filter(|(_, rendered)| rendered.source == own.source)
+            .map(|(problem, rendered)| Elsewhere { problem, plan: rendered.plan })
+            .collect()
+    }
 }
 
 /// The state of one search.

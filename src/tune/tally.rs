@@ -1,13 +1,13 @@
 //! What became of the candidates of a run so far: counts by family, the best, and the few that may
 //! win.
 
-use super::bench::{Candidate, Kept, Standing};
+use super::bench::{Candidate, Kept, Refuted, Standing};
 use super::contest::FINALISTS;
 use super::journal::KernelId;
 use super::prepare::Spaces;
 use super::{Coverage, Event, median};
 use crate::measure::{Race, SAMPLES};
-use crate::model::{Configuration, Micros, Outcome};
+use crate::model::{Configuration, Micros, Outcome, OutcomeKind};
 
 /// Correct candidates whose compiled form is kept: finalists, and the table a person sees.
 const KEPT: usize = 10;
@@ -85,8 +85,19 @@ impl Tally {
         });
     }
 
-    /// Keeps a correct candidate if it is among the fastest, or its family's default. Of those that are the same kernel, the
-    /// first is kept.
+    /// Takes back that a candidate was correct.
+    pub(super) fn refute(&mut self, refuted: &Refuted) {
+        let known = self.coverage.iter_mut().find(|coverage| coverage.family == refuted.family);
+        let Some(coverage) = known else { return };
+        if let Some(correct) = coverage.outcomes.get_mut(&OutcomeKind::Correct) {
+            *correct = correct.saturating_sub(1);
+        }
+        *coverage.outcomes.entry(refuted.outcome.kind()).or_default() += 1;
+        coverage.failures.insert(0, (refuted.configuration.clone(), refuted.outcome.clone()));
+    }
+
+    /// Keeps a correct candidate if it is among the fastest, or its family's default. Of those that
+    /// are the same kernel, the first is kept.
     pub(super) fn keep(
         &mut self,
         known: &Known<'_>,
@@ -104,11 +115,12 @@ impl Tally {
             configuration: known.configuration.clone(),
             plan: candidate.plan.clone(),
             validation: validation.clone(),
+            also: Vec::new(),
             measurement: measurement.clone(),
             resources: *resources,
             contested: false,
         };
-        self.kept.push(Kept { is_default, kernel, standing, candidate });
+        self.kept.push(Kept { is_default, kernel, standing, candidate, elsewhere: Vec::new() });
         self.kept.sort_by(|a, b| {
             median(&a.standing.measurement).total_cmp(&median(&b.standing.measurement))
         });

@@ -8,7 +8,7 @@ use super::{Event, TuneError, contest};
 use crate::compile::{Compile, CompileRequest};
 use crate::measure::{Race, Racer, Reason, Step, Stopwatch};
 use crate::model::{
-    CachePolicy, Fault, LaunchPlan, Measurement, Micros, Outcome, Problem, Resources, Timing,
+    Fault, LaunchPlan, Measurement, Micros, Outcome, Problem, Regime, Resources, Timing,
 };
 use crate::validate::{KERNELS, Subject, Validator, Zone, compile_options};
 use crate::worker::{Announced, Executor, KernelFacts, Operands, Scalars, Work, WorkerError, bind};
@@ -49,6 +49,10 @@ pub(super) struct Mounted {
 }
 
 impl Mounted {
+    pub(super) fn workspaces(&self) -> &[Zone] {
+        &self.workspaces
+    }
+
     /// The work of one product. A plan whose arguments have no value was refused when mounting.
     pub(super) fn work(&self, operands: Operands, scalars: Scalars) -> Vec<Work> {
         let workspaces: Vec<u64> = self.workspaces.iter().map(|zone| zone.address).collect();
@@ -63,10 +67,12 @@ impl<'a> Workbench<'a> {
         executor: &'a mut dyn Executor,
         problem: Problem,
         compiler: &dyn Compile,
+        regime: Regime,
         seed: u64,
     ) -> Result<Self, TuneError> {
         let device = executor.device().clone();
-        let needed = Validator::footprint(&problem) + Stopwatch::footprint(&problem, &device);
+        let timing = Stopwatch::footprint(&problem, &device, regime.cache);
+        let needed = Validator::footprint(&problem) + timing;
         let free = executor.free_memory()?;
         if needed > free {
             return Err(TuneError::Memory { problem: problem.to_string(), needed, free });
@@ -78,7 +84,7 @@ impl<'a> Workbench<'a> {
                 options: compile_options(&problem),
             })?
             .image;
-        let (validator, stopwatch) = ready(executor, &problem, &validation_image, seed)?;
+        let (validator, stopwatch) = ready(executor, &problem, &validation_image, seed, regime)?;
         Ok(Self { executor, problem, validator, stopwatch, validation_image, seed, restarts: 0 })
     }
 
@@ -88,7 +94,8 @@ impl<'a> Workbench<'a> {
         let mut attempt = 1;
         loop {
             let ready = self.executor.restart().and_then(|()| {
-                ready(self.executor, &self.problem, &self.validation_image, self.seed)
+                let regime = self.stopwatch.regime();
+                ready(self.executor, &self.problem, &self.validation_image, self.seed, regime)
             });
             match ready {
                 Ok((validator, stopwatch)) => {
@@ -112,7 +119,8 @@ impl<'a> Workbench<'a> {
         let mut racer = Racer::new();
         loop {
             *during = "loading";
-            let (mounted, facts) = self.mount(candidate)?;
+            let (problem, image) = (self.problem, &candidate.compiled.image);
+            let (mounted, facts) = self.mount(image, &candidate.plan, &problem)?;
             *during = "validating";
             let subject = Subject {
                 work: &|operands, scalars| mounted.work(operands, scalars),
@@ -141,7 +149,7 @@ impl<'a> Workbench<'a> {
                     let measurement = Measurement {
                         samples: racer.samples().to_vec(),
                         launches_per_sample,
-                        cache_policy: CachePolicy::Rotate,
+                        regime: self.stopwatch.regime(),
                         timing: Timing::Measured,
                         sm_clock_mhz: None,
                     };
@@ -152,15 +160,33 @@ impl<'a> Workbench<'a> {
         }
     }
 
-    /// Loads a candidate and allocates its workspaces.
+    /// A validator for a problem, this one's or another of the same dtype, with other values: which
+    /// ones, `values` says. It ends with the worker.
+    pub(super) fn other_validator(
+        &mut self,
+        problem: &Problem,
+        values: u64,
+    ) -> Result<Validator, WorkerError> {
+        self.executor.set_deadline(prepare_seconds(problem));
+        let seed = self.seed.wrapping_add(values);
+        Validator::prepare(self.executor, &self.validation_image, problem, seed)
+    }
+
+    /// Gives each deed that follows as long as an unknown kernel for `problem` may take.
+    pub(super) fn expect(&mut self, problem: &Problem) {
+        self.executor.set_deadline(deadline_seconds(problem, None));
+    }
+
+    /// Loads a candidate that is launched for `problem`, and allocates its workspaces.
     pub(super) fn mount(
         &mut self,
-        candidate: &Candidate,
+        image: &[u8],
+        plan: &LaunchPlan,
+        problem: &Problem,
     ) -> Result<(Mounted, Vec<KernelFacts>), WorkerError> {
-        let plan = &candidate.plan;
         let probe = Operands { a: 0, b: 0, c: 0 };
         let names = vec![0; plan.workspaces.len()];
-        if let Err(name) = bind(plan, 0, &self.problem, probe, &names, Scalars::PLAIN) {
+        if let Err(name) = bind(plan, 0, problem, probe, &names, Scalars::PLAIN) {
             let message = format!("argument `{name}` is a tensor map, which cannot be passed yet");
             return Err(WorkerError::Device { message, sticky: false });
         }
@@ -173,12 +199,12 @@ impl<'a> Workbench<'a> {
                 dynamic_shared_bytes: kernel.dynamic_shared_bytes,
             })
             .collect();
-        let loaded = self.executor.load(&candidate.compiled.image, &announced)?;
+        let loaded = self.executor.load(image, &announced)?;
         let mut mounted = Mounted {
             module: loaded.module,
             plan: plan.clone(),
             workspaces: Vec::new(),
-            problem: self.problem,
+            problem: *problem,
         };
         for workspace in &plan.workspaces {
             match Zone::allocate(self.executor, workspace.bytes) {
@@ -233,13 +259,7 @@ impl Bench for Workbench<'_> {
             self.restart()?;
             restarted = Some(error.to_string());
         }
-        let outcome = match error {
-            WorkerError::TimedOut { seconds } => Outcome::Timeout { seconds },
-            error => {
-                Outcome::Runtime(Fault { during: during.to_owned(), message: error.to_string() })
-            }
-        };
-        Ok(Evaluated { outcome, restarted })
+        Ok(Evaluated { outcome: outcome_of(error, during), restarted })
     }
 
     fn decide(
@@ -261,16 +281,29 @@ impl Bench for Workbench<'_> {
     }
 }
 
+/// What a candidate gets that broke off.
+pub(super) fn outcome_of(error: WorkerError, during: &str) -> Outcome {
+    match error {
+        WorkerError::TimedOut { seconds } => Outcome::Timeout { seconds },
+        error => Outcome::Runtime(Fault { during: during.to_owned(), message: error.to_string() }),
+    }
+}
+
 fn ready(
     executor: &mut dyn Executor,
     problem: &Problem,
     image: &[u8],
     seed: u64,
+    regime: Regime,
 ) -> Result<(Validator, Stopwatch), WorkerError> {
-    executor.set_deadline(PREPARE_SECONDS + problem.operations() / SLOWEST_RATE);
+    executor.set_deadline(prepare_seconds(problem));
     let validator = Validator::prepare(executor, image, problem, seed)?;
-    let stopwatch = Stopwatch::prepare(executor, &validator, problem)?;
+    let stopwatch = Stopwatch::prepare(executor, &validator, problem, regime)?;
     Ok((validator, stopwatch))
+}
+
+fn prepare_seconds(problem: &Problem) -> f64 {
+    PREPARE_SECONDS + problem.operations() / SLOWEST_RATE
 }
 
 fn deadline_seconds(problem: &Problem, best: Option<Micros>) -> f64 {

@@ -83,6 +83,14 @@ extern "C" __global__ void count_changed_words(const u32* in, u64 count, u32 wor
             atomicAdd(changed, 1ull);
 }
 
+// Counts words in which two buffers differ.
+extern "C" __global__ void count_different_words(const u32* a, const u32* b, u64 count, u64* different)
+{
+    for (u64 i = first_index(); i < count; i += index_step())
+        if (a[i] != b[i])
+            atomicAdd(different, 1ull);
+}
+
 constexpr int TILE = 64;  // rows and columns of C of a block
 constexpr int STEP = 16;  // how far a stage advances along K
 constexpr int PER_THREAD = 4;

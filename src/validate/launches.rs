@@ -24,11 +24,12 @@ const THREADS: u32 = 256;
 /// Blocks that stride over a buffer: enough to fill any GPU, few enough to meet seldom.
 const MAX_BLOCKS: u64 = 2048;
 
-const ENTRIES: [&str; 12] = [
+const ENTRIES: [&str; 13] = [
     "fill_values",
     "fill_words",
     "count_changed_values",
     "count_changed_words",
+    "count_different_words",
     "reference_small",
     "reference_uniform",
     "compare_small",
@@ -119,6 +120,16 @@ impl Launches {
         let word = Argument::I32(word.cast_signed());
         let arguments = vec![pointer(address), long(count), word, pointer(changed)];
         self.over(count, "count_changed_words", arguments)
+    }
+
+    pub(super) fn count_different_words(
+        self,
+        [a, b]: [u64; 2],
+        count: u64,
+        different: u64,
+    ) -> Work {
+        let arguments = vec![pointer(a), pointer(b), long(count), pointer(different)];
+        self.over(count, "count_different_words", arguments)
     }
 
     fn reference(self, entry: &str, buffers: &[u64], problem: &Problem) -> Work {

@@ -240,6 +240,44 @@ impl Validator {
         }))
     }
 
+    /// Runs the subject twice on the same values: whatever it computes, every bit must be the same.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn repeat(
+        &self,
+        executor: &mut dyn Executor,
+        subject: &Subject<'_>,
+    ) -> Result<Result<(), Mismatch>, WorkerError> {
+        let second = Zone::allocate(executor, self.c.bytes)?;
+        let run = self.uniform_run();
+        let different = self.verdicts.address;
+        let mut work = vec![self.launches.fill_words(different, 2, 0)];
+        for c in [self.c.address, second.address] {
+            work.push(self.launches.fill_values(c, run.count, Values::Uniform, run.c_seed));
+            let operands = Operands { c, ..self.operands_of(self.uniform) };
+            work.extend((subject.work)(operands, run.scalars));
+        }
+        let both = [self.c.address, second.address];
+        work.push(self.launches.count_different_words(both, self.c.bytes / 4, different));
+        executor.run(&work)?;
+        let bytes = executor.read(different, 8)?;
+        second.free(executor)?;
+        let differing = bytes.first_chunk().map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes));
+        Ok(match differing {
+            0 => Ok(()),
+            _ => Err(Mismatch {
+                check: format!("two runs on the same values differ in {differing} words: a race"),
+                at: None,
+                got: 0.0,
+                expected: 0.0,
+                error: differing as f64,
+                bound: 0.0,
+                wrong: differing,
+            }),
+        })
+    }
+
     /// Both runs and all that is looked at, as one piece of work.
     fn work(&self, subject: &Subject<'_>, bound: f64) -> Vec<Work> {
         let launches = self.launches;

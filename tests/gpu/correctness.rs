@@ -162,7 +162,7 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
 pub(crate) fn planted_faults() -> Result<(), Failed> {
     let families = Families::from_folder(Path::new("tests/faulty/spaces")).unwrap();
     let templates = Templates::with_folder(Path::new("tests/faulty/templates")).unwrap();
-    let mut kit = kit(families.iter().cloned().collect(), templates);
+    let mut kit = kit(vec![families.get("faulty").unwrap().clone()], templates);
     // Tiles come out even in M and in K but not in N, so that each fault has its place.
     let (outcomes, summary) = faulty_run(&problem(512, 500, 512), &mut kit)?;
     for (fault, kind, words) in [
@@ -184,6 +184,10 @@ pub(crate) fn planted_faults() -> Result<(), Failed> {
         ("does_not_compile", OutcomeKind::Compile, "faulty.cu(11): error"),
         ("wrong_entry_point", OutcomeKind::Runtime, "while loading: "),
         ("too_much_shared_memory", OutcomeKind::Runtime, "while loading: "),
+        ("exhausts_memory", OutcomeKind::Runtime, "out of device memory"),
+        // Right for all that every candidate is put to.
+        ("differs_between_runs", OutcomeKind::Correct, ""),
+        ("wrong_where_m_is_odd", OutcomeKind::Correct, ""),
     ] {
         let outcome = outcomes.get(fault).ok_or(format!("{fault} was not evaluated"))?;
         let failure = outcome.failure().unwrap_or_default();
@@ -192,12 +196,62 @@ pub(crate) fn planted_faults() -> Result<(), Failed> {
     }
     // One for the illegal address, one for the endless loop.
     assert_eq!(summary.restarts, 2);
+    let ranked: Vec<String> =
+        summary.ranking.iter().map(|standing| standing.configuration.to_string()).collect();
+    assert!(ranked.iter().any(|configuration| configuration == "FAULT=none"), "{ranked:?}");
+    for (fault, words) in [
+        ("differs_between_runs", "two runs on the same values differ in"),
+        ("wrong_where_m_is_odd", "on 511x500x512: "),
+    ] {
+        let name = format!("FAULT={fault}");
+        assert!(!ranked.contains(&name), "{ranked:?}");
+        let failures = &summary.coverage[0].failures;
+        let outcome = failures.iter().find(|(failed, _)| failed.to_string() == name);
+        let failure = outcome.and_then(|(_, outcome)| outcome.failure()).unwrap_or_default();
+        assert!(failure.contains(words), "{fault}: {failure}");
+    }
 
     // Where M does not come out even, the row past the last is written.
     let (outcomes, _) = faulty_run(&problem(500, 512, 64), &mut kit)?;
     let failure = outcomes["writes_past_c"].failure().unwrap_or_default();
     assert!(failure.contains("words beside a buffer were overwritten"), "{failure}");
     assert_eq!(outcomes["none"].kind(), OutcomeKind::Correct);
+    Ok(())
+}
+
+/// A third of a family is broken in six ways, and would be faster than the rest.
+pub(crate) fn hundred_candidates() -> Result<(), Failed> {
+    let families = Families::from_folder(Path::new("tests/faulty/spaces")).unwrap();
+    let templates = Templates::with_folder(Path::new("tests/faulty/templates")).unwrap();
+    let hundred = families.get("hundred").unwrap().clone();
+    let mut kit = kit(vec![hundred], templates);
+    let mut outcomes: BTreeMap<(String, OutcomeKind), usize> = BTreeMap::new();
+    let on_event = &mut |event: Event<'_>| {
+        if let Event::Evaluated { configuration, outcome, .. } = event
+            && let Some(Value::Text(fault)) = configuration.get("FAULT")
+        {
+            *outcomes.entry((fault.clone(), outcome.kind())).or_default() += 1;
+        }
+    };
+    let stop = AtomicBool::new(false);
+    let summary = tune(&problem(500, 512, 64), &mut kit, &settings(100), &stop, on_event)?;
+    let expected = [
+        ("does_not_compile", OutcomeKind::Compile, 5),
+        ("drops_a_product", OutcomeKind::Correctness, 5),
+        ("exhausts_memory", OutcomeKind::Runtime, 5),
+        ("illegal_address", OutcomeKind::Runtime, 5),
+        ("loops_forever", OutcomeKind::Timeout, 5),
+        ("none", OutcomeKind::Correct, 70),
+        ("writes_past_c", OutcomeKind::Correctness, 5),
+    ];
+    let expected: BTreeMap<_, _> =
+        expected.map(|(fault, kind, count)| ((fault.to_owned(), kind), count)).into();
+    assert_eq!(outcomes, expected);
+    assert_eq!(summary.restarts, 10);
+    let winner = summary.winner().ok_or("there is no winner")?;
+    // The least delay of those that are right; the next one takes 1.5 µs longer.
+    assert_eq!(winner.configuration.to_string(), "FAULT=none NUMBER=5");
+    println!("{outcomes:?}, winner {}", winner.configuration);
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use gemm_tune::compile::{
     Architecture, CompileThreads, Compiler, CubinCache, Network, SearchPaths, Target, Wanted,
     acquire,
 };
-use gemm_tune::model::{Dtype, Problem, Shape};
+use gemm_tune::model::{Dtype, Problem, Regime, Shape};
 use gemm_tune::render::Templates;
 use gemm_tune::space::{Families, Family};
 use gemm_tune::tune::{Kit, Machine, Settings, Summary, TuneError, tune};
@@ -73,7 +73,14 @@ pub(crate) fn built_in(family: Option<&str>) -> Kit {
 }
 
 pub(crate) fn settings(max_configs: usize) -> Settings {
-    Settings { max_configs: Some(max_configs), budget: None, journals: None, fresh: false, seed: 1 }
+    Settings {
+        max_configs: Some(max_configs),
+        budget: None,
+        journals: None,
+        fresh: false,
+        regime: Regime::default(),
+        seed: 1,
+    }
 }
 
 pub(crate) fn problem(m: u64, n: u64, k: u64) -> Problem {

@@ -1,5 +1,7 @@
 //! What the tests share: compiling, placing operands, launching, and the result to expect.
 
+use std::collections::BTreeMap;
+
 use crate::compile::target::Target;
 use crate::compile::testing::nvrtc_or_skip;
 use crate::cpu::{
@@ -45,17 +47,23 @@ pub(super) fn rendered(family: &str, problem: &Problem, values: &[(&str, i64)]) 
     render(family, &Templates::built_in().unwrap(), &configuration, problem, &device).unwrap()
 }
 
-/// A value for an index: any whole number, or uniform in [-1, 1).
-fn element(dtype: Dtype, index: u64, seed: u64) -> u32 {
-    let bits = fastrand::Rng::with_seed(index ^ seed << 32).u32(..);
-    match dtype {
-        Dtype::I32 => bits,
-        _ => ((bits >> 8) as f32 / 8_388_608.0 - 1.0).to_bits(),
-    }
+/// What operands are filled with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Filling {
+    /// Any whole numbers, or f32 uniform in [-1, 1): sums depend on their order.
+    Uniform,
+    /// Whole numbers from -8 to 8: sums of f32 are exact in any order.
+    Exact,
 }
 
-fn elements(dtype: Dtype, count: u64, seed: u64) -> Vec<u32> {
-    (0..count).map(|index| element(dtype, index, seed)).collect()
+/// A value for an index.
+fn element(dtype: Dtype, filling: Filling, index: u64, seed: u64) -> u32 {
+    let bits = fastrand::Rng::with_seed(index ^ seed << 32).u32(..);
+    match (dtype, filling) {
+        (Dtype::I32, _) => bits,
+        (_, Filling::Uniform) => ((bits >> 8) as f32 / 8_388_608.0 - 1.0).to_bits(),
+        (_, Filling::Exact) => ((bits % 17) as f32 - 8.0).to_bits(),
+    }
 }
 
 /// What a launch is given and gives.
@@ -64,23 +72,26 @@ pub(super) struct Case {
     pub(super) problem: Problem,
     pub(super) alpha: f32,
     pub(super) beta: f32,
+    pub(super) filling: Filling,
 }
 
 impl Case {
     pub(super) fn new(problem: Problem) -> Self {
-        Self { problem, alpha: 1.0, beta: 0.0 }
+        Self { problem, alpha: 1.0, beta: 0.0, filling: Filling::Uniform }
     }
 
     /// A, B and C before the launch; C is NaN where it must not be read.
     fn operands(&self) -> [Vec<u32>; 3] {
-        let Problem { dtype, .. } = self.problem;
-        let a = elements(dtype, self.problem.a_elements() * self.problem.batch, 1);
-        let b = elements(dtype, self.problem.b_elements() * self.problem.batch, 2);
-        let count = self.problem.c_elements() * self.problem.batch;
+        let elements = |of_a_product: u64, seed| -> Vec<u32> {
+            let element = |index| element(self.problem.dtype, self.filling, index, seed);
+            (0..of_a_product * self.problem.batch).map(element).collect()
+        };
+        let a = elements(self.problem.a_elements(), 1);
+        let b = elements(self.problem.b_elements(), 2);
         let c = if self.beta == 0.0 {
-            vec![u32::MAX; count as usize]
+            vec![u32::MAX; self.expected_words() as usize]
         } else {
-            elements(dtype, count, 3)
+            elements(self.problem.c_elements(), 3)
         };
         [a, b, c]
     }
@@ -136,13 +147,13 @@ impl Case {
         result
     }
 
-    /// Launches a plan's only kernel and gives the words of C.
+    /// Launches a plan's kernels and gives the words of C, and what each launch did.
     pub(super) fn run(
         &self,
         program: &Program,
         plan: &LaunchPlan,
         options: &Options,
-    ) -> Result<(Vec<u32>, Counts), LaunchError> {
+    ) -> Result<(Vec<u32>, Vec<Counts>), LaunchError> {
         let mut memory = Memory::new(Tracking::Written);
         let mut addresses = Vec::new();
         for words in self.operands() {
@@ -151,12 +162,19 @@ impl Case {
             memory.write(address, &bytes).unwrap();
             addresses.push(address);
         }
-        let [launched] = &plan.kernels[..] else { panic!("{plan:?}") };
-        let kernel = program.kernel(&launched.entry).unwrap();
-        let extents = (launched.grid, launched.block);
-        let parameters = self.parameters(launched, &addresses);
-        let shared = launched.dynamic_shared_bytes;
-        let counts = launch(kernel, extents, shared, &parameters, &memory, options)?;
+        let workspaces: BTreeMap<&str, u64> = plan
+            .workspaces
+            .iter()
+            .map(|space| (space.name.as_str(), memory.allocate(space.bytes).unwrap()))
+            .collect();
+        let mut counts = Vec::new();
+        for launched in &plan.kernels {
+            let kernel = program.kernel(&launched.entry).unwrap();
+            let extents = (launched.grid, launched.block);
+            let parameters = self.parameters(launched, &addresses, &workspaces);
+            let shared = launched.dynamic_shared_bytes;
+            counts.push(launch(kernel, extents, shared, &parameters, &memory, options)?);
+        }
         let bytes = memory.read(addresses[2], 4 * self.expected_words()).unwrap();
         let word = |chunk: &[u8]| u32::from_le_bytes(chunk.try_into().unwrap());
         Ok((bytes.chunks(4).map(word).collect(), counts))
@@ -166,7 +184,12 @@ impl Case {
         self.problem.c_elements() * self.problem.batch
     }
 
-    fn parameters(&self, launched: &KernelLaunch, addresses: &[u64]) -> Vec<Parameter> {
+    fn parameters(
+        &self,
+        launched: &KernelLaunch,
+        addresses: &[u64],
+        workspaces: &BTreeMap<&str, u64>,
+    ) -> Vec<Parameter> {
         let p = &self.problem;
         let int = |value: u64| Parameter::Word(value as u32);
         let scalar = |value: f32| match p.dtype {
@@ -189,7 +212,7 @@ impl Case {
             Argument::StrideC => Parameter::Long(p.c_elements()),
             Argument::Alpha => scalar(self.alpha),
             Argument::Beta => scalar(self.beta),
-            Argument::Named(name) => panic!("no value for `{name}`"),
+            Argument::Named(name) => Parameter::Long(workspaces[name.as_str()]),
         };
         launched.arguments.iter().map(value).collect()
     }

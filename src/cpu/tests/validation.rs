@@ -71,7 +71,7 @@ impl Lab {
         let source = include_str!("../../validate/kernels.cu");
         let lab = |(element, define): (Element, &str)| {
             let program = Program::parse(&compile(source, &[define])?).unwrap();
-            assert_eq!(program.kernels().len(), 12);
+            assert_eq!(program.kernels().len(), 13);
             Some(Self { element, program, memory: Memory::new(Tracking::Written) })
         };
         [(F32, "-DELEMENT_F32"), (I32, "-DELEMENT_I32")].into_iter().filter_map(lab).collect()
@@ -169,6 +169,22 @@ fn operands_are_filled_as_the_host_fills_them_and_changes_are_counted() {
             let arguments = [Long(guard), Long(count), Word(0xdead_beef), Long(changed)];
             lab.call("count_changed_words", 2, &arguments);
             assert_eq!(lab.longs(changed, 1), [expected], "{:?}", lab.element);
+        }
+    }
+}
+
+#[test]
+fn two_buffers_are_compared_word_by_word() {
+    for mut lab in Lab::both() {
+        let count = 1000;
+        let (one, other) = (lab.filled(count, UNIFORM, 7), lab.filled(count, UNIFORM, 7));
+        let different = lab.words(2);
+        for (planted, expected) in [(&[][..], 0), (&[0, 256, 999], 3)] {
+            planted.iter().for_each(|at| lab.set(other, *at, lab.element.bits(77.0)));
+            lab.memory.fill(different, 0, 2).unwrap();
+            let arguments = [Long(one), Long(other), Long(count), Long(different)];
+            lab.call("count_different_words", 2, &arguments);
+            assert_eq!(lab.longs(different, 1), [expected], "{:?}", lab.element);
         }
     }
 }

@@ -27,13 +27,14 @@ fn a_record_gives_way_to_a_faster_one_or_to_any_on_request() {
 }
 
 #[test]
-fn records_compete_by_problem_device_and_cache_policy() {
+fn records_compete_by_problem_device_and_regime() {
     let (_folder, path) = file_with("");
     let base = record(problem(8, 8, 8), 100.0);
     record_winner(&path, &base, Replace::IfFaster).unwrap();
     type Change = fn(&mut Record);
-    let changes: [(Change, Recorded); 6] = [
+    let changes: [(Change, Recorded); 7] = [
         (|record| record.measurement.cache_policy = "hot".to_owned(), Recorded::Added),
+        (|record| record.measurement.power = "sustained".to_owned(), Recorded::Added),
         (|record| record.problem.batch = 2, Recorded::Added),
         (|record| record.problem.dtype = "f8".to_owned(), Recorded::Added),
         (|record| record.device.compute_capability = "9.9".to_owned(), Recorded::Added),
@@ -45,25 +46,25 @@ fn records_compete_by_problem_device_and_cache_policy() {
         change(&mut other);
         assert_eq!(record_winner(&path, &other, Replace::IfFaster).unwrap(), expected);
     }
-    assert_eq!(load(&path).len(), 6);
+    assert_eq!(load(&path).len(), 7);
 }
 
 #[test]
 fn a_record_of_an_unknown_policy_is_kept_and_answers_nothing() {
     let (_folder, path) = file_with("");
-    let mut hot = record(problem(8, 8, 8), 10.0);
-    hot.measurement.cache_policy = "hot".to_owned();
-    record_winner(&path, &hot, Replace::IfFaster).unwrap();
+    let mut lukewarm = record(problem(8, 8, 8), 10.0);
+    lukewarm.measurement.cache_policy = "lukewarm".to_owned();
+    record_winner(&path, &lukewarm, Replace::IfFaster).unwrap();
     let find = || {
         let database = Database::load(&path).unwrap();
-        database.find(&problem(8, 8, 8), &device(), CachePolicy::Rotate).cloned()
+        database.find(&problem(8, 8, 8), &device(), Regime::default()).cloned()
     };
     assert_eq!(find(), None);
 
     let rotate = record(problem(8, 8, 8), 20.0);
     assert_eq!(record_winner(&path, &rotate, Replace::IfFaster).unwrap(), Recorded::Added);
     assert_eq!(find(), Some(rotate.clone()));
-    assert_eq!(load(&path), [hot, rotate]);
+    assert_eq!(load(&path), [lukewarm, rotate]);
 }
 
 #[test]
@@ -79,7 +80,7 @@ fn a_question_is_answered_for_its_problem_and_device_only() {
         (problem(8, 8, 8), Device { name: "NVIDIA B200".to_owned(), ..device() }, false),
         (problem(8, 8, 8), Device { compute_capability: capability, ..device() }, false),
     ] {
-        let answer = database.find(&asked, &device, CachePolicy::Rotate);
+        let answer = database.find(&asked, &device, Regime::default());
         assert_eq!(answer.is_some(), found, "{asked} on {device:?}");
     }
 }
@@ -94,7 +95,7 @@ fn of_two_records_in_one_place_the_faster_counts() {
     });
     fs::write(&path, merged).unwrap();
     let database = Database::load(&path).unwrap();
-    let answer = database.find(&problem(8, 8, 8), &device(), CachePolicy::Rotate).unwrap();
+    let answer = database.find(&problem(8, 8, 8), &device(), Regime::default()).unwrap();
     assert_eq!(answer.median(), Micros(20.0));
     assert_eq!(
         record_winner(&path, &record(problem(8, 8, 8), 25.0), Replace::IfFaster).unwrap(),

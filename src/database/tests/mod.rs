@@ -2,6 +2,8 @@
 
 mod coexistence;
 mod damage;
+mod drift;
+mod merging;
 mod round_trip;
 mod survival;
 
@@ -11,11 +13,11 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use tempfile::TempDir;
 
-use super::{Database, LibraryTime, Provenance, Record, Winner};
+use super::{Database, LibraryTime, Provenance, Record, StoredConditions, Winner};
 use crate::model::launch::STANDARD_ARGUMENTS;
 use crate::model::{
-    Argument, CachePolicy, Configuration, Device, Dtype, KernelLaunch, LaunchPlan, Measurement,
-    Micros, Problem, Resources, Shape, TensorMap, Timing, Validation, Value, Workspace,
+    Argument, Configuration, Device, Dtype, KernelLaunch, LaunchPlan, Measurement, Micros, Problem,
+    Regime, Resources, Shape, TensorMap, Timing, Validation, Value, Workspace,
 };
 
 fn device() -> Device {
@@ -31,7 +33,7 @@ fn measurement(median_us: f64) -> Measurement {
     Measurement {
         samples,
         launches_per_sample: 20,
-        cache_policy: CachePolicy::Rotate,
+        regime: Regime::default(),
         timing: Timing::Measured,
         sm_clock_mhz: Some(1980),
     }
@@ -131,6 +133,12 @@ fn found(problem: Problem, median_us: f64) -> Found {
 impl Found {
     fn record(&self) -> Record {
         Record::new(Winner {
+            conditions: Some(StoredConditions {
+                sm_clock_mhz: Some([1965, 1980]),
+                power_w: Some([310.5, 640.25]),
+                ..StoredConditions::default()
+            }),
+            also_right_on: &["other values".to_owned(), "9x8x8".to_owned()],
             problem: &self.problem,
             device: &self.device,
             family: &self.family,

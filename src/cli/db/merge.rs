@@ -1,0 +1,33 @@
+//! `db merge`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::cli::Failure;
+use crate::cli::console::Console;
+use crate::cli::output::OutputArguments;
+use crate::database;
+use crate::report::records;
+
+/// Of records for the same problem, GPU and cache policy, one of a whole run comes before one of an
+/// interrupted run, then the faster, then the earlier. The others are reported and left out. The
+/// order of the files does not matter.
+#[derive(Debug, Args)]
+pub(super) struct MergeArguments {
+    /// Databases to join; they are not changed
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// File to write; where it exists, its records take part
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    into: PathBuf,
+    #[command(flatten)]
+    pub(super) output: OutputArguments,
+}
+
+pub(super) fn merge(arguments: &MergeArguments, console: Console) -> Result<Value, Failure> {
+    let merged = database::merge(&arguments.files, &arguments.into).map_err(Failure::work)?;
+    console.result(&records::merged(&merged, &arguments.into));
+    Ok(records::merged_document(&merged, &arguments.into))
+}

@@ -1,0 +1,79 @@
+//! `gemm-tune db`: looks at tuning databases, joins them, tidies them up and says whether they hold.
+
+mod look;
+mod merge;
+mod prune;
+mod verify;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use super::Failure;
+use super::console::Console;
+use super::output::{OutputArguments, finish};
+
+#[derive(Debug, Args)]
+pub(super) struct DbArguments {
+    #[command(subcommand)]
+    command: DbCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum DbCommand {
+    /// List records, one a line
+    List(look::ListArguments),
+    /// Show everything of the records of a shape or key
+    Show(look::ShowArguments),
+    /// Join the records of several files, and report those that compete
+    Merge(merge::MergeArguments),
+    /// Take records out of a file by rule; without --yes only say which
+    Prune(prune::PruneArguments),
+    /// Time the winners of this device again, and say which records do not hold any more
+    Verify(verify::VerifyArguments),
+}
+
+/// Does what is asked and gives the exit code.
+pub(super) fn main(arguments: &DbArguments) -> ExitCode {
+    match &arguments.command {
+        DbCommand::List(list) => with(&list.output, |console| look::list(list, console)),
+        DbCommand::Show(show) => with(&show.output, |console| look::show(show, console)),
+        DbCommand::Merge(merge) => with(&merge.output, |console| merge::merge(merge, console)),
+        DbCommand::Prune(prune) => with(&prune.output, |console| prune::prune(prune, console)),
+        DbCommand::Verify(verify) => {
+            let console = Console::new(&verify.common);
+            finish(console, verify::verify(verify, console))
+        }
+    }
+}
+
+fn with(
+    output: &OutputArguments,
+    run: impl FnOnce(Console) -> Result<serde_json::Value, Failure>,
+) -> ExitCode {
+    let console = output.console();
+    finish(console, run(console).map(|document| (document, ExitCode::SUCCESS)))
+}
+
+/// The files that were named, or else all of `results/`.
+fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    if !named.is_empty() {
+        return Ok(named.to_vec());
+    }
+    let folder = Path::new("results");
+    let entries = std::fs::read_dir(folder).map_err(|error| {
+        Failure::Work(format!("cannot read `results`: {error}; name a database with `--db FILE`"))
+    })?;
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .collect();
+    files.sort();
+    if files.is_empty() {
+        return Err(Failure::Work(
+            "`results` holds no database; name one with `--db FILE`".to_owned(),
+        ));
+    }
+    Ok(files)
+}

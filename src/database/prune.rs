@@ -1,0 +1,142 @@
+//! Taking records out of a file, by conditions that all have to hold. What goes is always told.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::error::DatabaseError;
+use super::file::{Target, follow, lock, read_existing, write};
+use super::rank::preference;
+use super::record::{Place, Record};
+
+/// Which records go: those that meet every condition that is set. Without one, none goes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// A better one is in the same place: of a whole run where this is of an interrupted one, or
+    /// faster, or as fast and earlier.
+    pub superseded: bool,
+    /// It is of an interrupted run.
+    pub interim: bool,
+    /// It was measured on the GPU of this name.
+    pub device_name: Option<String>,
+    /// It was compiled by an NVRTC before this one.
+    pub nvrtc_before: Option<Version>,
+    /// It was found by a version of this program before this one.
+    pub gemm_tune_before: Option<Version>,
+}
+
+/// A version, as numbers: `13.0`, `0.1.0`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(Vec<u64>);
+
+impl Version {
+    /// Reads numbers with dots between; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut numbers: Vec<u64> =
+            text.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+        while numbers.last() == Some(&0) {
+            numbers.pop();
+        }
+        Some(Self(numbers))
+    }
+}
+
+/// A record that goes, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pruned {
+    /// The record.
+    pub record: Record,
+    /// Each condition that it meets, in words.
+    pub because: Vec<String>,
+}
+
+impl Conditions {
+    /// Whether none is set.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Which of `records` go.
+    pub fn apply(&self, records: &[Record]) -> Vec<(usize, Pruned)> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let mut best: HashMap<Place<'_>, usize> = HashMap::new();
+        for (index, record) in records.iter().enumerate() {
+            let place = best.entry(record.place()).or_insert(index);
+            if preference(record, &records[*place]).is_lt() {
+                *place = index;
+            }
+        }
+        let going = |(index, record): (usize, &Record)| {
+            let rival = best.get(&record.place()).filter(|best| **best != index);
+            let because = self.met_by(record, rival.map(|best| &records[*best]))?;
+            Some((index, Pruned { record: record.clone(), because }))
+        };
+        records.iter().enumerate().filter_map(going).collect()
+    }
+
+    /// The conditions in words, if a record meets all; `better` is the best in its place where that
+    /// is another.
+    fn met_by(&self, record: &Record, better: Option<&Record>) -> Option<Vec<String>> {
+        let mut because = Vec::new();
+        if self.superseded {
+            let rival = better?;
+            let whole = if rival.provenance.interim { "" } else { " of a whole run" };
+            because.push(format!("another{whole} takes {}", rival.median()));
+        }
+        if self.interim {
+            if !record.provenance.interim {
+                return None;
+            }
+            because.push("its run was interrupted".to_owned());
+        }
+        if let Some(name) = &self.device_name {
+            if record.device.name != *name {
+                return None;
+            }
+            because.push(format!("measured on {name}"));
+        }
+        let toolchain = [
+            (&self.nvrtc_before, &record.provenance.nvrtc, "NVRTC"),
+            (&self.gemm_tune_before, &record.provenance.gemm_tune, "gemm-tune"),
+        ];
+        for (before, own, what) in toolchain {
+            let Some(before) = before else { continue };
+            // What is no version is not known to be old.
+            if Version::parse(own).is_none_or(|own| own >= *before) {
+                return None;
+            }
+            because.push(format!("{what} {own}"));
+        }
+        Some(because)
+    }
+}
+
+/// Takes the records out of the file at `path` that `conditions` say, and tells which they were;
+/// with `dry_run` the file is left alone.
+///
+/// # Errors
+/// [`DatabaseError`]; the file is then as it was before.
+pub fn prune(
+    path: &Path,
+    conditions: &Conditions,
+    dry_run: bool,
+) -> Result<Vec<Pruned>, DatabaseError> {
+    if dry_run {
+        let document = read_existing(path)?;
+        let going = conditions.apply(document.records());
+        return Ok(going.into_iter().map(|(_, pruned)| pruned).collect());
+    }
+    let linked = follow(path);
+    let target = Target::of(linked.as_deref().unwrap_or(path))?;
+    read_existing(target.path)?;
+    let _lock = lock(&target)?;
+    let mut document = read_existing(target.path)?;
+    let (indices, pruned): (Vec<usize>, Vec<Pruned>) =
+        conditions.apply(document.records()).into_iter().unzip();
+    if !indices.is_empty() {
+        document.retain(|index| !indices.contains(&index));
+        write(&target, &document.to_string())?;
+    }
+    Ok(pruned)
+}

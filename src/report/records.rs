@@ -1,0 +1,348 @@
+//! Records of a database, for people and for programs: lists, all of one, and what became of them
+//! in a merge or when a file was pruned.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::table::{pairs, plain_table, right_aligned, trim_lines};
+use crate::database::record::StoredConfidence;
+use crate::database::{Merged, Pruned, Record};
+use crate::model::{Micros, Tflops};
+
+/// A record and the file it is in.
+pub type Located<'a> = (&'a Path, &'a Record);
+
+/// The records, one a line.
+pub fn list(records: &[Located<'_>], width: u16) -> String {
+    let mut table = plain_table(width);
+    table.set_header(right_aligned(
+        ["median", "TFLOP/s", "vs library"],
+        ["key", "problem", "device", "sure", "family and configuration"],
+    ));
+    for (_, record) in records {
+        let measurement = &record.measurement;
+        let speedup = record.baseline.as_ref().map(|baseline| baseline.speedup);
+        table.add_row(right_aligned(
+            [
+                Micros(measurement.median_us).to_string(),
+                Tflops(measurement.tflops).to_string(),
+                speedup.map_or(String::new(), |speedup| format!("{speedup:.3}x")),
+            ],
+            [
+                record.key(),
+                problem(record),
+                device(record),
+                sureness(record),
+                format!("{}: {}", record.family, record.configuration()),
+            ],
+        ));
+    }
+    trim_lines(&table.to_string())
+}
+
+/// The list as a document: of each record what tells it from others, without samples and launches.
+pub fn list_document(records: &[Located<'_>]) -> Value {
+    let entries: Vec<Value> = records
+        .iter()
+        .map(|(file, record)| {
+            let mut document = summary(record);
+            document["file"] = json!(file);
+            document
+        })
+        .collect();
+    json!({ "records": entries })
+}
+
+/// What tells a record from others.
+pub fn summary(record: &Record) -> Value {
+    json!({
+        "key": record.key(),
+        "problem": record.problem,
+        "device": record.device.name,
+        "compute_capability": record.device.compute_capability,
+        "cache_policy": record.measurement.cache_policy,
+        "power": record.measurement.power,
+        "timing": record.measurement.timing,
+        "family": record.family,
+        "parameters": record.parameters,
+        "median_us": record.measurement.median_us,
+        "tflops": record.measurement.tflops,
+        "speedup_over_library": record.baseline.as_ref().map(|baseline| baseline.speedup),
+        "interim": record.provenance.interim,
+        "time": record.provenance.time.to_string(),
+    })
+}
+
+/// All that is known of a record but its single samples.
+pub fn details(file: &Path, record: &Record, width: u16) -> String {
+    let measurement = &record.measurement;
+    let mut rows: Vec<(String, String)> = Vec::new();
+    let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
+    row("key", format!("{} in {}", record.key(), file.display()));
+    row("winner", format!("{} {}", record.family, record.configuration()));
+    let timing = measurement.timing.as_deref().map_or(String::new(), |word| format!(", {word}"));
+    let peak = measurement.percent_of_peak.map_or(String::new(), |p| format!(", {p:.1} % of peak"));
+    row(
+        "time",
+        format!(
+            "{} = {} TFLOP/s{peak}{timing}",
+            Micros(measurement.median_us),
+            Tflops(measurement.tflops)
+        ),
+    );
+    row(
+        "samples",
+        format!(
+            "{} of {} launches each, 5 % below {}, 5 % above {}",
+            measurement.samples,
+            measurement.launches_per_sample,
+            Micros(measurement.p05_us),
+            Micros(measurement.p95_us)
+        ),
+    );
+    let clock = measurement.sm_clock_mhz.map_or(String::new(), |mhz| format!(", SMs at {mhz} MHz"));
+    let policy =
+        format!("cache policy `{}`, {} power", measurement.cache_policy, measurement.power);
+    row("conditions", format!("{policy}{clock}"));
+    if let Some(confidence) = &record.confidence {
+        row("confidence", decided(confidence));
+        if let Some(runner_up) = &confidence.runner_up {
+            row("runner-up", runner_up.clone());
+        }
+        for tied in &confidence.tie_set {
+            row("ties with", tied.clone());
+        }
+    }
+    if let Some(baseline) = &record.baseline {
+        let fastest = (baseline.name.clone(), baseline.median_us);
+        let all = baseline.all.iter().map(|library| (library.name.clone(), library.median_us));
+        let libraries: Vec<_> = if baseline.all.is_empty() { vec![fastest] } else { all.collect() };
+        for (name, median_us) in libraries {
+            let ratio = median_us / measurement.median_us;
+            row("library", format!("{} ({ratio:.3}x): {name}", Micros(median_us)));
+        }
+    }
+    let validation = &record.validation;
+    row(
+        "validation",
+        format!(
+            "largest error {:.1e} of the allowed {:.1e} against {}",
+            validation.max_error, validation.bound, validation.reference
+        ),
+    );
+    let resources = &record.resources;
+    let occupancy = resources
+        .occupancy
+        .map_or(String::new(), |share| format!(", occupancy {:.0} %", 100.0 * share));
+    row(
+        "resources",
+        format!(
+            "{} registers, {} bytes spilled, {} bytes of shared memory{occupancy}",
+            resources.registers, resources.spill_bytes, resources.shared_bytes
+        ),
+    );
+    for launch in &record.launch {
+        row(
+            "launch",
+            format!(
+                "{} grid {:?} block {:?} dynamic shared memory {}",
+                launch.entry, launch.grid, launch.block, launch.dynamic_shared_bytes
+            ),
+        );
+    }
+    for workspace in &record.workspaces {
+        row("workspace", format!("{} of {} bytes", workspace.name, workspace.bytes));
+    }
+    let own = &record.device;
+    let driver = own.driver.as_deref().map_or(String::new(), |driver| format!(", driver {driver}"));
+    row(
+        "device",
+        format!(
+            "{}, compute capability {}, {} SMs{driver}, CUDA {}",
+            own.name, own.compute_capability, own.sms, own.driver_cuda
+        ),
+    );
+    let provenance = &record.provenance;
+    let interim = if provenance.interim { ", interim: the search was interrupted" } else { "" };
+    row(
+        "provenance",
+        format!(
+            "{}, gemm-tune {}, NVRTC {}, template {}, seed {}{interim}",
+            provenance.time,
+            provenance.gemm_tune,
+            provenance.nvrtc,
+            provenance.template_hash,
+            provenance.seed
+        ),
+    );
+    format!("{}\n{}", problem(record), pairs(&rows, width))
+}
+
+/// A record as a document: every field of the file, its key and where it is.
+pub fn document(file: &Path, record: &Record) -> Value {
+    let mut document = json!(record);
+    document["key"] = json!(record.key());
+    document["file"] = json!(file);
+    document
+}
+
+/// What a merge did.
+pub fn merged(merged: &Merged, output: &Path) -> String {
+    let mut text = String::new();
+    for conflict in &merged.conflicts {
+        let kept = &conflict.kept;
+        text.push_str(&format!(
+            "conflict: {} on {} (key {})\n  kept      {} of {}\n",
+            problem(&kept.record),
+            device(&kept.record),
+            kept.record.key(),
+            standing(&kept.record),
+            kept.file.display()
+        ));
+        for left in &conflict.left_out {
+            let (record, file) = (standing(&left.record), left.file.display());
+            text.push_str(&format!("  left out  {record} of {file}\n"));
+        }
+    }
+    for key in &merged.differing_keys {
+        text.push_str(&format!("`{key}` differs between the files: the first one's is kept\n"));
+    }
+    let Merged { files, records, repeated, conflicts, .. } = merged;
+    let count: usize = files.iter().map(|(_, records)| records).sum();
+    text.push_str(&format!(
+        "{count} records of {} files: {records} in {}, {repeated} repeated, {} left out of {} conflicts\n",
+        files.len(),
+        output.display(),
+        conflicts.iter().map(|conflict| conflict.left_out.len()).sum::<usize>(),
+        conflicts.len()
+    ));
+    text
+}
+
+/// What a merge did, as a document.
+pub fn merged_document(merged: &Merged, output: &Path) -> Value {
+    let conflicts: Vec<Value> = merged
+        .conflicts
+        .iter()
+        .map(|conflict| {
+            let left: Vec<Value> =
+                conflict.left_out.iter().map(|left| document(&left.file, &left.record)).collect();
+            json!({ "kept": document(&conflict.kept.file, &conflict.kept.record), "left_out": left })
+        })
+        .collect();
+    let files: Vec<Value> = (merged.files.iter())
+        .map(|(file, records)| json!({ "file": file, "records": records }))
+        .collect();
+    json!({
+        "output": output,
+        "records": merged.records,
+        "repeated": merged.repeated,
+        "files": files,
+        "conflicts": conflicts,
+        "differing_keys": merged.differing_keys,
+    })
+}
+
+/// What goes, or went, of a file that is pruned.
+pub fn pruned(pruned: &[Pruned], file: &Path, dry_run: bool) -> String {
+    let mut text = String::new();
+    for Pruned { record, because } in pruned {
+        text.push_str(&format!(
+            "{} {} on {}: {} ({})\n",
+            record.key(),
+            problem(record),
+            device(record),
+            standing(record),
+            because.join(", ")
+        ));
+    }
+    let (count, file) = (pruned.len(), file.display());
+    text.push_str(&if dry_run {
+        format!("{count} records would go from {file}; `--yes` takes them out\n")
+    } else {
+        format!("{count} records taken out of {file}\n")
+    });
+    text
+}
+
+/// What goes, or went, as a document.
+pub fn pruned_document(pruned: &[Pruned], file: &Path, dry_run: bool) -> Value {
+    let records: Vec<Value> = pruned
+        .iter()
+        .map(|pruned| {
+            let mut document = document(file, &pruned.record);
+            document["because"] = json!(pruned.because);
+            document
+        })
+        .collect();
+    json!({ "file": file, "dry_run": dry_run, "pruned": records })
+}
+
+/// Files that were looked at, for messages.
+pub fn names(files: &[PathBuf]) -> String {
+    files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// `4096x4096x1024 f32 nn`, with what is unusual about it.
+pub fn problem(record: &Record) -> String {
+    let stored = &record.problem;
+    let mut text =
+        format!("{}x{}x{} {} {}", stored.m, stored.n, stored.k, stored.dtype, stored.layout);
+    if stored.compute != stored.dtype {
+        text.push_str(&format!(" ({})", stored.compute));
+    }
+    if stored.batch != 1 {
+        text.push_str(&format!(" x{}", stored.batch));
+    }
+    if record.measurement.cache_policy != crate::model::CachePolicy::Rotate.name() {
+        text.push_str(&format!(" {}", record.measurement.cache_policy));
+    }
+    if record.measurement.power != crate::model::PowerState::Burst.name() {
+        text.push_str(&format!(" {}", record.measurement.power));
+    }
+    text
+}
+
+fn device(record: &Record) -> String {
+    let timing = if record.is_modelled() { ", modelled" } else { "" };
+    format!("{}{timing}", record.device.name)
+}
+
+/// `748.8 µs, blocktile BM=128`, and whether it is of an interrupted run.
+fn standing(record: &Record) -> String {
+    let interim = if record.provenance.interim { ", interim" } else { "" };
+    format!("{}, {} {}{interim}", record.median(), record.family, record.configuration())
+}
+
+/// In a few characters how sure a winner is.
+fn sureness(record: &Record) -> String {
+    if record.provenance.interim {
+        return "interim".to_owned();
+    }
+    let Some(confidence) = &record.confidence else { return "-".to_owned() };
+    match (confidence.tie_set.len(), confidence.margin_percent) {
+        (0, Some(margin)) => format!("{margin:+.2}%"),
+        (0, None) => "alone".to_owned(),
+        (ties, _) => format!("1 of {}", ties + 1),
+    }
+}
+
+fn decided(confidence: &StoredConfidence) -> String {
+    let StoredConfidence {
+        margin_percent, interval_percent, rounds, tainted_rounds, ended, ..
+    } = confidence;
+    let margin = match (margin_percent, interval_percent) {
+        (Some(margin), Some([low, high])) => {
+            format!("the runner-up takes {margin:+.2} % ({low:+.2} to {high:+.2}), ")
+        }
+        (Some(margin), None) => format!("the runner-up takes {margin:+.2} %, "),
+        (None, _) => String::new(),
+    };
+    let tainted = if *tainted_rounds == 0 {
+        String::new()
+    } else {
+        format!(", {tainted_rounds} more did not count")
+    };
+    format!("{margin}{rounds} rounds, {ended}{tainted}")
+}

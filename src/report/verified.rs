@@ -1,0 +1,100 @@
+//! What came of timing a recorded winner again.
+
+use serde_json::{Value, json};
+
+use super::records::problem;
+use crate::database::{Drift, Record};
+use crate::measure::Margin;
+use crate::model::Timing;
+use crate::tune::{Retimed, Standing};
+
+/// A record's times then and now, and what of it does not hold.
+pub fn text(record: &Record, retimed: &Retimed, drifts: &[Drift]) -> String {
+    let word = if drifts.is_empty() { "holds" } else { "drifts" };
+    let mut text = format!("{} (key {}) {word}\n", problem(record), record.key());
+    if let Ok(winner) = &retimed.winner {
+        let (then, now) = (record.median(), winner.measurement.median());
+        let modelled = match winner.measurement.timing {
+            Timing::Measured => String::new(),
+            Timing::Modelled => ", modelled".to_owned(),
+        };
+        let change = 100.0 * (now.0 / then.0 - 1.0);
+        text.push_str(&format!(
+            "  winner      {then} then, {now} now ({change:+.2} %{modelled})\n"
+        ));
+    }
+    match (&retimed.runner_up, &retimed.margin) {
+        (None, _) => {}
+        (Some(Err(why)), _) => text.push_str(&format!("  runner-up   cannot be timed: {why}\n")),
+        (Some(Ok(_)), None) => text.push_str("  runner-up   not compared: the final broke off\n"),
+        (Some(Ok(_)), Some(margin)) => {
+            let stored = record.confidence.as_ref();
+            let then = match stored.and_then(|stored| stored.interval_percent) {
+                Some([low, high]) => format!("{low:+.2} to {high:+.2} % then, "),
+                None => String::new(),
+            };
+            let now = interval(margin);
+            text.push_str(&format!("  runner-up   {then}{now} now in {} rounds\n", retimed.rounds));
+        }
+    }
+    for (library, margin) in &retimed.libraries {
+        let margin = margin.as_ref().map(interval).unwrap_or_default();
+        text.push_str(&format!(
+            "  library     {margin} now: {} ({})\n",
+            library.name,
+            library.measurement.median()
+        ));
+    }
+    for drift in drifts {
+        text.push_str(&format!("  drift       {drift}\n"));
+    }
+    text
+}
+
+/// The same as a document.
+pub fn document(record: &Record, retimed: &Retimed, drifts: &[Drift]) -> Value {
+    let standing = |standing: &Result<Standing, String>| match standing {
+        Ok(standing) => json!({
+            "median_us": standing.measurement.median(),
+            "timing": standing.measurement.timing,
+            "samples": standing.measurement.samples.len(),
+        }),
+        Err(why) => json!({ "error": why }),
+    };
+    let libraries: Vec<Value> = retimed
+        .libraries
+        .iter()
+        .map(|(library, margin)| {
+            json!({
+                "name": library.name,
+                "median_us": library.measurement.median(),
+                "margin": margin.as_ref().map(margin_document),
+            })
+        })
+        .collect();
+    json!({
+        "holds": drifts.is_empty(),
+        "drifts": drifts.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "stored_median_us": record.median(),
+        "winner": standing(&retimed.winner),
+        "runner_up": retimed.runner_up.as_ref().map(standing),
+        "margin": retimed.margin.as_ref().map(margin_document),
+        "libraries": libraries,
+        "rounds": retimed.rounds,
+        "tainted_rounds": retimed.tainted_rounds,
+    })
+}
+
+fn margin_document(margin: &Margin) -> Value {
+    let interval = margin.high.is_finite().then_some([margin.low, margin.high]);
+    json!({ "percent": margin.percent, "interval_percent": interval })
+}
+
+fn interval(margin: &Margin) -> String {
+    let Margin { percent, low, high } = margin;
+    if high.is_finite() && low != high {
+        format!("{percent:+.2} % ({low:+.2} to {high:+.2})")
+    } else {
+        format!("{percent:+.2} %")
+    }
+}

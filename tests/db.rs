@@ -1,0 +1,203 @@
+//! What `gemm-tune db` and `--shard` show and do, as a person sees it: on the databases of
+//! `tests/databases/`, where `one.toml` and `two.toml` disagree about two problems.
+
+#![expect(clippy::unwrap_used, reason = "a test says what it sees and may fail")]
+
+use std::fs;
+use std::path::Path;
+
+use program::{Said, gemm_tune, gemm_tune_with};
+
+#[path = "support/program.rs"]
+mod program;
+
+const ONE: &str = "tests/databases/one.toml";
+const TWO: &str = "tests/databases/two.toml";
+
+/// What a good call says.
+fn good(arguments: &[&str]) -> String {
+    let Said { code, out, err } = gemm_tune(arguments);
+    assert_eq!(code, Some(0), "{arguments:?}: {err}");
+    out
+}
+
+fn json(arguments: &[&str]) -> serde_json::Value {
+    serde_json::from_str(&good(&[arguments, &["--json"]].concat())).unwrap()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a_list_has_a_line_for_each_record() {
+    insta::assert_snapshot!(good(&["db", "list", "--db", ONE, "--db", TWO]));
+    let count = |arguments: &[&str]| {
+        let all = [&["db", "list", "--db", TWO], arguments].concat();
+        json(&all)["records"].as_array().unwrap().len()
+    };
+    assert_eq!(count(&[]), 3);
+    assert_eq!(count(&["--shape", "33x65x129", "--shape", "4096x4096x1024"]), 2);
+    assert_eq!(count(&["--device-name", "h200", "--dtype", "f32", "--layout", "nn"]), 3);
+    assert_eq!(count(&["--device-name", "b200"]), 0);
+    assert_eq!(count(&["--layout", "tn"]), 0);
+}
+
+#[test]
+fn a_record_shows_everything_by_its_shape_or_key() {
+    let by_shape = good(&["db", "show", "4096x4096x1024", "--db", ONE]);
+    insta::assert_snapshot!(by_shape);
+    let listed = json(&["db", "list", "--db", ONE, "--shape", "4096x4096x1024"]);
+    let key = listed["records"][0]["key"].as_str().unwrap();
+    assert_eq!(good(&["db", "show", key, "--db", ONE]), by_shape);
+    assert_eq!(good(&["db", "show", &key[..5].to_uppercase(), "--db", ONE]), by_shape);
+    let shown = json(&["db", "show", key, "--db", ONE]);
+    assert_eq!(shown["records"][0]["confidence"]["rounds"], 40);
+    assert_eq!(shown["records"][0]["provenance"]["template_hash"], "9cba0c8ed8b54b9d");
+}
+
+#[test]
+fn a_merge_tells_what_it_leaves_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, other) = (folder.path().join("out.toml"), folder.path().join("other.toml"));
+    let said = good(&["db", "merge", ONE, TWO, "-o", text(&out)]);
+    insta::assert_snapshot!(said.replace(text(folder.path()), "FOLDER"));
+    good(&["db", "merge", TWO, ONE, "-o", text(&other)]);
+    assert_eq!(fs::read_to_string(&out).unwrap(), fs::read_to_string(&other).unwrap());
+    let merged = json(&["db", "merge", ONE, TWO, "-o", text(&out)]);
+    assert_eq!(merged["records"], 3, "merging again changes nothing");
+    assert_eq!(fs::read_to_string(&out).unwrap(), fs::read_to_string(&other).unwrap());
+}
+
+#[test]
+fn pruning_tells_first_and_then_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db.toml");
+    fs::copy(TWO, &path).unwrap();
+    let before = fs::read_to_string(&path).unwrap();
+    let prune = ["db", "prune", "--db", text(&path), "--interim"];
+    let said = good(&prune);
+    insta::assert_snapshot!(said.replace(text(folder.path()), "FOLDER"));
+    assert_eq!(fs::read_to_string(&path).unwrap(), before);
+    let said = good(&[&prune[..], &["--yes"]].concat());
+    assert!(said.contains("1 records taken out of"), "{said}");
+    let after = fs::read_to_string(&path).unwrap();
+    assert!(after.starts_with("# From the second node.\nschema = 1\n"), "{after}");
+    assert_eq!(after.matches("[[record]]").count(), 2);
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let newer = folder.path().join("newer.toml");
+    fs::write(&newer, "schema = 99\n").unwrap();
+    let newer = text(&newer);
+    for (arguments, code, words) in [
+        (&["db", "list", "--db", "/nowhere.toml"][..], 1, "cannot read `/nowhere.toml`"),
+        (&["db", "list", "--db", newer], 1, "written by a newer gemm-tune (schema 99)"),
+        (&["db", "list", "--db", ONE, "--shape", "3x3"], 2, "`3x3` is not a shape"),
+        (&["db", "list", "--db", ONE, "--dtype", "f8"], 2, "`f8` is no dtype"),
+        (&["db", "show", "xyz", "--db", ONE], 2, "neither a shape"),
+        (&["db", "show", "1x1x1", "--db", ONE], 1, "no record of `1x1x1` in tests/databases/one"),
+        (&["db", "merge", ONE, newer, "-o", "target/no.toml"], 1, "newer gemm-tune"),
+        (&["db", "merge", ONE, "-o", "/proc/none/x.toml"], 1, "cannot write `/proc/none`"),
+        (&["db", "merge", "-o", "x.toml"], 2, "<FILE>"),
+        (&["db", "prune", "--db", ONE], 2, "nothing says which records go"),
+        (&["db", "prune", "--db", ONE, "--nvrtc-before", "new"], 2, "`new` is no version"),
+        (&["db"], 2, "Usage"),
+        (&["--shape", "1x1x1", "--shard", "1/2"], 2, "--shapes"),
+    ] {
+        let said = gemm_tune(arguments);
+        assert_eq!(said.code, Some(code), "{arguments:?}: {}", said.err);
+        assert!(said.err.contains(words), "{arguments:?} does not say `{words}`:\n{}", said.err);
+    }
+    assert!(!Path::new("target/no.toml").exists());
+}
+
+#[test]
+fn shards_of_a_file_are_all_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let shapes = folder.path().join("shapes.txt");
+    fs::write(&shapes, "64x64x64\n4096x4096x4096\n32x32x32\n2048x4096x4096\n2048x4096x4095\n")
+        .unwrap();
+    let searched = |shard: &[&str], variables: &[(&str, &str)]| {
+        let dry_run = ["--shapes", text(&shapes), "--dry-run", "--device", "cpu", "--json"];
+        let said = gemm_tune_with(&[&dry_run[..], shard].concat(), variables);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+        let runs = document["dry_run"].as_array().unwrap().clone();
+        runs.iter().map(|run| run["problem"]["m"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(searched(&["--shard", "1/2"], &[]), [64, 4096]);
+    assert_eq!(searched(&["--shard", "2/2"], &[]), [32, 2048, 2048]);
+    let slurm = [
+        ("SLURM_ARRAY_TASK_ID", "8"),
+        ("SLURM_ARRAY_TASK_MIN", "7"),
+        ("SLURM_ARRAY_TASK_COUNT", "2"),
+    ];
+    assert_eq!(searched(&[], &slurm), [32, 2048, 2048]);
+    assert_eq!(searched(&["--shard", "1/1"], &slurm).len(), 5);
+    assert_eq!(searched(&["--shard", "/2"], &[("JOB_COMPLETION_INDEX", "0")]), [64, 4096]);
+}
+
+/// Whether this machine has an NVRTC, which the tests of the library install.
+fn nvrtc() -> bool {
+    let found = json(&["doctor", "--device", "cpu", "--cache", CACHE]);
+    let findings = found["findings"].as_array().unwrap();
+    findings.iter().any(|finding| finding["name"] == "NVRTC" && finding["state"] == "ok")
+}
+
+const CACHE: &str = "target/test-cache";
+
+#[test]
+fn verifying_tells_a_record_that_holds_from_one_that_does_not() {
+    if !nvrtc() {
+        println!("skipped: no NVRTC");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cpu.toml");
+    let on_cpu = ["--device", "cpu", "--db", text(&path), "--cache", CACHE];
+    let tune = ["--shape", "40x30x20", "--family", "tiled", "--max-configs", "4", "--fresh"];
+    good(&[&tune[..], &on_cpu].concat());
+    let verify = [&["db", "verify"][..], &on_cpu].concat();
+    let said = good(&verify);
+    assert!(said.contains("40x30x20 f32 nn (key ") && said.contains(") holds\n"), "{said}");
+    assert!(said.contains(" %, modelled)"), "{said}");
+    assert!(said.contains("1 of 1 records of cpu hold"), "{said}");
+
+    let recorded = fs::read_to_string(&path).unwrap();
+    let line = |name: &str| {
+        let found = recorded.lines().find(|line| line.starts_with(name));
+        found.unwrap_or_else(|| panic!("no {name} in\n{recorded}")).to_owned()
+    };
+    let slower = |text: &str, name: &str| text.replace(&line(name), &format!("{name} = 900.0"));
+    let late = ["median_us", "p05_us", "p95_us"];
+    let late = late.iter().fold(recorded.clone(), |text, name| slower(&text, name));
+    for (tampered, words) in [
+        (late, "the winner takes "),
+        (
+            recorded.replace(&line("template_hash"), "template_hash = \"0\""),
+            "the template has changed since, from 0 to ",
+        ),
+        (
+            recorded.replace("PAD = 0", "PAD = 1"),
+            "the winner does not hold: it is not legal any more: `PAD == 0 or",
+        ),
+        (recorded.replace("family = \"tiled\"", "family = \"x\""), "no family is named `x`"),
+    ] {
+        fs::write(&path, &tampered).unwrap();
+        let said = gemm_tune(&verify);
+        assert_eq!(said.code, Some(1), "{words}: {}", said.err);
+        assert!(said.out.contains(words) && said.out.contains(" drifts\n"), "{}", said.out);
+        assert!(said.out.contains("0 of 1 records of cpu hold"), "{}", said.out);
+        assert_eq!(fs::read_to_string(&path).unwrap(), tampered, "only looked at");
+        let said = gemm_tune(&[&verify[..], &["--json"]].concat());
+        let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+        assert_eq!(document["verified"][0]["holds"], false);
+    }
+    let said = gemm_tune(&["db", "verify", "--device", "cpu", "--db", ONE, "--cache", CACHE]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("2 records are of other devices than cpu"), "{}", said.err);
+    assert!(said.err.contains("no such record of cpu in tests/databases/one.toml"), "{}", said.err);
+}
