@@ -35,13 +35,12 @@ fn colored(text: &str) -> Option<String> {
         stack.scopes.iter().rev().find_map(of)
     };
     let mut stack = ScopeStack::new();
-    let mut result = String::with_capacity(2 * text.len());
-    let mut append = |piece: &str, color: Option<AnsiColor>| match color {
-        Some(color) if !piece.trim().is_empty() => {
-            let style = Style::new().fg_color(Some(color.into()));
-            result.push_str(&format!("{style}{piece}{style:#}"));
+    let mut pieces: Vec<(String, Option<AnsiColor>)> = Vec::new();
+    let mut append = |piece: &str, color: Option<AnsiColor>| match pieces.last_mut() {
+        Some((last, of_last)) if *of_last == color || piece.trim().is_empty() => {
+            last.push_str(piece)
         }
-        _ => result.push_str(piece),
+        _ => pieces.push((piece.to_owned(), color)),
     };
     for line in LinesWithEndings::from(text) {
         let mut done = 0;
@@ -52,7 +51,14 @@ fn colored(text: &str) -> Option<String> {
         }
         append(&line[done..], color(&stack));
     }
-    Some(result)
+    let painted = pieces.into_iter().map(|(piece, color)| match color {
+        Some(color) => {
+            let style = Style::new().fg_color(Some(color.into()));
+            format!("{style}{piece}{style:#}")
+        }
+        None => piece,
+    });
+    Some(painted.collect())
 }
 
 #[cfg(test)]

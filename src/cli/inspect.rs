@@ -12,10 +12,11 @@ use super::output::finish;
 use super::{Failure, highlight, request};
 use crate::compile::{Architecture, Compile as _, Compiled, Target};
 use crate::database::Database;
-use crate::inspect::{Figures, Mix, Subject, difference, figures, traffic};
+use crate::inspect::{Figures, Mix, Subject, difference, figures, picture, traffic};
 use crate::model::{Configuration, Device, Problem, Regime};
 use crate::render::Templates;
 use crate::report::inspected::{self, Side};
+use crate::report::picture as drawn;
 use crate::space::{Family, LoadError};
 
 /// The shape that a family is looked at for where none is given.
@@ -153,6 +154,16 @@ impl Desk {
                 let launches = traffic(subject, &compiled.image).map_err(Failure::work)?;
                 self.console.result(&inspected::traffic(subject, &launches, width));
                 ("memory", inspected::traffic_document(&launches))
+            }
+            Emit::Picture | Emit::Svg => {
+                let compiled = self.compiled(subject, Target::Ptx)?;
+                let picture = picture(subject, &compiled.image).map_err(Failure::work)?;
+                let drawn = match emit {
+                    Emit::Svg => drawn::svg(subject, &picture),
+                    _ => drawn::text(subject, &picture),
+                };
+                self.console.result(&drawn);
+                ("picture", json!(drawn))
             }
         };
         document[name] = value;

@@ -4,6 +4,7 @@
 pub mod checked;
 pub mod inspected;
 pub mod json;
+pub mod picture;
 pub mod records;
 pub mod table;
 pub mod verified;
