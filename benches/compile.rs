@@ -19,6 +19,9 @@ use gemm_tune::compile::{
     Architecture, Compile, CompilePool, CompileRequest, CompileThreads, Compiler, Network, Nvrtc,
     SearchPaths, Target, Wanted, acquire,
 };
+use gemm_tune::model::{Device, Dtype, Problem, Shape};
+use gemm_tune::render::{Templates, render};
+use gemm_tune::space::{Families, LegalSpace};
 
 #[derive(Parser)]
 #[command(about = "Measures how many kernels NVRTC compiles in a second")]
@@ -26,9 +29,9 @@ struct Arguments {
     /// How many kernels to compile.
     #[arg(long, default_value_t = 200)]
     count: usize,
-    /// The most threads to compile on [default: one for each processor].
+    /// Threads to compile on; may be repeated [default: 1, and one for each processor].
     #[arg(long)]
-    jobs: Option<NonZeroUsize>,
+    jobs: Vec<NonZeroUsize>,
     /// What to compile for.
     #[arg(long, default_value = "sm_90")]
     arch: Architecture,
@@ -58,7 +61,7 @@ fn main() -> anyhow::Result<()> {
     let compiler: Arc<dyn Compile> =
         Arc::new(Compiler::new(nvrtc, None, Target::Cubin(arguments.arch))?);
     let count = if arguments.test { 4 } else { arguments.count };
-    let sources: Vec<Arc<str>> = (0..count).map(|index| kernel(index).into()).collect();
+    let sources = kernels(count)?;
     // The first compile of a process also reads the library from disk.
     compiler.compile(&request(0, &sources[0])).context("the first kernel does not compile")?;
 
@@ -67,9 +70,12 @@ fn main() -> anyhow::Result<()> {
         "{:>5} {:>9} {:>10} {:>7} {:>14}",
         "jobs", "seconds", "kernels/s", "ratio", "peak RSS MiB"
     );
-    let most = arguments.jobs.or(thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+    let most = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let mut alone = None;
-    let mut jobs_tried = vec![NonZeroUsize::MIN, most];
+    let mut jobs_tried = arguments.jobs;
+    if jobs_tried.is_empty() {
+        jobs_tried = vec![NonZeroUsize::MIN, most];
+    }
     jobs_tried.dedup();
     for jobs in jobs_tried {
         let seconds = compile_all(&compiler, &sources, jobs)?.as_secs_f64();
@@ -129,63 +135,30 @@ fn peak_rss_mib() -> Option<u64> {
     Some(kib / 1024)
 }
 
-/// A tiled matrix multiplication; no two indices give the same source. Small to medium: 60 to
-/// 250 ms each on one core of a server of 2020.
-fn kernel(index: usize) -> String {
-    const TILES: [(u32, u32, u32, u32, u32); 6] = [
-        // BM, BN, BK, TM, TN
-        (32, 32, 8, 4, 4),
-        (64, 64, 8, 4, 4),
-        (32, 64, 16, 4, 4),
-        (64, 64, 16, 4, 4),
-        (128, 64, 8, 8, 4),
-        (64, 128, 8, 8, 8),
-    ];
-    let (bm, bn, bk, tm, tn) = TILES[index % TILES.len()];
-    format!(
-        r#"// kernel {index}
-constexpr int BM = {bm}, BN = {bn}, BK = {bk}, TM = {tm}, TN = {tn};
-constexpr int THREADS = (BM / TM) * (BN / TN);
-constexpr float SALT = {index};
-
-extern "C" __global__ void __launch_bounds__(THREADS)
-sgemm(const float *__restrict__ A, const float *__restrict__ B, float *__restrict__ C,
-      int M, int N, int K) {{
-    __shared__ float As[BK][BM + 4];
-    __shared__ float Bs[BK][BN];
-    const int tid = threadIdx.x;
-    const int row = tid / (BN / TN) * TM, column = tid % (BN / TN) * TN;
-    float accumulator[TM][TN] = {{}};
-    for (int k0 = 0; k0 < K; k0 += BK) {{
-#pragma unroll
-        for (int i = tid; i < BM * BK; i += THREADS) {{
-            const int m = blockIdx.y * BM + i / BK, k = k0 + i % BK;
-            As[i % BK][i / BK] = m < M && k < K ? A[m * K + k] : 0.0f;
-        }}
-#pragma unroll
-        for (int i = tid; i < BK * BN; i += THREADS) {{
-            const int k = k0 + i / BN, n = blockIdx.x * BN + i % BN;
-            Bs[i / BN][i % BN] = k < K && n < N ? B[k * N + n] : 0.0f;
-        }}
-        __syncthreads();
-#pragma unroll
-        for (int k = 0; k < BK; ++k) {{
-#pragma unroll
-            for (int i = 0; i < TM; ++i)
-#pragma unroll
-                for (int j = 0; j < TN; ++j)
-                    accumulator[i][j] += As[k][row + i] * Bs[k][column + j];
-        }}
-        __syncthreads();
-    }}
-#pragma unroll
-    for (int i = 0; i < TM; ++i)
-#pragma unroll
-        for (int j = 0; j < TN; ++j) {{
-            const int m = blockIdx.y * BM + row + i, n = blockIdx.x * BN + column + j;
-            if (m < M && n < N) C[m * N + n] = accumulator[i][j] + SALT;
-        }}
-}}
-"#
-    )
+/// So many kernels of all families that serve a problem, from all over their spaces: what a search
+/// compiles, in the proportions of the spaces.
+fn kernels(count: usize) -> anyhow::Result<Vec<Arc<str>>> {
+    let device = Device::h200();
+    let problem = Problem::new(Shape { m: 1024, n: 1024, k: 1024 }, Dtype::F32);
+    let (families, templates) = (Families::built_in()?, Templates::built_in()?);
+    let mut spaces = Vec::new();
+    for family in families.iter() {
+        spaces.push((family, LegalSpace::of(family, &problem, &device)?));
+    }
+    let all: usize = spaces.iter().map(|(_, space)| space.len()).sum();
+    // A step that has no divisor in common with most numbers meets all parts of a space.
+    let step = (all as f64 * 0.618) as usize | 1;
+    let mut sources = Vec::new();
+    for index in 0..count {
+        let mut rank = index * step % all;
+        for (family, space) in &spaces {
+            if let Some(configuration) = space.get(rank) {
+                let rendered = render(family, &templates, &configuration, &problem, &device)?;
+                sources.push(rendered.source.into());
+                break;
+            }
+            rank -= space.len();
+        }
+    }
+    Ok(sources)
 }

@@ -16,11 +16,11 @@ mod source;
 
 /// The rooms in the order of the data's way: a room uses those before it, never one after it.
 ///
-/// `tune` comes before `database`, which makes records of its summaries, and both before `export`,
-/// `inspect` and `report`, which show what was found.
-const ROOMS: [&str; 16] = [
+/// `tune` comes before `database`, which makes records of its summaries, and `lookup`, which answers
+/// from records; all before `export`, `inspect` and `report`, which show what was found.
+const ROOMS: [&str; 17] = [
     "model", "space", "render", "compile", "gpu", "cpu", "worker", "validate", "measure", "search",
-    "tune", "database", "export", "inspect", "report", "cli",
+    "tune", "database", "lookup", "export", "inspect", "report", "cli",
 ];
 
 /// Names that only some files may use.

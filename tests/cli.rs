@@ -96,6 +96,13 @@ fn wrong_usage_ends_with_2_and_says_what_to_type() {
         (&["check", "--dtype", "f16"], &["does not validate f16 yet"]),
         (&["--shape", "1x1x1", "--budget", "soon"], &["`soon` is no time: write `60s`"]),
         (&["--shape", "1x1x1", "--budget=-5s"], &["is no time"]),
+        (
+            &["--shape", "1x1x1", "--search", "best"],
+            &["`best` is no search: choose one of", "exhaustive"],
+        ),
+        (&["replay", SPACE, "--search", "best"], &["`best` is no search"]),
+        (&["replay", SPACE, "--repeats", "0"], &["--repeats"]),
+        (&["replay"], &["<FILE>"]),
         (&["--shapes", "/nowhere/at/all"], &["cannot read `/nowhere/at/all`"]),
         (&["--shape", "1x1x1", "--max-configs", "0"], &["--max-configs"]),
         (&["--shap", "1x1x1"], &["--shape"]),
@@ -121,7 +128,7 @@ fn a_mistake_in_a_family_is_shown_at_its_place() {
             "[[kernels]]",
             "[[kernel]]",
             false,
-            &["faulty.toml:39:3", "did you mean `kernels`?", "^"][..],
+            &["faulty.toml:40:3", "did you mean `kernels`?", "^"][..],
         ),
         (
             "by=TILE",
@@ -207,6 +214,31 @@ fn json_is_one_document_also_on_failure() {
     assert!(document["error"].as_str().is_some_and(|error| error.contains("is not a shape")));
 }
 
+/// A recorded space.
+const SPACE: &str = "tests/data/spaces/xgemm-rtx-2080-ti.json.gz";
+
+#[test]
+fn a_search_is_replayed_against_recorded_times() {
+    let arguments = ["replay", SPACE, "--repeats", "3", "--max-configs", "120"];
+    let said = gemm_tune(&arguments);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for words in ["4489 configurations, 0 of them failed; the best takes 12.30 ms", "worst"] {
+        assert!(said.out.contains(words), "{words}: {}", said.out);
+    }
+    let said = gemm_tune(&[&arguments[..], &["--json"]].concat());
+    let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let levels = document.as_array().unwrap();
+    let evaluations: Vec<_> = levels.iter().map(|level| level["evaluations"].as_u64()).collect();
+    assert_eq!(evaluations, [25, 50, 100, 120].map(Some));
+    for level in levels {
+        let [worst, median, mean] =
+            ["worst", "median", "mean"].map(|name| level[name].as_f64().unwrap());
+        assert!(0.0 < worst && worst <= median.min(mean) && mean <= 1.0, "{level}");
+    }
+    check(&["replay", "Cargo.toml"], 1, &["Cargo.toml:1:2: expected value"]);
+    check(&["replay", "/nowhere"], 1, &["/nowhere: cannot be read"]);
+}
+
 #[test]
 fn without_a_gpu_the_program_says_so_and_where_to_look() {
     let said = gemm_tune(&["doctor", "--json"]);
@@ -280,6 +312,22 @@ fn the_cpu_device_tunes_and_its_records_say_that_times_are_modelled() {
     let stored = fs::read_to_string(&database).unwrap();
     assert!(stored.contains("timing = \"modelled\"") && stored.contains("name = \"cpu\""));
 
+    // The winner is compared where it was recorded; the host knows no library.
+    let compare = |shape: &str, form: &str| {
+        let wanted = ["--shape", shape, "--device", "cpu", "--db", &path, "--cache", CACHE];
+        gemm_tune(&[&["compare"], &wanted[..], &[form]].concat())
+    };
+    let said = compare("40x30x20", "-q");
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains("no library was measured on cpu"), "{}", said.out);
+    let values = compare("40x30x20", "--csv").out;
+    let (header, row) = values.trim_end().split_once('\n').unwrap();
+    assert!(header.starts_with("m,n,k,batch,dtype,layout,family,parameters,median_us"));
+    assert!(row.starts_with("40,30,20,1,f32,nn,"), "{row}");
+    let said = compare("40x30x21", "-q");
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.out.contains("40x30x21 f32 nn: no record of cpu in"), "{}", said.out);
+
     // A GPU's database takes no modelled times.
     let measured = stored.replace("name = \"cpu\"", "name = \"NVIDIA H200\"");
     fs::write(&database, &measured).unwrap();
@@ -301,7 +349,7 @@ fn checking_names_the_fault_of_a_family() {
     let arguments = [&shape[..], &files[..], &["--cache", CACHE]].concat();
     let said = gemm_tune(&arguments);
     assert_eq!(said.code, Some(1), "{}", said.err);
-    assert!(said.out.contains("3 passed, 14 failed"), "{}", said.out);
+    assert!(said.out.contains("3 passed, 15 failed"), "{}", said.out);
     let said = gemm_tune(&[&arguments[..], &["--json"]].concat());
     let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     let failures = document["checked"][0]["failures"].as_array().unwrap();
@@ -320,6 +368,9 @@ fn help_names_every_command_and_flag() {
     let help = gemm_tune(&["--help"]).out;
     for word in [
         "check",
+        "compare",
+        "lookup",
+        "export",
         "db",
         "doctor",
         "--shape",
@@ -334,7 +385,12 @@ fn help_names_every_command_and_flag() {
         "--db",
         "--force",
         "--fresh",
+        "--search",
+        "replay",
         "--budget",
+        "--effort",
+        "--stop-within",
+        "--sanitize",
         "--max-configs",
         "--seed",
         "--jobs",

@@ -201,3 +201,53 @@ fn verifying_tells_a_record_that_holds_from_one_that_does_not() {
     assert!(said.err.contains("2 records are of other devices than cpu"), "{}", said.err);
     assert!(said.err.contains("no such record of cpu in tests/databases/one.toml"), "{}", said.err);
 }
+
+#[test]
+fn a_lookup_says_which_rung_it_stands_on_and_why() {
+    let lookup = |arguments: &[&str]| {
+        good(
+            &[&["lookup", "--db", ONE, "--db", TWO, "--device-name", "nvidia h200"], arguments]
+                .concat(),
+        )
+    };
+    insta::assert_snapshot!(
+        [
+            lookup(&["--shape", "4096x4096x1024"]),
+            lookup(&["--shape", "2048x1111x600"]),
+            lookup(&["--shape", "1024x1024x1024", "--lda", "1025", "--align", "16"]),
+            lookup(&["--shape", "777x777x777", "--layout", "tt"]),
+        ]
+        .join("\n")
+    );
+    let document = json(&["lookup", "--shape", "4096x4096x4096", "--db", ONE, "--device", "auto"]);
+    assert_eq!(document["rung"], "neighbour");
+    assert_eq!(document["record"]["problem"]["k"], 1024);
+    assert_eq!(document["launch"]["kernels"][0]["block"][0], 256);
+}
+
+#[test]
+fn a_lookup_that_cannot_be_answered_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("empty.toml");
+    fs::write(&empty, "").unwrap();
+    for (arguments, code, words) in [
+        (&["--shape", "1x1x1", "--db", text(&empty)][..], 1, "no device to answer for"),
+        (&["--shape", "1x1x1", "--db", "/nowhere.toml"], 1, "cannot read `/nowhere.toml`"),
+        (&["--shape", "8x8x8", "--db", ONE, "--lda", "7"], 2, "lda is 7: rows of A have 8"),
+        (&["--shape", "8x8x8", "--db", ONE, "--align", "6"], 2, "power of two"),
+        (&["--shape", "8x8x8", "--db", ONE, "--device-name", "H100"], 2, "one of `NVIDIA H200`"),
+        (
+            &["--shape", "8x8x8", "--pin", ONE],
+            1,
+            "is not among the 2 pinned problems of NVIDIA H200",
+        ),
+        (&["--shape", "8x8x8", "--pin", "/nowhere.toml"], 1, "cannot read `/nowhere.toml`"),
+        (&["--shape", "8x8", "--db", ONE], 2, "is not a shape"),
+        (&[], 2, "--shape"),
+    ] {
+        let arguments = [&["lookup"], arguments].concat();
+        let said = gemm_tune(&arguments);
+        assert_eq!(said.code, Some(code), "{arguments:?}: {}", said.err);
+        assert!(said.err.contains(words), "{arguments:?} does not say `{words}`:\n{}", said.err);
+    }
+}

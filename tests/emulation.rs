@@ -16,10 +16,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use gemm_tune::compile::{Compile, CompileThreads, Compiler, Target};
-use gemm_tune::model::{Dtype, Layout, Outcome, OutcomeKind, Problem, Regime, Timing, Value};
+use gemm_tune::model::{
+    Device, Dtype, Layout, Outcome, OutcomeKind, Problem, Regime, Timing, Value,
+};
 use gemm_tune::render::Templates;
+use gemm_tune::search::Search;
 use gemm_tune::space::{Families, Family};
-use gemm_tune::tune::{Checked, Checks, Event, Kit, Machine, Sample, Settings, check, tune};
+use gemm_tune::tune::{
+    Checked, Checks, Effort, Event, Hint, Hints, Kit, Machine, Sample, Settings, check, spaces,
+    tune,
+};
 
 /// A compiler to PTX, or `None` after saying that the test is skipped.
 fn compiler_or_skip() -> Option<Compiler> {
@@ -89,7 +95,17 @@ fn whole_spaces_pass_on_awkward_shapes() {
 #[test]
 fn every_family_passes_on_every_kind_of_edge_in_all_layouts() {
     let Some(compiler) = compiler_or_skip() else { return };
-    let shapes = ["1x1x1", "33x65x129", "128x128x64", "127x129x63", "129x127x65", "64x96x5"];
+    let shapes = [
+        "1x1x1",
+        "33x65x129",
+        "128x128x64",
+        "127x129x63",
+        "129x127x65",
+        "64x96x5",
+        "1x140x1030",
+        "260x16x132",
+        "3x3x2051",
+    ];
     let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|shape| problem(shape, *layout)));
     let mut problems: Vec<Problem> = pairs.collect();
     for (layout, batch) in [(Layout::Nn, 3), (Layout::Tt, 2)] {
@@ -152,6 +168,7 @@ fn planted_faults_are_named_with_their_line() {
             "2000 elements that no thread wrote, the first C[0][0], of all 12 blocks",
         ),
         ("writes_past_c", Runtime, "out of bounds: "),
+        ("reads_beyond_a", Runtime, "out of bounds: "),
         ("reads_c_when_beta_is_0", Runtime, "unwritten memory: "),
         ("changes_a", Runtime, "written to memory that kernels may only read"),
         ("drops_a_product", Correctness, "1 elements wrong, worst at C[25][20]"),
@@ -206,11 +223,15 @@ fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() 
         machine: Machine::Host,
     };
     let settings = Settings {
+        effort: Effort::Normal,
+        within: None,
         max_configs: Some(40),
         budget: None,
         journals: None,
         fresh: false,
+        search: Search::Auto,
         regime: Regime::default(),
+        sanitizer: None,
         seed: 1,
     };
     let mut evaluated = 0;
@@ -219,7 +240,7 @@ fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() 
     };
     let problem = problem("65x100x40", Layout::Nn);
     let stop = AtomicBool::new(false);
-    let summary = tune(&problem, &mut kit, &settings, &stop, on_event).unwrap();
+    let summary = tune(&problem, &Hints::default(), &mut kit, &settings, &stop, on_event).unwrap();
     assert_eq!((summary.evaluated(), evaluated), (40, 40));
     let winner = summary.winner().unwrap();
     assert_eq!(winner.measurement.timing, Timing::Modelled);
@@ -227,4 +248,67 @@ fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() 
     assert!(winner.measurement.median().0 > 0.0);
     let failed: usize = summary.coverage.iter().map(|family| family.failures.len()).sum();
     assert!(failed > 0 && summary.restarts == 0);
+}
+
+#[test]
+fn what_won_before_is_tried_first_and_the_record_is_in_the_final_whatever_the_search() {
+    let Some(compiler) = compiler_or_skip() else { return };
+    let (families, templates) = built_in();
+    let mut kit = Kit {
+        families: families.into_iter().filter(|family| family.name == "coarsened").collect(),
+        templates,
+        compiler: Arc::new(compiler),
+        threads: CompileThreads::new(jobs()).unwrap(),
+        machine: Machine::Host,
+    };
+    let problem = problem("40x30x20", Layout::Nn);
+    let known = spaces(&kit.families, &kit.templates, &problem, &Device::cpu()).unwrap();
+    let space = &known.families[0].space;
+    let hint = |rank: usize| {
+        let family = "coarsened".to_owned();
+        Hint { family, configuration: space.get(rank).unwrap() }
+    };
+    let default = known.families[0].default.clone().unwrap();
+    // Neither the default nor what comes right after it.
+    let others: Vec<usize> =
+        (5..space.len()).filter(|rank| Some(*rank) != space.rank(&default)).collect();
+    let gone = Hint { family: "gone".to_owned(), configuration: default.clone() };
+    let hints = Hints { record: Some(hint(others[1])), others: vec![gone, hint(others[0])] };
+    let mut tuned = |fresh: bool, max_configs: usize| {
+        let settings = Settings {
+            effort: Effort::Normal,
+            within: None,
+            max_configs: Some(max_configs),
+            budget: None,
+            journals: None,
+            fresh,
+            search: Search::Exhaustive,
+            regime: Regime::default(),
+            sanitizer: None,
+            seed: 1,
+        };
+        let (mut evaluated, mut announced) = (Vec::new(), 0);
+        let on_event = &mut |event: Event<'_>| match event {
+            Event::Started { hints, .. } => announced = hints,
+            Event::Evaluated { configuration, .. } => evaluated.push(configuration.clone()),
+            _ => {}
+        };
+        let stop = AtomicBool::new(false);
+        let summary = tune(&problem, &hints, &mut kit, &settings, &stop, on_event).unwrap();
+        let ranked = summary.ranking.iter().map(|standing| standing.configuration.clone());
+        (evaluated, announced, ranked.collect::<Vec<_>>())
+    };
+    let (record, other) = (space.get(others[1]).unwrap(), space.get(others[0]).unwrap());
+    let (evaluated, announced, _) = tuned(false, 3);
+    assert_eq!((evaluated.len(), announced), (3, 2));
+    for expected in [&default, &record, &other] {
+        assert!(evaluated.contains(expected), "{expected}");
+    }
+    // Nothing known chooses, or there is no room for it: the record comes in the end.
+    for (fresh, announced) in [(true, 0), (false, 2)] {
+        let (evaluated, said, ranked) = tuned(fresh, 1);
+        assert_eq!(evaluated, [default.clone(), record.clone()]);
+        assert_eq!(said, announced);
+        assert!(ranked.contains(&record), "{ranked:?}");
+    }
 }

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use super::compare::CompareArguments;
 use super::db::DbArguments;
+use super::export::ExportArguments;
+use super::lookup::LookupArguments;
 
 /// Finds the fastest correct CUDA matrix-multiplication kernel for a shape on this machine's GPU.
 #[derive(Debug, Parser)]
@@ -24,10 +27,18 @@ pub(super) enum Command {
     Tune(TuneArguments),
     /// Execute configurations of families on the host, watched by every check: no GPU is needed
     Check(CheckArguments),
+    /// Measure recorded winners beside the libraries, in turn
+    Compare(CompareArguments),
+    /// Play a search strategy against recorded times, and say how close it comes how soon
+    Replay(ReplayArguments),
+    /// Say which kernel to use for a shape, tuned or not
+    Lookup(LookupArguments),
+    /// List, show, merge, prune and verify tuning databases
+    Db(DbArguments),
+    /// Write winners and evaluated configurations in the forms that other programs read
+    Export(ExportArguments),
     /// Show a kernel or how two differ: source, PTX, machine code, resources, memory traffic
     Inspect(InspectArguments),
-    /// List, show, merge and prune tuning databases
-    Db(DbArguments),
     /// Say what this machine can do, and how to fix what it cannot
     Doctor(DoctorArguments),
     /// Serve a device to the program that started this process
@@ -40,7 +51,7 @@ pub(super) struct TuneArguments {
     /// Shape to tune, such as 4096x4096x1024; may be repeated
     #[arg(long, value_name = "MxNxK")]
     pub(super) shape: Vec<String>,
-    /// File with one shape a line; `#` begins a comment
+    /// File with one shape a line, layout and batch behind it if they differ: `512x512x512 nt x16`
     #[arg(long, value_name = "FILE")]
     pub(super) shapes: Option<PathBuf>,
     /// Share of --shapes that this process tunes: the Ith of N, I from 1; as /N, the scheduler says
@@ -62,27 +73,43 @@ pub(super) struct TuneArguments {
     /// Device to tune on: auto, cuda:N, cuda:all, or cpu, which validates for real and models times
     #[arg(long, default_value = "auto")]
     pub(super) device: String,
-    /// Tuning database to write [default: results/<gpu>.toml]
+    /// Tuning database to write, whose winners are tried first [default: results/<gpu>.toml]
     #[arg(long, value_name = "PATH")]
     pub(super) db: Option<PathBuf>,
     /// Replace a stored record even if it is faster
     #[arg(long)]
     pub(super) force: bool,
-    /// Measure everything anew, also what is known from earlier runs
+    /// Find and measure everything anew, whatever is known from earlier runs and from the database;
+    /// only the record of the problem is measured beside what is found
     #[arg(long)]
     pub(super) fresh: bool,
     /// Where operands are when a timed launch begins: rotate, not in the L2 cache, or hot, in it
     #[arg(long, default_value = "rotate", value_name = "POLICY")]
     pub(super) cache_policy: String,
+    /// Run finalists under compute-sanitizer too, a program of CUDA's toolkit
+    #[arg(long)]
+    pub(super) sanitize: bool,
     /// How warm the GPU is: burst, with pauses between samples, or sustained, without
     #[arg(long, default_value = "burst", value_name = "STATE")]
     pub(super) power: String,
-    /// Time after which a shape's search ends, such as 60s or 2m [default: none; 4m on the cpu device]
+    /// How long to search: quick, until something 3 % better is rather unlikely to be left (chance below
+    /// 20 %); normal, 1 % and below 5 %; full, until nothing is left or 10000 candidates are evaluated
+    #[arg(long, default_value = "normal", value_name = "EFFORT")]
+    pub(super) effort: String,
+    /// End when one better by more than this is unlikely to be left [default: by effort]
+    #[arg(long, value_name = "PERCENT")]
+    pub(super) stop_within: Option<String>,
+    /// Time after which a shape's search ends, such as 60s or 2m [default: none; on the cpu device 1m
+    /// for quick and 4m for normal effort]
     #[arg(long, value_name = "TIME")]
     pub(super) budget: Option<String>,
-    /// Most candidates to evaluate for a shape [default: 1000; 200 on the cpu device]
+    /// Most candidates to evaluate for a shape [default: by effort 300, 1000 or 10000; a fifth of that
+    /// on the cpu device]
     #[arg(long, value_name = "N")]
     pub(super) max_configs: Option<NonZeroUsize>,
+    /// How candidates are chosen: auto, exhaustive, random, local, evolve or model
+    #[arg(long, default_value = "auto", value_name = "NAME")]
+    pub(super) search: String,
     /// Seed of the search and of the operands
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
@@ -128,6 +155,34 @@ pub(super) struct CheckArguments {
     pub(super) families: FamilyArguments,
     #[command(flatten)]
     pub(super) common: CommonArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ReplayArguments {
+    /// Recorded space: a Kernel Tuner cache, T4 results or a journal of this program, plain or .gz
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+    /// Strategy to play: auto, exhaustive, random, local, evolve or model
+    #[arg(long, default_value = "auto", value_name = "NAME")]
+    pub(super) search: String,
+    /// How often to play it, each time with another seed
+    #[arg(long, default_value = "30", value_name = "R")]
+    pub(super) repeats: NonZeroUsize,
+    /// Distinct configurations that each play evaluates
+    #[arg(long, default_value = "400", value_name = "N")]
+    pub(super) max_configs: NonZeroUsize,
+    /// Candidates that are asked for before any of them is answered
+    #[arg(long, default_value = "12", value_name = "N")]
+    pub(super) batch: NonZeroUsize,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    pub(super) seed: u64,
+    /// What counts as better where the search says how likely it is that something better is left
+    #[arg(long, default_value = "1%", value_name = "PERCENT")]
+    pub(super) stop_within: String,
+    /// Print an array of {evaluations, mean, median, worst}
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 /// Which families there are to choose from.

@@ -33,6 +33,11 @@ impl Console {
         Self { volume, json: common.json }
     }
 
+    /// For a command that only has results, as a document or for people.
+    pub(super) fn of_results(json: bool) -> Self {
+        Self { volume: Volume::Normal, json }
+    }
+
     pub(super) fn plain() -> Self {
         Self { volume: Volume::Normal, json: false }
     }

@@ -58,5 +58,5 @@ pub(super) fn worker_command(
     let program = env::current_exe()
         .map_err(|error| Failure::Work(format!("cannot find this program's own file: {error}")))?;
     let libraries = find("cublas", &SearchPaths { explicit: None, ..paths.clone() });
-    Ok(WorkerCommand { program, arguments: vec!["worker".to_owned()], ordinal, libraries })
+    Ok(WorkerCommand { program, arguments: vec!["worker".into()], ordinal, libraries })
 }

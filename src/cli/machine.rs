@@ -9,12 +9,13 @@ use super::arguments::CommonArguments;
 use super::console::Console;
 use super::environment::{cache_folder, network, search_paths, worker_command};
 use crate::compile::cache::DEFAULT_MAX_BYTES;
+use crate::compile::libraries::programs;
 use crate::compile::{
     Architecture, Compiler, CubinCache, Network, ProvideEvent, SearchPaths, Target, Wanted,
     acquire, disassemble,
 };
 use crate::model::Device;
-use crate::tune::Machine;
+use crate::tune::{Machine, Sanitizer};
 use crate::worker::{Executor, Worker, WorkerError};
 
 /// A device as typed.
@@ -157,6 +158,19 @@ impl Workshop {
     pub(super) fn disassemble(&self, cubin: &[u8], console: Console) -> Result<String, Failure> {
         let on_event = &mut |event: ProvideEvent| console.note(&provision(&event));
         disassemble(cubin, &self.paths, self.network, on_event).map_err(Failure::work)
+    }
+
+    /// What finalists are run under on request.
+    pub(super) fn sanitizer(&self) -> Result<Sanitizer, Failure> {
+        let found = programs("compute-sanitizer", &self.paths).into_iter().next();
+        let program = found.ok_or_else(|| {
+            Failure::Usage(
+                "compute-sanitizer was found neither below CUDA_HOME nor in /usr/local/cuda or \
+                 /usr: install it (it comes with CUDA's toolkit), or leave out `--sanitize`"
+                    .to_owned(),
+            )
+        })?;
+        Ok(Sanitizer { program, logs: self.cache.join("sanitizer") })
     }
 
     /// A compiler to what is asked for.

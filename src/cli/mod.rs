@@ -3,16 +3,22 @@
 
 mod arguments;
 mod check;
+mod compare;
 mod console;
+mod databases;
 mod db;
 mod doctor;
 mod environment;
+mod export;
 mod highlight;
 mod inspect;
 mod interrupt;
+mod lookup;
 mod machine;
 mod output;
+mod pace;
 mod progress;
+mod replay;
 mod request;
 mod shard;
 mod tune;
@@ -63,9 +69,13 @@ pub fn main() -> ExitCode {
         None => tune::main(&arguments.tune),
         Some(Command::Tune(tune)) => tune::main(&tune),
         Some(Command::Check(check)) => check::main(&check),
-        Some(Command::Inspect(inspect)) => inspect::main(&inspect),
+        Some(Command::Compare(compare)) => compare::main(&compare),
+        Some(Command::Replay(replay)) => replay::main(&replay),
         Some(Command::Db(db)) => db::main(&db),
+        Some(Command::Inspect(inspect)) => inspect::main(&inspect),
         Some(Command::Doctor(doctor)) => doctor::main(&doctor),
+        Some(Command::Lookup(lookup)) => lookup::main(&lookup),
+        Some(Command::Export(export)) => export::main(&export),
         Some(Command::Worker) => worker(),
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::console::{Console, Volume};
+use super::pace::Pace;
 use crate::model::{Device, Micros, Outcome, Problem, Tflops};
 use crate::tune::Event;
 
@@ -47,9 +48,8 @@ pub(super) struct Progress {
     /// Whether times are modelled rather than measured.
     modelled: bool,
     bar: ProgressBar,
-    total: usize,
     compiled: usize,
-    began: Instant,
+    pace: Pace,
     last_line: Instant,
 }
 
@@ -63,16 +63,17 @@ impl Progress {
         let now = Instant::now();
         let modelled = device.is_cpu();
         let board = board.clone();
-        Self { board, problem, modelled, bar, total: 0, compiled: 0, began: now, last_line: now }
+        let pace = Pace::new(now, None);
+        Self { board, problem, modelled, bar, compiled: 0, pace, last_line: now }
     }
 
     pub(super) fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::Started { problem, spaces, candidates, journal, known } => {
+            Event::Started { problem, spaces, candidates, patience, journal, known, hints } => {
                 let families: Vec<&str> =
                     spaces.families.iter().map(|family| family.name.as_str()).collect();
                 self.say(&format!(
-                    "tuning {problem}: {candidates} of {} candidates of {}",
+                    "tuning {problem}: at most {candidates} of {} candidates of {}",
                     spaces.legal(),
                     families.join(", ")
                 ));
@@ -83,10 +84,15 @@ impl Progress {
                         journal.display()
                     ));
                 }
-                self.total = *candidates;
+                if *hints > 0 {
+                    self.say(&format!(
+                        "begins with the defaults and what won before, {hints} of it (`--fresh` does without)"
+                    ));
+                }
+                self.pace = Pace::new(Instant::now(), *patience);
                 self.bar.set_length(*candidates as u64);
                 let template = format!(
-                    "{}{{bar:24}} {{pos}}/{{len}} {}, {{msg}}, {{elapsed}} elapsed, ETA {{eta}}",
+                    "{}{{bar:24}} {{pos}}/{{len}} {}, {{msg}}, {{elapsed}} elapsed",
                     self.prefix(),
                     self.done()
                 );
@@ -96,16 +102,19 @@ impl Progress {
                 self.bar.enable_steady_tick(Duration::from_millis(200));
             }
             Event::Compiled { count } => self.compiled = *count,
-            Event::Evaluated { count, family, configuration, outcome, recalled, best } => {
+            Event::Evaluated { count, family, configuration, outcome, recalled, best, left } => {
                 if self.board.console.volume == Volume::Verbose {
                     let result = self.describe(outcome);
                     let mark = if *recalled { "=" } else { " " };
                     self.say(&format!("{count:>5}{mark}{result}  {family} {configuration}"));
                 }
+                self.pace.tick(Instant::now());
                 self.bar.set_position(*count as u64);
-                let message = format!("{} compiled, {}", self.compiled, self.best(*best));
+                self.bar.set_length((count + left) as u64);
+                let (best, ends) = (self.best(*best), self.ends(*left));
+                let message = format!("{} compiled, {best}, {ends}", self.compiled);
                 self.bar.set_message(message);
-                self.line(*count, *best);
+                self.line(*count, *left, &best);
             }
             Event::Restarted { reason } => self.say(&format!("GPU worker restarted: {reason}")),
             Event::GivenUp { coverage } => self.say(&format!(
@@ -137,21 +146,25 @@ impl Progress {
     }
 
     /// A plain line where there is no bar, at most every few seconds.
-    fn line(&mut self, count: usize, best: Option<Micros>) {
+    fn line(&mut self, count: usize, left: usize, best: &str) {
         let due = self.last_line.elapsed() >= LINE_EVERY;
         if self.board.console.interactive() || self.board.console.volume != Volume::Normal || !due {
             return;
         }
         self.last_line = Instant::now();
-        let left = self.total.saturating_sub(count) as f64 / count.max(1) as f64;
-        let eta = self.began.elapsed().as_secs_f64() * left;
         self.say(&format!(
-            "{count}/{} {}, {} compiled, {}, ETA {eta:.0} s",
-            self.total,
+            "{count} {}, {} compiled, {best}, {}",
             self.done(),
             self.compiled,
-            self.best(best)
+            self.ends(left)
         ));
+    }
+
+    /// When the search ends, if nothing better comes.
+    fn ends(&self, left: usize) -> String {
+        let time = self.pace.remaining(left, Instant::now());
+        let time = time.map(|time| format!(" in {:.0} s", time.as_secs_f64().ceil()));
+        format!("{left} more{} if nothing better comes", time.unwrap_or_default())
     }
 
     /// Which problem a line is about, where that is not clear.

@@ -1,6 +1,7 @@
 //! From words that were typed to problems, families and numbers, for all commands alike.
 
 use std::num::NonZeroUsize;
+use std::path::Path;
 
 use super::Failure;
 use super::arguments::FamilyArguments;
@@ -37,9 +38,7 @@ pub(super) fn pattern(dtype: &str, compute: Option<&str>, batch: u64) -> Result<
         Some(word) => word.parse().map_err(Failure::usage)?,
         None => dtype.default_compute(),
     };
-    if batch == 0 || batch > MAX_BATCH {
-        return Err(Failure::Usage(format!("batch is {batch}, not within 1 to {MAX_BATCH}")));
-    }
+    check_batch(batch)?;
     Ok(Problem { batch, compute, ..Problem::new(Shape { m: 1, n: 1, k: 1 }, dtype) })
 }
 
@@ -61,6 +60,66 @@ pub(super) fn shapes(words: &[String]) -> Result<Vec<Shape>, Failure> {
     words.iter().map(|word| word.parse().map_err(Failure::usage)).collect()
 }
 
+/// The problems of a file: one shape a line, with what differs from `pattern` behind it, as in
+/// `512x512x512 nt x16`; `#` begins a comment.
+pub(super) fn shapes_file(file: &Path, pattern: Problem) -> Result<Vec<Problem>, Failure> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::Usage(format!("cannot read `{name}`: {error}")))?;
+    let mut problems = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or("").trim();
+        if !line.is_empty() {
+            let parsed = listed(line, pattern);
+            problems.push(parsed.map_err(|failure| {
+                Failure::Usage(format!("{name}:{}: {}", number + 1, failure.message()))
+            })?);
+        }
+    }
+    if problems.is_empty() {
+        return Err(Failure::Usage(format!("`{name}` has no shape: write one a line")));
+    }
+    Ok(problems)
+}
+
+/// The problem of a line.
+fn listed(line: &str, pattern: Problem) -> Result<Problem, Failure> {
+    let mut words = line.split_whitespace();
+    let shape: Shape = words.next().unwrap_or("").parse().map_err(Failure::usage)?;
+    let mut wanted = Problem { shape, ..pattern };
+    for word in words {
+        if let Some(batch) = word.strip_prefix('x').and_then(|batch| batch.parse().ok()) {
+            wanted.batch = batch;
+        } else {
+            wanted.layout = word.parse().map_err(|_| {
+                Failure::Usage(format!(
+                    "`{word}` is neither a layout (nn, nt, tn, tt) nor a batch, as in `x16`"
+                ))
+            })?;
+        }
+    }
+    check_batch(wanted.batch)?;
+    problem(wanted)
+}
+
+fn check_batch(batch: u64) -> Result<(), Failure> {
+    if (1..=MAX_BATCH).contains(&batch) {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!("batch is {batch}, not within 1 to {MAX_BATCH}")))
+}
+
+/// A percentage as a fraction: `1%` or `0.5%`.
+pub(super) fn fraction(word: &str) -> Result<f64, Failure> {
+    let number = word.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    number
+        .filter(|percent| (0.0..100.0).contains(percent))
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| {
+            Failure::Usage(format!("`{word}` is no percentage: write `1%` or `0.5%`, below 100%"))
+        })
+}
+
 /// A problem, if its operands can be addressed.
 pub(super) fn problem(problem: Problem) -> Result<Problem, Failure> {
     problem.check_size().map(|()| problem).map_err(Failure::usage)
@@ -70,4 +129,29 @@ pub(super) fn problem(problem: Problem) -> Result<Problem, Failure> {
 pub(super) fn jobs(wanted: Option<NonZeroUsize>) -> NonZeroUsize {
     let cores = || std::thread::available_parallelism().ok();
     wanted.or_else(cores).unwrap_or(NonZeroUsize::MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Layout;
+
+    #[test]
+    fn a_line_may_say_layout_and_batch() {
+        let pattern = pattern("f32", None, 1).ok().unwrap();
+        for (line, expected) in [
+            ("512x512x512", "512x512x512 f32 nn"),
+            ("512x512x512 nt", "512x512x512 f32 nt"),
+            ("8x9x10   tt  x16", "8x9x10 f32 tt x16"),
+            ("8x9x10 x3 tn", "8x9x10 f32 tn x3"),
+        ] {
+            let problem = listed(line, pattern).ok().unwrap();
+            assert_eq!(problem.to_string(), expected);
+        }
+        let pattern = Problem { layout: Layout::Tn, batch: 7, ..pattern };
+        assert_eq!(listed("1x2x3", pattern).ok().unwrap().to_string(), "1x2x3 f32 tn x7");
+        for line in ["", "1x2", "1x2x3 up", "1x2x3 x0", "1x2x3 x-1", "1x2x3 nt nt2"] {
+            assert!(matches!(listed(line, pattern), Err(Failure::Usage(_))), "{line}");
+        }
+    }
 }

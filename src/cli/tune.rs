@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::arguments::TuneArguments;
 use super::console::Console;
+use super::databases;
 use super::environment::variable;
 use super::machine::{Wish, Workshop};
 use super::output::finish;
@@ -19,12 +20,14 @@ use super::progress::{Board, Progress};
 use super::shard::{self, Shard};
 use super::{Failure, interrupt, request};
 use crate::compile::{Compile, CompileThreads};
-use crate::database::{Origin, Recorded, Replace, check_writable, record_summary};
-use crate::model::{Device, Layout, Problem, Regime, Shape};
+use crate::database::{Database, Origin, Recorded, Replace, check_writable, record_summary};
+use crate::lookup::Lookup;
+use crate::model::{Device, Layout, Problem, Regime};
 use crate::render::Templates;
-use crate::report::{json as documents, table};
+use crate::report::{covered, json as documents, table};
+use crate::search;
 use crate::space::Family;
-use crate::tune::{Event, Kit, Settings, Summary, TuneError, share, spaces, tune};
+use crate::tune::{Event, Hints, Kit, Settings, Summary, TuneError, share, spaces, tune};
 
 /// What the arguments mean.
 struct Job {
@@ -43,7 +46,7 @@ pub(super) fn main(arguments: &TuneArguments) -> ExitCode {
 
 fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
     let workshop = Workshop::new(&arguments.common)?;
-    let job = job(arguments, workshop.cache.join("journal"), console)?;
+    let job = job(arguments, &workshop, console)?;
     let wish: Wish = arguments.device.parse()?;
     if arguments.dry_run {
         let device = workshop.described_device(wish, console)?;
@@ -51,6 +54,11 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
     }
     let machine = workshop.machine(wish, console)?;
     let device = machine.device();
+    if device.is_cpu() && arguments.sanitize {
+        return Err(Failure::Usage(
+            "the cpu device checks every access itself: leave out `--sanitize`".to_owned(),
+        ));
+    }
     if device.is_cpu() && job.settings.regime != Regime::default() {
         return Err(Failure::Usage(
             "the cpu device models times of operands outside the cache and of a device at rest: \
@@ -76,11 +84,14 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
             machine,
         })
         .collect();
+    // Winners of other GPUs are hints too; a file of them that cannot be read hints at nothing.
+    let others = arguments.db.is_none().then(|| databases::files(&[]).unwrap_or_default());
     let session = Session {
         board: Board::new(console, kits.len() > 1),
         width: console.width(),
         device,
         nvrtc: format!("{major}.{minor}"),
+        others: others.into_iter().flatten().filter(|other| *other != database).collect(),
         database,
         stop: interrupt::listen()?,
         settings: job.settings,
@@ -109,6 +120,8 @@ struct Session {
     device: Device,
     nvrtc: String,
     database: PathBuf,
+    /// Databases that hints may come from besides.
+    others: Vec<PathBuf>,
     stop: Arc<AtomicBool>,
     settings: Settings,
     replace: Replace,
@@ -150,9 +163,10 @@ impl Session {
 
     /// Tunes one problem, shows and records the winner, and gives the document about it.
     fn tune(&self, problem: &Problem, kit: &mut Kit) -> Result<Value, Failure> {
+        let hints = self.hints(problem, kit)?;
         let mut progress = Progress::new(&self.board, *problem, &self.device);
         let on_event = &mut |event: Event<'_>| progress.event(&event);
-        let result = tune(problem, kit, &self.settings, &self.stop, on_event);
+        let result = tune(problem, &hints, kit, &self.settings, &self.stop, on_event);
         progress.finish();
         let summary = match result {
             Ok(summary) => summary,
@@ -163,7 +177,8 @@ impl Session {
             Err(error) => return Ok(self.failed(problem, &error.to_string())),
         };
         let ranking = table::ranking(&summary, &self.device, self.width);
-        let coverage = table::coverage(&summary, self.width);
+        let coverage =
+            format!("{}{}", table::coverage(&summary, self.width), covered::text(&summary));
         let verdict = table::verdict(&summary, &self.device);
         if summary.winner().is_none() {
             self.board.result(&format!("\n{ranking}\n{coverage}"));
@@ -174,6 +189,16 @@ impl Session {
         document["recorded"] = json!(word);
         self.board.result(&format!("\n{ranking}\n{coverage}\n{verdict}  {text}\n"));
         Ok(document)
+    }
+
+    /// What the databases know of a problem by now: what was just recorded is a hint for the next.
+    fn hints(&self, problem: &Problem, kit: &Kit) -> Result<Hints, Failure> {
+        let mut databases = vec![Database::load(&self.database).map_err(Failure::work)?];
+        databases.extend(self.others.iter().filter_map(|path| Database::load(path).ok()));
+        let records = databases.iter().flat_map(Database::records);
+        let (families, templates) = (&kit.families, &kit.templates);
+        let regime = self.settings.regime;
+        Ok(Lookup::new(records, families, templates, &self.device, regime).hints(problem))
     }
 
     fn failed(&self, problem: &Problem, message: &str) -> Value {
@@ -211,14 +236,18 @@ impl Session {
     }
 }
 
-fn job(arguments: &TuneArguments, journals: PathBuf, console: Console) -> Result<Job, Failure> {
+fn job(arguments: &TuneArguments, workshop: &Workshop, console: Console) -> Result<Job, Failure> {
     let (families, templates) = request::families(&arguments.families)?;
     let settings = Settings {
+        effort: arguments.effort.parse().map_err(Failure::usage)?,
+        within: arguments.stop_within.as_deref().map(within).transpose()?,
         max_configs: arguments.max_configs.map(NonZeroUsize::get),
         budget: arguments.budget.as_deref().map(budget).transpose()?,
-        journals: Some(journals),
+        journals: Some(workshop.cache.join("journal")),
         fresh: arguments.fresh,
+        search: arguments.search.parse().map_err(Failure::usage)?,
         regime: request::regime(&arguments.cache_policy, &arguments.power)?,
+        sanitizer: arguments.sanitize.then(|| workshop.sanitizer()).transpose()?,
         seed: arguments.seed,
     };
     let replace = if arguments.force { Replace::Always } else { Replace::IfFaster };
@@ -229,22 +258,22 @@ fn problems(arguments: &TuneArguments, console: Console) -> Result<Vec<Problem>,
     let pattern =
         request::pattern(&arguments.dtype, arguments.compute.as_deref(), arguments.batch)?;
     let layout: Layout = arguments.layout.parse().map_err(Failure::usage)?;
-    let mut shapes = request::shapes(&arguments.shape)?;
+    let pattern = Problem { layout, ..pattern };
+    let shapes = request::shapes(&arguments.shape)?.into_iter();
+    let mut problems: Vec<Problem> = shapes
+        .map(|shape| request::problem(Problem { shape, ..pattern }))
+        .collect::<Result<_, _>>()?;
     let mut shard = None;
     if let Some(file) = &arguments.shapes {
-        shapes.extend(shapes_file(file)?);
+        problems.extend(request::shapes_file(file, pattern)?);
         shard = shard::shard(arguments.shard.as_deref(), variable)?;
     }
-    if shapes.is_empty() {
+    if problems.is_empty() {
         return Err(Failure::Usage(
             "nothing to tune: give a shape, as in `gemm-tune --shape 4096x4096x1024`, or `--shapes FILE`"
                 .to_owned(),
         ));
     }
-    let problems: Vec<Problem> = shapes
-        .into_iter()
-        .map(|shape| request::problem(Problem { shape, layout, ..pattern }))
-        .collect::<Result<_, _>>()?;
     let Some(Shard { index, count, source }) = shard else { return Ok(problems) };
     let own = share(&problems, index, count);
     let (number, all) = (index + 1, problems.len());
@@ -252,30 +281,22 @@ fn problems(arguments: &TuneArguments, console: Console) -> Result<Vec<Problem>,
     Ok(own)
 }
 
-fn shapes_file(file: &Path) -> Result<Vec<Shape>, Failure> {
-    let name = file.display();
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::Usage(format!("cannot read `{name}`: {error}")))?;
-    let mut shapes = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        let line = line.split('#').next().unwrap_or("").trim();
-        if !line.is_empty() {
-            let shape = line.parse();
-            shapes.push(shape.map_err(|error: crate::model::problem::ShapeError| {
-                Failure::Usage(format!("{name}:{}: {error}", number + 1))
-            })?);
-        }
-    }
-    if shapes.is_empty() {
-        return Err(Failure::Usage(format!("`{name}` has no shape: write one a line")));
-    }
-    Ok(shapes)
-}
-
 fn budget(text: &str) -> Result<Duration, Failure> {
     let wrong = || Failure::Usage(format!("`{text}` is no time: write `60s`, `2m` or `1h 30m`"));
     let time: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
     Duration::try_from(time).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
+}
+
+/// What counts as better, within what is known of searches.
+fn within(word: &str) -> Result<f64, Failure> {
+    let fraction = request::fraction(word)?;
+    if search::WITHIN.contains(&fraction) {
+        return Ok(fraction);
+    }
+    let [least, most] = [search::WITHIN.start(), search::WITHIN.end()].map(|limit| 100.0 * limit);
+    Err(Failure::Usage(format!(
+        "`--stop-within {word}` is outside of what searches know chances of: {least} % to {most} %"
+    )))
 }
 
 fn dry_run(job: &Job, device: &Device, console: Console) -> Result<(Value, ExitCode), Failure> {

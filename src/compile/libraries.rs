@@ -76,7 +76,7 @@ pub(super) fn program_in_wheel(site: &Path, name: &str) -> Option<PathBuf> {
 
 /// The absolute paths of all that may be the program `name`, in the order in which to try them: that
 /// of an earlier run, of toolkits, of the system.
-pub(super) fn programs(name: &str, paths: &SearchPaths) -> Vec<PathBuf> {
+pub fn programs(name: &str, paths: &SearchPaths) -> Vec<PathBuf> {
     programs_under(Path::new("/"), name, paths)
 }
 

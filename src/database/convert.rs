@@ -1,6 +1,8 @@
 //! Sections of a record from and to the values that the rest of the program speaks in.
 //!
-//! A device and a measurement go one way only: a record keeps less of them than the model has.
+//! A measurement goes one way only: a record keeps less of it than the model has.
+
+use thiserror::Error;
 
 use super::figures::{cuda_version, four_figures, three_figures};
 use super::record::{
@@ -9,8 +11,14 @@ use super::record::{
 };
 use crate::model::problem::UnknownWord;
 use crate::model::{
-    Argument, Device, KernelLaunch, Problem, Resources, Shape, TensorMap, Validation, Workspace,
+    Argument, ComputeCapability, Device, KernelLaunch, Problem, Resources, Shape, TensorMap,
+    Validation, Workspace,
 };
+
+/// A compute capability that does not read as two numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{0}` is no compute capability such as `9.0`")]
+pub struct UnknownCapability(String);
 
 impl From<&Problem> for StoredProblem {
     fn from(problem: &Problem) -> Self {
@@ -54,6 +62,23 @@ impl From<&Device> for StoredDevice {
             l2_bytes: device.l2_bytes,
             max_sm_clock_mhz: device.max_sm_clock_mhz,
         }
+    }
+}
+
+impl TryFrom<&StoredDevice> for Device {
+    type Error = UnknownCapability;
+
+    /// Limits that a record does not keep are those of the compute capability.
+    fn try_from(stored: &StoredDevice) -> Result<Self, UnknownCapability> {
+        let capability = ComputeCapability::parse(&stored.compute_capability)
+            .ok_or_else(|| UnknownCapability(stored.compute_capability.clone()))?;
+        Ok(Self {
+            l2_bytes: stored.l2_bytes,
+            memory_bytes: stored.memory_bytes,
+            max_sm_clock_mhz: stored.max_sm_clock_mhz,
+            driver: stored.driver.clone().unwrap_or_default(),
+            ..Self::of_capability(&stored.name, capability, stored.sms)
+        })
     }
 }
 

@@ -21,12 +21,17 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+pub use convert::UnknownCapability;
 pub use document::SCHEMA;
 pub use drift::Drift;
 pub use error::{DatabaseError, Position};
 pub use file::{Database, Recorded, Replace, check_writable, record_winner};
 pub use merge::{Conflict, Contender, Merged, merge};
 pub use prune::{Conditions, Pruned, Version, prune};
-pub use record::{LibraryTime, Provenance, Record, StoredConditions, StoredConfidence, Winner};
+pub use rank::preference;
+pub use record::{
+    LibraryTime, Provenance, Record, StoredBaseline, StoredConditions, StoredConfidence,
+    StoredProblem, StoredValidation, Winner,
+};
 pub use selection::Selection;
 pub use summary::{Origin, record_summary};

@@ -42,7 +42,7 @@ impl Record {
 
 /// The better of two records in one place comes first: one of a whole run before one of an
 /// interrupted run, then the lower median, then the earlier one.
-pub(super) fn preference(a: &Record, b: &Record) -> Ordering {
+pub fn preference(a: &Record, b: &Record) -> Ordering {
     (a.provenance.interim.cmp(&b.provenance.interim))
         .then_with(|| time(a).total_cmp(&time(b)))
         .then_with(|| a.provenance.time.cmp(&b.provenance.time))

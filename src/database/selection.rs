@@ -1,7 +1,7 @@
 //! Which records a person or program asks to see.
 
-use super::record::Record;
-use crate::model::{Dtype, Layout, Shape};
+use super::record::{Record, StoredProblem};
+use crate::model::{Dtype, Layout, Problem, Shape};
 
 /// Records that meet every condition that is set; without one, all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,14 +19,22 @@ pub struct Selection {
 impl Selection {
     /// Whether a record meets the conditions.
     pub fn takes(&self, record: &Record) -> bool {
-        let problem = &record.problem;
-        let shape = Shape { m: problem.m, n: problem.n, k: problem.k };
-        let named = |name: &String| {
-            record.device.name.to_lowercase().contains(name.to_lowercase().as_str())
-        };
-        (self.shapes.is_empty() || self.shapes.contains(&shape))
-            && one_of(&self.dtypes, |dtype| dtype.name() == problem.dtype)
-            && one_of(&self.layouts, |layout| layout.name() == problem.layout)
+        let StoredProblem { m, n, k, dtype, layout, .. } = &record.problem;
+        let shape = Shape { m: *m, n: *n, k: *k };
+        self.takes_words(shape, (dtype, layout), &record.device.name)
+    }
+
+    /// Whether something of this problem and device meets them.
+    pub fn takes_problem(&self, problem: &Problem, device: &str) -> bool {
+        let words = (problem.dtype.name(), problem.layout.name());
+        self.takes_words(problem.shape, words, device)
+    }
+
+    fn takes_words(&self, shape: Shape, (dtype, layout): (&str, &str), device: &str) -> bool {
+        let named = |name: &String| device.to_lowercase().contains(name.to_lowercase().as_str());
+        one_of(&self.shapes, |known| *known == shape)
+            && one_of(&self.dtypes, |known| known.name() == dtype)
+            && one_of(&self.layouts, |known| known.name() == layout)
             && self.device_name.as_ref().is_none_or(named)
     }
 }

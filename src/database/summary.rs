@@ -93,7 +93,7 @@ pub fn record_summary(
             nvrtc: origin.nvrtc.clone(),
             time: origin.time,
             seed: origin.seed,
-            interim: summary.interim,
+            interim: summary.is_interim(),
             command: None,
         },
     });

@@ -90,7 +90,7 @@ pub fn picture(subject: &Subject, ptx: &[u8]) -> Result<Picture, SubjectError> {
     let unsupported = |what: String| SubjectError::Execution(HostFailure::Unsupported(what));
     let (problem, plan) = (&subject.problem, &subject.rendered.plan);
     let operands = [problem.a_elements(), problem.b_elements()];
-    if operands.iter().any(|elements| elements * problem.batch >> PLACE_BITS != 0)
+    if operands.iter().any(|elements| (elements * problem.batch) >> PLACE_BITS != 0)
         || problem.dtype.bytes() != 4
     {
         return Err(unsupported(format!(
@@ -162,23 +162,21 @@ struct Seen<'a> {
 
 impl Seen<'_> {
     fn picture(&mut self, entry: String, accesses: &[Access]) -> Picture {
-        let staged = accesses.iter().any(|access| {
-            matches!(access.movement, Movement::SharedStore | Movement::Copy)
-                && access.words.iter().flatten().any(|word| self.element(*word).is_some())
-        });
-        let brings = |movement: Movement| match movement {
-            Movement::SharedStore | Movement::Copy => staged,
-            Movement::GlobalLoad => !staged,
-            Movement::GlobalStore => false,
-        };
-        let bringing = || accesses.iter().filter(|access| brings(access.movement));
+        // A factor that goes through shared memory is brought where it is stored there; the other
+        // where it is loaded.
+        let staged: BTreeSet<Factor> = (accesses.iter())
+            .filter(|access| matches!(access.movement, Movement::SharedStore | Movement::Copy))
+            .flat_map(|access| access.words.iter().flatten())
+            .filter_map(|word| Some(self.element(*word)?.0))
+            .collect();
+        let bringing = || accesses.iter().filter(|access| access.movement != Movement::GlobalStore);
         let times: BTreeSet<u32> = bringing().map(|access| access.barriers).collect();
         let times: Vec<u32> = times.into_iter().collect();
         let mut stages = vec![Stage::default(); times.len()];
         for access in bringing() {
             let stage = times.iter().position(|time| *time == access.barriers);
             if let Some(stage) = stage.and_then(|at| stages.get_mut(at)) {
-                stage.brought.extend(self.brought(access, staged));
+                stage.brought.extend(self.brought(access, &staged));
             }
         }
         stages.retain(|stage| !stage.brought.is_empty());
@@ -223,13 +221,19 @@ impl Seen<'_> {
         })
     }
 
-    fn brought(&self, access: &Access, staged: bool) -> Vec<Brought> {
+    fn brought(&self, access: &Access, staged: &BTreeSet<Factor>) -> Vec<Brought> {
+        let shares = access.movement != Movement::GlobalLoad;
         let mut brought = Vec::new();
         for (thread, address, words) in Self::lanes(access) {
             for (at, word) in (0..).zip(words) {
-                let Some((factor, row, column)) = self.element(word) else { continue };
-                let bank = staged.then_some((address / 4 + at) as u32 % 32);
-                let conflict = access.conflicts > 0;
+                let element = self.element(word);
+                let Some((factor, row, column)) =
+                    element.filter(|(factor, ..)| staged.contains(factor) == shares)
+                else {
+                    continue;
+                };
+                let bank = shares.then_some((address / 4 + at) as u32 % 32);
+                let conflict = shares && access.conflicts > 0;
                 brought.push(Brought { factor, row, column, thread, bank, conflict });
             }
         }

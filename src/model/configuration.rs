@@ -29,6 +29,16 @@ impl Value {
             Self::Text(_) => "string",
         }
     }
+
+    /// The value as a number; words have none.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Bool(value) => Some(f64::from(u8::from(*value))),
+            Self::Int(value) => Some(*value as f64),
+            Self::Float(value) => Some(*value),
+            Self::Text(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Value {

@@ -122,6 +122,41 @@ impl Device {
         }
     }
 
+    /// A GPU that is not here, by what is known of every GPU of its compute capability (CUDA C++
+    /// Programming Guide, technical specifications); of a capability that is not known, the least
+    /// that any has. Its caches, memory and clocks are zero.
+    pub fn of_capability(name: &str, capability: ComputeCapability, sms: u32) -> Self {
+        const KIB: u32 = 1024;
+        // KiB of shared memory for a block after opting in and of an SM, and an SM's threads.
+        let (block, sm, threads_per_sm) = match (capability.major, capability.minor) {
+            (7, 0 | 2) => (96, 96, 2048),
+            (7, 5) => (64, 64, 1024),
+            (8, 0) => (163, 164, 2048),
+            (8, 7) => (163, 164, 1536),
+            (8, 6 | 9) | (12, _) => (99, 100, 1536),
+            (9 | 10, _) => (227, 228, 2048),
+            _ => (48, 64, 1024),
+        };
+        Self {
+            name: name.to_owned(),
+            compute_capability: capability,
+            sms,
+            shared_bytes_per_block: block * KIB,
+            shared_bytes_per_sm: sm * KIB,
+            shared_bytes_reserved: if capability.major >= 8 { KIB } else { 0 },
+            registers_per_block: 65_536,
+            registers_per_sm: 65_536,
+            threads_per_sm,
+            threads_per_block: 1024,
+            warp_size: 32,
+            l2_bytes: 0,
+            memory_bytes: 0,
+            max_sm_clock_mhz: 0,
+            driver: String::new(),
+            driver_cuda: 0,
+        }
+    }
+
     /// The device that executes kernels on the host. It has the limits of an NVIDIA H200, which
     /// its times are modelled on, and a name of its own.
     pub fn cpu() -> Self {
@@ -174,6 +209,20 @@ mod tests {
         let problem = Problem::new(Shape { m: 1, n: 1, k: 1 }, Dtype::F32);
         let peak = Device::h200().peak(&problem).unwrap();
         assert!((peak.0 - 66.9).abs() < 0.05, "{peak}");
+    }
+
+    #[test]
+    fn a_capability_has_the_limits_of_its_devices() {
+        let h200 = Device::h200();
+        let known = Device::of_capability(&h200.name, h200.compute_capability, h200.sms);
+        let rest = Device {
+            l2_bytes: h200.l2_bytes,
+            memory_bytes: h200.memory_bytes,
+            max_sm_clock_mhz: h200.max_sm_clock_mhz,
+            driver_cuda: h200.driver_cuda,
+            ..known
+        };
+        assert_eq!(rest, h200);
     }
 
     #[test]

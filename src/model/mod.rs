@@ -11,6 +11,7 @@ pub mod occupancy;
 pub mod outcome;
 pub mod problem;
 pub mod statistics;
+pub mod storage;
 pub mod units;
 
 pub use configuration::{Configuration, Value};
@@ -22,4 +23,5 @@ pub use measurement::{CachePolicy, Measurement, PowerState, Regime, Timing};
 pub use occupancy::{BlockNeeds, Limiter, Occupancy};
 pub use outcome::{Fault, Mismatch, Outcome, OutcomeKind, Resources, Validation};
 pub use problem::{Compute, Dtype, Layout, Problem, Shape};
+pub use storage::{Storage, StorageError};
 pub use units::{Micros, Tflops};

@@ -9,7 +9,7 @@ use thiserror::Error;
 pub use templates::Templates;
 
 use crate::model::launch::LaunchLimit;
-use crate::model::{Configuration, Device, Diagnostic, LaunchPlan, Problem};
+use crate::model::{Configuration, Device, Diagnostic, LaunchPlan, Problem, Storage};
 use crate::space::Family;
 
 /// A configuration made concrete for a problem on a device.
@@ -42,6 +42,23 @@ pub enum RenderError {
     Limit(#[from] LaunchLimit),
 }
 
+/// How a configuration is launched for operands that need not be packed, without its source.
+///
+/// # Errors
+/// As [`render`].
+pub fn launches(
+    family: &Family,
+    configuration: &Configuration,
+    problem: &Problem,
+    storage: &Storage,
+    device: &Device,
+) -> Result<LaunchPlan, RenderError> {
+    let scope = family.scope_stored(configuration, problem, storage, device)?;
+    let plan = plan::launch_plan(family, &scope)?;
+    plan.check_limits()?;
+    Ok(plan)
+}
+
 /// Renders a configuration.
 ///
 /// # Errors
@@ -53,7 +70,22 @@ pub fn render(
     problem: &Problem,
     device: &Device,
 ) -> Result<Rendered, RenderError> {
-    let scope = family.scope(configuration, problem, device)?;
+    render_stored(family, templates, configuration, problem, &Storage::packed(problem), device)
+}
+
+/// As [`render`], for operands that need not be packed.
+///
+/// # Errors
+/// As [`render`].
+pub fn render_stored(
+    family: &Family,
+    templates: &Templates,
+    configuration: &Configuration,
+    problem: &Problem,
+    storage: &Storage,
+    device: &Device,
+) -> Result<Rendered, RenderError> {
+    let scope = family.scope_stored(configuration, problem, storage, device)?;
     let plan = plan::launch_plan(family, &scope)?;
     plan.check_limits()?;
     let body = templates.render(family, &scope)?;

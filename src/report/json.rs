@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::covered;
 use crate::model::{Configuration, Device, Measurement, Problem};
 use crate::tune::{Certainty, Spaces, Standing, Summary};
 
@@ -55,6 +56,7 @@ pub fn summary(summary: &Summary, device: &Device) -> Value {
                 "raw": family.raw.to_string(),
                 "legal": family.legal,
                 "evaluated": family.evaluated(),
+                "pruned": covered::pruned(family),
                 "recalled": family.recalled,
                 "outcomes": outcomes,
                 "best_us": family.best,
@@ -80,8 +82,8 @@ pub fn summary(summary: &Summary, device: &Device) -> Value {
             "from_cache": phases.from_cache,
         },
         "restarts": summary.restarts,
-        "ended_early": summary.ended_early,
-        "interim": summary.interim,
+        "search": covered::document(summary),
+        "interim": summary.is_interim(),
     })
 }
 

@@ -1,10 +1,14 @@
 //! From results to something to look at: text tables and JSON. Pure: values in, text out; who
 //! prints it is not known here.
 
+pub mod answered;
 pub mod checked;
+pub mod comparison;
+pub mod covered;
 pub mod inspected;
 pub mod json;
 pub mod picture;
 pub mod records;
+pub mod replayed;
 pub mod table;
 pub mod verified;

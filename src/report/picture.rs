@@ -57,7 +57,10 @@ pub fn text(subject: &Subject, picture: &Picture) -> String {
                 format!("{}{bank}{}", one.thread, if one.conflict { "!" } else { "" })
             };
             let title = format!("stage {}, {factor:?}", number + 1);
-            text.push_str(&corner(&title, &grid(stage, factor), cell));
+            let grid = grid(stage, factor);
+            if !grid.is_empty() {
+                text.push_str(&corner(&title, &grid, cell));
+            }
         }
     }
     text.push_str(&corner("C", &computed(picture), u32::to_string));
@@ -122,7 +125,8 @@ pub fn svg(subject: &Subject, picture: &Picture) -> String {
             };
             drawing(&title, &format!("{factor:?}"), &grid, cell)
         };
-        rows.push(vec![tile(Factor::A), tile(Factor::B)]);
+        let brought = |factor: &Factor| stage.brought.iter().any(|one| one.factor == *factor);
+        rows.push([Factor::A, Factor::B].into_iter().filter(brought).map(tile).collect());
     }
     let cell = |thread: &u32| (*thread, false, String::new());
     rows.push(vec![drawing("C, by the thread that computes it", "C", &computed(picture), cell)]);

@@ -155,7 +155,7 @@ pub fn verdict(summary: &Summary, device: &Device) -> String {
     if let Some(certainty) = &summary.certainty {
         text.push_str(&sureness(certainty));
     }
-    if summary.interim {
+    if summary.is_interim() {
         text.push_str("  interim: the search was interrupted; the same command goes on with it\n");
     }
     let validation = &winner.validation;

@@ -1,35 +1,55 @@
-//! Every configuration once, defaults first.
+//! Every configuration once, defaults first and then hints.
 
-use std::collections::VecDeque;
-
+use super::ledger::starts;
 use super::{Pick, Strategy, Territory};
 use crate::model::Micros;
 
 /// See the module.
 #[derive(Debug)]
-pub struct Exhaustive {
-    left: VecDeque<Pick>,
+pub(super) struct Exhaustive {
+    /// The defaults and hints.
+    starts: Vec<Pick>,
+    /// How many configurations each family has.
+    lens: Vec<usize>,
+    /// How many were asked of these, and the next of the others.
+    begun: usize,
+    next: Pick,
 }
 
 impl Exhaustive {
     /// All configurations of `territories`.
-    pub fn new(territories: &[Territory]) -> Self {
-        let defaults = territories
-            .iter()
-            .enumerate()
-            .filter_map(|(family, territory)| Some(Pick { family, rank: territory.default? }));
-        let others = territories.iter().enumerate().flat_map(|(family, territory)| {
-            (0..territory.space.len())
-                .filter(|rank| Some(*rank) != territory.default)
-                .map(move |rank| Pick { family, rank })
-        });
-        Self { left: defaults.chain(others).collect() }
+    pub(super) fn new(territories: &[Territory]) -> Self {
+        Self {
+            starts: starts(territories),
+            lens: territories.iter().map(|territory| territory.space.len()).collect(),
+            begun: 0,
+            next: Pick { family: 0, rank: 0 },
+        }
+    }
+
+    fn next(&mut self) -> Option<Pick> {
+        if let Some(start) = self.starts.get(self.begun) {
+            self.begun += 1;
+            return Some(*start);
+        }
+        while self.next.family < self.lens.len() {
+            let next = self.next;
+            if next.rank == self.lens[next.family] {
+                self.next = Pick { family: next.family + 1, rank: 0 };
+                continue;
+            }
+            self.next.rank += 1;
+            if !self.starts.contains(&next) {
+                return Some(next);
+            }
+        }
+        None
     }
 }
 
 impl Strategy for Exhaustive {
-    fn ask(&mut self) -> Option<Pick> {
-        self.left.pop_front()
+    fn ask(&mut self, most: usize) -> Vec<Pick> {
+        (0..most).map_while(|_| self.next()).collect()
     }
 
     fn tell(&mut self, _: Pick, _: Option<Micros>) {}

@@ -91,6 +91,23 @@ impl LegalSpace {
         })
     }
 
+    /// The space of exactly these configurations, given as value indices in the order of
+    /// `parameters`; `None` where there are more assignments than 2^64.
+    pub fn of_recorded(
+        parameters: Vec<(String, Vec<Value>)>,
+        configurations: impl IntoIterator<Item = Vec<usize>>,
+    ) -> Option<Self> {
+        let radices = parameters.iter().map(|(_, values)| values.len() as u64);
+        let raw = radices.into_iter().try_fold(1u64, u64::checked_mul)?;
+        let mut space =
+            Self { parameters, positions: Vec::new(), raw: raw.into(), pruned: Vec::new() };
+        let positions = configurations.into_iter().map(|indices| space.position(&indices));
+        space.positions = positions.collect();
+        space.positions.sort_unstable();
+        space.positions.dedup();
+        Some(space)
+    }
+
     /// How many configurations are legal.
     pub fn len(&self) -> usize {
         self.positions.len()
@@ -132,11 +149,18 @@ impl LegalSpace {
 
     /// The rank of the configuration with these value indices, `None` if it is not legal.
     pub fn rank_of(&self, indices: &[usize]) -> Option<usize> {
-        let position = self
-            .radices()
+        self.positions.binary_search(&self.position(indices)).ok()
+    }
+
+    /// Each parameter's name and values, in the order of declaration.
+    pub fn parameters(&self) -> &[(String, Vec<Value>)] {
+        &self.parameters
+    }
+
+    fn position(&self, indices: &[usize]) -> u64 {
+        self.radices()
             .zip(indices)
-            .fold(0, |position, (radix, index)| position * radix as u64 + *index as u64);
-        self.positions.binary_search(&position).ok()
+            .fold(0, |position, (radix, index)| position * radix as u64 + *index as u64)
     }
 
     /// Value indices, first parameter first.

@@ -10,10 +10,10 @@ use tera::Context;
 
 use super::expression::{ExpressionError, ExpressionId, Expressions};
 use super::parse;
-use super::scope::{bind, bind_all, built_in_scope};
+use super::scope::{bind, bind_all, built_in_scope, stored_scope};
 use crate::model::{
     Argument, Compute, ComputeCapability, Configuration, Device, Diagnostic, Dtype, Layout,
-    Problem, Value,
+    Problem, Storage, Value,
 };
 
 /// An expression of a family and where its text stands in the file.
@@ -59,6 +59,15 @@ pub(crate) struct TensorMapSpec {
     pub(crate) operand: String,
     pub(crate) tile: Vec<Located>,
     pub(crate) swizzle: String,
+}
+
+/// How large a launch is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Blocks of its grid.
+    pub blocks: u64,
+    /// Threads of a block.
+    pub threads: u64,
 }
 
 /// One way to write the kernel: a template and the space of its parameters.
@@ -161,6 +170,11 @@ impl Family {
         all_known.then(|| self.parameters.iter().map(value).collect()).flatten()
     }
 
+    /// Its defaults, the first that is legal being the one to use.
+    pub fn defaults(&self) -> &[Configuration] {
+        &self.defaults
+    }
+
     /// Why the family cannot serve `problem` on `device`; `None` if it can.
     pub fn refusal(&self, problem: &Problem, device: &Device) -> Option<String> {
         fn words<T: std::fmt::Display>(known: &[T]) -> String {
@@ -240,13 +254,76 @@ impl Family {
         problem: &Problem,
         device: &Device,
     ) -> Result<Context, Box<Diagnostic>> {
-        let mut scope = built_in_scope(problem, device);
+        self.scope_stored(configuration, problem, &Storage::packed(problem), device)
+    }
+
+    /// As [`Family::scope`], for operands that are not packed.
+    ///
+    /// # Errors
+    /// As [`Family::scope`].
+    pub fn scope_stored(
+        &self,
+        configuration: &Configuration,
+        problem: &Problem,
+        storage: &Storage,
+        device: &Device,
+    ) -> Result<Context, Box<Diagnostic>> {
+        let mut scope = stored_scope(problem, storage, device);
         bind_all(&mut scope, configuration);
         for (name, expression) in &self.derived {
             let value = self.evaluate(expression, &scope)?;
             bind(&mut scope, name, &value);
         }
         Ok(scope)
+    }
+
+    /// Blocks and threads of each launch, without evaluating what they do not hang on; `None` for
+    /// a launch that does not happen.
+    ///
+    /// # Errors
+    /// Where an extent or a derived value cannot be evaluated.
+    pub fn extents(
+        &self,
+        configuration: &Configuration,
+        problem: &Problem,
+        device: &Device,
+    ) -> Result<Vec<Option<Extent>>, Box<Diagnostic>> {
+        let mut scope = built_in_scope(problem, device);
+        bind_all(&mut scope, configuration);
+        let mut computed = BTreeSet::new();
+        let mut extents = Vec::new();
+        for kernel in &self.kernels {
+            let when = kernel.when.iter();
+            for expression in when.chain(&kernel.grid).chain(&kernel.block) {
+                for name in self.derived_for(expression.id) {
+                    if computed.insert(name) {
+                        let value = self.evaluate(&self.derived[name], &scope)?;
+                        bind(&mut scope, name, &value);
+                    }
+                }
+            }
+            let happens = match &kernel.when {
+                Some(when) => self.holds(when, &scope)?,
+                None => true,
+            };
+            let product = |expressions: &[Located]| {
+                expressions.iter().try_fold(1_u64, |product, expression| {
+                    let size = self.size(expression, &scope, u64::from(u32::MAX))?;
+                    Ok::<u64, Box<Diagnostic>>(product.saturating_mul(size))
+                })
+            };
+            extents.push(if happens {
+                Some(Extent { blocks: product(&kernel.grid)?, threads: product(&kernel.block)? })
+            } else {
+                None
+            });
+        }
+        Ok(extents)
+    }
+
+    /// The names that an expression reads, not those behind derived ones.
+    pub(super) fn reads(&self, expression: &Located) -> BTreeSet<String> {
+        self.expressions.reads(expression.id)
     }
 
     /// The derived values that an expression needs, directly or through others, in order.

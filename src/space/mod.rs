@@ -2,20 +2,25 @@
 //! rendered, compiled or run here.
 //!
 //! `file` is the TOML as written, `parse` turns it into a [`family`], [`expression`] is the language
-//! of derived values, constraints and launches, [`scope`] the names that expressions may use, and
-//! [`enumerate`] the walk that lists legal configurations and counts what each constraint removes.
+//! of derived values, constraints and launches, [`scope`] the names that expressions may use,
+//! [`enumerate`] the walk that lists legal configurations and counts what each constraint removes,
+//! and [`formula`] what is left of expressions for programs without a template engine.
 
 mod choose;
 pub mod enumerate;
 pub mod expression;
 pub mod family;
 mod file;
+pub mod formula;
+mod legality;
 pub mod load;
 mod parse;
 pub mod scope;
 
 pub use choose::ChoiceError;
-pub use enumerate::{LegalSpace, SpaceError};
+pub use enumerate::{LegalSpace, Pruned, SpaceError};
 pub use expression::language;
 pub use family::Family;
+pub use formula::Formula;
+pub use legality::{Extents, Legality};
 pub use load::{Families, LoadError};

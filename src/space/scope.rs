@@ -3,7 +3,7 @@
 
 use tera::Context;
 
-use crate::model::{Configuration, Device, Problem, Value};
+use crate::model::{Configuration, Device, Problem, Storage, Value};
 
 /// The built-in names, each with what it means, in the order that documentation shows them.
 pub const BUILT_INS: [(&str, &str); 25] = [
@@ -39,8 +39,14 @@ pub fn is_built_in(name: &str) -> bool {
     BUILT_INS.iter().any(|(known, _)| *known == name)
 }
 
-/// A scope that has the built-in names alone.
+/// A scope that has the built-in names alone, of a problem whose operands are packed.
 pub fn built_in_scope(problem: &Problem, device: &Device) -> Context {
+    stored_scope(problem, &Storage::packed(problem), device)
+}
+
+/// A scope that has the built-in names alone.
+pub fn stored_scope(problem: &Problem, storage: &Storage, device: &Device) -> Context {
+    let [lda, ldb, ldc] = storage.leading_dimensions(problem);
     let mut scope = Context::new();
     scope.insert("M", &problem.shape.m);
     scope.insert("N", &problem.shape.n);
@@ -51,9 +57,9 @@ pub fn built_in_scope(problem: &Problem, device: &Device) -> Context {
     scope.insert("layout", problem.layout.name());
     scope.insert("a_transposed", &problem.layout.a_transposed());
     scope.insert("b_transposed", &problem.layout.b_transposed());
-    scope.insert("lda", &problem.lda());
-    scope.insert("ldb", &problem.ldb());
-    scope.insert("ldc", &problem.ldc());
+    scope.insert("lda", &lda);
+    scope.insert("ldb", &ldb);
+    scope.insert("ldc", &ldc);
     scope.insert("element_bytes", &problem.dtype.bytes());
     let capability = device.compute_capability;
     scope.insert("compute_capability", &(10 * capability.major + capability.minor));

@@ -3,6 +3,7 @@
 //! ([`HostBench`](super::host_bench)).
 
 use super::journal::KernelId;
+use super::sanitize::Sanitizer;
 use super::{Event, TuneError};
 use crate::compile::Compiled;
 use crate::measure::{ConditionsRange, Ended, Margin, Race};
@@ -18,13 +19,15 @@ pub(super) trait Bench: Send {
     /// Only where nothing can be evaluated any more; a candidate's failure is its outcome.
     fn evaluate(&mut self, candidate: &Candidate, race: &Race) -> Result<Evaluated, TuneError>;
 
-    /// Ranks correct candidates, given fastest first.
+    /// Ranks correct candidates, given fastest first. Those that take part in the final go through
+    /// the sanitizer before, where one is given.
     ///
     /// # Errors
     /// As [`Bench::evaluate`].
     fn decide(
         &mut self,
         kept: Vec<Kept>,
+        sanitizer: Option<&Sanitizer>,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Decided, TuneError>;
 
@@ -60,8 +63,9 @@ impl From<Outcome> for Evaluated {
 
 /// A correct candidate that may win.
 pub(super) struct Kept {
-    /// Whether it is its family's default, which takes part in the final however slow it is.
-    pub(super) is_default: bool,
+    /// Whether it takes part in the final however slow it is: its family's default, and the record
+    /// of the problem.
+    pub(super) is_entitled: bool,
     pub(super) kernel: KernelId,
     pub(super) standing: Standing,
     pub(super) candidate: Candidate,

@@ -2,11 +2,12 @@
 //! of the finalists wins.
 
 use super::bench::{BaselineTime, Candidate, Certainty, Decided, Kept, Refuted, Standing};
+use super::sanitize::{Sanitized, Sanitizer};
 use super::scrutiny::scrutinise;
 use super::workbench::{Mounted, Workbench};
 use super::{Event, TuneError, median};
 use crate::measure::{ConditionsRange, Confidence, Entrant, Final, Rules, WorkFor, hold};
-use crate::model::{Micros, floor, statistics};
+use crate::model::{Micros, Outcome, floor, statistics};
 use crate::validate::Subject;
 use crate::worker::{Operands, Scalars, Work, WorkerError};
 
@@ -39,10 +40,11 @@ impl Library {
 pub(super) fn decide(
     bench: &mut Workbench<'_>,
     kept: Vec<Kept>,
+    sanitizer: Option<&Sanitizer>,
     on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<Decided, TuneError> {
     let mut decided = Decided::default();
-    let (mut finalists, others) = choose(bench, kept, &mut decided, on_event)?;
+    let (mut finalists, others) = choose(bench, kept, sanitizer, &mut decided, on_event)?;
     if !finalists.is_empty()
         && let Err(error) = hold_final(bench, &mut finalists, &mut decided, on_event)
     {
@@ -57,11 +59,12 @@ pub(super) fn decide(
     Ok(decided)
 }
 
-/// The candidates that take part, and the others: the fastest that stand scrutiny, and those of the
-/// families' defaults that do.
+/// The candidates that take part, and the others: the fastest that stand scrutiny, and the
+/// families' defaults and the record that do.
 fn choose(
     bench: &mut Workbench<'_>,
     kept: Vec<Kept>,
+    sanitizer: Option<&Sanitizer>,
     decided: &mut Decided,
     on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<(Vec<Kept>, Vec<Kept>), TuneError> {
@@ -71,7 +74,7 @@ fn choose(
         let takes_part = |kept: &mut Kept| {
             let fast = places > 0;
             places = places.saturating_sub(1);
-            fast || kept.is_default
+            fast || kept.is_entitled
         };
         let mut chosen: Vec<Kept> = others.extract_if(.., takes_part).collect();
         if chosen.is_empty() {
@@ -80,7 +83,10 @@ fn choose(
             });
             return Ok((finalists, others));
         }
-        let failed = scrutinise(bench, &mut chosen, on_event)?;
+        let mut failed = scrutinise(bench, &mut chosen, on_event)?;
+        if let Some(sanitizer) = sanitizer {
+            sanitise(bench, sanitizer, &mut chosen, &mut failed, on_event);
+        }
         for (kept, failed) in chosen.into_iter().zip(failed) {
             let Some(outcome) = failed else {
                 finalists.push(kept);
@@ -90,6 +96,31 @@ fn choose(
             let why = outcome.failure().unwrap_or_default();
             on_event(Event::Note(format!("{family} {configuration} is out of the final: {why}")));
             decided.refuted.push(Refuted { kernel: kept.kernel, family, configuration, outcome });
+        }
+    }
+}
+
+/// Puts those that did not fail yet through the sanitizer.
+fn sanitise(
+    bench: &Workbench<'_>,
+    sanitizer: &Sanitizer,
+    chosen: &mut [Kept],
+    failed: &mut [Option<Outcome>],
+    on_event: &mut dyn FnMut(Event<'_>),
+) {
+    let left: Vec<usize> = (0..chosen.len()).filter(|place| failed[*place].is_none()).collect();
+    on_event(Event::Note(format!("{} finalists run under compute-sanitizer", left.len())));
+    let candidates: Vec<&Candidate> = left.iter().map(|place| &chosen[*place].candidate).collect();
+    let verdicts = sanitizer.examine(&*bench.executor, &bench.problem, &candidates);
+    for (place, verdict) in left.into_iter().zip(verdicts) {
+        let standing = &mut chosen[place].standing;
+        match verdict {
+            Sanitized::Clean => standing.also.push(Sanitizer::passed()),
+            Sanitized::Found(outcome) => failed[place] = Some(outcome),
+            Sanitized::Untried(why) => on_event(Event::Note(format!(
+                "{} {} was not tried by compute-sanitizer: {why}",
+                standing.family, standing.configuration
+            ))),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! and their time is modelled from what they did.
 
 use super::bench::{Bench, Candidate, Decided, Evaluated, Kept};
+use super::sanitize::Sanitizer;
 use super::{Event, TuneError};
 use crate::cpu::{Counting, Counts, Memory, Program};
 use crate::measure::{ExecutedLaunch, Race, modelled_time};
@@ -75,6 +76,7 @@ impl Bench for HostBench {
     fn decide(
         &mut self,
         kept: Vec<Kept>,
+        _sanitizer: Option<&Sanitizer>,
         _on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Decided, TuneError> {
         let ranking = kept.into_iter().map(|kept| kept.standing).collect();

@@ -155,12 +155,10 @@ impl Journal {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(error),
         };
-        let mut lines = text.lines();
-        let found: Option<Heading> = lines.next().and_then(|line| serde_json::from_str(line).ok());
         let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
         let mut known = HashMap::new();
-        if found.as_ref() == Some(heading) {
-            let entries = lines.filter_map(|line| serde_json::from_str::<Entry>(line).ok());
+        if heading_of(&text).as_ref() == Some(heading) {
+            let entries = entries(&text).into_iter().flatten();
             known.extend(entries.map(|entry| (entry.kernel.clone(), entry)));
             if !text.ends_with('\n') {
                 file.write_all(b"\n")?;
@@ -220,6 +218,40 @@ impl Journal {
         }
         self.known.clear();
         Ok(())
+    }
+}
+
+fn heading_of(text: &str) -> Option<Heading> {
+    text.lines().next().and_then(|line| serde_json::from_str(line).ok())
+}
+
+/// The outcomes in a journal's text, whatever it is of; none where the text is no journal. Lines
+/// that are no outcome are passed over.
+pub(super) fn entries(text: &str) -> Option<impl Iterator<Item = Entry>> {
+    heading_of(text)?;
+    Some(text.lines().skip(1).filter_map(|line| serde_json::from_str(line).ok()))
+}
+
+/// A journal as others read it.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// What was tuned.
+    pub problem: Problem,
+    /// The name of the device.
+    pub device: String,
+    /// How it was measured.
+    pub regime: Regime,
+    /// The outcomes, in the order in which they came.
+    pub entries: Vec<Entry>,
+}
+
+impl Recorded {
+    /// Reads the text of a journal; `None` where it is none of this version. Lines that are no
+    /// outcome, as one cut short, are passed over.
+    pub fn parse(text: &str) -> Option<Self> {
+        let Heading { gemm_tune_journal, problem, device, regime, .. } = heading_of(text)?;
+        let entries = entries(text)?.collect();
+        (gemm_tune_journal == VERSION).then_some(Self { problem, device, regime, entries })
     }
 }
 

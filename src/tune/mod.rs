@@ -5,10 +5,16 @@ mod bench;
 mod check;
 mod contest;
 mod crew;
+mod effort;
+mod hints;
 mod host_bench;
 mod journal;
 mod prepare;
+mod pursuit;
+mod recording;
+mod renderer;
 mod run;
+mod sanitize;
 mod scrutiny;
 mod share;
 mod tally;
@@ -23,9 +29,13 @@ use thiserror::Error;
 
 pub use bench::{BaselineTime, Certainty, Standing};
 pub use check::{CheckEvent, Checked, Checks, Sample, check};
-pub use journal::{Entry, Journal, JournalError, KernelId};
+pub use effort::{Effort, Rest, SearchEnd, StopRule, UnknownEffort};
+pub use hints::{Hint, Hints};
+pub use journal::{Entry, Journal, JournalError, KernelId, Recorded};
 pub use prepare::{FamilySpace, Spaces, spaces};
+pub use recording::{RecordingError, read_recording};
 pub use run::tune;
+pub use sanitize::Sanitizer;
 pub use share::share;
 pub use verify::{Named, Retimed, retime};
 
@@ -35,7 +45,8 @@ use crate::model::{
     Configuration, Device, Measurement, Micros, Outcome, OutcomeKind, Problem, Regime,
 };
 use crate::render::{RenderError, Templates};
-use crate::space::{Family, SpaceError};
+use crate::search::Search;
+use crate::space::{Family, Pruned, SpaceError};
 use crate::validate::HostFailure;
 use crate::worker::{Executor, WorkerError};
 
@@ -84,34 +95,49 @@ impl Machine {
     }
 }
 
-/// How much effort a problem gets.
+/// How a problem is tuned.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Most candidates to evaluate; where none is given, [`Settings::most`] says.
+    /// How much effort it gets.
+    pub effort: Effort,
+    /// What counts as better when a search ends because something better is unlikely to be left: a
+    /// time shorter by more than this fraction; where none is given, the effort says.
+    pub within: Option<f64>,
+    /// Most candidates to evaluate; where none is given, the effort says.
     pub max_configs: Option<usize>,
     /// When to stop evaluating; what is found by then is decided among. Where none is given,
-    /// [`Settings::patience`] says.
+    /// the effort says.
     pub budget: Option<Duration>,
     /// The folder of journals; without one, nothing of a run is left when it is interrupted.
     pub journals: Option<PathBuf>,
-    /// Whether everything is measured anew, whatever the journal has.
+    /// Whether everything is found and measured anew, whatever the journal has and hints say. The
+    /// record of the problem takes part in the final nevertheless.
     pub fresh: bool,
+    /// How candidates are chosen.
+    pub search: Search,
     /// What times are taken in. The host, whose times are modelled, knows the default only.
     pub regime: Regime,
+    /// What finalists are run under, beside the validation of all. The host checks everything
+    /// itself and takes none.
+    pub sanitizer: Option<Sanitizer>,
     /// Seeds operands and search.
     pub seed: u64,
 }
 
 impl Settings {
-    /// How long to evaluate on a device: without an end on a GPU, four minutes on the host.
-    pub fn patience(&self, device: &Device) -> Option<Duration> {
-        self.budget.or_else(|| device.is_cpu().then_some(Duration::from_secs(240)))
+    /// When the search ends.
+    pub fn rule(&self) -> Option<StopRule> {
+        self.effort.rule(self.within)
     }
 
-    /// Most candidates to evaluate on a device. A GPU takes about 40 ms for one, two cores of a host
-    /// 0.8 s for one of 4096x4096x1024.
+    /// How long to evaluate on a device.
+    pub fn patience(&self, device: &Device) -> Option<Duration> {
+        self.budget.or_else(|| self.effort.patience(device))
+    }
+
+    /// Most candidates to evaluate on a device.
     pub fn most(&self, device: &Device) -> usize {
-        self.max_configs.unwrap_or(if device.is_cpu() { 200 } else { 1000 })
+        self.max_configs.unwrap_or_else(|| self.effort.most(device))
     }
 }
 
@@ -126,10 +152,14 @@ pub enum Event<'a> {
         spaces: &'a Spaces,
         /// Candidates that will be evaluated at most.
         candidates: usize,
+        /// How long the search may take.
+        patience: Option<Duration>,
         /// Where outcomes are written as they come.
         journal: Option<&'a Path>,
         /// Kernels whose outcome the journal has from earlier runs.
         known: usize,
+        /// Configurations that won elsewhere, or for this problem, and are tried first.
+        hints: usize,
     },
     /// A source was compiled, or refused by the compiler.
     Compiled {
@@ -151,6 +181,8 @@ pub enum Event<'a> {
         recalled: bool,
         /// The best so far.
         best: Option<Micros>,
+        /// How many are expected to follow, unless something better is found.
+        left: usize,
     },
     /// The worker had to be replaced.
     Restarted {
@@ -236,6 +268,8 @@ pub struct Coverage {
     pub raw: u128,
     /// Legal ones.
     pub legal: usize,
+    /// Why the others are not, one entry for each constraint.
+    pub pruned: Vec<Pruned>,
     /// Evaluated ones, by outcome.
     pub outcomes: std::collections::BTreeMap<OutcomeKind, usize>,
     /// How often the worker had to be replaced because of one.
@@ -302,16 +336,22 @@ pub struct Summary {
     pub phases: Phases,
     /// How often the worker was replaced.
     pub restarts: usize,
-    /// Whether the search was ended before its time, by the user or the budget.
-    pub ended_early: bool,
-    /// Whether it was the user: the winner is the best so far, and the next run goes on.
-    pub interim: bool,
+    /// Why the search ended.
+    pub end: SearchEnd,
+    /// What it says of what it did not evaluate.
+    pub rest: Rest,
 }
 
 impl Summary {
     /// The fastest correct candidate.
     pub fn winner(&self) -> Option<&Standing> {
         self.ranking.first()
+    }
+
+    /// Whether the search was stopped by somebody: the winner is the best so far, and the next run
+    /// goes on.
+    pub fn is_interim(&self) -> bool {
+        self.end == SearchEnd::Interrupted
     }
 
     /// Evaluated candidates.

@@ -4,7 +4,6 @@
 use super::TuneError;
 use crate::model::{Configuration, Device, Problem};
 use crate::render::Templates;
-use crate::search::Territory;
 use crate::space::{Family, LegalSpace};
 
 /// A family that serves a problem.
@@ -33,16 +32,6 @@ impl Spaces {
     /// Legal configurations of all families.
     pub fn legal(&self) -> usize {
         self.families.iter().map(|family| family.space.len()).sum()
-    }
-
-    pub(super) fn territories(&self) -> Vec<Territory> {
-        self.families
-            .iter()
-            .map(|family| Territory {
-                space: family.space.clone(),
-                default: family.default.as_ref().and_then(|default| family.space.rank(default)),
-            })
-            .collect()
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) struct Known<'a> {
 /// The outcomes of a run.
 pub(super) struct Tally {
     pub(super) count: usize,
+    /// How many are expected to follow.
+    pub(super) left: usize,
     pub(super) best: Option<Micros>,
     pub(super) race: Race,
     pub(super) kept: Vec<Kept>,
@@ -36,15 +38,17 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn new(spaces: &Spaces, floor: Micros) -> Self {
+    pub(super) fn new(spaces: &Spaces, floor: Micros, most: usize) -> Self {
         let coverage = spaces.families.iter().map(|entry| Coverage {
             family: entry.name.clone(),
             raw: entry.space.raw,
             legal: entry.space.len(),
+            pruned: entry.space.pruned.clone(),
             ..Coverage::default()
         });
         Self {
             count: 0,
+            left: most,
             best: None,
             race: Race::new(FINALISTS, floor),
             kept: Vec::new(),
@@ -56,6 +60,7 @@ impl Tally {
     pub(super) fn take(&mut self, known: &Known<'_>, on_event: &mut dyn FnMut(Event<'_>)) {
         let Known { family, configuration, outcome, recalled } = *known;
         self.count += 1;
+        self.left = self.left.saturating_sub(1);
         let coverage = &mut self.coverage[family];
         *coverage.outcomes.entry(outcome.kind()).or_default() += 1;
         coverage.recalled += usize::from(recalled);
@@ -82,6 +87,7 @@ impl Tally {
             outcome,
             recalled,
             best: self.best,
+            left: self.left,
         });
     }
 
@@ -96,18 +102,18 @@ impl Tally {
         coverage.failures.insert(0, (refuted.configuration.clone(), refuted.outcome.clone()));
     }
 
-    /// Keeps a correct candidate if it is among the fastest, or its family's default. Of those that
-    /// are the same kernel, the first is kept.
+    /// Keeps a correct candidate if it is among the fastest, or entitled to the final. Of those
+    /// that are the same kernel, the first is kept.
     pub(super) fn keep(
         &mut self,
         known: &Known<'_>,
-        is_default: bool,
+        is_entitled: bool,
         kernel: KernelId,
         candidate: Candidate,
     ) {
         let Outcome::Correct { validation, measurement, resources } = known.outcome else { return };
         if let Some(kept) = self.kept.iter_mut().find(|kept| kept.kernel == kernel) {
-            kept.is_default |= is_default;
+            kept.is_entitled |= is_entitled;
             return;
         }
         let standing = Standing {
@@ -120,14 +126,14 @@ impl Tally {
             resources: *resources,
             contested: false,
         };
-        self.kept.push(Kept { is_default, kernel, standing, candidate, elsewhere: Vec::new() });
+        self.kept.push(Kept { is_entitled, kernel, standing, candidate, elsewhere: Vec::new() });
         self.kept.sort_by(|a, b| {
             median(&a.standing.measurement).total_cmp(&median(&b.standing.measurement))
         });
         let mut place = 0;
         self.kept.retain(|kept| {
             place += 1;
-            place <= KEPT || kept.is_default
+            place <= KEPT || kept.is_entitled
         });
     }
 }

@@ -79,7 +79,7 @@ pub fn retime(
                     let kernel = KernelId::of(&candidate.compiled.image, &candidate.plan);
                     let standing_of = standing.clone();
                     kept.push(Kept {
-                        is_default: false,
+                        is_entitled: false,
                         kernel,
                         standing,
                         candidate,
@@ -94,7 +94,7 @@ pub fn retime(
     kept.sort_by(|a, b| {
         median(&a.standing.measurement).total_cmp(&median(&b.standing.measurement))
     });
-    let decided = bench.decide(kept, on_event)?;
+    let decided = bench.decide(kept, None, on_event)?;
     bench.release()?;
 
     // The final's measurements in the place of those before it.

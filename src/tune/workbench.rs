@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::bench::{Bench, Candidate, Decided, Evaluated, Kept};
+use super::sanitize::Sanitizer;
 use super::{Event, TuneError, contest};
 use crate::compile::{Compile, CompileRequest};
 use crate::measure::{Race, Racer, Reason, Step, Stopwatch};
@@ -190,16 +191,7 @@ impl<'a> Workbench<'a> {
             let message = format!("argument `{name}` is a tensor map, which cannot be passed yet");
             return Err(WorkerError::Device { message, sticky: false });
         }
-        let announced: Vec<Announced> = plan
-            .kernels
-            .iter()
-            .map(|kernel| Announced {
-                entry: kernel.entry.clone(),
-                threads: kernel.block.iter().product(),
-                dynamic_shared_bytes: kernel.dynamic_shared_bytes,
-            })
-            .collect();
-        let loaded = self.executor.load(image, &announced)?;
+        let loaded = self.executor.load(image, &Announced::of(plan))?;
         let mut mounted = Mounted {
             module: loaded.module,
             plan: plan.clone(),
@@ -265,9 +257,10 @@ impl Bench for Workbench<'_> {
     fn decide(
         &mut self,
         kept: Vec<Kept>,
+        sanitizer: Option<&Sanitizer>,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Decided, TuneError> {
-        contest::decide(self, kept, on_event)
+        contest::decide(self, kept, sanitizer, on_event)
     }
 
     fn restarts(&self) -> usize {
@@ -303,12 +296,17 @@ fn ready(
 }
 
 fn prepare_seconds(problem: &Problem) -> f64 {
-    PREPARE_SECONDS + problem.operations() / SLOWEST_RATE
+    PREPARE_SECONDS + patience_seconds(problem)
+}
+
+/// How long a kernel for a problem may take about which nothing is known.
+pub(super) fn patience_seconds(problem: &Problem) -> f64 {
+    problem.operations() / SLOWEST_RATE
 }
 
 fn deadline_seconds(problem: &Problem, best: Option<Micros>) -> f64 {
     match best {
         Some(best) => KNOWN_ALLOWANCE_SECONDS + HOPELESS_FACTOR * best.0 / 1e6,
-        None => ALLOWANCE_SECONDS + problem.operations() / SLOWEST_RATE,
+        None => ALLOWANCE_SECONDS + patience_seconds(problem),
     }
 }

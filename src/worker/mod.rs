@@ -11,6 +11,8 @@ mod protocol;
 mod serve;
 mod spawner;
 
+use std::ffi::OsString;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -18,7 +20,7 @@ pub use bind::{Operands, Scalars, bind};
 pub use process::{Worker, WorkerCommand};
 pub use serve::{ServeError, serve};
 
-use crate::model::{Device, Micros, Problem};
+use crate::model::{Device, LaunchPlan, Micros, Problem};
 
 /// A value that a kernel is called with.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -103,6 +105,20 @@ pub struct Announced {
     pub threads: u32,
     /// Bytes of dynamic shared memory.
     pub dynamic_shared_bytes: u32,
+}
+
+impl Announced {
+    /// All kernels of a plan, in order.
+    pub fn of(plan: &LaunchPlan) -> Vec<Self> {
+        let kernels = plan.kernels.iter();
+        kernels
+            .map(|kernel| Self {
+                entry: kernel.entry.clone(),
+                threads: kernel.block.iter().product(),
+                dynamic_shared_bytes: kernel.dynamic_shared_bytes,
+            })
+            .collect()
+    }
 }
 
 /// The libraries that a problem can be compared with.
@@ -190,10 +206,18 @@ pub trait Executor: Send {
     /// What the device is.
     fn device(&self) -> &Device;
 
-    /// Bytes of device memory that are free.
+    /// Another one for the same device, whose worker is started by `wrapper`: a program with
+    /// arguments, which is given the worker's own program and arguments in addition.
     ///
     /// # Errors
     /// [`WorkerError`]; so have all methods below.
+    fn under(&self, wrapper: &[OsString]) -> Result<Box<dyn Executor>, WorkerError>;
+
+    /// Lets the worker end by itself, as one does that has nothing left to do, and gives its exit
+    /// status: the wrapper's where there is one, none where a signal ended it.
+    fn finish(self: Box<Self>) -> Result<Option<i32>, WorkerError>;
+
+    /// Bytes of device memory that are free.
     fn free_memory(&mut self) -> Result<u64, WorkerError>;
 
     /// Allocates `bytes` and gives the address, a multiple of 256.

@@ -1,12 +1,13 @@
 //! The parent's side: starting a worker, asking it with a deadline, replacing it when it ends.
 
+use std::ffi::OsString;
 use std::io::{BufWriter, Read};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -18,6 +19,9 @@ use crate::model::{Device, Micros, Problem};
 /// How long a worker may take to open its device: a cold driver needs seconds.
 const OPEN_SECONDS: f64 = 60.0;
 
+/// How often it is looked whether a worker has ended.
+const POLL: Duration = Duration::from_millis(10);
+
 /// How much of a worker's last words is kept.
 const LAST_WORDS: usize = 2048;
 
@@ -27,7 +31,7 @@ pub struct WorkerCommand {
     /// A program that calls [`serve`](super::serve()) when given `arguments`.
     pub program: PathBuf,
     /// What it is given.
-    pub arguments: Vec<String>,
+    pub arguments: Vec<OsString>,
     /// The CUDA device, as the driver counts.
     pub ordinal: usize,
     /// Where cuBLAS may be: absolute paths, best first.
@@ -49,7 +53,8 @@ struct Process {
     child: Child,
     /// How it ended, once it was waited for.
     ended: Option<ExitStatus>,
-    requests: BufWriter<ChildStdin>,
+    /// None once it was told to end.
+    requests: Option<BufWriter<ChildStdin>>,
     responses: Receiver<std::io::Result<Frame>>,
     last_words: Arc<Mutex<Vec<u8>>>,
 }
@@ -153,8 +158,13 @@ impl Process {
                 words.drain(..excess);
             }
         });
-        let mut process =
-            Self { child, ended: None, requests: BufWriter::new(stdin), responses, last_words };
+        let mut process = Self {
+            child,
+            ended: None,
+            requests: Some(BufWriter::new(stdin)),
+            responses,
+            last_words,
+        };
         let open = Request::Open {
             version: VERSION,
             ordinal: command.ordinal,
@@ -177,7 +187,10 @@ impl Process {
         body: &[u8],
         seconds: f64,
     ) -> Result<(Response, Vec<u8>), WorkerError> {
-        if let Err(error) = write_frame(&mut self.requests, request, body) {
+        let Some(requests) = &mut self.requests else {
+            return Err(WorkerError::Unavailable { why: "it was told to end".to_owned() });
+        };
+        if let Err(error) = write_frame(requests, request, body) {
             return Err(self.died(&error.to_string()));
         }
         let frame = match self.responses.recv_timeout(Duration::from_secs_f64(seconds)) {
@@ -196,6 +209,26 @@ impl Process {
             Response::OutOfMemory { message } => Err(WorkerError::OutOfMemory { message }),
             Response::NoDevice { message } => Err(WorkerError::NoDevice { message }),
             response => Ok((response, frame.1)),
+        }
+    }
+
+    /// Closes its pipe, upon which it ends, and waits for that.
+    fn finish(&mut self, seconds: f64) -> Result<Option<i32>, WorkerError> {
+        self.requests = None;
+        let until = Instant::now() + Duration::from_secs_f64(seconds);
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => {
+                    self.ended = Some(status);
+                    return Ok(status.code());
+                }
+                Ok(None) if Instant::now() < until => std::thread::sleep(POLL),
+                Ok(None) => {
+                    self.end();
+                    return Err(WorkerError::TimedOut { seconds });
+                }
+                Err(error) => return Err(self.died(&error.to_string())),
+            }
         }
     }
 
@@ -227,6 +260,20 @@ impl Process {
 impl Executor for Worker {
     fn device(&self) -> &Device {
         &self.device
+    }
+
+    fn under(&self, wrapper: &[OsString]) -> Result<Box<dyn Executor>, WorkerError> {
+        let mut command = self.command.clone();
+        if let Some((program, arguments)) = wrapper.split_first() {
+            let own = std::mem::replace(&mut command.program, program.into());
+            let own = std::iter::once(own.into_os_string()).chain(command.arguments);
+            command.arguments = arguments.iter().cloned().chain(own).collect();
+        }
+        Ok(Box::new(Self::start(command)?))
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Option<i32>, WorkerError> {
+        self.process.finish(self.deadline_seconds)
     }
 
     fn free_memory(&mut self) -> Result<u64, WorkerError> {

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use gemm_tune::model::{Layout, Problem};
-use gemm_tune::tune::{Event, Settings, TuneError, tune};
+use gemm_tune::tune::{Event, Hints, Settings, TuneError, tune};
 use gemm_tune::worker::{Executor as _, WorkerError};
 use libtest_mimic::Failed;
 
@@ -49,7 +49,7 @@ pub(crate) fn libraries() -> Result<(), Failed> {
             }
         };
         let stop = AtomicBool::new(false);
-        let summary = tune(&problem, &mut kit, &settings(2), &stop, on_event)?;
+        let summary = tune(&problem, &Hints::default(), &mut kit, &settings(2), &stop, on_event)?;
         let names: Vec<&str> = summary.baselines.iter().map(|b| b.name.as_str()).collect();
         println!("{problem}: {names:?} {notes:?}");
         if names.is_empty() {
@@ -72,7 +72,7 @@ pub(crate) fn budget() -> Result<(), Failed> {
         Settings { budget: Some(std::time::Duration::from_secs(3)), ..settings(100_000) };
     let began = std::time::Instant::now();
     let summary = run(&problem(1024, 1024, 1024), &mut kit, &settings)?;
-    assert!(summary.ended_early && summary.winner().is_some());
+    assert!(summary.end.is_early() && summary.winner().is_some());
     assert!(began.elapsed().as_secs() < 15, "{:?}", began.elapsed());
     Ok(())
 }

@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use behaviour::{budget, doctor, killed_worker, libraries, memory, program};
 use correctness::{
     families_are_correct, hundred_candidates, planted_faults, reference_agrees, same_bits,
+    sanitized,
 };
 use gemm_tune::worker::Worker;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -25,12 +26,13 @@ use rig::worker_command;
 
 type Test = fn() -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 11] = [
+const TESTS: [(&str, Test); 12] = [
     ("the_device_reference_agrees_with_the_triple_loop", reference_agrees),
     ("every_family_is_correct_for_awkward_shapes", families_are_correct),
     ("the_cpu_device_gives_the_bits_of_the_gpu", same_bits),
     ("planted_faults_get_their_outcomes", planted_faults),
     ("a_hundred_candidates_of_which_thirty_are_broken", hundred_candidates),
+    ("the_sanitizer_sees_what_no_result_shows", sanitized),
     ("a_killed_worker_is_replaced", killed_worker),
     ("a_problem_beyond_the_memory_is_refused", memory),
     ("libraries_are_validated_and_measured", libraries),

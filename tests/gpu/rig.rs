@@ -12,8 +12,9 @@ use gemm_tune::compile::{
 };
 use gemm_tune::model::{Dtype, Problem, Regime, Shape};
 use gemm_tune::render::Templates;
+use gemm_tune::search::Search;
 use gemm_tune::space::{Families, Family};
-use gemm_tune::tune::{Kit, Machine, Settings, Summary, TuneError, tune};
+use gemm_tune::tune::{Effort, Hints, Kit, Machine, Settings, Summary, TuneError, tune};
 use gemm_tune::worker::{Executor as _, Worker, WorkerCommand};
 
 pub(crate) fn program_path() -> PathBuf {
@@ -28,7 +29,7 @@ pub(crate) fn search_paths() -> SearchPaths {
 pub(crate) fn worker_command() -> WorkerCommand {
     WorkerCommand {
         program: program_path(),
-        arguments: vec!["worker".to_owned()],
+        arguments: vec!["worker".into()],
         ordinal: 0,
         libraries: gemm_tune::compile::libraries::find("cublas", &search_paths()),
     }
@@ -74,11 +75,15 @@ pub(crate) fn built_in(family: Option<&str>) -> Kit {
 
 pub(crate) fn settings(max_configs: usize) -> Settings {
     Settings {
+        effort: Effort::Normal,
+        within: None,
         max_configs: Some(max_configs),
         budget: None,
         journals: None,
         fresh: false,
+        search: Search::Auto,
         regime: Regime::default(),
+        sanitizer: None,
         seed: 1,
     }
 }
@@ -92,7 +97,7 @@ pub(crate) fn run(
     kit: &mut Kit,
     settings: &Settings,
 ) -> Result<Summary, TuneError> {
-    tune(problem, kit, settings, &AtomicBool::new(false), &mut |_| {})
+    tune(problem, &Hints::default(), kit, settings, &AtomicBool::new(false), &mut |_| {})
 }
 
 pub(crate) fn gemm_tune(arguments: &[&str]) -> (String, Option<i32>) {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::files;
 use crate::cli::Failure;
 use crate::cli::console::Console;
+use crate::cli::databases::{self, files};
 use crate::cli::output::OutputArguments;
 use crate::cli::request::shapes;
 use crate::database::{Database, Record, Selection};
@@ -118,8 +118,7 @@ pub(super) fn show(arguments: &ShowArguments, console: Console) -> Result<Value,
 
 fn load(named: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<Database>), Failure> {
     let files = files(named)?;
-    let databases = files.iter().map(|file| Database::load_existing(file).map_err(Failure::work));
-    let databases = databases.collect::<Result<_, _>>()?;
+    let databases = databases::load(&files)?;
     Ok((files, databases))
 }
 

@@ -5,10 +5,11 @@ mod merge;
 mod prune;
 mod verify;
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+
+pub(super) use look::SelectionArguments;
 
 use super::Failure;
 use super::console::Console;
@@ -54,26 +55,4 @@ fn with(
 ) -> ExitCode {
     let console = output.console();
     finish(console, run(console).map(|document| (document, ExitCode::SUCCESS)))
-}
-
-/// The files that were named, or else all of `results/`.
-fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
-    if !named.is_empty() {
-        return Ok(named.to_vec());
-    }
-    let folder = Path::new("results");
-    let entries = std::fs::read_dir(folder).map_err(|error| {
-        Failure::Work(format!("cannot read `results`: {error}; name a database with `--db FILE`"))
-    })?;
-    let mut files: Vec<PathBuf> = entries
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
-        .collect();
-    files.sort();
-    if files.is_empty() {
-        return Err(Failure::Work(
-            "`results` holds no database; name one with `--db FILE`".to_owned(),
-        ));
-    }
-    Ok(files)
 }

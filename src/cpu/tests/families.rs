@@ -24,10 +24,10 @@ fn check(rendered: &Rendered, what: &str, problem: &Problem, (alpha, beta): (f32
 
 #[test]
 fn every_family_gives_the_bits_of_three_loops() {
+    const SHAPES: [(&str, &str); 4] =
+        [("1x1x1", "nn"), ("7x5x3", "tt"), ("33x65x129", "nt"), ("64x64x64", "tn")];
     for family in ["naive", "tiled", "coarsened", "blocktile", "pipelined"] {
-        for (shape, layout) in
-            [("1x1x1", "nn"), ("7x5x3", "tt"), ("33x65x129", "nt"), ("64x64x64", "tn")]
-        {
+        for (shape, layout) in SHAPES {
             let problem = problem(shape, Dtype::F32, layout);
             let rendered = rendered(family, &problem, &[]);
             check(&rendered, family, &problem, (1.0, 0.0));

@@ -1,0 +1,115 @@
+//! What other programs run: kernels chosen, compiled and put into a folder.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::{ExportArguments, Files, Format};
+use crate::cli::arguments::FamilyArguments;
+use crate::cli::console::Console;
+use crate::cli::machine::Workshop;
+use crate::cli::{Failure, databases, request};
+use crate::compile::{Architecture, Compile as _, CompileRequest, Compiler, Target};
+use crate::database::Record;
+use crate::export::{self, Draft, Shipped, Source, for_any_shape};
+use crate::lookup::Lookup;
+
+/// The files of a format, and what is in them. `records` were chosen; `all` are known besides.
+pub(super) fn files(
+    arguments: &ExportArguments,
+    records: &[&Record],
+    all: &[&Record],
+    console: Console,
+) -> Result<(Files, String), Failure> {
+    let regime = request::regime(&arguments.cache_policy, &arguments.power)?;
+    let folders = arguments.folders.clone();
+    let (families, templates) =
+        request::families(&FamilyArguments { family: Vec::new(), folders })?;
+    let device = databases::device(records, None)?;
+    let source = Source {
+        families: &families,
+        templates: &templates,
+        changed_templates: arguments.changed_templates,
+        device: &device,
+    };
+    let own = records.iter().copied();
+    let own = own.filter(|record| record.is_of(&device) && record.regime() == Some(regime));
+    let mut drafts = Vec::new();
+    for record in own {
+        match Draft::of_record(record, source) {
+            Ok(draft) => drafts.push(draft),
+            Err(why) => console.note(&format!("record {} is left out: {why}", record.key())),
+        }
+    }
+    if drafts.is_empty() {
+        return Err(Failure::Work(format!(
+            "no record of {} can be exported: tune it again, or choose others with `--shape` and \
+             `--cache-policy`",
+            device.name
+        )));
+    }
+    let tuned = drafts.len();
+    if !arguments.only_tuned {
+        let all = all.iter().copied();
+        let lookup = Lookup::new(all, &families, &templates, &device, regime);
+        drafts.extend(for_any_shape(&drafts, &lookup, source));
+    }
+    let architectures = match arguments.arch.as_slice() {
+        [] => vec![Architecture::from(device.compute_capability)],
+        names => names
+            .iter()
+            .map(|name| name.parse().map_err(Failure::usage))
+            .collect::<Result<_, _>>()?,
+    };
+    let kernels = compiled(arguments, drafts, &architectures, console)?;
+    let what = format!("{tuned} winners and {} other kernels", kernels.len() - tuned);
+    let files = match arguments.format {
+        Format::C => {
+            let first = architectures.first().map(ToString::to_string).unwrap_or_default();
+            let (files, left_out) = export::c(&device, &kernels, &first);
+            left_out.iter().for_each(|why| console.note(&format!("left out: {why}")));
+            if files.is_empty() {
+                return Err(Failure::Work("no kernel fits a C source".to_owned()));
+            }
+            files.into_iter().map(|(name, text)| (name, text.into_bytes())).collect()
+        }
+        Format::Python => export::python(&device, &kernels),
+        _ => export::bundle(&device, &kernels),
+    };
+    let out = &arguments.out;
+    Ok((files.into_iter().map(|(name, bytes)| (out.join(name), bytes)).collect(), what))
+}
+
+/// Machine code and PTX of each.
+fn compiled(
+    arguments: &ExportArguments,
+    drafts: Vec<Draft>,
+    architectures: &[Architecture],
+    console: Console,
+) -> Result<Vec<Shipped>, Failure> {
+    let workshop = Workshop::new(&arguments.common)?;
+    let compiler = |target: Target| workshop.compiler_to(target, None, console);
+    let to_cubin: Vec<(String, Compiler)> = architectures
+        .iter()
+        .map(|architecture| Ok((architecture.to_string(), compiler(Target::Cubin(*architecture))?)))
+        .collect::<Result<_, Failure>>()?;
+    let lowest = architectures.iter().min_by_key(|architecture| architecture.number);
+    let Some(lowest) = lowest else { return Ok(Vec::new()) };
+    let to_ptx = compiler(Target::Ptx(*lowest))?;
+    let ship = |draft: Draft| -> Result<Shipped, Failure> {
+        let request = CompileRequest {
+            source: Arc::clone(&draft.source),
+            name: format!("{}.cu", draft.family),
+            options: Vec::new(),
+        };
+        let image = |compiler: &Compiler| match compiler.compile(&request) {
+            Ok(compiled) => Ok(compiled.image),
+            Err(error) => Err(Failure::Work(format!("{}: {error}", draft.name()))),
+        };
+        let cubins = to_cubin.iter().map(|(name, compiler)| Ok((name.clone(), image(compiler)?)));
+        let cubins: BTreeMap<_, _> = cubins.collect::<Result<_, Failure>>()?;
+        Ok(Shipped { ptx: image(&to_ptx)?, cubins, draft })
+    };
+    drafts.into_par_iter().map(ship).collect()
+}

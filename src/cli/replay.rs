@@ -1,0 +1,41 @@
+//! `gemm-tune replay`: plays a strategy against a recorded space; no GPU has a part in it.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::arguments::ReplayArguments;
+use super::console::Console;
+use super::{Failure, request};
+use crate::report::replayed;
+use crate::search::replay::{Trials, replay};
+use crate::tune::read_recording;
+
+/// Plays, prints and gives the exit code.
+pub(super) fn main(arguments: &ReplayArguments) -> ExitCode {
+    let console = Console::of_results(arguments.json);
+    match run(arguments, console) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            console.error(failure.message());
+            console.document(&json!({ "error": failure.message() }));
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(arguments: &ReplayArguments, console: Console) -> Result<(), Failure> {
+    let trials = Trials {
+        search: arguments.search.parse().map_err(Failure::usage)?,
+        repeats: arguments.repeats.get(),
+        most: arguments.max_configs.get(),
+        batch: arguments.batch.get(),
+        seed: arguments.seed,
+        within: request::fraction(&arguments.stop_within)?,
+    };
+    let recording = read_recording(&arguments.file).map_err(Failure::work)?;
+    let replayed = replay(&recording, &trials);
+    console.result(&replayed::table(&recording, &trials, &replayed, console.width()));
+    console.document(&replayed::document(&trials, &replayed));
+    Ok(())
+}

@@ -1,0 +1,263 @@
+/* See gemm_tuned.h. Made by gemm-tune @VERSION@. */
+#include "gemm_tuned.h"
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef CUDA_VERSION
+extern CUresult cuCtxGetDevice(CUdevice *device);
+extern CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device);
+extern CUresult cuModuleLoadData(CUmodule *module, const void *image);
+extern CUresult cuModuleUnload(CUmodule module);
+extern CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
+extern CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value);
+extern CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
+                               unsigned grid_z, unsigned block_x, unsigned block_y,
+                               unsigned block_z, unsigned shared_bytes, CUstream stream,
+                               void **parameters, void **extra);
+#define CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT 16
+#define CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES 8
+#endif
+
+/* Bytes of dynamic shared memory that a kernel has without asking. */
+#define FREE_SHARED_BYTES (32 * 1024)
+/* What every workspace begins at a multiple of. */
+#define WORKSPACE_ALIGNMENT 256
+#define MAX_WORKSPACES 8
+#define MAX_LAUNCHES 8
+/* Sizes of a launch: grid, block, dynamic shared memory. */
+#define SIZES 7
+#define STANDARD_ARGUMENTS 15
+
+/* A launch: the image and the name of the kernel, and what it is called with, by place: A B C M N K batch lda
+ * ldb ldc stride_a stride_b stride_c alpha beta, then the workspaces. */
+typedef struct {
+    int image;
+    const char *entry;
+    int shared_bytes; /* dynamic, for the shape that the kernel was made for: it hangs on none */
+    int count;
+    unsigned char arguments[STANDARD_ARGUMENTS + MAX_WORKSPACES];
+} launch;
+
+/* A kernel: what it was made for, how it is launched, and what it is expected to take. `serves` and
+ * `sizes` are told M N K batch lda ldb ldc. */
+typedef struct {
+    int pattern, tuned, m, n, k;
+    int first_launch, launches, workspaces;
+    int (*serves)(const long long *p);
+    void (*sizes)(const long long *p, long long *s);
+    long long tile_m, tile_n, slice_k, blocks_of_a_tile, blocks_per_sm;
+    double busy_clocks, alone_clocks, launch_us, us_per_clock, own_clocks;
+} kernel;
+
+static inline long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
+static inline long long most(long long a, long long b) { return a > b ? a : b; }
+static inline long long least(long long a, long long b) { return a < b ? a : b; }
+
+@ARRAYS@
+static const unsigned long long *const images[GEMM_TUNED_IMAGES] = {
+@IMAGE_TABLE@};
+
+static const launch launches[GEMM_TUNED_LAUNCHES] = {
+@LAUNCH_TABLE@};
+
+@FORMULAS@
+static const kernel kernels[] = {
+@KERNEL_TABLE@};
+
+#define KERNELS ((int)(sizeof kernels / sizeof kernels[0]))
+
+int gemm_tuned_open(gemm_tuned *tuned)
+{
+    CUdevice device;
+    int status, i;
+    if (tuned == NULL)
+        return GEMM_TUNED_BAD_ARGUMENT;
+    tuned->workspace = NULL;
+    tuned->workspace_bytes = 0;
+    for (i = 0; i < GEMM_TUNED_IMAGES; i++)
+        tuned->modules[i] = NULL;
+    status = (int)cuCtxGetDevice(&device);
+    if (status == 0)
+        status = (int)cuDeviceGetAttribute(&tuned->multiprocessors,
+                                           CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+    for (i = 0; status == 0 && i < GEMM_TUNED_IMAGES; i++)
+        status = (int)cuModuleLoadData(&tuned->modules[i], images[i]);
+    for (i = 0; status == 0 && i < GEMM_TUNED_LAUNCHES; i++)
+        status = (int)cuModuleGetFunction(&tuned->functions[i], tuned->modules[launches[i].image],
+                                          launches[i].entry);
+    for (i = 0; status == 0 && i < GEMM_TUNED_LAUNCHES; i++)
+        if (launches[i].shared_bytes > FREE_SHARED_BYTES)
+            status = (int)cuFuncSetAttribute(tuned->functions[i],
+                                             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                             launches[i].shared_bytes);
+    if (status != 0)
+        gemm_tuned_close(tuned);
+    return status;
+}
+
+void gemm_tuned_close(gemm_tuned *tuned)
+{
+    int i;
+    for (i = 0; i < GEMM_TUNED_IMAGES; i++) {
+        if (tuned->modules[i] != NULL)
+            cuModuleUnload(tuned->modules[i]);
+        tuned->modules[i] = NULL;
+    }
+}
+
+void gemm_tuned_workspace(gemm_tuned *tuned, void *workspace, size_t bytes)
+{
+    tuned->workspace = workspace;
+    tuned->workspace_bytes = workspace == NULL ? 0 : bytes;
+}
+
+/* What a kernel is expected to take: whole tiles, dealt out to multiprocessors, the one that has most
+ * of them being waited for. A problem that costs much more or less than its own is distrusted. */
+static double expected_us(const kernel *own, int multiprocessors, const long long *p)
+{
+    long long slices = own->slice_k == 0 ? 1 : ceil_div(p[2], own->slice_k);
+    long long blocks = ceil_div(p[0], own->tile_m) * ceil_div(p[1], own->tile_n) * slices
+                       * own->blocks_of_a_tile * p[3];
+    double steps = (double)(own->slice_k == 0 ? p[2] : least(p[2], own->slice_k));
+    long long share = ceil_div(blocks, multiprocessors);
+    double busy = (double)share * steps * own->busy_clocks;
+    double alone = (double)ceil_div(share, own->blocks_per_sm) * steps * own->alone_clocks;
+    double clocks = busy > alone ? busy : alone;
+    double ratio = clocks / own->own_clocks;
+    double time = own->launch_us + clocks * own->us_per_clock;
+    if (ratio < 1)
+        ratio = 1 / ratio;
+    for (; ratio >= 2; ratio /= 2)
+        time *= 1.05;
+    return time * (1 + 0.05 * (ratio - 1));
+}
+
+/* Bytes of a kernel's workspaces together, each aligned. */
+static long long workspace_bytes(const kernel *own, const long long *sizes)
+{
+    long long bytes = 0;
+    int i;
+    for (i = 0; i < own->workspaces; i++)
+        bytes += ceil_div(sizes[SIZES * own->launches + i], WORKSPACE_ALIGNMENT)
+                 * WORKSPACE_ALIGNMENT;
+    return bytes;
+}
+
+/* The kernel that was tuned for the very shape, else the one of which the least is expected; NULL for
+ * none. Only kernels that need at most `room` bytes of workspace. Writes the sizes of its launches. */
+static const kernel *choose(const gemm_tuned *tuned, int pattern, const long long *p,
+                            unsigned long long room, long long *sizes)
+{
+    const kernel *best = NULL;
+    double fastest = 0;
+    int i;
+    for (i = 0; i < KERNELS; i++) {
+        const kernel *own = &kernels[i];
+        int exact = own->tuned && own->m == p[0] && own->n == p[1] && own->k == p[2];
+        double time = exact ? 0 : expected_us(own, tuned->multiprocessors, p);
+        if (own->pattern != pattern || (best != NULL && time >= fastest) || !own->serves(p))
+            continue;
+        own->sizes(p, sizes);
+        if ((unsigned long long)workspace_bytes(own, sizes) > room)
+            continue;
+        best = own;
+        fastest = time;
+        if (exact)
+            break;
+    }
+    if (best != NULL)
+        best->sizes(p, sizes);
+    return best;
+}
+
+/* What formulas are told. Rows of a matrix that begins at an address aligned to e elements are aligned
+ * to no more, whatever their length. */
+static void describe(long long *p, int m, int n, int k, const int *rows, uintptr_t addresses,
+                     size_t element)
+{
+    long long aligned = 256;
+    int i;
+    while (aligned > (long long)element && addresses % (uintptr_t)aligned != 0)
+        aligned /= 2;
+    aligned /= (long long)element;
+    p[0] = m;
+    p[1] = n;
+    p[2] = k;
+    p[3] = 1;
+    for (i = 0; i < 3; i++) {
+        p[4 + i] = rows[i];
+        if (rows[i] % aligned == 0 && rows[i] / aligned % 2 == 0)
+            p[4 + i] += aligned;
+    }
+}
+
+static size_t wanted(const gemm_tuned *tuned, int pattern, int m, int n, int k, const int *rows,
+                     size_t element)
+{
+    long long p[7], sizes[SIZES * MAX_LAUNCHES + MAX_WORKSPACES];
+    const kernel *best;
+    if (tuned == NULL || m < 1 || n < 1 || k < 1)
+        return 0;
+    describe(p, m, n, k, rows, 0, element);
+    best = choose(tuned, pattern, p, (unsigned long long)-1, sizes);
+    return best == NULL ? 0 : (size_t)workspace_bytes(best, sizes);
+}
+
+static int run(const gemm_tuned *tuned, CUstream stream, int pattern, int m, int n, int k,
+               void *alpha, const void *a, const void *b, void *beta, void *c, int *rows,
+               size_t element)
+{
+    long long p[7], sizes[SIZES * MAX_LAUNCHES + MAX_WORKSPACES], stride = 0;
+    int batch = 1, i, j, status = 0;
+    void *places[MAX_WORKSPACES], *values[STANDARD_ARGUMENTS + MAX_WORKSPACES];
+    const kernel *best;
+    uintptr_t at;
+    if (tuned == NULL || a == NULL || b == NULL || c == NULL || m < 1 || n < 1 || k < 1)
+        return GEMM_TUNED_BAD_ARGUMENT;
+    describe(p, m, n, k, rows, (uintptr_t)a | (uintptr_t)b | (uintptr_t)c, element);
+    best = choose(tuned, pattern, p, tuned->workspace_bytes, sizes);
+    if (best == NULL)
+        return GEMM_TUNED_NO_KERNEL;
+    values[0] = &a;
+    values[1] = &b;
+    values[2] = &c;
+    values[3] = &m;
+    values[4] = &n;
+    values[5] = &k;
+    values[6] = &batch;
+    values[7] = &rows[0];
+    values[8] = &rows[1];
+    values[9] = &rows[2];
+    values[10] = values[11] = values[12] = &stride;
+    values[13] = alpha;
+    values[14] = beta;
+    at = (uintptr_t)tuned->workspace;
+    for (i = 0; i < best->workspaces; i++) {
+        places[i] = (void *)at;
+        values[STANDARD_ARGUMENTS + i] = &places[i];
+        at += (uintptr_t)(ceil_div(sizes[SIZES * best->launches + i], WORKSPACE_ALIGNMENT)
+                          * WORKSPACE_ALIGNMENT);
+    }
+    for (i = 0; i < best->launches && status == 0; i++) {
+        const launch *own = &launches[best->first_launch + i];
+        const long long *s = sizes + SIZES * i;
+        void *parameters[STANDARD_ARGUMENTS + MAX_WORKSPACES];
+        for (j = 0; j < own->count; j++)
+            parameters[j] = values[own->arguments[j]];
+        if (s[0] > 2147483647 || s[1] > 65535 || s[2] > 65535)
+            return GEMM_TUNED_NO_KERNEL;
+        status = (int)cuLaunchKernel(tuned->functions[best->first_launch + i], (unsigned)s[0],
+                                     (unsigned)s[1], (unsigned)s[2], (unsigned)s[3],
+                                     (unsigned)s[4], (unsigned)s[5], (unsigned)s[6], stream,
+                                     parameters, NULL);
+    }
+    return status;
+}
+
+@FUNCTIONS@#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,294 @@
+//! A folder that another program can run kernels from without this one: for each kernel its source,
+//! machine code and PTX, a manifest that says how they are launched, and `SHA256SUMS` of all, as
+//! `sha256sum -c` reads it. Kernels of the same source share their files.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+
+use super::manifest::{
+    BundledDevice, BundledFile, BundledFiles, BundledKernel, BundledLaunch, BundledWorkspace,
+    LaunchFormulas, Manifest, SCHEMA,
+};
+use super::ship::Draft;
+use crate::model::{Argument, Device, STANDARD_ARGUMENTS};
+
+/// The name of the file that says what the others are.
+pub const MANIFEST: &str = "manifest.json";
+
+/// The name of the file with the checksums of all others.
+pub const CHECKSUMS: &str = "SHA256SUMS";
+
+/// Digits of a checksum in a file's name.
+const NAME_DIGITS: usize = 12;
+
+/// Bytes of the largest file that is read: more than any cubin of a kernel.
+pub const MAX_FILE_BYTES: u64 = 256 << 20;
+
+/// A kernel with its code.
+#[derive(Debug, Clone)]
+pub struct Shipped {
+    /// What it is.
+    pub draft: Draft,
+    /// PTX of the lowest architecture.
+    pub ptx: std::sync::Arc<[u8]>,
+    /// Machine code by architecture: `sm_90`.
+    pub cubins: BTreeMap<String, std::sync::Arc<[u8]>>,
+}
+
+/// What is wrong with a bundle.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum BundleError {
+    /// The manifest is none.
+    #[error("`{MANIFEST}` is no manifest: {0}; export the bundle again")]
+    Manifest(String),
+    /// A later version wrote it.
+    #[error("`{MANIFEST}` is of schema {0}, written by a newer gemm-tune: update gemm-tune")]
+    Newer(u64),
+    /// The checksums are none.
+    #[error(
+        "`{CHECKSUMS}`, line {line}: `{text}` is no checksum and name; export the bundle again"
+    )]
+    Checksums {
+        /// The line, counted from 1.
+        line: usize,
+        /// What it says.
+        text: String,
+    },
+    /// A name that leads out of the folder.
+    #[error("{by} names `{name}`, which is no plain file name: the bundle was tampered with")]
+    Name {
+        /// The file that has the name.
+        by: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A file that has no checksum.
+    #[error("`{CHECKSUMS}` does not list `{0}`: the bundle was changed; export it again")]
+    Unlisted(String),
+    /// A file is missing or unreadable.
+    #[error("cannot read `{file}`: {message}; export the bundle again")]
+    Missing {
+        /// The file.
+        file: String,
+        /// What the system said.
+        message: String,
+    },
+    /// A file is not what it was.
+    #[error("`{file}` was changed since it was exported: {what}; export the bundle again")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// Its length or checksum.
+        what: String,
+    },
+}
+
+/// The files of a bundle, by name.
+pub fn bundle(device: &Device, kernels: &[Shipped]) -> BTreeMap<String, Vec<u8>> {
+    let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    let mut entries: Vec<BundledKernel> = Vec::new();
+    for kernel in kernels {
+        let digest = sha256(kernel.draft.source.as_bytes());
+        let stem = format!("{}-{}", kernel.draft.family, &digest[..NAME_DIGITS]);
+        let mut add = |name: String, bytes: &[u8]| {
+            let described = BundledFile {
+                file: name.clone(),
+                bytes: bytes.len() as u64,
+                sha256: sha256(bytes),
+            };
+            files.insert(name, bytes.to_vec());
+            described
+        };
+        let described = BundledFiles {
+            source: add(format!("{stem}.cu"), kernel.draft.source.as_bytes()),
+            ptx: add(format!("{stem}.ptx"), &kernel.ptx),
+            cubins: kernel
+                .cubins
+                .iter()
+                .map(|(name, image)| (name.clone(), add(format!("{stem}.{name}.cubin"), image)))
+                .collect(),
+        };
+        let mut entry = entry(&kernel.draft, described);
+        let same = |name: &str| entries.iter().filter(|known| known.name == name).count();
+        if let clashes @ 1.. = same(&entry.name) {
+            entry.name = format!("{}_{}", entry.name, clashes + 1);
+        }
+        entries.push(entry);
+    }
+    let manifest = Manifest {
+        schema: SCHEMA,
+        gemm_tune: env!("CARGO_PKG_VERSION").to_owned(),
+        device: BundledDevice {
+            name: device.name.clone(),
+            compute_capability: device.compute_capability.to_string(),
+            sms: device.sms,
+        },
+        kernels: entries,
+    };
+    files.insert(MANIFEST.to_owned(), format!("{:#}\n", serde_json::json!(manifest)).into_bytes());
+    seal(files)
+}
+
+/// Adds the checksums of all files.
+pub fn seal(mut files: BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
+    files.remove(CHECKSUMS);
+    let lines: String =
+        files.iter().map(|(name, bytes)| format!("{}  {name}\n", sha256(bytes))).collect();
+    files.insert(CHECKSUMS.to_owned(), lines.into_bytes());
+    files
+}
+
+fn entry(draft: &Draft, files: BundledFiles) -> BundledKernel {
+    let bound = &draft.bound;
+    let launches =
+        bound.launches.iter().zip(&draft.plan.kernels).map(|(launch, own)| BundledLaunch {
+            entry: own.entry.clone(),
+            grid: own.grid,
+            block: own.block,
+            dynamic_shared_bytes: own.dynamic_shared_bytes,
+            formulas: LaunchFormulas {
+                grid: launch.grid.clone(),
+                block: launch.block.clone(),
+                dynamic_shared_bytes: launch.dynamic_shared_bytes.clone(),
+            },
+            arguments: own.arguments.iter().map(|argument| argument.name().to_owned()).collect(),
+        });
+    let workspaces = bound.workspaces.iter().zip(&draft.plan.workspaces);
+    let measured = draft.record.as_ref().filter(|_| !draft.changed);
+    BundledKernel {
+        name: draft.name(),
+        problem: (&draft.problem).into(),
+        tuned: draft.record.is_some(),
+        family: draft.family.clone(),
+        parameters: draft.configuration.0.clone(),
+        serves: bound.serves.clone(),
+        launches: launches.collect(),
+        workspaces: workspaces
+            .map(|((name, formula), own)| BundledWorkspace {
+                name: name.clone(),
+                bytes: own.bytes,
+                formula: formula.clone(),
+            })
+            .collect(),
+        expectation: draft.expectation,
+        median_us: measured.map(|record| record.measurement.median_us),
+        timing: measured.map(|record| {
+            record.measurement.timing.clone().unwrap_or_else(|| "measured".to_owned())
+        }),
+        baseline: measured.and_then(|record| record.baseline.clone()),
+        validation: measured.map(|record| record.validation.clone()),
+        files,
+    }
+}
+
+/// Checks that a bundle is whole: `read` gives the bytes of a file of its folder, which it does not
+/// leave. Gives the manifest and all files.
+///
+/// # Errors
+/// [`BundleError`], of the first thing that is wrong.
+pub fn open_bundle(
+    read: impl Fn(&str) -> io::Result<Vec<u8>>,
+) -> Result<(Manifest, BTreeMap<String, Vec<u8>>), BundleError> {
+    let read = |file: &str| {
+        read(file).map_err(|error| BundleError::Missing {
+            file: file.to_owned(),
+            message: error.to_string(),
+        })
+    };
+    let checksums = checksums(&String::from_utf8_lossy(&read(CHECKSUMS)?))?;
+    let mut files = BTreeMap::new();
+    for (name, expected) in &checksums {
+        let bytes = read(name)?;
+        let found = sha256(&bytes);
+        if found != *expected {
+            let what = format!("its SHA-256 checksum is {found}, not {expected}");
+            return Err(BundleError::Damaged { file: name.clone(), what });
+        }
+        files.insert(name.clone(), bytes);
+    }
+    let text = files.get(MANIFEST).ok_or_else(|| BundleError::Unlisted(MANIFEST.to_owned()))?;
+    let manifest = parse(text)?;
+    for kernel in &manifest.kernels {
+        check_launches(kernel)?;
+        for described in kernel.files.all() {
+            check_file(described, &files)?;
+        }
+    }
+    Ok((manifest, files))
+}
+
+/// Names with their checksums.
+fn checksums(text: &str) -> Result<Vec<(String, String)>, BundleError> {
+    let line = |(number, line): (usize, &str)| {
+        let malformed = || BundleError::Checksums { line: number + 1, text: line.to_owned() };
+        let (sum, name) = line.split_once("  ").ok_or_else(malformed)?;
+        if sum.len() != 64 || !sum.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(malformed());
+        }
+        plain(CHECKSUMS, name)?;
+        Ok((name.to_owned(), sum.to_ascii_lowercase()))
+    };
+    text.lines().enumerate().map(line).collect()
+}
+
+fn parse(bytes: &[u8]) -> Result<Manifest, BundleError> {
+    let no_manifest = |error: &dyn std::fmt::Display| BundleError::Manifest(error.to_string());
+    // The schema first: a newer manifest has fields that this version does not know.
+    let any: serde_json::Value =
+        serde_json::from_slice(bytes).map_err(|error| no_manifest(&error))?;
+    match any["schema"].as_u64() {
+        Some(SCHEMA) => {}
+        Some(newer) if newer > SCHEMA => return Err(BundleError::Newer(newer)),
+        _ => return Err(no_manifest(&"`schema` is missing or no number from 1")),
+    }
+    serde_json::from_value(any).map_err(|error| no_manifest(&error))
+}
+
+/// Checks what launching relies on: every argument is one of the convention or a workspace.
+fn check_launches(kernel: &BundledKernel) -> Result<(), BundleError> {
+    let refuse =
+        |what: String| Err(BundleError::Manifest(format!("kernel `{}` {what}", kernel.name)));
+    if kernel.launches.is_empty() {
+        return refuse("has no launch".to_owned());
+    }
+    for argument in kernel.launches.iter().flat_map(|launch| &launch.arguments) {
+        let is_standard = STANDARD_ARGUMENTS.contains(&Argument::from(argument.clone()));
+        if !is_standard && !kernel.workspaces.iter().any(|space| space.name == *argument) {
+            return refuse(format!("takes `{argument}`, which is no argument and no workspace"));
+        }
+    }
+    Ok(())
+}
+
+fn check_file(
+    described: &BundledFile,
+    files: &BTreeMap<String, Vec<u8>>,
+) -> Result<(), BundleError> {
+    let BundledFile { file, bytes, sha256: expected } = described;
+    plain(MANIFEST, file)?;
+    let found = files.get(file).ok_or_else(|| BundleError::Unlisted(file.clone()))?;
+    let damaged = |what: String| Err(BundleError::Damaged { file: file.clone(), what });
+    if found.len() as u64 != *bytes {
+        return damaged(format!("it has {} bytes, `{MANIFEST}` says {bytes}", found.len()));
+    }
+    if sha256(found) != *expected {
+        return damaged(format!("its checksum is not the one that `{MANIFEST}` says"));
+    }
+    Ok(())
+}
+
+/// Refuses what is not the name of a file in the folder itself.
+fn plain(by: &'static str, name: &str) -> Result<(), BundleError> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(allowed) {
+        return Err(BundleError::Name { by, name: name.to_owned() });
+    }
+    Ok(())
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    format!("{:x}", Sha256::digest(bytes))
+}

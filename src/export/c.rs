@@ -1,0 +1,300 @@
+//! Kernels as one C header and source that embed their machine code and use nothing but the CUDA
+//! driver. A call takes the kernel that was tuned for the very shape, else the one of which the least
+//! is expected ([`crate::lookup::Expectation`]).
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::bundle::Shipped;
+use crate::model::{Argument, Device, Dtype, Layout, STANDARD_ARGUMENTS};
+use crate::space::Formula;
+use crate::space::formula::{Language, OPEN};
+
+/// Words of an image in a line.
+const WORDS_A_LINE: usize = 5;
+
+/// Launches and workspaces of a kernel that the C source has room for: `MAX_LAUNCHES` there.
+const MOST: usize = 8;
+
+/// The files by name, and the kernels that they do without, each with the reason. `architecture` is
+/// the one whose machine code is embedded. No file where no kernel is left.
+pub fn c(
+    device: &Device,
+    kernels: &[Shipped],
+    architecture: &str,
+) -> (BTreeMap<String, String>, Vec<String>) {
+    let mut left_out = Vec::new();
+    let mut tables = Tables::default();
+    for kernel in kernels {
+        match (unfit(kernel), kernel.cubins.get(architecture)) {
+            (None, Some(image)) => tables.add(kernel, image),
+            (why, _) => {
+                let why = why.unwrap_or("it has no machine code for that architecture");
+                left_out.push(format!("{}: {why}", kernel.draft.name()));
+            }
+        }
+    }
+    let Some(first) = tables.patterns.first() else { return (BTreeMap::new(), left_out) };
+    let example = function(*first);
+    let functions = |of: &dyn Fn(usize, Pattern) -> String| -> String {
+        tables.patterns.iter().enumerate().map(|(number, pattern)| of(number, *pattern)).collect()
+    };
+    let numbered = |count: usize| -> String {
+        (0..count).map(|number| format!("    image_{number},\n")).collect()
+    };
+    let values = [
+        ("@VERSION@", env!("CARGO_PKG_VERSION").to_owned()),
+        ("@DEVICE@", format!("{} ({architecture})", device.name)),
+        ("@EXAMPLE@", example),
+        ("@IMAGES@", tables.images.len().to_string()),
+        ("@LAUNCHES@", tables.launches.to_string()),
+        ("@ARRAYS@", tables.images.iter().enumerate().map(array).collect()),
+        ("@IMAGE_TABLE@", numbered(tables.images.len())),
+        ("@LAUNCH_TABLE@", tables.launch_rows),
+        ("@FORMULAS@", tables.formulas),
+        ("@KERNEL_TABLE@", tables.kernel_rows),
+    ];
+    let fill = |text: &str, functions: &str| {
+        let text = text.replace("@FUNCTIONS@", functions);
+        values.iter().fold(text, |text, (name, value)| text.replace(name, value))
+    };
+    let header =
+        fill(include_str!("artifact/gemm_tuned.h"), &functions(&|_, own| declaration(own)));
+    let source = fill(include_str!("artifact/gemm_tuned.c"), &functions(&definition));
+    let files = [("gemm_tuned.h".to_owned(), header), ("gemm_tuned.c".to_owned(), source)];
+    (files.into_iter().collect(), left_out)
+}
+
+type Pattern = (Dtype, Layout);
+
+/// The tables of the source, as far as they are written.
+#[derive(Default)]
+struct Tables<'a> {
+    patterns: Vec<Pattern>,
+    images: Vec<&'a [u8]>,
+    launches: usize,
+    launch_rows: String,
+    formulas: String,
+    kernels: usize,
+    kernel_rows: String,
+}
+
+impl<'a> Tables<'a> {
+    fn add(&mut self, kernel: &'a Shipped, image: &'a [u8]) {
+        let draft = &kernel.draft;
+        let (dtype, _, layout) = draft.pattern();
+        let pattern = place(&mut self.patterns, (dtype, layout));
+        let image = place(&mut self.images, image);
+        let first_launch = self.launches;
+        for launch in &draft.plan.kernels {
+            let arguments: Vec<String> = launch
+                .arguments
+                .iter()
+                .map(|argument| argument_place(kernel, argument).to_string())
+                .collect();
+            let (entry, shared) = (&launch.entry, launch.dynamic_shared_bytes);
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                self.launch_rows,
+                "    {{ {image}, \"{entry}\", {shared}, {}, {{ {} }} }},",
+                arguments.len(),
+                arguments.join(", ")
+            );
+            self.launches += 1;
+        }
+        let number = self.kernels;
+        self.kernels += 1;
+        self.formulas.push_str(&formulas(kernel, number));
+        let (shape, expected) = (draft.problem.shape, &draft.expectation);
+        let _ = writeln!(
+            self.kernel_rows,
+            "    /* {} */\n    {{ {pattern}, {}, {}, {}, {}, {first_launch}, {}, {}, serves_{number}, \
+             sizes_{number},\n      {}, {}, {}, {}, {}, {:e}, {:e}, {:e}, {:e}, {:e} }},",
+            draft.name(),
+            i32::from(draft.record.is_some()),
+            shape.m,
+            shape.n,
+            shape.k,
+            draft.plan.kernels.len(),
+            draft.plan.workspaces.len(),
+            expected.tile_m,
+            expected.tile_n,
+            expected.slice_k,
+            expected.blocks_of_a_tile,
+            expected.blocks_per_sm,
+            expected.busy_clocks,
+            expected.alone_clocks,
+            expected.launch_us,
+            expected.us_per_clock,
+            expected.own_clocks,
+        );
+    }
+}
+
+/// The place of an item, which is added where it is missing.
+fn place<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
+    items.iter().position(|known| *known == item).unwrap_or_else(|| {
+        items.push(item);
+        items.len() - 1
+    })
+}
+
+/// Why a kernel has no place in the files; `None` for one that has.
+fn unfit(kernel: &Shipped) -> Option<&'static str> {
+    let draft = &kernel.draft;
+    let plan = &draft.plan;
+    let constant = |launch: &crate::space::formula::BoundLaunch| {
+        matches!(launch.dynamic_shared_bytes, Formula::Int(_))
+    };
+    if draft.problem.batch != 1 {
+        Some("it is of a batch: use a bundle")
+    } else if draft.problem.compute != draft.problem.dtype.default_compute() {
+        Some("its arithmetic is not that of its dtype: use a bundle")
+    } else if plan.kernels.len() > MOST || plan.workspaces.len() > MOST {
+        Some("it has too many launches or workspaces")
+    } else if !draft.bound.launches.iter().all(constant) {
+        Some("its shared memory hangs on the shape: use a bundle")
+    } else {
+        None
+    }
+}
+
+fn argument_place(kernel: &Shipped, argument: &Argument) -> usize {
+    let standard = STANDARD_ARGUMENTS.iter().position(|known| known == argument);
+    standard.unwrap_or_else(|| {
+        let spaces = &kernel.draft.plan.workspaces;
+        let named = spaces.iter().position(|space| space.name == argument.name());
+        STANDARD_ARGUMENTS.len() + named.unwrap_or(0)
+    })
+}
+
+/// The two functions of a kernel.
+fn formulas(kernel: &Shipped, number: usize) -> String {
+    let bound = &kernel.draft.bound;
+    let text = |formula: &Formula| formula.text(Language::C);
+    let mut sizes: Vec<&Formula> = Vec::new();
+    for launch in &bound.launches {
+        sizes.extend(launch.grid.iter().chain(&launch.block));
+        sizes.push(&launch.dynamic_shared_bytes);
+    }
+    sizes.extend(bound.workspaces.iter().map(|(_, bytes)| bytes));
+    let serves: Vec<String> =
+        bound.serves.iter().map(|condition| format!("({})", text(condition))).collect();
+    let serves = if serves.is_empty() { "1".to_owned() } else { serves.join("\n           && ") };
+    let assigned: String = sizes
+        .iter()
+        .enumerate()
+        .map(|(place, size)| format!("    s[{place}] = {};\n", text(size)))
+        .collect();
+    format!(
+        "static int serves_{number}(const long long *p)\n{{\n{}    return {serves};\n}}\n\n\
+         static void sizes_{number}(const long long *p, long long *s)\n{{\n{}{assigned}}}\n\n",
+        names(bound.serves.iter()),
+        names(sizes.into_iter()),
+    )
+}
+
+/// Names for the values that formulas read.
+fn names<'a>(formulas: impl Iterator<Item = &'a Formula>) -> String {
+    let mut read = [false; OPEN.len()];
+    for formula in formulas {
+        for (known, reads) in read.iter_mut().zip(formula.reads()) {
+            *known |= reads;
+        }
+    }
+    let used: Vec<String> = (0..OPEN.len())
+        .filter(|place| read[*place])
+        .map(|place| format!("{} = p[{place}]", OPEN[place]))
+        .collect();
+    if used.is_empty() {
+        "    (void)p;\n".to_owned()
+    } else {
+        format!("    const long long {};\n", used.join(", "))
+    }
+}
+
+fn function((dtype, layout): Pattern) -> String {
+    format!("gemm_tuned_{dtype}_{layout}")
+}
+
+/// The C type of an element; the 16-bit types as their bits.
+fn element(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::F32 => "float",
+        Dtype::I32 => "int",
+        Dtype::F16 | Dtype::Bf16 => "unsigned short",
+    }
+}
+
+/// The C type of alpha and beta.
+fn scalar(dtype: Dtype) -> &'static str {
+    if dtype == Dtype::I32 { "int" } else { "float" }
+}
+
+fn signature(pattern: Pattern) -> String {
+    let (element, scalar) = (element(pattern.0), scalar(pattern.0));
+    format!(
+        "int {}(const gemm_tuned *tuned, CUstream stream, int m, int n, int k,\n    \
+         {scalar} alpha, const {element} *a, int lda, const {element} *b, int ldb,\n    \
+         {scalar} beta, {element} *c, int ldc)",
+        function(pattern)
+    )
+}
+
+fn workspace_signature(pattern: Pattern) -> String {
+    format!(
+        "size_t {}_workspace(const gemm_tuned *tuned, int m, int n, int k, int lda, int ldb, int ldc)",
+        function(pattern)
+    )
+}
+
+fn declaration(pattern: Pattern) -> String {
+    let (dtype, layout) = pattern;
+    let stored = |transposed: bool, own: &str, other: &str| {
+        if transposed { format!("{other} x {own}") } else { format!("{own} x {other}") }
+    };
+    format!(
+        "/* A is stored {}, B {}, elements are {dtype}. */\n{};\n\n\
+         /* Bytes of workspace that the best kernel needs, for allocated memory. */\n{};\n\n",
+        stored(layout.a_transposed(), "M", "K"),
+        stored(layout.b_transposed(), "K", "N"),
+        signature(pattern),
+        workspace_signature(pattern),
+    )
+}
+
+fn definition(number: usize, pattern: Pattern) -> String {
+    let (dtype, layout) = pattern;
+    let row_of_a = if layout.a_transposed() { "m" } else { "k" };
+    let row_of_b = if layout.b_transposed() { "k" } else { "n" };
+    format!(
+        "{}\n{{\n    int rows[3];\n    rows[0] = lda;\n    rows[1] = ldb;\n    rows[2] = ldc;\n    \
+         if (lda < {row_of_a} || ldb < {row_of_b} || ldc < n)\n        \
+         return GEMM_TUNED_BAD_ARGUMENT;\n    \
+         return run(tuned, stream, {number}, m, n, k, &alpha, a, b, &beta, c, rows, sizeof *c);\n}}\n\n\
+         {}\n{{\n    int rows[3];\n    rows[0] = lda;\n    rows[1] = ldb;\n    rows[2] = ldc;\n    \
+         return wanted(tuned, {number}, m, n, k, rows, sizeof({}));\n}}\n\n",
+        signature(pattern),
+        workspace_signature(pattern),
+        element(dtype),
+    )
+}
+
+/// An image as an array of words, the last one filled up with zeros.
+fn array((place, image): (usize, &&[u8])) -> String {
+    let words: Vec<String> = image
+        .chunks(8)
+        .map(|bytes| {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            format!("{:#x}ULL", u64::from_le_bytes(word))
+        })
+        .collect();
+    let lines: Vec<String> =
+        words.chunks(WORDS_A_LINE).map(|line| format!("    {},\n", line.join(", "))).collect();
+    format!(
+        "static const unsigned long long image_{place}[{}] = {{\n{}}};\n\n",
+        words.len(),
+        lines.concat()
+    )
+}

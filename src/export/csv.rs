@@ -1,0 +1,99 @@
+//! Records as a table of comma-separated values (RFC 4180), a line each, for spreadsheets and data
+//! frames. What a line cannot hold, as samples, is left to the other formats.
+
+use crate::database::Record;
+
+const COLUMNS: [&str; 31] = [
+    "key",
+    "m",
+    "n",
+    "k",
+    "batch",
+    "dtype",
+    "compute",
+    "layout",
+    "device",
+    "compute_capability",
+    "cache_policy",
+    "power",
+    "timing",
+    "family",
+    "parameters",
+    "median_us",
+    "p05_us",
+    "p95_us",
+    "tflops",
+    "percent_of_peak",
+    "library",
+    "library_us",
+    "speedup",
+    "registers",
+    "spill_bytes",
+    "shared_bytes",
+    "occupancy",
+    "grid",
+    "block",
+    "interim",
+    "time",
+];
+
+/// The table, its first line naming the columns. Times are in microseconds; what is not known is
+/// empty.
+///
+/// # Errors
+/// Where the table cannot be written, which memory always can.
+pub fn csv(records: &[&Record]) -> Result<String, csv::Error> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(COLUMNS)?;
+    for record in records {
+        writer.write_record(row(record))?;
+    }
+    let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn row(record: &Record) -> [String; COLUMNS.len()] {
+    let (problem, measurement) = (&record.problem, &record.measurement);
+    let (device, resources) = (&record.device, &record.resources);
+    let baseline = record.baseline.as_ref();
+    let launch = record.launch.first();
+    let extents = |extents: Option<[u32; 3]>| {
+        extents.map_or(String::new(), |[x, y, z]| format!("{x}x{y}x{z}"))
+    };
+    fn known<T: ToString>(value: Option<T>) -> String {
+        value.map_or(String::new(), |value| value.to_string())
+    }
+    [
+        record.key(),
+        problem.m.to_string(),
+        problem.n.to_string(),
+        problem.k.to_string(),
+        problem.batch.to_string(),
+        problem.dtype.clone(),
+        problem.compute.clone(),
+        problem.layout.clone(),
+        device.name.clone(),
+        device.compute_capability.clone(),
+        measurement.cache_policy.clone(),
+        measurement.power.clone(),
+        measurement.timing.clone().unwrap_or_else(|| "measured".to_owned()),
+        record.family.clone(),
+        record.configuration().to_string(),
+        measurement.median_us.to_string(),
+        measurement.p05_us.to_string(),
+        measurement.p95_us.to_string(),
+        measurement.tflops.to_string(),
+        known(measurement.percent_of_peak),
+        known(baseline.map(|baseline| &baseline.name)),
+        known(baseline.map(|baseline| baseline.median_us)),
+        known(baseline.map(|baseline| baseline.speedup)),
+        resources.registers.to_string(),
+        resources.spill_bytes.to_string(),
+        resources.shared_bytes.to_string(),
+        known(resources.occupancy),
+        extents(launch.map(|launch| launch.grid)),
+        extents(launch.map(|launch| launch.block)),
+        record.provenance.interim.to_string(),
+        record.provenance.time.to_string(),
+    ]
+}

@@ -1,0 +1,84 @@
+//! All evaluated configurations of a family as a cache file of Kernel Tuner, which its simulation mode
+//! plays: a header, then a line for each configuration, and the two closing braces on lines of their
+//! own, which Kernel Tuner cuts off when it goes on writing.
+//!
+//! A failure stands in the place of the time, the older of the two forms that Kernel Tuner reads:
+//! autotuning_methodology 1.1 stumbles over the newer one.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::space::{EvaluatedSpace, ordered, plain, word};
+use super::t4::{benchmark_ms, failure, runtimes_ms};
+use crate::tune::Entry;
+
+/// The text of the file. What a journal does not keep, such as the time that a configuration took to
+/// compile, is 0. Configurations that nobody evaluated are not in it: whoever plays it restricts the
+/// search to those that are.
+pub fn kernel_tuner(space: &EvaluatedSpace<'_>) -> String {
+    let shape = space.problem.shape;
+    // In the order of the keys, which Kernel Tuner insists on and a JSON object does not keep.
+    let values: Vec<String> = space
+        .parameters
+        .iter()
+        .map(|name| format!("{}: {}", json!(name), Json::from(values_of(space, name))))
+        .collect();
+    let lines = [
+        "{".to_owned(),
+        format!("\"device_name\": {},", json!(space.device)),
+        format!("\"kernel_name\": {},", json!(space.kernel_name())),
+        format!("\"problem_size\": {},", json!([shape.m, shape.n, shape.k])),
+        format!("\"tune_params_keys\": {},", json!(space.parameters)),
+        format!("\"tune_params\": {{{}}},", values.join(", ")),
+        "\"objective\": \"time\",".to_owned(),
+        "\"cache\": {".to_owned(),
+    ];
+    let timestamp = space.timestamp();
+    let entries: Vec<String> =
+        space.entries.iter().map(|entry| line(space, entry, &timestamp)).collect();
+    format!("{}\n{}}}\n}}", lines.join("\n"), entries.join(",\n") + "\n")
+}
+
+/// The values of a parameter that occur, in order.
+fn values_of(space: &EvaluatedSpace<'_>, name: &str) -> Vec<Json> {
+    let found = space.entries.iter().filter_map(|entry| entry.parameters.get(name));
+    let mut values: Vec<Json> = Vec::new();
+    for value in found.map(plain) {
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    values.sort_by(|a, b| match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        _ => a.to_string().cmp(&b.to_string()),
+    });
+    values
+}
+
+fn line(space: &EvaluatedSpace<'_>, entry: &Entry, timestamp: &str) -> String {
+    let own = || ordered(&entry.parameters, &space.parameters);
+    let key: Vec<String> = own().map(|(_, value)| word(value)).collect();
+    let mut fields: Map<String, Json> =
+        own().map(|(name, value)| (name.to_owned(), plain(value))).collect();
+    let measurement = entry.outcome.measurement();
+    match measurement {
+        Some(measurement) => {
+            fields.insert("time".to_owned(), json!(measurement.median().as_millis()));
+            fields.insert("times".to_owned(), json!(runtimes_ms(measurement)));
+        }
+        None => {
+            fields.insert("time".to_owned(), json!(failure(entry.outcome.kind())));
+        }
+    }
+    let benchmark = measurement.map_or(0.0, benchmark_ms);
+    for (name, value) in [
+        ("compile_time", 0.0),
+        ("verification_time", 0.0),
+        ("benchmark_time", benchmark),
+        ("strategy_time", 0.0),
+        ("framework_time", 0.0),
+    ] {
+        fields.insert(name.to_owned(), json!(value));
+    }
+    fields.insert("timestamp".to_owned(), json!(timestamp));
+    format!("\"{}\": {}", key.join(","), Json::Object(fields))
+}

@@ -1,0 +1,36 @@
+//! Winners and evaluated configurations in the forms that other programs read, one file here for
+//! each. Pure: values in, texts out; who writes them, and where, is not known here.
+//!
+//! What is run elsewhere (bundle, C, Python) is made of [`Draft`]s: kernels with the conditions
+//! under which they are right for a problem, as formulas.
+
+mod bundle;
+mod c;
+mod csv;
+mod json;
+mod kernel_tuner;
+mod manifest;
+mod python;
+mod ship;
+mod space;
+mod t4;
+#[cfg(test)]
+mod tests;
+mod wisdom;
+
+pub use self::csv::csv;
+pub use bundle::{
+    BundleError, CHECKSUMS, MANIFEST, MAX_FILE_BYTES, Shipped, bundle, open_bundle, seal,
+};
+pub use c::c;
+pub use json::json;
+pub use kernel_tuner::kernel_tuner;
+pub use manifest::{
+    BundledDevice, BundledFile, BundledFiles, BundledKernel, BundledLaunch, BundledWorkspace,
+    LaunchFormulas, Manifest,
+};
+pub use python::python;
+pub use ship::{Draft, ShipError, Source, for_any_shape};
+pub use space::{EvaluatedSpace, SpaceError};
+pub use t4::t4;
+pub use wisdom::wisdom;

@@ -1,0 +1,149 @@
+//! All evaluated configurations of one family: what the formats of other tuners are made of. They
+//! know one kernel with one list of parameters, and no booleans.
+
+use jiff::Timestamp;
+use serde_json::Value as Json;
+use thiserror::Error;
+
+use crate::model::{Configuration, Dtype, Problem, Timing, Value};
+use crate::tune::{Entry, Recorded};
+
+/// The outcomes of one family for a problem on a device.
+#[derive(Debug)]
+pub struct EvaluatedSpace<'a> {
+    pub(super) problem: Problem,
+    pub(super) device: &'a str,
+    pub(super) family: &'a str,
+    pub(super) parameters: Vec<&'a str>,
+    pub(super) entries: Vec<&'a Entry>,
+    pub(super) time: Timestamp,
+}
+
+/// Why a journal has no space to export.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SpaceError {
+    /// Several families, and none was chosen.
+    #[error("the journal has outcomes of {}: choose one with `--family NAME`", .families.join(", "))]
+    Several {
+        /// Each with its number of outcomes.
+        families: Vec<String>,
+    },
+    /// The family that was chosen is not there.
+    #[error("the journal has no outcome of `{family}`, but of {}", .families.join(", "))]
+    Missing {
+        /// What was chosen.
+        family: String,
+        /// Each that it has, with its number of outcomes.
+        families: Vec<String>,
+    },
+    /// There is nothing in it.
+    #[error("the journal has no outcome yet")]
+    Empty,
+}
+
+impl<'a> EvaluatedSpace<'a> {
+    /// The outcomes of `family`, or of the only one that there is. Where several configurations are
+    /// the same kernel, the journal has the first. `time` is when they were found.
+    ///
+    /// # Errors
+    /// [`SpaceError`].
+    pub fn of(
+        recorded: &'a Recorded,
+        family: Option<&str>,
+        time: Timestamp,
+    ) -> Result<Self, SpaceError> {
+        let mut names: Vec<&str> =
+            recorded.entries.iter().map(|entry| entry.family.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let counted = || {
+            let count = |name: &&str| {
+                let own = recorded.entries.iter().filter(|entry| entry.family == **name);
+                format!("`{name}` ({})", own.count())
+            };
+            names.iter().map(count).collect::<Vec<_>>()
+        };
+        let chosen = match (family, names.as_slice()) {
+            (_, []) => return Err(SpaceError::Empty),
+            (None, [only]) => *only,
+            (None, _) => return Err(SpaceError::Several { families: counted() }),
+            (Some(wanted), _) => match names.iter().find(|name| **name == wanted) {
+                Some(name) => *name,
+                None => {
+                    let family = wanted.to_owned();
+                    return Err(SpaceError::Missing { family, families: counted() });
+                }
+            },
+        };
+        let entries: Vec<&Entry> =
+            recorded.entries.iter().filter(|entry| entry.family == chosen).collect();
+        let first = entries.first().map(|entry| &entry.parameters.0);
+        let parameters = first.into_iter().flat_map(|values| values.keys().map(String::as_str));
+        Ok(Self {
+            problem: recorded.problem,
+            device: &recorded.device,
+            family: chosen,
+            parameters: parameters.collect(),
+            entries,
+            time,
+        })
+    }
+
+    /// How many configurations there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none, which [`EvaluatedSpace::of`] refuses.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// What the kernel is called in files of other tuners: `gemm_f32_nn_tiled`.
+    pub(super) fn kernel_name(&self) -> String {
+        let Problem { dtype, compute, layout, .. } = self.problem;
+        let compute = if compute == Dtype::default_compute(dtype) {
+            String::new()
+        } else {
+            format!("_{}", compute.name().replace('-', "_"))
+        };
+        format!("gemm_{dtype}{compute}_{layout}_{}", self.family)
+    }
+
+    /// The time in the form that the other tuners use: `2026-01-31 12:00:00+00:00`.
+    pub(super) fn timestamp(&self) -> String {
+        self.time.strftime("%Y-%m-%d %H:%M:%S+00:00").to_string()
+    }
+
+    /// Whether times were computed and not measured.
+    pub(super) fn is_modelled(&self) -> bool {
+        let measured = self.entries.iter().filter_map(|entry| entry.outcome.measurement());
+        measured.into_iter().any(|measurement| measurement.timing == Timing::Modelled)
+    }
+}
+
+/// A value as the other tuners have them: booleans are 0 and 1.
+pub(super) fn plain(value: &Value) -> Json {
+    match value {
+        Value::Bool(value) => Json::from(i64::from(*value)),
+        Value::Int(value) => Json::from(*value),
+        Value::Float(value) => Json::from(*value),
+        Value::Text(value) => Json::from(value.as_str()),
+    }
+}
+
+/// The same as text without quotes.
+pub(super) fn word(value: &Value) -> String {
+    match plain(value) {
+        Json::String(text) => text,
+        other => other.to_string(),
+    }
+}
+
+/// The values of a configuration in the order of `parameters`.
+pub(super) fn ordered<'a>(
+    configuration: &'a Configuration,
+    parameters: &'a [&str],
+) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    parameters.iter().filter_map(|name| Some((*name, configuration.get(name)?)))
+}

@@ -1,0 +1,127 @@
+//! What the formats look like, and what is in them.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+
+use super::*;
+use crate::database::{Database, Record};
+use crate::model::{Configuration, Dtype, Measurement, Micros, Resources, Timing};
+use crate::model::{Fault, Mismatch, Outcome, Problem, Regime, Validation, Value};
+use crate::tune::{Entry, KernelId, Recorded};
+
+/// The records of two files that the tests of the program have.
+fn records() -> Vec<Record> {
+    let load = |name: &str| {
+        let path = Path::new("tests/databases").join(name);
+        Database::load_existing(&path).unwrap().records().to_vec()
+    };
+    [load("one.toml"), load("two.toml")].concat()
+}
+
+fn time() -> Timestamp {
+    "2026-01-31T12:00:00Z".parse().unwrap()
+}
+
+fn entry(number: i64, family: &str, outcome: Outcome) -> Entry {
+    let values = [("TILE", Value::Int(number)), ("PAD", Value::Bool(number % 2 == 1))];
+    let parameters: Configuration =
+        values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let kernel = KernelId::of_source(&number.to_string());
+    Entry { kernel, family: family.to_owned(), parameters, outcome }
+}
+
+fn correct(us: f64) -> Outcome {
+    Outcome::Correct {
+        validation: Validation { reference: "f64".to_owned(), max_error: 1e-7, bound: 1e-5 },
+        measurement: Measurement {
+            samples: vec![Micros(us), Micros(us + 0.5), Micros(us + 1.0)],
+            launches_per_sample: 10,
+            regime: Regime::default(),
+            timing: Timing::Measured,
+            sm_clock_mhz: None,
+        },
+        resources: Resources { registers: 40, ..Resources::default() },
+    }
+}
+
+/// A journal of two families, with every kind of outcome.
+fn journal() -> Recorded {
+    let mismatch = Mismatch {
+        check: "small integers".to_owned(),
+        at: None,
+        got: 1.0,
+        expected: 2.0,
+        error: f64::INFINITY,
+        bound: 0.0,
+        wrong: 1,
+    };
+    let fault = Fault { during: "timing".to_owned(), message: "an \"illegal\" address".to_owned() };
+    let entries = vec![
+        entry(16, "tiled", correct(100.0)),
+        entry(8, "tiled", Outcome::Correctness(mismatch)),
+        entry(3, "tiled", Outcome::Runtime(fault)),
+        entry(4, "tiled", Outcome::Timeout { seconds: 5.0 }),
+        entry(5, "tiled", Outcome::Compile { log: "no".to_owned() }),
+        entry(1, "naive", correct(500.0)),
+    ];
+    let problem = Problem::new("64x65x66".parse().unwrap(), Dtype::F32);
+    let device = "NVIDIA H200".to_owned();
+    Recorded { problem, device, regime: Regime::default(), entries }
+}
+
+#[test]
+fn records_are_whole_in_json_and_a_line_each_in_csv() {
+    let records = records();
+    let all: Vec<&Record> = records.iter().collect();
+    let document = json(&all);
+    assert_eq!(document["schema"], 1);
+    assert_eq!(document["records"].as_array().unwrap().len(), 5);
+    let back: Record = serde_json::from_value(document["records"][1].clone()).unwrap();
+    assert_eq!(back, records[1], "nothing is lost");
+    insta::assert_snapshot!(csv(&all).unwrap());
+}
+
+#[test]
+fn a_wisdom_file_has_a_header_and_a_line_for_each_problem() {
+    let records = records();
+    let all: Vec<&Record> = records.iter().collect();
+    let files = wisdom(&all);
+    let names: Vec<&str> = files.keys().map(String::as_str).collect();
+    assert_eq!(names, ["gemm_f32_nn_blocktile.wisdom", "gemm_f32_nn_tiled.wisdom"]);
+    insta::assert_snapshot!(files["gemm_f32_nn_tiled.wisdom"]);
+    for text in files.values() {
+        let lines: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let parameters = lines[0]["tunable_parameters"].as_array().unwrap().len();
+        for line in &lines[1..] {
+            assert_eq!(line["config"].as_array().unwrap().len(), parameters);
+        }
+    }
+}
+
+#[test]
+fn evaluated_configurations_keep_their_outcomes() {
+    let journal = journal();
+    let space = EvaluatedSpace::of(&journal, Some("tiled"), time()).unwrap();
+    insta::assert_snapshot!(kernel_tuner(&space));
+    let document = t4(&space);
+    let results = document["results"].as_array().unwrap();
+    let told: Vec<&str> =
+        results.iter().map(|result| result["invalidity"].as_str().unwrap()).collect();
+    assert_eq!(told, ["correct", "correctness", "runtime", "timeout", "compile"]);
+    insta::assert_snapshot!(format!("{:#}\n{:#}", results[0], results[1]));
+}
+
+#[test]
+fn a_journal_of_several_families_asks_which() {
+    let mut journal = journal();
+    let several = EvaluatedSpace::of(&journal, None, time()).unwrap_err().to_string();
+    assert!(several.contains("`naive` (1), `tiled` (5): choose one with `--family"), "{several}");
+    let missing = EvaluatedSpace::of(&journal, Some("x"), time()).unwrap_err().to_string();
+    assert!(missing.contains("no outcome of `x`, but of `naive` (1), `tiled` (5)"), "{missing}");
+    journal.entries.truncate(1);
+    assert_eq!(EvaluatedSpace::of(&journal, None, time()).unwrap().len(), 1);
+    journal.entries.clear();
+    assert_eq!(EvaluatedSpace::of(&journal, None, time()).unwrap_err(), SpaceError::Empty);
+}

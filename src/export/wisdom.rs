@@ -1,0 +1,68 @@
+//! Winners as wisdom files of Kernel Launcher: JSON lines, a header with the names of the parameters
+//! and then a record for each problem size. A file is of one kernel, here of one family for one
+//! dtype, compute type and layout. Times are in milliseconds.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value as Json, json};
+
+use super::space::plain;
+use crate::database::Record;
+
+/// Each file's name and text. Batched products are left out: a problem size of Kernel Launcher has
+/// three extents.
+pub fn wisdom(records: &[&Record]) -> BTreeMap<String, String> {
+    let mut kernels: BTreeMap<String, Vec<&Record>> = BTreeMap::new();
+    for record in records.iter().filter(|record| record.problem.batch == 1) {
+        let problem = &record.problem;
+        let compute = if problem.compute == problem.dtype {
+            String::new()
+        } else {
+            format!("_{}", problem.compute.replace('-', "_"))
+        };
+        let name = format!("gemm_{}{compute}_{}_{}", problem.dtype, problem.layout, record.family);
+        kernels.entry(name).or_default().push(record);
+    }
+    let file = |(name, records): (String, Vec<&Record>)| {
+        let text = file(&name, &records);
+        (format!("{name}.wisdom"), text)
+    };
+    kernels.into_iter().map(file).collect()
+}
+
+fn file(name: &str, records: &[&Record]) -> String {
+    // A family may have gained parameters since: the header has those of every record.
+    let mut parameters: Vec<&str> = Vec::new();
+    for key in records.iter().flat_map(|record| record.parameters.keys()) {
+        if !parameters.contains(&key.as_str()) {
+            parameters.push(key);
+        }
+    }
+    let header = json!({
+        "version": "1.0",
+        "objective": "time",
+        "tunable_parameters": parameters,
+        "key": name,
+    });
+    let mut lines = vec![header.to_string()];
+    lines.extend(records.iter().map(|record| line(record, &parameters).to_string()));
+    lines.join("\n") + "\n"
+}
+
+fn line(record: &Record, parameters: &[&str]) -> Json {
+    let (problem, device) = (&record.problem, &record.device);
+    let value = |name: &&str| record.parameters.get(*name).map_or(Json::Null, plain);
+    json!({
+        "config": parameters.iter().map(value).collect::<Vec<_>>(),
+        "problem_size": [problem.m, problem.n, problem.k],
+        "time": record.median().as_millis(),
+        "environment": {
+            "date": record.provenance.time.to_string(),
+            "device_name": device.name,
+            "compute_capability": device.compute_capability,
+            "cuda_driver_version": device.driver_cuda,
+            "cuda_version": record.provenance.nvrtc,
+            "gemm_tune_version": record.provenance.gemm_tune,
+        },
+    })
+}

@@ -1,0 +1,139 @@
+//! The model of time in numbers that another program can take along: what a kernel with one known
+//! time is expected to take for other problems (`cost.rs` says where the model comes from).
+
+use serde::{Deserialize, Serialize};
+
+use super::cost::Cost;
+use super::footprint::Footprint;
+use super::known::{CAUTION, LAUNCH};
+use crate::model::{Configuration, Device, Micros, Problem, Shape};
+use crate::space::Family;
+
+/// What the time of a kernel hangs on.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expectation {
+    /// Rows of C that a block computes.
+    pub tile_m: u64,
+    /// Columns of C.
+    pub tile_n: u64,
+    /// Steps of K that a block takes at most; 0 where it takes all.
+    pub slice_k: u64,
+    /// Blocks of a product of one tile.
+    pub blocks_of_a_tile: u64,
+    /// Blocks that an SM holds at once.
+    pub blocks_per_sm: u64,
+    /// Clocks of an SM for a block and a step of K, when it has enough of them.
+    pub busy_clocks: f64,
+    /// The same when it has one.
+    pub alone_clocks: f64,
+    /// What a launch takes besides.
+    pub launch_us: f64,
+    /// As measured for the one problem.
+    pub us_per_clock: f64,
+    /// Clocks of that problem.
+    pub own_clocks: f64,
+}
+
+impl Expectation {
+    /// From a time of a configuration for `problem`; `occupancy` is the share of an SM's threads that
+    /// are resident, where it is known.
+    pub fn of(
+        (family, configuration): (&Family, &Configuration),
+        problem: &Problem,
+        (device, occupancy): (&Device, Option<f64>),
+        time: Micros,
+    ) -> Self {
+        let footprint = Footprint::of(family, configuration, problem, device);
+        let (blocks_per_sm, busy_clocks, alone_clocks) =
+            Cost::new(footprint, occupancy, device).parts();
+        let footprint = footprint.unwrap_or(Footprint {
+            tile_m: 1,
+            tile_n: 1,
+            slice_k: u64::MAX,
+            fixed: 1,
+            threads: 1,
+        });
+        let launch_us = LAUNCH.0.min(time.0 / 2.0);
+        let unscaled = Self {
+            tile_m: footprint.tile_m,
+            tile_n: footprint.tile_n,
+            slice_k: if footprint.slice_k == u64::MAX { 0 } else { footprint.slice_k },
+            blocks_of_a_tile: footprint.fixed,
+            blocks_per_sm,
+            busy_clocks,
+            alone_clocks,
+            launch_us,
+            us_per_clock: 1.0,
+            own_clocks: 1.0,
+        };
+        let own_clocks = unscaled.clocks(&problem.shape, problem.batch, device.sms);
+        Self { us_per_clock: (time.0 - launch_us) / own_clocks, own_clocks, ..unscaled }
+    }
+
+    /// Clocks of the busiest SM.
+    pub fn clocks(&self, shape: &Shape, batch: u64, sms: u32) -> f64 {
+        let slices = if self.slice_k == 0 { 1 } else { shape.k.div_ceil(self.slice_k) };
+        let tiles = shape.m.div_ceil(self.tile_m) * shape.n.div_ceil(self.tile_n);
+        let blocks = tiles * slices * self.blocks_of_a_tile * batch;
+        let steps = if self.slice_k == 0 { shape.k } else { shape.k.min(self.slice_k) } as f64;
+        let share = blocks.div_ceil(u64::from(sms.max(1)));
+        let busy = share as f64 * steps * self.busy_clocks;
+        let alone = share.div_ceil(self.blocks_per_sm) as f64 * steps * self.alone_clocks;
+        busy.max(alone)
+    }
+
+    /// What a problem is expected to take.
+    pub fn us(&self, shape: &Shape, batch: u64, sms: u32) -> f64 {
+        self.launch_us + self.clocks(shape, batch, sms) * self.us_per_clock
+    }
+
+    /// The same for choosing between several: a problem that costs much more or less than the one
+    /// whose time is known is distrusted.
+    pub fn cautious_us(&self, shape: &Shape, batch: u64, sms: u32) -> f64 {
+        let clocks = self.clocks(shape, batch, sms);
+        let mut ratio = clocks / self.own_clocks;
+        if ratio < 1.0 {
+            ratio = 1.0 / ratio;
+        }
+        let mut time = self.launch_us + clocks * self.us_per_clock;
+        // A power of the ratio, without a library of mathematics: C has to compute the same.
+        while ratio >= 2.0 {
+            ratio /= 2.0;
+            time *= 1.0 + CAUTION;
+        }
+        time * (1.0 + CAUTION * (ratio - 1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Dtype;
+    use crate::space::Families;
+
+    #[test]
+    fn the_one_time_that_is_known_is_expected_and_others_go_with_the_cost() {
+        let families = Families::built_in().unwrap();
+        let device = Device::h200();
+        for family in families.iter() {
+            let problem = Problem::new("4096x4096x1024".parse().unwrap(), Dtype::F32);
+            let Some(default) = family.default_for(&problem, &device).unwrap() else { continue };
+            let found =
+                Expectation::of((family, &default), &problem, (&device, Some(0.25)), Micros(800.0));
+            let cost = |shape: &str| {
+                let problem = Problem::new(shape.parse().unwrap(), Dtype::F32);
+                let footprint = Footprint::of(family, &default, &problem, &device);
+                Cost::new(footprint, Some(0.25), &device).clocks(&problem)
+            };
+            let us = |shape: &str| found.us(&shape.parse().unwrap(), 1, device.sms);
+            assert!((us("4096x4096x1024") - 800.0).abs() < 1e-6, "{}", family.name);
+            for shape in ["100x5000x333", "4096x4096x2048", "1x1x1", "8000x16x16"] {
+                let expected = 2.0 + 798.0 * cost(shape) / cost("4096x4096x1024");
+                assert!((us(shape) / expected - 1.0).abs() < 1e-6, "{} {shape}", family.name);
+                let own: Shape = shape.parse().unwrap();
+                assert!(found.cautious_us(&own, 1, device.sms) >= us(shape));
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What a configuration's grid is made of, found by asking its launch expressions: the tile of C
+//! that a block computes, and the slice of K. No family or parameter is known by name.
+
+use crate::model::{Configuration, Device, Problem, Shape};
+use crate::space::Family;
+use crate::space::family::Extent;
+
+/// An extent that tiles of any usual size divide: 2^12 x 3 x 5 x 7.
+const WIDE: u64 = 430_080;
+
+/// How the work of a problem is dealt out to blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Footprint {
+    /// Rows of C that a block computes.
+    pub tile_m: u64,
+    /// Columns of C.
+    pub tile_n: u64,
+    /// Steps of K that a block takes at most; `u64::MAX` where it takes all.
+    pub slice_k: u64,
+    /// Blocks of a problem of one tile.
+    pub fixed: u64,
+    /// Threads of a block.
+    pub threads: u64,
+}
+
+impl Footprint {
+    /// That of the first launch whose grid grows by tiles of C: what packs an operand or adds up
+    /// partial sums does not. `None` where there is no such launch, as in a kernel that loops over
+    /// tiles with a fixed number of blocks.
+    pub fn of(
+        family: &Family,
+        configuration: &Configuration,
+        pattern: &Problem,
+        device: &Device,
+    ) -> Option<Self> {
+        let extents = |m, n, k| {
+            let problem = Problem { shape: Shape { m, n, k }, batch: 1, ..*pattern };
+            family.extents(configuration, &problem, device).ok()
+        };
+        let launches = extents(1, 1, 1)?.len();
+        (0..launches)
+            .find_map(|launch| Self::of_launch(|m, n, k| *extents(m, n, k)?.get(launch)?))
+    }
+
+    fn of_launch(extent: impl Fn(u64, u64, u64) -> Option<Extent>) -> Option<Self> {
+        let threads = extent(1, 1, 1)?.threads;
+        let blocks = |m, n, k| extent(m, n, k).map(|extent| extent.blocks);
+        let fixed = blocks(1, 1, 1)?;
+        let steps = |wide: u64| {
+            let times = wide / fixed.max(1);
+            (times > 0 && WIDE.is_multiple_of(times)).then(|| WIDE / times)
+        };
+        let found = Self {
+            tile_m: steps(blocks(WIDE, 1, 1)?)?,
+            tile_n: steps(blocks(1, WIDE, 1)?)?,
+            slice_k: steps(blocks(1, 1, WIDE)?).filter(|slice| *slice < WIDE).unwrap_or(u64::MAX),
+            fixed,
+            threads,
+        };
+        // A tile as wide as all is none, and what is found must be true elsewhere too.
+        let probes = [(1, 1, 1), (257, 1023, 65), (4096, 33, 4096), (1, 5000, 300)];
+        let holds = |(m, n, k): (u64, u64, u64)| {
+            blocks(m, n, k) == Some(found.blocks(&Shape { m, n, k }, 1))
+        };
+        let tiles = found.tile_m < WIDE && found.tile_n < WIDE;
+        (tiles && probes.into_iter().all(holds)).then_some(found)
+    }
+
+    /// Blocks of a problem.
+    pub fn blocks(&self, shape: &Shape, batch: u64) -> u64 {
+        let tiles = shape.m.div_ceil(self.tile_m).saturating_mul(shape.n.div_ceil(self.tile_n));
+        let slices = if self.slice_k == u64::MAX { 1 } else { shape.k.div_ceil(self.slice_k) };
+        tiles.saturating_mul(slices).saturating_mul(self.fixed).saturating_mul(batch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Dtype, Value};
+    use crate::space::{Families, LegalSpace};
+
+    fn problem() -> Problem {
+        Problem::new(Shape { m: 512, n: 512, k: 512 }, Dtype::F32)
+    }
+
+    #[test]
+    fn every_built_in_configuration_is_understood() {
+        let device = Device::h200();
+        for family in Families::built_in().unwrap().iter() {
+            let space = LegalSpace::of(family, &problem(), &device).unwrap();
+            for rank in (0..space.len()).step_by(space.len() / 20 + 1) {
+                let configuration = space.get(rank).unwrap();
+                let found = Footprint::of(family, &configuration, &problem(), &device);
+                assert!(found.is_some(), "{} {configuration}", family.name);
+            }
+        }
+    }
+
+    #[test]
+    fn tiles_are_found_by_asking_for_grids() {
+        let family = |grid: &str| {
+            let text = format!(
+                "schema = 1\nname = 'f'\nsummary = 's'\ndtypes = ['f32']\ncompute = ['f32']\n\
+                 layouts = ['nn']\n[parameters]\nBM = [96]\nBN = [160]\nSLICE = [64]\n\
+                 [[kernels]]\nentry = 'gemm'\ngrid = {grid}\nblock = [128, 2]\n\
+                 [default]\nBM = 96\nBN = 160\nSLICE = 64\n"
+            );
+            Family::parse("f.toml", &text).unwrap()
+        };
+        let values = [("BM", 96), ("BN", 160), ("SLICE", 64)];
+        let configuration: Configuration =
+            values.into_iter().map(|(name, value)| (name.to_owned(), Value::Int(value))).collect();
+        let tile = Footprint { tile_m: 96, tile_n: 160, slice_k: u64::MAX, fixed: 1, threads: 256 };
+        for (grid, expected) in [
+            ("['(M | ceil_div(by=BM)) * (N | ceil_div(by=BN))', 1, 'batch']", Some(tile)),
+            ("['N | ceil_div(by=BN)', 'M | ceil_div(by=BM)', 1]", Some(tile)),
+            (
+                "['N | ceil_div(by=BN)', 'M | ceil_div(by=BM)', 'K | ceil_div(by=SLICE)']",
+                Some(Footprint { slice_k: 64, ..tile }),
+            ),
+            (
+                "['N | ceil_div(by=BN)', 'M | ceil_div(by=BM)', 4]",
+                Some(Footprint { fixed: 4, ..tile }),
+            ),
+            ("['sms']", None),
+            ("['(M * N) | ceil_div(by=1000)']", None),
+            ("['((M + 7) | ceil_div(by=BM)) * (N | ceil_div(by=BN))']", None),
+        ] {
+            let device = Device::h200();
+            let found = Footprint::of(&family(grid), &configuration, &problem(), &device);
+            assert_eq!(found, expected, "{grid}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! A kernel that an answer may be, made ready: what its legality and its cost hang on, and what is
+//! known of its time.
+
+use std::collections::HashMap;
+
+use super::cost::Cost;
+use super::footprint::Footprint;
+use crate::database::Record;
+use crate::model::{Configuration, Device, Micros, Problem};
+use crate::space::{Family, Legality};
+
+/// What a launch takes that does nothing: an H200's smallest product takes 4.5 µs.
+pub(super) const LAUNCH: Micros = Micros(2.0);
+
+/// By how much a prediction is distrusted for each factor of two between the costs: of two records
+/// from which about the same is expected, the one that is more alike is believed.
+pub(super) const CAUTION: f64 = 0.05;
+
+/// A kernel, and what it asks of the device that is asked about.
+#[derive(Debug, Clone)]
+pub(super) struct Kernel {
+    /// The place of its family.
+    pub(super) family: usize,
+    pub(super) configuration: Configuration,
+    pub(super) legality: Legality,
+    pub(super) cost: Cost,
+}
+
+/// A kernel with a measured time.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) kernel: Kernel,
+    pub(super) record: Record,
+    pub(super) problem: Problem,
+    /// What a launch takes besides.
+    launch: f64,
+    /// Clocks that the problem of the record costs on the device that is asked about.
+    clocks: f64,
+    /// Microseconds for each clock of its cost.
+    rate: f64,
+}
+
+/// Footprints that were found already: several problems have the same winner.
+pub(super) type Footprints = HashMap<String, Option<Footprint>>;
+
+impl Kernel {
+    /// `None` where the configuration is not legal on the device, whatever the extents.
+    pub(super) fn new(
+        (place, family): (usize, &Family),
+        configuration: Configuration,
+        pattern: &Problem,
+        (occupancy, device): (Option<f64>, &Device),
+        footprints: &mut Footprints,
+    ) -> Option<Self> {
+        let legality = Legality::of(family, &configuration, pattern, device)?;
+        let name = format!("{} {configuration} {}{}", family.name, pattern.layout, pattern.dtype);
+        let footprint = *footprints
+            .entry(name)
+            .or_insert_with(|| Footprint::of(family, &configuration, pattern, device));
+        let cost = Cost::new(footprint, occupancy, device);
+        Some(Self { family: place, configuration, legality, cost })
+    }
+
+    /// The time for a problem at so many microseconds a clock.
+    pub(super) fn time(&self, problem: &Problem, launch: f64, rate: f64) -> f64 {
+        launch + self.cost.clocks(problem) * rate
+    }
+}
+
+impl Known {
+    /// `at_home` is the cost on the device that the record is of, and `clock_ratio` that device's
+    /// clock over the one of the device asked about.
+    pub(super) fn new(
+        kernel: Kernel,
+        record: Record,
+        problem: Problem,
+        at_home: &Cost,
+        clock_ratio: f64,
+    ) -> Self {
+        let median = record.median().0;
+        let launch = LAUNCH.0.min(median / 2.0);
+        let rate = (median - launch) / at_home.clocks(&problem) * clock_ratio;
+        let clocks = kernel.cost.clocks(&problem);
+        Self { kernel, record, problem, launch, clocks, rate }
+    }
+
+    /// The same with [`CAUTION`], for choosing between several.
+    pub(super) fn cautious(&self, problem: &Problem) -> f64 {
+        let clocks = self.kernel.cost.clocks(problem);
+        let time = self.launch + clocks * self.rate;
+        time * (1.0 + CAUTION).powf((clocks / self.clocks).log2().abs())
+    }
+
+    /// The time that it is expected to take for another problem.
+    pub(super) fn predict(&self, problem: &Problem) -> f64 {
+        self.kernel.time(problem, self.launch, self.rate)
+    }
+
+    /// What a default is expected to take at best: it uses clocks no better than this winner, and
+    /// was no faster where this one won, for the defaults take part in every final.
+    pub(super) fn predict_default(&self, default: &Kernel, problem: &Problem) -> f64 {
+        let there = (self.record.median().0 - self.launch) / default.cost.clocks(&self.problem);
+        default.time(problem, self.launch, self.rate.max(there))
+    }
+}

@@ -1,0 +1,326 @@
+//! The ladder, on the families that come with the program and made-up records.
+
+use jiff::Timestamp;
+use proptest::prelude::*;
+
+use super::{Lookup, NoAnswer, Question, Rung, Why};
+use crate::database::{Provenance, Record, Winner};
+use crate::model::{
+    ComputeCapability, Configuration, Device, Dtype, Layout, Measurement, Micros, Problem, Regime,
+    Resources, Shape, Storage, Timing, Validation,
+};
+use crate::render::{Templates, launches};
+use crate::space::{Families, Family, LegalSpace};
+use crate::tune::Hints;
+
+/// The families that the made-up times are of: what is asked of the ladder does not hang on how
+/// good another family's default may be.
+fn families() -> Vec<Family> {
+    let all = Families::built_in().unwrap();
+    ["naive", "tiled", "coarsened", "blocktile"].map(|name| all.get(name).unwrap().clone()).to_vec()
+}
+
+fn problem(shape: &str) -> Problem {
+    Problem::new(shape.parse().unwrap(), Dtype::F32)
+}
+
+/// `name`'s configuration at a place of its legal space, counted in thousandths.
+fn configuration(name: &str, problem: &Problem, thousandths: usize) -> Configuration {
+    let families = Families::built_in().unwrap();
+    let space = LegalSpace::of(families.get(name).unwrap(), problem, &Device::h200()).unwrap();
+    space.get(space.len() * thousandths / 1000).unwrap()
+}
+
+/// A record of `problem` on `device` by a configuration of `family`.
+fn record(
+    problem: &Problem,
+    device: &Device,
+    (name, configuration): (&str, &Configuration),
+    median_us: f64,
+) -> Record {
+    let families = Families::built_in().unwrap();
+    let family = families.get(name).unwrap();
+    let plan = launches(family, configuration, problem, &Storage::packed(problem), device).unwrap();
+    Record::new(Winner {
+        problem,
+        device,
+        family: name,
+        configuration,
+        launch: &plan,
+        measurement: &Measurement {
+            samples: vec![Micros(median_us); 11],
+            launches_per_sample: 1,
+            regime: Regime::default(),
+            timing: Timing::Measured,
+            sm_clock_mhz: None,
+        },
+        confidence: None,
+        conditions: None,
+        also_right_on: &[],
+        libraries: &[],
+        validation: &Validation { reference: "f64".to_owned(), max_error: 0.0, bound: 1.0 },
+        resources: &Resources {
+            registers: 128,
+            spill_bytes: 0,
+            shared_bytes: 16_384,
+            occupancy: Some(0.25),
+        },
+        provenance: Provenance {
+            gemm_tune: "0.1.0".to_owned(),
+            template_hash: Templates::built_in().unwrap().hash(family),
+            nvrtc: "13.0".to_owned(),
+            time: Timestamp::UNIX_EPOCH,
+            seed: 0,
+            interim: false,
+            command: None,
+        },
+    })
+}
+
+fn lookup(records: &[Record], device: &Device) -> Lookup {
+    Lookup::new(records, &families(), &Templates::built_in().unwrap(), device, Regime::default())
+}
+
+/// A tile of 64 x 64 that vectors serve, and the same kernel without vectors.
+fn tile(vec: i64) -> Configuration {
+    let families = Families::built_in().unwrap();
+    let text = format!(
+        "BM=64 BN=64 BK=8 TM=8 TN=8 VEC={vec} SPLIT_M=2 SPLIT_N=2 LANES_M=4 PAD=4 \
+         DOUBLE_BUFFER=true UNROLL=8 MIN_BLOCKS=1"
+    );
+    families.get("blocktile").unwrap().read_configuration(&text).unwrap()
+}
+
+/// What a database of one GPU has in these tests: an aligned problem and an odd one.
+fn some_records(device: &Device) -> Vec<Record> {
+    let (aligned, odd) = (problem("1024x1024x1024"), problem("1023x1025x1027"));
+    vec![
+        record(&aligned, device, ("blocktile", &tile(4)), 58.0),
+        record(&odd, device, ("blocktile", &tile(1)), 90.0),
+    ]
+}
+
+#[test]
+fn the_rungs_are_climbed_from_the_surest_down() {
+    let h200 = Device::h200();
+    let h100 = Device { name: "NVIDIA H100".to_owned(), sms: 114, ..Device::h200() };
+    let capability = ComputeCapability { major: 8, minor: 0 };
+    let a100 = Device { compute_capability: capability, ..Device::h200() };
+    let records = some_records(&h200);
+    let (tuned, near) = (problem("1024x1024x1024"), problem("960x1024x1024"));
+    let other_layout = Problem { layout: Layout::Tn, ..near };
+    for (asked, device, expected) in [
+        (tuned, &h200, Rung::Exact),
+        (near, &h200, Rung::Neighbour),
+        (tuned, &h100, Rung::Sibling),
+        (near, &h100, Rung::Sibling),
+        (tuned, &a100, Rung::Default),
+        (other_layout, &h200, Rung::Default),
+        (Problem { batch: 2, ..tuned }, &h200, Rung::Neighbour),
+    ] {
+        let lookup = lookup(&records, device);
+        let answer = lookup.answer(&Question::packed(asked)).unwrap();
+        assert_eq!(answer.rung, expected, "{asked} on {}: {}", device.name, answer.because());
+        assert!(!answer.because().is_empty());
+        assert_eq!(answer.predicted.is_some(), expected != Rung::Default);
+    }
+    let empty = lookup(&[], &h200);
+    let answer = empty.answer(&Question::packed(tuned)).unwrap();
+    assert_eq!((answer.rung, answer.why), (Rung::Default, Why::NoRecords));
+}
+
+#[test]
+fn a_sibling_is_expected_to_take_its_share_of_sms_and_clocks() {
+    let h200 = Device::h200();
+    let half = Device { name: "half".to_owned(), sms: 66, max_sm_clock_mhz: 990, ..Device::h200() };
+    let large = problem("8192x8192x1024");
+    let records = [record(&large, &h200, ("blocktile", &tile(4)), 3000.0)];
+    let lookup = lookup(&records, &half);
+    let answer = lookup.answer(&Question::packed(large)).unwrap();
+    let times = answer.predicted.unwrap().0 / 3000.0;
+    assert!((3.9..4.1).contains(&times), "{times}");
+    assert_eq!(answer.error_percent, None, "nothing was measured here");
+}
+
+#[test]
+fn rows_that_vectors_do_not_fit_get_a_kernel_without_them() {
+    let h200 = Device::h200();
+    let lookup = lookup(&some_records(&h200), &h200);
+    let near = problem("1000x1000x1000");
+    let packed = Storage::packed(&near);
+    let vectors = |problem, storage| {
+        let answer = lookup.answer(&Question { problem, storage }).unwrap();
+        answer.configuration.get("VEC").is_some_and(|vec| vec.to_string() == "4")
+    };
+    assert!(vectors(near, packed));
+    assert!(!vectors(near, Storage { lda: 1001, ..packed }));
+    assert!(!vectors(near, Storage { alignment: 4, ..packed }));
+    assert!(vectors(near, Storage { ldc: 1004, alignment: 16, ..packed }));
+
+    // The record of the very problem does not serve padded rows either.
+    let tuned = problem("1024x1024x1024");
+    let storage = Storage { lda: 1025, ..Storage::packed(&tuned) };
+    let answer = lookup.answer(&Question { problem: tuned, storage }).unwrap();
+    assert_ne!(answer.rung, Rung::Exact);
+    assert!(!vectors(tuned, storage));
+}
+
+#[test]
+fn a_tile_that_is_mostly_edge_gives_way_to_the_default() {
+    let h200 = Device::h200();
+    let families = Families::built_in().unwrap();
+    let family = families.get("blocktile").unwrap();
+    let square = problem("4096x4096x1024");
+    let wide = family
+        .read_configuration(
+            "BM=128 BN=256 BK=16 TM=16 TN=8 VEC=4 SPLIT_M=1 SPLIT_N=2 LANES_M=1 PAD=4 \
+             DOUBLE_BUFFER=false UNROLL=8 MIN_BLOCKS=1",
+        )
+        .unwrap();
+    let records = [record(&square, &h200, ("blocktile", &wide), 750.0)];
+    let lookup = lookup(&records, &h200);
+    let small = problem("128x128x1024");
+    let answer = lookup.answer(&Question::packed(small)).unwrap();
+    assert_eq!(answer.rung, Rung::Default, "{}", answer.because());
+    let Why::ExpectedFaster { best } = answer.why else { panic!("{:?}", answer.why) };
+    assert!(answer.predicted.unwrap() < best);
+    let near = lookup.answer(&Question::packed(problem("4096x4096x2048"))).unwrap();
+    assert_eq!(near.rung, Rung::Neighbour, "{}", near.because());
+    let ratio = near.predicted.unwrap().0 / 750.0;
+    assert!((1.95..2.05).contains(&ratio), "twice the depth, twice the time: {ratio}");
+}
+
+#[test]
+fn what_is_not_pinned_is_refused() {
+    let h200 = Device::h200();
+    let mut records = some_records(&h200);
+    let pinned = lookup(&records, &h200).pinned();
+    let tuned = problem("1024x1024x1024");
+    let answer = pinned.answer(&Question::packed(tuned)).unwrap();
+    assert_eq!((answer.rung, answer.configuration), (Rung::Exact, &tile(4)));
+    let storage = Storage { lda: 1025, ..Storage::packed(&tuned) };
+    let refused = pinned.answer(&Question { problem: tuned, storage }).unwrap_err();
+    assert!(matches!(refused, NoAnswer::NotLegal { .. }), "{refused}");
+    let refused = pinned.answer(&Question::packed(problem("1024x1024x1025"))).unwrap_err();
+    assert!(matches!(refused, NoAnswer::NotPinned { pinned: 2, .. }), "{refused}");
+    records[0].provenance.template_hash = "0".to_owned();
+    let pinned = lookup(&records, &h200).pinned();
+    let refused = pinned.answer(&Question::packed(tuned)).unwrap_err();
+    assert!(matches!(refused, NoAnswer::Changed { .. }), "{refused}");
+}
+
+#[test]
+fn a_record_that_no_answer_can_come_from_is_told() {
+    let h200 = Device::h200();
+    let mut records = some_records(&h200);
+    records[0].family = "gone".to_owned();
+    records[1].parameters.insert("BM".to_owned(), crate::model::Value::Int(1));
+    let lookup = lookup(&records, &h200);
+    let why: Vec<&str> = lookup.unusable().iter().map(|entry| entry.why.as_str()).collect();
+    assert_eq!(why.len(), 2, "{why:?}");
+    assert!(why.contains(&"no family is named `gone`"), "{why:?}");
+    assert!(why.contains(&"its configuration is not legal on NVIDIA H200"), "{why:?}");
+}
+
+#[test]
+fn hints_are_the_record_then_the_nearest_winners_then_those_of_other_devices() {
+    let h200 = Device::h200();
+    let h100 = Device { name: "NVIDIA H100".to_owned(), sms: 114, ..Device::h200() };
+    let asked = problem("1024x1024x1024");
+    let named = |name: &str, thousandths: usize| {
+        (name.to_owned(), configuration(name, &asked, thousandths))
+    };
+    let [own, near, far, alike, sibling] = [
+        ("blocktile".to_owned(), tile(4)),
+        named("blocktile", 300),
+        named("tiled", 0),
+        ("blocktile".to_owned(), tile(4)),
+        named("blocktile", 700),
+    ];
+    let made = |shape: &str,
+                device: &Device,
+                (name, configuration): &(String, Configuration),
+                us| { record(&problem(shape), device, (name, configuration), us) };
+    let mut records = vec![
+        made("1024x1024x1024", &h100, &sibling, 60.0),
+        made("1024x1024x2048", &h200, &near, 110.0),
+        made("1024x2048x1024", &h200, &far, 900.0),
+        made("2048x2048x1024", &h200, &alike, 230.0),
+    ];
+    let hints = lookup(&records, &h200).hints(&asked);
+    assert_eq!(hints.record, None);
+    let found = |hints: &Hints| -> Vec<(String, Configuration)> {
+        let others = hints.others.iter();
+        others.map(|hint| (hint.family.clone(), hint.configuration.clone())).collect()
+    };
+    let others = found(&hints);
+    assert_eq!(others.len(), 4, "{others:?}");
+    assert_eq!(others[3], sibling, "what won elsewhere comes last");
+    assert_eq!(others[2], far, "the model expects most time of it");
+
+    records.push(made("1024x1024x1024", &h200, &own, 58.0));
+    let hints = lookup(&records, &h200).hints(&asked);
+    let record = hints.record.clone().map(|hint| (hint.family, hint.configuration));
+    assert_eq!(record, Some(own));
+    assert_eq!(found(&hints), [near, far, sibling], "one that is the record is no hint");
+    let other_layout = Problem { layout: Layout::Tn, ..asked };
+    assert_eq!(lookup(&records, &h200).hints(&other_layout), Hints::default());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Whatever is asked, an answer is legal, also for padded rows, and does not hang on the order
+    /// of the records.
+    #[test]
+    fn every_answer_is_legal_and_the_same_for_any_order(
+        (m, n, k, batch) in (1..5000_u64, 1..5000_u64, 1..5000_u64, 1..3_u64),
+        (pad_a, pad_b, pad_c) in (0..4_u64, 0..4_u64, 0..4_u64),
+        alignment in prop::sample::select(vec![4_u64, 8, 16, 256]),
+        tuned in prop::collection::vec((1..5000_u64, 1..5000_u64, 0..1000_usize, 0..2_usize), 0..6),
+    ) {
+        let h200 = Device::h200();
+        let mut records: Vec<Record> = tuned
+            .into_iter()
+            .map(|(m, n, thousandths, family)| {
+                let problem = Problem::new(Shape { m, n, k: 512 }, Dtype::F32);
+                let name = ["blocktile", "tiled"][family];
+                let configuration = configuration(name, &problem, thousandths);
+                record(&problem, &h200, (name, &configuration), 50.0 + m as f64)
+            })
+            .collect();
+        let asked = Problem { batch, ..Problem::new(Shape { m, n, k }, Dtype::F32) };
+        let packed = Storage::packed(&asked);
+        let storage = Storage {
+            lda: packed.lda + pad_a,
+            ldb: packed.ldb + pad_b,
+            ldc: packed.ldc + pad_c,
+            alignment,
+        };
+        let question = Question { problem: asked, storage };
+        let all: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
+        let templates = Templates::built_in().unwrap();
+        let lookup = |records: &[Record]| {
+            Lookup::new(records, &all, &templates, &h200, Regime::default())
+        };
+        let first = lookup(&records);
+        let answer = first.answer(&question).unwrap();
+        let plan = launches(answer.family, answer.configuration, &asked, &storage, &h200);
+        prop_assert!(plan.is_ok(), "{plan:?}");
+        // Rows and addresses that are all alike odd are the hardest that rules can be asked about.
+        if pad_a + pad_b + pad_c == 0 && alignment == 256 {
+            let broken = answer.family.violated(answer.configuration, &asked, &h200).unwrap();
+            prop_assert!(broken.is_none(), "{}", answer.configuration);
+        }
+        if let Some(vec) = answer.configuration.get("VEC") {
+            let vec: u64 = vec.to_string().parse().unwrap();
+            for rows in [storage.lda, storage.ldb, storage.ldc] {
+                prop_assert!(rows % vec == 0 && alignment >= 4 * vec, "{} for {storage:?}", vec);
+            }
+        }
+        records.reverse();
+        let second = lookup(&records);
+        let again = second.answer(&question).unwrap();
+        prop_assert_eq!((again.rung, again.configuration), (answer.rung, answer.configuration));
+    }
+}

@@ -1,0 +1,144 @@
+//! How the operands of a product lie in memory, where that is not as tightly as possible.
+
+use thiserror::Error;
+
+use super::problem::Problem;
+
+/// Leading dimensions, and what the addresses of the operands are multiples of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Storage {
+    /// Elements between consecutive rows of A as stored.
+    pub lda: u64,
+    /// Elements between consecutive rows of B as stored.
+    pub ldb: u64,
+    /// Elements between consecutive rows of C.
+    pub ldc: u64,
+    /// Bytes that the addresses of A, B and C are multiples of: a power of two.
+    pub alignment: u64,
+}
+
+/// What cannot be the storage of a problem.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum StorageError {
+    /// Rows would overlap.
+    #[error("{name} is {given}: rows of {operand} have {least} elements, give at least as many")]
+    Overlap {
+        /// `lda`, `ldb` or `ldc`.
+        name: &'static str,
+        /// What was given.
+        given: u64,
+        /// The operand.
+        operand: char,
+        /// The elements of a row.
+        least: u64,
+    },
+    /// An element would lie across its own alignment.
+    #[error(
+        "addresses aligned to {alignment} bytes: give a power of two from {least} on, the size of an element"
+    )]
+    Alignment {
+        /// What was given.
+        alignment: u64,
+        /// Bytes of an element.
+        least: u64,
+    },
+}
+
+impl Storage {
+    /// What an allocation has at least: CUDA's are aligned to 256 bytes (CUDA C++ Programming Guide,
+    /// device memory accesses).
+    pub const ALLOCATED: u64 = 256;
+
+    /// One row after the other, in memory as it is allocated.
+    pub fn packed(problem: &Problem) -> Self {
+        let (lda, ldb, ldc) = (problem.lda(), problem.ldb(), problem.ldc());
+        Self { lda, ldb, ldc, alignment: Self::ALLOCATED }
+    }
+
+    /// Checks that it can hold the operands of `problem`.
+    ///
+    /// # Errors
+    /// [`StorageError`].
+    pub fn check(&self, problem: &Problem) -> Result<(), StorageError> {
+        let rows = [
+            ("lda", 'A', self.lda, problem.lda()),
+            ("ldb", 'B', self.ldb, problem.ldb()),
+            ("ldc", 'C', self.ldc, problem.ldc()),
+        ];
+        for (name, operand, given, least) in rows {
+            if given < least {
+                return Err(StorageError::Overlap { name, given, operand, least });
+            }
+        }
+        let least = problem.dtype.bytes();
+        let alignment = self.alignment;
+        if !alignment.is_power_of_two() || alignment < least {
+            return Err(StorageError::Alignment { alignment, least });
+        }
+        Ok(())
+    }
+
+    /// The leading dimensions as a rule about alignment has to see them. Rows of a matrix that
+    /// begins at an address aligned to `e` elements are aligned to no more, whatever their length:
+    /// a length that is a multiple of `2e` is given as one that is a multiple of `e` alone.
+    pub fn leading_dimensions(&self, problem: &Problem) -> [u64; 3] {
+        let elements = (self.alignment / problem.dtype.bytes()).max(1);
+        [self.lda, self.ldb, self.ldc].map(|rows| {
+            let hides = rows % elements == 0 && (rows / elements).is_multiple_of(2);
+            if hides { rows + elements } else { rows }
+        })
+    }
+
+    /// How many elements every row of every operand is aligned to, of 1, 2 and 4, as a power of two.
+    pub fn row_alignment(&self, problem: &Problem) -> u32 {
+        let rows = self.leading_dimensions(problem);
+        rows.map(|rows| rows.trailing_zeros()).into_iter().min().unwrap_or(0).min(2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Dtype, Layout};
+
+    fn problem() -> Problem {
+        let problem = Problem::new("64x96x32".parse().unwrap(), Dtype::F32);
+        Problem { layout: Layout::Tn, ..problem }
+    }
+
+    #[test]
+    fn rows_have_room_and_addresses_whole_elements() {
+        let packed = Storage::packed(&problem());
+        assert_eq!((packed.lda, packed.ldb, packed.ldc), (64, 96, 96));
+        assert_eq!(packed.check(&problem()), Ok(()));
+        for (storage, words) in [
+            (Storage { lda: 63, ..packed }, "lda is 63: rows of A have 64 elements"),
+            (Storage { ldc: 0, ..packed }, "ldc is 0: rows of C have 96"),
+            (Storage { alignment: 2, ..packed }, "power of two from 4 on"),
+            (Storage { alignment: 12, ..packed }, "aligned to 12 bytes"),
+        ] {
+            let error = storage.check(&problem()).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_address_limits_what_rows_are_aligned_to() {
+        for (lda, alignment, expected) in [
+            (64, 256, 2),
+            (66, 256, 1),
+            (65, 256, 0),
+            (64, 16, 2),
+            (64, 8, 1),
+            (64, 4, 0),
+            (66, 4, 0),
+        ] {
+            let storage = Storage { lda, alignment, ..Storage::packed(&problem()) };
+            assert_eq!(storage.row_alignment(&problem()), expected, "{lda}, {alignment}");
+            // Never longer in alignment, never shorter in length.
+            for (seen, own) in storage.leading_dimensions(&problem()).iter().zip([lda, 96, 96]) {
+                assert!(*seen >= own);
+            }
+        }
+    }
+}

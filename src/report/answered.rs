@@ -1,0 +1,96 @@
+//! What a lookup found.
+
+use serde_json::{Value, json};
+
+use super::json::problem_document;
+use super::records;
+use super::table::pairs;
+use crate::lookup::{Answer, Question, Rung};
+use crate::model::{Device, LaunchPlan, Storage, Tflops};
+
+/// The kernel, where it comes from, and what to expect of it.
+pub fn text(
+    question: &Question,
+    device: &Device,
+    answer: &Answer<'_>,
+    plan: &LaunchPlan,
+    width: u16,
+) -> String {
+    let Question { problem, storage } = question;
+    let mut rows = Vec::new();
+    let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
+    row("kernel", format!("{} {}", answer.family.name, answer.configuration));
+    row("rung", answer.rung.name().to_owned());
+    row("because", answer.because());
+    let error = match answer.error_percent {
+        Some(error) if answer.rung == Rung::Exact => format!(", samples within {error:.1} %"),
+        Some(error) => format!(", 9 in 10 within {error:.0} %"),
+        None => ", with an error that is not known".to_owned(),
+    };
+    let word = match (answer.rung, device.is_cpu()) {
+        (Rung::Exact, false) => "measured",
+        (Rung::Exact, true) => "modelled",
+        _ => "predicted",
+    };
+    row(
+        word,
+        match answer.predicted {
+            Some(time) => {
+                let rate = Tflops::of(problem.operations(), time);
+                format!("{time} = {rate} TFLOP/s{error}")
+            }
+            None => "not known: nothing like it was measured".to_owned(),
+        },
+    );
+    if let Some(record) = answer.source {
+        row("record", format!("{} (key {})", records::problem(record), record.key()));
+        if let Some(baseline) = record.baseline.as_ref().filter(|_| answer.rung != Rung::Default) {
+            let word = if baseline.speedup >= 1.0 { "faster than" } else { "as fast as" };
+            row(
+                "library",
+                format!("the record is {:.3} times {word} {}", baseline.speedup, baseline.name),
+            );
+        }
+    }
+    if answer.template_changed {
+        row("warning", "its template has changed since: the time is of another kernel".to_owned());
+    }
+    if *storage != Storage::packed(problem) {
+        let Storage { lda, ldb, ldc, alignment } = storage;
+        row("storage", format!("lda {lda}, ldb {ldb}, ldc {ldc}, aligned to {alignment} bytes"));
+    }
+    for launch in &plan.kernels {
+        row(
+            "launch",
+            format!(
+                "{} grid {:?} block {:?} dynamic shared memory {}",
+                launch.entry, launch.grid, launch.block, launch.dynamic_shared_bytes
+            ),
+        );
+    }
+    format!("{problem} on {}\n{}", device.name, pairs(&rows, width))
+}
+
+/// The same as a document.
+pub fn document(
+    question: &Question,
+    device: &Device,
+    answer: &Answer<'_>,
+    plan: &LaunchPlan,
+) -> Value {
+    let Storage { lda, ldb, ldc, alignment } = question.storage;
+    json!({
+        "problem": problem_document(&question.problem),
+        "storage": { "lda": lda, "ldb": ldb, "ldc": ldc, "alignment": alignment },
+        "device": device.name,
+        "rung": answer.rung.name(),
+        "because": answer.because(),
+        "family": answer.family.name,
+        "parameters": answer.configuration,
+        "launch": plan,
+        "predicted_us": answer.predicted,
+        "error_percent": answer.error_percent,
+        "record": answer.source.map(records::summary),
+        "template_changed": answer.template_changed,
+    })
+}

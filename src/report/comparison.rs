@@ -1,0 +1,304 @@
+//! Winners beside the libraries, as a table, as comma-separated values and as a document.
+
+use serde_json::{Value, json};
+
+use super::json::problem_document;
+use super::table::{named, plain_table, trim_lines};
+use crate::measure::Margin;
+use crate::model::{Configuration, Device, Micros, Problem, Tflops};
+use crate::tune::Retimed;
+
+/// A winner timed beside the libraries.
+#[derive(Debug, Clone)]
+pub struct Compared {
+    problem: Problem,
+    result: Result<Times, String>,
+}
+
+#[derive(Debug, Clone)]
+struct Times {
+    family: String,
+    configuration: Configuration,
+    time: Micros,
+    /// The fastest.
+    library: Option<Library>,
+    rounds: usize,
+}
+
+#[derive(Debug, Clone)]
+struct Library {
+    name: String,
+    time: Micros,
+    /// How much slower it is than the winner.
+    margin: Option<Margin>,
+}
+
+impl Times {
+    /// The library's time over the winner's.
+    fn speedup(&self) -> Option<f64> {
+        Some(self.library.as_ref()?.time.0 / self.time.0)
+    }
+
+    /// The ends of its interval.
+    fn interval(&self) -> Option<[f64; 2]> {
+        let margin = self.library.as_ref()?.margin.filter(|margin| margin.high.is_finite())?;
+        Some([margin.low, margin.high].map(|percent| 1.0 + percent / 100.0))
+    }
+}
+
+fn rate(problem: &Problem, time: Micros) -> Tflops {
+    Tflops::of(problem.operations(), time)
+}
+
+impl Compared {
+    /// What timing a winner again gave.
+    pub fn of(problem: Problem, retimed: Retimed) -> Self {
+        let Retimed { winner, libraries, rounds, .. } = retimed;
+        let library = libraries.into_iter().next().map(|(library, margin)| {
+            let time = library.measurement.median();
+            Library { name: library.name, time, margin }
+        });
+        let result = winner.map(|winner| {
+            let time = winner.measurement.median();
+            let (family, configuration) = (winner.family, winner.configuration);
+            Times { family, configuration, time, library, rounds }
+        });
+        Self { problem, result }
+    }
+
+    /// A problem that could not be compared on.
+    pub fn without(problem: Problem, why: String) -> Self {
+        Self { problem, result: Err(why) }
+    }
+
+    /// Why it could not be compared on.
+    pub fn failure(&self) -> Option<&str> {
+        self.result.as_ref().err().map(String::as_str)
+    }
+}
+
+/// What all speed-ups say together.
+struct Overall {
+    count: usize,
+    /// None where nothing was compared.
+    geometric_mean: Option<f64>,
+    /// Those whose whole interval is below 1.
+    slower: usize,
+}
+
+impl Overall {
+    fn of(compared: &[Compared]) -> Self {
+        let times = || compared.iter().filter_map(|compared| compared.result.as_ref().ok());
+        let logarithms: Vec<f64> = times().filter_map(Times::speedup).map(f64::ln).collect();
+        let count = logarithms.len();
+        let mean = logarithms.iter().sum::<f64>() / count as f64;
+        let slower = times().filter_map(Times::interval).filter(|[_, high]| *high < 1.0).count();
+        Self { count, geometric_mean: (count > 0).then(|| mean.exp()), slower }
+    }
+}
+
+/// For people.
+pub fn table(compared: &[Compared], device: &Device, width: u16) -> String {
+    let mut table = plain_table(width);
+    table.set_header(named(
+        "problem",
+        ["family", "time", "TFLOP/s", "library", "time", "TFLOP/s", "speed-up", "interval"],
+    ));
+    let mut failures = String::new();
+    for Compared { problem, result } in compared {
+        let times = match result {
+            Ok(times) => times,
+            Err(why) => {
+                failures.push_str(&format!("{problem}: {why}\n"));
+                continue;
+            }
+        };
+        let own = [times.family.clone(), times.time.to_string()];
+        let rates = rate(problem, times.time).to_string();
+        let library = match &times.library {
+            None => ["none", "", "", "", ""].map(str::to_owned),
+            Some(library) => [
+                short(&library.name).to_owned(),
+                library.time.to_string(),
+                rate(problem, library.time).to_string(),
+                times.speedup().map(|ratio| format!("{ratio:.3}")).unwrap_or_default(),
+                times
+                    .interval()
+                    .map(|[low, high]| format!("{low:.3} to {high:.3}"))
+                    .unwrap_or_default(),
+            ],
+        };
+        let cells: Vec<String> = own.into_iter().chain([rates]).chain(library).collect();
+        let figures: [&str; 8] = std::array::from_fn(|at| cells.get(at).map_or("", String::as_str));
+        table.add_row(named(&problem.to_string(), figures));
+    }
+    let overall = Overall::of(compared);
+    let summary = match overall.geometric_mean {
+        Some(mean) => format!(
+            "{mean:.3} times as fast as the fastest library in the geometric mean of {} problems on \
+             {}; slower, beyond the interval, on {}\n",
+            overall.count, device.name, overall.slower
+        ),
+        None => format!("no library was measured on {}\n", device.name),
+    };
+    format!("{}\n\n{summary}{failures}", trim_lines(&table.to_string()))
+}
+
+/// The library alone: which of its routines it was is in the other forms.
+fn short(name: &str) -> &str {
+    name.split(',').next().unwrap_or(name)
+}
+
+/// The columns of [`csv`].
+const COLUMNS: [&str; 16] = [
+    "m",
+    "n",
+    "k",
+    "batch",
+    "dtype",
+    "layout",
+    "family",
+    "parameters",
+    "median_us",
+    "tflops",
+    "library",
+    "library_us",
+    "library_tflops",
+    "speedup",
+    "speedup_low",
+    "speedup_high",
+];
+
+/// For spreadsheets: a line for each problem, none for one that could not be compared on.
+pub fn csv(compared: &[Compared]) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    // Writing into memory does not fail, and every row has as many fields as there are columns.
+    let _ = writer.write_record(COLUMNS);
+    for Compared { problem, result } in compared {
+        let Ok(times) = result else { continue };
+        let _ = writer.write_record(row(problem, times));
+    }
+    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
+}
+
+fn row(problem: &Problem, times: &Times) -> [String; COLUMNS.len()] {
+    let (shape, library) = (problem.shape, times.library.as_ref());
+    let text = |value: Option<String>| value.unwrap_or_default();
+    let [low, high] = match times.interval() {
+        Some(ends) => ends.map(|end| format!("{end:.4}")),
+        None => Default::default(),
+    };
+    [
+        shape.m.to_string(),
+        shape.n.to_string(),
+        shape.k.to_string(),
+        problem.batch.to_string(),
+        problem.dtype.to_string(),
+        problem.layout.to_string(),
+        times.family.clone(),
+        times.configuration.to_string(),
+        format!("{:.3}", times.time.0),
+        format!("{:.3}", rate(problem, times.time).0),
+        text(library.map(|library| library.name.clone())),
+        text(library.map(|library| format!("{:.3}", library.time.0))),
+        text(library.map(|library| format!("{:.3}", rate(problem, library.time).0))),
+        text(times.speedup().map(|ratio| format!("{ratio:.4}"))),
+        low,
+        high,
+    ]
+}
+
+/// For programs.
+pub fn document(compared: &[Compared], device: &Device) -> Value {
+    let rows = compared.iter().map(|Compared { problem, result }| {
+        let mut row = json!({ "problem": problem_document(problem) });
+        match result {
+            Err(why) => row["error"] = json!(why),
+            Ok(times) => {
+                row["winner"] = json!({
+                    "family": times.family,
+                    "parameters": times.configuration,
+                    "median_us": times.time,
+                    "tflops": rate(problem, times.time),
+                });
+                row["rounds"] = json!(times.rounds);
+                if let Some(library) = &times.library {
+                    row["library"] = json!({
+                        "name": library.name,
+                        "median_us": library.time,
+                        "tflops": rate(problem, library.time),
+                    });
+                    row["speedup"] = json!(times.speedup());
+                    row["speedup_interval"] = json!(times.interval());
+                }
+            }
+        }
+        row
+    });
+    let overall = Overall::of(compared);
+    json!({
+        "gemm_tune": env!("CARGO_PKG_VERSION"),
+        "device": device,
+        "compared": rows.collect::<Vec<_>>(),
+        "geometric_mean_speedup": overall.geometric_mean,
+        "slower": overall.slower,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Dtype, Shape, Value};
+
+    /// 512x512x512 a fifth faster than the library, 4096x4096x1024 slower, one without a library
+    /// and one without a record.
+    fn compared() -> Vec<Compared> {
+        let of = |shape: &str, time: f64, library: Option<(f64, [f64; 2])>| {
+            let problem = Problem::new(shape.parse::<Shape>().unwrap(), Dtype::F32);
+            let library = library.map(|(time, [low, high])| Library {
+                name: "cuBLASLt, strict f32, heuristic 3, \"split\"".to_owned(),
+                time: Micros(time),
+                margin: Some(Margin { percent: (low + high) / 2.0, low, high }),
+            });
+            let configuration = [("BM".to_owned(), Value::Int(64))].into_iter().collect();
+            let family = "blocktile".to_owned();
+            let times = Times { family, configuration, time: Micros(time), library, rounds: 40 };
+            Compared { problem, result: Ok(times) }
+        };
+        let unknown = Problem::new("7x5x3".parse::<Shape>().unwrap(), Dtype::F32);
+        vec![
+            of("512x512x512", 10.0, Some((12.0, [18.0, 22.0]))),
+            of("4096x4096x1024", 800.0, Some((760.0, [-6.0, -4.0]))),
+            of("33x65x129", 3.0, None),
+            Compared::without(unknown, "no record".to_owned()),
+        ]
+    }
+
+    #[test]
+    fn a_table_says_all_and_sums_up() {
+        let table = table(&compared(), &Device::h200(), 120);
+        insta::assert_snapshot!(table);
+    }
+
+    #[test]
+    fn a_line_of_values_has_every_column() {
+        let text = csv(&compared());
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        assert_eq!(reader.headers().unwrap().len(), COLUMNS.len());
+        let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+        assert_eq!(rows.len(), 3, "the one without a record has no line");
+        assert_eq!(&rows[0][10], "cuBLASLt, strict f32, heuristic 3, \"split\"");
+        assert_eq!([&rows[0][13], &rows[0][14], &rows[0][15]], ["1.2000", "1.1800", "1.2200"]);
+        assert_eq!([&rows[2][10], &rows[2][13]], ["", ""]);
+    }
+
+    #[test]
+    fn a_document_counts_what_is_slower() {
+        let document = document(&compared(), &Device::h200());
+        assert_eq!(document["slower"], 1);
+        let mean = document["geometric_mean_speedup"].as_f64().unwrap();
+        assert!((mean - (1.2_f64 * 0.95).sqrt()).abs() < 1e-12, "{mean}");
+        assert_eq!(document["compared"][3]["error"], "no record");
+        assert!(document["compared"][2]["speedup"].is_null());
+    }
+}

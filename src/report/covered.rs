@@ -1,0 +1,205 @@
+//! What a search covered: what was evaluated, what rules kept out, and what it says of the rest.
+
+use serde_json::{Value, json};
+
+use crate::model::Micros;
+use crate::tune::{Coverage, Rest, SearchEnd, StopRule, Summary};
+
+/// Constraints that are named: those that rule out most.
+const RULES: usize = 3;
+
+/// In sentences, what the search covered.
+pub fn text(summary: &Summary) -> String {
+    let coverage = &summary.coverage;
+    let legal: usize = coverage.iter().map(|family| family.legal).sum();
+    let raw: u128 = coverage.iter().map(|family| family.raw).sum();
+    let mut text =
+        format!("evaluated {} of {legal} candidates: {}\n", summary.evaluated(), end(summary.end));
+    let ruled_out = raw.saturating_sub(legal as u128);
+    if ruled_out > 0 {
+        text.push_str(&format!(
+            "  {} other assignments are ruled out, most of them by\n",
+            rounded(ruled_out)
+        ));
+        for (family, require, because, configurations) in most_telling(coverage) {
+            text.push_str(&format!(
+                "    {} {family} `{require}` ({because})\n",
+                rounded(configurations)
+            ));
+        }
+    }
+    text.push_str(&rest(summary));
+    text
+}
+
+/// Why the search ended.
+fn end(end: SearchEnd) -> String {
+    match end {
+        SearchEnd::Everything => "everything there is".to_owned(),
+        SearchEnd::Most => "as many as asked for (`--max-configs`, `--effort`)".to_owned(),
+        SearchEnd::Unlikely(StopRule { within, chance }) => format!(
+            "the chance that one better by more than {} is left is below {}",
+            percent(within),
+            percent(chance)
+        ),
+        SearchEnd::OutOfTime => "then the time was over (`--budget`)".to_owned(),
+        SearchEnd::Interrupted => "then it was interrupted".to_owned(),
+    }
+}
+
+/// What the search says of what it did not evaluate.
+fn rest(summary: &Summary) -> String {
+    let Rest { within, chance, least } = summary.rest;
+    if summary.end == SearchEnd::Everything {
+        return String::new();
+    }
+    let Some(chance) = chance else {
+        return "  this search says nothing of the others\n".to_owned();
+    };
+    let mut text = format!(
+        "  of the others, by the search's own estimate: one better by more than {} is among them with \
+         a chance of {}\n",
+        percent(within),
+        percent(chance)
+    );
+    let best = summary.coverage.iter().filter_map(|family| family.best).map(|best| best.0);
+    let best = best.fold(f64::INFINITY, f64::min);
+    if let Some(Micros(least)) = least
+        && best.is_finite()
+    {
+        let ratio = 100.0 * (least / best - 1.0);
+        text.push_str(&format!(
+            "  the least that its models expect of one is {}, {ratio:+.1} % of the best time seen\n",
+            Micros(least)
+        ));
+    }
+    text
+}
+
+/// The constraints that rule out most, with their families.
+fn most_telling(coverage: &[Coverage]) -> Vec<(&str, &str, &str, u128)> {
+    let mut rules: Vec<(&str, &str, &str, u128)> = coverage
+        .iter()
+        .flat_map(|family| {
+            let name = family.family.as_str();
+            let pruned = family.pruned.iter().filter(|pruned| pruned.configurations > 0);
+            pruned.map(move |pruned| {
+                (name, pruned.require.as_str(), pruned.because.as_str(), pruned.configurations)
+            })
+        })
+        .collect();
+    rules.sort_by_key(|(.., configurations)| std::cmp::Reverse(*configurations));
+    rules.truncate(RULES);
+    rules
+}
+
+/// The same for programs, without the families' own figures.
+pub fn document(summary: &Summary) -> Value {
+    let Rest { within, chance, least } = summary.rest;
+    let rule = match summary.end {
+        SearchEnd::Unlikely(StopRule { within, chance }) => {
+            json!({ "within": within, "chance": chance })
+        }
+        _ => Value::Null,
+    };
+    json!({
+        "evaluated": summary.evaluated(),
+        "legal": summary.coverage.iter().map(|family| family.legal).sum::<usize>(),
+        "ended": summary.end.name(),
+        "ended_early": summary.end.is_early(),
+        "rule": rule,
+        "rest": { "within": within, "chance_of_better": chance, "least_expected_us": least },
+    })
+}
+
+/// The rules of a family for programs.
+pub(super) fn pruned(coverage: &Coverage) -> Value {
+    let rules = coverage.pruned.iter().filter(|pruned| pruned.configurations > 0);
+    rules
+        .map(|pruned| {
+            json!({
+                "require": pruned.require,
+                "because": pruned.because,
+                "configurations": pruned.configurations.to_string(),
+            })
+        })
+        .collect()
+}
+
+/// A fraction as a percentage, as short as it says the same.
+fn percent(fraction: f64) -> String {
+    let percent = 100.0 * fraction;
+    if percent >= 10.0 {
+        format!("{percent:.0} %")
+    } else {
+        format!("{} %", (10.0 * percent).round() / 10.0)
+    }
+}
+
+/// A count that nobody reads to the last digit.
+fn rounded(count: u128) -> String {
+    match count {
+        0..10_000 => count.to_string(),
+        10_000..10_000_000 => format!("{} thousand", count / 1000),
+        10_000_000..10_000_000_000 => format!("{} million", count / 1_000_000),
+        _ => format!("{} billion", count / 1_000_000_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Dtype, OutcomeKind, Problem, Shape};
+    use crate::space::Pruned;
+    use crate::tune::Phases;
+
+    fn summary(end: SearchEnd, chance: Option<f64>) -> Summary {
+        let pruned = |require: &str, configurations| Pruned {
+            require: require.to_owned(),
+            because: "it must".to_owned(),
+            configurations,
+        };
+        let coverage = Coverage {
+            family: "f".to_owned(),
+            raw: 46_000_000,
+            legal: 4_000,
+            pruned: vec![pruned("A", 0), pruned("B", 5_996_000), pruned("C", 40_000_000)],
+            outcomes: [(OutcomeKind::Correct, 400)].into(),
+            best: Some(Micros(100.0)),
+            ..Coverage::default()
+        };
+        Summary {
+            problem: Problem::new(Shape { m: 8, n: 8, k: 8 }, Dtype::F32),
+            ranking: Vec::new(),
+            baselines: Vec::new(),
+            certainty: None,
+            library_version: String::new(),
+            coverage: vec![coverage],
+            phases: Phases::default(),
+            restarts: 0,
+            end,
+            rest: Rest { within: 0.01, chance, least: chance.map(|_| Micros(99.6)) },
+        }
+    }
+
+    #[test]
+    fn a_search_says_what_it_covered_and_what_it_believes() {
+        let rule = StopRule { within: 0.01, chance: 0.05 };
+        assert_eq!(
+            text(&summary(SearchEnd::Unlikely(rule), Some(0.0432))),
+            "evaluated 400 of 4000 candidates: the chance that one better by more than 1 % is left is \
+             below 5 %\n  \
+             45 million other assignments are ruled out, most of them by\n    \
+             40 million f `C` (it must)\n    \
+             5996 thousand f `B` (it must)\n  \
+             of the others, by the search's own estimate: one better by more than 1 % is among them \
+             with a chance of 4.3 %\n  \
+             the least that its models expect of one is 99.60 µs, -0.4 % of the best time seen\n"
+        );
+        assert!(text(&summary(SearchEnd::OutOfTime, None)).ends_with("nothing of the others\n"));
+        assert!(!text(&summary(SearchEnd::Everything, Some(0.0))).contains("others"));
+        let document = document(&summary(SearchEnd::Unlikely(rule), Some(0.04)));
+        assert_eq!(document["ended"], "unlikely");
+        assert_eq!(document["rest"]["chance_of_better"], 0.04);
+    }
+}

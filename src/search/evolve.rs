@@ -1,0 +1,160 @@
+//! Random samples, then neighbours and offspring of the best. Families that are far behind after a
+//! few samples get no more.
+//!
+//! Times carry noise, and a second run with the same seed should ask for nearly the same candidates
+//! all the same, whose cubins are then in the cache. So every question has random numbers of its
+//! own, and the best are found by tournaments among random earlier candidates: a time that differs
+//! by noise changes only the few questions whose tournament it turns.
+
+use fastrand::Rng;
+
+use super::ledger::Ledger;
+use super::{LEFT_BEHIND, Pick, Strategy, Territory};
+use crate::model::Micros;
+
+/// Samples that every family gets, its default among them, before any is left behind.
+const TRIALS: usize = 6;
+
+/// Candidates before the first that has parents.
+const FIRST: usize = 20;
+
+/// The share of random samples among those that come later.
+const RANDOM_SHARE: f64 = 0.1;
+
+/// Of the candidates so far, one in so many takes part in the tournament for a parent, and in that
+/// for a place whose neighbours are tried: the winner is about the 20th and the 4th best.
+const PARENTS: usize = 20;
+const CENTRES: usize = 4;
+
+/// Chance that a child has a parameter of its second parent, and that it has one of neither.
+/// Constraints tie parameters together (a larger block wants larger thread tiles), so that good
+/// places are often more than one change apart.
+const CROSSOVER: f64 = 0.3;
+const MUTATION: f64 = 0.12;
+
+/// Children or neighbours in a row that may turn out illegal or known.
+const ATTEMPTS: usize = 500;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Evolve {
+    ledger: Ledger,
+    seed: u64,
+    /// First samples, the next one last.
+    trials: Vec<Pick>,
+}
+
+impl Evolve {
+    pub(super) fn new(territories: Vec<Territory>, seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let mut rounds: Vec<Vec<Pick>> = vec![Vec::new(); TRIALS];
+        for (family, territory) in territories.iter().enumerate() {
+            let mut ranks: Vec<usize> = territory.default.into_iter().collect();
+            let hints = territory.hints.iter().filter(|rank| Some(**rank) != territory.default);
+            ranks.extend(hints.take(TRIALS - 1));
+            let len = territory.space.len();
+            while ranks.len() < TRIALS.min(len) {
+                let rank = rng.usize(..len);
+                if !ranks.contains(&rank) {
+                    ranks.push(rank);
+                }
+            }
+            for (round, rank) in rounds.iter_mut().zip(ranks) {
+                round.push(Pick { family, rank });
+            }
+        }
+        // Defaults of all families come first: they make the rest's slow ones cheap to drop.
+        let mut trials: Vec<Pick> = rounds.into_iter().flatten().collect();
+        trials.reverse();
+        Self { ledger: Ledger::new(territories), seed, trials }
+    }
+
+    fn next(&mut self) -> Option<Pick> {
+        let count = self.ledger.asked();
+        // Multiplying spreads the seeds of consecutive questions over all 64 bits.
+        let mut rng =
+            Rng::with_seed((self.seed ^ count as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let correct: Vec<(Pick, f64)> = self.ledger.correct().collect();
+        let pick = if let Some(trial) = self.trials.pop() {
+            trial
+        } else if correct.is_empty() {
+            // Nothing to go by until a first answer comes; and nothing at all where all fail.
+            return None;
+        } else if count < FIRST || rng.f64() < RANDOM_SHARE {
+            self.random(&mut rng)?
+        } else {
+            let child = if rng.bool() { self.child(&correct, &mut rng) } else { None };
+            let offspring = child.or_else(|| self.neighbour(&correct, &mut rng));
+            offspring.or_else(|| self.random(&mut rng))?
+        };
+        self.ledger.ask(pick)
+    }
+
+    /// Any configuration of a family that is not far behind.
+    fn random(&self, rng: &mut Rng) -> Option<Pick> {
+        self.ledger.any(&self.ledger.promising(LEFT_BEHIND), rng)
+    }
+
+    /// An untried mixture of two of the best, with changes of its own.
+    fn child(&self, correct: &[(Pick, f64)], rng: &mut Rng) -> Option<Pick> {
+        for _ in 0..ATTEMPTS {
+            let one = champion(correct, PARENTS, rng)?;
+            let other = champion(correct, PARENTS, rng)?;
+            if one.family != other.family {
+                continue;
+            }
+            let space = &self.ledger.territories[one.family].space;
+            let mut child = space.indices(one.rank)?;
+            let other = space.indices(other.rank)?;
+            for ((index, other), radix) in child.iter_mut().zip(other).zip(space.radices()) {
+                if rng.f64() < CROSSOVER {
+                    *index = other;
+                }
+                if rng.f64() < MUTATION {
+                    *index = rng.usize(..radix);
+                }
+            }
+            if let Some(pick) = self.untried(one.family, &child) {
+                return Some(pick);
+            }
+        }
+        None
+    }
+
+    /// An untried configuration that differs from one of the best in one parameter.
+    fn neighbour(&self, correct: &[(Pick, f64)], rng: &mut Rng) -> Option<Pick> {
+        for _ in 0..ATTEMPTS {
+            let centre = champion(correct, CENTRES, rng)?;
+            let space = &self.ledger.territories[centre.family].space;
+            let mut indices = space.indices(centre.rank)?;
+            let parameter = rng.usize(..indices.len());
+            indices[parameter] = rng.usize(..space.radices().nth(parameter)?);
+            if let Some(pick) = self.untried(centre.family, &indices) {
+                return Some(pick);
+            }
+        }
+        None
+    }
+
+    fn untried(&self, family: usize, indices: &[usize]) -> Option<Pick> {
+        let rank = self.ledger.territories[family].space.rank_of(indices)?;
+        Some(Pick { family, rank }).filter(|pick| !self.ledger.is_asked(*pick))
+    }
+}
+
+/// The fastest of some random candidates, one in `share` of all.
+fn champion(correct: &[(Pick, f64)], share: usize, rng: &mut Rng) -> Option<Pick> {
+    let draws = 4 + correct.len() / share;
+    let drawn = (0..draws).filter_map(|_| rng.choice(correct));
+    drawn.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(pick, _)| *pick)
+}
+
+impl Strategy for Evolve {
+    fn ask(&mut self, most: usize) -> Vec<Pick> {
+        (0..most).map_while(|_| self.next()).collect()
+    }
+
+    fn tell(&mut self, pick: Pick, time: Option<Micros>) {
+        self.ledger.tell(pick, time);
+    }
+}

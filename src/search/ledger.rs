@@ -1,0 +1,139 @@
+//! What a strategy remembers: what it asked for and what it was told. Chooses nothing, but for
+//! a configuration at random.
+
+use std::collections::HashSet;
+
+use fastrand::Rng;
+
+use super::{Pick, Territory};
+use crate::model::Micros;
+
+/// The territories, the questions and the answers so far.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    pub(super) territories: Vec<Territory>,
+    asked: HashSet<Pick>,
+    /// How many were asked of each family.
+    counts: Vec<usize>,
+    /// In the order in which they were told; none where a candidate failed.
+    told: Vec<(Pick, Option<f64>)>,
+}
+
+impl Ledger {
+    pub(super) fn new(territories: Vec<Territory>) -> Self {
+        let counts = vec![0; territories.len()];
+        Self { territories, asked: HashSet::new(), counts, told: Vec::new() }
+    }
+
+    /// Notes a question; gives it back if it is a new one.
+    pub(super) fn ask(&mut self, pick: Pick) -> Option<Pick> {
+        let new = self.asked.insert(pick);
+        self.counts[pick.family] += usize::from(new);
+        new.then_some(pick)
+    }
+
+    pub(super) fn tell(&mut self, pick: Pick, time: Option<Micros>) {
+        self.told.push((pick, time.map(|time| time.0)));
+    }
+
+    pub(super) fn is_asked(&self, pick: Pick) -> bool {
+        self.asked.contains(&pick)
+    }
+
+    pub(super) fn asked(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// How many of a family were not asked for.
+    pub(super) fn left(&self, family: usize) -> usize {
+        self.territories[family].space.len() - self.counts[family]
+    }
+
+    /// The correct ones with their times.
+    pub(super) fn correct(&self) -> impl Iterator<Item = (Pick, f64)> {
+        self.told.iter().filter_map(|(pick, time)| Some((*pick, (*time)?)))
+    }
+
+    /// Families that have something left and whose best is not `far` times slower than that of all.
+    pub(super) fn promising(&self, far: f64) -> Vec<usize> {
+        let mut bests = vec![f64::INFINITY; self.territories.len()];
+        for (pick, time) in self.correct() {
+            bests[pick.family] = bests[pick.family].min(time);
+        }
+        let best = bests.iter().copied().fold(f64::INFINITY, f64::min);
+        let families = bests.iter().enumerate().filter(|(_, own)| **own <= far * best);
+        families.map(|(family, _)| family).filter(|family| self.left(*family) > 0).collect()
+    }
+
+    /// Where to begin, see [`starts`].
+    pub(super) fn starts(&self) -> Vec<Pick> {
+        starts(&self.territories)
+    }
+
+    /// The first of these that was not asked for.
+    pub(super) fn next_of(&self, picks: &[Pick]) -> Option<Pick> {
+        picks.iter().copied().find(|pick| !self.is_asked(*pick))
+    }
+
+    /// Any configuration of a family that was not asked for, none where all were.
+    pub(super) fn any_of(&self, family: usize, rng: &mut Rng) -> Option<Pick> {
+        let len = self.territories[family].space.len();
+        if self.left(family) == 0 {
+            return None;
+        }
+        // A few throws; then the next free one after a random place, at most a walk through all.
+        let throws: Vec<usize> = (0..20).map(|_| rng.usize(..len)).collect();
+        let start = throws[0];
+        let ranks = throws.into_iter().chain(start..len).chain(0..start);
+        ranks.map(|rank| Pick { family, rank }).find(|pick| !self.is_asked(*pick))
+    }
+
+    /// Any configuration of some of the families. They share by the logarithm of what they have
+    /// left: a small one is not forgotten beside one that is a thousand times larger.
+    pub(super) fn any(&self, families: &[usize], rng: &mut Rng) -> Option<Pick> {
+        let weight = |family: usize| (self.left(family) as f64 + 1.0).ln();
+        let total: f64 = families.iter().map(|family| weight(*family)).sum();
+        let mut at = rng.f64() * total;
+        let mut drawn = families.iter().copied().filter(|family| self.left(*family) > 0);
+        let family = drawn.clone().find(|family| {
+            at -= weight(*family);
+            at <= 0.0
+        });
+        self.any_of(family.or(drawn.next_back())?, rng)
+    }
+
+    /// All legal configurations that differ from one in one parameter.
+    pub(super) fn neighbours(&self, of: Pick) -> Vec<Pick> {
+        let space = &self.territories[of.family].space;
+        let mut indices = space.indices(of.rank).unwrap_or_default();
+        let radices: Vec<usize> = space.radices().collect();
+        let mut neighbours = Vec::new();
+        for parameter in 0..indices.len() {
+            let own = indices[parameter];
+            for other in (0..radices[parameter]).filter(|index| *index != own) {
+                indices[parameter] = other;
+                let rank = space.rank_of(&indices);
+                neighbours.extend(rank.map(|rank| Pick { family: of.family, rank }));
+            }
+            indices[parameter] = own;
+        }
+        neighbours
+    }
+}
+
+/// Where to begin: the default of every family that has one, then the hints of all.
+pub(super) fn starts(territories: &[Territory]) -> Vec<Pick> {
+    let territories = || territories.iter().enumerate();
+    let defaults = territories()
+        .filter_map(|(family, territory)| Some(Pick { family, rank: territory.default? }));
+    let hints = territories().flat_map(|(family, territory)| {
+        territory.hints.iter().map(move |rank| Pick { family, rank: *rank })
+    });
+    let mut starts: Vec<Pick> = Vec::new();
+    for pick in defaults.chain(hints) {
+        if !starts.contains(&pick) {
+            starts.push(pick);
+        }
+    }
+    starts
+}

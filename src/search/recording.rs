@@ -1,0 +1,161 @@
+//! A space whose times are known: what strategies are played against. Where recordings come from
+//! is not known here; see `tune::recording`.
+
+use std::collections::HashMap;
+
+use indexmap::IndexMap;
+use thiserror::Error;
+
+use super::{Pick, Territory};
+use crate::model::{Configuration, Micros, Value};
+use crate::space::LegalSpace;
+
+/// One recorded configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Its family; files that know none have one family of any name.
+    pub family: String,
+    /// Its parameters.
+    pub configuration: Configuration,
+    /// Its time; none where it failed.
+    pub time: Option<Micros>,
+}
+
+/// Why rows are no space.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum RowError {
+    /// A row has other parameters than the first of its family.
+    #[error(
+        "entry {} has the parameters `{found}`, the first of its kind has `{expected}`: all \
+         entries of a space have the same parameters", .entry + 1
+    )]
+    Parameters {
+        /// Which row, from 0.
+        entry: usize,
+        /// Names.
+        found: String,
+        /// Names.
+        expected: String,
+    },
+    /// The parameters have too many values.
+    #[error("the values of the parameters have more than 2^64 combinations")]
+    TooLarge,
+    /// Nothing to find.
+    #[error("no entry has a time: there is nothing to search for")]
+    NoTime,
+}
+
+/// A recorded space: its configurations are exactly those that were recorded.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    territories: Vec<Territory>,
+    /// By family and rank.
+    times: Vec<Vec<Option<Micros>>>,
+    best: Micros,
+}
+
+impl Recording {
+    /// A space of rows. Of rows with the same parameters the last one counts, as it does for tools
+    /// that resume from their files.
+    ///
+    /// # Errors
+    /// [`RowError`].
+    pub fn new(rows: &[Row]) -> Result<Self, RowError> {
+        let mut families: IndexMap<&str, Vec<(usize, &Row)>> = IndexMap::new();
+        for (entry, row) in rows.iter().enumerate() {
+            families.entry(&row.family).or_default().push((entry, row));
+        }
+        let (mut territories, mut times) = (Vec::new(), Vec::new());
+        for rows in families.values() {
+            let (space, by_rank) = family(rows)?;
+            territories.push(Territory { space, default: None, hints: Vec::new() });
+            times.push(by_rank);
+        }
+        let best =
+            times.iter().flatten().flatten().copied().reduce(|a, b| if b < a { b } else { a });
+        Ok(Self { territories, times, best: best.ok_or(RowError::NoTime)? })
+    }
+
+    /// The spaces of its families.
+    pub fn territories(&self) -> &[Territory] {
+        &self.territories
+    }
+
+    /// Configurations of all families.
+    pub fn len(&self) -> usize {
+        self.times.iter().map(Vec::len).sum()
+    }
+
+    /// Whether there is none; there always is one.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many of them failed.
+    pub fn failed(&self) -> usize {
+        self.times.iter().flatten().filter(|time| time.is_none()).count()
+    }
+
+    /// The time of a configuration; none where it failed.
+    pub fn time(&self, pick: Pick) -> Option<Micros> {
+        self.times.get(pick.family)?.get(pick.rank).copied().flatten()
+    }
+
+    /// The shortest time.
+    pub fn best(&self) -> Micros {
+        self.best
+    }
+}
+
+/// The space of one family's rows, and their times by rank.
+fn family(rows: &[(usize, &Row)]) -> Result<(LegalSpace, Vec<Option<Micros>>), RowError> {
+    let Some((_, first)) = rows.first() else { return Err(RowError::NoTime) };
+    let mut parameters: Vec<(String, Vec<Value>)> =
+        first.configuration.0.keys().map(|name| (name.clone(), Vec::new())).collect();
+    for (entry, row) in rows {
+        let configuration = &row.configuration;
+        let complete = parameters.iter().all(|(name, _)| configuration.get(name).is_some());
+        if !complete || configuration.0.len() != parameters.len() {
+            let names = |of: &Configuration| of.0.keys().cloned().collect::<Vec<_>>().join(" ");
+            return Err(RowError::Parameters {
+                entry: *entry,
+                found: names(configuration),
+                expected: names(&first.configuration),
+            });
+        }
+    }
+    // Each value by its text: a recording may have thousands of rows and dozens of values.
+    let mut places: Vec<HashMap<String, usize>> = Vec::new();
+    for (name, values) in &mut parameters {
+        let mut known: IndexMap<String, Value> = IndexMap::new();
+        for (_, row) in rows {
+            if let Some(value) = row.configuration.get(name) {
+                known.entry(value.to_string()).or_insert_with(|| value.clone());
+            }
+        }
+        // Stable: what has no order stays as it was found.
+        known.sort_by(|_, a, _, b| match (a.number(), b.number()) {
+            (Some(a), Some(b)) => a.total_cmp(&b),
+            _ => std::cmp::Ordering::Equal,
+        });
+        places.push(known.keys().cloned().enumerate().map(|(at, word)| (word, at)).collect());
+        values.extend(known.into_values());
+    }
+    let indices = |row: &Row| -> Vec<usize> {
+        let values = parameters.iter().map(|(name, _)| row.configuration.get(name));
+        let places = values.zip(&places).map(|(value, places)| {
+            value.and_then(|value| places.get(&value.to_string()).copied()).unwrap_or_default()
+        });
+        places.collect()
+    };
+    let all: Vec<Vec<usize>> = rows.iter().map(|(_, row)| indices(row)).collect();
+    let space =
+        LegalSpace::of_recorded(parameters, all.iter().cloned()).ok_or(RowError::TooLarge)?;
+    let mut times = vec![None; space.len()];
+    for (indices, (_, row)) in all.iter().zip(rows) {
+        if let Some(rank) = space.rank_of(indices) {
+            times[rank] = row.time;
+        }
+    }
+    Ok((space, times))
+}

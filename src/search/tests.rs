@@ -1,0 +1,313 @@
+//! What every strategy must do: ask for nothing twice, try all of a small space, end, and do the
+//! same again with the same seed.
+
+use std::collections::HashSet;
+
+use fastrand::Rng;
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::{Configuration, Device, Dtype, Problem, Shape, Value};
+use crate::space::Family;
+
+/// Two families: `far` is slow everywhere, `near` has one best place among 4096.
+pub(super) fn territories() -> Vec<Territory> {
+    let problem = Problem::new(Shape { m: 1, n: 1, k: 1 }, Dtype::F32);
+    ["far", "near"]
+        .map(|name| {
+            let values = if name == "far" { "[0, 1, 2]" } else { "[0, 1, 2, 3, 4, 5, 6, 7]" };
+            let text = format!(
+                "schema = 1\nname = '{name}'\nsummary = ''\ndtypes = ['f32']\n\
+                 compute = ['f32']\nlayouts = ['nn']\n\
+                 kernels = [{{ entry = 'k', grid = [1], block = [1] }}]\n\
+                 parameters = {{ A = {values}, B = {values}, C = {values}, D = {values} }}\n\
+                 default = {{ A = 0, B = 0, C = 0, D = 0 }}"
+            );
+            let family = Family::parse(name, &text).unwrap();
+            let space = LegalSpace::of(&family, &problem, &Device::h200()).unwrap();
+            Territory { space, default: Some(0), hints: Vec::new() }
+        })
+        .to_vec()
+}
+
+pub(super) fn time(territories: &[Territory], pick: Pick) -> Micros {
+    let configuration = territories[pick.family].space.get(pick.rank).unwrap();
+    let distance: i64 = configuration
+        .0
+        .values()
+        .zip([6, 1, 4, 3])
+        .map(|(value, best)| match value {
+            Value::Int(value) => (value - best).abs(),
+            _ => 0,
+        })
+        .sum();
+    Micros(if pick.family == 0 { 1000.0 } else { 10.0 + distance as f64 })
+}
+
+/// Everything that a search asks for, up to `most`, in batches, where `answer` says what became
+/// of each.
+fn asked(
+    search: Search,
+    seed: u64,
+    most: usize,
+    batch: usize,
+    answer: impl Fn(&[Territory], Pick) -> Option<Micros>,
+) -> Vec<Pick> {
+    let spaces = territories();
+    let mut strategy = search.begin(territories(), seed);
+    let mut asked = Vec::new();
+    while asked.len() < most {
+        let picks = strategy.ask(batch.min(most - asked.len()));
+        if picks.is_empty() {
+            break;
+        }
+        for pick in picks {
+            asked.push(pick);
+            strategy.tell(pick, answer(&spaces, pick));
+        }
+    }
+    asked
+}
+
+fn correct(spaces: &[Territory], pick: Pick) -> Option<Micros> {
+    Some(time(spaces, pick))
+}
+
+#[test]
+fn the_best_place_is_found_with_a_fraction_of_the_space() {
+    for (search, most) in [(Search::Local, 300), (Search::Evolve, 300), (Search::Auto, 120)] {
+        for seed in 0..10 {
+            let spaces = territories();
+            let picks = asked(search, seed, most, 4, correct);
+            let best = picks.iter().map(|pick| time(&spaces, *pick).0).fold(1e9, f64::min);
+            assert_eq!(best, 10.0, "{search} with seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_asked_twice_and_batches_are_no_larger_than_wanted() {
+    for search in Search::ALL {
+        let mut strategy = search.begin(territories(), 1);
+        let mut distinct = HashSet::new();
+        for _ in 0..60 {
+            let picks = strategy.ask(5);
+            assert!(picks.len() <= 5, "{search}");
+            for pick in picks {
+                assert!(distinct.insert(pick), "{search}");
+                strategy.tell(pick, Some(time(&territories(), pick)));
+            }
+        }
+        assert!(distinct.len() > 250, "{search}: {}", distinct.len());
+    }
+}
+
+#[test]
+fn a_space_is_tried_whole_and_then_the_search_ends() {
+    for search in Search::ALL {
+        let small = || territories().into_iter().take(1).collect::<Vec<_>>();
+        let mut strategy = search.begin(small(), 3);
+        let mut count = 0;
+        loop {
+            let picks = strategy.ask(7);
+            if picks.is_empty() {
+                break;
+            }
+            for pick in picks {
+                count += 1;
+                strategy.tell(pick, Some(Micros(1.0 + (pick.rank % 7) as f64)));
+            }
+        }
+        assert_eq!(count, 81, "{search}");
+    }
+}
+
+#[test]
+fn defaults_come_first() {
+    for search in Search::ALL {
+        let first = search.begin(territories(), 9).ask(2);
+        let defaults = [Pick { family: 0, rank: 0 }, Pick { family: 1, rank: 0 }];
+        assert_eq!(first, defaults, "{search}");
+    }
+}
+
+#[test]
+fn hints_are_tried_early() {
+    for search in Search::ALL {
+        let mut territories = territories();
+        territories[1].hints = vec![77, 0, 99, 77];
+        let first = search.begin(territories, 9).ask(12);
+        for rank in [77, 99] {
+            assert!(first.contains(&Pick { family: 1, rank }), "{search}: {first:?}");
+        }
+        let distinct: HashSet<&Pick> = first.iter().collect();
+        assert_eq!(distinct.len(), first.len(), "{search}");
+    }
+}
+
+#[test]
+fn small_spaces_are_tried_whole_in_order() {
+    let rows: Vec<Row> =
+        (1..=40).map(|x| row("t", &[("X", Value::Int(x))], Some(x as f64))).collect();
+    let recording = Recording::new(&rows).unwrap();
+    let mut strategy = Search::Auto.begin(recording.territories().to_vec(), 7);
+    let ranks: Vec<usize> = strategy.ask(50).into_iter().map(|pick| pick.rank).collect();
+    assert_eq!(ranks, (0..40).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_longer_nothing_is_gained_the_less_is_left() {
+    let mut strategy = Search::Model.begin(territories(), 2);
+    let mut chances = Vec::new();
+    for _ in 0..40 {
+        for pick in strategy.ask(12) {
+            strategy.tell(pick, Some(time(&territories(), pick)));
+        }
+        chances.push(strategy.chance_of_better(0.01).unwrap());
+    }
+    assert!(chances.iter().all(|chance| (0.0..=1.0).contains(chance)), "{chances:?}");
+    assert!(chances[39] < 0.1 && chances[39] < chances[1], "{chances:?}");
+    assert_eq!(Search::Local.begin(territories(), 2).chance_of_better(0.01), None);
+}
+
+#[test]
+fn a_far_family_is_left_behind() {
+    for (search, first) in [(Search::Evolve, 6), (Search::Model, 8)] {
+        let picks = asked(search, 1, 300, 12, correct);
+        assert_eq!(picks.iter().filter(|pick| pick.family == 0).count(), first, "{search}");
+    }
+}
+
+#[test]
+fn one_seed_asks_one_sequence() {
+    for search in Search::ALL {
+        let run = |seed| asked(search, seed, 100, 12, correct);
+        assert_eq!(run(5), run(5), "{search}");
+        assert_eq!(run(5) == run(6), search == Search::Exhaustive, "{search}");
+    }
+}
+
+#[test]
+fn evolution_asks_nearly_the_same_where_times_are_noisy() {
+    let run = |noise: u64| -> HashSet<Pick> {
+        let answer = |spaces: &[Territory], pick: Pick| {
+            let at = (noise << 32) + pick.rank as u64;
+            let factor = 1.0 + 0.005 * (Rng::with_seed(at).f64() - 0.5);
+            Some(Micros(time(spaces, pick).0 * factor))
+        };
+        asked(Search::Evolve, 3, 400, 1, answer).into_iter().collect()
+    };
+    let (first, second) = (run(1), run(2));
+    let common = first.intersection(&second).count();
+    assert!(common > 250, "{common} of {}", first.len());
+}
+
+#[test]
+fn failures_all_round_end_no_search_in_a_panic() {
+    for search in Search::ALL {
+        let picks = asked(search, 0, 100, 12, |_, _| None);
+        assert!(picks.len() >= 12, "{search}: {}", picks.len());
+    }
+}
+
+#[test]
+fn the_names_of_searches_are_read_back() {
+    for search in Search::ALL {
+        assert_eq!(search.name().parse::<Search>().unwrap(), search);
+    }
+    let error = "best".parse::<Search>().unwrap_err().to_string();
+    assert!(error.starts_with("`best` is no search: choose one of "), "{error}");
+}
+
+fn row(family: &str, values: &[(&str, Value)], time: Option<f64>) -> Row {
+    let pairs = values.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    Row {
+        family: family.to_owned(),
+        configuration: pairs.collect::<Configuration>(),
+        time: time.map(Micros),
+    }
+}
+
+#[test]
+fn a_recording_is_the_space_of_its_rows() {
+    let word = |word: &str| Value::Text(word.to_owned());
+    let rows = [
+        row("one", &[("X", Value::Int(8)), ("W", word("b"))], Some(4.0)),
+        row("one", &[("X", Value::Int(4)), ("W", word("a"))], Some(2.0)),
+        row("two", &[("Y", Value::Bool(true))], None),
+        row("one", &[("X", Value::Int(8)), ("W", word("a"))], Some(9.0)),
+        row("one", &[("X", Value::Int(8)), ("W", word("a"))], Some(3.0)),
+    ];
+    let recording = Recording::new(&rows).unwrap();
+    assert_eq!((recording.len(), recording.failed(), recording.best()), (4, 1, Micros(2.0)));
+    let [one, two] = recording.territories() else { panic!() };
+    let all: Vec<String> =
+        (0..one.space.len()).map(|rank| one.space.get(rank).unwrap().to_string()).collect();
+    // Numbers are in order, words as they came.
+    assert_eq!(all, ["X=4 W=a", "X=8 W=b", "X=8 W=a"]);
+    assert_eq!(two.space.len(), 1);
+    let times = (0..3).map(|rank| recording.time(Pick { family: 0, rank }).unwrap().0);
+    assert_eq!(times.collect::<Vec<_>>(), [2.0, 4.0, 3.0]);
+    assert_eq!(recording.time(Pick { family: 1, rank: 0 }), None);
+    assert_eq!(recording.time(Pick { family: 7, rank: 7 }), None);
+}
+
+#[test]
+fn rows_that_are_no_space_are_refused() {
+    let one = row("t", &[("X", Value::Int(1))], Some(1.0));
+    for (rows, words) in [
+        (vec![], "no entry has a time"),
+        (vec![row("t", &[("X", Value::Int(1))], None)], "no entry has a time"),
+        (
+            vec![one.clone(), row("t", &[("Y", Value::Int(1))], None)],
+            "entry 2 has the parameters `Y`, the first of its kind has `X`",
+        ),
+        (
+            vec![one, row("t", &[("X", Value::Int(1)), ("Y", Value::Int(1))], None)],
+            "entry 2 has the parameters `X Y`",
+        ),
+    ] {
+        let error = Recording::new(&rows).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn a_replay_counts_what_a_strategy_finds() {
+    let rows: Vec<Row> =
+        (1..=10).map(|x| row("t", &[("X", Value::Int(x))], Some((11 - x) as f64))).collect();
+    let recording = Recording::new(&rows).unwrap();
+    let trials = replay::Trials {
+        search: Search::Exhaustive,
+        repeats: 3,
+        most: 8,
+        batch: 3,
+        seed: 0,
+        within: 0.01,
+    };
+    let replayed = replay::replay(&recording, &trials);
+    // The exhaustive search takes them in order: 10, 9, 8, ..., of which 1 is the best.
+    assert_eq!(replayed.trials.len(), 3);
+    assert_eq!(replayed.trials[0].curve.len(), 8);
+    let level = replayed.level(4);
+    assert_eq!((level.mean, level.median, level.worst), (1.0 / 7.0, 1.0 / 7.0, 1.0 / 7.0));
+    assert_eq!(replayed.level(100), replay::Level { evaluations: 100, ..replayed.level(8) });
+    assert_eq!(replayed.levels(8).iter().map(|level| level.evaluations).collect::<Vec<_>>(), [8]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    #[test]
+    fn any_answers_are_taken(seed in any::<u64>(), batch in 1usize..30, salt in any::<u64>()) {
+        for search in Search::ALL {
+            let answer = |_: &[Territory], pick: Pick| {
+                let mut rng = Rng::with_seed(salt ^ pick.rank as u64);
+                (rng.f64() < 0.6).then(|| Micros(rng.f64() * 1e3 + 1e-3))
+            };
+            let picks = asked(search, seed, 90, batch, answer);
+            let distinct: HashSet<&Pick> = picks.iter().collect();
+            prop_assert_eq!(distinct.len(), picks.len());
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! How much a search may take, and why one ended.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::model::{Device, Micros};
+
+/// How much effort a problem gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Effort {
+    /// Until it is rather unlikely that something clearly better is left.
+    Quick,
+    /// Until it is unlikely that something better is left.
+    #[default]
+    Normal,
+    /// Until nothing is left or [`Effort::most`] candidates are evaluated.
+    Full,
+}
+
+/// A word that names no effort.
+#[derive(Debug, Error)]
+#[error("`{word}` is no effort: choose one of {}", Effort::ALL.map(Effort::name).join(", "))]
+pub struct UnknownEffort {
+    word: String,
+}
+
+/// When a search may end: as soon as it says that the chance is smaller that a configuration is
+/// left which takes less time than the best by more than a fraction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StopRule {
+    /// The fraction.
+    pub within: f64,
+    /// The chance, from 0 to 1.
+    pub chance: f64,
+}
+
+impl Effort {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Quick, Self::Normal, Self::Full];
+
+    /// The name that is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Normal => "normal",
+            Self::Full => "full",
+        }
+    }
+
+    /// When a search ends; a `within` that is asked for takes the place of the effort's own.
+    pub fn rule(self, within: Option<f64>) -> Option<StopRule> {
+        let (own, chance) = match self {
+            Self::Quick => (Some(0.03), 0.2),
+            Self::Normal => (Some(0.01), 0.05),
+            Self::Full => (None, 0.01),
+        };
+        within.or(own).map(|within| StopRule { within, chance })
+    }
+
+    /// Most candidates to evaluate. A GPU takes about 40 ms for one, two cores of a host 0.8 s for
+    /// one of 4096x4096x1024.
+    pub fn most(self, device: &Device) -> usize {
+        let on_gpu = match self {
+            Self::Quick => 300,
+            Self::Normal => 1000,
+            Self::Full => 10_000,
+        };
+        if device.is_cpu() { on_gpu / 5 } else { on_gpu }
+    }
+
+    /// How long to evaluate: without an end on a GPU, minutes on the host.
+    pub fn patience(self, device: &Device) -> Option<Duration> {
+        let seconds = match self {
+            Self::Quick => 60,
+            Self::Normal => 240,
+            Self::Full => return None,
+        };
+        device.is_cpu().then_some(Duration::from_secs(seconds))
+    }
+}
+
+impl FromStr for Effort {
+    type Err = UnknownEffort;
+
+    fn from_str(word: &str) -> Result<Self, UnknownEffort> {
+        let known = Self::ALL.into_iter().find(|effort| effort.name() == word);
+        known.ok_or_else(|| UnknownEffort { word: word.to_owned() })
+    }
+}
+
+impl fmt::Display for Effort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Why a search ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum SearchEnd {
+    /// Every legal configuration was evaluated.
+    Everything,
+    /// As many were as it was allowed.
+    Most,
+    /// What it says of the rest satisfies the rule.
+    Unlikely(StopRule),
+    /// The time that it was given is over.
+    OutOfTime,
+    /// Somebody stopped it.
+    Interrupted,
+}
+
+impl SearchEnd {
+    /// Whether it ended before it was satisfied.
+    pub fn is_early(self) -> bool {
+        matches!(self, Self::OutOfTime | Self::Interrupted)
+    }
+
+    /// Its name in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Everything => "everything",
+            Self::Most => "most",
+            Self::Unlikely(_) => "unlikely",
+            Self::OutOfTime => "out_of_time",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// What a search says of the configurations that it did not evaluate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rest {
+    /// What counts as better: a time shorter by more than this fraction.
+    pub within: f64,
+    /// The chance that something better is left; none where the strategy knows nothing of it.
+    pub chance: Option<f64>,
+    /// The least time that the strategy's models expect of any of them that they looked at.
+    pub least: Option<Micros>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_effort_stops_later() {
+        let (gpu, host) = (Device::h200(), Device::cpu());
+        for pair in Effort::ALL.windows(2) {
+            assert!(pair[0].most(&gpu) < pair[1].most(&gpu));
+            assert!(pair[0].most(&host) < pair[1].most(&host));
+            let chance = |effort: Effort| effort.rule(Some(0.01)).unwrap().chance;
+            assert!(chance(pair[0]) > chance(pair[1]));
+        }
+        assert_eq!(Effort::Full.rule(None), None);
+        assert_eq!(Effort::Normal.rule(Some(0.02)), Some(StopRule { within: 0.02, chance: 0.05 }));
+        assert_eq!(Effort::Quick.patience(&gpu), None);
+        assert!(Effort::Quick.patience(&host) < Effort::Normal.patience(&host));
+    }
+
+    #[test]
+    fn efforts_are_read_by_their_names() {
+        for effort in Effort::ALL {
+            assert_eq!(effort.to_string().parse::<Effort>().unwrap(), effort);
+        }
+        let error = "most".parse::<Effort>().unwrap_err().to_string();
+        assert_eq!(error, "`most` is no effort: choose one of quick, normal, full");
+    }
+}

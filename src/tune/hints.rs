@@ -1,0 +1,54 @@
+//! What is known before a problem is tuned, by whoever knows it: this room reads no database.
+
+use super::prepare::Spaces;
+use crate::model::Configuration;
+use crate::search::{Pick, Territory};
+
+/// A configuration that won somewhere.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hint {
+    /// Its family.
+    pub family: String,
+    /// Its values.
+    pub configuration: Configuration,
+}
+
+/// What is known of a problem. What is not legal for it, or of no family that serves it, is passed
+/// over.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Hints {
+    /// The record of this very problem. It is evaluated in any case and takes part in the final.
+    pub record: Option<Hint>,
+    /// What won for others, the most telling first. Tried right after the families' defaults.
+    pub others: Vec<Hint>,
+}
+
+impl Spaces {
+    /// Where a hint is.
+    fn find(&self, hint: &Hint) -> Option<Pick> {
+        let family = self.families.iter().position(|known| known.name == hint.family)?;
+        let rank = self.families[family].space.rank(&hint.configuration)?;
+        Some(Pick { family, rank })
+    }
+
+    /// Where the record is.
+    pub(super) fn record(&self, hints: &Hints) -> Option<Pick> {
+        self.find(hints.record.as_ref()?)
+    }
+
+    /// Where to search, and with which hints to begin, the record first; with none where everything
+    /// is to be found anew.
+    pub(super) fn territories(&self, hints: &Hints, fresh: bool) -> Vec<Territory> {
+        let known = hints.record.iter().chain(&hints.others).filter(|_| !fresh);
+        let known: Vec<Pick> = known.filter_map(|hint| self.find(hint)).collect();
+        let territory = |(place, family): (usize, &super::FamilySpace)| {
+            let own = known.iter().filter(|pick| pick.family == place);
+            Territory {
+                space: family.space.clone(),
+                default: family.default.as_ref().and_then(|default| family.space.rank(default)),
+                hints: own.map(|pick| pick.rank).collect(),
+            }
+        };
+        self.families.iter().enumerate().map(territory).collect()
+    }
+}

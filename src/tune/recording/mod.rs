@@ -1,0 +1,152 @@
+//! Reads recorded spaces for `replay`: cache files of Kernel Tuner, results of the T4 format, and
+//! this program's journals, each as they are or compressed by gzip. What kind a file is, is told by
+//! what is in it.
+
+mod journal;
+mod kernel_tuner;
+mod t4;
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+use serde::de::DeserializeOwned;
+use serde_json::Value as Json;
+use thiserror::Error;
+
+use crate::model::{Configuration, Value};
+use crate::search::{Recording, RowError};
+
+/// Most bytes that a file may have, decompressed: a hundred times the recordings that are known.
+const MAX_BYTES: u64 = 4 << 30;
+
+/// Why a file is no recorded space.
+#[derive(Debug, Error)]
+#[error("{}{}: {reason}", .path.display(), .at.map_or(String::new(), |(line, column)| format!(":{line}:{column}")))]
+pub struct RecordingError {
+    /// The file.
+    pub path: PathBuf,
+    /// Line and column, from 1, where they are known.
+    pub at: Option<(usize, usize)>,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// Why a text is no recorded space, and where in it.
+#[derive(Debug)]
+struct Fault {
+    at: Option<(usize, usize)>,
+    reason: String,
+}
+
+impl Fault {
+    fn somewhere(reason: impl Into<String>) -> Self {
+        Self { at: None, reason: reason.into() }
+    }
+}
+
+impl From<serde_json::Error> for Fault {
+    fn from(error: serde_json::Error) -> Self {
+        // The place is said by whoever names the file.
+        let text = error.to_string();
+        let reason = text.split(" at line ").next().unwrap_or_default().to_owned();
+        Self { at: (error.line() > 0).then(|| (error.line(), error.column())), reason }
+    }
+}
+
+impl From<RowError> for Fault {
+    fn from(error: RowError) -> Self {
+        Self::somewhere(error.to_string())
+    }
+}
+
+/// Reads a recorded space.
+///
+/// # Errors
+/// [`RecordingError`]: where the file cannot be read, and what about it makes no sense.
+pub fn read_recording(path: &Path) -> Result<Recording, RecordingError> {
+    let failed =
+        |fault: Fault| RecordingError { path: path.to_owned(), at: fault.at, reason: fault.reason };
+    let bytes = bytes(path)
+        .map_err(|error| failed(Fault::somewhere(format!("cannot be read: {error}"))))?;
+    recording(&bytes).map_err(failed)
+}
+
+/// The file's bytes, decompressed where they are compressed.
+fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    if !bytes.starts_with(&[0x1f, 0x8b]) {
+        return Ok(bytes);
+    }
+    let mut text = Vec::new();
+    MultiGzDecoder::new(bytes.as_slice()).take(MAX_BYTES).read_to_end(&mut text)?;
+    if text.len() as u64 == MAX_BYTES {
+        return Err(io::Error::other(format!("more than {MAX_BYTES} bytes, decompressed")));
+    }
+    Ok(text)
+}
+
+/// The space that a file's bytes are of.
+fn recording(bytes: &[u8]) -> Result<Recording, Fault> {
+    let text = str::from_utf8(bytes).map_err(|error| {
+        let before = &bytes[..error.valid_up_to()];
+        let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let at = Some((line, before.len() - line_start + 1));
+        Fault { at, reason: "a byte that is no UTF-8".to_owned() }
+    })?;
+    let rows = if let Some(rows) = journal::rows(text) {
+        rows
+    } else {
+        let closed = kernel_tuner::closed(text);
+        let document: Json = json(&closed)?;
+        if document.get("cache").is_some() {
+            kernel_tuner::rows(json(&closed)?)?
+        } else if document.get("results").is_some() {
+            t4::rows(json(&closed)?)?
+        } else {
+            return Err(Fault::somewhere(
+                "neither a Kernel Tuner cache (`cache`), nor T4 results (`results`), nor a journal \
+                 of this program",
+            ));
+        }
+    };
+    Ok(Recording::new(&rows)?)
+}
+
+fn json<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
+    Ok(serde_json::from_str(text)?)
+}
+
+/// A parameter's value, as far as JSON has one for it.
+fn value(json: &Json) -> Option<Value> {
+    match json {
+        Json::Bool(value) => Some(Value::Bool(*value)),
+        Json::Number(number) => match number.as_i64() {
+            Some(whole) => Some(Value::Int(whole)),
+            None => number.as_f64().map(Value::Float),
+        },
+        Json::String(word) => Some(Value::Text(word.clone())),
+        _ => None,
+    }
+}
+
+/// The values of named parameters; an entry is blamed by `name`.
+fn configuration<'a>(
+    name: &str,
+    values: impl Iterator<Item = (&'a str, Option<&'a Json>)>,
+) -> Result<Configuration, Fault> {
+    let values = values.map(|(parameter, json)| match json.map(value) {
+        Some(Some(value)) => Ok((parameter.to_owned(), value)),
+        Some(None) => Err(Fault::somewhere(format!(
+            "entry `{name}`: the value of `{parameter}` is neither a number, a word nor a truth"
+        ))),
+        None => Err(Fault::somewhere(format!("entry `{name}` has no value for `{parameter}`"))),
+    });
+    values.collect()
+}
+
+#[cfg(test)]
+mod tests;

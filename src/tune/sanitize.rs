@@ -1,0 +1,238 @@
+//! Finalists under `compute-sanitizer`, which sees what no comparison of results shows: reads beyond
+//! an operand, memory that nothing wrote, hazards in shared memory, barriers that are misused.
+//!
+//! A worker of their own is started by it for each of its tools, and launches each finalist once.
+//! Operands are allocated as large as they are, for it watches every allocation's ends. Where a tool
+//! finds something and several were launched, each is launched alone, to tell whose it is.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::bench::Candidate;
+use super::workbench::patience_seconds;
+use crate::model::{Fault, Outcome, Problem};
+use crate::worker::{Announced, Executor, Operands, Scalars, Work, WorkerError, bind};
+
+/// What is looked for, one tool at a time.
+const TOOLS: [&str; 4] = ["memcheck", "initcheck", "racecheck", "synccheck"];
+
+/// How it ends where it found something: a status that the worker itself never ends with.
+const FOUND: i32 = 86;
+
+/// What memcheck keeps free behind every allocation. A judgement: rows that are read too many.
+const PADDING_BYTES: u32 = 1 << 20;
+
+/// By how much a kernel is slower under it, at worst: a judgement, for deadlines alone.
+const SLOWDOWN: f64 = 100.0;
+
+/// `compute-sanitizer`, of CUDA's toolkit.
+#[derive(Debug, Clone)]
+pub struct Sanitizer {
+    /// The program.
+    pub program: PathBuf,
+    /// Where its findings are kept, a file for each finding; made where it is missing.
+    pub logs: PathBuf,
+}
+
+/// What became of a finalist.
+pub(super) enum Sanitized {
+    /// No tool found anything.
+    Clean,
+    /// A tool did.
+    Found(Outcome),
+    /// It could not be tried.
+    Untried(String),
+}
+
+impl Sanitizer {
+    /// What the note on a finalist says that passed.
+    pub(super) fn passed() -> String {
+        format!("compute-sanitizer's {}", TOOLS.join(", "))
+    }
+
+    /// Launches each candidate once under each tool. `executor` is who works on the device meanwhile,
+    /// untouched.
+    pub(super) fn examine(
+        &self,
+        executor: &dyn Executor,
+        problem: &Problem,
+        candidates: &[&Candidate],
+    ) -> Vec<Sanitized> {
+        let mut verdicts: Vec<Sanitized> = candidates.iter().map(|_| Sanitized::Clean).collect();
+        for tool in TOOLS {
+            let left =
+                || (0..candidates.len()).filter(|at| matches!(verdicts[*at], Sanitized::Clean));
+            let group: Vec<usize> = left().collect();
+            let launch = |group: &[usize]| {
+                let group: Vec<&Candidate> = group.iter().map(|at| candidates[*at]).collect();
+                self.watch(tool, executor, problem, &group)
+            };
+            match (launch(&group), group.as_slice()) {
+                (Sanitized::Clean, _) => {}
+                (verdict, [only]) => verdicts[*only] = verdict,
+                _ => {
+                    for at in group {
+                        verdicts[at] = launch(&[at]);
+                    }
+                }
+            }
+        }
+        verdicts
+    }
+
+    /// What one tool says of candidates launched one after the other.
+    fn watch(
+        &self,
+        tool: &str,
+        executor: &dyn Executor,
+        problem: &Problem,
+        group: &[&Candidate],
+    ) -> Sanitized {
+        if group.is_empty() {
+            return Sanitized::Clean;
+        }
+        let log = self.log(problem, tool);
+        let untried = |why: String| Sanitized::Untried(format!("{tool}: {why}"));
+        if let Err(error) = fs::create_dir_all(&self.logs) {
+            return untried(format!("`{}`: {error}", self.logs.display()));
+        }
+        let launched = (|| {
+            let mut watched = executor.under(&self.wrapper(tool, &log))?;
+            watched.set_deadline(SLOWDOWN + SLOWDOWN * patience_seconds(problem));
+            // A finding may end the worker; what ended is in the log.
+            let launched = launch(watched.as_mut(), problem, group);
+            let status = watched.finish();
+            launched.and(status)
+        })();
+        let text = fs::read_to_string(&log).unwrap_or_default();
+        let finding = finding(&text);
+        if launched == Ok(Some(FOUND)) || finding.is_some() {
+            let what = finding.unwrap_or_else(|| "it says so by its exit status".to_owned());
+            let message = format!("{what} (all of it: {})", log.display());
+            let during = format!("running under compute-sanitizer's {tool}");
+            return Sanitized::Found(Outcome::Runtime(Fault { during, message }));
+        }
+        match launched {
+            Ok(Some(0)) => {
+                // Says nothing but that there is nothing to say.
+                let _ = fs::remove_file(&log);
+                Sanitized::Clean
+            }
+            Ok(status) => untried(format!(
+                "it ended with {}; see {}",
+                status.map_or_else(|| "a signal".to_owned(), |status| format!("status {status}")),
+                log.display()
+            )),
+            Err(error) => untried(error.to_string()),
+        }
+    }
+
+    fn wrapper(&self, tool: &str, log: &Path) -> Vec<OsString> {
+        let mut wrapper = vec![
+            self.program.clone().into(),
+            "--tool".into(),
+            tool.into(),
+            "--error-exitcode".into(),
+            FOUND.to_string().into(),
+            // What the driver refuses is an answer of the worker's, and no finding.
+            "--report-api-errors".into(),
+            "no".into(),
+            "--log-file".into(),
+            log.into(),
+        ];
+        if tool == "memcheck" {
+            // Without it what is past one operand may be within the next.
+            wrapper.extend(["--padding".into(), PADDING_BYTES.to_string().into()]);
+        }
+        wrapper
+    }
+
+    /// Where a tool writes: names of problems are file names but for their blanks and brackets.
+    fn log(&self, problem: &Problem, tool: &str) -> PathBuf {
+        let words = problem.to_string().replace(|letter: char| !letter.is_alphanumeric(), "-");
+        self.logs.join(format!("{words}-{tool}-{}.log", std::process::id()))
+    }
+}
+
+fn launch(
+    executor: &mut dyn Executor,
+    problem: &Problem,
+    group: &[&Candidate],
+) -> Result<(), WorkerError> {
+    let (a_elements, b_elements) = (problem.a_elements(), problem.b_elements());
+    let bytes = |elements: u64| elements * problem.dtype.bytes();
+    let a = executor.allocate(bytes(a_elements))?;
+    let b = executor.allocate(bytes(b_elements))?;
+    // Whatever the words mean as numbers, and whatever is left of a last one of half words: only
+    // whether they are written counts, and where.
+    executor.fill(a, 0, bytes(a_elements).div_ceil(4))?;
+    executor.fill(b, 0, bytes(b_elements).div_ceil(4))?;
+    for candidate in group {
+        let plan = &candidate.plan;
+        // Nothing writes C before: with beta = 0 it is not read.
+        let c = executor.allocate(bytes(problem.c_elements()))?;
+        let mut workspaces = Vec::new();
+        for workspace in &plan.workspaces {
+            workspaces.push(executor.allocate(workspace.bytes)?);
+        }
+        let loaded = executor.load(&candidate.compiled.image, &Announced::of(plan))?;
+        let operands = Operands { a, b, c };
+        let launches = bind(plan, loaded.module, problem, operands, &workspaces, Scalars::PLAIN);
+        let work: Vec<Work> = launches.unwrap_or_default().into_iter().map(Work::Kernel).collect();
+        executor.run(&work)?;
+        executor.unload(loaded.module)?;
+        for address in workspaces.into_iter().chain([c]) {
+            executor.free(address)?;
+        }
+    }
+    Ok(())
+}
+
+/// The first thing that a log complains of: its lines begin with `=========`, the first names the
+/// tool, and a summary counts.
+fn finding(log: &str) -> Option<String> {
+    let mut lines = log
+        .lines()
+        .filter_map(|line| line.strip_prefix("========="))
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && *line != "COMPUTE-SANITIZER");
+    let first = lines.next()?;
+    if first.contains("SUMMARY") {
+        return None;
+    }
+    let rest = lines.take_while(|line| !line.starts_with("Saved host backtrace")).take(2);
+    Some(std::iter::once(first).chain(rest).collect::<Vec<_>>().join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_a_finding_unless_it_only_sums_up() {
+        for (log, expected) in [
+            ("", None),
+            ("========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n", None),
+            (
+                "========= COMPUTE-SANITIZER\n\
+                 ========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n",
+                None,
+            ),
+            (
+                "========= COMPUTE-SANITIZER\n\
+                 ========= Invalid __global__ read of size 4 bytes\n\
+                 =========     at gemm+0x90 in blocktile.cu:12\n\
+                 =========     by thread (31,0,0) in block (0,0,0)\n\
+                 =========     Address 0x7f is out of bounds\n\
+                 ========= ERROR SUMMARY: 1 error\n",
+                Some(
+                    "Invalid __global__ read of size 4 bytes; at gemm+0x90 in blocktile.cu:12; \
+                     by thread (31,0,0) in block (0,0,0)",
+                ),
+            ),
+        ] {
+            assert_eq!(finding(log).as_deref(), expected, "{log}");
+        }
+    }
+}

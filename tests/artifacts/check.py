@@ -1,0 +1,150 @@
+"""Multiplies random matrices on a GPU through an exported Python module, with PyTorch tensors or CuPy
+arrays: for each shape, the largest error over the bound of the error analysis, and the median time.
+
+    check.py FOLDER torch|cupy SHAPE...    shapes as check.c has them
+"""
+
+import math
+import sys
+
+FOLDER, KIND, *SHAPES = sys.argv[1:]
+sys.path.insert(0, FOLDER)
+import gemm_tuned  # noqa: E402: the folder is an argument
+
+SAMPLES, LAUNCHES, ROTATED_BYTES, MAX_SETS = 40, 10, 160 << 20, 64
+
+
+def bound(k):
+    """That of src/validate/bound.rs, in units of |A| |B|."""
+    n, u = k + 3.0, 2.0**-24
+    return min(n * u / (1 - n * u), math.expm1(10 * math.sqrt(n) * u + n * u * u / (1 - u)))
+
+
+class Torch:
+    def __init__(self):
+        import torch
+        self.x = torch
+        torch.backends.cuda.matmul.allow_tf32 = False
+        self.flushed = torch.empty(ROTATED_BYTES, dtype=torch.uint8, device="cuda")
+
+    def random(self, rows, columns, pad):
+        return (self.x.rand(rows, columns + pad, device="cuda") * 2 - 1)[:, :columns]
+
+    def nan(self, rows, columns, pad):
+        whole = self.x.full((rows, columns + pad), math.nan, device="cuda")
+        return whole, whole[:, :columns]
+
+    def flush(self):
+        self.flushed.fill_(1)
+
+    def event(self):
+        return self.x.cuda.Event(enable_timing=True)
+
+    def recorded(self, launches):
+        graph = self.x.cuda.CUDAGraph()
+        side = self.x.cuda.Stream()
+        with self.x.cuda.stream(side):
+            launches()
+        side.synchronize()
+        with self.x.cuda.graph(graph, stream=side):
+            launches()
+        return graph.replay
+
+    def sample_us(self, replay):
+        begin, end = self.event(), self.event()
+        self.flush()
+        self.flush()
+        begin.record()
+        replay()
+        end.record()
+        return self.elapsed_us(begin, end)
+
+    def elapsed_us(self, begin, end):
+        end.synchronize()
+        return begin.elapsed_time(end) * 1000
+
+    def double(self, a):
+        return a.double()
+
+
+class Cupy(Torch):
+    def __init__(self):
+        import cupy
+        self.x = cupy
+        self.flushed = cupy.empty(ROTATED_BYTES, dtype=cupy.uint8)
+
+    def random(self, rows, columns, pad):
+        return self.x.random.uniform(-1, 1, (rows, columns + pad), dtype=self.x.float32)[:, :columns]
+
+    def nan(self, rows, columns, pad):
+        whole = self.x.full((rows, columns + pad), math.nan, dtype=self.x.float32)
+        return whole, whole[:, :columns]
+
+    def flush(self):
+        self.flushed.fill(1)
+
+    def event(self):
+        return self.x.cuda.Event()
+
+    def recorded(self, launches):
+        side = self.x.cuda.Stream(non_blocking=True)
+        with side:
+            launches()
+            side.synchronize()
+            side.begin_capture()
+            launches()
+            graph = side.end_capture()
+        return graph.launch
+
+    def elapsed_us(self, begin, end):
+        end.synchronize()
+        return self.x.cuda.get_elapsed_time(begin, end) * 1000
+
+    def double(self, a):
+        return a.astype(self.x.float64)
+
+
+def main():
+    side = Torch() if KIND == "torch" else Cupy()
+    failures = 0
+    for word in SHAPES:
+        shape, _, expected = word.partition(":")
+        shape, _, pad = shape.partition("+")
+        m, n, k = map(int, shape.split("x"))
+        pad = int(pad or 0)
+        sets = min(MAX_SETS, ROTATED_BYTES // (4 * (m * k + k * n + m * n)) + 1)
+        a = [side.random(m, k, pad) for _ in range(sets)]
+        b = [side.random(k, n, pad) for _ in range(sets)]
+        c = [side.nan(m, n, pad) for _ in range(sets)]
+        gemm_tuned.matmul(a[0], b[0], out=c[0][1])
+        x, y = side.double(a[0]), side.double(b[0])
+        error = abs(side.double(c[0][1]) - x @ y) / (abs(x) @ abs(y)) / bound(k)
+        worst = float(error.max())
+        if pad and not bool(side.x.isnan(c[0][0][:, n:]).all()):
+            worst = math.inf
+        if not pad:
+            # A transposed view of the same numbers, where the bundle has kernels for it.
+            try:
+                again = gemm_tuned.matmul(a[0], b[0].T.contiguous().T if KIND == "torch"
+                                          else side.x.asfortranarray(b[0]))
+                worst = max(worst, float((abs(side.double(again) - x @ y) / (abs(x) @ abs(y))
+                                          / bound(k)).max()))
+            except gemm_tuned.GemmTunedError:
+                pass
+        def launches():
+            for turn in range(LAUNCHES):
+                gemm_tuned.matmul(a[turn % sets], b[turn % sets], out=c[turn % sets][1])
+
+        # Replays of recorded launches, as the tuner's samples are: they have no time of the host's.
+        replay = side.recorded(launches)
+        times = [side.sample_us(replay) / LAUNCHES for _ in range(SAMPLES)]
+        median = sorted(times)[SAMPLES // 2]
+        line = f"{KIND:6} {word:18} error/bound {worst:.3f}  {median:9.2f} us"
+        if expected:
+            line += f"  tuner {float(expected):9.2f} us  ratio {median / float(expected):.3f}"
+        print(line, flush=True)
+        failures += not worst <= 1
+    sys.exit(failures > 0)
+
+
+main()

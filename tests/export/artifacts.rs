@@ -1,0 +1,105 @@
+//! What compilers and interpreters make of the artifacts, without a GPU: in the place of the driver
+//! there is one that says what it is asked.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::rig::{artifact, skip};
+
+fn run(program: &str, arguments: &[&str]) -> Option<Output> {
+    match Command::new(program).args(arguments).output() {
+        Ok(output) => Some(output),
+        Err(error) => {
+            skip(&format!("no {program}: {error}"));
+            None
+        }
+    }
+}
+
+fn check(output: &Output) -> String {
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    assert_eq!(error, "");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn compilers_take_the_c_source_and_a_program_calls_it() {
+    let Some(folder) = artifact("c") else { return };
+    let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-c"];
+    for (compiler, standard, language) in [("gcc", "-std=c99", "c"), ("g++", "-std=c++11", "c++")] {
+        let (source, object) = (at("gemm_tuned.c"), at(&format!("{compiler}.o")));
+        let arguments = [&strict[..], &[standard, "-x", language, &source, "-o", &object]].concat();
+        let Some(output) = run(compiler, &arguments) else { return };
+        check(&output);
+    }
+    let program = at("call");
+    let arguments = [
+        "-std=c99",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-I",
+        folder.to_str().unwrap(),
+        "tests/artifacts/call.c",
+        "tests/artifacts/spoken_driver.c",
+        &at("gcc.o"),
+        "-o",
+        &program,
+    ];
+    let Some(output) = run("gcc", &arguments) else { return };
+    check(&output);
+    let said = check(&run(&program, &[]).unwrap());
+    let lines: Vec<&str> = said.lines().filter(|line| !line.contains("load")).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+const CALL: &str = r#"
+import sys
+sys.path.insert(0, sys.argv[1])
+import gemm_tuned
+try:
+    gemm_tuned.matmul([[1.0]], [[1.0]])
+except gemm_tuned.GemmTunedError as error:
+    print("told:", error)
+for m, n, k, rows in ((44, 31, 23, None), (44, 31, 23, (25, 33, 35)), (999, 1001, 77, None), (1, 5000, 5000, None)):
+    print(m, n, k, gemm_tuned.kernel_for(m, n, k, rows=rows, sms=132))
+try:
+    gemm_tuned.kernel_for(8, 8, 8, layout="tt")
+except gemm_tuned.GemmTunedError as error:
+    print("told:", error)
+"#;
+
+#[test]
+fn the_python_module_is_imported_without_a_gpu_and_says_that_it_needs_one() {
+    let Some(folder) = artifact("python") else { return };
+    let call = |folder: &Path| {
+        let output = Command::new("python3").args(["-B", "-c", CALL]).arg(folder).output();
+        output.map(|output| {
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            (String::from_utf8_lossy(&output.stdout).into_owned(), error)
+        })
+    };
+    let (said, error) = match call(&folder) {
+        Ok(said) => said,
+        Err(error) => return skip(&format!("no python3: {error}")),
+    };
+    assert_eq!(error, "");
+    let lines: Vec<&str> = said.lines().collect();
+    let needs = lines[0].contains("needs an NVIDIA GPU, and there is no NVIDIA driver")
+        || lines[0].contains("a is a list: give a PyTorch tensor or a CuPy array");
+    assert!(needs, "{said}");
+    assert_eq!(lines[1], "44 31 23 gemm_f32_nn_44x31x23");
+    assert_eq!(lines.len(), 6, "{said}");
+    assert!(lines[2..5].iter().all(|line| line.contains("gemm_f32_nn_")), "{said}");
+    assert!(lines[5].contains("no kernel for f32/f32/tt, but for f32/f32/nn"), "{said}");
+
+    // A module does not believe a bundle that was changed.
+    let manifest = folder.join("manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replacen("tuned", "tunes", 1)).unwrap();
+    let (_, error) = call(&folder).unwrap();
+    assert!(error.contains("`manifest.json` was changed since it was exported"), "{error}");
+}

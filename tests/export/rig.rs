@@ -1,0 +1,109 @@
+//! What the tests share: a Python with the packages they need, a tuned problem, and what is exported
+//! of it.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::program::gemm_tune;
+
+pub(crate) const CACHE: &str = "target/test-cache";
+
+/// A Python with Kernel Tuner, or why there is none.
+pub(crate) fn python() -> Result<PathBuf, String> {
+    let folder = Path::new("target/test-python");
+    let python = folder.join("bin/python");
+    let run = |program: &Path, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output();
+        let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() { Ok(()) } else { Err(said) }
+    };
+    let works = || run(&python, &["-c", "import kernel_tuner, jsonschema"]);
+    if works().is_err() {
+        run(Path::new("python3"), &["-m", "venv", "target/test-python"])?;
+        run(&python, &["-m", "pip", "install", "--quiet", "kernel_tuner", "jsonschema"])?;
+    }
+    works().map(|()| python)
+}
+
+/// Prints past the test harness, which hides what a passing test prints.
+pub(crate) fn skip(why: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
+}
+
+/// Evaluates every configuration of `tiled` for a problem that no other test has, on the host.
+pub(crate) fn tune(folder: &Path) -> bool {
+    let doctor = gemm_tune(&["doctor", "--device", "cpu", "--cache", CACHE]);
+    if !doctor.out.contains("NVRTC") || doctor.code != Some(0) {
+        skip("no NVRTC");
+        return false;
+    }
+    let database = folder.join("db.toml");
+    let said = gemm_tune(&[
+        "--shape",
+        "44x31x23",
+        "--family",
+        "tiled",
+        "--device",
+        "cpu",
+        "--cache",
+        CACHE,
+        "--db",
+        database.to_str().unwrap(),
+    ]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    true
+}
+
+/// Exports the journal of that problem.
+pub(crate) fn export(format: &str, out: &Path) {
+    let said = gemm_tune(&[
+        "export",
+        "--format",
+        format,
+        "-o",
+        out.to_str().unwrap(),
+        "--shape",
+        "44x31x23",
+        "--device-name",
+        "cpu",
+        "--cache",
+        CACHE,
+    ]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains("configurations of 44x31x23 f32 nn written to"), "{}", said.out);
+}
+
+/// A folder with what was exported of a problem that was tuned on the host, in a form that programs
+/// run; `None` after saying that there is no NVRTC.
+pub(crate) fn artifact(format: &str) -> Option<PathBuf> {
+    static DATABASE: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let folder = Path::new("target/test-artifacts");
+    let database = DATABASE.get_or_init(|| {
+        fs::create_dir_all(folder).unwrap();
+        let _ = fs::remove_file(folder.join("db.toml"));
+        tune(folder).then(|| folder.join("db.toml"))
+    });
+    let database = database.as_ref()?;
+    // Tests run at the same time: each has its own, named as its thread is.
+    let thread = std::thread::current();
+    let out = folder.join(thread.name().unwrap_or("main").replace(':', "_")).join(format);
+    let _ = fs::remove_dir_all(&out);
+    let said = gemm_tune(&[
+        "export",
+        "--format",
+        format,
+        "-o",
+        out.to_str().unwrap(),
+        "--db",
+        database.to_str().unwrap(),
+        "--cache",
+        CACHE,
+    ]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains("1 winners and"), "{}", said.out);
+    Some(out)
+}
