@@ -267,6 +267,10 @@ pub(super) enum Emit {
     Resources,
     /// Requests, sectors, wavefronts and bank conflicts of every line, executed on the host
     Memory,
+    /// Which thread brings which element into which bank, and computes what
+    Picture,
+    /// The same as a drawing
+    Svg,
 }
 
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@ mod check;
 mod contest;
 mod crew;
 mod effort;
+mod forecast;
 mod hints;
 mod host_bench;
 mod journal;
