@@ -148,7 +148,7 @@ fn a_mistake_in_a_family_is_shown_at_its_place() {
             "[[kernels]]",
             "[[constraints]]\nrequire = 'M > 10 * K'\nbecause = 'no reason'\n[[kernels]]",
             false,
-            &["no configuration is legal", "17 by `M > 10 * K` (no reason)"],
+            &["no configuration is legal", "18 by `M > 10 * K` (no reason)"],
         ),
     ] {
         let folder = family_with(right, wrong, in_template);
