@@ -2,14 +2,15 @@
 //!
 //! The modules are the rooms of one house; a room uses the rooms that come before it on data's
 //! way, never one after it. That way is: `model`, `space`, `render`, `compile`, `gpu`, `cpu`,
-//! `worker`, `validate`, `measure`, `search`, `tune`, `database`, `lookup`, `export`,
-//! `runtime`, `inspect`, `report`, `cli`
+//! `worker`, `validate`, `measure`, `search`, `tune`, `database`, `lookup`, `dispatch`,
+//! `export`, `runtime`, `inspect`, `report`, `cli`
 //! (`ARCHITECTURE.md` has the map).
 
 pub mod cli;
 pub mod compile;
 pub mod cpu;
 pub mod database;
+pub mod dispatch;
 pub mod export;
 pub mod gpu;
 pub mod inspect;

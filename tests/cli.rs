@@ -134,7 +134,7 @@ fn a_mistake_in_a_family_is_shown_at_its_place() {
             "by=TILE",
             "by=TIL",
             false,
-            &["unknown name `TIL`", "did you mean `TILE`?", "faulty.toml:41:27"],
+            &["unknown name `TIL`", "did you mean `TILE`?", "faulty.toml:42:27"],
         ),
         ("summary =", "summary", false, &["faulty.toml:4:"]),
         (
@@ -371,6 +371,7 @@ fn help_names_every_command_and_flag() {
         "compare",
         "lookup",
         "export",
+        "dispatch",
         "db",
         "doctor",
         "--shape",

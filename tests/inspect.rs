@@ -7,19 +7,23 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says what it sees and may fail")]
 
+#[path = "support/program.rs"]
+mod program;
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
 
-use gemm_tune::compile::Target;
+use gemm_tune::compile::{Compile, Compiler, Nvrtc, Target};
 use gemm_tune::cpu::Program;
+use gemm_tune::inspect::{Factor, Picture, Subject, picture};
 use gemm_tune::model::{Device, Dtype, Problem};
 use gemm_tune::render::{Templates, render};
-use gemm_tune::space::Families;
+use gemm_tune::report::picture as drawn;
+use gemm_tune::space::{Families, Family};
+use program::{gemm_tune, gemm_tune_with};
 
 /// Large enough for a whole tile of every default, small enough to be executed whole.
 const SHAPE: &str = "128x128x64";
@@ -34,19 +38,10 @@ fn shape(family: &str) -> &'static str {
 
 /// Runs `gemm-tune inspect` as if there were no GPU, and gives what it prints.
 fn inspect(arguments: &[&str]) -> Result<String, String> {
-    let program =
-        std::env::var_os("GEMM_TUNE_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_gemm-tune").into());
     let cache = std::path::absolute(Path::new("target/test-cache")).unwrap();
-    let output = Command::new(program)
-        .arg("inspect")
-        .args(arguments)
-        .env("NO_COLOR", "1")
-        .env("GEMM_TUNE_CACHE", cache)
-        .env("CUDA_VISIBLE_DEVICES", "")
-        .output()
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    let variables = [("GEMM_TUNE_CACHE", cache.to_str().unwrap()), ("CUDA_VISIBLE_DEVICES", "")];
+    let said = gemm_tune_with(&[&["inspect"], arguments].concat(), &variables);
+    if said.code == Some(0) { Ok(said.out) } else { Err(said.err) }
 }
 
 fn shown(family: &str, emit: &str) -> String {
@@ -225,6 +220,123 @@ fn a_recorded_winner_is_found_and_documents_are_whole() {
             (&diff["x"]["family"], &diff["y"]["family"]),
             (&"tiled".into(), &"naive".into())
         );
+    }
+}
+
+/// A family with one text of its search space replaced by another, twice.
+fn changed(name: &str, changes: &[(&str, &str)]) -> Family {
+    let file = format!("{name}.toml");
+    let mut text = fs::read_to_string(Path::new("search-spaces").join(&file)).unwrap();
+    for (from, to) in changes {
+        assert!(text.contains(from), "{from}");
+        text = text.replace(from, to);
+    }
+    Family::parse(&file, &text).unwrap()
+}
+
+/// The picture of a family's default, and what it is of.
+fn pictured(family: &Family, shape: &str, nvrtc: &Nvrtc) -> (Subject, Picture) {
+    let (problem, device) = (Problem::new(shape.parse().unwrap(), Dtype::F32), Device::h200());
+    let chosen = family.choose("", &problem, &device).unwrap();
+    let templates = Templates::built_in().unwrap();
+    let subject = Subject::new(family, &templates, chosen, problem, device).unwrap();
+    let target = Target::Ptx("sm_90".parse().unwrap());
+    let ptx = Compiler::new(nvrtc.clone(), None, target).unwrap().compile(&subject.request());
+    let picture = picture(&subject, &ptx.unwrap().image).unwrap();
+    (subject, picture)
+}
+
+/// The example that the ladder's texts draw: a 4x4 product of 2x2 tiles.
+#[test]
+fn four_threads_share_what_they_bring_of_a_4x4_product() {
+    let Ok(nvrtc) = support::nvrtc("sm_90".parse().unwrap()) else { return };
+    let alone = changed(
+        "naive",
+        &[
+            ("BLOCK_X = [8, 16, 32, 64, 128]", "BLOCK_X = [2]"),
+            ("BLOCK_Y = [1, 2, 4, 8, 16, 32]", "BLOCK_Y = [2]"),
+            ("BLOCK_X = 32", "BLOCK_X = 2"),
+            ("BLOCK_Y = 8", "BLOCK_Y = 2"),
+            ("THREADS >= warp_size and", ""),
+        ],
+    );
+    let (_, picture) = pictured(&alone, "4x4x4", &nvrtc);
+    assert_eq!((picture.threads, picture.reads), (4, 8), "{picture:?}");
+
+    let shared =
+        changed("tiled", &[("TILE = [8, 16, 32]", "TILE = [2]"), ("TILE = 16", "TILE = 2")]);
+    let (subject, picture) = pictured(&shared, "4x4x4", &nvrtc);
+    assert_eq!((picture.threads, picture.reads), (4, 4), "{picture:?}");
+    let brought = |stage: usize, factor: Factor| -> Vec<(u64, u64, u32)> {
+        let stage = &picture.stages[stage].brought;
+        let of_factor = stage.iter().filter(|one| one.factor == factor);
+        of_factor.map(|one| (one.row, one.column, one.thread)).collect()
+    };
+    assert_eq!(picture.stages.len(), 2);
+    for (stage, k) in [(0, 0), (1, 2)] {
+        let a = [(0, k, 0), (0, k + 1, 1), (1, k, 2), (1, k + 1, 3)];
+        let b = [(k, 0, 0), (k, 1, 1), (k + 1, 0, 2), (k + 1, 1, 3)];
+        assert_eq!(brought(stage, Factor::A), a, "stage {stage}");
+        assert_eq!(brought(stage, Factor::B), b, "stage {stage}");
+    }
+    let computed: Vec<_> =
+        picture.computed.iter().map(|one| (one.row, one.column, one.thread)).collect();
+    assert_eq!(computed, [(0, 0, 0), (0, 1, 1), (1, 0, 2), (1, 1, 3)]);
+    insta::with_settings!({ omit_expression => true }, {
+        insta::assert_snapshot!("picture-of-4x4", drawn::text(&subject, &picture));
+    });
+}
+
+/// In general tiles divide what a thread reads by their width.
+#[test]
+fn tiles_divide_what_a_thread_reads_by_their_width() {
+    let Ok(nvrtc) = support::nvrtc("sm_90".parse().unwrap()) else { return };
+    for tile in [8, 16, 32] {
+        let family = changed("tiled", &[("TILE = 16", &format!("TILE = {tile}"))]);
+        let (_, picture) = pictured(&family, "64x64x64", &nvrtc);
+        assert_eq!(picture.reads, 2 * 64 / tile, "{tile}");
+        assert_eq!(picture.stages.len() as u64, 64 / tile, "{tile}");
+    }
+}
+
+#[test]
+fn every_element_that_a_block_needs_is_brought() {
+    let Some(version) = nvrtc_or_skip() else { return };
+    let nvrtc = support::nvrtc("sm_90".parse().unwrap()).unwrap();
+    let families = Families::built_in().unwrap();
+    for name in names() {
+        let family = families.get(&name).unwrap();
+        let (subject, picture) = pictured(family, shape(&name), &nvrtc);
+        let rows: BTreeSet<u64> = picture.computed.iter().map(|one| one.row).collect();
+        let columns: BTreeSet<u64> = picture.computed.iter().map(|one| one.column).collect();
+        assert_eq!(rows.len() * columns.len(), picture.computed.len(), "{name}: no rectangle");
+        let brought: BTreeSet<(Factor, u64, u64)> = (picture.stages.iter())
+            .flat_map(|stage| stage.brought.iter().map(|one| (one.factor, one.row, one.column)))
+            .collect();
+        let depth = subject.problem.shape.k;
+        let of_a = rows.iter().flat_map(|row| (0..depth).map(|k| (Factor::A, *row, k)));
+        let of_b = columns.iter().flat_map(|column| (0..depth).map(|k| (Factor::B, k, *column)));
+        for needed in of_a.chain(of_b) {
+            assert!(brought.contains(&needed), "{name}: {needed:?}");
+        }
+        compare(&format!("{name}-picture"), &version, &drawn::text(&subject, &picture));
+        let svg = drawn::svg(&subject, &picture);
+        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{name}");
+        for tag in ["rect", "text", "g", "title"] {
+            let (opened, closed) = (format!("<{tag}"), format!("</{tag}>"));
+            let count = |what: &str| svg.matches(what).count();
+            let opened = count(&format!("{opened} ")) + count(&format!("{opened}>"));
+            assert_eq!(opened, count(&closed), "{name}: {tag}");
+        }
+        assert!(svg.len() < 2 << 20, "{name}: {} bytes", svg.len());
+    }
+}
+
+#[test]
+fn the_help_names_what_can_be_shown() {
+    let help = gemm_tune(&["inspect", "--help"]).out;
+    for word in ["cuda", "ptx", "sass", "resources", "memory", "picture", "svg", "--diff"] {
+        assert!(help.contains(word), "{word}: {help}");
     }
 }
 

@@ -15,7 +15,7 @@ const MODIFIERS: &[&str] = &[
     "global", "shared", "local", "const", "param", "sync", "arrive", "aligned", "warp", "red",
     "popc", "and", "or", "xor", "add", "min", "max", "inc", "dec", "exch", "cas", "eq", "ne", "lt",
     "le", "gt", "ge", "ltu", "num", "nan", "all", "any", "uni", "ballot", "up", "down", "bfly",
-    "idx", "x1", "x2", "x4", "trans", "wrap", "clamp", "volatile", "acquire", "release", "to",
+    "idx", "shiftamt", "hi", "async", "cg", "NaN", "noftz", "cta", "L2::cache_hint", "x1", "x2", "x4", "trans", "wrap", "clamp", "volatile", "acquire", "release", "to",
 ];
 
 /// What a mutation starts an instruction with.
@@ -25,7 +25,8 @@ const OPCODES: &[&str] = &[
     "brev", "shl", "shr", "shf", "prmt", "lop3", "bfe", "bfi", "mov", "selp", "set", "setp", "cvt",
     "cvta", "ld", "st", "atom", "red", "bar", "barrier", "membar", "fence", "shfl", "vote",
     "activemask", "match", "redux", "elect", "mma", "ldmatrix", "stmatrix", "bra", "ret", "exit",
-    "trap", "call", "nanosleep", "prefetch",
+    "trap", "call", "nanosleep", "prefetch", "sad", "dp4a", "dp2a", "bfind", "copysign", "createpolicy",
+    "cp",
 ];
 
 /// A text with a few changes.

@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::compare::CompareArguments;
 use super::db::DbArguments;
+use super::dispatch::DispatchArguments;
 use super::export::ExportArguments;
 use super::lookup::LookupArguments;
 
@@ -35,6 +36,8 @@ pub(super) enum Command {
     Lookup(LookupArguments),
     /// List, show, merge, prune and verify tuning databases
     Db(DbArguments),
+    /// Choose a few kernels for many shapes, and a decision tree between them
+    Dispatch(DispatchArguments),
     /// Write winners and evaluated configurations in the forms that other programs read
     Export(ExportArguments),
     /// Show a kernel or how two differ: source, PTX, machine code, resources, memory traffic
@@ -261,6 +264,10 @@ pub(super) enum Emit {
     Resources,
     /// Requests, sectors, wavefronts and bank conflicts of every line, executed on the host
     Memory,
+    /// Which thread brings which element into which bank, and computes what
+    Picture,
+    /// The same as a drawing
+    Svg,
 }
 
 #[derive(Debug, Args)]

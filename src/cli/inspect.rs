@@ -8,13 +8,15 @@ use serde_json::{Value, json};
 use super::arguments::{Emit, FamilyArguments, InspectArguments};
 use super::console::Console;
 use super::machine::{Wish, Workshop};
+use super::output::finish;
 use super::{Failure, highlight, request};
 use crate::compile::{Architecture, Compile as _, Compiled, Target};
 use crate::database::Database;
-use crate::inspect::{Figures, Mix, Subject, difference, figures, traffic};
+use crate::inspect::{Figures, Mix, Subject, difference, figures, picture, traffic};
 use crate::model::{Configuration, Device, Problem, Regime};
 use crate::render::Templates;
 use crate::report::inspected::{self, Side};
+use crate::report::picture as drawn;
 use crate::space::{Family, LoadError};
 
 /// The shape that a family is looked at for where none is given.
@@ -26,17 +28,7 @@ const WINNER: &str = "winner";
 /// Looks, prints and gives the exit code.
 pub(super) fn main(arguments: &InspectArguments) -> ExitCode {
     let console = Console::new(&arguments.common);
-    match run(arguments, console) {
-        Ok(document) => {
-            console.document(&document);
-            ExitCode::SUCCESS
-        }
-        Err(failure) => {
-            console.error(failure.message());
-            console.document(&json!({ "error": failure.message() }));
-            failure.exit_code()
-        }
-    }
+    finish(console, run(arguments, console).map(|document| (document, ExitCode::SUCCESS)))
 }
 
 fn run(arguments: &InspectArguments, console: Console) -> Result<Value, Failure> {
@@ -162,6 +154,16 @@ impl Desk {
                 let launches = traffic(subject, &compiled.image).map_err(Failure::work)?;
                 self.console.result(&inspected::traffic(subject, &launches, width));
                 ("memory", inspected::traffic_document(&launches))
+            }
+            Emit::Picture | Emit::Svg => {
+                let compiled = self.compiled(subject, Target::Ptx)?;
+                let picture = picture(subject, &compiled.image).map_err(Failure::work)?;
+                let drawn = match emit {
+                    Emit::Svg => drawn::svg(subject, &picture),
+                    _ => drawn::text(subject, &picture),
+                };
+                self.console.result(&drawn);
+                ("picture", json!(drawn))
             }
         };
         document[name] = value;

@@ -7,6 +7,7 @@ mod compare;
 mod console;
 mod databases;
 mod db;
+mod dispatch;
 mod doctor;
 mod environment;
 mod export;
@@ -76,6 +77,7 @@ pub fn main() -> ExitCode {
         Some(Command::Doctor(doctor)) => doctor::main(&doctor),
         Some(Command::Lookup(lookup)) => lookup::main(&lookup),
         Some(Command::Export(export)) => export::main(&export),
+        Some(Command::Dispatch(dispatch)) => dispatch::main(&dispatch),
         Some(Command::Worker) => worker(),
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::error::SourceLine;
+use super::trace::Access;
 
 /// What kind of work an instruction is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -108,6 +109,9 @@ pub struct Counts {
     pub memory: BTreeMap<InstructionClass, MemoryCounts>,
     /// Accesses by source line and kind.
     pub by_line: BTreeMap<AccessSite, MemoryCounts>,
+    /// Every access but loads from shared memory, warp by warp as they took turns; nothing unless
+    /// that was asked for.
+    pub accesses: Vec<Access>,
 }
 
 impl Counts {

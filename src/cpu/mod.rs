@@ -21,6 +21,7 @@ mod program;
 mod shadow;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod types;
 
 pub use checks::{Check, Checks, Violation, ViolationKind};
@@ -29,3 +30,4 @@ pub use error::{PtxError, SourceLine};
 pub use execute::{Blocks, Counting, LaunchError, Options, Parameter, launch};
 pub use memory::{Memory, MemoryError, Tracking};
 pub use program::{Facts, Kernel, LoadError, Program};
+pub use trace::{Access, Movement};

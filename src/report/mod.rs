@@ -7,6 +7,7 @@ pub mod comparison;
 pub mod covered;
 pub mod inspected;
 pub mod json;
+pub mod picture;
 pub mod records;
 pub mod replayed;
 pub mod table;

@@ -68,7 +68,17 @@ impl Bundle {
             })
             .collect();
         timed.sort_by(|a, b| a.0.total_cmp(&b.0));
-        timed.into_iter().find_map(|(_, kernel)| {
+        let (exact, others): (Vec<_>, Vec<_>) =
+            timed.into_iter().partition(|(time, _)| *time <= 0.0);
+        let preferred = self.manifest.dispatch.iter().flat_map(|tree| tree.order(shape));
+        let preferred = preferred.filter_map(|place| {
+            let kernel = self.manifest.kernels.get(*place)?;
+            let known = others.iter().find(|(_, other)| std::ptr::eq(*other, kernel))?;
+            Some(*known)
+        });
+        let order: Vec<(f64, &BundledKernel)> =
+            exact.into_iter().chain(preferred.collect::<Vec<_>>()).chain(others).collect();
+        order.into_iter().find_map(|(_, kernel)| {
             let serves = kernel.serves.iter().all(|condition| condition.holds(&open));
             serves.then(|| self.chosen(kernel, &open)).flatten()
         })

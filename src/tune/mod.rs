@@ -38,7 +38,7 @@ pub use recording::{RecordingError, read_recording};
 pub use run::tune;
 pub use sanitize::Sanitizer;
 pub use share::share;
-pub use verify::{Named, Retimed, retime};
+pub use verify::{Named, Retimed, retime, time_each};
 
 use crate::compile::{Compile, CompileError, CompileThreads};
 use crate::model::units::human_bytes;

@@ -21,7 +21,7 @@ use crate::cpu::{
 use crate::model::{
     Argument, Device, Dtype, KernelLaunch, LaunchPlan, Mismatch, Problem, Validation,
 };
-use crate::worker::{Launch, LaunchArgument, Operands, Scalars, bind};
+use crate::worker::{Launch, Operands, Scalars, bind};
 
 /// Operands of one problem in the memory of the `cpu` device.
 #[derive(Debug)]
@@ -314,13 +314,8 @@ impl HostValidator {
                 wanted.entry, self.shared_limit
             )));
         }
-        let parameter = |argument: &LaunchArgument| match *argument {
-            LaunchArgument::Pointer(address) => Parameter::Long(address),
-            LaunchArgument::I32(value) => Parameter::from(value),
-            LaunchArgument::I64(value) => Parameter::from(value),
-            LaunchArgument::F32(value) => Parameter::from(value),
-        };
-        let parameters: Vec<Parameter> = wanted.arguments.iter().map(parameter).collect();
+        let parameters: Vec<Parameter> =
+            wanted.arguments.iter().map(|argument| (*argument).into()).collect();
         let extents = (wanted.grid, wanted.block);
         Ok(launch(kernel, extents, wanted.dynamic_shared_bytes, &parameters, memory, options)?)
     }

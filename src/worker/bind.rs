@@ -1,7 +1,19 @@
 //! From a launch plan to launches: every argument gets its value.
 
 use super::{Launch, LaunchArgument};
+use crate::cpu::Parameter;
 use crate::model::{Argument, Dtype, LaunchPlan, Problem};
+
+impl From<LaunchArgument> for Parameter {
+    fn from(argument: LaunchArgument) -> Self {
+        match argument {
+            LaunchArgument::Pointer(address) => Self::Long(address),
+            LaunchArgument::I32(value) => Self::from(value),
+            LaunchArgument::I64(value) => Self::from(value),
+            LaunchArgument::F32(value) => Self::from(value),
+        }
+    }
+}
 
 /// Where one set of operands lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

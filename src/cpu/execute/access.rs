@@ -11,6 +11,7 @@ use crate::cpu::layout::{LOCAL_WINDOW, MODULE_BASE, SHARED_WINDOW, WINDOW_BYTES}
 use crate::cpu::memory::Allocation;
 use crate::cpu::operation::{Address, Element, Longs, Register, Vector, Words};
 use crate::cpu::shadow::Touch;
+use crate::cpu::trace::Movement;
 use crate::cpu::types::Space;
 
 /// What an instruction accesses: where, and in which elements.
@@ -57,6 +58,10 @@ impl Warp {
             }
             if COUNTED {
                 count(team, at, space, &addresses, mask, bytes);
+                if space == Space::Global {
+                    let access = (&addresses, mask, bytes);
+                    team.trace(self, Movement::GlobalLoad, access, staged);
+                }
             }
         }
         for (i, part) in d.parts().iter().enumerate() {
@@ -107,6 +112,14 @@ impl Warp {
             }
             if COUNTED {
                 count(team, at, space, &addresses, mask, bytes);
+                let movement = match space {
+                    Space::Global => Some(Movement::GlobalStore),
+                    Space::Shared => Some(Movement::SharedStore),
+                    _ => None,
+                };
+                if let Some(movement) = movement {
+                    team.trace(self, movement, (&addresses, mask, bytes), &staged);
+                }
             }
         }
         Ok(())

@@ -5,8 +5,9 @@ use super::{Counting, Job};
 use crate::cpu::checks::{Check, Violation, ViolationKind, Wrong};
 use crate::cpu::counts::StepCounts;
 use crate::cpu::decode::Segment;
-use crate::cpu::operation::{Arrival, Asks};
+use crate::cpu::operation::{Arrival, Asks, Longs, Words};
 use crate::cpu::shadow::{Clocks, Shadow};
+use crate::cpu::trace::{Access, Movement};
 
 /// How many barriers a block has (ISA section 9.7.13.1).
 const BARRIERS: usize = 16;
@@ -61,6 +62,8 @@ pub(super) struct Team<'a> {
     pub(super) segments: Vec<Segment>,
     pub(super) shadow: Shadow,
     pub(super) counts: Vec<StepCounts>,
+    /// What was accessed, where that is kept.
+    trace: Option<Vec<Access>>,
     /// Instructions that are left of the budget.
     budget: u64,
     /// Instructions executed.
@@ -102,6 +105,19 @@ impl Team<'_> {
         }
     }
 
+    /// Keeps an access, if that is asked for.
+    pub(super) fn trace(
+        &mut self,
+        warp: &Warp,
+        movement: Movement,
+        access: (&Longs, u32, u32),
+        words: &[Words],
+    ) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(Access::new(movement, (warp.index, warp.barriers), access, words));
+        }
+    }
+
     /// Counts instructions that were executed.
     pub(super) fn spend(&mut self, instructions: u64) {
         self.executed += instructions;
@@ -121,7 +137,7 @@ impl<'a> Block<'a> {
             start: code.dynamic_shared,
             end,
         });
-        let counted = if job.options.counting == Counting::On { code.steps.len() } else { 0 };
+        let counted = if job.options.counting != Counting::Off { code.steps.len() } else { 0 };
         let team = Team {
             job,
             number: 0,
@@ -130,6 +146,7 @@ impl<'a> Block<'a> {
             segments,
             shadow: Shadow::new(job.options.checks, end, code.granule),
             counts: vec![StepCounts::default(); counted],
+            trace: (job.options.counting == Counting::Traced).then(Vec::new),
             budget: 0,
             executed: 0,
             polls: 0,
@@ -154,8 +171,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    pub(super) fn into_counts(self) -> Vec<StepCounts> {
-        self.team.counts
+    pub(super) fn into_counts(self) -> (Vec<StepCounts>, Vec<Access>) {
+        (self.team.counts, self.team.trace.unwrap_or_default())
     }
 
     /// Runs to the end, or until it is of no use any more.
@@ -303,6 +320,7 @@ impl<'a> Block<'a> {
         for Waiting { warp: at, ballot, .. } in &done.waiting {
             let warp = &mut self.warps[*at];
             warp.state = State::Ready;
+            warp.barriers += 1;
             if let Some(Ballot { asks, asked, .. }) = *ballot {
                 let full = |holds: bool| if holds { u32::MAX } else { 0 };
                 let registers = &mut warp.registers;

@@ -7,6 +7,7 @@ use crate::cpu::checks::Wrong;
 use crate::cpu::counts::lanes;
 use crate::cpu::operation::{Address, Slot};
 use crate::cpu::shadow::Touch;
+use crate::cpu::trace::Movement;
 use crate::cpu::types::Space;
 
 impl Warp {
@@ -24,6 +25,7 @@ impl Warp {
             Some(slot) => self.registers.word(slot).map(|wanted| wanted.min(bytes)),
             None => [bytes; 32],
         };
+        let mut moved = [[0; 32]; 4];
         for lane in lanes(active) {
             check_alignment(Space::Shared, lane, to[lane], bytes)?;
             check_shared(team, lane, to[lane], bytes)?;
@@ -46,6 +48,9 @@ impl Warp {
                 self.read_words::<CHECKED>(team, Space::Global, lane, place, &mut part, 1)?;
                 words[whole as usize & 3] |= part[0] << (8 * byte);
             }
+            if COUNTED {
+                (0..4).for_each(|word| moved[word][lane] = words[word]);
+            }
             let group = self.groups[lane];
             self.copies.push(PendingCopy { lane, group, to: to[lane], bytes, words });
         }
@@ -53,6 +58,7 @@ impl Warp {
             let reading = lanes(active).filter(|lane| wanted[*lane] > 0);
             let reading = reading.fold(0, |mask, lane| mask | 1 << lane);
             team.counts[at].copy(&from, &to, (active, reading), bytes);
+            team.trace(self, Movement::Copy, (&to, active, bytes), &moved);
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ use super::counts::{AccessSite, Counts, StepCounts};
 use super::layout::MAX_SHARED;
 use super::memory::Memory;
 use super::program::Kernel;
+use super::trace::Access;
 use block::Block;
 
 /// A value that a kernel is called with, as its bytes.
@@ -63,6 +64,8 @@ pub enum Counting {
     Off,
     /// It does.
     On,
+    /// It does, and keeps every access: for launches of one block.
+    Traced,
 }
 
 /// Which blocks of a grid are executed.
@@ -160,9 +163,9 @@ pub fn launch(
         Job { kernel, extents, parameters: &parameters, memory, options, progress: &progress };
     match (options.checks == Checks::NONE, options.counting) {
         (true, Counting::Off) => job.run::<false, false>(),
-        (true, Counting::On) => job.run::<false, true>(),
+        (true, Counting::On | Counting::Traced) => job.run::<false, true>(),
         (false, Counting::Off) => job.run::<true, false>(),
-        (false, Counting::On) => job.run::<true, true>(),
+        (false, Counting::On | Counting::Traced) => job.run::<true, true>(),
     }
 }
 
@@ -314,7 +317,8 @@ impl Job<'_> {
                 first_violation = outcome.err().map(|violation| (number, violation));
             }
             let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-            results.take_over(first_violation, block.into_counts());
+            let (steps, accesses) = block.into_counts();
+            results.take_over(first_violation, steps, accesses);
         };
         let workers = rayon::current_num_threads().min(count).max(1);
         rayon::scope(|scope| {
@@ -326,7 +330,10 @@ impl Job<'_> {
         let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         match results.violation {
             Some((_, violation)) => Err(LaunchError::Violation(violation)),
-            None => Ok(self.summary::<COUNTED>(count, &results.steps)),
+            None => {
+                let counts = self.summary::<COUNTED>(count, &results.steps);
+                Ok(Counts { accesses: results.accesses, ..counts })
+            }
         }
     }
 
@@ -354,10 +361,17 @@ impl Job<'_> {
 struct Results {
     violation: Option<(usize, Box<Violation>)>,
     steps: Vec<StepCounts>,
+    accesses: Vec<Access>,
 }
 
 impl Results {
-    fn take_over(&mut self, violation: Option<(usize, Box<Violation>)>, steps: Vec<StepCounts>) {
+    fn take_over(
+        &mut self,
+        violation: Option<(usize, Box<Violation>)>,
+        steps: Vec<StepCounts>,
+        accesses: Vec<Access>,
+    ) {
+        self.accesses.extend(accesses);
         if let Some((number, _)) = &violation
             && self.violation.as_ref().is_none_or(|(first, _)| number < first)
         {

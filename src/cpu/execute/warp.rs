@@ -48,6 +48,8 @@ pub(super) struct Warp {
     /// Lanes that have not ended.
     pub(super) alive: u32,
     pub(super) state: State,
+    /// Barriers of the block that it has passed.
+    pub(super) barriers: u32,
     pub(super) local: Vec<u32>,
     /// For every 4 bytes of local memory, the bytes that were written.
     pub(super) local_written: Vec<u8>,
@@ -65,6 +67,7 @@ impl Warp {
             frames: Vec::new(),
             alive: 0,
             state: State::Ready,
+            barriers: 0,
             local: vec![0; (code.local_bytes.div_ceil(4) * 32) as usize],
             local_written: vec![0; (code.local_bytes.div_ceil(4) * 32) as usize],
             copies: Vec::new(),
@@ -75,6 +78,7 @@ impl Warp {
 
     /// Begins a block.
     pub(super) fn begin(&mut self, code: &Kernel, extents: Extents, block: [u32; 3]) {
+        self.barriers = 0;
         let threads: u32 = extents.block.iter().product();
         let first = 32 * self.index as u32;
         let lanes = (threads - first).min(32);

@@ -1,0 +1,275 @@
+//! Who moves what: for the first block of a kernel, which thread brings which element of A and B into
+//! shared memory, stage by stage, in which bank it lands, and which elements of C a thread computes.
+//!
+//! It is seen, not derived, so it holds for any family: operands are filled with words that tell
+//! where they come from, and the `cpu` device keeps what each access moves.
+
+use std::collections::BTreeSet;
+
+use super::subject::{Subject, SubjectError};
+use crate::cpu::{
+    Access, Blocks, Counting, Memory, Movement, Options, Parameter, Program, Tracking, launch,
+};
+use crate::model::Problem;
+use crate::validate::HostFailure;
+use crate::worker::{Operands, Scalars, bind};
+
+/// Words of A and B begin with their mark, which leaves 28 bits for an element's place.
+const MARKS: [u32; 2] = [0x1000_0000, 0x2000_0000];
+const PLACE_BITS: u32 = 28;
+
+/// Operations up to which the launches before the last one are executed whole.
+const WHOLE: f64 = (1_u64 << 28) as f64;
+
+/// One of the factors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Factor {
+    /// op(A), M x K.
+    A,
+    /// op(B), K x N.
+    B,
+}
+
+/// An element that a thread brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Brought {
+    /// Of which factor.
+    pub factor: Factor,
+    /// Its row in the factor.
+    pub row: u64,
+    /// Its column.
+    pub column: u64,
+    /// The thread, counted x first.
+    pub thread: u32,
+    /// The bank of shared memory that it lands in; `None` where it goes to a register only.
+    pub bank: Option<u32>,
+    /// Whether the store had bank conflicts.
+    pub conflict: bool,
+}
+
+/// What is brought between two barriers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stage {
+    /// Elements, each once.
+    pub brought: BTreeSet<Brought>,
+}
+
+/// An element of C and the thread that computes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Computed {
+    /// Its row.
+    pub row: u64,
+    /// Its column.
+    pub column: u64,
+    /// The thread.
+    pub thread: u32,
+}
+
+/// What one block does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Picture {
+    /// The kernel.
+    pub entry: String,
+    /// Threads of the block.
+    pub threads: u32,
+    /// What is brought, in order.
+    pub stages: Vec<Stage>,
+    /// The elements of C.
+    pub computed: BTreeSet<Computed>,
+    /// How many elements of A and B the busiest thread reads from global memory, one that is read
+    /// again counted again.
+    pub reads: u64,
+}
+
+/// Executes the first block of a subject's last kernel and looks on. `ptx` is its compiled text.
+///
+/// # Errors
+/// [`SubjectError`]: a text or plan that the `cpu` device does not execute, operands whose places do
+/// not fit 28 bits.
+pub fn picture(subject: &Subject, ptx: &[u8]) -> Result<Picture, SubjectError> {
+    let unsupported = |what: String| SubjectError::Execution(HostFailure::Unsupported(what));
+    let (problem, plan) = (&subject.problem, &subject.rendered.plan);
+    let operands = [problem.a_elements(), problem.b_elements()];
+    if operands.iter().any(|elements| (elements * problem.batch) >> PLACE_BITS != 0)
+        || problem.dtype.bytes() != 4
+    {
+        return Err(unsupported(format!(
+            "{problem} is too large for a picture, or not of 32 bits"
+        )));
+    }
+    if plan.kernels.len() > 1 && problem.operations() > WHOLE {
+        return Err(unsupported(format!(
+            "a plan of {} kernels is pictured for up to 512x512x512, not for {problem}",
+            plan.kernels.len()
+        )));
+    }
+    let program = subject.program(ptx)?;
+    let mut memory = Memory::new(Tracking::Off);
+    let (places, workspaces) = place(subject, &mut memory).map_err(HostFailure::Memory)?;
+    let launches = bind(plan, 0, problem, places, &workspaces, Scalars::PLAIN);
+    let launches = launches.map_err(|name| unsupported(format!("`{name}` is a tensor map")))?;
+    let mut accesses = Vec::new();
+    for (at, wanted) in launches.iter().enumerate() {
+        let last = at + 1 == launches.len();
+        let options = Options {
+            counting: if last { Counting::Traced } else { Counting::Off },
+            blocks: if last { Blocks::Chosen(vec![[0; 3]]) } else { Blocks::All },
+            ..Options::default()
+        };
+        let parameters: Vec<Parameter> =
+            wanted.arguments.iter().map(|argument| (*argument).into()).collect();
+        let kernel = kernel(&program, &wanted.entry).map_err(unsupported)?;
+        let extents = (wanted.grid, wanted.block);
+        let dynamic = wanted.dynamic_shared_bytes;
+        let counts = launch(kernel, extents, dynamic, &parameters, &memory, &options);
+        accesses = counts.map_err(HostFailure::Launch)?.accesses;
+    }
+    let entry = launches.last().map(|launch| launch.entry.clone()).unwrap_or_default();
+    let threads = launches.last().map_or(0, |launch| launch.block.iter().product());
+    let mut seen = Seen { problem, c: places.c, threads };
+    Ok(seen.picture(entry, &accesses))
+}
+
+fn kernel<'a>(program: &'a Program, entry: &str) -> Result<&'a crate::cpu::Kernel, String> {
+    program.kernel(entry).ok_or_else(|| format!("the program has no kernel `{entry}`"))
+}
+
+/// Operands whose words tell their places, and workspaces.
+fn place(
+    subject: &Subject,
+    memory: &mut Memory,
+) -> Result<(Operands, Vec<u64>), crate::cpu::MemoryError> {
+    let problem = &subject.problem;
+    let mut marked = |elements: u64, mark: u32| {
+        let address = memory.allocate(4 * elements * problem.batch)?;
+        memory.fill_with(address, elements * problem.batch, |at| mark + at as u32)?;
+        Ok(address)
+    };
+    let a = marked(problem.a_elements(), MARKS[0])?;
+    let b = marked(problem.b_elements(), MARKS[1])?;
+    let c = memory.allocate(4 * problem.c_elements() * problem.batch)?;
+    let workspaces = subject.rendered.plan.workspaces.iter();
+    let workspaces = workspaces.map(|one| memory.allocate(one.bytes.next_multiple_of(4)));
+    Ok((Operands { a, b, c }, workspaces.collect::<Result<_, _>>()?))
+}
+
+/// What tells elements and threads from addresses and words.
+struct Seen<'a> {
+    problem: &'a Problem,
+    c: u64,
+    threads: u32,
+}
+
+impl Seen<'_> {
+    fn picture(&mut self, entry: String, accesses: &[Access]) -> Picture {
+        // A factor that goes through shared memory is brought where it is stored there; the other
+        // where it is loaded.
+        let staged: BTreeSet<Factor> = (accesses.iter())
+            .filter(|access| matches!(access.movement, Movement::SharedStore | Movement::Copy))
+            .flat_map(|access| access.words.iter().flatten())
+            .filter_map(|word| Some(self.element(*word)?.0))
+            .collect();
+        let bringing = || accesses.iter().filter(|access| access.movement != Movement::GlobalStore);
+        let times: BTreeSet<u32> = bringing().map(|access| access.barriers).collect();
+        let times: Vec<u32> = times.into_iter().collect();
+        let mut stages = vec![Stage::default(); times.len()];
+        for access in bringing() {
+            let stage = times.iter().position(|time| *time == access.barriers);
+            if let Some(stage) = stage.and_then(|at| stages.get_mut(at)) {
+                stage.brought.extend(self.brought(access, &staged));
+            }
+        }
+        stages.retain(|stage| !stage.brought.is_empty());
+        Picture {
+            entry,
+            threads: self.threads,
+            stages,
+            computed: accesses.iter().flat_map(|access| self.computed(access)).collect(),
+            reads: self.reads(accesses),
+        }
+    }
+
+    /// The element of A or B that a word is.
+    fn element(&self, word: u32) -> Option<(Factor, u64, u64)> {
+        let place = u64::from(word & ((1 << PLACE_BITS) - 1));
+        let (factor, elements, width, transposed) = match word & !((1 << PLACE_BITS) - 1) {
+            mark if mark == MARKS[0] => (
+                Factor::A,
+                self.problem.a_elements(),
+                self.problem.lda(),
+                self.problem.layout.a_transposed(),
+            ),
+            mark if mark == MARKS[1] => (
+                Factor::B,
+                self.problem.b_elements(),
+                self.problem.ldb(),
+                self.problem.layout.b_transposed(),
+            ),
+            _ => return None,
+        };
+        let (row, column) = (place / width, place % width);
+        let inside = place < elements;
+        inside.then_some(if transposed { (factor, column, row) } else { (factor, row, column) })
+    }
+
+    /// The threads of an access with the words that each moved and the address of the first.
+    fn lanes<'a>(access: &'a Access) -> impl Iterator<Item = (u32, u64, Vec<u32>)> + 'a {
+        let taking_part = (0..32_usize).filter(|lane| access.lanes >> lane & 1 == 1);
+        taking_part.map(|lane| {
+            let words = access.words.iter().map(|words| words[lane]).collect();
+            ((32 * access.warp + lane) as u32, access.addresses[lane], words)
+        })
+    }
+
+    fn brought(&self, access: &Access, staged: &BTreeSet<Factor>) -> Vec<Brought> {
+        let shares = access.movement != Movement::GlobalLoad;
+        let mut brought = Vec::new();
+        for (thread, address, words) in Self::lanes(access) {
+            for (at, word) in (0..).zip(words) {
+                let element = self.element(word);
+                let Some((factor, row, column)) =
+                    element.filter(|(factor, ..)| staged.contains(factor) == shares)
+                else {
+                    continue;
+                };
+                let bank = shares.then_some((address / 4 + at) as u32 % 32);
+                let conflict = shares && access.conflicts > 0;
+                brought.push(Brought { factor, row, column, thread, bank, conflict });
+            }
+        }
+        brought
+    }
+
+    fn computed(&self, access: &Access) -> Vec<Computed> {
+        let mut computed = Vec::new();
+        if access.movement == Movement::GlobalStore {
+            let width = self.problem.ldc();
+            for (thread, address, words) in Self::lanes(access) {
+                let first = address.wrapping_sub(self.c) / 4;
+                let places = (first..).take(words.len());
+                let inside = places.filter(|place| *place < self.problem.c_elements());
+                computed.extend(inside.map(|place| Computed {
+                    row: place / width,
+                    column: place % width,
+                    thread,
+                }));
+            }
+        }
+        computed
+    }
+
+    fn reads(&self, accesses: &[Access]) -> u64 {
+        let mut reads = vec![0_u64; self.threads as usize];
+        for access in accesses {
+            if matches!(access.movement, Movement::GlobalLoad | Movement::Copy) {
+                for (thread, _, words) in Self::lanes(access) {
+                    let elements = words.iter().filter(|word| self.element(**word).is_some());
+                    if let Some(reads) = reads.get_mut(thread as usize) {
+                        *reads += elements.count() as u64;
+                    }
+                }
+            }
+        }
+        reads.into_iter().max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,225 @@
+//! The picture of who moves what: compact for a terminal, and as an SVG that needs nothing else.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::inspected::heading;
+use crate::inspect::{Brought, Factor, Picture, Stage, Subject};
+
+/// Stages that are drawn: the later ones are like the second.
+const STAGES: usize = 2;
+
+/// Rows and columns that a terminal shows of a tile.
+const SHOWN: usize = 8;
+
+/// What belongs to a place of a matrix.
+type Grid<T> = BTreeMap<u64, BTreeMap<u64, T>>;
+
+/// In words: how much a thread reads, how many elements it computes.
+fn summary(subject: &Subject, picture: &Picture) -> String {
+    let mut computed: BTreeMap<u32, u64> = BTreeMap::new();
+    picture.computed.iter().for_each(|one| *computed.entry(one.thread).or_default() += 1);
+    let most = computed.values().max().copied().unwrap_or(0);
+    let alone = 2 * subject.problem.shape.k * most;
+    format!(
+        "{}, the first block, {} threads, {} stages\na thread reads up to {} elements of A and B from \
+         global memory and computes up to {most} of C;\nwithout sharing it would read {alone}\n",
+        picture.entry,
+        picture.threads,
+        picture.stages.len(),
+        picture.reads
+    )
+}
+
+fn grid(stage: &Stage, factor: Factor) -> Grid<&Brought> {
+    let mut grid: Grid<&Brought> = BTreeMap::new();
+    for one in stage.brought.iter().filter(|one| one.factor == factor) {
+        grid.entry(one.row).or_default().entry(one.column).or_insert(one);
+    }
+    grid
+}
+
+fn computed(picture: &Picture) -> Grid<u32> {
+    let mut grid: Grid<u32> = BTreeMap::new();
+    for one in &picture.computed {
+        grid.entry(one.row).or_default().insert(one.column, one.thread);
+    }
+    grid
+}
+
+/// For a terminal: threads by number, the corner of every tile.
+pub fn text(subject: &Subject, picture: &Picture) -> String {
+    let mut text = format!("{}\n{}", heading(subject), summary(subject, picture));
+    for (number, stage) in picture.stages.iter().take(STAGES).enumerate() {
+        for factor in [Factor::A, Factor::B] {
+            let cell = |one: &&Brought| {
+                let bank = one.bank.map(|bank| format!(":{bank}")).unwrap_or_default();
+                format!("{}{bank}{}", one.thread, if one.conflict { "!" } else { "" })
+            };
+            let title = format!("stage {}, {factor:?}", number + 1);
+            let grid = grid(stage, factor);
+            if !grid.is_empty() {
+                text.push_str(&corner(&title, &grid, cell));
+            }
+        }
+    }
+    text.push_str(&corner("C", &computed(picture), u32::to_string));
+    text.push_str("\nthread:bank of shared memory; `!`: the store had bank conflicts\n");
+    text
+}
+
+fn corner<T>(title: &str, grid: &Grid<T>, cell: impl Fn(&T) -> String) -> String {
+    let columns: Vec<u64> = columns(grid).into_iter().take(SHOWN).collect();
+    let mut text = format!("\n{title:<12}");
+    columns.iter().for_each(|column| text.push_str(&format!("{column:>8}")));
+    let wide = self::columns(grid).len() > SHOWN;
+    text.push_str(if wide { "  ...\n" } else { "\n" });
+    for (row, cells) in grid.iter().take(SHOWN) {
+        let _ = write!(text, "{row:>12}");
+        for column in &columns {
+            let _ = write!(text, "{:>8}", cells.get(column).map(&cell).unwrap_or_default());
+        }
+        text.push_str(if wide { "  ...\n" } else { "\n" });
+    }
+    if grid.len() > SHOWN {
+        text.push_str("         ...\n");
+    }
+    text
+}
+
+fn columns<T>(grid: &Grid<T>) -> Vec<u64> {
+    let mut columns: Vec<u64> = grid.values().flat_map(|cells| cells.keys().copied()).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    columns
+}
+
+/// Pixels: between drawings, of a line of text, of the smallest and largest cell, of a drawing's
+/// longer side where that decides.
+const GAP: usize = 24;
+const LINE: usize = 18;
+const CELLS: (usize, usize) = (5, 30);
+const SIDE: usize = 640;
+
+/// A drawing with its size.
+struct Drawing {
+    width: usize,
+    height: usize,
+    body: String,
+}
+
+/// As an SVG with light and dark colours. A place says in its tooltip what it is.
+pub fn svg(subject: &Subject, picture: &Picture) -> String {
+    let mut rows: Vec<Vec<Drawing>> = Vec::new();
+    for (number, stage) in picture.stages.iter().take(STAGES).enumerate() {
+        let tile = |factor: Factor| {
+            let title = format!("stage {}: {factor:?}, by the thread that brings it", number + 1);
+            let grid = grid(stage, factor);
+            let cell = |one: &&Brought| {
+                let bank = match one.bank {
+                    Some(bank) if one.conflict => format!(", bank {bank}, with conflicts"),
+                    Some(bank) => format!(", bank {bank}"),
+                    None => ", to a register".to_owned(),
+                };
+                (one.thread, one.conflict, bank)
+            };
+            drawing(&title, &format!("{factor:?}"), &grid, cell)
+        };
+        let brought = |factor: &Factor| stage.brought.iter().any(|one| one.factor == *factor);
+        rows.push([Factor::A, Factor::B].into_iter().filter(brought).map(tile).collect());
+    }
+    let cell = |thread: &u32| (*thread, false, String::new());
+    rows.push(vec![drawing("C, by the thread that computes it", "C", &computed(picture), cell)]);
+
+    let words = format!("{}{}", heading(subject), summary(subject, picture));
+    let mut body = String::new();
+    let mut top = GAP;
+    for line in words.lines() {
+        top += LINE;
+        let _ = writeln!(body, "<text x=\"{GAP}\" y=\"{top}\">{}</text>", escaped(line));
+    }
+    let mut width = GAP + words.lines().map(str::len).max().unwrap_or(0) * 8;
+    for row in rows {
+        top += GAP;
+        let mut left = GAP;
+        for drawing in &row {
+            let _ = writeln!(body, "<g transform=\"translate({left} {top})\">{}</g>", drawing.body);
+            left += drawing.width + GAP;
+        }
+        width = width.max(left);
+        top += row.iter().map(|drawing| drawing.height).max().unwrap_or(0);
+    }
+    let height = top + GAP;
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+         height=\"{height}\" font-family=\"ui-monospace, monospace\" font-size=\"13\">\n<style>\n\
+         svg {{ background: #fff }} text {{ fill: #111 }} rect {{ stroke: #fff; stroke-width: .5 }}\n\
+         rect.conflict {{ stroke: #d00; stroke-width: 2 }} .cell {{ fill: #111; text-anchor: middle; \
+         font-size: 11px }}\n@media (prefers-color-scheme: dark) {{ svg {{ background: #111 }} \
+         text {{ fill: #eee }} rect {{ stroke: #111 }} }}\n</style>\n{body}</svg>\n"
+    )
+}
+
+/// A matrix with a cell for each place; neighbours in a row that are alike are one.
+fn drawing<T>(
+    title: &str,
+    name: &str,
+    grid: &Grid<T>,
+    cell: impl Fn(&T) -> (u32, bool, String),
+) -> Drawing {
+    let columns = columns(grid);
+    let longest = grid.len().max(columns.len()).max(1);
+    let side = (SIDE / longest).clamp(CELLS.0, CELLS.1);
+    let mut body = format!("<text y=\"{}\">{}</text>\n", LINE - 6, escaped(title));
+    for (y, (row, cells)) in grid.iter().enumerate() {
+        let mut x = 0;
+        while let Some(column) = columns.get(x) {
+            let Some(first) = cells.get(column) else {
+                x += 1;
+                continue;
+            };
+            let (thread, conflict, what) = cell(first);
+            let alike = |at: &&u64| {
+                cells.get(*at).map(&cell).as_ref() == Some(&(thread, conflict, what.clone()))
+            };
+            let run = columns[x..].iter().take_while(alike).count().max(1);
+            let (left, top) = (x * side, LINE + y * side);
+            let width = run * side;
+            let class = if conflict { " class=\"conflict\"" } else { "" };
+            let places = match columns.get(x + run - 1) {
+                Some(last) if last != column => format!("{column} to {last}"),
+                _ => column.to_string(),
+            };
+            let _ = writeln!(
+                body,
+                "<rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{side}\" fill=\"{}\"{class}>\
+                 <title>{name}[{row}][{places}]: thread {thread}{what}</title></rect>",
+                color(thread)
+            );
+            if width >= CELLS.1 - 4 && side >= 14 {
+                let (middle, base) = (left + width / 2, top + side / 2 + 4);
+                let _ = writeln!(
+                    body,
+                    "<text class=\"cell\" x=\"{middle}\" y=\"{base}\">{thread}</text>"
+                );
+            }
+            x += run;
+        }
+    }
+    Drawing {
+        width: (columns.len() * side).max(8 * title.len()),
+        height: LINE + grid.len() * side,
+        body,
+    }
+}
+
+/// Neighbouring threads get hues far apart: steps of the golden angle. Warps differ in lightness.
+fn color(thread: u32) -> String {
+    let hue = (f64::from(thread) * 137.508) % 360.0;
+    let lightness = 62 + 6 * (thread / 32 % 4);
+    format!("hsl({hue:.0} 65% {lightness}%)")
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
