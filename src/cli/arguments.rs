@@ -9,6 +9,7 @@ use super::compare::CompareArguments;
 use super::db::DbArguments;
 use super::export::ExportArguments;
 use super::lookup::LookupArguments;
+use super::report::ReportArguments;
 
 /// Finds the fastest correct CUDA matrix-multiplication kernel for a shape on this machine's GPU.
 #[derive(Debug, Parser)]
@@ -39,6 +40,8 @@ pub(super) enum Command {
     Export(ExportArguments),
     /// Show a kernel or how two differ: source, PTX, machine code, resources, memory traffic
     Inspect(InspectArguments),
+    /// Draw winners and what searches saw as one HTML page
+    Report(ReportArguments),
     /// Say what this machine can do, and how to fix what it cannot
     Doctor(DoctorArguments),
     /// Serve a device to the program that started this process

@@ -13,12 +13,14 @@ mod export;
 mod highlight;
 mod inspect;
 mod interrupt;
+mod journals;
 mod lookup;
 mod machine;
 mod output;
 mod pace;
 mod progress;
 mod replay;
+mod report;
 mod request;
 mod shard;
 mod tune;
@@ -73,6 +75,7 @@ pub fn main() -> ExitCode {
         Some(Command::Replay(replay)) => replay::main(&replay),
         Some(Command::Db(db)) => db::main(&db),
         Some(Command::Inspect(inspect)) => inspect::main(&inspect),
+        Some(Command::Report(report)) => report::main(&report),
         Some(Command::Doctor(doctor)) => doctor::main(&doctor),
         Some(Command::Lookup(lookup)) => lookup::main(&lookup),
         Some(Command::Export(export)) => export::main(&export),
