@@ -7,8 +7,10 @@ mod compare;
 mod console;
 mod databases;
 mod db;
+mod desk;
 mod doctor;
 mod environment;
+mod explain;
 mod export;
 mod highlight;
 mod inspect;
@@ -75,6 +77,7 @@ pub fn main() -> ExitCode {
         Some(Command::Replay(replay)) => replay::main(&replay),
         Some(Command::Db(db)) => db::main(&db),
         Some(Command::Inspect(inspect)) => inspect::main(&inspect),
+        Some(Command::Explain(explain)) => explain::main(&explain),
         Some(Command::Report(report)) => report::main(&report),
         Some(Command::Doctor(doctor)) => doctor::main(&doctor),
         Some(Command::Lookup(lookup)) => lookup::main(&lookup),

@@ -21,9 +21,12 @@ use crate::report::page::{self, Case};
 use crate::space::{Family, LegalSpace};
 use crate::tune::Recorded;
 
-/// Winners come from databases, what their searches saw from journals, which tuning keeps below the cache
-/// folder. The page is one file: no script, style or picture is fetched from anywhere.
+/// What can be typed after `report`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Winners come from databases, what their searches saw from journals, which tuning \
+    keeps below the cache folder. The page is one file: nothing of it is fetched from anywhere."
+)]
 pub(super) struct ReportArguments {
     /// File to write
     #[arg(short = 'o', long = "output", value_name = "OUT.html")]

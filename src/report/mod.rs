@@ -5,6 +5,7 @@ pub mod answered;
 pub mod checked;
 pub mod comparison;
 pub mod covered;
+pub mod explained;
 pub mod inspected;
 pub mod json;
 pub mod page;
