@@ -2,14 +2,15 @@
 //!
 //! The modules are the rooms of one house; a room uses the rooms that come before it on data's
 //! way, never one after it. That way is: `model`, `space`, `render`, `compile`, `gpu`, `cpu`,
-//! `worker`, `validate`, `measure`, `search`, `tune`, `database`, `lookup`, `export`,
-//! `inspect`, `report`, `cli`
+//! `worker`, `validate`, `measure`, `search`, `tune`, `database`, `lookup`, `dispatch`,
+//! `export`, `runtime`, `inspect`, `report`, `cli`
 //! (`ARCHITECTURE.md` has the map).
 
 pub mod cli;
 pub mod compile;
 pub mod cpu;
 pub mod database;
+pub mod dispatch;
 pub mod export;
 pub mod gpu;
 pub mod inspect;
@@ -18,6 +19,7 @@ pub mod measure;
 pub mod model;
 pub mod render;
 pub mod report;
+pub mod runtime;
 pub mod search;
 pub mod space;
 pub mod tune;

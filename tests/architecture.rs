@@ -17,10 +17,10 @@ mod source;
 /// The rooms in the order of the data's way: a room uses those before it, never one after it.
 ///
 /// `tune` comes before `database`, which makes records of its summaries, and `lookup`, which answers
-/// from records; all before `export`, `inspect` and `report`, which show what was found.
-const ROOMS: [&str; 17] = [
+/// from records; all before `dispatch`, `export`, `runtime`, `inspect` and `report`, which show what was found.
+const ROOMS: [&str; 19] = [
     "model", "space", "render", "compile", "gpu", "cpu", "worker", "validate", "measure", "search",
-    "tune", "database", "lookup", "export", "inspect", "report", "cli",
+    "tune", "database", "lookup", "dispatch", "export", "runtime", "inspect", "report", "cli",
 ];
 
 /// Names that only some files may use.

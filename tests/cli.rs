@@ -134,7 +134,7 @@ fn a_mistake_in_a_family_is_shown_at_its_place() {
             "by=TILE",
             "by=TIL",
             false,
-            &["unknown name `TIL`", "did you mean `TILE`?", "faulty.toml:41:27"],
+            &["unknown name `TIL`", "did you mean `TILE`?", "faulty.toml:42:27"],
         ),
         ("summary =", "summary", false, &["faulty.toml:4:"]),
         (
@@ -148,7 +148,7 @@ fn a_mistake_in_a_family_is_shown_at_its_place() {
             "[[kernels]]",
             "[[constraints]]\nrequire = 'M > 10 * K'\nbecause = 'no reason'\n[[kernels]]",
             false,
-            &["no configuration is legal", "17 by `M > 10 * K` (no reason)"],
+            &["no configuration is legal", "18 by `M > 10 * K` (no reason)"],
         ),
     ] {
         let folder = family_with(right, wrong, in_template);
@@ -371,6 +371,8 @@ fn help_names_every_command_and_flag() {
         "compare",
         "lookup",
         "export",
+        "dispatch",
+        "regret",
         "db",
         "doctor",
         "--shape",

@@ -210,6 +210,20 @@ fn some_blocks_of_a_large_problem_show_the_same_faults() {
 }
 
 #[test]
+fn some_blocks_of_a_large_problem_have_their_operands_laid_out_whole() {
+    let Some(compiler) = compiler_or_skip() else { return };
+    let mut text = std::fs::read_to_string("search-spaces/pipelined.toml").unwrap();
+    text = text.replace("PACK = [\"none\", \"a\", \"b\", \"both\"]", "PACK = [\"a\"]");
+    for other in ["none", "b", "both"] {
+        text = text.replace(&format!("PACK = \"{other}\""), "PACK = \"a\"");
+    }
+    let packs = vec![Family::parse("pipelined.toml", &text).unwrap()];
+    let kit = (packs, Templates::built_in().unwrap());
+    let results = checked(&compiler, &kit, &[problem("2040x2000x64", Layout::Nn)], Sample::Of(2));
+    assert_eq!(all_pass(&results), 2);
+}
+
+#[test]
 fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() {
     let Some(compiler) = compiler_or_skip() else { return };
     // Templates of a folder come on top of the built-in ones.

@@ -7,9 +7,11 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::compare::CompareArguments;
 use super::db::DbArguments;
+use super::dispatch::DispatchArguments;
 use super::explain::ExplainArguments;
 use super::export::ExportArguments;
 use super::lookup::LookupArguments;
+use super::regret::RegretArguments;
 use super::report::ReportArguments;
 
 /// Finds the fastest correct CUDA matrix-multiplication kernel for a shape on this machine's GPU.
@@ -37,6 +39,10 @@ pub(super) enum Command {
     Lookup(LookupArguments),
     /// List, show, merge, prune and verify tuning databases
     Db(DbArguments),
+    /// Measure how much slower lookup's answers are than the winners of shapes that are held out
+    Regret(RegretArguments),
+    /// Choose a few kernels for many shapes, and a decision tree between them
+    Dispatch(DispatchArguments),
     /// Write winners and evaluated configurations in the forms that other programs read
     Export(ExportArguments),
     /// Show a kernel or how two differ: source, PTX, machine code, resources, memory traffic

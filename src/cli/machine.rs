@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::thread;
 
 use super::Failure;
 use super::arguments::CommonArguments;
@@ -15,7 +16,7 @@ use crate::compile::{
     acquire, disassemble,
 };
 use crate::model::Device;
-use crate::tune::{Machine, Sanitizer};
+use crate::tune::{Machine, Sanitizer, TuneError};
 use crate::worker::{Executor, Worker, WorkerError};
 
 /// A device as typed.
@@ -98,8 +99,17 @@ impl Workshop {
         let kind = |device: &Device| (device.name.clone(), device.sms, device.memory_bytes);
         let (wanted, count) = (kind(first.device()), first.devices());
         let mut executors: Vec<Box<dyn Executor>> = vec![Box::new(first)];
-        for ordinal in 1..count {
-            match self.worker(ordinal)? {
+        // Together: a context takes a driver most of a second.
+        let others: Vec<(usize, Result<_, Failure>)> = thread::scope(|scope| {
+            let start = |ordinal| (ordinal, scope.spawn(move || self.worker(ordinal)));
+            let started: Vec<_> = (1..count).map(start).collect();
+            let joined = |thread: thread::ScopedJoinHandle<'_, _>| {
+                thread.join().unwrap_or_else(|_| Err(Failure::work(TuneError::Panicked)))
+            };
+            started.into_iter().map(|(ordinal, thread)| (ordinal, joined(thread))).collect()
+        });
+        for (ordinal, worker) in others {
+            match worker? {
                 Ok(worker) if kind(worker.device()) == wanted => executors.push(Box::new(worker)),
                 Ok(worker) => console.note(&format!(
                     "cuda:{ordinal} is left out: it is an {}, cuda:0 is an {}; tune on it alone \

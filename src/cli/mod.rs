@@ -8,6 +8,7 @@ mod console;
 mod databases;
 mod db;
 mod desk;
+mod dispatch;
 mod doctor;
 mod environment;
 mod explain;
@@ -21,6 +22,7 @@ mod machine;
 mod output;
 mod pace;
 mod progress;
+mod regret;
 mod replay;
 mod report;
 mod request;
@@ -82,6 +84,8 @@ pub fn main() -> ExitCode {
         Some(Command::Doctor(doctor)) => doctor::main(&doctor),
         Some(Command::Lookup(lookup)) => lookup::main(&lookup),
         Some(Command::Export(export)) => export::main(&export),
+        Some(Command::Dispatch(dispatch)) => dispatch::main(&dispatch),
+        Some(Command::Regret(regret)) => regret::main(&regret),
         Some(Command::Worker) => worker(),
     }
 }

@@ -131,6 +131,13 @@ impl Session {
     /// Tunes the problems, as many at a time as there are kits, and gives the documents about them
     /// in the order of the problems. What comes after a stop is left out.
     fn tune_all(&self, problems: &[Problem], kits: Vec<Kit>) -> Result<Vec<Value>, Failure> {
+        // The large ones first: where several kits share the problems, none is left alone with one.
+        let mut order: Vec<usize> = (0..problems.len()).collect();
+        if kits.len() > 1 {
+            order.sort_by(|a, b| {
+                problems[*b].operations().total_cmp(&problems[*a].operations()).then(a.cmp(b))
+            });
+        }
         let next = AtomicUsize::new(0);
         let failed = AtomicBool::new(false);
         let lanes = thread::scope(|scope| {
@@ -138,9 +145,9 @@ impl Session {
                 let mut results = Vec::new();
                 let ends = || self.stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed);
                 while !ends() {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(problem) = problems.get(number) else { break };
-                    let result = self.tune(problem, &mut kit);
+                    let turn = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&number) = order.get(turn) else { break };
+                    let result = self.tune(&problems[number], &mut kit);
                     failed.fetch_or(result.is_err(), Ordering::Relaxed);
                     results.push((number, result?));
                 }

@@ -9,6 +9,7 @@ use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, RawString, Table,
 
 use super::error::{DatabaseError, Position};
 use super::layout;
+use super::migrate::{STEPS, migrate};
 use super::record::{Record, StoredProblem};
 
 /// The schema that this version reads and writes. Within it, fields and words are only added.
@@ -38,7 +39,12 @@ impl Document {
             position: Position::of(text, error.span().map_or(0, |span| span.start)),
             message: error.message().to_owned(),
         })?;
-        check_schema(toml.as_table(), text, path)?;
+        let schema = check_schema(toml.as_table(), text, path)?;
+        if schema < SCHEMA {
+            let mut newer = toml.into_mut();
+            migrate(&mut newer, schema, STEPS);
+            return Self::parse(&newer.to_string(), path);
+        }
         let records = read_records(toml.as_table(), text, path)?;
         Ok(Self { toml: toml.into_mut(), records })
     }
@@ -175,7 +181,8 @@ fn encode(record: &Record) -> Result<Table, DatabaseError> {
     })
 }
 
-fn check_schema(root: &Table, text: &str, path: &Path) -> Result<(), DatabaseError> {
+/// The schema of a file that this version reads.
+fn check_schema(root: &Table, text: &str, path: &Path) -> Result<i64, DatabaseError> {
     let item = root.get("schema");
     let wrong = |found: String| {
         let offset = item.and_then(Item::span).map_or(0, |span| span.start);
@@ -185,8 +192,8 @@ fn check_schema(root: &Table, text: &str, path: &Path) -> Result<(), DatabaseErr
     match item.map(|item| item.as_integer().ok_or(item.type_name())) {
         None => wrong("missing".to_owned()),
         Some(Err(type_name)) => wrong(format!("of type {type_name}")),
-        Some(Ok(schema)) if schema < SCHEMA => wrong(schema.to_string()),
-        Some(Ok(SCHEMA)) => Ok(()),
+        Some(Ok(schema)) if schema < 1 => wrong(schema.to_string()),
+        Some(Ok(schema)) if schema <= SCHEMA => Ok(schema),
         Some(Ok(schema)) => Err(DatabaseError::Newer { path: path.to_owned(), schema }),
     }
 }

@@ -12,6 +12,7 @@ mod figures;
 pub mod file;
 mod layout;
 mod merge;
+mod migrate;
 mod prune;
 mod rank;
 pub mod record;

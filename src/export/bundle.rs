@@ -13,6 +13,7 @@ use super::manifest::{
     LaunchFormulas, Manifest, SCHEMA,
 };
 use super::ship::Draft;
+use crate::dispatch::Node;
 use crate::model::{Argument, Device, STANDARD_ARGUMENTS};
 
 /// The name of the file that says what the others are.
@@ -36,6 +37,17 @@ pub struct Shipped {
     pub ptx: std::sync::Arc<[u8]>,
     /// Machine code by architecture: `sm_90`.
     pub cubins: BTreeMap<String, std::sync::Arc<[u8]>>,
+}
+
+/// All that goes into an artifact.
+#[derive(Debug, Clone)]
+pub struct Artifact {
+    /// The GPU that the kernels were tuned on.
+    pub device: Device,
+    /// The kernels.
+    pub kernels: Vec<Shipped>,
+    /// Which of them a shape gets that was not tuned, where that was decided beforehand.
+    pub tree: Option<Node>,
 }
 
 /// What is wrong with a bundle.
@@ -87,7 +99,8 @@ pub enum BundleError {
 }
 
 /// The files of a bundle, by name.
-pub fn bundle(device: &Device, kernels: &[Shipped]) -> BTreeMap<String, Vec<u8>> {
+pub fn bundle(artifact: &Artifact) -> BTreeMap<String, Vec<u8>> {
+    let Artifact { device, kernels, tree } = artifact;
     let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let mut entries: Vec<BundledKernel> = Vec::new();
     for kernel in kernels {
@@ -127,6 +140,7 @@ pub fn bundle(device: &Device, kernels: &[Shipped]) -> BTreeMap<String, Vec<u8>>
             sms: device.sms,
         },
         kernels: entries,
+        dispatch: tree.clone(),
     };
     files.insert(MANIFEST.to_owned(), format!("{:#}\n", serde_json::json!(manifest)).into_bytes());
     seal(files)
@@ -211,6 +225,12 @@ pub fn open_bundle(
     }
     let text = files.get(MANIFEST).ok_or_else(|| BundleError::Unlisted(MANIFEST.to_owned()))?;
     let manifest = parse(text)?;
+    if let Some(tree) =
+        manifest.dispatch.as_ref().filter(|tree| tree.last() >= manifest.kernels.len())
+    {
+        let what = format!("`dispatch` names kernel {}, which is not there", tree.last());
+        return Err(BundleError::Manifest(what));
+    }
     for kernel in &manifest.kernels {
         check_launches(kernel)?;
         for described in kernel.files.all() {
@@ -289,6 +309,6 @@ fn plain(by: &'static str, name: &str) -> Result<(), BundleError> {
     Ok(())
 }
 
-fn sha256(bytes: &[u8]) -> String {
+pub(super) fn sha256(bytes: &[u8]) -> String {
     format!("{:x}", Sha256::digest(bytes))
 }

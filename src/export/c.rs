@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::bundle::Shipped;
-use crate::model::{Argument, Device, Dtype, Layout, STANDARD_ARGUMENTS};
+use super::bundle::{Artifact, Shipped};
+use crate::dispatch::Node;
+use crate::model::{Argument, Dtype, Layout, STANDARD_ARGUMENTS};
 use crate::space::Formula;
-use crate::space::formula::{Language, OPEN};
+use crate::space::formula::{Bound, Language, OPEN};
 
 /// Words of an image in a line.
 const WORDS_A_LINE: usize = 5;
@@ -18,16 +19,17 @@ const MOST: usize = 8;
 
 /// The files by name, and the kernels that they do without, each with the reason. `architecture` is
 /// the one whose machine code is embedded. No file where no kernel is left.
-pub fn c(
-    device: &Device,
-    kernels: &[Shipped],
-    architecture: &str,
-) -> (BTreeMap<String, String>, Vec<String>) {
+pub fn c(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, String>, Vec<String>) {
+    let Artifact { device, kernels, tree } = artifact;
     let mut left_out = Vec::new();
     let mut tables = Tables::default();
-    for kernel in kernels {
+    let mut places = vec![Vec::new(); kernels.len()];
+    for (place, kernel) in kernels.iter().enumerate() {
         match (unfit(kernel), kernel.cubins.get(architecture)) {
-            (None, Some(image)) => tables.add(kernel, image),
+            (None, Some(image)) => {
+                places[place].push(tables.kernels);
+                tables.add(kernel, image);
+            }
             (why, _) => {
                 let why = why.unwrap_or("it has no machine code for that architecture");
                 left_out.push(format!("{}: {why}", kernel.draft.name()));
@@ -53,6 +55,10 @@ pub fn c(
         ("@LAUNCH_TABLE@", tables.launch_rows),
         ("@FORMULAS@", tables.formulas),
         ("@KERNEL_TABLE@", tables.kernel_rows),
+        (
+            "@TREE@",
+            preferred(tree.as_ref().map(|tree| tree.mapped(&|kernel| places[kernel].clone()))),
+        ),
     ];
     let fill = |text: &str, functions: &str| {
         let text = text.replace("@FUNCTIONS@", functions);
@@ -131,8 +137,51 @@ impl<'a> Tables<'a> {
     }
 }
 
+/// The function that says which kernels to look at first.
+fn preferred(tree: Option<Node>) -> String {
+    let mut orders = String::new();
+    let mut count = 0;
+    let mut body = String::new();
+    match tree {
+        Some(tree) => branches(&tree, 1, &mut count, &mut orders, &mut body),
+        None => body.push_str("    (void)p;\n    *count = 0;\n    return NULL;\n"),
+    }
+    format!("{orders}static const int *preferred(const long long *p, int *count)\n{{\n{body}}}\n")
+}
+
+fn branches(node: &Node, depth: usize, count: &mut usize, orders: &mut String, body: &mut String) {
+    let indent = "    ".repeat(depth);
+    match node {
+        Node::Answer { kernels } if kernels.is_empty() => {
+            body.push_str(&format!("{indent}*count = 0;\n{indent}return NULL;\n"));
+        }
+        Node::Answer { kernels } => {
+            let places: Vec<String> = kernels.iter().map(ToString::to_string).collect();
+            orders.push_str(&format!(
+                "static const int order_{count}[] = {{ {} }};\n",
+                places.join(", ")
+            ));
+            body.push_str(&format!(
+                "{indent}*count = {};\n{indent}return order_{count};\n",
+                kernels.len()
+            ));
+            *count += 1;
+        }
+        Node::Question { extent, below, then, otherwise } => {
+            let place = *extent as usize;
+            body.push_str(&format!(
+                "{indent}if (p[{place}] < {below}) {{ /* {} */\n",
+                extent.name()
+            ));
+            branches(then, depth + 1, count, orders, body);
+            body.push_str(&format!("{indent}}}\n"));
+            branches(otherwise, depth, count, orders, body);
+        }
+    }
+}
+
 /// The place of an item, which is added where it is missing.
-fn place<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
+pub(super) fn place<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
     items.iter().position(|known| *known == item).unwrap_or_else(|| {
         items.push(item);
         items.len() - 1
@@ -140,7 +189,7 @@ fn place<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
 }
 
 /// Why a kernel has no place in the files; `None` for one that has.
-fn unfit(kernel: &Shipped) -> Option<&'static str> {
+pub(super) fn unfit(kernel: &Shipped) -> Option<&'static str> {
     let draft = &kernel.draft;
     let plan = &draft.plan;
     let constant = |launch: &crate::space::formula::BoundLaunch| {
@@ -159,7 +208,7 @@ fn unfit(kernel: &Shipped) -> Option<&'static str> {
     }
 }
 
-fn argument_place(kernel: &Shipped, argument: &Argument) -> usize {
+pub(super) fn argument_place(kernel: &Shipped, argument: &Argument) -> usize {
     let standard = STANDARD_ARGUMENTS.iter().position(|known| known == argument);
     standard.unwrap_or_else(|| {
         let spaces = &kernel.draft.plan.workspaces;
@@ -168,16 +217,23 @@ fn argument_place(kernel: &Shipped, argument: &Argument) -> usize {
     })
 }
 
-/// The two functions of a kernel.
-fn formulas(kernel: &Shipped, number: usize) -> String {
-    let bound = &kernel.draft.bound;
-    let text = |formula: &Formula| formula.text(Language::C);
+/// All sizes, in the order in which the tables have them: grid, block and shared memory of each launch,
+/// then the workspaces.
+pub(super) fn sizes(bound: &Bound) -> Vec<&Formula> {
     let mut sizes: Vec<&Formula> = Vec::new();
     for launch in &bound.launches {
         sizes.extend(launch.grid.iter().chain(&launch.block));
         sizes.push(&launch.dynamic_shared_bytes);
     }
     sizes.extend(bound.workspaces.iter().map(|(_, bytes)| bytes));
+    sizes
+}
+
+/// The two functions of a kernel.
+fn formulas(kernel: &Shipped, number: usize) -> String {
+    let bound = &kernel.draft.bound;
+    let text = |formula: &Formula| formula.text(Language::C);
+    let sizes = sizes(bound);
     let serves: Vec<String> =
         bound.serves.iter().map(|condition| format!("({})", text(condition))).collect();
     let serves = if serves.is_empty() { "1".to_owned() } else { serves.join("\n           && ") };

@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use crate::database::{StoredBaseline, StoredProblem, StoredValidation};
+use crate::dispatch::Node;
 use crate::lookup::Expectation;
 use crate::model::Value;
 use crate::space::Formula;
@@ -27,6 +28,10 @@ pub struct Manifest {
     /// The kernels. Of several that serve a problem, the one is used that was tuned for it, else the
     /// one of which the least is expected.
     pub kernels: Vec<BundledKernel>,
+    /// A decision tree that comes between the two: its answers are places in `kernels`, the first of
+    /// which that serves the problem is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatch: Option<Node>,
 }
 
 /// A GPU.

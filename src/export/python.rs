@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::bundle::{Shipped, bundle, seal};
-use crate::model::Device;
+use super::bundle::{Artifact, bundle, seal};
 
 /// The files by name.
-pub fn python(device: &Device, kernels: &[Shipped]) -> BTreeMap<String, Vec<u8>> {
-    let mut files = bundle(device, kernels);
+pub fn python(artifact: &Artifact) -> BTreeMap<String, Vec<u8>> {
+    let mut files = bundle(artifact);
     let module = include_str!("artifact/gemm_tuned.py").as_bytes();
     files.insert("gemm_tuned.py".to_owned(), module.to_vec());
     seal(files)

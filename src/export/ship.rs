@@ -7,6 +7,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::database::Record;
+use crate::dispatch::{Dispatch, Node};
 use crate::lookup::{Expectation, Lookup, Question, Rung};
 use crate::model::{
     Compute, Configuration, Device, Dtype, LaunchPlan, Layout, Micros, Problem, Shape, Storage,
@@ -58,6 +59,9 @@ pub enum ShipError {
     /// Its family is gone.
     #[error("no family is named `{0}`")]
     NoFamily(String),
+    /// A kernel of a dispatch set whose record is gone.
+    #[error("no record has the kernel of `{0}` that the dispatch set has: choose the set anew")]
+    NoRecord(String),
     /// Its template is not the one that it was tuned with: its time would be another kernel's.
     #[error(
         "the template of `{0}` has changed since: tune it again, or take it as it is now with `--changed-templates`"
@@ -250,6 +254,53 @@ pub fn for_any_shape(chosen: &[Draft], lookup: &Lookup, source: Source<'_>) -> V
         }
     }
     made
+}
+
+/// The kernels of a dispatch set, each with its code for all kinds of shapes and rows; and the tree, whose
+/// answers are places among them.
+///
+/// # Errors
+/// The kernel that no record of `records` is of.
+pub fn of_dispatch(
+    dispatch: &Dispatch,
+    records: &[&Record],
+    source: Source<'_>,
+) -> Result<(Vec<Draft>, Node), ShipError> {
+    let mut drafts: Vec<Draft> = Vec::new();
+    let mut places: Vec<Vec<usize>> = Vec::new();
+    for kernel in &dispatch.kernels {
+        let is_its = |record: &&&Record| {
+            let problem = &record.problem;
+            (record.family.as_str(), &record.parameters) == (&kernel.family, &kernel.parameters)
+                && (&problem.dtype, &problem.compute, &problem.layout)
+                    == (&dispatch.dtype, &dispatch.compute, &dispatch.layout)
+        };
+        let own = records.iter().filter(is_its);
+        let mut variants: Vec<Draft> =
+            own.map(|record| Draft::of_record(record, source)).collect::<Result<_, _>>()?;
+        let Some(first) = variants.first().cloned() else {
+            return Err(ShipError::NoRecord(kernel.family.clone()));
+        };
+        let family = source.families.iter().find(|family| family.name == kernel.family);
+        let family = family.ok_or_else(|| ShipError::NoFamily(kernel.family.clone()))?;
+        for question in probes(&first.problem) {
+            if variants.iter().any(|draft| draft.serves(&question)) {
+                continue;
+            }
+            let made = Draft::new(family, first.configuration.clone(), &question, source);
+            if let Some(draft) = made.ok().filter(|draft| draft.serves_around(&question)) {
+                variants.push(Draft { expectation: first.expectation, ..draft });
+            }
+        }
+        places.push((drafts.len()..drafts.len() + variants.len()).collect());
+        drafts.extend(variants);
+    }
+    if !drafts.iter().any(Draft::serves_everything)
+        && let Some(first) = drafts.first()
+    {
+        drafts.extend(serving_everything(&first.problem, source));
+    }
+    Ok((drafts, dispatch.tree.mapped(&|kernel| places.get(kernel).cloned().unwrap_or_default())))
 }
 
 /// The default without conditions of which the least is expected for a product of medium size.

@@ -11,12 +11,15 @@ use std::rc::Rc;
 use cudarc::driver::sys;
 
 use super::error::{GpuError, check, require_symbols};
+use super::guest::Stream;
 use super::kernel::Image;
 use super::sensors::Sensors;
 use crate::model::{ComputeCapability, Device};
 
 /// The driver functions that this room calls. `cuEventElapsedTime_v2` is the youngest.
 pub(super) const SYMBOLS: &[&str] = &[
+    "cuCtxGetCurrent",
+    "cuCtxGetDevice",
     "cuCtxSetCurrent",
     "cuDeviceGet",
     "cuDeviceGetAttribute",
@@ -156,6 +159,11 @@ impl Gpu {
     /// What kernels depend on.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// The stream that all work goes through.
+    pub fn stream(&self) -> Stream {
+        Stream::from_raw(self.context.stream.cast())
     }
 
     /// The device's place on the PCI bus, `0000:04:00.0`, by which NVML finds it.
@@ -312,7 +320,7 @@ fn pci_bus_id(device: sys::CUdevice) -> Result<String, GpuError> {
     Ok(string(&text))
 }
 
-fn describe(device: sys::CUdevice, driver: String) -> Result<Device, GpuError> {
+pub(super) fn describe(device: sys::CUdevice, driver: String) -> Result<Device, GpuError> {
     use sys::CUdevice_attribute as Attribute;
 
     let attribute = |attribute: Attribute| {

@@ -31,6 +31,11 @@ pub enum GpuError {
         /// How many there are.
         count: usize,
     },
+    /// No context is current on the thread.
+    #[error(
+        "no CUDA context is current on this thread: make one current, as any use of the CUDA runtime does"
+    )]
+    NoContext,
     /// A call of the driver or of a library failed.
     #[error("{call} failed: {message} ({code})")]
     Call {
@@ -287,6 +292,7 @@ mod tests {
             include_str!("blas.rs"),
             include_str!("driver.rs"),
             include_str!("error.rs"),
+            include_str!("guest.rs"),
             include_str!("kernel.rs"),
             include_str!("lt.rs"),
             include_str!("timing.rs"),

@@ -16,10 +16,10 @@ use super::driver::{Context, Gpu};
 use super::error::{GpuError, check};
 
 /// The most arguments that a launch can have. Families use about fifteen.
-const MAX_ARGUMENTS: usize = 64;
+pub(super) const MAX_ARGUMENTS: usize = 64;
 
 /// The shared memory that a block gets without asking for more, on every device to date.
-const DEFAULT_SHARED_BYTES: u32 = 48 << 10;
+pub(super) const DEFAULT_SHARED_BYTES: u32 = 48 << 10;
 
 /// A loaded cubin. Its kernels, and graphs that launch them, keep it loaded.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ pub enum KernelArgument {
 
 impl KernelArgument {
     /// Where the value is, and its size. The driver copies it out during the launch.
-    fn storage(&self) -> (*mut c_void, usize) {
+    pub(super) fn storage(&self) -> (*mut c_void, usize) {
         fn of<T>(value: &T) -> (*mut c_void, usize) {
             (ptr::from_ref(value).cast_mut().cast(), size_of::<T>())
         }
@@ -243,7 +243,7 @@ impl Drop for Image {
 }
 
 /// The sizes of a kernel's parameters, in order.
-fn parameters(entry: &str, function: sys::CUfunction) -> Result<Vec<usize>, GpuError> {
+pub(super) fn parameters(entry: &str, function: sys::CUfunction) -> Result<Vec<usize>, GpuError> {
     let mut sizes = Vec::new();
     loop {
         let (mut offset, mut size) = (0, 0);
@@ -265,7 +265,10 @@ fn parameters(entry: &str, function: sys::CUfunction) -> Result<Vec<usize>, GpuE
 }
 
 /// Compares arguments with the sizes of a kernel's parameters.
-fn check_arguments(parameters: &[usize], arguments: &[KernelArgument]) -> Result<(), String> {
+pub(super) fn check_arguments(
+    parameters: &[usize],
+    arguments: &[KernelArgument],
+) -> Result<(), String> {
     if parameters.len() != arguments.len() {
         return Err(format!("it takes {}, given {}", parameters.len(), arguments.len()));
     }
@@ -282,7 +285,7 @@ fn check_arguments(parameters: &[usize], arguments: &[KernelArgument]) -> Result
 
 /// Checks that an image is an ELF file with all of its tables: `cuModuleLoadData` takes no length
 /// and would read past the end of a file that was cut short.
-fn check_cubin(image: &[u8]) -> Result<(), &'static str> {
+pub(super) fn check_cubin(image: &[u8]) -> Result<(), &'static str> {
     if image.is_empty() {
         return Err("it is empty");
     }

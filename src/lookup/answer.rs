@@ -7,7 +7,7 @@ use crate::model::{Configuration, Micros, Problem, Storage};
 use crate::space::Family;
 
 /// A problem as it is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Question {
     /// What is computed.
     pub problem: Problem,

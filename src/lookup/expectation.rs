@@ -1,13 +1,12 @@
 //! The model of time in numbers that another program can take along: what a kernel with one known
-//! time is expected to take for other problems (`cost.rs` says where the model comes from).
+//! time is expected to take for other problems (`measure/cost.rs` says where the model comes from).
 
 use serde::{Deserialize, Serialize};
 
-use super::cost::Cost;
-use super::footprint::Footprint;
 use super::known::{CAUTION, LAUNCH};
+use crate::measure::Cost;
 use crate::model::{Configuration, Device, Micros, Problem, Shape};
-use crate::space::Family;
+use crate::space::{Family, Footprint};
 
 /// What the time of a kernel hangs on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -3,11 +3,10 @@
 
 use std::collections::HashMap;
 
-use super::cost::Cost;
-use super::footprint::Footprint;
 use crate::database::Record;
+use crate::measure::Cost;
 use crate::model::{Configuration, Device, Micros, Problem};
-use crate::space::{Family, Legality};
+use crate::space::{Family, Footprint, Legality};
 
 /// What a launch takes that does nothing: an H200's smallest product takes 4.5 µs.
 pub(super) const LAUNCH: Micros = Micros(2.0);

@@ -1,6 +1,6 @@
 //! Which kernel to use for a problem on a device, whether or not anybody tuned it, by a ladder of
 //! four rungs: the record of that very problem; the winner of another problem on this device, chosen
-//! by a model of tiles, waves and alignment ([`cost`](self)); a winner of another device of the same
+//! by a model of tiles, waves and alignment ([`Cost`](crate::measure::Cost)); a winner of another device of the same
 //! compute capability; a family's default. Where the model expects a default to be faster than what
 //! was tuned for other problems, the default is the answer.
 //!
@@ -10,9 +10,7 @@
 //! family anew for every problem, as its operands are stored.
 
 mod answer;
-mod cost;
 mod expectation;
-mod footprint;
 mod hints;
 mod index;
 mod known;
@@ -22,5 +20,4 @@ mod tests;
 
 pub use answer::{Answer, NoAnswer, Question, Rung, Why};
 pub use expectation::Expectation;
-pub use footprint::Footprint;
 pub use index::{Lookup, Unusable};

@@ -2,9 +2,11 @@
 //! candidates, the final in which the best and the libraries take turns, and what its rounds say.
 //!
 //! Works on anything that gives work for a set of operands; knows no configuration and no family.
-//! Of what the `cpu` device executed the time is modelled, not measured.
+//! Of what the `cpu` device executed the time is modelled, not measured; [`Cost`] compares what was
+//! never executed.
 
 mod conditions;
+mod cost;
 mod finals;
 mod margin;
 mod modelled;
@@ -18,6 +20,7 @@ mod tests;
 mod turns;
 
 pub use conditions::ConditionsRange;
+pub use cost::Cost;
 pub use finals::{Confidence, Ended, Entrant, Final, Place, Rules, Stage, Verdict};
 pub use margin::{FEWEST_ROUNDS, Margin};
 pub use modelled::{ExecutedLaunch, modelled_time};

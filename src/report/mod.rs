@@ -12,6 +12,7 @@ pub mod page;
 pub mod picture;
 pub mod plot;
 pub mod records;
+pub mod regret;
 pub mod replayed;
 pub mod table;
 pub mod verified;

@@ -7,7 +7,7 @@ use super::inspected::heading;
 use crate::inspect::{Brought, Factor, Picture, Stage, Subject};
 
 /// Stages that are drawn: the later ones are like the second.
-const DRAWN_STAGES: usize = 2;
+const SHOWN_STAGES: usize = 2;
 
 /// Rows and columns that a terminal shows of a tile.
 const SHOWN: usize = 8;
@@ -50,7 +50,7 @@ fn computed(picture: &Picture) -> Grid<u32> {
 /// For a terminal: threads by number, the corner of every tile.
 pub fn text(subject: &Subject, picture: &Picture) -> String {
     let mut text = format!("{}\n{}", heading(subject), summary(subject, picture));
-    for (number, stage) in picture.stages.iter().take(DRAWN_STAGES).enumerate() {
+    for (number, stage) in picture.stages.iter().take(SHOWN_STAGES).enumerate() {
         for factor in [Factor::A, Factor::B] {
             let cell = |one: &&Brought| {
                 let bank = one.bank.map(|bank| format!(":{bank}")).unwrap_or_default();
@@ -111,7 +111,7 @@ struct Drawing {
 /// As an SVG with light and dark colours. A place says in its tooltip what it is.
 pub fn svg(subject: &Subject, picture: &Picture) -> String {
     let mut rows: Vec<Vec<Drawing>> = Vec::new();
-    for (number, stage) in picture.stages.iter().take(DRAWN_STAGES).enumerate() {
+    for (number, stage) in picture.stages.iter().take(SHOWN_STAGES).enumerate() {
         let tile = |factor: Factor| {
             let title = format!("stage {}: {factor:?}, by the thread that brings it", number + 1);
             let grid = grid(stage, factor);

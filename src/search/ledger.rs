@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use fastrand::Rng;
 
-use super::{Pick, Territory};
+use super::{Forecast, LEFT_BEHIND, OUT_OF_SIGHT, Pick, Territory};
 use crate::model::Micros;
 
 /// The territories, the questions and the answers so far.
@@ -121,19 +121,45 @@ impl Ledger {
     }
 }
 
-/// Where to begin: the default of every family that has one, then the hints of all.
+/// Where to begin: the default of every family that has one, then the hints of all. Defaults come in
+/// the order of their forecasts; those of which there is nothing to hope for come last, or not at
+/// all.
 pub(super) fn starts(territories: &[Territory]) -> Vec<Pick> {
-    let territories = || territories.iter().enumerate();
-    let defaults = territories()
-        .filter_map(|(family, territory)| Some(Pick { family, rank: territory.default? }));
-    let hints = territories().flat_map(|(family, territory)| {
+    let slowness = slowness(territories, |forecast| forecast.default);
+    let mut defaults: Vec<(f64, Pick)> = territories
+        .iter()
+        .enumerate()
+        .filter_map(|(family, territory)| {
+            Some((slowness[family], Pick { family, rank: territory.default? }))
+        })
+        .filter(|(slowness, _)| *slowness <= OUT_OF_SIGHT)
+        .collect();
+    defaults.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (hopeful, hopeless): (Vec<_>, Vec<_>) =
+        defaults.into_iter().partition(|(slowness, _)| *slowness <= LEFT_BEHIND);
+    let hints = territories.iter().enumerate().flat_map(|(family, territory)| {
         territory.hints.iter().map(move |rank| Pick { family, rank: *rank })
     });
+    let [hopeful, hopeless] =
+        [hopeful, hopeless].map(|defaults| defaults.into_iter().map(|(_, pick)| pick));
     let mut starts: Vec<Pick> = Vec::new();
-    for pick in defaults.chain(hints) {
+    for pick in hopeful.chain(hints).chain(hopeless) {
         if !starts.contains(&pick) {
             starts.push(pick);
         }
     }
     starts
+}
+
+/// How many times slower each family is than the best of all, by a time of its forecast; those
+/// without are as fast.
+pub(super) fn slowness(
+    territories: &[Territory],
+    time: impl Fn(&Forecast) -> Option<Micros>,
+) -> Vec<f64> {
+    let forecasts = || territories.iter().map(|territory| territory.forecast.as_ref());
+    let bests = forecasts().flatten().map(|forecast| forecast.best.0);
+    let least = bests.fold(f64::INFINITY, f64::min);
+    let own = |forecast: &Forecast| time(forecast).map(|time| time.0 / least);
+    forecasts().map(|forecast| forecast.and_then(own).unwrap_or(1.0)).collect()
 }

@@ -48,12 +48,29 @@ pub struct Territory {
     pub default: Option<usize>,
     /// Ranks of configurations that won elsewhere, the most telling first.
     pub hints: Vec<usize>,
+    /// What is expected of it.
+    pub forecast: Option<Forecast>,
+}
+
+/// What is expected of a family before anything was evaluated. Times are optimistic.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Forecast {
+    /// The time of its best.
+    pub best: Micros,
+    /// The time of its default.
+    pub default: Option<Micros>,
+    /// Ranks of configurations that are likely to be fast, the likeliest first; at least one.
+    pub likely: Vec<usize>,
 }
 
 /// A family whose best is this many times slower than the best of all is left behind. A judgement:
 /// on an H200 at 4096x4096x1024 the bests of the ladder's lower rungs are 2.9, 4.8 and 7.2 times
 /// slower than that of the highest.
 const LEFT_BEHIND: f64 = 3.0;
+
+/// Where the forecast of a family's default is this many times slower than the best forecast, not
+/// even that is tried.
+const OUT_OF_SIGHT: f64 = 10.0;
 
 /// Chooses candidates. Several may be under way: answers come later, in the order of the questions.
 pub trait Strategy {

@@ -14,7 +14,7 @@ use std::ops::RangeInclusive;
 use fastrand::Rng;
 
 use super::field::Field;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, slowness};
 use super::outlook::{answers_until, chance_of_better};
 use super::prospects::{Prospects, Times};
 use super::terrain::{Point, Terrain};
@@ -25,7 +25,11 @@ use crate::model::statistics::median;
 /// First questions to a family, its default among them: two for each axis, within these. On
 /// recorded spaces of 10 axes 12 to 24 do equally well; 8 lose 0.01 to 0.02 of the optimum after 50
 /// evaluations, and 40 lose 0.03 to 0.06.
-const FIRST: RangeInclusive<usize> = 4..=16;
+const FIRST: RangeInclusive<usize> = 4..=20;
+
+/// A family whose best is so many times slower by its forecast gets half of the first questions. A
+/// judgement: forecasts of what is fast on large squares are within 1.3 of each other.
+const DOUBTFUL: f64 = 1.5;
 
 /// Random configurations of which the farthest from all others is asked for.
 const DRAWN: usize = 300;
@@ -42,7 +46,7 @@ const CENTRES: usize = 10;
 
 /// Answers in a row without a gain of 0.1 % after which half of the picks are random: the models
 /// may be wrong about a part of the space that they never look into.
-const STAGNATION: usize = 36;
+const STAGNATION: usize = 12;
 const GAIN: f64 = 1e-3;
 
 /// See the module.
@@ -51,6 +55,8 @@ pub(super) struct Model {
     ledger: Ledger,
     rng: Rng,
     fields: Vec<Field>,
+    /// How many times slower each family is than the best, by forecasts.
+    slowness: Vec<f64>,
     /// What is asked for before the models have a say, the next one last.
     seeds: Vec<Pick>,
     /// How many of the first questions were asked.
@@ -69,6 +75,7 @@ pub(super) struct Model {
 
 impl Model {
     pub(super) fn new(territories: Vec<Territory>, seed: u64) -> Self {
+        let slowness = slowness(&territories, |forecast| Some(forecast.best));
         let terrains = territories.iter().map(|territory| Terrain::of(&territory.space));
         let fields = terrains.map(Field::new).collect();
         let ledger = Ledger::new(territories);
@@ -78,6 +85,7 @@ impl Model {
             ledger,
             rng: Rng::with_seed(seed),
             fields,
+            slowness,
             seeds,
             firsts: 0,
             told: 0,
@@ -114,6 +122,11 @@ impl Model {
         let share = |family: usize| {
             let field = &self.fields[family];
             let wanted = (2 * field.terrain.axes.len()).clamp(*FIRST.start(), *FIRST.end());
+            let wanted = match self.slowness[family] {
+                0.0..DOUBTFUL => wanted,
+                DOUBTFUL..LEFT_BEHIND => wanted / 2,
+                _ => 0,
+            };
             let wanted = wanted.min(field.len() + self.ledger.left(family));
             (field.len() < wanted).then_some(field.len() as f64 / wanted as f64)
         };
@@ -124,13 +137,13 @@ impl Model {
         self.note(pick)
     }
 
-    /// Of some random configurations of a family, the one farthest from all that were asked for.
+    /// Of some random configurations of a family, the one farthest from all that were asked for;
+    /// of those that are likely to be fast, where that is known.
     fn farthest(&mut self, family: usize) -> Option<Pick> {
-        let len = self.ledger.territories[family].space.len();
         let drawn = if self.fields[family].len() == 0 { 1 } else { DRAWN };
         let mut farthest: Option<(f32, Pick)> = None;
         for _ in 0..drawn {
-            let pick = Pick { family, rank: self.rng.usize(..len) };
+            let pick = Pick { family, rank: self.likely(family) };
             if self.ledger.is_asked(pick) {
                 continue;
             }
@@ -145,7 +158,15 @@ impl Model {
         }
     }
 
-    /// The configurations of a family that the models look at: `wanted` random ones, those that
+    /// A random configuration of a family that is likely to be fast; any, where nothing is known.
+    fn likely(&mut self, family: usize) -> usize {
+        let Territory { space, forecast, .. } = &self.ledger.territories[family];
+        let likely = forecast.as_ref().and_then(|forecast| self.rng.choice(&forecast.likely));
+        likely.copied().unwrap_or_else(|| self.rng.usize(..space.len()))
+    }
+
+    /// The configurations of a family that the models look at: `wanted` random ones, half of them
+    /// of those that are likely to be fast, those that
     /// promised most before, and the neighbours of the best.
     fn pool(&mut self, family: usize, wanted: usize, best: &[Pick]) -> Vec<(Pick, Point)> {
         let len = self.ledger.territories[family].space.len();
@@ -156,7 +177,10 @@ impl Model {
             let near = near.flat_map(|pick| self.ledger.neighbours(*pick));
             let leads = self.leads.iter().copied().filter(|pick| pick.family == family);
             let mut ranks: Vec<usize> = near.chain(leads).map(|pick| pick.rank).collect();
-            ranks.extend((0..wanted).map(|_| self.rng.usize(..len)));
+            for number in 0..wanted {
+                let likely = number % 2 == 0;
+                ranks.push(if likely { self.likely(family) } else { self.rng.usize(..len) });
+            }
             ranks
         };
         ranks.sort_unstable();

@@ -25,7 +25,7 @@ pub(super) fn territories() -> Vec<Territory> {
             );
             let family = Family::parse(name, &text).unwrap();
             let space = LegalSpace::of(&family, &problem, &Device::h200()).unwrap();
-            Territory { space, default: Some(0), hints: Vec::new() }
+            Territory { space, default: Some(0), hints: Vec::new(), forecast: None }
         })
         .to_vec()
 }
@@ -143,6 +143,48 @@ fn hints_are_tried_early() {
         let distinct: HashSet<&Pick> = first.iter().collect();
         assert_eq!(distinct.len(), first.len(), "{search}");
     }
+}
+
+/// Forecasts of the two families, so many times slower than the best.
+fn forecast(slowness: [f64; 2]) -> Vec<Territory> {
+    let mut territories = territories();
+    for (territory, times) in territories.iter_mut().zip(slowness) {
+        let likely = (10..200).filter(|rank| *rank < territory.space.len()).collect();
+        let time = Micros(7.0 * times);
+        territory.forecast = Some(Forecast { best: time, default: Some(time), likely });
+    }
+    territories
+}
+
+#[test]
+fn of_a_hopeless_family_no_more_than_the_default_is_tried_and_of_a_worse_one_nothing() {
+    for (slowness, default) in [(4.0, 1), (11.0, 0)] {
+        let territories = forecast([slowness, 1.0]);
+        let mut strategy = Search::Auto.begin(territories.clone(), 3);
+        let mut asked = Vec::new();
+        while asked.len() < 120 {
+            let picks = strategy.ask(12);
+            for pick in &picks {
+                // As slow as was said.
+                let times = if pick.family == 0 { slowness } else { 1.0 };
+                strategy.tell(*pick, Some(Micros(times * time(&territories, *pick).0)));
+            }
+            asked.extend(picks);
+        }
+        let tried: Vec<&Pick> = asked.iter().filter(|pick| pick.family == 0).collect();
+        assert_eq!(tried.len(), default, "{slowness}: {tried:?}");
+        // What it says last is asked last, though its family is the first.
+        assert_ne!(asked[0].family, 0);
+    }
+}
+
+#[test]
+fn first_questions_are_spread_over_what_is_likely() {
+    let territories = forecast([1.0, 1.2]);
+    let mut strategy = Search::Model.begin(territories, 5);
+    let first = strategy.ask(8);
+    let likely = first.iter().filter(|pick| (10..200).contains(&pick.rank)).count();
+    assert_eq!(likely, first.len() - 2, "all but the defaults: {first:?}");
 }
 
 #[test]

@@ -348,6 +348,15 @@ impl Family {
         positions.filter(|(_, name)| reads.contains(*name)).map(|(index, _)| index).collect()
     }
 
+    /// The parameters (by position) that the extents of launches depend on.
+    pub fn extent_parameters(&self) -> BTreeSet<usize> {
+        let expressions = self
+            .kernels
+            .iter()
+            .flat_map(|kernel| kernel.when.iter().chain(&kernel.grid).chain(&kernel.block));
+        expressions.flat_map(|expression| self.parameters_for(expression.id)).collect()
+    }
+
     pub(crate) fn evaluate(
         &self,
         expression: &Located,

@@ -6,6 +6,7 @@ mod check;
 mod contest;
 mod crew;
 mod effort;
+mod forecast;
 mod hints;
 mod host_bench;
 mod journal;
@@ -37,7 +38,7 @@ pub use recording::{RecordingError, read_recording};
 pub use run::tune;
 pub use sanitize::Sanitizer;
 pub use share::share;
-pub use verify::{Named, Retimed, retime};
+pub use verify::{Named, Retimed, retime, time_each};
 
 use crate::compile::{Compile, CompileError, CompileThreads};
 use crate::model::units::human_bytes;

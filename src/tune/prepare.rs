@@ -2,8 +2,10 @@
 //! its description: `--dry-run` shows just this.
 
 use super::TuneError;
+use super::forecast::forecast;
 use crate::model::{Configuration, Device, Problem};
 use crate::render::Templates;
+use crate::search::Forecast;
 use crate::space::{Family, LegalSpace};
 
 /// A family that serves a problem.
@@ -17,6 +19,8 @@ pub struct FamilySpace {
     pub space: LegalSpace,
     /// The first of its defaults that is legal.
     pub default: Option<Configuration>,
+    /// What is expected of it; nothing where that was not asked for.
+    pub forecast: Option<Forecast>,
 }
 
 /// Everything that can be tried for a problem.
@@ -29,6 +33,14 @@ pub struct Spaces {
 }
 
 impl Spaces {
+    /// With forecasts, by which a search knows where to begin.
+    pub(super) fn forecast(&mut self, families: &[Family], problem: &Problem, device: &Device) {
+        for own in &mut self.families {
+            let (family, default) = (&families[own.family], own.default.as_ref());
+            own.forecast = forecast(family, &own.space, default, problem, device);
+        }
+    }
+
     /// Legal configurations of all families.
     pub fn legal(&self) -> usize {
         self.families.iter().map(|family| family.space.len()).sum()
@@ -66,6 +78,7 @@ pub fn spaces(
             name: family.name.clone(),
             space,
             default,
+            forecast: None,
         });
     }
     if !spaces.families.is_empty() {

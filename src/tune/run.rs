@@ -33,7 +33,8 @@ pub fn tune(
 ) -> Result<Summary, TuneError> {
     let began = Instant::now();
     let device = kit.machine.device();
-    let spaces = spaces(&kit.families, &kit.templates, problem, &device)?;
+    let mut spaces = spaces(&kit.families, &kit.templates, problem, &device)?;
+    spaces.forecast(&kit.families, problem, &device);
     let mut benches = benches(problem, &mut kit.machine, kit.compiler.as_ref(), settings)?;
     let prepared = began.elapsed();
 

@@ -8,7 +8,7 @@ use super::workbench::Workbench;
 use super::{Event, Kit, Machine, TuneError, median};
 use crate::compile::{CompileError, CompileRequest};
 use crate::measure::{Margin, Race};
-use crate::model::{Configuration, Device, Outcome, Problem, Regime, Timing, floor};
+use crate::model::{Configuration, Device, Micros, Outcome, Problem, Regime, Timing, floor};
 use crate::render::render;
 
 /// Contestants that a race keeps in mind; these two are all.
@@ -56,16 +56,7 @@ pub fn retime(
     for named in std::iter::once(winner).chain(runner_up) {
         candidates.push(candidate(problem, named, kit, &device)?);
     }
-    let mut bench: Box<dyn Bench + '_> = match &mut kit.machine {
-        Machine::Host => Box::new(HostBench::prepare(*problem, device.clone(), seed)?),
-        Machine::Gpus(executors) => match executors.first_mut() {
-            Some(first) => {
-                let (executor, compiler) = (first.as_mut(), kit.compiler.as_ref());
-                Box::new(Workbench::prepare(executor, *problem, compiler, regime, seed)?)
-            }
-            None => Box::new(HostBench::prepare(*problem, device.clone(), seed)?),
-        },
-    };
+    let mut bench = bench(problem, kit, (regime, seed))?;
     let race = Race::new(CONTESTANTS, floor(problem, &device));
     let mut standings = Vec::new();
     let mut kept = Vec::new();
@@ -128,6 +119,58 @@ pub fn retime(
         libraries,
         winner,
         runner_up,
+    })
+}
+
+/// Times kernels for a problem, each by itself: its median, or why it has none.
+///
+/// # Errors
+/// As [`retime`].
+pub fn time_each(
+    problem: &Problem,
+    kernels: &[Named<'_>],
+    kit: &mut Kit,
+    (regime, seed): (Regime, u64),
+) -> Result<Vec<Result<Micros, String>>, TuneError> {
+    let device = kit.machine.device();
+    let mut candidates = Vec::new();
+    for named in kernels {
+        candidates.push(candidate(problem, *named, kit, &device)?);
+    }
+    // All are kept in mind: none is dropped because others are faster.
+    let race = Race::new(kernels.len(), floor(problem, &device));
+    let mut bench = bench(problem, kit, (regime, seed))?;
+    let mut times = Vec::new();
+    for ((family, configuration), candidate) in kernels.iter().zip(candidates) {
+        times.push(match candidate {
+            Err(why) => Err(why),
+            Ok(candidate) => {
+                let evaluated = bench.evaluate(&candidate, &race)?;
+                let standing = standing(family, configuration, &candidate, evaluated.outcome);
+                standing.map(|standing| Micros(median(&standing.measurement)))
+            }
+        });
+    }
+    bench.release()?;
+    Ok(times)
+}
+
+/// What evaluates candidates for a problem.
+fn bench<'k>(
+    problem: &Problem,
+    kit: &'k mut Kit,
+    (regime, seed): (Regime, u64),
+) -> Result<Box<dyn Bench + 'k>, TuneError> {
+    let device = kit.machine.device();
+    Ok(match &mut kit.machine {
+        Machine::Host => Box::new(HostBench::prepare(*problem, device, seed)?),
+        Machine::Gpus(executors) => match executors.first_mut() {
+            Some(first) => {
+                let (executor, compiler) = (first.as_mut(), kit.compiler.as_ref());
+                Box::new(Workbench::prepare(executor, *problem, compiler, regime, seed)?)
+            }
+            None => Box::new(HostBench::prepare(*problem, device, seed)?),
+        },
     })
 }
 

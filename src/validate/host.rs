@@ -18,7 +18,9 @@ use crate::cpu::{
     Blocks, Checks, Counting, Counts, LaunchError, Memory, MemoryError, Options, Parameter,
     Program, Tracking, launch,
 };
-use crate::model::{Device, Dtype, LaunchPlan, Mismatch, Problem, Validation};
+use crate::model::{
+    Argument, Device, Dtype, KernelLaunch, LaunchPlan, Mismatch, Problem, Validation,
+};
 use crate::worker::{Launch, Operands, Scalars, bind};
 
 /// Operands of one problem in the memory of the `cpu` device.
@@ -66,6 +68,14 @@ struct Scratch {
     memory: Memory,
     c: u64,
     workspaces: Vec<u64>,
+}
+
+/// What is executed of a plan.
+struct Part {
+    /// Whether the kernels before the last one are, whole: they lay operands out anew.
+    preparation: bool,
+    /// The blocks of the last one.
+    blocks: Blocks,
 }
 
 impl HostValidator {
@@ -133,8 +143,9 @@ impl HostValidator {
         let scratch = self.scratch(plan)?;
         let old = |at| uniform.old_word(at);
         scratch.memory.fill_with(scratch.c, self.c_elements(), old)?;
-        let options = Options { counting, blocks: chosen, ..self.options(plan) };
-        let counts = self.run(program, plan, &uniform, &scratch, &options)?;
+        let options = Options { counting, ..self.options(plan) };
+        let part = Part { preparation: true, blocks: chosen };
+        let counts = self.run_part(program, plan, &uniform, &scratch, &options, part)?;
         let max_error = self.judge(&uniform, &scratch, &region)?;
         self.check_untouched(&uniform, &scratch, &marked)?;
         let reference = match self.problem.dtype {
@@ -185,22 +196,28 @@ impl HostValidator {
             self.run(program, plan, trial, scratch, &options)?;
             return Ok(Blocks::All);
         }
-        let [kernel] = &plan.kernels[..] else {
+        let multiplies = |kernel: &&KernelLaunch| {
+            kernel.arguments.iter().any(|argument| matches!(argument, Argument::A | Argument::B))
+        };
+        let Some(kernel) = plan.kernels.last().filter(multiplies) else {
             return Err(HostFailure::Unsupported(format!(
-                "{} is too large for the cpu device to execute whole, and of a plan of {} kernels \
-                 it cannot execute a part: the next would miss what one leaves out",
-                self.problem,
-                plan.kernels.len()
+                "{} is too large for the cpu device to execute whole, and of a plan whose last \
+                 kernel combines what others computed it cannot execute a part: that kernel would \
+                 miss what is left out",
+                self.problem
             )));
         };
-        let some = |blocks| Options { blocks: Blocks::Chosen(blocks), ..options.clone() };
+        let some = |preparation, blocks| {
+            let part = Part { preparation, blocks: Blocks::Chosen(blocks) };
+            self.run_part(program, plan, trial, scratch, &options, part)
+        };
         let mut chosen = vec![[0; 3]];
-        self.run(program, plan, trial, scratch, &some(chosen.clone()))?;
+        some(true, chosen.clone())?;
         let marked = scratch.memory.written(scratch.c, self.c_elements())?;
         let first = Region::of(&self.problem, &marked);
         let others = sample::choose(&self.problem, kernel.grid, &first, self.seeds.choice());
         if !others.is_empty() {
-            self.run(program, plan, trial, scratch, &some(others.clone()))?;
+            some(false, others.clone())?;
         }
         chosen.extend(others);
         Ok(Blocks::Chosen(chosen))
@@ -228,6 +245,35 @@ impl HostValidator {
         scratch: &Scratch,
         options: &Options,
     ) -> Result<Vec<Counts>, HostFailure> {
+        let launches = self.launches(plan, trial, scratch)?;
+        launches.iter().map(|one| self.execute(program, one, &scratch.memory, options)).collect()
+    }
+
+    /// Launches a part of a plan.
+    fn run_part(
+        &self,
+        program: &Program,
+        plan: &LaunchPlan,
+        trial: &Trial,
+        scratch: &Scratch,
+        options: &Options,
+        part: Part,
+    ) -> Result<Vec<Counts>, HostFailure> {
+        let launches = self.launches(plan, trial, scratch)?;
+        let Some((last, before)) = launches.split_last() else { return Ok(Vec::new()) };
+        let before = if part.preparation { before } else { &[] };
+        let some = Options { blocks: part.blocks, ..options.clone() };
+        let with = before.iter().map(|one| (one, options)).chain([(last, &some)]);
+        with.map(|(one, options)| self.execute(program, one, &scratch.memory, options)).collect()
+    }
+
+    /// The launches of a plan.
+    fn launches(
+        &self,
+        plan: &LaunchPlan,
+        trial: &Trial,
+        scratch: &Scratch,
+    ) -> Result<Vec<Launch>, HostFailure> {
         let [a, b] = match trial.values {
             Values::Small => self.small,
             Values::Uniform => self.uniform,
@@ -235,11 +281,10 @@ impl HostValidator {
         let operands = Operands { a, b, c: scratch.c };
         let workspaces = &scratch.workspaces;
         let launches = bind(plan, 0, &self.problem, operands, workspaces, trial.scalars);
-        let launches = launches.map_err(|name| {
+        launches.map_err(|name| {
             let what = format!("argument `{name}` is a tensor map, which cannot be passed yet");
             HostFailure::Unsupported(what)
-        })?;
-        launches.iter().map(|one| self.execute(program, one, &scratch.memory, options)).collect()
+        })
     }
 
     /// How a plan is run, unwatched. A block may take 16 times the instructions of its share of the

@@ -29,7 +29,7 @@ if gcc --version > /dev/null 2>&1; then
     work=$(mktemp -d)
     driver=$(ldconfig -p | sed -n 's/.*libcuda.so.1 .*=> //p' | head -1)
     if gcc -std=c99 -O2 -I "$c" \
-        "$here/check.c" "$c/gemm_tuned.c" -o "$work/check" "${driver:-libcuda.so.1}" -lm; then
+        "$here/check.c" "$c/gemm_tuned.c" -o "$work/check" "${driver:--l:libcuda.so.1}" -lm; then
         "$work/check" "$@" || failed=1
     else
         failed=1

@@ -56,6 +56,43 @@ fn compilers_take_the_c_source_and_a_program_calls_it() {
     insta::assert_snapshot!(lines.join("\n"));
 }
 
+/// The libraries that this test was built with lie beside it.
+#[test]
+fn rustc_takes_the_rust_module() {
+    let Some(folder) = artifact("rust") else { return };
+    let libraries = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    let cudarc = fs::read_dir(&libraries).unwrap().map(|entry| entry.unwrap().path());
+    let cudarc: Vec<_> = cudarc
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("libcudarc-") && name.ends_with(".rlib")
+        })
+        .collect();
+    let mut said = String::new();
+    // Older builds may lie there too.
+    for library in &cudarc {
+        let arguments = [
+            "--edition=2024".to_owned(),
+            "--crate-type=lib".to_owned(),
+            "--emit=metadata".to_owned(),
+            "--out-dir".to_owned(),
+            folder.to_str().unwrap().to_owned(),
+            "-Dwarnings".to_owned(),
+            format!("-Ldependency={}", libraries.display()),
+            format!("--extern=cudarc={}", library.display()),
+            folder.join("gemm_tuned.rs").to_str().unwrap().to_owned(),
+        ];
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let Some(output) = run("rustc", &arguments) else { return };
+        if output.status.success() {
+            return;
+        }
+        said = String::from_utf8_lossy(&output.stderr).into_owned();
+    }
+    assert!(cudarc.is_empty(), "{said}");
+    skip("no cudarc beside this test");
+}
+
 const CALL: &str = r#"
 import sys
 sys.path.insert(0, sys.argv[1])

@@ -13,9 +13,11 @@ use rig::{export, python, skip, tune};
 
 mod artifacts;
 mod bundle;
+mod dispatch;
 #[path = "../support/program.rs"]
 mod program;
 mod rig;
+mod runtime;
 
 const PLAY: &str = r#"
 import json, sys, kernel_tuner
@@ -53,7 +55,7 @@ print("valid", len(document["results"]))
 #[test]
 fn kernel_tuner_plays_an_exported_space_and_its_schema_takes_the_results() {
     let folder = tempfile::tempdir().unwrap();
-    if !tune(folder.path()) {
+    if !tune(folder.path(), "44x31x23", "tiled") {
         return;
     }
     let (cache, results) = (folder.path().join("cache.json"), folder.path().join("t4.json"));

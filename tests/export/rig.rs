@@ -34,8 +34,9 @@ pub(crate) fn skip(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
-/// Evaluates every configuration of `tiled` for a problem that no other test has, on the host.
-pub(crate) fn tune(folder: &Path) -> bool {
+/// Evaluates every configuration of a family for a problem that no other test has, on the host, and
+/// records the winner in the folder's `db.toml`. False after saying that there is no NVRTC.
+pub(crate) fn tune(folder: &Path, shape: &str, family: &str) -> bool {
     let doctor = gemm_tune(&["doctor", "--device", "cpu", "--cache", CACHE]);
     if !doctor.out.contains("NVRTC") || doctor.code != Some(0) {
         skip("no NVRTC");
@@ -44,9 +45,9 @@ pub(crate) fn tune(folder: &Path) -> bool {
     let database = folder.join("db.toml");
     let said = gemm_tune(&[
         "--shape",
-        "44x31x23",
+        shape,
         "--family",
-        "tiled",
+        family,
         "--device",
         "cpu",
         "--cache",
@@ -85,7 +86,7 @@ pub(crate) fn artifact(format: &str) -> Option<PathBuf> {
     let database = DATABASE.get_or_init(|| {
         fs::create_dir_all(folder).unwrap();
         let _ = fs::remove_file(folder.join("db.toml"));
-        tune(folder).then(|| folder.join("db.toml"))
+        tune(folder, "44x31x23", "tiled").then(|| folder.join("db.toml"))
     });
     let database = database.as_ref()?;
     // Tests run at the same time: each has its own, named as its thread is.

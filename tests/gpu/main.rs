@@ -9,12 +9,14 @@
     reason = "a test says what it sees and may fail"
 )]
 
+mod artifacts;
 mod behaviour;
 mod correctness;
 mod rig;
 
 use std::process::ExitCode;
 
+use artifacts::{artifacts_multiply, runtime_multiplies};
 use behaviour::{budget, doctor, killed_worker, libraries, memory, program};
 use correctness::{
     families_are_correct, hundred_candidates, planted_faults, reference_agrees, same_bits,
@@ -26,7 +28,7 @@ use rig::worker_command;
 
 type Test = fn() -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 12] = [
+const TESTS: [(&str, Test); 14] = [
     ("the_device_reference_agrees_with_the_triple_loop", reference_agrees),
     ("every_family_is_correct_for_awkward_shapes", families_are_correct),
     ("the_cpu_device_gives_the_bits_of_the_gpu", same_bits),
@@ -39,6 +41,8 @@ const TESTS: [(&str, Test); 12] = [
     ("the_budget_ends_a_search", budget),
     ("the_program_tunes_and_records", program),
     ("the_program_says_what_the_machine_can_do", doctor),
+    ("the_runtime_multiplies_in_the_users_context", runtime_multiplies),
+    ("exported_artifacts_multiply", artifacts_multiply),
 ];
 
 fn main() -> ExitCode {

@@ -1,6 +1,8 @@
 //! What other programs run: kernels chosen, compiled and put into a folder.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -12,8 +14,10 @@ use crate::cli::machine::Workshop;
 use crate::cli::{Failure, databases, request};
 use crate::compile::{Architecture, Compile as _, CompileRequest, Compiler, Target};
 use crate::database::Record;
-use crate::export::{self, Draft, Shipped, Source, for_any_shape};
+use crate::dispatch::{Dispatch, Node};
+use crate::export::{self, Artifact, Draft, Shipped, Source, for_any_shape, of_dispatch};
 use crate::lookup::Lookup;
+use crate::model::Device;
 
 /// The files of a format, and what is in them. `records` were chosen; `all` are known besides.
 pub(super) fn files(
@@ -35,6 +39,14 @@ pub(super) fn files(
     };
     let own = records.iter().copied();
     let own = own.filter(|record| record.is_of(&device) && record.regime() == Some(regime));
+    if let Some(path) = &arguments.dispatch {
+        let own: Vec<&Record> = own.collect();
+        let dispatch = read_dispatch(path)?;
+        let (drafts, tree) = of_dispatch(&dispatch, &own, source).map_err(Failure::work)?;
+        let what =
+            format!("{} kernels for {} of a dispatch set", drafts.len(), dispatch.kernels.len());
+        return written(arguments, (drafts, Some(tree)), &device, what, console);
+    }
     let mut drafts = Vec::new();
     for record in own {
         match Draft::of_record(record, source) {
@@ -55,6 +67,30 @@ pub(super) fn files(
         let lookup = Lookup::new(all, &families, &templates, &device, regime);
         drafts.extend(for_any_shape(&drafts, &lookup, source));
     }
+    let others = drafts.len() - tuned;
+    let what = format!("{tuned} winners and {others} other kernels");
+    written(arguments, (drafts, None), &device, what, console)
+}
+
+fn read_dispatch(path: &Path) -> Result<Dispatch, Failure> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure::Work(format!("cannot read `{}`: {error}", path.display())))?;
+    serde_json::from_str(&text).map_err(|error| {
+        Failure::Work(format!(
+            "`{}` is no dispatch set: {error}; `gemm-tune dispatch` writes one",
+            path.display()
+        ))
+    })
+}
+
+/// Compiled, and in the form that was asked for.
+fn written(
+    arguments: &ExportArguments,
+    (drafts, tree): (Vec<Draft>, Option<Node>),
+    device: &Device,
+    what: String,
+    console: Console,
+) -> Result<(Files, String), Failure> {
     let architectures = match arguments.arch.as_slice() {
         [] => vec![Architecture::from(device.compute_capability)],
         names => names
@@ -63,19 +99,25 @@ pub(super) fn files(
             .collect::<Result<_, _>>()?,
     };
     let kernels = compiled(arguments, drafts, &architectures, console)?;
-    let what = format!("{tuned} winners and {} other kernels", kernels.len() - tuned);
+    let artifact = Artifact { device: device.clone(), kernels, tree };
     let files = match arguments.format {
-        Format::C => {
+        Format::C | Format::Rust => {
             let first = architectures.first().map(ToString::to_string).unwrap_or_default();
-            let (files, left_out) = export::c(&device, &kernels, &first);
+            let (files, left_out) = if arguments.format == Format::C {
+                let (files, left_out) = export::c(&artifact, &first);
+                let bytes = files.into_iter().map(|(name, text)| (name, text.into_bytes()));
+                (bytes.collect(), left_out)
+            } else {
+                export::rust(&artifact, &first)
+            };
             left_out.iter().for_each(|why| console.note(&format!("left out: {why}")));
             if files.is_empty() {
-                return Err(Failure::Work("no kernel fits a C source".to_owned()));
+                return Err(Failure::Work("no kernel fits this format; use a bundle".to_owned()));
             }
-            files.into_iter().map(|(name, text)| (name, text.into_bytes())).collect()
+            files
         }
-        Format::Python => export::python(&device, &kernels),
-        _ => export::bundle(&device, &kernels),
+        Format::Python => export::python(&artifact),
+        _ => export::bundle(&artifact),
     };
     let out = &arguments.out;
     Ok((files.into_iter().map(|(name, bytes)| (out.join(name), bytes)).collect(), what))

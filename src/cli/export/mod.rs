@@ -26,6 +26,8 @@ enum Format {
     C,
     /// A bundle with a Python module for PyTorch tensors and CuPy arrays
     Python,
+    /// A Rust module for programs with cudarc, with its cubins, in a folder
+    Rust,
     /// Records as one document, with the fields of the database
     Json,
     /// Records as a table, a line each
@@ -38,7 +40,7 @@ enum Format {
     Wisdom,
 }
 
-/// Records come from databases. What is run elsewhere (bundle, c, python) has the winners of one GPU, and
+/// Records come from databases. What is run elsewhere (bundle, c, python, rust) has the winners of one GPU, and
 /// kernels besides that serve shapes which nobody tuned. Every evaluated configuration (t4, kernel-tuner)
 /// comes from the journal of one problem, which tuning keeps below the cache folder.
 #[derive(Debug, Args)]
@@ -46,7 +48,7 @@ pub(super) struct ExportArguments {
     /// Form to write
     #[arg(long, value_name = "FORMAT")]
     format: Format,
-    /// File to write; for bundle, c, python and wisdom, the folder
+    /// File to write; for bundle, c, python, rust and wisdom, the folder
     #[arg(short = 'o', long = "output", value_name = "OUT")]
     out: PathBuf,
     /// Database to export; may be repeated [default: all of results/]
@@ -60,10 +62,13 @@ pub(super) struct ExportArguments {
     /// Family to export, where a journal has several
     #[arg(long, value_name = "NAME")]
     family: Option<String>,
-    /// Architecture to compile for, such as sm_90; may be repeated, c takes the first [default: that of
+    /// Architecture to compile for, such as sm_90; may be repeated, c and rust take the first [default: that of
     /// the records' GPU]
     #[arg(long, value_name = "NAME")]
     arch: Vec<String>,
+    /// Export the kernels and the decision tree that `gemm-tune dispatch` wrote, instead of all winners
+    #[arg(long, value_name = "FILE", conflicts_with = "only_tuned")]
+    dispatch: Option<PathBuf>,
     /// Leave out kernels for shapes that nobody tuned
     #[arg(long)]
     only_tuned: bool,
@@ -112,7 +117,7 @@ fn run(arguments: &ExportArguments, console: Console) -> Result<Value, Failure> 
                 ));
             }
             match format {
-                Format::Bundle | Format::C | Format::Python => {
+                Format::Bundle | Format::C | Format::Python | Format::Rust => {
                     artifact::files(arguments, &records, &all, console)?
                 }
                 _ => {

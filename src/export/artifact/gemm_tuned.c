@@ -68,6 +68,8 @@ static const launch launches[GEMM_TUNED_LAUNCHES] = {
 static const kernel kernels[] = {
 @KERNEL_TABLE@};
 
+/* Places of kernels to look at first, of those that were not tuned for the very shape. */
+@TREE@
 #define KERNELS ((int)(sizeof kernels / sizeof kernels[0]))
 
 int gemm_tuned_open(gemm_tuned *tuned)
@@ -147,18 +149,20 @@ static long long workspace_bytes(const kernel *own, const long long *sizes)
     return bytes;
 }
 
-/* The kernel that was tuned for the very shape, else the one of which the least is expected; NULL for
- * none. Only kernels that need at most `room` bytes of workspace. Writes the sizes of its launches. */
+/* The kernel that was tuned for the very shape, else the one that is preferred, else the one of which
+ * the least is expected; NULL for none. Only kernels that need at most `room` bytes of workspace. Writes the sizes of its launches. */
 static const kernel *choose(const gemm_tuned *tuned, int pattern, const long long *p,
                             unsigned long long room, long long *sizes)
 {
     const kernel *best = NULL;
     double fastest = 0;
-    int i;
-    for (i = 0; i < KERNELS; i++) {
-        const kernel *own = &kernels[i];
+    int i, first;
+    const int *order = preferred(p, &first);
+    for (i = -first; i < KERNELS; i++) {
+        const kernel *own = &kernels[i < 0 ? order[first + i] : i];
         int exact = own->tuned && own->m == p[0] && own->n == p[1] && own->k == p[2];
-        double time = exact ? 0 : expected_us(own, tuned->multiprocessors, p);
+        /* Below all times, and below those of what comes later in the order. */
+        double time = exact ? -1e9 : i < 0 ? (double)i : expected_us(own, tuned->multiprocessors, p);
         if (own->pattern != pattern || (best != NULL && time >= fastest) || !own->serves(p))
             continue;
         own->sizes(p, sizes);

@@ -142,9 +142,17 @@ def _seen(rows, alignment):
     return rows + alignment if rows % alignment == 0 and rows // alignment % 2 == 0 else rows
 
 
+def _preferred(node, kernels, m, n, k):
+    """What the decision tree of the bundle says, where it has one."""
+    while node and "extent" in node:
+        node = node["then" if {"M": m, "N": n, "K": k}[node["extent"]] < node["below"]
+                    else "otherwise"]
+    return [kernels[place] for place in node["kernels"]] if node else []
+
+
 @functools.lru_cache(maxsize=4096)
 def _choose(pattern, m, n, k, rows, alignment, sms):
-    _, kernels = _bundle()
+    manifest, kernels = _bundle()
     values = (m, n, k, 1, *(_seen(row, alignment) for row in rows))
     fitting = [kernel for kernel in kernels if kernel.pattern == pattern]
     if not fitting:
@@ -152,7 +160,9 @@ def _choose(pattern, m, n, k, rows, alignment, sms):
         raise GemmTunedError(f"this bundle has no kernel for {'/'.join(pattern)}, but for "
                              f"{', '.join(has)} (dtype/compute/layout)")
     fitting.sort(key=lambda kernel: kernel.expected_us(values, sms))
-    for kernel in fitting:
+    preferred = _preferred(manifest.get("dispatch"), kernels, m, n, k)
+    exact = [kernel for kernel in fitting if kernel.expected_us(values, sms) == 0]
+    for kernel in [*exact, *(kernel for kernel in preferred if kernel in fitting), *fitting]:
         if kernel.serves(*values):
             sizes = [[size(*values) for size in launch[1]] for launch in kernel.launches]
             spaces = [bytes_(*values) for _, bytes_ in kernel.workspaces]

@@ -1,9 +1,9 @@
 //! What a configuration's grid is made of, found by asking its launch expressions: the tile of C
 //! that a block computes, and the slice of K. No family or parameter is known by name.
 
+use super::Family;
+use super::family::Extent;
 use crate::model::{Configuration, Device, Problem, Shape};
-use crate::space::Family;
-use crate::space::family::Extent;
 
 /// An extent that tiles of any usual size divide: 2^12 x 3 x 5 x 7.
 const WIDE: u64 = 430_080;
@@ -17,7 +17,7 @@ pub struct Footprint {
     pub tile_n: u64,
     /// Steps of K that a block takes at most; `u64::MAX` where it takes all.
     pub slice_k: u64,
-    /// Blocks of a problem of one tile.
+    /// Blocks of a problem of one tile, which share its K.
     pub fixed: u64,
     /// Threads of a block.
     pub threads: u64,

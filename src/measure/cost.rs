@@ -13,9 +13,13 @@
 //! **How good.** Each of 20 winners of an H200 predicted from the others, the times are off by 5 % in
 //! the mean and by 14 % at most for 9 in 10; the loads and the caution in `known.rs` were chosen on
 //! these.
+//!
+//! **Few sums.** A warp's load of a word is 32 of the 32 that an SM serves in a clock, its
+//! multiply-adds 32 of 128: with one sum a thread the loads take eight times as long. Vectors of up
+//! to four words are one load.
 
-use super::footprint::Footprint;
 use crate::model::{Device, Problem};
+use crate::space::Footprint;
 
 /// Clocks of a step of K in a thread that waits for its operands: the latency of shared memory.
 const STEP_CLOCKS: f64 = 30.0;
@@ -23,9 +27,13 @@ const STEP_CLOCKS: f64 = 30.0;
 /// Clocks between two instructions of a warp that is alone.
 const CLOCKS_AN_INSTRUCTION: f64 = 1.5;
 
+/// Threads whose loads an SM serves in a clock, and words that a load brings at most.
+const LOAD_LANES: f64 = 32.0;
+const WORDS_A_LOAD: f64 = 4.0;
+
 /// What is known of a kernel that its cost hangs on.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cost {
+pub struct Cost {
     /// `None` for a grid that says nothing: cost is then proportional to the operations.
     footprint: Option<Footprint>,
     /// Blocks that an SM holds at once.
@@ -36,11 +44,7 @@ pub(super) struct Cost {
 
 impl Cost {
     /// `occupancy` is the share of an SM's threads that are resident, where it is known.
-    pub(super) fn new(
-        footprint: Option<Footprint>,
-        occupancy: Option<f64>,
-        device: &Device,
-    ) -> Self {
+    pub fn new(footprint: Option<Footprint>, occupancy: Option<f64>, device: &Device) -> Self {
         let threads = footprint.map_or(256, |footprint| footprint.threads).max(1) as f64;
         // Where nobody measured it, half of an SM: what 64 registers a thread give.
         let share = occupancy.unwrap_or(0.5);
@@ -50,12 +54,12 @@ impl Cost {
     }
 
     /// The same kernel on another device.
-    pub(super) fn on(&self, device: &Device, occupancy: Option<f64>) -> Self {
+    pub fn on(&self, device: &Device, occupancy: Option<f64>) -> Self {
         Self::new(self.footprint, occupancy, device)
     }
 
     /// Clocks of the busiest SM.
-    pub(super) fn clocks(&self, problem: &Problem) -> f64 {
+    pub fn clocks(&self, problem: &Problem) -> f64 {
         let Some(footprint) = self.footprint else {
             return problem.operations() / 2.0 / self.lanes / self.sms;
         };
@@ -68,18 +72,22 @@ impl Cost {
 
     /// Blocks that an SM holds; its clocks for a block and a step of K when it has enough of them, and
     /// when it has one.
-    pub(super) fn parts(&self) -> (u64, f64, f64) {
+    pub fn parts(&self) -> (u64, f64, f64) {
         let Some(footprint) = self.footprint else { return (1, 1.0 / self.lanes, 0.0) };
         let sums = (footprint.tile_m * footprint.tile_n) as f64;
         let own = (sums / footprint.threads as f64).max(1.0);
         let instructions = own + own.sqrt();
-        let busy = sums / self.lanes * (instructions / own);
+        let multiplying = sums / self.lanes * (instructions / own);
+        let loads = 2.0 * (own.sqrt() / WORDS_A_LOAD).max(1.0);
+        let loading = footprint.threads as f64 * loads / LOAD_LANES;
         let alone = (CLOCKS_AN_INSTRUCTION * instructions).max(STEP_CLOCKS);
-        (self.resident as u64, busy, alone)
+        // The blocks of one tile share its K.
+        let sharing = footprint.fixed.max(1) as f64;
+        (self.resident as u64, multiplying.max(loading) / sharing, alone / sharing)
     }
 
     /// Whether a launch can have the blocks that the problem needs.
-    pub(super) fn fits(&self, problem: &Problem) -> bool {
+    pub fn fits(&self, problem: &Problem) -> bool {
         self.footprint
             .is_none_or(|footprint| footprint.blocks(&problem.shape, 1) <= i32::MAX as u64)
     }

@@ -1,0 +1,101 @@
+//! What a call of the runtime costs besides the driver's launch, once its kernel is prepared: for one
+//! problem again and again, and for 1000 in turn.
+//!
+//! `cargo bench --bench runtime`
+#![expect(clippy::unwrap_used, reason = "a benchmark may fail")]
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
+use gemm_tune::lookup::Question;
+use gemm_tune::model::{Dtype, Problem, STANDARD_ARGUMENTS, Shape};
+use gemm_tune::runtime::{
+    Catalogue, Chosen, ChosenLaunch, Driver, Operands, Runtime, RuntimeError,
+};
+
+/// One kernel for everything.
+struct Single;
+
+impl Catalogue for Single {
+    fn choose(&self, _: &Question) -> Result<Chosen, RuntimeError> {
+        Ok(Chosen {
+            name: "kernel".to_owned(),
+            image: "image".to_owned(),
+            source: None,
+            launches: vec![ChosenLaunch {
+                entry: "gemm".to_owned(),
+                grid: [64, 1, 1],
+                block: [256, 1, 1],
+                dynamic_shared_bytes: 0,
+                arguments: STANDARD_ARGUMENTS.iter().map(|a| a.name().to_owned()).collect(),
+            }],
+            workspaces: Vec::new(),
+        })
+    }
+
+    fn code(&self, _: &Chosen) -> Result<Arc<[u8]>, RuntimeError> {
+        Ok(Arc::from(*b"code"))
+    }
+}
+
+/// Launches nothing.
+struct Idle;
+
+impl Driver for Idle {
+    type Kernel = ();
+    type Memory = u64;
+
+    fn load(&self, _: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<()>, GpuError> {
+        Ok(vec![(); kernels.len()])
+    }
+
+    fn launch(
+        &self,
+        _: Stream,
+        (): &(),
+        _: ([u32; 3], [u32; 3], u32),
+        arguments: &[KernelArgument],
+    ) -> Result<(), GpuError> {
+        black_box(arguments);
+        Ok(())
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<u64, GpuError> {
+        Ok(bytes)
+    }
+
+    fn place(memory: &u64) -> (u64, u64) {
+        (0, *memory)
+    }
+}
+
+fn benchmark(criterion: &mut Criterion) {
+    let runtime = Runtime::new(Single, Idle);
+    let problems: Vec<(Problem, Operands)> = (1..=1000)
+        .map(|n| {
+            let problem = Problem::new(Shape { m: 7 * n, n: 64, k: 128 }, Dtype::F32);
+            (problem, Operands::packed(&problem, 256, 512, 768))
+        })
+        .collect();
+    for (problem, operands) in &problems {
+        runtime.warm_up(problem, operands).unwrap();
+    }
+    for (name, problems) in [("one problem", &problems[..1]), ("1000 problems", &problems[..])] {
+        let mut next = problems.iter().cycle();
+        criterion.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                let (problem, operands) = next.next().unwrap();
+                runtime.gemm(Stream::default(), black_box(problem), black_box(operands)).unwrap();
+            });
+        });
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(20);
+    targets = benchmark
+}
+criterion_main!(benches);

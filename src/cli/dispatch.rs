@@ -1,0 +1,219 @@
+//! `gemm-tune dispatch`: a few kernels for many shapes, and a decision tree between them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::arguments::{CommonArguments, FamilyArguments};
+use super::console::Console;
+use super::machine::{Wish, Workshop};
+use super::output::finish;
+use super::{Failure, interrupt, request};
+use crate::compile::CompileThreads;
+use crate::database::{Database, Record};
+use crate::dispatch::{self, Dispatch, Table, Tabled, Wanted};
+use crate::model::{Configuration, Dtype, Layout, Problem, Regime, Shape};
+use crate::tune::{Kit, time_each};
+
+/// Times every winner of a database for every shape, and chooses the smallest set of kernels that is
+/// nearly as fast as all of them: within --loss in the geometric mean. A decision tree over M, N and K
+/// says which of them a shape gets; what it costs on shapes that it was not fitted to is measured by
+/// holding out a tenth of the shapes, ten times. `gemm-tune export --dispatch` takes the result.
+#[derive(Debug, Args)]
+pub(super) struct DispatchArguments {
+    /// File to write the kernels and the tree to
+    #[arg(short = 'o', long = "output", value_name = "OUT")]
+    out: PathBuf,
+    /// File of times, shapes x kernels: read where it exists, and nothing is measured; else written
+    #[arg(long, value_name = "FILE")]
+    times: Option<PathBuf>,
+    /// Most kernels
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    max_kernels: usize,
+    /// By how much they may be slower than all winners, in the geometric mean of the shapes
+    #[arg(long, value_name = "PERCENT", default_value = "5%")]
+    loss: String,
+    /// Shape to measure, such as 4096x4096x1024; may be repeated [default: those of the winners]
+    #[arg(long, value_name = "MxNxK")]
+    shape: Vec<String>,
+    /// File with one shape a line
+    #[arg(long, value_name = "FILE")]
+    shapes: Option<PathBuf>,
+    /// How elements are stored: f32 or i32
+    #[arg(long, default_value = "f32")]
+    dtype: String,
+    /// Whether A and B are used as stored (n) or transposed (t): nn, nt, tn or tt
+    #[arg(long, default_value = "nn")]
+    layout: String,
+    /// Database with the winners [default: results/<gpu>.toml]
+    #[arg(long, value_name = "FILE")]
+    db: Option<PathBuf>,
+    /// Device to measure on: auto, cuda:N, or cpu, which models times
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// Seed of the operands
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    #[command(flatten)]
+    families: FamilyArguments,
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
+/// Chooses, and gives the exit code.
+pub(super) fn main(arguments: &DispatchArguments) -> ExitCode {
+    let console = Console::new(&arguments.common);
+    finish(console, run(arguments, console).map(|document| (document, ExitCode::SUCCESS)))
+}
+
+fn run(arguments: &DispatchArguments, console: Console) -> Result<Value, Failure> {
+    let wanted = Wanted { max_kernels: arguments.max_kernels, loss: loss(&arguments.loss)? };
+    let table = match &arguments.times {
+        Some(path) if path.exists() => {
+            let text = fs::read_to_string(path).map_err(|error| {
+                Failure::Work(format!("cannot read `{}`: {error}", path.display()))
+            })?;
+            Table::parse(&text)
+                .map_err(|error| Failure::Work(format!("`{}`: {error}", path.display())))?
+        }
+        path => {
+            let table = measured(arguments, console)?;
+            if let Some(path) = path {
+                write(path, &json!(table))?;
+            }
+            // What cannot be read back is no table: a shape that nothing has a time for.
+            Table::parse(&json!(table).to_string()).map_err(Failure::work)?
+        }
+    };
+    let found = Dispatch::of(&table, wanted).map_err(Failure::work)?;
+    write(&arguments.out, &json!(found))?;
+    let loss = &found.loss;
+    console.result(&format!(
+        "{} of {} kernels for {} shapes, {} leaves: {} written\n  \
+         slower than the best kernel of each shape, in the geometric mean: {:.2} % with the best of \
+         the set (at worst {:.2} %), {:.2} % as the tree chooses, {:.2} % on shapes that it was not \
+         fitted to (at worst {:.2} %)\n",
+        found.kernels.len(),
+        table.kernels.len(),
+        loss.shapes,
+        found.tree.leaves(),
+        arguments.out.display(),
+        loss.set_percent,
+        loss.set_worst_percent,
+        loss.tree_percent,
+        loss.held_out_percent,
+        loss.held_out_worst_percent,
+    ));
+    Ok(json!(found))
+}
+
+/// `5%` or `0.05`.
+fn loss(text: &str) -> Result<f64, Failure> {
+    let (number, unit) = match text.strip_suffix('%') {
+        Some(number) => (number, 100.0),
+        None => (text, 1.0),
+    };
+    let loss = number.trim().parse::<f64>().ok().map(|number| number / unit);
+    loss.filter(|loss| (0.0..=10.0).contains(loss)).ok_or_else(|| {
+        Failure::Usage(format!("`{text}` is no loss: write a percentage, as in `--loss 5%`"))
+    })
+}
+
+/// Every winner for every shape.
+fn measured(arguments: &DispatchArguments, console: Console) -> Result<Table, Failure> {
+    let dtype: Dtype = arguments.dtype.parse().map_err(Failure::usage)?;
+    let layout: Layout = arguments.layout.parse().map_err(Failure::usage)?;
+    let pattern = Problem { layout, ..Problem::new(Shape { m: 1, n: 1, k: 1 }, dtype) };
+    let wish: Wish = arguments.device.parse()?;
+    let (families, templates) = request::families(&arguments.families)?;
+    let workshop = Workshop::new(&arguments.common)?;
+    let machine = workshop.machine(wish, console)?;
+    let device = machine.device();
+    let own = || Path::new("results").join(device.slug() + ".toml");
+    let path = arguments.db.clone().unwrap_or_else(own);
+    let database = Database::load_existing(&path).map_err(Failure::work)?;
+    let regime = Regime::default();
+    let records: Vec<(Problem, &Record)> = database
+        .records()
+        .iter()
+        .filter(|record| record.is_of(&device) && record.regime() == Some(regime))
+        .filter_map(|record| Some((Problem::try_from(&record.problem).ok()?, record)))
+        .filter(|(problem, _)| Problem { shape: pattern.shape, ..*problem } == pattern)
+        .collect();
+    let mut kernels: Vec<(String, Configuration)> = Vec::new();
+    for (_, record) in &records {
+        let kernel = (record.family.clone(), record.configuration());
+        if !kernels.contains(&kernel) {
+            kernels.push(kernel);
+        }
+    }
+    if kernels.is_empty() {
+        return Err(Failure::Work(format!(
+            "`{}` has no winner for {dtype} {layout} of {}: tune some shapes first",
+            path.display(),
+            device.name
+        )));
+    }
+    let mut problems: Vec<Problem> = request::shapes(&arguments.shape)?
+        .into_iter()
+        .map(|shape| request::problem(Problem { shape, ..pattern }))
+        .collect::<Result<_, _>>()?;
+    if let Some(file) = &arguments.shapes {
+        problems.extend(request::shapes_file(file, pattern)?);
+    }
+    if problems.is_empty() {
+        problems = records.iter().map(|(problem, _)| *problem).collect();
+    }
+    problems.retain(|problem| Problem { shape: pattern.shape, ..*problem } == pattern);
+    let compiler = Arc::new(workshop.compiler(&machine, console)?);
+    let threads = CompileThreads::new(request::jobs(None)).map_err(Failure::work)?;
+    let mut kit = Kit { families, templates, compiler, threads, machine };
+    let stop = interrupt::listen()?;
+    let named: Vec<_> = kernels.iter().map(|(family, own)| (family.as_str(), own)).collect();
+    let mut times_us = Vec::new();
+    for (number, problem) in problems.iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Failure::Work("stopped as asked, before all was measured".to_owned()));
+        }
+        console.note(&format!("{} of {}: {problem}", number + 1, problems.len()));
+        let times = time_each(problem, &named, &mut kit, (regime, arguments.seed));
+        let times = times.map_err(Failure::work)?;
+        times_us.push(times.into_iter().map(|time| time.ok().map(|time| time.0)).collect());
+    }
+    let tabled = kernels.into_iter().map(|(family, own)| Tabled { family, parameters: own.0 });
+    Ok(Table {
+        schema: dispatch::SCHEMA,
+        device: device.name,
+        dtype: pattern.dtype.name().to_owned(),
+        compute: pattern.compute.name().to_owned(),
+        layout: pattern.layout.name().to_owned(),
+        shapes: problems.iter().map(|problem| problem.shape).collect(),
+        kernels: tabled.collect(),
+        times_us,
+    })
+}
+
+fn write(path: &Path, document: &Value) -> Result<(), Failure> {
+    fs::write(path, format!("{document:#}\n"))
+        .map_err(|error| Failure::Work(format!("cannot write `{}`: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_a_share_or_a_percentage() {
+        for (text, expected) in [("5%", 0.05), ("0.05", 0.05), ("0%", 0.0), ("12.5 %", 0.125)] {
+            assert_eq!(loss(text).ok(), Some(expected), "{text}");
+        }
+        for text in ["", "%", "-1%", "five", "nan"] {
+            assert!(matches!(loss(text), Err(Failure::Usage(_))), "{text}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The smallest set of kernels that is nearly as good as all of them.
+
+use thiserror::Error;
+
+use super::table::Table;
+use super::{Wanted, percent};
+
+/// Sets of one size that are all looked at; where there are more, the set is grown one kernel at a time
+/// and then improved by exchanging one.
+const MOST_SETS: u64 = 20_000;
+
+/// A set of kernels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cover {
+    /// Their places in the table, ascending.
+    pub kernels: Vec<usize>,
+    /// The mean over shapes of the logarithm of what it takes over what the best takes.
+    pub loss: f64,
+    /// The largest of these.
+    pub worst: f64,
+}
+
+/// Why there is no set.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum NoCover {
+    /// Not good enough.
+    #[error(
+        "the best {kernels} of {known} kernels are {percent} % slower than all in the geometric mean, more than {wanted} %: allow more with `--max-kernels` or `--loss`"
+    )]
+    Loss {
+        /// Most kernels.
+        kernels: usize,
+        /// Kernels of the table.
+        known: usize,
+        /// Their loss.
+        percent: f64,
+        /// What was asked.
+        wanted: f64,
+    },
+    /// Some shape has none.
+    #[error("no {kernels} kernels serve all shapes: allow more with `--max-kernels`")]
+    Unserved {
+        /// Most kernels.
+        kernels: usize,
+    },
+}
+
+/// The smallest set within the loss; of sets of one size, the one that loses least.
+///
+/// # Errors
+/// [`NoCover`].
+pub fn cover(table: &Table, wanted: Wanted) -> Result<Cover, NoCover> {
+    let most = wanted.max_kernels.clamp(1, table.kernels.len());
+    let limit = wanted.loss.ln_1p();
+    let mut grown: Vec<usize> = Vec::new();
+    let mut best = None;
+    for size in 1..=most {
+        grown = grow(table, grown);
+        let set = if sets(table.kernels.len(), size) <= MOST_SETS {
+            of_all(table, size)
+        } else {
+            exchanged(table, grown.clone())
+        };
+        let found = judged(table, set);
+        if found.loss <= limit {
+            return Ok(found);
+        }
+        best = Some(found);
+    }
+    let loss = best.map_or(f64::INFINITY, |best| best.loss);
+    if loss.is_infinite() {
+        return Err(NoCover::Unserved { kernels: most });
+    }
+    Err(NoCover::Loss {
+        kernels: most,
+        known: table.kernels.len(),
+        percent: percent(loss),
+        wanted: 100.0 * wanted.loss,
+    })
+}
+
+fn judged(table: &Table, mut kernels: Vec<usize>) -> Cover {
+    kernels.sort_unstable();
+    let losses: Vec<f64> = (0..table.shapes.len())
+        .map(|shape| {
+            let of_set = kernels.iter().map(|kernel| table.log_loss(shape, *kernel));
+            of_set.fold(f64::INFINITY, f64::min)
+        })
+        .collect();
+    let worst = losses.iter().copied().fold(0.0, f64::max);
+    Cover { loss: losses.iter().sum::<f64>() / losses.len() as f64, worst, kernels }
+}
+
+/// What a set is compared by: shapes without a kernel first, then the loss of the others.
+fn cost(table: &Table, kernels: &[usize]) -> (usize, f64) {
+    let mut unserved = 0;
+    let mut loss = 0.0;
+    for shape in 0..table.shapes.len() {
+        let own = kernels.iter().map(|kernel| table.log_loss(shape, *kernel));
+        match own.fold(f64::INFINITY, f64::min) {
+            f64::INFINITY => unserved += 1,
+            own => loss += own,
+        }
+    }
+    (unserved, loss)
+}
+
+/// How many sets of `size` there are of `of`.
+fn sets(of: usize, size: usize) -> u64 {
+    (0..size as u64).fold(1_u64, |sets, taken| sets.saturating_mul(of as u64 - taken) / (taken + 1))
+}
+
+/// The best of all sets of a size.
+fn of_all(table: &Table, size: usize) -> Vec<usize> {
+    let count = table.kernels.len();
+    let mut set: Vec<usize> = (0..size).collect();
+    let mut best = (cost(table, &set), set.clone());
+    // The next in lexicographic order: the last place that can go on does, those after it follow it.
+    while let Some(place) = (0..size).rev().find(|place| set[*place] < count - size + place) {
+        set[place] += 1;
+        for after in place + 1..size {
+            set[after] = set[after - 1] + 1;
+        }
+        let own = cost(table, &set);
+        if own < best.0 {
+            best = (own, set.clone());
+        }
+    }
+    best.1
+}
+
+/// A set with the kernel added that helps most.
+fn grow(table: &Table, set: Vec<usize>) -> Vec<usize> {
+    let others = (0..table.kernels.len()).filter(|kernel| !set.contains(kernel));
+    let grown = others.map(|kernel| [&set[..], &[kernel]].concat());
+    let best = grown.map(|set| (cost(table, &set), set)).min_by(|a, b| order(a.0, b.0));
+    best.map_or_else(|| set.clone(), |(_, set)| set)
+}
+
+/// A set with kernels exchanged, one at a time, as long as that helps.
+fn exchanged(table: &Table, mut set: Vec<usize>) -> Vec<usize> {
+    loop {
+        let own = cost(table, &set);
+        let exchanges = (0..set.len()).flat_map(|place| {
+            let others = (0..table.kernels.len()).filter(|kernel| !set.contains(kernel));
+            let set = &set;
+            others.map(move |kernel| {
+                let mut other = set.clone();
+                other[place] = kernel;
+                other
+            })
+        });
+        let best = exchanges.map(|set| (cost(table, &set), set)).min_by(|a, b| order(a.0, b.0));
+        match best {
+            Some((cost, better)) if cost < own => set = better,
+            _ => return set,
+        }
+    }
+}
+
+fn order(a: (usize, f64), b: (usize, f64)) -> std::cmp::Ordering {
+    a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+}

@@ -1,0 +1,105 @@
+//! Measured times, shapes x kernels, as their file has them.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::SCHEMA;
+use crate::model::{Shape, Value};
+
+/// A kernel of a table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tabled {
+    /// The family that it is of.
+    pub family: String,
+    /// The value of each parameter.
+    pub parameters: IndexMap<String, Value>,
+}
+
+/// Times of one pattern on one GPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// The schema of the file.
+    pub schema: u64,
+    /// The driver's name for the GPU.
+    pub device: String,
+    /// How elements are stored.
+    pub dtype: String,
+    /// The arithmetic contract.
+    pub compute: String,
+    /// Which operands are stored transposed.
+    pub layout: String,
+    /// The shapes.
+    pub shapes: Vec<Shape>,
+    /// The kernels.
+    pub kernels: Vec<Tabled>,
+    /// A row for each shape: the median of each kernel in microseconds; null where it is not legal or
+    /// not correct.
+    pub times_us: Vec<Vec<Option<f64>>>,
+}
+
+/// What is wrong with a table.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TableError {
+    /// It is none.
+    #[error("no table of times: {0}")]
+    Malformed(String),
+    /// A later version wrote it.
+    #[error("a table of schema {0}, written by a newer gemm-tune: update gemm-tune")]
+    Newer(u64),
+    /// A shape without any time.
+    #[error("no kernel has a time for {0}: leave it out, or measure with more kernels")]
+    Empty(String),
+}
+
+impl Table {
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// [`TableError`].
+    pub fn parse(text: &str) -> Result<Self, TableError> {
+        let malformed = |error: &dyn std::fmt::Display| TableError::Malformed(error.to_string());
+        let any: serde_json::Value =
+            serde_json::from_str(text).map_err(|error| malformed(&error))?;
+        if let Some(newer) = any["schema"].as_u64().filter(|schema| *schema > SCHEMA) {
+            return Err(TableError::Newer(newer));
+        }
+        let table: Self = serde_json::from_value(any).map_err(|error| malformed(&error))?;
+        let (shapes, kernels) = (table.shapes.len(), table.kernels.len());
+        if table.schema != SCHEMA || shapes == 0 || kernels == 0 {
+            return Err(malformed(&"it has no shape, no kernel, or no schema from 1"));
+        }
+        if table.times_us.len() != shapes || table.times_us.iter().any(|row| row.len() != kernels) {
+            return Err(malformed(&format!("`times_us` is not {shapes} rows of {kernels} times")));
+        }
+        let is_time = |time: &f64| time.is_finite() && *time > 0.0;
+        if !table.times_us.iter().flatten().flatten().all(is_time) {
+            return Err(malformed(&"a time is not above 0"));
+        }
+        for (row, shape) in table.times_us.iter().zip(&table.shapes) {
+            if row.iter().all(Option::is_none) {
+                return Err(TableError::Empty(shape.to_string()));
+            }
+        }
+        Ok(table)
+    }
+
+    /// The time of a kernel for a shape, by their places.
+    pub fn time(&self, shape: usize, kernel: usize) -> Option<f64> {
+        *self.times_us.get(shape)?.get(kernel)?
+    }
+
+    /// The least for a shape.
+    pub fn best(&self, shape: usize) -> f64 {
+        let times = self.times_us.get(shape).into_iter().flatten().flatten();
+        times.copied().fold(f64::INFINITY, f64::min)
+    }
+
+    /// How much slower a kernel is than the best, as the logarithm of the ratio; infinite where it has
+    /// no time.
+    pub(super) fn log_loss(&self, shape: usize, kernel: usize) -> f64 {
+        self.time(shape, kernel).map_or(f64::INFINITY, |time| (time / self.best(shape)).ln())
+    }
+}

@@ -1,0 +1,181 @@
+//! A small decision tree over M, N and K, grown by what wrong choices cost.
+
+use serde::{Deserialize, Serialize};
+
+use super::table::Table;
+use crate::model::Shape;
+
+/// Questions from the root to a leaf, at most.
+const MAX_DEPTH: usize = 5;
+
+/// Shapes of a leaf, at least: one alone says little about those near it.
+const FEWEST: usize = 2;
+
+/// What a question has to save: the sum over its shapes of logarithms of times, 0.02 being 2 % of one
+/// shape.
+const LEAST_GAIN: f64 = 0.02;
+
+/// What a kernel counts that is not legal for a shape, as the logarithm of a ratio: 20 times slower.
+const ILLEGAL: f64 = 3.0;
+
+/// A question or an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Node {
+    /// Which side a shape is on.
+    Question {
+        /// `M`, `N` or `K`.
+        extent: Extent,
+        /// The extent that is the least on the other side.
+        below: u64,
+        /// For shapes whose extent is below.
+        then: Box<Self>,
+        /// For all others.
+        otherwise: Box<Self>,
+    },
+    /// Kernels, the best first: the next is for shapes that one is not legal for.
+    Answer {
+        /// By their places.
+        kernels: Vec<usize>,
+    },
+}
+
+/// What a question asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Extent {
+    /// Rows of C.
+    M,
+    /// Columns of C.
+    N,
+    /// The summed dimension.
+    K,
+}
+
+impl Extent {
+    /// Its value.
+    pub fn of(self, shape: &Shape) -> u64 {
+        match self {
+            Self::M => shape.m,
+            Self::N => shape.n,
+            Self::K => shape.k,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::M => "M",
+            Self::N => "N",
+            Self::K => "K",
+        }
+    }
+}
+
+impl Node {
+    /// Fits a tree to some shapes of a table. Answers are places in `set`.
+    pub fn fit(table: &Table, shapes: &[usize], set: &[usize]) -> Self {
+        grow(table, shapes, set, MAX_DEPTH)
+    }
+
+    /// The kernels for a shape, the best first.
+    pub fn order(&self, shape: &Shape) -> &[usize] {
+        match self {
+            Self::Answer { kernels } => kernels,
+            Self::Question { extent, below, then, otherwise } => {
+                if extent.of(shape) < *below {
+                    then.order(shape)
+                } else {
+                    otherwise.order(shape)
+                }
+            }
+        }
+    }
+
+    /// The same with each kernel replaced by others, by their places.
+    #[must_use]
+    pub fn mapped(&self, others: &impl Fn(usize) -> Vec<usize>) -> Self {
+        match self {
+            Self::Answer { kernels } => Self::Answer {
+                kernels: kernels.iter().flat_map(|kernel| others(*kernel)).collect(),
+            },
+            Self::Question { extent, below, then, otherwise } => Self::Question {
+                extent: *extent,
+                below: *below,
+                then: Box::new(then.mapped(others)),
+                otherwise: Box::new(otherwise.mapped(others)),
+            },
+        }
+    }
+
+    /// The highest place that an answer names.
+    pub fn last(&self) -> usize {
+        match self {
+            Self::Answer { kernels } => kernels.iter().copied().max().unwrap_or(0),
+            Self::Question { then, otherwise, .. } => then.last().max(otherwise.last()),
+        }
+    }
+
+    /// How many answers it has.
+    pub fn leaves(&self) -> usize {
+        match self {
+            Self::Answer { .. } => 1,
+            Self::Question { then, otherwise, .. } => then.leaves() + otherwise.leaves(),
+        }
+    }
+}
+
+fn grow(table: &Table, shapes: &[usize], set: &[usize], depth: usize) -> Node {
+    let (kernels, own) = answer(table, shapes, set);
+    if depth == 0 || shapes.len() < 2 * FEWEST {
+        return Node::Answer { kernels };
+    }
+    let mut best: Option<(f64, Extent, u64)> = None;
+    for extent in [Extent::M, Extent::N, Extent::K] {
+        let of = |shape: &usize| extent.of(&table.shapes[*shape]);
+        let mut values: Vec<u64> = shapes.iter().map(of).collect();
+        values.sort_unstable();
+        values.dedup();
+        for pair in values.windows(2) {
+            // Halfway on a scale of factors.
+            let middle = (pair[0] as f64 * pair[1] as f64).sqrt().ceil() as u64;
+            let below = middle.clamp(pair[0] + 1, pair[1]);
+            let (low, high) = halves(table, shapes, extent, below);
+            if low.len() < FEWEST || high.len() < FEWEST {
+                continue;
+            }
+            let split = answer(table, &low, set).1 + answer(table, &high, set).1;
+            // Of equal questions the first, so that a table has one tree.
+            if best.is_none_or(|(known, ..)| split < known) {
+                best = Some((split, extent, below));
+            }
+        }
+    }
+    match best {
+        Some((split, extent, below)) if own - split >= LEAST_GAIN => {
+            let (low, high) = halves(table, shapes, extent, below);
+            let then = grow(table, &low, set, depth - 1);
+            let otherwise = grow(table, &high, set, depth - 1);
+            Node::Question { extent, below, then: Box::new(then), otherwise: Box::new(otherwise) }
+        }
+        _ => Node::Answer { kernels },
+    }
+}
+
+/// All kernels by what they lose over some shapes, and what the first of them loses.
+fn answer(table: &Table, shapes: &[usize], set: &[usize]) -> (Vec<usize>, f64) {
+    let mut costs: Vec<(f64, usize)> = set
+        .iter()
+        .enumerate()
+        .map(|(place, kernel)| {
+            let of = |shape: &usize| table.log_loss(*shape, *kernel).min(ILLEGAL);
+            (shapes.iter().map(of).sum(), place)
+        })
+        .collect();
+    costs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let least = costs.first().map_or(0.0, |(cost, _)| *cost);
+    (costs.into_iter().map(|(_, place)| place).collect(), least)
+}
+
+fn halves(table: &Table, shapes: &[usize], extent: Extent, below: u64) -> (Vec<usize>, Vec<usize>) {
+    shapes.iter().partition(|shape| extent.of(&table.shapes[**shape]) < below)
+}

@@ -1,0 +1,201 @@
+//! Kernels as a Rust module for programs with cudarc, with the cubins that it includes beside it. It
+//! chooses as the C source does.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::bundle::{Artifact, Shipped, sha256};
+use super::c::{argument_place, place, sizes, unfit};
+use crate::dispatch::Node;
+use crate::model::{Dtype, Layout};
+use crate::space::Formula;
+use crate::space::formula::{Language, OPEN};
+
+/// Digits of a checksum in the name of a cubin.
+const NAME_DIGITS: usize = 12;
+
+/// The files by name, and the kernels that they do without, each with the reason. `architecture` is the
+/// one whose machine code is included. No file where no kernel is left.
+pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8>>, Vec<String>) {
+    let mut left_out = Vec::new();
+    let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    let (mut patterns, mut images) = (Vec::new(), Vec::new());
+    let (mut launches, mut kernels, mut formulas) = (String::new(), String::new(), String::new());
+    let (mut launched, mut taken) = (0, 0);
+    let mut places = vec![Vec::new(); artifact.kernels.len()];
+    for (number, kernel) in artifact.kernels.iter().enumerate() {
+        let draft = &kernel.draft;
+        let Some(image) = kernel.cubins.get(architecture).filter(|_| unfit(kernel).is_none())
+        else {
+            let why = unfit(kernel).unwrap_or("it has no machine code for that architecture");
+            left_out.push(format!("{}: {why}", draft.name()));
+            continue;
+        };
+        let name = format!("{}-{}.cubin", draft.family, &sha256(image)[..NAME_DIGITS]);
+        files.insert(name.clone(), image.to_vec());
+        let image = place(&mut images, name);
+        let (dtype, _, layout) = draft.pattern();
+        let pattern = place(&mut patterns, (dtype, layout));
+        for launch in &draft.plan.kernels {
+            let arguments: Vec<String> = launch
+                .arguments
+                .iter()
+                .map(|argument| argument_place(kernel, argument).to_string())
+                .collect();
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                launches,
+                "    Launch({image}, \"{}\", {}, &[{}]),",
+                launch.entry,
+                launch.dynamic_shared_bytes,
+                arguments.join(", ")
+            );
+        }
+        formulas.push_str(&functions(kernel, taken));
+        let (shape, e) = (draft.problem.shape, &draft.expectation);
+        let _ = writeln!(
+            kernels,
+            "    // {}\n    Kernel {{\n        pattern: {pattern},\n        tuned: {},\n        \
+             own: [{}, {}, {}],\n        first_launch: {launched},\n        launches: {},\n        \
+             workspaces: {},\n        serves: serves_{taken},\n        sizes: sizes_{taken},\n        \
+             tiles: [{}, {}, {}, {}, {}],\n        clocks: [{:e}, {:e}, {:e}, {:e}, {:e}],\n    }},",
+            draft.name(),
+            draft.record.is_some(),
+            shape.m,
+            shape.n,
+            shape.k,
+            draft.plan.kernels.len(),
+            draft.plan.workspaces.len(),
+            e.tile_m,
+            e.tile_n,
+            e.slice_k,
+            e.blocks_of_a_tile,
+            e.blocks_per_sm,
+            e.busy_clocks,
+            e.alone_clocks,
+            e.launch_us,
+            e.us_per_clock,
+            e.own_clocks,
+        );
+        launched += draft.plan.kernels.len();
+        places[number].push(taken);
+        taken += 1;
+    }
+    let Some(first) = patterns.first() else { return (BTreeMap::new(), left_out) };
+    let included: String =
+        images.iter().map(|name| format!("    include_bytes!(\"{name}\"),\n")).collect();
+    let tree = artifact.tree.as_ref().map(|tree| tree.mapped(&|kernel| places[kernel].clone()));
+    let methods: Vec<String> =
+        patterns.iter().enumerate().map(|(number, own)| method(number, *own)).collect();
+    let text = [
+        ("@VERSION@", env!("CARGO_PKG_VERSION").to_owned()),
+        ("@DEVICE@", format!("{} ({architecture})", artifact.device.name)),
+        ("@EXAMPLE@", function(*first)),
+        ("@IMAGES@", included),
+        ("@LAUNCHES@", launches),
+        ("@FORMULAS@", formulas),
+        ("@KERNELS@", kernels),
+        ("@TREE@", tree.map_or_else(|| "    &[]\n".to_owned(), |tree| branches(&tree, 1))),
+        ("@FUNCTIONS@", methods.join("\n")),
+    ]
+    .iter()
+    .fold(include_str!("artifact/gemm_tuned.rs.txt").to_owned(), |text, (name, value)| {
+        text.replace(name, value)
+    });
+    files.insert("gemm_tuned.rs".to_owned(), text.into_bytes());
+    (files, left_out)
+}
+
+/// The two functions of a kernel.
+fn functions(kernel: &Shipped, number: usize) -> String {
+    let bound = &kernel.draft.bound;
+    let text = |formula: &Formula| formula.text(Language::Rust);
+    let serves: Vec<String> =
+        bound.serves.iter().map(|condition| format!("({})", text(condition))).collect();
+    let serves = if serves.is_empty() { "true".to_owned() } else { serves.join("\n        && ") };
+    let assigned: String = sizes(bound)
+        .into_iter()
+        .enumerate()
+        .map(|(place, size)| format!("    s[{place}] = {};\n", text(size)))
+        .collect();
+    let names = OPEN.map(str::to_lowercase).join(", ");
+    format!(
+        "fn serves_{number}(&[{names}]: &Open) -> bool {{\n    {serves}\n}}\n\n\
+         fn sizes_{number}(&[{names}]: &Open) -> Sizes {{\n    let mut s = [0; 64];\n{assigned}    s\n}}\n\n"
+    )
+}
+
+fn branches(node: &Node, depth: usize) -> String {
+    let indent = "    ".repeat(depth);
+    match node {
+        Node::Answer { kernels } => {
+            let places: Vec<String> = kernels.iter().map(ToString::to_string).collect();
+            format!("{indent}&[{}]\n", places.join(", "))
+        }
+        Node::Question { extent, below, then, otherwise } => format!(
+            "{indent}if p[{}] < {below} {{ // {}\n{}{indent}}} else {{\n{}{indent}}}\n",
+            *extent as usize,
+            extent.name(),
+            branches(then, depth + 1),
+            branches(otherwise, depth + 1),
+        ),
+    }
+}
+
+fn function((dtype, layout): (Dtype, Layout)) -> String {
+    format!("{dtype}_{layout}")
+}
+
+fn method(number: usize, (dtype, layout): (Dtype, Layout)) -> String {
+    let (element, scalar) = match dtype {
+        Dtype::F32 => ("f32", "f32"),
+        Dtype::I32 => ("i32", "i32"),
+        Dtype::F16 | Dtype::Bf16 => ("u16", "f32"),
+    };
+    let name = function((dtype, layout));
+    let stored_a = if layout.a_transposed() { "[k, m]" } else { "[m, k]" };
+    let stored_b = if layout.b_transposed() { "[n, k]" } else { "[k, n]" };
+    let bytes = dtype.bytes();
+    format!(
+        "    /// Puts a product of {dtype} into the stream; A is stored {stored_a}, B {stored_b}. Each matrix
+    /// comes with the elements between its rows.
+    pub fn {name}<A: DevicePtr<{element}>, B: DevicePtr<{element}>, C: DevicePtrMut<{element}>>(
+        &self,
+        stream: &CudaStream,
+        [m, n, k]: [i32; 3],
+        mut alpha: {scalar},
+        (a, lda): (&A, i32),
+        (b, ldb): (&B, i32),
+        mut beta: {scalar},
+        (c, ldc): (&mut C, i32),
+        workspace: Option<&mut CudaSlice<u8>>,
+    ) -> Result<(), Error> {{
+        if !holds(a.len(), {stored_a}, lda) || !holds(b.len(), {stored_b}, ldb) || !holds(c.len(), [m, n], ldc) {{
+            return Err(Error::BadArgument(\"a matrix does not fit its slice, or its rows overlap\"));
+        }}
+        let (a, _a) = a.device_ptr(stream);
+        let (b, _b) = b.device_ptr(stream);
+        let (c, _c) = c.device_ptr_mut(stream);
+        let room = workspace.as_ref().map_or(0, |space| space.len() as i64);
+        let lent = workspace.map(|space| space.device_ptr_mut(stream));
+        let at = lent.as_ref().map_or(0, |lent| lent.0);
+        let product = Product {{
+            pattern: {number},
+            shape: [m, n, k],
+            rows: [lda, ldb, ldc],
+            addresses: [a, b, c],
+            element: {bytes},
+            workspace: (at, room),
+        }};
+        self.run(stream, product, [(&raw mut alpha).cast(), (&raw mut beta).cast()])
+    }}
+
+    /// Bytes of workspace that the best kernel needs for that, in memory as it is allocated.
+    pub fn {name}_workspace(&self, shape: [i32; 3], rows: [i32; 3]) -> usize {{
+        let p = open(shape, rows, 0, {bytes});
+        let best = self.choose({number}, &p, i64::MAX);
+        best.map_or(0, |(kernel, sizes)| kernel.workspace_bytes(&sizes) as usize)
+    }}
+"
+    )
+}

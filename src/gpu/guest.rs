@@ -1,0 +1,248 @@
+//! Kernels in a context that is someone else's: loaded into it, launched on its streams, from any of
+//! its threads. Nothing here makes a context or waits for the device.
+
+#![expect(unsafe_code, reason = "the CUDA driver is a C library")]
+
+use std::ffi::{CString, c_void};
+use std::ptr;
+use std::sync::Arc;
+
+use cudarc::driver::sys;
+use cudarc::driver::sys::CUfunction_attribute as Attribute;
+
+use super::driver::{describe, device_count};
+use super::error::{GpuError, check};
+use super::kernel::{
+    DEFAULT_SHARED_BYTES, KernelArgument, MAX_ARGUMENTS, check_arguments, check_cubin, parameters,
+};
+use crate::model::Device;
+
+/// A CUDA stream of the user's. The default is the context's null stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Stream(usize);
+
+impl Stream {
+    /// From a `CUstream` or `cudaStream_t`, such as cudarc's `CudaStream::cu_stream`.
+    pub fn from_raw(stream: *mut c_void) -> Self {
+        Self(stream.expose_provenance())
+    }
+
+    fn handle(self) -> sys::CUstream {
+        ptr::with_exposed_provenance_mut(self.0)
+    }
+}
+
+/// The context that was current when it was entered.
+#[derive(Debug)]
+pub struct Guest {
+    device: Device,
+}
+
+/// A loaded image.
+#[derive(Debug)]
+struct Image(sys::CUmodule);
+
+/// A kernel that was loaded into the user's context.
+#[derive(Debug, Clone)]
+pub struct GuestKernel {
+    entry: String,
+    function: sys::CUfunction,
+    /// Bytes of each parameter, in order.
+    parameters: Vec<usize>,
+    _image: Arc<Image>,
+}
+
+/// Device memory in the user's context, freed when dropped.
+#[derive(Debug)]
+pub struct GuestMemory {
+    address: u64,
+    bytes: u64,
+}
+
+// SAFETY: handles of the driver, which may be used from any thread (CUDA driver API, "the driver API
+// is thread-safe"); unloading happens once, when the last owner is gone.
+unsafe impl Send for Image {}
+// SAFETY: as above; nothing is changed through a shared reference.
+unsafe impl Sync for Image {}
+// SAFETY: as for the image, which it keeps loaded.
+unsafe impl Send for GuestKernel {}
+// SAFETY: as above.
+unsafe impl Sync for GuestKernel {}
+
+impl Guest {
+    /// Enters the context that is current on this thread.
+    ///
+    /// # Errors
+    /// [`GpuError::NoDriver`], [`GpuError::Library`]; [`GpuError::NoContext`] where none is current.
+    pub fn enter() -> Result<Self, GpuError> {
+        device_count()?;
+        let mut context = ptr::null_mut();
+        // SAFETY: `context` is written.
+        check("cuCtxGetCurrent", unsafe { sys::cuCtxGetCurrent(&raw mut context) })?;
+        if context.is_null() {
+            return Err(GpuError::NoContext);
+        }
+        let mut device = 0;
+        // SAFETY: `device` is written; a context is current.
+        check("cuCtxGetDevice", unsafe { sys::cuCtxGetDevice(&raw mut device) })?;
+        Ok(Self { device: describe(device, String::new())? })
+    }
+
+    /// What kernels depend on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Loads an image, a cubin or PTX, and finds kernels in it, each with the dynamic shared memory
+    /// that it is launched with. The context must be current.
+    ///
+    /// # Errors
+    /// [`GpuError::Image`], [`GpuError::NoEntry`], [`GpuError::Call`].
+    pub fn load(
+        &self,
+        image: &[u8],
+        kernels: &[(&str, u32)],
+    ) -> Result<Vec<GuestKernel>, GpuError> {
+        let is_text = image.first().is_some_and(|byte| byte.is_ascii_graphic() || *byte == b'\n');
+        let ended = [image, &[0]].concat();
+        if !is_text {
+            check_cubin(image).map_err(|why| GpuError::Image { why })?;
+        }
+        let mut handle = ptr::null_mut();
+        // SAFETY: an ELF file with all the tables that its header announces, or text with a zero at
+        // its end.
+        let status = unsafe { sys::cuModuleLoadData(&raw mut handle, ended.as_ptr().cast()) };
+        check("cuModuleLoadData", status)?;
+        let image = Arc::new(Image(handle));
+        kernels.iter().map(|(entry, shared)| kernel(&image, entry, *shared)).collect()
+    }
+
+    /// Launches a kernel on `grid` blocks of `block` threads; does not wait and does not allocate.
+    /// The context must be current.
+    ///
+    /// # Errors
+    /// [`GpuError::Arguments`], [`GpuError::Call`]. A fault while running shows at a later call.
+    pub fn launch(
+        &self,
+        stream: Stream,
+        kernel: &GuestKernel,
+        (grid, block): ([u32; 3], [u32; 3]),
+        dynamic_shared: u32,
+        arguments: &[KernelArgument],
+    ) -> Result<(), GpuError> {
+        check_arguments(&kernel.parameters, arguments)
+            .map_err(|what| GpuError::Arguments { entry: kernel.entry.clone(), what })?;
+        let mut storage = [ptr::null_mut(); MAX_ARGUMENTS];
+        for (slot, argument) in storage.iter_mut().zip(arguments) {
+            *slot = argument.storage().0;
+        }
+        // SAFETY: each of the kernel's parameters has a slot that points to a value of its size,
+        // which lives until the call returns.
+        let status = unsafe {
+            sys::cuLaunchKernel(
+                kernel.function,
+                grid[0],
+                grid[1],
+                grid[2],
+                block[0],
+                block[1],
+                block[2],
+                dynamic_shared,
+                stream.handle(),
+                storage.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        };
+        check("cuLaunchKernel", status)
+    }
+
+    /// Allocates device memory, whose address is a multiple of 256. The context must be current.
+    ///
+    /// # Errors
+    /// [`GpuError::Call`].
+    pub fn allocate(&self, bytes: u64) -> Result<GuestMemory, GpuError> {
+        let mut address = 0;
+        // SAFETY: `address` is written.
+        let status = unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes as usize) };
+        check("cuMemAlloc", status)?;
+        Ok(GuestMemory { address, bytes })
+    }
+}
+
+fn kernel(image: &Arc<Image>, entry: &str, shared: u32) -> Result<GuestKernel, GpuError> {
+    let missing = || GpuError::NoEntry { entry: entry.to_owned() };
+    let name = CString::new(entry).map_err(|_| missing())?;
+    let mut function = ptr::null_mut();
+    // SAFETY: `function` is written; the image is loaded.
+    let status = unsafe { sys::cuModuleGetFunction(&raw mut function, image.0, name.as_ptr()) };
+    if status == sys::CUresult::CUDA_ERROR_NOT_FOUND {
+        return Err(missing());
+    }
+    check("cuModuleGetFunction", status)?;
+    // SAFETY: the function was just found.
+    check("cuFuncLoad", unsafe { sys::cuFuncLoad(function) })?;
+    let mut own_shared = 0;
+    let attribute = Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
+    // SAFETY: `own_shared` is written; the function's image is loaded.
+    let status = unsafe { sys::cuFuncGetAttribute(&raw mut own_shared, attribute, function) };
+    check("cuFuncGetAttribute", status)?;
+    if shared.saturating_add(own_shared.unsigned_abs()) > DEFAULT_SHARED_BYTES {
+        let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let most = i32::try_from(shared).unwrap_or(i32::MAX);
+        // SAFETY: the function's image is loaded.
+        let status = unsafe { sys::cuFuncSetAttribute(function, attribute, most) };
+        check("cuFuncSetAttribute", status)?;
+    }
+    Ok(GuestKernel {
+        entry: entry.to_owned(),
+        function,
+        parameters: parameters(entry, function)?,
+        _image: Arc::clone(image),
+    })
+}
+
+impl GuestMemory {
+    /// Where it begins, as kernels see it.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        // A failure is not looked at: the context may be gone, and its images with it.
+        // SAFETY: kernels keep the image, so nothing uses it any more.
+        unsafe { sys::cuModuleUnload(self.0) };
+    }
+}
+
+impl Drop for GuestMemory {
+    fn drop(&mut self) {
+        // A failure is not looked at, as above; the driver waits for kernels at work.
+        // SAFETY: allocated by `Guest::allocate`, freed once.
+        unsafe { sys::cuMemFree_v2(self.address) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_driver_there_is_nothing_to_enter() {
+        // SAFETY: opens and closes the driver library.
+        if unsafe { sys::is_culib_present() } {
+            println!("skipped: this machine has a CUDA driver");
+            return;
+        }
+        assert!(matches!(Guest::enter(), Err(GpuError::NoDriver { .. })));
+        let mut value = 0_u8;
+        let stream = Stream::from_raw((&raw mut value).cast());
+        assert_eq!(stream.handle().cast::<u8>(), &raw mut value);
+    }
+}

@@ -1,0 +1,149 @@
+//! The kernels of a bundle, which are compiled already.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::RuntimeError;
+use super::pick::{Catalogue, Chosen, ChosenLaunch};
+use crate::compile::Architecture;
+use crate::export::{BundleError, BundledKernel, MAX_FILE_BYTES, Manifest, open_bundle};
+use crate::lookup::Question;
+use crate::model::{Device, Problem, Storage};
+use crate::space::Formula;
+use crate::space::formula::open_values;
+
+/// A bundle in memory.
+#[derive(Debug)]
+pub struct Bundle {
+    manifest: Manifest,
+    files: BTreeMap<String, Arc<[u8]>>,
+    architecture: String,
+    sms: u32,
+}
+
+impl Bundle {
+    /// Reads a bundle's folder, for a device.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Bundle`].
+    pub fn open(folder: &Path, device: &Device) -> Result<Self, RuntimeError> {
+        let (manifest, files) = open_bundle(|name| read(&folder.join(name)))?;
+        Ok(Self {
+            manifest,
+            files: files.into_iter().map(|(name, bytes)| (name, bytes.into())).collect(),
+            architecture: Architecture::from(device.compute_capability).to_string(),
+            sms: device.sms,
+        })
+    }
+
+    /// What it says of itself.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The kernel that was tuned for the very problem, else the one of which the least is expected.
+    fn best(&self, question: &Question) -> Option<Chosen> {
+        let Question { problem, storage } = question;
+        let Problem { shape, batch, dtype, compute, layout } = problem;
+        let open = open_values(problem, storage);
+        let words = (dtype.name(), compute.name(), layout.name());
+        let fitting = self.manifest.kernels.iter().filter(|kernel| {
+            let own = &kernel.problem;
+            (own.dtype.as_str(), own.compute.as_str(), own.layout.as_str()) == words
+        });
+        let mut timed: Vec<(f64, &BundledKernel)> = fitting
+            .map(|kernel| {
+                let own = &kernel.problem;
+                let is_own =
+                    (own.m, own.n, own.k, own.batch) == (shape.m, shape.n, shape.k, *batch);
+                let time = if kernel.tuned && is_own {
+                    0.0
+                } else {
+                    kernel.expectation.cautious_us(shape, *batch, self.sms)
+                };
+                (time, kernel)
+            })
+            .collect();
+        timed.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (exact, others): (Vec<_>, Vec<_>) =
+            timed.into_iter().partition(|(time, _)| *time <= 0.0);
+        let preferred = self.manifest.dispatch.iter().flat_map(|tree| tree.order(shape));
+        let preferred = preferred.filter_map(|place| {
+            let kernel = self.manifest.kernels.get(*place)?;
+            let known = others.iter().find(|(_, other)| std::ptr::eq(*other, kernel))?;
+            Some(*known)
+        });
+        let order: Vec<(f64, &BundledKernel)> =
+            exact.into_iter().chain(preferred.collect::<Vec<_>>()).chain(others).collect();
+        order.into_iter().find_map(|(_, kernel)| {
+            let serves = kernel.serves.iter().all(|condition| condition.holds(&open));
+            serves.then(|| self.chosen(kernel, &open)).flatten()
+        })
+    }
+
+    fn chosen(&self, kernel: &BundledKernel, open: &[i64; 7]) -> Option<Chosen> {
+        let size = |formula: &Formula| u32::try_from(formula.value(open)?).ok();
+        let three =
+            |sizes: &[Formula; 3]| Some([size(&sizes[0])?, size(&sizes[1])?, size(&sizes[2])?]);
+        let launches: Vec<ChosenLaunch> = kernel
+            .launches
+            .iter()
+            .map(|launch| {
+                Some(ChosenLaunch {
+                    entry: launch.entry.clone(),
+                    grid: three(&launch.formulas.grid)?,
+                    block: three(&launch.formulas.block)?,
+                    dynamic_shared_bytes: size(&launch.formulas.dynamic_shared_bytes)?,
+                    arguments: launch.arguments.clone(),
+                })
+            })
+            .collect::<Option<_>>()?;
+        let workspaces = kernel.workspaces.iter().map(|workspace| {
+            let bytes = u64::try_from(workspace.formula.value(open)?).ok()?;
+            Some((workspace.name.clone(), bytes))
+        });
+        let files = &kernel.files;
+        let code = files.cubins.get(&self.architecture).unwrap_or(&files.ptx);
+        Some(Chosen {
+            name: kernel.name.clone(),
+            image: Chosen::image_of(&code.file, &launches),
+            source: None,
+            workspaces: workspaces.collect::<Option<_>>()?,
+            launches,
+        })
+    }
+}
+
+impl Catalogue for Bundle {
+    fn choose(&self, question: &Question) -> Result<Chosen, RuntimeError> {
+        self.best(question).ok_or_else(|| {
+            let Question { problem, storage } = question;
+            let Storage { lda, ldb, ldc, alignment } = storage;
+            let is_packed = *storage == Storage::packed(problem);
+            let stored =
+                format!(" with rows of {lda}, {ldb} and {ldc} elements at {alignment} bytes");
+            RuntimeError::NoKernel {
+                problem: problem.to_string(),
+                storage: if is_packed { String::new() } else { stored },
+            }
+        })
+    }
+
+    fn code(&self, chosen: &Chosen) -> Result<Arc<[u8]>, RuntimeError> {
+        let file = chosen.image.split(' ').next().unwrap_or_default();
+        let missing = || BundleError::Unlisted(file.to_owned());
+        Ok(self.files.get(file).cloned().ok_or_else(missing)?)
+    }
+}
+
+/// A file of a bundle; one that is no file or too large to be one is not read.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let metadata = fs::symlink_metadata(path)?;
+    if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "not a file of a bundle"));
+    }
+    fs::read(path)
+}

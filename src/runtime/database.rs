@@ -1,0 +1,71 @@
+//! The kernels of a database, chosen by lookup and compiled when they are first needed.
+
+use std::sync::Arc;
+
+use super::RuntimeError;
+use super::pick::{Catalogue, Chosen, ChosenLaunch};
+use crate::compile::{Compile, CompileRequest};
+use crate::lookup::{Lookup, Question};
+use crate::model::Device;
+use crate::render::{Templates, render_stored};
+
+/// A lookup, and what makes its answers run.
+pub struct Kernels {
+    lookup: Lookup,
+    templates: Templates,
+    compiler: Box<dyn Compile>,
+    device: Device,
+}
+
+impl Kernels {
+    /// `lookup` is of `device`, [`Lookup::pinned`] or not; the compiler compiles for it.
+    pub fn new(
+        lookup: Lookup,
+        templates: Templates,
+        compiler: Box<dyn Compile>,
+        device: &Device,
+    ) -> Self {
+        Self { lookup, templates, compiler, device: device.clone() }
+    }
+}
+
+impl Catalogue for Kernels {
+    fn choose(&self, question: &Question) -> Result<Chosen, RuntimeError> {
+        let answer = self.lookup.answer(question)?;
+        let Question { problem, storage } = question;
+        let (family, configuration) = (answer.family, answer.configuration);
+        let rendered =
+            render_stored(family, &self.templates, configuration, problem, storage, &self.device)?;
+        let plan = rendered.plan;
+        let launches: Vec<ChosenLaunch> = plan
+            .kernels
+            .iter()
+            .map(|kernel| ChosenLaunch {
+                entry: kernel.entry.clone(),
+                grid: kernel.grid,
+                block: kernel.block,
+                dynamic_shared_bytes: kernel.dynamic_shared_bytes,
+                arguments: kernel.arguments.iter().map(|a| a.name().to_owned()).collect(),
+            })
+            .collect();
+        let hash = blake3::hash(rendered.source.as_bytes()).to_hex();
+        Ok(Chosen {
+            name: format!("{} {configuration}", family.name),
+            image: Chosen::image_of(&hash, &launches),
+            source: Some(rendered.source.into()),
+            workspaces: plan
+                .workspaces
+                .into_iter()
+                .map(|space| (space.name, space.bytes))
+                .collect(),
+            launches,
+        })
+    }
+
+    fn code(&self, chosen: &Chosen) -> Result<Arc<[u8]>, RuntimeError> {
+        let source = chosen.source.clone().unwrap_or_default();
+        let name = "gemm.cu".to_owned();
+        let request = CompileRequest { source, name, options: Vec::new() };
+        Ok(self.compiler.compile(&request)?.image)
+    }
+}

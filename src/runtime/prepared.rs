@@ -1,0 +1,122 @@
+//! A kernel that is ready to be launched for one problem: what a call has to do besides is to put the
+//! operands' addresses into place.
+
+use super::pick::Chosen;
+use super::{Operands, RuntimeError, scalar};
+use crate::gpu::KernelArgument;
+use crate::model::{Argument, KernelLaunch, LaunchPlan, Problem, STANDARD_ARGUMENTS, Storage};
+
+/// Ready for one problem.
+#[derive(Debug)]
+pub(super) struct Prepared<K> {
+    pub(super) name: String,
+    pub(super) launches: Vec<Ready<K>>,
+    /// All workspaces, each aligned.
+    pub(super) workspace_bytes: u64,
+}
+
+/// A launch.
+#[derive(Debug)]
+pub(super) struct Ready<K> {
+    pub(super) kernel: K,
+    pub(super) sizes: ([u32; 3], [u32; 3], u32),
+    pub(super) slots: Vec<Slot>,
+}
+
+/// Where an argument comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slot {
+    /// By its place in the convention.
+    Standard(usize),
+    /// So many bytes into the workspace.
+    Workspace(u64),
+}
+
+/// Puts what was chosen and loaded together.
+pub(super) fn prepare<K: Clone>(
+    problem: &Problem,
+    chosen: Chosen,
+    kernels: Vec<K>,
+) -> Result<Prepared<K>, RuntimeError> {
+    let plan = LaunchPlan {
+        kernels: chosen
+            .launches
+            .iter()
+            .map(|launch| KernelLaunch {
+                entry: launch.entry.clone(),
+                grid: launch.grid,
+                block: launch.block,
+                dynamic_shared_bytes: launch.dynamic_shared_bytes,
+                arguments: Vec::new(),
+            })
+            .collect(),
+        ..LaunchPlan::default()
+    };
+    let refuse = |what: String| RuntimeError::Launch { problem: problem.to_string(), what };
+    plan.check_limits().map_err(|limit| refuse(limit.to_string()))?;
+    let mut offsets = Vec::new();
+    let mut workspace_bytes = 0;
+    for (name, bytes) in &chosen.workspaces {
+        offsets.push((name.as_str(), workspace_bytes));
+        workspace_bytes += bytes.next_multiple_of(Storage::ALLOCATED);
+    }
+    let slot = |name: &String| {
+        let argument = Argument::from(name.clone());
+        let standard = STANDARD_ARGUMENTS.iter().position(|known| *known == argument);
+        let named = offsets.iter().find(|(known, _)| known == name);
+        standard
+            .map(Slot::Standard)
+            .or_else(|| named.map(|(_, offset)| Slot::Workspace(*offset)))
+            .ok_or_else(|| refuse(format!("`{name}` is no argument and no workspace")))
+    };
+    let ready = chosen.launches.iter().zip(kernels).map(|(launch, kernel)| {
+        let slots: Vec<Slot> = launch.arguments.iter().map(slot).collect::<Result<_, _>>()?;
+        if slots.len() > super::MAX_ARGUMENTS {
+            return Err(refuse(format!("`{}` has {} arguments", launch.entry, slots.len())));
+        }
+        Ok(Ready { kernel, sizes: (launch.grid, launch.block, launch.dynamic_shared_bytes), slots })
+    });
+    let launches = ready.collect::<Result<_, RuntimeError>>()?;
+    Ok(Prepared { launches, workspace_bytes, name: chosen.name.clone() })
+}
+
+impl Slot {
+    /// The argument's value in a call.
+    pub(super) fn value(
+        self,
+        problem: &Problem,
+        operands: &Operands,
+        workspace: u64,
+    ) -> KernelArgument {
+        // Extents and rows fit: a problem's are checked, and rows go into the same operands.
+        let int = |value: u64| KernelArgument::I32(value as i32);
+        let stride = |rows: u64, row: u64| KernelArgument::I64((rows * row) as i64);
+        let (shape, layout) = (problem.shape, problem.layout);
+        let place = match self {
+            Self::Workspace(offset) => return KernelArgument::Pointer(workspace + offset),
+            Self::Standard(place) => place,
+        };
+        match STANDARD_ARGUMENTS[place] {
+            Argument::A => KernelArgument::Pointer(operands.a),
+            Argument::B => KernelArgument::Pointer(operands.b),
+            Argument::C => KernelArgument::Pointer(operands.c),
+            Argument::M => int(shape.m),
+            Argument::N => int(shape.n),
+            Argument::K => int(shape.k),
+            Argument::Batch => int(problem.batch),
+            Argument::Lda => int(operands.lda),
+            Argument::Ldb => int(operands.ldb),
+            Argument::Ldc => int(operands.ldc),
+            Argument::StrideA => {
+                stride(if layout.a_transposed() { shape.k } else { shape.m }, operands.lda)
+            }
+            Argument::StrideB => {
+                stride(if layout.b_transposed() { shape.n } else { shape.k }, operands.ldb)
+            }
+            Argument::StrideC => stride(shape.m, operands.ldc),
+            Argument::Alpha => scalar(problem.dtype, operands.alpha),
+            // None but the last is left: names are no part of the convention.
+            Argument::Beta | Argument::Named(_) => scalar(problem.dtype, operands.beta),
+        }
+    }
+}

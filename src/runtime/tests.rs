@@ -1,0 +1,172 @@
+//! Picking, caching and argument passing, with a driver that writes down what it is asked.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use indexmap::IndexMap;
+
+use super::*;
+use crate::compile::compiler::Origin;
+use crate::compile::{Compile, CompileRequest, Compiled};
+use crate::lookup::Lookup;
+use crate::model::{Device, Layout, Regime};
+use crate::render::Templates;
+use crate::space::{Families, Family};
+
+/// What was launched: stream, entry, sizes, arguments.
+type Launched = (Stream, String, ([u32; 3], [u32; 3], u32), Vec<KernelArgument>);
+
+#[derive(Default)]
+struct Spoken {
+    loads: AtomicUsize,
+    launched: Mutex<Vec<Launched>>,
+    allocated: Mutex<Vec<u64>>,
+    next: AtomicU64,
+}
+
+impl Driver for &Spoken {
+    type Kernel = String;
+    type Memory = (u64, u64);
+
+    fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<String>, GpuError> {
+        assert!(!image.is_empty());
+        self.loads.fetch_add(1, Ordering::SeqCst);
+        Ok(kernels.iter().map(|(entry, _)| (*entry).to_owned()).collect())
+    }
+
+    fn launch(
+        &self,
+        stream: Stream,
+        kernel: &String,
+        sizes: ([u32; 3], [u32; 3], u32),
+        arguments: &[KernelArgument],
+    ) -> Result<(), GpuError> {
+        let launched = (stream, kernel.clone(), sizes, arguments.to_vec());
+        self.launched.lock().unwrap().push(launched);
+        Ok(())
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<(u64, u64), GpuError> {
+        self.allocated.lock().unwrap().push(bytes);
+        Ok((self.next.fetch_add(1 << 32, Ordering::SeqCst) + (1 << 32), bytes))
+    }
+
+    fn place(memory: &(u64, u64)) -> (u64, u64) {
+        *memory
+    }
+}
+
+/// Compiles nothing, slowly, and counts how often.
+struct Counting(Arc<AtomicUsize>);
+
+impl Compile for Counting {
+    fn compile(&self, request: &CompileRequest) -> Result<Compiled, CompileError> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(20));
+        Ok(Compiled {
+            image: request.source.as_bytes().into(),
+            log: String::new(),
+            resources: IndexMap::new(),
+            origin: Origin::Compiler,
+            elapsed: Duration::ZERO,
+        })
+    }
+}
+
+fn families(names: &[&str]) -> Vec<Family> {
+    let all = Families::built_in().unwrap();
+    names.iter().map(|name| all.get(name).unwrap().clone()).collect()
+}
+
+fn kernels(names: &[&str], compiled: &Arc<AtomicUsize>) -> Kernels {
+    let (device, templates) = (Device::h200(), Templates::built_in().unwrap());
+    let lookup = Lookup::new([], &families(names), &templates, &device, Regime::default());
+    Kernels::new(lookup, templates, Box::new(Counting(Arc::clone(compiled))), &device)
+}
+
+fn problem(shape: &str) -> Problem {
+    Problem::new(shape.parse().unwrap(), Dtype::F32)
+}
+
+#[test]
+fn a_kernel_is_compiled_and_loaded_once_whoever_asks() {
+    let compiled = Arc::new(AtomicUsize::new(0));
+    let driver = Spoken::default();
+    let runtime = Runtime::new(kernels(&["tiled"], &compiled), &driver);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for shape in ["64x64x64", "100x30x7"] {
+                    let problem = problem(shape);
+                    let operands = Operands::packed(&problem, 256, 512, 1024);
+                    runtime.gemm(Stream::default(), &problem, &operands).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(compiled.load(Ordering::SeqCst), 1, "both shapes have the same source");
+    assert_eq!(driver.loads.load(Ordering::SeqCst), 1);
+    assert_eq!(driver.launched.lock().unwrap().len(), 8);
+}
+
+#[test]
+fn kernels_are_given_what_the_convention_says() {
+    let driver = Spoken::default();
+    let compiled = Arc::default();
+    let runtime = Runtime::new(kernels(&["tiled"], &compiled), &driver);
+    let problem = Problem { batch: 3, layout: Layout::Tn, ..problem("5x6x7") };
+    let operands =
+        Operands { a: 4096, b: 8192, c: 12_288, lda: 10, ldb: 11, ldc: 12, alpha: 1.5, beta: -2.0 };
+    let stream = Stream::from_raw(std::ptr::without_provenance_mut(64));
+    runtime.gemm(stream, &problem, &operands).unwrap();
+    let launched = driver.launched.lock().unwrap();
+    let (on, entry, (grid, _, _), arguments) = &launched[0];
+    use KernelArgument::{F32, I32, I64, Pointer};
+    assert_eq!((*on, entry.as_str(), grid[2]), (stream, "gemm", 3));
+    let expected = [
+        [Pointer(4096), Pointer(8192), Pointer(12_288), I32(5), I32(6)],
+        [I32(7), I32(3), I32(10), I32(11), I32(12)],
+        [I64(70), I64(77), I64(60), F32(1.5), F32(-2.0)],
+    ];
+    assert_eq!(arguments[..], expected.concat());
+}
+
+#[test]
+fn workspaces_grow_with_what_is_asked_and_belong_to_a_stream() {
+    let driver = Spoken::default();
+    let compiled = Arc::default();
+    let runtime = Runtime::new(kernels(&["pipelined"], &compiled), &driver);
+    let (one, other) = (Stream::default(), Stream::from_raw(std::ptr::without_provenance_mut(8)));
+    // Few blocks and a deep K: the default splits it.
+    let (small, large) = (problem("64x64x4096"), problem("128x64x4096"));
+    for (stream, problem) in [(one, small), (one, large), (one, small), (other, small)] {
+        let operands = Operands::packed(&problem, 256, 256, 256);
+        runtime.gemm(stream, &problem, &operands).unwrap();
+    }
+    let allocated = driver.allocated.lock().unwrap();
+    let [first, second, third] = allocated[..] else { panic!("{allocated:?}") };
+    assert!(first < second && first == third, "{allocated:?}");
+    let launched = driver.launched.lock().unwrap();
+    let entries: Vec<&str> = launched.iter().map(|launch| launch.1.as_str()).collect();
+    assert_eq!(entries, ["gemm", "reduce"].repeat(4));
+    // The partial sums of the third are where those of the second were.
+    assert_eq!(launched[3].3[0], launched[5].3[0]);
+    assert_ne!(launched[5].3[0], launched[7].3[0]);
+}
+
+#[test]
+fn addresses_and_rows_decide_between_kernels() {
+    let driver = Spoken::default();
+    let compiled = Arc::default();
+    let runtime = Runtime::new(kernels(&["blocktile"], &compiled), &driver);
+    let problem = problem("1024x1024x1024");
+    let aligned = Operands::packed(&problem, 256, 512, 1024);
+    let odd = Operands { lda: 1025, ..aligned };
+    let name = |operands: &Operands| runtime.warm_up(&problem, operands).unwrap();
+    assert!(name(&aligned).contains("VEC=4"), "{}", name(&aligned));
+    assert!(name(&odd).contains("VEC=1"));
+    assert!(name(&Operands { a: 260, ..aligned }).contains("VEC=1"));
+    let short = Operands { lda: 1000, ..aligned };
+    let error = runtime.gemm(Stream::default(), &problem, &short).unwrap_err();
+    assert!(error.to_string().contains("lda is 1000: rows of A have 1024"), "{error}");
+}

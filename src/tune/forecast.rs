@@ -1,0 +1,133 @@
+//! What is expected of a family's configurations before any was evaluated: which are likely to be
+//! fast, and how fast the best can be, by [`Cost`]. It is a bound from below, for only what the
+//! grid shows of a kernel is counted, so that families are compared by it only roughly: of one
+//! that is several times slower even so, there is nothing to hope for.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use rayon::prelude::*;
+
+use crate::measure::Cost;
+use crate::model::{Configuration, Device, Micros, Problem};
+use crate::search::Forecast;
+use crate::space::{Family, Footprint, LegalSpace};
+
+/// Configurations that are looked at, at random where there are more.
+const LOOKED_AT: usize = 20_000;
+
+/// The share of these that is likely to be fast, and how many at least: first questions are spread
+/// over them, and differ in what the forecast does not see.
+const LIKELY: f64 = 0.1;
+const FEWEST: usize = 256;
+
+/// What a launch takes that does nothing: an H200's smallest product takes 4.5 µs.
+const LAUNCH: Micros = Micros(2.0);
+
+/// The forecast of a family whose legal configurations these are.
+pub(super) fn forecast(
+    family: &Family,
+    space: &LegalSpace,
+    default: Option<&Configuration>,
+    problem: &Problem,
+    device: &Device,
+) -> Option<Forecast> {
+    let time = |configuration: &Configuration| {
+        let footprint = Footprint::of(family, configuration, problem, device);
+        let clocks = Cost::new(footprint, None, device).clocks(problem);
+        let moving = device.memory_bandwidth().map_or(0.0, |rate| problem.bytes() as f64 / rate);
+        let computing = clocks / f64::from(device.max_sm_clock_mhz.max(1));
+        LAUNCH.0 + computing.max(moving * 1e6)
+    };
+    let mut groups: Vec<(f64, Vec<usize>)> = alike(family, space)
+        .into_par_iter()
+        .filter_map(|ranks| Some((time(&space.get(*ranks.first()?)?), ranks)))
+        .collect();
+    groups.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let all: usize = groups.iter().map(|(_, ranks)| ranks.len()).sum();
+    let wanted = ((LIKELY * all as f64) as usize).max(FEWEST);
+    let best = Micros(groups.first()?.0);
+    let mut likely = Vec::new();
+    for (_, ranks) in groups {
+        if likely.len() >= wanted {
+            break;
+        }
+        likely.extend(ranks);
+    }
+    Some(Forecast { best, default: default.map(|default| Micros(time(default))), likely })
+}
+
+/// The ranks of configurations, those together whose launches are of the same extents.
+fn alike(family: &Family, space: &LegalSpace) -> Vec<Vec<usize>> {
+    let deciding = family.extent_parameters();
+    let mut ranks: Vec<usize> = if space.len() <= LOOKED_AT {
+        (0..space.len()).collect()
+    } else {
+        let mut rng = Rng::with_seed(0);
+        (0..LOOKED_AT).map(|_| rng.usize(..space.len())).collect()
+    };
+    ranks.sort_unstable();
+    ranks.dedup();
+    let mut groups: BTreeMap<Vec<usize>, Vec<usize>> = BTreeMap::new();
+    for rank in ranks {
+        let Some(indices) = space.indices(rank) else { continue };
+        let key = deciding.iter().map(|parameter| indices[*parameter]).collect();
+        groups.entry(key).or_default().push(rank);
+    }
+    groups.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Dtype;
+    use crate::space::Families;
+
+    /// The forecasts of the families that come with the program, by name.
+    fn forecasts(shape: &str) -> BTreeMap<String, (Forecast, LegalSpace)> {
+        let (families, device) = (Families::built_in().unwrap(), Device::h200());
+        let problem = Problem::new(shape.parse().unwrap(), Dtype::F32);
+        let serving = families.iter().filter(|family| family.refusal(&problem, &device).is_none());
+        let spaces = serving.filter_map(|family| {
+            let space = LegalSpace::of(family, &problem, &device).unwrap();
+            let default = family.default_for(&problem, &device).unwrap();
+            let forecast = forecast(family, &space, default.as_ref(), &problem, &device)?;
+            Some((family.name.clone(), (forecast, space)))
+        });
+        spaces.collect()
+    }
+
+    #[test]
+    fn on_large_squares_a_sum_a_thread_is_hopeless_and_large_tiles_are_likely() {
+        let forecasts = forecasts("4096x4096x4096");
+        let best = |family: &str| forecasts[family].0.best.0;
+        assert!(best("naive") > 5.0 * best("pipelined"), "{}", best("naive"));
+        assert!(best("tiled") > 5.0 * best("pipelined"), "{}", best("tiled"));
+        assert!(best("blocktile") < 1.5 * best("pipelined"), "{}", best("blocktile"));
+        // The best that was measured there has company of its kind among the likely ones.
+        let (forecast, space) = &forecasts["pipelined"];
+        let measured = [("BM", "128"), ("BN", "256"), ("TM", "16"), ("TN", "8")];
+        let is_alike = |rank: &&usize| {
+            let configuration = space.get(**rank).unwrap();
+            measured.iter().all(|(name, value)| {
+                configuration.get(name).is_some_and(|known| known.to_string() == *value)
+            })
+        };
+        let alike = forecast.likely.iter().filter(is_alike).count();
+        assert!(alike >= 20, "{alike} of {}", forecast.likely.len());
+        assert!(forecast.likely.len() < space.len() / 4);
+    }
+
+    #[test]
+    fn on_small_problems_nothing_is_hopeless() {
+        let forecasts = forecasts("40x48x32");
+        let bests = || forecasts.values().map(|(forecast, _)| forecast.best.0);
+        let (least, most) = (bests().fold(f64::INFINITY, f64::min), bests().fold(0.0, f64::max));
+        assert!(most < 3.0 * least, "{least} to {most}");
+        for (forecast, space) in forecasts.values() {
+            assert!(!forecast.likely.is_empty());
+            assert!(forecast.likely.iter().all(|rank| *rank < space.len()));
+            assert!(forecast.default.is_some_and(|default| default.0 >= forecast.best.0));
+        }
+    }
+}

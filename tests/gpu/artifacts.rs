@@ -1,0 +1,126 @@
+//! What other programs get: the runtime in a context of the user's, and exported artifacts.
+
+use std::path::Path;
+use std::process::Command;
+
+use gemm_tune::gpu::{Buffer, Gpu};
+use gemm_tune::lookup::Lookup;
+use gemm_tune::model::{Layout, Problem, Regime};
+use gemm_tune::render::Templates;
+use gemm_tune::runtime::{Kernels, Operands, Runtime};
+use gemm_tune::space::{Families, Family};
+use gemm_tune::validate::bound::relative_bound;
+use libtest_mimic::Failed;
+
+use crate::rig::{compiler, gemm_tune, problem, worker};
+
+const SAMPLED: usize = 2000;
+
+fn put(gpu: &Gpu, values: &[f32]) -> Buffer {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+    let buffer = gpu.allocate(bytes.len() as u64).unwrap();
+    gpu.copy_to_device(buffer.address(), &bytes).unwrap();
+    buffer
+}
+
+fn get(gpu: &Gpu, buffer: &Buffer) -> Vec<f32> {
+    let mut bytes = vec![0; buffer.bytes() as usize];
+    gpu.copy_to_host(buffer.address(), &mut bytes).unwrap();
+    bytes.chunks_exact(4).map(|b| f32::from_ne_bytes([b[0], b[1], b[2], b[3]])).collect()
+}
+
+/// The runtime on the families' defaults: every layout, odd sizes, padded rows, alpha and beta.
+pub(crate) fn runtime_multiplies() -> Result<(), Failed> {
+    let worker = worker();
+    let compiler = compiler(&worker);
+    drop(worker);
+    let gpu = Gpu::open(0)?;
+    let guest = gemm_tune::gpu::Guest::enter()?;
+    let device = guest.device().clone();
+    let (templates, families) = (Templates::built_in()?, Families::built_in()?);
+    let families: Vec<Family> = families.iter().cloned().collect();
+    let lookup = Lookup::new([], &families, &templates, &device, Regime::default());
+    let kernels = Kernels::new(lookup, templates, Box::new(compiler), &device);
+    let runtime = Runtime::new(kernels, guest);
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut matrix =
+        |count: u64| (0..count).map(|_| random.f32() * 2.0 - 1.0).collect::<Vec<f32>>();
+    let mut places = fastrand::Rng::with_seed(2);
+    for (shape, layout, pad) in [
+        ([512, 512, 512], Layout::Nn, 0),
+        ([777, 1001, 513], Layout::Nn, 5),
+        ([64, 64, 4096], Layout::Tn, 0),
+        ([1, 3000, 700], Layout::Nt, 1),
+        ([300, 2, 900], Layout::Tt, 0),
+        ([2048, 1024, 640], Layout::Nt, 4),
+    ] {
+        let [m, n, k] = shape;
+        let problem = Problem { layout, ..problem(m, n, k) };
+        let (lda, ldb, ldc) = (problem.lda() + pad, problem.ldb() + pad, n + pad);
+        let a = matrix(lda * if layout.a_transposed() { k } else { m });
+        let b = matrix(ldb * if layout.b_transposed() { n } else { k });
+        let c = matrix(ldc * m);
+        let on_gpu = [put(&gpu, &a), put(&gpu, &b), put(&gpu, &c)];
+        let [at_a, at_b, at_c] = on_gpu.each_ref().map(Buffer::address);
+        let operands =
+            Operands { a: at_a, b: at_b, c: at_c, lda, ldb, ldc, alpha: 1.5, beta: -0.5 };
+        let name = runtime.warm_up(&problem, &operands)?;
+        runtime.gemm(gpu.stream(), &problem, &operands)?;
+        gpu.synchronize()?;
+        let result = get(&gpu, &on_gpu[2]);
+        let bound = relative_bound(&problem);
+        let mut worst = 0.0_f64;
+        for _ in 0..SAMPLED {
+            let (row, column) = (places.u64(0..m), places.u64(0..n));
+            let (mut sum, mut size) = (0.0, 0.0);
+            for step in 0..k {
+                let a_at = if layout.a_transposed() { step * lda + row } else { row * lda + step };
+                let b_at =
+                    if layout.b_transposed() { column * ldb + step } else { step * ldb + column };
+                let term = f64::from(a[a_at as usize]) * f64::from(b[b_at as usize]);
+                sum += 1.5 * term;
+                size += 1.5 * term.abs();
+            }
+            let at = (row * ldc + column) as usize;
+            let before = f64::from(c[at]);
+            let error = (f64::from(result[at]) - sum + 0.5 * before).abs();
+            worst = worst.max(error / (size + 0.5 * before.abs()) / bound);
+            assert!(!error.is_nan(), "{problem}: {name}");
+        }
+        println!("{problem} +{pad}: error/bound {worst:.3}, {name}");
+        assert!(worst <= 1.0, "{problem}: {name}");
+        // What lies between the rows stays as it was.
+        for row in 0..m {
+            let gap = (row * ldc + n) as usize..((row + 1) * ldc) as usize;
+            assert_eq!(result[gap.clone()], c[gap], "{problem}: {name}");
+        }
+    }
+    Ok(())
+}
+
+/// Tunes a little, exports for C and Python, and multiplies with both.
+pub(crate) fn artifacts_multiply() -> Result<(), Failed> {
+    let folder = Path::new("target/test-artifacts/gpu");
+    let _ = std::fs::remove_dir_all(folder);
+    std::fs::create_dir_all(folder)?;
+    let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let database = at("db.toml");
+    let shapes =
+        ["--shape", "512x512x512", "--shape", "1000x1000x1000", "--shape", "2048x2048x512"];
+    let (_, code) = gemm_tune(&[&shapes[..], &["--max-configs", "60", "--db", &database]].concat());
+    assert_eq!(code, Some(0));
+    for format in ["c", "python"] {
+        let out = at(format);
+        let arguments = ["export", "--format", format, "-o", &out, "--db", &database];
+        assert_eq!(gemm_tune(&arguments).1, Some(0));
+    }
+    let output =
+        Command::new("sh").args(["tests/artifacts/check.sh", &at("c"), &at("python")]).output()?;
+    print!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(output.status.success());
+    Ok(())
+}
