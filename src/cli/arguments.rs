@@ -8,9 +8,11 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use super::compare::CompareArguments;
 use super::db::DbArguments;
 use super::dispatch::DispatchArguments;
+use super::explain::ExplainArguments;
 use super::export::ExportArguments;
 use super::lookup::LookupArguments;
 use super::regret::RegretArguments;
+use super::report::ReportArguments;
 
 /// Finds the fastest correct CUDA matrix-multiplication kernel for a shape on this machine's GPU.
 #[derive(Debug, Parser)]
@@ -45,6 +47,10 @@ pub(super) enum Command {
     Export(ExportArguments),
     /// Show a kernel or how two differ: source, PTX, machine code, resources, memory traffic
     Inspect(InspectArguments),
+    /// Say why a winner wins: what bounds it, what each parameter does, who nearly won
+    Explain(ExplainArguments),
+    /// Draw winners and what searches saw as one HTML page
+    Report(ReportArguments),
     /// Say what this machine can do, and how to fix what it cannot
     Doctor(DoctorArguments),
     /// Serve a device to the program that started this process
@@ -230,6 +236,13 @@ pub(super) struct InspectArguments {
     /// Compare two kernels, each `winner` or FAMILY:NAME=VALUE,...
     #[arg(long, num_args = 2, value_names = ["X", "Y"], conflicts_with_all = ["family", "emit"])]
     pub(super) diff: Vec<String>,
+    #[command(flatten)]
+    pub(super) of: KernelArguments,
+}
+
+/// Where a kernel that is looked at comes from, besides its shape.
+#[derive(Debug, Args)]
+pub(super) struct KernelArguments {
     /// How elements are stored: f32 or i32
     #[arg(long, default_value = "f32")]
     pub(super) dtype: String,

@@ -1,23 +1,18 @@
 //! `gemm-tune inspect`: shows a kernel, or how two differ, without needing a GPU.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::arguments::{Emit, FamilyArguments, InspectArguments};
+use super::arguments::{Emit, InspectArguments};
 use super::console::Console;
-use super::machine::{Wish, Workshop};
+use super::desk::Desk;
 use super::output::finish;
-use super::{Failure, highlight, request};
-use crate::compile::{Architecture, Compile as _, Compiled, Target};
-use crate::database::Database;
-use crate::inspect::{Figures, Mix, Subject, difference, figures, picture, traffic};
-use crate::model::{Configuration, Device, Problem, Regime};
-use crate::render::Templates;
+use super::{Failure, highlight};
+use crate::compile::Target;
+use crate::inspect::{Figures, Mix, Subject, difference, picture, traffic};
 use crate::report::inspected::{self, Side};
 use crate::report::picture as drawn;
-use crate::space::{Family, LoadError};
 
 /// The shape that a family is looked at for where none is given.
 const SHAPE: &str = "1024x1024x1024";
@@ -27,12 +22,19 @@ const WINNER: &str = "winner";
 
 /// Looks, prints and gives the exit code.
 pub(super) fn main(arguments: &InspectArguments) -> ExitCode {
-    let console = Console::new(&arguments.common);
+    let console = Console::new(&arguments.of.common);
     finish(console, run(arguments, console).map(|document| (document, ExitCode::SUCCESS)))
 }
 
 fn run(arguments: &InspectArguments, console: Console) -> Result<Value, Failure> {
-    let desk = Desk::new(arguments, console)?;
+    if arguments.shape.is_none() && arguments.family.is_none() && arguments.diff.is_empty() {
+        return Err(Failure::Usage(
+            "nothing to inspect: give the shape of a recorded winner, as in `--shape \
+             4096x4096x1024`, or a family, as in `--family NAME`"
+                .to_owned(),
+        ));
+    }
+    let desk = Desk::new(arguments.shape.as_deref().unwrap_or(SHAPE), &arguments.of, console)?;
     if let [first, second] = &arguments.diff[..] {
         return desk.compare([first, second]);
     }
@@ -43,85 +45,7 @@ fn run(arguments: &InspectArguments, console: Console) -> Result<Value, Failure>
     desk.show(&subject, arguments.emit)
 }
 
-/// What all that is looked at has in common.
-struct Desk {
-    console: Console,
-    workshop: Workshop,
-    families: Vec<Family>,
-    templates: Templates,
-    problem: Problem,
-    device: Device,
-    database: PathBuf,
-}
-
 impl Desk {
-    fn new(arguments: &InspectArguments, console: Console) -> Result<Self, Failure> {
-        if arguments.shape.is_none() && arguments.family.is_none() && arguments.diff.is_empty() {
-            return Err(Failure::Usage(
-                "nothing to inspect: give the shape of a recorded winner, as in `--shape \
-                 4096x4096x1024`, or a family, as in `--family NAME`"
-                    .to_owned(),
-            ));
-        }
-        let shape = arguments.shape.as_deref().unwrap_or(SHAPE);
-        let problem = Problem {
-            shape: shape.parse().map_err(Failure::usage)?,
-            layout: arguments.layout.parse().map_err(Failure::usage)?,
-            ..request::pattern(&arguments.dtype, arguments.compute.as_deref(), arguments.batch)?
-        };
-        let all = FamilyArguments { family: Vec::new(), folders: arguments.folders.clone() };
-        let (families, templates) = request::families(&all)?;
-        let wish: Wish = arguments.device.parse()?;
-        let workshop = Workshop::new(&arguments.common)?;
-        let device = workshop.described_device(wish, console)?;
-        let path = || Path::new("results").join(device.slug() + ".toml");
-        let database = arguments.db.clone().unwrap_or_else(path);
-        let problem = request::problem(problem)?;
-        Ok(Self { console, workshop, families, templates, problem, device, database })
-    }
-
-    /// The kernel of a family with some of its parameters set.
-    fn chosen(&self, family: &str, set: &str) -> Result<Subject, Failure> {
-        let family = self.family(family).map_err(Failure::usage)?;
-        let chosen = family.choose(set, &self.problem, &self.device).map_err(Failure::usage)?;
-        self.subject(family, chosen)
-    }
-
-    /// The kernel that the database has for the problem.
-    fn winner(&self) -> Result<Subject, Failure> {
-        let path = self.database.display();
-        let database = Database::load(&self.database).map_err(Failure::work)?;
-        let found = database.find(&self.problem, &self.device, Regime::default());
-        let record = found.ok_or_else(|| {
-            Failure::Work(format!(
-                "`{path}` has no winner for {} on {}: tune it with `gemm-tune --shape {}`, or look \
-                 at a family with `--family NAME`",
-                self.problem, self.device.name, self.problem.shape
-            ))
-        })?;
-        let family = self.family(&record.family).map_err(|error| {
-            Failure::Work(format!("the winner in `{path}` cannot be made again: {error}"))
-        })?;
-        if self.templates.hash(family) != record.provenance.template_hash {
-            self.console.note(&format!(
-                "the template of `{}` has changed since the winner was recorded: this is what it \
-                 gives today",
-                family.name
-            ));
-        }
-        self.subject(family, record.configuration())
-    }
-
-    fn family(&self, name: &str) -> Result<&Family, LoadError> {
-        let unknown = || LoadError::unknown(name, self.families.iter().map(|one| &*one.name));
-        self.families.iter().find(|family| family.name == name).ok_or_else(unknown)
-    }
-
-    fn subject(&self, family: &Family, configuration: Configuration) -> Result<Subject, Failure> {
-        let (problem, device) = (self.problem, self.device.clone());
-        Subject::new(family, &self.templates, configuration, problem, device).map_err(Failure::work)
-    }
-
     /// Shows one aspect of a kernel.
     fn show(&self, subject: &Subject, emit: Emit) -> Result<Value, Failure> {
         let mut document = inspected::subject_document(subject);
@@ -194,21 +118,5 @@ impl Desk {
         }
         let (family, set) = text.split_once(':').unwrap_or((text, ""));
         self.chosen(family, set)
-    }
-
-    fn figures(&self, subject: &Subject) -> Result<(Compiled, Figures), Failure> {
-        let compiled = self.compiled(subject, Target::AssembledPtx)?;
-        let figures = figures(subject, &compiled.resources);
-        Ok((compiled, figures))
-    }
-
-    fn compiled(
-        &self,
-        subject: &Subject,
-        target: fn(Architecture) -> Target,
-    ) -> Result<Compiled, Failure> {
-        let target = target(Architecture::from(self.device.compute_capability));
-        let compiler = self.workshop.compiler_to(target, None, self.console)?;
-        compiler.compile(&subject.request()).map_err(Failure::work)
     }
 }

@@ -7,13 +7,16 @@ mod compare;
 mod console;
 mod databases;
 mod db;
+mod desk;
 mod dispatch;
 mod doctor;
 mod environment;
+mod explain;
 mod export;
 mod highlight;
 mod inspect;
 mod interrupt;
+mod journals;
 mod lookup;
 mod machine;
 mod output;
@@ -21,6 +24,7 @@ mod pace;
 mod progress;
 mod regret;
 mod replay;
+mod report;
 mod request;
 mod shard;
 mod tune;
@@ -75,6 +79,8 @@ pub fn main() -> ExitCode {
         Some(Command::Replay(replay)) => replay::main(&replay),
         Some(Command::Db(db)) => db::main(&db),
         Some(Command::Inspect(inspect)) => inspect::main(&inspect),
+        Some(Command::Explain(explain)) => explain::main(&explain),
+        Some(Command::Report(report)) => report::main(&report),
         Some(Command::Doctor(doctor)) => doctor::main(&doctor),
         Some(Command::Lookup(lookup)) => lookup::main(&lookup),
         Some(Command::Export(export)) => export::main(&export),

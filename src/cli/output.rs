@@ -1,5 +1,8 @@
-//! How a command speaks that needs no device, and how every command ends.
+//! How a command speaks that needs no device, how files are written, and how every command ends.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -38,4 +41,23 @@ pub(super) fn finish(console: Console, result: Result<(Value, ExitCode), Failure
             failure.exit_code()
         }
     }
+}
+
+/// Writes a file whole or not at all, its folder made where it is missing.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let unwritable = |error: std::io::Error| {
+        Failure::Work(format!(
+            "cannot write `{}`: {error}; choose another place with `-o OUT`",
+            path.display()
+        ))
+    };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(unwritable)?;
+    // Readable by whom the system's mask lets read, as any file that is written.
+    let mode = fs::Permissions::from_mode(0o666);
+    let file = tempfile::Builder::new().permissions(mode).tempfile_in(folder);
+    let file = file.map_err(unwritable)?;
+    fs::write(file.path(), bytes).map_err(unwritable)?;
+    file.persist(path).map(|_| ()).map_err(|error| unwritable(error.error))
 }

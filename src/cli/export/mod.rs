@@ -3,7 +3,6 @@
 mod artifact;
 mod evaluated;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 use super::arguments::{CommonArguments, FolderArguments};
 use super::console::Console;
 use super::db::SelectionArguments;
-use super::output::finish;
+use super::output::{finish, write};
 use super::{Failure, databases};
 use crate::database::{Database, Record};
 use crate::export;
@@ -150,20 +149,4 @@ fn from_records(format: Format, records: &[&Record], out: &Path) -> Result<Files
         }
         _ => one(format!("{:#}\n", export::json(records))),
     })
-}
-
-/// Writes a file whole or not at all, its folder made where it is missing.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let unwritable = |error: std::io::Error| {
-        Failure::Work(format!(
-            "cannot write `{}`: {error}; choose another place with `-o OUT`",
-            path.display()
-        ))
-    };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(unwritable)?;
-    let file = tempfile::NamedTempFile::new_in(folder).map_err(unwritable)?;
-    fs::write(file.path(), bytes).map_err(unwritable)?;
-    file.persist(path).map(|_| ()).map_err(|error| unwritable(error.error))
 }

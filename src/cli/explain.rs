@@ -1,0 +1,125 @@
+//! `gemm-tune explain`: why a winner wins, by its search's journal and an execution on the host.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::Value;
+
+use super::arguments::KernelArguments;
+use super::console::Console;
+use super::desk::Desk;
+use super::environment::cache_folder;
+use super::output::finish;
+use super::{Failure, journals};
+use crate::inspect::explanation::{effects, limits, losers, neighbours, own_time};
+use crate::inspect::{Subject, landscape, traffic};
+use crate::model::{Micros, Regime};
+use crate::report::explained::{self, Explained, Fastest};
+use crate::tune::{Entry, Recorded};
+
+/// What can be typed after `explain`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Limits are computed from what the kernel executes, here, on the host. What \
+    parameters do and who nearly won is known from the journal of the search, which tuning keeps \
+    below the cache folder."
+)]
+pub(super) struct ExplainArguments {
+    /// Shape of the winner, such as 4096x4096x1024
+    #[arg(long, value_name = "MxNxK")]
+    shape: String,
+    /// Journal of the search [default: that of the shape, device and layout]
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
+    #[command(flatten)]
+    of: KernelArguments,
+}
+
+/// Explains, and gives the exit code.
+pub(super) fn main(arguments: &ExplainArguments) -> ExitCode {
+    let console = Console::new(&arguments.of.common);
+    finish(console, run(arguments, console).map(|document| (document, ExitCode::SUCCESS)))
+}
+
+fn run(arguments: &ExplainArguments, console: Console) -> Result<Value, Failure> {
+    let desk = Desk::new(&arguments.shape, &arguments.of, console)?;
+    let journal = journal(arguments, &desk)?;
+    let entries: &[Entry] = journal.as_ref().map_or(&[], |journal| &journal.entries);
+    let record = desk.record()?;
+    let (subject, time) = match &record {
+        Some(record) => (desk.recorded(record)?, record.median()),
+        None => best(entries, &desk)?,
+    };
+    if journal.is_none() {
+        console.note(
+            "no journal of the search is here: what parameters do and who nearly won is known from it \
+             alone (`--journal FILE`)",
+        );
+    }
+    let (compiled, figures) = desk.figures(&subject)?;
+    let launches = traffic(&subject, &compiled.image).map_err(Failure::work)?;
+    // Times of one search compare with each other, those of a final with each other.
+    let (family, configuration) = (subject.family.as_str(), &subject.configuration);
+    let searched = own_time(entries, family, configuration).unwrap_or(time);
+    let effects = effects(entries, family, configuration, searched);
+    let declared = desk.family(family).map_err(Failure::work)?;
+    let place = (&desk.problem, &desk.device);
+    let explained = Explained {
+        time,
+        limits: limits(&figures, &launches, &desk.problem, &desk.device),
+        losers: losers(entries, family, configuration, searched),
+        neighbours: neighbours(entries, declared, configuration, &effects, place),
+        fastest: Fastest::of(record.as_ref()),
+        tried: entries.len(),
+        effects,
+        figures,
+        subject,
+    };
+    console.result(&explained::text(&explained, console.width()));
+    Ok(explained::document(&explained))
+}
+
+/// The journal of the search for the problem, if there is one.
+fn journal(arguments: &ExplainArguments, desk: &Desk) -> Result<Option<Recorded>, Failure> {
+    let is_of = |journal: &Recorded| {
+        journal.problem == desk.problem
+            && journal.device == desk.device.name
+            && journal.regime == Regime::default()
+    };
+    if let Some(path) = &arguments.journal {
+        let journal = journals::read(path)?;
+        if !is_of(&journal) {
+            return Err(Failure::Usage(format!(
+                "`{}` is of {} on {}, not of {} on {}",
+                path.display(),
+                journal.problem,
+                journal.device,
+                desk.problem,
+                desk.device.name
+            )));
+        }
+        return Ok(Some(journal));
+    }
+    let folder = cache_folder(&arguments.of.common)?.join("journal");
+    let found = journals::below(&folder)?.into_iter().find(|(_, heading)| is_of(heading));
+    found.map(|(path, _)| journals::read(&path)).transpose()
+}
+
+/// The fastest of a search whose winner is not on record.
+fn best(entries: &[Entry], desk: &Desk) -> Result<(Subject, Micros), Failure> {
+    let timed = entries.iter().filter_map(|entry| Some((entry, landscape::time(entry)?)));
+    let best = timed.min_by(|a, b| a.1.0.total_cmp(&b.1.0));
+    let (entry, time) = best.ok_or_else(|| {
+        Failure::Work(format!(
+            "`{}` has no winner for {} on {}, and there is no journal of a search for it: tune it with \
+             `gemm-tune --shape {}`",
+            desk.database.display(),
+            desk.problem,
+            desk.device.name,
+            desk.problem.shape
+        ))
+    })?;
+    let family = desk.family(&entry.family).map_err(Failure::work)?;
+    Ok((desk.subject(family, entry.parameters.clone())?, time))
+}

@@ -1,0 +1,47 @@
+//! The journals that tuning keeps below the cache folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::Failure;
+use crate::tune::Recorded;
+
+/// Every journal of this version below a folder with what it is of; the outcomes are not read.
+pub(super) fn below(folder: &Path) -> Result<Vec<(PathBuf, Recorded)>, Failure> {
+    let mut found = Vec::new();
+    for device in entries(folder)?.into_iter().filter(|path| path.is_dir()) {
+        for path in entries(&device)? {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            if let Some(heading) = Recorded::parse(text.lines().next().unwrap_or_default()) {
+                found.push((path, heading));
+            }
+        }
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(found)
+}
+
+/// Reads one whole.
+pub(super) fn read(path: &Path) -> Result<Recorded, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    Recorded::parse(&text).ok_or_else(|| {
+        Failure::Work(format!(
+            "`{}` is no journal of this version of gemm-tune: tune the problem again",
+            path.display()
+        ))
+    })
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    match fs::read_dir(folder) {
+        Ok(entries) => {
+            Ok(entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect())
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(unreadable(folder, &error)),
+    }
+}
+
+pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Work(format!("cannot read `{}`: {error}", path.display()))
+}

@@ -1,0 +1,179 @@
+//! `gemm-tune report`: winners and what searches saw, as a page that needs nothing else.
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::arguments::{CommonArguments, FamilyArguments, FolderArguments};
+use super::console::Console;
+use super::db::SelectionArguments;
+use super::environment::cache_folder;
+use super::output::{finish, write};
+use super::{Failure, databases, journals, request};
+use crate::database::{Database, Record};
+use crate::inspect::landscape;
+use crate::model::{Device, Problem};
+use crate::render::{Templates, render};
+use crate::report::page::{self, Case};
+use crate::space::{Family, LegalSpace};
+use crate::tune::Recorded;
+
+/// What can be typed after `report`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Winners come from databases, what their searches saw from journals, which tuning \
+    keeps below the cache folder. The page is one file: nothing of it is fetched from anywhere."
+)]
+pub(super) struct ReportArguments {
+    /// File to write
+    #[arg(short = 'o', long = "output", value_name = "OUT.html")]
+    out: PathBuf,
+    /// Database to show; may be repeated [default: all of results/]
+    #[arg(long, value_name = "FILE")]
+    db: Vec<PathBuf>,
+    /// Journal of a run to show, with its winner if a database has it; may be repeated [default: those
+    /// of the winners]
+    #[arg(long, value_name = "FILE")]
+    journal: Vec<PathBuf>,
+    #[command(flatten)]
+    selection: SelectionArguments,
+    #[command(flatten)]
+    folders: FolderArguments,
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
+/// Reports, and gives the exit code.
+pub(super) fn main(arguments: &ReportArguments) -> ExitCode {
+    let console = Console::new(&arguments.common);
+    finish(console, run(arguments, console).map(|document| (document, ExitCode::SUCCESS)))
+}
+
+fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> {
+    let selection = arguments.selection.selection()?;
+    // A journal alone is enough to look at a run; what else there is of it is in the default folder.
+    let files = match databases::files(&arguments.db) {
+        Err(_) if !arguments.journal.is_empty() => Vec::new(),
+        files => files?,
+    };
+    let databases = databases::load(&files)?;
+    let records: Vec<&Record> = databases
+        .iter()
+        .flat_map(Database::records)
+        .filter(|record| selection.takes(record))
+        .collect();
+    let named: Vec<Recorded> =
+        arguments.journal.iter().map(|path| journals::read(path)).collect::<Result<_, _>>()?;
+    let mut journals = named;
+    let only_journals = arguments.db.is_empty() && !journals.is_empty();
+    if journals.is_empty() {
+        for (path, heading) in journals::below(&cache_folder(&arguments.common)?.join("journal"))? {
+            if records.iter().any(|record| is_of(record, &heading)) {
+                journals.push(journals::read(&path)?);
+            }
+        }
+    }
+    let bench = Bench::new(&arguments.folders, console)?;
+    let mut cases: Vec<Case<'_>> = Vec::new();
+    for record in &records {
+        let journal = journals.iter().find(|journal| is_of(record, journal));
+        if journal.is_some() || !only_journals {
+            cases.push(bench.case(Some(record), journal));
+        }
+    }
+    for journal in &journals {
+        if !records.iter().any(|record| is_of(record, journal)) {
+            cases.push(bench.case(None, Some(journal)));
+        }
+    }
+    if bench.changed.get() > 0 {
+        console.note(&format!(
+            "the templates of {} winners have changed since: the page has the sources that they give \
+             today",
+            bench.changed.get()
+        ));
+    }
+    if cases.is_empty() {
+        return Err(Failure::Work(
+            "nothing to report: no such record, see `gemm-tune db list`, and no journal was named \
+             with `--journal FILE`"
+                .to_owned(),
+        ));
+    }
+    let text = page::page("gemm-tune report", &cases);
+    write(&arguments.out, text.as_bytes())?;
+    let searches = cases.iter().filter(|case| case.journal.is_some()).count();
+    console.result(&format!(
+        "{} problems, {searches} of them with their searches, written to {}\n",
+        cases.len(),
+        arguments.out.display()
+    ));
+    Ok(
+        json!({ "file": arguments.out, "problems": cases.len(), "searches": searches, "bytes": text.len() }),
+    )
+}
+
+/// Whether a journal is that of the search that found a record.
+fn is_of(record: &Record, journal: &Recorded) -> bool {
+    let problem = Problem::try_from(&record.problem).ok();
+    problem == Some(journal.problem)
+        && record.device.name == journal.device
+        && record.regime() == Some(journal.regime)
+}
+
+/// What kernels are made of again.
+struct Bench {
+    families: Vec<Family>,
+    templates: Templates,
+    console: Console,
+    /// Winners whose template changed since they were recorded.
+    changed: Cell<usize>,
+}
+
+impl Bench {
+    fn new(folders: &FolderArguments, console: Console) -> Result<Self, Failure> {
+        let all = FamilyArguments { family: Vec::new(), folders: folders.clone() };
+        let (families, templates) = request::families(&all)?;
+        Ok(Self { families, templates, console, changed: Cell::new(0) })
+    }
+
+    fn family(&self, name: &str) -> Option<&Family> {
+        self.families.iter().find(|family| family.name == name)
+    }
+
+    /// What is shown of a winner and its search.
+    fn case<'a>(&self, record: Option<&'a Record>, journal: Option<&'a Recorded>) -> Case<'a> {
+        let mut case = Case { record, journal, ..Case::default() };
+        let (Some(problem), Some(device)) = (case.problem(), case.device()) else { return case };
+        if let Some(record) = record {
+            case.source = self.source(record, &problem, &device);
+        }
+        if let Some(journal) = journal
+            && let Some(family) = landscape::families(&journal.entries).first()
+            && let Some(family) = self.family(family)
+            && let Ok(space) = LegalSpace::of(family, &problem, &device)
+        {
+            case.pruned = space.pruned;
+        }
+        case
+    }
+
+    /// A winner's source as its template gives it today.
+    fn source(&self, record: &Record, problem: &Problem, device: &Device) -> Option<String> {
+        let family = self.family(&record.family)?;
+        let configuration = record.configuration();
+        if self.templates.hash(family) != record.provenance.template_hash {
+            self.changed.set(self.changed.get() + 1);
+        }
+        match render(family, &self.templates, &configuration, problem, device) {
+            Ok(rendered) => Some(rendered.source),
+            Err(error) => {
+                self.console.note(&format!("{problem}: no source is shown: {error}"));
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Why a winner wins, in words and as a document.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::inspected::heading;
+use super::json::problem_document;
+use super::table::{plain_table, right_aligned, trim_lines};
+use crate::database::Record;
+use crate::inspect::explanation::{Cut, Effect, Limit, Loser, Neighbours, Other};
+use crate::inspect::{Figures, Subject};
+use crate::model::{Micros, Tflops};
+
+/// Untried neighbours that are named.
+const UNTRIED: usize = 8;
+
+/// Constraints that are named one by one.
+const CUTS: usize = 6;
+
+/// All that is known of why a winner wins.
+#[derive(Debug, Clone)]
+pub struct Explained {
+    /// The winner.
+    pub subject: Subject,
+    /// Its time.
+    pub time: Micros,
+    /// By how much it won.
+    pub fastest: Option<Fastest>,
+    /// What it takes of an SM.
+    pub figures: Figures,
+    /// What bounds it, the longest time first.
+    pub limits: Vec<Limit>,
+    /// What its parameters do.
+    pub effects: Vec<Effect>,
+    /// Who nearly won.
+    pub losers: Vec<Loser>,
+    /// What there is one value away.
+    pub neighbours: Neighbours,
+    /// Configurations in the journal; 0 without one.
+    pub tried: usize,
+}
+
+/// How a winner stood in its final.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fastest {
+    /// The runner-up.
+    pub runner_up: Option<String>,
+    /// By how many per cent that is slower, with the ends of the interval.
+    pub margin_percent: Option<(f64, [f64; 2])>,
+    /// The fastest library, and its time over the winner's.
+    pub library: Option<(String, f64)>,
+    /// Whether the time was computed.
+    pub modelled: bool,
+}
+
+impl Fastest {
+    /// What a record says of it.
+    pub fn of(record: Option<&Record>) -> Option<Self> {
+        let record = record?;
+        let confidence = record.confidence.as_ref();
+        let margin = confidence
+            .and_then(|confidence| confidence.margin_percent.zip(confidence.interval_percent));
+        let library = record.baseline.as_ref();
+        Some(Self {
+            runner_up: confidence.and_then(|confidence| confidence.runner_up.clone()),
+            margin_percent: margin,
+            library: library.map(|library| (library.name.clone(), library.speedup)),
+            modelled: record.measurement.timing.is_some(),
+        })
+    }
+}
+
+/// For people.
+pub fn text(explained: &Explained, width: u16) -> String {
+    let mut text = heading(&explained.subject);
+    let problem = &explained.subject.problem;
+    let rate = Tflops::of(problem.operations(), explained.time);
+    let modelled = explained.fastest.as_ref().is_some_and(|fastest| fastest.modelled);
+    let modelled = if modelled { "modelled " } else { "" };
+    let _ = writeln!(text, "{modelled}{}, {rate} TFLOP/s", explained.time);
+    if let Some(fastest) = &explained.fastest {
+        if let (Some(runner_up), Some((margin, [low, high]))) =
+            (&fastest.runner_up, fastest.margin_percent)
+        {
+            let _ = writeln!(
+                text,
+                "{margin:.2} % ({low:.2} to {high:.2}) faster than the next in its final, {runner_up}"
+            );
+        }
+        if let Some((name, speedup)) = &fastest.library {
+            let _ = writeln!(text, "{speedup:.3} times as fast as {name}");
+        }
+    }
+    text.push_str(&bounds(explained, width));
+    if explained.tried > 0 {
+        text.push_str(&parameters(explained));
+        text.push_str(&nearest(explained));
+    }
+    text.push_str(&beside(explained));
+    text
+}
+
+/// What bounds it.
+fn bounds(explained: &Explained, width: u16) -> String {
+    let mut table = plain_table(width);
+    table.set_header(right_aligned(["", "at least", "of its time"], [""]));
+    for limit in &explained.limits {
+        let share = 100.0 * limit.time_us.0 / explained.time.0;
+        table.add_row(right_aligned(
+            [limit.name.to_owned(), limit.time_us.to_string(), format!("{share:.0} %")],
+            [limit.basis.clone()],
+        ));
+    }
+    let mut text = format!("\nwhat bounds it\n{}", trim_lines(&table.to_string()));
+    if let Some(limit) = explained.limits.first() {
+        let over = 100.0 * (explained.time.0 / limit.time_us.0 - 1.0);
+        let _ = writeln!(text, "it takes {over:.0} % longer than its {} alone would", limit.name);
+    }
+    for kernel in &explained.figures.kernels {
+        let limiters: Vec<String> = kernel.limiters().iter().map(ToString::to_string).collect();
+        let waves = kernel.waves.map_or(String::new(), |waves| {
+            format!(
+                "; {:.2} turns of {} blocks, the last of them {:.0} % full",
+                waves.count,
+                waves.blocks,
+                100.0 * waves.tail
+            )
+        });
+        let _ = writeln!(
+            text,
+            "{}: {} blocks on an SM ({:.0} % of its warps), limited by {}{waves}",
+            kernel.entry,
+            kernel.occupancy.blocks_per_sm,
+            100.0 * kernel.occupancy.share,
+            limiters.join(" and ")
+        );
+    }
+    text
+}
+
+fn percent(fraction: f64) -> String {
+    format!("{:+.1} %", 100.0 * fraction)
+}
+
+/// How much the nearest other value costs; what was not measured counts for nothing.
+fn weight(effect: &Effect) -> f64 {
+    effect.others.iter().filter_map(|other| other.best).reduce(f64::min).unwrap_or(0.0)
+}
+
+/// What each parameter does, the most telling first.
+fn parameters(explained: &Explained) -> String {
+    let mut effects: Vec<&Effect> = explained.effects.iter().collect();
+    effects.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    let mut text = format!(
+        "\nwhat its parameters do, the most telling first: how much longer the best takes that has \
+         another\nvalue ({} configurations measured or failed), and in brackets the winner with that \
+         alone changed\n",
+        explained.tried
+    );
+    let names = effects.iter().map(|effect| format!("{}={}", effect.parameter, effect.value));
+    let names: Vec<String> = names.collect();
+    let wide = names.iter().map(String::len).max().unwrap_or(0);
+    for (name, effect) in names.iter().zip(effects) {
+        let mut others: Vec<&Other> = effect.others.iter().collect();
+        let cost = |other: &Other| other.best.unwrap_or(f64::INFINITY);
+        others.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+        let others: Vec<String> = others.into_iter().map(other).collect();
+        let others = if others.is_empty() { vec!["no other was tried".to_owned()] } else { others };
+        let _ = writeln!(text, "  {name:wide$}  {}", others.join(", "));
+    }
+    text
+}
+
+fn other(other: &Other) -> String {
+    let best = other.best.map_or_else(|| "none correct".to_owned(), percent);
+    let alone = other.alone.map_or(String::new(), |alone| format!(" ({})", percent(alone)));
+    format!("{} {best}{alone}", other.value)
+}
+
+/// Who nearly won.
+fn nearest(explained: &Explained) -> String {
+    let mut text = "\nwho nearly won, by single measurements of the search\n".to_owned();
+    for loser in &explained.losers {
+        let what = if loser.differing.is_empty() {
+            loser.parameters.to_string()
+        } else {
+            let differing = loser.differing.iter().map(|(name, value)| format!("{name}={value}"));
+            format!("as the winner but {}", differing.collect::<Vec<_>>().join(" "))
+        };
+        let _ = writeln!(text, "  {:>8}  {}: {what}", percent(loser.slower), loser.family);
+    }
+    text
+}
+
+/// What there is one value away.
+fn beside(explained: &Explained) -> String {
+    let neighbours = &explained.neighbours;
+    let promising = neighbours.cut.iter().filter(|cut| cut.is_promising()).count();
+    let mut text = format!(
+        "\none value away: {} measured, {} legal and not tried, {} ruled out, {promising} of these \
+         promising\n",
+        neighbours.measured,
+        neighbours.untried.len(),
+        neighbours.cut.len()
+    );
+    for cut in neighbours.cut.iter().take(CUTS) {
+        let _ = writeln!(text, "  {}", self::cut(cut));
+    }
+    if neighbours.cut.len() > CUTS {
+        let _ = writeln!(text, "  and {} more ruled out", neighbours.cut.len() - CUTS);
+    }
+    if explained.tried > 0 && !neighbours.untried.is_empty() {
+        let named = neighbours.untried.iter().take(UNTRIED);
+        let named: Vec<String> = named.map(|(name, value)| format!("{name}={value}")).collect();
+        let more = if neighbours.untried.len() > UNTRIED { " ..." } else { "" };
+        let _ = writeln!(text, "  not tried: {}{more}", named.join(" "));
+    }
+    text
+}
+
+fn cut(cut: &Cut) -> String {
+    let best = cut.best.map_or(String::new(), |best| {
+        format!(
+            "; elsewhere the best with it takes {} longer",
+            percent(best).trim_start_matches('+')
+        )
+    });
+    format!("{}={} breaks `{}` ({}){best}", cut.parameter, cut.value, cut.require, cut.because)
+}
+
+/// For programs.
+pub fn document(explained: &Explained) -> Value {
+    let subject = &explained.subject;
+    let waves: Vec<Value> = explained
+        .figures
+        .kernels
+        .iter()
+        .map(|kernel| {
+            json!({
+                "entry": kernel.entry,
+                "blocks_per_sm": kernel.occupancy.blocks_per_sm,
+                "occupancy": kernel.occupancy.share,
+                "limited_by": kernel.limiters().iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "waves": kernel.waves,
+            })
+        })
+        .collect();
+    let fastest = explained.fastest.as_ref();
+    let margin = fastest.and_then(|fastest| fastest.margin_percent);
+    json!({
+        "problem": problem_document(&subject.problem),
+        "device": subject.device.name,
+        "family": subject.family,
+        "parameters": subject.configuration,
+        "time_us": explained.time,
+        "timing": if fastest.is_some_and(|one| one.modelled) { "modelled" } else { "measured" },
+        "runner_up": fastest.and_then(|fastest| fastest.runner_up.clone()),
+        "margin_percent": margin.map(|(margin, _)| margin),
+        "interval_percent": margin.map(|(_, interval)| interval),
+        "limits": explained.limits,
+        "kernels": waves,
+        "tried": explained.tried,
+        "effects": explained.effects,
+        "losers": explained.losers,
+        "neighbours": explained.neighbours,
+    })
+}

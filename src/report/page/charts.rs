@@ -1,0 +1,165 @@
+//! What a search saw, as plots.
+
+use super::super::plot::axis::Scale;
+use super::super::plot::{Along, Plot, Sheet, short};
+use super::Case;
+use crate::inspect::landscape::{self, Spread};
+use crate::model::{Micros, Tflops, Timing};
+use crate::tune::{Entry, Recorded};
+
+/// Bars of the distribution.
+pub(super) const BINS: usize = 48;
+
+/// The size of the plots of single parameters.
+const SMALL: [f64; 2] = [220.0, 150.0];
+
+/// Rates that plots mark.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Levels {
+    /// Of the fastest library.
+    pub(super) library: Option<f64>,
+}
+
+impl Levels {
+    pub(super) fn of(case: &Case<'_>) -> Self {
+        let library = case.record.and_then(|record| record.baseline.as_ref()).zip(case.problem());
+        let rate = library.map(|(library, problem)| {
+            Tflops::of(problem.operations(), Micros(library.median_us)).0
+        });
+        Self { library: rate }
+    }
+}
+
+/// The rate of an entry; none of one that is not correct.
+pub(super) fn rate(journal: &Recorded, entry: &Entry) -> Option<f64> {
+    let time = landscape::time(entry)?;
+    Some(Tflops::of(journal.problem.operations(), time).0)
+}
+
+/// What a rate's axis says.
+pub(super) fn unit(journal: &Recorded) -> &'static str {
+    let measured = journal.entries.iter().filter_map(|entry| entry.outcome.measurement());
+    let modelled = measured.take(1).any(|one| one.timing == Timing::Modelled);
+    if modelled { "modelled TFLOP/s" } else { "TFLOP/s" }
+}
+
+/// The highest rate of a plot.
+pub(super) fn most(journal: &Recorded, levels: &Levels) -> f64 {
+    let rates = journal.entries.iter().filter_map(|entry| rate(journal, entry));
+    let most = rates.chain(levels.library).fold(0.0, f64::max);
+    if most > 0.0 { most * 1.04 } else { 1.0 }
+}
+
+fn along(label: &str, range: [f64; 2]) -> Along {
+    Along { label: label.to_owned(), scale: Scale::Linear, range }
+}
+
+/// Counts by bin, a row for each family.
+pub(super) fn bins(journal: &Recorded, families: &[&str], most: f64) -> Vec<[usize; BINS]> {
+    let mut bins = vec![[0; BINS]; families.len()];
+    for entry in &journal.entries {
+        let family = families.iter().position(|family| *family == entry.family);
+        if let (Some(family), Some(rate)) = (family, rate(journal, entry)) {
+            let bin = ((rate / most * BINS as f64) as usize).min(BINS - 1);
+            bins[family][bin] += 1;
+        }
+    }
+    bins
+}
+
+/// The highest pile of bins.
+pub(super) fn tallest(bins: &[[usize; BINS]]) -> usize {
+    let pile = |bin: usize| bins.iter().map(|family| family[bin]).sum();
+    (0..BINS).map(pile).max().unwrap_or(0).max(1)
+}
+
+/// How many configurations of which family reach which rate.
+pub(super) fn distribution(journal: &Recorded, families: &[&str], levels: &Levels) -> Plot {
+    let most = most(journal, levels);
+    let bins = bins(journal, families, most);
+    let high = tallest(&bins) as f64;
+    let x = along(unit(journal), [0.0, most]);
+    let y = along("configurations", [0.0, high]);
+    let mut sheet =
+        Sheet::new("distribution", "configurations by the rate that they reach", &x, &y);
+    for bin in 0..BINS {
+        let [from, to] = [bin, bin + 1].map(|edge| edge as f64 * most / BINS as f64);
+        let mut base = 0.0;
+        for (series, (family, counts)) in families.iter().zip(&bins).enumerate() {
+            let count = counts[bin] as f64;
+            if count > 0.0 {
+                let tip = format!("{count} of {family}, {} to {}", short(from), short(to));
+                let gap = 0.08 * (to - from);
+                sheet.bar([from, to - gap], [base, base + count], series, tip);
+                base += count;
+            }
+        }
+    }
+    for (series, family) in families.iter().enumerate() {
+        sheet.key(family, Some(series));
+    }
+    if let Some(library) = levels.library {
+        sheet.upright(library);
+        sheet.key("fastest library", None);
+    }
+    sheet.finish()
+}
+
+/// The best so far, over all that were evaluated.
+pub(super) fn convergence(journal: &Recorded, families: &[&str], levels: &Levels) -> Plot {
+    let entries = &journal.entries;
+    let count = entries.len() as f64;
+    let x = along("configurations, in the order of their evaluation", [0.0, count]);
+    let y = along(unit(journal), [0.0, most(journal, levels)]);
+    let mut sheet = Sheet::new("convergence", "the best so far, as the search went", &x, &y);
+    for (series, family) in families.iter().enumerate() {
+        let own = (1..).zip(entries).filter(|(_, entry)| entry.family == *family);
+        let dots =
+            own.filter_map(|(number, entry)| Some((f64::from(number), rate(journal, entry)?)));
+        sheet.dots(dots, 2.4, series);
+    }
+    let operations = journal.problem.operations();
+    let steps: Vec<(f64, f64)> = landscape::convergence(entries)
+        .into_iter()
+        .map(|(number, time)| (number as f64, Tflops::of(operations, time).0))
+        .collect();
+    if !steps.is_empty() {
+        sheet.steps(&steps, count, BEST_SO_FAR);
+    }
+    if let Some(library) = levels.library {
+        sheet.level(library);
+    }
+    sheet.finish()
+}
+
+/// The colour of the best so far, which no family has.
+const BEST_SO_FAR: usize = 7;
+
+/// The best and the middle rate of each value of a parameter.
+pub(super) fn values(journal: &Recorded, spread: &Spread) -> Plot {
+    let operations = journal.problem.operations();
+    let rate = |time: Option<Micros>| time.map(|time| Tflops::of(operations, time).0);
+    let most = spread.values.iter().filter_map(|value| rate(value.best)).fold(0.0, f64::max);
+    let count = spread.values.len() as f64;
+    let x = along("", [-0.5, count - 0.5]);
+    let y = along("", [0.0, if most > 0.0 { most * 1.04 } else { 1.0 }]);
+    let title = format!("{}: best and middle rate of each value", spread.parameter);
+    let mut sheet = Sheet::sized("values", &title, &x, &y, SMALL);
+    let names = spread.values.iter().enumerate();
+    sheet.name_x(names.map(|(at, value)| (at as f64, value.value.to_string())));
+    let mut middles = Vec::new();
+    for (at, value) in spread.values.iter().enumerate() {
+        let place = at as f64;
+        let tip = match (value.best, value.median) {
+            (Some(best), Some(middle)) => {
+                middles.extend(rate(Some(middle)).map(|rate| (place, rate)));
+                format!("{}: best {best}, middle {middle} of {}", value.value, value.tried)
+            }
+            _ => format!("{}: none of {} correct", value.value, value.tried),
+        };
+        let high = rate(value.best).unwrap_or(0.0);
+        sheet.bar([place - 0.32, place + 0.32], [0.0, high], 0, tip);
+    }
+    sheet.dots(middles.into_iter(), 6.0, 1);
+    sheet.finish()
+}

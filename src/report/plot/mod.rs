@@ -1,0 +1,289 @@
+//! Plots as values: what is drawn where, in pixels. One template makes an SVG of any of them, for a
+//! page, whose style it shares, or for a file of its own.
+
+pub mod axis;
+
+use serde::Serialize;
+use serde_json::Value;
+use tera::{Context, Tera};
+
+use axis::{Axis, Scale, Tick, label, tenths};
+
+/// The size of a plot and what its axes' labels take of it.
+const WIDTH: f64 = 420.0;
+const HEIGHT: f64 = 260.0;
+const LEFT: f64 = 46.0;
+const RIGHT: f64 = 10.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = 38.0;
+
+/// A line of the legend.
+const KEY_LINE: f64 = 16.0;
+
+/// Series that have colours of their own.
+const COLOURS: usize = 8;
+
+/// A drawing with two axes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plot {
+    /// What it is, for those who do not see it.
+    pub title: String,
+    /// A word that scripts and styles find it by.
+    pub name: String,
+    width: f64,
+    height: f64,
+    /// What the legend takes, above the rest.
+    above: f64,
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+    x_label: String,
+    y_label: String,
+    x_ticks: Vec<Tick>,
+    y_ticks: Vec<Tick>,
+    bars: Vec<Bar>,
+    lines: Vec<Line>,
+    dots: Vec<Dots>,
+    legend: Vec<Key>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Bar {
+    x: f64,
+    y: f64,
+    width: f64,
+    height: f64,
+    series: usize,
+    tip: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Line {
+    path: String,
+    /// Of a series, or one that marks a limit.
+    series: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Dots {
+    path: String,
+    series: usize,
+    size: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Key {
+    x: f64,
+    y: f64,
+    label: String,
+    series: Option<usize>,
+}
+
+/// The range and meaning of an axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Along {
+    /// What it says, with the unit.
+    pub label: String,
+    /// How values spread.
+    pub scale: Scale,
+    /// The least and the largest.
+    pub range: [f64; 2],
+}
+
+/// A plot in the making.
+#[derive(Debug, Clone)]
+pub struct Sheet {
+    plot: Plot,
+    x: Axis,
+    y: Axis,
+    next_key: (f64, f64),
+}
+
+impl Sheet {
+    /// An empty plot, as high and wide as those beside it.
+    pub fn new(name: &str, title: &str, x: &Along, y: &Along) -> Self {
+        Self::sized(name, title, x, y, [WIDTH, HEIGHT])
+    }
+
+    /// One of another size.
+    pub fn sized(name: &str, title: &str, x: &Along, y: &Along, [width, height]: [f64; 2]) -> Self {
+        let (right, bottom) = (width - RIGHT, height - BOTTOM);
+        let across = Axis::new(x.scale, x.range, [LEFT, right]);
+        let upward = Axis::new(y.scale, y.range, [bottom, TOP]);
+        let plot = Plot {
+            title: title.to_owned(),
+            name: name.to_owned(),
+            width,
+            height,
+            above: 0.0,
+            left: LEFT,
+            right,
+            top: TOP,
+            bottom,
+            x_label: x.label.clone(),
+            y_label: y.label.clone(),
+            x_ticks: across.ticks((width / 60.0) as usize),
+            y_ticks: upward.ticks(5),
+            bars: Vec::new(),
+            lines: Vec::new(),
+            dots: Vec::new(),
+            legend: Vec::new(),
+        };
+        Self { plot, x: across, y: upward, next_key: (LEFT, 0.0) }
+    }
+
+    /// Words instead of the marks of the x axis, each at its value.
+    pub fn name_x(&mut self, names: impl IntoIterator<Item = (f64, String)>) {
+        let ticks = names.into_iter().map(|(value, label)| Tick { at: self.x.at(value), label });
+        self.plot.x_ticks = ticks.collect();
+    }
+
+    /// A bar between two values of x, from one value of y up to another, with what it tells.
+    pub fn bar(&mut self, [from, to]: [f64; 2], [low, high]: [f64; 2], series: usize, tip: String) {
+        let (left, right) = (self.x.at(from), self.x.at(to));
+        let (base, top) = (self.y.at(low), self.y.at(high));
+        let bar = Bar {
+            x: left,
+            y: top,
+            width: tenths((right - left).max(0.5)),
+            height: tenths(base - top),
+            series: series % COLOURS,
+            tip,
+        };
+        self.plot.bars.push(bar);
+    }
+
+    /// A line through points.
+    pub fn line(&mut self, points: &[(f64, f64)], series: Option<usize>) {
+        let place = |(x, y): &(f64, f64)| format!("{} {}", self.x.at(*x), self.y.at(*y));
+        let points: Vec<String> = points.iter().map(place).collect();
+        let series = series.map(|series| series % COLOURS);
+        self.plot.lines.push(Line { path: format!("M{}", points.join("L")), series });
+    }
+
+    /// A line that holds each value until the next, as a best so far does.
+    pub fn steps(&mut self, points: &[(f64, f64)], end: f64, series: usize) {
+        let mut path = String::new();
+        for (x, y) in points {
+            let (x, y) = (self.x.at(*x), self.y.at(*y));
+            path += &if path.is_empty() { format!("M{x} {y}") } else { format!("H{x}V{y}") };
+        }
+        path += &format!("H{}", self.x.at(end));
+        self.plot.lines.push(Line { path, series: Some(series % COLOURS) });
+    }
+
+    /// A level that is not passed or is to be reached, over the whole width.
+    pub fn level(&mut self, value: f64) {
+        let (y, plot) = (self.y.at(value), &mut self.plot);
+        let path = format!("M{} {y}H{}", plot.left, plot.right);
+        plot.lines.push(Line { path, series: None });
+    }
+
+    /// The same of x, from bottom to top.
+    pub fn upright(&mut self, value: f64) {
+        let (x, plot) = (self.x.at(value), &mut self.plot);
+        let path = format!("M{x} {}V{}", plot.bottom, plot.top);
+        plot.lines.push(Line { path, series: None });
+    }
+
+    /// Dots. Those that fall on one pixel are one, so that many stay a small drawing.
+    pub fn dots(&mut self, points: impl Iterator<Item = (f64, f64)>, size: f64, series: usize) {
+        let pixels =
+            points.map(|(x, y)| (self.x.at(x).round() as i64, self.y.at(y).round() as i64));
+        let pixels: std::collections::BTreeSet<(i64, i64)> = pixels.collect();
+        let path: String = pixels.iter().map(|(x, y)| format!("M{x} {y}h0")).collect();
+        if !path.is_empty() {
+            self.plot.dots.push(Dots { path, series: series % COLOURS, size });
+        }
+    }
+
+    /// What a colour stands for; without a series what levels do.
+    pub fn key(&mut self, label: &str, series: Option<usize>) {
+        let series = series.map(|series| series % COLOURS);
+        // Beside the one before it where there is room; letters are about 6 pixels wide.
+        let wide = 32.0 + 6.0 * label.chars().count() as f64;
+        let (mut x, mut y) = self.next_key;
+        if x + wide > self.plot.right && x > LEFT {
+            (x, y) = (LEFT, y + KEY_LINE);
+        }
+        self.next_key = (x + wide, y);
+        self.plot.above = y + KEY_LINE;
+        self.plot.legend.push(Key { x, y: y + 8.0, label: label.to_owned(), series });
+    }
+
+    /// The plot.
+    pub fn finish(self) -> Plot {
+        self.plot
+    }
+}
+
+/// Where the axes of a plot of the usual size are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Frame {
+    /// Pixels from the left edge.
+    pub left: f64,
+    /// The end of the x axis.
+    pub right: f64,
+    /// Pixels from the upper edge.
+    pub top: f64,
+    /// The x axis.
+    pub bottom: f64,
+}
+
+/// That frame.
+pub fn frame() -> Frame {
+    Frame { left: LEFT, right: WIDTH - RIGHT, top: TOP, bottom: HEIGHT - BOTTOM }
+}
+
+/// The template of all plots, for pages that include it.
+pub const TEMPLATE: (&str, &str) = ("plot.svg", include_str!("plot.svg.tera"));
+
+/// The style of all plots.
+pub const STYLE: (&str, &str) = ("plot.css", include_str!("plot.css"));
+
+/// A plot as a file of its own, with light and dark colours.
+pub fn svg(plot: &Plot) -> String {
+    render("plot.svg", &serde_json::json!({ "plot": plot, "alone": true }), &[])
+}
+
+/// A template of this room with a document's values. Templates are part of the program, and tests
+/// render them all: what would be an error is the text.
+pub fn render(name: &str, values: &Value, others: &[(&'static str, &'static str)]) -> String {
+    let mut tera = Tera::default();
+    tera.autoescape_on(vec![".html", ".svg"]);
+    let all = others.iter().copied().chain([TEMPLATE, STYLE]);
+    let rendered = tera.add_raw_templates(all).and_then(|()| {
+        let context = Context::from_serialize(values)?;
+        tera.render(name, &context)
+    });
+    rendered.unwrap_or_else(|error| format!("{name}: {error}"))
+}
+
+/// A number with its unit's letter, for tips and tables.
+pub fn short(value: f64) -> String {
+    label(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plot_is_an_svg_that_says_what_it_draws() {
+        let along =
+            |label: &str, range| Along { label: label.to_owned(), scale: Scale::Linear, range };
+        let mut sheet = Sheet::new("a", "a < b", &along("x", [0.0, 10.0]), &along("y", [0.0, 5.0]));
+        sheet.bar([1.0, 2.0], [0.0, 3.0], 0, "3 & more".to_owned());
+        sheet.line(&[(0.0, 0.0), (10.0, 5.0)], Some(1));
+        sheet.steps(&[(1.0, 1.0), (2.0, 4.0)], 10.0, 2);
+        sheet.level(4.5);
+        sheet.dots([(1.0, 1.0), (1.0001, 1.0), (9.0, 4.0)].into_iter(), 2.0, 3);
+        sheet.key("peak", None);
+        let svg = svg(&sheet.finish());
+        assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"), "{svg}");
+        assert!(svg.contains("a &lt; b") && svg.contains("3 &amp; more"), "{svg}");
+        assert_eq!(svg.matches("h0").count(), 2, "dots on one pixel are one: {svg}");
+        assert!(svg.contains("prefers-color-scheme: dark"), "{svg}");
+    }
+}

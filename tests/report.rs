@@ -1,0 +1,277 @@
+//! `gemm-tune report`: a page of every record and a search of 20,000 configurations, small, whole
+//! and, in a headless Chromium, without a complaint or a request, with plots and a filter that
+//! filters. `GEMM_TUNE_CHROMIUM` names the browser where it is not found; without one that part is
+//! skipped, and says so.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use program::gemm_tune;
+
+#[path = "support/program.rs"]
+mod program;
+
+const DATABASE: &str = "results/nvidia-h200.toml";
+
+/// A legible page of 20,000 configurations stays below this.
+const MAX_BYTES: usize = 5_000_000;
+
+const CONFIGURATIONS: usize = 20_000;
+
+/// Values of a made-up space, and how often each parameter's first value is tried.
+const PARAMETERS: [(&str, &[i64]); 8] = [
+    ("BM", &[16, 32, 64, 128, 256]),
+    ("BN", &[16, 32, 64, 128, 256]),
+    ("BK", &[4, 8, 16, 32]),
+    ("TM", &[1, 2, 4, 8, 16]),
+    ("TN", &[1, 2, 4, 8, 16]),
+    ("VEC", &[1, 2, 4]),
+    ("STAGES", &[1, 2, 3, 4]),
+    ("PAD", &[0, 4]),
+];
+
+/// The digits of a configuration: spread by a generator with a full period, so that none repeats.
+fn digits(number: usize) -> Vec<usize> {
+    let raw: usize = PARAMETERS.iter().map(|(_, values)| values.len()).product();
+    let mut rest = number * 7_919 % raw;
+    PARAMETERS
+        .iter()
+        .map(|(_, values)| {
+            let digit = rest % values.len();
+            rest /= values.len();
+            digit
+        })
+        .collect()
+}
+
+/// A journal of 4096x4096x1024 on an H200: every eleventh configuration fails.
+fn journal() -> String {
+    let heading = json!({
+        "gemm_tune_journal": 2,
+        "problem": {
+            "shape": { "m": 4096, "n": 4096, "k": 1024 },
+            "batch": 1, "dtype": "f32", "compute": "f32", "layout": "nn",
+        },
+        "device": "NVIDIA H200", "compute_capability": "9.0", "driver": "580.159.04",
+        "regime": { "cache": "rotate", "power": "burst" },
+    });
+    let mut lines = vec![heading.to_string()];
+    for number in 0..CONFIGURATIONS {
+        let digits = digits(number);
+        let parameters: serde_json::Map<String, Value> = PARAMETERS
+            .iter()
+            .zip(&digits)
+            .map(|((name, values), digit)| ((*name).to_owned(), json!(values[*digit])))
+            .collect();
+        let mut entry = json!({
+            "kernel": format!("{number:032x}"),
+            "family": if number % 7 == 0 { "other </script><b>" } else { "made-up" },
+            "parameters": parameters,
+        });
+        let outcome = if number % 11 == 3 {
+            json!({ "outcome": "runtime", "during": "launching", "message": format!("fault at {number:x}") })
+        } else {
+            let far: usize = digits.iter().map(|digit| digit.abs_diff(2)).sum();
+            json!({
+                "outcome": "correct",
+                "validation": { "reference": "f64 on the device", "max_error": 1e-7, "bound": 1e-5 },
+                "measurement": {
+                    "samples": [750.0 + 90.0 * far as f64 + (number % 97) as f64],
+                    "launches_per_sample": 1,
+                    "regime": { "cache": "rotate", "power": "burst" },
+                    "timing": "measured", "sm_clock_mhz": 1980,
+                },
+                "resources": { "registers": 128, "spill_bytes": 0, "shared_bytes": 0, "occupancy": 0.5 },
+            })
+        };
+        entry.as_object_mut().unwrap().extend(outcome.as_object().unwrap().clone());
+        lines.push(entry.to_string());
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The page, in a folder of its own.
+fn report() -> (tempfile::TempDir, PathBuf, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal_path, page) = (folder.path().join("run.jsonl"), folder.path().join("report.html"));
+    fs::write(&journal_path, journal()).unwrap();
+    let said = gemm_tune(&[
+        "report",
+        "--db",
+        DATABASE,
+        "--journal",
+        journal_path.to_str().unwrap(),
+        "-o",
+        page.to_str().unwrap(),
+    ]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains("1 of them with their searches"), "{}", said.out);
+    let text = fs::read_to_string(&page).unwrap();
+    (folder, page, text)
+}
+
+/// Past the test harness, which hides what a passing test prints.
+fn say(notice: &str) {
+    let _ = writeln!(std::io::stderr(), "{notice}");
+}
+
+fn chromium() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("GEMM_TUNE_CHROMIUM") {
+        return Some(named.into());
+    }
+    let folders = std::env::var_os("PATH")?;
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    std::env::split_paths(&folders)
+        .flat_map(|folder| names.map(|name| folder.join(name)))
+        .find(|program| program.is_file())
+}
+
+/// A document after its scripts ran, and what the browser's console said.
+fn browse(chromium: &Path, page: &Path) -> (String, Vec<String>) {
+    let profile = tempfile::tempdir().unwrap();
+    let output = Command::new(chromium)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+        .args(["--disable-background-networking", "--enable-logging=stderr"])
+        .args(["--virtual-time-budget=20000", "--window-size=1280,1000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg(format!("file://{}", page.display()))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    let console = complaints.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned);
+    (String::from_utf8_lossy(&output.stdout).into_owned(), console.collect())
+}
+
+/// What the text between two marks is.
+fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+    let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("no `{from}`"));
+    rest.split_once(to).unwrap_or_else(|| panic!("no `{to}`")).0
+}
+
+#[test]
+fn a_page_is_small_and_needs_nothing_else() {
+    let (_folder, _, text) = report();
+    assert!(text.len() < MAX_BYTES, "{} bytes", text.len());
+    for outside in ["src=", "http://", "https://", "url(", "@import", "<link", "<iframe"] {
+        let text = text.replace("http://www.w3.org/2000/svg", "");
+        assert!(!text.contains(outside), "{outside}");
+    }
+    for word in [
+        "4096x4096x1024 f32 nn",
+        "Content-Security-Policy",
+        "prefers-color-scheme: dark",
+        "data-plot=\"sizes\"",
+        "data-plot=\"distribution\"",
+        "data-plot=\"convergence\"",
+        "data-plot=\"values\"",
+        "while launching: fault at",
+        "extern &quot;C&quot; __global__",
+        "580.159.04",
+    ] {
+        assert!(text.contains(word), "{word}");
+    }
+    // What a file says is text, whatever it says.
+    assert!(!text.contains("</script><b>"), "a family's name is not escaped");
+}
+
+/// Added to a copy of the page: chooses two values, and writes down what it sees.
+const PROBE: &str = r#"<script>
+addEventListener("load", () => setTimeout(() => {
+  const said = [];
+  const counts = () => document.querySelector(".count").textContent;
+  const drawn = () => document.querySelectorAll("path.configuration").length;
+  const choose = (value) => document.querySelector(`[aria-label="${value}"]`)
+    .dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  said.push(counts(), drawn());
+  choose("BM=32");
+  said.push(counts(), document.querySelectorAll('[data-plot="distribution"] .over rect').length > 0);
+  choose("BM=64");
+  said.push(counts());
+  choose("BM=32"); choose("BM=64");
+  said.push(counts());
+  said.push(performance.getEntriesByType("resource").length);
+  said.push(document.documentElement.scrollWidth <= document.documentElement.clientWidth);
+  const out = document.createElement("pre");
+  out.id = "probe";
+  out.textContent = said.join("|");
+  document.body.append(out);
+}, 200));
+</script></body>"#;
+
+#[test]
+fn a_browser_shows_plots_and_filters_without_a_complaint() {
+    let Some(chromium) = chromium() else {
+        say("skipped: no Chromium is on the PATH, so no page was opened");
+        return;
+    };
+    let (folder, page, text) = report();
+    let (_, console) = browse(&chromium, &page);
+    assert!(console.is_empty(), "{console:#?}");
+
+    let probed = folder.path().join("probed.html");
+    fs::write(&probed, text.replace("</body>", PROBE)).unwrap();
+    let (document, console) = browse(&chromium, &probed);
+    assert!(console.is_empty(), "{console:#?}");
+    let said: Vec<&str> = between(&document, "<pre id=\"probe\">", "</pre>").split('|').collect();
+    let own: Vec<usize> = (0..CONFIGURATIONS).filter(|number| number % 7 != 0).collect();
+    let correct = |numbers: &[usize]| numbers.iter().filter(|number| *number % 11 != 3).count();
+    let with = |values: &[usize]| -> Vec<usize> {
+        own.iter().copied().filter(|number| values.contains(&digits(*number)[0])).collect()
+    };
+    let counted = |numbers: &[usize]| {
+        format!(
+            "{} of {} configurations match, {} of them correct",
+            numbers.len(),
+            own.len(),
+            correct(numbers)
+        )
+    };
+    assert!(said[0].starts_with(&counted(&own)), "{said:?}");
+    assert_eq!(said[1], "250", "lines");
+    assert!(said[2].starts_with(&counted(&with(&[1]))), "{said:?}");
+    assert_eq!(said[3], "true", "the distribution of what matches");
+    assert!(said[4].starts_with(&counted(&with(&[1, 2]))), "{said:?}");
+    assert_eq!(said[5], said[0], "all are shown again");
+    assert_eq!(said[6], "0", "requests");
+    assert_eq!(said[7], "true", "the page is wider than the window");
+}
+
+/// The check above would see what it looks for.
+#[test]
+fn a_browser_would_have_complained() {
+    let Some(chromium) = chromium() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("planted.html");
+    fs::write(&page, "<!doctype html><script>console.error('planted'); undefined.x</script>")
+        .unwrap();
+    let (_, console) = browse(&chromium, &page);
+    assert!(console.iter().any(|line| line.contains("planted")), "{console:?}");
+    assert!(console.iter().any(|line| line.contains("Uncaught")), "{console:?}");
+}
+
+#[test]
+fn what_cannot_be_reported_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("x.html");
+    let out = out.to_str().unwrap();
+    let wrong = folder.path().join("wrong.jsonl");
+    fs::write(&wrong, "{}\n").unwrap();
+    for (arguments, words) in [
+        (vec!["--db", "/nowhere.toml"], &["/nowhere.toml"][..]),
+        (vec!["--db", DATABASE, "--shape", "7x5x3"], &["nothing to report", "--journal FILE"]),
+        (vec!["--journal", wrong.to_str().unwrap()], &["no journal of this version"]),
+    ] {
+        let said = gemm_tune(&[&["report", "-o", out], &arguments[..]].concat());
+        assert_eq!(said.code, Some(1), "{arguments:?}");
+        for word in words {
+            assert!(said.err.contains(word), "{arguments:?}: {}", said.err);
+        }
+    }
+}
