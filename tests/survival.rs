@@ -48,7 +48,8 @@ impl Place {
             .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_gemm-tune")), PathBuf::from);
         Command::new(program)
             .args(["--device", "cpu", "--family", "naive", "--family", "coarsened"])
-            .args(["--shape", shape, "--json", "--quiet"])
+            // All of them, in an order that the times have no part in.
+            .args(["--shape", shape, "--search", "exhaustive", "--json", "--quiet"])
             .args(more)
             .arg("--nvrtc")
             .arg(&self.nvrtc)
