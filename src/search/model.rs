@@ -49,6 +49,12 @@ const CENTRES: usize = 10;
 const STAGNATION: usize = 24;
 const GAIN: f64 = 1e-3;
 
+/// The share of those that is not from anywhere but a few changes away from one of the best, so many
+/// at most, and throws until one is legal and new.
+const AROUND: f64 = 0.5;
+const MOST_CHANGES: usize = 3;
+const ATTEMPTS: usize = 300;
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Model {
@@ -190,6 +196,29 @@ impl Model {
         free.filter_map(|pick| Some((pick, self.point(pick)?))).collect()
     }
 
+    /// A configuration that differs in a few parameters from one of the best, the better ones more
+    /// often.
+    fn around(&mut self, best: &[Pick]) -> Option<Pick> {
+        for _ in 0..ATTEMPTS {
+            // Of two places the better one.
+            let place = self.rng.usize(..best.len()).min(self.rng.usize(..best.len()));
+            let centre = best[place];
+            let space = &self.ledger.territories[centre.family].space;
+            let mut indices = space.indices(centre.rank)?;
+            let radices: Vec<usize> = space.radices().collect();
+            for _ in 0..self.rng.usize(1..=MOST_CHANGES) {
+                let parameter = self.rng.usize(..radices.len());
+                indices[parameter] = self.rng.usize(..radices[parameter]);
+            }
+            let Some(rank) = space.rank_of(&indices) else { continue };
+            let pick = Pick { family: centre.family, rank };
+            if !self.ledger.is_asked(pick) {
+                return Some(pick);
+            }
+        }
+        None
+    }
+
     /// Up to `most` picks by the models; none before there is a correct answer.
     fn promising(&mut self, most: usize) -> Vec<Pick> {
         let mut correct: Vec<(f64, Pick)> =
@@ -214,11 +243,22 @@ impl Model {
             prospects.survey(&mut self.fields[family], looked_at, times, &mut self.rng);
         }
         let stagnates = self.told - self.gained_at >= STAGNATION;
-        let picks = (0..most).map_while(|_| {
-            let at_random = stagnates && self.rng.bool();
-            prospects.pick(at_random, &mut self.rng)
-        });
-        let picks: Vec<Pick> = picks.collect();
+        let mut picks = Vec::new();
+        while picks.len() < most {
+            let astray = stagnates && self.rng.bool();
+            if astray
+                && self.rng.f64() < AROUND
+                && let Some(pick) = self.around(&best).filter(|pick| !picks.contains(pick))
+            {
+                picks.push(pick);
+                continue;
+            }
+            match prospects.pick(astray, &mut self.rng) {
+                Some(pick) if picks.contains(&pick) => {}
+                Some(pick) => picks.push(pick),
+                None => break,
+            }
+        }
         self.leads = prospects.leads(LEADS);
         self.least = prospects.least();
         self.turn = prospects.turn();
