@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use crate::model::{CachePolicy, Device, Micros, Problem};
 
-/// Samples of a candidate that is not clearly slow. The median of 20 normal samples is within 0.46
-/// standard deviations of the true one in 9 of 10 cases (its own is 1.25 / √20 = 0.28).
-pub const SAMPLES: usize = 20;
+/// Samples of a candidate that may be among the finalists. The median of 10 normal samples is within
+/// 0.65 standard deviations of the true one in 9 of 10 cases (its own is 1.25 / √10 = 0.40): of the
+/// 0.1 to 0.3 % that samples scatter on an H200, a fraction of the 1 % that a kernel's times drift by
+/// between two visits. Twenty took 0.19 to 0.27 of the time of twenty for each candidate, where a
+/// search asks mostly for good ones, and told the final no more.
+pub const SAMPLES: usize = 10;
 
 /// What a sample should span: 2000 times the half microsecond that events resolve.
 const SAMPLE_TIME: Micros = Micros(1000.0);

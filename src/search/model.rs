@@ -46,7 +46,7 @@ const CENTRES: usize = 10;
 
 /// Answers in a row without a gain of 0.1 % after which half of the picks are random: the models
 /// may be wrong about a part of the space that they never look into.
-const STAGNATION: usize = 12;
+const STAGNATION: usize = 24;
 const GAIN: f64 = 1e-3;
 
 /// See the module.

@@ -9,8 +9,8 @@ pub const WITHIN: RangeInclusive<f64> = 0.005..=0.1;
 /// Fitted to what was in 30 trials each on recorded spaces of two GPUs, of 10,000 and 18,000
 /// configurations. What counts as better has no part in it: 1 % and 5 % were the same within the
 /// error there, for what is left is either the optimum by far or nothing.
-const CONSTANT: f64 = 2.2;
-const WAITING: f64 = -0.43;
+const CONSTANT: f64 = 1.7;
+const WAITING: f64 = -0.35;
 
 /// The chance that a configuration is left that is better, after so many answers in a row without a
 /// gain of 0.1 %.
