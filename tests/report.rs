@@ -73,6 +73,7 @@ fn journal() -> String {
             "kernel": format!("{number:032x}"),
             "family": if number % 7 == 0 { "other </script><b>" } else { "made-up" },
             "parameters": parameters,
+            "after_s": number as f64 / 40.0,
         });
         let outcome = if number % 11 == 3 {
             json!({ "outcome": "runtime", "during": "launching", "message": format!("fault at {number:x}") })
@@ -171,6 +172,7 @@ fn a_page_is_small_and_needs_nothing_else() {
         "data-plot=\"distribution\"",
         "data-plot=\"convergence\"",
         "data-plot=\"values\"",
+        "seconds of searching",
         "while launching: fault at",
         "extern &quot;C&quot; __global__",
         "580.159.04",

@@ -1,6 +1,6 @@
 //! A page about winners and searches: one file that needs nothing else, in light and dark.
 //!
-//! [`case`] tells of one problem, [`charts`] draws what its search saw, [`data`] packs every
+//! `case` tells of one problem, `charts` draws what its search saw, `data` packs every
 //! configuration for the script that filters them. How it looks is in the templates beside.
 
 mod case;
@@ -112,7 +112,9 @@ fn tiles(cases: &[Case<'_>]) -> Vec<Value> {
     }
     let rate = |case: &Case<'_>| Some(case.record?.measurement.tflops);
     if let Some(best) = cases.iter().filter_map(rate).max_by(f64::total_cmp) {
-        tile("TFLOP/s at best", Tflops(best).to_string());
+        let modelled = cases.iter().filter_map(|case| case.record).any(is_modelled);
+        let label = if modelled { "modelled TFLOP/s at best" } else { "TFLOP/s at best" };
+        tile(label, Tflops(best).to_string());
     }
     let entries = || cases.iter().filter_map(|case| case.journal).flat_map(|j| &j.entries);
     if entries().next().is_some() {

@@ -10,6 +10,7 @@ fn journal() -> Recorded {
         parameters: [("X".to_owned(), crate::model::Value::Int(number))]
             .into_iter()
             .collect::<Configuration>(),
+        after_s: None,
         outcome: Outcome::Compile { log: format!("error: <b> {number}") },
     };
     Recorded {
