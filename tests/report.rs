@@ -168,7 +168,7 @@ fn a_page_is_small_and_needs_nothing_else() {
         "4096x4096x1024 f32 nn",
         "Content-Security-Policy",
         "prefers-color-scheme: dark",
-        "data-plot=\"sizes\"",
+        "data-plot=\"rates\"",
         "data-plot=\"distribution\"",
         "data-plot=\"convergence\"",
         "data-plot=\"values\"",

@@ -47,9 +47,3 @@ fn bars_are_logarithmic_around_one() {
         assert_eq!((bar["x"].as_f64(), bar["width"].as_f64()), (Some(x), Some(width)), "{ratio}");
     }
 }
-
-#[test]
-fn a_size_is_the_side_of_a_cube() {
-    let problem = Problem::new("512x512x512".parse().unwrap(), crate::model::Dtype::F32);
-    assert!((size(&problem) - 512.0).abs() < 1e-9);
-}

@@ -72,12 +72,34 @@ fn extent(series: &[Series], peak: Option<Tflops>) -> Option<([f64; 2], f64)> {
     (low < high && most > 0.0).then_some(([low, high], most))
 }
 
-/// As a drawing; none where there are no two sizes.
+/// As a drawing with a line for each contestant; none where there are no two sizes.
 pub fn drawn(series: &[Series], axes: &Axes, peak: Option<Tflops>) -> Option<Plot> {
-    let (range, most) = extent(series, peak)?;
+    draw(series, axes, peak, [860.0, 420.0], |sheet, points, number| {
+        sheet.line(points, Some(number));
+        sheet.dots(points.iter().copied(), 6.0, number);
+    })
+}
+
+/// As a drawing with dots alone, for problems that are no series; none where there are no two sizes.
+pub fn scattered(series: &[Series], axes: &Axes, peak: Option<Tflops>) -> Option<Plot> {
+    draw(series, axes, peak, [860.0, 320.0], |sheet, points, number| {
+        sheet.dots(points.iter().copied(), 7.0, number);
+    })
+}
+
+fn draw(
+    series: &[Series],
+    axes: &Axes,
+    peak: Option<Tflops>,
+    size: [f64; 2],
+    mark: impl Fn(&mut Sheet, &[(f64, f64)], usize),
+) -> Option<Plot> {
+    let ([low, high], most) = extent(series, peak)?;
+    // A little room, so that no dot lies on an axis.
+    let range = [low / 1.05, high * 1.05];
     let x = Along { label: axes.label.clone(), scale: Scale::Binary, range };
     let y = Along { label: axes.unit.to_owned(), scale: Scale::Linear, range: [0.0, most * 1.05] };
-    let mut sheet = Sheet::sized("rates", "TFLOP/s over size", &x, &y, [860.0, 420.0]);
+    let mut sheet = Sheet::sized("rates", "TFLOP/s over size", &x, &y, size);
     if let Some(peak) = peak {
         sheet.level(peak.0);
         sheet.key(&format!("peak, {peak}"), None);
@@ -86,8 +108,7 @@ pub fn drawn(series: &[Series], axes: &Axes, peak: Option<Tflops>) -> Option<Plo
         let points: Vec<(f64, f64)> =
             one.points.iter().map(|(size, rate)| (*size, rate.0)).collect();
         if !points.is_empty() {
-            sheet.line(&points, Some(number));
-            sheet.dots(points.into_iter(), 6.0, number);
+            mark(&mut sheet, &points, number);
             sheet.key(&one.name, Some(number));
         }
     }
