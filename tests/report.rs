@@ -73,6 +73,7 @@ fn journal() -> String {
             "kernel": format!("{number:032x}"),
             "family": if number % 7 == 0 { "other </script><b>" } else { "made-up" },
             "parameters": parameters,
+            "after_s": number as f64 / 40.0,
         });
         let outcome = if number % 11 == 3 {
             json!({ "outcome": "runtime", "during": "launching", "message": format!("fault at {number:x}") })
@@ -167,10 +168,11 @@ fn a_page_is_small_and_needs_nothing_else() {
         "4096x4096x1024 f32 nn",
         "Content-Security-Policy",
         "prefers-color-scheme: dark",
-        "data-plot=\"sizes\"",
+        "data-plot=\"rates\"",
         "data-plot=\"distribution\"",
         "data-plot=\"convergence\"",
         "data-plot=\"values\"",
+        "seconds of searching",
         "while launching: fault at",
         "extern &quot;C&quot; __global__",
         "580.159.04",

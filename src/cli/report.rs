@@ -107,8 +107,9 @@ fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> 
     write(&arguments.out, text.as_bytes())?;
     let searches = cases.iter().filter(|case| case.journal.is_some()).count();
     console.result(&format!(
-        "{} problems, {searches} of them with their searches, written to {}\n",
+        "{} {}, {searches} of them with their searches, written to {}\n",
         cases.len(),
+        if cases.len() == 1 { "problem" } else { "problems" },
         arguments.out.display()
     ));
     Ok(

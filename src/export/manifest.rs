@@ -19,7 +19,7 @@ pub(super) const SCHEMA: u64 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// [`SCHEMA`].
+    /// `SCHEMA`.
     pub schema: u64,
     /// The version of this program.
     pub gemm_tune: String,

@@ -28,7 +28,7 @@ fn entry(number: i64, family: &str, outcome: Outcome) -> Entry {
     let parameters: Configuration =
         values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let kernel = KernelId::of_source(&number.to_string());
-    Entry { kernel, family: family.to_owned(), parameters, outcome }
+    Entry { kernel, family: family.to_owned(), parameters, after_s: None, outcome }
 }
 
 fn correct(us: f64) -> Outcome {

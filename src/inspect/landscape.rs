@@ -113,6 +113,23 @@ pub fn convergence(entries: &[Entry]) -> Vec<(usize, Micros)> {
     steps
 }
 
+/// When each entry was evaluated, in seconds of searching: runs that went on count on. None where
+/// that is not known of all.
+pub fn clock(entries: &[Entry]) -> Option<Vec<f64>> {
+    let (mut before, mut last) = (0.0, 0.0);
+    entries
+        .iter()
+        .map(|entry| {
+            let after = entry.after_s?;
+            if after < last {
+                before += last;
+            }
+            last = after;
+            Some(before + after)
+        })
+        .collect()
+}
+
 /// What became of the entries, the most frequent first.
 pub fn tallies(entries: &[Entry]) -> Vec<Tally> {
     /// By what is left of a reason without its numbers, told by the first of its kind.
@@ -180,7 +197,7 @@ pub(super) mod tests {
             }),
         };
         let kernel = KernelId::of_source(&format!("{family} {parameters}"));
-        Entry { kernel, family: family.to_owned(), parameters, outcome }
+        Entry { kernel, family: family.to_owned(), parameters, after_s: None, outcome }
     }
 
     pub(crate) fn search() -> Vec<Entry> {
@@ -223,6 +240,17 @@ pub(super) mod tests {
     fn a_search_converges_in_steps() {
         let steps = convergence(&search());
         assert_eq!(steps, [(1, Micros(30.0)), (2, Micros(20.0)), (4, Micros(10.0))]);
+    }
+
+    #[test]
+    fn a_run_that_goes_on_counts_on() {
+        let mut entries = search()[..4].to_vec();
+        for (entry, after) in entries.iter_mut().zip([1.0, 2.5, 0.5, 1.0]) {
+            entry.after_s = Some(after);
+        }
+        assert_eq!(clock(&entries), Some(vec![1.0, 2.5, 3.0, 3.5]));
+        entries[2].after_s = None;
+        assert_eq!(clock(&entries), None);
     }
 
     #[test]

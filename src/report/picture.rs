@@ -101,6 +101,9 @@ const LINE: usize = 18;
 const CELLS: (usize, usize) = (5, 30);
 const SIDE: usize = 640;
 
+/// Pixels of a cell that has room for a thread and its bank.
+const TWO_LINES: usize = 26;
+
 /// A drawing with its size.
 struct Drawing {
     width: usize,
@@ -113,7 +116,7 @@ pub fn svg(subject: &Subject, picture: &Picture) -> String {
     let mut rows: Vec<Vec<Drawing>> = Vec::new();
     for (number, stage) in picture.stages.iter().take(SHOWN_STAGES).enumerate() {
         let tile = |factor: Factor| {
-            let title = format!("stage {}: {factor:?}, by the thread that brings it", number + 1);
+            let title = format!("stage {}: {factor:?}, by thread and :bank", number + 1);
             let grid = grid(stage, factor);
             let cell = |one: &&Brought| {
                 let bank = match one.bank {
@@ -121,14 +124,14 @@ pub fn svg(subject: &Subject, picture: &Picture) -> String {
                     Some(bank) => format!(", bank {bank}"),
                     None => ", to a register".to_owned(),
                 };
-                (one.thread, one.conflict, bank)
+                (one.thread, one.conflict, one.bank, bank)
             };
             drawing(&title, &format!("{factor:?}"), &grid, cell)
         };
         let brought = |factor: &Factor| stage.brought.iter().any(|one| one.factor == *factor);
         rows.push([Factor::A, Factor::B].into_iter().filter(brought).map(tile).collect());
     }
-    let cell = |thread: &u32| (*thread, false, String::new());
+    let cell = |thread: &u32| (*thread, false, None, String::new());
     rows.push(vec![drawing("C, by the thread that computes it", "C", &computed(picture), cell)]);
 
     let words = format!("{}{}", heading(subject), summary(subject, picture));
@@ -155,7 +158,7 @@ pub fn svg(subject: &Subject, picture: &Picture) -> String {
          height=\"{height}\" font-family=\"ui-monospace, monospace\" font-size=\"13\">\n<style>\n\
          svg {{ background: #fff }} text {{ fill: #111 }} rect {{ stroke: #fff; stroke-width: .5 }}\n\
          rect.conflict {{ stroke: #d00; stroke-width: 2 }} .cell {{ fill: #111; text-anchor: middle; \
-         font-size: 11px }}\n@media (prefers-color-scheme: dark) {{ svg {{ background: #111 }} \
+         font-size: 11px }} .bank {{ font-size: 9px; opacity: .75 }}\n@media (prefers-color-scheme: dark) {{ svg {{ background: #111 }} \
          text {{ fill: #eee }} rect {{ stroke: #111 }} }}\n</style>\n{body}</svg>\n"
     )
 }
@@ -165,7 +168,7 @@ fn drawing<T>(
     title: &str,
     name: &str,
     grid: &Grid<T>,
-    cell: impl Fn(&T) -> (u32, bool, String),
+    cell: impl Fn(&T) -> (u32, bool, Option<u32>, String),
 ) -> Drawing {
     let columns = columns(grid);
     let longest = grid.len().max(columns.len()).max(1);
@@ -178,9 +181,9 @@ fn drawing<T>(
                 x += 1;
                 continue;
             };
-            let (thread, conflict, what) = cell(first);
+            let (thread, conflict, bank, what) = cell(first);
             let alike = |at: &&u64| {
-                cells.get(*at).map(&cell).as_ref() == Some(&(thread, conflict, what.clone()))
+                cells.get(*at).map(&cell).as_ref() == Some(&(thread, conflict, bank, what.clone()))
             };
             let run = columns[x..].iter().take_while(alike).count().max(1);
             let (left, top) = (x * side, LINE + y * side);
@@ -197,11 +200,21 @@ fn drawing<T>(
                 color(thread)
             );
             if width >= CELLS.1 - 4 && side >= 14 {
-                let (middle, base) = (left + width / 2, top + side / 2 + 4);
+                // Two lines where there is room for both.
+                let bank = bank.filter(|_| side >= TWO_LINES);
+                let raised = if bank.is_some() { 1 } else { 4 };
+                let (middle, base) = (left + width / 2, top + side / 2 + raised);
                 let _ = writeln!(
                     body,
                     "<text class=\"cell\" x=\"{middle}\" y=\"{base}\">{thread}</text>"
                 );
+                if let Some(bank) = bank {
+                    let below = base + 10;
+                    let _ = writeln!(
+                        body,
+                        "<text class=\"cell bank\" x=\"{middle}\" y=\"{below}\">:{bank}</text>"
+                    );
+                }
             }
             x += run;
         }

@@ -8,6 +8,7 @@ use include_dir::{Dir, include_dir};
 use thiserror::Error;
 
 use super::family::Family;
+use super::ladder::{self, Rung};
 use crate::model::Diagnostic;
 use crate::model::diagnostic::did_you_mean;
 
@@ -57,6 +58,21 @@ impl LoadError {
             .unwrap_or_else(|| format!("there are {}", known.collect::<Vec<_>>().join(", ")));
         Self::Unknown { name: name.to_owned(), help: Some(help) }
     }
+}
+
+/// The ladder that comes with the program, or that of a folder of search spaces.
+///
+/// # Errors
+/// A file that is missing, cannot be read or is no ladder.
+pub fn ladder(folder: Option<&Path>) -> Result<Vec<Rung>, LoadError> {
+    let Some(folder) = folder else {
+        let text = BUILT_IN.get_file(ladder::FILE).and_then(|file| file.contents_utf8());
+        return ladder::parse(ladder::FILE, text.unwrap_or_default());
+    };
+    let path = folder.join(ladder::FILE);
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| LoadError::Unreadable { path: path.clone(), error })?;
+    ladder::parse(&path.to_string_lossy(), &text)
 }
 
 /// Families by name.

@@ -12,6 +12,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -89,6 +90,9 @@ pub struct Entry {
     pub family: String,
     /// The configuration of that family.
     pub parameters: Configuration,
+    /// Seconds since its run began; `None` in journals of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_s: Option<f64>,
     /// What became of it.
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -241,7 +245,7 @@ pub struct Recorded {
     pub device: String,
     /// How it was measured.
     pub regime: Regime,
-    /// The outcomes, in the order in which they came.
+    /// The outcomes, one for each kernel, in the order in which they came first.
     pub entries: Vec<Entry>,
 }
 
@@ -250,7 +254,12 @@ impl Recorded {
     /// outcome, as one cut short, are passed over.
     pub fn parse(text: &str) -> Option<Self> {
         let Heading { gemm_tune_journal, problem, device, regime, .. } = heading_of(text)?;
-        let entries = entries(text)?.collect();
+        // A finalist that was found wrong after all has two outcomes: the later counts.
+        let mut latest: IndexMap<KernelId, Entry> = IndexMap::new();
+        for entry in entries(text)? {
+            latest.insert(entry.kernel.clone(), entry);
+        }
+        let entries = latest.into_values().collect();
         (gemm_tune_journal == VERSION).then_some(Self { problem, device, regime, entries })
     }
 }
@@ -291,7 +300,7 @@ mod tests {
         let kernel = KernelId::of(b"code", &plan(number));
         let parameters =
             Configuration([("BM".to_owned(), Value::Int(number.into()))].into_iter().collect());
-        Entry { kernel, family: "tiled".to_owned(), parameters, outcome }
+        Entry { kernel, family: "tiled".to_owned(), parameters, after_s: Some(0.25), outcome }
     }
 
     fn outcomes() -> [Outcome; 4] {
@@ -363,6 +372,20 @@ mod tests {
             journal.append(entry(3, third.clone())).unwrap();
             assert_eq!(open(folder.path()).len(), known + 1, "{end}");
         }
+    }
+
+    #[test]
+    fn of_two_outcomes_of_a_kernel_the_later_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second, third, _] = outcomes();
+        let mut journal = open(folder.path());
+        for (number, outcome) in [(1, first), (2, second), (1, third.clone())] {
+            journal.append(entry(number, outcome)).unwrap();
+        }
+        let text = fs::read_to_string(journal.path().unwrap()).unwrap();
+        let recorded = Recorded::parse(&text).unwrap();
+        assert_eq!(recorded.entries.len(), 2);
+        assert_eq!(recorded.entries[0], entry(1, third));
     }
 
     #[test]

@@ -385,7 +385,8 @@ impl Pursuit<'_> {
     fn write(&mut self, ready: &Ready, outcome: Outcome) -> Result<(), TuneError> {
         let family = self.spaces.families[ready.pick.family].name.clone();
         let (kernel, parameters) = (ready.kernel.clone(), ready.configuration.clone());
-        Ok(self.journal.append(Entry { kernel, family, parameters, outcome })?)
+        let after_s = Some(seconds(self.began));
+        Ok(self.journal.append(Entry { kernel, family, parameters, after_s, outcome })?)
     }
 
     /// Counts an outcome that the journal has, and keeps the answer for the strategy.
@@ -410,4 +411,9 @@ impl Pursuit<'_> {
         let time = known.outcome.measurement().map(Measurement::median);
         self.answers.insert(turn, (pick, time));
     }
+}
+
+/// Seconds since then, to a millisecond.
+pub(super) fn seconds(began: Instant) -> f64 {
+    began.elapsed().as_millis() as f64 / 1e3
 }

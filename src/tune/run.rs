@@ -11,7 +11,7 @@ use super::hints::Hints;
 use super::host_bench::HostBench;
 use super::journal::{Entry, Journal};
 use super::prepare::spaces;
-use super::pursuit::Pursuit;
+use super::pursuit::{Pursuit, seconds};
 use super::renderer::Renderer;
 use super::workbench::Workbench;
 use super::{Event, Kit, Machine, Phases, Settings, Summary, TuneError};
@@ -80,7 +80,8 @@ pub fn tune(
     for refuted in decided.refuted {
         search.tally.refute(&refuted);
         let Refuted { kernel, family, configuration: parameters, outcome } = refuted;
-        search.journal.append(Entry { kernel, family, parameters, outcome })?;
+        let after_s = Some(seconds(began));
+        search.journal.append(Entry { kernel, family, parameters, after_s, outcome })?;
     }
     Ok(Summary {
         problem: *problem,

@@ -1,9 +1,9 @@
 //! A recorded winner timed again, in a final of its own with its runner-up and the libraries. What
 //! was recorded of its time has no part in it; who asks compares.
 
-use super::bench::{BaselineTime, Bench, Candidate, Kept, Standing};
+use super::bench::{BaselineTime, Bench, Candidate, Standing};
 use super::host_bench::HostBench;
-use super::journal::KernelId;
+use super::lineup::{LineUp, line_up};
 use super::workbench::Workbench;
 use super::{Event, Kit, Machine, TuneError, median};
 use crate::compile::{CompileError, CompileRequest};
@@ -11,11 +11,8 @@ use crate::measure::{Margin, Race};
 use crate::model::{Configuration, Device, Micros, Outcome, Problem, Regime, Timing, floor};
 use crate::render::render;
 
-/// Contestants that a race keeps in mind; these two are all.
-const CONTESTANTS: usize = 2;
-
 /// The confidence of intervals: that of the finals whose margins are on record.
-const CONFIDENCE: f64 = 0.96;
+pub(super) const CONFIDENCE: f64 = 0.96;
 
 /// A family's name and a configuration of it.
 pub type Named<'a> = (&'a str, &'a Configuration);
@@ -51,58 +48,15 @@ pub fn retime(
     (regime, seed): (Regime, u64),
     on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<Retimed, TuneError> {
-    let device = kit.machine.device();
-    let mut candidates = Vec::new();
-    for named in std::iter::once(winner).chain(runner_up) {
-        candidates.push(candidate(problem, named, kit, &device)?);
-    }
-    let mut bench = bench(problem, kit, (regime, seed))?;
-    let race = Race::new(CONTESTANTS, floor(problem, &device));
-    let mut standings = Vec::new();
-    let mut kept = Vec::new();
-    let named = std::iter::once(winner).chain(runner_up);
-    for ((family, configuration), candidate) in named.zip(candidates) {
-        let standing = match candidate {
-            Err(why) => Err(why),
-            Ok(candidate) => {
-                let evaluated = bench.evaluate(&candidate, &race)?;
-                standing(family, configuration, &candidate, evaluated.outcome).map(|standing| {
-                    let kernel = KernelId::of(&candidate.compiled.image, &candidate.plan);
-                    let standing_of = standing.clone();
-                    kept.push(Kept {
-                        is_entitled: false,
-                        kernel,
-                        standing,
-                        candidate,
-                        elsewhere: Vec::new(),
-                    });
-                    standing_of
-                })
-            }
-        };
-        standings.push(standing);
-    }
-    kept.sort_by(|a, b| {
-        median(&a.standing.measurement).total_cmp(&median(&b.standing.measurement))
-    });
-    let decided = bench.decide(kept, None, on_event)?;
-    bench.release()?;
-
-    // The final's measurements in the place of those before it.
-    for standing in standings.iter_mut().flatten() {
-        let same = |other: &&Standing| {
-            other.family == standing.family && other.configuration == standing.configuration
-        };
-        if let Some(timed) = decided.ranking.iter().find(same) {
-            *standing = timed.clone();
-        }
-    }
+    let named: Vec<Named<'_>> = std::iter::once(winner).chain(runner_up).collect();
+    let LineUp { standings, libraries, tainted_rounds } =
+        line_up(problem, &named, kit, (regime, seed), on_event)?;
     let mut standings = standings.into_iter();
     let winner = standings.next().unwrap_or_else(|| Err("there is no winner".to_owned()));
     let runner_up = standings.next();
     let over = |other: &Standing| compare(&winner, other);
     let margin = runner_up.as_ref().and_then(|result| result.as_ref().ok()).and_then(over);
-    let libraries = decided.baselines.into_iter().map(|library| {
+    let libraries = libraries.into_iter().map(|library| {
         let own = winner.as_ref().ok().filter(|winner| winner.contested);
         let margin = own.map(|winner| {
             let samples = &library.measurement.samples;
@@ -114,7 +68,7 @@ pub fn retime(
     let sampled = winner.as_ref().ok().filter(|winner| winner.contested);
     Ok(Retimed {
         rounds: sampled.map_or(0, |winner| winner.measurement.samples.len()),
-        tainted_rounds: decided.certainty.as_ref().map_or(0, |certainty| certainty.tainted_rounds),
+        tainted_rounds,
         margin,
         libraries,
         winner,
@@ -156,7 +110,7 @@ pub fn time_each(
 }
 
 /// What evaluates candidates for a problem.
-fn bench<'k>(
+pub(super) fn bench<'k>(
     problem: &Problem,
     kit: &'k mut Kit,
     (regime, seed): (Regime, u64),
@@ -188,7 +142,7 @@ fn compare(winner: &Result<Standing, String>, other: &Standing) -> Option<Margin
 }
 
 /// A compiled candidate, or why there is none.
-fn candidate(
+pub(super) fn candidate(
     problem: &Problem,
     (family, configuration): Named<'_>,
     kit: &Kit,
@@ -227,7 +181,7 @@ fn candidate(
 }
 
 /// A correct candidate's standing, or what is wrong with it.
-fn standing(
+pub(super) fn standing(
     family: &str,
     configuration: &Configuration,
     candidate: &Candidate,

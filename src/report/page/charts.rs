@@ -105,26 +105,32 @@ pub(super) fn distribution(journal: &Recorded, families: &[&str], levels: &Level
     sheet.finish()
 }
 
-/// The best so far, over all that were evaluated.
+/// The best so far over time; over what was evaluated where a journal has no clock.
 pub(super) fn convergence(journal: &Recorded, families: &[&str], levels: &Levels) -> Plot {
     let entries = &journal.entries;
-    let count = entries.len() as f64;
-    let x = along("configurations, in the order of their evaluation", [0.0, count]);
+    let clock = landscape::clock(entries);
+    let label = if clock.is_some() {
+        "seconds of searching"
+    } else {
+        "configurations, in the order of their evaluation"
+    };
+    let places = clock.unwrap_or_else(|| (1..=entries.len()).map(|at| at as f64).collect());
+    let end = places.last().copied().unwrap_or(1.0);
+    let x = along(label, [0.0, end]);
     let y = along(unit(journal), [0.0, most(journal, levels)]);
     let mut sheet = Sheet::new("convergence", "the best so far, as the search went", &x, &y);
     for (series, family) in families.iter().enumerate() {
-        let own = (1..).zip(entries).filter(|(_, entry)| entry.family == *family);
-        let dots =
-            own.filter_map(|(number, entry)| Some((f64::from(number), rate(journal, entry)?)));
+        let own = places.iter().zip(entries).filter(|(_, entry)| entry.family == *family);
+        let dots = own.filter_map(|(place, entry)| Some((*place, rate(journal, entry)?)));
         sheet.dots(dots, 2.4, series);
     }
     let operations = journal.problem.operations();
     let steps: Vec<(f64, f64)> = landscape::convergence(entries)
         .into_iter()
-        .map(|(number, time)| (number as f64, Tflops::of(operations, time).0))
+        .map(|(number, time)| (places[number - 1], Tflops::of(operations, time).0))
         .collect();
     if !steps.is_empty() {
-        sheet.steps(&steps, count, BEST_SO_FAR);
+        sheet.steps(&steps, end, BEST_SO_FAR);
     }
     if let Some(library) = levels.library {
         sheet.level(library);

@@ -1,6 +1,6 @@
 //! A page about winners and searches: one file that needs nothing else, in light and dark.
 //!
-//! [`case`] tells of one problem, [`charts`] draws what its search saw, [`data`] packs every
+//! `case` tells of one problem, `charts` draws what its search saw, `data` packs every
 //! configuration for the script that filters them. How it looks is in the templates beside.
 
 mod case;
@@ -9,8 +9,8 @@ mod data;
 
 use serde_json::{Value, json};
 
-use super::plot::axis::Scale;
-use super::plot::{self, Along, Plot, Sheet};
+use super::plot::rates::{self, Axes, Series};
+use super::plot::{self, Plot};
 use crate::database::Record;
 use crate::model::{Device, Micros, Problem, Tflops};
 use crate::space::Pruned;
@@ -112,7 +112,9 @@ fn tiles(cases: &[Case<'_>]) -> Vec<Value> {
     }
     let rate = |case: &Case<'_>| Some(case.record?.measurement.tflops);
     if let Some(best) = cases.iter().filter_map(rate).max_by(f64::total_cmp) {
-        tile("TFLOP/s at best", Tflops(best).to_string());
+        let modelled = cases.iter().filter_map(|case| case.record).any(is_modelled);
+        let label = if modelled { "modelled TFLOP/s at best" } else { "TFLOP/s at best" };
+        tile(label, Tflops(best).to_string());
     }
     let entries = || cases.iter().filter_map(|case| case.journal).flat_map(|j| &j.entries);
     if entries().next().is_some() {
@@ -154,43 +156,22 @@ fn id(number: usize) -> String {
 
 /// Winners and libraries over the size of the problem; none for fewer than two sizes.
 fn sizes(cases: &[Case<'_>]) -> Option<Plot> {
-    let mut points: Vec<(f64, f64, Option<f64>)> = Vec::new();
-    for case in cases {
-        let (Some(record), Some(problem)) = (case.record, case.problem()) else { continue };
+    let recorded: Vec<(&Record, Problem)> =
+        cases.iter().filter_map(|case| Some((case.record?, case.problem()?))).collect();
+    let problems: Vec<Problem> = recorded.iter().map(|(_, problem)| *problem).collect();
+    let axes = Axes::of(&problems);
+    let modelled = recorded.iter().any(|(record, _)| is_modelled(record));
+    let axes = if modelled { axes.modelled() } else { axes };
+    let mut series = [("winner", Vec::new()), ("fastest library", Vec::new())];
+    for (record, problem) in &recorded {
+        let size = axes.size(problem);
+        series[0].1.push((size, Tflops(record.measurement.tflops)));
         let library = record.baseline.as_ref().map(|baseline| Micros(baseline.median_us));
-        let library = library.map(|time| Tflops::of(problem.operations(), time).0);
-        points.push((size(&problem), record.measurement.tflops, library));
+        series[1].1.extend(library.map(|time| (size, Tflops::of(problem.operations(), time))));
     }
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (first, last) = (points.first()?.0, points.last()?.0);
-    if first == last {
-        return None;
-    }
+    let series = series.map(|(name, points)| Series { name: name.to_owned(), points });
     let peak = cases.iter().find_map(|case| case.device()?.peak(&case.problem()?));
-    let rates = points.iter().flat_map(|(_, own, library)| [Some(*own), *library]);
-    let most = rates.flatten().chain(peak.map(|peak| peak.0)).fold(0.0, f64::max);
-    let x = Along {
-        label: "size: cube root of M·N·K·batch".to_owned(),
-        scale: Scale::Binary,
-        range: [first / 1.1, last * 1.1],
-    };
-    let y = Along { label: "TFLOP/s".to_owned(), scale: Scale::Linear, range: [0.0, most * 1.05] };
-    let mut sheet =
-        Sheet::sized("sizes", "TFLOP/s over the size of the problem", &x, &y, [860.0, 320.0]);
-    if let Some(peak) = peak {
-        sheet.level(peak.0);
-        sheet.key("peak", None);
-    }
-    sheet.dots(points.iter().filter_map(|(x, _, library)| Some((*x, (*library)?))), 7.0, 1);
-    sheet.dots(points.iter().map(|(x, own, _)| (*x, *own)), 7.0, 0);
-    sheet.key("winner", Some(0));
-    sheet.key("fastest library", Some(1));
-    Some(sheet.finish())
-}
-
-/// One figure for a problem's size: the side of the cube of its multiply-adds.
-pub fn size(problem: &Problem) -> f64 {
-    (problem.operations() / 2.0).cbrt()
+    rates::scattered(&series, &axes, peak)
 }
 
 #[cfg(test)]

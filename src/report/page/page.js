@@ -106,7 +106,7 @@ function begin(box) {
         drawing.append(group);
       });
     });
-    drawing.append(svg("text", { class: "name", x: x(axes - 1), y: (axes - 1) % 2 ? 10 : 22 }, data.rate));
+    drawing.append(svg("text", { class: "name rate", x: width - 2, y: (axes - 1) % 2 ? 10 : 22 }, data.rate));
     for (const share of high > low ? [0, 0.25, 0.5, 0.75, 1] : [0]) {
       const value = low + (high - low) * share;
       drawing.append(svg("text", { x: x(axes - 1) + 6, y: rate(value) + 4 }, figures(value)));

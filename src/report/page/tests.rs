@@ -10,6 +10,7 @@ fn journal() -> Recorded {
         parameters: [("X".to_owned(), crate::model::Value::Int(number))]
             .into_iter()
             .collect::<Configuration>(),
+        after_s: None,
         outcome: Outcome::Compile { log: format!("error: <b> {number}") },
     };
     Recorded {
@@ -45,10 +46,4 @@ fn bars_are_logarithmic_around_one() {
         let bar = ratio_bar(ratio);
         assert_eq!((bar["x"].as_f64(), bar["width"].as_f64()), (Some(x), Some(width)), "{ratio}");
     }
-}
-
-#[test]
-fn a_size_is_the_side_of_a_cube() {
-    let problem = Problem::new("512x512x512".parse().unwrap(), crate::model::Dtype::F32);
-    assert!((size(&problem) - 512.0).abs() < 1e-9);
 }

@@ -2,6 +2,7 @@
 //! page, whose style it shares, or for a file of its own.
 
 pub mod axis;
+pub mod rates;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -21,7 +22,7 @@ const BOTTOM: f64 = 38.0;
 const KEY_LINE: f64 = 16.0;
 
 /// Series that have colours of their own.
-const COLOURS: usize = 8;
+const COLOURS: usize = 10;
 
 /// A drawing with two axes.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -1,4 +1,7 @@
-//! `gemm-tune compare`: recorded winners beside the libraries, measured now.
+//! `gemm-tune compare`: recorded winners beside the libraries, the ladder and chosen configurations,
+//! measured now.
+
+mod lineup;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,10 +11,11 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use serde_json::Value;
 
-use super::arguments::{CommonArguments, FamilyArguments};
-use super::console::Console;
-use super::machine::{Wish, Workshop};
-use super::{Failure, interrupt, request};
+use crate::cli::arguments::{CommonArguments, FamilyArguments};
+use crate::cli::console::Console;
+use crate::cli::machine::{Wish, Workshop};
+use crate::cli::output::finish;
+use crate::cli::{Failure, interrupt, request};
 use crate::compile::CompileThreads;
 use crate::database::Database;
 use crate::model::{Layout, Problem, Regime};
@@ -23,7 +27,7 @@ use crate::tune::{Event, Kit, retime};
 /// winner's, with its interval at a confidence of 96 %.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 all were compared, 1 one was not, 2 wrong usage.")]
-pub(super) struct CompareArguments {
+pub(in crate::cli) struct CompareArguments {
     /// Shape to compare on, such as 4096x4096x1024; may be repeated
     #[arg(long, value_name = "MxNxK")]
     shape: Vec<String>,
@@ -48,29 +52,28 @@ pub(super) struct CompareArguments {
     /// Seed of the operands
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Measure each rung of the ladder too: the reference kernels, from one thread an element upwards
+    #[arg(long)]
+    ladder: bool,
+    /// Configuration to measure too; may be repeated. What is not named is the family's default
+    #[arg(long, value_name = "FAMILY:NAME=VALUE,...")]
+    config: Vec<String>,
+    /// File to draw TFLOP/s over size into, as SVG; needs two sizes at least
+    #[arg(long, value_name = "OUT.svg")]
+    plot: Option<PathBuf>,
     /// Print comma-separated values instead of a table
     #[arg(long, conflicts_with = "json")]
     csv: bool,
     #[command(flatten)]
     families: FamilyArguments,
     #[command(flatten)]
-    pub(super) common: CommonArguments,
+    common: CommonArguments,
 }
 
 /// Compares, prints and gives the exit code.
-pub(super) fn main(arguments: &CompareArguments) -> ExitCode {
+pub(in crate::cli) fn main(arguments: &CompareArguments) -> ExitCode {
     let console = Console::new(&arguments.common);
-    match run(arguments, console) {
-        Ok((document, code)) => {
-            console.document(&document);
-            code
-        }
-        Err(failure) => {
-            console.error(failure.message());
-            console.document(&serde_json::json!({ "error": failure.message() }));
-            failure.exit_code()
-        }
-    }
+    finish(console, run(arguments, console))
 }
 
 fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
@@ -82,10 +85,14 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
     let device = machine.device();
     let own = || Path::new("results").join(device.slug() + ".toml");
     let path = arguments.db.clone().unwrap_or_else(own);
-    let database = Database::load_existing(&path).map_err(Failure::work)?;
+    let is_line_up = arguments.ladder || !arguments.config.is_empty() || arguments.plot.is_some();
     let compiler = Arc::new(workshop.compiler(&machine, console)?);
     let threads = CompileThreads::new(request::jobs(None)).map_err(Failure::work)?;
     let mut kit = Kit { families, templates, compiler, threads, machine };
+    if is_line_up {
+        return lineup::run(arguments, &problems, &path, &mut kit, console);
+    }
+    let database = Database::load_existing(&path).map_err(Failure::work)?;
     let stop = interrupt::listen()?;
     let regime = Regime::default();
     let mut compared = Vec::new();

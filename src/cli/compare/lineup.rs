@@ -1,0 +1,142 @@
+//! Winners, rungs of the ladder, chosen configurations and libraries, all in one final for each shape.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+use serde_json::Value;
+
+use super::CompareArguments;
+use crate::cli::console::Console;
+use crate::cli::output::write;
+use crate::cli::{Failure, interrupt};
+use crate::database::Database;
+use crate::model::{Configuration, Device, Problem, Regime};
+use crate::report::lineup::{self, Lined};
+use crate::report::plot::{self, rates};
+use crate::space::{Family, Rung, ladder};
+use crate::tune::{Event, Kit, line_up};
+
+/// What the recorded winner is called.
+const WINNER: &str = "winner";
+
+/// Measures, prints, draws and gives the exit code.
+pub(super) fn run(
+    arguments: &CompareArguments,
+    problems: &[Problem],
+    database: &Path,
+    kit: &mut Kit,
+    console: Console,
+) -> Result<(Value, ExitCode), Failure> {
+    let rungs = rungs(arguments, &kit.families)?;
+    let device = kit.machine.device();
+    let regime = Regime::default();
+    let winners = Database::load(database).map_err(Failure::work)?;
+    let stop = interrupt::listen()?;
+    let mut lined = Vec::new();
+    for (number, problem) in problems.iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            console.note("stopped as asked");
+            break;
+        }
+        console.note(&format!("{} of {}: {problem}", number + 1, problems.len()));
+        let mut wanted: Vec<Wanted> =
+            rungs.iter().map(|rung| Wanted::of(rung, &kit.families, problem, &device)).collect();
+        match winners.find(problem, &device, regime) {
+            Some(record) => wanted.push(Wanted {
+                name: WINNER.to_owned(),
+                chosen: Ok((record.family.clone(), record.configuration())),
+            }),
+            None => console.note(&format!(
+                "no winner of {problem} takes part: {} has no record of {}",
+                database.display(),
+                device.name
+            )),
+        }
+        let chosen: Vec<&(String, Configuration)> =
+            wanted.iter().filter_map(|wanted| wanted.chosen.as_ref().ok()).collect();
+        let named: Vec<_> =
+            chosen.iter().map(|(family, values)| (family.as_str(), values)).collect();
+        let on_event = &mut |event: Event<'_>| {
+            if let Event::Note(note) = event {
+                console.note(&note);
+            }
+        };
+        let result = line_up(problem, &named, kit, (regime, arguments.seed), on_event)
+            .map_err(Failure::work)?;
+        let names: Vec<(String, Option<String>)> =
+            wanted.into_iter().map(|wanted| (wanted.name, wanted.chosen.err())).collect();
+        lined.push(Lined::of(*problem, &names, &result));
+    }
+    show(arguments, problems, &lined, &device, console)?;
+    let whole = lined.len() == problems.len() && lined.iter().all(Lined::is_whole);
+    let code = if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    Ok((lineup::document(&lined, &device), code))
+}
+
+/// Prints the table and the plot, or values, and draws the file that was asked for.
+fn show(
+    arguments: &CompareArguments,
+    problems: &[Problem],
+    lined: &[Lined],
+    device: &Device,
+    console: Console,
+) -> Result<(), Failure> {
+    let axes = lineup::axes(lined);
+    let series = lineup::series(lined, &axes);
+    let peak = problems.first().and_then(|problem| device.peak(problem));
+    if arguments.csv {
+        console.result(&lineup::csv(lined));
+    } else {
+        console.result(&lineup::table(lined, device, console.width()));
+        if let Some(plot) = rates::lettered(&series, &axes, peak) {
+            console.result(&format!("\n{plot}"));
+        }
+    }
+    let Some(path) = &arguments.plot else { return Ok(()) };
+    let drawn = rates::drawn(&series, &axes, peak).ok_or_else(|| {
+        Failure::Work("no plot is drawn: it takes times of two sizes at least".to_owned())
+    })?;
+    write(path, plot::svg(&drawn).as_bytes())?;
+    console.note(&format!("plot written to {}", path.display()));
+    Ok(())
+}
+
+/// The rungs of the ladder, where that is asked for, and the configurations that were named.
+fn rungs(arguments: &CompareArguments, families: &[Family]) -> Result<Vec<Rung>, Failure> {
+    let mut rungs = Vec::new();
+    if arguments.ladder {
+        let folder = arguments.families.folders.spaces.as_deref();
+        rungs.extend(ladder(folder).map_err(Failure::work)?);
+    }
+    for config in &arguments.config {
+        let (family, _) = config.split_once(':').unwrap_or((config, ""));
+        known(families, family).map_err(Failure::Usage)?;
+        rungs.push(Rung { name: config.clone(), config: config.clone() });
+    }
+    Ok(rungs)
+}
+
+fn known<'f>(families: &'f [Family], name: &str) -> Result<&'f Family, String> {
+    let names = families.iter().map(|family| family.name.as_str());
+    let unknown = || crate::space::LoadError::unknown(name, names).to_string();
+    families.iter().find(|family| family.name == name).ok_or_else(unknown)
+}
+
+/// A contestant that was asked for.
+struct Wanted {
+    name: String,
+    /// Its family and configuration, or why it cannot be for the problem.
+    chosen: Result<(String, Configuration), String>,
+}
+
+impl Wanted {
+    fn of(rung: &Rung, families: &[Family], problem: &Problem, device: &Device) -> Self {
+        let (family, set) = rung.config.split_once(':').unwrap_or((&rung.config, ""));
+        let chosen = known(families, family).and_then(|family| {
+            let chosen = family.choose(set, problem, device).map_err(|error| error.to_string())?;
+            Ok((family.name.clone(), chosen))
+        });
+        Self { name: rung.name.clone(), chosen }
+    }
+}

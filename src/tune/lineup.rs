@@ -1,0 +1,103 @@
+//! Chosen kernels and the libraries in one final, each beside the others however slow it is: what a
+//! ladder is compared by, and a recorded winner with its runner-up.
+
+use super::bench::{BaselineTime, Kept, Standing};
+use super::journal::KernelId;
+use super::verify::{CONFIDENCE, Named, bench, candidate, standing};
+use super::{Event, Kit, TuneError, median};
+use crate::measure::{Margin, Race};
+use crate::model::{Configuration, Problem, Regime, floor};
+
+/// What came of a line-up.
+#[derive(Debug, Clone)]
+pub struct LineUp {
+    /// The kernels in the order in which they were named, or why one has no time.
+    pub standings: Vec<Result<Standing, String>>,
+    /// The libraries, fastest first.
+    pub libraries: Vec<BaselineTime>,
+    /// Rounds that were taken and thrown away.
+    pub tainted_rounds: usize,
+}
+
+impl LineUp {
+    /// By how much the fastest library is slower than a kernel that took part; none where there is no
+    /// library, or no round that both were in.
+    pub fn against_library(&self, standing: &Standing) -> Option<Margin> {
+        let library = self.libraries.first()?;
+        let samples = (&library.measurement.samples, &standing.measurement.samples);
+        let margin = || Margin::between(samples.0, samples.1, CONFIDENCE);
+        standing.contested.then(margin).filter(|margin| margin.high.is_finite())
+    }
+}
+
+/// Renders, compiles, validates and times kernels for a problem in turn with the libraries. One that
+/// is named twice is measured once.
+///
+/// # Errors
+/// See [`TuneError`]: where nothing can be timed at all. A kernel that is not legal, does not compile
+/// or is wrong is no error, but what comes of it.
+pub fn line_up(
+    problem: &Problem,
+    kernels: &[Named<'_>],
+    kit: &mut Kit,
+    (regime, seed): (Regime, u64),
+    on_event: &mut dyn FnMut(Event<'_>),
+) -> Result<LineUp, TuneError> {
+    let device = kit.machine.device();
+    let mut candidates = Vec::new();
+    for named in kernels {
+        candidates.push(candidate(problem, *named, kit, &device)?);
+    }
+    // As many as there are: none is dropped because others are faster.
+    let race = Race::new(kernels.len(), floor(problem, &device));
+    let mut bench = bench(problem, kit, (regime, seed))?;
+    let mut standings: Vec<Result<Standing, String>> = Vec::new();
+    let mut kept: Vec<Kept> = Vec::new();
+    for (place, ((family, configuration), candidate)) in kernels.iter().zip(candidates).enumerate()
+    {
+        if let Some(same) = kernels[..place].iter().position(|known| *known == kernels[place]) {
+            standings.push(standings[same].clone());
+            continue;
+        }
+        standings.push(match candidate {
+            Err(why) => Err(why),
+            Ok(candidate) => {
+                let evaluated = bench.evaluate(&candidate, &race)?;
+                let standing = standing(family, configuration, &candidate, evaluated.outcome);
+                if let Ok(standing) = &standing {
+                    kept.push(Kept {
+                        is_entitled: true,
+                        kernel: KernelId::of(&candidate.compiled.image, &candidate.plan),
+                        standing: standing.clone(),
+                        candidate,
+                        elsewhere: Vec::new(),
+                    });
+                }
+                standing
+            }
+        });
+    }
+    kept.sort_by(|a, b| {
+        median(&a.standing.measurement).total_cmp(&median(&b.standing.measurement))
+    });
+    let decided = bench.decide(kept, None, on_event)?;
+    bench.release()?;
+
+    // What the final says in the place of what was known before it.
+    for standing in &mut standings {
+        let Ok(known) = standing else { continue };
+        let is_known = |family: &String, configuration: &Configuration| {
+            *family == known.family && *configuration == known.configuration
+        };
+        let timed = decided.ranking.iter().find(|one| is_known(&one.family, &one.configuration));
+        let refuted = decided.refuted.iter().find(|one| is_known(&one.family, &one.configuration));
+        if let Some(timed) = timed {
+            *standing = Ok(timed.clone());
+        } else if let Some(refuted) = refuted {
+            let why = refuted.outcome.failure();
+            *standing = Err(why.unwrap_or_else(|| "it is not correct".to_owned()));
+        }
+    }
+    let tainted = decided.certainty.as_ref().map_or(0, |certainty| certainty.tainted_rounds);
+    Ok(LineUp { standings, libraries: decided.baselines, tainted_rounds: tainted })
+}
