@@ -105,7 +105,7 @@ pub(super) struct TuneArguments {
     #[arg(long, default_value = "burst", value_name = "STATE")]
     pub(super) power: String,
     /// How long to search: quick, until something 3 % better is rather unlikely to be left (chance below
-    /// 20 %); normal, 1 % and below 5 %; full, until nothing is left or 10000 candidates are evaluated
+    /// 20 %); normal, 1 % and below 2 %; full, until nothing is left or 10000 candidates are evaluated
     #[arg(long, default_value = "normal", value_name = "EFFORT")]
     pub(super) effort: String,
     /// End when one better by more than this is unlikely to be left [default: by effort]
