@@ -9,12 +9,13 @@ use std::env;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow, bail};
 use gemm_tune::compile::{Architecture, Network, Nvrtc, SearchPaths, Target, Wanted, acquire};
 use gemm_tune::cpu::{Checks, Counting, Memory, Options, Parameter, Program, Tracking, launch};
-use gemm_tune::model::{Argument, Device, Dtype, LaunchPlan, Problem};
+use gemm_tune::model::{Device, Dtype, LaunchPlan, Problem};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::space::Families;
+use gemm_tune::worker::{Operands, Scalars, bind};
 
 /// Rows, columns and depth.
 const EXTENT: u64 = 512;
@@ -74,45 +75,25 @@ fn run(
         memory.write(address, &bytes)?;
         addresses.push(address);
     }
+    let [a, b, c] = addresses[..] else { bail!("a product has three operands") };
+    let sizes = plan.workspaces.iter().map(|workspace| memory.allocate(workspace.bytes));
+    let workspaces: Vec<u64> = sizes.collect::<Result<_, _>>()?;
+    let operands = Operands { a, b, c };
+    let launches = bind(plan, 0, problem, operands, &workspaces, Scalars::PLAIN)
+        .map_err(|name| anyhow!("argument `{name}` has no value"))?;
     let mut best = Duration::MAX;
     for _ in 0..3 {
         let start = Instant::now();
-        for kernel in &plan.kernels {
-            let parameters: Vec<_> = kernel
-                .arguments
-                .iter()
-                .map(|argument| parameter(argument, problem, &addresses))
-                .collect();
-            let loaded = program.kernel(&kernel.entry).context("the kernel is missing")?;
-            let extents = (kernel.grid, kernel.block);
-            launch(loaded, extents, kernel.dynamic_shared_bytes, &parameters, &memory, options)?;
+        for wanted in &launches {
+            let parameters: Vec<Parameter> =
+                wanted.arguments.iter().copied().map(Parameter::from).collect();
+            let kernel = program.kernel(&wanted.entry).context("the kernel is missing")?;
+            let (extents, shared) = ((wanted.grid, wanted.block), wanted.dynamic_shared_bytes);
+            launch(kernel, extents, shared, &parameters, &memory, options)?;
         }
         best = best.min(start.elapsed());
     }
     Ok(best)
-}
-
-fn parameter(argument: &Argument, problem: &Problem, addresses: &[u64]) -> Parameter {
-    let int = |value: u64| Parameter::Word(value as u32);
-    match argument {
-        Argument::A => Parameter::Long(addresses[0]),
-        Argument::B => Parameter::Long(addresses[1]),
-        Argument::C => Parameter::Long(addresses[2]),
-        Argument::M => int(problem.shape.m),
-        Argument::N => int(problem.shape.n),
-        Argument::K => int(problem.shape.k),
-        Argument::Batch => int(problem.batch),
-        Argument::Lda => int(problem.lda()),
-        Argument::Ldb => int(problem.ldb()),
-        Argument::Ldc => int(problem.ldc()),
-        Argument::StrideA => Parameter::Long(problem.a_elements()),
-        Argument::StrideB => Parameter::Long(problem.b_elements()),
-        Argument::StrideC => Parameter::Long(problem.c_elements()),
-        Argument::Alpha => Parameter::from(1.0_f32),
-        Argument::Beta => Parameter::from(0.0_f32),
-        // No default configuration takes one.
-        Argument::Named(_) => Parameter::Long(0),
-    }
 }
 
 /// What the command line does, in short; nothing is installed.
