@@ -54,7 +54,7 @@ impl Effort {
     pub fn rule(self, within: Option<f64>) -> Option<StopRule> {
         let (own, chance) = match self {
             Self::Quick => (Some(0.03), 0.2),
-            // At 0.05, 5 of 20 searches on an H200 missed something 2 to 3.5 % better.
+            // At 0.05, 5 of 30 searches on an H200 missed something 2 to 3.5 % better.
             Self::Normal => (Some(0.01), 0.02),
             Self::Full => (None, 0.01),
         };
