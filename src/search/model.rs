@@ -49,8 +49,9 @@ const CENTRES: usize = 10;
 const STAGNATION: usize = 24;
 const GAIN: f64 = 1e-3;
 
-/// The share of those that is not from anywhere but a few changes away from one of the best, so many
-/// at most, and throws until one is legal and new.
+/// The share of those that is not from anywhere but near one of the best: half of it a few changes
+/// away, so many at most, half of it between that one and any other, which may be many changes of
+/// parameters that hang together; and throws until one is legal and new.
 const AROUND: f64 = 0.5;
 const MOST_CHANGES: usize = 3;
 const ATTEMPTS: usize = 300;
@@ -196,19 +197,29 @@ impl Model {
         free.filter_map(|pick| Some((pick, self.point(pick)?))).collect()
     }
 
-    /// A configuration that differs in a few parameters from one of the best, the better ones more
-    /// often.
+    /// A configuration that differs in a few parameters from one of the best, or has some of another
+    /// one's; the better ones more often.
     fn around(&mut self, best: &[Pick]) -> Option<Pick> {
         for _ in 0..ATTEMPTS {
             // Of two places the better one.
             let place = self.rng.usize(..best.len()).min(self.rng.usize(..best.len()));
             let centre = best[place];
+            let other = self.likely(centre.family);
             let space = &self.ledger.territories[centre.family].space;
             let mut indices = space.indices(centre.rank)?;
-            let radices: Vec<usize> = space.radices().collect();
-            for _ in 0..self.rng.usize(1..=MOST_CHANGES) {
-                let parameter = self.rng.usize(..radices.len());
-                indices[parameter] = self.rng.usize(..radices[parameter]);
+            if self.rng.bool() {
+                let radices: Vec<usize> = space.radices().collect();
+                for _ in 0..self.rng.usize(1..=MOST_CHANGES) {
+                    let parameter = self.rng.usize(..radices.len());
+                    indices[parameter] = self.rng.usize(..radices[parameter]);
+                }
+            } else {
+                let share = self.rng.f64();
+                for (own, others) in indices.iter_mut().zip(space.indices(other)?) {
+                    if self.rng.f64() < share {
+                        *own = others;
+                    }
+                }
             }
             let Some(rank) = space.rank_of(&indices) else { continue };
             let pick = Pick { family: centre.family, rank };

@@ -17,8 +17,10 @@ use crate::space::{Family, Footprint, LegalSpace};
 const LOOKED_AT: usize = 20_000;
 
 /// The share of these that is likely to be fast, and how many at least: first questions are spread
-/// over them, and differ in what the forecast does not see.
-const LIKELY: f64 = 0.1;
+/// over them, and differ in what the forecast does not see. On an H200 the best of 1000x1000x1000
+/// begin at its 17th percentile; with a tenth 9 of 32 searches of a model of its 24,268
+/// configurations missed them, with three tenths none. All of them cost 0.005 after 50 evaluations.
+const LIKELY: f64 = 0.3;
 const FEWEST: usize = 256;
 
 /// What a launch takes that does nothing: an H200's smallest product takes 4.5 µs.
