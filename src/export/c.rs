@@ -323,13 +323,19 @@ fn definition(number: usize, pattern: Pattern) -> String {
     let (dtype, layout) = pattern;
     let row_of_a = if layout.a_transposed() { "m" } else { "k" };
     let row_of_b = if layout.b_transposed() { "k" } else { "n" };
+    let rows = format!(
+        "    int rows[3], lengths[3];\n    \
+         rows[0] = lda;\n    rows[1] = ldb;\n    rows[2] = ldc;\n    \
+         lengths[0] = {row_of_a};\n    lengths[1] = {row_of_b};\n    lengths[2] = n;\n"
+    );
     format!(
-        "{}\n{{\n    int rows[3];\n    rows[0] = lda;\n    rows[1] = ldb;\n    rows[2] = ldc;\n    \
+        "{}\n{{\n{rows}    \
          if (lda < {row_of_a} || ldb < {row_of_b} || ldc < n)\n        \
          return GEMM_TUNED_BAD_ARGUMENT;\n    \
-         return run(tuned, stream, {number}, m, n, k, &alpha, a, b, &beta, c, rows, sizeof *c);\n}}\n\n\
-         {}\n{{\n    int rows[3];\n    rows[0] = lda;\n    rows[1] = ldb;\n    rows[2] = ldc;\n    \
-         return wanted(tuned, {number}, m, n, k, rows, sizeof({}));\n}}\n\n",
+         return run(tuned, stream, {number}, m, n, k, &alpha, a, b, &beta, c, rows, lengths,\n               \
+         sizeof *c);\n}}\n\n\
+         {}\n{{\n{rows}    \
+         return wanted(tuned, {number}, m, n, k, rows, lengths, sizeof({}));\n}}\n\n",
         signature(pattern),
         workspace_signature(pattern),
         element(dtype),

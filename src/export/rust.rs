@@ -153,8 +153,10 @@ fn method(number: usize, (dtype, layout): (Dtype, Layout)) -> String {
         Dtype::F16 | Dtype::Bf16 => ("u16", "f32"),
     };
     let name = function((dtype, layout));
-    let stored_a = if layout.a_transposed() { "[k, m]" } else { "[m, k]" };
-    let stored_b = if layout.b_transposed() { "[n, k]" } else { "[k, n]" };
+    let (stored_a, length_a) =
+        if layout.a_transposed() { ("[k, m]", "m") } else { ("[m, k]", "k") };
+    let (stored_b, length_b) =
+        if layout.b_transposed() { ("[n, k]", "k") } else { ("[k, n]", "n") };
     let bytes = dtype.bytes();
     format!(
         "    /// Puts a product of {dtype} into the stream; A is stored {stored_a}, B {stored_b}. Each matrix
@@ -183,6 +185,7 @@ fn method(number: usize, (dtype, layout): (Dtype, Layout)) -> String {
             pattern: {number},
             shape: [m, n, k],
             rows: [lda, ldb, ldc],
+            lengths: [{length_a}, {length_b}, n],
             addresses: [a, b, c],
             element: {bytes},
             workspace: (at, room),
@@ -191,8 +194,8 @@ fn method(number: usize, (dtype, layout): (Dtype, Layout)) -> String {
     }}
 
     /// Bytes of workspace that the best kernel needs for that, in memory as it is allocated.
-    pub fn {name}_workspace(&self, shape: [i32; 3], rows: [i32; 3]) -> usize {{
-        let p = open(shape, rows, 0, {bytes});
+    pub fn {name}_workspace(&self, [m, n, k]: [i32; 3], rows: [i32; 3]) -> usize {{
+        let p = open([m, n, k], rows, [{length_a}, {length_b}, n], 0, {bytes});
         let best = self.choose({number}, &p, i64::MAX);
         best.map_or(0, |(kernel, sizes)| kernel.workspace_bytes(&sizes) as usize)
     }}

@@ -49,6 +49,9 @@ impl Storage {
     /// device memory accesses).
     pub const ALLOCATED: u64 = 256;
 
+    /// Bytes of the widest vector that a thread reads or writes.
+    const WIDEST: u64 = 16;
+
     /// One row after the other, in memory as it is allocated.
     pub fn packed(problem: &Problem) -> Self {
         let (lda, ldb, ldc) = (problem.lda(), problem.ldb(), problem.ldc());
@@ -78,14 +81,24 @@ impl Storage {
         Ok(())
     }
 
-    /// The leading dimensions as a rule about alignment has to see them. Rows of a matrix that
-    /// begins at an address aligned to `e` elements are aligned to no more, whatever their length:
-    /// a length that is a multiple of `2e` is given as one that is a multiple of `e` alone.
+    /// The leading dimensions as a rule about alignment has to see them: a vector that divides one is
+    /// aligned in every row, and ends within it. Where an address or the length of a row is a
+    /// multiple of `e` elements and of no more, a distance that is a multiple of `2e` is given as one
+    /// that is a multiple of `e` alone.
+    ///
+    /// Single elements side by side (1) are read in vectors as a row is: where their address does not
+    /// allow the widest, they are given as lying apart (3).
     pub fn leading_dimensions(&self, problem: &Problem) -> [u64; 3] {
         let elements = (self.alignment / problem.dtype.bytes()).max(1);
-        [self.lda, self.ldb, self.ldc].map(|rows| {
-            let hides = rows % elements == 0 && (rows / elements).is_multiple_of(2);
-            if hides { rows + elements } else { rows }
+        let rows =
+            [(self.lda, problem.lda()), (self.ldb, problem.ldb()), (self.ldc, problem.ldc())];
+        rows.map(|(distance, length)| {
+            if distance == 1 && self.alignment < Self::WIDEST {
+                return 3;
+            }
+            let aligned = 1 << (elements | length).trailing_zeros();
+            let hides = distance % aligned == 0 && (distance / aligned).is_multiple_of(2);
+            if hides { distance + aligned } else { distance }
         })
     }
 
@@ -135,10 +148,35 @@ mod tests {
         ] {
             let storage = Storage { lda, alignment, ..Storage::packed(&problem()) };
             assert_eq!(storage.row_alignment(&problem()), expected, "{lda}, {alignment}");
-            // Never longer in alignment, never shorter in length.
+            // Never longer in alignment, never shorter in distance.
             for (seen, own) in storage.leading_dimensions(&problem()).iter().zip([lda, 96, 96]) {
                 assert!(*seen >= own);
             }
+        }
+    }
+
+    #[test]
+    fn a_vector_ends_where_its_row_does() {
+        let shape = "777x1001x514".parse().unwrap();
+        let problem = Problem::new(shape, Dtype::F32);
+        let packed = Storage::packed(&problem);
+        for (lda, ldb, ldc, seen) in [
+            (514, 1001, 1001, [514, 1001, 1001]),
+            (518, 1006, 1004, [518, 1007, 1005]),
+            (520, 1003, 1008, [522, 1003, 1009]),
+        ] {
+            let storage = Storage { lda, ldb, ldc, ..packed };
+            assert_eq!(storage.leading_dimensions(&problem), seen, "{storage:?}");
+        }
+    }
+
+    #[test]
+    fn elements_side_by_side_are_a_vector_where_their_address_suits_it() {
+        let problem = Problem::new("1x1x64".parse().unwrap(), Dtype::F32);
+        let packed = Storage::packed(&problem);
+        for (alignment, seen) in [(256, 1), (16, 1), (8, 3), (4, 3)] {
+            let [_, ldb, _] = Storage { alignment, ..packed }.leading_dimensions(&problem);
+            assert_eq!(ldb, seen, "{alignment}");
         }
     }
 }

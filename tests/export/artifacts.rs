@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use gemm_tune::model::{Dtype, Problem, Shape, Storage};
+
 use crate::rig::{artifact, skip};
 
 fn run(program: &str, arguments: &[&str]) -> Option<Output> {
@@ -54,6 +56,45 @@ fn compilers_take_the_c_source_and_a_program_calls_it() {
     let said = check(&run(&program, &[]).unwrap());
     let lines: Vec<&str> = said.lines().filter(|line| !line.contains("load")).collect();
     insta::assert_snapshot!(lines.join("\n"));
+}
+
+const SEEN: &str = r#"
+import sys
+sys.path.insert(0, sys.argv[1])
+import gemm_tuned
+m, n, k, *rows, alignment = map(int, sys.argv[2:])
+print(*(gemm_tuned._seen(row, length, alignment, 4) for row, length in zip(rows, (k, n, n))))
+"#;
+
+#[test]
+fn artifacts_see_rows_as_the_formulas_were_made_for() {
+    let (Some(c), Some(python)) = (artifact("c"), artifact("python")) else { return };
+    let program = c.join("rows").to_str().unwrap().to_owned();
+    let sources = ["tests/artifacts/rows.c", "tests/artifacts/spoken_driver.c"];
+    let arguments = [&["-std=c99", "-I", c.to_str().unwrap()], &sources[..], &["-o", &program]];
+    let Some(output) = run("gcc", &arguments.concat()) else { return };
+    check(&output);
+    for (shape, [lda, ldb, ldc], alignment) in [
+        ("64x96x32", [32, 96, 96], 256),
+        ("64x96x32", [32, 96, 96], 8),
+        ("64x96x32", [36, 97, 104], 16),
+        ("777x1001x513", [518, 1006, 1004], 256),
+        ("777x1001x514", [520, 1008, 1003], 256),
+        ("1x1x64", [64, 1, 1], 256),
+        ("1x1x64", [64, 1, 2], 8),
+        ("1x1x64", [68, 1, 1], 4),
+    ] {
+        let problem = Problem::new(shape.parse().unwrap(), Dtype::F32);
+        let storage = Storage { lda, ldb, ldc, alignment };
+        let expected = storage.leading_dimensions(&problem).map(|rows| rows.to_string()).join(" ");
+        let Shape { m, n, k } = problem.shape;
+        let words = [m, n, k, lda, ldb, ldc, alignment].map(|number| number.to_string());
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        assert_eq!(check(&run(&program, &words).unwrap()).trim(), expected, "{shape} {storage:?}");
+        let given = [&["-B", "-c", SEEN, python.to_str().unwrap()], &words[..]].concat();
+        let Some(output) = run("python3", &given) else { return };
+        assert_eq!(check(&output).trim(), expected, "{shape} {storage:?}");
+    }
 }
 
 /// The libraries that this test was built with lie beside it.

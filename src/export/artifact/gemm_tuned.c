@@ -26,6 +26,8 @@ extern CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
 #define FREE_SHARED_BYTES (32 * 1024)
 /* What every workspace begins at a multiple of. */
 #define WORKSPACE_ALIGNMENT 256
+/* Bytes of the widest vector that a thread reads or writes. */
+#define WIDEST_VECTOR 16
 #define MAX_WORKSPACES 8
 #define MAX_LAUNCHES 8
 /* Sizes of a launch: grid, block, dynamic shared memory. */
@@ -178,42 +180,47 @@ static const kernel *choose(const gemm_tuned *tuned, int pattern, const long lon
     return best;
 }
 
-/* What formulas are told. Rows of a matrix that begins at an address aligned to e elements are aligned
- * to no more, whatever their length. */
-static void describe(long long *p, int m, int n, int k, const int *rows, uintptr_t addresses,
-                     size_t element)
+/* What formulas are told: `rows` and the `lengths` of the rows. Rows of a matrix that begins at an
+ * address aligned to e elements, or whose length is, are taken for aligned to no more, whatever their
+ * distance; elements side by side that are not aligned to a vector for ones that lie apart. */
+static void describe(long long *p, int m, int n, int k, const int *rows, const int *lengths,
+                     uintptr_t addresses, size_t element)
 {
-    long long aligned = 256;
+    long long bytes = 256;
     int i;
-    while (aligned > (long long)element && addresses % (uintptr_t)aligned != 0)
-        aligned /= 2;
-    aligned /= (long long)element;
+    while (bytes > (long long)element && addresses % (uintptr_t)bytes != 0)
+        bytes /= 2;
     p[0] = m;
     p[1] = n;
     p[2] = k;
     p[3] = 1;
     for (i = 0; i < 3; i++) {
+        long long aligned = bytes / (long long)element;
+        while (lengths[i] % aligned != 0)
+            aligned /= 2;
         p[4 + i] = rows[i];
-        if (rows[i] % aligned == 0 && rows[i] / aligned % 2 == 0)
+        if (rows[i] == 1 && bytes < WIDEST_VECTOR)
+            p[4 + i] = 3;
+        else if (rows[i] % aligned == 0 && rows[i] / aligned % 2 == 0)
             p[4 + i] += aligned;
     }
 }
 
 static size_t wanted(const gemm_tuned *tuned, int pattern, int m, int n, int k, const int *rows,
-                     size_t element)
+                     const int *lengths, size_t element)
 {
     long long p[7], sizes[SIZES * MAX_LAUNCHES + MAX_WORKSPACES];
     const kernel *best;
     if (tuned == NULL || m < 1 || n < 1 || k < 1)
         return 0;
-    describe(p, m, n, k, rows, 0, element);
+    describe(p, m, n, k, rows, lengths, 0, element);
     best = choose(tuned, pattern, p, (unsigned long long)-1, sizes);
     return best == NULL ? 0 : (size_t)workspace_bytes(best, sizes);
 }
 
 static int run(const gemm_tuned *tuned, CUstream stream, int pattern, int m, int n, int k,
                void *alpha, const void *a, const void *b, void *beta, void *c, int *rows,
-               size_t element)
+               const int *lengths, size_t element)
 {
     long long p[7], sizes[SIZES * MAX_LAUNCHES + MAX_WORKSPACES], stride = 0;
     int batch = 1, i, j, status = 0;
@@ -222,7 +229,7 @@ static int run(const gemm_tuned *tuned, CUstream stream, int pattern, int m, int
     uintptr_t at;
     if (tuned == NULL || a == NULL || b == NULL || c == NULL || m < 1 || n < 1 || k < 1)
         return GEMM_TUNED_BAD_ARGUMENT;
-    describe(p, m, n, k, rows, (uintptr_t)a | (uintptr_t)b | (uintptr_t)c, element);
+    describe(p, m, n, k, rows, lengths, (uintptr_t)a | (uintptr_t)b | (uintptr_t)c, element);
     best = choose(tuned, pattern, p, tuned->workspace_bytes, sizes);
     if (best == NULL)
         return GEMM_TUNED_NO_KERNEL;

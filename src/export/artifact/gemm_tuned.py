@@ -14,6 +14,7 @@ import ctypes
 import functools
 import hashlib
 import json
+import math
 import os
 import threading
 
@@ -28,6 +29,7 @@ DTYPES = {"torch.float32": "f32", "torch.int32": "i32", "torch.float16": "f16",
           "torch.bfloat16": "bf16", "float32": "f32", "int32": "i32", "float16": "f16"}
 COMPUTE = {"f32": "f32", "i32": "i32", "f16": "f16", "bf16": "bf16"}
 ALIGNMENT = 256
+WIDEST_VECTOR = 16
 FREE_SHARED_BYTES = 32 * 1024
 MULTIPROCESSORS, MAJOR, MINOR, MAX_DYNAMIC_SHARED = 16, 75, 76, 8
 
@@ -137,9 +139,19 @@ def _bundle():
     return manifest, [_Kernel(entry) for entry in manifest["kernels"]]
 
 
-def _seen(rows, alignment):
-    """Rows of a matrix at an address aligned to so many elements are aligned to no more."""
-    return rows + alignment if rows % alignment == 0 and rows // alignment % 2 == 0 else rows
+def _lengths(layout, m, n, k):
+    """Elements of a row of each matrix as it is stored."""
+    return m if layout[0] == "t" else k, k if layout[1] == "t" else n, n
+
+
+def _seen(rows, length, alignment, element_bytes):
+    """Rows of a matrix at an address aligned to e elements, or whose length is, are taken for aligned to
+    no more, whatever their distance; elements side by side that are not aligned to a vector for ones
+    that lie apart."""
+    if rows == 1 and alignment < WIDEST_VECTOR:
+        return 3
+    aligned = math.gcd(max(1, alignment // element_bytes), length)
+    return rows + aligned if rows % aligned == 0 and rows // aligned % 2 == 0 else rows
 
 
 def _preferred(node, kernels, m, n, k):
@@ -153,7 +165,9 @@ def _preferred(node, kernels, m, n, k):
 @functools.lru_cache(maxsize=4096)
 def _choose(pattern, m, n, k, rows, alignment, sms):
     manifest, kernels = _bundle()
-    values = (m, n, k, 1, *(_seen(row, alignment) for row in rows))
+    lengths = _lengths(pattern[2], m, n, k)
+    values = (m, n, k, 1, *(_seen(row, length, alignment, ELEMENT_BYTES[pattern[0]])
+                            for row, length in zip(rows, lengths)))
     fitting = [kernel for kernel in kernels if kernel.pattern == pattern]
     if not fitting:
         has = sorted({"/".join(kernel.pattern) for kernel in kernels})
@@ -174,10 +188,10 @@ def _choose(pattern, m, n, k, rows, alignment, sms):
 def kernel_for(m, n, k, dtype="f32", layout="nn", rows=None, alignment=ALIGNMENT, sms=None):
     """The name of the kernel that `matmul` takes. `rows` are lda, ldb and ldc in elements, `alignment`
     what addresses are multiples of, in bytes. Needs no GPU."""
-    rows = rows or (m if layout[0] == "t" else k, k if layout[1] == "t" else n, n)
+    rows = rows or _lengths(layout, m, n, k)
     sms = sms or _bundle()[0]["device"]["sms"]
-    aligned = max(1, min(alignment, ALIGNMENT) // ELEMENT_BYTES[dtype])
-    return _choose((dtype, COMPUTE[dtype], layout), m, n, k, tuple(rows), aligned, sms)[0].name
+    alignment = min(alignment, ALIGNMENT)
+    return _choose((dtype, COMPUTE[dtype], layout), m, n, k, tuple(rows), alignment, sms)[0].name
 
 
 # The driver ---------------------------------------------------------------------------------------
@@ -331,8 +345,7 @@ def matmul(a, b, out=None, alpha=1, beta=0):
     with driver.lock:
         sms, architecture = driver.context(device)
         pattern = (dtype, COMPUTE[dtype], a_stored + b_stored)
-        aligned = max(1, alignment // ELEMENT_BYTES[dtype])
-        kernel, sizes, spaces = _choose(pattern, m, n, k, (lda, ldb, ldc), aligned, sms)
+        kernel, sizes, spaces = _choose(pattern, m, n, k, (lda, ldb, ldc), alignment, sms)
         values = dict(zip(STANDARD, (
             ctypes.c_uint64(a_at), ctypes.c_uint64(b_at), ctypes.c_uint64(c_at), ctypes.c_int(m),
             ctypes.c_int(n), ctypes.c_int(k), ctypes.c_int(1), ctypes.c_int(lda), ctypes.c_int(ldb),

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::{Device, Dtype, Layout, Problem, Shape, Storage};
-use crate::render::{Templates, render};
-use crate::space::{Families, LegalSpace};
+use crate::render::{Templates, render, render_stored};
+use crate::space::{Extents, Families, LegalSpace, Legality};
 
 #[test]
 fn expressions_are_read_with_the_precedence_of_the_engine() {
@@ -55,21 +55,27 @@ fn shapes() -> impl Strategy<Value = Shape> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Where a kernel that was made for one problem says that it serves another, the source for that
-    /// is the same and so are the launches; and it serves its own.
+    /// Where a kernel that was made for one problem says that it serves another, however that is
+    /// stored, the source for that is the same and so are the launches; and it serves its own.
     #[test]
     fn what_is_served_has_the_same_code_and_launches(
         (own, other) in (shapes(), shapes()),
         layout in prop::sample::select(vec![Layout::Nn, Layout::Nt, Layout::Tn, Layout::Tt]),
         pick in any::<prop::sample::Index>(),
         near in any::<bool>(),
+        pads in prop_oneof![Just([0; 3]), prop::array::uniform3(0..9_u64)],
+        alignment in prop::sample::select(vec![256, 256, 16, 8, 4]),
     ) {
         let device = Device::h200();
         let templates = Templates::built_in().unwrap();
         let own = Problem { layout, ..Problem::new(own, Dtype::F32) };
         let shape = if near { Shape { k: other.k, ..own.shape } } else { other };
         let other = Problem { shape, ..own };
-        let values = |problem: &Problem| open_values(problem, &Storage::packed(problem));
+        let Storage { lda, ldb, ldc, .. } = Storage::packed(&other);
+        let [lda, ldb, ldc] = [lda + pads[0], ldb + pads[1], ldc + pads[2]];
+        let storage = Storage { lda, ldb, ldc, alignment };
+        let (packed, open) =
+            (open_values(&own, &Storage::packed(&own)), open_values(&other, &storage));
         for family in Families::built_in().unwrap().iter() {
             let space = LegalSpace::of(family, &own, &device).unwrap();
             if family.refusal(&own, &device).is_some() || space.is_empty() {
@@ -78,17 +84,16 @@ proptest! {
             let configuration = space.get(pick.index(space.len()) as _).unwrap();
             let names = templates.names_used(family).unwrap();
             let solver = Solver::new(family, &configuration, &own, &device);
-            let bound = solver.bound(&own, &values(&own), &names).expect("built-in families are formulas");
-            prop_assert!(bound.serves(&values(&own)), "{} {configuration} {own}: {bound:?}", family.name);
-            let is_legal = family.violated(&configuration, &other, &device).unwrap().is_none();
+            let bound = solver.bound(&own, &packed, &names).expect("built-in families are formulas");
+            prop_assert!(bound.serves(&packed), "{} {configuration} {own}: {bound:?}", family.name);
             let first = render(family, &templates, &configuration, &own, &device).unwrap();
-            if !bound.serves(&values(&other)) {
+            if !bound.serves(&open) {
                 continue;
             }
-            prop_assert!(is_legal);
-            let second = render(family, &templates, &configuration, &other, &device).unwrap();
+            let legality = Legality::of(family, &configuration, &other, &device).unwrap();
+            prop_assert!(legality.permits(family, &mut Extents::new(&other, &storage)));
+            let second = render_stored(family, &templates, &configuration, &other, &storage, &device).unwrap();
             prop_assert_eq!(&first.source, &second.source);
-            let open = values(&other);
             prop_assert_eq!(bound.launches.len(), second.plan.kernels.len());
             for (launch, kernel) in bound.launches.iter().zip(&second.plan.kernels) {
                 prop_assert_eq!(&launch.entry, &kernel.entry);

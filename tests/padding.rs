@@ -1,0 +1,344 @@
+//! Every family on operands that are not packed, on the `cpu` device: rows that are longer than what
+//! they hold, and addresses that are aligned to little. [`Runtime`] passes what it passes on a GPU.
+//!
+//! What lies between rows was written by nothing, so that reading it is a violation, and holds NaN;
+//! nothing is allocated behind the last element.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+
+use gemm_tune::compile::{Compile, CompileRequest, Compiler, Target};
+use gemm_tune::cpu::{Checks, Memory, Options, Parameter, Program, Tracking, launch};
+use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
+use gemm_tune::lookup::Question;
+use gemm_tune::model::{Configuration, Device, Dtype, Layout, Problem, Shape, Storage};
+use gemm_tune::render::{Templates, render_stored};
+use gemm_tune::runtime::{
+    Catalogue, Chosen, ChosenLaunch, Driver, Operands, Runtime, RuntimeError,
+};
+use gemm_tune::space::{Extents, Families, Family, LegalSpace, Legality};
+use gemm_tune::validate::bound::relative_bound;
+use gemm_tune::validate::inputs::Values;
+use rayon::prelude::*;
+
+/// What lies between rows: a NaN that no arithmetic makes.
+const GAP: u32 = 0x7fc0_dead;
+
+/// Configurations that are drawn until one is legal.
+const TRIES: usize = 100;
+
+/// The configuration that is under test.
+struct Pinned<'a> {
+    family: &'a Family,
+    configuration: &'a Configuration,
+    templates: &'a Templates,
+    compiler: &'a Compiler,
+}
+
+impl Catalogue for Pinned<'_> {
+    fn choose(&self, Question { problem, storage }: &Question) -> Result<Chosen, RuntimeError> {
+        let (configuration, device) = (self.configuration, Device::cpu());
+        let rendered =
+            render_stored(self.family, self.templates, configuration, problem, storage, &device)?;
+        let launches = rendered.plan.kernels.into_iter().map(|kernel| ChosenLaunch {
+            entry: kernel.entry,
+            grid: kernel.grid,
+            block: kernel.block,
+            dynamic_shared_bytes: kernel.dynamic_shared_bytes,
+            arguments: kernel.arguments.iter().map(|a| a.name().to_owned()).collect(),
+        });
+        let workspaces = rendered.plan.workspaces.into_iter();
+        Ok(Chosen {
+            name: format!("{} {configuration}", self.family.name),
+            image: String::new(),
+            source: Some(rendered.source.into()),
+            launches: launches.collect(),
+            workspaces: workspaces.map(|space| (space.name, space.bytes)).collect(),
+        })
+    }
+
+    fn code(&self, chosen: &Chosen) -> Result<Arc<[u8]>, RuntimeError> {
+        let source = chosen.source.clone().unwrap();
+        let name = "gemm.cu".to_owned();
+        let request = CompileRequest { source, name, options: Vec::new() };
+        Ok(self.compiler.compile(&request)?.image)
+    }
+}
+
+/// The `cpu` device, every check on.
+struct Host(Mutex<Memory>);
+
+fn refused(call: &'static str, error: impl ToString) -> GpuError {
+    GpuError::Call { call, code: "cpu".to_owned(), message: error.to_string() }
+}
+
+impl Driver for &Host {
+    type Kernel = (Arc<Program>, String);
+    type Memory = (u64, u64);
+
+    fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<Self::Kernel>, GpuError> {
+        let text = String::from_utf8_lossy(image);
+        let program = Program::parse(&text).map_err(|error| refused("load", error))?;
+        let program = Arc::new(program);
+        Ok(kernels.iter().map(|(entry, _)| (Arc::clone(&program), (*entry).to_owned())).collect())
+    }
+
+    fn launch(
+        &self,
+        _: Stream,
+        (program, entry): &Self::Kernel,
+        (grid, block, shared): ([u32; 3], [u32; 3], u32),
+        arguments: &[KernelArgument],
+    ) -> Result<(), GpuError> {
+        let parameters = arguments.iter().map(|argument| match *argument {
+            KernelArgument::Pointer(address) => Parameter::from(address),
+            KernelArgument::I32(value) => Parameter::from(value),
+            KernelArgument::I64(value) => Parameter::from(value),
+            KernelArgument::F32(value) => Parameter::from(value),
+        });
+        let parameters: Vec<Parameter> = parameters.collect();
+        let options =
+            Options { checks: Checks::ALL, instruction_budget: 1 << 26, ..Options::default() };
+        let (kernel, memory) = (program.kernel(entry).unwrap(), self.0.lock().unwrap());
+        launch(kernel, (grid, block), shared, &parameters, &memory, &options)
+            .map(|_| ())
+            .map_err(|error| refused("launch", error))
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<(u64, u64), GpuError> {
+        let address = self.0.lock().unwrap().allocate(bytes);
+        address.map(|at| (at, bytes)).map_err(|error| refused("allocate", error))
+    }
+
+    fn place(memory: &(u64, u64)) -> (u64, u64) {
+        *memory
+    }
+}
+
+/// Matrices one after the other in the device's memory.
+#[derive(Clone, Copy)]
+struct Matrices {
+    count: u64,
+    rows: u64,
+    /// Elements of a row, and between rows.
+    width: u64,
+    pitch: u64,
+    at: u64,
+}
+
+impl Matrices {
+    /// An allocation of theirs that begins at a multiple of `alignment` bytes and of no more, where
+    /// that is less than what allocations have.
+    fn allocate(
+        memory: &mut Memory,
+        [count, rows, width, pitch]: [u64; 4],
+        alignment: u64,
+    ) -> Self {
+        let offset = if alignment < Storage::ALLOCATED { alignment } else { 0 };
+        let elements = (count * rows - 1) * pitch + width;
+        let base = memory.allocate(offset + 4 * elements).unwrap();
+        memory.poison(base, GAP, offset / 4 + elements).unwrap();
+        Self { count, rows, width, pitch, at: base + offset }
+    }
+
+    /// Writes the rows alone.
+    fn fill(&self, memory: &Memory, seed: u64) {
+        for row in 0..self.count * self.rows {
+            let value = |column| Values::Uniform.at(Dtype::F32, row * self.pitch + column, seed);
+            let bytes: Vec<u8> =
+                (0..self.width).flat_map(|column| (value(column) as f32).to_le_bytes()).collect();
+            memory.write(self.at + 4 * row * self.pitch, &bytes).unwrap();
+        }
+    }
+
+    /// All words, those between rows too.
+    fn words(&self, memory: &Memory) -> Vec<u32> {
+        let elements = (self.count * self.rows - 1) * self.pitch + self.width;
+        let bytes = memory.read(self.at, 4 * elements).unwrap();
+        bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
+    }
+}
+
+/// A problem, how it is stored, and beta.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    problem: Problem,
+    storage: Storage,
+    beta: f64,
+}
+
+const ALPHA: f64 = -0.75;
+
+impl Case {
+    /// Rows are longer than need be, up to a multiple of `multiple`; 0: they are packed.
+    fn new(shape: &str, layout: Layout, multiple: u64, alignment: u64) -> Self {
+        let problem = Problem { layout, ..Problem::new(shape.parse().unwrap(), Dtype::F32) };
+        let longer =
+            |row: u64| if multiple == 0 { row } else { (row + 1).next_multiple_of(multiple) };
+        let Storage { lda, ldb, ldc, .. } = Storage::packed(&problem);
+        let [lda, ldb, ldc] = [lda, ldb, ldc].map(longer);
+        Self { problem, storage: Storage { lda, ldb, ldc, alignment }, beta: 0.0 }
+    }
+
+    /// Executes a configuration; what is wrong with it.
+    fn run(&self, pinned: Pinned<'_>) -> Result<(), String> {
+        let Self { problem, storage, beta } = *self;
+        let Problem { shape: Shape { m, n, k }, batch, layout, .. } = problem;
+        let mut memory = Memory::new(Tracking::Written);
+        let mut matrices = |rows, width, pitch| {
+            Matrices::allocate(&mut memory, [batch, rows, width, pitch], storage.alignment)
+        };
+        let (a_rows, b_rows) =
+            (if layout.a_transposed() { k } else { m }, if layout.b_transposed() { n } else { k });
+        let a = matrices(a_rows, problem.lda(), storage.lda);
+        let b = matrices(b_rows, problem.ldb(), storage.ldb);
+        let c = matrices(m, n, storage.ldc);
+        a.fill(&memory, 1);
+        b.fill(&memory, 2);
+        if beta != 0.0 {
+            c.fill(&memory, 3);
+        }
+        let before = [a, b, c].map(|matrices| matrices.words(&memory));
+        let Storage { lda, ldb, ldc, .. } = storage;
+        let operands = Operands { a: a.at, b: b.at, c: c.at, lda, ldb, ldc, alpha: ALPHA, beta };
+        let host = Host(Mutex::new(memory));
+        let runtime = Runtime::new(pinned, &host);
+        let ran = runtime.gemm(Stream::default(), &problem, &operands);
+        ran.map_err(|error| error.to_string())?;
+        let memory = host.0.lock().unwrap();
+        if a.words(&memory) != before[0] || b.words(&memory) != before[1] {
+            return Err("A or B was changed".to_owned());
+        }
+        self.judge(&before, &c.words(&memory))
+    }
+
+    /// Holds C against f64.
+    fn judge(&self, [a, b, before]: &[Vec<u32>; 3], after: &[u32]) -> Result<(), String> {
+        let Problem { shape: Shape { m, n, k }, layout, .. } = self.problem;
+        let Storage { lda, ldb, ldc, .. } = self.storage;
+        let number = |words: &[u32], at: u64| f64::from(f32::from_bits(words[at as usize]));
+        let bound = relative_bound(&self.problem);
+        for (at, (word, old)) in after.iter().zip(before).enumerate() {
+            let (row, column) = (at as u64 / ldc, at as u64 % ldc);
+            let (product, row) = (row / m, row % m);
+            let place = format!("C[{row}][{column}] of product {product}");
+            if column >= n {
+                if word != old {
+                    return Err(format!("{place} is behind the end of the row, and was written"));
+                }
+                continue;
+            }
+            let (mut sum, mut size) = (0.0, 0.0);
+            for step in 0..k {
+                let a_at = if layout.a_transposed() {
+                    (product * k + step) * lda + row
+                } else {
+                    (product * m + row) * lda + step
+                };
+                let b_at = if layout.b_transposed() {
+                    (product * n + column) * ldb + step
+                } else {
+                    (product * k + step) * ldb + column
+                };
+                let term = number(a, a_at) * number(b, b_at);
+                sum += ALPHA * term;
+                size += (ALPHA * term).abs();
+            }
+            if self.beta != 0.0 {
+                let old = self.beta * number(before, at as u64);
+                sum += old;
+                size += old.abs();
+            }
+            let got = f64::from(f32::from_bits(*word));
+            let error = (got - sum).abs();
+            if error.is_nan() || error > bound * size {
+                return Err(format!("{place} is {got}, not {sum}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Some configurations of a family that are legal for the case: one of those that are for it
+    /// packed, one of those that are where all extents are rounded up, one where they are odd.
+    fn sample(&self, family: &Family, random: &mut fastrand::Rng) -> Vec<Configuration> {
+        let device = Device::cpu();
+        let Shape { m, n, k } = self.problem.shape;
+        let up = |extent: u64| if extent == 1 { 1 } else { extent.next_multiple_of(4) };
+        let round = Shape { m: up(m), n: up(n), k: up(k) };
+        let odd = Shape { m: m | 1, n: n | 1, k: k | 1 };
+        let drawn = [self.problem.shape, round, odd].into_iter().filter_map(|shape| {
+            let packed = Problem { shape, ..self.problem };
+            if family.refusal(&packed, &device).is_some() {
+                return None;
+            }
+            let space = LegalSpace::of(family, &packed, &device).unwrap();
+            // Most of the one may be illegal for the other.
+            let tries = if space.is_empty() { 0 } else { TRIES };
+            let mut drawn = (0..tries).filter_map(|_| space.get(random.usize(..space.len())));
+            drawn.find(|configuration| self.permits(family, configuration))
+        });
+        drawn.collect()
+    }
+
+    fn permits(&self, family: &Family, configuration: &Configuration) -> bool {
+        let legality = Legality::of(family, configuration, &self.problem, &Device::cpu());
+        let mut extents = Extents::new(&self.problem, &self.storage);
+        legality.is_some_and(|legality| legality.permits(family, &mut extents))
+    }
+}
+
+/// Extents odd, even and multiples of 4; rows that end in 1, 2 or 4 elements' alignment; products
+/// with a side of 1, of few rows and columns, and deep ones, whose K is split.
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for layout in Layout::ALL {
+        let case = |shape, multiple, alignment| Case::new(shape, *layout, multiple, alignment);
+        cases.extend([
+            case("33x65x257", 2, 256),
+            case("37x42x515", 4, 16),
+            case("70x36x129", 4, 8),
+            case("64x96x256", 4, 256),
+            case("65x64x132", 0, 8),
+            case("40x44x68", 0, 4),
+            case("1x1x1030", 2, 256),
+            case("1x1x1024", 0, 4),
+            case("1x301x516", 4, 16),
+            case("302x3x515", 4, 256),
+            case("6x128x1024", 1, 256),
+        ]);
+    }
+    for (number, case) in cases.iter_mut().enumerate() {
+        case.problem.batch = 1 + u64::from(number % 5 == 0);
+        case.beta = if number % 2 == 0 { 0.0 } else { 0.5 };
+    }
+    cases
+}
+
+#[test]
+fn every_family_keeps_within_rows_that_are_padded_or_begin_anywhere() {
+    let architecture = "sm_90".parse().unwrap();
+    let compiler = match support::nvrtc(architecture) {
+        Ok(nvrtc) => Compiler::new(nvrtc, None, Target::Ptx(architecture)).unwrap(),
+        Err(reason) => return println!("skipped: no NVRTC: {reason}"),
+    };
+    let (families, templates) = (Families::built_in().unwrap(), Templates::built_in().unwrap());
+    let (templates, compiler) = (&templates, &compiler);
+    for family in families.iter() {
+        let executed = cases().into_par_iter().enumerate().flat_map_iter(|(number, case)| {
+            let sample = case.sample(family, &mut fastrand::Rng::with_seed(number as u64));
+            sample.into_iter().map(move |configuration| {
+                let configuration = &configuration;
+                let ran = case.run(Pinned { family, configuration, templates, compiler });
+                ran.map_err(|why| format!("{} {configuration} {case:?}: {why}", family.name))
+            })
+        });
+        let executed: Vec<Result<(), String>> = executed.collect();
+        let wrong: Vec<&String> = executed.iter().filter_map(|ran| ran.as_ref().err()).collect();
+        println!("{}: {} executions, {} wrong", family.name, executed.len(), wrong.len());
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        assert!(executed.len() >= cases().len() / 2, "{}: {}", family.name, executed.len());
+    }
+}
