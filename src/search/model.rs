@@ -324,8 +324,10 @@ impl Strategy for Model {
     }
 
     fn chance_of_better(&self, _: f64) -> Option<f64> {
-        let families = 0..self.fields.len();
-        if families.into_iter().all(|family| self.ledger.left(family) == 0) {
+        let mut families = 0..self.fields.len();
+        // What is under way is left too.
+        let is_all_told = self.told == self.ledger.asked();
+        if is_all_told && families.all(|family| self.ledger.left(family) == 0) {
             return Some(0.0);
         }
         Some(chance_of_better(self.told - self.gained_at))

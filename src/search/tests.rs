@@ -353,3 +353,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_is_under_way_is_left_too() {
+    let rows: Vec<Row> =
+        (1..=60).map(|x| row("t", &[("X", Value::Int(x))], Some(x as f64))).collect();
+    let recording = Recording::new(&rows).unwrap();
+    let mut strategy = Search::Model.begin(recording.territories().to_vec(), 7);
+    let mut asked = Vec::new();
+    while asked.len() < 60 {
+        let picks = strategy.ask(60 - asked.len());
+        for pick in picks.iter().take(picks.len() - 1) {
+            strategy.tell(*pick, recording.time(*pick));
+        }
+        asked.extend(picks);
+        assert_ne!(strategy.chance_of_better(0.01), Some(0.0), "{} asked", asked.len());
+    }
+}

@@ -117,7 +117,7 @@ mod tests {
         };
         let alike = forecast.likely.iter().filter(is_alike).count();
         assert!(alike >= 20, "{alike} of {}", forecast.likely.len());
-        assert!(forecast.likely.len() < space.len() / 4);
+        assert!(forecast.likely.len() < space.len() / 2);
     }
 
     #[test]
