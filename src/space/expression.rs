@@ -147,6 +147,12 @@ impl Expressions {
         self.texts.get(id.0).map_or("", String::as_str)
     }
 
+    /// The texts of all.
+    #[cfg(test)]
+    pub(super) fn texts(&self) -> &[String] {
+        &self.texts
+    }
+
     /// The expression's value for the names in `scope`.
     ///
     /// # Errors

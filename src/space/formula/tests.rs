@@ -47,6 +47,17 @@ fn formulas_are_written_for_three_languages() {
     assert_eq!(Formula::read("M // (N - 1)").unwrap().value(&[1; 7]), None);
 }
 
+/// Of an expression that cannot be read, an exported kernel knows no more than its own shape.
+#[test]
+fn the_expressions_of_the_families_can_be_read() {
+    let families = Families::built_in().unwrap();
+    for family in families.iter() {
+        for text in family.expressions.texts() {
+            assert!(Formula::read(text).is_some(), "{}: {text}", family.name);
+        }
+    }
+}
+
 fn shapes() -> impl Strategy<Value = Shape> {
     let extent = || prop_oneof![1..70_u64, Just(256), Just(1024), Just(4096), 200..5000_u64];
     (extent(), extent(), extent()).prop_map(|(m, n, k)| Shape { m, n, k })
