@@ -1,6 +1,7 @@
 //! Which device is meant by what was typed, and what is needed to use it: the worker that owns a GPU,
 //! and the compiler for it.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::thread;
@@ -15,6 +16,7 @@ use crate::compile::{
     Architecture, Compiler, CubinCache, Network, ProvideEvent, SearchPaths, Target, Wanted,
     acquire, disassemble,
 };
+use crate::gpu::installed;
 use crate::model::Device;
 use crate::tune::{Machine, Sanitizer, TuneError};
 use crate::worker::{Executor, Worker, WorkerError};
@@ -51,6 +53,11 @@ impl FromStr for Wish {
     }
 }
 
+/// Why the GPU that was asked for cannot be had.
+fn refused(error: &WorkerError) -> Failure {
+    Failure::Work(format!("{error}\n`gemm-tune doctor` says what this machine can do"))
+}
+
 /// Where this machine's libraries and caches are.
 pub(super) struct Workshop {
     pub(super) cache: PathBuf,
@@ -75,11 +82,11 @@ impl Workshop {
     pub(super) fn machine(&self, wish: Wish, console: Console) -> Result<Machine, Failure> {
         let ordinal = match wish {
             Wish::Cpu => return Ok(Machine::Host),
-            Wish::Auto | Wish::AllGpus => 0,
+            Wish::AllGpus => return self.all_gpus(console),
+            Wish::Auto => 0,
             Wish::Gpu(ordinal) => ordinal,
         };
         match self.worker(ordinal)? {
-            Ok(first) if wish == Wish::AllGpus => self.all_gpus(first, console),
             Ok(worker) => Ok(Machine::Gpus(vec![Box::new(worker)])),
             Err(WorkerError::NoDevice { message }) if wish == Wish::Auto => {
                 console.note(&format!(
@@ -88,27 +95,21 @@ impl Workshop {
                 ));
                 Ok(Machine::Host)
             }
-            Err(error) => Err(Failure::Work(format!(
-                "{error}\n`gemm-tune doctor` says what this machine can do"
-            ))),
+            Err(error) => Err(refused(&error)),
         }
     }
 
     /// The first GPU with all that are like it: figures of different kinds are never mixed.
-    fn all_gpus(&self, first: Worker, console: Console) -> Result<Machine, Failure> {
+    fn all_gpus(&self, console: Console) -> Result<Machine, Failure> {
         let kind = |device: &Device| (device.name.clone(), device.sms, device.memory_bytes);
-        let (wanted, count) = (kind(first.device()), first.devices());
+        let mut workers = self.workers(0..installed().max(1));
+        let first = workers.remove(0)?.map_err(|error| refused(&error))?;
+        let (wanted, others) = (kind(first.device()), first.devices().saturating_sub(1));
+        // What CUDA does not show has no worker.
+        workers.truncate(others);
+        workers.extend(self.workers(1 + workers.len()..1 + others));
         let mut executors: Vec<Box<dyn Executor>> = vec![Box::new(first)];
-        // Together: a context takes a driver most of a second.
-        let others: Vec<(usize, Result<_, Failure>)> = thread::scope(|scope| {
-            let start = |ordinal| (ordinal, scope.spawn(move || self.worker(ordinal)));
-            let started: Vec<_> = (1..count).map(start).collect();
-            let joined = |thread: thread::ScopedJoinHandle<'_, _>| {
-                thread.join().unwrap_or_else(|_| Err(Failure::work(TuneError::Panicked)))
-            };
-            started.into_iter().map(|(ordinal, thread)| (ordinal, joined(thread))).collect()
-        });
-        for (ordinal, worker) in others {
+        for (ordinal, worker) in (1..).zip(workers) {
             match worker? {
                 Ok(worker) if kind(worker.device()) == wanted => executors.push(Box::new(worker)),
                 Ok(worker) => console.note(&format!(
@@ -121,6 +122,18 @@ impl Workshop {
             }
         }
         Ok(Machine::Gpus(executors))
+    }
+
+    /// Workers for several GPUs, started together: a context takes a driver most of a second.
+    fn workers(&self, ordinals: Range<usize>) -> Vec<Result<Result<Worker, WorkerError>, Failure>> {
+        thread::scope(|scope| {
+            let started: Vec<_> =
+                ordinals.map(|ordinal| scope.spawn(move || self.worker(ordinal))).collect();
+            let joined = started.into_iter().map(|thread| {
+                thread.join().unwrap_or_else(|_| Err(Failure::work(TuneError::Panicked)))
+            });
+            joined.collect()
+        })
     }
 
     /// What the device is that is meant, without doing anything on it. Where it cannot be asked, an

@@ -33,5 +33,5 @@ pub use error::GpuError;
 pub use guest::{Guest, GuestKernel, GuestMemory, Stream};
 pub use kernel::{Kernel, KernelArgument, Module};
 pub use lt::LtPlan;
-pub use sensors::{Reading, Sensors};
+pub use sensors::{Reading, Sensors, installed};
 pub use timing::{Event, Graph};

@@ -15,6 +15,13 @@ pub struct Sensors {
     pci_bus_id: String,
 }
 
+/// How many GPUs this machine has by NVML, whether CUDA shows them or not; none where it has no NVML.
+/// That takes milliseconds, a context to ask CUDA in most of a second.
+pub fn installed() -> usize {
+    let count = Nvml::init().and_then(|nvml| nvml.device_count());
+    count.map_or(0, |count| count as usize)
+}
+
 /// The state of a GPU at one moment; `None` where it cannot be read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reading {

@@ -6,7 +6,9 @@ use super::answer::{Answer, NoAnswer, Question, Rung, Why};
 use super::known::{Footprints, Kernel, Known};
 use super::near::Near;
 use crate::database::{Record, preference};
-use crate::model::{Compute, Device, Dtype, Layout, Micros, Problem, Regime, Storage, statistics};
+use crate::model::{
+    Compute, Device, Dtype, Layout, Micros, Problem, Regime, Storage, floor, statistics,
+};
 use crate::render::Templates;
 use crate::space::{Extents, Family};
 
@@ -147,7 +149,7 @@ impl Lookup {
                 why: Why::ExpectedFaster { best: Micros(best.time) },
                 family: &self.families[kernel.family].0,
                 configuration: &kernel.configuration,
-                predicted: Some(Micros(time)),
+                predicted: Some(self.possible(problem, time)),
                 error_percent: group.error_percent,
                 source: Some(&best.known.record),
                 template_changed: false,
@@ -155,7 +157,7 @@ impl Lookup {
             (Some(best), default) => {
                 let default = default.and_then(|(_, time)| time).map(Micros);
                 let why = Why::BestOf { compared: best.compared, default };
-                let predicted = Some(Micros(best.time));
+                let predicted = Some(self.possible(problem, best.time));
                 let error_percent = group.error_percent.filter(|_| rung == Rung::Neighbour);
                 Ok(Answer { rung, why, predicted, error_percent, ..self.exactly(best.known) })
             }
@@ -378,6 +380,12 @@ impl Lookup {
             }
         }
         kernels
+    }
+
+    /// A predicted time, but none that the device cannot reach: a model of what was measured on one
+    /// problem knows no limit on another.
+    fn possible(&self, problem: &Problem, time: f64) -> Micros {
+        Micros(time.max(floor(problem, &self.device).0))
     }
 
     /// How far records are predicted from the others of a group, in per cent: what nine in ten are

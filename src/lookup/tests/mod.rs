@@ -7,7 +7,7 @@ use super::{Lookup, NoAnswer, Question, Rung, Why};
 use crate::database::{Provenance, Record, Winner};
 use crate::model::{
     ComputeCapability, Configuration, Device, Dtype, Layout, Measurement, Micros, Problem, Regime,
-    Resources, Shape, Storage, Timing, Validation,
+    Resources, Shape, Storage, Timing, Validation, floor,
 };
 use crate::render::{Templates, launches};
 use crate::space::{Families, Family, LegalSpace};
@@ -265,6 +265,18 @@ fn hints_are_the_record_then_the_nearest_winners_then_those_of_other_devices() {
     assert_eq!(found(&hints), [near, far, sibling], "one that is the record is no hint");
     let other_layout = Problem { layout: Layout::Tn, ..asked };
     assert_eq!(lookup(&records, &h200).hints(&other_layout), Hints::default());
+}
+
+#[test]
+fn no_prediction_is_faster_than_the_device() {
+    let h200 = Device::h200();
+    let problem = |size| Problem::new(Shape { m: size, n: size, k: size }, Dtype::F32);
+    let configuration = configuration("blocktile", &problem(512), 500);
+    // Faster than any kernel can be, so that what is expected of it elsewhere is too.
+    let records = [record(&problem(512), &h200, ("blocktile", &configuration), 2.5)];
+    let lookup = lookup(&records, &h200);
+    let answer = lookup.answer(&Question::packed(problem(4096))).unwrap();
+    assert_eq!(answer.predicted, Some(floor(&problem(4096), &h200)));
 }
 
 proptest! {
