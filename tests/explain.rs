@@ -75,7 +75,7 @@ fn a_winner_is_explained_by_its_limits_neighbours_and_losers() {
     let folder = tempfile::tempdir().unwrap();
     let journal = journal(folder.path(), 33, 65, 129);
     let database = folder.path().join("winners.toml");
-    fs::copy("results/nvidia-h200.toml", &database).unwrap();
+    fs::copy("tests/databases/h200.toml", &database).unwrap();
     let (journal, database) = (journal.to_str().unwrap(), database.to_str().unwrap());
     let arguments = ["--shape", SHAPE, "--db", database, "--journal", journal];
     let said = explain(&arguments);

@@ -200,7 +200,7 @@ fn two_kernels_are_compared() {
 fn a_recorded_winner_is_found_and_documents_are_whole() {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("winners.toml");
-    fs::copy("results/nvidia-h200.toml", &database).unwrap();
+    fs::copy("tests/databases/h200.toml", &database).unwrap();
     let database = database.to_str().unwrap();
     let document = |arguments: &[&str]| -> serde_json::Value {
         let mut all = vec!["--db", database, "--json"];

@@ -17,7 +17,7 @@ use program::gemm_tune;
 #[path = "support/program.rs"]
 mod program;
 
-const DATABASE: &str = "results/nvidia-h200.toml";
+const DATABASE: &str = "tests/databases/h200.toml";
 
 /// A legible page of 20,000 configurations stays below this.
 const MAX_BYTES: usize = 5_000_000;

@@ -7,6 +7,7 @@
 //! to 0.012; triples add nothing there that can be told from chance, and cost nothing.
 
 use fastrand::Rng;
+use rayon::prelude::*;
 
 use super::terrain::{Point, Terrain};
 
@@ -77,14 +78,17 @@ impl Forest {
     ) -> Self {
         let logarithmic = terrain.axes.iter().enumerate().filter(|(_, axis)| axis.is_logarithmic);
         let logarithmic: Vec<u8> = logarithmic.map(|(at, _)| at as u8).collect();
-        let trees = (0..TREES).map(|_| {
+        // Each grows by its own seed, whichever is grown first.
+        let seeds: Vec<u64> = (0..TREES).map(|_| rng.u64(..)).collect();
+        let trees = seeds.into_par_iter().map(|seed| {
+            let mut rng = Rng::with_seed(seed);
             let mut growth = Growth {
                 axes: terrain.axes.len(),
                 logarithmic: &logarithmic,
                 rows,
                 targets,
                 nodes: vec![Node::Leaf { mean: 0.0 }],
-                rng,
+                rng: &mut rng,
             };
             let mut all: Vec<u32> = (0..rows.len() as u32).collect();
             growth.grow(0, &mut all);

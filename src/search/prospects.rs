@@ -2,6 +2,7 @@
 //! by which some are picked.
 
 use fastrand::Rng;
+use rayon::prelude::*;
 
 use super::Pick;
 use super::field::Field;
@@ -75,10 +76,12 @@ impl Prospects {
     ) {
         let forest = field.forest(times.slowest, rng);
         let survey = self.surveys.len();
-        for (at, (pick, point)) in looked_at.iter().enumerate() {
-            let vote = forest.vote(&forest::values(&field.terrain, point));
-            self.prospects.push(Prospect { pick: *pick, survey, at, vote, is_taken: false });
-        }
+        let terrain = &field.terrain;
+        let prospects = looked_at.par_iter().enumerate().map(|(at, (pick, point))| {
+            let vote = forest.vote(&forest::values(terrain, point));
+            Prospect { pick: *pick, survey, at, vote, is_taken: false }
+        });
+        self.prospects.par_extend(prospects);
         let mut points: Vec<Point> = looked_at.into_iter().map(|(_, point)| point).collect();
         // Those under way are looked at too, and supposed as known.
         let known_from = points.len();
