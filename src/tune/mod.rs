@@ -293,9 +293,9 @@ impl Coverage {
 
     /// Whether the family is not tried further: it broke the device three times, and more than three
     /// times as often as it left it whole. First questions are as different as can be, so that what
-    /// is rare is met early: of 30 broken ones among 100, 10 of which break the device, 6 were asked
-    /// for before 6 right ones. A family that always breaks it costs three restarts; one of a tenth
-    /// that does, asked at random, is given up once in 600.
+    /// is rare is met early: three alone, with a few right ones between, say little of a family. One
+    /// that always breaks the device costs three restarts; one of which a tenth does, asked at
+    /// random, is given up once in 600.
     pub fn is_given_up(&self) -> bool {
         let ran = [OutcomeKind::Correct, OutcomeKind::Correctness];
         let ran: usize = ran.iter().filter_map(|kind| self.outcomes.get(kind)).sum();
