@@ -34,15 +34,16 @@ const TRIES: usize = 100;
 struct Pinned<'a> {
     family: &'a Family,
     configuration: &'a Configuration,
+    device: Device,
     templates: &'a Templates,
     compiler: &'a Compiler,
 }
 
 impl Catalogue for Pinned<'_> {
     fn choose(&self, Question { problem, storage }: &Question) -> Result<Chosen, RuntimeError> {
-        let (configuration, device) = (self.configuration, Device::cpu());
+        let (configuration, device) = (self.configuration, &self.device);
         let rendered =
-            render_stored(self.family, self.templates, configuration, problem, storage, &device)?;
+            render_stored(self.family, self.templates, configuration, problem, storage, device)?;
         let launches = rendered.plan.kernels.into_iter().map(|kernel| ChosenLaunch {
             entry: kernel.entry,
             grid: kernel.grid,
@@ -162,12 +163,13 @@ impl Matrices {
     }
 }
 
-/// A problem, how it is stored, and beta.
+/// A problem, how it is stored, beta, and the SMs that kernels are for.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     problem: Problem,
     storage: Storage,
     beta: f64,
+    sms: u32,
 }
 
 const ALPHA: f64 = -0.75;
@@ -180,12 +182,17 @@ impl Case {
             |row: u64| if multiple == 0 { row } else { (row + 1).next_multiple_of(multiple) };
         let Storage { lda, ldb, ldc, .. } = Storage::packed(&problem);
         let [lda, ldb, ldc] = [lda, ldb, ldc].map(longer);
-        Self { problem, storage: Storage { lda, ldb, ldc, alignment }, beta: 0.0 }
+        let sms = Device::cpu().sms;
+        Self { problem, storage: Storage { lda, ldb, ldc, alignment }, beta: 0.0, sms }
+    }
+
+    fn device(&self) -> Device {
+        Device { sms: self.sms, ..Device::cpu() }
     }
 
     /// Executes a configuration; what is wrong with it.
     fn run(&self, pinned: Pinned<'_>) -> Result<(), String> {
-        let Self { problem, storage, beta } = *self;
+        let Self { problem, storage, beta, .. } = *self;
         let Problem { shape: Shape { m, n, k }, batch, layout, .. } = problem;
         let mut memory = Memory::new(Tracking::Written);
         let mut matrices = |rows, width, pitch| {
@@ -264,7 +271,7 @@ impl Case {
     /// Some configurations of a family that are legal for the case: one of those that are for it
     /// packed, one of those that are where all extents are rounded up, one where they are odd.
     fn sample(&self, family: &Family, random: &mut fastrand::Rng) -> Vec<Configuration> {
-        let device = Device::cpu();
+        let device = self.device();
         let Shape { m, n, k } = self.problem.shape;
         let up = |extent: u64| if extent == 1 { 1 } else { extent.next_multiple_of(4) };
         let round = Shape { m: up(m), n: up(n), k: up(k) };
@@ -284,7 +291,7 @@ impl Case {
     }
 
     fn permits(&self, family: &Family, configuration: &Configuration) -> bool {
-        let legality = Legality::of(family, configuration, &self.problem, &Device::cpu());
+        let legality = Legality::of(family, configuration, &self.problem, &self.device());
         let mut extents = Extents::new(&self.problem, &self.storage);
         legality.is_some_and(|legality| legality.permits(family, &mut extents))
     }
@@ -314,6 +321,15 @@ fn cases() -> Vec<Case> {
         case.problem.batch = 1 + u64::from(number % 5 == 0);
         case.beta = if number % 2 == 0 { 0.0 } else { 0.5 };
     }
+    // Large for a GPU of 3 SMs: blocks share the last tiles.
+    for (number, layout) in Layout::ALL.iter().enumerate() {
+        let large = |shape, multiple, alignment, beta| {
+            let case = Case::new(shape, *layout, multiple, alignment);
+            Case { beta, sms: 3, ..case }
+        };
+        let beta = if number % 2 == 0 { 0.5 } else { 0.0 };
+        cases.extend([large("259x258x133", 4, 256, beta), large("264x256x140", 2, 8, 0.5 - beta)]);
+    }
     cases
 }
 
@@ -331,7 +347,13 @@ fn every_family_keeps_within_rows_that_are_padded_or_begin_anywhere() {
             let sample = case.sample(family, &mut fastrand::Rng::with_seed(number as u64));
             sample.into_iter().map(move |configuration| {
                 let configuration = &configuration;
-                let ran = case.run(Pinned { family, configuration, templates, compiler });
+                let ran = case.run(Pinned {
+                    family,
+                    configuration,
+                    device: case.device(),
+                    templates,
+                    compiler,
+                });
                 ran.map_err(|why| format!("{} {configuration} {case:?}: {why}", family.name))
             })
         });

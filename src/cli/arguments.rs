@@ -1,6 +1,6 @@
 //! What can be typed. What it means is decided by the commands.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
@@ -157,6 +157,10 @@ pub(super) struct CheckArguments {
     /// Configurations of each family to check for a shape and layout; `all` takes every legal one
     #[arg(long, default_value = "20", value_name = "N")]
     pub(super) sample: String,
+    /// Streaming multiprocessors that kernels are for: with few, what serves products large for a GPU
+    /// is executed on small ones [default: an H200's 132]
+    #[arg(long, value_name = "COUNT")]
+    pub(super) sms: Option<NonZeroU32>,
     /// Seed of the sample and of the operands
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,

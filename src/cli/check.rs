@@ -1,5 +1,6 @@
 //! `gemm-tune check`: executes configurations of families on the host, watched by every check.
 
+use std::num::NonZeroU32;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use super::console::{Console, Volume};
 use super::machine::Workshop;
 use super::output::finish;
 use super::{Failure, interrupt, request};
-use crate::model::{Dtype, Layout, Problem};
+use crate::model::{Device, Dtype, Layout, Problem};
 use crate::report::checked;
 use crate::tune::{CheckEvent, Checks, Sample, check};
 
@@ -36,10 +37,13 @@ fn run(arguments: &CheckArguments, console: Console) -> Result<(Value, ExitCode)
     let (families, templates) = request::families(&arguments.families)?;
     let sample = sample(&arguments.sample)?;
     let compiler = Workshop::new(&arguments.common)?.compiler_to_ptx(console)?;
+    let cpu = Device::cpu();
+    let device = Device { sms: arguments.sms.map_or(cpu.sms, NonZeroU32::get), ..cpu };
     let checks = Checks {
         families: &families,
         templates: &templates,
         problems: &problems,
+        device: &device,
         sample,
         seed: arguments.seed,
         jobs: request::jobs(arguments.jobs),

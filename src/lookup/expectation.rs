@@ -43,7 +43,9 @@ impl Expectation {
         (device, occupancy): (&Device, Option<f64>),
         time: Micros,
     ) -> Self {
+        // Tiles that are shared are no whole blocks: the time is then taken to go with the work.
         let footprint = Footprint::of(family, configuration, problem, device);
+        let footprint = footprint.filter(|footprint| footprint.wave == 1);
         let (blocks_per_sm, busy_clocks, alone_clocks) =
             Cost::new(footprint, occupancy, device).parts();
         let footprint = footprint.unwrap_or(Footprint {
@@ -51,6 +53,7 @@ impl Expectation {
             tile_n: 1,
             slice_k: u64::MAX,
             fixed: 1,
+            wave: 1,
             threads: 1,
         });
         let launch_us = LAUNCH.0.min(time.0 / 2.0);

@@ -19,6 +19,9 @@ pub struct Footprint {
     pub slice_k: u64,
     /// Blocks of a problem of one tile, which share its K.
     pub fixed: u64,
+    /// Blocks come in multiples of this. Where it is more than 1, the last so many share the tiles
+    /// that are left when all before them had one each.
+    pub wave: u64,
     /// Threads of a block.
     pub threads: u64,
 }
@@ -43,18 +46,31 @@ impl Footprint {
     }
 
     fn of_launch(extent: impl Fn(u64, u64, u64) -> Option<Extent>) -> Option<Self> {
+        let of_one_tile = extent(1, 1, 1)?.blocks;
+        let found = Self::if_so(&extent, of_one_tile, 1);
+        found.or_else(|| Self::if_so(&extent, 1, of_one_tile).filter(|found| found.wave > 1))
+    }
+
+    /// That of a launch which has `fixed` blocks for a tile, and a multiple of `wave` in all.
+    fn if_so(
+        extent: &impl Fn(u64, u64, u64) -> Option<Extent>,
+        fixed: u64,
+        wave: u64,
+    ) -> Option<Self> {
         let threads = extent(1, 1, 1)?.threads;
         let blocks = |m, n, k| extent(m, n, k).map(|extent| extent.blocks);
-        let fixed = blocks(1, 1, 1)?;
-        let steps = |wide: u64| {
-            let times = wide / fixed.max(1);
+        // Of so many tiles there are whole waves.
+        let wide = WIDE.checked_mul(wave)?;
+        let steps = |blocks: u64| {
+            let times = blocks / (fixed * wave).max(1);
             (times > 0 && WIDE.is_multiple_of(times)).then(|| WIDE / times)
         };
         let found = Self {
-            tile_m: steps(blocks(WIDE, 1, 1)?)?,
-            tile_n: steps(blocks(1, WIDE, 1)?)?,
-            slice_k: steps(blocks(1, 1, WIDE)?).filter(|slice| *slice < WIDE).unwrap_or(u64::MAX),
+            tile_m: steps(blocks(wide, 1, 1)?)?,
+            tile_n: steps(blocks(1, wide, 1)?)?,
+            slice_k: steps(blocks(1, 1, wide)?).filter(|slice| *slice < WIDE).unwrap_or(u64::MAX),
             fixed,
+            wave,
             threads,
         };
         // A tile as wide as all is none, and what is found must be true elsewhere too.
@@ -68,6 +84,12 @@ impl Footprint {
 
     /// Blocks of a problem.
     pub fn blocks(&self, shape: &Shape, batch: u64) -> u64 {
+        let blocks = self.work(shape, batch);
+        blocks.checked_next_multiple_of(self.wave).unwrap_or(u64::MAX)
+    }
+
+    /// The same if every tile had blocks of its own.
+    pub fn work(&self, shape: &Shape, batch: u64) -> u64 {
         let tiles = shape.m.div_ceil(self.tile_m).saturating_mul(shape.n.div_ceil(self.tile_n));
         let slices = if self.slice_k == u64::MAX { 1 } else { shape.k.div_ceil(self.slice_k) };
         tiles.saturating_mul(slices).saturating_mul(self.fixed).saturating_mul(batch)
@@ -111,7 +133,14 @@ mod tests {
         let values = [("BM", 96), ("BN", 160), ("SLICE", 64)];
         let configuration: Configuration =
             values.into_iter().map(|(name, value)| (name.to_owned(), Value::Int(value))).collect();
-        let tile = Footprint { tile_m: 96, tile_n: 160, slice_k: u64::MAX, fixed: 1, threads: 256 };
+        let tile = Footprint {
+            tile_m: 96,
+            tile_n: 160,
+            slice_k: u64::MAX,
+            fixed: 1,
+            wave: 1,
+            threads: 256,
+        };
         for (grid, expected) in [
             ("['(M | ceil_div(by=BM)) * (N | ceil_div(by=BN))', 1, 'batch']", Some(tile)),
             ("['N | ceil_div(by=BN)', 'M | ceil_div(by=BM)', 1]", Some(tile)),
@@ -122,6 +151,10 @@ mod tests {
             (
                 "['N | ceil_div(by=BN)', 'M | ceil_div(by=BM)', 4]",
                 Some(Footprint { fixed: 4, ..tile }),
+            ),
+            (
+                "['((M | ceil_div(by=BM)) * (N | ceil_div(by=BN))) | ceil_div(by=2 * sms)', '2 * sms']",
+                Some(Footprint { wave: 264, ..tile }),
             ),
             ("['sms']", None),
             ("['(M * N) | ceil_div(by=1000)']", None),

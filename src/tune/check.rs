@@ -36,6 +36,8 @@ pub struct Checks<'a> {
     pub templates: &'a Templates,
     /// For which problems.
     pub problems: &'a [Problem],
+    /// What they are legal for, and are rendered for: [`Device::cpu`], or one that differs from it.
+    pub device: &'a Device,
     /// How many configurations of each.
     pub sample: Sample,
     /// Seeds sample and operands.
@@ -173,7 +175,7 @@ pub fn check(
 /// Draws the sample. A configuration that was drawn for one problem and is legal for the next is
 /// taken there too.
 fn sample<'a>(checks: &Checks<'a>) -> Result<(Vec<Job<'a>>, Vec<Checked>), TuneError> {
-    let device = Device::cpu();
+    let device = checks.device;
     let (mut jobs, mut results) = (Vec::new(), Vec::new());
     for family in checks.families {
         checks.templates.check(family)?;
@@ -187,11 +189,11 @@ fn sample<'a>(checks: &Checks<'a>) -> Result<(Vec<Job<'a>>, Vec<Checked>), TuneE
                 passed: 0,
                 failures: Vec::new(),
             };
-            if family.refusal(problem, &device).is_none() {
-                let space = LegalSpace::of(family, problem, &device)?;
+            if family.refusal(problem, device).is_none() {
+                let space = LegalSpace::of(family, problem, device)?;
                 checked.legal = space.len();
                 let default = family
-                    .default_for(problem, &device)
+                    .default_for(problem, device)
                     .map_err(|error| TuneError::Space(error.into()))?;
                 for configuration in draw(checks, &space, default, &drawn) {
                     let entry = drawn.entry(configuration.to_string());
@@ -254,12 +256,12 @@ impl Worker<'_> {
         let mut last: Option<(Arc<str>, Result<Program, Outcome>)> = None;
         for (problem_at, place) in &job.problems {
             let problem = &self.checks.problems[*problem_at];
-            let device = Device::cpu();
-            let prepare = || HostValidator::prepare(problem, &device, self.checks.seed);
+            let device = self.checks.device;
+            let prepare = || HostValidator::prepare(problem, device, self.checks.seed);
             let validator = self.validators[*problem_at].get_or_init(prepare);
             let validator = validator.as_ref().map_err(|failure| failure.clone())?;
             let templates = self.checks.templates;
-            let rendered = render(job.family, templates, &job.configuration, problem, &device);
+            let rendered = render(job.family, templates, &job.configuration, problem, device);
             let result = match rendered {
                 Err(error) => Err(Outcome::Compile { log: error.to_string() }),
                 Ok(rendered) => {
