@@ -1,7 +1,7 @@
 //! The templates: those built into the program, and a user's own beside or instead of them. The
 //! only file of this room that touches a disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -128,28 +128,43 @@ impl Templates {
         Ok(tidy_blank_lines(&text))
     }
 
-    /// A fingerprint of a family's template and of all parts, for a record's provenance.
+    /// A fingerprint of a family's template and of the parts it includes, for a record's provenance.
     pub fn hash(&self, family: &Family) -> String {
+        self.fingerprint(&family.template)
+    }
+
+    fn fingerprint(&self, template: &str) -> String {
         let mut hasher = blake3::Hasher::new();
-        for (name, file) in self.files.iter() {
-            if *name == family.template || name.starts_with("parts/") {
-                hasher.update(name.as_bytes());
-                hasher.update(&[0]);
-                hasher.update(file.text.as_bytes());
-                hasher.update(&[0]);
-            }
+        for name in self.with_parts(template) {
+            hasher.update(name.as_bytes());
+            hasher.update(&[0]);
+            hasher.update(self.files[name].text.as_bytes());
+            hasher.update(&[0]);
         }
         hasher.finalize().to_hex().to_string().split_at(16).0.to_owned()
     }
 
+    /// The names of a template and of all that it includes, or that these do, whatever the condition.
+    fn with_parts<'a>(&'a self, template: &'a str) -> BTreeSet<&'a str> {
+        let (mut found, mut left) = (BTreeSet::new(), vec![template]);
+        while let Some(name) = left.pop() {
+            let Some(file) = self.files.get(name) else { continue };
+            if found.insert(name) {
+                let after = file.text.split("include \"").skip(1);
+                left.extend(after.filter_map(|text| text.split_once('"')).map(|(name, _)| name));
+            }
+        }
+        found
+    }
+
     /// Blames an unknown name at its first use, in the template or in one of the parts.
     fn unknown_name(&self, family: &Family, name: &str, known: &[&str]) -> Diagnostic {
-        let own = self.files.get_key_value(&family.template);
-        let others = self.files.iter().filter(|(file, _)| file.starts_with("parts/"));
+        let parts = self.with_parts(&family.template).into_iter();
+        let own = std::iter::once(family.template.as_str());
         let (file, at) = own
-            .into_iter()
-            .chain(others)
-            .find_map(|(_, file)| word_in_tags(&file.text, name).map(|at| (file, at)))
+            .chain(parts)
+            .filter_map(|file| self.files.get(file))
+            .find_map(|file| word_in_tags(&file.text, name).map(|at| (file, at)))
             .unwrap_or((&self.files[&family.template], 0));
         Diagnostic {
             file: file.path.clone(),
@@ -280,5 +295,33 @@ mod tests {
         let text = "int BM; {{ BMX }} {{ BM }}";
         assert_eq!(word_in_tags(text, "BM"), Some(21));
         assert_eq!(word_in_tags(text, "TM"), None);
+    }
+
+    #[test]
+    fn a_fingerprint_is_of_what_a_template_includes() {
+        let texts = [
+            ("own.cu.tera", "{% if a %}{% include \"parts/one\" %}{% endif %}"),
+            ("other.cu.tera", "{% include \"parts/three\" %}"),
+            ("parts/one", "{%- include \"parts/two\" -%}"),
+            ("parts/two", "2"),
+            ("parts/three", "3"),
+        ];
+        let fingerprint = |changed: Option<&str>| {
+            let file = |(name, text): (&str, &str)| {
+                let text = if changed == Some(name) { format!("{text} ") } else { text.to_owned() };
+                (name.to_owned(), TemplateFile { path: name.to_owned(), text })
+            };
+            Templates::parse(texts.map(file).into()).unwrap().fingerprint("own.cu.tera")
+        };
+        let before = fingerprint(None);
+        for (name, is_part) in [
+            ("own.cu.tera", true),
+            ("parts/one", true),
+            ("parts/two", true),
+            ("parts/three", false),
+            ("other.cu.tera", false),
+        ] {
+            assert_eq!(fingerprint(Some(name)) != before, is_part, "{name}");
+        }
     }
 }

@@ -12,6 +12,8 @@ sys.path.insert(0, FOLDER)
 import gemm_tuned  # noqa: E402: the folder is an argument
 
 SAMPLES, SAMPLE_US, MAX_LAUNCHES, FIRST_LAUNCHES = 40, 1000, 256, 10
+# Of 50 us each: a graph of 200 kernels takes Python longer to start than two of them last.
+FLUSHES = 8
 SLOWEST, ROTATED_BYTES, MAX_SETS = 1.03, 160 << 20, MAX_LAUNCHES
 
 
@@ -33,6 +35,7 @@ class Torch:
         self.x = torch
         torch.backends.cuda.matmul.allow_tf32 = False
         self.flushed = torch.empty(ROTATED_BYTES, dtype=torch.uint8, device="cuda")
+        self.side = torch.cuda.Stream()
 
     def random(self, rows, columns, pad):
         whole = self.x.rand(rows, columns + pad, device="cuda") * 2 - 1
@@ -51,18 +54,20 @@ class Torch:
 
     def recorded(self, launches):
         graph = self.x.cuda.CUDAGraph()
-        side = self.x.cuda.Stream()
-        with self.x.cuda.stream(side):
-            launches()
-        side.synchronize()
-        with self.x.cuda.graph(graph, stream=side):
+        launches()
+        self.side.synchronize()
+        with self.x.cuda.graph(graph, stream=self.side):
             launches()
         return graph.replay
 
+    def current(self):
+        """A stream of its own, as the tuner has: the default one waits for all others."""
+        return self.x.cuda.stream(self.side)
+
     def sample_us(self, replay):
         begin, end = self.event(), self.event()
-        self.flush()
-        self.flush()
+        for _ in range(FLUSHES):
+            self.flush()
         begin.record()
         replay()
         end.record()
@@ -74,8 +79,13 @@ class Torch:
             for turn in range(count):
                 launch(turn)
 
-        replay = self.recorded(launches)
-        return sorted(self.sample_us(replay) for _ in range(SAMPLES))[SAMPLES // 2] / count
+        self.synchronize()
+        with self.current():
+            replay = self.recorded(launches)
+            return sorted(self.sample_us(replay) for _ in range(SAMPLES))[SAMPLES // 2] / count
+
+    def synchronize(self):
+        self.x.cuda.synchronize()
 
     def elapsed_us(self, begin, end):
         end.synchronize()
@@ -90,6 +100,7 @@ class Cupy(Torch):
         import cupy
         self.x = cupy
         self.flushed = cupy.empty(ROTATED_BYTES, dtype=cupy.uint8)
+        self.side = cupy.cuda.Stream(non_blocking=True)
 
     def random(self, rows, columns, pad):
         whole = self.x.random.uniform(-1, 1, (rows, columns + pad), dtype=self.x.float32)
@@ -107,14 +118,17 @@ class Cupy(Torch):
         return self.x.cuda.Event()
 
     def recorded(self, launches):
-        side = self.x.cuda.Stream(non_blocking=True)
-        with side:
-            launches()
-            side.synchronize()
-            side.begin_capture()
-            launches()
-            graph = side.end_capture()
-        return graph.launch
+        launches()
+        self.side.synchronize()
+        self.side.begin_capture()
+        launches()
+        return self.side.end_capture().launch
+
+    def current(self):
+        return self.side
+
+    def synchronize(self):
+        self.x.cuda.Device().synchronize()
 
     def elapsed_us(self, begin, end):
         end.synchronize()
