@@ -219,7 +219,9 @@ fn a_lookup_says_which_rung_it_stands_on_and_why() {
         ]
         .join("\n")
     );
-    let document = json(&["lookup", "--shape", "4096x4096x4096", "--db", ONE, "--device", "auto"]);
+    // Among many records, one of them.
+    let many = "tests/databases/h200.toml";
+    let document = json(&["lookup", "--shape", "4096x4096x3072", "--db", many, "--device", "auto"]);
     assert_eq!(document["rung"], "neighbour");
     assert_eq!(document["record"]["problem"]["k"], 1024);
     assert_eq!(document["launch"]["kernels"][0]["block"][0], 256);

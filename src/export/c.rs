@@ -115,7 +115,7 @@ impl<'a> Tables<'a> {
         let _ = writeln!(
             self.kernel_rows,
             "    /* {} */\n    {{ {pattern}, {}, {}, {}, {}, {first_launch}, {}, {}, serves_{number}, \
-             sizes_{number},\n      {}, {}, {}, {}, {}, {:e}, {:e}, {:e}, {:e}, {:e} }},",
+             sizes_{number},\n      {}, {}, {}, {}, {}, {:e}, {:e},\n      {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e} }},",
             draft.name(),
             i32::from(draft.record.is_some()),
             shape.m,
@@ -130,6 +130,10 @@ impl<'a> Tables<'a> {
             expected.blocks_per_sm,
             expected.busy_clocks,
             expected.alone_clocks,
+            expected.block_clocks,
+            expected.wave_clocks,
+            expected.a_clocks,
+            expected.b_clocks,
             expected.launch_us,
             expected.us_per_clock,
             expected.own_clocks,

@@ -58,7 +58,7 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
             "    // {}\n    Kernel {{\n        pattern: {pattern},\n        tuned: {},\n        \
              own: [{}, {}, {}],\n        first_launch: {launched},\n        launches: {},\n        \
              workspaces: {},\n        serves: serves_{taken},\n        sizes: sizes_{taken},\n        \
-             tiles: [{}, {}, {}, {}, {}],\n        clocks: [{:e}, {:e}, {:e}, {:e}, {:e}],\n    }},",
+             tiles: [{}, {}, {}, {}, {}],\n        clocks: [{:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e}],\n    }},",
             draft.name(),
             draft.record.is_some(),
             shape.m,
@@ -73,6 +73,10 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
             e.blocks_per_sm,
             e.busy_clocks,
             e.alone_clocks,
+            e.block_clocks,
+            e.wave_clocks,
+            e.a_clocks,
+            e.b_clocks,
             e.launch_us,
             e.us_per_clock,
             e.own_clocks,

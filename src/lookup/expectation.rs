@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::known::{CAUTION, LAUNCH};
+use super::known::{CAUTION, launch};
 use crate::measure::Cost;
 use crate::model::{Configuration, Device, Micros, Problem, Shape};
-use crate::space::{Family, Footprint};
+use crate::space::{Besides, Family, Footprint};
 
 /// What the time of a kernel hangs on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -26,7 +26,19 @@ pub struct Expectation {
     pub busy_clocks: f64,
     /// The same when it has one.
     pub alone_clocks: f64,
-    /// What a launch takes besides.
+    /// Clocks of an SM for a block besides.
+    #[serde(default)]
+    pub block_clocks: f64,
+    /// Clocks for each time that an SM is filled with blocks.
+    #[serde(default)]
+    pub wave_clocks: f64,
+    /// Clocks for each element of A that is packed.
+    #[serde(default)]
+    pub a_clocks: f64,
+    /// The same of B.
+    #[serde(default)]
+    pub b_clocks: f64,
+    /// What its launches take besides.
     pub launch_us: f64,
     /// As measured for the one problem.
     pub us_per_clock: f64,
@@ -46,8 +58,9 @@ impl Expectation {
         // Tiles that are shared are no whole blocks: the time is then taken to go with the work.
         let footprint = Footprint::of(family, configuration, problem, device);
         let footprint = footprint.filter(|footprint| footprint.wave == 1);
-        let (blocks_per_sm, busy_clocks, alone_clocks) =
-            Cost::new(footprint, occupancy, device).parts();
+        let besides = Besides::of(family, configuration, problem, device);
+        let cost = Cost::new((footprint, besides), occupancy, device);
+        let parts = cost.parts();
         let footprint = footprint.unwrap_or(Footprint {
             tile_m: 1,
             tile_n: 1,
@@ -56,15 +69,19 @@ impl Expectation {
             wave: 1,
             threads: 1,
         });
-        let launch_us = LAUNCH.0.min(time.0 / 2.0);
+        let launch_us = launch(&cost, time).0;
         let unscaled = Self {
             tile_m: footprint.tile_m,
             tile_n: footprint.tile_n,
             slice_k: if footprint.slice_k == u64::MAX { 0 } else { footprint.slice_k },
             blocks_of_a_tile: footprint.fixed,
-            blocks_per_sm,
-            busy_clocks,
-            alone_clocks,
+            blocks_per_sm: parts.resident,
+            busy_clocks: parts.busy,
+            alone_clocks: parts.alone,
+            block_clocks: parts.block,
+            wave_clocks: parts.wave,
+            a_clocks: parts.of_a,
+            b_clocks: parts.of_b,
             launch_us,
             us_per_clock: 1.0,
             own_clocks: 1.0,
@@ -80,9 +97,15 @@ impl Expectation {
         let blocks = tiles * slices * self.blocks_of_a_tile * batch;
         let steps = if self.slice_k == 0 { shape.k } else { shape.k.min(self.slice_k) } as f64;
         let share = blocks.div_ceil(u64::from(sms.max(1)));
+        let waves = share.div_ceil(self.blocks_per_sm) as f64;
         let busy = share as f64 * steps * self.busy_clocks;
-        let alone = share.div_ceil(self.blocks_per_sm) as f64 * steps * self.alone_clocks;
+        let alone = waves * steps * self.alone_clocks;
+        let of_a = (shape.m * shape.k) as f64 * self.a_clocks;
+        let of_b = (shape.k * shape.n) as f64 * self.b_clocks;
         busy.max(alone)
+            + share as f64 * self.block_clocks
+            + waves * self.wave_clocks
+            + (of_a + of_b) * batch as f64
     }
 
     /// What a problem is expected to take.
@@ -126,12 +149,15 @@ mod tests {
             let cost = |shape: &str| {
                 let problem = Problem::new(shape.parse().unwrap(), Dtype::F32);
                 let footprint = Footprint::of(family, &default, &problem, &device);
-                Cost::new(footprint, Some(0.25), &device).clocks(&problem)
+                let besides = Besides::of(family, &default, &problem, &device);
+                Cost::new((footprint, besides), Some(0.25), &device).clocks(&problem)
             };
             let us = |shape: &str| found.us(&shape.parse().unwrap(), 1, device.sms);
             assert!((us("4096x4096x1024") - 800.0).abs() < 1e-6, "{}", family.name);
             for shape in ["100x5000x333", "4096x4096x2048", "1x1x1", "8000x16x16"] {
-                let expected = 2.0 + 798.0 * cost(shape) / cost("4096x4096x1024");
+                let besides = Besides::of(family, &default, &problem, &device);
+                let start = 2.0 + 1.4 * f64::from(besides.launches);
+                let expected = start + (800.0 - start) * cost(shape) / cost("4096x4096x1024");
                 assert!((us(shape) / expected - 1.0).abs() < 1e-6, "{} {shape}", family.name);
                 let own: Shape = shape.parse().unwrap();
                 assert!(found.cautious_us(&own, 1, device.sms) >= us(shape));

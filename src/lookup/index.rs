@@ -1,6 +1,6 @@
 //! Records and families made ready for one device, and the ladder itself.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::answer::{Answer, NoAnswer, Question, Rung, Why};
 use super::known::{Footprints, Kernel, Known};
@@ -60,6 +60,9 @@ pub(super) struct Group {
     /// Records of other devices.
     pub(super) siblings: Near,
     defaults: Vec<Kernel>,
+    /// Families that have a record, and the number of records.
+    winning: BTreeSet<usize>,
+    records: usize,
     error_percent: Option<f64>,
 }
 
@@ -284,8 +287,13 @@ impl Lookup {
             Some(best) => best.known.predict_default(kernel, problem),
             None => kernel.cost.clocks(problem),
         };
+        // Defaults take part in every final: a family that has won none of several here is not
+        // expected to, whatever a model says that sees grids alone.
+        let told = best.is_some() && group.records >= FEWEST_CHECKED;
+        let of_winners =
+            group.defaults.iter().filter(|kernel| !told || group.winning.contains(&kernel.family));
         let mut defaults: Vec<(f64, &Kernel)> =
-            group.defaults.iter().map(|kernel| (expected(kernel), kernel)).collect();
+            of_winners.map(|kernel| (expected(kernel), kernel)).collect();
         defaults.sort_by(|a, b| a.0.total_cmp(&b.0));
         let legal = |kernel: &Kernel, extents: &mut Extents| {
             kernel.cost.fits(problem) && self.permits(kernel, extents)
@@ -355,7 +363,10 @@ impl Lookup {
             let mut group =
                 Group { defaults: self.defaults(pattern, footprints), ..Group::default() };
             for (is_own, near) in [(true, &mut group.own), (false, &mut group.siblings)] {
-                *near = Near::new(places.remove(&(pattern, is_own)).unwrap_or_default());
+                let found = places.remove(&(pattern, is_own)).unwrap_or_default();
+                group.records += found.len();
+                group.winning.extend(found.iter().map(|(_, at)| self.known[*at].kernel.family));
+                *near = Near::new(found);
             }
             group.error_percent = self.error(&group);
             self.groups.insert(pattern, group);

@@ -6,10 +6,11 @@ use std::collections::HashMap;
 use crate::database::Record;
 use crate::measure::Cost;
 use crate::model::{Configuration, Device, Micros, Problem};
-use crate::space::{Family, Footprint, Legality};
+use crate::space::{Besides, Family, Footprint, Legality};
 
-/// What a launch takes that does nothing: an H200's smallest product takes 4.5 µs.
-pub(super) const LAUNCH: Micros = Micros(2.0);
+/// What a launch takes that does nothing, and each after the first: fitted with `measure/cost.rs`.
+const LAUNCH: Micros = Micros(2.0);
+const NEXT_LAUNCH: Micros = Micros(1.4);
 
 /// By how much a prediction is distrusted for each factor of two between the costs: of two records
 /// from which about the same is expected, the one that is more alike is believed.
@@ -40,7 +41,12 @@ pub(super) struct Known {
 }
 
 /// Footprints that were found already: several problems have the same winner.
-pub(super) type Footprints = HashMap<String, Option<Footprint>>;
+pub(super) type Footprints = HashMap<String, (Option<Footprint>, Besides)>;
+
+/// What starting a kernel takes of its time.
+pub(super) fn launch(cost: &Cost, time: Micros) -> Micros {
+    Micros((LAUNCH.0 + NEXT_LAUNCH.0 * f64::from(cost.more_launches())).min(time.0 / 2.0))
+}
 
 impl Kernel {
     /// `None` where the configuration is not legal on the device, whatever the extents.
@@ -53,10 +59,11 @@ impl Kernel {
     ) -> Option<Self> {
         let legality = Legality::of(family, &configuration, pattern, device)?;
         let name = format!("{} {configuration} {}{}", family.name, pattern.layout, pattern.dtype);
-        let footprint = *footprints
-            .entry(name)
-            .or_insert_with(|| Footprint::of(family, &configuration, pattern, device));
-        let cost = Cost::new(footprint, occupancy, device);
+        let found = *footprints.entry(name).or_insert_with(|| {
+            let footprint = Footprint::of(family, &configuration, pattern, device);
+            (footprint, Besides::of(family, &configuration, pattern, device))
+        });
+        let cost = Cost::new(found, occupancy, device);
         Some(Self { family: place, configuration, legality, cost })
     }
 
@@ -77,7 +84,7 @@ impl Known {
         clock_ratio: f64,
     ) -> Self {
         let median = record.median().0;
-        let launch = LAUNCH.0.min(median / 2.0);
+        let launch = launch(at_home, Micros(median)).0;
         let rate = (median - launch) / at_home.clocks(&problem) * clock_ratio;
         let clocks = kernel.cost.clocks(&problem);
         Self { kernel, record, problem, launch, clocks, rate }
@@ -99,6 +106,7 @@ impl Known {
     /// was no faster where this one won, for the defaults take part in every final.
     pub(super) fn predict_default(&self, default: &Kernel, problem: &Problem) -> f64 {
         let there = (self.record.median().0 - self.launch) / default.cost.clocks(&self.problem);
-        default.time(problem, self.launch, self.rate.max(there))
+        let launch = launch(&default.cost, Micros(f64::INFINITY)).0;
+        default.time(problem, launch, self.rate.max(there))
     }
 }

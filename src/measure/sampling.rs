@@ -18,9 +18,13 @@ const SAMPLE_TIME: Micros = Micros(1000.0);
 /// while the device overwrites the L2 cache.
 const MAX_LAUNCHES: u32 = 256;
 
-/// A candidate this many times slower than the best is not sampled further. One launch errs by a
+/// A candidate this many times slower than the best is not sampled further. A first look errs by a
 /// few per cent, so that a factor of 2 never drops a winner.
 pub(super) const HOPELESS: f64 = 2.0;
+
+/// What a first look should span: 50 times the 4 µs that one launch by itself reads more than one of
+/// many on an H200. With a single launch, kernels of 4 µs read 8, and all were dropped but the first.
+const FIRST_LOOK_TIME: Micros = Micros(200.0);
 
 /// After a first look of so many samples, one that is slower by so much is not sampled further:
 /// on an H200 samples of one kernel lie within 1 % of each other. With two, the faster counts, so
@@ -64,6 +68,12 @@ pub(super) fn launches_per_sample(one: Micros) -> u32 {
     (launches as u32).clamp(1, MAX_LAUNCHES)
 }
 
+/// Launches of a first look, for a single launch that took `one`.
+pub(super) fn launches_of_first_look(one: Micros) -> u32 {
+    let launches = (FIRST_LOOK_TIME.0 / one.0.max(0.1)).ceil();
+    (launches as u32).clamp(1, MAX_LAUNCHES)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +92,13 @@ mod tests {
     fn a_hot_cache_holds_one_set() {
         let problem = Problem::new(Shape { m: 64, n: 64, k: 64 }, Dtype::F32);
         assert_eq!(sets_for(&problem, &Device::h200(), CachePolicy::Hot), 1);
+    }
+
+    #[test]
+    fn a_first_look_outweighs_its_start() {
+        for (us, launches) in [(5000.0, 1), (200.0, 1), (150.0, 2), (8.0, 25), (0.0, 256)] {
+            assert_eq!(launches_of_first_look(Micros(us)), launches, "{us}");
+        }
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::race::{Race, Racer, Step};
-use super::sampling::{LOAD, WARM_UP, flush_bytes, launches_per_sample, set_bytes, sets_for};
+use super::sampling::{
+    LOAD, WARM_UP, flush_bytes, launches_of_first_look, launches_per_sample, set_bytes, sets_for,
+};
 use crate::model::{CachePolicy, Device, Micros, PowerState, Problem, Regime};
 use crate::validate::Validator;
 use crate::worker::{Executor, Operands, Work, WorkerError};
@@ -95,9 +97,9 @@ impl Stopwatch {
         racer: &mut Racer,
         race: &Race,
     ) -> Result<(Step, u32), WorkerError> {
-        let one = self.time_one(executor, work)?;
+        let (one, looked_at) = self.first_look(executor, work)?;
         if race.hopeless(one).is_some() {
-            return Ok((racer.take(one, race), 1));
+            return Ok((racer.take(one, race), looked_at));
         }
         let recorded = self.record(executor, work, launches_per_sample(one))?;
         self.load(executor, recorded)?;
@@ -119,11 +121,35 @@ impl Stopwatch {
         executor: &mut dyn Executor,
         work: WorkFor<'_>,
     ) -> Result<Micros, WorkerError> {
-        let recorded = self.record(executor, work, 1)?;
+        self.second_of_two(executor, work, 1)
+    }
+
+    /// The time of one launch, and of how many side by side it is the mean: of one, or of a few where
+    /// one is so short that starting it counts.
+    fn first_look(
+        &self,
+        executor: &mut dyn Executor,
+        work: WorkFor<'_>,
+    ) -> Result<(Micros, u32), WorkerError> {
+        let one = self.time_one(executor, work)?;
+        match launches_of_first_look(one) {
+            1 => Ok((one, 1)),
+            few => Ok((self.second_of_two(executor, work, few)?, few)),
+        }
+    }
+
+    /// The time of one of so many launches, after as many that warm up.
+    fn second_of_two(
+        &self,
+        executor: &mut dyn Executor,
+        work: WorkFor<'_>,
+        launches: u32,
+    ) -> Result<Micros, WorkerError> {
+        let recorded = self.record(executor, work, launches)?;
         self.sample(executor, recorded)?;
-        let one = self.sample(executor, recorded)?;
+        let time = self.sample(executor, recorded)?;
         self.forget(executor, recorded)?;
-        Ok(one)
+        Ok(time)
     }
 
     pub(super) fn record(

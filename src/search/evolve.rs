@@ -50,7 +50,8 @@ impl Evolve {
         let mut rounds: Vec<Vec<Pick>> = vec![Vec::new(); TRIALS];
         for (family, territory) in territories.iter().enumerate() {
             let mut ranks: Vec<usize> = territory.default.into_iter().collect();
-            let hints = territory.hints.iter().filter(|rank| Some(**rank) != territory.default);
+            let hints = territory.hints.iter().chain(&territory.seeds);
+            let hints = hints.filter(|rank| Some(**rank) != territory.default);
             ranks.extend(hints.take(TRIALS - 1));
             let len = territory.space.len();
             while ranks.len() < TRIALS.min(len) {

@@ -121,9 +121,9 @@ impl Ledger {
     }
 }
 
-/// Where to begin: the default of every family that has one, then the hints of all. Defaults come in
-/// the order of their forecasts; those of which there is nothing to hope for come last, or not at
-/// all.
+/// Where to begin: the default of every family that has one, then the hints of all, then the families'
+/// other defaults. Defaults come in the order of their forecasts; those of which there is nothing to
+/// hope for come last, or not at all, and no others of their families.
 pub(super) fn starts(territories: &[Territory]) -> Vec<Pick> {
     let slowness = slowness(territories, |forecast| forecast.default);
     let mut defaults: Vec<(f64, Pick)> = territories
@@ -143,7 +143,11 @@ pub(super) fn starts(territories: &[Territory]) -> Vec<Pick> {
     let [hopeful, hopeless] =
         [hopeful, hopeless].map(|defaults| defaults.into_iter().map(|(_, pick)| pick));
     let mut starts: Vec<Pick> = Vec::new();
-    for pick in hopeful.chain(hints).chain(hopeless) {
+    let seeds = territories.iter().enumerate().flat_map(|(family, territory)| {
+        let seeds = territory.seeds.iter().map(move |rank| Pick { family, rank: *rank });
+        seeds.filter(|pick| slowness[pick.family] <= LEFT_BEHIND)
+    });
+    for pick in hopeful.chain(hints).chain(seeds).chain(hopeless) {
         if !starts.contains(&pick) {
             starts.push(pick);
         }

@@ -48,6 +48,8 @@ pub struct Territory {
     pub default: Option<usize>,
     /// Ranks of configurations that won elsewhere, the most telling first.
     pub hints: Vec<usize>,
+    /// Ranks of the family's other defaults that are legal: each is good somewhere.
+    pub seeds: Vec<usize>,
     /// What is expected of it.
     pub forecast: Option<Forecast>,
 }

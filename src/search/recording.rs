@@ -68,7 +68,13 @@ impl Recording {
         let (mut territories, mut times) = (Vec::new(), Vec::new());
         for rows in families.values() {
             let (space, by_rank) = family(rows)?;
-            territories.push(Territory { space, default: None, hints: Vec::new(), forecast: None });
+            territories.push(Territory {
+                space,
+                default: None,
+                hints: Vec::new(),
+                seeds: Vec::new(),
+                forecast: None,
+            });
             times.push(by_rank);
         }
         let best =

@@ -25,7 +25,13 @@ pub(super) fn territories() -> Vec<Territory> {
             );
             let family = Family::parse(name, &text).unwrap();
             let space = LegalSpace::of(&family, &problem, &Device::h200()).unwrap();
-            Territory { space, default: Some(0), hints: Vec::new(), forecast: None }
+            Territory {
+                space,
+                default: Some(0),
+                hints: Vec::new(),
+                seeds: Vec::new(),
+                forecast: None,
+            }
         })
         .to_vec()
 }

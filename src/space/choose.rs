@@ -3,6 +3,7 @@
 
 use thiserror::Error;
 
+use super::family::Constraint;
 use super::family::Family;
 use crate::model::diagnostic::did_you_mean;
 use crate::model::{Configuration, Device, Diagnostic, Problem, Value};
@@ -108,12 +109,22 @@ impl Family {
             })?;
             configuration.0.insert(name.to_owned(), chosen.clone());
         }
-        match self.broken(&configuration, problem, device)? {
+        let told =
+            |constraint: &Constraint| format!("`{}` ({})", constraint.text, constraint.because);
+        if text.trim().is_empty() {
+            // There is no other default either.
+            let broken = self.violated(&configuration, problem, device)?;
+            return match broken.map(told) {
+                None => Ok(configuration),
+                Some(constraint) => {
+                    Err(ChoiceError::NoDefault { family: family(), problem: boxed(), constraint })
+                }
+            };
+        }
+        // What somebody names need not be worth a search's time.
+        let broken = self.forbidden(&configuration, problem, device)?;
+        match broken.map(told) {
             None => Ok(configuration),
-            // Nothing was named: there is no other default either.
-            Some(constraint) if text.trim().is_empty() => {
-                Err(ChoiceError::NoDefault { family: family(), problem: boxed(), constraint })
-            }
             Some(constraint) => Err(ChoiceError::Illegal {
                 family: family(),
                 configuration: configuration.to_string(),
@@ -132,16 +143,6 @@ impl Family {
     ) -> Result<Configuration, ChoiceError> {
         let legal = self.default_for(problem, device)?;
         Ok(legal.or_else(|| self.defaults.first().cloned()).unwrap_or_default())
-    }
-
-    fn broken(
-        &self,
-        configuration: &Configuration,
-        problem: &Problem,
-        device: &Device,
-    ) -> Result<Option<String>, ChoiceError> {
-        let broken = self.violated(configuration, problem, device)?;
-        Ok(broken.map(|constraint| format!("`{}` ({})", constraint.text, constraint.because)))
     }
 
     fn values_of(&self, name: &str) -> Result<&[Value], ChoiceError> {

@@ -31,6 +31,9 @@ pub struct Constraint {
     pub text: String,
     /// Why it must hold, in the family's words.
     pub because: String,
+    /// Whether what breaks it would be right, and is only not worth a search's time: then it is no
+    /// reason against a kernel that is known to be fast elsewhere.
+    pub prunes: bool,
 }
 
 /// One launch, its extents still expressions.
@@ -226,10 +229,34 @@ impl Family {
         problem: &Problem,
         device: &Device,
     ) -> Result<Option<&Constraint>, Box<Diagnostic>> {
+        self.first_broken(configuration, problem, device, |_| true)
+    }
+
+    /// The first constraint that `configuration` breaks of those that do not just prune, `None` if it
+    /// is right, fast or not.
+    ///
+    /// # Errors
+    /// Where a constraint or derived value cannot be evaluated.
+    pub fn forbidden(
+        &self,
+        configuration: &Configuration,
+        problem: &Problem,
+        device: &Device,
+    ) -> Result<Option<&Constraint>, Box<Diagnostic>> {
+        self.first_broken(configuration, problem, device, |constraint| !constraint.prunes)
+    }
+
+    fn first_broken(
+        &self,
+        configuration: &Configuration,
+        problem: &Problem,
+        device: &Device,
+        counts: impl Fn(&Constraint) -> bool,
+    ) -> Result<Option<&Constraint>, Box<Diagnostic>> {
         let mut scope = built_in_scope(problem, device);
         bind_all(&mut scope, configuration);
         let mut computed = BTreeSet::new();
-        for constraint in &self.constraints {
+        for constraint in self.constraints.iter().filter(|constraint| counts(constraint)) {
             // Only what the constraint reads: an earlier one may guard a division by zero.
             for name in self.derived_for(constraint.require.id) {
                 if computed.insert(name) {
@@ -319,6 +346,32 @@ impl Family {
             });
         }
         Ok(extents)
+    }
+
+    /// Bytes of all workspaces together.
+    ///
+    /// # Errors
+    /// Where a size or a derived value cannot be evaluated.
+    pub fn workspace_bytes(
+        &self,
+        configuration: &Configuration,
+        problem: &Problem,
+        device: &Device,
+    ) -> Result<u64, Box<Diagnostic>> {
+        let mut scope = built_in_scope(problem, device);
+        bind_all(&mut scope, configuration);
+        let mut computed = BTreeSet::new();
+        let mut bytes = 0_u64;
+        for workspace in &self.workspaces {
+            for name in self.derived_for(workspace.bytes.id) {
+                if computed.insert(name) {
+                    let value = self.evaluate(&self.derived[name], &scope)?;
+                    bind(&mut scope, name, &value);
+                }
+            }
+            bytes = bytes.saturating_add(self.size(&workspace.bytes, &scope, u64::MAX)?);
+        }
+        Ok(bytes)
     }
 
     /// The names that an expression reads, not those behind derived ones.

@@ -39,6 +39,8 @@ pub(crate) struct FamilyFile {
 pub(crate) struct ConstraintFile {
     pub(crate) require: Spanned<String>,
     pub(crate) because: String,
+    #[serde(default)]
+    pub(crate) prunes: bool,
 }
 
 #[derive(Debug, Deserialize)]

@@ -6,6 +6,7 @@
 //! [`enumerate`] the walk that lists legal configurations and counts what each constraint removes,
 //! and [`formula`] what is left of expressions for programs without a template engine.
 
+mod besides;
 mod choose;
 pub mod enumerate;
 pub mod expression;
@@ -19,6 +20,7 @@ pub mod load;
 mod parse;
 pub mod scope;
 
+pub use besides::Besides;
 pub use choose::ChoiceError;
 pub use enumerate::{LegalSpace, Pruned, SpaceError};
 pub use expression::language;

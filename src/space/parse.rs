@@ -50,7 +50,8 @@ impl Builder {
         for constraint in file.constraints {
             let require = self.expression(&constraint.require, &known)?;
             let text = constraint.require.into_inner();
-            constraints.push(Constraint { require, text, because: constraint.because });
+            let (because, prunes) = (constraint.because, constraint.prunes);
+            constraints.push(Constraint { require, text, because, prunes });
         }
         let mut workspaces = Vec::new();
         for workspace in file.workspaces {

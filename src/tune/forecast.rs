@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use crate::measure::Cost;
 use crate::model::{Configuration, Device, Micros, Problem};
 use crate::search::Forecast;
-use crate::space::{Family, Footprint, LegalSpace};
+use crate::space::{Besides, Family, Footprint, LegalSpace};
 
 /// Configurations that are looked at, at random where there are more.
 const LOOKED_AT: usize = 20_000;
@@ -36,7 +36,8 @@ pub(super) fn forecast(
 ) -> Option<Forecast> {
     let time = |configuration: &Configuration| {
         let footprint = Footprint::of(family, configuration, problem, device);
-        let clocks = Cost::new(footprint, None, device).clocks(problem);
+        let besides = Besides::of(family, configuration, problem, device);
+        let clocks = Cost::new((footprint, besides), None, device).clocks(problem);
         let moving = device.memory_bandwidth().map_or(0.0, |rate| problem.bytes() as f64 / rate);
         let computing = clocks / f64::from(device.max_sm_clock_mhz.max(1));
         LAUNCH.0 + computing.max(moving * 1e6)

@@ -47,6 +47,7 @@ impl Spaces {
                 space: family.space.clone(),
                 default: family.default.as_ref().and_then(|default| family.space.rank(default)),
                 hints: own.map(|pick| pick.rank).collect(),
+                seeds: family.seeds.clone(),
                 forecast: family.forecast.clone(),
             }
         };

@@ -19,6 +19,8 @@ pub struct FamilySpace {
     pub space: LegalSpace,
     /// The first of its defaults that is legal.
     pub default: Option<Configuration>,
+    /// Ranks of the others that are.
+    pub seeds: Vec<usize>,
     /// What is expected of it; nothing where that was not asked for.
     pub forecast: Option<Forecast>,
 }
@@ -73,11 +75,14 @@ pub fn spaces(
         }
         let default =
             family.default_for(problem, device).map_err(|error| TuneError::Space(error.into()))?;
+        let others = family.defaults().iter().filter(|other| default.as_ref() != Some(*other));
+        let seeds = others.filter_map(|other| space.rank(other)).collect();
         spaces.families.push(FamilySpace {
             family: index,
             name: family.name.clone(),
             space,
             default,
+            seeds,
             forecast: None,
         });
     }

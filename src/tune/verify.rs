@@ -154,7 +154,7 @@ pub(super) fn candidate(
     if let Some(refusal) = family.refusal(problem, device) {
         return Ok(Err(format!("`{}` {refusal}", family.name)));
     }
-    match family.violated(configuration, problem, device) {
+    match family.forbidden(configuration, problem, device) {
         Ok(None) => {}
         Ok(Some(constraint)) => {
             return Ok(Err(format!(

@@ -52,7 +52,8 @@ typedef struct {
     int (*serves)(const long long *p);
     void (*sizes)(const long long *p, long long *s);
     long long tile_m, tile_n, slice_k, blocks_of_a_tile, blocks_per_sm;
-    double busy_clocks, alone_clocks, launch_us, us_per_clock, own_clocks;
+    double busy_clocks, alone_clocks, block_clocks, wave_clocks, a_clocks, b_clocks;
+    double launch_us, us_per_clock, own_clocks;
 } kernel;
 
 static inline long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
@@ -120,7 +121,7 @@ void gemm_tuned_workspace(gemm_tuned *tuned, void *workspace, size_t bytes)
 }
 
 /* What a kernel is expected to take: whole tiles, dealt out to multiprocessors, the one that has most
- * of them being waited for. A problem that costs much more or less than its own is distrusted. */
+ * of them being waited for, and what each tile, each wave of them and packing take besides. A problem that costs much more or less than its own is distrusted. */
 static double expected_us(const kernel *own, int multiprocessors, const long long *p)
 {
     long long slices = own->slice_k == 0 ? 1 : ceil_div(p[2], own->slice_k);
@@ -128,9 +129,12 @@ static double expected_us(const kernel *own, int multiprocessors, const long lon
                        * own->blocks_of_a_tile * p[3];
     double steps = (double)(own->slice_k == 0 ? p[2] : least(p[2], own->slice_k));
     long long share = ceil_div(blocks, multiprocessors);
+    double waves = (double)ceil_div(share, own->blocks_per_sm);
     double busy = (double)share * steps * own->busy_clocks;
-    double alone = (double)ceil_div(share, own->blocks_per_sm) * steps * own->alone_clocks;
-    double clocks = busy > alone ? busy : alone;
+    double alone = waves * steps * own->alone_clocks;
+    double of_a = (double)(p[0] * p[2]) * own->a_clocks, of_b = (double)(p[2] * p[1]) * own->b_clocks;
+    double clocks = (busy > alone ? busy : alone) + (double)share * own->block_clocks
+                    + waves * own->wave_clocks + (of_a + of_b) * (double)p[3];
     double ratio = clocks / own->own_clocks;
     double time = own->launch_us + clocks * own->us_per_clock;
     if (ratio < 1)

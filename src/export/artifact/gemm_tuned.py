@@ -112,7 +112,8 @@ class _Kernel:
         self.workspaces = [(w["name"], _formula(w["formula"])) for w in entry["workspaces"]]
 
     def expected_us(self, values, sms):
-        """Whole tiles, dealt out to multiprocessors, the one that has most being waited for."""
+        """Whole tiles, dealt out to multiprocessors, the one that has most being waited for, and what
+        each tile, each wave of them and packing take besides."""
         e, (m, n, k, batch) = self.expectation, values[:4]
         if self.tuned and self.own == (m, n, k, batch):
             return 0.0
@@ -120,8 +121,10 @@ class _Kernel:
         steps = min(k, e["slice_k"]) if e["slice_k"] else k
         blocks = -(-m // e["tile_m"]) * -(-n // e["tile_n"]) * slices * e["blocks_of_a_tile"] * batch
         share = -(-blocks // sms)
-        clocks = max(share * steps * e["busy_clocks"],
-                     -(-share // e["blocks_per_sm"]) * steps * e["alone_clocks"])
+        waves = -(-share // e["blocks_per_sm"])
+        clocks = (max(share * steps * e["busy_clocks"], waves * steps * e["alone_clocks"])
+                  + share * e["block_clocks"] + waves * e["wave_clocks"]
+                  + (m * k * e["a_clocks"] + k * n * e["b_clocks"]) * batch)
         ratio = clocks / e["own_clocks"]
         ratio = 1 / ratio if ratio < 1 else ratio
         time = e["launch_us"] + clocks * e["us_per_clock"]

@@ -321,7 +321,7 @@ proptest! {
         prop_assert!(plan.is_ok(), "{plan:?}");
         // Rows and addresses that are all alike odd are the hardest that rules can be asked about.
         if pad_a + pad_b + pad_c == 0 && alignment == 256 {
-            let broken = answer.family.violated(answer.configuration, &asked, &h200).unwrap();
+            let broken = answer.family.forbidden(answer.configuration, &asked, &h200).unwrap();
             prop_assert!(broken.is_none(), "{}", answer.configuration);
         }
         // `blocktile` moves vectors of every operand.
