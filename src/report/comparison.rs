@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::json::problem_document;
 use super::table::{named, plain_table, trim_lines};
+use super::values::lines;
 use crate::measure::Margin;
 use crate::model::{Configuration, Device, Micros, Problem, Tflops};
 use crate::tune::Retimed;
@@ -149,14 +150,8 @@ fn short(name: &str) -> &str {
     name.split(',').next().unwrap_or(name)
 }
 
-/// The columns of [`csv`].
-const COLUMNS: [&str; 16] = [
-    "m",
-    "n",
-    "k",
-    "batch",
-    "dtype",
-    "layout",
+/// The columns of [`csv`] behind those of the problem.
+const COLUMNS: [&str; 10] = [
     "family",
     "parameters",
     "median_us",
@@ -171,30 +166,21 @@ const COLUMNS: [&str; 16] = [
 
 /// For spreadsheets: a line for each problem, none for one that could not be compared on.
 pub fn csv(compared: &[Compared]) -> String {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    // Writing into memory does not fail, and every row has as many fields as there are columns.
-    let _ = writer.write_record(COLUMNS);
-    for Compared { problem, result } in compared {
-        let Ok(times) = result else { continue };
-        let _ = writer.write_record(row(problem, times));
-    }
-    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
+    let rows = compared.iter().filter_map(|Compared { problem, result }| {
+        let times = result.as_ref().ok()?;
+        Some((*problem, row(problem, times)))
+    });
+    lines(COLUMNS, rows)
 }
 
 fn row(problem: &Problem, times: &Times) -> [String; COLUMNS.len()] {
-    let (shape, library) = (problem.shape, times.library.as_ref());
+    let library = times.library.as_ref();
     let text = |value: Option<String>| value.unwrap_or_default();
     let [low, high] = match times.interval() {
         Some(ends) => ends.map(|end| format!("{end:.4}")),
         None => Default::default(),
     };
     [
-        shape.m.to_string(),
-        shape.n.to_string(),
-        shape.k.to_string(),
-        problem.batch.to_string(),
-        problem.dtype.to_string(),
-        problem.layout.to_string(),
         times.family.clone(),
         times.configuration.to_string(),
         format!("{:.3}", times.time.0),
@@ -284,7 +270,7 @@ mod tests {
     fn a_line_of_values_has_every_column() {
         let text = csv(&compared());
         let mut reader = csv::Reader::from_reader(text.as_bytes());
-        assert_eq!(reader.headers().unwrap().len(), COLUMNS.len());
+        assert_eq!(reader.headers().unwrap().len(), 16);
         let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
         assert_eq!(rows.len(), 3, "the one without a record has no line");
         assert_eq!(&rows[0][10], "cuBLASLt, strict f32, heuristic 3, \"split\"");

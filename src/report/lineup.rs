@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::json::problem_document;
 use super::plot::rates::{Axes, Series};
 use super::table::{named, plain_table, trim_lines};
+use super::values::lines;
 use crate::measure::Margin;
 use crate::model::{Configuration, Device, Measurement, Micros, Problem, Tflops, Timing};
 use crate::tune::LineUp;
@@ -196,14 +197,8 @@ pub fn series(lined: &[Lined], axes: &Axes) -> Vec<Series> {
     series
 }
 
-/// The columns of [`csv`].
-const COLUMNS: [&str; 17] = [
-    "m",
-    "n",
-    "k",
-    "batch",
-    "dtype",
-    "layout",
+/// The columns of [`csv`] behind those of the problem.
+const COLUMNS: [&str; 11] = [
     "contestant",
     "family",
     "parameters",
@@ -219,39 +214,32 @@ const COLUMNS: [&str; 17] = [
 
 /// For spreadsheets: a line for each contestant that has a time.
 pub fn csv(lined: &[Lined]) -> String {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    // Writing into memory does not fail, and every row has as many fields as there are columns.
-    let _ = writer.write_record(COLUMNS);
-    for one in lined {
-        let (problem, shape) = (&one.problem, one.problem.shape);
-        for contestant in &one.contestants {
-            let Ok(times) = &contestant.result else { continue };
-            let kernel = contestant.kernel.as_ref();
-            let ratio = times.ratio().map(|ratio| ratio.map(|ratio| format!("{ratio:.4}")));
-            let [ratio, low, high] = ratio.unwrap_or_default();
-            let row: [String; COLUMNS.len()] = [
-                shape.m.to_string(),
-                shape.n.to_string(),
-                shape.k.to_string(),
-                problem.batch.to_string(),
-                problem.dtype.to_string(),
-                problem.layout.to_string(),
-                contestant.name.clone(),
-                kernel.map(|(family, _)| family.clone()).unwrap_or_default(),
-                kernel.map(|(_, configuration)| configuration.to_string()).unwrap_or_default(),
-                times.timing.name().to_owned(),
-                format!("{:.3}", times.median.0),
-                format!("{:.3}", times.spread[0].0),
-                format!("{:.3}", times.spread[1].0),
-                format!("{:.3}", one.rate(times).0),
-                ratio,
-                low,
-                high,
-            ];
-            let _ = writer.write_record(row);
-        }
-    }
-    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
+    let rows = lined.iter().flat_map(|one| {
+        let rows = one.contestants.iter().filter_map(|contestant| row(one, contestant));
+        rows.map(|row| (one.problem, row))
+    });
+    lines(COLUMNS, rows)
+}
+
+/// What is behind the problem; nothing for who has no time.
+fn row(lined: &Lined, contestant: &Contestant) -> Option<[String; COLUMNS.len()]> {
+    let times = contestant.result.as_ref().ok()?;
+    let kernel = contestant.kernel.as_ref();
+    let ratio = times.ratio().map(|ratio| ratio.map(|ratio| format!("{ratio:.4}")));
+    let [ratio, low, high] = ratio.unwrap_or_default();
+    Some([
+        contestant.name.clone(),
+        kernel.map(|(family, _)| family.clone()).unwrap_or_default(),
+        kernel.map(|(_, configuration)| configuration.to_string()).unwrap_or_default(),
+        times.timing.name().to_owned(),
+        format!("{:.3}", times.median.0),
+        format!("{:.3}", times.spread[0].0),
+        format!("{:.3}", times.spread[1].0),
+        format!("{:.3}", lined.rate(times).0),
+        ratio,
+        low,
+        high,
+    ])
 }
 
 /// For programs.

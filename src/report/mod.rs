@@ -16,4 +16,5 @@ pub mod records;
 pub mod regret;
 pub mod replayed;
 pub mod table;
+mod values;
 pub mod verified;

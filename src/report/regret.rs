@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::json::problem_document;
 use super::table::{named, plain_table, trim_lines};
+use super::values::lines;
 use crate::model::{Device, Micros, Problem};
 
 /// What an answer costs on a shape.
@@ -94,14 +95,8 @@ pub fn table(regrets: &[Regret], device: &Device, width: u16) -> String {
     )
 }
 
-/// The columns of [`csv`].
-const COLUMNS: [&str; 15] = [
-    "m",
-    "n",
-    "k",
-    "batch",
-    "dtype",
-    "layout",
+/// The columns of [`csv`] behind those of the problem.
+const COLUMNS: [&str; 9] = [
     "rung",
     "family",
     "parameters",
@@ -115,18 +110,8 @@ const COLUMNS: [&str; 15] = [
 
 /// For spreadsheets: a line for each problem.
 pub fn csv(regrets: &[Regret]) -> String {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    // Writing into memory does not fail, and every row has as many fields as there are columns.
-    let _ = writer.write_record(COLUMNS);
-    for regret in regrets {
-        let Problem { shape, batch, dtype, layout, .. } = regret.problem;
-        let _ = writer.write_record([
-            shape.m.to_string(),
-            shape.n.to_string(),
-            shape.k.to_string(),
-            batch.to_string(),
-            dtype.to_string(),
-            layout.to_string(),
+    let rows = regrets.iter().map(|regret| {
+        let row = [
             regret.rung.to_owned(),
             regret.family.clone(),
             regret.parameters.clone(),
@@ -136,9 +121,10 @@ pub fn csv(regrets: &[Regret]) -> String {
             format!("{:.4}", regret.ratio()),
             regret.library.as_ref().map_or(String::new(), |(name, _)| name.clone()),
             regret.against_library().map_or(String::new(), |ratio| format!("{ratio:.4}")),
-        ]);
-    }
-    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
+        ];
+        (regret.problem, row)
+    });
+    lines(COLUMNS, rows)
 }
 
 /// For programs.
