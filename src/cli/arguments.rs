@@ -70,18 +70,8 @@ pub(super) struct TuneArguments {
     /// which [default: the task of a Slurm array, else all]
     #[arg(long, value_name = "I/N", requires = "shapes")]
     pub(super) shard: Option<String>,
-    /// How elements are stored: f32 or i32
-    #[arg(long, default_value = "f32")]
-    pub(super) dtype: String,
-    /// Arithmetic contract, named as cuBLAS does [default: that of the dtype]
-    #[arg(long)]
-    pub(super) compute: Option<String>,
-    /// Whether A and B are used as stored (n) or transposed (t): nn, nt, tn or tt
-    #[arg(long, default_value = "nn")]
-    pub(super) layout: String,
-    /// Number of independent products
-    #[arg(long, default_value_t = 1, value_name = "COUNT")]
-    pub(super) batch: u64,
+    #[command(flatten)]
+    pub(super) pattern: PatternArguments,
     /// Device to tune on: auto, cuda:N, cuda:all, or cpu, which validates for real and models times
     #[arg(long, default_value = "auto")]
     pub(super) device: String,
@@ -201,6 +191,23 @@ pub(super) struct ReplayArguments {
     pub(super) json: bool,
 }
 
+/// What a problem is besides its shape.
+#[derive(Debug, Args)]
+pub(super) struct PatternArguments {
+    /// How elements are stored: f32 or i32
+    #[arg(long, default_value = "f32")]
+    pub(super) dtype: String,
+    /// Arithmetic contract, named as cuBLAS does [default: that of the dtype]
+    #[arg(long)]
+    pub(super) compute: Option<String>,
+    /// Whether A and B are used as stored (n) or transposed (t): nn, nt, tn or tt
+    #[arg(long, default_value = "nn")]
+    pub(super) layout: String,
+    /// Number of independent products
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    pub(super) batch: u64,
+}
+
 /// Which families there are to choose from.
 #[derive(Debug, Args)]
 pub(super) struct FamilyArguments {
@@ -247,18 +254,8 @@ pub(super) struct InspectArguments {
 /// Where a kernel that is looked at comes from, besides its shape.
 #[derive(Debug, Args)]
 pub(super) struct KernelArguments {
-    /// How elements are stored: f32 or i32
-    #[arg(long, default_value = "f32")]
-    pub(super) dtype: String,
-    /// Arithmetic contract, named as cuBLAS does [default: that of the dtype]
-    #[arg(long)]
-    pub(super) compute: Option<String>,
-    /// Whether A and B are used as stored (n) or transposed (t): nn, nt, tn or tt
-    #[arg(long, default_value = "nn")]
-    pub(super) layout: String,
-    /// Number of independent products
-    #[arg(long, default_value_t = 1, value_name = "COUNT")]
-    pub(super) batch: u64,
+    #[command(flatten)]
+    pub(super) pattern: PatternArguments,
     /// Device that it is for: auto, cuda:N or cpu; without a GPU an NVIDIA H200 is assumed
     #[arg(long, default_value = "auto")]
     pub(super) device: String,

@@ -29,6 +29,11 @@ pub(super) fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
+/// The file that was named, or else a device's own.
+pub(super) fn of(device: &Device, named: Option<&Path>) -> PathBuf {
+    named.map_or_else(|| Path::new("results").join(device.slug() + ".toml"), Path::to_owned)
+}
+
 /// Reads files that have to be there.
 pub(super) fn load(files: &[PathBuf]) -> Result<Vec<Database>, Failure> {
     files.iter().map(|file| Database::load_existing(file).map_err(Failure::work)).collect()

@@ -1,12 +1,12 @@
 //! What looking at kernels needs: families, a problem, a device's description, and the winner that a
 //! database has of it. No GPU.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::arguments::{FamilyArguments, KernelArguments};
+use super::arguments::KernelArguments;
 use super::console::Console;
 use super::machine::{Wish, Workshop};
-use super::{Failure, request};
+use super::{Failure, databases, request};
 use crate::compile::{Architecture, Compile as _, Compiled, Target};
 use crate::database::{Database, Record};
 use crate::inspect::{Figures, Subject, figures};
@@ -34,16 +34,13 @@ impl Desk {
     ) -> Result<Self, Failure> {
         let problem = Problem {
             shape: shape.parse().map_err(Failure::usage)?,
-            layout: arguments.layout.parse().map_err(Failure::usage)?,
-            ..request::pattern(&arguments.dtype, arguments.compute.as_deref(), arguments.batch)?
+            ..arguments.pattern.pattern()?
         };
-        let all = FamilyArguments { family: Vec::new(), folders: arguments.folders.clone() };
-        let (families, templates) = request::families(&all)?;
+        let (families, templates) = request::all_families(&arguments.folders)?;
         let wish: Wish = arguments.device.parse()?;
         let workshop = Workshop::new(&arguments.common)?;
         let device = workshop.described_device(wish, console)?;
-        let path = || Path::new("results").join(device.slug() + ".toml");
-        let database = arguments.db.clone().unwrap_or_else(path);
+        let database = databases::of(&device, arguments.db.as_deref());
         let problem = request::problem(problem)?;
         Ok(Self { console, workshop, families, templates, problem, device, database })
     }
@@ -94,8 +91,7 @@ impl Desk {
 
     /// A family by its name.
     pub(super) fn family(&self, name: &str) -> Result<&Family, LoadError> {
-        let unknown = || LoadError::unknown(name, self.families.iter().map(|one| &*one.name));
-        self.families.iter().find(|family| family.name == name).ok_or_else(unknown)
+        request::family(&self.families, name)
     }
 
     /// A configuration of a family, rendered.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::Value;
 
-use super::arguments::{CommonArguments, FamilyArguments};
+use super::arguments::{CommonArguments, FamilyArguments, PatternArguments};
 use super::console::Console;
 use super::databases;
 use super::machine::{Wish, Workshop};
@@ -14,7 +14,7 @@ use super::output::finish;
 use super::{Failure, request};
 use crate::database::{Database, Record};
 use crate::lookup::{Lookup, Question};
-use crate::model::{Device, Layout, Problem, Storage};
+use crate::model::{Device, Problem, Storage};
 use crate::render;
 use crate::report::answered;
 
@@ -26,18 +26,8 @@ pub(super) struct LookupArguments {
     /// Shape to find a kernel for, such as 4096x4096x1024
     #[arg(long, value_name = "MxNxK")]
     shape: String,
-    /// How elements are stored: f32 or i32
-    #[arg(long, default_value = "f32")]
-    dtype: String,
-    /// Arithmetic contract, named as cuBLAS does [default: that of the dtype]
-    #[arg(long)]
-    compute: Option<String>,
-    /// Whether A and B are used as stored (n) or transposed (t): nn, nt, tn or tt
-    #[arg(long, default_value = "nn")]
-    layout: String,
-    /// Number of independent products
-    #[arg(long, default_value_t = 1, value_name = "COUNT")]
-    batch: u64,
+    #[command(flatten)]
+    pattern: PatternArguments,
     /// Elements between rows of A as stored [default: packed]
     #[arg(long, value_name = "N")]
     lda: Option<u64>,
@@ -105,11 +95,9 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<Value, Failure> 
 }
 
 fn question(arguments: &LookupArguments) -> Result<Question, Failure> {
-    let compute = arguments.compute.as_deref();
-    let pattern = request::pattern(&arguments.dtype, compute, arguments.batch)?;
-    let layout: Layout = arguments.layout.parse().map_err(Failure::usage)?;
+    let pattern = arguments.pattern.pattern()?;
     let shape = arguments.shape.parse().map_err(Failure::usage)?;
-    let problem = request::problem(Problem { shape, layout, ..pattern })?;
+    let problem = request::problem(Problem { shape, ..pattern })?;
     let packed = Storage::packed(&problem);
     let storage = Storage {
         lda: arguments.lda.unwrap_or(packed.lda),

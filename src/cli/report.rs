@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::{CommonArguments, FamilyArguments, FolderArguments};
+use super::arguments::{CommonArguments, FolderArguments};
 use super::console::Console;
 use super::db::SelectionArguments;
 use super::environment::cache_folder;
@@ -136,8 +136,7 @@ struct Bench {
 
 impl Bench {
     fn new(folders: &FolderArguments, console: Console) -> Result<Self, Failure> {
-        let all = FamilyArguments { family: Vec::new(), folders: folders.clone() };
-        let (families, templates) = request::families(&all)?;
+        let (families, templates) = request::all_families(folders)?;
         Ok(Self { families, templates, console, changed: Cell::new(0) })
     }
 

@@ -4,31 +4,57 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use super::Failure;
-use super::arguments::FamilyArguments;
+use super::arguments::{FamilyArguments, FolderArguments, PatternArguments};
 use crate::model::problem::MAX_BATCH;
 use crate::model::{CachePolicy, Compute, Dtype, PowerState, Problem, Regime, Shape};
 use crate::render::Templates;
-use crate::space::{Families, Family};
+use crate::space::{Families, Family, LoadError};
 
 /// The families to choose from, and their templates.
 pub(super) fn families(wanted: &FamilyArguments) -> Result<(Vec<Family>, Templates), Failure> {
-    let families = match &wanted.folders.spaces {
+    chosen(&wanted.family, &wanted.folders)
+}
+
+/// All families, and their templates.
+pub(super) fn all_families(folders: &FolderArguments) -> Result<(Vec<Family>, Templates), Failure> {
+    chosen(&[], folders)
+}
+
+fn chosen(
+    names: &[String],
+    folders: &FolderArguments,
+) -> Result<(Vec<Family>, Templates), Failure> {
+    let families = match &folders.spaces {
         Some(folder) => Families::from_folder(folder),
         None => Families::built_in(),
     }
     .map_err(Failure::work)?;
-    let families = if wanted.family.is_empty() {
+    let families = if names.is_empty() {
         families.iter().cloned().collect()
     } else {
-        let named = wanted.family.iter().map(|name| families.get(name).cloned());
+        let named = names.iter().map(|name| families.get(name).cloned());
         named.collect::<Result<_, _>>().map_err(Failure::usage)?
     };
-    let templates = match &wanted.folders.templates {
+    let templates = match &folders.templates {
         Some(folder) => Templates::with_folder(folder),
         None => Templates::built_in(),
     }
     .map_err(Failure::work)?;
     Ok((families, templates))
+}
+
+/// A family by its name.
+pub(super) fn family<'f>(families: &'f [Family], name: &str) -> Result<&'f Family, LoadError> {
+    let unknown = || LoadError::unknown(name, families.iter().map(|one| &*one.name));
+    families.iter().find(|family| family.name == name).ok_or_else(unknown)
+}
+
+impl PatternArguments {
+    /// What problems have in common, with a shape that stands for any.
+    pub(super) fn pattern(&self) -> Result<Problem, Failure> {
+        let pattern = pattern(&self.dtype, self.compute.as_deref(), self.batch)?;
+        Ok(Problem { layout: self.layout.parse().map_err(Failure::usage)?, ..pattern })
+    }
 }
 
 /// What problems have in common, with a shape and layout that stand for any.
@@ -58,6 +84,28 @@ pub(super) fn regime(cache: &str, power: &str) -> Result<Regime, Failure> {
 /// Shapes, as typed.
 pub(super) fn shapes(words: &[String]) -> Result<Vec<Shape>, Failure> {
     words.iter().map(|word| word.parse().map_err(Failure::usage)).collect()
+}
+
+/// The problems of shapes, as typed, and then those of a file.
+pub(super) fn problems(
+    words: &[String],
+    file: Option<&Path>,
+    pattern: Problem,
+) -> Result<Vec<Problem>, Failure> {
+    let shapes = shapes(words)?.into_iter();
+    let mut problems: Vec<Problem> =
+        shapes.map(|shape| problem(Problem { shape, ..pattern })).collect::<Result<_, _>>()?;
+    if let Some(file) = file {
+        problems.extend(shapes_file(file, pattern)?);
+    }
+    Ok(problems)
+}
+
+/// Why a command does not begin that was given no shape.
+pub(super) fn no_shape(deed: &str, command: &str) -> Failure {
+    Failure::Usage(format!(
+        "nothing to {deed}: give a shape, as in `{command} --shape 4096x4096x1024`, or `--shapes FILE`"
+    ))
 }
 
 /// The problems of a file: one shape a line, with what differs from `pattern` behind it, as in

@@ -1,7 +1,7 @@
 //! `gemm-tune tune`: tunes the shapes that were asked for and records the winners.
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ use super::{Failure, interrupt, request};
 use crate::compile::{Compile, CompileThreads};
 use crate::database::{Database, Origin, Recorded, Replace, check_writable, record_summary};
 use crate::lookup::Lookup;
-use crate::model::{Device, Layout, Problem, Regime};
+use crate::model::{Device, Problem, Regime};
 use crate::render::Templates;
 use crate::report::{covered, json as documents, table};
 use crate::search;
@@ -66,8 +66,7 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
                 .to_owned(),
         ));
     }
-    let database =
-        arguments.db.clone().unwrap_or_else(|| Path::new("results").join(device.slug() + ".toml"));
+    let database = databases::of(&device, arguments.db.as_deref());
     check_writable(&database, &device).map_err(Failure::work)?;
     let compiler = workshop.compiler(&machine, console)?;
     let (major, minor) = compiler.nvrtc().version();
@@ -262,25 +261,15 @@ fn job(arguments: &TuneArguments, workshop: &Workshop, console: Console) -> Resu
 }
 
 fn problems(arguments: &TuneArguments, console: Console) -> Result<Vec<Problem>, Failure> {
-    let pattern =
-        request::pattern(&arguments.dtype, arguments.compute.as_deref(), arguments.batch)?;
-    let layout: Layout = arguments.layout.parse().map_err(Failure::usage)?;
-    let pattern = Problem { layout, ..pattern };
-    let shapes = request::shapes(&arguments.shape)?.into_iter();
-    let mut problems: Vec<Problem> = shapes
-        .map(|shape| request::problem(Problem { shape, ..pattern }))
-        .collect::<Result<_, _>>()?;
-    let mut shard = None;
-    if let Some(file) = &arguments.shapes {
-        problems.extend(request::shapes_file(file, pattern)?);
-        shard = shard::shard(arguments.shard.as_deref(), variable)?;
-    }
+    let pattern = arguments.pattern.pattern()?;
+    let problems = request::problems(&arguments.shape, arguments.shapes.as_deref(), pattern)?;
     if problems.is_empty() {
-        return Err(Failure::Usage(
-            "nothing to tune: give a shape, as in `gemm-tune --shape 4096x4096x1024`, or `--shapes FILE`"
-                .to_owned(),
-        ));
+        return Err(request::no_shape("tune", "gemm-tune"));
     }
+    let shard = match &arguments.shapes {
+        Some(_) => shard::shard(arguments.shard.as_deref(), variable)?,
+        None => None,
+    };
     let Some(Shard { index, count, source }) = shard else { return Ok(problems) };
     let own = share(&problems, index, count);
     let (number, all) = (index + 1, problems.len());

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::{ExportArguments, Files, Format};
-use crate::cli::arguments::FamilyArguments;
 use crate::cli::console::Console;
 use crate::cli::machine::Workshop;
 use crate::cli::{Failure, databases, request};
@@ -27,9 +26,7 @@ pub(super) fn files(
     console: Console,
 ) -> Result<(Files, String), Failure> {
     let regime = request::regime(&arguments.cache_policy, &arguments.power)?;
-    let folders = arguments.folders.clone();
-    let (families, templates) =
-        request::families(&FamilyArguments { family: Vec::new(), folders })?;
+    let (families, templates) = request::all_families(&arguments.folders)?;
     let device = databases::device(records, None)?;
     let source = Source {
         families: &families,
