@@ -208,6 +208,37 @@ pub(super) struct PatternArguments {
     pub(super) batch: u64,
 }
 
+/// Which problems are measured.
+#[derive(Debug, Args)]
+pub(super) struct ProblemArguments {
+    /// Shape to measure, such as 4096x4096x1024; may be repeated
+    #[arg(long, value_name = "MxNxK")]
+    pub(super) shape: Vec<String>,
+    /// File with one shape a line, layout and batch behind it if they differ: `512x512x512 nt x16`
+    #[arg(long, value_name = "FILE")]
+    pub(super) shapes: Option<PathBuf>,
+    /// How elements are stored: f32 or i32
+    #[arg(long, default_value = "f32")]
+    pub(super) dtype: String,
+    /// Whether A and B are used as stored (n) or transposed (t): nn, nt, tn or tt
+    #[arg(long, default_value = "nn")]
+    pub(super) layout: String,
+}
+
+/// Whose winners are measured, and on what.
+#[derive(Debug, Args)]
+pub(super) struct RigArguments {
+    /// Database with the winners [default: results/<gpu>.toml]
+    #[arg(long, value_name = "FILE")]
+    pub(super) db: Option<PathBuf>,
+    /// Device to measure on: auto, cuda:N, or cpu, which models times
+    #[arg(long, default_value = "auto")]
+    pub(super) device: String,
+    /// Seed of the operands
+    #[arg(long, default_value_t = 0)]
+    pub(super) seed: u64,
+}
+
 /// Which families there are to choose from.
 #[derive(Debug, Args)]
 pub(super) struct FamilyArguments {

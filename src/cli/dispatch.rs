@@ -3,28 +3,35 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::{CommonArguments, FamilyArguments};
+use super::arguments::{CommonArguments, FamilyArguments, ProblemArguments, RigArguments};
 use super::console::Console;
-use super::machine::{Wish, Workshop};
 use super::output::finish;
-use super::{Failure, interrupt, request};
-use crate::compile::CompileThreads;
+use super::rig::Rig;
+use super::{Failure, databases, interrupt};
 use crate::database::{Database, Record};
 use crate::dispatch::{self, Dispatch, Table, Tabled, Wanted};
-use crate::model::{Configuration, Dtype, Layout, Problem, Regime, Shape};
-use crate::tune::{Kit, time_each};
+use crate::model::{Configuration, Problem, Regime};
+use crate::tune::time_each;
 
 /// Times every winner of a database for every shape, and chooses the smallest set of kernels that is
 /// nearly as fast as all of them: within --loss in the geometric mean. A decision tree over M, N and K
 /// says which of them a shape gets; what it costs on shapes that it was not fitted to is measured by
 /// holding out a tenth of the shapes, ten times. `gemm-tune export --dispatch` takes the result.
 #[derive(Debug, Args)]
+#[command(
+    mut_arg("shape", |shape| {
+        shape.help(
+            "Shape to measure, such as 4096x4096x1024; may be repeated [default: those of the winners]",
+        )
+    }),
+    // What differs in more than its shape is no part of the table.
+    mut_arg("shapes", |shapes| shapes.help("File with one shape a line"))
+)]
 pub(super) struct DispatchArguments {
     /// File to write the kernels and the tree to
     #[arg(short = 'o', long = "output", value_name = "OUT")]
@@ -38,27 +45,10 @@ pub(super) struct DispatchArguments {
     /// By how much they may be slower than all winners, in the geometric mean of the shapes
     #[arg(long, value_name = "PERCENT", default_value = "5%")]
     loss: String,
-    /// Shape to measure, such as 4096x4096x1024; may be repeated [default: those of the winners]
-    #[arg(long, value_name = "MxNxK")]
-    shape: Vec<String>,
-    /// File with one shape a line
-    #[arg(long, value_name = "FILE")]
-    shapes: Option<PathBuf>,
-    /// How elements are stored: f32 or i32
-    #[arg(long, default_value = "f32")]
-    dtype: String,
-    /// Whether A and B are used as stored (n) or transposed (t): nn, nt, tn or tt
-    #[arg(long, default_value = "nn")]
-    layout: String,
-    /// Database with the winners [default: results/<gpu>.toml]
-    #[arg(long, value_name = "FILE")]
-    db: Option<PathBuf>,
-    /// Device to measure on: auto, cuda:N, or cpu, which models times
-    #[arg(long, default_value = "auto")]
-    device: String,
-    /// Seed of the operands
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
+    #[command(flatten)]
+    problems: ProblemArguments,
+    #[command(flatten)]
+    rig: RigArguments,
     #[command(flatten)]
     families: FamilyArguments,
     #[command(flatten)]
@@ -126,16 +116,11 @@ fn loss(text: &str) -> Result<f64, Failure> {
 
 /// Every winner for every shape.
 fn measured(arguments: &DispatchArguments, console: Console) -> Result<Table, Failure> {
-    let dtype: Dtype = arguments.dtype.parse().map_err(Failure::usage)?;
-    let layout: Layout = arguments.layout.parse().map_err(Failure::usage)?;
-    let pattern = Problem { layout, ..Problem::new(Shape { m: 1, n: 1, k: 1 }, dtype) };
-    let wish: Wish = arguments.device.parse()?;
-    let (families, templates) = request::families(&arguments.families)?;
-    let workshop = Workshop::new(&arguments.common)?;
-    let machine = workshop.machine(wish, console)?;
-    let device = machine.device();
-    let own = || Path::new("results").join(device.slug() + ".toml");
-    let path = arguments.db.clone().unwrap_or_else(own);
+    let pattern = arguments.problems.pattern(1)?;
+    let RigArguments { db, device, seed } = &arguments.rig;
+    let rig = Rig::new(device, &arguments.families, &arguments.common, console)?;
+    let device = rig.machine.device();
+    let path = databases::of(&device, db.as_deref());
     let database = Database::load_existing(&path).map_err(Failure::work)?;
     let regime = Regime::default();
     let records: Vec<(Problem, &Record)> = database
@@ -154,25 +139,19 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<Table, Fa
     }
     if kernels.is_empty() {
         return Err(Failure::Work(format!(
-            "`{}` has no winner for {dtype} {layout} of {}: tune some shapes first",
+            "`{}` has no winner for {} {} of {}: tune some shapes first",
             path.display(),
+            pattern.dtype,
+            pattern.layout,
             device.name
         )));
     }
-    let mut problems: Vec<Problem> = request::shapes(&arguments.shape)?
-        .into_iter()
-        .map(|shape| request::problem(Problem { shape, ..pattern }))
-        .collect::<Result<_, _>>()?;
-    if let Some(file) = &arguments.shapes {
-        problems.extend(request::shapes_file(file, pattern)?);
-    }
+    let mut problems = arguments.problems.all(1)?;
     if problems.is_empty() {
         problems = records.iter().map(|(problem, _)| *problem).collect();
     }
     problems.retain(|problem| Problem { shape: pattern.shape, ..*problem } == pattern);
-    let compiler = Arc::new(workshop.compiler(&machine, console)?);
-    let threads = CompileThreads::new(request::jobs(None)).map_err(Failure::work)?;
-    let mut kit = Kit { families, templates, compiler, threads, machine };
+    let mut kit = rig.kit(console)?;
     let stop = interrupt::listen()?;
     let named: Vec<_> = kernels.iter().map(|(family, own)| (family.as_str(), own)).collect();
     let mut times_us = Vec::new();
@@ -181,7 +160,7 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<Table, Fa
             return Err(Failure::Work("stopped as asked, before all was measured".to_owned()));
         }
         console.note(&format!("{} of {}: {problem}", number + 1, problems.len()));
-        let times = time_each(problem, &named, &mut kit, (regime, arguments.seed));
+        let times = time_each(problem, &named, &mut kit, (regime, *seed));
         let times = times.map_err(Failure::work)?;
         times_us.push(times.into_iter().map(|time| time.ok().map(|time| time.0)).collect());
     }

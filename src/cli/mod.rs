@@ -26,6 +26,7 @@ mod regret;
 mod replay;
 mod report;
 mod request;
+mod rig;
 mod shard;
 mod tune;
 

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use super::Failure;
-use super::arguments::{FamilyArguments, FolderArguments, PatternArguments};
+use super::arguments::{FamilyArguments, FolderArguments, PatternArguments, ProblemArguments};
 use crate::model::problem::MAX_BATCH;
 use crate::model::{CachePolicy, Compute, Dtype, PowerState, Problem, Regime, Shape};
 use crate::render::Templates;
@@ -54,6 +54,19 @@ impl PatternArguments {
     pub(super) fn pattern(&self) -> Result<Problem, Failure> {
         let pattern = pattern(&self.dtype, self.compute.as_deref(), self.batch)?;
         Ok(Problem { layout: self.layout.parse().map_err(Failure::usage)?, ..pattern })
+    }
+}
+
+impl ProblemArguments {
+    /// What they have in common, with a shape that stands for any.
+    pub(super) fn pattern(&self, batch: u64) -> Result<Problem, Failure> {
+        let pattern = pattern(&self.dtype, None, batch)?;
+        Ok(Problem { layout: self.layout.parse().map_err(Failure::usage)?, ..pattern })
+    }
+
+    /// All of them, as many products each as `batch` says, unless the file says otherwise.
+    pub(super) fn all(&self, batch: u64) -> Result<Vec<Problem>, Failure> {
+        problems(&self.shape, self.shapes.as_deref(), self.pattern(batch)?)
     }
 }
 
@@ -110,7 +123,7 @@ pub(super) fn no_shape(deed: &str, command: &str) -> Failure {
 
 /// The problems of a file: one shape a line, with what differs from `pattern` behind it, as in
 /// `512x512x512 nt x16`; `#` begins a comment.
-pub(super) fn shapes_file(file: &Path, pattern: Problem) -> Result<Vec<Problem>, Failure> {
+fn shapes_file(file: &Path, pattern: Problem) -> Result<Vec<Problem>, Failure> {
     let name = file.display();
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::Usage(format!("cannot read `{name}`: {error}")))?;

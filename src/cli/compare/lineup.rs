@@ -2,20 +2,20 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 
 use super::CompareArguments;
 use crate::cli::console::Console;
 use crate::cli::output::write;
-use crate::cli::{Failure, interrupt};
+use crate::cli::rig::{in_turn, notes};
+use crate::cli::{Failure, request};
 use crate::database::Database;
 use crate::model::{Configuration, Device, Problem, Regime};
 use crate::report::lineup::{self, Lined};
 use crate::report::plot::{self, rates};
 use crate::space::{Family, Rung, ladder};
-use crate::tune::{Event, Kit, line_up};
+use crate::tune::{Kit, line_up};
 
 /// What the recorded winner is called.
 const WINNER: &str = "winner";
@@ -32,14 +32,8 @@ pub(super) fn run(
     let device = kit.machine.device();
     let regime = Regime::default();
     let winners = Database::load(database).map_err(Failure::work)?;
-    let stop = interrupt::listen()?;
     let mut lined = Vec::new();
-    for (number, problem) in problems.iter().enumerate() {
-        if stop.load(Ordering::Relaxed) {
-            console.note("stopped as asked");
-            break;
-        }
-        console.note(&format!("{} of {}: {problem}", number + 1, problems.len()));
+    for problem in in_turn(problems, console)? {
         let mut wanted: Vec<Wanted> =
             rungs.iter().map(|rung| Wanted::of(rung, &kit.families, problem, &device)).collect();
         match winners.find(problem, &device, regime) {
@@ -57,12 +51,8 @@ pub(super) fn run(
             wanted.iter().filter_map(|wanted| wanted.chosen.as_ref().ok()).collect();
         let named: Vec<_> =
             chosen.iter().map(|(family, values)| (family.as_str(), values)).collect();
-        let on_event = &mut |event: Event<'_>| {
-            if let Event::Note(note) = event {
-                console.note(&note);
-            }
-        };
-        let result = line_up(problem, &named, kit, (regime, arguments.seed), on_event)
+        let on_event = &mut notes(console);
+        let result = line_up(problem, &named, kit, (regime, arguments.rig.seed), on_event)
             .map_err(Failure::work)?;
         let names: Vec<(String, Option<String>)> =
             wanted.into_iter().map(|wanted| (wanted.name, wanted.chosen.err())).collect();
@@ -111,16 +101,10 @@ fn rungs(arguments: &CompareArguments, families: &[Family]) -> Result<Vec<Rung>,
     }
     for config in &arguments.config {
         let (family, _) = config.split_once(':').unwrap_or((config, ""));
-        known(families, family).map_err(Failure::Usage)?;
+        request::family(families, family).map_err(Failure::usage)?;
         rungs.push(Rung { name: config.clone(), config: config.clone() });
     }
     Ok(rungs)
-}
-
-fn known<'f>(families: &'f [Family], name: &str) -> Result<&'f Family, String> {
-    let names = families.iter().map(|family| family.name.as_str());
-    let unknown = || crate::space::LoadError::unknown(name, names).to_string();
-    families.iter().find(|family| family.name == name).ok_or_else(unknown)
 }
 
 /// A contestant that was asked for.
@@ -133,7 +117,8 @@ struct Wanted {
 impl Wanted {
     fn of(rung: &Rung, families: &[Family], problem: &Problem, device: &Device) -> Self {
         let (family, set) = rung.config.split_once(':').unwrap_or((&rung.config, ""));
-        let chosen = known(families, family).and_then(|family| {
+        let family = request::family(families, family).map_err(|error| error.to_string());
+        let chosen = family.and_then(|family| {
             let chosen = family.choose(set, problem, device).map_err(|error| error.to_string())?;
             Ok((family.name.clone(), chosen))
         });

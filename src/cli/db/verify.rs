@@ -1,8 +1,7 @@
 //! `db verify`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use clap::Args;
@@ -11,13 +10,12 @@ use serde_json::{Value, json};
 use super::look::SelectionArguments;
 use crate::cli::arguments::{CommonArguments, FamilyArguments};
 use crate::cli::console::Console;
-use crate::cli::machine::{Wish, Workshop};
-use crate::cli::{Failure, interrupt, request};
-use crate::compile::CompileThreads;
+use crate::cli::rig::{Rig, notes};
+use crate::cli::{Failure, databases, interrupt};
 use crate::database::{Database, Drift, Record};
-use crate::model::{Configuration, Device, Problem};
+use crate::model::{Configuration, Problem};
 use crate::report::{records, verified};
-use crate::tune::{Event, Kit, retime};
+use crate::tune::{Kit, retime};
 
 /// Times the winners of this device again, each in a final with its runner-up and the libraries.
 /// A record drifts where its winner is not legal or correct any more, its template changed, its
@@ -51,14 +49,11 @@ pub(super) fn verify(
     console: Console,
 ) -> Result<(Value, ExitCode), Failure> {
     let selection = arguments.selection.selection()?;
-    let wish: Wish = arguments.device.parse()?;
-    let (families, templates) = request::families(&arguments.families)?;
     let named = arguments.db.as_deref().map(Database::load_existing).transpose();
     let named = named.map_err(Failure::work)?;
-    let workshop = Workshop::new(&arguments.common)?;
-    let machine = workshop.machine(wish, console)?;
-    let device = machine.device();
-    let path = arguments.db.clone().unwrap_or_else(|| default_path(&device));
+    let rig = Rig::new(&arguments.device, &arguments.families, &arguments.common, console)?;
+    let device = rig.machine.device();
+    let path = databases::of(&device, arguments.db.as_deref());
     let database = match named {
         Some(database) => database,
         None => Database::load_existing(&path).map_err(Failure::work)?,
@@ -81,9 +76,7 @@ pub(super) fn verify(
             path.display()
         )));
     }
-    let compiler = Arc::new(workshop.compiler(&machine, console)?);
-    let threads = CompileThreads::new(request::jobs(None)).map_err(Failure::work)?;
-    let mut kit = Kit { families, templates, compiler, threads, machine };
+    let mut kit = rig.kit(console)?;
     let stop = interrupt::listen()?;
     let (mut documents, mut bad) = (Vec::new(), 0);
     for (number, record) in own.iter().enumerate() {
@@ -119,11 +112,7 @@ fn one(
     let configuration = record.configuration();
     let runner_up = runner_up(record, kit);
     let named = runner_up.as_ref().map(|(family, values)| (family.as_str(), values));
-    let on_event = &mut |event: Event<'_>| {
-        if let Event::Note(note) = event {
-            console.note(&note);
-        }
-    };
+    let on_event = &mut notes(console);
     let regime = record.regime().ok_or_else(|| {
         let (cache_policy, power) =
             (&record.measurement.cache_policy, &record.measurement.power);
@@ -150,8 +139,4 @@ fn runner_up(record: &Record, kit: &Kit) -> Option<(String, Configuration)> {
     let (name, values) = text.split_once(' ')?;
     let family = kit.families.iter().find(|family| family.name == name)?;
     Some((name.to_owned(), family.read_configuration(values)?))
-}
-
-fn default_path(device: &Device) -> PathBuf {
-    Path::new("results").join(device.slug() + ".toml")
 }
