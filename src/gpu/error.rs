@@ -292,6 +292,7 @@ mod tests {
             include_str!("blas.rs"),
             include_str!("driver.rs"),
             include_str!("error.rs"),
+            include_str!("function.rs"),
             include_str!("guest.rs"),
             include_str!("kernel.rs"),
             include_str!("lt.rs"),

@@ -3,18 +3,16 @@
 
 #![expect(unsafe_code, reason = "the CUDA driver is a C library")]
 
-use std::ffi::{CString, c_void};
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
 use cudarc::driver::sys;
-use cudarc::driver::sys::CUfunction_attribute as Attribute;
 
 use super::driver::{describe, device_count};
 use super::error::{GpuError, check};
-use super::kernel::{
-    DEFAULT_SHARED_BYTES, KernelArgument, MAX_ARGUMENTS, check_arguments, check_cubin, parameters,
-};
+use super::function::{Function, KernelArgument};
+use super::kernel::check_cubin;
 use crate::model::Device;
 
 /// A CUDA stream of the user's. The default is the context's null stream.
@@ -45,10 +43,7 @@ struct Image(sys::CUmodule);
 /// A kernel that was loaded into the user's context.
 #[derive(Debug, Clone)]
 pub struct GuestKernel {
-    entry: String,
-    function: sys::CUfunction,
-    /// Bytes of each parameter, in order.
-    parameters: Vec<usize>,
+    function: Function,
     _image: Arc<Image>,
 }
 
@@ -130,30 +125,7 @@ impl Guest {
         dynamic_shared: u32,
         arguments: &[KernelArgument],
     ) -> Result<(), GpuError> {
-        check_arguments(&kernel.parameters, arguments)
-            .map_err(|what| GpuError::Arguments { entry: kernel.entry.clone(), what })?;
-        let mut storage = [ptr::null_mut(); MAX_ARGUMENTS];
-        for (slot, argument) in storage.iter_mut().zip(arguments) {
-            *slot = argument.storage().0;
-        }
-        // SAFETY: each of the kernel's parameters has a slot that points to a value of its size,
-        // which lives until the call returns.
-        let status = unsafe {
-            sys::cuLaunchKernel(
-                kernel.function,
-                grid[0],
-                grid[1],
-                grid[2],
-                block[0],
-                block[1],
-                block[2],
-                dynamic_shared,
-                stream.handle(),
-                storage.as_mut_ptr(),
-                ptr::null_mut(),
-            )
-        };
-        check("cuLaunchKernel", status)
+        kernel.function.launch(stream.handle(), (grid, block), dynamic_shared, arguments)
     }
 
     /// Allocates device memory, whose address is a multiple of 256. The context must be current.
@@ -170,35 +142,9 @@ impl Guest {
 }
 
 fn kernel(image: &Arc<Image>, entry: &str, shared: u32) -> Result<GuestKernel, GpuError> {
-    let missing = || GpuError::NoEntry { entry: entry.to_owned() };
-    let name = CString::new(entry).map_err(|_| missing())?;
-    let mut function = ptr::null_mut();
-    // SAFETY: `function` is written; the image is loaded.
-    let status = unsafe { sys::cuModuleGetFunction(&raw mut function, image.0, name.as_ptr()) };
-    if status == sys::CUresult::CUDA_ERROR_NOT_FOUND {
-        return Err(missing());
-    }
-    check("cuModuleGetFunction", status)?;
-    // SAFETY: the function was just found.
-    check("cuFuncLoad", unsafe { sys::cuFuncLoad(function) })?;
-    let mut own_shared = 0;
-    let attribute = Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
-    // SAFETY: `own_shared` is written; the function's image is loaded.
-    let status = unsafe { sys::cuFuncGetAttribute(&raw mut own_shared, attribute, function) };
-    check("cuFuncGetAttribute", status)?;
-    if shared.saturating_add(own_shared.unsigned_abs()) > DEFAULT_SHARED_BYTES {
-        let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        let most = i32::try_from(shared).unwrap_or(i32::MAX);
-        // SAFETY: the function's image is loaded.
-        let status = unsafe { sys::cuFuncSetAttribute(function, attribute, most) };
-        check("cuFuncSetAttribute", status)?;
-    }
-    Ok(GuestKernel {
-        entry: entry.to_owned(),
-        function,
-        parameters: parameters(entry, function)?,
-        _image: Arc::clone(image),
-    })
+    let function = Function::find(image.0, entry)?;
+    function.allow_dynamic_shared(shared)?;
+    Ok(GuestKernel { function, _image: Arc::clone(image) })
 }
 
 impl GuestMemory {

@@ -1,11 +1,9 @@
-//! Compiled kernels: loading them, what they use, and launching them.
+//! Compiled kernels in a context of this program: loading them, what they use, and launching them.
 //!
-//! The driver trusts what it is given here (an image has no length, arguments have no types), so
-//! both are checked first.
+//! The driver trusts what it is given (an image has no length), so it is checked first.
 
 #![expect(unsafe_code, reason = "the CUDA driver is a C library")]
 
-use std::ffi::{CString, c_void};
 use std::ptr;
 use std::rc::Rc;
 
@@ -14,12 +12,7 @@ use cudarc::driver::sys::CUfunction_attribute as Attribute;
 
 use super::driver::{Context, Gpu};
 use super::error::{GpuError, check};
-
-/// The most arguments that a launch can have. Families use about fifteen.
-pub(super) const MAX_ARGUMENTS: usize = 64;
-
-/// The shared memory that a block gets without asking for more, on every device to date.
-pub(super) const DEFAULT_SHARED_BYTES: u32 = 48 << 10;
+use super::function::{Function, KernelArgument, figure};
 
 /// A loaded cubin. Its kernels, and graphs that launch them, keep it loaded.
 #[derive(Debug)]
@@ -36,43 +29,11 @@ pub(super) struct Image {
 /// A kernel that is ready to launch, with what the compiler made of it.
 #[derive(Debug)]
 pub struct Kernel {
-    entry: String,
-    function: sys::CUfunction,
+    function: Function,
     image: Rc<Image>,
-    /// Bytes of each parameter, in order.
-    parameters: Vec<usize>,
     registers: u32,
     local_bytes: u32,
-    static_shared_bytes: u32,
     max_threads_per_block: u32,
-}
-
-/// The value of one kernel argument.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum KernelArgument {
-    /// A device address.
-    Pointer(u64),
-    /// An `int`.
-    I32(i32),
-    /// A `long long`.
-    I64(i64),
-    /// A `float`.
-    F32(f32),
-}
-
-impl KernelArgument {
-    /// Where the value is, and its size. The driver copies it out during the launch.
-    pub(super) fn storage(&self) -> (*mut c_void, usize) {
-        fn of<T>(value: &T) -> (*mut c_void, usize) {
-            (ptr::from_ref(value).cast_mut().cast(), size_of::<T>())
-        }
-        match self {
-            Self::Pointer(value) => of(value),
-            Self::I32(value) => of(value),
-            Self::I64(value) => of(value),
-            Self::F32(value) => of(value),
-        }
-    }
 }
 
 impl Gpu {
@@ -104,30 +65,8 @@ impl Gpu {
         dynamic_shared: u32,
         arguments: &[KernelArgument],
     ) -> Result<(), GpuError> {
-        check_arguments(&kernel.parameters, arguments)
-            .map_err(|what| GpuError::Arguments { entry: kernel.entry.clone(), what })?;
-        let mut storage = [ptr::null_mut(); MAX_ARGUMENTS];
-        for (slot, argument) in storage.iter_mut().zip(arguments) {
-            *slot = argument.storage().0;
-        }
-        // SAFETY: each of the kernel's parameters (`Module::kernel` bounds their number) has a
-        // slot that points to a value of its size, which lives until the call returns.
-        let status = unsafe {
-            sys::cuLaunchKernel(
-                kernel.function,
-                grid[0],
-                grid[1],
-                grid[2],
-                block[0],
-                block[1],
-                block[2],
-                dynamic_shared,
-                self.context.stream,
-                storage.as_mut_ptr(),
-                ptr::null_mut(),
-            )
-        };
-        check("cuLaunchKernel", status)?;
+        let stream = self.context.stream;
+        kernel.function.launch(stream, (grid, block), dynamic_shared, arguments)?;
         if let Some(images) = self.context.captured.borrow_mut().as_mut() {
             images.push(Rc::clone(&kernel.image));
         }
@@ -143,34 +82,14 @@ impl Module {
     /// [`GpuError::NoEntry`]; [`GpuError::Arguments`] for a kernel of more than 64 parameters;
     /// [`GpuError::Call`].
     pub fn kernel(&self, entry: &str) -> Result<Kernel, GpuError> {
-        let missing = || GpuError::NoEntry { entry: entry.to_owned() };
-        let name = CString::new(entry).map_err(|_| missing())?;
-        let mut function = ptr::null_mut();
-        // SAFETY: `function` is written; the image is loaded.
-        let status =
-            unsafe { sys::cuModuleGetFunction(&raw mut function, self.0.handle, name.as_ptr()) };
-        if status == sys::CUresult::CUDA_ERROR_NOT_FOUND {
-            return Err(missing());
-        }
-        check("cuModuleGetFunction", status)?;
-        // SAFETY: the function was just found.
-        check("cuFuncLoad", unsafe { sys::cuFuncLoad(function) })?;
-        let attribute = |attribute: Attribute| {
-            let mut value = 0;
-            // SAFETY: `value` is written; the function's image is loaded.
-            let status = unsafe { sys::cuFuncGetAttribute(&raw mut value, attribute, function) };
-            // None of those asked for below is ever negative.
-            check("cuFuncGetAttribute", status).map(|()| value.unsigned_abs())
-        };
+        let function = Function::find(self.0.handle, entry)?;
+        let figure = |attribute| figure(function.handle, attribute);
         Ok(Kernel {
-            entry: entry.to_owned(),
-            function,
             image: Rc::clone(&self.0),
-            parameters: parameters(entry, function)?,
-            registers: attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
-            local_bytes: attribute(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
-            static_shared_bytes: attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
-            max_threads_per_block: attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            registers: figure(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
+            local_bytes: figure(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
+            max_threads_per_block: figure(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            function,
         })
     }
 }
@@ -188,7 +107,7 @@ impl Kernel {
 
     /// Bytes of shared memory that the kernel declares with a size.
     pub fn static_shared_bytes(&self) -> u32 {
-        self.static_shared_bytes
+        self.function.static_shared_bytes
     }
 
     /// Threads that a block can have, given the registers.
@@ -202,14 +121,7 @@ impl Kernel {
     /// # Errors
     /// [`GpuError::Call`], where a block of this device cannot have as much.
     pub fn allow_dynamic_shared(&self, bytes: u32) -> Result<(), GpuError> {
-        if bytes.saturating_add(self.static_shared_bytes) <= DEFAULT_SHARED_BYTES {
-            return Ok(());
-        }
-        let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        let most = i32::try_from(bytes).unwrap_or(i32::MAX);
-        // SAFETY: the function's image is loaded.
-        let status = unsafe { sys::cuFuncSetAttribute(self.function, attribute, most) };
-        check("cuFuncSetAttribute", status)
+        self.function.allow_dynamic_shared(bytes)
     }
 
     /// How many blocks of `threads` threads and `dynamic_shared` bytes of dynamic shared memory
@@ -224,7 +136,7 @@ impl Kernel {
         let status = unsafe {
             sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
                 &raw mut blocks,
-                self.function,
+                self.function.handle,
                 threads,
                 dynamic_shared as usize,
             )
@@ -240,47 +152,6 @@ impl Drop for Image {
         // SAFETY: kernels and graphs keep the image, so nothing uses it any more.
         unsafe { sys::cuModuleUnload(self.handle) };
     }
-}
-
-/// The sizes of a kernel's parameters, in order.
-pub(super) fn parameters(entry: &str, function: sys::CUfunction) -> Result<Vec<usize>, GpuError> {
-    let mut sizes = Vec::new();
-    loop {
-        let (mut offset, mut size) = (0, 0);
-        // SAFETY: both are written; the function was found in a loaded image.
-        let status = unsafe {
-            sys::cuFuncGetParamInfo(function, sizes.len(), &raw mut offset, &raw mut size)
-        };
-        // The driver's way of saying that there is no such parameter.
-        if status == sys::CUresult::CUDA_ERROR_INVALID_VALUE {
-            return Ok(sizes);
-        }
-        check("cuFuncGetParamInfo", status)?;
-        if sizes.len() == MAX_ARGUMENTS {
-            let what = format!("it has more than {MAX_ARGUMENTS} parameters");
-            return Err(GpuError::Arguments { entry: entry.to_owned(), what });
-        }
-        sizes.push(size);
-    }
-}
-
-/// Compares arguments with the sizes of a kernel's parameters.
-pub(super) fn check_arguments(
-    parameters: &[usize],
-    arguments: &[KernelArgument],
-) -> Result<(), String> {
-    if parameters.len() != arguments.len() {
-        return Err(format!("it takes {}, given {}", parameters.len(), arguments.len()));
-    }
-    for (position, (parameter, argument)) in parameters.iter().zip(arguments).enumerate() {
-        if *parameter != argument.storage().1 {
-            return Err(format!(
-                "number {} takes {parameter} bytes, given {argument:?}",
-                position + 1
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// Checks that an image is an ELF file with all of its tables: `cuModuleLoadData` takes no length
@@ -327,18 +198,6 @@ mod tests {
             (&elf[..199], "it is cut short"),
         ] {
             assert_eq!(check_cubin(image), Err(why));
-        }
-    }
-
-    #[test]
-    fn arguments_must_match_the_parameters() {
-        let arguments = [KernelArgument::Pointer(256), KernelArgument::F32(1.0)];
-        for (parameters, expected) in [
-            (&[8, 4][..], Ok(())),
-            (&[8], Err("it takes 1, given 2")),
-            (&[8, 8], Err("number 2 takes 8 bytes, given F32(1.0)")),
-        ] {
-            assert_eq!(check_arguments(parameters, &arguments), expected.map_err(str::to_owned));
         }
     }
 }
