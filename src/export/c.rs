@@ -93,18 +93,13 @@ impl<'a> Tables<'a> {
         let image = place(&mut self.images, image);
         let first_launch = self.launches;
         for launch in &draft.plan.kernels {
-            let arguments: Vec<String> = launch
-                .arguments
-                .iter()
-                .map(|argument| argument_place(kernel, argument).to_string())
-                .collect();
             let (entry, shared) = (&launch.entry, launch.dynamic_shared_bytes);
             // Writing to a string does not fail.
             let _ = writeln!(
                 self.launch_rows,
                 "    {{ {image}, \"{entry}\", {shared}, {}, {{ {} }} }},",
-                arguments.len(),
-                arguments.join(", ")
+                launch.arguments.len(),
+                argument_places(kernel, &launch.arguments)
             );
             self.launches += 1;
         }
@@ -212,13 +207,18 @@ pub(super) fn unfit(kernel: &Shipped) -> Option<&'static str> {
     }
 }
 
-pub(super) fn argument_place(kernel: &Shipped, argument: &Argument) -> usize {
-    let standard = STANDARD_ARGUMENTS.iter().position(|known| known == argument);
-    standard.unwrap_or_else(|| {
-        let spaces = &kernel.draft.plan.workspaces;
-        let named = spaces.iter().position(|space| space.name == argument.name());
-        STANDARD_ARGUMENTS.len() + named.unwrap_or(0)
-    })
+/// Where arguments are among the standard ones and the workspaces behind them, as a list.
+pub(super) fn argument_places(kernel: &Shipped, arguments: &[Argument]) -> String {
+    let place = |argument: &Argument| {
+        let standard = STANDARD_ARGUMENTS.iter().position(|known| known == argument);
+        standard.unwrap_or_else(|| {
+            let spaces = &kernel.draft.plan.workspaces;
+            let named = spaces.iter().position(|space| space.name == argument.name());
+            STANDARD_ARGUMENTS.len() + named.unwrap_or(0)
+        })
+    };
+    let places: Vec<String> = arguments.iter().map(|one| place(one).to_string()).collect();
+    places.join(", ")
 }
 
 /// All sizes, in the order in which the tables have them: grid, block and shared memory of each launch,

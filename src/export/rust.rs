@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::bundle::{Artifact, Shipped, sha256};
-use super::c::{argument_place, place, sizes, unfit};
+use super::c::{argument_places, place, sizes, unfit};
 use crate::dispatch::Node;
 use crate::model::{Dtype, Layout};
 use crate::space::Formula;
@@ -37,18 +37,13 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
         let (dtype, _, layout) = draft.pattern();
         let pattern = place(&mut patterns, (dtype, layout));
         for launch in &draft.plan.kernels {
-            let arguments: Vec<String> = launch
-                .arguments
-                .iter()
-                .map(|argument| argument_place(kernel, argument).to_string())
-                .collect();
             // Writing to a string does not fail.
             let _ = writeln!(
                 launches,
                 "    Launch({image}, \"{}\", {}, &[{}]),",
                 launch.entry,
                 launch.dynamic_shared_bytes,
-                arguments.join(", ")
+                argument_places(kernel, &launch.arguments)
             );
         }
         formulas.push_str(&functions(kernel, taken));
