@@ -292,14 +292,16 @@ impl Lookup {
         let told = best.is_some() && group.records >= FEWEST_CHECKED;
         let of_winners =
             group.defaults.iter().filter(|kernel| !told || group.winning.contains(&kernel.family));
-        let mut defaults: Vec<(f64, &Kernel)> =
+        let mut left: Vec<(f64, &Kernel)> =
             of_winners.map(|kernel| (expected(kernel), kernel)).collect();
-        defaults.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let legal = |kernel: &Kernel, extents: &mut Extents| {
-            kernel.cost.fits(problem) && self.permits(kernel, extents)
-        };
-        let (time, kernel) = defaults.into_iter().find(|(_, kernel)| legal(kernel, extents))?;
-        Some((kernel, best.map(|_| time)))
+        // The first or second is legal nearly always: that is found sooner than all are sorted.
+        while let Some(at) = (0..left.len()).min_by(|a, b| left[*a].0.total_cmp(&left[*b].0)) {
+            let (time, kernel) = left.remove(at);
+            if kernel.cost.fits(problem) && self.permits(kernel, extents) {
+                return Some((kernel, best.map(|_| time)));
+            }
+        }
+        None
     }
 
     /// A record made ready; `None` for one that has no part in answers about this device.

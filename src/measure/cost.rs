@@ -54,6 +54,8 @@ pub struct Cost {
     resident: f64,
     sms: f64,
     lanes: f64,
+    /// Found once: lookup asks many kernels in a microsecond.
+    parts: Parts,
 }
 
 /// What a kernel's cost is made of, in clocks of an SM.
@@ -87,7 +89,9 @@ impl Cost {
         let share = occupancy.unwrap_or(0.5);
         let resident = (share * f64::from(device.threads_per_sm) / threads).round().max(1.0);
         let lanes = f64::from(device.compute_capability.f32_lanes());
-        Self { footprint, besides, resident, sms: f64::from(device.sms.max(1)), lanes }
+        let sms = f64::from(device.sms.max(1));
+        let parts = Parts::of((footprint, besides), resident, (sms, lanes));
+        Self { footprint, besides, resident, sms, lanes, parts }
     }
 
     /// The same kernel on another device.
@@ -102,11 +106,10 @@ impl Cost {
 
     /// Clocks of the busiest SM.
     pub fn clocks(&self, problem: &Problem) -> f64 {
-        let parts = self.parts();
-        let shape = problem.shape;
+        let (parts, shape) = (&self.parts, problem.shape);
         let packed =
             parts.of_a * (shape.m * shape.k) as f64 + parts.of_b * (shape.k * shape.n) as f64;
-        packed * problem.batch as f64 + self.computing(problem, &parts)
+        packed * problem.batch as f64 + self.computing(problem, parts)
     }
 
     fn computing(&self, problem: &Problem, parts: &Parts) -> f64 {
@@ -131,25 +134,40 @@ impl Cost {
 
     /// What the cost is made of.
     pub fn parts(&self) -> Parts {
-        let packing = |bytes: f64| 2.0 * bytes / PACKED_A_CLOCK / self.sms;
-        let (of_a, of_b) = (packing(self.besides.bytes_of_a), packing(self.besides.bytes_of_b));
-        let Some(footprint) = self.footprint else {
-            let busy = 1.0 / self.lanes;
-            return Parts { resident: 1, busy, alone: 0.0, block: 0.0, wave: 0.0, of_a, of_b };
+        self.parts
+    }
+
+    /// Whether a launch can have the blocks that the problem needs.
+    pub fn fits(&self, problem: &Problem) -> bool {
+        self.footprint
+            .is_none_or(|footprint| footprint.blocks(&problem.shape, 1) <= i32::MAX as u64)
+    }
+}
+
+impl Parts {
+    fn of(
+        (footprint, besides): (Option<Footprint>, Besides),
+        resident: f64,
+        (sms, lanes): (f64, f64),
+    ) -> Self {
+        let packing = |bytes: f64| 2.0 * bytes / PACKED_A_CLOCK / sms;
+        let (of_a, of_b) = (packing(besides.bytes_of_a), packing(besides.bytes_of_b));
+        let Some(footprint) = footprint else {
+            let busy = 1.0 / lanes;
+            return Self { resident: 1, busy, alone: 0.0, block: 0.0, wave: 0.0, of_a, of_b };
         };
         let sums = (footprint.tile_m * footprint.tile_n) as f64;
         let own = (sums / footprint.threads as f64).max(1.0);
         let instructions = own + OTHER_INSTRUCTIONS * own.sqrt();
-        let multiplying = sums / self.lanes * (instructions / own);
+        let multiplying = sums / lanes * (instructions / own);
         let loads = 2.0 * (own.sqrt() / WORDS_A_LOAD).max(1.0);
         let loading = footprint.threads as f64 * loads / LOAD_LANES;
         let alone = (CLOCKS_AN_INSTRUCTION * instructions).max(STEP_CLOCKS);
         // The blocks of one tile share its K.
         let sharing = footprint.fixed.max(1) as f64;
-        let times_stored =
-            if self.besides.bytes_of_c > 0.0 || footprint.wave > 1 { 2.0 } else { 1.0 };
-        Parts {
-            resident: self.resident as u64,
+        let times_stored = if besides.bytes_of_c > 0.0 || footprint.wave > 1 { 2.0 } else { 1.0 };
+        Self {
+            resident: resident as u64,
             busy: multiplying.max(loading) / sharing,
             alone: alone / sharing,
             block: 4.0 * sums / STORED_A_CLOCK * times_stored,
@@ -157,12 +175,6 @@ impl Cost {
             of_a,
             of_b,
         }
-    }
-
-    /// Whether a launch can have the blocks that the problem needs.
-    pub fn fits(&self, problem: &Problem) -> bool {
-        self.footprint
-            .is_none_or(|footprint| footprint.blocks(&problem.shape, 1) <= i32::MAX as u64)
     }
 }
 
