@@ -12,8 +12,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use gemm_tune::database::{Provenance, Record, Winner};
 use gemm_tune::lookup::{Lookup, Question};
 use gemm_tune::model::{
-    Device, Dtype, Measurement, Micros, Problem, Regime, Resources, Shape, Storage, Timing,
-    Validation,
+    Device, Dtype, Landmark, Measurement, Micros, Problem, Regime, Resources, Shape, Storage,
+    Timing, Validation,
 };
 use gemm_tune::render::{Templates, launches};
 use gemm_tune::space::{Families, LegalSpace};
@@ -53,6 +53,15 @@ fn records(families: &Families, templates: &Templates, device: &Device) -> Vec<R
         let storage = Storage::packed(&problem);
         let plan = launches(family, &configuration, &problem, &storage, device).unwrap();
         let time = 5.0 + problem.operations() / 4e7;
+        let landmarks: Vec<Landmark> = family
+            .defaults()
+            .iter()
+            .map(|default| Landmark {
+                family: family.name.clone(),
+                configuration: default.clone(),
+                time: Micros(1.1 * time),
+            })
+            .collect();
         made.push(Record::new(Winner {
             problem: &problem,
             device,
@@ -70,6 +79,7 @@ fn records(families: &Families, templates: &Templates, device: &Device) -> Vec<R
             conditions: None,
             also_right_on: &[],
             libraries: &[],
+            landmarks: &landmarks,
             validation: &Validation { reference: String::new(), max_error: 0.0, bound: 1.0 },
             resources: &Resources {
                 registers: 128,

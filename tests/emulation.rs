@@ -320,7 +320,8 @@ fn what_won_before_is_tried_first_and_the_record_is_in_the_final_whatever_the_se
         machine: Machine::Host,
     };
     let problem = problem("40x30x20", Layout::Nn);
-    let known = spaces(&kit.families, &kit.templates, &problem, &Device::cpu()).unwrap();
+    let known =
+        spaces(&kit.families, &kit.templates, &problem, &Device::cpu(), &Hints::default()).unwrap();
     let space = &known.families[0].space;
     let hint = |rank: usize| {
         let family = "coarsened".to_owned();

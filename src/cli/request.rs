@@ -32,8 +32,11 @@ fn chosen(
     let families = if names.is_empty() {
         families.iter().cloned().collect()
     } else {
+        // Who names a family wants it searched, whatever supersedes it.
         let named = names.iter().map(|name| families.get(name).cloned());
-        named.collect::<Result<_, _>>().map_err(Failure::usage)?
+        let mut named = named.collect::<Result<Vec<Family>, _>>().map_err(Failure::usage)?;
+        named.iter_mut().for_each(|family| family.superseded_by = None);
+        named
     };
     let templates = match &folders.templates {
         Some(folder) => Templates::with_folder(folder),

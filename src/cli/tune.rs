@@ -298,8 +298,8 @@ fn within(word: &str) -> Result<f64, Failure> {
 fn dry_run(job: &Job, device: &Device, console: Console) -> Result<(Value, ExitCode), Failure> {
     let mut documents = Vec::new();
     for problem in &job.problems {
-        let spaces =
-            spaces(&job.families, &job.templates, problem, device).map_err(Failure::work)?;
+        let spaces = spaces(&job.families, &job.templates, problem, device, &Hints::default())
+            .map_err(Failure::work)?;
         let candidates = spaces.legal().min(job.settings.most(device));
         console.result(&table::spaces(&spaces, problem, candidates, console.width()));
         documents.push(documents::spaces(&spaces, problem, candidates));

@@ -7,7 +7,7 @@ use toml_edit::{ArrayOfTables, Formatted, InlineTable, Item, Table, Value, ser};
 use super::record::Record;
 
 /// Sections that get a table of their own.
-const TABLES: [&str; 4] = ["confidence", "measurement", "device", "provenance"];
+const TABLES: [&str; 5] = ["confidence", "landmarks_us", "measurement", "device", "provenance"];
 
 /// Lists of tables with an entry that fits a line.
 const LISTS: [&str; 2] = ["workspaces", "tensor_maps"];

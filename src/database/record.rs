@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::{four_figures, rfc3339, round_us, wide};
 use crate::model::{
-    CachePolicy, Configuration, Device, KernelLaunch, LaunchPlan, Measurement, Micros, PowerState,
-    Problem, Regime, Resources, TensorMap, Timing, Validation, Value, Workspace,
+    CachePolicy, Configuration, Device, KernelLaunch, Landmark, LaunchPlan, Measurement, Micros,
+    PowerState, Problem, Regime, Resources, TensorMap, Timing, Validation, Value, Workspace,
 };
 
 /// The fastest correct kernel found for a problem on a device, with the evidence.
@@ -33,6 +33,11 @@ pub struct Record {
     /// What the sensors showed while it was decided; absent without a final.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<StoredConditions>,
+    /// What the families' defaults took for the problem in the same search, in microseconds, by
+    /// [`Configuration::short_name`]: `lookup` judges by them how far its model is off near this
+    /// problem. Absent where none was measured.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub landmarks_us: IndexMap<String, f64>,
     /// How the result was checked.
     pub validation: StoredValidation,
     /// What the kernel takes of an SM.
@@ -307,6 +312,8 @@ pub struct Winner<'a> {
     pub conditions: Option<StoredConditions>,
     /// The libraries measured beside it; may be empty.
     pub libraries: &'a [LibraryTime],
+    /// What the families' defaults took; may be empty.
+    pub landmarks: &'a [Landmark],
     /// How it was checked.
     pub validation: &'a Validation,
     /// What else it passed.
@@ -339,6 +346,9 @@ impl Record {
             baseline: StoredBaseline::of(winner.libraries, measurement.median()),
             confidence: winner.confidence,
             conditions: winner.conditions,
+            landmarks_us: (winner.landmarks.iter())
+                .map(|landmark| (landmark.name(), round_us(landmark.time)))
+                .collect(),
             validation: StoredValidation {
                 also_right_on: winner.also_right_on.to_vec(),
                 ..winner.validation.into()

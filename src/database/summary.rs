@@ -84,6 +84,7 @@ pub fn record_summary(
         confidence: summary.certainty.as_ref().map(StoredConfidence::from),
         conditions: summary.certainty.as_ref().map(|certainty| (&certainty.conditions).into()),
         libraries: &libraries,
+        landmarks: &summary.landmarks,
         validation: &winner.validation,
         also_right_on: &winner.also,
         resources: &winner.resources,

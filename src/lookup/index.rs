@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::answer::{Answer, NoAnswer, Question, Rung, Why};
 use super::known::{Footprints, Kernel, Known};
-use super::near::Near;
+use super::landmarks::Bearings;
+use super::near::{Near, position};
 use crate::database::{Record, preference};
 use crate::model::{
     Compute, Device, Dtype, Layout, Micros, Problem, Regime, Storage, floor, statistics,
@@ -145,7 +146,7 @@ impl Lookup {
             tried += more;
             sibling
         });
-        let default = self.default(group, best.as_ref(), problem, &mut extents);
+        let default = self.default(group, best.as_ref(), question, &mut extents);
         match (best, default) {
             (Some(best), Some((kernel, Some(time)))) if time < best.time => Ok(Answer {
                 rung: Rung::Default,
@@ -280,20 +281,31 @@ impl Lookup {
         &self,
         group: &'a Group,
         best: Option<&Expected<'_>>,
-        problem: &Problem,
+        question: &Question,
         extents: &mut Extents,
     ) -> Option<(&'a Kernel, Option<f64>)> {
-        let expected = |kernel: &Kernel| match best {
-            Some(best) => best.known.predict_default(kernel, problem),
-            None => kernel.cost.clocks(problem),
+        let problem = &question.problem;
+        let near = group.own.around(question);
+        let landmarks = near.iter().map(|place| &self.known[*place]);
+        let bearings = Bearings::take(
+            &position(question),
+            landmarks.map(|known| (&known.position, &known.offs)),
+        );
+        let expected = |(at, kernel): (usize, &Kernel)| match (&bearings, best) {
+            (Some(bearings), _) => {
+                kernel.modelled(problem, self.device.max_sm_clock_mhz) * bearings.off(at).exp()
+            }
+            (None, Some(best)) => best.known.predict_default(kernel, problem),
+            (None, None) => kernel.cost.clocks(problem),
         };
         // Defaults take part in every final: a family that has won none of several here is not
         // expected to, whatever a model says that sees grids alone.
         let told = best.is_some() && group.records >= FEWEST_CHECKED;
+        let of_winners = group.defaults.iter().enumerate();
         let of_winners =
-            group.defaults.iter().filter(|kernel| !told || group.winning.contains(&kernel.family));
+            of_winners.filter(|(_, kernel)| !told || group.winning.contains(&kernel.family));
         let mut left: Vec<(f64, &Kernel)> =
-            of_winners.map(|kernel| (expected(kernel), kernel)).collect();
+            of_winners.map(|default| (expected(default), default.1)).collect();
         // The first or second is legal nearly always: that is found sooner than all are sorted.
         while let Some(at) = (0..left.len()).min_by(|a, b| left[*a].0.total_cmp(&left[*b].0)) {
             let (time, kernel) = left.remove(at);
@@ -370,6 +382,7 @@ impl Lookup {
                 group.winning.extend(found.iter().map(|(_, at)| self.known[*at].kernel.family));
                 *near = Near::new(found);
             }
+            self.find_offs(&group);
             group.error_percent = self.error(&group);
             self.groups.insert(pattern, group);
         }
@@ -393,6 +406,27 @@ impl Lookup {
             }
         }
         kernels
+    }
+
+    /// Says of each record of this device how far the model is off for the defaults of its group.
+    fn find_offs(&mut self, group: &Group) {
+        let name =
+            |kernel: &Kernel| kernel.configuration.short_name(&self.families[kernel.family].0.name);
+        let names: Vec<String> = group.defaults.iter().map(name).collect();
+        let clock_mhz = self.device.max_sm_clock_mhz;
+        for place in group.own.all() {
+            let known = &mut self.known[place];
+            let times = &known.record.landmarks_us;
+            if times.is_empty() {
+                continue;
+            }
+            let off = |(kernel, name): (&Kernel, &String)| {
+                let time = times.get(name).copied().filter(|time| *time > 0.0);
+                let modelled = kernel.modelled(&known.problem, clock_mhz);
+                time.map_or(f32::NAN, |time| (time / modelled).ln() as f32)
+            };
+            known.offs = group.defaults.iter().zip(&names).map(off).collect();
+        }
     }
 
     /// A predicted time, but none that the device cannot reach: a model of what was measured on one

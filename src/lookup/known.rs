@@ -3,6 +3,9 @@
 
 use std::collections::HashMap;
 
+use super::answer::Question;
+use super::landmarks::Offs;
+use super::near::{Position, position};
 use crate::database::Record;
 use crate::measure::Cost;
 use crate::model::{Configuration, Device, Micros, Problem};
@@ -38,6 +41,10 @@ pub(super) struct Known {
     clocks: f64,
     /// Microseconds for each clock of its cost.
     rate: f64,
+    /// Where its problem is among others.
+    pub(super) position: Position,
+    /// How far the model is off for its problem; empty until its group is known.
+    pub(super) offs: Offs,
 }
 
 /// Footprints that were found already: several problems have the same winner.
@@ -67,6 +74,12 @@ impl Kernel {
         Some(Self { family: place, configuration, legality, cost })
     }
 
+    /// The time for a problem as the model has it, on a device with so many clocks in a microsecond.
+    pub(super) fn modelled(&self, problem: &Problem, clock_mhz: u32) -> f64 {
+        let launch = launch(&self.cost, Micros(f64::INFINITY)).0;
+        self.time(problem, launch, 1.0 / f64::from(clock_mhz.max(1)))
+    }
+
     /// The time for a problem at so many microseconds a clock.
     pub(super) fn time(&self, problem: &Problem, launch: f64, rate: f64) -> f64 {
         launch + self.cost.clocks(problem) * rate
@@ -87,7 +100,8 @@ impl Known {
         let launch = launch(at_home, Micros(median)).0;
         let rate = (median - launch) / at_home.clocks(&problem) * clock_ratio;
         let clocks = kernel.cost.clocks(&problem);
-        Self { kernel, record, problem, launch, clocks, rate }
+        let position = position(&Question::packed(problem));
+        Self { kernel, record, problem, launch, clocks, rate, position, offs: Offs::default() }
     }
 
     /// The same with [`CAUTION`], for choosing between several.

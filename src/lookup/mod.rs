@@ -14,6 +14,7 @@ mod expectation;
 mod hints;
 mod index;
 mod known;
+mod landmarks;
 mod near;
 #[cfg(test)]
 mod tests;

@@ -18,8 +18,11 @@ const OCTAVES: usize = 15;
 /// What rows are aligned to: 1, 2 or 4 elements.
 const ALIGNMENTS: usize = 3;
 
+/// A problem's place among others, see [`position`].
+pub(super) type Position = [f64; 5];
+
 /// A record's place among problems, and which record it is.
-type Point = GeomWithData<[f64; 5], usize>;
+type Point = GeomWithData<Position, usize>;
 
 /// Records by where they are among problems.
 #[derive(Debug, Default)]
@@ -64,14 +67,14 @@ impl Near {
         self.from(position(question))
     }
 
-    fn from(&self, position: [f64; 5]) -> impl Iterator<Item = usize> {
+    fn from(&self, position: Position) -> impl Iterator<Item = usize> {
         self.tree.nearest_neighbor_iter(position).map(|at| at.data)
     }
 }
 
 /// Where a problem is among others: a factor of two in any extent is one step, and so is one in what
 /// its rows are aligned to.
-fn position(question: &Question) -> [f64; 5] {
+pub(super) fn position(question: &Question) -> Position {
     let Question { problem, storage } = question;
     let shape = problem.shape;
     let [m, n, k, batch] =
@@ -80,7 +83,7 @@ fn position(question: &Question) -> [f64; 5] {
 }
 
 /// The number of the cell that a question is in, and the cell's middle.
-fn cell(question: &Question) -> Option<(usize, [f64; 5])> {
+fn cell(question: &Question) -> Option<(usize, Position)> {
     let Question { problem, storage } = question;
     if problem.batch != 1 {
         return None;

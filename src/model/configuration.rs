@@ -4,6 +4,7 @@ use std::fmt;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 /// A value of a parameter, or of an expression over parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,6 +62,14 @@ impl Configuration {
     /// The value of `parameter`, if it has one.
     pub fn get(&self, parameter: &str) -> Option<&Value> {
         self.0.get(parameter)
+    }
+
+    /// A short name for this configuration of `family`, the same for ever: `pipelined-1d746c42`, from
+    /// the SHA-256 of the configuration as it is displayed.
+    pub fn short_name(&self, family: &str) -> String {
+        let digest = Sha256::digest(self.to_string());
+        let first: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        format!("{family}-{first}")
     }
 }
 

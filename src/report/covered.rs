@@ -175,6 +175,7 @@ mod tests {
             certainty: None,
             library_version: String::new(),
             coverage: vec![coverage],
+            landmarks: Vec::new(),
             phases: Phases::default(),
             restarts: 0,
             end,

@@ -91,6 +91,44 @@ impl LegalSpace {
         })
     }
 
+    /// The space of `family` with nothing in it yet: `rule` keeps all out, `because` says why.
+    pub fn closed(family: &Family, rule: &str, because: &str) -> Self {
+        let parameters: Vec<(String, Vec<Value>)> = family.parameters.clone().into_iter().collect();
+        let raw = parameters.iter().map(|(_, values)| values.len() as u128).product();
+        let pruned =
+            Pruned { require: rule.to_owned(), because: because.to_owned(), configurations: raw };
+        Self { parameters, positions: Vec::new(), raw, pruned: vec![pruned] }
+    }
+
+    /// Lets in those of `configurations` of the family that are right for the problem, though a rule
+    /// that only spares a search's time kept them out.
+    ///
+    /// # Errors
+    /// See [`SpaceError`].
+    pub fn admit<'c>(
+        &mut self,
+        family: &Family,
+        (problem, device): (&Problem, &Device),
+        configurations: impl IntoIterator<Item = &'c Configuration>,
+    ) -> Result<(), SpaceError> {
+        for configuration in configurations {
+            let Some(position) = self.position_of(configuration) else { continue };
+            let Err(place) = self.positions.binary_search(&position) else { continue };
+            if family.forbidden(configuration, problem, device)?.is_some() {
+                continue;
+            }
+            self.positions.insert(place, position);
+            // It was the first rule that it breaks that counted it, or the one that closed the space.
+            let broken = family.violated(configuration, problem, device)?;
+            let broken = broken.map(|constraint| constraint.text.as_str());
+            let counted = self.pruned.iter().position(|rule| Some(&*rule.require) == broken);
+            if let Some(pruned) = self.pruned.get_mut(counted.unwrap_or(0)) {
+                pruned.configurations = pruned.configurations.saturating_sub(1);
+            }
+        }
+        Ok(())
+    }
+
     /// The space of exactly these configurations, given as value indices in the order of
     /// `parameters`; `None` where there are more assignments than 2^64.
     pub fn of_recorded(
@@ -127,13 +165,7 @@ impl LegalSpace {
 
     /// The rank of a configuration, `None` if it is not legal.
     pub fn rank(&self, configuration: &Configuration) -> Option<usize> {
-        let mut position = 0;
-        for (name, values) in &self.parameters {
-            let value = configuration.get(name)?;
-            let digit = values.iter().position(|known| known == value)?;
-            position = position * values.len() as u64 + digit as u64;
-        }
-        self.positions.binary_search(&position).ok()
+        self.positions.binary_search(&self.position_of(configuration)?).ok()
     }
 
     /// How many values each parameter has, in the order of declaration.
@@ -155,6 +187,16 @@ impl LegalSpace {
     /// Each parameter's name and values, in the order of declaration.
     pub fn parameters(&self) -> &[(String, Vec<Value>)] {
         &self.parameters
+    }
+
+    fn position_of(&self, configuration: &Configuration) -> Option<u64> {
+        let mut position = 0;
+        for (name, values) in &self.parameters {
+            let value = configuration.get(name)?;
+            let digit = values.iter().position(|known| known == value)?;
+            position = position * values.len() as u64 + digit as u64;
+        }
+        Some(position)
     }
 
     fn position(&self, indices: &[usize]) -> u64 {

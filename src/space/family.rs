@@ -82,6 +82,9 @@ pub struct Family {
     pub summary: String,
     /// The template's file name.
     pub template: String,
+    /// The family that has beaten it wherever both were measured: where that one serves a problem,
+    /// a search of both evaluates only the default of this one.
+    pub superseded_by: Option<String>,
     /// Parameters and their values, as declared.
     pub parameters: IndexMap<String, Vec<Value>>,
     /// The rules of legality, as declared.

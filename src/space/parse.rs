@@ -101,6 +101,7 @@ impl Builder {
             name,
             summary: file.summary,
             template,
+            superseded_by: file.superseded_by,
             parameters,
             constraints,
             dtypes: self.words(&file.dtypes)?,

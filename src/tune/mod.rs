@@ -45,7 +45,7 @@ pub use verify::{Named, Retimed, retime, time_each};
 use crate::compile::{Compile, CompileError, CompileThreads};
 use crate::model::units::human_bytes;
 use crate::model::{
-    Configuration, Device, Measurement, Micros, Outcome, OutcomeKind, Problem, Regime,
+    Configuration, Device, Landmark, Measurement, Micros, Outcome, OutcomeKind, Problem, Regime,
 };
 use crate::render::{RenderError, Templates};
 use crate::search::Search;
@@ -346,6 +346,8 @@ pub struct Summary {
     pub library_version: String,
     /// One entry for each family that serves the problem.
     pub coverage: Vec<Coverage>,
+    /// What the families' defaults took.
+    pub landmarks: Vec<Landmark>,
     /// Where the time went.
     pub phases: Phases,
     /// How often the worker was replaced.

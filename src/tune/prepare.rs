@@ -3,6 +3,7 @@
 
 use super::TuneError;
 use super::forecast::forecast;
+use super::hints::Hints;
 use crate::model::{Configuration, Device, Problem};
 use crate::render::Templates;
 use crate::search::Forecast;
@@ -23,6 +24,14 @@ pub struct FamilySpace {
     pub seeds: Vec<usize>,
     /// What is expected of it; nothing where that was not asked for.
     pub forecast: Option<Forecast>,
+}
+
+impl FamilySpace {
+    /// The defaults that are right for the problem, the one to use first.
+    pub fn defaults(&self) -> impl Iterator<Item = Configuration> {
+        let others = self.seeds.iter().filter_map(|rank| self.space.get(*rank));
+        self.default.clone().into_iter().chain(others)
+    }
 }
 
 /// Everything that can be tried for a problem.
@@ -49,7 +58,8 @@ impl Spaces {
     }
 }
 
-/// Lists what can be tried.
+/// Lists what can be tried. The defaults of a family and the record among `hints` are always in it
+/// where they are right for the problem, also where its rules say that a search need not look there.
 ///
 /// # Errors
 /// [`TuneError::NoFamily`], [`TuneError::EmptySpace`], and what is wrong in a family's files.
@@ -58,6 +68,7 @@ pub fn spaces(
     templates: &Templates,
     problem: &Problem,
     device: &Device,
+    hints: &Hints,
 ) -> Result<Spaces, TuneError> {
     let mut spaces = Spaces { families: Vec::new(), refusals: Vec::new() };
     let mut served = false;
@@ -68,7 +79,17 @@ pub fn spaces(
             continue;
         }
         served = true;
-        let space = LegalSpace::of(family, problem, device)?;
+        let mut space = match superseding(family, families, problem, device) {
+            Some(better) => LegalSpace::closed(
+                family,
+                &format!("superseded_by = {better:?}"),
+                "only its defaults are evaluated beside that family; name it with --family",
+            ),
+            None => LegalSpace::of(family, problem, device)?,
+        };
+        let record = hints.record.iter().filter(|hint| hint.family == family.name);
+        let known = family.defaults().iter().chain(record.map(|hint| &hint.configuration));
+        space.admit(family, (problem, device), known)?;
         if space.is_empty() {
             spaces.refusals.push(format!("  {}: {}", family.name, pruned(&space)));
             continue;
@@ -95,6 +116,18 @@ pub fn spaces(
     } else {
         TuneError::NoFamily { problem, reasons }
     })
+}
+
+/// The family that a search has in the place of `family`.
+fn superseding<'f>(
+    family: &'f Family,
+    families: &[Family],
+    problem: &Problem,
+    device: &Device,
+) -> Option<&'f str> {
+    let name = family.superseded_by.as_deref()?;
+    let better = families.iter().find(|other| other.name == name)?;
+    better.refusal(problem, device).is_none().then_some(name)
 }
 
 /// Which constraint removed how many.

@@ -33,7 +33,7 @@ pub fn tune(
 ) -> Result<Summary, TuneError> {
     let began = Instant::now();
     let device = kit.machine.device();
-    let mut spaces = spaces(&kit.families, &kit.templates, problem, &device)?;
+    let mut spaces = spaces(&kit.families, &kit.templates, problem, &device, hints)?;
     spaces.forecast(&kit.families, problem, &device);
     let mut benches = benches(problem, &mut kit.machine, kit.compiler.as_ref(), settings)?;
     let prepared = began.elapsed();
@@ -89,6 +89,7 @@ pub fn tune(
         baselines: decided.baselines,
         library_version: decided.library_version,
         certainty: decided.certainty,
+        landmarks: search.tally.landmarks(),
         coverage: search.tally.coverage,
         phases: Phases {
             prepare: prepared,

@@ -7,7 +7,7 @@ use super::journal::KernelId;
 use super::prepare::Spaces;
 use super::{Coverage, Event, median};
 use crate::measure::{Race, SAMPLES};
-use crate::model::{Configuration, Micros, Outcome, OutcomeKind};
+use crate::model::{Configuration, Landmark, Micros, Outcome, OutcomeKind};
 
 /// Correct candidates whose compiled form is kept: finalists, and the table a person sees.
 const KEPT: usize = 10;
@@ -35,6 +35,8 @@ pub(super) struct Tally {
     pub(super) race: Race,
     pub(super) kept: Vec<Kept>,
     pub(super) coverage: Vec<Coverage>,
+    /// The defaults of each family and the time of each, once it has one.
+    landmarks: Vec<(usize, Configuration, Option<Micros>)>,
 }
 
 impl Tally {
@@ -46,6 +48,9 @@ impl Tally {
             pruned: entry.space.pruned.clone(),
             ..Coverage::default()
         });
+        let landmarks = spaces.families.iter().enumerate().flat_map(|(place, entry)| {
+            entry.defaults().map(move |configuration| (place, configuration, None))
+        });
         Self {
             count: 0,
             left: most,
@@ -53,7 +58,17 @@ impl Tally {
             race: Race::new(FINALISTS, floor),
             kept: Vec::new(),
             coverage: coverage.collect(),
+            landmarks: landmarks.collect(),
         }
+    }
+
+    /// The defaults that have a time.
+    pub(super) fn landmarks(&self) -> Vec<Landmark> {
+        let timed = self.landmarks.iter().filter_map(|(place, configuration, time)| {
+            let family = self.coverage[*place].family.clone();
+            Some(Landmark { family, configuration: configuration.clone(), time: (*time)? })
+        });
+        timed.collect()
     }
 
     /// Counts an outcome and tells of it.
@@ -70,6 +85,12 @@ impl Tally {
                 self.race.admit(&measurement.samples);
             }
             let time = measurement.median();
+            let is_this = |known: &&mut (usize, Configuration, Option<Micros>)| {
+                known.0 == family && known.1 == *configuration
+            };
+            if let Some(landmark) = self.landmarks.iter_mut().find(is_this) {
+                landmark.2 = Some(time);
+            }
             let faster = |best: Option<Micros>| best.is_none_or(|best| time < best);
             if faster(coverage.best) {
                 coverage.best = Some(time);

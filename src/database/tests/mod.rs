@@ -16,8 +16,8 @@ use tempfile::TempDir;
 use super::{Database, LibraryTime, Provenance, Record, StoredConditions, Winner};
 use crate::model::launch::STANDARD_ARGUMENTS;
 use crate::model::{
-    Argument, Configuration, Device, Dtype, KernelLaunch, LaunchPlan, Measurement, Micros, Problem,
-    Regime, Resources, Shape, TensorMap, Timing, Validation, Value, Workspace,
+    Argument, Configuration, Device, Dtype, KernelLaunch, Landmark, LaunchPlan, Measurement,
+    Micros, Problem, Regime, Resources, Shape, TensorMap, Timing, Validation, Value, Workspace,
 };
 
 fn device() -> Device {
@@ -91,6 +91,7 @@ struct Found {
     launch: LaunchPlan,
     measurement: Measurement,
     libraries: Vec<LibraryTime>,
+    landmarks: Vec<Landmark>,
     validation: Validation,
     resources: Resources,
     provenance: Provenance,
@@ -115,6 +116,7 @@ fn found(problem: Problem, median_us: f64) -> Found {
         launch: launch_plan(),
         measurement: measurement(median_us),
         libraries: vec![],
+        landmarks: vec![],
         validation: Validation {
             reference: "f64 on the device".to_owned(),
             max_error: 1.2345e-7,
@@ -147,6 +149,7 @@ impl Found {
             measurement: &self.measurement,
             confidence: None,
             libraries: &self.libraries,
+            landmarks: &self.landmarks,
             validation: &self.validation,
             resources: &self.resources,
             provenance: self.provenance.clone(),

@@ -20,7 +20,13 @@ fn a_file_of_two_records_reads_well() {
         provenance: Provenance { command, ..provenance() },
         ..found(problem(64, 64, 65_536), 41.237)
     };
-    let square = Found { libraries: libraries(), ..found(problem(4096, 4096, 1024), 633.304_4) };
+    let square = found(problem(4096, 4096, 1024), 633.304_4);
+    let landmark = Landmark {
+        family: square.family.clone(),
+        configuration: square.configuration.clone(),
+        time: Micros(640.125),
+    };
+    let square = Found { libraries: libraries(), landmarks: vec![landmark], ..square };
     for found in [square, split] {
         assert_eq!(
             record_winner(&path, &found.record(), Replace::IfFaster).unwrap(),
@@ -114,6 +120,7 @@ prop_compose! {
                 ..measurement(1.0)
             },
             libraries: if with_libraries { libraries() } else { vec![] },
+            landmarks: vec![],
             validation: Validation { reference: text.clone(), max_error, bound },
             resources: Resources { occupancy, ..Resources::default() },
             provenance: Provenance {

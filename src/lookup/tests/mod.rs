@@ -58,6 +58,7 @@ fn record(
         conditions: None,
         also_right_on: &[],
         libraries: &[],
+        landmarks: &[],
         validation: &Validation { reference: "f64".to_owned(), max_error: 0.0, bound: 1.0 },
         resources: &Resources {
             registers: 128,
