@@ -33,9 +33,9 @@ pub struct Record {
     /// What the sensors showed while it was decided; absent without a final.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<StoredConditions>,
-    /// What the families' defaults took for the problem in the same search, in microseconds, by
-    /// [`Configuration::short_name`]: `lookup` judges by them how far its model is off near this
-    /// problem. Absent where none was measured.
+    /// What the families' defaults, and winners of problems near this one, took in the same search, in
+    /// microseconds, by [`Configuration::short_name`]: `lookup` judges by them how far its model is off
+    /// near this problem. Absent where none was measured.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub landmarks_us: IndexMap<String, f64>,
     /// How the result was checked.
@@ -312,7 +312,7 @@ pub struct Winner<'a> {
     pub conditions: Option<StoredConditions>,
     /// The libraries measured beside it; may be empty.
     pub libraries: &'a [LibraryTime],
-    /// What the families' defaults took; may be empty.
+    /// What the families' defaults took, and what won for other problems; may be empty.
     pub landmarks: &'a [Landmark],
     /// How it was checked.
     pub validation: &'a Validation,

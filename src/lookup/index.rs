@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::answer::{Answer, NoAnswer, Question, Rung, Why};
 use super::known::{Footprints, Kernel, Known};
-use super::landmarks::Bearings;
-use super::near::{Near, position};
+use super::near::Near;
+use super::roster::{Candidate, Roster, Who};
 use crate::database::{Record, preference};
 use crate::model::{
     Compute, Device, Dtype, Layout, Micros, Problem, Regime, Storage, floor, statistics,
@@ -61,6 +61,8 @@ pub(super) struct Group {
     /// Records of other devices.
     pub(super) siblings: Near,
     defaults: Vec<Kernel>,
+    /// All kernels of its own records, and what landmarks tell of them.
+    roster: Roster,
     /// Families that have a record, and the number of records.
     winning: BTreeSet<usize>,
     records: usize,
@@ -138,6 +140,13 @@ impl Lookup {
         let Some(group) = self.group_of(problem) else {
             return Err(self.nothing(problem));
         };
+        let near = group.own.around(question);
+        let candidates = group.roster.around(question, &self.known, &near);
+        if let Some(answer) =
+            candidates.and_then(|all| self.by_landmarks(group, problem, &all, &mut extents))
+        {
+            return Ok(answer);
+        }
         let (own, mut tried) = self.nearest(&group.own, question, &mut extents);
         let mut rung = Rung::Neighbour;
         let best = own.or_else(|| {
@@ -146,7 +155,7 @@ impl Lookup {
             tried += more;
             sibling
         });
-        let default = self.default(group, best.as_ref(), question, &mut extents);
+        let default = self.default(group, best.as_ref(), problem, &mut extents);
         match (best, default) {
             (Some(best), Some((kernel, Some(time)))) if time < best.time => Ok(Answer {
                 rung: Rung::Default,
@@ -281,39 +290,25 @@ impl Lookup {
         &self,
         group: &'a Group,
         best: Option<&Expected<'_>>,
-        question: &Question,
+        problem: &Problem,
         extents: &mut Extents,
     ) -> Option<(&'a Kernel, Option<f64>)> {
-        let problem = &question.problem;
-        let near = group.own.around(question);
-        let landmarks = near.iter().map(|place| &self.known[*place]);
-        let bearings = Bearings::take(
-            &position(question),
-            landmarks.map(|known| (&known.position, &known.offs)),
-        );
-        let expected = |(at, kernel): (usize, &Kernel)| match (&bearings, best) {
-            (Some(bearings), _) => {
-                kernel.modelled(problem, self.device.max_sm_clock_mhz) * bearings.off(at).exp()
-            }
-            (None, Some(best)) => best.known.predict_default(kernel, problem),
-            (None, None) => kernel.cost.clocks(problem),
+        let expected = |kernel: &Kernel| match best {
+            Some(best) => best.known.predict_default(kernel, problem),
+            None => kernel.cost.clocks(problem),
         };
         // Defaults take part in every final: a family that has won none of several here is not
         // expected to, whatever a model says that sees grids alone.
         let told = best.is_some() && group.records >= FEWEST_CHECKED;
-        let of_winners = group.defaults.iter().enumerate();
         let of_winners =
-            of_winners.filter(|(_, kernel)| !told || group.winning.contains(&kernel.family));
+            group.defaults.iter().filter(|kernel| !told || group.winning.contains(&kernel.family));
         let mut left: Vec<(f64, &Kernel)> =
-            of_winners.map(|default| (expected(default), default.1)).collect();
-        // The first or second is legal nearly always: that is found sooner than all are sorted.
-        while let Some(at) = (0..left.len()).min_by(|a, b| left[*a].0.total_cmp(&left[*b].0)) {
-            let (time, kernel) = left.remove(at);
-            if kernel.cost.fits(problem) && self.permits(kernel, extents) {
-                return Some((kernel, best.map(|_| time)));
-            }
-        }
-        None
+            of_winners.map(|kernel| (expected(kernel), kernel)).collect();
+        let is_legal = |kernel: &Kernel| {
+            kernel.cost.fits(problem) && self.permits(kernel, extents)
+        };
+        let (time, kernel) = first_legal(&mut left, is_legal)?;
+        Some((kernel, best.map(|_| time)))
     }
 
     /// A record made ready; `None` for one that has no part in answers about this device.
@@ -382,7 +377,7 @@ impl Lookup {
                 group.winning.extend(found.iter().map(|(_, at)| self.known[*at].kernel.family));
                 *near = Near::new(found);
             }
-            self.find_offs(&group);
+            self.survey(&mut group);
             group.error_percent = self.error(&group);
             self.groups.insert(pattern, group);
         }
@@ -408,24 +403,80 @@ impl Lookup {
         kernels
     }
 
-    /// Says of each record of this device how far the model is off for the defaults of its group.
-    fn find_offs(&mut self, group: &Group) {
-        let name =
-            |kernel: &Kernel| kernel.configuration.short_name(&self.families[kernel.family].0.name);
-        let names: Vec<String> = group.defaults.iter().map(name).collect();
+    /// Learns what the landmarks of a group's own records tell.
+    fn survey(&mut self, group: &mut Group) {
+        let name = |kernel: &Kernel| {
+            kernel.configuration.short_name(&self.families[kernel.family].0.name)
+        };
+        let names = group.defaults.iter().map(name);
+        let defaults: Vec<(String, &Kernel)> = names.zip(&group.defaults).collect();
+        let places: Vec<usize> = group.own.all().collect();
         let clock_mhz = self.device.max_sm_clock_mhz;
-        for place in group.own.all() {
-            let known = &mut self.known[place];
-            let times = &known.record.landmarks_us;
-            if times.is_empty() {
-                continue;
+        group.roster = Roster::survey(&defaults, &mut self.known, &places, clock_mhz);
+    }
+
+    /// Of the legal candidates, the winner or default of which the least is expected.
+    fn by_landmarks<'a>(
+        &'a self,
+        group: &'a Group,
+        problem: &Problem,
+        candidates: &[Candidate],
+        extents: &mut Extents,
+    ) -> Option<Answer<'a>> {
+        let kernel = |candidate: &Candidate| match candidate.who {
+            Who::Default(at) => &group.defaults[at],
+            Who::Winner(place) => &self.known[place].kernel,
+        };
+        // A default of a family that has won none of several times is not expected to now.
+        let told = group.records >= FEWEST_CHECKED;
+        let is_serious = |candidate: &&Candidate| {
+            !told || group.winning.contains(&kernel(candidate).family)
+        };
+        let mut least = |won: bool| {
+            let of_kind = candidates.iter().filter(|candidate| candidate.source.is_some() == won);
+            let mut left: Vec<(f64, &Candidate)> = of_kind
+                .filter(is_serious)
+                .map(|candidate| {
+                    let modelled = kernel(candidate).modelled(problem, self.device.max_sm_clock_mhz);
+                    (modelled * candidate.factor, candidate)
+                })
+                .collect();
+            let compared = left.len();
+            first_legal(&mut left, |candidate| {
+                kernel(candidate).cost.fits(problem) && self.permits(kernel(candidate), extents)
+            })
+            .map(|(time, candidate)| (time, candidate, compared))
+        };
+        let (winner, default) = (least(true), least(false));
+        let default_time = default.as_ref().map_or(f64::INFINITY, |(time, ..)| *time);
+        let source = |candidate: &Candidate| candidate.source.map(|place| &self.known[place]);
+        match winner {
+            Some((time, candidate, compared)) if time <= default_time => Some(Answer {
+                rung: Rung::Neighbour,
+                why: Why::BestOf { compared, default: default.map(|(time, ..)| Micros(time)) },
+                predicted: Some(self.possible(problem, time)),
+                error_percent: group.error_percent,
+                ..self.exactly(source(candidate)?)
+            }),
+            winner => {
+                let (time, candidate, _) = default?;
+                let kernel = kernel(candidate);
+                Some(Answer {
+                    rung: Rung::Default,
+                    why: match winner {
+                        Some((time, ..)) => Why::ExpectedFaster { best: Micros(time) },
+                        None => Why::NoneLegal { tried: candidates.len() },
+                    },
+                    family: &self.families[kernel.family].0,
+                    configuration: &kernel.configuration,
+                    predicted: Some(self.possible(problem, time)),
+                    error_percent: group.error_percent,
+                    source: winner
+                        .and_then(|(_, candidate, _)| source(candidate))
+                        .map(|known| &known.record),
+                    template_changed: false,
+                })
             }
-            let off = |(kernel, name): (&Kernel, &String)| {
-                let time = times.get(name).copied().filter(|time| *time > 0.0);
-                let modelled = kernel.modelled(&known.problem, clock_mhz);
-                time.map_or(f32::NAN, |time| (time / modelled).ln() as f32)
-            };
-            known.offs = group.defaults.iter().zip(&names).map(off).collect();
         }
     }
 
@@ -449,17 +500,40 @@ impl Lookup {
             let question = Question::packed(*problem);
             let mut extents = Extents::new(problem, &question.storage);
             let others = group.own.nearest_first(&question).filter(|other| other != place);
-            let known = others
-                .take(CHECKED_AGAINST)
-                .map(|other| &self.known[other])
-                .filter(|known| self.permits(&known.kernel, &mut extents));
-            let best = known.min_by(|a, b| a.cautious(problem).total_cmp(&b.cautious(problem)))?;
-            let time = best.predict(problem);
+            let near: Vec<usize> = others.take(CHECKED_AGAINST).collect();
+            let candidates = group.roster.candidates(&asked.position, &self.known, &near);
+            let answer = candidates
+                .and_then(|all| self.by_landmarks(group, problem, &all, &mut extents));
+            let time = match answer {
+                Some(answer) => answer.predicted?.0,
+                None => {
+                    let known = near.iter().map(|other| &self.known[*other]);
+                    known
+                        .filter(|known| self.permits(&known.kernel, &mut extents))
+                        .min_by(|a, b| a.cautious(problem).total_cmp(&b.cautious(problem)))?
+                        .predict(problem)
+                }
+            };
             let measured = asked.record.median().0;
             Some(100.0 * (time / measured).ln().abs().exp_m1())
         });
         statistics::quantile(&errors.collect::<Vec<f64>>(), WITHIN)
     }
+}
+
+/// The first that is legal, from the least up. One of the first two nearly always is: that is found
+/// sooner than all are sorted.
+fn first_legal<'k, K>(
+    left: &mut Vec<(f64, &'k K)>,
+    mut is_legal: impl FnMut(&K) -> bool,
+) -> Option<(f64, &'k K)> {
+    while let Some(at) = (0..left.len()).min_by(|a, b| left[*a].0.total_cmp(&left[*b].0)) {
+        let least = left.remove(at);
+        if is_legal(least.1) {
+            return Some(least);
+        }
+    }
+    None
 }
 
 /// The best record of each place, in an order that does not hang on that of the records.

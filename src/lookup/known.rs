@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::answer::Question;
-use super::landmarks::Offs;
+use super::landmarks::Sighting;
 use super::near::{Position, position};
 use crate::database::Record;
 use crate::measure::Cost;
@@ -43,8 +43,10 @@ pub(super) struct Known {
     rate: f64,
     /// Where its problem is among others.
     pub(super) position: Position,
-    /// How far the model is off for its problem; empty until its group is known.
-    pub(super) offs: Offs,
+    /// What the landmarks of its problem tell; nothing until its group is surveyed.
+    pub(super) sighting: Option<Sighting>,
+    /// The number of its kernel in the roster of its group.
+    pub(super) number: Option<usize>,
 }
 
 /// Footprints that were found already: several problems have the same winner.
@@ -101,7 +103,12 @@ impl Known {
         let rate = (median - launch) / at_home.clocks(&problem) * clock_ratio;
         let clocks = kernel.cost.clocks(&problem);
         let position = position(&Question::packed(problem));
-        Self { kernel, record, problem, launch, clocks, rate, position, offs: Offs::default() }
+        Self { kernel, record, problem, launch, clocks, rate, position, sighting: None, number: None }
+    }
+
+    /// What its kernel is called in records.
+    pub(super) fn name(&self) -> String {
+        self.kernel.configuration.short_name(&self.record.family)
     }
 
     /// The same with [`CAUTION`], for choosing between several.

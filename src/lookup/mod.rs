@@ -16,6 +16,7 @@ mod index;
 mod known;
 mod landmarks;
 mod near;
+mod roster;
 #[cfg(test)]
 mod tests;
 

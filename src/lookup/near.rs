@@ -18,6 +18,9 @@ const OCTAVES: usize = 15;
 /// What rows are aligned to: 1, 2 or 4 elements.
 const ALIGNMENTS: usize = 3;
 
+/// How many cells there are.
+pub(super) const CELLS: usize = OCTAVES * OCTAVES * OCTAVES * ALIGNMENTS;
+
 /// A problem's place among others, see [`position`].
 pub(super) type Position = [f64; 5];
 
@@ -40,10 +43,9 @@ impl Near {
         if points.is_empty() {
             return Self::default();
         }
-        let cells = OCTAVES * OCTAVES * OCTAVES * ALIGNMENTS;
         Self {
             tree: RTree::bulk_load(points),
-            cells: std::iter::repeat_with(OnceLock::new).take(cells).collect(),
+            cells: std::iter::repeat_with(OnceLock::new).take(CELLS).collect(),
         }
     }
 
@@ -83,7 +85,7 @@ pub(super) fn position(question: &Question) -> Position {
 }
 
 /// The number of the cell that a question is in, and the cell's middle.
-fn cell(question: &Question) -> Option<(usize, Position)> {
+pub(super) fn cell(question: &Question) -> Option<(usize, Position)> {
     let Question { problem, storage } = question;
     if problem.batch != 1 {
         return None;

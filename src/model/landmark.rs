@@ -1,5 +1,6 @@
-//! A default of a family, measured for a problem. As this is done for every problem that is tuned,
-//! such times tell how far a model of a kernel's cost is off from problem to problem.
+//! A kernel that is measured for many problems, as the defaults of families are for all and winners
+//! for those near theirs, and its time for one. Such times tell how far a model of a kernel's cost is
+//! off from problem to problem.
 
 use super::{Configuration, Micros};
 
@@ -8,7 +9,7 @@ use super::{Configuration, Micros};
 pub struct Landmark {
     /// The family.
     pub family: String,
-    /// The default.
+    /// The kernel.
     pub configuration: Configuration,
     /// What it took in the search.
     pub time: Micros,

@@ -31,6 +31,19 @@ impl Spaces {
         Some(Pick { family, rank })
     }
 
+    /// What is measured for many problems: the defaults of each family, and what won elsewhere.
+    pub(super) fn landmarks(&self, hints: &Hints) -> Vec<(usize, Configuration)> {
+        let defaults = self.families.iter().enumerate().flat_map(|(place, entry)| {
+            entry.defaults().map(move |configuration| (place, configuration))
+        });
+        let mut landmarks: Vec<(usize, Configuration)> = defaults.collect();
+        for hint in hints.record.iter().chain(&hints.others) {
+            let found = self.find(hint).map(|pick| (pick.family, hint.configuration.clone()));
+            landmarks.extend(found.filter(|found| !landmarks.contains(found)));
+        }
+        landmarks
+    }
+
     /// Where the record is.
     pub(super) fn record(&self, hints: &Hints) -> Option<Pick> {
         self.find(hints.record.as_ref()?)

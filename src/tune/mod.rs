@@ -346,7 +346,7 @@ pub struct Summary {
     pub library_version: String,
     /// One entry for each family that serves the problem.
     pub coverage: Vec<Coverage>,
-    /// What the families' defaults took.
+    /// What the families' defaults took, and what won for other problems.
     pub landmarks: Vec<Landmark>,
     /// Where the time went.
     pub phases: Phases,

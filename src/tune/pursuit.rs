@@ -102,7 +102,7 @@ impl<'a> Pursuit<'a> {
             most,
             patience: settings.patience(device),
             journal,
-            tally: Tally::new(spaces, floor(problem, device), most),
+            tally: Tally::new(spaces, hints, floor(problem, device), most),
             phases: Phases::default(),
             answers: BTreeMap::new(),
             queue: VecDeque::new(),

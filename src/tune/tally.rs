@@ -3,6 +3,7 @@
 
 use super::bench::{Candidate, Kept, Refuted, Standing};
 use super::contest::FINALISTS;
+use super::hints::Hints;
 use super::journal::KernelId;
 use super::prepare::Spaces;
 use super::{Coverage, Event, median};
@@ -35,12 +36,12 @@ pub(super) struct Tally {
     pub(super) race: Race,
     pub(super) kept: Vec<Kept>,
     pub(super) coverage: Vec<Coverage>,
-    /// The defaults of each family and the time of each, once it has one.
+    /// What is measured for many problems, and the time of each, once it has one.
     landmarks: Vec<(usize, Configuration, Option<Micros>)>,
 }
 
 impl Tally {
-    pub(super) fn new(spaces: &Spaces, floor: Micros, most: usize) -> Self {
+    pub(super) fn new(spaces: &Spaces, hints: &Hints, floor: Micros, most: usize) -> Self {
         let coverage = spaces.families.iter().map(|entry| Coverage {
             family: entry.name.clone(),
             raw: entry.space.raw,
@@ -48,9 +49,8 @@ impl Tally {
             pruned: entry.space.pruned.clone(),
             ..Coverage::default()
         });
-        let landmarks = spaces.families.iter().enumerate().flat_map(|(place, entry)| {
-            entry.defaults().map(move |configuration| (place, configuration, None))
-        });
+        let landmarks = spaces.landmarks(hints).into_iter();
+        let landmarks = landmarks.map(|(place, configuration)| (place, configuration, None));
         Self {
             count: 0,
             left: most,
@@ -62,7 +62,7 @@ impl Tally {
         }
     }
 
-    /// The defaults that have a time.
+    /// What is measured for many problems and has a time.
     pub(super) fn landmarks(&self) -> Vec<Landmark> {
         let timed = self.landmarks.iter().filter_map(|(place, configuration, time)| {
             let family = self.coverage[*place].family.clone();
