@@ -103,7 +103,17 @@ impl Known {
         let rate = (median - launch) / at_home.clocks(&problem) * clock_ratio;
         let clocks = kernel.cost.clocks(&problem);
         let position = position(&Question::packed(problem));
-        Self { kernel, record, problem, launch, clocks, rate, position, sighting: None, number: None }
+        Self {
+            kernel,
+            record,
+            problem,
+            launch,
+            clocks,
+            rate,
+            position,
+            sighting: None,
+            number: None,
+        }
     }
 
     /// What its kernel is called in records.

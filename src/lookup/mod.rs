@@ -10,6 +10,7 @@
 //! family anew for every problem, as its operands are stored.
 
 mod answer;
+mod climb;
 mod expectation;
 mod hints;
 mod index;

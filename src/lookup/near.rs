@@ -74,14 +74,17 @@ impl Near {
     }
 }
 
-/// Where a problem is among others: a factor of two in any extent is one step, and so is one in what
-/// its rows are aligned to.
+/// Steps for each factor of two in what rows are aligned to. Of 81 problems tuned on an H200, each
+/// left out in turn, the chosen kernel takes 3.5 % longer than the best with one, 2.8 % with two.
+const ALIGNMENT: f64 = 2.0;
+
+/// Where a problem is among others: a factor of two in any extent is one step.
 pub(super) fn position(question: &Question) -> Position {
     let Question { problem, storage } = question;
     let shape = problem.shape;
     let [m, n, k, batch] =
         [shape.m, shape.n, shape.k, problem.batch].map(|extent| (extent as f64).log2());
-    [m, n, k, batch, f64::from(storage.row_alignment(problem))]
+    [m, n, k, batch, ALIGNMENT * f64::from(storage.row_alignment(problem))]
 }
 
 /// The number of the cell that a question is in, and the cell's middle.
@@ -99,7 +102,7 @@ pub(super) fn cell(question: &Question) -> Option<(usize, Position)> {
     let alignment = storage.row_alignment(problem);
     let number = ((m * OCTAVES + n) * OCTAVES + k) * ALIGNMENTS + alignment as usize;
     let middle = |octave: usize| octave as f64 + 0.5;
-    Some((number, [middle(m), middle(n), middle(k), 0.0, f64::from(alignment)]))
+    Some((number, [middle(m), middle(n), middle(k), 0.0, ALIGNMENT * f64::from(alignment)]))
 }
 
 #[cfg(test)]

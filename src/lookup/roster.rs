@@ -87,8 +87,7 @@ impl Roster {
             times.filter_map(off).collect()
         };
         let measured: Vec<Measured> = places.iter().zip(&names).map(measured).collect();
-        let (landmarks, sightings) =
-            Landmarks::survey(defaults.len() + winners.len(), &measured);
+        let (landmarks, sightings) = Landmarks::survey(defaults.len() + winners.len(), &measured);
         let of_winner: Vec<Option<usize>> =
             names.iter().map(|name| numbers.get(&**name).copied()).collect();
         for ((place, sighting), number) in places.iter().zip(sightings).zip(of_winner) {

@@ -7,9 +7,11 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use tera::{Context, ErrorKind, Kwargs, State, Tera};
 
+use super::formula::Formula;
 use crate::model::Value;
 
 /// What stands before the expression in its template, to map positions back.
@@ -105,11 +107,14 @@ pub struct ExpressionError {
 pub struct Expressions {
     tera: Tera,
     texts: Vec<String>,
+    /// Each as a formula, where it is one: found when it is first asked for, for a lookup that is made
+    /// ready asks about each of its kernels.
+    formulas: Vec<OnceLock<Option<Formula>>>,
 }
 
 impl Default for Expressions {
     fn default() -> Self {
-        Self { tera: language(), texts: Vec::new() }
+        Self { tera: language(), texts: Vec::new(), formulas: Vec::new() }
     }
 }
 
@@ -133,6 +138,7 @@ impl Expressions {
             .add_raw_template(&name(id), &format!("{PREFIX}{text}{SUFFIX}"))
             .map_err(|error| located(&error, text))?;
         self.texts.push(text.to_owned());
+        self.formulas.push(OnceLock::new());
         Ok(id)
     }
 
@@ -145,6 +151,12 @@ impl Expressions {
     /// The expression as written.
     pub fn text(&self, id: ExpressionId) -> &str {
         self.texts.get(id.0).map_or("", String::as_str)
+    }
+
+    /// The expression as a formula, if it is one.
+    pub(super) fn formula(&self, id: ExpressionId) -> Option<&Formula> {
+        let cell = self.formulas.get(id.0)?;
+        cell.get_or_init(|| Formula::read(self.text(id))).as_ref()
     }
 
     /// The texts of all.

@@ -1,6 +1,5 @@
-//! Whether one configuration is right for other problems, worth a search's time or not: what does not hang on their extents is
-//! decided once, so that each further question costs a few evaluations, or none where another
-//! configuration asked the same before.
+//! Whether one configuration is right for other problems, worth a search's time or not: what does not
+//! hang on their extents is decided once, the rest is a few formulas for each further question.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -8,11 +7,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use tera::Context;
 
 use super::family::{Family, Located};
+use super::formula::{Formula, OPEN, Solver, open_values};
 use super::scope::{bind, bind_all, built_in_scope};
 use crate::model::{Configuration, Device, Problem, Storage};
-
-/// The names that differ between problems of one dtype, compute type and layout.
-const OPEN: [&str; 7] = ["M", "N", "K", "batch", "lda", "ldb", "ldc"];
 
 /// What is left to check of a configuration on a device.
 #[derive(Debug, Clone)]
@@ -22,7 +19,16 @@ pub struct Legality {
 
 /// A constraint that reads extents.
 #[derive(Debug, Clone)]
-struct Rule {
+enum Rule {
+    /// As a formula, which takes 0.1 µs.
+    Formula(Formula),
+    /// What has none is asked of the engine, which takes 10 µs.
+    Expression(Box<Expression>),
+}
+
+/// A constraint in the words of the file.
+#[derive(Debug, Clone)]
+struct Expression {
     require: Located,
     /// The values that it reads and that are known.
     fixed: Context,
@@ -37,17 +43,14 @@ struct Rule {
 /// The extents of a problem, and what was found out about it.
 #[derive(Debug)]
 pub struct Extents {
-    values: [u64; 7],
+    values: [i64; 7],
     known: Vec<(u64, bool)>,
 }
 
 impl Extents {
     /// Those of a problem as it is stored.
     pub fn new(problem: &Problem, storage: &Storage) -> Self {
-        let [lda, ldb, ldc] = storage.leading_dimensions(problem);
-        let shape = problem.shape;
-        let values = [shape.m, shape.n, shape.k, problem.batch, lda, ldb, ldc];
-        Self { values, known: Vec::new() }
+        Self { values: open_values(problem, storage), known: Vec::new() }
     }
 }
 
@@ -63,65 +66,90 @@ impl Legality {
         if family.refusal(pattern, device).is_some() {
             return None;
         }
-        let mut scope = built_in_scope(pattern, device);
-        bind_all(&mut scope, configuration);
         let mut rules = Vec::new();
-        let constraints = family.constraints.iter().enumerate();
-        for (number, constraint) in constraints.filter(|(_, constraint)| !constraint.prunes) {
-            let require = &constraint.require;
-            let mut open_names: BTreeSet<&str> = OPEN.into();
-            let mut needed = family.reads(require);
-            let mut derived = Vec::new();
-            for name in family.derived_for(require.id) {
-                let expression = &family.derived[name];
-                let reads = family.reads(expression);
-                if reads.iter().any(|name| open_names.contains(name.as_str())) {
-                    open_names.insert(name);
-                    derived.push((name.to_owned(), expression.clone()));
-                } else {
-                    let value = family.evaluate(expression, &scope).ok()?;
-                    bind(&mut scope, name, &value);
+        for (constraint, formula) in
+            Solver::new(family, configuration, pattern, device).conditions()
+        {
+            match formula {
+                Some(Formula::Bool(true)) => {}
+                Some(Formula::Bool(false)) => return None,
+                Some(formula) => rules.push(Rule::Formula(formula)),
+                None => {
+                    let mut scope = built_in_scope(pattern, device);
+                    bind_all(&mut scope, configuration);
+                    match Expression::of(family, &constraint.require, scope)? {
+                        Decided::Always => {}
+                        Decided::Never => return None,
+                        Decided::Open(rule) => rules.push(Rule::Expression(Box::new(rule))),
+                    }
                 }
-                needed.extend(reads);
             }
-            if !needed.iter().any(|name| open_names.contains(name.as_str())) {
-                if !family.holds(require, &scope).ok()? {
-                    return None;
-                }
-                continue;
-            }
-            let mut hasher = DefaultHasher::new();
-            (&family.name, number).hash(&mut hasher);
-            let mut fixed = Context::new();
-            let known = needed.iter().filter(|name| !open_names.contains(name.as_str()));
-            for (name, value) in known.filter_map(|name| Some((name, scope.get(name)?))) {
-                (name, value.to_string()).hash(&mut hasher);
-                fixed.insert_value(name.clone(), value.clone());
-            }
-            let open = (0..OPEN.len()).filter(|place| needed.contains(OPEN[*place])).collect();
-            let fingerprint = hasher.finish();
-            rules.push(Rule { require: require.clone(), fixed, open, derived, fingerprint });
         }
         Some(Self { rules })
     }
 
     /// Whether the configuration, which is one of `family`, is legal for these extents.
     pub fn permits(&self, family: &Family, extents: &mut Extents) -> bool {
-        self.rules.iter().all(|rule| {
-            let known = extents.known.iter().find(|(known, _)| *known == rule.fingerprint);
-            if let Some((_, holds)) = known {
-                return *holds;
+        self.rules.iter().all(|rule| match rule {
+            Rule::Formula(formula) => formula.holds(&extents.values),
+            Rule::Expression(rule) => {
+                let known = extents.known.iter().find(|(known, _)| *known == rule.fingerprint);
+                if let Some((_, holds)) = known {
+                    return *holds;
+                }
+                let holds = rule.holds(family, &extents.values);
+                extents.known.push((rule.fingerprint, holds));
+                holds
             }
-            let holds = rule.holds(family, &extents.values);
-            extents.known.push((rule.fingerprint, holds));
-            holds
         })
     }
 }
 
-impl Rule {
+/// What is known of a constraint before any extent is.
+enum Decided {
+    Always,
+    Never,
+    Open(Expression),
+}
+
+impl Expression {
+    /// Of a constraint, with the parameters and the device in `scope`; `None` where something that it
+    /// reads cannot be evaluated.
+    fn of(family: &Family, require: &Located, mut scope: Context) -> Option<Decided> {
+        let mut open_names: BTreeSet<&str> = OPEN.into();
+        let mut needed = family.reads(require);
+        let mut derived = Vec::new();
+        for name in family.derived_for(require.id) {
+            let expression = &family.derived[name];
+            let reads = family.reads(expression);
+            if reads.iter().any(|name| open_names.contains(name.as_str())) {
+                open_names.insert(name);
+                derived.push((name.to_owned(), expression.clone()));
+            } else {
+                let value = family.evaluate(expression, &scope).ok()?;
+                bind(&mut scope, name, &value);
+            }
+            needed.extend(reads);
+        }
+        if !needed.iter().any(|name| open_names.contains(name.as_str())) {
+            let holds = family.holds(require, &scope).ok()?;
+            return Some(if holds { Decided::Always } else { Decided::Never });
+        }
+        let mut hasher = DefaultHasher::new();
+        (&family.name, require.span.start).hash(&mut hasher);
+        let mut fixed = Context::new();
+        let known = needed.iter().filter(|name| !open_names.contains(name.as_str()));
+        for (name, value) in known.filter_map(|name| Some((name, scope.get(name)?))) {
+            (name, value.to_string()).hash(&mut hasher);
+            fixed.insert_value(name.clone(), value.clone());
+        }
+        let open = (0..OPEN.len()).filter(|place| needed.contains(OPEN[*place])).collect();
+        let fingerprint = hasher.finish();
+        Some(Decided::Open(Self { require: require.clone(), fixed, open, derived, fingerprint }))
+    }
+
     /// A rule that cannot be evaluated does not hold.
-    fn holds(&self, family: &Family, values: &[u64; 7]) -> bool {
+    fn holds(&self, family: &Family, values: &[i64; 7]) -> bool {
         let mut scope = self.fixed.clone();
         for place in &self.open {
             scope.insert(OPEN[*place], &values[*place]);

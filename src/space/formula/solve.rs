@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Binary, Formula, OPEN};
 use crate::model::{Argument, Configuration, Device, LaunchPlan, Problem};
 use crate::space::Family;
-use crate::space::family::Located;
+use crate::space::family::{Constraint, Located};
 use crate::space::scope::{bind_all, built_in_scope};
 
 /// Formulas beyond this are not worth having: a program would evaluate them at each call.
@@ -76,6 +76,19 @@ impl<'a> Solver<'a> {
         Self { family, known: known.collect(), device }
     }
 
+    /// The constraints that a kernel has to satisfy to be right, in order: each as a condition of what
+    /// is open; `None` where it is no formula.
+    pub(crate) fn conditions(mut self) -> impl Iterator<Item = (&'a Constraint, Option<Formula>)> {
+        for (name, expression) in &self.family.derived {
+            if let Some(formula) = self.formula(expression) {
+                self.known.insert(name.clone(), formula);
+            }
+        }
+        let all = self.family.constraints.iter();
+        all.filter(|constraint| !constraint.prunes)
+            .map(move |constraint| (constraint, self.closed(&constraint.require)))
+    }
+
     /// Code made for `problem`, whose template uses `names`. `None` where something is no formula.
     pub fn bound(mut self, problem: &Problem, open: &[i64; 7], names: &[String]) -> Option<Bound> {
         if !self.family.tensor_maps.is_empty()
@@ -101,7 +114,7 @@ impl<'a> Solver<'a> {
                 self.known.insert(name.clone(), formula);
             }
         }
-        for constraint in &self.family.constraints {
+        for constraint in self.family.constraints.iter().filter(|constraint| !constraint.prunes) {
             push(&mut serves, self.closed(&constraint.require)?);
         }
         let mut workspaces = Vec::new();
@@ -148,8 +161,8 @@ impl<'a> Solver<'a> {
 
     /// An expression with all that is known put in.
     fn formula(&self, expression: &Located) -> Option<Formula> {
-        let text = self.family.expressions.text(expression.id);
-        let formula = Formula::read(text)?.with(&|name| self.known.get(name).cloned());
+        let formula = self.family.expressions.formula(expression.id)?;
+        let formula = formula.with(&|name| self.known.get(name).cloned());
         (formula.size() <= MAX_SIZE).then_some(formula)
     }
 
