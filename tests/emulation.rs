@@ -355,6 +355,11 @@ fn what_won_before_is_tried_first_and_the_record_is_in_the_final_whatever_the_se
         let stop = AtomicBool::new(false);
         let summary = tune(&problem, &hints, &mut kit, &settings, &stop, on_event).unwrap();
         let ranked = summary.ranking.iter().map(|standing| standing.configuration.clone());
+        // What others are compared by is measured and told: the default, and what won before.
+        let landmarks = summary.landmarks.iter().map(|landmark| &landmark.configuration);
+        assert!(landmarks.clone().all(|one| evaluated.contains(one)));
+        assert!(landmarks.clone().any(|one| *one == default));
+        assert_eq!(landmarks.count(), evaluated.len());
         (evaluated, announced, ranked.collect::<Vec<_>>())
     };
     let (record, other) = (space.get(others[1]).unwrap(), space.get(others[0]).unwrap());

@@ -424,14 +424,20 @@ mod tests {
     use super::*;
     use crate::model::{Dtype, Shape};
 
-    fn space(body: &str) -> Result<LegalSpace, SpaceError> {
+    fn family(body: &str) -> Family {
         let text = format!(
             "schema = 1\nname = 't'\nsummary = ''\ndtypes = ['f32']\ncompute = ['f32']\n\
              layouts = ['nn']\nkernels = [{{ entry = 'k', grid = [1], block = [1] }}]\n{body}"
         );
-        let family = Family::parse("t.toml", &text).unwrap_or_else(|error| panic!("{error}"));
-        let problem = Problem::new(Shape { m: 64, n: 64, k: 64 }, Dtype::F32);
-        LegalSpace::of(&family, &problem, &Device::h200())
+        Family::parse("t.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn problem() -> Problem {
+        Problem::new(Shape { m: 64, n: 64, k: 64 }, Dtype::F32)
+    }
+
+    fn space(body: &str) -> Result<LegalSpace, SpaceError> {
+        LegalSpace::of(&family(body), &problem(), &Device::h200())
     }
 
     const TILES: &str = "
@@ -470,6 +476,33 @@ mod tests {
         let pruned: Vec<u128> = space.pruned.iter().map(|pruned| pruned.configurations).collect();
         assert_eq!(pruned, [4, 0, 6]);
         assert_eq!(pruned.iter().sum::<u128>() + space.len() as u128, space.raw);
+    }
+
+    #[test]
+    fn what_was_pruned_is_let_in_where_it_is_right_and_counted_once() {
+        let pruning = TILES
+            .replace("because = 'halves are vectors'", "because = '', prunes = true")
+            .replace("BM % TM == 0", "BM >= TM");
+        let family = family(&pruning);
+        let named = |text: &str| family.read_configuration(text).unwrap();
+        // Legal already, pruned, not right.
+        let known = ["BM=32 TM=4 SPLIT=true", "BM=32 TM=6 SPLIT=true", "BM=96 TM=4 SPLIT=false"];
+        let known = known.map(named);
+        let (problem, device) = (problem(), Device::h200());
+        let mut space = LegalSpace::of(&family, &problem, &device).unwrap();
+        let legal = space.len();
+        assert_eq!(space.rank(&known[1]), None);
+        space.admit(&family, (&problem, &device), &known).unwrap();
+        assert_eq!(space.len(), legal + 1);
+        assert!(space.rank(&known[1]).is_some() && space.rank(&known[2]).is_none());
+        let pruned: u128 = space.pruned.iter().map(|pruned| pruned.configurations).sum();
+        assert_eq!(pruned + space.len() as u128, space.raw);
+
+        let mut few = LegalSpace::closed(&family, "a rule", "a reason");
+        assert!(few.is_empty());
+        few.admit(&family, (&problem, &device), &known).unwrap();
+        assert_eq!(few.get(0).as_ref(), Some(&known[0]));
+        assert_eq!((few.len(), few.pruned[0].configurations), (2, few.raw - 2));
     }
 
     #[test]

@@ -142,3 +142,42 @@ fn pruned(space: &LegalSpace) -> String {
         .collect();
     format!("all {} configurations are ruled out: {}", space.raw, parts.join("; "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ComputeCapability, Dtype};
+    use crate::space::Families;
+    use crate::tune::Hint;
+
+    #[test]
+    fn a_family_that_is_superseded_has_its_defaults_and_its_record() {
+        let all: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
+        let templates = Templates::built_in().unwrap();
+        let problem = Problem::new("512x512x512".parse().unwrap(), Dtype::F32);
+        let of = |families: &[Family], device: &Device, hints: &Hints| {
+            let spaces = spaces(families, &templates, &problem, device, hints).unwrap();
+            spaces.families.into_iter().find(|entry| entry.name == "blocktile").unwrap()
+        };
+        let h200 = Device::h200();
+        let few = of(&all, &h200, &Hints::default());
+        let defaults: Vec<_> = few.defaults().collect();
+        assert!(few.space.len() <= 10 && few.space.len() == defaults.len(), "{}", few.space.len());
+        assert!(defaults.iter().all(|default| few.space.rank(default).is_some()));
+
+        // Alone, or where the better one cannot run, it is searched.
+        let alone: Vec<Family> = all.iter().filter(|f| f.name == "blocktile").cloned().collect();
+        let whole = of(&alone, &h200, &Hints::default()).space;
+        let old = ComputeCapability { major: 7, minor: 5 };
+        let old = Device { compute_capability: old, ..Device::h200() };
+        for space in [&whole, &of(&all, &old, &Hints::default()).space] {
+            assert!(space.len() > 10_000, "{}", space.len());
+        }
+        let configuration = whole.get(whole.len() / 2).unwrap();
+        let family = "blocktile".to_owned();
+        let record = Some(Hint { family, configuration: configuration.clone() });
+        let with_record = of(&all, &h200, &Hints { record, others: Vec::new() }).space;
+        assert!(with_record.rank(&configuration).is_some());
+        assert_eq!(with_record.len(), few.space.len() + 1);
+    }
+}

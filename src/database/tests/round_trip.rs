@@ -107,6 +107,7 @@ prop_compose! {
         occupancy in prop::option::of(0.0..1.0),
         (seed, second) in (any::<u64>(), 0..4_102_444_800_i64),
         (split, with_libraries) in any::<(bool, bool)>(),
+        (name, landmark) in (".*", 1e-3..1e9),
     ) -> Record {
         Found {
             problem,
@@ -120,7 +121,11 @@ prop_compose! {
                 ..measurement(1.0)
             },
             libraries: if with_libraries { libraries() } else { vec![] },
-            landmarks: vec![],
+            landmarks: vec![Landmark {
+                family: "simt".to_owned(),
+                configuration: [(name, Value::Int(1))].into_iter().collect(),
+                time: Micros(landmark),
+            }],
             validation: Validation { reference: text.clone(), max_error, bound },
             resources: Resources { occupancy, ..Resources::default() },
             provenance: Provenance {
