@@ -123,7 +123,7 @@ impl Answer<'_> {
                     _ => String::new(),
                 };
                 format!(
-                    "the least is expected of the winner of {shape}{place}, of {compared} records near it{against}"
+                    "the least is expected of the winner of {shape}{place}, of {compared} winners near it{against}"
                 )
             }
             (_, Why::NoRecords) => "nothing like it was tuned".to_owned(),

@@ -3,7 +3,7 @@
 //! legal for a problem, and which is expected to take the least, is decided where it is asked.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use super::answer::Question;
@@ -132,7 +132,10 @@ impl Roster {
             Some((&known.position, known.sighting.as_ref()?))
         });
         let bearings = self.landmarks.bearings(here, sightings)?;
-        let winners = bearings.seen().filter(|number| *number >= self.defaults);
+        // Winners that were measured nearby, and those of near records that have no landmarks.
+        let own = near.iter().filter_map(|place| known[*place].number);
+        let winners: BTreeSet<usize> =
+            bearings.seen().chain(own).filter(|number| *number >= self.defaults).collect();
         let candidate = |number: usize| {
             let won = near.iter().copied().find(|place| known[*place].number == Some(number));
             let (who, source) = match number.checked_sub(self.defaults) {

@@ -192,6 +192,52 @@ fn a_tile_that_is_mostly_edge_gives_way_to_the_default() {
 }
 
 #[test]
+fn landmarks_tell_what_the_model_does_not_see() {
+    let h200 = Device::h200();
+    let families = Families::built_in().unwrap();
+    let pipelined = families.get("pipelined").unwrap();
+    let shapes = ["1000x1000x1000", "900x1100x1000", "1100x900x1000"];
+    // One default takes a third of what all others do, on each of them.
+    let defaults: Vec<&Configuration> = pipelined
+        .defaults()
+        .iter()
+        .filter(|default| {
+            let legal = |shape: &str| {
+                pipelined.forbidden(default, &problem(shape), &h200).unwrap().is_none()
+            };
+            shapes.iter().all(|shape| legal(shape))
+        })
+        .collect();
+    let (fast, winner) = (defaults[2], defaults[5]);
+    let records = shapes.map(|shape| {
+        let record = record(&problem(shape), &h200, ("pipelined", winner), 60.0);
+        let times = defaults.iter().map(|default| {
+            let time = if *default == fast { 30.0 } else { 90.0 };
+            (default.short_name("pipelined"), time)
+        });
+        Record { landmarks_us: times.collect(), ..record }
+    });
+    let asked = Question::packed(problem("980x1010x1000"));
+    let all: Vec<Family> = families.iter().cloned().collect();
+    let templates = Templates::built_in().unwrap();
+    let lookup =
+        |records: &[Record]| Lookup::new(records, &all, &templates, &h200, Regime::default());
+    let with_landmarks = lookup(&records);
+    assert!(with_landmarks.unusable().is_empty(), "{:?}", with_landmarks.unusable());
+    let answer = with_landmarks.answer(&asked).unwrap();
+    assert_eq!((answer.rung, answer.configuration), (Rung::Default, fast), "{}", answer.because());
+    let predicted = answer.predicted.unwrap().0;
+    assert!((25.0..40.0).contains(&predicted), "{predicted}");
+    let Why::ExpectedFaster { best } = answer.why else { panic!("{:?}", answer.why) };
+    assert!((50.0..75.0).contains(&best.0), "{best}");
+
+    // Where nobody measured them, the winner is believed.
+    let without = records.map(|record| Record { landmarks_us: Default::default(), ..record });
+    let without = lookup(&without);
+    assert_ne!(without.answer(&asked).unwrap().configuration, fast);
+}
+
+#[test]
 fn what_is_not_pinned_is_refused() {
     let h200 = Device::h200();
     let mut records = some_records(&h200);
