@@ -222,16 +222,11 @@ fn some_blocks_of_a_large_problem_show_the_same_faults() {
 
 /// The family `pipelined` with one value of a parameter alone.
 fn pipelined(parameter: &str, value: &str) -> Family {
-    let text = std::fs::read_to_string("search-spaces/pipelined.toml").unwrap();
-    let lines = text.lines().map(|line| {
-        let (name, values) = line.split_once(" = ").unwrap_or_default();
-        match (name == parameter, values.starts_with('[')) {
-            (true, true) => format!("{parameter} = [\"{value}\"]\n"),
-            (true, false) => format!("{parameter} = \"{value}\"\n"),
-            (false, _) => format!("{line}\n"),
-        }
-    });
-    Family::parse("pipelined.toml", &lines.collect::<String>()).unwrap()
+    let mut family = Families::built_in().unwrap().get("pipelined").unwrap().clone();
+    let values = family.parameters.get_mut(parameter).unwrap();
+    values.retain(|known| known.to_string() == value);
+    assert_eq!(values.len(), 1, "{parameter} = {value}");
+    family
 }
 
 /// A GPU of 3 or 5 SMs has its tail where products are small enough for the host.
