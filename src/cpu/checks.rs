@@ -16,7 +16,8 @@ pub enum Check {
     /// remembers what was written ([`super::Tracking::Written`]).
     Unwritten,
     /// Accesses of two threads to the same place in shared memory, one of them a write, without
-    /// a barrier between them.
+    /// a barrier between them; accesses to another block's shared memory that no barrier of the
+    /// cluster keeps from coming before the block begins or after it ends.
     Race,
     /// Barriers that not all threads of a warp, or of a block, reach together.
     Divergence,

@@ -2,6 +2,13 @@
 
 /// Generic addresses of shared memory begin here.
 pub(super) const SHARED_WINDOW: u64 = 1 << 24;
+/// The most blocks of a cluster: what every GPU that has clusters takes (CUDA C++ Programming
+/// Guide, thread block clusters).
+pub(super) const MAX_CLUSTER: u32 = 8;
+/// Addresses of `.shared::cluster` end here: a window for the thread's own block, then one for each
+/// rank of a cluster, and one for a rank that no cluster has. As generic addresses they begin where
+/// those of shared memory do.
+pub(super) const CLUSTER_END: u64 = (MAX_CLUSTER as u64 + 2) * WINDOW_BYTES;
 /// Generic addresses of local memory begin here.
 pub(super) const LOCAL_WINDOW: u64 = 1 << 28;
 /// Bytes of a window.

@@ -36,6 +36,8 @@ pub struct Facts {
     pub local_bytes: u64,
     /// The size of each parameter in bytes.
     pub parameters: Vec<u64>,
+    /// Blocks of a cluster in x, y and z: one of a kernel that asks for no clusters.
+    pub cluster: [u32; 3],
 }
 
 /// Why a text did not become a program.
@@ -94,6 +96,12 @@ impl Kernel {
             static_shared_bytes: self.code.static_shared_bytes,
             local_bytes: self.code.local_bytes,
             parameters: self.code.parameters.iter().map(|(_, bytes)| *bytes).collect(),
+            cluster: self.cluster(),
         }
+    }
+
+    /// Blocks of a cluster in x, y and z.
+    pub(super) fn cluster(&self) -> [u32; 3] {
+        self.code.clusters.extents.unwrap_or([1; 3])
     }
 }

@@ -6,6 +6,8 @@
 //! Of readers two are kept, of different threads: with barriers of whole blocks that is enough to
 //! find every race of a place; with barriers of some warps one may escape.
 
+use std::ops::Range;
+
 use super::checks::{Check, Checks, ViolationKind, Wrong};
 
 /// When a thread did something; a clock of 0 is never.
@@ -39,7 +41,7 @@ pub(super) enum Touch {
 pub(super) struct Clocks(Vec<u32>);
 
 impl Clocks {
-    /// At the beginning of a block of so many warps.
+    /// At the beginning of a cluster of so many warps.
     pub(super) fn new(warps: usize, own: usize) -> Self {
         let mut clocks = vec![0; warps];
         clocks[own] = 1;
@@ -53,35 +55,63 @@ impl Clocks {
         }
     }
 
+    /// Whether a barrier orders what another warp did at a time before what comes now.
+    pub(super) fn knows(&self, warp: usize, clock: u32) -> bool {
+        self.0[warp] >= clock
+    }
+
+    /// Whether anything is known of some warps.
+    pub(super) fn know_any(&self, warps: Range<usize>) -> bool {
+        self.0.get(warps).is_some_and(|clocks| clocks.iter().any(|clock| *clock > 0))
+    }
+
+    /// The time of the warp that these clocks belong to.
+    pub(super) fn now(&self, own: usize) -> u32 {
+        self.0[own]
+    }
+
     /// Goes on to the next time.
     pub(super) fn advance(&mut self, own: usize) {
         self.0[own] += 1;
     }
 }
 
-/// The memory of what happened to a block's shared memory.
+/// What a cluster has of shared memory, and who uses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Extent {
+    pub(super) blocks: usize,
+    /// Bytes of each block.
+    pub(super) bytes: u64,
+    /// Warps of each block.
+    pub(super) warps: usize,
+}
+
+/// The memory of what happened to the shared memory of a cluster.
 #[derive(Debug)]
 pub(super) struct Shadow {
     checks: Checks,
+    extent: Extent,
     places: Vec<Place>,
     granule: u64,
 }
 
 impl Shadow {
-    /// For shared memory of `bytes` bytes that is told apart by `granule` bytes.
-    pub(super) fn new(checks: Checks, bytes: u64, granule: u32) -> Self {
+    /// For shared memory that is told apart by `granule` bytes.
+    pub(super) fn new(checks: Checks, extent: Extent, granule: u32) -> Self {
         let granule = u64::from(granule.max(1));
         let wanted = checks.has(Check::Race) || checks.has(Check::Unwritten);
+        let bytes = extent.blocks as u64 * extent.bytes;
         let count = if wanted { bytes.div_ceil(granule) } else { 0 };
-        Self { checks, places: vec![Place::default(); count as usize], granule }
+        Self { checks, extent, places: vec![Place::default(); count as usize], granule }
     }
 
-    /// Forgets everything: another block begins.
+    /// Forgets everything: another cluster begins.
     pub(super) fn reset(&mut self) {
         self.places.fill(Place::default());
     }
 
-    /// Notes what a lane does, and says what is wrong with it.
+    /// Notes what a lane does, and says what is wrong with it. Warps are known by their number in
+    /// the cluster, addresses count from the beginning of its shared memory.
     pub(super) fn touch(
         &mut self,
         clocks: &Clocks,
@@ -103,23 +133,19 @@ impl Shadow {
         for place in self.places.get_mut(first..last).unwrap_or_default() {
             let reads = matches!(touch, Touch::Read | Touch::Update);
             if reads && unwritten && place.writer.clock == 0 {
-                return Err(Wrong::access(
-                    ViolationKind::Unwritten,
-                    lane,
-                    address,
-                    format!("{bytes} bytes of shared memory are read that nothing wrote"),
-                ));
+                return Err(self.unwritten(lane, (address, bytes)));
             }
             if races {
                 let writer = place.writer;
                 if !(before(writer) || now.atomic && writer.atomic) {
-                    return Err(race(lane, address, touch, "written", writer));
+                    return Err(self.race(lane, address, touch, ("written", writer)));
                 }
                 let reader = place.readers.iter().find(|reader| !before(**reader));
                 if let (true, Some(reader)) = (touch != Touch::Read, reader)
                     && !(now.atomic && reader.atomic)
                 {
-                    return Err(race(lane, address, touch, "read", *reader));
+                    let before = ("read", *reader);
+                    return Err(self.race(lane, address, touch, before));
                 }
             }
             match touch {
@@ -131,6 +157,45 @@ impl Shadow {
         }
         Ok(())
     }
+
+    #[cold]
+    fn unwritten(&self, lane: usize, (address, bytes): (u64, u32)) -> Wrong {
+        let text = format!("{bytes} bytes of {} are read that nothing wrote", self.name(address));
+        Wrong::access(ViolationKind::Unwritten, lane, address % self.extent.bytes, text)
+    }
+
+    #[cold]
+    fn race(
+        &self,
+        lane: usize,
+        address: u64,
+        touch: Touch,
+        (before, other): (&str, Moment),
+    ) -> Wrong {
+        let now = match touch {
+            Touch::Read => "read",
+            Touch::Write | Touch::Promise => "written",
+            Touch::Update => "updated",
+        };
+        let (warp, other_lane) = (usize::from(other.thread / 32), other.thread % 32);
+        let (rank, warp) = (warp / self.extent.warps, warp % self.extent.warps);
+        let block =
+            if self.extent.blocks == 1 { String::new() } else { format!(" of block {rank}") };
+        let text = format!(
+            "{} is {now} that lane {other_lane} of warp {warp}{block} has {before} with no barrier \
+             between",
+            self.name(address)
+        );
+        Wrong::access(ViolationKind::Race, lane, address % self.extent.bytes, text)
+    }
+
+    /// Whose shared memory an address is in.
+    fn name(&self, address: u64) -> String {
+        match self.extent.blocks {
+            1 => "shared memory".to_owned(),
+            _ => format!("shared memory of block {} of the cluster", address / self.extent.bytes),
+        }
+    }
 }
 
 impl Place {
@@ -141,22 +206,4 @@ impl Place {
             self.readers[1] = now;
         }
     }
-}
-
-fn race(lane: usize, address: u64, touch: Touch, before: &str, other: Moment) -> Wrong {
-    let now = match touch {
-        Touch::Read => "read",
-        Touch::Write | Touch::Promise => "written",
-        Touch::Update => "updated",
-    };
-    let (warp, other_lane) = (other.thread / 32, other.thread % 32);
-    Wrong::access(
-        ViolationKind::Race,
-        lane,
-        address,
-        format!(
-            "shared memory is {now} that lane {other_lane} of warp {warp} has {before} with no barrier \
-             between"
-        ),
-    )
 }

@@ -105,6 +105,8 @@ impl Type {
 pub(super) enum Space {
     Global,
     Shared,
+    /// Shared memory of all blocks of the cluster.
+    Cluster,
     Local,
     Constant,
     Parameter,
@@ -117,6 +119,7 @@ impl Space {
         Some(match name {
             "global" => Self::Global,
             "shared" | "shared::cta" => Self::Shared,
+            "shared::cluster" => Self::Cluster,
             "local" => Self::Local,
             "const" => Self::Constant,
             "param" | "param::entry" | "param::func" => Self::Parameter,

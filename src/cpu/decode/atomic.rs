@@ -25,7 +25,7 @@ pub(super) fn atomic<'a>(
         _ => return Err(Fault::operands()),
     };
     let space = space(&mut opcode, names, address);
-    if !matches!(space, Space::Global | Space::Shared | Space::Generic) {
+    if matches!(space, Space::Local | Space::Constant | Space::Parameter) {
         return Err(Fault::new("nothing is atomic there"));
     }
     let what = opcode

@@ -2,7 +2,9 @@
 
 use super::names::Names;
 use super::opcode::Opcode;
-use super::{Fault, arithmetic, atomic, bits, compare, copy, floating, memory, moves, warp};
+use super::{
+    Fault, arithmetic, atomic, bits, cluster, compare, copy, floating, memory, moves, warp,
+};
 use crate::cpu::counts::InstructionClass;
 use crate::cpu::operation::{Direction, Operation};
 use crate::cpu::parse::{Instruction, Operand};
@@ -64,6 +66,8 @@ fn one<'a>(
         "selp" => moves::select(opcode, names, operands),
         "cvt" => return moves::convert(opcode, names, operands),
         "cvta" => moves::convert_address(opcode, names, operands),
+        "mapa" => return cluster::map_address(opcode, names, operands),
+        "getctarank" => return cluster::rank_of_address(opcode, names, operands),
         "setp" => compare::set_predicate(opcode, names, operands),
         "set" => return compare::set(opcode, names, operands),
         "ld" | "ldu" => memory::load(opcode, names, operands),
@@ -105,12 +109,12 @@ pub(super) fn class(operation: &Operation, opcode: &str) -> InstructionClass {
     match operation {
         Operation::Load { space, .. } => match space {
             Space::Global | Space::Generic => Of::GlobalLoad,
-            Space::Shared => Of::SharedLoad,
+            Space::Shared | Space::Cluster => Of::SharedLoad,
             Space::Local | Space::Constant | Space::Parameter => Of::OtherMemory,
         },
         Operation::Store { space, .. } => match space {
             Space::Global | Space::Generic => Of::GlobalStore,
-            Space::Shared => Of::SharedStore,
+            Space::Shared | Space::Cluster => Of::SharedStore,
             Space::Local | Space::Constant | Space::Parameter => Of::OtherMemory,
         },
         Operation::MatrixMove(moved) => match moved.direction {
@@ -124,7 +128,8 @@ pub(super) fn class(operation: &Operation, opcode: &str) -> InstructionClass {
             Of::Warp
         }
         Operation::Reduce { .. } | Operation::Match { .. } | Operation::Elect { .. } => Of::Warp,
-        Operation::Barrier { .. } | Operation::WarpBarrier | Operation::Fence => Of::Barrier,
+        Operation::Barrier { .. } | Operation::ClusterBarrier(_) => Of::Barrier,
+        Operation::WarpBarrier | Operation::Fence => Of::Barrier,
         Operation::CopyCommit | Operation::CopyWait { .. } | Operation::Sleep => Of::Barrier,
         Operation::Branch { .. } | Operation::Exit | Operation::Trap => Of::Control,
         _ if opcode.starts_with("fma.") && opcode.ends_with(".f32") => Of::Fma,

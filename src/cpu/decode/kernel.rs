@@ -15,7 +15,7 @@ use crate::cpu::counts::InstructionClass;
 use crate::cpu::error::{PtxError, SourceLine};
 use crate::cpu::operation::{Direction, Operation, Slot, Step, Test};
 use crate::cpu::parse::{
-    Function, Instruction, Location, Operand, Statement, StatementKind, Variable,
+    Clusters, Function, Instruction, Location, Operand, Statement, StatementKind, Variable,
 };
 use crate::cpu::types::{Class, Space, Type};
 
@@ -38,6 +38,7 @@ pub(in crate::cpu) struct Kernel {
     pub(in crate::cpu) declared_registers: u64,
     /// The bytes that checks of shared memory tell apart: those of its smallest access.
     pub(in crate::cpu) granule: u32,
+    pub(in crate::cpu) clusters: Clusters,
 }
 
 /// How deep `{` may stand within `{`. NVRTC opens one for a call, and one for inline PTX.
@@ -98,6 +99,12 @@ impl<'a, 'm> Decoder<'a, 'm> {
     }
 
     pub(super) fn kernel(mut self, function: &'m Function<'a>) -> Result<Kernel, PtxError> {
+        let clusters = function.clusters;
+        if clusters.counted {
+            let fault = Fault::new("this device executes no launch that counts clusters");
+            return Err(self.error(function.line, ".blocksareclusters", fault));
+        }
+        self.names.explicit_cluster = clusters.explicit || clusters.extents.is_some();
         for parameter in &function.parameters {
             let symbol = self.variables.place_parameter(parameter);
             let symbol =
@@ -303,6 +310,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
             static_shared_bytes: self.variables.static_shared_bytes,
             dynamic_shared,
             local_bytes: self.variables.local_bytes,
+            clusters: function.clusters,
             declared_registers: self.declared_registers,
         })
     }
@@ -345,7 +353,7 @@ fn granule(steps: &[Step]) -> u32 {
     let of_step = |step: &Step| match &step.operation {
         Operation::Load { space, element, d: vector, .. }
         | Operation::Store { space, element, a: vector, .. } => {
-            let reaches = matches!(space, Space::Shared | Space::Generic);
+            let reaches = matches!(space, Space::Shared | Space::Cluster | Space::Generic);
             reaches.then_some(element.bytes * vector.length)
         }
         Operation::MatrixMove(moved) if moved.direction == Direction::Store && moved.transposed => {

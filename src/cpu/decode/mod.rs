@@ -8,6 +8,7 @@ mod arithmetic;
 mod atomic;
 mod bits;
 mod call;
+mod cluster;
 mod compare;
 mod copy;
 mod floating;

@@ -208,8 +208,8 @@ pub(super) fn convert_address<'a>(
     opcode.finish()?;
     let base: fn(&Longs) -> Longs = match (space, to_space) {
         (Space::Global | Space::Constant | Space::Parameter, _) => COPY_LONG,
-        (Space::Shared, false) => lanes!(|a: u64| a.wrapping_add(SHARED_WINDOW)),
-        (Space::Shared, true) => lanes!(|a: u64| a.wrapping_sub(SHARED_WINDOW)),
+        (Space::Shared | Space::Cluster, false) => lanes!(|a: u64| a.wrapping_add(SHARED_WINDOW)),
+        (Space::Shared | Space::Cluster, true) => lanes!(|a: u64| a.wrapping_sub(SHARED_WINDOW)),
         (Space::Local, false) => lanes!(|a: u64| a.wrapping_add(LOCAL_WINDOW)),
         (Space::Local, true) => lanes!(|a: u64| a.wrapping_sub(LOCAL_WINDOW)),
         (Space::Generic, _) => return Err(Fault::new("it names no space")),

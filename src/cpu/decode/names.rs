@@ -50,6 +50,8 @@ pub(super) struct Names<'a> {
     longs: HashMap<u64, Slot>,
     specials: HashMap<Special, Slot>,
     always: Option<Slot>,
+    /// What `%is_explicit_cluster` tells.
+    pub(super) explicit_cluster: bool,
     /// How many slots of each class there are.
     pub(super) predicate_slots: u32,
     pub(super) word_slots: u32,
@@ -163,6 +165,11 @@ impl<'a> Names<'a> {
         let slot = self.next_slot(ty.class());
         self.registers.insert((scope, name), (ty, slot));
         Some((ty, slot))
+    }
+
+    /// Whether a name is one of the registers that are declared.
+    pub(super) fn is_register(&mut self, name: &'a str) -> bool {
+        self.declared(name).is_some()
     }
 
     fn unknown(&self, name: &str) -> Fault {
@@ -323,7 +330,7 @@ impl<'a> Names<'a> {
     pub(super) fn test(&mut self, operand: &Operand<'a>) -> Result<Test, Fault> {
         match operand {
             Operand::Name("%is_explicit_cluster") => {
-                Ok(Test { slot: self.always(), negated: true })
+                Ok(Test { slot: self.always(), negated: !self.explicit_cluster })
             }
             Operand::Name(name) => {
                 Ok(Test { slot: self.of_class(name, Class::Predicate)?, negated: false })

@@ -1,10 +1,10 @@
 //! What concerns several lanes: barriers, shuffles, votes, matrix products (ISA sections 9.7.9.6,
 //! 9.7.13 and 9.7.14).
 
-use super::Fault;
 use super::memory::words;
 use super::names::Names;
 use super::opcode::Opcode;
+use super::{Fault, cluster};
 use crate::cpu::operation::{
     Arrival, Asks, Match, MatrixElement, MatrixProduct, Operation, Poll, Shuffle, Sums, Vote,
 };
@@ -24,6 +24,9 @@ pub(super) fn barrier<'a>(
             (true, [_members]) => Ok(Operation::WarpBarrier),
             _ => Err(Fault::operands()),
         };
+    }
+    if opcode.take("cluster") {
+        return cluster::barrier(opcode, operands);
     }
     opcode.take("cta");
     opcode.take("aligned");

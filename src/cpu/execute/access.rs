@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use super::block::Team;
+use super::cluster::Team;
 use super::registers::FULL;
 use super::warp::Warp;
 use crate::cpu::checks::{Check, ViolationKind, Wrong};
 use crate::cpu::counts::lanes;
-use crate::cpu::layout::{LOCAL_WINDOW, MODULE_BASE, SHARED_WINDOW, WINDOW_BYTES};
+use crate::cpu::layout::{CLUSTER_END, LOCAL_WINDOW, MODULE_BASE, SHARED_WINDOW, WINDOW_BYTES};
 use crate::cpu::memory::Allocation;
 use crate::cpu::operation::{Address, Element, Longs, Register, Vector, Words};
 use crate::cpu::shadow::Touch;
@@ -114,7 +114,7 @@ impl Warp {
                 count(team, at, space, &addresses, mask, bytes);
                 let movement = match space {
                     Space::Global => Some(Movement::GlobalStore),
-                    Space::Shared => Some(Movement::SharedStore),
+                    Space::Shared | Space::Cluster => Some(Movement::SharedStore),
                     _ => None,
                 };
                 if let Some(movement) = movement {
@@ -165,13 +165,13 @@ impl Warp {
     ) -> Result<(), Wrong> {
         check_alignment(space, lane, address, bytes)?;
         match space {
-            Space::Shared => {
-                check_shared(team, lane, address, bytes)?;
+            Space::Shared | Space::Cluster => {
+                let place = self.find_shared::<CHECKED>(team, space, lane, address, bytes)?;
                 if CHECKED {
-                    let place = (address, bytes);
-                    team.shadow.touch(&self.clocks, self.index, lane, place, Touch::Read)?;
+                    let place = (place, bytes);
+                    team.shadow.touch(&self.clocks, self.number, lane, place, Touch::Read)?;
                 }
-                copy_in(&team.shared, address, words);
+                copy_in(&team.shared, place, words);
             }
             Space::Local => {
                 let at = self.local_word(lane, address, bytes)?;
@@ -227,13 +227,13 @@ impl Warp {
         check_alignment(space, lane, address, bytes)?;
         let whole = bytes as usize / 4;
         match space {
-            Space::Shared => {
-                check_shared(team, lane, address, bytes)?;
+            Space::Shared | Space::Cluster => {
+                let place = self.find_shared::<CHECKED>(team, space, lane, address, bytes)?;
                 if CHECKED {
-                    let place = (address, bytes);
-                    team.shadow.touch(&self.clocks, self.index, lane, place, Touch::Write)?;
+                    let place = (place, bytes);
+                    team.shadow.touch(&self.clocks, self.number, lane, place, Touch::Write)?;
                 }
-                copy_out(&mut team.shared, address as usize / 4, address, words, bytes);
+                copy_out(&mut team.shared, place as usize / 4, place, words, bytes);
             }
             Space::Local => {
                 let at = self.local_word(lane, address, bytes)?;
@@ -286,13 +286,17 @@ pub(super) fn split(
     addresses: &mut Longs,
     active: u32,
 ) -> impl Iterator<Item = (Space, u32)> + use<> {
-    let mut parts = [(space, active), (Space::Shared, 0), (Space::Local, 0)];
+    let mut parts = [(space, active), (Space::Shared, 0), (Space::Local, 0), (Space::Cluster, 0)];
     if space == Space::Generic {
         parts[0] = (Space::Global, active);
         for lane in lanes(active) {
-            for (part, window) in [(1, SHARED_WINDOW), (2, LOCAL_WINDOW)] {
+            for (part, window, bytes) in [
+                (1, SHARED_WINDOW, WINDOW_BYTES),
+                (2, LOCAL_WINDOW, WINDOW_BYTES),
+                (3, SHARED_WINDOW, CLUSTER_END),
+            ] {
                 let inside = addresses[lane].wrapping_sub(window);
-                if inside < WINDOW_BYTES {
+                if inside < bytes {
                     addresses[lane] = inside;
                     parts[part].1 |= 1 << lane;
                     parts[0].1 &= !(1 << lane);
@@ -315,7 +319,7 @@ pub(super) fn count(
 ) {
     match space {
         Space::Global | Space::Generic => team.counts[at].global(addresses, mask, bytes),
-        Space::Shared => team.counts[at].shared(addresses, mask, bytes),
+        Space::Shared | Space::Cluster => team.counts[at].shared(addresses, mask, bytes),
         Space::Local | Space::Constant | Space::Parameter => {}
     }
 }
@@ -346,7 +350,7 @@ fn misaligned(space: Space, lane: usize, address: u64, bytes: u32) -> Wrong {
 fn name(space: Space) -> &'static str {
     match space {
         Space::Global | Space::Generic => "global memory",
-        Space::Shared => "shared memory",
+        Space::Shared | Space::Cluster => "shared memory",
         Space::Local => "local memory",
         Space::Constant => "constant memory",
         Space::Parameter => "the parameters",
@@ -356,37 +360,6 @@ fn name(space: Space) -> &'static str {
 #[cold]
 fn outside(space: Space, lane: usize, address: u64, bytes: u32, what: &str) -> Wrong {
     let text = format!("{bytes} bytes of {} at {address:#x} are not within {what}", name(space));
-    Wrong::access(ViolationKind::OutOfBounds, lane, address, text)
-}
-
-#[inline(always)]
-pub(super) fn check_shared(
-    team: &Team<'_>,
-    lane: usize,
-    address: u64,
-    bytes: u32,
-) -> Result<(), Wrong> {
-    let end = address.wrapping_add(bytes.into());
-    let inside = team.segments.iter().any(|segment| segment.start <= address && end <= segment.end);
-    if inside && address < end { Ok(()) } else { Err(outside_shared(team, lane, address, bytes)) }
-}
-
-#[cold]
-fn outside_shared(team: &Team<'_>, lane: usize, address: u64, bytes: u32) -> Wrong {
-    let before = team
-        .segments
-        .iter()
-        .rev()
-        .find(|segment| segment.start <= address && segment.start < segment.end);
-    let text = match before {
-        Some(segment) => format!(
-            "{bytes} bytes of shared memory are {} bytes past the beginning of `{}`, which has {} bytes",
-            address - segment.start,
-            segment.name,
-            segment.end - segment.start,
-        ),
-        None => format!("the block has no shared memory at {address:#x}"),
-    };
     Wrong::access(ViolationKind::OutOfBounds, lane, address, text)
 }
 

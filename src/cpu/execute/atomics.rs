@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::access::{check_alignment, check_shared, count, find_writable, split};
-use super::block::Team;
+use super::access::{check_alignment, count, find_writable, split};
+use super::cluster::Team;
 use super::warp::Warp;
 use crate::cpu::checks::Wrong;
 use crate::cpu::counts::lanes;
@@ -35,13 +35,13 @@ impl Warp {
             for lane in lanes(mask) {
                 let address = addresses[lane];
                 check_alignment(space, lane, address, alignment)?;
-                old[lane] = if space == Space::Shared {
-                    check_shared(team, lane, address, bytes)?;
+                old[lane] = if matches!(space, Space::Shared | Space::Cluster) {
+                    let place = self.find_shared::<CHECKED>(team, space, lane, address, bytes)?;
                     if CHECKED {
-                        let place = (address, bytes);
-                        team.shadow.touch(&self.clocks, self.index, lane, place, Touch::Update)?;
+                        let place = (place, bytes);
+                        team.shadow.touch(&self.clocks, self.number, lane, place, Touch::Update)?;
                     }
-                    update_shared(&mut team.shared, address, update, (a[lane], b[lane]))
+                    update_shared(&mut team.shared, place, update, (a[lane], b[lane]))
                 } else {
                     let (allocation, offset) = find_writable(team, lane, address, bytes)?;
                     allocation.mark(offset, bytes);

@@ -1,6 +1,6 @@
 //! What lanes of a warp do together: shuffles, votes, products and moves of matrices.
 
-use super::block::Team;
+use super::cluster::Team;
 use super::registers::FULL;
 use super::warp::Warp;
 use crate::cpu::checks::{ViolationKind, Wrong};

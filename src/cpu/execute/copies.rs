@@ -1,7 +1,7 @@
 //! Asynchronous copies from global to shared memory.
 
-use super::access::{check_alignment, check_shared};
-use super::block::Team;
+use super::access::check_alignment;
+use super::cluster::Team;
 use super::warp::{PendingCopy, Warp};
 use crate::cpu::checks::Wrong;
 use crate::cpu::counts::lanes;
@@ -28,10 +28,10 @@ impl Warp {
         let mut moved = [[0; 32]; 4];
         for lane in lanes(active) {
             check_alignment(Space::Shared, lane, to[lane], bytes)?;
-            check_shared(team, lane, to[lane], bytes)?;
+            let place = self.find_shared::<CHECKED>(team, Space::Shared, lane, to[lane], bytes)?;
             if CHECKED {
-                let place = (to[lane], bytes);
-                team.shadow.touch(&self.clocks, self.index, lane, place, Touch::Promise)?;
+                let place = (place, bytes);
+                team.shadow.touch(&self.clocks, self.number, lane, place, Touch::Promise)?;
             }
             let mut words = [0; 4];
             let (whole, rest) = (wanted[lane] / 4, wanted[lane] % 4);

@@ -1,11 +1,14 @@
-//! Launches: blocks in parallel, the warps of a block in turn.
+//! Launches: clusters of blocks in parallel, the warps of a cluster in turn.
 
 mod access;
 mod atomics;
-mod block;
+mod barriers;
+mod cluster;
 mod collective;
 mod copies;
+mod order;
 mod registers;
+mod shared;
 mod step;
 mod warp;
 
@@ -17,11 +20,13 @@ use thiserror::Error;
 
 use super::checks::{Checks, Violation};
 use super::counts::{AccessSite, Counts, StepCounts};
-use super::layout::MAX_SHARED;
+use super::layout::{MAX_CLUSTER, MAX_SHARED};
 use super::memory::Memory;
+use super::parse::Clusters;
 use super::program::Kernel;
 use super::trace::Access;
-use block::Block;
+use cluster::Cluster;
+use order::Order;
 
 /// A value that a kernel is called with, as its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +79,9 @@ pub enum Blocks {
     /// All of them.
     #[default]
     All,
-    /// Those with these indices in x, y and z, in this order.
+    /// Those with these indices in x, y and z, in this order and each once. With a block its whole
+    /// cluster is executed, since its blocks work together, and counted; of what
+    /// [`Counting::Traced`] keeps the others are left out.
     Chosen(Vec<[u32; 3]>),
 }
 
@@ -85,8 +92,9 @@ pub struct Options {
     pub checks: Checks,
     /// Whether it is counted.
     pub counting: Counting,
-    /// How many instructions of a warp a block may execute, all its warps together. Those with
-    /// which it waits for a block before it that still runs do not count.
+    /// How many instructions of a warp a block may execute, all its warps together; of a cluster,
+    /// all its blocks together so many times as many. Those with which it waits for a block before
+    /// it that still runs do not count.
     pub instruction_budget: u64,
     /// Which blocks are executed.
     pub blocks: Blocks,
@@ -138,6 +146,8 @@ pub(super) struct Extents {
     pub(super) grid: [u32; 3],
     pub(super) block: [u32; 3],
     pub(super) dynamic_shared: u32,
+    /// Blocks of a cluster; without clusters one.
+    pub(super) cluster: [u32; 3],
 }
 
 /// Runs a kernel and waits for its end.
@@ -155,12 +165,17 @@ pub fn launch(
     memory: &Memory,
     options: &Options,
 ) -> Result<Counts, LaunchError> {
-    let extents = Extents { grid, block, dynamic_shared };
-    check_extents(kernel, extents)?;
+    let extents = Extents { grid, block, dynamic_shared, cluster: kernel.cluster() };
+    check_extents(extents)
+        .and_then(|()| check_cluster(kernel, extents))
+        .and_then(|()| check_blocks(extents, &options.blocks))
+        .map_err(|what| LaunchError::Limit { kernel: kernel.name().to_owned(), what })?;
     let parameters = lay_out(kernel, parameters)?;
     let progress = Progress::default();
+    let order = Order::new(extents, &options.blocks);
+    let parameters = &parameters;
     let job =
-        Job { kernel, extents, parameters: &parameters, memory, options, progress: &progress };
+        Job { kernel, extents, parameters, memory, options, order: &order, progress: &progress };
     match (options.checks == Checks::NONE, options.counting) {
         (true, Counting::Off) => job.run::<false, false>(),
         (true, Counting::On | Counting::Traced) => job.run::<false, true>(),
@@ -169,23 +184,53 @@ pub fn launch(
     }
 }
 
-fn check_extents(kernel: &Kernel, extents: Extents) -> Result<(), LaunchError> {
-    let limit = |what: String| LaunchError::Limit { kernel: kernel.name().to_owned(), what };
+/// What of the extents no device accepts.
+fn check_extents(extents: Extents) -> Result<(), String> {
     let threads: u64 = extents.block.iter().map(|extent| u64::from(*extent)).product();
     if threads == 0 || threads > 1024 || extents.block.iter().any(|extent| *extent > 1024) {
-        return Err(limit(format!("a block has 1 to 1024 threads, not {threads}")));
+        return Err(format!("a block has 1 to 1024 threads, not {threads}"));
     }
     let [x, y, z] = extents.grid;
     if x == 0 || y == 0 || z == 0 || x > i32::MAX as u32 || y > 65_535 || z > 65_535 {
-        return Err(limit(format!("a grid of {x} x {y} x {z} blocks is beyond what CUDA takes")));
+        return Err(format!("a grid of {x} x {y} x {z} blocks is beyond what CUDA takes"));
     }
     if u64::from(extents.dynamic_shared) > MAX_SHARED {
-        return Err(limit(format!(
+        return Err(format!(
             "{} bytes of dynamic shared memory are more than {MAX_SHARED}",
             extents.dynamic_shared
-        )));
+        ));
     }
     Ok(())
+}
+
+/// What of the clusters that a kernel asks for no device accepts.
+fn check_cluster(kernel: &Kernel, extents: Extents) -> Result<(), String> {
+    let Clusters { explicit, extents: given, most, .. } = kernel.code.clusters;
+    if explicit && given.is_none() {
+        return Err("it is compiled for clusters, but does not say of how many blocks".to_owned());
+    }
+    let blocks: u64 = extents.cluster.iter().map(|extent| u64::from(*extent)).product();
+    let most = most.map_or(MAX_CLUSTER, |most| most.min(MAX_CLUSTER));
+    if blocks == 0 || blocks > u64::from(most) {
+        return Err(format!("a cluster has 1 to {most} blocks here, not {blocks}"));
+    }
+    let whole = extents.grid.iter().zip(extents.cluster).all(|(grid, cluster)| grid % cluster == 0);
+    if !whole {
+        let list = |[x, y, z]: [u32; 3]| format!("{x} x {y} x {z}");
+        let (grid, cluster) = (list(extents.grid), list(extents.cluster));
+        return Err(format!("a grid of {grid} blocks is no multiple of clusters of {cluster}"));
+    }
+    Ok(())
+}
+
+/// Blocks that are chosen must be there.
+fn check_blocks(extents: Extents, blocks: &Blocks) -> Result<(), String> {
+    let Blocks::Chosen(blocks) = blocks else { return Ok(()) };
+    let inside = |block: &[u32; 3]| block.iter().zip(extents.grid).all(|(at, end)| *at < end);
+    match blocks.iter().find(|block| !inside(block)) {
+        None => Ok(()),
+        Some(block) => Err(format!("block {block:?} is chosen, which is not in the grid")),
+    }
 }
 
 /// The parameters where the kernel reads them, as words.
@@ -224,16 +269,17 @@ fn lay_out(kernel: &Kernel, parameters: &[Parameter]) -> Result<Vec<u32>, Launch
 
 /// A launch that can run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Job<'a> {
+struct Job<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) extents: Extents,
     pub(super) parameters: &'a [u32],
     pub(super) memory: &'a Memory,
     pub(super) options: &'a Options,
+    pub(super) order: &'a Order<'a>,
     pub(super) progress: &'a Progress,
 }
 
-/// How far the blocks of a launch are, by their numbers in the order in which they begin.
+/// How far the clusters of a launch are, by their numbers in the order in which they begin.
 #[derive(Debug)]
 pub(super) struct Progress {
     next: AtomicUsize,
@@ -258,7 +304,7 @@ impl Progress {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The block to begin now, of so many.
+    /// The cluster to begin now, of so many.
     fn begin(&self, count: usize) -> Option<usize> {
         let mut running = self.running();
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -273,51 +319,34 @@ impl Progress {
         }
     }
 
-    /// Whether a block runs that began before this one.
+    /// Whether a cluster runs that began before this one.
     fn runs_before(&self, number: usize) -> bool {
         self.running().first().is_some_and(|first| *first < number)
     }
 
-    /// Whether a launch ends without this block: one before it did something wrong.
+    /// Whether a launch ends without this cluster: one before it did something wrong.
     fn is_over(&self, number: usize) -> bool {
         self.first_wrong.load(Ordering::Relaxed) < number
     }
 }
 
 impl Job<'_> {
-    fn block_count(&self) -> usize {
-        match &self.options.blocks {
-            Blocks::All => self.extents.grid.iter().map(|extent| *extent as usize).product(),
-            Blocks::Chosen(chosen) => chosen.len(),
-        }
-    }
-
-    fn block_index(&self, number: usize) -> [u32; 3] {
-        match &self.options.blocks {
-            Blocks::All => {
-                let [x, y, _] = self.extents.grid.map(|extent| extent as usize);
-                [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]
-            }
-            Blocks::Chosen(chosen) => chosen[number],
-        }
-    }
-
     /// Blocks begin in order, so that one may wait for those before it, as kernels do that hand
     /// sums on from block to block.
     fn run<const CHECKED: bool, const COUNTED: bool>(self) -> Result<Counts, LaunchError> {
-        let count = self.block_count();
+        let count = self.order.count();
         let results = Mutex::new(Results::default());
         let work = || {
-            let mut block = Block::new(self);
+            let mut cluster = Cluster::new(self);
             let mut first_violation = None;
             while let Some(number) = self.progress.begin(count) {
-                block.begin(number, self.block_index(number));
-                let outcome = block.run::<CHECKED, COUNTED>();
+                cluster.begin(number);
+                let outcome = cluster.run::<CHECKED, COUNTED>();
                 self.progress.end(number, &outcome);
                 first_violation = outcome.err().map(|violation| (number, violation));
             }
             let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-            let (steps, accesses) = block.into_counts();
+            let (steps, accesses) = cluster.into_counts();
             results.take_over(first_violation, steps, accesses);
         };
         let workers = rayon::current_num_threads().min(count).max(1);
@@ -331,7 +360,8 @@ impl Job<'_> {
         match results.violation {
             Some((_, violation)) => Err(LaunchError::Violation(violation)),
             None => {
-                let counts = self.summary::<COUNTED>(count, &results.steps);
+                let counts =
+                    self.summary::<COUNTED>(count * self.order.blocks_each(), &results.steps);
                 Ok(Counts { accesses: results.accesses, ..counts })
             }
         }

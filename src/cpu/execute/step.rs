@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use super::block::{Ballot, Pause, Team};
+use super::barriers::Ballot;
+use super::cluster::{Pause, Team};
 use super::registers::{FULL, Registers};
 use super::warp::{Frame, Warp};
 use crate::cpu::checks::{Check, ViolationKind, Wrong};
@@ -174,15 +175,22 @@ impl Warp {
                 groups.for_each(|group| self.elect(*d, *chosen, group));
             }
             Operation::Barrier { id, threads, arrival, poll } => {
-                let checked = CHECKED && team.job.options.checks.has(Check::Divergence);
-                if checked && active != self.alive {
-                    return Err(self.diverged(active));
-                }
+                self.check_whole::<CHECKED>(team, active)?;
                 return self.barrier(*id, *threads, *arrival, *poll, active);
             }
+            Operation::ClusterBarrier(step) => {
+                self.check_whole::<CHECKED>(team, active)?;
+                return Ok(Next::Pause(Pause::Cluster(*step)));
+            }
             Operation::Sleep => return Ok(Next::Pause(Pause::Turn)),
-            Operation::WarpBarrier => self.clocks.advance(self.index),
-            Operation::Fence => fence(Ordering::SeqCst),
+            Operation::WarpBarrier => self.clocks.advance(self.number),
+            Operation::Fence => {
+                fence(Ordering::SeqCst);
+                if CHECKED && team.blocks > 1 {
+                    self.fenced = Some(self.clocks.clone());
+                    self.clocks.advance(self.number);
+                }
+            }
             Operation::MatrixProduct(product) => {
                 self.all_lanes("mma", active)?;
                 self.multiply(product);
@@ -229,6 +237,12 @@ impl Warp {
             Ballot { asks, holding, asked: active }
         });
         Ok(Next::Pause(Pause::Barrier { id, threads, arrival, ballot }))
+    }
+
+    /// Makes sure that a warp comes to a barrier whole.
+    fn check_whole<const CHECKED: bool>(&self, team: &Team<'_>, active: u32) -> Result<(), Wrong> {
+        let checked = CHECKED && team.job.options.checks.has(Check::Divergence);
+        if checked && active != self.alive { Err(self.diverged(active)) } else { Ok(()) }
     }
 
     fn diverged(&self, active: u32) -> Wrong {

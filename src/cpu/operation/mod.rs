@@ -120,6 +120,24 @@ pub(super) enum Arrival {
     Announce,
 }
 
+/// What a thread does at the barrier of its cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClusterStep {
+    /// Says that it has come, and goes on.
+    Arrive(Publishing),
+    /// Waits until all have come.
+    Wait,
+}
+
+/// Whether those who wait see what a thread did before it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Publishing {
+    /// `.release`
+    Everything,
+    /// `.relaxed`: what came before the last fence.
+    Fenced,
+}
+
 /// What `bar.red` asks all threads of a barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Poll {
@@ -255,7 +273,7 @@ pub(super) enum Operation {
         d: Slot,
         a: Slot,
     },
-    /// A shift: the second operand is a word.
+    /// A shift or another operation whose second operand is a word.
     Shift {
         run: fn(&Longs, &Words) -> Longs,
         d: Slot,
@@ -396,6 +414,8 @@ pub(super) enum Operation {
         arrival: Arrival,
         poll: Option<Poll>,
     },
+    /// Warps come to it whole, too.
+    ClusterBarrier(ClusterStep),
     WarpBarrier,
     Fence,
     /// Instructions of the block so far, shifted to the right.

@@ -143,7 +143,7 @@ impl Operation {
                 moved.registers.iter_mut().for_each(|slot| visit(Word, how, slot));
             }
             Self::CopyCommit | Self::CopyWait { .. } => {}
-            Self::WarpBarrier | Self::Fence | Self::Sleep => {}
+            Self::ClusterBarrier(_) | Self::WarpBarrier | Self::Fence | Self::Sleep => {}
             Self::Branch { .. } | Self::Exit | Self::Trap => {}
         }
     }

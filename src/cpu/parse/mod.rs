@@ -28,7 +28,21 @@ pub(super) struct Function<'a> {
     pub(super) parameters: Vec<Variable<'a>>,
     /// What a device function gives back, like a parameter that it writes.
     pub(super) results: Vec<Variable<'a>>,
+    pub(super) clusters: Clusters,
     pub(super) body: Vec<Statement<'a>>,
+}
+
+/// What a kernel's directives say of the clusters that it is launched in (ISA section 11.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Clusters {
+    /// `.explicitcluster`: there are some.
+    pub(super) explicit: bool,
+    /// `.reqnctapercluster`: the blocks of one in x, y and z.
+    pub(super) extents: Option<[u32; 3]>,
+    /// `.maxclusterrank`: how many blocks one has at most.
+    pub(super) most: Option<u32>,
+    /// `.blocksareclusters`: a launch counts clusters, not blocks.
+    pub(super) counted: bool,
 }
 
 /// Who calls a function.

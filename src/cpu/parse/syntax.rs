@@ -2,14 +2,14 @@
 
 use std::cell::RefCell;
 
-use winnow::combinator::{alt, delimited, opt, preceded, repeat, separated};
+use winnow::combinator::{alt, delimited, opt, preceded, separated};
 use winnow::error::{ContextError, ErrMode, StrContext, StrContextValue};
 use winnow::prelude::*;
 use winnow::stream::{LocatingSlice, Location as _, Stream};
 use winnow::token::{literal, take_till, take_while};
 
 use super::operands::{Parsed, Text, blanks, integer, lexeme, mark, name, natural, operand, small};
-use super::{Function, Guard, Instruction, Linkage, Location, Module, Operand};
+use super::{Clusters, Function, Guard, Instruction, Linkage, Location, Module, Operand};
 use super::{Statement, StatementKind, Variable};
 use crate::cpu::error::PtxError;
 
@@ -247,7 +247,7 @@ fn function<'a>(
 ) -> Parsed<()> {
     let name = lexeme(name)(text)?;
     let parameters = parameters(text, lines)?;
-    tuning_directives(text)?;
+    let clusters = directives(text)?;
     // A declaration of a function of another module.
     if opt(mark(';')).parse_next(text)?.is_some() {
         return Ok(());
@@ -271,21 +271,46 @@ fn function<'a>(
             body.push(Statement { line, kind });
         }
     }
-    module.functions.push(Function { name, linkage, line, parameters, results, body });
+    let function = Function { name, linkage, line, parameters, results, clusters, body };
+    module.functions.push(function);
     Ok(())
 }
 
-/// `.maxntid 256, 1, 1` and its kin between a kernel's head and body: what they bound, a launch
-/// on this device need not know.
-fn tuning_directives(text: &mut Text<'_>) -> Parsed<()> {
+/// What stands between a kernel's head and body.
+fn directives(text: &mut Text<'_>) -> Parsed<Clusters> {
+    let mut clusters = Clusters::default();
+    while text.starts_with('.') {
+        if opt(directive(".explicitcluster")).parse_next(text)?.is_some() {
+            clusters.explicit = true;
+        } else if opt(directive(".reqnctapercluster")).parse_next(text)?.is_some() {
+            clusters.extents = Some(extents(text)?);
+        } else if opt(directive(".maxclusterrank")).parse_next(text)?.is_some() {
+            clusters.most = Some(lexeme(small)(text)?);
+        } else if opt(directive(".blocksareclusters")).parse_next(text)?.is_some() {
+            clusters.counted = true;
+        } else {
+            tuning_directive(text)?;
+        }
+    }
+    Ok(clusters)
+}
+
+/// `1, 4, 1`, of which the last may be left out.
+fn extents(text: &mut Text<'_>) -> Parsed<[u32; 3]> {
+    let given: Vec<u32> = separated(1..=3, lexeme(small), mark(',')).parse_next(text)?;
+    let mut extents = [1; 3];
+    extents.iter_mut().zip(given).for_each(|(extent, given)| *extent = given);
+    Ok(extents)
+}
+
+/// `.maxntid 256, 1, 1` and its kin: what they bound, a launch on this device need not know.
+fn tuning_directive(text: &mut Text<'_>) -> Parsed<()> {
     let word = alt((
         alt((directive(".maxntid"), directive(".reqntid"), directive(".minnctapersm"))),
-        alt((directive(".maxnreg"), directive(".maxnctapersm"), directive(".reqnctapercluster"))),
-        alt((directive(".explicitcluster"), directive(".maxclusterrank"), directive(".noreturn"))),
-        directive(".blocksareclusters"),
+        alt((directive(".maxnreg"), directive(".maxnctapersm"), directive(".noreturn"))),
     ));
     let numbers = separated::<_, _, (), _, _, _, _>(0..=3, lexeme(natural).void(), mark(','));
-    repeat(0.., (word, numbers).void()).parse_next(text)
+    (word, numbers).void().parse_next(text)
 }
 
 /// One statement; a declaration of several registers gives several.

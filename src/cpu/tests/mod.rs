@@ -1,6 +1,7 @@
 //! Tests of the device as a whole: kernels of this program, compiled by NVRTC and executed.
 
 mod arithmetic;
+mod clusters;
 mod counting;
 mod families;
 mod instructions;

@@ -186,6 +186,13 @@ fn no_address_and_no_count_is_too_large() {
         "bar.sync 0, 4294967295;",
         "bar.arrive 0, 4294967264;",
         "bar.sync 4294967295;",
+        "ld.shared::cluster.u32 %r1, [-4];",
+        "ld.shared::cluster.u32 %r1, [33554432];",
+        "mov.u64 %rd2, -4; st.shared::cluster.u32 [%rd2], 0;",
+        "red.shared::cluster.add.u32 [16777216], 0;",
+        "mapa.u64 %rd2, %rd1, 0; ld.u32 %r1, [%rd2+64];",
+        "mapa.shared::cluster.u32 %r1, s, 4294967295; ld.shared::cluster.u32 %r1, [%r1];",
+        "mov.u64 %rd2, 167772160; ld.u32 %r1, [%rd2];",
     ] {
         extreme(body).expect_err(body);
     }
@@ -195,6 +202,8 @@ fn no_address_and_no_count_is_too_large() {
         "shl.b32 %r1, 1, 4294967295; shf.l.clamp.b32 %r1, 1, 1, 4294967295;",
         "bfe.s32 %r1, -1, 255, 255; bfi.b32 %r1, -1, -1, 255, 255;",
         "rem.s32 %r1, -2147483648, -1; div.s64 %rd2, -9223372036854775808, -1;",
+        "mov.u64 %rd2, -1; mapa.u64 %rd3, %rd2, -1; getctarank.u64 %r1, %rd3; mapa.shared::cluster.u64 %rd3, %rd2, -1;",
+        "barrier.cluster.arrive; exit; barrier.cluster.wait;",
     ] {
         extreme(body).unwrap_or_else(|error| panic!("{body}: {error}"));
     }

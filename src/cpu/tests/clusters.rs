@@ -1,0 +1,469 @@
+//! Clusters of blocks: their registers, their barrier, and shared memory that others reach.
+
+use super::rig::{checked, compile};
+use crate::cpu::{
+    Blocks, Checks, Counting, InstructionClass, LaunchError, Memory, Options, Parameter, Program,
+    Tracking, Violation, ViolationKind, launch,
+};
+use ViolationKind::{BarrierDivergence, Deadlock, OutOfBounds, Race, Unwritten};
+
+/// Meets all blocks of the cluster.
+const MEET: &str = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;";
+
+/// A kernel of 2 x 2 blocks a cluster around a few statements. They find 1024 bytes of shared
+/// memory at `s`, the rank of the block in `%r2`, that of the next block in `%r3`, and global
+/// memory at `%rd1`, where each thread leaves `%r1` as its word: `%rd2` is its place.
+fn kernel(directives: &str, body: &str) -> String {
+    format!(
+        ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out)\n\
+         {directives}\n{{\n.reg .pred %p<9>;\n.reg .b32 %r<30>;\n.reg .f32 %f<9>;\n\
+         .reg .b64 %rd<30>;\n.shared .align 16 .b8 s[1024];\n\
+         ld.param.u64 %rd1, [out];\nmov.u32 %r0, %tid.x;\nmov.u32 %r2, %cluster_ctarank;\n\
+         add.u32 %r3, %r2, 1;\nand.b32 %r3, %r3, 3;\nmov.u32 %r4, %ctaid.y;\n\
+         mov.u32 %r5, %nctaid.x;\nmov.u32 %r6, %ctaid.x;\nmad.lo.u32 %r4, %r4, %r5, %r6;\n\
+         mov.u32 %r5, %ntid.x;\nmad.lo.u32 %r4, %r4, %r5, %r0;\nmul.wide.u32 %rd2, %r4, 4;\n\
+         add.s64 %rd2, %rd1, %rd2;\nshl.b32 %r6, %r0, 2;\nmov.u32 %r7, s;\nadd.u32 %r7, %r7, %r6;\n\
+         setp.eq.u32 %p1, %r2, 0;\n.loc 1 7 3\n{body}\nret;\n}}\n.file 1 \"kernel.cu\"\n"
+    )
+}
+
+const PAIRS: &str = ".explicitcluster\n.reqnctapercluster 2, 2, 1";
+
+/// Launches the first kernel of a text and gives the words of global memory, and what was done.
+fn run_text(
+    text: &str,
+    (grid, threads): ([u32; 3], u32),
+    options: &Options,
+) -> Result<(Vec<u32>, crate::cpu::Counts), LaunchError> {
+    let program = Program::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let mut memory = Memory::new(Tracking::Written);
+    let out = memory.allocate(8192).unwrap();
+    memory.fill(out, u32::MAX, 2048).unwrap();
+    let extents = (grid, [threads, 1, 1]);
+    let parameters = [Parameter::Long(out)];
+    let counts = launch(&program.kernels()[0], extents, 0, &parameters, &memory, options)?;
+    let bytes = memory.read(out, 8192).unwrap();
+    let word = |chunk: &[u8]| u32::from_le_bytes(chunk.try_into().unwrap());
+    Ok((bytes.chunks(4).map(word).collect(), counts))
+}
+
+/// What the first thread of each of 4 x 2 blocks leaves in `%r1`.
+fn words(body: &str) -> Vec<u32> {
+    let text = kernel(PAIRS, &format!("{body} st.global.u32 [%rd2], %r1;"));
+    let (words, _) = run_text(&text, ([4, 2, 1], 1), &checked()).unwrap_or_else(|error| {
+        panic!("{body}: {error}");
+    });
+    words[..8].to_vec()
+}
+
+#[test]
+fn special_registers_tell_of_the_cluster() {
+    for (register, expected) in [
+        ("%clusterid.x", [0, 0, 1, 1, 0, 0, 1, 1]),
+        ("%clusterid.y", [0; 8]),
+        ("%clusterid.z", [0; 8]),
+        ("%nclusterid.x", [2; 8]),
+        ("%nclusterid.y", [1; 8]),
+        ("%nclusterid.z", [1; 8]),
+        ("%cluster_ctaid.x", [0, 1, 0, 1, 0, 1, 0, 1]),
+        ("%cluster_ctaid.y", [0, 0, 0, 0, 1, 1, 1, 1]),
+        ("%cluster_ctaid.z", [0; 8]),
+        ("%cluster_nctaid.x", [2; 8]),
+        ("%cluster_nctaid.y", [2; 8]),
+        ("%cluster_nctaid.z", [1; 8]),
+        ("%cluster_ctarank", [0, 1, 0, 1, 2, 3, 2, 3]),
+        ("%cluster_nctarank", [4; 8]),
+        ("%ctaid.x", [0, 1, 2, 3, 0, 1, 2, 3]),
+        ("%nctaid.x", [4; 8]),
+    ] {
+        assert_eq!(words(&format!("mov.u32 %r1, {register};")), expected, "{register}");
+    }
+    let explicit = "mov.pred %p1, %is_explicit_cluster; selp.b32 %r1, 1, 2, %p1;";
+    assert_eq!(words(explicit), [1; 8]);
+}
+
+#[test]
+fn loads_and_stores_reach_other_blocks() {
+    // Each block leaves its rank at s, and one more than that at s + 4.
+    let fill = format!(
+        "add.u32 %r8, %r2, 100; st.shared.v4.u32 [s], {{%r2, %r8, %r2, %r8}}; {MEET} \
+         cvt.u64.u32 %rd5, %r7; cvta.shared.u64 %rd6, %rd5;"
+    );
+    let next = [1, 2, 1, 2, 3, 0, 3, 0];
+    let far = next.map(|rank| 100 + rank);
+    for (body, expected) in [
+        ("mapa.shared::cluster.u32 %r9, s, %r3; ld.shared::cluster.u32 %r1, [%r9];", next),
+        ("mapa.shared::cluster.u32 %r9, s+4, %r3; ld.shared::cluster.u32 %r1, [%r9];", far),
+        ("mapa.shared::cluster.u32 %r9, %r7, %r3; ld.shared::cluster.u32 %r1, [%r9+4];", far),
+        ("mapa.shared::cluster.u32 %r9, %r7+4, %r3; ld.shared::cluster.u32 %r1, [%r9];", far),
+        ("mapa.shared::cluster.u64 %rd7, %rd5+4, %r3; ld.shared::cluster.u32 %r1, [%rd7];", far),
+        ("mapa.shared::cluster.u32 %r9, s, %r3; ld.shared::cluster.v2.u32 {%r8, %r1}, [%r9];", far),
+        (
+            "mapa.shared::cluster.u32 %r9, s, %r3; ld.shared::cluster.v4.u32 {%r8, %r8, %r8, %r1}, [%r9];",
+            far,
+        ),
+        ("mapa.shared::cluster.u32 %r9, s, %r3; ld.volatile.shared::cluster.u32 %r1, [%r9];", next),
+        (
+            "mapa.shared::cluster.u32 %r9, s, %r3; ld.relaxed.cluster.shared::cluster.u32 %r1, [%r9];",
+            next,
+        ),
+        // Generic addresses.
+        ("mapa.u64 %rd7, %rd6, %r3; ld.u32 %r1, [%rd7+4];", far),
+        (
+            "mapa.shared::cluster.u64 %rd7, %rd5, %r3; cvta.shared::cluster.u64 %rd7, %rd7; ld.u32 %r1, [%rd7+4];",
+            far,
+        ),
+        // The own block, by its own address, by its rank and by a rank's address mapped again.
+        ("ld.shared::cluster.u32 %r1, [s];", [0, 1, 0, 1, 2, 3, 2, 3]),
+        (
+            "mapa.shared::cluster.u32 %r9, s, %r3; mapa.shared::cluster.u32 %r9, %r9, %r2; ld.shared::cluster.u32 %r1, [%r9];",
+            [0, 1, 0, 1, 2, 3, 2, 3],
+        ),
+        ("mapa.shared::cluster.u32 %r9, s, %r3; getctarank.shared::cluster.u32 %r1, %r9;", next),
+        ("mapa.u64 %rd7, %rd6, %r3; getctarank.u64 %r1, %rd7;", next),
+        ("getctarank.shared::cluster.u32 %r1, s;", [0, 1, 0, 1, 2, 3, 2, 3]),
+        ("getctarank.u64 %r1, %rd6;", [0, 1, 0, 1, 2, 3, 2, 3]),
+    ] {
+        assert_eq!(words(&format!("{fill} {body} {MEET}")), expected, "{body}");
+    }
+    // The next block gets the rank of the one before.
+    for store in [
+        "mapa.shared::cluster.u32 %r9, s, %r3; st.shared::cluster.u32 [%r9], %r2;",
+        "mapa.u64 %rd7, %rd6, %r3; st.u32 [%rd7], %r2;",
+    ] {
+        let got = words(&format!("{fill} {MEET} {store} {MEET} ld.shared.u32 %r1, [s];"));
+        assert_eq!(got, [3, 0, 3, 0, 1, 2, 1, 2], "{store}");
+    }
+    let sum = format!(
+        "st.shared.u32 [s], %r2; {MEET} mapa.shared::cluster.u32 %r9, s, 0; \
+         red.shared::cluster.add.u32 [%r9], 10; {MEET} ld.shared.u32 %r1, [s];"
+    );
+    assert_eq!(words(&sum), [40, 1, 40, 1, 2, 3, 2, 3]);
+}
+
+/// A cluster of 4 blocks of 64 threads, watched.
+fn outcome(body: &str) -> Result<(), Box<Violation>> {
+    let options = Options { instruction_budget: 1 << 16, ..checked() };
+    match run_text(&kernel(PAIRS, body), ([2, 2, 1], 64), &options) {
+        Ok(_) => Ok(()),
+        Err(LaunchError::Violation(violation)) => Err(violation),
+        Err(other) => panic!("{body}: {other}"),
+    }
+}
+
+#[test]
+fn what_a_cluster_does_wrong_is_reported_with_its_block() {
+    let next = "mapa.shared::cluster.u32 %r9, s, %r3; ";
+    let own = "st.shared.u32 [%r7], %r0; ";
+    for (body, kind, text, block) in [
+        (
+            format!("{own} {next} ld.shared::cluster.u32 %r1, [%r9];"),
+            Race,
+            "sees to it that block 1 of it has begun",
+            [0, 0, 0],
+        ),
+        (
+            format!("{MEET} {next} ld.shared::cluster.u32 %r1, [%r9];"),
+            Unwritten,
+            "4 bytes of shared memory of block 1 of the cluster are read that nothing wrote",
+            [0, 0, 0],
+        ),
+        (
+            format!(
+                "{MEET} @%p1 bra $A; {own} $A: {next} ld.shared::cluster.u32 %r1, [%r9]; {MEET}"
+            ),
+            Unwritten,
+            "block 1 of the cluster",
+            [0, 0, 0],
+        ),
+        (
+            format!("{MEET} {own} {next} @!%p1 ld.shared::cluster.u32 %r1, [%r9]; {MEET}"),
+            Unwritten,
+            "block 2 of the cluster",
+            [1, 0, 0],
+        ),
+        (
+            format!("{own} {MEET} {next} @%p1 ld.shared::cluster.u32 %r1, [%r9]; {own} {MEET}"),
+            Race,
+            "shared memory of block 1 of the cluster is written that lane 0 of warp 0 of block 0 has read",
+            [1, 0, 0],
+        ),
+        (
+            format!(
+                "{own} {MEET} setp.eq.u32 %p2, %r2, 3; {next} @%p2 ld.shared::cluster.u32 %r1, [%r9];"
+            ),
+            OutOfBounds,
+            "block 0 of the cluster has ended",
+            [1, 1, 0],
+        ),
+        // Here block 1 is there when block 0 reads, but it need not be.
+        (
+            format!("{own} {MEET} {next} @%p1 ld.shared::cluster.u32 %r1, [%r9];"),
+            OutOfBounds,
+            "keeps block 1 of it from ending before this access",
+            [0, 0, 0],
+        ),
+        (
+            format!(
+                "{MEET} mapa.shared::cluster.u32 %r9, s, 4; ld.shared::cluster.u32 %r1, [%r9]; {MEET}"
+            ),
+            OutOfBounds,
+            "belongs to no block of the cluster, which has 4",
+            [0, 0, 0],
+        ),
+        (
+            format!(
+                "{MEET} mapa.shared::cluster.u32 %r9, s, 255; ld.shared::cluster.u32 %r1, [%r9]; {MEET}"
+            ),
+            OutOfBounds,
+            "belongs to no block of the cluster",
+            [0, 0, 0],
+        ),
+        (
+            format!("{MEET} {next} ld.shared::cluster.u32 %r1, [%r9+1024]; {MEET}"),
+            OutOfBounds,
+            "1024 bytes past the beginning of `s`, which has 1024",
+            [0, 0, 0],
+        ),
+        (
+            format!("{MEET} {next} ld.shared.u32 %r1, [%r9]; {MEET}"),
+            OutOfBounds,
+            "an address of `.shared::cluster` is used as one of the block's own",
+            [0, 0, 0],
+        ),
+        (
+            format!("{MEET} mapa.u64 %rd7, %rd1, %r3; st.u32 [%rd7+8192], %r1; {MEET}"),
+            OutOfBounds,
+            "8192 bytes past the beginning of an allocation",
+            [0, 0, 0],
+        ),
+        (
+            format!("@%p1 bar.sync 1, 128; {MEET}"),
+            Deadlock,
+            "8 of 8 warps wait for ever; at barrier 1, 64 threads wait for 128",
+            [0, 0, 0],
+        ),
+        (
+            format!(
+                "@!%p1 bra $A; {MEET} $A: setp.eq.u32 %p2, %r2, 1; @%p2 bar.sync 1, 128; {MEET}"
+            ),
+            Deadlock,
+            "8 of 8 warps wait for ever; 2 do not come to the barrier of the cluster",
+            [0, 0, 0],
+        ),
+        (
+            "barrier.cluster.wait;".to_owned(),
+            BarrierDivergence,
+            "without having come to it",
+            [0, 0, 0],
+        ),
+        (
+            "barrier.cluster.arrive; barrier.cluster.arrive;".to_owned(),
+            BarrierDivergence,
+            "again without having waited",
+            [0, 0, 0],
+        ),
+        (
+            "setp.eq.u32 %p2, %r0, 0; @%p2 barrier.cluster.arrive;".to_owned(),
+            BarrierDivergence,
+            "1 lanes of warp 0 wait here while 31",
+            [0, 0, 0],
+        ),
+    ] {
+        let violation = *outcome(&body).expect_err(&body);
+        assert_eq!(violation.kind, kind, "{body}: {violation}");
+        assert!(violation.text.contains(text), "{body}: {violation}");
+        assert_eq!(violation.block, block, "{body}: {violation}");
+        assert_eq!(violation.ptx_line, 31, "{body}: {violation}");
+        assert!(violation.source_line.is_some(), "{body}: {violation}");
+    }
+}
+
+#[test]
+fn what_a_barrier_of_the_cluster_orders_passes() {
+    let read = "mapa.shared::cluster.u32 %r9, s, %r3; ld.shared::cluster.u32 %r1, [%r9];";
+    for body in [
+        format!("st.shared.u32 [%r7], %r0; {MEET} {read} {MEET}"),
+        // Something else is done between coming and waiting.
+        format!(
+            "st.shared.u32 [%r7], %r0; barrier.cluster.arrive.release; \
+             st.shared.u32 [%r7+512], %r0; barrier.cluster.wait.acquire; {read} {MEET}"
+        ),
+        format!(
+            "st.shared.u32 [%r7], %r0; fence.acq_rel.cluster; \
+             barrier.cluster.arrive.relaxed; barrier.cluster.wait; {read} {MEET}"
+        ),
+        // Who ends is not waited for.
+        format!("@%p1 exit; {MEET}"),
+        // The last block reads nothing, and need not wait.
+        format!(
+            "st.shared.u32 [%r7], %r0; {MEET} {read} barrier.cluster.arrive; barrier.cluster.wait;"
+        ),
+    ] {
+        outcome(&body).unwrap_or_else(|violation| panic!("{body}: {violation}"));
+    }
+    // Without the fence, who comes relaxed tells nothing.
+    let relaxed = format!(
+        "st.shared.u32 [%r7], %r0; {MEET} st.shared.u32 [%r7], %r0; \
+         barrier.cluster.arrive.relaxed; barrier.cluster.wait; {read} {MEET}"
+    );
+    assert_eq!(outcome(&relaxed).expect_err(&relaxed).kind, Race);
+}
+
+#[test]
+fn a_launch_that_no_device_takes_is_refused() {
+    let take = |directives: &str, grid| {
+        let text = kernel(directives, "");
+        run_text(&text, (grid, 32), &checked()).map(|_| ()).map_err(|error| error.to_string())
+    };
+    for (directives, grid, what) in [
+        (PAIRS, [3, 2, 1], "a grid of 3 x 2 x 1 blocks is no multiple of clusters of 2 x 2 x 1"),
+        (".reqnctapercluster 4", [4, 1, 1], ""),
+        (".reqnctapercluster 4", [2, 2, 1], "no multiple of clusters of 4 x 1 x 1"),
+        (".reqnctapercluster 2, 8, 1", [2, 8, 1], "a cluster has 1 to 8 blocks here, not 16"),
+        (".reqnctapercluster 0", [2, 8, 1], "a cluster has 1 to 8 blocks here, not 0"),
+        (".maxclusterrank 2\n.reqnctapercluster 4", [4, 1, 1], "1 to 2 blocks here, not 4"),
+        (".maxclusterrank 8", [3, 1, 1], ""),
+        (".explicitcluster", [4, 1, 1], "does not say of how many blocks"),
+    ] {
+        match take(directives, grid) {
+            Ok(()) => assert_eq!(what, "", "{directives}"),
+            Err(error) => {
+                assert!(!what.is_empty() && error.contains(what), "{directives}: {error}")
+            }
+        }
+    }
+    let error = Program::parse(&kernel(".blocksareclusters", "")).expect_err("it counts clusters");
+    assert!(error.to_string().contains("counts clusters"), "{error}");
+}
+
+#[test]
+fn with_a_chosen_block_its_cluster_is_executed_once() {
+    let text = kernel(PAIRS, &format!("{MEET} st.global.u32 [%rd2], %r2;"));
+    let chosen = vec![[3, 0, 0], [2, 1, 0], [3, 0, 0]];
+    let counting = Counting::Traced;
+    let options = Options { blocks: Blocks::Chosen(chosen), counting, ..checked() };
+    let (words, counts) = run_text(&text, ([4, 2, 1], 1), &options).unwrap();
+    let untouched = u32::MAX;
+    assert_eq!(words[..8], [untouched, untouched, 0, 1, untouched, untouched, 2, 3]);
+    assert_eq!(counts.blocks, 4);
+    assert_eq!(counts.instructions[&InstructionClass::GlobalStore], 4);
+    // Of accesses those of the chosen blocks are kept.
+    assert_eq!(counts.accesses.len(), 2);
+    let outside = Options { blocks: Blocks::Chosen(vec![[4, 0, 0]]), ..Options::default() };
+    let error = run_text(&text, ([4, 2, 1], 1), &outside).expect_err("no such block");
+    assert!(error.to_string().contains("not in the grid"), "{error}");
+}
+
+/// Sums over four blocks of a cluster, each of which has a part: each then stores its share of the
+/// sums.
+const REDUCTION: &str = r#"
+constexpr int PARTS = 4, WORDS = 256, SHARE = WORDS / PARTS;
+
+__device__ unsigned rank_in_cluster()
+{
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+__device__ void meet()
+{
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+
+__device__ float of_block(const float *address, unsigned rank)
+{
+    unsigned own = (unsigned)__cvta_generic_to_shared(address), there;
+    float value;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(own), "r"(rank));
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(there) : "memory");
+    return value;
+}
+
+extern "C" __global__ void __cluster_dims__(1, PARTS, 1) sums(float *out)
+{
+    __shared__ float part[WORDS];
+    const unsigned rank = rank_in_cluster();
+    for (int i = threadIdx.x; i < WORDS; i += blockDim.x)
+        part[i] = (float)(1000 * rank + i + 7 * blockIdx.x);
+    meet(); // filled
+    for (int i = threadIdx.x; i < SHARE; i += blockDim.x) {
+        float sum = 0;
+        for (int source = 0; source < PARTS; ++source)
+            sum += of_block(&part[rank * SHARE + i], source);
+        out[blockIdx.x * WORDS + rank * SHARE + i] = sum;
+    }
+    meet(); // read
+}
+"#;
+
+#[test]
+fn a_compiled_kernel_sums_the_parts_of_its_cluster() {
+    let Some(ptx) = compile(REDUCTION, &[]) else { return };
+    for checks in [Checks::NONE, Checks::ALL] {
+        let options = Options { checks, ..checked() };
+        let (words, _) = run_text(&ptx, ([3, 4, 1], 64), &options).unwrap();
+        for (at, word) in words[..3 * 256].iter().enumerate() {
+            let (block, i) = (at / 256, at % 256);
+            let expected = (6000 + 4 * (i + 7 * block)) as f32;
+            assert_eq!(f32::from_bits(*word), expected, "{at}");
+        }
+    }
+}
+
+#[test]
+fn planted_faults_of_a_cluster_come_to_light() {
+    for (name, change, kinds, line) in [
+        (
+            "no barrier before reading",
+            ("meet(); // filled", ""),
+            &[Race, Unwritten][..],
+            "ld.shared",
+        ),
+        ("no barrier before the end", ("meet(); // read", ""), &[OutOfBounds], "ld.shared"),
+        (
+            "a rank that no block has",
+            ("source < PARTS", "source <= PARTS"),
+            &[OutOfBounds],
+            "ld.shared",
+        ),
+        (
+            "an address beyond the part",
+            ("&part[rank * SHARE + i]", "&part[rank * SHARE + i + SHARE]"),
+            &[OutOfBounds],
+            "ld.shared",
+        ),
+        (
+            "parts that nobody filled",
+            ("threadIdx.x; i < WORDS", "threadIdx.x; i < WORDS - SHARE"),
+            &[Unwritten],
+            "ld.shared",
+        ),
+        (
+            "a part written again before all have read it",
+            ("meet(); // read", "part[threadIdx.x] = 0; meet();"),
+            &[Race],
+            "part[threadIdx.x] = 0",
+        ),
+        (
+            "a block that waits for itself",
+            ("meet(); // filled", "if (rank == 2) asm volatile(\"bar.sync 1, 128;\"); meet();"),
+            &[Deadlock],
+            "barrier.cluster",
+        ),
+    ] {
+        let (from, to) = change;
+        assert!(REDUCTION.contains(from), "{name}");
+        let source = REDUCTION.replacen(from, to, 1);
+        let Some(ptx) = compile(&source, &[]) else { return };
+        let violation = match run_text(&ptx, ([3, 4, 1], 64), &checked()) {
+            Err(LaunchError::Violation(violation)) => violation,
+            other => panic!("{name}: {other:?}"),
+        };
+        assert!(kinds.contains(&violation.kind), "{name}: {violation}");
+        let at = violation.source_line.as_ref().map_or(0, |line| line.line as usize);
+        let text = source.lines().nth(at.wrapping_sub(1)).unwrap_or("");
+        assert!(text.contains(line), "{name}: {violation} at `{text}`");
+    }
+}
