@@ -255,6 +255,21 @@ fn a_tail_that_blocks_share_is_right_on_every_kind_of_edge() {
 }
 
 #[test]
+fn parts_of_k_that_meet_in_a_cluster_are_right_on_every_kind_of_edge() {
+    let Some(compiler) = compiler_or_skip() else { return };
+    let (family, templates) = ([pipelined("MEET", "cluster")], Templates::built_in().unwrap());
+    let shapes = ["65x70x300", "33x129x517", "96x64x1030"];
+    let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|s| problem(s, *layout)));
+    let mut problems: Vec<Problem> = pairs.collect();
+    problems.push(Problem { batch: 3, ..problem("40x50x260", Layout::Nn) });
+    let kit = (family.as_slice(), &templates);
+    let results = checked_on(&Device::h200(), &compiler, kit, &problems, Sample::Of(8));
+    let executed = all_pass(&results);
+    println!("{executed} executions passed");
+    assert_eq!(executed, 8 * problems.len());
+}
+
+#[test]
 fn some_blocks_of_a_large_problem_have_their_operands_laid_out_whole() {
     let Some(compiler) = compiler_or_skip() else { return };
     let kit = (vec![pipelined("PACK", "a")], Templates::built_in().unwrap());
