@@ -3,8 +3,8 @@
 //! which time of every other warp the barriers order what was done (after FastTrack, Flanagan and
 //! Freund 2009).
 //!
-//! Of readers two are kept, of different threads: with barriers of whole blocks that is enough to
-//! find every race of a place; with barriers of some warps one may escape.
+//! Of readers two are kept, of different threads: with barriers of all warps that is enough to find
+//! every race of a place; with barriers of some warps, or of one block of a cluster, one may escape.
 
 use std::ops::Range;
 
@@ -92,17 +92,18 @@ pub(super) struct Shadow {
     checks: Checks,
     extent: Extent,
     places: Vec<Place>,
-    granule: u64,
+    /// A place has two to the power of this many bytes.
+    shift: u32,
 }
 
 impl Shadow {
     /// For shared memory that is told apart by `granule` bytes.
     pub(super) fn new(checks: Checks, extent: Extent, granule: u32) -> Self {
-        let granule = u64::from(granule.max(1));
+        let shift = granule.max(1).ilog2();
         let wanted = checks.has(Check::Race) || checks.has(Check::Unwritten);
         let bytes = extent.blocks as u64 * extent.bytes;
-        let count = if wanted { bytes.div_ceil(granule) } else { 0 };
-        Self { checks, extent, places: vec![Place::default(); count as usize], granule }
+        let count = if wanted { bytes.div_ceil(1 << shift) } else { 0 };
+        Self { checks, extent, places: vec![Place::default(); count as usize], shift }
     }
 
     /// Forgets everything: another cluster begins.
@@ -120,8 +121,8 @@ impl Shadow {
         (address, bytes): (u64, u32),
         touch: Touch,
     ) -> Result<(), Wrong> {
-        let first = (address / self.granule) as usize;
-        let last = ((address + u64::from(bytes)).div_ceil(self.granule)) as usize;
+        let first = (address >> self.shift) as usize;
+        let last = (address + u64::from(bytes)).div_ceil(1 << self.shift) as usize;
         let thread = (warp * 32 + lane) as u16;
         let now = Moment { clock: clocks.0[warp], thread, atomic: touch == Touch::Update };
         let races = self.checks.has(Check::Race);

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::cluster::Team;
 use super::registers::FULL;
+use super::shared::check_shared;
 use super::warp::Warp;
 use crate::cpu::checks::{Check, ViolationKind, Wrong};
 use crate::cpu::counts::lanes;
@@ -165,14 +166,12 @@ impl Warp {
     ) -> Result<(), Wrong> {
         check_alignment(space, lane, address, bytes)?;
         match space {
-            Space::Shared | Space::Cluster => {
-                let place = self.find_shared::<CHECKED>(team, space, lane, address, bytes)?;
-                if CHECKED {
-                    let place = (place, bytes);
-                    team.shadow.touch(&self.clocks, self.number, lane, place, Touch::Read)?;
-                }
-                copy_in(&team.shared, place, words);
+            Space::Shared => {
+                check_shared(team, lane, address, bytes)?;
+                let place = self.shared + address;
+                self.read_shared::<CHECKED>(team, lane, place, words, bytes)?;
             }
+            Space::Cluster => self.read_cluster::<CHECKED>(team, lane, address, words, bytes)?,
             Space::Local => {
                 let at = self.local_word(lane, address, bytes)?;
                 if CHECKED && team.job.options.checks.has(Check::Unwritten) {
@@ -227,14 +226,12 @@ impl Warp {
         check_alignment(space, lane, address, bytes)?;
         let whole = bytes as usize / 4;
         match space {
-            Space::Shared | Space::Cluster => {
-                let place = self.find_shared::<CHECKED>(team, space, lane, address, bytes)?;
-                if CHECKED {
-                    let place = (place, bytes);
-                    team.shadow.touch(&self.clocks, self.number, lane, place, Touch::Write)?;
-                }
-                copy_out(&mut team.shared, place as usize / 4, place, words, bytes);
+            Space::Shared => {
+                check_shared(team, lane, address, bytes)?;
+                let place = self.shared + address;
+                self.write_shared::<CHECKED>(team, lane, place, words, bytes)?;
             }
+            Space::Cluster => self.write_cluster::<CHECKED>(team, lane, address, words, bytes)?,
             Space::Local => {
                 let at = self.local_word(lane, address, bytes)?;
                 let marks = if bytes < 4 { ((1 << bytes) - 1) << (address % 4) } else { 0b1111 };
@@ -255,6 +252,69 @@ impl Warp {
             }
         }
         Ok(())
+    }
+
+    /// Reads at a place in the shared memory of the cluster.
+    #[inline(always)]
+    fn read_shared<const CHECKED: bool>(
+        &self,
+        team: &mut Team<'_>,
+        lane: usize,
+        place: u64,
+        words: &mut [u32],
+        bytes: u32,
+    ) -> Result<(), Wrong> {
+        if CHECKED {
+            let touched = (place, bytes);
+            team.shadow.touch(&self.clocks, self.number, lane, touched, Touch::Read)?;
+        }
+        copy_in(&team.shared, place, words);
+        Ok(())
+    }
+
+    /// Writes there.
+    #[inline(always)]
+    fn write_shared<const CHECKED: bool>(
+        &self,
+        team: &mut Team<'_>,
+        lane: usize,
+        place: u64,
+        words: &[u32],
+        bytes: u32,
+    ) -> Result<(), Wrong> {
+        if CHECKED {
+            let touched = (place, bytes);
+            team.shadow.touch(&self.clocks, self.number, lane, touched, Touch::Write)?;
+        }
+        copy_out(&mut team.shared, place as usize / 4, place, words, bytes);
+        Ok(())
+    }
+
+    /// Not inlined: it would slow down the loops over lanes that stay in their own block.
+    #[inline(never)]
+    fn read_cluster<const CHECKED: bool>(
+        &self,
+        team: &mut Team<'_>,
+        lane: usize,
+        address: u64,
+        words: &mut [u32],
+        bytes: u32,
+    ) -> Result<(), Wrong> {
+        let place = self.find_shared::<CHECKED>(team, Space::Cluster, lane, address, bytes)?;
+        self.read_shared::<CHECKED>(team, lane, place, words, bytes)
+    }
+
+    #[inline(never)]
+    fn write_cluster<const CHECKED: bool>(
+        &self,
+        team: &mut Team<'_>,
+        lane: usize,
+        address: u64,
+        words: &[u32],
+        bytes: u32,
+    ) -> Result<(), Wrong> {
+        let place = self.find_shared::<CHECKED>(team, Space::Cluster, lane, address, bytes)?;
+        self.write_shared::<CHECKED>(team, lane, place, words, bytes)
     }
 
     /// Where a lane's local memory has an address.
@@ -305,7 +365,8 @@ pub(super) fn split(
             }
         }
     }
-    parts.into_iter().filter(|(_, mask)| *mask != 0)
+    let found = if space == Space::Generic { parts.len() } else { 1 };
+    parts.into_iter().take(found).filter(|(_, mask)| *mask != 0)
 }
 
 /// Counts an access that was found to be within bounds.

@@ -151,8 +151,14 @@ impl Warp {
     }
 }
 
+/// Makes sure that an access of a block is within one of its variables.
 #[inline(always)]
-fn check_shared(team: &Team<'_>, lane: usize, address: u64, bytes: u32) -> Result<(), Wrong> {
+pub(super) fn check_shared(
+    team: &Team<'_>,
+    lane: usize,
+    address: u64,
+    bytes: u32,
+) -> Result<(), Wrong> {
     let end = address.wrapping_add(bytes.into());
     let inside = team.segments.iter().any(|segment| segment.start <= address && end <= segment.end);
     if inside && address < end { Ok(()) } else { Err(outside_shared(team, lane, address, bytes)) }
