@@ -131,14 +131,6 @@ impl HostValidator {
         let marked = scratch.memory.written(scratch.c, self.c_elements())?;
         let region = Region::of(&self.problem, &marked);
         self.judge(&small, &scratch, &region)?;
-        let blocks = plan.kernels.last().map_or(0, |kernel| blocks_of(kernel.grid));
-        let executed = match &chosen {
-            Blocks::All => blocks,
-            Blocks::Chosen(chosen) => chosen.len() as u64,
-        };
-        let places = Places::of(&self.problem, executed, blocks, &region);
-        self.check_complete(&places, &marked)?;
-
         let uniform = Trial::uniform(&self.problem, self.seeds);
         let scratch = self.scratch(plan)?;
         let old = |at| uniform.old_word(at);
@@ -146,6 +138,11 @@ impl HostValidator {
         let options = Options { counting, ..self.options(plan) };
         let part = Part { preparation: true, blocks: chosen };
         let counts = self.run_part(program, plan, &uniform, &scratch, &options, part)?;
+        // Chosen blocks bring the others of their clusters with them.
+        let executed = counts.last().map_or(0, |counts| counts.blocks);
+        let blocks = plan.kernels.last().map_or(0, |kernel| blocks_of(kernel.grid));
+        let places = Places::of(&self.problem, executed, blocks, &region);
+        self.check_complete(&places, &marked)?;
         let max_error = self.judge(&uniform, &scratch, &region)?;
         self.check_untouched(&uniform, &scratch, &marked)?;
         let reference = match self.problem.dtype {
