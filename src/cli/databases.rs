@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::Failure;
 use crate::database::{Database, Record};
-use crate::model::Device;
 use crate::model::device::CPU;
+use crate::model::{Configuration, Device};
+use crate::space::Family;
 
 /// The files that were named, or else all of `results/`.
 pub(super) fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
@@ -37,6 +38,18 @@ pub(super) fn of(device: &Device, named: Option<&Path>) -> PathBuf {
 /// Reads files that have to be there.
 pub(super) fn load(files: &[PathBuf]) -> Result<Vec<Database>, Failure> {
     files.iter().map(|file| Database::load_existing(file).map_err(Failure::work)).collect()
+}
+
+/// The kernel of a record: its family's name, and its configuration with what the family has gained
+/// since.
+pub(super) fn kernel(record: &Record, families: &[Family]) -> (String, Configuration) {
+    let family = families.iter().find(|family| family.name == record.family);
+    let configuration = record.configuration();
+    let completed = match family {
+        Some(family) => family.completed(configuration),
+        None => configuration,
+    };
+    (record.family.clone(), completed)
 }
 
 /// The device of that name among those of records; without a name, the only one, or the only GPU.

@@ -164,7 +164,7 @@ impl Bench {
     /// A winner's source as its template gives it today.
     fn source(&self, record: &Record, problem: &Problem, device: &Device) -> Option<String> {
         let family = self.family(&record.family)?;
-        let configuration = record.configuration();
+        let configuration = family.completed(record.configuration());
         if self.templates.hash(family) != record.provenance.template_hash {
             self.changed.set(self.changed.get() + 1);
         }

@@ -104,7 +104,7 @@ impl Draft {
         if changed && !source.changed_templates {
             return Err(ShipError::Changed(record.family.clone()));
         }
-        let configuration = record.configuration();
+        let configuration = family.completed(record.configuration());
         let expectation = Expectation::of(
             (family, &configuration),
             &problem,

@@ -154,7 +154,7 @@ impl Lookup {
         }
         let kernel = Kernel::new(
             (place, family),
-            record.configuration(),
+            family.completed(record.configuration()),
             &problem,
             (occupancy, &self.device),
             footprints,

@@ -159,23 +159,6 @@ impl Family {
         self.parameters.keys().chain(self.derived.keys()).map(String::as_str)
     }
 
-    /// The configuration that `text` writes down as [`Configuration`] displays it, `BM=128 PAD=4`;
-    /// `None` where a parameter is missing or has a value that the family does not list.
-    pub fn read_configuration(&self, text: &str) -> Option<Configuration> {
-        let mut written: IndexMap<&str, &str> = IndexMap::new();
-        for pair in text.split_whitespace() {
-            let (name, value) = pair.split_once('=')?;
-            written.insert(name, value);
-        }
-        let all_known = written.keys().all(|name| self.parameters.contains_key(*name));
-        let value = |(name, values): (&String, &Vec<Value>)| {
-            let word = *written.get(name.as_str())?;
-            let value = values.iter().find(|value| value.to_string() == word)?;
-            Some((name.clone(), value.clone()))
-        };
-        all_known.then(|| self.parameters.iter().map(value).collect()).flatten()
-    }
-
     /// Its defaults, the first that is legal being the one to use.
     pub fn defaults(&self) -> &[Configuration] {
         &self.defaults
@@ -472,29 +455,5 @@ impl Family {
             .filter_map(|name| scope.get(&name).map(|value| format!("{name} = {value}")))
             .collect();
         (!values.is_empty()).then(|| format!("with {}", values.join(", ")))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FAMILY: &str = "schema = 1\nname = 'f'\nsummary = 's'\ndtypes = ['f32']\ncompute = ['f32']\n\
-        layouts = ['nn']\n[parameters]\nBM = [32, 64]\nLOADER = ['plain', 'async']\nDEEP = [false, true]\n\
-        [[kernels]]\nentry = 'gemm'\ngrid = [1]\nblock = [32]\n[default]\nBM = 32\nLOADER = 'plain'\nDEEP = true\n";
-
-    #[test]
-    fn a_configuration_reads_as_it_is_displayed() {
-        let family = Family::parse("f.toml", FAMILY).unwrap();
-        let configuration = family.defaults[0].clone();
-        let text = configuration.to_string();
-        assert_eq!(text, "BM=32 LOADER=plain DEEP=true");
-        assert_eq!(family.read_configuration(&text), Some(configuration));
-        for text in
-            ["", "BM=32 LOADER=plain", "BM=33 LOADER=plain DEEP=true", "BM LOADER=plain DEEP=true"]
-        {
-            assert_eq!(family.read_configuration(text), None, "{text}");
-        }
-        assert_eq!(family.read_configuration("BM=32 LOADER=plain DEEP=true X=1"), None);
     }
 }

@@ -18,6 +18,7 @@ mod ladder;
 mod legality;
 pub mod load;
 mod parse;
+mod recorded;
 pub mod scope;
 
 pub use besides::Besides;

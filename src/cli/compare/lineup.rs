@@ -9,7 +9,7 @@ use super::CompareArguments;
 use crate::cli::console::Console;
 use crate::cli::output::write;
 use crate::cli::rig::{in_turn, notes};
-use crate::cli::{Failure, request};
+use crate::cli::{Failure, databases, request};
 use crate::database::Database;
 use crate::model::{Configuration, Device, Problem, Regime};
 use crate::report::lineup::{self, Lined};
@@ -39,7 +39,7 @@ pub(super) fn run(
         match winners.find(problem, &device, regime) {
             Some(record) => wanted.push(Wanted {
                 name: WINNER.to_owned(),
-                chosen: Ok((record.family.clone(), record.configuration())),
+                chosen: Ok(databases::kernel(record, &kit.families)),
             }),
             None => console.note(&format!(
                 "no winner of {problem} takes part: {} has no record of {}",

@@ -86,8 +86,8 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
             compared.push(Compared::without(*problem, why));
             continue;
         };
-        let configuration = record.configuration();
-        let winner = (record.family.as_str(), &configuration);
+        let (family, configuration) = databases::kernel(record, &kit.families);
+        let winner = (family.as_str(), &configuration);
         let on_event = &mut notes(console);
         let retimed = retime(problem, winner, None, &mut kit, (regime, *seed), on_event)
             .map_err(Failure::work)?;

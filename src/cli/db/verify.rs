@@ -109,7 +109,7 @@ fn one(
 ) -> Result<(Value, bool), Failure> {
     let problem = Problem::try_from(&record.problem).map_err(Failure::work)?;
     console.note(&format!("verifying {problem}"));
-    let configuration = record.configuration();
+    let (family_name, configuration) = databases::kernel(record, &kit.families);
     let runner_up = runner_up(record, kit);
     let named = runner_up.as_ref().map(|(family, values)| (family.as_str(), values));
     let on_event = &mut notes(console);
@@ -121,7 +121,7 @@ fn one(
              this version does not know; update gemm-tune"
         ))
     })?;
-    let winner = (record.family.as_str(), &configuration);
+    let winner = (family_name.as_str(), &configuration);
     let retimed =
         retime(&problem, winner, named, kit, (regime, seed), on_event).map_err(Failure::work)?;
     let family = kit.families.iter().find(|family| family.name == record.family);

@@ -167,6 +167,17 @@ fn rows_that_vectors_do_not_fit_get_a_kernel_without_them() {
 }
 
 #[test]
+fn a_record_from_before_a_parameter_answers_with_its_first_value() {
+    let h200 = Device::h200();
+    let asked = problem("1024x1024x1024");
+    let mut record = record(&asked, &h200, ("blocktile", &tile(4)), 58.0);
+    record.parameters.shift_remove("MIN_BLOCKS");
+    let lookup = lookup(&[record], &h200);
+    let answer = lookup.answer(&Question::packed(asked)).unwrap();
+    assert_eq!((answer.rung, answer.configuration), (Rung::Exact, &tile(4)));
+}
+
+#[test]
 fn a_tile_that_is_mostly_edge_gives_way_to_the_default() {
     let h200 = Device::h200();
     let families = Families::built_in().unwrap();
