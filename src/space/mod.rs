@@ -4,6 +4,7 @@
 //! `file` is the TOML as written, `parse` turns it into a [`family`], [`expression`] is the language
 //! of derived values, constraints and launches, [`scope`] the names that expressions may use,
 //! [`enumerate`] the walk that lists legal configurations and counts what each constraint removes,
+//! [`LegalSpace`] the set that it finds,
 //! and [`formula`] what is left of expressions for programs without a template engine.
 
 mod besides;
@@ -15,6 +16,7 @@ mod file;
 mod footprint;
 pub mod formula;
 mod ladder;
+mod legal;
 mod legality;
 pub mod load;
 mod parse;
@@ -23,11 +25,12 @@ pub mod scope;
 
 pub use besides::Besides;
 pub use choose::ChoiceError;
-pub use enumerate::{LegalSpace, Pruned, SpaceError};
+pub use enumerate::SpaceError;
 pub use expression::language;
 pub use family::Family;
 pub use footprint::Footprint;
 pub use formula::Formula;
 pub use ladder::Rung;
+pub use legal::{LegalSpace, Pruned};
 pub use legality::{Extents, Legality};
 pub use load::{Families, LoadError, ladder};

@@ -1,5 +1,5 @@
-//! Clusters: their barrier, and addresses in the shared memory of their blocks (ISA sections
-//! 9.7.9.23, 9.7.9.24 and 9.7.13.4).
+//! Clusters: their barrier, and addresses in the shared memory of their blocks (ISA:
+//! `barrier.cluster`, `mapa`, `getctarank`).
 
 use super::Fault;
 use super::arithmetic::{Long2, Word1, Word2};

@@ -234,8 +234,8 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Lets those go who wait for the cluster, if all came that have not ended (ISA section
-    /// 9.7.13.4).
+    /// Lets those go who wait for the cluster, if all came that have not ended (ISA:
+    /// `barrier.cluster`).
     fn release_cluster<const CHECKED: bool>(&mut self) {
         let comes = |warp: &Warp| warp.state == State::Ended || warp.meeting == Meeting::Come;
         let any = self.warps.iter().any(|warp| warp.meeting == Meeting::Come);

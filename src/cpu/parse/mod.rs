@@ -32,7 +32,7 @@ pub(super) struct Function<'a> {
     pub(super) body: Vec<Statement<'a>>,
 }
 
-/// What a kernel's directives say of the clusters that it is launched in (ISA section 11.4).
+/// What a kernel's directives say of the clusters that it is launched in (ISA: cluster dimension directives).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Clusters {
     /// `.explicitcluster`: there are some.
