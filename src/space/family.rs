@@ -188,7 +188,8 @@ impl Family {
         })
     }
 
-    /// The first of the family's defaults that is legal for `problem` on `device`.
+    /// The first of the family's defaults that is legal for `problem` on `device`; where rules that only
+    /// spare a search's time leave none, the first that is right.
     ///
     /// # Errors
     /// Where a constraint or derived value cannot be evaluated.
@@ -197,12 +198,16 @@ impl Family {
         problem: &Problem,
         device: &Device,
     ) -> Result<Option<Configuration>, Box<Diagnostic>> {
+        let mut right = None;
         for configuration in &self.defaults {
             if self.violated(configuration, problem, device)?.is_none() {
                 return Ok(Some(configuration.clone()));
             }
+            if right.is_none() && self.forbidden(configuration, problem, device)?.is_none() {
+                right = Some(configuration.clone());
+            }
         }
-        Ok(None)
+        Ok(right)
     }
 
     /// The first constraint that `configuration` breaks, `None` if it is legal.

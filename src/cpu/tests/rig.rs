@@ -42,8 +42,8 @@ pub(super) fn rendered(family: &str, problem: &Problem, values: &[(&str, i64)]) 
         };
         configuration.0.insert((*name).to_owned(), value);
     }
-    let violated = family.violated(&configuration, problem, &device).unwrap();
-    assert!(violated.is_none(), "{configuration}: {violated:?}");
+    let forbidden = family.forbidden(&configuration, problem, &device).unwrap();
+    assert!(forbidden.is_none(), "{configuration}: {forbidden:?}");
     render(family, &Templates::built_in().unwrap(), &configuration, problem, &device).unwrap()
 }
 
