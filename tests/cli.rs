@@ -240,6 +240,22 @@ fn a_search_is_replayed_against_recorded_times() {
 }
 
 #[test]
+fn a_journal_is_replayed_as_a_search_of_its_problem_begins() {
+    let journal = "tests/data/journals/4096x4096x1024.jsonl.gz";
+    let arguments = ["replay", journal, "--repeats", "1", "--max-configs", "12", "--json"];
+    let fraction = |arguments: &[&str]| {
+        let document: serde_json::Value = serde_json::from_str(&gemm_tune(arguments).out).unwrap();
+        document[0]["worst"].as_f64().unwrap()
+    };
+    // The best of it is the fifth default.
+    assert!(fraction(&arguments) < 0.99);
+    assert_eq!(fraction(&[&arguments[..], &["--informed"]].concat()), 1.0);
+    let expected =
+        ["rtx-2080-ti.json.gz: no journal of this program", "where a search would begin"];
+    check(&["replay", SPACE, "--informed"], 1, &expected);
+}
+
+#[test]
 fn without_a_gpu_the_program_says_so_and_where_to_look() {
     let said = gemm_tune(&["doctor", "--json"]);
     let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();

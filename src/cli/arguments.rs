@@ -168,6 +168,10 @@ pub(super) struct ReplayArguments {
     /// Recorded space: a Kernel Tuner cache, T4 results or a journal of this program, plain or .gz
     #[arg(value_name = "FILE")]
     pub(super) file: PathBuf,
+    /// Begin as a search of a journal's problem would, with the families' defaults and what is
+    /// expected of their configurations; else nothing is known of them
+    #[arg(long)]
+    pub(super) informed: bool,
     /// Strategy to play: auto, exhaustive, random, local, evolve or model
     #[arg(long, default_value = "auto", value_name = "NAME")]
     pub(super) search: String,

@@ -9,7 +9,8 @@ use super::console::Console;
 use super::{Failure, request};
 use crate::report::replayed;
 use crate::search::replay::{Trials, replay};
-use crate::tune::read_recording;
+use crate::space::Families;
+use crate::tune::{read_informed, read_recording};
 
 /// Plays, prints and gives the exit code.
 pub(super) fn main(arguments: &ReplayArguments) -> ExitCode {
@@ -33,7 +34,13 @@ fn run(arguments: &ReplayArguments, console: Console) -> Result<(), Failure> {
         seed: arguments.seed,
         within: request::fraction(&arguments.stop_within)?,
     };
-    let recording = read_recording(&arguments.file).map_err(Failure::work)?;
+    let recording = if arguments.informed {
+        let families = Families::built_in().map_err(Failure::work)?;
+        read_informed(&arguments.file, &families)
+    } else {
+        read_recording(&arguments.file)
+    };
+    let recording = recording.map_err(Failure::work)?;
     let replayed = replay(&recording, &trials);
     console.result(&replayed::table(&recording, &trials, &replayed, console.width()));
     console.document(&replayed::document(&trials, &replayed));

@@ -48,6 +48,8 @@ pub enum RowError {
 /// A recorded space: its configurations are exactly those that were recorded.
 #[derive(Debug, Clone)]
 pub struct Recording {
+    /// The names of its families.
+    families: Vec<String>,
     territories: Vec<Territory>,
     /// By family and rank.
     times: Vec<Vec<Option<Micros>>>,
@@ -79,7 +81,16 @@ impl Recording {
         }
         let best =
             times.iter().flatten().flatten().copied().reduce(|a, b| if b < a { b } else { a });
-        Ok(Self { territories, times, best: best.ok_or(RowError::NoTime)? })
+        let families = families.keys().map(|name| (*name).to_owned()).collect();
+        Ok(Self { families, territories, times, best: best.ok_or(RowError::NoTime)? })
+    }
+
+    /// Lets strategies know more of its families than their configurations: `knowledge` sets, for
+    /// the name of each, where to begin and what to expect.
+    pub fn inform(&mut self, mut knowledge: impl FnMut(&str, &mut Territory)) {
+        for (name, territory) in self.families.iter().zip(&mut self.territories) {
+            knowledge(name, territory);
+        }
     }
 
     /// The spaces of its families.

@@ -62,7 +62,12 @@ pub(super) fn forecast(
 
 /// The ranks of configurations, those together whose launches are of the same extents.
 fn alike(family: &Family, space: &LegalSpace) -> Vec<Vec<usize>> {
-    let deciding = family.extent_parameters();
+    // By name: a recorded space may have them in another order.
+    let names: Vec<&String> = family.parameters.keys().collect();
+    let named = family.extent_parameters().into_iter().map(|at| names[at]);
+    let deciding: Vec<usize> = named
+        .filter_map(|name| space.parameters().iter().position(|(known, _)| known == name))
+        .collect();
     let mut ranks: Vec<usize> = if space.len() <= LOOKED_AT {
         (0..space.len()).collect()
     } else {

@@ -2,6 +2,7 @@
 //! this program's journals, each as they are or compressed by gzip. What kind a file is, is told by
 //! what is in it.
 
+mod informed;
 mod journal;
 mod kernel_tuner;
 mod t4;
@@ -17,6 +18,7 @@ use thiserror::Error;
 
 use crate::model::{Configuration, Value};
 use crate::search::{Recording, RowError};
+use crate::space::Families;
 
 /// Most bytes that a file may have, decompressed: a hundred times the recordings that are known.
 const MAX_BYTES: u64 = 4 << 30;
@@ -66,11 +68,30 @@ impl From<RowError> for Fault {
 /// # Errors
 /// [`RecordingError`]: where the file cannot be read, and what about it makes no sense.
 pub fn read_recording(path: &Path) -> Result<Recording, RecordingError> {
+    read(path, recording)
+}
+
+/// Reads a journal of this program as a recorded space of which strategies know what a search of its
+/// problem knows at its beginning: the defaults of `families`, and which configurations are likely to
+/// be fast by what these families' files say.
+///
+/// # Errors
+/// [`RecordingError`]: as of [`read_recording`], and where it is no journal, or of a device whose
+/// properties are not known here.
+pub fn read_informed(path: &Path, families: &Families) -> Result<Recording, RecordingError> {
+    read(path, |text| informed::recording(text, families))
+}
+
+/// What `parse` makes of a file's text.
+fn read(
+    path: &Path,
+    parse: impl FnOnce(&str) -> Result<Recording, Fault>,
+) -> Result<Recording, RecordingError> {
     let failed =
         |fault: Fault| RecordingError { path: path.to_owned(), at: fault.at, reason: fault.reason };
     let bytes = bytes(path)
         .map_err(|error| failed(Fault::somewhere(format!("cannot be read: {error}"))))?;
-    recording(&bytes).map_err(failed)
+    text(&bytes).and_then(parse).map_err(failed)
 }
 
 /// The file's bytes, decompressed where they are compressed.
@@ -88,15 +109,19 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The space that a file's bytes are of.
-fn recording(bytes: &[u8]) -> Result<Recording, Fault> {
-    let text = str::from_utf8(bytes).map_err(|error| {
+/// A file's bytes as text.
+fn text(bytes: &[u8]) -> Result<&str, Fault> {
+    str::from_utf8(bytes).map_err(|error| {
         let before = &bytes[..error.valid_up_to()];
         let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
         let at = Some((line, before.len() - line_start + 1));
         Fault { at, reason: "a byte that is no UTF-8".to_owned() }
-    })?;
+    })
+}
+
+/// The space that a text is of.
+fn recording(text: &str) -> Result<Recording, Fault> {
     let rows = if let Some(rows) = journal::rows(text) {
         rows
     } else {

@@ -8,6 +8,11 @@ use super::*;
 use crate::model::Micros;
 use crate::search::Pick;
 
+/// What is read of a file's bytes.
+fn parsed(bytes: &[u8]) -> Result<Recording, Fault> {
+    text(bytes).and_then(recording)
+}
+
 const CACHE: &str = r#"{
 "device_name": "D",
 "kernel_name": "k",
@@ -46,7 +51,7 @@ const JOURNAL: &str = concat!(
 
 /// The times of a text's configurations, by family and rank.
 fn times(text: &str) -> Vec<Vec<Option<f64>>> {
-    let recording = recording(text.as_bytes()).unwrap_or_else(|fault| panic!("{}", fault.reason));
+    let recording = parsed(text.as_bytes()).unwrap_or_else(|fault| panic!("{}", fault.reason));
     let territories = recording.territories().iter().enumerate();
     territories
         .map(|(family, territory)| {
@@ -57,7 +62,7 @@ fn times(text: &str) -> Vec<Vec<Option<f64>>> {
 }
 
 fn fault(text: &str) -> String {
-    let fault = recording(text.as_bytes()).unwrap_err();
+    let fault = parsed(text.as_bytes()).unwrap_err();
     format!("{:?} {}", fault.at, fault.reason)
 }
 
@@ -138,10 +143,22 @@ fn a_file_is_read_compressed_or_not_and_named_where_it_is_wrong() {
     assert!(error.contains("none: cannot be read: "), "{error}");
 }
 
+#[test]
+fn what_a_search_would_know_is_known_of_journals_of_known_devices() {
+    let families = Families::built_in().unwrap();
+    let reason = |text: &str| informed::recording(text, &families).unwrap_err().reason;
+    assert!(reason(CACHE).starts_with("no journal of this program"), "{}", reason(CACHE));
+    assert!(reason(JOURNAL).starts_with("of d, whose properties are not known here"));
+    // Of a family that is not known here there is nothing to know.
+    let known = JOURNAL.replace(r#""device":"d""#, r#""device":"NVIDIA H200""#);
+    let recording = informed::recording(&known, &families).map_err(|fault| fault.reason).unwrap();
+    assert!(recording.territories()[0].forecast.is_none());
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_a_recording_or_a_located_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _ = recording(&bytes);
+        let _ = parsed(&bytes);
     }
 
     #[test]
@@ -154,6 +171,6 @@ proptest! {
         let mut bytes = [CACHE, RESULTS, JOURNAL][which].as_bytes().to_vec();
         let at = at.index(bytes.len());
         if cut { bytes.truncate(at) } else { bytes[at] = byte }
-        let _ = recording(&bytes);
+        let _ = parsed(&bytes);
     }
 }

@@ -1,0 +1,38 @@
+//! What a search knows of its problem before anything is evaluated, for a journal that is replayed: the
+//! defaults of the families that it has outcomes of, and what is expected of their configurations.
+//! It knows them as they are now, also where they were others when the journal was written.
+
+use super::{Fault, recording as blind};
+use crate::model::Device;
+use crate::search::{Recording, Territory};
+use crate::space::Families;
+use crate::tune::forecast::forecast;
+use crate::tune::journal::Recorded;
+
+/// The space of a journal, with that.
+pub(super) fn recording(text: &str, families: &Families) -> Result<Recording, Fault> {
+    let Some(Recorded { problem, device: name, .. }) = Recorded::parse(text) else {
+        return Err(Fault::somewhere(
+            "no journal of this program: of others it is not known where a search would begin",
+        ));
+    };
+    let device = Device::h200();
+    if name != device.name {
+        return Err(Fault::somewhere(format!(
+            "of {name}, whose properties are not known here, only those of {}: replay it without \
+             them",
+            device.name
+        )));
+    }
+    let mut recording = blind(text)?;
+    recording.inform(|name, territory| {
+        let Ok(family) = families.get(name) else { return };
+        let Territory { space, default, seeds, forecast: expected, .. } = territory;
+        let mut known = family.defaults().iter().filter_map(|known| space.rank(known));
+        *default = known.next();
+        *seeds = known.collect();
+        let best = default.and_then(|rank| space.get(rank));
+        *expected = forecast(family, space, best.as_ref(), &problem, &device);
+    });
+    Ok(recording)
+}
