@@ -64,7 +64,7 @@ impl Field {
         self.asked.len()
     }
 
-    /// The squared distance to the nearest that was asked for.
+    /// The distance to the nearest that was asked for.
     pub(super) fn nearest(&self, point: &Point) -> f32 {
         let distances = self.asked.iter().map(|(_, other)| self.terrain.distance(point, other));
         distances.fold(f32::INFINITY, f32::min)

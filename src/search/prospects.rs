@@ -31,7 +31,8 @@ enum Rule {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     pub(super) fastest: f64,
-    pub(super) median: f64,
+    /// What takes longer, a process knows only as slow.
+    pub(super) slow: f64,
     pub(super) slowest: f64,
 }
 
@@ -86,7 +87,7 @@ impl Prospects {
         // Those under way are looked at too, and supposed as known.
         let known_from = points.len();
         points.extend(field.under_way().cloned());
-        let process = field.process(times.median, rng).map(|process| {
+        let process = field.process(times.slow, rng).map(|process| {
             let mut belief = process.survey(&points);
             for at in known_from..points.len() {
                 process.suppose(&mut belief, &points, at);

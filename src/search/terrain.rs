@@ -63,10 +63,11 @@ impl Terrain {
         self.axes.iter().map(|axis| axis.levels[indices[axis.parameter]]).collect()
     }
 
-    /// The squared distance of two points, in standard deviations.
+    /// The distance of two points: what they are apart along each axis, in standard deviations, summed.
+    /// Of points that are far apart by it, more differ in many parameters than by the Euclidean one.
     pub(super) fn distance(&self, one: &Point, other: &Point) -> f32 {
         let levels = one.iter().zip(other.iter());
-        levels.zip(&self.axes).map(|((a, b), axis)| axis.distance(*a, *b).powi(2)).sum()
+        levels.zip(&self.axes).map(|((a, b), axis)| axis.distance(*a, *b).abs()).sum()
     }
 }
 
@@ -159,7 +160,7 @@ mod tests {
         assert!(!word.is_ordered && !word.is_logarithmic);
         assert_eq!(*terrain.point(&[0, 0, 1, 1]), [2, 1, 1]);
         let (one, other) = (terrain.point(&[1, 0, 0, 0]), terrain.point(&[1, 0, 1, 1]));
-        assert_eq!(terrain.distance(&one, &other), 4.0 + 1.5 * 1.5);
+        assert_eq!(terrain.distance(&one, &other), 2.0 + 1.5);
     }
 
     #[test]

@@ -1,0 +1,34 @@
+//! What the default search finds in spaces of which every configuration was measured on an H200
+//! (`tests/data/journals`): how near it comes, after how small a share of them. No GPU is needed; the
+//! times are recorded.
+
+use std::path::Path;
+
+use gemm_tune::search::Search;
+use gemm_tune::search::replay::{Trials, replay};
+use gemm_tune::space::Families;
+use gemm_tune::tune::{read_informed, read_recording};
+
+const SEEDS: usize = 4;
+
+fn trials(most: usize) -> Trials {
+    Trials { search: Search::Auto, repeats: SEEDS, most, batch: 12, seed: 0, within: 0.01 }
+}
+
+#[test]
+fn a_tenth_of_a_space_holds_its_best_within_one_percent() {
+    let families = Families::built_in().unwrap();
+    for name in ["256x256x256", "4096x1x4096", "4096x4096x1024"] {
+        let path = format!("tests/data/journals/{name}.jsonl.gz");
+        let informed = read_informed(Path::new(&path), &families).unwrap();
+        // A user's search of these has the defaults to begin with; one that knows nothing comes
+        // as near on average, later.
+        let tenth = informed.len() / 10;
+        let played = replay(&informed, &trials(tenth.min(400)));
+        let level = played.level(tenth);
+        assert!(level.worst >= 0.99, "{name} after {tenth}: {level:?}");
+        let blind = read_recording(Path::new(&path)).unwrap();
+        let level = replay(&blind, &trials(400)).level(400);
+        assert!(level.mean >= 0.99, "{name} blind: {level:?}");
+    }
+}
