@@ -40,15 +40,12 @@ pub(super) fn barrier(
 
 /// `mapa`
 pub(super) fn map_address<'a>(
-    mut opcode: Opcode<'a>,
+    opcode: Opcode<'a>,
     names: &mut Names<'a>,
     operands: &[Operand<'a>],
 ) -> Result<Vec<Operation>, Fault> {
-    let (addresses, ty) = kind(&mut opcode)?;
-    opcode.finish()?;
     let [d, a, rank] = operands else { return Err(Fault::operands()) };
-    let mut operations = Vec::new();
-    let a = address(names, a, ty, &mut operations)?;
+    let (addresses, a, mut operations) = address_taken(opcode, names, a)?;
     let b = names.read_word(rank, Type::U32)?;
     operations.push(match (a, names.written_any(d)?, addresses) {
         (Register::Word(a), Register::Word(d), Addresses::Cluster) => {
@@ -72,15 +69,12 @@ pub(super) fn map_address<'a>(
 
 /// `getctarank`
 pub(super) fn rank_of_address<'a>(
-    mut opcode: Opcode<'a>,
+    opcode: Opcode<'a>,
     names: &mut Names<'a>,
     operands: &[Operand<'a>],
 ) -> Result<Vec<Operation>, Fault> {
-    let (addresses, ty) = kind(&mut opcode)?;
-    opcode.finish()?;
     let [d, a] = operands else { return Err(Fault::operands()) };
-    let mut operations = Vec::new();
-    let a = address(names, a, ty, &mut operations)?;
+    let (addresses, a, mut operations) = address_taken(opcode, names, a)?;
     let d = names.written(d, Class::Word)?;
     let window = names.scratch();
     operations.push(match (a, addresses) {
@@ -106,13 +100,22 @@ pub(super) fn rank_of_address<'a>(
     Ok(operations)
 }
 
-fn kind(opcode: &mut Opcode<'_>) -> Result<(Addresses, Type), Fault> {
-    let cluster = opcode.take("shared::cluster");
-    match opcode.ty()? {
-        ty @ (Type::U32 | Type::U64) if cluster => Ok((Addresses::Cluster, ty)),
-        ty @ (Type::U32 | Type::U64) => Ok((Addresses::Generic, ty)),
-        _ => Err(Fault::ty()),
+/// The address that an instruction takes, what it takes it for, and what computes it.
+fn address_taken<'a>(
+    mut opcode: Opcode<'a>,
+    names: &mut Names<'a>,
+    operand: &Operand<'a>,
+) -> Result<(Addresses, Register, Vec<Operation>), Fault> {
+    let addresses =
+        if opcode.take("shared::cluster") { Addresses::Cluster } else { Addresses::Generic };
+    let ty = opcode.ty()?;
+    if !matches!(ty, Type::U32 | Type::U64) {
+        return Err(Fault::ty());
     }
+    opcode.finish()?;
+    let mut operations = Vec::new();
+    let address = address(names, operand, ty, &mut operations)?;
+    Ok((addresses, address, operations))
 }
 
 /// An address: a register, a variable, or either and an offset, which for a register takes an

@@ -168,7 +168,7 @@ impl Warp {
         match space {
             Space::Shared => {
                 check_shared(team, lane, address, bytes)?;
-                let place = self.shared + address;
+                let place = self.place.shared + address;
                 self.read_shared::<CHECKED>(team, lane, place, words, bytes)?;
             }
             Space::Cluster => self.read_cluster::<CHECKED>(team, lane, address, words, bytes)?,
@@ -228,7 +228,7 @@ impl Warp {
         match space {
             Space::Shared => {
                 check_shared(team, lane, address, bytes)?;
-                let place = self.shared + address;
+                let place = self.place.shared + address;
                 self.write_shared::<CHECKED>(team, lane, place, words, bytes)?;
             }
             Space::Cluster => self.write_cluster::<CHECKED>(team, lane, address, words, bytes)?,
@@ -266,7 +266,7 @@ impl Warp {
     ) -> Result<(), Wrong> {
         if CHECKED {
             let touched = (place, bytes);
-            team.shadow.touch(&self.clocks, self.number, lane, touched, Touch::Read)?;
+            team.shadow.touch(&self.clocks, self.place.number, lane, touched, Touch::Read)?;
         }
         copy_in(&team.shared, place, words);
         Ok(())
@@ -284,7 +284,7 @@ impl Warp {
     ) -> Result<(), Wrong> {
         if CHECKED {
             let touched = (place, bytes);
-            team.shadow.touch(&self.clocks, self.number, lane, touched, Touch::Write)?;
+            team.shadow.touch(&self.clocks, self.place.number, lane, touched, Touch::Write)?;
         }
         copy_out(&mut team.shared, place as usize / 4, place, words, bytes);
         Ok(())

@@ -39,7 +39,13 @@ impl Warp {
                     let place = self.find_shared::<CHECKED>(team, space, lane, address, bytes)?;
                     if CHECKED {
                         let place = (place, bytes);
-                        team.shadow.touch(&self.clocks, self.number, lane, place, Touch::Update)?;
+                        team.shadow.touch(
+                            &self.clocks,
+                            self.place.number,
+                            lane,
+                            place,
+                            Touch::Update,
+                        )?;
                     }
                     update_shared(&mut team.shared, place, update, (a[lane], b[lane]))
                 } else {

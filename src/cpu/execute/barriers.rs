@@ -99,7 +99,7 @@ impl Cluster<'_> {
         ballot: Option<Ballot>,
     ) -> Result<(), Wrong> {
         let warp = &mut self.warps[number];
-        let (step, rank) = (warp.last_step() as u32, warp.rank);
+        let (step, rank) = (warp.last_step() as u32, warp.place.rank);
         let at = rank * BARRIERS + id;
         let barrier = &mut self.team.barriers.of_blocks[at];
         if barrier.arrived > 0 && barrier.wanted != wanted {
@@ -182,9 +182,9 @@ impl Cluster<'_> {
         };
         Err(divergence(format!(
             "warp {} waits at PTX line {}, warp {} at PTX line {}",
-            self.warps[*first].index,
+            self.warps[*first].place.index,
             line(&self.team, *step),
-            self.warps[other.warp].index,
+            self.warps[other.warp].place.index,
             line(&self.team, other.step),
         )))
     }

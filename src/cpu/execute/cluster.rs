@@ -94,7 +94,7 @@ impl Team<'_> {
         if let Some(trace) = &mut self.trace
             && self.job.order.is_wanted(warp.block)
         {
-            trace.push(Access::new(movement, (warp.index, warp.barriers), access, words));
+            trace.push(Access::new(movement, (warp.place.index, warp.barriers), access, words));
         }
     }
 
@@ -164,7 +164,7 @@ impl<'a> Cluster<'a> {
         team.barriers.reset();
         let count = self.warps.len();
         for warp in &mut self.warps {
-            let block = team.job.order.block(number, warp.rank);
+            let block = team.job.order.block(number, warp.place.rank);
             warp.begin(&team.job.kernel.code, team.job.extents, block, count);
         }
     }
@@ -193,7 +193,7 @@ impl<'a> Cluster<'a> {
                 self.pause::<CHECKED>(at, pause)
                     .map_err(|wrong| located(&self.team, &self.warps[at], wrong))?;
                 if pause == Pause::Ended {
-                    self.check_reaches::<CHECKED>(self.warps[at].rank)?;
+                    self.check_reaches::<CHECKED>(self.warps[at].place.rank)?;
                 }
             }
             if !ran {
@@ -224,7 +224,7 @@ impl<'a> Cluster<'a> {
             Pause::Cluster(ClusterStep::Wait) => self.wait_for_cluster::<CHECKED>(at),
             Pause::Ended => {
                 self.warps[at].state = State::Ended;
-                self.release_after_end::<CHECKED>(self.warps[at].rank)
+                self.release_after_end::<CHECKED>(self.warps[at].place.rank)
             }
         }
     }
@@ -301,7 +301,7 @@ fn located_at(team: &Team<'_>, warp: &Warp, step: usize, wrong: Wrong) -> Box<Vi
     let source = step.and_then(|step| step.source).and_then(|at| code.sources.get(at as usize));
     let thread = wrong
         .lane
-        .map(|lane| thread_index(team.job.extents.block, (32 * warp.index + lane) as u32));
+        .map(|lane| thread_index(team.job.extents.block, (32 * warp.place.index + lane) as u32));
     Box::new(Violation {
         kind: wrong.kind,
         kernel: code.name.clone(),

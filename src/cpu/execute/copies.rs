@@ -31,7 +31,7 @@ impl Warp {
             let place = self.find_shared::<CHECKED>(team, Space::Shared, lane, to[lane], bytes)?;
             if CHECKED {
                 let place = (place, bytes);
-                team.shadow.touch(&self.clocks, self.number, lane, place, Touch::Promise)?;
+                team.shadow.touch(&self.clocks, self.place.number, lane, place, Touch::Promise)?;
             }
             let mut words = [0; 4];
             let (whole, rest) = (wanted[lane] / 4, wanted[lane] % 4);

@@ -101,7 +101,7 @@ impl Warp {
     ) -> Result<u64, Wrong> {
         let (start, inside) = match space {
             Space::Cluster => self.reach::<CHECKED>(team, lane, address)?,
-            _ => (self.shared, address),
+            _ => (self.place.shared, address),
         };
         check_shared(team, lane, inside, bytes)?;
         Ok(start + inside)
@@ -116,9 +116,9 @@ impl Warp {
         address: u64,
     ) -> Result<(u64, u64), Wrong> {
         let (window, inside) = (address / WINDOW_BYTES, address % WINDOW_BYTES);
-        let rank = window.checked_sub(1).map_or(self.rank, |rank| rank as usize);
-        if rank == self.rank {
-            return Ok((self.shared, inside));
+        let rank = window.checked_sub(1).map_or(self.place.rank, |rank| rank as usize);
+        if rank == self.place.rank {
+            return Ok((self.place.shared, inside));
         }
         let wrong = |kind, text| Err(Wrong::access(kind, lane, address, text));
         if rank >= team.blocks {
@@ -142,9 +142,9 @@ impl Warp {
                 );
                 return wrong(ViolationKind::Race, text);
             }
-            let clock = self.clocks.now(self.number);
+            let clock = self.clocks.now(self.place.number);
             let step = self.last_step();
-            let last = rank * team.reaches.warps + self.number;
+            let last = rank * team.reaches.warps + self.place.number;
             team.reaches.last[last] = Reach { clock, step, lane, address: inside };
         }
         Ok((rank as u64 * team.shared_stride, inside))

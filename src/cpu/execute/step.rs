@@ -183,12 +183,12 @@ impl Warp {
                 return Ok(Next::Pause(Pause::Cluster(*step)));
             }
             Operation::Sleep => return Ok(Next::Pause(Pause::Turn)),
-            Operation::WarpBarrier => self.clocks.advance(self.number),
+            Operation::WarpBarrier => self.clocks.advance(self.place.number),
             Operation::Fence => {
                 fence(Ordering::SeqCst);
                 if CHECKED && team.blocks > 1 {
                     self.fenced = Some(self.clocks.clone());
-                    self.clocks.advance(self.number);
+                    self.clocks.advance(self.place.number);
                 }
             }
             Operation::MatrixProduct(product) => {
@@ -254,7 +254,7 @@ impl Warp {
                 format!(
                     "{} lanes of warp {} wait here while {} are elsewhere",
                     active.count_ones(),
-                    self.index,
+                    self.place.index,
                     missing.count_ones()
                 ),
             )

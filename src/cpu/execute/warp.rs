@@ -71,10 +71,7 @@ pub(super) struct Place {
 /// A warp of a block.
 #[derive(Debug)]
 pub(super) struct Warp {
-    pub(super) number: usize,
-    pub(super) index: usize,
-    pub(super) rank: usize,
-    pub(super) shared: u64,
+    pub(super) place: Place,
     /// The index of its block.
     pub(super) block: [u32; 3],
     pub(super) registers: Registers,
@@ -100,12 +97,8 @@ pub(super) struct Warp {
 
 impl Warp {
     pub(super) fn new(code: &Kernel, place: Place) -> Self {
-        let Place { number, index, rank, shared } = place;
         Self {
-            number,
-            index,
-            rank,
-            shared,
+            place,
             block: [0; 3],
             registers: Registers::new(code.slots),
             frames: Vec::new(),
@@ -117,7 +110,7 @@ impl Warp {
             local_written: vec![0; (code.local_bytes.div_ceil(4) * 32) as usize],
             copies: Vec::new(),
             groups: [0; 32],
-            clocks: Clocks::new(number + 1, number),
+            clocks: Clocks::new(place.number + 1, place.number),
             fenced: None,
         }
     }
@@ -127,7 +120,7 @@ impl Warp {
         self.block = block;
         self.barriers = 0;
         let threads: u32 = extents.block.iter().product();
-        let first = 32 * self.index as u32;
+        let first = 32 * self.place.index as u32;
         let lanes = (threads - first).min(32);
         self.alive = u32::MAX >> (32 - lanes);
         self.frames.clear();
@@ -138,7 +131,7 @@ impl Warp {
         self.local_written.fill(0);
         self.copies.clear();
         self.groups = [0; 32];
-        self.clocks = Clocks::new(warps, self.number);
+        self.clocks = Clocks::new(warps, self.place.number);
         self.fenced = None;
         self.registers.reset(&code.pinned);
         for (special, slot) in &code.pinned.specials {
