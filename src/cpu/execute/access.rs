@@ -1,15 +1,15 @@
-//! Loads and stores, with the bounds and alignment of every access.
+//! Loads and stores: what moves between registers and memory, access by access.
 
 use std::sync::atomic::Ordering;
 
+use super::bounds::{check_alignment, find, find_writable, outside};
 use super::cluster::Team;
 use super::registers::FULL;
 use super::shared::check_shared;
 use super::warp::Warp;
 use crate::cpu::checks::{Check, ViolationKind, Wrong};
 use crate::cpu::counts::lanes;
-use crate::cpu::layout::{CLUSTER_END, LOCAL_WINDOW, MODULE_BASE, SHARED_WINDOW, WINDOW_BYTES};
-use crate::cpu::memory::Allocation;
+use crate::cpu::layout::{CLUSTER_END, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
 use crate::cpu::operation::{Address, Element, Longs, Register, Vector, Words};
 use crate::cpu::shadow::Touch;
 use crate::cpu::trace::Movement;
@@ -383,98 +383,6 @@ pub(super) fn count(
         Space::Shared | Space::Cluster => team.counts[at].shared(addresses, mask, bytes),
         Space::Local | Space::Constant | Space::Parameter => {}
     }
-}
-
-#[inline(always)]
-pub(super) fn check_alignment(
-    space: Space,
-    lane: usize,
-    address: u64,
-    bytes: u32,
-) -> Result<(), Wrong> {
-    if address & u64::from(bytes - 1) == 0 {
-        return Ok(());
-    }
-    Err(misaligned(space, lane, address, bytes))
-}
-
-#[cold]
-fn misaligned(space: Space, lane: usize, address: u64, bytes: u32) -> Wrong {
-    let text = format!(
-        "an access of {bytes} bytes to {} is at address {address:#x}, {} bytes past a multiple of {bytes}",
-        name(space),
-        address % u64::from(bytes),
-    );
-    Wrong::access(ViolationKind::Misaligned, lane, address, text)
-}
-
-fn name(space: Space) -> &'static str {
-    match space {
-        Space::Global | Space::Generic => "global memory",
-        Space::Shared | Space::Cluster => "shared memory",
-        Space::Local => "local memory",
-        Space::Constant => "constant memory",
-        Space::Parameter => "the parameters",
-    }
-}
-
-#[cold]
-fn outside(space: Space, lane: usize, address: u64, bytes: u32, what: &str) -> Wrong {
-    let text = format!("{bytes} bytes of {} at {address:#x} are not within {what}", name(space));
-    Wrong::access(ViolationKind::OutOfBounds, lane, address, text)
-}
-
-/// The allocation that holds all bytes of an access.
-#[inline(always)]
-pub(super) fn find<'a>(
-    team: &Team<'a>,
-    lane: usize,
-    address: u64,
-    bytes: u32,
-) -> Result<(&'a Allocation, u64), Wrong> {
-    let found = team.job.memory.find(address);
-    if let Some(allocation) = found {
-        let offset = address - allocation.base;
-        if offset + u64::from(bytes) <= allocation.bytes {
-            return Ok((allocation, offset));
-        }
-    }
-    let variables: &'a Allocation = &team.job.kernel.variables;
-    if let Some(offset) = address.checked_sub(MODULE_BASE)
-        && offset.checked_add(bytes.into()).is_some_and(|end| end <= variables.bytes)
-    {
-        return Ok((variables, offset));
-    }
-    Err(nowhere(team, lane, address, bytes))
-}
-
-/// As [`find`], for an access that writes.
-#[inline(always)]
-pub(super) fn find_writable<'a>(
-    team: &Team<'a>,
-    lane: usize,
-    address: u64,
-    bytes: u32,
-) -> Result<(&'a Allocation, u64), Wrong> {
-    let found = find(team, lane, address, bytes)?;
-    if found.0.read_only {
-        let text = format!("{bytes} bytes are written to memory that kernels may only read");
-        return Err(Wrong::access(ViolationKind::OutOfBounds, lane, address, text));
-    }
-    Ok(found)
-}
-
-#[cold]
-fn nowhere(team: &Team<'_>, lane: usize, address: u64, bytes: u32) -> Wrong {
-    let text = match team.job.memory.find(address) {
-        Some(allocation) => format!(
-            "{bytes} bytes of global memory are {} bytes past the beginning of an allocation of {} bytes",
-            address - allocation.base,
-            allocation.bytes,
-        ),
-        None => format!("no global memory is at {address:#x}"),
-    };
-    Wrong::access(ViolationKind::OutOfBounds, lane, address, text)
 }
 
 #[inline(always)]

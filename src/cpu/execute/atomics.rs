@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::access::{check_alignment, count, find_writable, split};
+use super::access::{count, split};
+use super::bounds::{check_alignment, find_writable};
 use super::cluster::Team;
 use super::warp::Warp;
 use crate::cpu::checks::Wrong;

@@ -1,6 +1,6 @@
 //! Asynchronous copies from global to shared memory.
 
-use super::access::check_alignment;
+use super::bounds::check_alignment;
 use super::cluster::Team;
 use super::warp::{PendingCopy, Warp};
 use crate::cpu::checks::Wrong;

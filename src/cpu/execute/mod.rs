@@ -3,6 +3,7 @@
 mod access;
 mod atomics;
 mod barriers;
+mod bounds;
 mod cluster;
 mod collective;
 mod copies;
