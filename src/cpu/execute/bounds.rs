@@ -7,7 +7,7 @@ use crate::cpu::layout::MODULE_BASE;
 use crate::cpu::memory::Allocation;
 use crate::cpu::types::Space;
 
-/// Whether an access of so many bytes, a power of two, is at a multiple of them.
+/// Refuses an access of so many bytes, a power of two, that is not at a multiple of them.
 #[inline(always)]
 pub(super) fn check_alignment(
     space: Space,

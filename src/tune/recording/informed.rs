@@ -25,8 +25,10 @@ pub(super) fn recording(text: &str, families: &Families) -> Result<Recording, Fa
         )));
     }
     let mut recording = blind(text)?;
+    let mut is_known = false;
     recording.inform(|name, territory| {
         let Ok(family) = families.get(name) else { return };
+        is_known = true;
         let Territory { space, default, seeds, forecast: expected, .. } = territory;
         let mut known = family.defaults().iter().filter_map(|known| space.rank(known));
         *default = known.next();
@@ -34,5 +36,11 @@ pub(super) fn recording(text: &str, families: &Families) -> Result<Recording, Fa
         let best = default.and_then(|rank| space.get(rank));
         *expected = forecast(family, space, best.as_ref(), &problem, &device);
     });
+    if !is_known {
+        return Err(Fault::somewhere(
+            "none of its families comes with this program: of others it is not known where a search \
+             would begin",
+        ));
+    }
     Ok(recording)
 }

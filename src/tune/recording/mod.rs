@@ -76,8 +76,8 @@ pub fn read_recording(path: &Path) -> Result<Recording, RecordingError> {
 /// be fast by what these families' files say.
 ///
 /// # Errors
-/// [`RecordingError`]: as of [`read_recording`], and where it is no journal, or of a device whose
-/// properties are not known here.
+/// [`RecordingError`]: as of [`read_recording`], and where it is no journal, or of a device or
+/// of families alone that are not known here.
 pub fn read_informed(path: &Path, families: &Families) -> Result<Recording, RecordingError> {
     read(path, |text| informed::recording(text, families))
 }
