@@ -25,15 +25,19 @@ def is_record(entry, record):
     return entry["family"] == record["family"] and entry["parameters"] == record["parameters"]
 
 
+def times(entries):
+    """When each that is correct was measured, and its median."""
+    return [(entry["after_s"], statistics.median(entry["measurement"]["samples"]))
+            for entry in entries if entry["outcome"] == "correct"]
+
+
 def row(out, number, records):
     with open(out / f"{number}.jsonl") as journal:
         heading, *entries = [json.loads(line) for line in journal]
     key = tuple(problem(heading)[name] for name in KEYS)
-    correct = [entry for entry in entries if entry["outcome"] == "correct"]
-    timed = [(entry["after_s"], statistics.median(entry["measurement"]["samples"])) for entry in correct]
     record = records.get(key)
-    is_last = record is not None and is_record(entries[-1], record)
-    found = timed[:-1] if is_last else timed
+    is_met_last = record is not None and is_record(entries[-1], record)
+    timed, found = times(entries), times(entries[:-1] if is_met_last else entries)
     best = min(time for _, time in timed)
     near = [min((after for after, time in found if time <= (1 + within) * best), default=None)
             for within in (0.02, 0.01)]

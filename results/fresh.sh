@@ -7,7 +7,7 @@
 # OUT_DIR gets, for line I of the shapes, what the run says (I.json), its journal (I.jsonl) and the
 # seconds that it took (I.wall), and for each GPU a database: a copy of DB in which the records of its
 # shapes are those of this run. A record takes part in the final of its shape, and in nothing before.
-# What is in OUT_DIR already is not run again.
+# What was begun before is not run again; that of line I is once OUT_DIR/begun/I is removed.
 #
 #   GEMM_TUNE  the program [gemm-tune]
 #   DB         whose records take part [results/nvidia-h200.toml]
@@ -23,6 +23,10 @@ fi
 program=${GEMM_TUNE:-gemm-tune}
 db=${DB:-$here/nvidia-h200.toml}
 gpus=${GPUS:-$(nvidia-smi -L | wc -l)}
+if [ -z "${GPUS:-}" ] && [ "$gpus" = 0 ]; then
+    echo "nvidia-smi lists no GPU: set GPUS, to 0 for the cpu device" >&2
+    exit 2
+fi
 cores=${CORES:-16}
 shapes=${2:-$here/../search-spaces/shapes/compare.txt}
 mkdir -p "$1/begun" || exit
