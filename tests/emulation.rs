@@ -134,6 +134,83 @@ fn every_family_passes_on_every_kind_of_edge_in_all_layouts() {
     }
 }
 
+/// A few values for each parameter of `pipelined`, with tiles that the copy engine brings. Rules that
+/// only spare a search's time are left out.
+fn boxes() -> Family {
+    let text = std::fs::read_to_string("search-spaces/pipelined.toml").unwrap();
+    let values = [
+        ("PACK", "'none', 'a', 'b', 'both'"),
+        ("TRANSPOSE", "'copies'"),
+        ("COPIES", "'boxes'"),
+        ("BM", "32, 64"),
+        ("BN", "64, 96"),
+        ("TM", "4"),
+        ("TN", "8"),
+        ("LANES_M", "8"),
+        ("BK", "8, 16"),
+        ("STAGES", "2, 3"),
+        ("FRAGMENTS", "1, 2"),
+        ("MIN_BLOCKS", "2"),
+        ("SPLITS", "1, 2, 3"),
+        ("TAIL", "'whole', 'shared'"),
+        ("MEET", "'memory', 'cluster'"),
+        ("UNROLL", "4"),
+        ("RASTER", "'m'"),
+        ("LANE_ORDER", "'m'"),
+        ("FMA_ORDER", "'rows'"),
+        ("READ_FIRST", "'a'"),
+        ("READ_ORDER", "'down'"),
+    ];
+    let parameters = values.map(|(name, list)| format!("{name} = [{list}]\n")).concat();
+    let first = |list: &str| list.split(',').next().unwrap_or_default().to_owned();
+    let default = values.map(|(name, list)| format!("{name} = {}", first(list))).join(", ");
+    let (head, _) = text.split_once("default = [").unwrap();
+    let (_, rest) = text.split_once("[derived]").unwrap();
+    let rules = rest.split("\n[[").filter(|part| !part.contains("prunes = true"));
+    let rest = rules.collect::<Vec<_>>().join("\n[[");
+    let text =
+        format!("{head}default = {{ {default} }}\n[parameters]\n{parameters}\n[derived]{rest}");
+    Family::parse("pipelined.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn the_copy_engine_brings_what_lanes_do() {
+    let Some(compiler) = compiler_or_skip() else { return };
+    let shapes = ["33x65x129", "100x36x209", "12x200x232", "128x192x64", "132x68x5"];
+    let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|shape| problem(shape, *layout)));
+    let mut problems: Vec<Problem> = pairs.collect();
+    for layout in Layout::ALL {
+        problems.push(Problem { batch: 3, ..problem("40x72x193", *layout) });
+    }
+    let families = [boxes()];
+    // With few SMs there is a tail to share.
+    let device = Device { sms: 2, ..Device::cpu() };
+    let templates = Templates::built_in().unwrap();
+    let checks = Checks {
+        families: &families,
+        templates: &templates,
+        problems: &problems,
+        device: &device,
+        sample: Sample::Of(12),
+        seed: 5,
+        jobs: jobs(),
+    };
+    let mut seen = BTreeMap::new();
+    let results = check(&checks, &compiler, &AtomicBool::new(false), &mut |event| {
+        if let gemm_tune::tune::CheckEvent::Executed { configuration, .. } = event {
+            for (name, value) in &configuration.0 {
+                *seen.entry(format!("{name}={value}")).or_insert(0) += 1;
+            }
+        }
+    });
+    let passed = all_pass(&results.unwrap());
+    println!("{passed} executions passed: {seen:?}");
+    assert!(passed > 100, "{passed}");
+    for value in ["PACK=none", "PACK=both", "SPLITS=3", "TAIL=shared", "MEET=cluster"] {
+        assert!(seen.contains_key(value), "{value} is not among {seen:?}");
+    }
+}
+
 /// What became of each planted fault.
 fn faults(compiler: &dyn Compile, problem: Problem) -> BTreeMap<String, Option<Outcome>> {
     let (families, templates) = faulty();

@@ -99,6 +99,7 @@ impl Driver for &Host {
             KernelArgument::I32(value) => Parameter::from(value),
             KernelArgument::I64(value) => Parameter::from(value),
             KernelArgument::F32(value) => Parameter::from(value),
+            KernelArgument::Map(place) => panic!("the runtime passes no maps, but number {place}"),
         });
         let parameters: Vec<Parameter> = parameters.collect();
         let options =

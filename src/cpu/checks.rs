@@ -64,6 +64,8 @@ pub enum ViolationKind {
     Runaway,
     /// The kernel trapped.
     Trap,
+    /// A tensor map or an mbarrier that is none, or is used as it may not be.
+    CopyEngine,
 }
 
 impl ViolationKind {
@@ -78,6 +80,7 @@ impl ViolationKind {
             Self::Deadlock => "deadlock",
             Self::Runaway => "runaway loop",
             Self::Trap => "trap",
+            Self::CopyEngine => "copy engine",
         }
     }
 }

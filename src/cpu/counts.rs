@@ -180,6 +180,16 @@ impl StepCounts {
         self.memory.bank_conflicts += written.memory.bank_conflicts;
     }
 
+    /// Counts a copy of the copy engine: one request, whatever it moves. Shared memory is written in
+    /// whole rows of banks.
+    pub(super) fn copied(&mut self, sectors: u64, read: u64, written: u64) {
+        self.memory.requests += 1;
+        self.memory.sectors += sectors;
+        self.memory.wavefronts += written.div_ceil(128);
+        self.memory.bytes_useful += read;
+        self.memory.bytes_moved += 32 * sectors;
+    }
+
     /// Counts a request to shared memory.
     ///
     /// Of accesses of 8 bytes the hardware serves half a warp at a time, of 16 bytes a quarter.

@@ -11,6 +11,8 @@ pub(super) const MAX_CLUSTER: u32 = 8;
 pub(super) const CLUSTER_END: u64 = (MAX_CLUSTER as u64 + 2) * WINDOW_BYTES;
 /// Generic addresses of local memory begin here.
 pub(super) const LOCAL_WINDOW: u64 = 1 << 28;
+/// Generic addresses of parameters begin here. Only the copy engine reads from there.
+pub(super) const PARAMETER_WINDOW: u64 = 1 << 29;
 /// Bytes of a window.
 pub(super) const WINDOW_BYTES: u64 = 1 << 24;
 /// Allocation number n of global memory begins at n << 40: between any two lie so many addresses

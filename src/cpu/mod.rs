@@ -13,6 +13,7 @@ mod decode;
 mod error;
 mod execute;
 mod layout;
+mod map;
 mod memory;
 mod numeric;
 mod operation;

@@ -3,6 +3,9 @@
 //! which time of every other warp the barriers order what was done (after FastTrack, Flanagan and
 //! Freund 2009).
 //!
+//! The copy engine has a clock for each mbarrier, which counts its copies: who waited for a phase knows
+//! which of them have arrived.
+//!
 //! Of readers two are kept, of different threads: with barriers of all warps that is enough to find
 //! every race of a place; with barriers of some warps, or of one block of a cluster, one may escape.
 
@@ -50,9 +53,20 @@ impl Clocks {
 
     /// Learns what another warp knows.
     pub(super) fn join(&mut self, other: &Self) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
         for (own, other) in self.0.iter_mut().zip(&other.0) {
             *own = (*own).max(*other);
         }
+    }
+
+    /// Learns that an engine has come to a time.
+    pub(super) fn learn(&mut self, engine: usize, clock: u32) {
+        if self.0.len() <= engine {
+            self.0.resize(engine + 1, 0);
+        }
+        self.0[engine] = self.0[engine].max(clock);
     }
 
     /// Whether a barrier orders what another warp did at a time before what comes now.
@@ -129,7 +143,8 @@ impl Shadow {
         let unwritten = self.checks.has(Check::Unwritten);
         let before = |then: Moment| {
             let other = usize::from(then.thread / 32);
-            then.clock < clocks.0[other] + u32::from(other != warp) || then.thread == thread
+            let known = clocks.0.get(other).copied().unwrap_or(0);
+            then.clock < known + u32::from(other != warp) || then.thread == thread
         };
         for place in self.places.get_mut(first..last).unwrap_or_default() {
             let reads = matches!(touch, Touch::Read | Touch::Update);
@@ -159,6 +174,15 @@ impl Shadow {
         Ok(())
     }
 
+    /// Notes that an engine writes a range, from now on until the time `clock` of the engine.
+    pub(super) fn hand_over(&mut self, (address, bytes): (u64, u32), engine: usize, clock: u32) {
+        let first = (address >> self.shift) as usize;
+        let last = (address + u64::from(bytes)).div_ceil(1 << self.shift) as usize;
+        let writer = Moment { clock, thread: (engine * 32) as u16, atomic: false };
+        let places = self.places.get_mut(first..last).unwrap_or_default();
+        places.fill(Place { writer, readers: [Moment::default(); 2] });
+    }
+
     #[cold]
     fn unwritten(&self, lane: usize, (address, bytes): (u64, u32)) -> Wrong {
         let text = format!("{bytes} bytes of {} are read that nothing wrote", self.name(address));
@@ -179,6 +203,14 @@ impl Shadow {
             Touch::Update => "updated",
         };
         let (warp, other_lane) = (usize::from(other.thread / 32), other.thread % 32);
+        if warp >= self.extent.blocks * self.extent.warps {
+            let text = format!(
+                "{} is {now} that a copy of the copy engine writes, and this thread has not waited for \
+                 the phase of its mbarrier",
+                self.name(address)
+            );
+            return Wrong::access(ViolationKind::Race, lane, address % self.extent.bytes, text);
+        }
         let (rank, warp) = (warp / self.extent.warps, warp % self.extent.warps);
         let block =
             if self.extent.blocks == 1 { String::new() } else { format!(" of block {rank}") };

@@ -123,6 +123,9 @@ impl From<&TensorMap> for StoredTensorMap {
         Self {
             name: map.name.clone(),
             operand: map.operand.clone(),
+            offset: map.offset,
+            extents: map.extents.clone(),
+            strides: map.strides.clone(),
             tile: map.tile.clone(),
             swizzle: map.swizzle.clone(),
         }
@@ -134,6 +137,9 @@ impl From<&StoredTensorMap> for TensorMap {
         Self {
             name: stored.name.clone(),
             operand: stored.operand.clone(),
+            offset: stored.offset,
+            extents: stored.extents.clone(),
+            strides: stored.strides.clone(),
             tile: stored.tile.clone(),
             swizzle: stored.swizzle.clone(),
         }

@@ -123,13 +123,20 @@ pub struct StoredWorkspace {
     pub bytes: u64,
 }
 
-/// A TMA descriptor.
+/// What the copy engine is told of an operand; its elements are the problem's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredTensorMap {
     /// The name that arguments refer to.
     pub name: String,
     /// The operand or workspace that it describes.
     pub operand: String,
+    /// Bytes from the beginning of the operand to the first element; absent for none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub offset: u64,
+    /// Elements along each dimension, the innermost first; what lies outside reads as zero.
+    pub extents: Vec<u64>,
+    /// Elements between neighbours along each dimension from the second on.
+    pub strides: Vec<u64>,
     /// Elements of the box that one load moves, innermost dimension first.
     pub tile: Vec<u32>,
     /// The shared-memory swizzle: `none`, `32B`, `64B`, `128B`.
@@ -414,6 +421,10 @@ impl Record {
         };
         self.place() == asked
     }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn burst() -> String {

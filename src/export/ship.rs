@@ -70,8 +70,10 @@ pub enum ShipError {
     /// It is not legal any more.
     #[error("its configuration is not legal any more")]
     Illegal,
-    /// It needs descriptors that hang on addresses.
-    #[error("it needs tensor maps, which no artifact can encode yet")]
+    /// It is passed tensor maps, which hang on addresses.
+    #[error(
+        "its kernels take tensor maps, which no artifact encodes yet: export a configuration without"
+    )]
     TensorMaps,
     /// It has no source or launches.
     #[error(transparent)]

@@ -296,12 +296,14 @@ mod tests {
             include_str!("guest.rs"),
             include_str!("kernel.rs"),
             include_str!("lt.rs"),
+            include_str!("tensor_map.rs"),
             include_str!("timing.rs"),
         ];
         let looked_up: BTreeSet<&str> = super::super::driver::SYMBOLS
             .iter()
             .chain(super::super::blas::SYMBOLS)
             .chain(super::super::lt::SYMBOLS)
+            .chain(super::super::tensor_map::SYMBOLS)
             .copied()
             .collect();
         let called: BTreeSet<&str> = sources

@@ -12,6 +12,7 @@ use cudarc::driver::sys;
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
 
 use super::error::{GpuError, check};
+use super::tensor_map::EncodedMap;
 
 /// The most arguments that a launch can have. Families use about fifteen.
 const MAX_ARGUMENTS: usize = 64;
@@ -40,20 +41,24 @@ pub enum KernelArgument {
     I64(i64),
     /// A `float`.
     F32(f32),
+    /// A tensor map, by its place among those of the launch.
+    Map(usize),
 }
 
 impl KernelArgument {
-    /// Where the value is, and its size. The driver copies it out during the launch.
-    fn storage(&self) -> (*mut c_void, usize) {
+    /// Where the value is, and its size; nothing for a map that is not there. The driver copies it out
+    /// during the launch.
+    fn storage(&self, maps: &[EncodedMap]) -> Option<(*mut c_void, usize)> {
         fn of<T>(value: &T) -> (*mut c_void, usize) {
             (ptr::from_ref(value).cast_mut().cast(), size_of::<T>())
         }
-        match self {
+        Some(match self {
             Self::Pointer(value) => of(value),
             Self::I32(value) => of(value),
             Self::I64(value) => of(value),
             Self::F32(value) => of(value),
-        }
+            Self::Map(place) => of(maps.get(*place)?),
+        })
     }
 }
 
@@ -97,18 +102,19 @@ impl Function {
     pub(super) fn launch(
         &self,
         stream: sys::CUstream,
-        (grid, block): ([u32; 3], [u32; 3]),
-        dynamic_shared: u32,
+        (grid, block, dynamic_shared): ([u32; 3], [u32; 3], u32),
         arguments: &[KernelArgument],
+        maps: &[EncodedMap],
     ) -> Result<(), GpuError> {
-        check_arguments(&self.parameters, arguments)
+        check_arguments(&self.parameters, arguments, maps)
             .map_err(|what| GpuError::Arguments { entry: self.entry.clone(), what })?;
         let mut storage = [ptr::null_mut(); MAX_ARGUMENTS];
         for (slot, argument) in storage.iter_mut().zip(arguments) {
-            *slot = argument.storage().0;
+            *slot = argument.storage(maps).map_or(ptr::null_mut(), |(value, _)| value);
         }
         // SAFETY: each of the function's parameters (`parameters` bounds their number) has a slot
-        // that points to a value of its size, which lives until the call returns.
+        // that points to a value of its size, which lives until the call returns; no map is missing,
+        // which was checked with the sizes.
         let status = unsafe {
             sys::cuLaunchKernel(
                 self.handle,
@@ -159,12 +165,16 @@ fn parameters(entry: &str, function: sys::CUfunction) -> Result<Vec<usize>, GpuE
 }
 
 /// Compares arguments with the sizes of a function's parameters.
-fn check_arguments(parameters: &[usize], arguments: &[KernelArgument]) -> Result<(), String> {
+fn check_arguments(
+    parameters: &[usize],
+    arguments: &[KernelArgument],
+    maps: &[EncodedMap],
+) -> Result<(), String> {
     if parameters.len() != arguments.len() {
         return Err(format!("it takes {}, given {}", parameters.len(), arguments.len()));
     }
     for (position, (parameter, argument)) in parameters.iter().zip(arguments).enumerate() {
-        if *parameter != argument.storage().1 {
+        if argument.storage(maps).is_none_or(|(_, bytes)| *parameter != bytes) {
             return Err(format!(
                 "number {} takes {parameter} bytes, given {argument:?}",
                 position + 1
@@ -181,12 +191,18 @@ mod tests {
     #[test]
     fn arguments_must_match_the_parameters() {
         let arguments = [KernelArgument::Pointer(256), KernelArgument::F32(1.0)];
+        let check = |parameters: &[usize], arguments: &[KernelArgument], maps: &[EncodedMap]| {
+            check_arguments(parameters, arguments, maps).err().unwrap_or_default()
+        };
         for (parameters, expected) in [
-            (&[8, 4][..], Ok(())),
-            (&[8], Err("it takes 1, given 2")),
-            (&[8, 8], Err("number 2 takes 8 bytes, given F32(1.0)")),
+            (&[8, 4][..], ""),
+            (&[8], "it takes 1, given 2"),
+            (&[8, 8], "number 2 takes 8 bytes, given F32(1.0)"),
         ] {
-            assert_eq!(check_arguments(parameters, &arguments), expected.map_err(str::to_owned));
+            assert_eq!(check(parameters, &arguments, &[]), expected);
         }
+        let map = [KernelArgument::Map(0)];
+        assert_eq!(check(&[128], &map, &[EncodedMap::default()]), "");
+        assert_eq!(check(&[128], &map, &[]), "number 1 takes 128 bytes, given Map(0)");
     }
 }

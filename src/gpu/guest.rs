@@ -125,7 +125,7 @@ impl Guest {
         dynamic_shared: u32,
         arguments: &[KernelArgument],
     ) -> Result<(), GpuError> {
-        kernel.function.launch(stream.handle(), (grid, block), dynamic_shared, arguments)
+        kernel.function.launch(stream.handle(), (grid, block, dynamic_shared), arguments, &[])
     }
 
     /// Allocates device memory, whose address is a multiple of 256. The context must be current.

@@ -13,6 +13,7 @@ use cudarc::driver::sys::CUfunction_attribute as Attribute;
 use super::driver::{Context, Gpu};
 use super::error::{GpuError, check};
 use super::function::{Function, KernelArgument, figure};
+use super::tensor_map::EncodedMap;
 
 /// A loaded cubin. Its kernels, and graphs that launch them, keep it loaded.
 #[derive(Debug)]
@@ -52,7 +53,8 @@ impl Gpu {
     }
 
     /// Launches `kernel` on `grid` blocks of `block` threads with `dynamic_shared` bytes of
-    /// dynamic shared memory (see [`Kernel::allow_dynamic_shared`]); does not wait.
+    /// dynamic shared memory (see [`Kernel::allow_dynamic_shared`]); does not wait. `maps` are those
+    /// that arguments name by their place.
     ///
     /// # Errors
     /// [`GpuError::Arguments`] where number or sizes are not the kernel's; [`GpuError::Call`] for
@@ -60,13 +62,12 @@ impl Gpu {
     pub fn launch(
         &self,
         kernel: &Kernel,
-        grid: [u32; 3],
-        block: [u32; 3],
-        dynamic_shared: u32,
+        (grid, block, dynamic_shared): ([u32; 3], [u32; 3], u32),
         arguments: &[KernelArgument],
+        maps: &[EncodedMap],
     ) -> Result<(), GpuError> {
         let stream = self.context.stream;
-        kernel.function.launch(stream, (grid, block), dynamic_shared, arguments)?;
+        kernel.function.launch(stream, (grid, block, dynamic_shared), arguments, maps)?;
         if let Some(images) = self.context.captured.borrow_mut().as_mut() {
             images.push(Rc::clone(&kernel.image));
         }

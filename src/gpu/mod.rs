@@ -26,6 +26,7 @@ mod guest;
 mod kernel;
 mod lt;
 mod sensors;
+mod tensor_map;
 mod timing;
 
 pub use blas::Blas;
@@ -36,4 +37,5 @@ pub use guest::{Guest, GuestKernel, GuestMemory, Stream};
 pub use kernel::{Kernel, Module};
 pub use lt::LtPlan;
 pub use sensors::{Reading, Sensors, installed};
+pub use tensor_map::EncodedMap;
 pub use timing::{Event, Graph};

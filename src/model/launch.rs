@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::Dtype;
+use super::tensor_map::{TensorMap, TensorMapLimit};
+
 /// One argument of a kernel, by meaning. All families draw theirs from here, so that an exported
 /// kernel is launched without knowing its family.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,19 +128,6 @@ pub struct Workspace {
     pub bytes: u64,
 }
 
-/// A TMA descriptor that the host encodes and passes by value.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TensorMap {
-    /// The name that arguments refer to.
-    pub name: String,
-    /// The operand it describes: `A`, `B`, `C` or a workspace.
-    pub operand: String,
-    /// Elements of the box that one load moves, innermost dimension first.
-    pub tile: Vec<u32>,
-    /// The shared-memory swizzle: `none`, `32B`, `64B` or `128B`.
-    pub swizzle: String,
-}
-
 /// All launches of a configuration, in order, with the buffers that they share.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LaunchPlan {
@@ -146,7 +136,7 @@ pub struct LaunchPlan {
     /// The scratch buffers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workspaces: Vec<Workspace>,
-    /// The TMA descriptors.
+    /// The tensor maps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tensor_maps: Vec<TensorMap>,
 }
@@ -191,6 +181,17 @@ impl LaunchPlan {
             }
         }
         Ok(())
+    }
+
+    /// Checks the tensor maps, whose elements are of a dtype.
+    ///
+    /// # Errors
+    /// The first limit that one breaks.
+    pub fn check_maps(&self, dtype: Dtype) -> Result<(), TensorMapLimit> {
+        self.tensor_maps.iter().try_for_each(|map| {
+            let space = self.workspaces.iter().find(|space| space.name == map.operand);
+            map.check(dtype, space.map(|space| space.bytes))
+        })
     }
 }
 

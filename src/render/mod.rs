@@ -9,7 +9,9 @@ use thiserror::Error;
 pub use templates::Templates;
 
 use crate::model::launch::LaunchLimit;
-use crate::model::{Configuration, Device, Diagnostic, LaunchPlan, Problem, Storage};
+use crate::model::{
+    Configuration, Device, Diagnostic, LaunchPlan, Problem, Storage, TensorMapLimit,
+};
 use crate::space::Family;
 
 /// A configuration made concrete for a problem on a device.
@@ -40,6 +42,9 @@ pub enum RenderError {
     /// No device accepts the launch.
     #[error("{0}")]
     Limit(#[from] LaunchLimit),
+    /// No device accepts a tensor map.
+    #[error("{0}")]
+    Map(#[from] TensorMapLimit),
 }
 
 /// How a configuration is launched for operands that need not be packed, without its source.
@@ -54,8 +59,9 @@ pub fn launches(
     device: &Device,
 ) -> Result<LaunchPlan, RenderError> {
     let scope = family.scope_stored(configuration, problem, storage, device)?;
-    let plan = plan::launch_plan(family, &scope)?;
+    let plan = plan::launch_plan(family, &scope, storage)?;
     plan.check_limits()?;
+    plan.check_maps(problem.dtype)?;
     Ok(plan)
 }
 
@@ -86,8 +92,9 @@ pub fn render_stored(
     device: &Device,
 ) -> Result<Rendered, RenderError> {
     let scope = family.scope_stored(configuration, problem, storage, device)?;
-    let plan = plan::launch_plan(family, &scope)?;
+    let plan = plan::launch_plan(family, &scope, storage)?;
     plan.check_limits()?;
+    plan.check_maps(problem.dtype)?;
     let body = templates.render(family, &scope)?;
     let source = format!(
         "// {}: {}\n{}// {} {}, {}\n\n{body}",

@@ -3,18 +3,23 @@
 
 use tera::Context;
 
-use crate::model::launch::{KernelLaunch, LaunchPlan, STANDARD_ARGUMENTS, TensorMap, Workspace};
-use crate::model::{Argument, Diagnostic};
+use crate::model::launch::{KernelLaunch, LaunchPlan, STANDARD_ARGUMENTS, Workspace};
+use crate::model::{Argument, Diagnostic, Storage, TensorMap};
 use crate::space::Family;
-use crate::space::family::Located;
+use crate::space::family::{Located, TensorMapSpec};
 
 /// Largest workspace: what a 64-bit signed offset addresses.
 const MAX_WORKSPACE: u64 = i64::MAX as u64;
 
 /// Evaluates the launches, workspaces and tensor maps of `family` in `scope`.
 ///
-/// A launch that lists no arguments takes the standard ones, then every workspace in order.
-pub(super) fn launch_plan(family: &Family, scope: &Context) -> Result<LaunchPlan, Box<Diagnostic>> {
+/// A launch that lists no arguments takes the standard ones, then every workspace and then every
+/// tensor map in order.
+pub(super) fn launch_plan(
+    family: &Family,
+    scope: &Context,
+    storage: &Storage,
+) -> Result<LaunchPlan, Box<Diagnostic>> {
     let size32 = |expression: &Located| {
         family.size(expression, scope, u64::from(u32::MAX)).map(|size| size as u32)
     };
@@ -32,8 +37,20 @@ pub(super) fn launch_plan(family: &Family, scope: &Context) -> Result<LaunchPlan
             plan.workspaces.push(Workspace { name: workspace.name.clone(), bytes });
         }
     }
-    let workspaces = plan.workspaces.iter().map(|space| Argument::Named(space.name.clone()));
-    let convention: Vec<Argument> = STANDARD_ARGUMENTS.into_iter().chain(workspaces).collect();
+    // Elsewhere rows stand for what they are aligned to; here they say where elements lie.
+    let mut places = scope.clone();
+    for (name, row) in [("lda", storage.lda), ("ldb", storage.ldb), ("ldc", storage.ldc)] {
+        places.insert(name, &row);
+    }
+    for map in &family.tensor_maps {
+        if let Some(map) = tensor_map(family, map, &plan, &places)? {
+            plan.tensor_maps.push(map);
+        }
+    }
+    let workspaces = plan.workspaces.iter().map(|space| &space.name);
+    let named = workspaces.chain(plan.tensor_maps.iter().map(|map| &map.name));
+    let named = named.map(|name| Argument::Named(name.clone()));
+    let convention: Vec<Argument> = STANDARD_ARGUMENTS.into_iter().chain(named).collect();
     for kernel in &family.kernels {
         if let Some(when) = &kernel.when
             && !family.holds(when, scope)?
@@ -51,15 +68,55 @@ pub(super) fn launch_plan(family: &Family, scope: &Context) -> Result<LaunchPlan
             arguments: kernel.arguments.clone().unwrap_or_else(|| convention.clone()),
         });
     }
-    for map in &family.tensor_maps {
-        plan.tensor_maps.push(TensorMap {
-            name: map.name.clone(),
-            operand: map.operand.clone(),
-            tile: map.tile.iter().map(size32).collect::<Result<_, _>>()?,
-            swizzle: map.swizzle.clone(),
-        });
-    }
     Ok(plan)
+}
+
+/// A tensor map, if the configuration has it. `plan` has its workspaces and the maps before it.
+fn tensor_map(
+    family: &Family,
+    map: &TensorMapSpec,
+    plan: &LaunchPlan,
+    scope: &Context,
+) -> Result<Option<TensorMap>, Box<Diagnostic>> {
+    if let Some(when) = &map.when
+        && !family.holds(when, scope)?
+    {
+        return Ok(None);
+    }
+    // What is blamed: no map is without extents.
+    let blame = |what: String| map.extents.first().map(|at| family.blame(at, what));
+    let is_workspace = family.workspaces.iter().any(|space| space.name == map.operand);
+    let is_there = plan.workspaces.iter().any(|space| space.name == map.operand);
+    let twice = plan.tensor_maps.iter().any(|known| known.name == map.name);
+    let fault = match () {
+        () if is_workspace && !is_there => blame(format!(
+            "tensor map `{}` is of workspace `{}`, which has 0 bytes",
+            map.name, map.operand
+        )),
+        () if twice => blame(format!("the configuration has two tensor maps `{}`", map.name)),
+        () => None,
+    };
+    if let Some(fault) = fault {
+        return Err(fault);
+    }
+    let sizes = |expressions: &[Located]| -> Result<Vec<u64>, Box<Diagnostic>> {
+        expressions.iter().map(|one| family.size(one, scope, MAX_WORKSPACE)).collect()
+    };
+    let size32 = |expression: &Located| {
+        family.size(expression, scope, u64::from(u32::MAX)).map(|size| size as u32)
+    };
+    Ok(Some(TensorMap {
+        name: map.name.clone(),
+        operand: map.operand.clone(),
+        offset: match &map.offset {
+            Some(offset) => family.size(offset, scope, MAX_WORKSPACE)?,
+            None => 0,
+        },
+        extents: sizes(&map.extents)?,
+        strides: sizes(&map.strides)?,
+        tile: map.tile.iter().map(size32).collect::<Result<_, _>>()?,
+        swizzle: map.swizzle.clone(),
+    }))
 }
 
 #[cfg(test)]
@@ -103,7 +160,7 @@ arguments = ["partials", "C"]
         let settings = [("SPLITS".to_owned(), Value::Int(splits))];
         let configuration: Configuration = settings.into_iter().collect();
         let scope = family.scope(&configuration, &problem, &Device::h200()).unwrap();
-        launch_plan(&family, &scope).unwrap()
+        launch_plan(&family, &scope, &Storage::packed(&problem)).unwrap()
     }
 
     #[test]
@@ -127,5 +184,40 @@ arguments = ["partials", "C"]
         assert_eq!(named(&plan(1), 0)[14..], ["beta", "packed"]);
         assert_eq!(named(&plan(2), 0)[14..], ["beta", "packed", "partials"]);
         assert_eq!(named(&plan(2), 1), ["partials", "C"]);
+    }
+
+    #[test]
+    fn tensor_maps_come_last_where_a_configuration_has_them() {
+        let map = |when: &str, operand: &str| {
+            format!(
+                "[[tensor_maps]]\nname = 'a_map'\nwhen = \"{when}\"\noperand = '{operand}'\n\
+                 offset = '16 * SPLITS'\nextents = ['K', 'M', 'batch']\nstrides = ['lda', 'M * lda']\n\
+                 tile = ['4 * SPLITS', 2, 1]\n"
+            )
+        };
+        let with = |maps: &str| {
+            let text = format!("{SPLIT}{maps}");
+            let family = Family::parse("t.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+            let problem = Problem::new(Shape { m: 8, n: 4, k: 12 }, Dtype::F32);
+            let settings = [("SPLITS".to_owned(), Value::Int(2))];
+            let configuration: Configuration = settings.into_iter().collect();
+            let scope = family.scope(&configuration, &problem, &Device::h200()).unwrap();
+            let storage = Storage { lda: 128, ..Storage::packed(&problem) };
+            launch_plan(&family, &scope, &storage).map_err(|error| error.summary())
+        };
+        let [of_a, of_space] = [map("SPLITS > 1", "A"), map("SPLITS == 1", "packed")];
+        let plan = with(&format!("{of_space}{of_a}")).unwrap();
+        let arguments: Vec<&str> = plan.kernels[0].arguments.iter().map(Argument::name).collect();
+        assert_eq!(arguments[14..], ["beta", "packed", "partials", "a_map"]);
+        let [map_of_a] = &plan.tensor_maps[..] else { panic!("{plan:?}") };
+        assert_eq!((map_of_a.operand.as_str(), map_of_a.offset), ("A", 32));
+        assert_eq!((&map_of_a.extents, &map_of_a.strides), (&vec![12, 8, 1], &vec![128, 1024]));
+        assert_eq!(map_of_a.tile, [8, 2, 1]);
+
+        let twice = with(&format!("{of_a}{of_a}")).unwrap_err();
+        assert!(twice.contains("two tensor maps `a_map`"), "{twice}");
+        let empty = "[[workspaces]]\nname = 'none'\nbytes = 0\n";
+        let none = with(&format!("{empty}{}", map("SPLITS > 1", "none"))).unwrap_err();
+        assert!(none.contains("of workspace `none`, which has 0 bytes"), "{none}");
     }
 }

@@ -37,6 +37,16 @@ impl Catalogue for Kernels {
         let rendered =
             render_stored(family, &self.templates, configuration, problem, storage, &self.device)?;
         let plan = rendered.plan;
+        if let Some(map) = plan.tensor_maps.first() {
+            return Err(RuntimeError::Launch {
+                problem: problem.to_string(),
+                what: format!(
+                    "its kernel takes tensor map `{}`, which hangs on addresses and is not encoded here \
+                     yet: tune it without, or use another database",
+                    map.name
+                ),
+            });
+        }
         let launches: Vec<ChosenLaunch> = plan
             .kernels
             .iter()

@@ -112,8 +112,8 @@ pub enum RuntimeError {
     /// The operands cannot lie so.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// The launch is beyond what any device takes.
-    #[error("{problem} needs a launch that no device takes: {what}")]
+    /// The launch is beyond what any device takes, or what is passed here.
+    #[error("{problem} needs a launch that cannot be made: {what}")]
     Launch {
         /// The problem.
         problem: String,

@@ -56,10 +56,17 @@ pub(crate) struct WorkspaceSpec {
     pub(crate) bytes: Located,
 }
 
+/// A tensor map. Several may have one name, of which a configuration has one at most.
 #[derive(Debug, Clone)]
 pub(crate) struct TensorMapSpec {
     pub(crate) name: String,
+    /// Whether the configuration has this map; nothing where it always does.
+    pub(crate) when: Option<Located>,
     pub(crate) operand: String,
+    /// Bytes into the operand; nothing for its beginning.
+    pub(crate) offset: Option<Located>,
+    pub(crate) extents: Vec<Located>,
+    pub(crate) strides: Vec<Located>,
     pub(crate) tile: Vec<Located>,
     pub(crate) swizzle: String,
 }

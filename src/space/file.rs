@@ -66,7 +66,11 @@ pub(crate) struct WorkspaceFile {
 #[serde(deny_unknown_fields)]
 pub(crate) struct TensorMapFile {
     pub(crate) name: Spanned<String>,
+    pub(crate) when: Option<Spanned<String>>,
     pub(crate) operand: Spanned<String>,
+    pub(crate) offset: Option<Spanned<Extent>>,
+    pub(crate) extents: Spanned<Vec<Spanned<Extent>>>,
+    pub(crate) strides: Option<Spanned<Vec<Spanned<Extent>>>>,
     pub(crate) tile: Spanned<Vec<Spanned<Extent>>>,
     pub(crate) swizzle: Option<Spanned<String>>,
 }

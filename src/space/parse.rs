@@ -1,6 +1,8 @@
 //! From a search-space file to a family: every name known, every expression parsed, derived values
 //! in an order in which they can be computed. Past this only evaluation can fail.
 
+mod maps;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,9 +11,7 @@ use indexmap::IndexMap;
 use toml::Spanned;
 
 use super::expression::{ExpressionError, Expressions};
-use super::family::{
-    Constraint, Family, KernelSpec, Located, SourceFile, TensorMapSpec, WorkspaceSpec,
-};
+use super::family::{Constraint, Family, KernelSpec, Located, SourceFile, WorkspaceSpec};
 use super::file::{Extent, FamilyFile, KernelFile, OneOrMany, SCHEMA};
 use super::scope::{self, BUILT_INS};
 use crate::model::diagnostic::did_you_mean;
@@ -60,21 +60,7 @@ impl Builder {
                 bytes: self.extent(&workspace.bytes, &known)?,
             });
         }
-        let mut tensor_maps = Vec::new();
-        for map in file.tensor_maps {
-            let swizzle = match &map.swizzle {
-                None => "none".to_owned(),
-                Some(word) => self.one_of(word, "swizzle", &["none", "32B", "64B", "128B"])?,
-            };
-            let mut operands = vec!["A", "B", "C"];
-            operands.extend(workspaces.iter().map(|workspace| workspace.name.as_str()));
-            tensor_maps.push(TensorMapSpec {
-                operand: self.one_of(&map.operand, "operand", &operands)?,
-                name: self.identifier(&map.name, "a tensor map's name")?,
-                tile: self.extents(&map.tile, "tile", 1..=5, &known)?,
-                swizzle,
-            });
-        }
+        let tensor_maps = self.tensor_maps(file.tensor_maps, &workspaces, &known)?;
         let buffers: Vec<&str> = workspaces
             .iter()
             .map(|workspace| workspace.name.as_str())
@@ -289,12 +275,10 @@ impl Builder {
     ) -> Checked<Vec<Located>> {
         let list = extents.get_ref();
         if !count.contains(&list.len()) {
-            let message = format!(
-                "`{what}` has {} to {} extents, this has {}",
-                count.start(),
-                count.end(),
-                list.len()
-            );
+            let (least, most) = (count.start(), count.end());
+            let wanted =
+                if least == most { least.to_string() } else { format!("{least} to {most}") };
+            let message = format!("`{what}` has {wanted} extents, this has {}", list.len());
             return Err(self.source.error(extents.span(), message));
         }
         list.iter().map(|extent| self.extent(extent, known)).collect()
@@ -396,106 +380,4 @@ fn toml_error(source: &SourceFile, error: &toml::de::Error) -> Diagnostic {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const WHOLE: &str = r#"schema = 1
-name = "simt"
-summary = "a test"
-dtypes = ["f32"]
-compute = ["f32"]
-layouts = ["nn", "tt"]
-
-[parameters]
-BM = [32, 64]
-WM = [8, 16]
-
-[derived]
-WARPS = "BM // WM"
-
-[[constraints]]
-require = "BM % WM == 0"
-because = "whole warps"
-
-[[workspaces]]
-name = "partials"
-bytes = "4 * M * N"
-
-[[tensor_maps]]
-name = "map_a"
-operand = "A"
-tile = [32, "BM"]
-swizzle = "128B"
-
-[[kernels]]
-entry = "gemm"
-grid = ["M | ceil_div(by=BM)"]
-block = ["32 * WARPS"]
-arguments = ["map_a", "C", "partials"]
-
-[default]
-BM = 32
-WM = 8
-"#;
-
-    #[test]
-    fn a_whole_file_becomes_a_family() {
-        let family = family("simt.toml", WHOLE).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(family.template, "simt.cu.tera");
-        assert_eq!(family.tensor_maps[0].swizzle, "128B");
-        let arguments = family.kernels[0].arguments.iter().flatten();
-        let arguments: Vec<&str> = arguments.map(Argument::name).collect();
-        assert_eq!(arguments, ["map_a", "C", "partials"]);
-    }
-
-    #[test]
-    fn a_mistake_is_named_with_its_place_and_the_way_out() {
-        for (right, wrong, expected) in [
-            (
-                "[derived]",
-                "[derivd]",
-                "simt.toml:12:2: unknown field `derivd` (did you mean `derived`?)",
-            ),
-            (
-                "BM % WM == 0",
-                "BM % WMM == 0",
-                "simt.toml:16:17: unknown name `WMM` (did you mean `WM`?)",
-            ),
-            ("BM % WM == 0", "BM % (WM == 0", "simt.toml:16:"),
-            ("schema = 1", "schema = 2", "simt.toml:1:10: schema is 2, this program reads 1"),
-            ("\"f32\"]\ncompute", "\"f23\"]\ncompute", "simt.toml:4:11: `f23` is no dtype"),
-            ("BM = [32, 64]", "BM = [32, true]", "simt.toml:9:11: `BM` mixes kinds of values"),
-            ("BM = [32, 64]", "BM = [32, 32]", "simt.toml:9:11: 32 is listed twice"),
-            ("BM = [32, 64]", "BM = []", "simt.toml:9:6: `BM` has no value"),
-            ("BM = [32, 64]", "sms = [32, 64]", "simt.toml:9:1: `sms` is a built-in name"),
-            ("BM // WM", "BM // WARPS", "derived values depend on one another: WARPS"),
-            (
-                "\"partials\"]",
-                "\"partial\"]",
-                "`partial` is no argument (did you mean `partials`?)",
-            ),
-            (
-                "operand = \"A\"",
-                "operand = \"X\"",
-                "`X` is no operand (choose one of A, B, C, partials)",
-            ),
-            (
-                "WM = 8\n",
-                "WM = 9\n",
-                "the default has `WM` = 9, which is not listed (choose one of 8, 16)",
-            ),
-            ("WM = 8\n", "", "the default has no value for `WM`"),
-            ("grid = [", "grid = [1, 1, 1, ", "`grid` has 1 to 3 extents, this has 4"),
-            ("summary = \"a test\"", "", "missing field `summary`"),
-            ("name = \"simt\"", "name = \"../x\"", "simt.toml:2:8: a family's name has letters"),
-            ("[[kernels]]", "[[kernels", "simt.toml:"),
-        ] {
-            assert!(WHOLE.contains(right), "{right}");
-            let error = match family("simt.toml", &WHOLE.replacen(right, wrong, 1)) {
-                Err(error) => error.summary(),
-                Ok(_) => panic!("{wrong} was accepted"),
-            };
-            assert!(error.contains(expected), "{wrong}: {error}");
-        }
-    }
-}
+mod tests;

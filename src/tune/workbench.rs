@@ -188,7 +188,7 @@ impl<'a> Workbench<'a> {
         let probe = Operands { a: 0, b: 0, c: 0 };
         let names = vec![0; plan.workspaces.len()];
         if let Err(name) = bind(plan, 0, problem, probe, &names, Scalars::PLAIN) {
-            let message = format!("argument `{name}` is a tensor map, which cannot be passed yet");
+            let message = format!("argument `{name}` has no value");
             return Err(WorkerError::Device { message, sticky: false });
         }
         let loaded = self.executor.load(image, &Announced::of(plan))?;

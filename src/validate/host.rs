@@ -279,7 +279,7 @@ impl HostValidator {
         let workspaces = &scratch.workspaces;
         let launches = bind(plan, 0, &self.problem, operands, workspaces, trial.scalars);
         launches.map_err(|name| {
-            let what = format!("argument `{name}` is a tensor map, which cannot be passed yet");
+            let what = format!("argument `{name}` has no value");
             HostFailure::Unsupported(what)
         })
     }

@@ -11,6 +11,7 @@ impl From<LaunchArgument> for Parameter {
             LaunchArgument::I32(value) => Self::from(value),
             LaunchArgument::I64(value) => Self::from(value),
             LaunchArgument::F32(value) => Self::from(value),
+            LaunchArgument::Map(map) => Self::from(map),
         }
     }
 }
@@ -44,7 +45,7 @@ impl Scalars {
 /// the plan's workspaces, in order.
 ///
 /// # Errors
-/// The name of an argument that has no value: a tensor map, which no family uses yet.
+/// The name of an argument that has no value, or of the operand of a tensor map that has none.
 pub fn bind(
     plan: &LaunchPlan,
     module: u32,
@@ -60,6 +61,23 @@ pub fn bind(
     let scalar = |value: f32| match problem.dtype {
         Dtype::I32 => LaunchArgument::I32(value as i32),
         Dtype::F32 | Dtype::F16 | Dtype::Bf16 => LaunchArgument::F32(value),
+    };
+    let workspace = |name: &str| {
+        let place = plan.workspaces.iter().position(|workspace| workspace.name == name)?;
+        workspaces.get(place).copied()
+    };
+    let named = |name: &str| {
+        let Some(map) = plan.tensor_maps.iter().find(|map| map.name == name) else {
+            let address = workspace(name).ok_or_else(|| name.to_owned())?;
+            return Ok(LaunchArgument::Pointer(address));
+        };
+        let address = match Argument::from(map.operand.clone()) {
+            Argument::A => operands.a,
+            Argument::B => operands.b,
+            Argument::C => operands.c,
+            other => workspace(other.name()).ok_or_else(|| map.operand.clone())?,
+        };
+        Ok::<_, String>(LaunchArgument::Map(map.placed(address, problem.dtype)))
     };
     let value = |argument: &Argument| {
         Ok(match argument {
@@ -78,11 +96,7 @@ pub fn bind(
             Argument::StrideC => long(problem.c_elements()),
             Argument::Alpha => scalar(scalars.alpha),
             Argument::Beta => scalar(scalars.beta),
-            Argument::Named(name) => {
-                let place = plan.workspaces.iter().position(|workspace| workspace.name == *name);
-                let address = place.and_then(|place| workspaces.get(place));
-                LaunchArgument::Pointer(*address.ok_or_else(|| name.clone())?)
-            }
+            Argument::Named(name) => named(name)?,
         })
     };
     plan.kernels

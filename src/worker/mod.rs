@@ -20,7 +20,7 @@ pub use bind::{Operands, Scalars, bind};
 pub use process::{Worker, WorkerCommand};
 pub use serve::{ServeError, serve};
 
-use crate::model::{Device, LaunchPlan, Micros, Problem};
+use crate::model::{Device, LaunchPlan, Micros, PlacedMap, Problem};
 
 /// A value that a kernel is called with.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -33,6 +33,8 @@ pub enum LaunchArgument {
     I64(i64),
     /// A `float`.
     F32(f32),
+    /// A tensor map, which the device encodes.
+    Map(PlacedMap),
 }
 
 /// One launch of a loaded kernel.

@@ -11,7 +11,7 @@ use super::{Announced, Baselines, Conditions, Loaded, Work};
 use crate::model::{Device, Problem};
 
 /// Raised whenever a message changes its form: parent and worker must agree.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// Largest part of a frame: no cubin or read comes near, so a larger length is garbage.
 const MAX_PART: u32 = 1 << 30;

@@ -1,6 +1,7 @@
 //! The worker's side: a loop that does what it is asked on the GPU that it owns, until the pipe
 //! closes. Runs in a process of its own; decides nothing.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::PathBuf;
@@ -10,10 +11,10 @@ use thiserror::Error;
 use super::protocol::{Request, Response, VERSION, read_frame, write_frame};
 use super::{Announced, Baselines, Conditions, KernelFacts, Launch, LaunchArgument, Loaded, Work};
 use crate::gpu::{
-    Blas, Buffer, Event, Gpu, GpuError, Graph, Kernel, KernelArgument, LtPlan, Module, Sensors,
-    device_count,
+    Blas, Buffer, EncodedMap, Event, Gpu, GpuError, Graph, Kernel, KernelArgument, LtPlan, Module,
+    Sensors, device_count,
 };
-use crate::model::Problem;
+use crate::model::{PlacedMap, Problem};
 
 /// Why a worker ended before its pipe was closed.
 #[derive(Debug, Error)]
@@ -82,6 +83,8 @@ struct Session {
     sensors: Option<Sensors>,
     libraries: Vec<PathBuf>,
     problem: Option<Problem>,
+    /// Tensor maps, each encoded once: operand sets come back launch after launch.
+    maps: RefCell<HashMap<PlacedMap, EncodedMap>>,
     next_id: u32,
     gpu: Gpu,
 }
@@ -100,6 +103,7 @@ impl Session {
             sensors: Sensors::open(gpu.pci_bus_id()).ok(),
             libraries,
             problem: None,
+            maps: RefCell::default(),
             next_id: 0,
             gpu,
         })
@@ -134,6 +138,7 @@ impl Session {
             Request::Load { kernels } => Response::Loaded(self.load(body, &kernels)?),
             Request::Unload { module } => {
                 self.modules.remove(&module);
+                self.maps.get_mut().clear();
                 Response::Done
             }
             Request::Run { work } => {
@@ -212,18 +217,32 @@ impl Session {
             .get(&launch.module)
             .and_then(|(_, kernels)| kernels.get(&launch.entry))
             .ok_or_else(|| GpuError::NoEntry { entry: launch.entry.clone() })?;
-        let arguments: Vec<KernelArgument> = launch
-            .arguments
-            .iter()
-            .map(|argument| match *argument {
+        let mut maps = Vec::new();
+        let arguments = launch.arguments.iter().map(|argument| {
+            Ok(match *argument {
                 LaunchArgument::Pointer(address) => KernelArgument::Pointer(address),
                 LaunchArgument::I32(value) => KernelArgument::I32(value),
                 LaunchArgument::I64(value) => KernelArgument::I64(value),
                 LaunchArgument::F32(value) => KernelArgument::F32(value),
+                LaunchArgument::Map(map) => {
+                    maps.push(self.encoded(map)?);
+                    KernelArgument::Map(maps.len() - 1)
+                }
             })
-            .collect();
-        let shared = launch.dynamic_shared_bytes;
-        self.gpu.launch(kernel, launch.grid, launch.block, shared, &arguments)
+        });
+        let arguments = arguments.collect::<Result<Vec<_>, GpuError>>()?;
+        let sizes = (launch.grid, launch.block, launch.dynamic_shared_bytes);
+        self.gpu.launch(kernel, sizes, &arguments, &maps)
+    }
+
+    fn encoded(&self, map: PlacedMap) -> Result<EncodedMap, GpuError> {
+        let mut known = self.maps.borrow_mut();
+        if let Some(encoded) = known.get(&map) {
+            return Ok(*encoded);
+        }
+        let encoded = self.gpu.encode(&map)?;
+        known.insert(map, encoded);
+        Ok(encoded)
     }
 
     fn replay(&self, sequence: u32, flush: Option<(u64, u64)>) -> Result<Response, GpuError> {

@@ -174,6 +174,9 @@ fn operand_names<'a>(operand: &Operand<'a>) -> Vec<&'a str> {
         Operand::Name(name) | Operand::Negated(name) | Operand::Sum(name, _) => vec![*name],
         Operand::Pair(first, second) => vec![*first, *second],
         Operand::Address { base, .. } => base.iter().copied().collect(),
+        Operand::Box { base, coordinates, .. } => {
+            base.iter().copied().chain(coordinates.iter().flat_map(operand_names)).collect()
+        }
         Operand::Vector(parts) | Operand::List(parts) => {
             parts.iter().flat_map(operand_names).collect()
         }

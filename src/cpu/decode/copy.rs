@@ -1,9 +1,9 @@
 //! Asynchronous copies from global to shared memory (ISA section 9.7.9.25).
 
-use super::Fault;
 use super::memory::drop_hints;
 use super::names::Names;
 use super::opcode::Opcode;
+use super::{Fault, engine};
 use crate::cpu::operation::Operation;
 use crate::cpu::parse::Operand;
 use crate::cpu::types::Type;
@@ -16,6 +16,9 @@ pub(super) fn copy_async<'a>(
 ) -> Result<Vec<Operation>, Fault> {
     if !opcode.take("async") {
         return Err(Fault::new("only `cp.async` is executed"));
+    }
+    if opcode.take("bulk") {
+        return engine::copy_box(opcode, names, operands);
     }
     if opcode.take("commit_group") {
         opcode.finish()?;

@@ -3,7 +3,7 @@
 use super::names::Names;
 use super::opcode::Opcode;
 use super::{
-    Fault, arithmetic, atomic, bits, cluster, compare, copy, floating, memory, moves, warp,
+    Fault, arithmetic, atomic, bits, cluster, compare, copy, engine, floating, memory, moves, warp,
 };
 use crate::cpu::counts::InstructionClass;
 use crate::cpu::operation::{Direction, Operation};
@@ -75,6 +75,7 @@ fn one<'a>(
         "createpolicy" => memory::create_policy(names, operands),
         "atom" | "red" => return atomic::atomic(opcode, names, operands),
         "cp" => return copy::copy_async(opcode, names, operands),
+        "mbarrier" => engine::mbarrier(opcode, names, operands),
         "ldmatrix" | "stmatrix" => memory::matrix(opcode, names, operands),
         "bar" | "barrier" => warp::barrier(opcode, names, operands),
         "membar" | "fence" => warp::fence(opcode),
@@ -122,14 +123,14 @@ pub(super) fn class(operation: &Operation, opcode: &str) -> InstructionClass {
             Direction::Store => Of::SharedStore,
         },
         Operation::Atomic { .. } => Of::Atomic,
-        Operation::Copy { .. } => Of::AsyncCopy,
+        Operation::Copy { .. } | Operation::BoxCopy(_) => Of::AsyncCopy,
         Operation::MatrixProduct(_) => Of::Matrix,
         Operation::Shuffle { .. } | Operation::Vote { .. } | Operation::ActiveMask { .. } => {
             Of::Warp
         }
         Operation::Reduce { .. } | Operation::Match { .. } | Operation::Elect { .. } => Of::Warp,
         Operation::Barrier { .. } | Operation::ClusterBarrier(_) => Of::Barrier,
-        Operation::WarpBarrier | Operation::Fence => Of::Barrier,
+        Operation::WarpBarrier | Operation::Fence | Operation::Mbarrier { .. } => Of::Barrier,
         Operation::CopyCommit | Operation::CopyWait { .. } | Operation::Sleep => Of::Barrier,
         Operation::Branch { .. } | Operation::Exit | Operation::Trap => Of::Control,
         _ if opcode.starts_with("fma.") && opcode.ends_with(".f32") => Of::Fma,

@@ -11,6 +11,7 @@ mod call;
 mod cluster;
 mod compare;
 mod copy;
+mod engine;
 mod floating;
 mod flow;
 mod instruction;

@@ -200,14 +200,16 @@ pub(super) fn convert_address<'a>(
     names: &mut Names<'a>,
     operands: &[Operand<'a>],
 ) -> Result<Operation, Fault> {
-    use crate::cpu::layout::{LOCAL_WINDOW, SHARED_WINDOW};
+    use crate::cpu::layout::{LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW};
     use crate::cpu::types::Space;
     let to_space = opcode.take("to");
     let space = opcode.take_map(Space::named).ok_or_else(|| Fault::new("it names no space"))?;
     let ty = opcode.ty()?;
     opcode.finish()?;
     let base: fn(&Longs) -> Longs = match (space, to_space) {
-        (Space::Global | Space::Constant | Space::Parameter, _) => COPY_LONG,
+        (Space::Global | Space::Constant, _) => COPY_LONG,
+        (Space::Parameter, false) => lanes!(|a: u64| a.wrapping_add(PARAMETER_WINDOW)),
+        (Space::Parameter, true) => lanes!(|a: u64| a.wrapping_sub(PARAMETER_WINDOW)),
         (Space::Shared | Space::Cluster, false) => lanes!(|a: u64| a.wrapping_add(SHARED_WINDOW)),
         (Space::Shared | Space::Cluster, true) => lanes!(|a: u64| a.wrapping_sub(SHARED_WINDOW)),
         (Space::Local, false) => lanes!(|a: u64| a.wrapping_add(LOCAL_WINDOW)),

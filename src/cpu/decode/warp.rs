@@ -64,6 +64,17 @@ pub(super) fn barrier<'a>(
 
 /// `membar` and `fence`
 pub(super) fn fence(mut opcode: Opcode<'_>) -> Result<Operation, Fault> {
+    // That what other units do is ordered too is not told apart: they see everything at once here.
+    if opcode.take("proxy") {
+        let known = opcode.take("async");
+        opcode.take_any(&["global", "shared::cta", "shared::cluster"]);
+        if !known {
+            return Err(Fault::new("of proxies only `.async` is known"));
+        }
+    } else if opcode.take("mbarrier_init") {
+        opcode.take("release");
+        opcode.take("cluster");
+    }
     while opcode.take_any(&["gl", "cta", "sys", "gpu", "cluster", "acq_rel", "sc"]).is_some() {}
     opcode.finish()?;
     Ok(Operation::Fence)

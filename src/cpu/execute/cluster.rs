@@ -2,6 +2,7 @@
 //! without clusters is a cluster of its own.
 
 use super::barriers::{Ballot, Barriers};
+use super::phases::{Awaited, Mbarriers};
 use super::shared::Reaches;
 use super::warp::{Meeting, Place, State, Wait, Warp, thread_index};
 use super::{Counting, Job};
@@ -47,6 +48,7 @@ pub(super) struct Team<'a> {
     /// Accesses with which the cluster may be looking whether another has done something.
     pub(super) polls: u64,
     pub(super) barriers: Barriers,
+    pub(super) mbarriers: Mbarriers,
 }
 
 /// A cluster that is executed, and then another.
@@ -69,6 +71,8 @@ pub(super) enum Pause {
         ballot: Option<Ballot>,
     },
     Cluster(ClusterStep),
+    /// The phase of an mbarrier is not over; the step is to be executed again when it is.
+    Phase(Awaited),
     Ended,
 }
 
@@ -141,6 +145,7 @@ impl<'a> Cluster<'a> {
             executed: 0,
             polls: 0,
             barriers: Barriers::new(blocks),
+            mbarriers: Mbarriers::new(blocks * warps_each),
         };
         let place = |number| Place {
             number,
@@ -162,6 +167,7 @@ impl<'a> Cluster<'a> {
         team.budget = team.whole_budget();
         (team.executed, team.polls) = (0, 0);
         team.barriers.reset();
+        team.mbarriers.reset();
         let count = self.warps.len();
         for warp in &mut self.warps {
             let block = team.job.order.block(number, warp.place.rank);
@@ -181,11 +187,16 @@ impl<'a> Cluster<'a> {
             let mut ran = false;
             let (executed, polls) = (self.team.executed, self.team.polls);
             for at in 0..self.warps.len() {
-                if self.warps[at].state != State::Ready {
+                let warp = &mut self.warps[at];
+                if let State::Waiting(Wait::Phase(awaited)) = warp.state
+                    && self.team.is_over(awaited)
+                {
+                    warp.ask_again();
+                }
+                if warp.state != State::Ready {
                     continue;
                 }
                 ran = true;
-                let warp = &mut self.warps[at];
                 let turn = TURN.min(self.team.budget);
                 let pause = warp
                     .run::<CHECKED, COUNTED>(&mut self.team, turn)
@@ -207,8 +218,18 @@ impl<'a> Cluster<'a> {
             }
         }
         match self.warps.iter().find(|warp| warp.state != State::Ended) {
-            None => Ok(()),
+            None => self.check_copies(),
             Some(warp) => Err(self.deadlock(warp)),
+        }
+    }
+
+    /// Nothing may be on its way to shared memory when nobody is there any more.
+    fn check_copies(&self) -> Result<(), Box<Violation>> {
+        match self.team.mbarriers.unfinished() {
+            None => Ok(()),
+            Some((from, wrong)) => {
+                Err(located_at(&self.team, &self.warps[from.warp], from.step, wrong))
+            }
         }
     }
 
@@ -222,6 +243,10 @@ impl<'a> Cluster<'a> {
                 self.arrive_at_cluster::<CHECKED>(at, publishing)
             }
             Pause::Cluster(ClusterStep::Wait) => self.wait_for_cluster::<CHECKED>(at),
+            Pause::Phase(awaited) => {
+                self.warps[at].state = State::Waiting(Wait::Phase(awaited));
+                Ok(())
+            }
             Pause::Ended => {
                 self.warps[at].state = State::Ended;
                 self.release_after_end::<CHECKED>(self.warps[at].place.rank)
@@ -283,6 +308,7 @@ impl<'a> Cluster<'a> {
                 let missing = self.warps.iter().filter(away).count();
                 format!("{missing} do not come to the barrier of the cluster")
             }
+            State::Waiting(Wait::Phase(awaited)) => self.team.mbarriers.describe(awaited),
             State::Ready | State::Ended => String::new(),
         };
         let text = format!("{count} of {} warps wait for ever; {why}", self.warps.len());

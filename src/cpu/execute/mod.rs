@@ -4,10 +4,12 @@ mod access;
 mod atomics;
 mod barriers;
 mod bounds;
+mod boxes;
 mod cluster;
 mod collective;
 mod copies;
 mod order;
+mod phases;
 mod registers;
 mod shared;
 mod step;
@@ -22,10 +24,12 @@ use thiserror::Error;
 use super::checks::{Checks, Violation};
 use super::counts::{AccessSite, Counts, StepCounts};
 use super::layout::{MAX_CLUSTER, MAX_SHARED};
+use super::map;
 use super::memory::Memory;
 use super::parse::Clusters;
 use super::program::Kernel;
 use super::trace::Access;
+use crate::model::PlacedMap;
 use cluster::Cluster;
 use order::Order;
 
@@ -36,6 +40,14 @@ pub enum Parameter {
     Word(u32),
     /// A parameter of 8 bytes: a pointer, `long long`, `double` by its bits.
     Long(u64),
+    /// A tensor map, 128 bytes.
+    Map(PlacedMap),
+}
+
+impl From<PlacedMap> for Parameter {
+    fn from(map: PlacedMap) -> Self {
+        Self::Map(map)
+    }
 }
 
 impl From<i32> for Parameter {
@@ -239,6 +251,7 @@ fn lay_out(kernel: &Kernel, parameters: &[Parameter]) -> Result<Vec<u32>, Launch
     let size = |parameter: &Parameter| match parameter {
         Parameter::Word(_) => 4,
         Parameter::Long(_) => 8,
+        Parameter::Map(_) => 8 * map::WORDS as u64,
     };
     let wanted: Vec<u64> = kernel.code.parameters.iter().map(|(_, bytes)| *bytes).collect();
     let given: Vec<u64> = parameters.iter().map(size).collect();
@@ -262,6 +275,12 @@ fn lay_out(kernel: &Kernel, parameters: &[Parameter]) -> Result<Vec<u32>, Launch
             Parameter::Long(value) => {
                 words[at] = *value as u32;
                 words[at + 1] = (value >> 32) as u32;
+            }
+            Parameter::Map(map) => {
+                let halves = map::encode(map)
+                    .into_iter()
+                    .flat_map(|word| [word as u32, (word >> 32) as u32]);
+                words[at..].iter_mut().zip(halves).for_each(|(to, half)| *to = half);
             }
         }
     }

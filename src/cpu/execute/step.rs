@@ -141,6 +141,18 @@ impl Warp {
                 let addresses = (*to, *from, *source_bytes);
                 self.copy::<CHECKED, COUNTED>(team, at, *bytes, addresses, active)?;
             }
+            Operation::BoxCopy(copy) => {
+                self.copy_box::<CHECKED, COUNTED>(team, at, copy, active)?;
+            }
+            Operation::Mbarrier { space, address, step } => {
+                let awaited = self.mbarrier::<CHECKED>(team, (*space, *address), *step, active)?;
+                if let Some(awaited) = awaited {
+                    if COUNTED {
+                        team.counts[at].executed -= 1;
+                    }
+                    return Ok(Next::Pause(Pause::Phase(awaited)));
+                }
+            }
             Operation::CopyCommit => {
                 for lane in crate::cpu::counts::lanes(active) {
                     self.groups[lane] += 1;

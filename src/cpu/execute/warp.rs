@@ -1,5 +1,6 @@
 //! A warp: its lanes' values, where its lanes are, and what they wait for.
 
+use super::phases::Awaited;
 use super::registers::Registers;
 use crate::cpu::decode::{Kernel, Special};
 use crate::cpu::operation::Words;
@@ -32,6 +33,8 @@ pub(super) enum Wait {
     Barrier(usize),
     /// For the cluster.
     Cluster,
+    /// For the end of a phase of an mbarrier.
+    Phase(Awaited),
 }
 
 /// How a warp stands to the barrier of its cluster.

@@ -209,6 +209,53 @@ pub(super) enum Direction {
     Store,
 }
 
+/// `cp.async.bulk.tensor` from global to shared memory.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct BoxCopy {
+    pub(super) to: Address,
+    /// Where the tensor map is.
+    pub(super) map: Address,
+    /// Where the box begins, the innermost dimension first.
+    pub(super) coordinates: Vec<Slot>,
+    /// Where the mbarrier is that is told of the bytes.
+    pub(super) barrier: Address,
+}
+
+/// What is done with an mbarrier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MbarrierStep {
+    /// For so many arrivals in each phase.
+    Init {
+        count: Slot,
+    },
+    Invalidate,
+    /// Makes the phase wait for bytes.
+    Expect {
+        bytes: Slot,
+    },
+    /// Once, or `count` times; before that it makes the phase wait for bytes.
+    Arrive {
+        count: Option<Slot>,
+        bytes: Option<Slot>,
+        state: Option<Slot>,
+    },
+    /// Asks whether a phase is over. Who is `patient` is answered when it is.
+    Wait {
+        d: Slot,
+        phase: Phase,
+        patient: bool,
+    },
+}
+
+/// Which phase of an mbarrier is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The last one of this parity.
+    Parity(Slot),
+    /// The one that an arrival told.
+    State(Slot),
+}
+
 /// What an instruction does. `d` is written, `a`, `b` and `c` are read.
 #[derive(Debug, Clone)]
 pub(super) enum Operation {
@@ -365,6 +412,12 @@ pub(super) enum Operation {
         to: Address,
         from: Address,
         source_bytes: Option<Slot>,
+    },
+    BoxCopy(Box<BoxCopy>),
+    Mbarrier {
+        space: Space,
+        address: Address,
+        step: MbarrierStep,
     },
     CopyCommit,
     /// Waits until at most so many groups are pending; `None`: for everything.

@@ -1,8 +1,8 @@
 //! Which slots an operation reads and writes.
 
 use super::{
-    Address, Asks, Combined, Direction, Match, MatrixProduct, Operation, Poll, Register, Slot,
-    Vector, Vote,
+    Address, Asks, BoxCopy, Combined, Direction, Match, MatrixProduct, MbarrierStep, Operation,
+    Phase, Poll, Register, Slot, Vector, Vote,
 };
 use crate::cpu::types::Class;
 
@@ -90,6 +90,15 @@ impl Operation {
                 from.visit(visit);
                 source_bytes.iter_mut().for_each(|slot| visit(Word, Read, slot));
             }
+            Self::BoxCopy(copy) => {
+                let BoxCopy { to, map, coordinates, barrier } = &mut **copy;
+                [to, map, barrier].into_iter().for_each(|address| address.visit(visit));
+                coordinates.iter_mut().for_each(|slot| visit(Word, Read, slot));
+            }
+            Self::Mbarrier { address, step, .. } => {
+                address.visit(visit);
+                step.visit(visit);
+            }
             Self::Shuffle { d, inside, a, lane, clamp, members, .. } => {
                 slots(visit, (Word, d), [(Word, a), (Word, lane), (Word, clamp), (Word, members)]);
                 inside.iter_mut().for_each(|slot| visit(Predicate, Write, slot));
@@ -173,6 +182,28 @@ fn register(visit: Visit<'_>, how: Use, register: &mut Register) {
     match register {
         Register::Word(slot) => visit(Class::Word, how, slot),
         Register::Long(slot) => visit(Class::Long, how, slot),
+    }
+}
+
+impl MbarrierStep {
+    fn visit(&mut self, visit: Visit<'_>) {
+        match self {
+            Self::Init { count: slot } | Self::Expect { bytes: slot } => {
+                visit(Class::Word, Use::Read, slot);
+            }
+            Self::Invalidate => {}
+            Self::Arrive { count, bytes, state } => {
+                count.iter_mut().chain(bytes).for_each(|slot| visit(Class::Word, Use::Read, slot));
+                state.iter_mut().for_each(|slot| visit(Class::Long, Use::Write, slot));
+            }
+            Self::Wait { d, phase, .. } => {
+                match phase {
+                    Phase::Parity(slot) => visit(Class::Word, Use::Read, slot),
+                    Phase::State(slot) => visit(Class::Long, Use::Read, slot),
+                }
+                visit(Class::Predicate, Use::Write, d);
+            }
+        }
     }
 }
 

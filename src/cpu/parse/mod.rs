@@ -139,6 +139,8 @@ pub(super) enum Operand<'a> {
     Double(u64),
     /// `[%rd1+16]`; without a name, an absolute address.
     Address { base: Option<&'a str>, offset: i64 },
+    /// `[%rd1, {%r1, %r2}]`: a tensor map, and where a box of it begins.
+    Box { base: Option<&'a str>, offset: i64, coordinates: Vec<Self> },
     /// `{%r1, %r2}`
     Vector(Vec<Self>),
     /// `(param0, param1)` of a call.

@@ -122,10 +122,15 @@ fn offset(text: &mut Text<'_>) -> Parsed<i64> {
 }
 
 fn address<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
-    let named =
-        (lexeme(name), offset).map(|(base, offset)| Operand::Address { base: Some(base), offset });
-    let absolute = lexeme(integer).map(|offset| Operand::Address { base: None, offset });
-    delimited(mark('['), alt((named, absolute)), ']').parse_next(text)
+    let named = (lexeme(name), offset).map(|(base, offset)| (Some(base), offset));
+    let absolute = lexeme(integer).map(|offset| (None, offset));
+    let coordinates = delimited(mark('{'), separated(1..=5, lexeme(scalar), mark(',')), mark('}'));
+    let inside = (alt((named, absolute)), opt(preceded(mark(','), coordinates)));
+    let ((base, offset), coordinates) = delimited(mark('['), inside, ']').parse_next(text)?;
+    Ok(match coordinates {
+        None => Operand::Address { base, offset },
+        Some(coordinates) => Operand::Box { base, offset, coordinates },
+    })
 }
 
 fn named<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {

@@ -3,6 +3,7 @@
 mod arithmetic;
 mod clusters;
 mod counting;
+mod engine;
 mod families;
 mod instructions;
 mod modules;

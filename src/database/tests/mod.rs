@@ -64,6 +64,9 @@ fn split_plan() -> LaunchPlan {
     plan.tensor_maps = vec![TensorMap {
         name: "map_a".to_owned(),
         operand: "A".to_owned(),
+        offset: 256,
+        extents: vec![4096, 4096],
+        strides: vec![4096],
         tile: vec![64, 128],
         swizzle: "128B".to_owned(),
     }];

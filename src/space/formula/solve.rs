@@ -91,9 +91,7 @@ impl<'a> Solver<'a> {
 
     /// Code made for `problem`, whose template uses `names`. `None` where something is no formula.
     pub fn bound(mut self, problem: &Problem, open: &[i64; 7], names: &[String]) -> Option<Bound> {
-        if !self.family.tensor_maps.is_empty()
-            || self.family.refusal(problem, self.device).is_some()
-        {
+        if self.family.refusal(problem, self.device).is_some() {
             return None;
         }
         let mut serves = Vec::new();
@@ -128,6 +126,14 @@ impl<'a> Solver<'a> {
             // Whether a buffer is there decides what kernels are called with.
             if self.fix(&some.with(&|_| None), open, &mut serves)? == Formula::Bool(true) {
                 workspaces.push((workspace.name.clone(), bytes));
+            }
+        }
+        // Whether a map is there decides what kernels are called with, too. Addresses hang on it, which
+        // no formula knows.
+        for map in &self.family.tensor_maps {
+            let when = self.closed(map.when.as_ref()?)?;
+            if self.fix(&when, open, &mut serves)? == Formula::Bool(true) {
+                return None;
             }
         }
         let mut launches = Vec::new();

@@ -1,0 +1,193 @@
+//! Copies of boxes of a tensor map from global to shared memory, by the copy engine.
+
+use std::sync::atomic::Ordering;
+
+use super::bounds::{check_alignment, find};
+use super::cluster::Team;
+use super::phases::{Coming, Started};
+use super::warp::Warp;
+use crate::cpu::checks::{Check, ViolationKind, Wrong};
+use crate::cpu::counts::lanes;
+use crate::cpu::layout::PARAMETER_WINDOW;
+use crate::cpu::map;
+use crate::cpu::operation::BoxCopy;
+use crate::cpu::shadow::Touch;
+use crate::cpu::trace::Movement;
+use crate::cpu::types::Space;
+use crate::model::Swizzle;
+use crate::model::tensor_map::{MAX_RANK, PlacedMap};
+
+/// What a place in shared memory is a multiple of that a box is copied to (ISA: tensors, shared memory
+/// address alignment).
+const TO_ALIGNMENT: u32 = 128;
+
+/// What the address of a tensor map is a multiple of.
+const MAP_ALIGNMENT: u32 = 64;
+
+fn wrong(lane: usize, address: u64, text: impl Into<String>) -> Wrong {
+    Wrong::access(ViolationKind::CopyEngine, lane, address, text.into())
+}
+
+/// What a copy brings.
+#[derive(Debug, Default)]
+struct Brought {
+    words: Vec<u32>,
+    /// Of global memory: the sectors that were read, and the bytes.
+    sectors: u64,
+    bytes: u64,
+}
+
+impl Warp {
+    /// `cp.async.bulk.tensor`: reads now, and hands what it read over to the mbarrier, in whose phase it
+    /// arrives.
+    pub(super) fn copy_box<const CHECKED: bool, const COUNTED: bool>(
+        &mut self,
+        team: &mut Team<'_>,
+        at: usize,
+        copy: &BoxCopy,
+        active: u32,
+    ) -> Result<(), Wrong> {
+        let [to, maps, barriers] =
+            [copy.to, copy.map, copy.barrier].map(|address| self.addresses(address));
+        for lane in lanes(active) {
+            let map = map_at(team, lane, maps[lane])?;
+            if map.rank as usize != copy.coordinates.len() {
+                let text = format!(
+                    "a tensor map of {} dimensions is used for a box of {}",
+                    map.rank,
+                    copy.coordinates.len()
+                );
+                return Err(wrong(lane, maps[lane], text));
+            }
+            let mut first = [0; MAX_RANK];
+            for (first, slot) in first.iter_mut().zip(&copy.coordinates) {
+                *first = i64::from(self.registers.word(*slot)[lane].cast_signed());
+            }
+            check_alignment(Space::Shared, lane, to[lane], TO_ALIGNMENT)?;
+            let elements: u64 = map.tile.iter().map(|extent| u64::from(*extent)).product();
+            let bytes = u32::try_from(elements * map.dtype.bytes()).unwrap_or(u32::MAX);
+            let place = self.find_shared::<CHECKED>(team, Space::Cluster, lane, to[lane], bytes)?;
+            let barrier =
+                self.find_shared::<CHECKED>(team, Space::Cluster, lane, barriers[lane], 8)?;
+            if place / team.shared_stride != barrier / team.shared_stride {
+                let text = "the mbarrier is in the shared memory of another block than the box";
+                return Err(wrong(lane, barriers[lane], text));
+            }
+            let from = Started { warp: self.place.number, step: self.last_step(), lane };
+            if CHECKED {
+                let number = self.place.number;
+                for place in [(barrier, 8), (place, bytes)] {
+                    team.shadow.touch(&self.clocks, number, lane, place, Touch::Promise)?;
+                }
+            }
+            let brought = bring::<CHECKED>(team, lane, &map, first)?;
+            if COUNTED {
+                let Brought { sectors, bytes: read, words } = &brought;
+                team.counts[at].copied(*sectors, *read, u64::from(bytes));
+                // One lane moves it all, 16 bytes at a time.
+                for (chunk, words) in words.chunks(4).enumerate() {
+                    let mut moved = [[0; 32]; 4];
+                    moved.iter_mut().zip(words).for_each(|(moved, word)| moved[lane] = *word);
+                    let mut places = [0; 32];
+                    places[lane] = to[lane] + 16 * chunk as u64;
+                    team.trace(self, Movement::Copy, (&places, 1 << lane, 16), &moved);
+                }
+            }
+            let coming = Coming { place, words: brought.words, from };
+            let (engine, clock) = team.mbarriers.at(barrier, lane, barriers[lane])?.start(coming);
+            if CHECKED {
+                team.shadow.hand_over((place, bytes), engine, clock);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The tensor map at a generic address: a parameter of the kernel.
+fn map_at(team: &Team<'_>, lane: usize, address: u64) -> Result<PlacedMap, Wrong> {
+    check_alignment(Space::Parameter, lane, address, MAP_ALIGNMENT)?;
+    let parameters = team.job.parameters;
+    let at = address.wrapping_sub(PARAMETER_WINDOW) / 4;
+    let words = usize::try_from(at).ok().and_then(|at| parameters.get(at..at + 2 * map::WORDS));
+    let Some(words) = words else {
+        let text = "the address is not that of a tensor map among the kernel's parameters";
+        return Err(wrong(lane, address, text));
+    };
+    let long = |at: usize| u64::from(words[2 * at]) | u64::from(words[2 * at + 1]) << 32;
+    let map = map::decode(&std::array::from_fn(long));
+    let map = map.ok_or_else(|| wrong(lane, address, "the parameter there is no tensor map"))?;
+    if map.swizzle != Swizzle::None {
+        return Err(wrong(lane, address, "this device copies no boxes that are swizzled"));
+    }
+    Ok(map)
+}
+
+/// Reads a box; what lies outside the map's extents is zero.
+fn bring<const CHECKED: bool>(
+    team: &Team<'_>,
+    lane: usize,
+    map: &PlacedMap,
+    first: [i64; MAX_RANK],
+) -> Result<Brought, Wrong> {
+    let element = map.dtype.bytes();
+    let [row, rest @ ..] = map.tile.map(i64::from);
+    let rows: i64 = rest.iter().product();
+    let row_bytes = row as u64 * element;
+    let mut brought = Brought::default();
+    brought.words.reserve((rows as u64 * row_bytes / 4) as usize);
+    // What of a row is within the innermost extent.
+    let begin = first[0].max(0);
+    let end = (first[0] + row).min(map.extents[0] as i64);
+    for number in 0..rows {
+        let mut address = map.address;
+        let (mut left, mut inside) = (number, begin < end);
+        for (dimension, extent) in rest.iter().enumerate() {
+            let at = first[dimension + 1] + left % extent;
+            left /= extent;
+            inside &= (0..map.extents[dimension + 1] as i64).contains(&at);
+            address = address.wrapping_add((at as u64).wrapping_mul(map.strides[dimension]));
+        }
+        let mut bytes = vec![0_u8; row_bytes as usize];
+        if inside {
+            address += begin as u64 * element;
+            let length = (end - begin) as u64 * element;
+            read::<CHECKED>(
+                team,
+                lane,
+                address,
+                &mut bytes[((begin - first[0]) as u64 * element) as usize..][..length as usize],
+            )?;
+            brought.sectors += (address + length - 1) / 32 - address / 32 + 1;
+            brought.bytes += length;
+        }
+        let words = bytes.chunks_exact(4);
+        brought
+            .words
+            .extend(words.map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])));
+    }
+    Ok(brought)
+}
+
+/// Reads from global memory.
+fn read<const CHECKED: bool>(
+    team: &Team<'_>,
+    lane: usize,
+    address: u64,
+    bytes: &mut [u8],
+) -> Result<(), Wrong> {
+    let (allocation, offset) = find(team, lane, address, bytes.len() as u32)?;
+    let unwritten = CHECKED && team.job.options.checks.has(Check::Unwritten);
+    let mut words = allocation.words(offset & !3).iter();
+    let mut word = [0; 4];
+    for (at, byte) in (offset..).zip(bytes.iter_mut()) {
+        if at % 4 == 0 || at == offset {
+            word = words.next().map_or(0, |word| word.load(Ordering::Relaxed)).to_le_bytes();
+        }
+        if unwritten && !allocation.is_written(at, 1) {
+            let text = "a copy of a box reads global memory that nothing wrote".to_owned();
+            return Err(Wrong::access(ViolationKind::Unwritten, lane, address, text));
+        }
+        *byte = word[at as usize % 4];
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! Tensor maps as this device has them: the 128 bytes that a kernel is passed and does not look into.
+//! Their form is this device's own; one that a driver encoded means nothing here.
+
+use crate::model::tensor_map::{MAX_RANK, PlacedMap};
+use crate::model::{Dtype, Swizzle};
+
+/// Words of 64 bits of an encoded map.
+pub(super) const WORDS: usize = 16;
+
+/// What an encoded map begins with.
+const MARK: u64 = u64::from_le_bytes(*b"tensormp");
+
+/// Where the parts of a map are: extents, strides and the box follow one another.
+const EXTENTS: usize = 3;
+const STRIDES: usize = EXTENTS + MAX_RANK;
+
+/// The bytes of a box along each dimension are within 9 bits.
+const TILE: usize = STRIDES + MAX_RANK - 1;
+const TILE_BITS: u32 = 12;
+
+/// The dtypes that a map may have, by number.
+fn dtype_of(number: u64) -> Option<Dtype> {
+    Dtype::ALL.get(usize::try_from(number).ok()?).copied()
+}
+
+/// A map as a kernel is passed it.
+pub(super) fn encode(map: &PlacedMap) -> [u64; WORDS] {
+    let number = |found: Option<usize>| found.unwrap_or_default() as u64;
+    let dtype = number(Dtype::ALL.iter().position(|dtype| *dtype == map.dtype));
+    let swizzle = number(Swizzle::NAMES.iter().position(|(_, swizzle)| *swizzle == map.swizzle));
+    let mut words = [0; WORDS];
+    words[0] = MARK;
+    words[1] = map.address;
+    words[2] = u64::from(map.rank) | dtype << 8 | swizzle << 16;
+    words[EXTENTS..STRIDES].copy_from_slice(&map.extents);
+    words[STRIDES..TILE].copy_from_slice(&map.strides);
+    for (at, extent) in map.tile.iter().enumerate() {
+        words[TILE] |= u64::from(*extent) << (TILE_BITS * at as u32);
+    }
+    words
+}
+
+/// What was encoded; nothing where that was no map.
+pub(super) fn decode(words: &[u64; WORDS]) -> Option<PlacedMap> {
+    let [rank, dtype, swizzle] = [0, 8, 16].map(|shift| words[2] >> shift & 0xff);
+    let rank = u32::try_from(rank).ok().filter(|rank| (1..=MAX_RANK as u32).contains(rank))?;
+    let mask = (1 << TILE_BITS) - 1;
+    let mut map = PlacedMap {
+        address: words[1],
+        dtype: dtype_of(dtype)?,
+        rank,
+        extents: [0; MAX_RANK],
+        strides: [0; MAX_RANK - 1],
+        tile: std::array::from_fn(|at| (words[TILE] >> (TILE_BITS * at as u32) & mask) as u32),
+        swizzle: Swizzle::NAMES.get(swizzle as usize)?.1,
+    };
+    map.extents.copy_from_slice(&words[EXTENTS..STRIDES]);
+    map.strides.copy_from_slice(&words[STRIDES..TILE]);
+    (words[0] == MARK).then_some(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_encoded_is_decoded_and_nothing_else() {
+        let map = PlacedMap {
+            address: 3 << 40,
+            dtype: Dtype::F32,
+            rank: 3,
+            extents: [u64::from(u32::MAX), 7, 2, 1, 1],
+            strides: [1 << 39, 16, 0, 0],
+            tile: [256, 32, 1, 1, 1],
+            swizzle: Swizzle::B64,
+        };
+        let words = encode(&map);
+        assert_eq!(decode(&words), Some(map));
+        assert_eq!(decode(&[0; WORDS]), None);
+        let mut other = words;
+        other[2] = 6;
+        assert_eq!(decode(&other), None);
+    }
+}

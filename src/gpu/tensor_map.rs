@@ -1,0 +1,76 @@
+//! Tensor maps, encoded by the driver for the copy engine of its devices.
+
+#![expect(unsafe_code, reason = "the CUDA driver is a C library")]
+
+use std::ptr;
+
+use cudarc::driver::sys;
+
+use super::driver::Gpu;
+use super::error::{GpuError, check, require_symbols};
+use crate::model::tensor_map::MAX_RANK;
+use crate::model::{Dtype, PlacedMap, Swizzle};
+
+/// What only kernels with tensor maps need: looked up when the first is encoded.
+pub(super) const SYMBOLS: &[&str] = &["cuTensorMapEncodeTiled"];
+
+/// A tensor map as kernels are passed it, by value: 128 bytes that only the copy engine reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C, align(128))]
+pub struct EncodedMap([u64; 16]);
+
+impl Gpu {
+    /// Encodes a map. Nothing checks that its operand lies there; what is outside its extents reads as
+    /// zero.
+    ///
+    /// # Errors
+    /// [`GpuError::Library`] where the driver knows no tensor maps, [`GpuError::Call`] where it refuses
+    /// this one, as on devices that have no copy engine for boxes.
+    pub fn encode(&self, map: &PlacedMap) -> Result<EncodedMap, GpuError> {
+        // SAFETY: a device is open, so the library is there.
+        let library = unsafe { sys::culib() };
+        let needed = "kernels with tensor maps need a driver of CUDA 12.0 or later";
+        require_symbols("libcuda.so.1", library, SYMBOLS, needed)?;
+        let mut encoded = EncodedMap::default();
+        let steps = [1_u32; MAX_RANK];
+        // SAFETY: the map has 128 bytes at a multiple of 64; each list has as many elements as any rank.
+        let status = unsafe {
+            sys::cuTensorMapEncodeTiled(
+                (&raw mut encoded).cast(),
+                element(map.dtype),
+                map.rank,
+                ptr::with_exposed_provenance_mut(map.address as usize),
+                map.extents.as_ptr(),
+                map.strides.as_ptr(),
+                map.tile.as_ptr(),
+                steps.as_ptr(),
+                sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+                swizzle(map.swizzle),
+                sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            )
+        };
+        check("cuTensorMapEncodeTiled", status)?;
+        Ok(encoded)
+    }
+}
+
+fn element(dtype: Dtype) -> sys::CUtensorMapDataType {
+    use sys::CUtensorMapDataType as Type;
+    match dtype {
+        Dtype::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        Dtype::I32 => Type::CU_TENSOR_MAP_DATA_TYPE_INT32,
+        Dtype::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        Dtype::Bf16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+    }
+}
+
+fn swizzle(swizzle: Swizzle) -> sys::CUtensorMapSwizzle {
+    use sys::CUtensorMapSwizzle as Of;
+    match swizzle {
+        Swizzle::None => Of::CU_TENSOR_MAP_SWIZZLE_NONE,
+        Swizzle::B32 => Of::CU_TENSOR_MAP_SWIZZLE_32B,
+        Swizzle::B64 => Of::CU_TENSOR_MAP_SWIZZLE_64B,
+        Swizzle::B128 => Of::CU_TENSOR_MAP_SWIZZLE_128B,
+    }
+}

@@ -1,0 +1,257 @@
+//! Tensor maps: what the copy engine of a GPU is told of an operand, so that one instruction brings a
+//! box of it. What no device takes is refused here, before anything runs; `gpu` and `cpu` encode what
+//! is left, each in its own form.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::Dtype;
+
+/// The most dimensions of a map.
+pub const MAX_RANK: usize = 5;
+
+/// The most elements of a box along a dimension.
+const MAX_BOX: u32 = 256;
+
+/// What addresses, rows of a box and strides are a multiple of, in bytes.
+const ALIGNMENT: u64 = 16;
+
+/// The largest extent of a dimension.
+const MAX_EXTENT: u64 = u32::MAX as u64;
+
+/// Where strides end, in bytes.
+const END_OF_STRIDES: u64 = 1 << 40;
+
+/// A tensor map of a launch plan, whose operand has no address yet. Of its elements, which are the
+/// problem's, those outside the extents read as zero.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TensorMap {
+    /// The name that arguments refer to.
+    pub name: String,
+    /// The operand it describes: `A`, `B`, `C` or a workspace.
+    pub operand: String,
+    /// Bytes from the beginning of the operand to the first element.
+    pub offset: u64,
+    /// Elements along each dimension, the innermost first.
+    pub extents: Vec<u64>,
+    /// Elements between neighbours along each dimension from the second on.
+    pub strides: Vec<u64>,
+    /// Elements of the box that one copy moves, along each dimension.
+    pub tile: Vec<u32>,
+    /// The shared-memory swizzle: `none`, `32B`, `64B` or `128B`.
+    pub swizzle: String,
+}
+
+/// How 16 bytes of a box change places within rows of shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Swizzle {
+    /// They do not.
+    None,
+    /// Within 32 bytes.
+    B32,
+    /// Within 64 bytes.
+    B64,
+    /// Within 128 bytes.
+    B128,
+}
+
+impl Swizzle {
+    /// All, with their names in files.
+    pub const NAMES: [(&str, Self); 4] =
+        [("none", Self::None), ("32B", Self::B32), ("64B", Self::B64), ("128B", Self::B128)];
+
+    /// The swizzle of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMES.into_iter().find(|(known, _)| *known == name).map(|(_, swizzle)| swizzle)
+    }
+
+    /// Bytes of the rows that it works within; nothing where it does not.
+    fn bytes(self) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::B32 => Some(32),
+            Self::B64 => Some(64),
+            Self::B128 => Some(128),
+        }
+    }
+}
+
+/// A tensor map of an operand that lies somewhere. Dimensions that it does not have are 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PlacedMap {
+    /// Where the first element is.
+    pub address: u64,
+    /// What the elements are.
+    pub dtype: Dtype,
+    /// Dimensions, 1 to 5.
+    pub rank: u32,
+    /// Elements along each dimension, the innermost first.
+    pub extents: [u64; MAX_RANK],
+    /// Bytes between neighbours along each dimension from the second on.
+    pub strides: [u64; MAX_RANK - 1],
+    /// Elements of a box along each dimension.
+    pub tile: [u32; MAX_RANK],
+    /// How a box lies in shared memory.
+    pub swizzle: Swizzle,
+}
+
+/// A tensor map that no device takes.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("tensor map `{map}`: {what}")]
+pub struct TensorMapLimit {
+    /// Its name.
+    pub map: String,
+    /// Which limit is broken, with the figures.
+    pub what: String,
+}
+
+impl TensorMap {
+    /// Checks what devices ask of a map (CUDA driver API, `cuTensorMapEncodeTiled`); in a workspace of
+    /// so many bytes also that it ends within it.
+    ///
+    /// # Errors
+    /// The first limit that is broken.
+    pub fn check(&self, dtype: Dtype, workspace_bytes: Option<u64>) -> Result<(), TensorMapLimit> {
+        self.broken(dtype, workspace_bytes)
+            .map_or(Ok(()), |what| Err(TensorMapLimit { map: self.name.clone(), what }))
+    }
+
+    fn broken(&self, dtype: Dtype, workspace_bytes: Option<u64>) -> Option<String> {
+        let Self { offset, extents, strides, tile, .. } = self;
+        let element = dtype.bytes();
+        let rank = extents.len();
+        if !(1..=MAX_RANK).contains(&rank) {
+            return Some(format!("it has {rank} dimensions, not within 1 to {MAX_RANK}"));
+        }
+        if strides.len() != rank - 1 || tile.len() != rank {
+            return Some(format!(
+                "{rank} dimensions need {} strides and a box of {rank} extents, not {} and {}",
+                rank - 1,
+                strides.len(),
+                tile.len()
+            ));
+        }
+        if let Some(extent) = extents.iter().find(|extent| !(1..=MAX_EXTENT).contains(*extent)) {
+            return Some(format!("an extent is {extent}, not within 1 to {MAX_EXTENT}"));
+        }
+        if let Some(extent) = tile.iter().find(|extent| !(1..=MAX_BOX).contains(*extent)) {
+            return Some(format!("its box has an extent of {extent}, not within 1 to {MAX_BOX}"));
+        }
+        let row = u64::from(tile[0]) * element;
+        if row % ALIGNMENT != 0 {
+            return Some(format!("a row of its box has {row} bytes, no multiple of {ALIGNMENT}"));
+        }
+        if offset % ALIGNMENT != 0 {
+            return Some(format!(
+                "it begins {offset} bytes into `{}`, no multiple of {ALIGNMENT}",
+                self.operand
+            ));
+        }
+        for stride in strides {
+            let bytes = stride.saturating_mul(element);
+            if bytes % ALIGNMENT != 0 || bytes == 0 || bytes >= END_OF_STRIDES {
+                return Some(format!(
+                    "a stride is {bytes} bytes, not a multiple of {ALIGNMENT} from {ALIGNMENT} to below 2^40"
+                ));
+            }
+        }
+        let Some(swizzle) = Swizzle::named(&self.swizzle) else {
+            return Some(format!("`{}` is no swizzle of this version", self.swizzle));
+        };
+        if let Some(most) = swizzle.bytes().filter(|most| row > *most) {
+            return Some(format!("a row of its box has {row} bytes, its swizzle takes {most}"));
+        }
+        let last = extents[1..].iter().zip(strides).fold(extents[0], |last, (extent, stride)| {
+            last.saturating_add((extent - 1).saturating_mul(*stride))
+        });
+        let end = last.saturating_mul(element).saturating_add(*offset);
+        if let Some(bytes) = workspace_bytes.filter(|bytes| end > *bytes) {
+            return Some(format!("it ends at byte {end} of `{}`, which has {bytes}", self.operand));
+        }
+        None
+    }
+
+    /// The map for an operand that begins at `address`. It was checked before.
+    pub fn placed(&self, address: u64, dtype: Dtype) -> PlacedMap {
+        let mut placed = PlacedMap {
+            address: address.wrapping_add(self.offset),
+            dtype,
+            rank: self.extents.len() as u32,
+            extents: [1; MAX_RANK],
+            strides: [0; MAX_RANK - 1],
+            tile: [1; MAX_RANK],
+            swizzle: Swizzle::named(&self.swizzle).unwrap_or(Swizzle::None),
+        };
+        placed.extents.iter_mut().zip(&self.extents).for_each(|(to, from)| *to = *from);
+        placed.tile.iter_mut().zip(&self.tile).for_each(|(to, from)| *to = *from);
+        for (to, from) in placed.strides.iter_mut().zip(&self.strides) {
+            *to = from * dtype.bytes();
+        }
+        placed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map() -> TensorMap {
+        TensorMap {
+            name: "a_map".to_owned(),
+            operand: "packed".to_owned(),
+            offset: 64,
+            extents: vec![100, 30, 2],
+            strides: vec![100, 3000],
+            tile: vec![32, 16, 1],
+            swizzle: "none".to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_no_device_takes_is_named_with_its_figures() {
+        let bytes = 64 + 4 * 6000;
+        assert_eq!(map().check(Dtype::F32, Some(bytes)), Ok(()));
+        assert_eq!(map().check(Dtype::F32, None), Ok(()));
+        let check = |change: fn(&mut TensorMap), expected: &str| {
+            let mut map = map();
+            change(&mut map);
+            let error = map.check(Dtype::F32, Some(bytes)).unwrap_err().to_string();
+            assert_eq!(error, format!("tensor map `a_map`: {expected}"));
+        };
+        check(|map| map.extents.clear(), "it has 0 dimensions, not within 1 to 5");
+        check(
+            |map| map.strides.clear(),
+            "3 dimensions need 2 strides and a box of 3 extents, not 0 and 3",
+        );
+        check(|map| map.extents[1] = 0, "an extent is 0, not within 1 to 4294967295");
+        check(
+            |map| map.extents[1] = 1 << 32,
+            "an extent is 4294967296, not within 1 to 4294967295",
+        );
+        check(|map| map.tile[1] = 257, "its box has an extent of 257, not within 1 to 256");
+        check(|map| map.tile[2] = 0, "its box has an extent of 0, not within 1 to 256");
+        check(|map| map.tile[0] = 6, "a row of its box has 24 bytes, no multiple of 16");
+        check(|map| map.offset = 8, "it begins 8 bytes into `packed`, no multiple of 16");
+        let stride = |bytes: u64| {
+            format!("a stride is {bytes} bytes, not a multiple of 16 from 16 to below 2^40")
+        };
+        check(|map| map.strides[0] = 101, &stride(404));
+        check(|map| map.strides[0] = 0, &stride(0));
+        check(|map| map.strides[1] = 1 << 38, &stride(1 << 40));
+        check(|map| map.swizzle = "96B".to_owned(), "`96B` is no swizzle of this version");
+        check(
+            |map| map.swizzle = "64B".to_owned(),
+            "a row of its box has 128 bytes, its swizzle takes 64",
+        );
+        check(|map| map.offset = 80, "it ends at byte 24080 of `packed`, which has 24064");
+    }
+
+    #[test]
+    fn a_map_is_placed_in_bytes() {
+        let placed = map().placed(4096, Dtype::F32);
+        assert_eq!((placed.address, placed.rank), (4160, 3));
+        assert_eq!(placed.extents, [100, 30, 2, 1, 1]);
+        assert_eq!(placed.strides, [400, 12_000, 0, 0]);
+        assert_eq!(placed.tile, [32, 16, 1, 1, 1]);
+    }
+}
