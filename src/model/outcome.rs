@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::measurement::Measurement;
 
 /// What the compiler's log and the driver say that a kernel takes. Of several launches, the
-/// largest figure of each.
+/// largest figure of each, and the least occupancy: the launch that computes has it, for what packs or
+/// adds up needs little.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Resources {
     /// Registers of a thread.

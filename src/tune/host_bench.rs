@@ -120,6 +120,6 @@ fn resources(candidate: &Candidate, launches: &[ExecutedLaunch<'_>], device: &De
         registers: most(|launch| launch.registers),
         spill_bytes: spills.max().unwrap_or(0),
         shared_bytes: most(|launch| launch.shared_bytes),
-        occupancy: launches.iter().map(|launch| launch.occupancy(device).share).reduce(f64::max),
+        occupancy: launches.iter().map(|launch| launch.occupancy(device).share).reduce(f64::min),
     }
 }

@@ -232,7 +232,7 @@ impl<'a> Workbench<'a> {
                 .map(|(kernel, facts)| facts.static_shared_bytes + kernel.dynamic_shared_bytes)
                 .max()
                 .unwrap_or(0),
-            occupancy: occupancy.reduce(f64::max),
+            occupancy: occupancy.reduce(f64::min),
         }
     }
 }
