@@ -62,6 +62,7 @@ fn records(families: &Families, templates: &Templates, device: &Device) -> Vec<R
             .map(|default| Landmark {
                 family: family.name.clone(),
                 configuration: default.clone(),
+                name: family.short_name(default),
                 time: Micros(time * (1.1 + random(&mut seed) as f64 / (1_u64 << 31) as f64)),
             })
             .collect();

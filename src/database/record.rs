@@ -260,7 +260,8 @@ pub struct StoredValidation {
     pub also_right_on: Vec<String>,
 }
 
-/// What the kernel takes of an SM; of several launches, the largest figure of each.
+/// What the kernel takes of an SM; of several launches, the largest figure of each, and the least
+/// occupancy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredResources {
     /// Registers of a thread.
@@ -354,7 +355,7 @@ impl Record {
             confidence: winner.confidence,
             conditions: winner.conditions,
             landmarks_us: (winner.landmarks.iter())
-                .map(|landmark| (landmark.name(), round_us(landmark.time)))
+                .map(|landmark| (landmark.name.clone(), round_us(landmark.time)))
                 .collect(),
             validation: StoredValidation {
                 also_right_on: winner.also_right_on.to_vec(),

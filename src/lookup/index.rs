@@ -226,13 +226,13 @@ impl Lookup {
 
     /// Learns what the landmarks of a group's own records tell.
     fn survey(&mut self, group: &mut Group) {
-        let name =
-            |kernel: &Kernel| kernel.configuration.short_name(&self.families[kernel.family].0.name);
-        let names = group.defaults.iter().map(name);
+        let families = &self.families;
+        let name = |kernel: &Kernel| families[kernel.family].0.short_name(&kernel.configuration);
+        let names = group.defaults.iter().map(&name);
         let defaults: Vec<(String, &Kernel)> = names.zip(&group.defaults).collect();
         let places: Vec<usize> = group.own.all().collect();
         let clock_mhz = self.device.max_sm_clock_mhz;
-        group.roster = Roster::survey(&defaults, &mut self.known, &places, clock_mhz);
+        group.roster = Roster::survey(&defaults, &mut self.known, &places, name, clock_mhz);
     }
 
     /// How far records are predicted from the others of a group, in per cent: what nine in ten are

@@ -116,11 +116,6 @@ impl Known {
         }
     }
 
-    /// What its kernel is called in records.
-    pub(super) fn name(&self) -> String {
-        self.kernel.configuration.short_name(&self.record.family)
-    }
-
     /// The same with [`CAUTION`], for choosing between several.
     pub(super) fn cautious(&self, problem: &Problem) -> f64 {
         let clocks = self.kernel.cost.clocks(problem);

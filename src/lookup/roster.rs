@@ -52,11 +52,12 @@ impl Roster {
         defaults: &[(String, &Kernel)],
         known: &mut [Known],
         places: &[usize],
+        name: impl Fn(&Kernel) -> String,
         clock_mhz: u32,
     ) -> Self {
         let mut numbers: BTreeMap<&str, usize> =
             defaults.iter().enumerate().map(|(number, (name, _))| (&**name, number)).collect();
-        let names: Vec<String> = places.iter().map(|place| known[*place].name()).collect();
+        let names: Vec<String> = places.iter().map(|place| name(&known[*place].kernel)).collect();
         let mut winners = Vec::new();
         for (place, name) in places.iter().zip(&names) {
             numbers.entry(name).or_insert_with(|| {

@@ -65,9 +65,21 @@ impl Configuration {
     }
 
     /// A short name for this configuration of `family`, the same for ever: `pipelined-1d746c42`, from
-    /// the SHA-256 of the configuration as it is displayed.
-    pub fn short_name(&self, family: &str) -> String {
-        let digest = Sha256::digest(self.to_string());
+    /// the SHA-256 of the values that are not the first of their parameter's, by name, as they are
+    /// displayed. A parameter that the family gains later, whose first value stands for what kernels
+    /// did without it, changes no name.
+    pub fn short_name<'p>(
+        &self,
+        family: &str,
+        parameters: impl IntoIterator<Item = (&'p String, &'p Vec<Value>)>,
+    ) -> String {
+        let others = parameters.into_iter().filter_map(|(name, values)| {
+            let value = self.get(name).filter(|value| Some(*value) != values.first())?;
+            Some((name.clone(), value.clone()))
+        });
+        let mut others: Self = others.collect();
+        others.0.sort_unstable_keys();
+        let digest = Sha256::digest(others.to_string());
         let first: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
         format!("{family}-{first}")
     }

@@ -11,13 +11,8 @@ pub struct Landmark {
     pub family: String,
     /// The kernel.
     pub configuration: Configuration,
+    /// What it is called in a record: its [`Configuration::short_name`].
+    pub name: String,
     /// What it took in the search.
     pub time: Micros,
-}
-
-impl Landmark {
-    /// What it is called in a record.
-    pub fn name(&self) -> String {
-        self.configuration.short_name(&self.family)
-    }
 }

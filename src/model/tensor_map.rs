@@ -138,7 +138,7 @@ impl TensorMap {
             return Some(format!("its box has an extent of {extent}, not within 1 to {MAX_BOX}"));
         }
         let row = u64::from(tile[0]) * element;
-        if row % ALIGNMENT != 0 {
+        if !row.is_multiple_of(ALIGNMENT) {
             return Some(format!("a row of its box has {row} bytes, no multiple of {ALIGNMENT}"));
         }
         if offset % ALIGNMENT != 0 {

@@ -7,6 +7,11 @@ use super::Family;
 use crate::model::{Configuration, Value};
 
 impl Family {
+    /// What a configuration of the family is called in records: [`Configuration::short_name`].
+    pub fn short_name(&self, configuration: &Configuration) -> String {
+        configuration.short_name(&self.name, &self.parameters)
+    }
+
     /// A configuration of the family as it was once, with what it has gained since: a parameter that
     /// is missing has the first of its values, which stands for what kernels did before there was a
     /// choice. What the family does not know stays as it is.
@@ -71,5 +76,17 @@ mod tests {
         let written = written.map(|(name, value)| (name.to_owned(), value));
         let completed = family.completed(written.into_iter().collect());
         assert_eq!(completed.to_string(), "BM=64 LOADER=plain DEEP=true GONE=1");
+    }
+
+    #[test]
+    fn a_name_stays_when_the_family_gains_a_parameter() {
+        let family = Family::parse("f.toml", FAMILY).unwrap();
+        let before = FAMILY.replace("DEEP = [false, true]\n", "").replace("\nDEEP = true", "");
+        let before = Family::parse("f.toml", &before).unwrap();
+        let was = before.read_configuration("BM=64 LOADER=async").unwrap();
+        let is = family.completed(was.clone());
+        assert_eq!(is.to_string(), "BM=64 LOADER=async DEEP=false");
+        assert_eq!(family.short_name(&is), before.short_name(&was));
+        assert_ne!(family.short_name(&family.defaults()[0]), family.short_name(&is));
     }
 }

@@ -36,8 +36,8 @@ pub(super) struct Tally {
     pub(super) race: Race,
     pub(super) kept: Vec<Kept>,
     pub(super) coverage: Vec<Coverage>,
-    /// What is measured for many problems, and the time of each, once it has one.
-    landmarks: Vec<(usize, Configuration, Option<Micros>)>,
+    /// What is measured for many problems, with the place of its family, and whether it has a time yet.
+    landmarks: Vec<(usize, Landmark, bool)>,
 }
 
 impl Tally {
@@ -50,7 +50,14 @@ impl Tally {
             ..Coverage::default()
         });
         let landmarks = spaces.landmarks(hints).into_iter();
-        let landmarks = landmarks.map(|(place, configuration)| (place, configuration, None));
+        let landmarks = landmarks.map(|(place, configuration)| {
+            let entry = &spaces.families[place];
+            let parameters = entry.space.parameters().iter().map(|(name, values)| (name, values));
+            let name = configuration.short_name(&entry.name, parameters);
+            let family = entry.name.clone();
+            let landmark = Landmark { family, configuration, name, time: Micros(f64::NAN) };
+            (place, landmark, false)
+        });
         Self {
             count: 0,
             left: most,
@@ -64,11 +71,8 @@ impl Tally {
 
     /// What is measured for many problems and has a time.
     pub(super) fn landmarks(&self) -> Vec<Landmark> {
-        let timed = self.landmarks.iter().filter_map(|(place, configuration, time)| {
-            let family = self.coverage[*place].family.clone();
-            Some(Landmark { family, configuration: configuration.clone(), time: (*time)? })
-        });
-        timed.collect()
+        let timed = self.landmarks.iter().filter(|(.., is_timed)| *is_timed);
+        timed.map(|(_, landmark, _)| landmark.clone()).collect()
     }
 
     /// Counts an outcome and tells of it.
@@ -85,11 +89,11 @@ impl Tally {
                 self.race.admit(&measurement.samples);
             }
             let time = measurement.median();
-            let is_this = |known: &&mut (usize, Configuration, Option<Micros>)| {
-                known.0 == family && known.1 == *configuration
+            let is_this = |known: &&mut (usize, Landmark, bool)| {
+                known.0 == family && known.1.configuration == *configuration
             };
-            if let Some(landmark) = self.landmarks.iter_mut().find(is_this) {
-                landmark.2 = Some(time);
+            if let Some((_, landmark, is_timed)) = self.landmarks.iter_mut().find(is_this) {
+                (landmark.time, *is_timed) = (time, true);
             }
             let faster = |best: Option<Micros>| best.is_none_or(|best| time < best);
             if faster(coverage.best) {

@@ -24,6 +24,7 @@ fn a_file_of_two_records_reads_well() {
     let landmark = Landmark {
         family: square.family.clone(),
         configuration: square.configuration.clone(),
+        name: "simt-f195b36d".to_owned(),
         time: Micros(640.125),
     };
     let square = Found { libraries: libraries(), landmarks: vec![landmark], ..square };
@@ -123,7 +124,8 @@ prop_compose! {
             libraries: if with_libraries { libraries() } else { vec![] },
             landmarks: vec![Landmark {
                 family: "simt".to_owned(),
-                configuration: [(name, Value::Int(1))].into_iter().collect(),
+                configuration: [(name.clone(), Value::Int(1))].into_iter().collect(),
+                name,
                 time: Micros(landmark),
             }],
             validation: Validation { reference: text.clone(), max_error, bound },

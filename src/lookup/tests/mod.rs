@@ -224,7 +224,7 @@ fn landmarks_tell_what_the_model_does_not_see() {
         let record = record(&problem(shape), &h200, ("pipelined", winner), 60.0);
         let times = defaults.iter().map(|default| {
             let time = if *default == fast { 30.0 } else { 90.0 };
-            (default.short_name("pipelined"), time)
+            (pipelined.short_name(default), time)
         });
         Record { landmarks_us: times.collect(), ..record }
     });
