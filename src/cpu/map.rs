@@ -14,9 +14,9 @@ const MARK: u64 = u64::from_le_bytes(*b"tensormp");
 const EXTENTS: usize = 3;
 const STRIDES: usize = EXTENTS + MAX_RANK;
 
-/// The bytes of a box along each dimension are within 9 bits.
-const TILE: usize = STRIDES + MAX_RANK - 1;
-const TILE_BITS: u32 = 12;
+/// Elements of a box along each dimension, 256 at most.
+const BOX: usize = STRIDES + MAX_RANK - 1;
+const BOX_BITS: u32 = 12;
 
 /// The dtypes that a map may have, by number.
 fn dtype_of(number: u64) -> Option<Dtype> {
@@ -33,9 +33,9 @@ pub(super) fn encode(map: &PlacedMap) -> [u64; WORDS] {
     words[1] = map.address;
     words[2] = u64::from(map.rank) | dtype << 8 | swizzle << 16;
     words[EXTENTS..STRIDES].copy_from_slice(&map.extents);
-    words[STRIDES..TILE].copy_from_slice(&map.strides);
+    words[STRIDES..BOX].copy_from_slice(&map.strides);
     for (at, extent) in map.tile.iter().enumerate() {
-        words[TILE] |= u64::from(*extent) << (TILE_BITS * at as u32);
+        words[BOX] |= u64::from(*extent) << (BOX_BITS * at as u32);
     }
     words
 }
@@ -44,18 +44,18 @@ pub(super) fn encode(map: &PlacedMap) -> [u64; WORDS] {
 pub(super) fn decode(words: &[u64; WORDS]) -> Option<PlacedMap> {
     let [rank, dtype, swizzle] = [0, 8, 16].map(|shift| words[2] >> shift & 0xff);
     let rank = u32::try_from(rank).ok().filter(|rank| (1..=MAX_RANK as u32).contains(rank))?;
-    let mask = (1 << TILE_BITS) - 1;
+    let mask = (1 << BOX_BITS) - 1;
     let mut map = PlacedMap {
         address: words[1],
         dtype: dtype_of(dtype)?,
         rank,
         extents: [0; MAX_RANK],
         strides: [0; MAX_RANK - 1],
-        tile: std::array::from_fn(|at| (words[TILE] >> (TILE_BITS * at as u32) & mask) as u32),
+        tile: std::array::from_fn(|at| (words[BOX] >> (BOX_BITS * at as u32) & mask) as u32),
         swizzle: Swizzle::NAMES.get(swizzle as usize)?.1,
     };
     map.extents.copy_from_slice(&words[EXTENTS..STRIDES]);
-    map.strides.copy_from_slice(&words[STRIDES..TILE]);
+    map.strides.copy_from_slice(&words[STRIDES..BOX]);
     (words[0] == MARK).then_some(map)
 }
 

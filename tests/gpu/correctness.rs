@@ -9,7 +9,7 @@ use gemm_tune::compile::{Architecture, Compile as _, CompileRequest, Compiler, T
 use gemm_tune::cpu::Program;
 use gemm_tune::model::{Compute, Dtype, Layout, Outcome, OutcomeKind, Problem, Shape, Value};
 use gemm_tune::render::{Templates, render};
-use gemm_tune::space::{Families, LegalSpace};
+use gemm_tune::space::{Families, Family, LegalSpace};
 use gemm_tune::tune::{Event, Hints, Kit, Sanitizer, Settings, Summary, tune};
 use gemm_tune::validate::reference::triple_loop;
 use gemm_tune::validate::{HostValidator, KERNELS, Subject, Validator, Zone, compile_options};
@@ -88,6 +88,42 @@ pub(crate) fn families_are_correct() -> Result<(), Failed> {
         println!("{}: {correct_ones} correct", family.name);
         assert!(correct_ones >= 24, "{}: {correct_ones}", family.name);
     }
+    Ok(())
+}
+
+/// `pipelined` with tiles that the copy engine brings, which searches leave alone.
+fn boxes() -> Family {
+    let text = include_str!("../../search-spaces/pipelined.toml")
+        .replace(r#"COPIES = ["lanes", "boxes"]"#, r#"COPIES = ["boxes"]"#)
+        .replace(r#"COPIES = "lanes""#, r#"COPIES = "boxes""#);
+    let rules = text.split("\n[[").filter(|part| !part.contains("COPIES == 'lanes'\""));
+    let text = rules.collect::<Vec<_>>().join("\n[[");
+    Family::parse("pipelined.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Tensor maps of operands, workspaces and batches, with edges on every side.
+pub(crate) fn boxes_are_correct() -> Result<(), Failed> {
+    let mut kit = kit(vec![boxes()], Templates::built_in().unwrap());
+    let mut correct_ones = 0;
+    for (shape, layout, batch) in [
+        ("33x65x129", Layout::Nn, 1),
+        ("100x36x209", Layout::Tn, 1),
+        ("132x200x68", Layout::Nt, 3),
+        ("300x520x1000", Layout::Tt, 1),
+        ("1536x1536x512", Layout::Nn, 1),
+        ("64x64x4096", Layout::Tn, 2),
+    ] {
+        let problem = Problem { layout, batch, ..Problem::new(shape.parse()?, Dtype::F32) };
+        let summary = run(&problem, &mut kit, &settings(32))?;
+        for coverage in &summary.coverage {
+            let correct = coverage.outcomes.get(&OutcomeKind::Correct).copied();
+            let evaluated = coverage.evaluated();
+            assert_eq!(correct, Some(evaluated), "{problem}: {:?}", coverage.failures);
+            correct_ones += evaluated;
+        }
+    }
+    println!("{correct_ones} correct");
+    assert!(correct_ones >= 150, "{correct_ones}");
     Ok(())
 }
 
