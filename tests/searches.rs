@@ -18,12 +18,24 @@ fn trials(most: usize) -> Trials {
 #[test]
 fn a_tenth_of_a_space_holds_its_best_within_one_percent() {
     let families = Families::built_in().unwrap();
-    for name in ["256x256x256", "4096x1x4096", "4096x4096x1024"] {
+    // Single rows, columns and dots, deep, odd and transposed ones, batches, and large squares. Of dots one
+    // informed seed in four is 1.5 % behind.
+    for (name, worst) in [
+        ("127x129x131-tn", 0.99),
+        ("1x1x1048576", 0.98),
+        ("1x4096x4096", 0.99),
+        ("256x256x256", 0.99),
+        ("32x32x65536", 0.99),
+        ("4096x1x4096", 0.99),
+        ("4096x4096x1024", 0.99),
+        ("64x64x64-x256", 0.99),
+    ] {
         let path = format!("tests/data/journals/{name}.jsonl.gz");
         let informed = read_informed(Path::new(&path), &families).unwrap();
         let most = (informed.len() / 10).min(400);
         let level = replay(&informed, &trials(most)).level(most);
-        assert!(level.worst >= 0.99, "{name} after {most}: {level:?}");
+        assert!(level.mean >= 0.99, "{name} after {most}: {level:?}");
+        assert!(level.worst >= worst, "{name} after {most}: {level:?}");
         // The best of two of them is a default, which tells nothing of searches; this does.
         let blind = read_recording(Path::new(&path)).unwrap();
         let level = replay(&blind, &trials(most)).level(most);
