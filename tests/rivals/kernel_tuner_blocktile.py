@@ -92,11 +92,11 @@ class GemmTune:
     """What the program says of a shape, and its kernels."""
 
     def __init__(self, program, shape, spaces):
-        self.program, self.shape, self.spaces = program, shape, spaces
+        self.program, self.problem, self.spaces = program, problem_options(shape), spaces
         self.render_s = 0.0
 
     def call(self, *arguments):
-        command = [self.program, *arguments, "--shape", self.shape, "--family", FAMILY]
+        command = [self.program, *arguments, *self.problem, "--family", FAMILY]
         if self.spaces:
             command += ["--spaces", self.spaces]
         done = subprocess.run(command, capture_output=True, text=True)
@@ -109,10 +109,11 @@ class GemmTune:
         said = json.loads(self.call("tune", "--dry-run", "--json", "-q"))
         (run,) = said["dry_run"]
         problem = run["problem"]
-        m, n, k = problem["m"], problem["n"], problem["k"]
+        m, n, k, layout = problem["m"], problem["n"], problem["k"], problem["layout"]
         names = {name: value for name, value in said["device"].items() if type(value) is int}
         # What A, B and C are in memory: row-major and packed.
-        names.update(M=m, N=n, K=k, batch=1, lda=k, ldb=n, ldc=n)
+        names.update(M=m, N=n, K=k, batch=problem["batch"], lda=m if layout[0] == "t" else k,
+                     ldb=k if layout[1] == "t" else n, ldc=n)
         folder = pathlib.Path(self.spaces) if self.spaces else REPOSITORY / "search-spaces"
         return Space(folder / f"{FAMILY}.toml", names), run["families"][0]["legal"]
 
@@ -122,6 +123,13 @@ class GemmTune:
         source = self.call("inspect", "--set", set_text(values), "--device", "cpu", "-q")
         self.render_s += time.perf_counter() - begin
         return source
+
+
+def problem_options(shape):
+    """The program's options for a line of its --shapes."""
+    extents, *rest = shape.split()
+    return ["--shape", extents, *(part for word in rest for part in (
+        ("--batch", word[1:]) if word.startswith("x") else ("--layout", word)))]
 
 
 def set_text(values):
@@ -167,12 +175,14 @@ class Adapted:
         warnings.filterwarnings("ignore", message="None of the tunable parameters specify thread block")
 
 
-def operands(m, n, k):
-    """The arguments that templates/parts/arguments.cuh.tera names, for row-major, packed matrices."""
+def operands(names):
+    """The arguments that templates/parts/arguments.cuh.tera names, for packed matrices one after the other."""
     values = numpy.random.default_rng(0)
-    a, b = (values.uniform(-1, 1, size).astype(numpy.float32) for size in ((m, k), (k, n)))
-    return [a, b, numpy.zeros((m, n), numpy.float32), *map(numpy.int32, (m, n, k, 1, k, n, n)),
-            *map(numpy.int64, (0, 0, 0)), *map(numpy.float32, (1, 0))]
+    m, n, k, batch = (names[name] for name in ("M", "N", "K", "batch"))
+    a, b = (values.uniform(-1, 1, size).astype(numpy.float32) for size in ((batch, m, k), (batch, k, n)))
+    return [a, b, numpy.zeros((batch, m, n), numpy.float32),
+            *map(numpy.int32, (m, n, k, batch, names["lda"], names["ldb"], names["ldc"])),
+            *map(numpy.int64, (m * k, k * n, m * n)), *map(numpy.float32, (1, 0))]
 
 
 def search(gemm_tune, space, strategy, seconds):
@@ -190,7 +200,7 @@ def search(gemm_tune, space, strategy, seconds):
         adapted.budget.add_time(seconds=before - gemm_tune.render_s)
         return text
 
-    arguments = operands(*(space.names[name] for name in "MNK"))
+    arguments = operands(space.names)
     begin = time.perf_counter()
     results, environment = kernel_tuner.tune_kernel(
         space.entry, source, lambda values: tuple(size(values) for size in space.grid), arguments,
@@ -227,7 +237,7 @@ def dry_run(gemm_tune, space):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("shape", help="MxNxK")
+    parser.add_argument("shape", help="as a line of --shapes: MxNxK, layout and batch")
     parser.add_argument("--strategy", default="random_sample")
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--gemm-tune", default="gemm-tune", help="the program")

@@ -2,7 +2,7 @@
 # gemm-tune beside Triton's autotuner and Kernel Tuner on the GPU of this machine, each from nothing, and
 # then their winners timed in turn. One table of all shapes: OUT_DIR/side_by_side.md and .csv.
 #
-#   side_by_side.sh OUT_DIR SHAPE...      shapes as 4096x4096x1024
+#   side_by_side.sh OUT_DIR SHAPE...      shapes as lines of --shapes: 4096x4096x1024, "64x64x64 tn x256"
 #
 # No test: nothing here passes or fails. What breaks is a row of the table with its message. It needs
 # PyTorch and Triton, and kernel_tuner, numpy and cuda-bindings for Kernel Tuner. For a shape it takes
@@ -39,14 +39,25 @@ say() {
     echo "[$(($(date +%s) - began)) s] $*"
 }
 
+# The options of gemm-tune for a shape, words without spaces.
+options() {
+    for word in $1; do
+        case $word in
+            x*) printf ' --batch %s' "${word#x}" ;;
+            *x*) printf ' --shape %s' "$word" ;;
+            *) printf ' --layout %s' "$word" ;;
+        esac
+    done
+}
+
 # gemm-tune from an empty cache: NAME.json is what it says, NAME.wall the seconds that the process took.
 tune() {
     name=$1
     shift
     say "$shape: gemm-tune, $name"
     since=$(date +%s.%N)
-    timeout -s INT "$patience" "$gemm_tune" tune --shape "$shape" --device "$device" --fresh \
-        --budget "${seconds}s" --cache "$work/$shape-$name" --db "$dir/$name.toml" --json -q "$@" \
+    timeout -s INT "$patience" "$gemm_tune" tune $problem --device "$device" --fresh \
+        --budget "${seconds}s" --cache "$work/$stem-$name" --db "$dir/$name.toml" --json -q "$@" \
         > "$dir/$name.json" 2> "$dir/$name.err" || say "exit code $?: $(tail -n 1 "$dir/$name.err")"
     echo "$since $(date +%s.%N)" | awk '{ printf "%.2f\n", $2 - $1 }' > "$dir/$name.wall"
 }
@@ -54,10 +65,10 @@ tune() {
 triton() {
     set -- "$shape" --csv "$dir/triton.csv" --limit-s "$triton_limit"
     # The winner that was just found, as a Python module: Triton's are timed in turn with it.
-    if timeout "$patience" "$gemm_tune" export --format python --only-tuned --shape "$shape" -q \
-        --db "$dir/all.toml" --cache "$work/$shape-all" --output "$work/$shape-python" \
+    if timeout "$patience" "$gemm_tune" export --format python --only-tuned -q \
+        --db "$dir/all.toml" --cache "$work/$stem-all" --output "$work/$stem-python" \
         > "$dir/export.err" 2>&1; then
-        set -- "$@" --beside "$work/$shape-python"
+        set -- "$@" --beside "$work/$stem-python"
     else
         say "no kernel beside Triton's: $(tail -n 1 "$dir/export.err")"
     fi
@@ -82,13 +93,15 @@ compare() {
     for config in $("$python" "$here/table.py" --configs "$dir"); do
         set -- "$@" --config "$config"
     done
-    timeout "$patience" "$gemm_tune" compare --shape "$shape" --device "$device" --db "$dir/all.toml" \
-        --cache "$work/$shape-all" --json -q "$@" > "$dir/compare.json" 2> "$dir/compare.err" \
+    timeout "$patience" "$gemm_tune" compare $problem --device "$device" --db "$dir/all.toml" \
+        --cache "$work/$stem-all" --json -q "$@" > "$dir/compare.json" 2> "$dir/compare.err" \
         || say "exit code $?: $(tail -n 1 "$dir/compare.err")"
 }
 
 for shape in "$@"; do
-    dir=$out/$shape
+    problem=$(options "$shape")
+    stem=$(echo "$shape" | tr ' ' '_')
+    dir=$out/$stem
     rm -rf "$dir"
     mkdir -p "$dir"
     tune all

@@ -58,6 +58,11 @@ def configs(folder):
     return list(dict.fromkeys(found))
 
 
+def shape_of(folder):
+    """What side_by_side.sh was given, whose spaces are no part of a folder's name."""
+    return folder.name.replace("_", " ")
+
+
 def rows(folder):
     """The rows of a shape."""
     compared = load(folder / "compare.json")
@@ -68,7 +73,7 @@ def rows(folder):
         absent = {"error": compared.get("error", "not compared")} if contestant else {}
         one = by_name.get(contestant, absent)
         notes = [fields.pop("note", ""), one.get("error", "")]
-        return dict(dict.fromkeys(FIELDS, ""), shape=folder.name, tuner=tuner, precision=precision,
+        return dict(dict.fromkeys(FIELDS, ""), shape=shape_of(folder), tuner=tuner, precision=precision,
                     side_us=one.get("median_us", ""), tflops=one.get("tflops", ""),
                     contest="compare" if "median_us" in one else "",
                     note="; ".join(filter(None, notes)), **fields)
@@ -103,14 +108,14 @@ def triton_rows(folder):
             timed = list(csv.DictReader(file))
     except OSError:
         why = last_line(folder / "triton.err")
-        yield blank | {"shape": folder.name, "tuner": "Triton autotune", "note": why}
+        yield blank | {"shape": shape_of(folder), "tuner": "Triton autotune", "note": why}
         return
     names = {"triton": "Triton autotune", "cublas": "cuBLAS by torch.matmul",
              "gemm-tune": "gemm-tune's winner"}
     for one in timed:
         note = "; ".join(filter(None, (one["config"], one["max_error"] and f"error {one['max_error']}",
                                        one["message"])))
-        yield blank | {"shape": folder.name, "tuner": names[one["contestant"]], "precision": one["precision"],
+        yield blank | {"shape": shape_of(folder), "tuner": names[one["contestant"]], "precision": one["precision"],
                        "wall_s": one["autotune_s"], "evaluated": one["tried"], "own_us": one["own_us"],
                        "side_us": one["median_us"], "tflops": one["tflops"],
                        "contest": "graphs" if one["median_us"] else "", "note": note}

@@ -1,11 +1,12 @@
-"""Triton's autotuner on C = A B in float32, all row-major: how long it takes, how fast its winner is.
+"""Triton's autotuner on C = A B in float32: how long it takes, how fast its winner is.
 
     triton_autotuner.py SHAPE... [--csv FILE] [--beside FOLDER] [--limit-s SECONDS]
 
 A rival of gemm-tune and no part of it: one kernel as Triton's users write it, and a list of
 configurations as they give to `triton.autotune`. It has no split of K: adding parts with atomics would
 round differently from run to run, and a second kernel is not what the autotuner chooses. Products with
-few tiles of C suffer from that. A and B have less than 2^31 elements each.
+few tiles of C suffer from that. A and B of a product have less than 2^31 elements each. A shape is a
+line of gemm-tune's --shapes: MxNxK, layout and batch.
 
 Each shape is tuned twice, with `input_precision` "ieee" and "tf32x3", in a process of its own with an
 empty cache; `autotune_s` is the first call with all compiling, without starting Python and the GPU. Then
@@ -59,7 +60,7 @@ GRACE_S = 120
 
 @triton.heuristics({"WHOLE_K": lambda given: given["K"] % given["BLOCK_K"] == 0})
 @triton.jit
-def product(a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+def product(a, b, c, M, N, K, a_batch, a_row, a_step, b_batch, b_step, b_column, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
             GROUP: tl.constexpr, WHOLE_K: tl.constexpr, PRECISION: tl.constexpr):
     program = tl.program_id(0)
     tiles_m = tl.cdiv(M, BLOCK_M)
@@ -71,8 +72,9 @@ def product(a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOC
     columns = inside // height * BLOCK_N + tl.arange(0, BLOCK_N)
     steps = tl.arange(0, BLOCK_K)
     # Beyond an edge the first rows and columns come again: they reach nothing that is stored.
-    a_at = a + (rows % M)[:, None] * K + steps[None, :]
-    b_at = b + steps[:, None] * N + (columns % N)[None, :]
+    batch = tl.program_id(1).to(tl.int64)
+    a_at = a + batch * a_batch + (rows % M)[:, None] * a_row + steps[None, :] * a_step
+    b_at = b + batch * b_batch + steps[:, None] * b_step + (columns % N)[None, :] * b_column
     sums = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for k in range(0, K, BLOCK_K):
         if WHOLE_K:
@@ -82,19 +84,46 @@ def product(a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOC
             a_tile = tl.load(a_at, mask=steps[None, :] < K - k, other=0.0)
             b_tile = tl.load(b_at, mask=steps[:, None] < K - k, other=0.0)
         sums = tl.dot(a_tile, b_tile, sums, input_precision=PRECISION)
-        a_at += BLOCK_K
-        b_at += BLOCK_K * N
-    c_at = c + rows.to(tl.int64)[:, None] * N + columns[None, :]
+        a_at += BLOCK_K * a_step
+        b_at += BLOCK_K * b_step
+    c_at = c + batch * M * N + rows.to(tl.int64)[:, None] * N + columns[None, :]
     tl.store(c_at, sums, mask=(rows[:, None] < M) & (columns[None, :] < N))
 
 
-def grid_of(m, n):
-    return lambda given: (triton.cdiv(m, given["BLOCK_M"]) * triton.cdiv(n, given["BLOCK_N"]),)
+class Problem:
+    """A shape, and operands for it as tensors of batch x rows x columns, views where they are transposed."""
 
+    def __init__(self, shape):
+        extents, *rest = shape.split()
+        self.m, self.n, self.k = map(int, extents.split("x"))
+        self.batch = next((int(word[1:]) for word in rest if word.startswith("x")), 1)
+        self.layout = next((word for word in rest if not word.startswith("x")), "nn")
 
-def extents(shape):
-    m, n, k = map(int, shape.split("x"))
-    return m, n, k
+    @property
+    def flops(self):
+        return 2 * self.batch * self.m * self.n * self.k
+
+    @property
+    def bytes(self):
+        return 4 * self.batch * (self.m * self.k + self.k * self.n + self.m * self.n)
+
+    def operands(self):
+        import torch
+
+        def uniform(rows, columns, transposed):
+            stored = (columns, rows) if transposed else (rows, columns)
+            values = torch.rand(self.batch, *stored, device="cuda") * 2 - 1
+            return values.mT if transposed else values
+
+        return (uniform(self.m, self.k, self.layout[0] == "t"), uniform(self.k, self.n, self.layout[1] == "t"),
+                torch.empty(self.batch, self.m, self.n, device="cuda"))
+
+    def grid(self, given):
+        return triton.cdiv(self.m, given["BLOCK_M"]) * triton.cdiv(self.n, given["BLOCK_N"]), self.batch
+
+    def launch(self, kernel, operands, **options):
+        a, b, c = operands
+        kernel[self.grid](a, b, c, self.m, self.n, self.k, *a.stride(), *b.stride(), **options)
 
 
 # Tuning, in a process of its own ------------------------------------------------------------------
@@ -104,9 +133,8 @@ def tune(shape, precision, limit_s):
     import torch
     import triton.testing
 
-    m, n, k = extents(shape)
-    a, b = torch.rand(m, k, device="cuda") * 2 - 1, torch.rand(k, n, device="cuda") * 2 - 1
-    c = torch.empty(m, n, device="cuda")
+    problem = Problem(shape)
+    operands = problem.operands()
     # The driver's stubs and the first context are no part of tuning.
     torch.zeros(1, device="cuda").item()
     triton.runtime.driver.active.get_current_target()
@@ -126,7 +154,7 @@ def tune(shape, precision, limit_s):
                for m_, n_, k_, warps, stages in CONFIGS]
     tuned = triton.autotune(configs, key=["M", "N", "K"], do_bench=bench)(product)
     begin = time.perf_counter()
-    tuned[grid_of(m, n)](a, b, c, m, n, k, PRECISION=precision)
+    problem.launch(tuned, operands, PRECISION=precision)
     torch.cuda.synchronize()
     autotune_s = time.perf_counter() - begin
     medians = [times[0] for times in tuned.configs_timings.values() if math.isfinite(times[0])]
@@ -148,20 +176,15 @@ class Contest:
         import torch
 
         torch.backends.cuda.matmul.allow_tf32 = False
-        self.torch, (self.m, self.n, self.k) = torch, extents(shape)
+        self.torch, self.problem = torch, Problem(shape)
         l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
-        set_bytes = 4 * (self.m * self.k + self.k * self.n + self.m * self.n)
-        sets = min(2 * l2_bytes // set_bytes + 1, MAX_LAUNCHES)
+        sets = min(2 * l2_bytes // self.problem.bytes + 1, MAX_LAUNCHES)
         torch.manual_seed(0)
-        self.sets = [(self.uniform(self.m, self.k), self.uniform(self.k, self.n),
-                      torch.empty(self.m, self.n, device="cuda")) for _ in range(sets)]
+        self.sets = [self.problem.operands() for _ in range(sets)]
         self.flushed = torch.empty(2 * l2_bytes, dtype=torch.uint8, device="cuda")
         # The default stream waits for all others.
         self.stream = torch.cuda.Stream()
         torch.cuda.synchronize()
-
-    def uniform(self, rows, columns):
-        return self.torch.rand(rows, columns, device="cuda") * 2 - 1
 
     def recorded(self, launch, count):
         """A graph of launches, which take no time of the host's; the first one of all compiles."""
@@ -189,9 +212,9 @@ class Contest:
         c.fill_(math.nan)
         launch(a, b, c)
         self.stream.synchronize()
-        rows = torch.linspace(0, self.m - 1, min(ROWS_CHECKED, self.m), device="cuda").long()
-        x, y = a[rows].double(), b.double()
-        error = (c[rows].double() - x @ y).abs() / (x.abs() @ y.abs())
+        rows = torch.linspace(0, self.problem.m - 1, min(ROWS_CHECKED, self.problem.m), device="cuda").long()
+        x, y = a[:, rows].double(), b.double()
+        error = (c[:, rows].double() - x @ y).abs() / (x.abs() @ y.abs())
         return float(error.max())
 
     def times(self, contestants):
@@ -217,20 +240,20 @@ class Contest:
 def measure(shape, configs, beside):
     """Times Triton's winners, by precision, in turn with the others."""
     contest = Contest(shape)
-    m, n, k = extents(shape)
 
     def triton_launch(precision, config):
-        return lambda a, b, c: product[grid_of(m, n)](a, b, c, m, n, k, PRECISION=precision, **config)
+        return lambda *operands: contest.problem.launch(product, operands, PRECISION=precision, **config)
 
     def gemm_tune_launch(a, b, c):
         import gemm_tuned
 
-        gemm_tuned.matmul(a, b, out=c)
+        gemm_tuned.matmul(a[0], b[0], out=c[0])
 
     contestants = {f"triton {precision}": triton_launch(precision, config)
                    for precision, config in configs.items()}
     contestants["cublas"] = lambda a, b, c: contest.torch.matmul(a, b, out=c)
-    if beside:
+    # What is exported for Python multiplies one product at a time.
+    if beside and contest.problem.batch == 1:
         sys.path.insert(0, beside)
         contestants["gemm-tune"] = gemm_tune_launch
     return contest.times(contestants)
@@ -261,7 +284,6 @@ def child(cache, timeout_s, *arguments):
 
 
 def row_of(shape, name, precision, tuned, timed):
-    m, n, k = extents(shape)
     row = dict.fromkeys(FIELDS, "")
     row.update(shape=shape, contestant=name, precision=precision)
     row.update({field: value for field, value in tuned.items() if field in FIELDS})
@@ -270,7 +292,7 @@ def row_of(shape, name, precision, tuned, timed):
     if samples:
         median = statistics.median(samples)
         row.update(median_us=median, p05_us=samples[len(samples) // 20],
-                   p95_us=samples[-1 - len(samples) // 20], tflops=2e-6 * m * n * k / median,
+                   p95_us=samples[-1 - len(samples) // 20], tflops=1e-6 * Problem(shape).flops / median,
                    max_error=timed["max_error"])
     row["message"] = "; ".join(dict.fromkeys(filter(None, (tuned.get("message"), timed.get("message")))))
     return {field: f"{value:.4g}" if field == "max_error" and value != "" else
@@ -308,7 +330,7 @@ def main():
             json.dump(result, file)
         return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("shapes", nargs="+", metavar="SHAPE", help="MxNxK")
+    parser.add_argument("shapes", nargs="+", metavar="SHAPE", help="MxNxK, layout and batch")
     parser.add_argument("--csv", help="file to write the rows to")
     parser.add_argument("--beside", default="", help="folder of `gemm-tune export --format python`")
     parser.add_argument("--limit-s", type=float, default=240,
