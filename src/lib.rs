@@ -11,6 +11,7 @@ pub mod compile;
 pub mod cpu;
 pub mod database;
 pub mod dispatch;
+pub mod experience;
 pub mod export;
 pub mod gpu;
 pub mod inspect;

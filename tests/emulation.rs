@@ -419,7 +419,8 @@ fn what_won_before_is_tried_first_and_the_record_is_in_the_final_whatever_the_se
     let others: Vec<usize> =
         (5..space.len()).filter(|rank| Some(*rank) != space.rank(&default)).collect();
     let gone = Hint { family: "gone".to_owned(), configuration: default.clone() };
-    let hints = Hints { record: Some(hint(others[1])), others: vec![gone, hint(others[0])] };
+    let won = vec![gone, hint(others[0])];
+    let hints = Hints { record: Some(hint(others[1])), others: won, ..Hints::default() };
     let mut tuned = |fresh: bool, max_configs: usize| {
         let settings = Settings {
             effort: Effort::Normal,

@@ -10,6 +10,7 @@ use super::db::DbArguments;
 use super::dispatch::DispatchArguments;
 use super::explain::ExplainArguments;
 use super::export::ExportArguments;
+use super::learn::LearnArguments;
 use super::lookup::LookupArguments;
 use super::regret::RegretArguments;
 use super::report::ReportArguments;
@@ -35,6 +36,8 @@ pub(super) enum Command {
     Compare(CompareArguments),
     /// Play a search strategy against recorded times, and say how close it comes how soon
     Replay(ReplayArguments),
+    /// Learn from journals what kernels take, so that searches and lookup know before they measure
+    Learn(LearnArguments),
     /// Say which kernel to use for a shape, tuned or not
     Lookup(LookupArguments),
     /// List, show, merge, prune and verify tuning databases
@@ -172,6 +175,9 @@ pub(super) struct ReplayArguments {
     /// expected of their configurations; else nothing is known of them
     #[arg(long)]
     pub(super) informed: bool,
+    /// File of `gemm-tune learn` to begin with instead of the built-in one
+    #[arg(long, requires = "informed", value_name = "FILE")]
+    pub(super) experience: Option<PathBuf>,
     /// Strategy to play: auto, exhaustive, random, local, evolve or model
     #[arg(long, default_value = "auto", value_name = "NAME")]
     pub(super) search: String,

@@ -17,6 +17,7 @@ mod highlight;
 mod inspect;
 mod interrupt;
 mod journals;
+mod learn;
 mod lookup;
 mod machine;
 mod output;
@@ -78,6 +79,7 @@ pub fn main() -> ExitCode {
         Some(Command::Check(check)) => check::main(&check),
         Some(Command::Compare(compare)) => compare::main(&compare),
         Some(Command::Replay(replay)) => replay::main(&replay),
+        Some(Command::Learn(learn)) => learn::main(&learn),
         Some(Command::Db(db)) => db::main(&db),
         Some(Command::Inspect(inspect)) => inspect::main(&inspect),
         Some(Command::Explain(explain)) => explain::main(&explain),

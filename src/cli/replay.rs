@@ -7,6 +7,8 @@ use serde_json::json;
 use super::arguments::ReplayArguments;
 use super::console::Console;
 use super::{Failure, request};
+use crate::experience::Experience;
+use crate::model::Device;
 use crate::report::replayed;
 use crate::search::replay::{Trials, replay};
 use crate::space::Families;
@@ -36,7 +38,11 @@ fn run(arguments: &ReplayArguments, console: Console) -> Result<(), Failure> {
     };
     let recording = if arguments.informed {
         let families = Families::built_in().map_err(Failure::work)?;
-        read_informed(&arguments.file, &families)
+        let experience = match &arguments.experience {
+            Some(path) => request::experience(path)?,
+            None => Experience::built_in(&Device::h200()).map_err(Failure::work)?,
+        };
+        read_informed(&arguments.file, &families, &experience)
     } else {
         read_recording(&arguments.file)
     };

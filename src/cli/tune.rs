@@ -21,6 +21,7 @@ use super::shard::{self, Shard};
 use super::{Failure, interrupt, request};
 use crate::compile::{Compile, CompileThreads};
 use crate::database::{Database, Origin, Recorded, Replace, check_writable, record_summary};
+use crate::experience::Experience;
 use crate::lookup::Lookup;
 use crate::model::{Device, Problem, Regime};
 use crate::render::Templates;
@@ -88,13 +89,14 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
     let session = Session {
         board: Board::new(console, kits.len() > 1),
         width: console.width(),
-        device,
         nvrtc: format!("{major}.{minor}"),
         others: others.into_iter().flatten().filter(|other| *other != database).collect(),
         database,
+        experience: Arc::new(Experience::built_in(&device).map_err(Failure::work)?),
         stop: interrupt::listen()?,
         settings: job.settings,
         replace: job.replace,
+        device,
     };
     let results = session.tune_all(&job.problems, kits)?;
     if session.stop.load(Ordering::Relaxed) {
@@ -121,6 +123,8 @@ struct Session {
     database: PathBuf,
     /// Databases that hints may come from besides.
     others: Vec<PathBuf>,
+    /// What kernels took for other problems on this GPU.
+    experience: Arc<Experience>,
     stop: Arc<AtomicBool>,
     settings: Settings,
     replace: Replace,
@@ -204,7 +208,8 @@ impl Session {
         let records = databases.iter().flat_map(Database::records);
         let (families, templates) = (&kit.families, &kit.templates);
         let regime = self.settings.regime;
-        Ok(Lookup::new(records, families, templates, &self.device, regime).hints(problem))
+        let lookup = Lookup::new(records, families, templates, &self.device, regime);
+        Ok(Hints { experience: Arc::clone(&self.experience), ..lookup.hints(problem) })
     }
 
     fn failed(&self, problem: &Problem, message: &str) -> Value {

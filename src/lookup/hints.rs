@@ -20,7 +20,7 @@ impl Lookup {
     pub fn hints(&self, problem: &Problem) -> Hints {
         let question = Question::packed(*problem);
         let mut extents = Extents::new(problem, &question.storage);
-        let mut hints = Hints { record: self.record(problem).map(hint), others: Vec::new() };
+        let mut hints = Hints { record: self.record(problem).map(hint), ..Hints::default() };
         let Some(group) = self.group_of(problem) else { return hints };
         for near in [&group.own, &group.siblings] {
             let nearest = near.nearest_first(&question).take(MOST_LOOKED_AT);

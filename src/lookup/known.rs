@@ -11,10 +11,6 @@ use crate::measure::Cost;
 use crate::model::{Configuration, Device, Micros, Problem};
 use crate::space::{Besides, Family, Footprint, Legality};
 
-/// What a launch takes that does nothing, and each after the first: fitted with `measure/cost.rs`.
-const LAUNCH: Micros = Micros(2.0);
-const NEXT_LAUNCH: Micros = Micros(1.4);
-
 /// By how much a prediction is distrusted for each factor of two between the costs: of two records
 /// from which about the same is expected, the one that is more alike is believed.
 pub(super) const CAUTION: f64 = 0.05;
@@ -52,9 +48,9 @@ pub(super) struct Known {
 /// Footprints that were found already: several problems have the same winner.
 pub(super) type Footprints = HashMap<String, (Option<Footprint>, Besides)>;
 
-/// What starting a kernel takes of its time.
+/// What starting a kernel takes of a time, half of it at most.
 pub(super) fn launch(cost: &Cost, time: Micros) -> Micros {
-    Micros((LAUNCH.0 + NEXT_LAUNCH.0 * f64::from(cost.more_launches())).min(time.0 / 2.0))
+    Micros(cost.launching().0.min(time.0 / 2.0))
 }
 
 impl Kernel {
@@ -78,8 +74,7 @@ impl Kernel {
 
     /// The time for a problem as the model has it, on a device with so many clocks in a microsecond.
     pub(super) fn modelled(&self, problem: &Problem, clock_mhz: u32) -> f64 {
-        let launch = launch(&self.cost, Micros(f64::INFINITY)).0;
-        self.time(problem, launch, 1.0 / f64::from(clock_mhz.max(1)))
+        self.cost.time(problem, clock_mhz).0
     }
 
     /// The time for a problem at so many microseconds a clock.
@@ -132,7 +127,7 @@ impl Known {
     /// was no faster where this one won, for the defaults take part in every final.
     pub(super) fn predict_default(&self, default: &Kernel, problem: &Problem) -> f64 {
         let there = (self.record.median().0 - self.launch) / default.cost.clocks(&self.problem);
-        let launch = launch(&default.cost, Micros(f64::INFINITY)).0;
+        let launch = default.cost.launching().0;
         default.time(problem, launch, self.rate.max(there))
     }
 }

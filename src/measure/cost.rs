@@ -21,7 +21,7 @@
 //! multiply-adds 32 of 128: with one sum a thread the loads take eight times as long. Vectors of up
 //! to four words are one load.
 
-use crate::model::{Device, Problem};
+use crate::model::{Device, Micros, Problem};
 use crate::space::{Besides, Footprint};
 
 /// Clocks of a step of K in a thread that waits for its operands.
@@ -43,6 +43,10 @@ const PACKED_A_CLOCK: f64 = 15.3;
 
 /// Clocks in which a wave of blocks begins and ends.
 const WAVE_CLOCKS: f64 = 1600.0;
+
+/// What a launch takes that does nothing, and each after the first.
+const LAUNCH: Micros = Micros(2.0);
+const NEXT_LAUNCH: Micros = Micros(1.4);
 
 /// What is known of a kernel that its cost hangs on.
 #[derive(Debug, Clone, Copy)]
@@ -75,6 +79,25 @@ pub struct Parts {
     pub of_a: f64,
     /// For each of B.
     pub of_b: f64,
+}
+
+/// How a kernel deals out a problem, in numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Dealt {
+    /// Rows and columns of C that a block computes.
+    pub tile: [f64; 2],
+    /// Threads of a block.
+    pub threads: f64,
+    /// The share of its tiles' rows and columns that C has.
+    pub filled: [f64; 2],
+    /// Blocks for each SM, in the mean.
+    pub share: f64,
+    /// How often the busiest SM is filled with blocks.
+    pub waves: f64,
+    /// Steps of K of a block.
+    pub steps: f64,
+    /// Blocks that share the K of a tile.
+    pub parts: f64,
 }
 
 impl Cost {
@@ -110,6 +133,35 @@ impl Cost {
         let packed =
             parts.of_a * (shape.m * shape.k) as f64 + parts.of_b * (shape.k * shape.n) as f64;
         packed * problem.batch as f64 + self.computing(problem, parts)
+    }
+
+    /// What starting its launches takes.
+    pub fn launching(&self) -> Micros {
+        Micros(LAUNCH.0 + NEXT_LAUNCH.0 * f64::from(self.besides.launches))
+    }
+
+    /// The time for a problem on a device with so many clocks in a microsecond.
+    pub fn time(&self, problem: &Problem, clock_mhz: u32) -> Micros {
+        Micros(self.launching().0 + self.clocks(problem) / f64::from(clock_mhz.max(1)))
+    }
+
+    /// How the problem is dealt out; nothing where the grid says nothing.
+    pub fn dealt(&self, problem: &Problem) -> Option<Dealt> {
+        let (footprint, shape) = (self.footprint?, problem.shape);
+        let filled = |extent: u64, tile: u64| {
+            extent as f64 / extent.div_ceil(tile).saturating_mul(tile).max(1) as f64
+        };
+        let share = footprint.work(&shape, problem.batch) as f64 / self.sms;
+        let parts = footprint.fixed.max(1) as f64;
+        Some(Dealt {
+            tile: [footprint.tile_m as f64, footprint.tile_n as f64],
+            threads: footprint.threads as f64,
+            filled: [filled(shape.m, footprint.tile_m), filled(shape.n, footprint.tile_n)],
+            share,
+            waves: (share.ceil() / self.resident).ceil(),
+            steps: shape.k.min(footprint.slice_k) as f64 / parts,
+            parts,
+        })
     }
 
     fn computing(&self, problem: &Problem, parts: &Parts) -> f64 {

@@ -8,6 +8,7 @@ pub mod covered;
 pub mod explained;
 pub mod inspected;
 pub mod json;
+pub mod learned;
 pub mod lineup;
 pub mod page;
 pub mod picture;

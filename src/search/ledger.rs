@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use fastrand::Rng;
 
-use super::{Forecast, LEFT_BEHIND, OUT_OF_SIGHT, Pick, Territory};
+use super::{Forecast, LEFT_BEHIND, NOT_SERIOUS, OUT_OF_SIGHT, Pick, Territory};
 use crate::model::Micros;
 
 /// The territories, the questions and the answers so far.
@@ -47,6 +47,17 @@ impl Ledger {
     /// How many of a family were not asked for.
     pub(super) fn left(&self, family: usize) -> usize {
         self.territories[family].space.len() - self.counts[family]
+    }
+
+    /// The logarithm of what a configuration is expected to take in microseconds, and of the longest
+    /// expectation where nobody looked at it; 0 where nothing is expected of its family.
+    pub(super) fn expected(&self, pick: Pick) -> f64 {
+        let forecast = self.territories[pick.family].forecast.as_ref();
+        let Some(forecast) = forecast.filter(|forecast| forecast.expected.is_some()) else {
+            return 0.0;
+        };
+        let slow = || forecast.likely.last().and_then(|rank| forecast.expects(*rank));
+        forecast.expects(pick.rank).or_else(slow).map_or(0.0, |time| time.0.ln())
     }
 
     /// The correct ones with their times.
@@ -122,7 +133,7 @@ impl Ledger {
 }
 
 /// Where to begin: the default of every family that has one, then the hints of all, then the families'
-/// other defaults. Defaults come in the order of their forecasts; those of which there is nothing to
+/// other defaults; of hints and others only those of which enough is expected, where that is known. Defaults come in the order of their forecasts; those of which there is nothing to
 /// hope for come last, or not at all, and no others of their families.
 pub(super) fn starts(territories: &[Territory]) -> Vec<Pick> {
     let slowness = slowness(territories, |forecast| forecast.default);
@@ -137,9 +148,18 @@ pub(super) fn starts(territories: &[Territory]) -> Vec<Pick> {
     defaults.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (hopeful, hopeless): (Vec<_>, Vec<_>) =
         defaults.into_iter().partition(|(slowness, _)| *slowness <= LEFT_BEHIND);
+    let expected = |pick: Pick| territories[pick.family].forecast.as_ref()?.expects(pick.rank);
+    let least = territories.iter().filter_map(|territory| {
+        let forecast = territory.forecast.as_ref()?;
+        forecast.expects(*forecast.likely.first()?)
+    });
+    let least = least.map(|time| time.0).fold(f64::INFINITY, f64::min);
+    let is_serious =
+        |pick: &Pick| expected(*pick).is_none_or(|time| time.0 <= NOT_SERIOUS * least);
     let hints = territories.iter().enumerate().flat_map(|(family, territory)| {
         territory.hints.iter().map(move |rank| Pick { family, rank: *rank })
     });
+    let hints = hints.filter(&is_serious);
     let [hopeful, hopeless] =
         [hopeful, hopeless].map(|defaults| defaults.into_iter().map(|(_, pick)| pick));
     let mut starts: Vec<Pick> = Vec::new();
@@ -147,6 +167,7 @@ pub(super) fn starts(territories: &[Territory]) -> Vec<Pick> {
         let seeds = territory.seeds.iter().map(move |rank| Pick { family, rank: *rank });
         seeds.filter(|pick| slowness[pick.family] <= LEFT_BEHIND)
     });
+    let seeds = seeds.filter(&is_serious);
     for pick in hopeful.chain(hints).chain(seeds).chain(hopeless) {
         if !starts.contains(&pick) {
             starts.push(pick);

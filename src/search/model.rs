@@ -15,10 +15,10 @@ use fastrand::Rng;
 
 use super::field::Field;
 use super::ledger::{Ledger, slowness};
-use super::outlook::{answers_until, chance_of_better};
+use super::outlook::Outlook;
 use super::prospects::{Prospects, Times};
 use super::terrain::{Point, Terrain};
-use super::{LEFT_BEHIND, Pick, Strategy, Territory};
+use super::{LEFT_BEHIND, NOT_SERIOUS, Pick, Strategy, Territory};
 use crate::model::Micros;
 use crate::model::statistics::quantile;
 
@@ -38,6 +38,12 @@ const FEW: usize = 100;
 /// A family whose best is so many times slower by its forecast gets half of the first questions. A
 /// judgement: forecasts of what is fast on large squares are within 1.3 of each other.
 const DOUBTFUL: f64 = 1.5;
+
+/// Where times are expected: so many configurations of which the least is expected are the first
+/// questions instead, of so many those that differ from each other in at least two parameters.
+const EXPECTED_FIRST: usize = 16;
+const CHOSEN_FROM: usize = 200;
+const DIFFERENT: usize = 2;
 
 /// Random configurations of which the farthest from all others is asked for.
 const DRAWN: usize = 300;
@@ -98,9 +104,14 @@ impl Model {
     pub(super) fn new(territories: Vec<Territory>, seed: u64) -> Self {
         let slowness = slowness(&territories, |forecast| Some(forecast.best));
         let terrains = territories.iter().map(|territory| Terrain::of(&territory.space));
-        let fields = terrains.map(Field::new).collect();
+        let fields = terrains.zip(&territories).map(|(terrain, territory)| {
+            let forecast = territory.forecast.as_ref();
+            Field::new(terrain, forecast.is_some_and(|forecast| forecast.expected.is_some()))
+        });
+        let fields = fields.collect();
         let ledger = Ledger::new(territories);
-        let mut seeds = ledger.starts();
+        let mut seeds = promising_first(&ledger.territories, &slowness);
+        seeds.extend(ledger.starts());
         seeds.reverse();
         Self {
             ledger,
@@ -122,8 +133,15 @@ impl Model {
     fn note(&mut self, pick: Pick) -> Option<Pick> {
         let pick = self.ledger.ask(pick)?;
         let indices = self.ledger.territories[pick.family].space.indices(pick.rank)?;
-        self.fields[pick.family].ask(pick, &indices);
+        self.fields[pick.family].ask(pick, &indices, self.ledger.expected(pick));
         Some(pick)
+    }
+
+    /// What is known of the family that has the best.
+    fn outlook(&self) -> Outlook {
+        let best = self.ledger.correct().min_by(|a, b| a.1.total_cmp(&b.1));
+        let is_expected = best.is_some_and(|(pick, _)| self.fields[pick.family].is_expected);
+        if is_expected { Outlook::EXPERIENCED } else { Outlook::BLIND }
     }
 
     fn point(&self, pick: Pick) -> Option<Point> {
@@ -148,6 +166,7 @@ impl Model {
                 DOUBTFUL..LEFT_BEHIND => wanted / 2,
                 _ => 0,
             };
+            let wanted = if field.is_expected { 0 } else { wanted };
             let wanted = wanted.min(field.len() + self.ledger.left(family));
             (field.len() < wanted).then_some(field.len() as f64 / wanted as f64)
         };
@@ -189,7 +208,7 @@ impl Model {
     /// The configurations of a family that the models look at: `wanted` random ones, half of them
     /// of those that are likely to be fast, those that
     /// promised most before, and the neighbours of the best.
-    fn pool(&mut self, family: usize, wanted: usize, best: &[Pick]) -> Vec<(Pick, Point)> {
+    fn pool(&mut self, family: usize, wanted: usize, best: &[Pick]) -> Vec<(Pick, Point, f64)> {
         let len = self.ledger.territories[family].space.len();
         let mut ranks: Vec<usize> = if 2 * wanted >= len {
             (0..len).collect()
@@ -198,6 +217,10 @@ impl Model {
             let near = near.flat_map(|pick| self.ledger.neighbours(*pick));
             let leads = self.leads.iter().copied().filter(|pick| pick.family == family);
             let mut ranks: Vec<usize> = near.chain(leads).map(|pick| pick.rank).collect();
+            let forecast = self.ledger.territories[family].forecast.as_ref();
+            if let Some(forecast) = forecast.filter(|forecast| forecast.expected.is_some()) {
+                ranks.extend(forecast.likely.iter().take(wanted));
+            }
             for number in 0..wanted {
                 let likely = number % 2 == 0;
                 ranks.push(if likely { self.likely(family) } else { self.rng.usize(..len) });
@@ -208,7 +231,7 @@ impl Model {
         ranks.dedup();
         let picks = ranks.into_iter().map(|rank| Pick { family, rank });
         let free = picks.filter(|pick| !self.ledger.is_asked(*pick));
-        free.filter_map(|pick| Some((pick, self.point(pick)?))).collect()
+        free.filter_map(|pick| Some((pick, self.point(pick)?, self.ledger.expected(pick)))).collect()
     }
 
     /// A configuration that differs in a few parameters from one of the [`CENTRES`], or has some of
@@ -298,6 +321,34 @@ impl Model {
     }
 }
 
+/// Of each family that is not left behind and of which times are expected, the configurations of which the least is, but none that
+/// is nearly another one; the least of all first.
+fn promising_first(territories: &[Territory], slowness: &[f64]) -> Vec<Pick> {
+    let mut all: Vec<(Micros, Pick)> = Vec::new();
+    for (family, Territory { space, forecast, .. }) in territories.iter().enumerate() {
+        let Some(forecast) = forecast.as_ref().filter(|_| slowness[family] <= LEFT_BEHIND) else {
+            continue;
+        };
+        let mut chosen: Vec<Vec<usize>> = Vec::new();
+        for rank in forecast.likely.iter().take(CHOSEN_FROM) {
+            let (Some(time), Some(indices)) = (forecast.expects(*rank), space.indices(*rank)) else {
+                continue;
+            };
+            let differs = |other: &Vec<usize>| {
+                indices.iter().zip(other).filter(|(a, b)| a != b).count() >= DIFFERENT
+            };
+            if chosen.len() < EXPECTED_FIRST && chosen.iter().all(differs) {
+                chosen.push(indices);
+                all.push((time, Pick { family, rank: *rank }));
+            }
+        }
+    }
+    all.sort_by(|a, b| a.0.0.total_cmp(&b.0.0));
+    let least = all.first().map_or(f64::INFINITY, |(time, _)| time.0);
+    all.retain(|(time, _)| time.0 <= NOT_SERIOUS * least);
+    all.into_iter().map(|(_, pick)| pick).collect()
+}
+
 impl Strategy for Model {
     fn ask(&mut self, most: usize) -> Vec<Pick> {
         // Picks that know little of what is under way would be much alike.
@@ -351,11 +402,12 @@ impl Strategy for Model {
         if is_all_told && families.all(|family| self.ledger.left(family) == 0) {
             return Some(0.0);
         }
-        Some(chance_of_better(self.told - self.gained_at))
+        Some(self.outlook().chance_of_better(self.told - self.gained_at))
     }
 
     fn answers_until(&self, _: f64, chance: f64) -> Option<usize> {
-        Some(answers_until(chance).saturating_sub(self.told - self.gained_at))
+        let answers = self.outlook().answers_until(chance);
+        Some(answers.saturating_sub(self.told - self.gained_at))
     }
 
     fn least_expected(&self) -> Option<Micros> {

@@ -51,6 +51,8 @@ struct Prospect {
     survey: usize,
     /// Its place in the survey.
     at: usize,
+    /// The logarithm of what was expected before; the models say what that is off by.
+    expected: f64,
     vote: Vote,
     is_taken: bool,
 }
@@ -71,19 +73,19 @@ impl Prospects {
     pub(super) fn survey(
         &mut self,
         field: &mut Field,
-        looked_at: Vec<(Pick, Point)>,
+        looked_at: Vec<(Pick, Point, f64)>,
         times: Times,
         rng: &mut Rng,
     ) {
         let forest = field.forest(times.slowest, rng);
         let survey = self.surveys.len();
         let terrain = &field.terrain;
-        let prospects = looked_at.par_iter().enumerate().map(|(at, (pick, point))| {
+        let prospects = looked_at.par_iter().enumerate().map(|(at, (pick, point, expected))| {
             let vote = forest.vote(&forest::values(terrain, point));
-            Prospect { pick: *pick, survey, at, vote, is_taken: false }
+            Prospect { pick: *pick, survey, at, expected: *expected, vote, is_taken: false }
         });
         self.prospects.par_extend(prospects);
-        let mut points: Vec<Point> = looked_at.into_iter().map(|(_, point)| point).collect();
+        let mut points: Vec<Point> = looked_at.into_iter().map(|(_, point, _)| point).collect();
         // Those under way are looked at too, and supposed as known.
         let known_from = points.len();
         points.extend(field.under_way().cloned());
@@ -124,18 +126,19 @@ impl Prospects {
         match rule {
             Rule::ProcessImprovement => self.process_improvement(prospect),
             Rule::ForestImprovement => {
-                improvement(self.fastest, vote.mean.into(), vote.deviation.into())
+                improvement(self.fastest, prospect.by_forest(), vote.deviation.into())
             }
             // Many share a leaf; the other trees decide among them.
-            Rule::OneTree => -f64::from(vote.each[tree] + 1e-3 * vote.mean),
+            Rule::OneTree => -prospect.expected - f64::from(vote.each[tree] + 1e-3 * vote.mean),
         }
     }
 
     /// What the process expects; the forest where there is no process.
-    fn process_improvement(&self, Prospect { survey, at, vote, .. }: &Prospect) -> f64 {
+    fn process_improvement(&self, prospect: &Prospect) -> f64 {
+        let Prospect { survey, at, expected, vote, .. } = prospect;
         let (mean, deviation) = match &self.surveys[*survey].process {
-            Some((_, belief)) => (belief.means[*at], belief.variances[*at].sqrt()),
-            None => (vote.mean.into(), vote.deviation.into()),
+            Some((_, belief)) => (expected + belief.means[*at], belief.variances[*at].sqrt()),
+            None => (prospect.by_forest(), vote.deviation.into()),
         };
         improvement(self.fastest, mean, deviation)
     }
@@ -144,7 +147,7 @@ impl Prospects {
     /// forest.
     pub(super) fn leads(&self, most: usize) -> Vec<Pick> {
         let free = || self.prospects.iter().filter(|prospect| !prospect.is_taken);
-        let by_forest = free().map(|prospect| (-f64::from(prospect.vote.mean), prospect.pick));
+        let by_forest = free().map(|prospect| (-prospect.by_forest(), prospect.pick));
         let by_process = free().map(|prospect| (self.process_improvement(prospect), prospect.pick));
         let mut leads = Vec::new();
         for mut scored in [by_forest.collect::<Vec<_>>(), by_process.collect()] {
@@ -161,10 +164,12 @@ impl Prospects {
     /// what the process and the forest expect.
     pub(super) fn least(&self) -> Option<f64> {
         let free = self.prospects.iter().filter(|prospect| !prospect.is_taken);
-        let expected = free.map(|Prospect { survey, at, vote, .. }| {
-            let by_forest = f64::from(vote.mean);
-            let process = self.surveys[*survey].process.as_ref();
-            process.map_or(by_forest, |(_, belief)| f64::midpoint(by_forest, belief.means[*at]))
+        let expected = free.map(|prospect| {
+            let by_forest = prospect.by_forest();
+            let process = self.surveys[prospect.survey].process.as_ref();
+            process.map_or(by_forest, |(_, belief)| {
+                f64::midpoint(by_forest, prospect.expected + belief.means[prospect.at])
+            })
         });
         expected.min_by(f64::total_cmp)
     }
@@ -172,6 +177,13 @@ impl Prospects {
     /// Where the turn of the rules is.
     pub(super) fn turn(&self) -> f64 {
         self.turn
+    }
+}
+
+impl Prospect {
+    /// What the forest expects.
+    fn by_forest(&self) -> f64 {
+        self.expected + f64::from(self.vote.mean)
     }
 }
 

@@ -8,13 +8,16 @@ use std::collections::BTreeMap;
 use fastrand::Rng;
 use rayon::prelude::*;
 
+use crate::experience::{self, Expert};
 use crate::measure::Cost;
-use crate::model::{Configuration, Device, Micros, Problem};
+use crate::model::{Configuration, Device, Micros, Problem, Storage};
 use crate::search::Forecast;
-use crate::space::{Besides, Family, Footprint, LegalSpace};
+use crate::space::{Family, LegalSpace};
 
-/// Configurations that are looked at, at random where there are more.
+/// Configurations that are looked at, at random where there are more; and where it is known what other
+/// problems took, which tells more of each.
 const LOOKED_AT: usize = 20_000;
+const LOOKED_AT_BY_EXPERT: usize = 60_000;
 
 /// The share of these that is likely to be fast, and how many at least: first questions are spread
 /// over them, and differ in what the forecast does not see. On an H200 the best of 1000x1000x1000
@@ -26,53 +29,86 @@ const FEWEST: usize = 256;
 /// What a launch takes that does nothing: an H200's smallest product takes 4.5 µs.
 const LAUNCH: Micros = Micros(2.0);
 
-/// The forecast of a family whose legal configurations these are.
+/// The forecast of a family whose legal configurations these are: of each configuration by the
+/// `expert`, where there is one.
 pub(super) fn forecast(
     family: &Family,
     space: &LegalSpace,
     default: Option<&Configuration>,
-    problem: &Problem,
-    device: &Device,
+    (problem, device): (&Problem, &Device),
+    expert: Option<&Expert<'_>>,
 ) -> Option<Forecast> {
-    let time = |configuration: &Configuration| {
-        let footprint = Footprint::of(family, configuration, problem, device);
-        let besides = Besides::of(family, configuration, problem, device);
-        let clocks = Cost::new((footprint, besides), None, device).clocks(problem);
+    let cost = |configuration: &Configuration| experience::cost(family, configuration, problem, device);
+    let time = |cost: &Cost| {
+        let clocks = cost.clocks(problem);
         let moving = device.memory_bandwidth().map_or(0.0, |rate| problem.bytes() as f64 / rate);
         let computing = clocks / f64::from(device.max_sm_clock_mhz.max(1));
         LAUNCH.0 + computing.max(moving * 1e6)
     };
-    let mut groups: Vec<(f64, Vec<usize>)> = alike(family, space)
+    let most = if expert.is_some() { LOOKED_AT_BY_EXPERT } else { LOOKED_AT };
+    let mut groups: Vec<(f64, Cost, Vec<usize>)> = alike(family, space, most)
         .into_par_iter()
-        .filter_map(|ranks| Some((time(&space.get(*ranks.first()?)?), ranks)))
+        .filter_map(|ranks| {
+            let cost = cost(&space.get(*ranks.first()?)?);
+            Some((time(&cost), cost, ranks))
+        })
         .collect();
     groups.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let all: usize = groups.iter().map(|(_, ranks)| ranks.len()).sum();
-    let wanted = ((LIKELY * all as f64) as usize).max(FEWEST);
     let best = Micros(groups.first()?.0);
-    let mut likely = Vec::new();
-    for (_, ranks) in groups {
-        if likely.len() >= wanted {
-            break;
+    let default = default.map(|default| Micros(time(&cost(default))));
+    let all: usize = groups.iter().map(|(.., ranks)| ranks.len()).sum();
+    let wanted = ((LIKELY * all as f64) as usize).max(FEWEST);
+    let (mut likely, expected) = match expert {
+        Some(expert) => {
+            let costs = groups.iter().map(|(_, cost, ranks)| (cost, ranks.as_slice()));
+            let (ranked, expected) = by_expert(expert, space, problem, costs.collect());
+            (ranked, Some(expected))
         }
-        likely.extend(ranks);
-    }
-    Some(Forecast { best, default: default.map(|default| Micros(time(default))), likely })
+        None => (groups.into_iter().flat_map(|(.., ranks)| ranks).collect(), None),
+    };
+    likely.truncate(wanted);
+    Some(Forecast { best, default, likely, expected })
 }
 
-/// The ranks of configurations, those together whose launches are of the same extents.
-fn alike(family: &Family, space: &LegalSpace) -> Vec<Vec<usize>> {
+/// What an expert expects of configurations that are given by their costs: their ranks, the least
+/// expected first, and the times by rank.
+fn by_expert(
+    expert: &Expert<'_>,
+    space: &LegalSpace,
+    problem: &Problem,
+    groups: Vec<(&Cost, &[usize])>,
+) -> (Vec<usize>, Vec<Micros>) {
+    let storage = Storage::packed(problem);
+    let of_group = |(cost, ranks): (&Cost, &[usize])| -> Vec<(f64, usize)> {
+        let expects = |rank: &usize| {
+            let configuration = space.get(*rank)?;
+            Some((expert.expects(&configuration, cost, (problem, &storage)).0, *rank))
+        };
+        ranks.iter().filter_map(expects).collect()
+    };
+    let found: Vec<Vec<(f64, usize)>> = groups.into_par_iter().map(of_group).collect();
+    let mut ranked = found.concat();
+    ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let mut expected = vec![Micros(f64::INFINITY); space.len()];
+    for (time, rank) in &ranked {
+        expected[*rank] = Micros(*time);
+    }
+    (ranked.into_iter().map(|(_, rank)| rank).collect(), expected)
+}
+
+/// The ranks of `most` configurations, those together whose launches are of the same extents.
+fn alike(family: &Family, space: &LegalSpace, most: usize) -> Vec<Vec<usize>> {
     // By name: a recorded space may have them in another order.
     let names: Vec<&String> = family.parameters.keys().collect();
     let named = family.extent_parameters().into_iter().map(|at| names[at]);
     let deciding: Vec<usize> = named
         .filter_map(|name| space.parameters().iter().position(|(known, _)| known == name))
         .collect();
-    let mut ranks: Vec<usize> = if space.len() <= LOOKED_AT {
+    let mut ranks: Vec<usize> = if space.len() <= most {
         (0..space.len()).collect()
     } else {
         let mut rng = Rng::with_seed(0);
-        (0..LOOKED_AT).map(|_| rng.usize(..space.len())).collect()
+        (0..most).map(|_| rng.usize(..space.len())).collect()
     };
     ranks.sort_unstable();
     ranks.dedup();
@@ -99,7 +135,7 @@ mod tests {
         let spaces = serving.filter_map(|family| {
             let space = LegalSpace::of(family, &problem, &device).unwrap();
             let default = family.default_for(&problem, &device).unwrap();
-            let forecast = forecast(family, &space, default.as_ref(), &problem, &device)?;
+            let forecast = forecast(family, &space, default.as_ref(), (&problem, &device), None)?;
             Some((family.name.clone(), (forecast, space)))
         });
         spaces.collect()

@@ -1,6 +1,9 @@
 //! What is known before a problem is tuned, by whoever knows it: this room reads no database.
 
+use std::sync::Arc;
+
 use super::prepare::Spaces;
+use crate::experience::Experience;
 use crate::model::Configuration;
 use crate::search::{Pick, Territory};
 
@@ -21,6 +24,8 @@ pub struct Hints {
     pub record: Option<Hint>,
     /// What won for others, the most telling first. Tried right after the families' defaults.
     pub others: Vec<Hint>,
+    /// What kernels took for other problems.
+    pub experience: Arc<Experience>,
 }
 
 impl Spaces {

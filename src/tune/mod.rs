@@ -36,7 +36,7 @@ pub use hints::{Hint, Hints};
 pub use journal::{Entry, Journal, JournalError, KernelId, Recorded};
 pub use lineup::{LineUp, line_up};
 pub use prepare::{FamilySpace, Spaces, spaces};
-pub use recording::{RecordingError, read_informed, read_recording};
+pub use recording::{RecordingError, read_informed, read_journal, read_recording};
 pub use run::tune;
 pub use sanitize::Sanitizer;
 pub use share::share;

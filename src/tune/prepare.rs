@@ -4,6 +4,7 @@
 use super::TuneError;
 use super::forecast::forecast;
 use super::hints::Hints;
+use crate::experience::Experience;
 use crate::model::{Configuration, Device, Problem};
 use crate::render::Templates;
 use crate::search::Forecast;
@@ -45,10 +46,18 @@ pub struct Spaces {
 
 impl Spaces {
     /// With forecasts, by which a search knows where to begin.
-    pub(super) fn forecast(&mut self, families: &[Family], problem: &Problem, device: &Device) {
+    pub(super) fn forecast(
+        &mut self,
+        families: &[Family],
+        problem: &Problem,
+        device: &Device,
+        experience: &Experience,
+    ) {
         for own in &mut self.families {
             let (family, default) = (&families[own.family], own.default.as_ref());
-            own.forecast = forecast(family, &own.space, default, problem, device);
+            let expert = experience.expert(family, device);
+            own.forecast =
+                forecast(family, &own.space, default, (problem, device), expert.as_ref());
         }
     }
 
@@ -176,7 +185,7 @@ mod tests {
         let configuration = whole.get(whole.len() / 2).unwrap();
         let family = "blocktile".to_owned();
         let record = Some(Hint { family, configuration: configuration.clone() });
-        let with_record = of(&all, &h200, &Hints { record, others: Vec::new() }).space;
+        let with_record = of(&all, &h200, &Hints { record, ..Hints::default() }).space;
         assert!(with_record.rank(&configuration).is_some());
         assert_eq!(with_record.len(), few.space.len() + 1);
     }

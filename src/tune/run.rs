@@ -34,7 +34,7 @@ pub fn tune(
     let began = Instant::now();
     let device = kit.machine.device();
     let mut spaces = spaces(&kit.families, &kit.templates, problem, &device, hints)?;
-    spaces.forecast(&kit.families, problem, &device);
+    spaces.forecast(&kit.families, problem, &device, &hints.experience);
     let mut benches = benches(problem, &mut kit.machine, kit.compiler.as_ref(), settings)?;
     let prepared = began.elapsed();
 

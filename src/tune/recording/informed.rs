@@ -3,6 +3,7 @@
 //! It knows them as they are now, also where they were others when the journal was written.
 
 use super::{Fault, recording as blind};
+use crate::experience::Experience;
 use crate::model::Device;
 use crate::search::{Recording, Territory};
 use crate::space::Families;
@@ -10,7 +11,11 @@ use crate::tune::forecast::forecast;
 use crate::tune::journal::Recorded;
 
 /// The space of a journal, with that.
-pub(super) fn recording(text: &str, families: &Families) -> Result<Recording, Fault> {
+pub(super) fn recording(
+    text: &str,
+    families: &Families,
+    experience: &Experience,
+) -> Result<Recording, Fault> {
     let Some(Recorded { problem, device: name, .. }) = Recorded::parse(text) else {
         return Err(Fault::somewhere(
             "no journal of this program: of others it is not known where a search would begin",
@@ -34,7 +39,8 @@ pub(super) fn recording(text: &str, families: &Families) -> Result<Recording, Fa
         *default = known.next();
         *seeds = known.collect();
         let best = default.and_then(|rank| space.get(rank));
-        *expected = forecast(family, space, best.as_ref(), &problem, &device);
+        let expert = experience.expert(family, &device);
+        *expected = forecast(family, space, best.as_ref(), (&problem, &device), expert.as_ref());
     });
     if !is_known {
         return Err(Fault::somewhere(

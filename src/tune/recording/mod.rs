@@ -16,9 +16,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use thiserror::Error;
 
+use crate::experience::Experience;
 use crate::model::{Configuration, Value};
 use crate::search::{Recording, RowError};
 use crate::space::Families;
+use crate::tune::journal::Recorded;
 
 /// Most bytes that a file may have, decompressed: a hundred times the recordings that are known.
 const MAX_BYTES: u64 = 4 << 30;
@@ -73,20 +75,33 @@ pub fn read_recording(path: &Path) -> Result<Recording, RecordingError> {
 
 /// Reads a journal of this program as a recorded space of which strategies know what a search of its
 /// problem knows at its beginning: the defaults of `families`, and which configurations are likely to
-/// be fast by what these families' files say.
+/// be fast by what these families' files say and by `experience`.
 ///
 /// # Errors
 /// [`RecordingError`]: as of [`read_recording`], and where it is no journal, or of a device or
 /// of families alone that are not known here.
-pub fn read_informed(path: &Path, families: &Families) -> Result<Recording, RecordingError> {
-    read(path, |text| informed::recording(text, families))
+pub fn read_informed(
+    path: &Path,
+    families: &Families,
+    experience: &Experience,
+) -> Result<Recording, RecordingError> {
+    read(path, |text| informed::recording(text, families, experience))
+}
+
+/// Reads a journal of this program.
+///
+/// # Errors
+/// [`RecordingError`].
+pub fn read_journal(path: &Path) -> Result<Recorded, RecordingError> {
+    let none = || Fault::somewhere("no journal of this version of gemm-tune");
+    read(path, |text| Recorded::parse(text).ok_or_else(none))
 }
 
 /// What `parse` makes of a file's text.
-fn read(
+fn read<T>(
     path: &Path,
-    parse: impl FnOnce(&str) -> Result<Recording, Fault>,
-) -> Result<Recording, RecordingError> {
+    parse: impl FnOnce(&str) -> Result<T, Fault>,
+) -> Result<T, RecordingError> {
     let failed =
         |fault: Fault| RecordingError { path: path.to_owned(), at: fault.at, reason: fault.reason };
     let bytes = bytes(path)

@@ -1,0 +1,120 @@
+//! `gemm-tune learn`: from journals to a file of experience. No GPU has a part in it.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::arguments::{CommonArguments, FamilyArguments};
+use super::console::Console;
+use super::output::finish;
+use super::{Failure, journals, request};
+use crate::experience::{Experience, Measured};
+use crate::model::{Device, Measurement};
+use crate::report::learned::{self, HeldOut};
+use crate::tune::{Recorded, read_journal};
+
+/// Learns from the times in journals, as tuning leaves them below the cache folder, what kernels of a
+/// family take for any problem. What is written is known by every later search and lookup on that GPU
+/// that is given the file, or that finds it built in.
+#[derive(Debug, Args)]
+pub(super) struct LearnArguments {
+    /// Journals to learn from, or folders of them; compressed by gzip or not
+    #[arg(required = true, value_name = "JOURNAL")]
+    journals: Vec<PathBuf>,
+    /// Journal that nothing is learned of, to see what was learned; may be repeated. A journal of the
+    /// same problem among the others is left out
+    #[arg(long, value_name = "JOURNAL")]
+    hold_out: Vec<PathBuf>,
+    /// File to write what was learned to
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    families: FamilyArguments,
+    #[command(flatten)]
+    pub(super) common: CommonArguments,
+}
+
+/// Learns, prints and gives the exit code.
+pub(super) fn main(arguments: &LearnArguments) -> ExitCode {
+    let console = Console::new(&arguments.common);
+    finish(console, run(arguments, console))
+}
+
+fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
+    let (families, _) = request::families(&arguments.families)?;
+    let held_out = read(&arguments.hold_out)?;
+    let mut known = read(&arguments.journals)?;
+    known.retain(|(_, one)| held_out.iter().all(|(_, other)| one.problem != other.problem));
+    let Some((_, first)) = known.first() else {
+        return Err(Failure::Work("no journal is left to learn from".to_owned()));
+    };
+    let device = Device::h200();
+    for (path, recorded) in known.iter().chain(&held_out) {
+        if recorded.device != device.name {
+            let (path, name) = (path.display(), &recorded.device);
+            return Err(Failure::Work(format!(
+                "`{path}` is of {name}, whose properties are not known here, only those of {}",
+                device.name
+            )));
+        }
+        if recorded.regime != first.regime {
+            return Err(Failure::Work(format!(
+                "`{}` and `{}` were measured under different `--cache-policy` or `--power`: learn \
+                 from one of both",
+                path.display(),
+                known[0].0.display(),
+            )));
+        }
+    }
+    let measured: Vec<Measured> = known.iter().map(|(_, recorded)| measured(recorded)).collect();
+    let experience = Experience::learn(&device, &families, &measured);
+    if experience.families.is_empty() {
+        return Err(Failure::Work(format!(
+            "{} journals are too few to learn of any family: tune more shapes",
+            known.len()
+        )));
+    }
+    let counts = &learned::COUNTS;
+    let seen = held_out.iter().filter_map(|(_, recorded)| {
+        let found = experience.found_by(&families, &device, &self::measured(recorded), counts)?;
+        Some(HeldOut { problem: recorded.problem, found })
+    });
+    let seen: Vec<HeldOut> = seen.collect();
+    if let Some(path) = &arguments.output {
+        let text = experience.text().map_err(Failure::work)?;
+        write(path, &text)?;
+        console.note(&format!("written to {}", path.display()));
+    }
+    console.result(&learned::table(&experience, &seen, console.width()));
+    Ok((json!({ "learned": learned::document(&experience, &seen) }), ExitCode::SUCCESS))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text)
+        .map_err(|error| Failure::Work(format!("cannot write `{}`: {error}", path.display())))
+}
+
+/// Journals by their paths, those in folders below them too.
+fn read(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Recorded)>, Failure> {
+    let mut files = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            files.extend(journals::below(path)?.into_iter().map(|(path, _)| path));
+        } else {
+            files.push(path.clone());
+        }
+    }
+    let read = |path: PathBuf| Ok((path.clone(), read_journal(&path).map_err(Failure::work)?));
+    files.into_iter().map(read).collect()
+}
+
+/// The times of a journal.
+fn measured(recorded: &Recorded) -> Measured {
+    let times = recorded.entries.iter().filter_map(|entry| {
+        let time = entry.outcome.measurement().map(Measurement::median)?;
+        Some((entry.family.clone(), entry.parameters.clone(), time))
+    });
+    Measured { problem: recorded.problem, times: times.collect() }
+}

@@ -1,0 +1,86 @@
+//! The numbers by which kernels and problems are told apart: columns of what is learned. Families are
+//! not known by name: their parameters are columns, and what the model of cost says of how they deal a
+//! problem out.
+
+use crate::measure::Cost;
+use crate::model::{Configuration, Device, Problem, Storage, Value};
+use crate::space::Family;
+
+/// What parameters of configurations are read as.
+#[derive(Debug, Clone)]
+pub(super) struct Reading<'f> {
+    /// The parameters that are columns, each with its values in the family's file.
+    parameters: Vec<(&'f str, &'f [Value])>,
+}
+
+impl<'f> Reading<'f> {
+    /// Of the parameters that have these names; `None` where the family lacks one.
+    pub(super) fn of(family: &'f Family, names: &[String]) -> Option<Self> {
+        let parameter = |name: &String| {
+            let (name, values) = family.parameters.get_key_value(name)?;
+            Some((name.as_str(), values.as_slice()))
+        };
+        Some(Self { parameters: names.iter().map(parameter).collect::<Option<_>>()? })
+    }
+
+    /// A configuration's row for a problem: parameters, then what the problem and the cost are. And the
+    /// logarithm of the time in microseconds that the model of cost expects.
+    pub(super) fn row(
+        &self,
+        configuration: &Configuration,
+        cost: &Cost,
+        (problem, storage): (&Problem, &Storage),
+        device: &Device,
+    ) -> (Vec<f32>, f64) {
+        let modelled = cost.time(problem, device.max_sm_clock_mhz).0.ln();
+        let values = self.parameters.iter().map(|(name, values)| {
+            configuration.get(name).map_or(-1.0, |value| number(value, values))
+        });
+        let besides = of_problem(problem, storage).into_iter().chain(of_cost(cost, problem));
+        (values.chain(besides).chain([modelled]).map(|value| value as f32).collect(), modelled)
+    }
+}
+
+/// A number as it is, a word by its place among the values.
+fn number(value: &Value, values: &[Value]) -> f64 {
+    let place = || values.iter().position(|known| known == value).map_or(-1.0, |at| at as f64);
+    value.number().unwrap_or_else(place)
+}
+
+/// Extents, how operands are stored, and what their rows are aligned to: 1, 2 or 4 elements.
+fn of_problem(problem: &Problem, storage: &Storage) -> [f64; 9] {
+    let shape = problem.shape;
+    let [m, n, k, batch] =
+        [shape.m, shape.n, shape.k, problem.batch].map(|extent| (extent as f64).log2());
+    let layout = problem.layout;
+    let [a, b] = [layout.a_transposed(), layout.b_transposed()].map(|is| f64::from(u8::from(is)));
+    let rows = storage.leading_dimensions(problem);
+    let [lda, ldb, ldc] = rows.map(|row| f64::from(row.trailing_zeros().min(2)));
+    [m, n, k, batch, a, b, lda, ldb, ldc]
+}
+
+/// Tiles, waves and what they leave empty; zeros where the grid says nothing.
+fn of_cost(cost: &Cost, problem: &Problem) -> [f64; 15] {
+    let Some(dealt) = cost.dealt(problem) else { return [0.0; 15] };
+    let [tile_m, tile_n] = dealt.tile;
+    let [filled_m, filled_n] = dealt.filled;
+    let parts = cost.parts();
+    let busiest = dealt.share.ceil().max(1.0);
+    [
+        tile_m,
+        tile_n,
+        dealt.threads,
+        tile_m * tile_n / dealt.threads.max(1.0),
+        filled_m,
+        filled_n,
+        dealt.share,
+        busiest / dealt.share.max(1e-9),
+        busiest / parts.resident as f64,
+        dealt.waves,
+        dealt.steps,
+        dealt.parts,
+        parts.of_a,
+        parts.of_b,
+        f64::from(cost.more_launches()),
+    ]
+}

@@ -1,0 +1,60 @@
+//! What was learned from journals, and what it would have been worth for problems that were held out.
+
+use serde_json::{Value, json};
+
+use super::json::problem_document;
+use super::table::{named, plain_table, trim_lines};
+use crate::experience::Experience;
+use crate::model::Problem;
+
+/// After how many kernels it is said what was found.
+pub const COUNTS: [usize; 6] = [1, 5, 10, 20, 40, 80];
+
+/// A problem that was held out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeldOut {
+    /// The problem.
+    pub problem: Problem,
+    /// The time of the best of the first so many kernels by what was learned over that of all.
+    pub found: Vec<f64>,
+}
+
+/// For people.
+pub fn table(experience: &Experience, held_out: &[HeldOut], width: u16) -> String {
+    let mut table = plain_table(width);
+    table.set_header(named("family", ["problems", "times"]));
+    for (name, lesson) in &experience.families {
+        table.add_row([name.clone(), lesson.problems.to_string(), lesson.times.to_string()]);
+    }
+    let mut text = format!("learned of {}\n{}", experience.device, trim_lines(&table.to_string()));
+    if !held_out.is_empty() {
+        let mut table = plain_table(width);
+        let counts = COUNTS.map(|count| count.to_string());
+        table.set_header(named("held out: over the best after", counts.each_ref().map(|c| &**c)));
+        for one in held_out {
+            let found = one.found.iter().map(|ratio| format!("{ratio:.3}"));
+            table.add_row(std::iter::once(one.problem.to_string()).chain(found));
+        }
+        text += &format!("\n{}", trim_lines(&table.to_string()));
+    }
+    text
+}
+
+/// For programs.
+pub fn document(experience: &Experience, held_out: &[HeldOut]) -> Value {
+    let families = experience.families.iter().map(|(name, lesson)| {
+        json!({ "family": name, "problems": lesson.problems, "times": lesson.times })
+    });
+    let held_out = held_out.iter().map(|one| {
+        let found = COUNTS.iter().zip(&one.found);
+        let found: Vec<Value> = found
+            .map(|(count, ratio)| json!({ "evaluations": count, "over_best": ratio }))
+            .collect();
+        json!({ "problem": problem_document(&one.problem), "found": found })
+    });
+    json!({
+        "device": experience.device,
+        "families": families.collect::<Vec<_>>(),
+        "held_out": held_out.collect::<Vec<_>>(),
+    })
+}
