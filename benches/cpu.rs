@@ -9,7 +9,7 @@ use std::env;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use gemm_tune::compile::{Architecture, Network, Nvrtc, SearchPaths, Target, Wanted, acquire};
 use gemm_tune::cpu::{Checks, Counting, Memory, Options, Parameter, Program, Tracking, launch};
 use gemm_tune::model::{Device, Dtype, LaunchPlan, Problem};
@@ -79,8 +79,7 @@ fn run(
     let sizes = plan.workspaces.iter().map(|workspace| memory.allocate(workspace.bytes));
     let workspaces: Vec<u64> = sizes.collect::<Result<_, _>>()?;
     let operands = Operands { a, b, c };
-    let launches = bind(plan, 0, problem, operands, &workspaces, Scalars::PLAIN)
-        .map_err(|name| anyhow!("argument `{name}` has no value"))?;
+    let launches = bind(plan, 0, problem, operands, &workspaces, Scalars::PLAIN)?;
     let mut best = Duration::MAX;
     for _ in 0..3 {
         let start = Instant::now();

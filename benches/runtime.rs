@@ -10,7 +10,7 @@ use std::sync::Arc;
 use criterion::{Criterion, criterion_group, criterion_main};
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::lookup::Question;
-use gemm_tune::model::{Dtype, Problem, STANDARD_ARGUMENTS, Shape};
+use gemm_tune::model::{Dtype, PlacedMap, Problem, STANDARD_ARGUMENTS, Shape};
 use gemm_tune::runtime::{
     Catalogue, Chosen, ChosenLaunch, Driver, Operands, Runtime, RuntimeError,
 };
@@ -32,6 +32,7 @@ impl Catalogue for Single {
                 arguments: STANDARD_ARGUMENTS.iter().map(|a| a.name().to_owned()).collect(),
             }],
             workspaces: Vec::new(),
+            tensor_maps: Vec::new(),
         })
     }
 
@@ -46,9 +47,14 @@ struct Idle;
 impl Driver for Idle {
     type Kernel = ();
     type Memory = u64;
+    type Map = ();
 
     fn load(&self, _: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<()>, GpuError> {
         Ok(vec![(); kernels.len()])
+    }
+
+    fn encode(&self, _: &PlacedMap) -> Result<(), GpuError> {
+        Ok(())
     }
 
     fn launch(
@@ -57,6 +63,7 @@ impl Driver for Idle {
         (): &(),
         _: ([u32; 3], [u32; 3], u32),
         arguments: &[KernelArgument],
+        _: &[()],
     ) -> Result<(), GpuError> {
         black_box(arguments);
         Ok(())

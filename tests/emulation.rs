@@ -7,6 +7,8 @@
     reason = "a test says what it sees and may fail"
 )]
 
+#[path = "support/boxes.rs"]
+mod boxes;
 mod support;
 
 use std::collections::BTreeMap;
@@ -134,45 +136,6 @@ fn every_family_passes_on_every_kind_of_edge_in_all_layouts() {
     }
 }
 
-/// A few values for each parameter of `pipelined`, with tiles that the copy engine brings. Rules that
-/// only spare a search's time are left out.
-fn boxes() -> Family {
-    let text = std::fs::read_to_string("search-spaces/pipelined.toml").unwrap();
-    let values = [
-        ("PACK", "'none', 'a', 'b', 'both'"),
-        ("TRANSPOSE", "'copies'"),
-        ("COPIES", "'boxes'"),
-        ("BM", "32, 64"),
-        ("BN", "64, 96"),
-        ("TM", "4"),
-        ("TN", "8"),
-        ("LANES_M", "8"),
-        ("BK", "8, 16"),
-        ("STAGES", "2, 3"),
-        ("FRAGMENTS", "1, 2"),
-        ("MIN_BLOCKS", "2"),
-        ("SPLITS", "1, 2, 3"),
-        ("TAIL", "'whole', 'shared'"),
-        ("MEET", "'memory', 'cluster'"),
-        ("UNROLL", "4"),
-        ("RASTER", "'m'"),
-        ("LANE_ORDER", "'m'"),
-        ("FMA_ORDER", "'rows'"),
-        ("READ_FIRST", "'a'"),
-        ("READ_ORDER", "'down'"),
-    ];
-    let parameters = values.map(|(name, list)| format!("{name} = [{list}]\n")).concat();
-    let first = |list: &str| list.split(',').next().unwrap_or_default().to_owned();
-    let default = values.map(|(name, list)| format!("{name} = {}", first(list))).join(", ");
-    let (head, _) = text.split_once("default = [").unwrap();
-    let (_, rest) = text.split_once("[derived]").unwrap();
-    let rules = rest.split("\n[[").filter(|part| !part.contains("prunes = true"));
-    let rest = rules.collect::<Vec<_>>().join("\n[[");
-    let text =
-        format!("{head}default = {{ {default} }}\n[parameters]\n{parameters}\n[derived]{rest}");
-    Family::parse("pipelined.toml", &text).unwrap_or_else(|error| panic!("{error}"))
-}
-
 #[test]
 fn the_copy_engine_brings_what_lanes_do() {
     let Some(compiler) = compiler_or_skip() else { return };
@@ -182,7 +145,7 @@ fn the_copy_engine_brings_what_lanes_do() {
     for layout in Layout::ALL {
         problems.push(Problem { batch: 3, ..problem("40x72x193", *layout) });
     }
-    let families = [boxes()];
+    let families = [boxes::boxes()];
     // With few SMs there is a tail to share.
     let device = Device { sms: 2, ..Device::cpu() };
     let templates = Templates::built_in().unwrap();

@@ -6,6 +6,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
+#[path = "support/boxes.rs"]
+mod boxes;
 mod support;
 
 use std::sync::{Arc, Mutex};
@@ -14,7 +16,7 @@ use gemm_tune::compile::{Compile, CompileRequest, Compiler, Target};
 use gemm_tune::cpu::{Checks, Memory, Options, Parameter, Program, Tracking, launch};
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::lookup::Question;
-use gemm_tune::model::{Configuration, Device, Dtype, Layout, Problem, Shape, Storage};
+use gemm_tune::model::{Configuration, Device, Dtype, Layout, PlacedMap, Problem, Shape, Storage};
 use gemm_tune::render::{Templates, render_stored};
 use gemm_tune::runtime::{
     Catalogue, Chosen, ChosenLaunch, Driver, Operands, Runtime, RuntimeError,
@@ -58,6 +60,7 @@ impl Catalogue for Pinned<'_> {
             source: Some(rendered.source.into()),
             launches: launches.collect(),
             workspaces: workspaces.map(|space| (space.name, space.bytes)).collect(),
+            tensor_maps: rendered.plan.tensor_maps,
         })
     }
 
@@ -79,6 +82,7 @@ fn refused(call: &'static str, error: impl ToString) -> GpuError {
 impl Driver for &Host {
     type Kernel = (Arc<Program>, String);
     type Memory = (u64, u64);
+    type Map = PlacedMap;
 
     fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<Self::Kernel>, GpuError> {
         let text = String::from_utf8_lossy(image);
@@ -87,19 +91,24 @@ impl Driver for &Host {
         Ok(kernels.iter().map(|(entry, _)| (Arc::clone(&program), (*entry).to_owned())).collect())
     }
 
+    fn encode(&self, map: &PlacedMap) -> Result<PlacedMap, GpuError> {
+        Ok(*map)
+    }
+
     fn launch(
         &self,
         _: Stream,
         (program, entry): &Self::Kernel,
         (grid, block, shared): ([u32; 3], [u32; 3], u32),
         arguments: &[KernelArgument],
+        maps: &[PlacedMap],
     ) -> Result<(), GpuError> {
         let parameters = arguments.iter().map(|argument| match *argument {
             KernelArgument::Pointer(address) => Parameter::from(address),
             KernelArgument::I32(value) => Parameter::from(value),
             KernelArgument::I64(value) => Parameter::from(value),
             KernelArgument::F32(value) => Parameter::from(value),
-            KernelArgument::Map(place) => panic!("the runtime passes no maps, but number {place}"),
+            KernelArgument::Map(place) => Parameter::from(maps[place]),
         });
         let parameters: Vec<Parameter> = parameters.collect();
         let options =
@@ -343,7 +352,8 @@ fn every_family_keeps_within_rows_that_are_padded_or_begin_anywhere() {
     };
     let (families, templates) = (Families::built_in().unwrap(), Templates::built_in().unwrap());
     let (templates, compiler) = (&templates, &compiler);
-    for family in families.iter() {
+    let boxes = boxes::boxes();
+    for family in families.iter().chain([&boxes]) {
         let executed = cases().into_par_iter().enumerate().flat_map_iter(|(number, case)| {
             let sample = case.sample(family, &mut fastrand::Rng::with_seed(number as u64));
             sample.into_iter().map(move |configuration| {

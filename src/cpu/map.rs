@@ -18,16 +18,11 @@ const STRIDES: usize = EXTENTS + MAX_RANK;
 const BOX: usize = STRIDES + MAX_RANK - 1;
 const BOX_BITS: u32 = 12;
 
-/// The dtypes that a map may have, by number.
-fn dtype_of(number: u64) -> Option<Dtype> {
-    Dtype::ALL.get(usize::try_from(number).ok()?).copied()
-}
-
 /// A map as a kernel is passed it.
 pub(super) fn encode(map: &PlacedMap) -> [u64; WORDS] {
     let number = |found: Option<usize>| found.unwrap_or_default() as u64;
     let dtype = number(Dtype::ALL.iter().position(|dtype| *dtype == map.dtype));
-    let swizzle = number(Swizzle::NAMES.iter().position(|(_, swizzle)| *swizzle == map.swizzle));
+    let swizzle = number(Swizzle::ALL.iter().position(|swizzle| *swizzle == map.swizzle));
     let mut words = [0; WORDS];
     words[0] = MARK;
     words[1] = map.address;
@@ -40,23 +35,23 @@ pub(super) fn encode(map: &PlacedMap) -> [u64; WORDS] {
     words
 }
 
-/// What was encoded; nothing where that was no map.
+/// What was encoded; nothing where that was no map, or one of empty boxes.
 pub(super) fn decode(words: &[u64; WORDS]) -> Option<PlacedMap> {
-    let [rank, dtype, swizzle] = [0, 8, 16].map(|shift| words[2] >> shift & 0xff);
-    let rank = u32::try_from(rank).ok().filter(|rank| (1..=MAX_RANK as u32).contains(rank))?;
+    let [rank, dtype, swizzle] = [0, 8, 16].map(|shift| (words[2] >> shift & 0xff) as usize);
     let mask = (1 << BOX_BITS) - 1;
     let mut map = PlacedMap {
         address: words[1],
-        dtype: dtype_of(dtype)?,
-        rank,
+        dtype: *Dtype::ALL.get(dtype)?,
+        rank: rank as u32,
         extents: [0; MAX_RANK],
         strides: [0; MAX_RANK - 1],
         tile: std::array::from_fn(|at| (words[BOX] >> (BOX_BITS * at as u32) & mask) as u32),
-        swizzle: Swizzle::NAMES.get(swizzle as usize)?.1,
+        swizzle: *Swizzle::ALL.get(swizzle)?,
     };
     map.extents.copy_from_slice(&words[EXTENTS..STRIDES]);
     map.strides.copy_from_slice(&words[STRIDES..BOX]);
-    (words[0] == MARK).then_some(map)
+    let is_map = words[0] == MARK && (1..=MAX_RANK).contains(&rank) && !map.tile.contains(&0);
+    is_map.then_some(map)
 }
 
 #[cfg(test)]
@@ -77,8 +72,10 @@ mod tests {
         let words = encode(&map);
         assert_eq!(decode(&words), Some(map));
         assert_eq!(decode(&[0; WORDS]), None);
-        let mut other = words;
-        other[2] = 6;
-        assert_eq!(decode(&other), None);
+        for (at, word) in [(0, 0), (2, 6), (2, 0x903), (BOX, 0)] {
+            let mut other = words;
+            other[at] = word;
+            assert_eq!(decode(&other), None, "{at}");
+        }
     }
 }

@@ -127,7 +127,7 @@ impl From<&TensorMap> for StoredTensorMap {
             extents: map.extents.clone(),
             strides: map.strides.clone(),
             tile: map.tile.clone(),
-            swizzle: map.swizzle.clone(),
+            swizzle: map.swizzle,
         }
     }
 }
@@ -141,7 +141,7 @@ impl From<&StoredTensorMap> for TensorMap {
             extents: stored.extents.clone(),
             strides: stored.strides.clone(),
             tile: stored.tile.clone(),
-            swizzle: stored.swizzle.clone(),
+            swizzle: stored.swizzle,
         }
     }
 }

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::figures::{four_figures, rfc3339, round_us, wide};
 use crate::model::{
     CachePolicy, Configuration, Device, KernelLaunch, Landmark, LaunchPlan, Measurement, Micros,
-    PowerState, Problem, Regime, Resources, TensorMap, Timing, Validation, Value, Workspace,
+    PowerState, Problem, Regime, Resources, Swizzle, TensorMap, Timing, Validation, Value,
+    Workspace,
 };
 
 /// The fastest correct kernel found for a problem on a device, with the evidence.
@@ -140,7 +141,7 @@ pub struct StoredTensorMap {
     /// Elements of the box that one load moves, innermost dimension first.
     pub tile: Vec<u32>,
     /// The shared-memory swizzle: `none`, `32B`, `64B`, `128B`.
-    pub swizzle: String,
+    pub swizzle: Swizzle,
 }
 
 /// How fast, and under which conditions.

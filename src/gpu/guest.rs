@@ -13,6 +13,7 @@ use super::driver::{describe, device_count};
 use super::error::{GpuError, check};
 use super::function::{Function, KernelArgument};
 use super::kernel::check_cubin;
+use super::tensor_map::EncodedMap;
 use crate::model::Device;
 
 /// A CUDA stream of the user's. The default is the context's null stream.
@@ -112,8 +113,9 @@ impl Guest {
         kernels.iter().map(|(entry, shared)| kernel(&image, entry, *shared)).collect()
     }
 
-    /// Launches a kernel on `grid` blocks of `block` threads; does not wait and does not allocate.
-    /// The context must be current.
+    /// Launches a kernel on `grid` blocks of `block` threads with `dynamic_shared` bytes of dynamic
+    /// shared memory; does not wait and does not allocate. `maps` are those that arguments name by their
+    /// place. The context must be current.
     ///
     /// # Errors
     /// [`GpuError::Arguments`], [`GpuError::Call`]. A fault while running shows at a later call.
@@ -121,11 +123,12 @@ impl Guest {
         &self,
         stream: Stream,
         kernel: &GuestKernel,
-        (grid, block): ([u32; 3], [u32; 3]),
-        dynamic_shared: u32,
+        (grid, block, dynamic_shared): ([u32; 3], [u32; 3], u32),
         arguments: &[KernelArgument],
+        maps: &[EncodedMap],
     ) -> Result<(), GpuError> {
-        kernel.function.launch(stream.handle(), (grid, block, dynamic_shared), arguments, &[])
+        let sizes = (grid, block, dynamic_shared);
+        kernel.function.launch(stream.handle(), sizes, arguments, maps)
     }
 
     /// Allocates device memory, whose address is a multiple of 256. The context must be current.

@@ -3,11 +3,11 @@
 //! The only room that names cudarc, and with `compile/nvrtc.rs` the only one with `unsafe`. It is
 //! no tuner: it knows devices, memory, kernels, graphs and cuBLAS, and nothing of configurations.
 //!
-//! Its one caller is the GPU worker, a process with one thread, one GPU and one stream. A faulty
-//! kernel ends the CUDA context of the process that launched it, for good; so the worker is
-//! expendable, and [`GpuError::is_sticky`] says when to replace it. Handles hold an
-//! [`Rc`](std::rc::Rc) to the context and are therefore bound to the thread that opened the GPU,
-//! which is also the only thread that the context is current on.
+//! All but [`Guest`], which is for a user's own context and any of its threads, is for the GPU worker:
+//! a process with one thread, one GPU and one stream. A faulty kernel ends the CUDA context of the
+//! process that launched it, for good; so the worker is expendable, and [`GpuError::is_sticky`] says
+//! when to replace it. Its handles hold an [`Rc`](std::rc::Rc) to the context and are therefore bound to
+//! the thread that opened the GPU, which is also the only thread that the context is current on.
 //!
 //! Rust's guarantees end where a kernel begins: an address is a number here, and a kernel that is
 //! handed a wrong one reads and writes device memory that it should not.

@@ -8,6 +8,7 @@ use cudarc::driver::sys;
 
 use super::driver::Gpu;
 use super::error::{GpuError, check, require_symbols};
+use super::guest::Guest;
 use crate::model::tensor_map::MAX_RANK;
 use crate::model::{Dtype, PlacedMap, Swizzle};
 
@@ -27,32 +28,47 @@ impl Gpu {
     /// [`GpuError::Library`] where the driver knows no tensor maps, [`GpuError::Call`] where it refuses
     /// this one, as on devices that have no copy engine for boxes.
     pub fn encode(&self, map: &PlacedMap) -> Result<EncodedMap, GpuError> {
-        // SAFETY: a device is open, so the library is there.
-        let library = unsafe { sys::culib() };
-        let needed = "kernels with tensor maps need a driver of CUDA 12.0 or later";
-        require_symbols("libcuda.so.1", library, SYMBOLS, needed)?;
-        let mut encoded = EncodedMap::default();
-        let steps = [1_u32; MAX_RANK];
-        // SAFETY: the map has 128 bytes at a multiple of 64; each list has as many elements as any rank.
-        let status = unsafe {
-            sys::cuTensorMapEncodeTiled(
-                (&raw mut encoded).cast(),
-                element(map.dtype),
-                map.rank,
-                ptr::with_exposed_provenance_mut(map.address as usize),
-                map.extents.as_ptr(),
-                map.strides.as_ptr(),
-                map.tile.as_ptr(),
-                steps.as_ptr(),
-                sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
-                swizzle(map.swizzle),
-                sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-                sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-            )
-        };
-        check("cuTensorMapEncodeTiled", status)?;
-        Ok(encoded)
+        encode(map)
     }
+}
+
+impl Guest {
+    /// As [`Gpu::encode`].
+    ///
+    /// # Errors
+    /// As [`Gpu::encode`].
+    pub fn encode(&self, map: &PlacedMap) -> Result<EncodedMap, GpuError> {
+        encode(map)
+    }
+}
+
+/// Encodes a map, once a device or a context is known, and the library with it.
+fn encode(map: &PlacedMap) -> Result<EncodedMap, GpuError> {
+    // SAFETY: callers have opened the library.
+    let library = unsafe { sys::culib() };
+    let needed = "kernels with tensor maps need a driver of CUDA 12.0 or later";
+    require_symbols("libcuda.so.1", library, SYMBOLS, needed)?;
+    let mut encoded = EncodedMap::default();
+    let steps = [1_u32; MAX_RANK];
+    // SAFETY: the encoded map has 128 bytes at a multiple of 64; no rank is above what the lists have.
+    let status = unsafe {
+        sys::cuTensorMapEncodeTiled(
+            (&raw mut encoded).cast(),
+            element(map.dtype),
+            map.rank.min(MAX_RANK as u32),
+            ptr::with_exposed_provenance_mut(map.address as usize),
+            map.extents.as_ptr(),
+            map.strides.as_ptr(),
+            map.tile.as_ptr(),
+            steps.as_ptr(),
+            sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+            swizzle(map.swizzle),
+            sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    };
+    check("cuTensorMapEncodeTiled", status)?;
+    Ok(encoded)
 }
 
 fn element(dtype: Dtype) -> sys::CUtensorMapDataType {

@@ -107,8 +107,7 @@ pub fn picture(subject: &Subject, ptx: &[u8]) -> Result<Picture, SubjectError> {
     let mut memory = Memory::new(Tracking::Off);
     let (places, workspaces) = place(subject, &mut memory).map_err(HostFailure::Memory)?;
     let launches = bind(plan, 0, problem, places, &workspaces, Scalars::PLAIN);
-    let launches =
-        launches.map_err(|name| unsupported(format!("argument `{name}` has no value")))?;
+    let launches = launches.map_err(|error| unsupported(error.to_string()))?;
     let mut accesses = Vec::new();
     for (at, wanted) in launches.iter().enumerate() {
         let last = at + 1 == launches.len();

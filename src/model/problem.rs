@@ -83,7 +83,7 @@ impl fmt::Display for Shape {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{given}` is no {what}: choose one of {}", .known.join(", "))]
 pub struct UnknownWord {
-    /// What the word should name: `dtype`, `compute`, `layout`.
+    /// What the word should name: `dtype`, `compute`, `layout`, `swizzle`.
     pub what: &'static str,
     /// What was given.
     pub given: String,
@@ -91,7 +91,7 @@ pub struct UnknownWord {
     pub known: Vec<&'static str>,
 }
 
-/// Declares an enum whose variants have one lower-case name in files, on the command line and in
+/// Declares an enum whose variants have one name in files, on the command line and in
 /// templates.
 macro_rules! words {
     ($(#[$doc:meta])* $type:ident, $what:literal, { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)+ }) => {
@@ -130,6 +130,7 @@ macro_rules! words {
         }
     };
 }
+pub(super) use words;
 
 words! {
     /// How an element is stored.

@@ -2,10 +2,14 @@
 //! box of it. What no device takes is refused here, before anything runs; `gpu` and `cpu` encode what
 //! is left, each in its own form.
 
+use std::fmt;
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::Dtype;
+use super::problem::{UnknownWord, words};
 
 /// The most dimensions of a map.
 pub const MAX_RANK: usize = 5;
@@ -38,33 +42,25 @@ pub struct TensorMap {
     pub strides: Vec<u64>,
     /// Elements of the box that one copy moves, along each dimension.
     pub tile: Vec<u32>,
-    /// The shared-memory swizzle: `none`, `32B`, `64B` or `128B`.
-    pub swizzle: String,
+    /// How a box lies in shared memory.
+    pub swizzle: Swizzle,
 }
 
-/// How 16 bytes of a box change places within rows of shared memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Swizzle {
-    /// They do not.
-    None,
-    /// Within 32 bytes.
-    B32,
-    /// Within 64 bytes.
-    B64,
-    /// Within 128 bytes.
-    B128,
+words! {
+    /// How 16 bytes of a box change places within rows of shared memory.
+    Swizzle, "swizzle", {
+        /// They do not.
+        None = "none",
+        /// Within 32 bytes.
+        B32 = "32B",
+        /// Within 64 bytes.
+        B64 = "64B",
+        /// Within 128 bytes.
+        B128 = "128B",
+    }
 }
 
 impl Swizzle {
-    /// All, with their names in files.
-    pub const NAMES: [(&str, Self); 4] =
-        [("none", Self::None), ("32B", Self::B32), ("64B", Self::B64), ("128B", Self::B128)];
-
-    /// The swizzle of a name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::NAMES.into_iter().find(|(known, _)| *known == name).map(|(_, swizzle)| swizzle)
-    }
-
     /// Bytes of the rows that it works within; nothing where it does not.
     fn bytes(self) -> Option<u64> {
         match self {
@@ -155,10 +151,7 @@ impl TensorMap {
                 ));
             }
         }
-        let Some(swizzle) = Swizzle::named(&self.swizzle) else {
-            return Some(format!("`{}` is no swizzle of this version", self.swizzle));
-        };
-        if let Some(most) = swizzle.bytes().filter(|most| row > *most) {
+        if let Some(most) = self.swizzle.bytes().filter(|most| row > *most) {
             return Some(format!("a row of its box has {row} bytes, its swizzle takes {most}"));
         }
         let last = extents[1..].iter().zip(strides).fold(extents[0], |last, (extent, stride)| {
@@ -180,7 +173,7 @@ impl TensorMap {
             extents: [1; MAX_RANK],
             strides: [0; MAX_RANK - 1],
             tile: [1; MAX_RANK],
-            swizzle: Swizzle::named(&self.swizzle).unwrap_or(Swizzle::None),
+            swizzle: self.swizzle,
         };
         placed.extents.iter_mut().zip(&self.extents).for_each(|(to, from)| *to = *from);
         placed.tile.iter_mut().zip(&self.tile).for_each(|(to, from)| *to = *from);
@@ -203,7 +196,7 @@ mod tests {
             extents: vec![100, 30, 2],
             strides: vec![100, 3000],
             tile: vec![32, 16, 1],
-            swizzle: "none".to_owned(),
+            swizzle: Swizzle::None,
         }
     }
 
@@ -238,9 +231,8 @@ mod tests {
         check(|map| map.strides[0] = 101, &stride(404));
         check(|map| map.strides[0] = 0, &stride(0));
         check(|map| map.strides[1] = 1 << 38, &stride(1 << 40));
-        check(|map| map.swizzle = "96B".to_owned(), "`96B` is no swizzle of this version");
         check(
-            |map| map.swizzle = "64B".to_owned(),
+            |map| map.swizzle = Swizzle::B64,
             "a row of its box has 128 bytes, its swizzle takes 64",
         );
         check(|map| map.offset = 80, "it ends at byte 24080 of `packed`, which has 24064");

@@ -8,8 +8,8 @@ use crate::model::{Argument, Diagnostic, Storage, TensorMap};
 use crate::space::Family;
 use crate::space::family::{Located, TensorMapSpec};
 
-/// Largest workspace: what a 64-bit signed offset addresses.
-const MAX_WORKSPACE: u64 = i64::MAX as u64;
+/// Largest workspace, and extent of a tensor map: what a 64-bit signed offset addresses.
+const MAX_SIZE: u64 = i64::MAX as u64;
 
 /// Evaluates the launches, workspaces and tensor maps of `family` in `scope`.
 ///
@@ -20,9 +20,7 @@ pub(super) fn launch_plan(
     scope: &Context,
     storage: &Storage,
 ) -> Result<LaunchPlan, Box<Diagnostic>> {
-    let size32 = |expression: &Located| {
-        family.size(expression, scope, u64::from(u32::MAX)).map(|size| size as u32)
-    };
+    let size32 = |expression: &Located| size32(family, expression, scope);
     let three = |extents: &[Located]| -> Result<[u32; 3], Box<Diagnostic>> {
         let mut sizes = [1; 3];
         for (size, expression) in sizes.iter_mut().zip(extents) {
@@ -32,7 +30,7 @@ pub(super) fn launch_plan(
     };
     let mut plan = LaunchPlan::default();
     for workspace in &family.workspaces {
-        let bytes = family.size(&workspace.bytes, scope, MAX_WORKSPACE)?;
+        let bytes = family.size(&workspace.bytes, scope, MAX_SIZE)?;
         if bytes > 0 {
             plan.workspaces.push(Workspace { name: workspace.name.clone(), bytes });
         }
@@ -83,40 +81,35 @@ fn tensor_map(
     {
         return Ok(None);
     }
-    // What is blamed: no map is without extents.
-    let blame = |what: String| map.extents.first().map(|at| family.blame(at, what));
     let is_workspace = family.workspaces.iter().any(|space| space.name == map.operand);
     let is_there = plan.workspaces.iter().any(|space| space.name == map.operand);
-    let twice = plan.tensor_maps.iter().any(|known| known.name == map.name);
-    let fault = match () {
-        () if is_workspace && !is_there => blame(format!(
-            "tensor map `{}` is of workspace `{}`, which has 0 bytes",
-            map.name, map.operand
-        )),
-        () if twice => blame(format!("the configuration has two tensor maps `{}`", map.name)),
-        () => None,
+    let fault = if is_workspace && !is_there {
+        let operand = &map.operand;
+        Some(format!("tensor map `{}` is of workspace `{operand}`, which has 0 bytes", map.name))
+    } else if plan.tensor_maps.iter().any(|known| known.name == map.name) {
+        Some(format!("the configuration has two tensor maps `{}`", map.name))
+    } else {
+        None
     };
-    if let Some(fault) = fault {
-        return Err(fault);
+    // No map is without extents: the first is where it is blamed.
+    if let (Some(what), Some(at)) = (fault, map.extents.first()) {
+        return Err(family.blame(at, what));
     }
-    let sizes = |expressions: &[Located]| -> Result<Vec<u64>, Box<Diagnostic>> {
-        expressions.iter().map(|one| family.size(one, scope, MAX_WORKSPACE)).collect()
-    };
-    let size32 = |expression: &Located| {
-        family.size(expression, scope, u64::from(u32::MAX)).map(|size| size as u32)
-    };
+    let size = |expression: &Located| family.size(expression, scope, MAX_SIZE);
+    let sizes = |expressions: &[Located]| expressions.iter().map(size).collect::<Result<_, _>>();
     Ok(Some(TensorMap {
         name: map.name.clone(),
         operand: map.operand.clone(),
-        offset: match &map.offset {
-            Some(offset) => family.size(offset, scope, MAX_WORKSPACE)?,
-            None => 0,
-        },
+        offset: map.offset.as_ref().map_or(Ok(0), size)?,
         extents: sizes(&map.extents)?,
         strides: sizes(&map.strides)?,
-        tile: map.tile.iter().map(size32).collect::<Result<_, _>>()?,
-        swizzle: map.swizzle.clone(),
+        tile: map.tile.iter().map(|one| size32(family, one, scope)).collect::<Result<_, _>>()?,
+        swizzle: map.swizzle,
     }))
+}
+
+fn size32(family: &Family, expression: &Located, scope: &Context) -> Result<u32, Box<Diagnostic>> {
+    family.size(expression, scope, u64::from(u32::MAX)).map(|size| size as u32)
 }
 
 #[cfg(test)]

@@ -112,6 +112,7 @@ impl Bundle {
             image: Chosen::image_of(&code.file, &launches),
             source: None,
             workspaces: workspaces.collect::<Option<_>>()?,
+            tensor_maps: Vec::new(),
             launches,
         })
     }

@@ -37,16 +37,6 @@ impl Catalogue for Kernels {
         let rendered =
             render_stored(family, &self.templates, configuration, problem, storage, &self.device)?;
         let plan = rendered.plan;
-        if let Some(map) = plan.tensor_maps.first() {
-            return Err(RuntimeError::Launch {
-                problem: problem.to_string(),
-                what: format!(
-                    "its kernel takes tensor map `{}`, which hangs on addresses and is not encoded here \
-                     yet: tune it without, or use another database",
-                    map.name
-                ),
-            });
-        }
         let launches: Vec<ChosenLaunch> = plan
             .kernels
             .iter()
@@ -68,6 +58,7 @@ impl Catalogue for Kernels {
                 .into_iter()
                 .map(|space| (space.name, space.bytes))
                 .collect(),
+            tensor_maps: plan.tensor_maps,
             launches,
         })
     }

@@ -22,6 +22,7 @@
 
 mod bundle;
 mod database;
+mod maps;
 mod pick;
 mod prepared;
 #[cfg(test)]
@@ -40,10 +41,10 @@ use prepared::{Prepared, prepare};
 
 use crate::compile::CompileError;
 use crate::export::BundleError;
-use crate::gpu::{GpuError, Guest, GuestKernel, GuestMemory, KernelArgument, Stream};
+use crate::gpu::{EncodedMap, GpuError, Guest, GuestKernel, GuestMemory, KernelArgument, Stream};
 use crate::lookup::{NoAnswer, Question};
 use crate::model::storage::StorageError;
-use crate::model::{Dtype, Problem, Storage};
+use crate::model::{Dtype, PlacedMap, Problem, Storage};
 use crate::render::RenderError;
 
 /// The most arguments of a launch.
@@ -112,8 +113,8 @@ pub enum RuntimeError {
     /// The operands cannot lie so.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// The launch is beyond what any device takes, or what is passed here.
-    #[error("{problem} needs a launch that cannot be made: {what}")]
+    /// The launch is beyond what any device takes.
+    #[error("{problem} needs a launch that no device takes: {what}")]
     Launch {
         /// The problem.
         problem: String,
@@ -131,6 +132,8 @@ pub trait Driver: Send + Sync {
     type Kernel: Clone + Send + Sync;
     /// Device memory.
     type Memory: Send;
+    /// A tensor map as kernels are passed it.
+    type Map: Send + Sync;
 
     /// Loads an image and finds kernels in it, each with its dynamic shared memory.
     ///
@@ -138,7 +141,14 @@ pub trait Driver: Send + Sync {
     /// [`GpuError`].
     fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<Self::Kernel>, GpuError>;
 
-    /// Launches a kernel with grid, block and bytes of dynamic shared memory.
+    /// Makes a tensor map what kernels are passed.
+    ///
+    /// # Errors
+    /// [`GpuError`].
+    fn encode(&self, map: &PlacedMap) -> Result<Self::Map, GpuError>;
+
+    /// Launches a kernel with grid, block and bytes of dynamic shared memory. `maps` are those that
+    /// arguments name by their place.
     ///
     /// # Errors
     /// [`GpuError`].
@@ -148,6 +158,7 @@ pub trait Driver: Send + Sync {
         kernel: &Self::Kernel,
         sizes: ([u32; 3], [u32; 3], u32),
         arguments: &[KernelArgument],
+        maps: &[Self::Map],
     ) -> Result<(), GpuError>;
 
     /// Allocates memory.
@@ -163,19 +174,25 @@ pub trait Driver: Send + Sync {
 impl Driver for Guest {
     type Kernel = GuestKernel;
     type Memory = GuestMemory;
+    type Map = EncodedMap;
 
     fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<GuestKernel>, GpuError> {
         Self::load(self, image, kernels)
+    }
+
+    fn encode(&self, map: &PlacedMap) -> Result<EncodedMap, GpuError> {
+        Self::encode(self, map)
     }
 
     fn launch(
         &self,
         stream: Stream,
         kernel: &GuestKernel,
-        (grid, block, shared): ([u32; 3], [u32; 3], u32),
+        sizes: ([u32; 3], [u32; 3], u32),
         arguments: &[KernelArgument],
+        maps: &[EncodedMap],
     ) -> Result<(), GpuError> {
-        Self::launch(self, stream, kernel, (grid, block), shared, arguments)
+        Self::launch(self, stream, kernel, sizes, arguments, maps)
     }
 
     fn allocate(&self, bytes: u64) -> Result<GuestMemory, GpuError> {
@@ -191,7 +208,7 @@ impl Driver for Guest {
 pub struct Runtime<C: Catalogue, D: Driver = Guest> {
     catalogue: C,
     driver: D,
-    prepared: RwLock<HashMap<Question, Arc<Prepared<D::Kernel>>>>,
+    prepared: RwLock<HashMap<Question, Arc<Prepared<D>>>>,
     /// Held while a kernel is compiled and loaded, so that it is once: kernels by image.
     images: Mutex<HashMap<String, Vec<D::Kernel>>>,
     /// Scratch memory by stream, used by one product after the other.
@@ -268,7 +285,7 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
         &self,
         problem: &Problem,
         operands: &Operands,
-    ) -> Result<Arc<Prepared<D::Kernel>>, RuntimeError> {
+    ) -> Result<Arc<Prepared<D>>, RuntimeError> {
         let question = Question { problem: *problem, storage: operands.storage() };
         let known = self.prepared.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(prepared) = known.get(&question) {
@@ -301,18 +318,20 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
     fn launch(
         &self,
         stream: Stream,
-        prepared: &Prepared<D::Kernel>,
+        prepared: &Prepared<D>,
         problem: &Problem,
         operands: &Operands,
         workspace: u64,
     ) -> Result<(), RuntimeError> {
+        let maps = prepared.maps.encoded(&self.driver, operands, workspace)?;
+        let maps = maps.as_deref().unwrap_or_default();
         let mut arguments = [KernelArgument::I32(0); MAX_ARGUMENTS];
         for launch in &prepared.launches {
             for (argument, slot) in arguments.iter_mut().zip(&launch.slots) {
                 *argument = slot.value(problem, operands, workspace);
             }
             let given = &arguments[..launch.slots.len()];
-            self.driver.launch(stream, &launch.kernel, launch.sizes, given)?;
+            self.driver.launch(stream, &launch.kernel, launch.sizes, given, maps)?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::RuntimeError;
 use crate::lookup::Question;
+use crate::model::TensorMap;
 
 /// Knows kernels for problems. Asked once for each problem.
 pub trait Catalogue: Send + Sync {
@@ -33,6 +34,8 @@ pub struct Chosen {
     pub launches: Vec<ChosenLaunch>,
     /// Scratch buffers: name and bytes.
     pub workspaces: Vec<(String, u64)>,
+    /// Tensor maps, which are encoded once the addresses are known.
+    pub tensor_maps: Vec<TensorMap>,
 }
 
 /// A launch of it.

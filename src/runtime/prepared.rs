@@ -1,18 +1,21 @@
 //! A kernel that is ready to be launched for one problem: what a call has to do besides is to put the
 //! operands' addresses into place.
 
+use super::maps::{Base, Maps};
 use super::pick::Chosen;
-use super::{Operands, RuntimeError, scalar};
+use super::{Driver, Operands, RuntimeError, scalar};
 use crate::gpu::KernelArgument;
-use crate::model::{Argument, KernelLaunch, LaunchPlan, Problem, STANDARD_ARGUMENTS, Storage};
+use crate::model::{
+    Argument, KernelLaunch, LaunchPlan, Problem, STANDARD_ARGUMENTS, Storage, Workspace,
+};
 
 /// Ready for one problem.
-#[derive(Debug)]
-pub(super) struct Prepared<K> {
+pub(super) struct Prepared<D: Driver> {
     pub(super) name: String,
-    pub(super) launches: Vec<Ready<K>>,
+    pub(super) launches: Vec<Ready<D::Kernel>>,
     /// All workspaces, each aligned.
     pub(super) workspace_bytes: u64,
+    pub(super) maps: Maps<D::Map>,
 }
 
 /// A launch.
@@ -30,14 +33,16 @@ pub(super) enum Slot {
     Standard(usize),
     /// So many bytes into the workspace.
     Workspace(u64),
+    /// By its place among the tensor maps.
+    Map(usize),
 }
 
 /// Puts what was chosen and loaded together.
-pub(super) fn prepare<K: Clone>(
+pub(super) fn prepare<D: Driver>(
     problem: &Problem,
     chosen: Chosen,
-    kernels: Vec<K>,
-) -> Result<Prepared<K>, RuntimeError> {
+    kernels: Vec<D::Kernel>,
+) -> Result<Prepared<D>, RuntimeError> {
     let plan = LaunchPlan {
         kernels: chosen
             .launches
@@ -50,25 +55,50 @@ pub(super) fn prepare<K: Clone>(
                 arguments: Vec::new(),
             })
             .collect(),
-        ..LaunchPlan::default()
+        workspaces: chosen
+            .workspaces
+            .iter()
+            .map(|(name, bytes)| Workspace { name: name.clone(), bytes: *bytes })
+            .collect(),
+        tensor_maps: chosen.tensor_maps,
     };
     let refuse = |what: String| RuntimeError::Launch { problem: problem.to_string(), what };
     plan.check_limits().map_err(|limit| refuse(limit.to_string()))?;
+    plan.check_maps(problem.dtype).map_err(|limit| refuse(limit.to_string()))?;
     let mut offsets = Vec::new();
-    let mut workspace_bytes = 0;
-    for (name, bytes) in &chosen.workspaces {
+    let mut workspace_bytes = 0_u64;
+    for Workspace { name, bytes } in &plan.workspaces {
         offsets.push((name.as_str(), workspace_bytes));
-        workspace_bytes += bytes.next_multiple_of(Storage::ALLOCATED);
+        workspace_bytes = bytes
+            .checked_next_multiple_of(Storage::ALLOCATED)
+            .and_then(|bytes| workspace_bytes.checked_add(bytes))
+            .ok_or_else(|| refuse(format!("workspace `{name}` has {bytes} bytes")))?;
     }
+    let offset =
+        |name: &str| offsets.iter().find(|(known, _)| *known == name).map(|(_, offset)| *offset);
     let slot = |name: &String| {
         let argument = Argument::from(name.clone());
         let standard = STANDARD_ARGUMENTS.iter().position(|known| *known == argument);
-        let named = offsets.iter().find(|(known, _)| known == name);
+        let map = || plan.tensor_maps.iter().position(|map| map.name == *name).map(Slot::Map);
         standard
             .map(Slot::Standard)
-            .or_else(|| named.map(|(_, offset)| Slot::Workspace(*offset)))
-            .ok_or_else(|| refuse(format!("`{name}` is no argument and no workspace")))
+            .or_else(map)
+            .or_else(|| offset(name).map(Slot::Workspace))
+            .ok_or_else(|| {
+                refuse(format!("`{name}` is no argument, no workspace and no tensor map"))
+            })
     };
+    let base = |operand: &str| match Argument::from(operand.to_owned()) {
+        Argument::A => Some(Base::A),
+        Argument::B => Some(Base::B),
+        Argument::C => Some(Base::C),
+        _ => offset(operand).map(Base::Workspace),
+    };
+    let maps = plan.tensor_maps.iter().map(|map| {
+        let missing = || refuse(format!("`{}` is no operand and no workspace", map.operand));
+        Ok((map.clone(), base(&map.operand).ok_or_else(missing)?))
+    });
+    let maps = maps.collect::<Result<_, RuntimeError>>()?;
     let ready = chosen.launches.iter().zip(kernels).map(|(launch, kernel)| {
         let slots: Vec<Slot> = launch.arguments.iter().map(slot).collect::<Result<_, _>>()?;
         if slots.len() > super::MAX_ARGUMENTS {
@@ -77,7 +107,8 @@ pub(super) fn prepare<K: Clone>(
         Ok(Ready { kernel, sizes: (launch.grid, launch.block, launch.dynamic_shared_bytes), slots })
     });
     let launches = ready.collect::<Result<_, RuntimeError>>()?;
-    Ok(Prepared { launches, workspace_bytes, name: chosen.name.clone() })
+    let maps = Maps::new(problem.dtype, maps);
+    Ok(Prepared { launches, workspace_bytes, maps, name: chosen.name })
 }
 
 impl Slot {
@@ -94,6 +125,7 @@ impl Slot {
         let (shape, layout) = (problem.shape, problem.layout);
         let place = match self {
             Self::Workspace(offset) => return KernelArgument::Pointer(workspace + offset),
+            Self::Map(place) => return KernelArgument::Map(place),
             Self::Standard(place) => place,
         };
         match STANDARD_ARGUMENTS[place] {

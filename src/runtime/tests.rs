@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 
+use super::prepared::Slot;
 use super::*;
 use crate::compile::compiler::Origin;
 use crate::compile::{Compile, CompileRequest, Compiled};
@@ -13,12 +14,13 @@ use crate::model::{Device, Layout, Regime};
 use crate::render::Templates;
 use crate::space::{Families, Family};
 
-/// What was launched: stream, entry, sizes, arguments.
-type Launched = (Stream, String, ([u32; 3], [u32; 3], u32), Vec<KernelArgument>);
+/// What was launched: stream, entry, sizes, arguments, tensor maps.
+type Launched = (Stream, String, ([u32; 3], [u32; 3], u32), Vec<KernelArgument>, Vec<PlacedMap>);
 
 #[derive(Default)]
 struct Spoken {
     loads: AtomicUsize,
+    encoded: AtomicUsize,
     launched: Mutex<Vec<Launched>>,
     allocated: Mutex<Vec<u64>>,
     next: AtomicU64,
@@ -27,11 +29,17 @@ struct Spoken {
 impl Driver for &Spoken {
     type Kernel = String;
     type Memory = (u64, u64);
+    type Map = PlacedMap;
 
     fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<String>, GpuError> {
         assert!(!image.is_empty());
         self.loads.fetch_add(1, Ordering::SeqCst);
         Ok(kernels.iter().map(|(entry, _)| (*entry).to_owned()).collect())
+    }
+
+    fn encode(&self, map: &PlacedMap) -> Result<PlacedMap, GpuError> {
+        self.encoded.fetch_add(1, Ordering::SeqCst);
+        Ok(*map)
     }
 
     fn launch(
@@ -40,8 +48,9 @@ impl Driver for &Spoken {
         kernel: &String,
         sizes: ([u32; 3], [u32; 3], u32),
         arguments: &[KernelArgument],
+        maps: &[PlacedMap],
     ) -> Result<(), GpuError> {
-        let launched = (stream, kernel.clone(), sizes, arguments.to_vec());
+        let launched = (stream, kernel.clone(), sizes, arguments.to_vec(), maps.to_vec());
         self.launched.lock().unwrap().push(launched);
         Ok(())
     }
@@ -79,8 +88,12 @@ fn families(names: &[&str]) -> Vec<Family> {
 }
 
 fn kernels(names: &[&str], compiled: &Arc<AtomicUsize>) -> Kernels {
+    kernels_of(&families(names), compiled)
+}
+
+fn kernels_of(families: &[Family], compiled: &Arc<AtomicUsize>) -> Kernels {
     let (device, templates) = (Device::h200(), Templates::built_in().unwrap());
-    let lookup = Lookup::new([], &families(names), &templates, &device, Regime::default());
+    let lookup = Lookup::new([], families, &templates, &device, Regime::default());
     Kernels::new(lookup, templates, Box::new(Counting(Arc::clone(compiled))), &device)
 }
 
@@ -120,7 +133,7 @@ fn kernels_are_given_what_the_convention_says() {
     let stream = Stream::from_raw(std::ptr::without_provenance_mut(64));
     runtime.gemm(stream, &problem, &operands).unwrap();
     let launched = driver.launched.lock().unwrap();
-    let (on, entry, (grid, _, _), arguments) = &launched[0];
+    let (on, entry, (grid, _, _), arguments, _) = &launched[0];
     use KernelArgument::{F32, I32, I64, Pointer};
     assert_eq!((*on, entry.as_str(), grid[2]), (stream, "gemm", 3));
     let expected = [
@@ -169,4 +182,50 @@ fn addresses_and_rows_decide_between_kernels() {
     let short = Operands { lda: 1000, ..aligned };
     let error = runtime.gemm(Stream::default(), &problem, &short).unwrap_err();
     assert!(error.to_string().contains("lda is 1000: rows of A have 1024"), "{error}");
+}
+
+/// `pipelined`, whose defaults bring tiles as boxes.
+fn boxes() -> Family {
+    let text = include_str!("../../search-spaces/pipelined.toml")
+        .replace(r#"COPIES = "lanes""#, r#"COPIES = "boxes""#);
+    Family::parse("pipelined.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn tensor_maps_are_encoded_once_for_each_set_of_operands() {
+    let driver = Spoken::default();
+    let runtime = Runtime::new(kernels_of(&[boxes()], &Arc::default()), &driver);
+    // Boxes of both operands as they lie, then of what was packed.
+    let as_it_lies = Problem { layout: Layout::Tn, ..problem("64x96x4096") };
+    let own = Operands { lda: 68, ..Operands::packed(&as_it_lies, 256, 512, 768) };
+    let other = Operands { b: 1 << 20, ..own };
+    let twice = [Slot::Map(0), Slot::Map(1)].map(|slot| slot.value(&as_it_lies, &own, 0));
+    for operands in [own, own, other, own, other] {
+        runtime.gemm(Stream::default(), &as_it_lies, &operands).unwrap();
+        let launched = std::mem::take(&mut *driver.launched.lock().unwrap());
+        let (.., arguments, maps) = launched.iter().find(|launch| launch.1 == "gemm").unwrap();
+        assert!(arguments.ends_with(&twice), "{arguments:?}");
+        let [of_a, of_b] = &maps[..] else { panic!("{maps:?}") };
+        assert_eq!((of_a.address, of_b.address), (operands.a, operands.b));
+        assert_eq!((of_a.extents, of_a.strides[0]), ([64, 4096, 1, 1, 1], 4 * 68));
+    }
+    assert_eq!(driver.encoded.load(Ordering::SeqCst), 4, "two maps for two sets");
+
+    let packed = problem("4096x4096x512");
+    runtime.gemm(Stream::default(), &packed, &Operands::packed(&packed, 256, 512, 768)).unwrap();
+    let launched = std::mem::take(&mut *driver.launched.lock().unwrap());
+    let entries: Vec<&str> = launched.iter().map(|launch| launch.1.as_str()).collect();
+    assert_eq!(entries, ["pack", "gemm"]);
+    let ([KernelArgument::Pointer(workspace)], [of_a, _]) =
+        (&launched[1].3[15..16], &launched[1].4[..])
+    else {
+        panic!("{launched:?}")
+    };
+    assert_eq!(of_a.address, *workspace);
+
+    // Far more sets than are remembered.
+    for number in 1..3000 {
+        let operands = Operands { c: 256 * number, ..own };
+        runtime.gemm(Stream::default(), &as_it_lies, &operands).unwrap();
+    }
 }

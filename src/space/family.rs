@@ -13,7 +13,7 @@ use super::parse;
 use super::scope::{bind, bind_all, built_in_scope, stored_scope};
 use crate::model::{
     Argument, Compute, ComputeCapability, Configuration, Device, Diagnostic, Dtype, Layout,
-    Problem, Storage, Value,
+    Problem, Storage, Swizzle, Value,
 };
 
 /// An expression of a family and where its text stands in the file.
@@ -68,7 +68,7 @@ pub(crate) struct TensorMapSpec {
     pub(crate) extents: Vec<Located>,
     pub(crate) strides: Vec<Located>,
     pub(crate) tile: Vec<Located>,
-    pub(crate) swizzle: String,
+    pub(crate) swizzle: Swizzle,
 }
 
 /// How large a launch is.

@@ -23,13 +23,15 @@ use crate::model::{Argument, ComputeCapability, Configuration, Diagnostic, Value
 pub(super) fn family(file: &str, text: &str) -> Result<Family, Diagnostic> {
     let source = Arc::new(SourceFile { name: file.to_owned(), text: text.to_owned() });
     let parsed: FamilyFile = toml::from_str(text).map_err(|error| toml_error(&source, &error))?;
-    Builder { source, expressions: Expressions::default() }.build(parsed)
+    Builder { source, expressions: Expressions::default(), known: Vec::new() }.build(parsed)
 }
 
 /// Turns a file into a family, checking as it goes.
 struct Builder {
     source: Arc<SourceFile>,
     expressions: Expressions,
+    /// The names of parameters and derived values, which expressions may read beside the built-in ones.
+    known: Vec<String>,
 }
 
 type Checked<T> = Result<T, Diagnostic>;
@@ -44,11 +46,10 @@ impl Builder {
         let name = self.identifier(&file.name, "a family's name")?;
         let parameters = self.parameters(file.parameters)?;
         let derived = self.derived(&parameters, file.derived)?;
-        let known: Vec<String> = parameters.keys().chain(derived.keys()).cloned().collect();
 
         let mut constraints = Vec::new();
         for constraint in file.constraints {
-            let require = self.expression(&constraint.require, &known)?;
+            let require = self.expression(&constraint.require)?;
             let text = constraint.require.into_inner();
             let (because, prunes) = (constraint.because, constraint.prunes);
             constraints.push(Constraint { require, text, because, prunes });
@@ -56,11 +57,11 @@ impl Builder {
         let mut workspaces = Vec::new();
         for workspace in file.workspaces {
             workspaces.push(WorkspaceSpec {
-                name: self.identifier(&workspace.name, "a workspace's name")?,
-                bytes: self.extent(&workspace.bytes, &known)?,
+                name: self.buffer_name(&workspace.name, "a workspace's name")?,
+                bytes: self.extent(&workspace.bytes)?,
             });
         }
-        let tensor_maps = self.tensor_maps(file.tensor_maps, &workspaces, &known)?;
+        let tensor_maps = self.tensor_maps(file.tensor_maps, &workspaces)?;
         let buffers: Vec<&str> = workspaces
             .iter()
             .map(|workspace| workspace.name.as_str())
@@ -69,7 +70,7 @@ impl Builder {
         let kernels = file
             .kernels
             .into_iter()
-            .map(|kernel| self.kernel(kernel, &buffers, &known))
+            .map(|kernel| self.kernel(kernel, &buffers))
             .collect::<Checked<Vec<_>>>()?;
         let defaults = self.defaults(&parameters, file.default)?;
         let template = match file.template {
@@ -144,18 +145,18 @@ impl Builder {
         parameters: &IndexMap<String, Vec<Value>>,
         declared: IndexMap<Spanned<String>, Spanned<String>>,
     ) -> Checked<IndexMap<String, Located>> {
-        let mut known: Vec<String> = parameters.keys().cloned().collect();
+        self.known.extend(parameters.keys().cloned());
         for name in declared.keys() {
             self.new_name(name)?;
             if parameters.contains_key(name.get_ref()) {
                 let message = format!("`{}` is a parameter already", name.get_ref());
                 return Err(self.source.error(name.span(), message));
             }
-            known.push(name.get_ref().clone());
+            self.known.push(name.get_ref().clone());
         }
         let mut waiting: BTreeMap<usize, (String, Located)> = BTreeMap::new();
         for (position, (name, text)) in declared.into_iter().enumerate() {
-            let expression = self.expression(&text, &known)?;
+            let expression = self.expression(&text)?;
             waiting.insert(position, (name.into_inner(), expression));
         }
         let mut ordered: IndexMap<String, Located> = IndexMap::new();
@@ -184,12 +185,7 @@ impl Builder {
         Ok(ordered)
     }
 
-    fn kernel(
-        &mut self,
-        kernel: KernelFile,
-        buffers: &[&str],
-        known: &[String],
-    ) -> Checked<KernelSpec> {
+    fn kernel(&mut self, kernel: KernelFile, buffers: &[&str]) -> Checked<KernelSpec> {
         let standard = STANDARD_ARGUMENTS.iter().map(Argument::name);
         let choices: Vec<&str> = standard.chain(buffers.iter().copied()).collect();
         let argument = |name| self.one_of(name, "argument", &choices).map(Argument::from);
@@ -199,16 +195,12 @@ impl Builder {
         };
         Ok(KernelSpec {
             entry: self.identifier(&kernel.entry, "a kernel's entry point")?,
-            when: match &kernel.when {
-                Some(when) => Some(self.expression(when, known)?),
-                None => None,
-            },
-            grid: self.extents(&kernel.grid, "grid", 1..=3, known)?,
-            block: self.extents(&kernel.block, "block", 1..=3, known)?,
-            dynamic_shared_bytes: match &kernel.dynamic_shared_bytes {
-                Some(bytes) => Some(self.extent(bytes, known)?),
-                None => None,
-            },
+            when: kernel.when.as_ref().map(|when| self.expression(when)).transpose()?,
+            grid: self.extents(&kernel.grid, "grid", 1..=3)?,
+            block: self.extents(&kernel.block, "block", 1..=3)?,
+            dynamic_shared_bytes: (kernel.dynamic_shared_bytes.as_ref())
+                .map(|bytes| self.extent(bytes))
+                .transpose()?,
             arguments,
         })
     }
@@ -253,16 +245,14 @@ impl Builder {
         Ok(defaults)
     }
 
-    fn expression(&mut self, text: &Spanned<String>, known: &[String]) -> Checked<Located> {
-        self.parse_expression(text.get_ref(), text.span(), known)
+    fn expression(&mut self, text: &Spanned<String>) -> Checked<Located> {
+        self.parse_expression(text.get_ref(), text.span())
     }
 
-    fn extent(&mut self, extent: &Spanned<Extent>, known: &[String]) -> Checked<Located> {
+    fn extent(&mut self, extent: &Spanned<Extent>) -> Checked<Located> {
         match extent.get_ref() {
-            Extent::Number(number) => {
-                self.parse_expression(&number.to_string(), extent.span(), known)
-            }
-            Extent::Expression(text) => self.parse_expression(text, extent.span(), known),
+            Extent::Number(number) => self.parse_expression(&number.to_string(), extent.span()),
+            Extent::Expression(text) => self.parse_expression(text, extent.span()),
         }
     }
 
@@ -271,7 +261,6 @@ impl Builder {
         extents: &Spanned<Vec<Spanned<Extent>>>,
         what: &str,
         count: std::ops::RangeInclusive<usize>,
-        known: &[String],
     ) -> Checked<Vec<Located>> {
         let list = extents.get_ref();
         if !count.contains(&list.len()) {
@@ -281,25 +270,20 @@ impl Builder {
             let message = format!("`{what}` has {wanted} extents, this has {}", list.len());
             return Err(self.source.error(extents.span(), message));
         }
-        list.iter().map(|extent| self.extent(extent, known)).collect()
+        list.iter().map(|extent| self.extent(extent)).collect()
     }
 
-    fn parse_expression(
-        &mut self,
-        text: &str,
-        span: Range<usize>,
-        known: &[String],
-    ) -> Checked<Located> {
+    fn parse_expression(&mut self, text: &str, span: Range<usize>) -> Checked<Located> {
         let id = self
             .expressions
             .add(text)
             .map_err(|error| self.source.expression_error(&span, text, error))?;
         for name in self.expressions.reads(id) {
-            if !scope::is_built_in(&name) && !known.contains(&name) {
+            if !scope::is_built_in(&name) && !self.known.contains(&name) {
                 let at = find_word(text, &name);
                 let error = ExpressionError { message: format!("unknown name `{name}`"), span: at };
-                let names =
-                    known.iter().map(String::as_str).chain(BUILT_INS.iter().map(|(name, _)| *name));
+                let known = self.known.iter().map(String::as_str);
+                let names = known.chain(BUILT_INS.iter().map(|(name, _)| *name));
                 return Err(Diagnostic {
                     help: did_you_mean(&name, names),
                     ..self.source.expression_error(&span, text, error)
@@ -328,6 +312,15 @@ impl Builder {
         Err(self.source.error(name.span(), message))
     }
 
+    /// The name of a workspace or a tensor map, by which kernels take it among their arguments.
+    fn buffer_name(&self, name: &Spanned<String>, what: &str) -> Checked<String> {
+        if STANDARD_ARGUMENTS.iter().any(|argument| argument.name() == name.get_ref()) {
+            let message = format!("`{}` is an argument of all kernels", name.get_ref());
+            return Err(self.source.error(name.span(), message));
+        }
+        self.identifier(name, what)
+    }
+
     fn one_of(&self, word: &Spanned<String>, what: &str, choices: &[&str]) -> Checked<String> {
         let text = word.get_ref();
         if choices.contains(&text.as_str()) {
@@ -343,14 +336,13 @@ impl Builder {
         &self,
         words: &[Spanned<String>],
     ) -> Checked<Vec<T>> {
-        words
-            .iter()
-            .map(|word| {
-                word.get_ref()
-                    .parse()
-                    .map_err(|error: T::Err| self.source.error(word.span(), error.to_string()))
-            })
-            .collect()
+        words.iter().map(|word| self.word(word)).collect()
+    }
+
+    fn word<T: std::str::FromStr<Err = UnknownWord>>(&self, word: &Spanned<String>) -> Checked<T> {
+        word.get_ref()
+            .parse()
+            .map_err(|error: T::Err| self.source.error(word.span(), error.to_string()))
     }
 }
 

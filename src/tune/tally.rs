@@ -36,8 +36,16 @@ pub(super) struct Tally {
     pub(super) race: Race,
     pub(super) kept: Vec<Kept>,
     pub(super) coverage: Vec<Coverage>,
-    /// What is measured for many problems, with the place of its family, and whether it has a time yet.
-    landmarks: Vec<(usize, Landmark, bool)>,
+    landmarks: Vec<Candidature>,
+}
+
+/// What is measured for many problems, and becomes a landmark once it has a time.
+struct Candidature {
+    /// The place of its family among those that serve the problem.
+    family: usize,
+    configuration: Configuration,
+    name: String,
+    time: Option<Micros>,
 }
 
 impl Tally {
@@ -50,13 +58,11 @@ impl Tally {
             ..Coverage::default()
         });
         let landmarks = spaces.landmarks(hints).into_iter();
-        let landmarks = landmarks.map(|(place, configuration)| {
-            let entry = &spaces.families[place];
+        let landmarks = landmarks.map(|(family, configuration)| {
+            let entry = &spaces.families[family];
             let parameters = entry.space.parameters().iter().map(|(name, values)| (name, values));
             let name = configuration.short_name(&entry.name, parameters);
-            let family = entry.name.clone();
-            let landmark = Landmark { family, configuration, name, time: Micros(f64::NAN) };
-            (place, landmark, false)
+            Candidature { family, configuration, name, time: None }
         });
         Self {
             count: 0,
@@ -71,8 +77,15 @@ impl Tally {
 
     /// What is measured for many problems and has a time.
     pub(super) fn landmarks(&self) -> Vec<Landmark> {
-        let timed = self.landmarks.iter().filter(|(.., is_timed)| *is_timed);
-        timed.map(|(_, landmark, _)| landmark.clone()).collect()
+        let timed = self.landmarks.iter().filter_map(|known| {
+            Some(Landmark {
+                family: self.coverage[known.family].family.clone(),
+                configuration: known.configuration.clone(),
+                name: known.name.clone(),
+                time: known.time?,
+            })
+        });
+        timed.collect()
     }
 
     /// Counts an outcome and tells of it.
@@ -89,11 +102,11 @@ impl Tally {
                 self.race.admit(&measurement.samples);
             }
             let time = measurement.median();
-            let is_this = |known: &&mut (usize, Landmark, bool)| {
-                known.0 == family && known.1.configuration == *configuration
+            let is_this = |known: &&mut Candidature| {
+                known.family == family && known.configuration == *configuration
             };
-            if let Some((_, landmark, is_timed)) = self.landmarks.iter_mut().find(is_this) {
-                (landmark.time, *is_timed) = (time, true);
+            if let Some(known) = self.landmarks.iter_mut().find(is_this) {
+                known.time = Some(time);
             }
             let faster = |best: Option<Micros>| best.is_none_or(|best| time < best);
             if faster(coverage.best) {

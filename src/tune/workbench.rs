@@ -186,10 +186,9 @@ impl<'a> Workbench<'a> {
         problem: &Problem,
     ) -> Result<(Mounted, Vec<KernelFacts>), WorkerError> {
         let probe = Operands { a: 0, b: 0, c: 0 };
-        let names = vec![0; plan.workspaces.len()];
-        if let Err(name) = bind(plan, 0, problem, probe, &names, Scalars::PLAIN) {
-            let message = format!("argument `{name}` has no value");
-            return Err(WorkerError::Device { message, sticky: false });
+        let addresses = vec![0; plan.workspaces.len()];
+        if let Err(error) = bind(plan, 0, problem, probe, &addresses, Scalars::PLAIN) {
+            return Err(WorkerError::Device { message: error.to_string(), sticky: false });
         }
         let loaded = self.executor.load(image, &Announced::of(plan))?;
         let mut mounted = Mounted {

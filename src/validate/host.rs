@@ -278,10 +278,7 @@ impl HostValidator {
         let operands = Operands { a, b, c: scratch.c };
         let workspaces = &scratch.workspaces;
         let launches = bind(plan, 0, &self.problem, operands, workspaces, trial.scalars);
-        launches.map_err(|name| {
-            let what = format!("argument `{name}` has no value");
-            HostFailure::Unsupported(what)
-        })
+        launches.map_err(|error| HostFailure::Unsupported(error.to_string()))
     }
 
     /// How a plan is run, unwatched. A block may take 16 times the instructions of its share of the

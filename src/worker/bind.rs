@@ -1,5 +1,7 @@
 //! From a launch plan to launches: every argument gets its value.
 
+use thiserror::Error;
+
 use super::{Launch, LaunchArgument};
 use crate::cpu::Parameter;
 use crate::model::{Argument, Dtype, LaunchPlan, Problem};
@@ -41,11 +43,16 @@ impl Scalars {
     pub const PLAIN: Self = Self { alpha: 1.0, beta: 0.0 };
 }
 
+/// An argument, or the operand of a tensor map, that has no value: a workspace that the plan lacks.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("argument `{0}` has no value")]
+pub struct Unbound(pub String);
+
 /// The launches of `plan` in `module` for one set of operands. `workspaces` are the addresses of
 /// the plan's workspaces, in order.
 ///
 /// # Errors
-/// The name of an argument that has no value, or of the operand of a tensor map that has none.
+/// [`Unbound`].
 pub fn bind(
     plan: &LaunchPlan,
     module: u32,
@@ -53,7 +60,7 @@ pub fn bind(
     operands: Operands,
     workspaces: &[u64],
     scalars: Scalars,
-) -> Result<Vec<Launch>, String> {
+) -> Result<Vec<Launch>, Unbound> {
     // Extents are within 31 bits (`MAX_EXTENT`, `MAX_BATCH`) and element counts within 60
     // (`Problem::check_size`).
     let int = |value: u64| LaunchArgument::I32(value as i32);
@@ -66,20 +73,20 @@ pub fn bind(
         let place = plan.workspaces.iter().position(|workspace| workspace.name == name)?;
         workspaces.get(place).copied()
     };
-    let named = |name: &str| {
+    let named = |name: &str| -> Result<LaunchArgument, Unbound> {
         let Some(map) = plan.tensor_maps.iter().find(|map| map.name == name) else {
-            let address = workspace(name).ok_or_else(|| name.to_owned())?;
+            let address = workspace(name).ok_or_else(|| Unbound(name.to_owned()))?;
             return Ok(LaunchArgument::Pointer(address));
         };
         let address = match Argument::from(map.operand.clone()) {
             Argument::A => operands.a,
             Argument::B => operands.b,
             Argument::C => operands.c,
-            other => workspace(other.name()).ok_or_else(|| map.operand.clone())?,
+            other => workspace(other.name()).ok_or_else(|| Unbound(map.operand.clone()))?,
         };
-        Ok::<_, String>(LaunchArgument::Map(map.placed(address, problem.dtype)))
+        Ok(LaunchArgument::Map(map.placed(address, problem.dtype)))
     };
-    let value = |argument: &Argument| {
+    let value = |argument: &Argument| -> Result<LaunchArgument, Unbound> {
         Ok(match argument {
             Argument::A => LaunchArgument::Pointer(operands.a),
             Argument::B => LaunchArgument::Pointer(operands.b),
@@ -108,7 +115,7 @@ pub fn bind(
                 grid: kernel.grid,
                 block: kernel.block,
                 dynamic_shared_bytes: kernel.dynamic_shared_bytes,
-                arguments: kernel.arguments.iter().map(value).collect::<Result<_, String>>()?,
+                arguments: kernel.arguments.iter().map(value).collect::<Result<_, _>>()?,
             })
         })
         .collect()

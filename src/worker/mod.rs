@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use bind::{Operands, Scalars, bind};
+pub use bind::{Operands, Scalars, Unbound, bind};
 pub use process::{Worker, WorkerCommand};
 pub use serve::{ServeError, serve};
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use gemm_tune::database::Database;
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
-use gemm_tune::model::{Device, Dtype, Problem};
+use gemm_tune::model::{Device, Dtype, PlacedMap, Problem};
 use gemm_tune::runtime::{Bundle, Driver, Operands, Runtime};
 use serde_json::{Value, json};
 
@@ -18,9 +18,14 @@ struct Idle;
 impl Driver for Idle {
     type Kernel = ();
     type Memory = u64;
+    type Map = ();
 
     fn load(&self, _: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<()>, GpuError> {
         Ok(vec![(); kernels.len()])
+    }
+
+    fn encode(&self, _: &PlacedMap) -> Result<(), GpuError> {
+        Ok(())
     }
 
     fn launch(
@@ -29,6 +34,7 @@ impl Driver for Idle {
         (): &(),
         _: ([u32; 3], [u32; 3], u32),
         _: &[KernelArgument],
+        _: &[()],
     ) -> Result<(), GpuError> {
         Ok(())
     }

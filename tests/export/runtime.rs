@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
-use gemm_tune::model::{Device, Dtype, Problem};
+use gemm_tune::model::{Device, Dtype, PlacedMap, Problem};
 use gemm_tune::runtime::{Bundle, Driver, Operands, Runtime, RuntimeError};
 
 use crate::rig::artifact;
@@ -41,10 +41,15 @@ struct Idle<'a>(&'a AtomicU64);
 impl Driver for Idle<'_> {
     type Kernel = ();
     type Memory = u64;
+    type Map = ();
 
     fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<()>, GpuError> {
         assert!(image.starts_with(b"\x7fELF"), "machine code of sm_90");
         Ok(vec![(); kernels.len()])
+    }
+
+    fn encode(&self, _: &PlacedMap) -> Result<(), GpuError> {
+        Ok(())
     }
 
     fn launch(
@@ -53,6 +58,7 @@ impl Driver for Idle<'_> {
         (): &(),
         (grid, block, _): ([u32; 3], [u32; 3], u32),
         arguments: &[KernelArgument],
+        _: &[()],
     ) -> Result<(), GpuError> {
         assert!(!arguments.is_empty() && !grid.contains(&0) && !block.contains(&0));
         self.0.fetch_add(1, Ordering::Relaxed);

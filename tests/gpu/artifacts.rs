@@ -12,7 +12,7 @@ use gemm_tune::space::{Families, Family};
 use gemm_tune::validate::bound::relative_bound;
 use libtest_mimic::Failed;
 
-use crate::rig::{compiler, gemm_tune, problem, worker};
+use crate::rig::{boxes, compiler, gemm_tune, problem, worker};
 
 const SAMPLED: usize = 2000;
 
@@ -31,30 +31,51 @@ fn get(gpu: &Gpu, buffer: &Buffer) -> Vec<f32> {
 
 /// The runtime on the families' defaults: every layout, odd sizes, padded rows, alpha and beta.
 pub(crate) fn runtime_multiplies() -> Result<(), Failed> {
+    let families: Vec<Family> = Families::built_in()?.iter().cloned().collect();
+    multiplies(
+        &families,
+        &[
+            ([512, 512, 512], Layout::Nn, 0),
+            ([777, 1001, 513], Layout::Nn, 5),
+            ([64, 64, 4096], Layout::Tn, 0),
+            ([1, 3000, 700], Layout::Nt, 1),
+            ([300, 2, 900], Layout::Tt, 0),
+            ([2048, 1024, 640], Layout::Nt, 4),
+        ],
+    )
+}
+
+/// The runtime on kernels with tensor maps: of operands, also with padded rows, and of what was packed.
+pub(crate) fn runtime_encodes_maps() -> Result<(), Failed> {
+    multiplies(
+        &[boxes()],
+        &[
+            ([512, 512, 512], Layout::Nn, 0),
+            ([780, 1000, 513], Layout::Tn, 4),
+            ([64, 64, 4096], Layout::Tn, 0),
+            ([2048, 1024, 640], Layout::Nt, 4),
+        ],
+    )
+}
+
+/// Products of these shapes, with their layout and the elements between rows, against f64. Each is made
+/// twice, the second time with copies of the operands.
+fn multiplies(families: &[Family], cases: &[([u64; 3], Layout, u64)]) -> Result<(), Failed> {
     let worker = worker();
     let compiler = compiler(&worker);
     drop(worker);
     let gpu = Gpu::open(0)?;
     let guest = gemm_tune::gpu::Guest::enter()?;
     let device = guest.device().clone();
-    let (templates, families) = (Templates::built_in()?, Families::built_in()?);
-    let families: Vec<Family> = families.iter().cloned().collect();
-    let lookup = Lookup::new([], &families, &templates, &device, Regime::default());
+    let templates = Templates::built_in()?;
+    let lookup = Lookup::new([], families, &templates, &device, Regime::default());
     let kernels = Kernels::new(lookup, templates, Box::new(compiler), &device);
     let runtime = Runtime::new(kernels, guest);
     let mut random = fastrand::Rng::with_seed(1);
     let mut matrix =
         |count: u64| (0..count).map(|_| random.f32() * 2.0 - 1.0).collect::<Vec<f32>>();
     let mut places = fastrand::Rng::with_seed(2);
-    for (shape, layout, pad) in [
-        ([512, 512, 512], Layout::Nn, 0),
-        ([777, 1001, 513], Layout::Nn, 5),
-        ([64, 64, 4096], Layout::Tn, 0),
-        ([1, 3000, 700], Layout::Nt, 1),
-        ([300, 2, 900], Layout::Tt, 0),
-        ([2048, 1024, 640], Layout::Nt, 4),
-    ] {
-        let [m, n, k] = shape;
+    for ([m, n, k], layout, pad) in cases.iter().copied() {
         let problem = Problem { layout, ..problem(m, n, k) };
         let (lda, ldb, ldc) = (problem.lda() + pad, problem.ldb() + pad, n + pad);
         let a = matrix(lda * if layout.a_transposed() { k } else { m });
@@ -65,8 +86,13 @@ pub(crate) fn runtime_multiplies() -> Result<(), Failed> {
         let operands =
             Operands { a: at_a, b: at_b, c: at_c, lda, ldb, ldc, alpha: 1.5, beta: -0.5 };
         let name = runtime.warm_up(&problem, &operands)?;
+        let elsewhere = [put(&gpu, &b), put(&gpu, &a), put(&gpu, &c)];
+        let [b_there, a_there, c_there] = elsewhere.each_ref().map(Buffer::address);
+        let others = Operands { a: a_there, b: b_there, c: c_there, ..operands };
         runtime.gemm(gpu.stream(), &problem, &operands)?;
+        runtime.gemm(gpu.stream(), &problem, &others)?;
         gpu.synchronize()?;
+        assert_eq!(get(&gpu, &on_gpu[2]), get(&gpu, &elsewhere[2]), "{problem}: {name}");
         let result = get(&gpu, &on_gpu[2]);
         let bound = relative_bound(&problem);
         let mut worst = 0.0_f64;

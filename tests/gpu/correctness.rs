@@ -9,14 +9,14 @@ use gemm_tune::compile::{Architecture, Compile as _, CompileRequest, Compiler, T
 use gemm_tune::cpu::Program;
 use gemm_tune::model::{Compute, Dtype, Layout, Outcome, OutcomeKind, Problem, Shape, Value};
 use gemm_tune::render::{Templates, render};
-use gemm_tune::space::{Families, Family, LegalSpace};
+use gemm_tune::space::{Families, LegalSpace};
 use gemm_tune::tune::{Event, Hints, Kit, Sanitizer, Settings, Summary, tune};
 use gemm_tune::validate::reference::triple_loop;
 use gemm_tune::validate::{HostValidator, KERNELS, Subject, Validator, Zone, compile_options};
 use gemm_tune::worker::{Announced, Executor as _, Scalars, Work, bind};
 use libtest_mimic::Failed;
 
-use crate::rig::{built_in, compiler, kit, problem, run, search_paths, settings, worker};
+use crate::rig::{boxes, built_in, compiler, kit, problem, run, search_paths, settings, worker};
 
 pub(crate) fn reference_agrees() -> Result<(), Failed> {
     let mut worker = worker();
@@ -89,16 +89,6 @@ pub(crate) fn families_are_correct() -> Result<(), Failed> {
         assert!(correct_ones >= 24, "{}: {correct_ones}", family.name);
     }
     Ok(())
-}
-
-/// `pipelined` with tiles that the copy engine brings, which searches leave alone.
-fn boxes() -> Family {
-    let text = include_str!("../../search-spaces/pipelined.toml")
-        .replace(r#"COPIES = ["lanes", "boxes"]"#, r#"COPIES = ["boxes"]"#)
-        .replace(r#"COPIES = "lanes""#, r#"COPIES = "boxes""#);
-    let rules = text.split("\n[[").filter(|part| !part.contains("COPIES == 'lanes'\""));
-    let text = rules.collect::<Vec<_>>().join("\n[[");
-    Family::parse("pipelined.toml", &text).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Tensor maps of operands, workspaces and batches, with edges on every side.

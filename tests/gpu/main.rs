@@ -16,7 +16,7 @@ mod rig;
 
 use std::process::ExitCode;
 
-use artifacts::{artifacts_multiply, runtime_multiplies};
+use artifacts::{artifacts_multiply, runtime_encodes_maps, runtime_multiplies};
 use behaviour::{budget, doctor, killed_worker, libraries, memory, program};
 use correctness::{
     boxes_are_correct, families_are_correct, hundred_candidates, planted_faults, reference_agrees,
@@ -28,7 +28,7 @@ use rig::worker_command;
 
 type Test = fn() -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 15] = [
+const TESTS: [(&str, Test); 16] = [
     ("the_device_reference_agrees_with_the_triple_loop", reference_agrees),
     ("every_family_is_correct_for_awkward_shapes", families_are_correct),
     ("boxes_of_the_copy_engine_are_correct", boxes_are_correct),
@@ -43,6 +43,7 @@ const TESTS: [(&str, Test); 15] = [
     ("the_program_tunes_and_records", program),
     ("the_program_says_what_the_machine_can_do", doctor),
     ("the_runtime_multiplies_in_the_users_context", runtime_multiplies),
+    ("the_runtime_encodes_tensor_maps", runtime_encodes_maps),
     ("exported_artifacts_multiply", artifacts_multiply),
 ];
 

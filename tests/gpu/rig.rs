@@ -73,6 +73,16 @@ pub(crate) fn built_in(family: Option<&str>) -> Kit {
     kit(chosen.collect(), Templates::built_in().unwrap())
 }
 
+/// `pipelined` with tiles that the copy engine brings, which searches leave alone.
+pub(crate) fn boxes() -> Family {
+    let text = include_str!("../../search-spaces/pipelined.toml")
+        .replace(r#"COPIES = ["lanes", "boxes"]"#, r#"COPIES = ["boxes"]"#)
+        .replace(r#"COPIES = "lanes""#, r#"COPIES = "boxes""#);
+    let rules = text.split("\n[[").filter(|part| !part.contains("COPIES == 'lanes'\""));
+    let text = rules.collect::<Vec<_>>().join("\n[[");
+    Family::parse("pipelined.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
 pub(crate) fn settings(max_configs: usize) -> Settings {
     Settings {
         effort: Effort::Normal,

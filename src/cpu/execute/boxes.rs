@@ -24,6 +24,9 @@ const TO_ALIGNMENT: u32 = 128;
 /// What the address of a tensor map is a multiple of.
 const MAP_ALIGNMENT: u32 = 64;
 
+/// The bytes that an instruction moves where each lane moves the most that it can.
+const MOST_OF_A_WARP: u32 = 32 * 16;
+
 fn wrong(lane: usize, address: u64, text: impl Into<String>) -> Wrong {
     Wrong::access(ViolationKind::CopyEngine, lane, address, text.into())
 }
@@ -93,8 +96,11 @@ impl Warp {
                     team.trace(self, Movement::Copy, (&places, 1 << lane, 16), &moved);
                 }
             }
+            // A loop of copies ends as soon as one of instructions that bring as much.
+            team.spend(u64::from(bytes / MOST_OF_A_WARP));
             let coming = Coming { place, words: brought.words, from };
-            let (engine, clock) = team.mbarriers.at(barrier, lane, barriers[lane])?.start(coming);
+            let barrier = team.mbarriers.at(barrier, lane, barriers[lane])?;
+            let (engine, clock) = barrier.start(coming, barriers[lane])?;
             if CHECKED {
                 team.shadow.hand_over((place, bytes), engine, clock);
             }
@@ -132,39 +138,32 @@ fn bring<const CHECKED: bool>(
     let element = map.dtype.bytes();
     let [row, rest @ ..] = map.tile.map(i64::from);
     let rows: i64 = rest.iter().product();
-    let row_bytes = row as u64 * element;
+    let row_bytes = (row as u64 * element) as usize;
     let mut brought = Brought::default();
-    brought.words.reserve((rows as u64 * row_bytes / 4) as usize);
+    let mut bytes = vec![0_u8; rows as usize * row_bytes];
     // What of a row is within the innermost extent.
     let begin = first[0].max(0);
     let end = (first[0] + row).min(map.extents[0] as i64);
-    for number in 0..rows {
+    for (number, line) in bytes.chunks_exact_mut(row_bytes).enumerate() {
         let mut address = map.address;
-        let (mut left, mut inside) = (number, begin < end);
+        let (mut left, mut inside) = (number as i64, begin < end);
         for (dimension, extent) in rest.iter().enumerate() {
             let at = first[dimension + 1] + left % extent;
             left /= extent;
             inside &= (0..map.extents[dimension + 1] as i64).contains(&at);
             address = address.wrapping_add((at as u64).wrapping_mul(map.strides[dimension]));
         }
-        let mut bytes = vec![0_u8; row_bytes as usize];
         if inside {
-            address += begin as u64 * element;
+            let address = address.wrapping_add(begin as u64 * element);
             let length = (end - begin) as u64 * element;
-            read::<CHECKED>(
-                team,
-                lane,
-                address,
-                &mut bytes[((begin - first[0]) as u64 * element) as usize..][..length as usize],
-            )?;
+            let place = ((begin - first[0]) as u64 * element) as usize;
+            read::<CHECKED>(team, lane, address, &mut line[place..][..length as usize])?;
             brought.sectors += (address + length - 1) / 32 - address / 32 + 1;
             brought.bytes += length;
         }
-        let words = bytes.chunks_exact(4);
-        brought
-            .words
-            .extend(words.map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])));
     }
+    let words = bytes.as_chunks::<4>().0.iter();
+    brought.words = words.map(|word| u32::from_le_bytes(*word)).collect();
     Ok(brought)
 }
 

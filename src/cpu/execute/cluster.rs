@@ -105,7 +105,7 @@ impl Team<'_> {
     /// Counts instructions that were executed.
     pub(super) fn spend(&mut self, instructions: u64) {
         self.executed += instructions;
-        self.budget -= instructions;
+        self.budget = self.budget.saturating_sub(instructions);
     }
 
     /// The budget of the whole cluster.

@@ -2,7 +2,7 @@
 //! by phase. What a copy brings arrives when somebody asks for the end of its phase, the latest moment
 //! that PTX allows.
 //!
-//! Of a warp, what one lane has waited for counts for all. That generic accesses and those of the copy
+//! Of a warp, what one lane has waited for counts for all, and one that waits holds the others up. That generic accesses and those of the copy
 //! engine need a proxy fence between them is not looked for.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -51,6 +51,8 @@ pub(super) struct Mbarrier {
     started: u32,
     arrived: u32,
     coming: VecDeque<Coming>,
+    /// Their bytes.
+    on_way: i64,
     /// What the warps know that came in this phase, and in those that are over.
     known: Option<Clocks>,
     over: Option<Clocks>,
@@ -63,6 +65,12 @@ pub(super) struct Coming {
     pub(super) place: u64,
     pub(super) words: Vec<u32>,
     pub(super) from: Started,
+}
+
+impl Coming {
+    fn bytes(&self) -> i64 {
+        4 * self.words.len() as i64
+    }
 }
 
 /// Who started a copy.
@@ -155,7 +163,7 @@ impl Mbarriers {
         let coming = self.of_places.values().find_map(|barrier| barrier.coming.front())?;
         let text = format!(
             "the block ends while {} bytes of this copy may still be on their way to its shared memory",
-            4 * coming.words.len()
+            coming.bytes()
         );
         let from = coming.from;
         Some((from, Wrong::access(ViolationKind::Race, from.lane, coming.place, text)))
@@ -184,11 +192,19 @@ impl Mbarrier {
         }
     }
 
-    /// Takes a copy on its way, and gives its number in the clock of that number.
-    pub(super) fn start(&mut self, coming: Coming) -> (usize, u32) {
+    /// Takes a copy on its way. Gives the number of its clock, and its own number there.
+    pub(super) fn start(&mut self, coming: Coming, address: u64) -> Result<(usize, u32), Wrong> {
+        self.on_way += coming.bytes();
+        if self.on_way > i64::from(MOST) {
+            let text = format!(
+                "{} bytes are on their way at once, an mbarrier counts {MOST}",
+                self.on_way
+            );
+            return Err(wrong(coming.from.lane, address, text));
+        }
         self.started += 1;
         self.coming.push_back(coming);
-        (self.engine, self.started)
+        Ok((self.engine, self.started))
     }
 }
 
@@ -201,7 +217,8 @@ impl Team<'_> {
             let Some(coming) = barrier.coming.pop_front() else { return false };
             let to = self.shared.get_mut(coming.place as usize / 4..).unwrap_or_default();
             to.iter_mut().zip(&coming.words).for_each(|(to, from)| *to = *from);
-            barrier.bytes -= 4 * coming.words.len() as i64;
+            barrier.bytes -= coming.bytes();
+            barrier.on_way -= coming.bytes();
             barrier.arrived += 1;
             barrier.settle();
         }

@@ -4,60 +4,18 @@
 //! bits of one word for predicates. Immediates and special registers have slots of their own, so
 //! an operand is always a slot. Every operation reads all of its operands before it writes.
 
+mod engine;
+mod operands;
 mod slots;
+mod together;
 
+pub(super) use engine::{BoxCopy, MbarrierStep, Phase};
+pub(super) use operands::{Address, Element, Longs, Register, Slot, Test, Vector, Words};
 pub(super) use slots::Use;
+pub(super) use together::{Arrival, Asks, ClusterStep, Match, Poll, Publishing, Shuffle, Vote};
 
 use super::numeric::convert::Conversion;
 use super::types::Space;
-
-/// The 32 lanes of a slot.
-pub(super) type Words = [u32; 32];
-/// The 32 lanes of a 64-bit slot.
-pub(super) type Longs = [u64; 32];
-
-/// The place of a register's values within its class.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Slot(pub(super) u32);
-
-/// A slot of either class that holds numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Register {
-    Word(Slot),
-    Long(Slot),
-}
-
-/// A predicate, or its opposite.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Test {
-    pub(super) slot: Slot,
-    pub(super) negated: bool,
-}
-
-/// Where an access begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Address {
-    /// None where the address is the offset alone.
-    pub(super) base: Option<Register>,
-    pub(super) offset: i64,
-}
-
-/// How values lie in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Element {
-    /// 1, 2, 4 or 8.
-    pub(super) bytes: u32,
-    /// Whether a load extends the sign.
-    pub(super) signed: bool,
-}
-
-/// The vector of a load or store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Vector {
-    /// `None` for `_`, which a load drops.
-    pub(super) registers: [Option<Register>; 8],
-    pub(super) length: u32,
-}
 
 /// What a comparison's result is combined with (`setp.lt.and`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,78 +49,6 @@ pub(super) enum Update {
     Word(fn(u32, u32, u32) -> u32),
     /// Of 64 bits.
     Long(fn(u64, u64, u64) -> u64),
-}
-
-/// From which lane `shfl` reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shuffle {
-    Up,
-    Down,
-    Butterfly,
-    Index,
-}
-
-/// What `vote` asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Vote {
-    All,
-    Any,
-    Uniform,
-    Ballot(Slot),
-}
-
-/// What a thread does at a barrier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arrival {
-    /// Waits for the others.
-    Wait,
-    /// Goes on.
-    Announce,
-}
-
-/// What a thread does at the barrier of its cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ClusterStep {
-    /// Says that it has come, and goes on.
-    Arrive(Publishing),
-    /// Waits until all have come.
-    Wait,
-}
-
-/// Whether those who wait see what a thread did before it came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Publishing {
-    /// `.release`
-    Everything,
-    /// `.relaxed`: what came before the last fence.
-    Fenced,
-}
-
-/// What `bar.red` asks all threads of a barrier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Poll {
-    pub(super) asks: Asks,
-    pub(super) a: Test,
-}
-
-/// What is made of the answers, and where it goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asks {
-    /// How many threads hold.
-    Count(Slot),
-    /// Whether all do.
-    All(Slot),
-    /// Whether any does.
-    Any(Slot),
-}
-
-/// What `match` looks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Match {
-    /// The lanes with the same value.
-    Any,
-    /// All lanes, if their values are the same, which goes to the predicate.
-    All(Option<Slot>),
 }
 
 /// The elements that `mma` multiplies.
@@ -207,53 +93,6 @@ pub(super) struct MatrixMove {
 pub(super) enum Direction {
     Load,
     Store,
-}
-
-/// `cp.async.bulk.tensor` from global to shared memory.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct BoxCopy {
-    pub(super) to: Address,
-    /// Where the tensor map is.
-    pub(super) map: Address,
-    /// Where the box begins, the innermost dimension first.
-    pub(super) coordinates: Vec<Slot>,
-    /// Where the mbarrier is that is told of the bytes.
-    pub(super) barrier: Address,
-}
-
-/// What is done with an mbarrier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum MbarrierStep {
-    /// For so many arrivals in each phase.
-    Init {
-        count: Slot,
-    },
-    Invalidate,
-    /// Makes the phase wait for bytes.
-    Expect {
-        bytes: Slot,
-    },
-    /// Once, or `count` times; before that it makes the phase wait for bytes.
-    Arrive {
-        count: Option<Slot>,
-        bytes: Option<Slot>,
-        state: Option<Slot>,
-    },
-    /// Asks whether a phase is over. Who is `patient` is answered when it is.
-    Wait {
-        d: Slot,
-        phase: Phase,
-        patient: bool,
-    },
-}
-
-/// Which phase of an mbarrier is asked about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// The last one of this parity.
-    Parity(Slot),
-    /// The one that an arrival told.
-    State(Slot),
 }
 
 /// What an instruction does. `d` is written, `a`, `b` and `c` are read.
@@ -487,22 +326,6 @@ pub(super) enum Operation {
     Trap,
     MatrixProduct(Box<MatrixProduct>),
     MatrixMove(Box<MatrixMove>),
-}
-
-impl Vector {
-    /// A vector of the given registers, 8 at most.
-    pub(super) fn of(registers: &[Option<Register>]) -> Self {
-        let mut vector = Self { registers: [None; 8], length: registers.len().min(8) as u32 };
-        for (to, from) in vector.registers.iter_mut().zip(registers) {
-            *to = *from;
-        }
-        vector
-    }
-
-    /// Its registers.
-    pub(super) fn parts(&self) -> &[Option<Register>] {
-        &self.registers[..self.length as usize]
-    }
 }
 
 /// Something to execute, and where it comes from.

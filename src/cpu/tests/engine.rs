@@ -230,6 +230,17 @@ fn what_kernels_do_wrong_is_reported() {
 }
 
 #[test]
+fn copies_that_nobody_waits_for_come_to_an_end() {
+    // Unwatched, for the second one is a race.
+    let body = [INIT, "again:", BOX, "@%p1 bra again;"].join("\n");
+    let Err(LaunchError::Violation(violation)) = run(&body, &Options::default()) else {
+        panic!("they went on for ever");
+    };
+    let text = "1048576 bytes are on their way at once, an mbarrier counts 1048575";
+    assert_eq!((violation.kind, violation.text.as_str()), (CopyEngine, text));
+}
+
+#[test]
 fn what_is_not_executed_is_refused() {
     for (body, text) in [
         (BOX.replace(".tile", ".im2col"), "modifier `.im2col` is not known here"),

@@ -17,7 +17,8 @@ use super::{Database, LibraryTime, Provenance, Record, StoredConditions, Winner}
 use crate::model::launch::STANDARD_ARGUMENTS;
 use crate::model::{
     Argument, Configuration, Device, Dtype, KernelLaunch, Landmark, LaunchPlan, Measurement,
-    Micros, Problem, Regime, Resources, Shape, TensorMap, Timing, Validation, Value, Workspace,
+    Micros, Problem, Regime, Resources, Shape, Swizzle, TensorMap, Timing, Validation, Value,
+    Workspace,
 };
 
 fn device() -> Device {
@@ -68,7 +69,7 @@ fn split_plan() -> LaunchPlan {
         extents: vec![4096, 4096],
         strides: vec![4096],
         tile: vec![64, 128],
-        swizzle: "128B".to_owned(),
+        swizzle: Swizzle::B128,
     }];
     plan
 }

@@ -12,33 +12,22 @@ impl Builder {
         &mut self,
         maps: Vec<TensorMapFile>,
         workspaces: &[WorkspaceSpec],
-        known: &[String],
     ) -> Checked<Vec<TensorMapSpec>> {
         let mut operands = vec!["A", "B", "C"];
         operands.extend(workspaces.iter().map(|workspace| workspace.name.as_str()));
-        maps.into_iter().map(|map| self.tensor_map(map, &operands, known)).collect()
+        maps.into_iter().map(|map| self.tensor_map(map, &operands)).collect()
     }
 
-    fn tensor_map(
-        &mut self,
-        map: TensorMapFile,
-        operands: &[&str],
-        known: &[String],
-    ) -> Checked<TensorMapSpec> {
-        let name = self.identifier(&map.name, "a tensor map's name")?;
+    fn tensor_map(&mut self, map: TensorMapFile, operands: &[&str]) -> Checked<TensorMapSpec> {
+        let name = self.buffer_name(&map.name, "a tensor map's name")?;
         if operands.contains(&name.as_str()) {
             let message = format!("`{name}` is the name of a workspace already");
             return Err(self.source.error(map.name.span(), message));
         }
-        let swizzles = Swizzle::NAMES.map(|(name, _)| name);
-        let swizzle = match &map.swizzle {
-            None => "none".to_owned(),
-            Some(word) => self.one_of(word, "swizzle", &swizzles)?,
-        };
-        let extents = self.extents(&map.extents, "extents", 1..=MAX_RANK, known)?;
+        let extents = self.extents(&map.extents, "extents", 1..=MAX_RANK)?;
         let rank = extents.len();
         let strides = match &map.strides {
-            Some(strides) => self.extents(strides, "strides", rank - 1..=rank - 1, known)?,
+            Some(strides) => self.extents(strides, "strides", rank - 1..=rank - 1)?,
             None if rank == 1 => Vec::new(),
             None => {
                 let message = format!("`strides` has {} extents, this has 0", rank - 1);
@@ -47,19 +36,13 @@ impl Builder {
         };
         Ok(TensorMapSpec {
             operand: self.one_of(&map.operand, "operand", operands)?,
-            when: match &map.when {
-                Some(when) => Some(self.expression(when, known)?),
-                None => None,
-            },
-            offset: match &map.offset {
-                Some(offset) => Some(self.extent(offset, known)?),
-                None => None,
-            },
-            tile: self.extents(&map.tile, "tile", rank..=rank, known)?,
+            when: map.when.as_ref().map(|when| self.expression(when)).transpose()?,
+            offset: map.offset.as_ref().map(|offset| self.extent(offset)).transpose()?,
+            tile: self.extents(&map.tile, "tile", rank..=rank)?,
+            swizzle: map.swizzle.map_or(Ok(Swizzle::None), |word| self.word(&word))?,
             name,
             extents,
             strides,
-            swizzle,
         })
     }
 }

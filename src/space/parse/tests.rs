@@ -1,6 +1,7 @@
 //! What a search-space file must say, and what is said where it does not.
 
 use super::*;
+use crate::model::Swizzle;
 
 const WHOLE: &str = r#"schema = 1
 name = "simt"
@@ -47,7 +48,7 @@ WM = 8
 fn a_whole_file_becomes_a_family() {
     let family = family("simt.toml", WHOLE).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(family.template, "simt.cu.tera");
-    assert_eq!(family.tensor_maps[0].swizzle, "128B");
+    assert_eq!(family.tensor_maps[0].swizzle, Swizzle::B128);
     let arguments = family.kernels[0].arguments.iter().flatten();
     let arguments: Vec<&str> = arguments.map(Argument::name).collect();
     assert_eq!(arguments, ["map_a", "C", "partials"]);
@@ -82,11 +83,10 @@ fn a_mistake_is_named_with_its_place_and_the_way_out() {
         ),
         ("tile = [32, ", "tile = [", "`tile` has 2 extents, this has 1"),
         ("strides = [\"lda\"]", "", "`strides` has 1 extents, this has 0"),
-        (
-            "name = \"map_a\"",
-            "name = \"partials\"",
-            "`partials` is the name of a workspace already",
-        ),
+        ("\"128B\"", "\"96B\"", "`96B` is no swizzle: choose one of none, 32B, 64B, 128B"),
+        ("\"map_a\"", "\"partials\"", "`partials` is the name of a workspace already"),
+        ("\"map_a\"", "\"beta\"", "`beta` is an argument of all kernels"),
+        ("\"partials\"", "\"C\"", "`C` is an argument of all kernels"),
         (
             "WM = 8\n",
             "WM = 9\n",

@@ -1,0 +1,50 @@
+//! What the copy engine is told, and what is asked of the mbarriers that tell of it.
+
+use super::operands::{Address, Slot};
+
+/// `cp.async.bulk.tensor` from global to shared memory.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::cpu) struct BoxCopy {
+    pub(in crate::cpu) to: Address,
+    /// Where the tensor map is.
+    pub(in crate::cpu) map: Address,
+    /// Where the box begins, the innermost dimension first.
+    pub(in crate::cpu) coordinates: Vec<Slot>,
+    /// Where the mbarrier is that is told of the bytes.
+    pub(in crate::cpu) barrier: Address,
+}
+
+/// What is done with an mbarrier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cpu) enum MbarrierStep {
+    /// For so many arrivals in each phase.
+    Init {
+        count: Slot,
+    },
+    Invalidate,
+    /// Makes the phase wait for bytes.
+    Expect {
+        bytes: Slot,
+    },
+    /// Once, or `count` times; before that it makes the phase wait for bytes.
+    Arrive {
+        count: Option<Slot>,
+        bytes: Option<Slot>,
+        state: Option<Slot>,
+    },
+    /// Asks whether a phase is over. Who is `patient` is answered when it is.
+    Wait {
+        d: Slot,
+        phase: Phase,
+        patient: bool,
+    },
+}
+
+/// Which phase of an mbarrier is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cpu) enum Phase {
+    /// The last one of this parity.
+    Parity(Slot),
+    /// The one that an arrival told.
+    State(Slot),
+}
