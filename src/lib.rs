@@ -2,7 +2,7 @@
 //!
 //! The modules are the rooms of one house; a room uses the rooms that come before it on data's
 //! way, never one after it. That way is: `model`, `space`, `render`, `compile`, `gpu`, `cpu`,
-//! `worker`, `validate`, `measure`, `search`, `tune`, `database`, `lookup`, `dispatch`,
+//! `worker`, `validate`, `measure`, `experience`, `search`, `tune`, `database`, `lookup`, `dispatch`,
 //! `export`, `runtime`, `inspect`, `report`, `cli`
 //! (`ARCHITECTURE.md` has the map).
 

@@ -13,6 +13,7 @@ use super::machine::{Wish, Workshop};
 use super::output::finish;
 use super::{Failure, request};
 use crate::database::{Database, Record};
+use crate::experience::Experience;
 use crate::lookup::{Lookup, Question};
 use crate::model::{Device, Problem, Storage};
 use crate::render;
@@ -81,7 +82,8 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<Value, Failure> 
     let databases = databases::load(&files)?;
     let records = || databases.iter().flat_map(Database::records);
     let device = device(arguments, &records().collect::<Vec<_>>(), console)?;
-    let lookup = Lookup::new(records(), &families, &templates, &device, regime);
+    let lookup = Lookup::new(records(), &families, &templates, &device, regime)
+        .experienced(&Experience::built_in(&device).map_err(Failure::work)?);
     for unusable in lookup.unusable() {
         console.note(&format!("record {} is left out: {}", unusable.key, unusable.why));
     }

@@ -151,7 +151,9 @@ impl<'a> Growth<'a> {
         let mut leaves = vec![growth.leaf(0, all, histograms)];
         while leaves.len() < LEAVES {
             let gains = leaves.iter().enumerate().filter_map(|(at, leaf)| Some((leaf.best?, at)));
-            let Some((split, at)) = gains.max_by(|a, b| a.0.gain.total_cmp(&b.0.gain)) else { break };
+            let Some((split, at)) = gains.max_by(|a, b| a.0.gain.total_cmp(&b.0.gain)) else {
+                break;
+            };
             let leaf = leaves.swap_remove(at);
             leaves.extend(growth.split(leaf, split));
         }
@@ -173,9 +175,11 @@ impl<'a> Growth<'a> {
 
     fn value(&self, leaf: &Leaf) -> f64 {
         let of = |row: &u32| (self.weights[*row as usize], self.left[*row as usize]);
-        let sums = leaf.rows.iter().map(of).fold((0.0, 0.0), |(weight, sum), (own, left)| {
-            (weight + own, sum + own * left)
-        });
+        let sums = leaf
+            .rows
+            .iter()
+            .map(of)
+            .fold((0.0, 0.0), |(weight, sum), (own, left)| (weight + own, sum + own * left));
         BELIEVED * sums.1 / sums.0.max(f64::MIN_POSITIVE)
     }
 
@@ -284,12 +288,7 @@ mod tests {
 
     #[test]
     fn any_file_ends_with_a_number() {
-        for trees in [
-            "[[[0,1.0,0]]]",
-            "[[[9,1.0,7],3.0]]",
-            "[[]]",
-            "[[[0,0.5,1],1.0,2]]",
-        ] {
+        for trees in ["[[[0,1.0,0]]]", "[[[9,1.0,7],3.0]]", "[[]]", "[[[0,0.5,1],1.0,2]]"] {
             let text = format!(r#"{{"base":0.5,"trees":{trees}}}"#);
             let boosted: Boosted = serde_json::from_str(&text).unwrap();
             assert!(boosted.predict(&[1.0]).is_finite(), "{trees}");

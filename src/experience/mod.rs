@@ -95,7 +95,8 @@ impl Experience {
     /// Learns from what was measured on a device. Families of fewer than eight problems are left out,
     /// and of every problem what is more than three times slower than its best.
     pub fn learn(device: &Device, families: &[Family], measured: &[Measured]) -> Self {
-        let lesson = |family: &Family| Some((family.name.clone(), Lesson::learn(device, family, measured)?));
+        let lesson =
+            |family: &Family| Some((family.name.clone(), Lesson::learn(device, family, measured)?));
         Self {
             gemm_tune_experience: VERSION,
             device: device.name.clone(),
@@ -157,15 +158,22 @@ impl Experience {
     pub fn expert<'e>(&'e self, family: &'e Family, device: &'e Device) -> Option<Expert<'e>> {
         let lesson = self.families.get(&family.name).filter(|_| self.device == device.name)?;
         let reading = Reading::of(family, &lesson.parameters)?;
-        Some(Expert { reading, boosted: &lesson.boosted, device })
+        Some(Expert { reading, lesson, device })
     }
+}
+
+/// A kernel as what was learned of its family is asked about it.
+#[derive(Debug, Clone)]
+pub struct Known {
+    of_configuration: Box<[f32]>,
+    cost: Cost,
 }
 
 /// Forecasts kernels of one family.
 #[derive(Debug)]
 pub struct Expert<'e> {
     reading: Reading<'e>,
-    boosted: &'e Boosted,
+    lesson: &'e Lesson,
     device: &'e Device,
 }
 
@@ -178,12 +186,34 @@ impl Expert<'_> {
         cost: &Cost,
         question: (&Problem, &Storage),
     ) -> Micros {
-        let (row, modelled) = self.reading.row(configuration, cost, question, self.device);
-        Micros((modelled + f64::from(self.boosted.predict(&row))).exp())
+        self.lesson.expects(&self.knows(configuration, cost), question, self.device)
+    }
+
+    /// A kernel made ready, for many questions.
+    pub fn knows(&self, configuration: &Configuration, cost: &Cost) -> Known {
+        let of_configuration = self.reading.of_configuration(configuration).into();
+        Known { of_configuration, cost: *cost }
+    }
+
+    /// What was learned.
+    pub fn lesson(&self) -> &Lesson {
+        self.lesson
     }
 }
 
 impl Lesson {
+    /// What a kernel is expected to take on the device that was learned of.
+    pub fn expects(
+        &self,
+        kernel: &Known,
+        question: (&Problem, &Storage),
+        device: &Device,
+    ) -> Micros {
+        let mut row = kernel.of_configuration.to_vec();
+        let modelled = traits::complete(&mut row, &kernel.cost, question, device);
+        Micros((modelled + f64::from(self.boosted.predict(&row))).exp())
+    }
+
     fn learn(device: &Device, family: &Family, measured: &[Measured]) -> Option<Self> {
         let parameters: Vec<String> = family.parameters.keys().cloned().collect();
         let reading = Reading::of(family, &parameters)?;
@@ -223,7 +253,8 @@ impl Reading<'_> {
         for (_, configuration, time) in own {
             let configuration = family.completed(configuration.clone());
             let cost = costs.of(&configuration, problem);
-            let (row, modelled) = self.row(&configuration, &cost, (problem, &storage), device);
+            let mut row = self.of_configuration(&configuration);
+            let modelled = traits::complete(&mut row, &cost, (problem, &storage), device);
             rows.values.push(row);
             rows.targets.push(time.0.ln() - modelled);
         }
@@ -264,8 +295,16 @@ impl<'f> Costs<'f> {
 }
 
 /// The cost of a configuration as it is known before it is compiled.
-pub fn cost(family: &Family, configuration: &Configuration, pattern: &Problem, device: &Device) -> Cost {
+pub fn cost(
+    family: &Family,
+    configuration: &Configuration,
+    pattern: &Problem,
+    device: &Device,
+) -> Cost {
     let footprint = Footprint::of(family, configuration, pattern, device);
     let besides = Besides::of(family, configuration, pattern, device);
     Cost::new((footprint, besides), None, device)
 }
+
+#[cfg(test)]
+mod tests;

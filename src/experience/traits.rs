@@ -23,22 +23,27 @@ impl<'f> Reading<'f> {
         Some(Self { parameters: names.iter().map(parameter).collect::<Option<_>>()? })
     }
 
-    /// A configuration's row for a problem: parameters, then what the problem and the cost are. And the
-    /// logarithm of the time in microseconds that the model of cost expects.
-    pub(super) fn row(
-        &self,
-        configuration: &Configuration,
-        cost: &Cost,
-        (problem, storage): (&Problem, &Storage),
-        device: &Device,
-    ) -> (Vec<f32>, f64) {
-        let modelled = cost.time(problem, device.max_sm_clock_mhz).0.ln();
-        let values = self.parameters.iter().map(|(name, values)| {
-            configuration.get(name).map_or(-1.0, |value| number(value, values))
-        });
-        let besides = of_problem(problem, storage).into_iter().chain(of_cost(cost, problem));
-        (values.chain(besides).chain([modelled]).map(|value| value as f32).collect(), modelled)
+    /// The columns that a configuration has whatever the problem.
+    pub(super) fn of_configuration(&self, configuration: &Configuration) -> Vec<f32> {
+        let value = |(name, values): &(&str, &[Value])| {
+            configuration.get(name).map_or(-1.0, |value| number(value, values)) as f32
+        };
+        self.parameters.iter().map(value).collect()
     }
+}
+
+/// Puts the columns of a kernel for a problem behind those of its configuration: what the problem and
+/// the cost are. Gives the logarithm of the time in microseconds that the model of cost expects.
+pub(super) fn complete(
+    row: &mut Vec<f32>,
+    cost: &Cost,
+    (problem, storage): (&Problem, &Storage),
+    device: &Device,
+) -> f64 {
+    let modelled = cost.time(problem, device.max_sm_clock_mhz).0.ln();
+    let besides = of_problem(problem, storage).into_iter().chain(of_cost(cost, problem));
+    row.extend(besides.chain([modelled]).map(|value| value as f32));
+    modelled
 }
 
 /// A number as it is, a word by its place among the values.

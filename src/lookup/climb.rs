@@ -35,9 +35,11 @@ impl Lookup {
             return Err(self.nothing(problem));
         };
         let near = group.own.around(question);
-        let candidates = group.roster.around(question, &self.known, &near);
+        let learned = self.by_experience(group, question, &near);
+        let candidates = || group.roster.around(question, &self.known, &near);
+        let timed = learned.or_else(|| Some(self.by_landmarks(group, problem, &candidates()?)));
         if let Some(answer) =
-            candidates.and_then(|all| self.by_landmarks(group, problem, &all, &mut extents))
+            timed.and_then(|timed| self.least_expected(group, problem, &timed, &mut extents))
         {
             return Ok(answer);
         }
@@ -184,31 +186,46 @@ impl Lookup {
         Some((kernel, best.map(|_| time)))
     }
 
+    /// The kernel that a candidate is.
+    pub(super) fn kernel<'a>(&'a self, group: &'a Group, who: Who) -> &'a Kernel {
+        match who {
+            Who::Default(at) => &group.defaults[at],
+            Who::Winner(place) => &self.known[place].kernel,
+        }
+    }
+
+    /// Candidates with the times that are expected by what landmarks tell.
+    pub(super) fn by_landmarks(
+        &self,
+        group: &Group,
+        problem: &Problem,
+        candidates: &[Candidate],
+    ) -> Vec<(f64, Candidate)> {
+        let timed = |candidate: &Candidate| {
+            let kernel = self.kernel(group, candidate.who);
+            let modelled = kernel.modelled(problem, self.device.max_sm_clock_mhz);
+            (modelled * candidate.factor, *candidate)
+        };
+        candidates.iter().map(timed).collect()
+    }
+
     /// Of the legal candidates, the winner or default of which the least is expected.
-    pub(super) fn by_landmarks<'a>(
+    pub(super) fn least_expected<'a>(
         &'a self,
         group: &'a Group,
         problem: &Problem,
-        candidates: &[Candidate],
+        candidates: &[(f64, Candidate)],
         extents: &mut Extents,
     ) -> Option<Answer<'a>> {
-        let kernel = |candidate: &Candidate| match candidate.who {
-            Who::Default(at) => &group.defaults[at],
-            Who::Winner(place) => &self.known[place].kernel,
-        };
+        let kernel = |candidate: &Candidate| self.kernel(group, candidate.who);
         // A default of a family that has won none of several times is not expected to now.
         let told = group.records >= FEWEST_CHECKED;
         let is_serious =
-            |candidate: &&Candidate| !told || group.winning.contains(&kernel(candidate).family);
+            |candidate: &Candidate| !told || group.winning.contains(&kernel(candidate).family);
         let mut least = |won: bool| {
-            let of_kind = candidates.iter().filter(|candidate| candidate.source.is_some() == won);
-            let mut left: Vec<(f64, &Candidate)> = of_kind
-                .filter(is_serious)
-                .map(|candidate| {
-                    let modelled =
-                        kernel(candidate).modelled(problem, self.device.max_sm_clock_mhz);
-                    (modelled * candidate.factor, candidate)
-                })
+            let timed = candidates.iter().map(|(time, candidate)| (*time, candidate));
+            let mut left: Vec<(f64, &Candidate)> = timed
+                .filter(|(_, candidate)| candidate.source.is_some() == won && is_serious(candidate))
                 .collect();
             let compared = left.len();
             first_legal(&mut left, |candidate| {

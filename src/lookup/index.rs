@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::answer::Question;
+use super::experienced::Shortlists;
 use super::known::{Footprints, Kernel, Known};
 use super::near::Near;
 use super::roster::Roster;
 use crate::database::{Record, preference};
+use crate::experience::{Experience, Expert, Lesson};
 use crate::model::{Compute, Device, Dtype, Layout, Problem, Regime, Storage, statistics};
 use crate::render::Templates;
 use crate::space::{Extents, Family};
@@ -46,6 +48,8 @@ pub struct Lookup {
     groups: HashMap<Pattern, Group>,
     unusable: Vec<Unusable>,
     pub(super) pinned: bool,
+    /// What was learned of each family.
+    pub(super) lessons: Vec<Option<Lesson>>,
 }
 
 /// What problems have in common that share kernels.
@@ -61,6 +65,8 @@ pub(super) struct Group {
     pub(super) defaults: Vec<Kernel>,
     /// All kernels of its own records, and what landmarks tell of them.
     pub(super) roster: Roster,
+    /// Those of which least is expected by what was learned.
+    pub(super) shortlists: Shortlists,
     /// Families that have a record, and the number of records.
     pub(super) winning: BTreeSet<usize>,
     pub(super) records: usize,
@@ -88,6 +94,7 @@ impl Lookup {
             groups: HashMap::new(),
             unusable: Vec::new(),
             pinned: false,
+            lessons: Vec::new(),
         };
         let mut footprints = Footprints::new();
         for record in best_of_each_place(records) {
@@ -106,6 +113,23 @@ impl Lookup {
     #[must_use]
     pub fn pinned(self) -> Self {
         Self { pinned: true, ..self }
+    }
+
+    /// Chooses between kernels by what was learned of the device, where that knows their families.
+    #[must_use]
+    pub fn experienced(mut self, experience: &Experience) -> Self {
+        let Self { device, families, known, groups, .. } = &mut self;
+        let experts: Vec<Option<Expert<'_>>> =
+            families.iter().map(|(family, _)| experience.expert(family, device)).collect();
+        let defaults = groups.values_mut().flat_map(|group| &mut group.defaults);
+        for kernel in known.iter_mut().map(|known| &mut known.kernel).chain(defaults) {
+            if let Some(expert) = &experts[kernel.family] {
+                kernel.learn(expert, device);
+            }
+        }
+        let lesson = |expert: Option<Expert<'_>>| expert.map(|expert| expert.lesson().clone());
+        self.lessons = experts.into_iter().map(lesson).collect();
+        self
     }
 
     /// Records that no answer can come from, and why.
@@ -251,8 +275,10 @@ impl Lookup {
             let others = group.own.nearest_first(&question).filter(|other| other != place);
             let near: Vec<usize> = others.take(CHECKED_AGAINST).collect();
             let candidates = group.roster.candidates(&asked.position, &self.known, &near);
-            let answer =
-                candidates.and_then(|all| self.by_landmarks(group, problem, &all, &mut extents));
+            let answer = candidates.and_then(|all| {
+                let timed = self.by_landmarks(group, problem, &all);
+                self.least_expected(group, problem, &timed, &mut extents)
+            });
             let time = match answer {
                 Some(answer) => answer.predicted?.0,
                 None => {

@@ -7,6 +7,7 @@ use super::answer::Question;
 use super::landmarks::Sighting;
 use super::near::{Position, position};
 use crate::database::Record;
+use crate::experience::{self, Expert};
 use crate::measure::Cost;
 use crate::model::{Configuration, Device, Micros, Problem};
 use crate::space::{Besides, Family, Footprint, Legality};
@@ -23,6 +24,8 @@ pub(super) struct Kernel {
     pub(super) configuration: Configuration,
     pub(super) legality: Legality,
     pub(super) cost: Cost,
+    /// As what was learned of its family is asked about it.
+    pub(super) learned: Option<experience::Known>,
 }
 
 /// A kernel with a measured time.
@@ -69,7 +72,13 @@ impl Kernel {
             (footprint, Besides::of(family, &configuration, pattern, device))
         });
         let cost = Cost::new(found, occupancy, device);
-        Some(Self { family: place, configuration, legality, cost })
+        Some(Self { family: place, configuration, legality, cost, learned: None })
+    }
+
+    /// Makes it ready for forecasts of what was learned.
+    pub(super) fn learn(&mut self, expert: &Expert<'_>, device: &Device) {
+        let unmeasured = self.cost.on(device, None);
+        self.learned = Some(expert.knows(&self.configuration, &unmeasured));
     }
 
     /// The time for a problem as the model has it, on a device with so many clocks in a microsecond.

@@ -2,7 +2,8 @@
 //! four rungs: the record of that very problem; the winner of another problem on this device, chosen
 //! by a model of tiles, waves and alignment ([`Cost`](crate::measure::Cost)); a winner of another device of the same
 //! compute capability; a family's default. Where the model expects a default to be faster than what
-//! was tuned for other problems, the default is the answer.
+//! was tuned for other problems, the default is the answer. What was learned of a device
+//! ([`crate::experience`]) takes the model's place where there is any.
 //!
 //! The same records say where the search for a problem's best kernel may begin ([`Lookup::hints`]).
 //!
@@ -12,6 +13,7 @@
 mod answer;
 mod climb;
 mod expectation;
+mod experienced;
 mod hints;
 mod index;
 mod known;

@@ -121,6 +121,16 @@ impl Roster {
         }
     }
 
+    /// All kernels, with no other expectation than the model's; `near` are records, the nearest first.
+    pub(super) fn all<'a>(
+        &'a self,
+        known: &'a [Known],
+        near: &'a [usize],
+    ) -> impl Iterator<Item = Candidate> + 'a {
+        (0..self.defaults + self.winners.len())
+            .map(|number| self.candidate(number, known, near, 1.0))
+    }
+
     /// The same for one place among problems, found anew.
     pub(super) fn candidates(
         &self,
@@ -138,16 +148,20 @@ impl Roster {
         let winners: BTreeSet<usize> =
             bearings.seen().chain(own).filter(|number| *number >= self.defaults).collect();
         let candidate = |number: usize| {
-            let won = near.iter().copied().find(|place| known[*place].number == Some(number));
-            let (who, source) = match number.checked_sub(self.defaults) {
-                None => (Who::Default(number), won),
-                Some(winner) => {
-                    let place = self.winners[winner];
-                    (Who::Winner(place), won.or(Some(place)))
-                }
-            };
-            Candidate { who, source, factor: self.landmarks.factor(&bearings, number) }
+            self.candidate(number, known, near, self.landmarks.factor(&bearings, number))
         };
         Some((0..self.defaults).chain(winners).map(candidate).collect())
+    }
+
+    /// The kernel of a number, as the winner of a near record where it is one.
+    fn candidate(&self, number: usize, known: &[Known], near: &[usize], factor: f64) -> Candidate {
+        let won = near.iter().copied().find(|place| known[*place].number == Some(number));
+        match number.checked_sub(self.defaults) {
+            None => Candidate { who: Who::Default(number), source: won, factor },
+            Some(winner) => {
+                let place = self.winners[winner];
+                Candidate { who: Who::Winner(place), source: won.or(Some(place)), factor }
+            }
+        }
     }
 }

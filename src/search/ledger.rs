@@ -154,8 +154,7 @@ pub(super) fn starts(territories: &[Territory]) -> Vec<Pick> {
         forecast.expects(*forecast.likely.first()?)
     });
     let least = least.map(|time| time.0).fold(f64::INFINITY, f64::min);
-    let is_serious =
-        |pick: &Pick| expected(*pick).is_none_or(|time| time.0 <= NOT_SERIOUS * least);
+    let is_serious = |pick: &Pick| expected(*pick).is_none_or(|time| time.0 <= NOT_SERIOUS * least);
     let hints = territories.iter().enumerate().flat_map(|(family, territory)| {
         territory.hints.iter().map(move |rank| Pick { family, rank: *rank })
     });

@@ -231,7 +231,8 @@ impl Model {
         ranks.dedup();
         let picks = ranks.into_iter().map(|rank| Pick { family, rank });
         let free = picks.filter(|pick| !self.ledger.is_asked(*pick));
-        free.filter_map(|pick| Some((pick, self.point(pick)?, self.ledger.expected(pick)))).collect()
+        free.filter_map(|pick| Some((pick, self.point(pick)?, self.ledger.expected(pick))))
+            .collect()
     }
 
     /// A configuration that differs in a few parameters from one of the [`CENTRES`], or has some of
@@ -331,7 +332,8 @@ fn promising_first(territories: &[Territory], slowness: &[f64]) -> Vec<Pick> {
         };
         let mut chosen: Vec<Vec<usize>> = Vec::new();
         for rank in forecast.likely.iter().take(CHOSEN_FROM) {
-            let (Some(time), Some(indices)) = (forecast.expects(*rank), space.indices(*rank)) else {
+            let (Some(time), Some(indices)) = (forecast.expects(*rank), space.indices(*rank))
+            else {
                 continue;
             };
             let differs = |other: &Vec<usize>| {

@@ -38,7 +38,8 @@ pub(super) fn forecast(
     (problem, device): (&Problem, &Device),
     expert: Option<&Expert<'_>>,
 ) -> Option<Forecast> {
-    let cost = |configuration: &Configuration| experience::cost(family, configuration, problem, device);
+    let cost =
+        |configuration: &Configuration| experience::cost(family, configuration, problem, device);
     let time = |cost: &Cost| {
         let clocks = cost.clocks(problem);
         let moving = device.memory_bandwidth().map_or(0.0, |rate| problem.bytes() as f64 / rate);

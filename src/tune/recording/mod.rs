@@ -98,10 +98,7 @@ pub fn read_journal(path: &Path) -> Result<Recorded, RecordingError> {
 }
 
 /// What `parse` makes of a file's text.
-fn read<T>(
-    path: &Path,
-    parse: impl FnOnce(&str) -> Result<T, Fault>,
-) -> Result<T, RecordingError> {
+fn read<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T, Fault>) -> Result<T, RecordingError> {
     let failed =
         |fault: Fault| RecordingError { path: path.to_owned(), at: fault.at, reason: fault.reason };
     let bytes = bytes(path)

@@ -146,7 +146,9 @@ fn a_file_is_read_compressed_or_not_and_named_where_it_is_wrong() {
 #[test]
 fn what_a_search_would_know_is_known_of_journals_of_known_devices() {
     let families = Families::built_in().unwrap();
-    let reason = |text: &str| informed::recording(text, &families, &Experience::default()).unwrap_err().reason;
+    let reason = |text: &str| {
+        informed::recording(text, &families, &Experience::default()).unwrap_err().reason
+    };
     assert!(reason(CACHE).starts_with("no journal of this program"), "{}", reason(CACHE));
     assert!(reason(JOURNAL).starts_with("of d, whose properties are not known here"));
     let known = JOURNAL.replace(r#""device":"d""#, r#""device":"NVIDIA H200""#);

@@ -1,0 +1,115 @@
+//! What is learned of kernels whose times are made up, and what becomes of it in a file.
+
+use super::*;
+use crate::model::{Dtype, Shape, Value};
+use crate::space::{Families, LegalSpace};
+
+fn family() -> Family {
+    Families::built_in().unwrap().get("pipelined").unwrap().clone()
+}
+
+fn problem(m: u64, n: u64, k: u64) -> Problem {
+    Problem::new(Shape { m, n, k }, Dtype::F32)
+}
+
+/// A time of which the model of cost knows one part: more stages are worse, the more so the deeper
+/// the product.
+fn time(family: &Family, configuration: &Configuration, problem: &Problem) -> Micros {
+    let device = Device::h200();
+    let modelled =
+        cost(family, configuration, problem, &device).time(problem, device.max_sm_clock_mhz);
+    let stages = configuration.get("STAGES").and_then(Value::number).unwrap();
+    let depth = (problem.shape.k as f64 / 256.0).log2();
+    Micros(modelled.0 * (0.03 * stages * depth).exp())
+}
+
+fn measured(family: &Family, problem: Problem) -> Measured {
+    let space = LegalSpace::of(family, &problem, &Device::h200()).unwrap();
+    let ranks = (0..space.len()).step_by((space.len() / 60).max(1));
+    let times = ranks.map(|rank| {
+        let configuration = space.get(rank).unwrap();
+        let time = time(family, &configuration, &problem);
+        (family.name.clone(), configuration, time)
+    });
+    Measured { problem, times: times.collect() }
+}
+
+fn learned(family: &Family) -> Experience {
+    let mut all = Vec::new();
+    for m in [256, 512, 1000] {
+        for k in [256, 1024, 4096, 8192] {
+            all.push(measured(family, problem(m, 768, k)));
+        }
+    }
+    Experience::learn(&Device::h200(), std::slice::from_ref(family), &all)
+}
+
+#[test]
+fn what_the_model_is_off_by_is_learned_and_told_of_other_problems() {
+    let (family, device) = (family(), Device::h200());
+    let experience = learned(&family);
+    let expert = experience.expert(&family, &device).unwrap();
+    let held_out = measured(&family, problem(640, 512, 3000));
+    let storage = Storage::packed(&held_out.problem);
+    let mut errors = Vec::new();
+    for (_, configuration, time) in &held_out.times {
+        let cost = cost(&family, configuration, &held_out.problem, &device);
+        let expected = expert.expects(configuration, &cost, (&held_out.problem, &storage));
+        errors.push((expected.0 / time.0).ln().abs());
+    }
+    errors.sort_by(f64::total_cmp);
+    assert!(errors[errors.len() * 9 / 10] < 0.08, "{errors:?}");
+    let found = experience.found_by(&[family], &device, &held_out, &[1, 10]).unwrap();
+    assert!(found[0] < 1.1 && found[1] < 1.02, "{found:?}");
+}
+
+#[test]
+fn a_file_holds_what_was_learned_and_others_are_refused() {
+    let (family, device) = (family(), Device::h200());
+    let experience = learned(&family);
+    let text = experience.text().unwrap();
+    assert_eq!(Experience::parse(&text).unwrap(), experience);
+    let newer = text.replacen(
+        &format!("\"gemm_tune_experience\":{VERSION}"),
+        "\"gemm_tune_experience\":99",
+        1,
+    );
+    for (text, words) in [
+        ("", "no file of `gemm-tune learn`: EOF"),
+        ("{}", "no file of `gemm-tune learn`: missing field"),
+        (newer.as_str(), "its form is 99"),
+    ] {
+        let error = Experience::parse(text).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    // Of another device, or of a parameter that is no more, it tells nothing.
+    let other = Device { name: "another".to_owned(), ..device.clone() };
+    assert!(experience.expert(&family, &other).is_none());
+    let mut poorer = family.clone();
+    poorer.parameters.shift_remove("STAGES");
+    assert!(experience.expert(&poorer, &device).is_none());
+    assert!(experience.expert(&family, &device).is_some());
+}
+
+#[test]
+fn few_problems_teach_nothing() {
+    let family = family();
+    let few: Vec<Measured> = (1..FEWEST_PROBLEMS as u64)
+        .map(|at| measured(&family, problem(128 * at, 512, 512)))
+        .collect();
+    let experience = Experience::learn(&Device::h200(), &[family], &few);
+    assert!(experience.families.is_empty());
+}
+
+#[test]
+fn what_comes_with_the_program_fits_its_families() {
+    let device = Device::h200();
+    let experience = Experience::built_in(&device).unwrap();
+    assert_eq!(experience.device, device.name);
+    let families = Families::built_in().unwrap();
+    for name in experience.families.keys() {
+        let family = families.get(name).unwrap();
+        assert!(experience.expert(family, &device).is_some(), "{name}: learn it again");
+    }
+    assert_eq!(Experience::built_in(&Device::cpu()).unwrap(), Experience::default());
+}
