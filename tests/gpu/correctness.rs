@@ -127,6 +127,53 @@ pub(crate) fn boxes_are_correct() -> Result<(), Failed> {
     Ok(())
 }
 
+/// `pipelined` with parts of K that are added to C, which searches leave alone.
+fn adding() -> Family {
+    let text = include_str!("../../search-spaces/pipelined.toml")
+        .replace(r#"MEET = ["memory", "cluster", "atomic"]"#, r#"MEET = ["atomic"]"#)
+        .replace(r#"MEET = "memory" "#, r#"MEET = "atomic" "#)
+        .replace(r#"MEET = "cluster""#, r#"MEET = "atomic""#);
+    let family = Family::parse("pipelined.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    family.allowing_nondeterministic()
+}
+
+/// Sums that blocks add to C in any order: every layout and edge, several numbers of parts, batches; the
+/// validation has beta = 0 on poisoned memory, and other factors.
+pub(crate) fn atomic_sums_are_correct() -> Result<(), Failed> {
+    let mut kit = kit(vec![adding()], Templates::built_in().unwrap());
+    let mut correct_ones = 0;
+    let mut splits = BTreeMap::new();
+    for (shape, layout, batch) in [
+        ("33x65x1029", Layout::Nn, 1),
+        ("100x36x2090", Layout::Tn, 1),
+        ("132x200x680", Layout::Nt, 3),
+        ("300x522x1000", Layout::Tt, 1),
+        ("512x512x512", Layout::Nn, 1),
+        ("64x64x65536", Layout::Tn, 1),
+        ("127x129x4097", Layout::Tt, 2),
+    ] {
+        let problem = Problem { layout, batch, ..Problem::new(shape.parse()?, Dtype::F32) };
+        let summary = run(&problem, &mut kit, &settings(32))?;
+        for coverage in &summary.coverage {
+            let correct = coverage.outcomes.get(&OutcomeKind::Correct).copied();
+            let evaluated = coverage.evaluated();
+            assert_eq!(correct, Some(evaluated), "{problem}: {:?}", coverage.failures);
+            correct_ones += evaluated;
+        }
+        for standing in &summary.ranking {
+            assert!(standing.plan.nondeterministic, "{problem}: {}", standing.configuration);
+            let parts = standing.configuration.get("SPLITS").map(ToString::to_string);
+            *splits.entry(parts.unwrap_or_default()).or_insert(0) += 1;
+        }
+        let winner = summary.winner().ok_or("no winner")?;
+        let passed = &winner.also;
+        assert!(passed.iter().any(|what| what.contains("within the bound twice")), "{passed:?}");
+    }
+    println!("{correct_ones} correct, of which the fastest by parts of K: {splits:?}");
+    assert!(correct_ones >= 150 && splits.len() >= 3, "{correct_ones} {splits:?}");
+    Ok(())
+}
+
 /// Configurations of each family that are executed on both devices, for each problem.
 const SAME_BITS_SAMPLE: usize = 4;
 
