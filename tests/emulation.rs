@@ -373,6 +373,32 @@ fn parts_of_k_that_are_added_to_c_are_right_on_every_kind_of_edge() {
     assert!(why.contains("blocks add to the same elements"), "{why}");
 }
 
+/// A GPU of 2 or 3 SMs has tiles of C for blocks to go on to where products are small enough for the host.
+#[test]
+fn blocks_that_go_on_to_the_next_tile_of_c_are_right_on_every_kind_of_edge() {
+    let Some(compiler) = compiler_or_skip() else { return };
+    let mut family = pipelined("PERSISTENT", "true");
+    family.constraints.retain(|rule| rule.text != "not PERSISTENT");
+    let (family, templates) = ([family], Templates::built_in().unwrap());
+    let mut executed = 0;
+    for (sms, batch, shapes) in [
+        (2, 1, ["256x256x40", "257x291x70", "200x262x17"]),
+        (3, 3, ["129x200x33", "127x131x24", "96x260x5"]),
+    ] {
+        let device = Device { sms, ..Device::cpu() };
+        let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|s| problem(s, *layout)));
+        let problems: Vec<Problem> = pairs.map(|problem| Problem { batch, ..problem }).collect();
+        let kit = (family.as_slice(), &templates);
+        let results = checked_on(&device, &compiler, kit, &problems, Sample::Of(2));
+        for result in &results {
+            println!("{} on {sms} SMs: {} of {}", result.problem, result.passed, result.legal);
+        }
+        executed += all_pass(&results);
+    }
+    println!("{executed} executions passed");
+    assert!(executed >= 48, "{executed}");
+}
+
 #[test]
 fn some_blocks_of_a_large_problem_have_their_operands_laid_out_whole() {
     let Some(compiler) = compiler_or_skip() else { return };

@@ -174,6 +174,42 @@ pub(crate) fn atomic_sums_are_correct() -> Result<(), Failed> {
     Ok(())
 }
 
+/// `pipelined` with blocks that go on to the next tile of C.
+fn going_on() -> Family {
+    let text = include_str!("../../search-spaces/pipelined.toml")
+        .replace("PERSISTENT = [false, true]", "PERSISTENT = [true]")
+        .replace("PERSISTENT = false", "PERSISTENT = true");
+    let rules = text.split("\n[[").filter(|part| !part.contains("require = \"not PERSISTENT\""));
+    let text = rules.collect::<Vec<_>>().join("\n[[");
+    Family::parse("pipelined.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// More tiles of C than blocks that run at once, with edges on every side, and batches.
+pub(crate) fn blocks_that_go_on_are_correct() -> Result<(), Failed> {
+    let mut kit = kit(vec![going_on()], Templates::built_in().unwrap());
+    let mut correct_ones = 0;
+    for (shape, layout, batch) in [
+        ("3000x3100x65", Layout::Nn, 1),
+        ("2049x4097x129", Layout::Tn, 1),
+        ("4097x3003x40", Layout::Nt, 1),
+        ("2560x2560x300", Layout::Tt, 1),
+        ("514x1030x33", Layout::Nn, 17),
+        ("4096x4096x256", Layout::Nn, 1),
+    ] {
+        let problem = Problem { layout, batch, ..Problem::new(shape.parse()?, Dtype::F32) };
+        let summary = run(&problem, &mut kit, &settings(24))?;
+        for coverage in &summary.coverage {
+            let correct = coverage.outcomes.get(&OutcomeKind::Correct).copied();
+            let evaluated = coverage.evaluated();
+            assert_eq!(correct, Some(evaluated), "{problem}: {:?}", coverage.failures);
+            correct_ones += evaluated;
+        }
+    }
+    println!("{correct_ones} correct");
+    assert!(correct_ones >= 100, "{correct_ones}");
+    Ok(())
+}
+
 /// Configurations of each family that are executed on both devices, for each problem.
 const SAME_BITS_SAMPLE: usize = 4;
 

@@ -66,6 +66,9 @@ const RING: [(&str, i64); 11] = [
 /// Two parts of K, which add to C.
 const ADDING: &[(&str, i64)] = &with(("SPLITS", 2), ("MEET", 2));
 
+/// Blocks that go on to the next tile of C.
+const GOING_ON: &[(&str, i64)] = &with(("SPLITS", 1), ("PERSISTENT", 1));
+
 /// [`RING`] and two more.
 const fn with(one: (&'static str, i64), other: (&'static str, i64)) -> [(&'static str, i64); 13] {
     let mut all = [one; 13];
@@ -303,6 +306,41 @@ const MUTANTS: &[Mutant] = &[
         shape: "33x40x200",
         change: ("if (row >= M || column >= N)", "if (row > M || column >= N)"),
         caught: By(OutOfBounds, "red.global.add.v4.f32"),
+    },
+    Mutant {
+        name: "a ring that is filled for the next tile of C while others read it",
+        family: "pipelined",
+        values: GOING_ON,
+        shape: "100x72x56",
+        change: ("__syncthreads();  // all are done with the ring\n", "\n"),
+        caught: By(Race, ""),
+    },
+    Mutant {
+        name: "a ring that is filled while sums pass through it",
+        family: "pipelined",
+        values: GOING_ON,
+        shape: "100x73x40",
+        change: ("__syncthreads();  // all are done with what sums passed through\n", "\n"),
+        caught: By(Race, ""),
+    },
+    Mutant {
+        name: "tiles of C that no block goes on to",
+        family: "pipelined",
+        values: GOING_ON,
+        shape: "100x72x40",
+        change: ("index += gridDim.x", "index += 2 * gridDim.x"),
+        caught: ByComparison,
+    },
+    Mutant {
+        name: "sums that go on from one tile of C to the next",
+        family: "pipelined",
+        values: GOING_ON,
+        shape: "100x72x40",
+        change: (
+            "    for (;;) {\n        float sum[TM][TN] = {};\n",
+            "    for (float sum[TM][TN] = {};;) {\n",
+        ),
+        caught: ByComparison,
     },
 ];
 
