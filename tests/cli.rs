@@ -202,6 +202,26 @@ fn a_dry_run_says_what_would_be_searched_and_why_not_more() {
 }
 
 #[test]
+fn what_gives_other_bits_in_each_run_is_searched_where_it_is_allowed() {
+    let spaces = |allowed: &[&str]| {
+        let usual = ["--shape", "512x512x512", "--family", "pipelined", "--dry-run", "--json"];
+        let said = gemm_tune(&[&usual, allowed].concat());
+        let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+        let family = document["dry_run"][0]["families"][0].clone();
+        let rules = family["pruned"].as_array().unwrap().clone();
+        let rule = rules.into_iter().find(|rule| rule["require"] == "not (MEET == 'atomic')");
+        (family["legal"].as_u64().unwrap(), rule)
+    };
+    let (usual, rule) = spaces(&[]);
+    let rule = rule.unwrap();
+    assert_ne!(rule["configurations"], "0");
+    assert!(rule["because"].as_str().unwrap().contains("`--allow-nondeterministic`"), "{rule}");
+    let (allowed, rule) = spaces(&["--allow-nondeterministic"]);
+    assert_eq!(rule, None);
+    assert!(allowed > usual, "{allowed} {usual}");
+}
+
+#[test]
 fn json_is_one_document_also_on_failure() {
     let said = gemm_tune(&["--shape", "64x64x64", "--dry-run", "--json"]);
     let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();

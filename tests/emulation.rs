@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 
 use gemm_tune::compile::{Compile, CompileThreads, Compiler, Target};
 use gemm_tune::model::{
-    Device, Dtype, Layout, Outcome, OutcomeKind, Problem, Regime, Timing, Value,
+    ComputeCapability, Device, Dtype, Layout, Outcome, OutcomeKind, Problem, Regime, Timing, Value,
 };
 use gemm_tune::render::Templates;
 use gemm_tune::search::Search;
@@ -310,6 +310,59 @@ fn parts_of_k_that_meet_in_a_cluster_are_right_on_every_kind_of_edge() {
 }
 
 #[test]
+fn parts_of_k_that_are_added_to_c_are_right_on_every_kind_of_edge() {
+    let Some(compiler) = compiler_or_skip() else { return };
+    let family = [pipelined("MEET", "atomic").allowing_nondeterministic()];
+    let templates = Templates::built_in().unwrap();
+    let shapes = ["65x70x300", "33x129x517", "96x64x1030"];
+    let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|s| problem(s, *layout)));
+    let mut problems: Vec<Problem> = pairs.collect();
+    problems.push(Problem { batch: 3, ..problem("40x50x260", Layout::Nn) });
+    let kit = (family.as_slice(), &templates);
+    let results = checked_on(&Device::h200(), &compiler, kit, &problems, Sample::Of(4));
+    assert_eq!(all_pass(&results), 4 * problems.len());
+
+    // Additions one at a time, for what cannot add vectors.
+    let eight = ComputeCapability { major: 8, minor: 0 };
+    let a100 = Device { compute_capability: eight, ..Device::h200() };
+    let results = checked_on(&a100, &compiler, kit, &problems[..2], Sample::Of(2));
+    assert_eq!(all_pass(&results), 4);
+
+    // Of a large problem no part can be judged, which is said.
+    let large = [problem("128x128x65536", Layout::Nn)];
+    let results = checked_on(&Device::h200(), &compiler, kit, &large, Sample::Of(1));
+    let (_, outcome) = &results[0].failures[0];
+    let why = outcome.failure().unwrap_or_default();
+    assert!(why.contains("blocks add to the same elements"), "{why}");
+}
+
+/// A GPU of 2 or 3 SMs has tiles of C for blocks to go on to where products are small enough for the host.
+#[test]
+fn blocks_that_go_on_to_the_next_tile_of_c_are_right_on_every_kind_of_edge() {
+    let Some(compiler) = compiler_or_skip() else { return };
+    let mut family = pipelined("PERSISTENT", "true");
+    family.constraints.retain(|rule| rule.text != "not PERSISTENT");
+    let (family, templates) = ([family], Templates::built_in().unwrap());
+    let mut executed = 0;
+    for (sms, batch, shapes) in [
+        (2, 1, ["256x256x40", "257x291x70", "200x262x17"]),
+        (3, 3, ["129x200x33", "127x131x24", "96x260x5"]),
+    ] {
+        let device = Device { sms, ..Device::cpu() };
+        let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|s| problem(s, *layout)));
+        let problems: Vec<Problem> = pairs.map(|problem| Problem { batch, ..problem }).collect();
+        let kit = (family.as_slice(), &templates);
+        let results = checked_on(&device, &compiler, kit, &problems, Sample::Of(2));
+        for result in &results {
+            println!("{} on {sms} SMs: {} of {}", result.problem, result.passed, result.legal);
+        }
+        executed += all_pass(&results);
+    }
+    println!("{executed} executions passed");
+    assert!(executed >= 48, "{executed}");
+}
+
+#[test]
 fn some_blocks_of_a_large_problem_have_their_operands_laid_out_whole() {
     let Some(compiler) = compiler_or_skip() else { return };
     let kit = (vec![pipelined("PACK", "a")], Templates::built_in().unwrap());
@@ -356,6 +409,55 @@ fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() 
     assert!(winner.measurement.median().0 > 0.0);
     let failed: usize = summary.coverage.iter().map(|family| family.failures.len()).sum();
     assert!(failed > 0 && summary.restarts == 0);
+}
+
+#[test]
+fn kernels_with_other_bits_in_each_run_are_tried_by_who_allows_them() {
+    let Some(compiler) = compiler_or_skip() else { return };
+    let family = Families::built_in().unwrap().get("pipelined").unwrap().clone();
+    let problem = problem("40x50x300", Layout::Nn);
+    let choice = "PACK=none,BM=32,BN=32,TM=4,TN=4,LANES_M=4,BK=16,STAGES=3,FRAGMENTS=1,MIN_BLOCKS=8,\
+                  SPLITS=2,TAIL=whole,MEET=atomic,UNROLL=16,READ_ORDER=down";
+    let configuration = family.choose(choice, &problem, &Device::cpu()).unwrap();
+    let record = Hint { family: "pipelined".to_owned(), configuration: configuration.clone() };
+    let hints = Hints { record: Some(record), others: Vec::new() };
+    let compiler: Arc<dyn Compile> = Arc::new(compiler);
+    let tuned = |family: Family| {
+        let mut kit = Kit {
+            families: vec![family],
+            templates: Templates::built_in().unwrap(),
+            compiler: Arc::clone(&compiler),
+            threads: CompileThreads::new(jobs()).unwrap(),
+            machine: Machine::Host,
+        };
+        let settings = Settings {
+            effort: Effort::Normal,
+            within: None,
+            max_configs: Some(1),
+            budget: None,
+            journals: None,
+            fresh: false,
+            search: Search::Auto,
+            regime: Regime::default(),
+            sanitizer: None,
+            seed: 1,
+        };
+        let stop = AtomicBool::new(false);
+        tune(&problem, &hints, &mut kit, &settings, &stop, &mut |_| {}).unwrap()
+    };
+    let of = |summary: &gemm_tune::tune::Summary| {
+        let own = summary.ranking.iter().find(|one| one.configuration == configuration);
+        own.map(|standing| standing.plan.nondeterministic)
+    };
+    let usual = tuned(family.clone());
+    assert_eq!(of(&usual), None, "the record has no part in a run that does not allow it");
+    let rule = "not (MEET == 'atomic')";
+    let pruned = usual.coverage[0].pruned.iter().find(|pruned| pruned.require == rule).unwrap();
+    assert!(pruned.configurations > 0);
+    assert!(pruned.because.contains("--allow-nondeterministic"), "{}", pruned.because);
+    assert!(usual.ranking.iter().all(|standing| !standing.plan.nondeterministic));
+    let allowed = tuned(family.allowing_nondeterministic());
+    assert_eq!(of(&allowed), Some(true));
 }
 
 #[test]

@@ -88,6 +88,10 @@ pub(super) struct TuneArguments {
     /// only the record of the problem is measured beside what is found
     #[arg(long)]
     pub(super) fresh: bool,
+    /// Search kernels too whose bits may differ from run to run, such as those whose blocks add to C with
+    /// atomic operations; records of such are marked, and only their own problems are answered with them
+    #[arg(long)]
+    pub(super) allow_nondeterministic: bool,
     /// Where operands are when a timed launch begins: rotate, not in the L2 cache, or hot, in it
     #[arg(long, default_value = "rotate", value_name = "POLICY")]
     pub(super) cache_policy: String,

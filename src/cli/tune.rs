@@ -248,7 +248,10 @@ impl Session {
 }
 
 fn job(arguments: &TuneArguments, workshop: &Workshop, console: Console) -> Result<Job, Failure> {
-    let (families, templates) = request::families(&arguments.families)?;
+    let (mut families, templates) = request::families(&arguments.families)?;
+    if arguments.allow_nondeterministic {
+        families = families.into_iter().map(Family::allowing_nondeterministic).collect();
+    }
     let settings = Settings {
         effort: arguments.effort.parse().map_err(Failure::usage)?,
         within: arguments.stop_within.as_deref().map(within).transpose()?,

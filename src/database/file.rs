@@ -54,7 +54,8 @@ impl Database {
 /// When a record gives way to a new one for the same problem, device and regime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replace {
-    /// When the new one has the lower median, or the stored one is of an interrupted run.
+    /// When the new one has the lower median; also when the stored one is of an interrupted run and
+    /// the new one is not, or gives other bits in each run and the new one does not.
     IfFaster,
     /// In any case.
     Always,
@@ -97,6 +98,10 @@ pub fn record_winner(
     // What an interrupted run found gives way to what a whole one finds.
     let finishes = incumbent
         .is_some_and(|(_, stored)| stored.provenance.interim && !record.provenance.interim);
+    // A kernel with other bits in each run is no rival of one without: who finds the latter did not allow
+    // the former, or had both in one final.
+    let settles =
+        incumbent.is_some_and(|(_, stored)| !stored.deterministic && record.deterministic);
     let stored =
         incumbent.map(|(index, stored)| (index, stored.median(), by_median(record, stored)));
     let recorded = match (stored, replace) {
@@ -105,7 +110,7 @@ pub fn record_winner(
             Recorded::Added
         }
         (Some((_, stored, Ordering::Equal | Ordering::Greater)), Replace::IfFaster)
-            if !finishes =>
+            if !finishes && !settles =>
         {
             return Ok(Recorded::Kept { stored });
         }

@@ -2,8 +2,9 @@
 //! in which they are named, and every record that is not in it is reported.
 //!
 //! Records of different problems, devices or cache policies stand side by side. Of those in one
-//! place, the one of a whole run comes before one of an interrupted run, then the faster, then the
-//! earlier; the others stay in the files that they came from, which are not touched.
+//! place, one whose bits are the same in each run comes before one whose are not, then the one of a whole
+//! run before one of an interrupted run, then the faster, then the earlier; the others stay in the files
+//! that they came from, which are not touched.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};

@@ -40,10 +40,12 @@ impl Record {
     }
 }
 
-/// The better of two records in one place comes first: one of a whole run before one of an
-/// interrupted run, then the lower median, then the earlier one.
+/// The better of two records in one place comes first: one whose bits are the same in each run before
+/// one whose are not, for who reads several files allowed nothing; then one of a whole run before one of
+/// an interrupted run, then the lower median, then the earlier one.
 pub fn preference(a: &Record, b: &Record) -> Ordering {
-    (a.provenance.interim.cmp(&b.provenance.interim))
+    (b.deterministic.cmp(&a.deterministic))
+        .then_with(|| a.provenance.interim.cmp(&b.provenance.interim))
         .then_with(|| time(a).total_cmp(&time(b)))
         .then_with(|| a.provenance.time.cmp(&b.provenance.time))
 }

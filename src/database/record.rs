@@ -25,6 +25,9 @@ pub struct Record {
     pub family: String,
     /// The value of each parameter, in the order that the family declares them.
     pub parameters: IndexMap<String, Value>,
+    /// False where two runs on the same values may differ in their last bits; absent otherwise.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub deterministic: bool,
     /// The fastest library beside the winner; absent where none was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<StoredBaseline>,
@@ -256,7 +259,8 @@ pub struct StoredValidation {
     pub max_error: f64,
     /// What `max_error` had to stay within.
     pub bound: f64,
-    /// What else it passed: other values, the same bits in two runs, and shapes beside its own.
+    /// What else it passed: other values, the same bits in two runs (or both within the bound), and
+    /// shapes beside its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also_right_on: Vec<String>,
 }
@@ -352,6 +356,7 @@ impl Record {
             problem: problem.into(),
             family: winner.family.to_owned(),
             parameters: winner.configuration.0.clone(),
+            deterministic: !launch.nondeterministic,
             baseline: StoredBaseline::of(winner.libraries, measurement.median()),
             confidence: winner.confidence,
             conditions: winner.conditions,
@@ -398,6 +403,7 @@ impl Record {
             kernels: self.launch.iter().map(KernelLaunch::from).collect(),
             workspaces: self.workspaces.iter().map(Workspace::from).collect(),
             tensor_maps: self.tensor_maps.iter().map(TensorMap::from).collect(),
+            nondeterministic: !self.deterministic,
         }
     }
 
@@ -423,6 +429,14 @@ impl Record {
         };
         self.place() == asked
     }
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(flag: &bool) -> bool {
+    *flag
 }
 
 fn is_zero(number: &u64) -> bool {

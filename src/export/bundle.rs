@@ -178,6 +178,7 @@ fn entry(draft: &Draft, files: BundledFiles) -> BundledKernel {
         tuned: draft.record.is_some(),
         family: draft.family.clone(),
         parameters: draft.configuration.0.clone(),
+        deterministic: !draft.plan.nondeterministic,
         serves: bound.serves.clone(),
         launches: launches.collect(),
         workspaces: workspaces

@@ -111,7 +111,7 @@ impl<'a> Tables<'a> {
             self.kernel_rows,
             "    /* {} */\n    {{ {pattern}, {}, {}, {}, {}, {first_launch}, {}, {}, serves_{number}, \
              sizes_{number},\n      {}, {}, {}, {}, {}, {:e}, {:e},\n      {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e} }},",
-            draft.name(),
+            draft.remark(),
             i32::from(draft.record.is_some()),
             shape.m,
             shape.n,

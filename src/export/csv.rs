@@ -3,7 +3,7 @@
 
 use crate::database::Record;
 
-const COLUMNS: [&str; 31] = [
+const COLUMNS: [&str; 32] = [
     "key",
     "m",
     "n",
@@ -35,6 +35,7 @@ const COLUMNS: [&str; 31] = [
     "block",
     "interim",
     "time",
+    "deterministic",
 ];
 
 /// The table, its first line naming the columns. Times are in microseconds; what is not known is
@@ -95,5 +96,6 @@ fn row(record: &Record) -> [String; COLUMNS.len()] {
         extents(launch.map(|launch| launch.block)),
         record.provenance.interim.to_string(),
         record.provenance.time.to_string(),
+        record.deterministic.to_string(),
     ]
 }

@@ -60,6 +60,10 @@ pub struct BundledKernel {
     pub family: String,
     /// The value of each parameter.
     pub parameters: IndexMap<String, Value>,
+    /// False where two runs on the same values may differ in their last bits: then it serves its own
+    /// problem alone. Absent otherwise.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub deterministic: bool,
     /// Conditions that all have to hold of a problem that it serves.
     pub serves: Vec<Formula>,
     /// What to launch, first to last on one stream.
@@ -148,6 +152,14 @@ pub struct BundledFile {
     pub bytes: u64,
     /// Its SHA-256 checksum, in hexadecimal digits.
     pub sha256: String,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(flag: &bool) -> bool {
+    *flag
 }
 
 impl BundledFiles {

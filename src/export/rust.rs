@@ -54,7 +54,7 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
              own: [{}, {}, {}],\n        first_launch: {launched},\n        launches: {},\n        \
              workspaces: {},\n        serves: serves_{taken},\n        sizes: sizes_{taken},\n        \
              tiles: [{}, {}, {}, {}, {}],\n        clocks: [{:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e}],\n    }},",
-            draft.name(),
+            draft.remark(),
             draft.record.is_some(),
             shape.m,
             shape.n,

@@ -138,6 +138,11 @@ impl Draft {
         let names = templates.names_used(family)?;
         let solver = Solver::new(family, &configuration, problem, device);
         let bound = solver.bound(problem, &open, &names);
+        let mut bound = bound.unwrap_or_else(|| Bound::only(&open, &rendered.plan));
+        if rendered.plan.nondeterministic {
+            // Who asks for another shape did not choose a kernel with other bits in each run.
+            bound = bound.of_one_problem(&open);
+        }
         // A time of no record: as slow as can be, so that only what else serves nothing uses it.
         let expectation =
             Expectation::of((family, &configuration), problem, (device, None), UNKNOWN);
@@ -147,7 +152,7 @@ impl Draft {
             changed: false,
             family: family.name.clone(),
             source: rendered.source.into(),
-            bound: bound.unwrap_or_else(|| Bound::only(&open, &rendered.plan)),
+            bound,
             plan: rendered.plan,
             expectation,
             configuration,
@@ -211,6 +216,16 @@ impl Draft {
         let batch = if batch == 1 { String::new() } else { format!("x{batch}") };
         let any = if self.record.is_some() { "" } else { "_any" };
         format!("gemm_{dtype}{compute}_{layout}_{shape}{batch}{any}")
+    }
+
+    /// Its name, and what a reader of an artifact has to know of it.
+    pub(super) fn remark(&self) -> String {
+        let bits = if self.plan.nondeterministic {
+            ": not deterministic, two runs on the same values may differ in their last bits"
+        } else {
+            ""
+        };
+        format!("{}{bits}", self.name())
     }
 }
 

@@ -1,13 +1,17 @@
 //! What the formats look like, and what is in them.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::*;
 use crate::database::{Database, Record};
-use crate::model::{Configuration, Dtype, Measurement, Micros, Resources, Timing};
+use crate::lookup::Question;
+use crate::model::{Configuration, Device, Dtype, Measurement, Micros, Resources, Shape, Timing};
 use crate::model::{Fault, Mismatch, Outcome, Problem, Regime, Validation, Value};
+use crate::render::Templates;
+use crate::space::{Families, Family};
 use crate::tune::{Entry, KernelId, Recorded};
 
 /// The records of two files that the tests of the program have.
@@ -17,6 +21,56 @@ fn records() -> Vec<Record> {
         Database::load_existing(&path).unwrap().records().to_vec()
     };
     [load("one.toml"), load("two.toml")].concat()
+}
+
+#[test]
+fn a_kernel_with_other_bits_in_each_run_is_shipped_for_its_problem_alone_and_said_to_be_so() {
+    let shipped = Database::load_existing(Path::new("results/nvidia-h200.toml")).unwrap();
+    let splits = |record: &&Record| {
+        let has = |name: &str, value: &str| {
+            record.parameters.get(name).is_some_and(|own| own.to_string() == value)
+        };
+        record.family == "pipelined" && !has("SPLITS", "1") && !has("MEET", "cluster")
+    };
+    let record = shipped.records().iter().find(splits).unwrap();
+    let mut adding = record.clone();
+    adding.parameters.insert("MEET".to_owned(), Value::Text("atomic".to_owned()));
+    let families: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
+    let (templates, device) = (Templates::built_in().unwrap(), Device::h200());
+    let source = Source {
+        families: &families,
+        templates: &templates,
+        changed_templates: true,
+        device: &device,
+    };
+    let image: Arc<[u8]> = vec![0; 16].into();
+    let artifact = |record: &Record| {
+        let draft = Draft::of_record(record, source).unwrap();
+        let cubins = [("sm_90".to_owned(), Arc::clone(&image))].into_iter().collect();
+        let kernels = vec![Shipped { draft, ptx: Arc::clone(&image), cubins }];
+        Artifact { device: device.clone(), kernels, tree: None }
+    };
+    for (record, deterministic) in [(record, true), (&adding, false)] {
+        let artifact = artifact(record);
+        let draft = &artifact.kernels[0].draft;
+        let own = Question::packed(draft.problem);
+        assert!(draft.serves(&own));
+        let m = draft.problem.shape.m;
+        let shape = Shape { m: m - m % 2 + 2, ..draft.problem.shape };
+        let beside = Question::packed(Problem { shape, ..draft.problem });
+        assert_eq!(draft.serves(&beside), deterministic, "{}", draft.problem);
+
+        let files = bundle(&artifact);
+        let manifest: serde_json::Value = serde_json::from_slice(&files[MANIFEST]).unwrap();
+        let said = manifest["kernels"][0].get("deterministic");
+        assert_eq!(said, (!deterministic).then_some(&serde_json::Value::Bool(false)));
+        let (c, _) = c(&artifact, "sm_90");
+        let (rust, _) = rust(&artifact, "sm_90");
+        let rust = String::from_utf8(rust["gemm_tuned.rs"].clone()).unwrap();
+        for text in [&c["gemm_tuned.c"], &rust] {
+            assert_eq!(text.contains("not deterministic, two runs"), !deterministic);
+        }
+    }
 }
 
 fn time() -> Timestamp {

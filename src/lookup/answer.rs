@@ -98,6 +98,12 @@ pub struct Answer<'a> {
 }
 
 impl Answer<'_> {
+    /// Whether its kernel gives the same bits in each run: only the record of the very problem may be one
+    /// that does not.
+    pub fn is_deterministic(&self) -> bool {
+        self.rung != Rung::Exact || self.source.is_none_or(|record| record.deterministic)
+    }
+
     /// In a sentence, why this is the answer.
     pub fn because(&self) -> String {
         let shape = self.source.map_or(String::new(), |record| {
@@ -108,7 +114,14 @@ impl Answer<'_> {
         });
         let device = self.source.map_or("", |record| record.device.name.as_str());
         match (self.rung, self.why) {
-            (Rung::Exact, _) | (_, Why::Tuned) => format!("{shape} was tuned on {device}"),
+            (Rung::Exact, _) | (_, Why::Tuned) if self.is_deterministic() => {
+                format!("{shape} was tuned on {device}")
+            }
+            (Rung::Exact, _) | (_, Why::Tuned) => {
+                format!(
+                    "{shape} was tuned on {device}, with kernels allowed whose last bits differ from run to run"
+                )
+            }
             (rung, Why::BestOf { compared, default }) => {
                 let against = match default {
                     Some(time) => format!("; the best default is expected to take {time}"),

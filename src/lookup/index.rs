@@ -9,7 +9,9 @@ use super::near::Near;
 use super::roster::Roster;
 use crate::database::{Record, preference};
 use crate::experience::{Experience, Expert, Lesson};
-use crate::model::{Compute, Device, Dtype, Layout, Problem, Regime, Storage, statistics};
+use crate::model::{
+    Compute, Configuration, Device, Dtype, Layout, Problem, Regime, Storage, statistics,
+};
 use crate::render::Templates;
 use crate::space::{Extents, Family};
 
@@ -207,8 +209,11 @@ impl Lookup {
             let problem = &known.problem;
             let pattern = (problem.dtype, problem.compute, problem.layout);
             let is_own = known.record.is_of(&self.device);
-            let own = (Question::packed(*problem), place);
-            places.entry((pattern, is_own)).or_default().push(own);
+            // Who asks for another problem did not choose a kernel with other bits in each run.
+            if known.record.deterministic {
+                let own = (Question::packed(*problem), place);
+                places.entry((pattern, is_own)).or_default().push(own);
+            }
             if is_own {
                 self.exact.insert(*problem, place);
             }
@@ -235,7 +240,10 @@ impl Lookup {
         let problem = Problem { shape, batch: 1, dtype, compute, layout };
         let mut kernels = Vec::new();
         for (place, (family, _)) in self.families.iter().enumerate() {
-            for configuration in family.defaults() {
+            let repeatable = |configuration: &&Configuration| {
+                family.is_deterministic(configuration, &problem, &self.device).unwrap_or(false)
+            };
+            for configuration in family.defaults().iter().filter(repeatable) {
                 kernels.extend(Kernel::new(
                     (place, family),
                     configuration.clone(),

@@ -139,6 +139,10 @@ pub struct LaunchPlan {
     /// The tensor maps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tensor_maps: Vec<TensorMap>,
+    /// Whether two runs on the same values may differ in their last bits, as where blocks add to the
+    /// same elements in any order.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub nondeterministic: bool,
 }
 
 /// A launch that no CUDA device accepts.

@@ -66,6 +66,10 @@ pub(super) fn launch_plan(
             arguments: kernel.arguments.clone().unwrap_or_else(|| convention.clone()),
         });
     }
+    plan.nondeterministic = match &family.nondeterministic {
+        Some(when) => family.holds(when, scope)?,
+        None => false,
+    };
     Ok(plan)
 }
 

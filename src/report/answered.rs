@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::json::problem_document;
-use super::records;
+use super::records::{self, NOT_REPEATABLE};
 use super::table::pairs;
 use crate::lookup::{Answer, Question, Rung};
 use crate::model::{Device, LaunchPlan, Storage, Tflops};
@@ -52,6 +52,9 @@ pub fn text(
             );
         }
     }
+    if !answer.is_deterministic() {
+        row("repeatable", NOT_REPEATABLE.to_owned());
+    }
     if answer.template_changed {
         row("warning", "its template has changed since: the time is of another kernel".to_owned());
     }
@@ -87,6 +90,7 @@ pub fn document(
         "because": answer.because(),
         "family": answer.family.name,
         "parameters": answer.configuration,
+        "deterministic": answer.is_deterministic(),
         "launch": plan,
         "predicted_us": answer.predicted,
         "error_percent": answer.error_percent,

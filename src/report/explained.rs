@@ -253,6 +253,7 @@ pub fn document(explained: &Explained) -> Value {
         "device": subject.device.name,
         "family": subject.family,
         "parameters": subject.configuration,
+        "deterministic": !subject.rendered.plan.nondeterministic,
         "time_us": explained.time,
         "timing": if fastest.is_some_and(|one| one.modelled) { "modelled" } else { "measured" },
         "runner_up": fastest.and_then(|fastest| fastest.runner_up.clone()),

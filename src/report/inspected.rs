@@ -14,8 +14,13 @@ use crate::model::units::human_bytes;
 
 /// What is looked at, in a line or two.
 pub fn heading(subject: &Subject) -> String {
-    let Subject { family, configuration, problem, device, .. } = subject;
-    format!("{family}: {configuration}\nfor {problem} on {}\n", device.name)
+    let Subject { family, configuration, problem, device, rendered } = subject;
+    let bits = if rendered.plan.nondeterministic {
+        "not deterministic: two runs on the same values may differ in their last bits\n"
+    } else {
+        ""
+    };
+    format!("{family}: {configuration}\nfor {problem} on {}\n{bits}", device.name)
 }
 
 /// What a kernel takes, for a terminal of `width` columns.

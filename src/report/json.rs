@@ -112,6 +112,7 @@ fn standing(standing: &Standing, problem: &Problem) -> Value {
     json!({
         "family": standing.family,
         "parameters": standing.configuration,
+        "deterministic": !standing.plan.nondeterministic,
         "measurement": measurement(&standing.measurement, problem),
         "validation": standing.validation,
         "also_right_on": standing.also,

@@ -10,6 +10,10 @@ use crate::database::record::StoredConfidence;
 use crate::database::{Merged, Pruned, Record};
 use crate::model::{Micros, Tflops};
 
+/// What is said of a kernel whose bits differ from run to run.
+pub(super) const NOT_REPEATABLE: &str =
+    "no: two runs on the same values may differ in their last bits";
+
 /// A record and the file it is in.
 pub type Located<'a> = (&'a Path, &'a Record);
 
@@ -34,7 +38,12 @@ pub fn list(records: &[Located<'_>], width: u16) -> String {
                 problem(record),
                 device(record),
                 sureness(record),
-                format!("{}: {}", record.family, record.configuration()),
+                format!(
+                    "{}: {}{}",
+                    record.family,
+                    record.configuration(),
+                    if record.deterministic { "" } else { " (not deterministic)" }
+                ),
             ],
         ));
     }
@@ -66,6 +75,7 @@ pub fn summary(record: &Record) -> Value {
         "timing": record.measurement.timing,
         "family": record.family,
         "parameters": record.parameters,
+        "deterministic": record.deterministic,
         "median_us": record.measurement.median_us,
         "tflops": record.measurement.tflops,
         "speedup_over_library": record.baseline.as_ref().map(|baseline| baseline.speedup),
@@ -81,6 +91,9 @@ pub fn details(file: &Path, record: &Record, width: u16) -> String {
     let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
     row("key", format!("{} in {}", record.key(), file.display()));
     row("winner", format!("{} {}", record.family, record.configuration()));
+    if !record.deterministic {
+        row("repeatable", NOT_REPEATABLE.to_owned());
+    }
     let timing = measurement.timing.as_deref().map_or(String::new(), |word| format!(", {word}"));
     let peak = measurement.percent_of_peak.map_or(String::new(), |p| format!(", {p:.1} % of peak"));
     row(
@@ -309,10 +322,11 @@ fn device(record: &Record) -> String {
     format!("{}{timing}", record.device.name)
 }
 
-/// `748.8 µs, blocktile BM=128`, and whether it is of an interrupted run.
+/// `748.8 µs, blocktile BM=128`, and whether its bits differ from run to run or its run was interrupted.
 fn standing(record: &Record) -> String {
     let interim = if record.provenance.interim { ", interim" } else { "" };
-    format!("{}, {} {}{interim}", record.median(), record.family, record.configuration())
+    let bits = if record.deterministic { "" } else { ", not deterministic" };
+    format!("{}, {} {}{bits}{interim}", record.median(), record.family, record.configuration())
 }
 
 /// In a few characters how sure a winner is.

@@ -163,6 +163,11 @@ pub fn verdict(summary: &Summary, device: &Device) -> String {
         "  exact on small integers; largest error {:.1e} of the allowed {:.1e} against {}\n",
         validation.max_error, validation.bound, validation.reference
     ));
+    if winner.plan.nondeterministic {
+        text.push_str(
+            "  not deterministic: two runs on the same values may differ in their last bits\n",
+        );
+    }
     if !winner.also.is_empty() {
         text.push_str(&format!("  also right on {}\n", winner.also.join(", ")));
     }

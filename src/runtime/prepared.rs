@@ -61,6 +61,7 @@ pub(super) fn prepare<D: Driver>(
             .map(|(name, bytes)| Workspace { name: name.clone(), bytes: *bytes })
             .collect(),
         tensor_maps: chosen.tensor_maps,
+        ..LaunchPlan::default()
     };
     let refuse = |what: String| RuntimeError::Launch { problem: problem.to_string(), what };
     plan.check_limits().map_err(|limit| refuse(limit.to_string()))?;

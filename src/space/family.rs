@@ -31,9 +31,20 @@ pub struct Constraint {
     pub text: String,
     /// Why it must hold, in the family's words.
     pub because: String,
-    /// Whether what breaks it would be right, and is only not worth a search's time: then it is no
-    /// reason against a kernel that is known to be fast elsewhere.
-    pub prunes: bool,
+    /// What it keeps out.
+    pub bars: Bars,
+}
+
+/// What a constraint keeps out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bars {
+    /// What would be wrong, or could not run.
+    Wrong,
+    /// What would be right and is only not worth a search's time: no reason against a kernel that is
+    /// known to be fast elsewhere.
+    Slow,
+    /// What is right and gives other bits in each run: nobody gets it who did not ask for it.
+    Unrepeatable,
 }
 
 /// One launch, its extents still expressions.
@@ -100,6 +111,8 @@ pub struct Family {
     pub(super) compute: Vec<Compute>,
     pub(super) layouts: Vec<Layout>,
     pub(super) min_compute_capability: Option<ComputeCapability>,
+    /// Which configurations may give other bits in each run; nothing where none does.
+    pub(crate) nondeterministic: Option<Located>,
     /// Name and expression, each after those that it reads.
     pub(crate) derived: IndexMap<String, Located>,
     pub(crate) kernels: Vec<KernelSpec>,
@@ -195,6 +208,32 @@ impl Family {
         })
     }
 
+    /// The same family, whose searches also try what may give other bits in each run.
+    pub fn allowing_nondeterministic(mut self) -> Self {
+        self.constraints.retain(|constraint| constraint.bars != Bars::Unrepeatable);
+        self
+    }
+
+    /// Whether two runs of a configuration give the same bits, by what the file says of it.
+    ///
+    /// # Errors
+    /// Where the file's expression or a derived value cannot be evaluated.
+    pub fn is_deterministic(
+        &self,
+        configuration: &Configuration,
+        problem: &Problem,
+        device: &Device,
+    ) -> Result<bool, Box<Diagnostic>> {
+        let Some(expression) = &self.nondeterministic else { return Ok(true) };
+        let mut scope = built_in_scope(problem, device);
+        bind_all(&mut scope, configuration);
+        for name in self.derived_for(expression.id) {
+            let value = self.evaluate(&self.derived[name], &scope)?;
+            bind(&mut scope, name, &value);
+        }
+        Ok(!self.holds(expression, &scope)?)
+    }
+
     /// The first of the family's defaults that is legal for `problem` on `device`; where rules that only
     /// spare a search's time leave none, the first that is right.
     ///
@@ -210,7 +249,7 @@ impl Family {
             if self.violated(configuration, problem, device)?.is_none() {
                 return Ok(Some(configuration.clone()));
             }
-            if right.is_none() && self.forbidden(configuration, problem, device)?.is_none() {
+            if right.is_none() && self.excluded(configuration, problem, device)?.is_none() {
                 right = Some(configuration.clone());
             }
         }
@@ -230,8 +269,8 @@ impl Family {
         self.first_broken(configuration, problem, device, |_| true)
     }
 
-    /// The first constraint that `configuration` breaks of those that do not just prune, `None` if it
-    /// is right, fast or not.
+    /// The first constraint that `configuration` breaks of those that do not just spare searches, `None`
+    /// if it is right, fast or not, with the same bits in each run or not.
     ///
     /// # Errors
     /// Where a constraint or derived value cannot be evaluated.
@@ -241,7 +280,25 @@ impl Family {
         problem: &Problem,
         device: &Device,
     ) -> Result<Option<&Constraint>, Box<Diagnostic>> {
-        self.first_broken(configuration, problem, device, |constraint| !constraint.prunes)
+        self.first_broken(configuration, problem, device, |constraint| {
+            constraint.bars == Bars::Wrong
+        })
+    }
+
+    /// The first constraint that keeps `configuration` out of a search even where it is known to be fast:
+    /// it would be wrong, or its bits are other ones in each run and nobody allowed that.
+    ///
+    /// # Errors
+    /// Where a constraint or derived value cannot be evaluated.
+    pub(super) fn excluded(
+        &self,
+        configuration: &Configuration,
+        problem: &Problem,
+        device: &Device,
+    ) -> Result<Option<&Constraint>, Box<Diagnostic>> {
+        self.first_broken(configuration, problem, device, |constraint| {
+            constraint.bars != Bars::Slow
+        })
     }
 
     fn first_broken(

@@ -22,6 +22,7 @@ pub(crate) struct FamilyFile {
     pub(crate) layouts: Vec<Spanned<String>>,
     pub(crate) min_compute_capability: Option<Spanned<String>>,
     pub(crate) superseded_by: Option<String>,
+    pub(crate) nondeterministic: Option<Spanned<String>>,
     pub(crate) parameters: IndexMap<Spanned<String>, Spanned<Vec<Spanned<Value>>>>,
     #[serde(default)]
     pub(crate) derived: IndexMap<Spanned<String>, Spanned<String>>,

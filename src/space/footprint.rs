@@ -8,6 +8,12 @@ use crate::model::{Configuration, Device, Problem, Shape};
 /// An extent that tiles of any usual size divide: 2^12 x 3 x 5 x 7.
 const WIDE: u64 = 430_080;
 
+/// Shapes of which what is found must be true too.
+const PROBES: [(u64, u64, u64); 4] = [(1, 1, 1), (257, 1023, 65), (4096, 33, 4096), (1, 5000, 300)];
+
+/// More SMs than tiles of one element are along [`WIDE`], the most that a question here has.
+const BOUNDLESS: u32 = 1 << 20;
+
 /// How the work of a problem is dealt out to blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footprint {
@@ -28,21 +34,37 @@ pub struct Footprint {
 
 impl Footprint {
     /// That of the first launch whose grid grows by tiles of C: what packs an operand or adds up
-    /// partial sums does not. `None` where there is no such launch, as in a kernel that loops over
-    /// tiles with a fixed number of blocks.
+    /// partial sums does not. A kernel that loops over tiles with as many blocks as run at once is asked
+    /// what it would do on a device that runs all of them at once: the same work, dealt out by the
+    /// hardware. `None` where there is no such launch, as in a loop with a fixed number of blocks.
     pub fn of(
         family: &Family,
         configuration: &Configuration,
         pattern: &Problem,
         device: &Device,
     ) -> Option<Self> {
-        let extents = |m, n, k| {
+        let extents = |device: &Device, launch: usize, (m, n, k): (u64, u64, u64)| {
             let problem = Problem { shape: Shape { m, n, k }, batch: 1, ..*pattern };
-            family.extents(configuration, &problem, device).ok()
+            *family.extents(configuration, &problem, device).ok()?.get(launch)?
         };
-        let launches = extents(1, 1, 1)?.len();
-        (0..launches)
-            .find_map(|launch| Self::of_launch(|m, n, k| *extents(m, n, k)?.get(launch)?))
+        let launches = 0..family.kernels.len();
+        let mut all = launches.clone();
+        let found =
+            all.find_map(|launch| Self::of_launch(|m, n, k| extents(device, launch, (m, n, k))));
+        found.or_else(|| {
+            let boundless = Device { sms: BOUNDLESS, ..device.clone() };
+            let looping = |launch: usize| {
+                let found = Self::of_launch(|m, n, k| extents(&boundless, launch, (m, n, k)))?;
+                let most = extents(device, launch, (WIDE, WIDE, 1))?.blocks;
+                let held_back = |(m, n, k)| {
+                    let all = found.blocks(&Shape { m, n, k }, 1);
+                    let blocks = extents(device, launch, (m, n, k)).map(|extent| extent.blocks);
+                    blocks == Some(all.min(most))
+                };
+                (found.slice_k == u64::MAX && PROBES.into_iter().all(held_back)).then_some(found)
+            };
+            launches.clone().find_map(looping)
+        })
     }
 
     fn of_launch(extent: impl Fn(u64, u64, u64) -> Option<Extent>) -> Option<Self> {
@@ -74,12 +96,11 @@ impl Footprint {
             threads,
         };
         // A tile as wide as all is none, and what is found must be true elsewhere too.
-        let probes = [(1, 1, 1), (257, 1023, 65), (4096, 33, 4096), (1, 5000, 300)];
         let holds = |(m, n, k): (u64, u64, u64)| {
             blocks(m, n, k) == Some(found.blocks(&Shape { m, n, k }, 1))
         };
         let tiles = found.tile_m < WIDE && found.tile_n < WIDE;
-        (tiles && probes.into_iter().all(holds)).then_some(found)
+        (tiles && PROBES.into_iter().all(holds)).then_some(found)
     }
 
     /// Blocks of a problem.
@@ -156,7 +177,17 @@ mod tests {
                 "['((M | ceil_div(by=BM)) * (N | ceil_div(by=BN))) | ceil_div(by=2 * sms)', '2 * sms']",
                 Some(Footprint { wave: 264, ..tile }),
             ),
+            // Blocks that run at once go on to further tiles.
+            (
+                "['((M | ceil_div(by=BM)) * (N | ceil_div(by=BN))) | at_most(most=2 * sms)']",
+                Some(tile),
+            ),
             ("['sms']", None),
+            ("['(M * N // 1000) | at_most(most=sms)']", None),
+            (
+                "['M | ceil_div(by=BM)', '(sms * 4 // (M | ceil_div(by=BM))) | at_most(most=8)']",
+                None,
+            ),
             ("['(M * N) | ceil_div(by=1000)']", None),
             ("['((M + 7) | ceil_div(by=BM)) * (N | ceil_div(by=BN))']", None),
         ] {

@@ -65,7 +65,8 @@ impl LegalSpace {
     }
 
     /// Lets in those of `configurations` of the family that are right for the problem, though a rule
-    /// that only spares a search's time kept them out.
+    /// that only spares a search's time kept them out. What gives other bits in each run stays out
+    /// where the family does not allow it.
     ///
     /// # Errors
     /// See [`SpaceError`].
@@ -78,7 +79,7 @@ impl LegalSpace {
         for configuration in configurations {
             let Some(position) = self.position_of(configuration) else { continue };
             let Err(place) = self.positions.binary_search(&position) else { continue };
-            if family.forbidden(configuration, problem, device)?.is_some() {
+            if family.excluded(configuration, problem, device)?.is_some() {
                 continue;
             }
             self.positions.insert(place, position);

@@ -11,13 +11,17 @@ use indexmap::IndexMap;
 use toml::Spanned;
 
 use super::expression::{ExpressionError, Expressions};
-use super::family::{Constraint, Family, KernelSpec, Located, SourceFile, WorkspaceSpec};
+use super::family::{Bars, Constraint, Family, KernelSpec, Located, SourceFile, WorkspaceSpec};
 use super::file::{Extent, FamilyFile, KernelFile, OneOrMany, SCHEMA};
 use super::scope::{self, BUILT_INS};
 use crate::model::diagnostic::did_you_mean;
 use crate::model::launch::STANDARD_ARGUMENTS;
 use crate::model::problem::UnknownWord;
 use crate::model::{Argument, ComputeCapability, Configuration, Diagnostic, Value};
+
+/// Why a search leaves out what may give other bits in each run, and how to have it searched.
+const UNREPEATABLE: &str =
+    "two runs may differ in their last bits: `--allow-nondeterministic` searches it";
 
 /// Reads a search-space file; see [`Family::parse`].
 pub(super) fn family(file: &str, text: &str) -> Result<Family, Diagnostic> {
@@ -52,7 +56,19 @@ impl Builder {
             let require = self.expression(&constraint.require)?;
             let text = constraint.require.into_inner();
             let (because, prunes) = (constraint.because, constraint.prunes);
-            constraints.push(Constraint { require, text, because, prunes });
+            let bars = if prunes { Bars::Slow } else { Bars::Wrong };
+            constraints.push(Constraint { require, text, because, bars });
+        }
+        let nondeterministic = match &file.nondeterministic {
+            Some(when) => Some(self.expression(when)?),
+            None => None,
+        };
+        // A rule like others, so that searches keep to it and counts and reasons name it.
+        if let Some(when) = &file.nondeterministic {
+            let text = format!("not ({})", when.get_ref());
+            let require = self.parse_expression(&text, when.span())?;
+            let because = UNREPEATABLE.to_owned();
+            constraints.push(Constraint { require, text, because, bars: Bars::Unrepeatable });
         }
         let mut workspaces = Vec::new();
         for workspace in file.workspaces {
@@ -95,6 +111,7 @@ impl Builder {
             compute: self.words(&file.compute)?,
             layouts: self.words(&file.layouts)?,
             min_compute_capability,
+            nondeterministic,
             derived,
             kernels,
             workspaces,

@@ -99,7 +99,8 @@ pub struct Standing {
     pub plan: LaunchPlan,
     /// How right it is.
     pub validation: Validation,
-    /// What else it passed, as a finalist: other values, the same bits in two runs, other shapes.
+    /// What else it passed, as a finalist: other values, the same bits in two runs or two runs within
+    /// the bound, other shapes.
     pub also: Vec<String>,
     /// How fast it is: in the contest where it took part, otherwise by its own samples.
     pub measurement: Measurement,

@@ -196,6 +196,13 @@ impl HostValidator {
         let multiplies = |kernel: &&KernelLaunch| {
             kernel.arguments.iter().any(|argument| matches!(argument, Argument::A | Argument::B))
         };
+        if plan.nondeterministic {
+            return Err(HostFailure::Unsupported(format!(
+                "{} is too large for the cpu device to execute whole, and of a plan whose blocks add to \
+                 the same elements it cannot execute a part: sums would miss what is left out",
+                self.problem
+            )));
+        }
         let Some(kernel) = plan.kernels.last().filter(multiplies) else {
             return Err(HostFailure::Unsupported(format!(
                 "{} is too large for the cpu device to execute whole, and of a plan whose last \

@@ -9,7 +9,7 @@ use gemm_tune::compile::{Architecture, Compile as _, CompileRequest, Compiler, T
 use gemm_tune::cpu::Program;
 use gemm_tune::model::{Compute, Dtype, Layout, Outcome, OutcomeKind, Problem, Shape, Value};
 use gemm_tune::render::{Templates, render};
-use gemm_tune::space::{Families, LegalSpace};
+use gemm_tune::space::{Families, Family, LegalSpace};
 use gemm_tune::tune::{Event, Hints, Kit, Sanitizer, Settings, Summary, tune};
 use gemm_tune::validate::reference::triple_loop;
 use gemm_tune::validate::{HostValidator, KERNELS, Subject, Validator, Zone, compile_options};
@@ -114,6 +114,89 @@ pub(crate) fn boxes_are_correct() -> Result<(), Failed> {
     }
     println!("{correct_ones} correct");
     assert!(correct_ones >= 150, "{correct_ones}");
+    Ok(())
+}
+
+/// `pipelined` with parts of K that are added to C, which searches leave alone.
+fn adding() -> Family {
+    let text = include_str!("../../search-spaces/pipelined.toml")
+        .replace(r#"MEET = ["memory", "cluster", "atomic"]"#, r#"MEET = ["atomic"]"#)
+        .replace(r#"MEET = "memory" "#, r#"MEET = "atomic" "#)
+        .replace(r#"MEET = "cluster""#, r#"MEET = "atomic""#);
+    let family = Family::parse("pipelined.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    family.allowing_nondeterministic()
+}
+
+/// Sums that blocks add to C in any order: every layout and edge, several numbers of parts, batches; the
+/// validation has beta = 0 on poisoned memory, and other factors.
+pub(crate) fn atomic_sums_are_correct() -> Result<(), Failed> {
+    let mut kit = kit(vec![adding()], Templates::built_in().unwrap());
+    let mut correct_ones = 0;
+    let mut splits = BTreeMap::new();
+    for (shape, layout, batch) in [
+        ("33x65x1029", Layout::Nn, 1),
+        ("100x36x2090", Layout::Tn, 1),
+        ("132x200x680", Layout::Nt, 3),
+        ("300x522x1000", Layout::Tt, 1),
+        ("512x512x512", Layout::Nn, 1),
+        ("64x64x65536", Layout::Tn, 1),
+        ("127x129x4097", Layout::Tt, 2),
+    ] {
+        let problem = Problem { layout, batch, ..Problem::new(shape.parse()?, Dtype::F32) };
+        let summary = run(&problem, &mut kit, &settings(32))?;
+        for coverage in &summary.coverage {
+            let correct = coverage.outcomes.get(&OutcomeKind::Correct).copied();
+            let evaluated = coverage.evaluated();
+            assert_eq!(correct, Some(evaluated), "{problem}: {:?}", coverage.failures);
+            correct_ones += evaluated;
+        }
+        for standing in &summary.ranking {
+            assert!(standing.plan.nondeterministic, "{problem}: {}", standing.configuration);
+            let parts = standing.configuration.get("SPLITS").map(ToString::to_string);
+            *splits.entry(parts.unwrap_or_default()).or_insert(0) += 1;
+        }
+        let winner = summary.winner().ok_or("no winner")?;
+        let passed = &winner.also;
+        assert!(passed.iter().any(|what| what.contains("within the bound twice")), "{passed:?}");
+    }
+    println!("{correct_ones} correct, of which the fastest by parts of K: {splits:?}");
+    assert!(correct_ones >= 150 && splits.len() >= 3, "{correct_ones} {splits:?}");
+    Ok(())
+}
+
+/// `pipelined` with blocks that go on to the next tile of C.
+fn going_on() -> Family {
+    let text = include_str!("../../search-spaces/pipelined.toml")
+        .replace("PERSISTENT = [false, true]", "PERSISTENT = [true]")
+        .replace("PERSISTENT = false", "PERSISTENT = true");
+    let rules = text.split("\n[[").filter(|part| !part.contains("require = \"not PERSISTENT\""));
+    let text = rules.collect::<Vec<_>>().join("\n[[");
+    Family::parse("pipelined.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// More tiles of C than blocks that run at once, with edges on every side, and batches.
+pub(crate) fn blocks_that_go_on_are_correct() -> Result<(), Failed> {
+    let mut kit = kit(vec![going_on()], Templates::built_in().unwrap());
+    let mut correct_ones = 0;
+    for (shape, layout, batch) in [
+        ("3000x3100x65", Layout::Nn, 1),
+        ("2049x4097x129", Layout::Tn, 1),
+        ("4097x3003x40", Layout::Nt, 1),
+        ("2560x2560x300", Layout::Tt, 1),
+        ("514x1030x33", Layout::Nn, 17),
+        ("4096x4096x256", Layout::Nn, 1),
+    ] {
+        let problem = Problem { layout, batch, ..Problem::new(shape.parse()?, Dtype::F32) };
+        let summary = run(&problem, &mut kit, &settings(24))?;
+        for coverage in &summary.coverage {
+            let correct = coverage.outcomes.get(&OutcomeKind::Correct).copied();
+            let evaluated = coverage.evaluated();
+            assert_eq!(correct, Some(evaluated), "{problem}: {:?}", coverage.failures);
+            correct_ones += evaluated;
+        }
+    }
+    println!("{correct_ones} correct");
+    assert!(correct_ones >= 100, "{correct_ones}");
     Ok(())
 }
 

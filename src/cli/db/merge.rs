@@ -11,9 +11,9 @@ use crate::cli::output::OutputArguments;
 use crate::database;
 use crate::report::records;
 
-/// Of records for the same problem, GPU and cache policy, one of a whole run comes before one of an
-/// interrupted run, then the faster, then the earlier. The others are reported and left out. The
-/// order of the files does not matter.
+/// Of records for the same problem, GPU and cache policy, a deterministic one comes before others, then
+/// one of a whole run before one of an interrupted run, then the faster, then the earlier. The others are
+/// reported and left out. The order of the files does not matter.
 #[derive(Debug, Args)]
 pub(super) struct MergeArguments {
     /// Databases to join; they are not changed

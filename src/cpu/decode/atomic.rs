@@ -38,7 +38,7 @@ pub(super) fn atomic<'a>(
     if (what == "cas") != b.is_some() {
         return Err(Fault::operands());
     }
-    let update = update(what, ty).ok_or_else(Fault::ty)?;
+    let update = update(what, ty, space).ok_or_else(Fault::ty)?;
     let address = names.address(address)?;
     let a = check_length(names.vector(a, |names, part| names.read(part, ty))?, length)?;
     let b = b.map(|b| names.read(b, ty)).transpose()?;
@@ -73,7 +73,10 @@ pub(super) fn atomic<'a>(
     a.parts().iter().zip(d.parts()).enumerate().map(one).collect()
 }
 
-fn update(what: &str, ty: Type) -> Option<Update> {
+fn update(what: &str, ty: Type, space: Space) -> Option<Update> {
+    if (what, ty, space) == ("add", Type::F32, Space::Global) {
+        return Some(Update::Word(add_flushed));
+    }
     match ty.bytes() {
         8 => long_update(what, ty),
         4 => word_update(what, ty),
@@ -89,6 +92,13 @@ fn half_update(what: &str, ty: Type) -> Option<Update> {
         ("cas", Type::B16) => |old, a, b| if old == a { b } else { old },
         _ => return None,
     }))
+}
+
+/// A sum as global memory makes it: what is below the least normal number is zero, before and after,
+/// whatever the compiler was told of such numbers (ISA section 9.7.13.5).
+fn add_flushed(old: u32, a: u32, _: u32) -> u32 {
+    let flushed = |value: f32| if value.is_subnormal() { 0.0_f32.copysign(value) } else { value };
+    bits32(flushed(flushed(f32::from_bits(old)) + flushed(f32::from_bits(a))))
 }
 
 /// Sums of pairs; of single halves the upper one is zero.

@@ -6,7 +6,7 @@ use super::access::{count, split};
 use super::bounds::{check_alignment, find_writable};
 use super::cluster::Team;
 use super::warp::Warp;
-use crate::cpu::checks::Wrong;
+use crate::cpu::checks::{Check, ViolationKind, Wrong};
 use crate::cpu::counts::lanes;
 use crate::cpu::memory::Allocation;
 use crate::cpu::operation::{Address, Register, Update};
@@ -51,6 +51,13 @@ impl Warp {
                     update_shared(&mut team.shared, place, update, (a[lane], b[lane]))
                 } else {
                     let (allocation, offset) = find_writable(team, lane, address, bytes)?;
+                    let unwritten = CHECKED && team.job.options.checks.has(Check::Unwritten);
+                    if unwritten && !allocation.is_written(offset, bytes) {
+                        let text = format!(
+                            "{bytes} bytes of global memory are updated that nothing wrote"
+                        );
+                        return Err(Wrong::access(ViolationKind::Unwritten, lane, address, text));
+                    }
                     allocation.mark(offset, bytes);
                     update_global(team, allocation, offset, update, (a[lane], b[lane]))
                 };

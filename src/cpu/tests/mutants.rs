@@ -1,9 +1,9 @@
 //! Kernels with a planted fault: what the checks report, and what only a comparison with the
 //! reference shows.
 
-use super::rig::{Case, checked, compile, problem, rendered};
+use super::rig::{Case, Filling, checked, compile, problem, rendered_for};
 use crate::cpu::{LaunchError, Options, Program, ViolationKind};
-use crate::model::Dtype;
+use crate::model::{Device, Dtype};
 
 /// How a fault comes to light.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,39 @@ const SINGLE: &[(&str, i64)] = &[
     ("PAD", 0),
     ("DOUBLE_BUFFER", 0),
 ];
+
+/// A small block of `pipelined`, which takes operands as they lie.
+const RING: [(&str, i64); 11] = [
+    ("PACK", 0),
+    ("BM", 32),
+    ("BN", 32),
+    ("TM", 4),
+    ("TN", 4),
+    ("LANES_M", 4),
+    ("BK", 16),
+    ("STAGES", 3),
+    ("FRAGMENTS", 1),
+    ("MIN_BLOCKS", 2),
+    ("UNROLL", 16),
+];
+
+/// Two parts of K, which add to C.
+const ADDING: &[(&str, i64)] = &with(("SPLITS", 2), ("MEET", 2));
+
+/// Blocks that go on to the next tile of C.
+const GOING_ON: &[(&str, i64)] = &with(("SPLITS", 1), ("PERSISTENT", 1));
+
+/// [`RING`] and two more.
+const fn with(one: (&'static str, i64), other: (&'static str, i64)) -> [(&'static str, i64); 13] {
+    let mut all = [one; 13];
+    let mut at = 0;
+    while at < RING.len() {
+        all[at] = RING[at];
+        at += 1;
+    }
+    all[12] = other;
+    all
+}
 
 use Caught::{By, ByComparison};
 use ViolationKind::{
@@ -242,12 +275,82 @@ const MUTANTS: &[Mutant] = &[
         change: ("k < K; ++k", "k < K - 1; ++k"),
         caught: ByComparison,
     },
+    Mutant {
+        name: "parts added to what C was before",
+        family: "pipelined",
+        values: ADDING,
+        shape: "33x40x200",
+        change: ("        *stored = result;\n", ""),
+        caught: ByComparison,
+    },
+    Mutant {
+        name: "a part that is stored and not added",
+        family: "pipelined",
+        values: ADDING,
+        shape: "33x40x200",
+        change: ("red.global.add.v4.f32", "st.global.v4.f32"),
+        caught: ByComparison,
+    },
+    Mutant {
+        name: "vectors that are added between their places",
+        family: "pipelined",
+        values: ADDING,
+        shape: "33x40x200",
+        change: ("* ldc + column], result)", "* ldc + column + 1], result)"),
+        caught: By(Misaligned, "red.global.add.v4.f32"),
+    },
+    Mutant {
+        name: "a row too many that parts are added to",
+        family: "pipelined",
+        values: ADDING,
+        shape: "33x40x200",
+        change: ("if (row >= M || column >= N)", "if (row > M || column >= N)"),
+        caught: By(OutOfBounds, "red.global.add.v4.f32"),
+    },
+    Mutant {
+        name: "a ring that is filled for the next tile of C while others read it",
+        family: "pipelined",
+        values: GOING_ON,
+        shape: "100x72x56",
+        change: ("__syncthreads();  // all are done with the ring\n", "\n"),
+        caught: By(Race, ""),
+    },
+    Mutant {
+        name: "a ring that is filled while sums pass through it",
+        family: "pipelined",
+        values: GOING_ON,
+        shape: "100x73x40",
+        change: ("__syncthreads();  // all are done with what sums passed through\n", "\n"),
+        caught: By(Race, ""),
+    },
+    Mutant {
+        name: "tiles of C that no block goes on to",
+        family: "pipelined",
+        values: GOING_ON,
+        shape: "100x72x40",
+        change: ("index += gridDim.x", "index += 2 * gridDim.x"),
+        caught: ByComparison,
+    },
+    Mutant {
+        name: "sums that go on from one tile of C to the next",
+        family: "pipelined",
+        values: GOING_ON,
+        shape: "100x72x40",
+        change: (
+            "    for (;;) {\n        float sum[TM][TN] = {};\n",
+            "    for (float sum[TM][TN] = {};;) {\n",
+        ),
+        caught: ByComparison,
+    },
 ];
 
 /// How a mutant comes to light; `None` without a compiler.
 fn fate(mutant: &Mutant) -> Option<Result<Caught, String>> {
-    let case = Case::new(problem(mutant.shape, Dtype::F32, "nn"));
-    let rendered = rendered(mutant.family, &case.problem, mutant.values);
+    // Sums that are exact in any order, and few SMs, so that blocks have several tiles.
+    let problem = problem(mutant.shape, Dtype::F32, "nn");
+    let case = Case { filling: Filling::Exact, ..Case::new(problem) };
+    let device = Device { sms: 2, ..Device::h200() };
+    let rendered = rendered_for(&device, mutant.family, &case.problem, mutant.values);
     let (from, to) = mutant.change;
     assert!(
         rendered.source.contains(from),

@@ -145,6 +145,19 @@ fn atomic_operations_update_halves_and_vectors() {
             0x4000_0000,
         ),
         (
+            "st.global.v4.u32 [%rd1+64], {0, 0, 0, 0x3f800000}; mov.b32 %f2, 0x3f800000; red.global.add.v4.f32 [%rd1+64], {%f2, %f2, %f2, %f2}; ld.global.u32 %r1, [%rd1+76];",
+            0x4000_0000,
+        ),
+        // Global memory knows no number below 2^-126, shared memory does.
+        (
+            "st.global.u32 [%rd1+64], 0x00000003; mov.b32 %f2, 0x80000001; red.global.add.f32 [%rd1+64], %f2; ld.global.u32 %r1, [%rd1+64];",
+            0,
+        ),
+        (
+            "st.shared.u32 [s], 0x00000003; mov.b32 %f2, 0x80000001; red.shared.add.f32 [s], %f2; ld.shared.u32 %r1, [s];",
+            2,
+        ),
+        (
             "st.global.u32 [%rd1+64], 5; atom.global.inc.u32 %r2, [%rd1+64], 5; ld.global.u32 %r1, [%rd1+64];",
             0,
         ),

@@ -29,22 +29,33 @@ pub(super) fn problem(shape: &str, dtype: Dtype, layout: &str) -> Problem {
     Problem { layout, ..Problem::new(shape.parse().unwrap(), dtype) }
 }
 
-/// Renders a family's default configuration with some values changed.
+/// Renders a family's default configuration with some values changed. Words stand by their place among
+/// the parameter's.
 pub(super) fn rendered(family: &str, problem: &Problem, values: &[(&str, i64)]) -> Rendered {
+    rendered_for(&Device::h200(), family, problem, values)
+}
+
+/// The same for a device, which may have few SMs.
+pub(super) fn rendered_for(
+    device: &Device,
+    family: &str,
+    problem: &Problem,
+    values: &[(&str, i64)],
+) -> Rendered {
     let families = Families::built_in().unwrap();
     let family = families.get(family).unwrap();
-    let device = Device::h200();
-    let mut configuration: Configuration = family.default_for(problem, &device).unwrap().unwrap();
+    let mut configuration: Configuration = family.default_for(problem, device).unwrap().unwrap();
     for (name, value) in values {
         let value = match configuration.0[*name] {
             Value::Bool(_) => Value::Bool(*value != 0),
+            Value::Text(_) => family.parameters[*name][*value as usize].clone(),
             _ => Value::Int(*value),
         };
         configuration.0.insert((*name).to_owned(), value);
     }
-    let forbidden = family.forbidden(&configuration, problem, &device).unwrap();
+    let forbidden = family.forbidden(&configuration, problem, device).unwrap();
     assert!(forbidden.is_none(), "{configuration}: {forbidden:?}");
-    render(family, &Templates::built_in().unwrap(), &configuration, problem, &device).unwrap()
+    render(family, &Templates::built_in().unwrap(), &configuration, problem, device).unwrap()
 }
 
 /// What operands are filled with.

@@ -50,6 +50,12 @@ fn every_kind_of_fault_is_reported_with_its_line() {
         ("ld.global.u32 %r3, [%rd1+2];", Misaligned, "2 bytes past a multiple of 4"),
         ("ld.global.u32 %r3, [%rd1];", Unwritten, "4 bytes of global memory"),
         ("ld.shared.u32 %r3, [%r2];", Unwritten, "4 bytes of shared memory"),
+        ("red.global.add.f32 [%rd1], 0f3F800000;", Unwritten, "updated that nothing wrote"),
+        (
+            "red.global.add.v4.f32 [%rd1+8], {0f3F800000, 0f3F800000, 0f3F800000, 0f3F800000};",
+            Misaligned,
+            "past a multiple of 16",
+        ),
         ("st.shared.u32 [s], %r0;", Race, "that lane 0 of warp 0 has written"),
         (
             "st.shared.u32 [%r2], 0; bar.warp.sync -1; ld.shared.u32 %r3, [s];",
@@ -93,6 +99,8 @@ fn what_is_ordered_passes() {
         // Only one warp: its own barrier is enough.
         "@!%p2 exit; st.shared.u32 [%r2], 0; bar.warp.sync -1; ld.shared.u32 %r3, [s];",
         "@%p1 st.shared.u32 [s], 0; bar.sync 0; atom.shared.add.u32 %r3, [s], 1;",
+        // All threads add to one word.
+        "@%p1 st.global.u32 [%rd1], 0; bar.sync 0; red.global.add.f32 [%rd1], 0f3F800000;",
         // Bytes of one word by different threads.
         "mov.u32 %r4, s; add.u32 %r4, %r4, %r0; st.shared.u8 [%r4], 0;",
         // The first warp announces, the second waits.

@@ -27,6 +27,34 @@ fn a_record_gives_way_to_a_faster_one_or_to_any_on_request() {
 }
 
 #[test]
+fn a_kernel_with_other_bits_in_each_run_is_no_rival_of_one_without() {
+    let of = |median_us: f64, deterministic: bool| {
+        let mut found = found(problem(8, 8, 8), median_us);
+        found.launch.nondeterministic = !deterministic;
+        found.record()
+    };
+    let replaced = Recorded::Replaced { before: Micros(100.0) };
+    let kept = Recorded::Kept { stored: Micros(100.0) };
+    for (stored, new, new_us, expected) in [
+        (false, true, 150.0, replaced),
+        (true, false, 150.0, kept),
+        (true, false, 90.0, replaced),
+        (false, false, 150.0, kept),
+        (false, false, 90.0, replaced),
+    ] {
+        let (_folder, path) = file_with("");
+        record_winner(&path, &of(100.0, stored), Replace::IfFaster).unwrap();
+        assert_eq!(read(&path).contains("\ndeterministic = false\n"), !stored);
+        assert!(!read(&path).contains("deterministic = true"), "what is usual is not written");
+        let recorded = record_winner(&path, &of(new_us, new), Replace::IfFaster).unwrap();
+        assert_eq!(recorded, expected, "{stored} {new} {new_us}");
+        let left = &load(&path)[0];
+        assert_eq!(left.deterministic, if expected == kept { stored } else { new });
+        assert_eq!(left.launch_plan().nondeterministic, !left.deterministic);
+    }
+}
+
+#[test]
 fn records_compete_by_problem_device_and_regime() {
     let (_folder, path) = file_with("");
     let base = record(problem(8, 8, 8), 100.0);

@@ -10,16 +10,19 @@ use crate::database::{
 };
 
 /// A record by a few numbers, so that random ones often compete.
-fn sample((k, device, median, interim, second): (u64, u8, u8, bool, u8)) -> Record {
+fn sample(
+    (k, device, median, (interim, nondeterministic), second): (u64, u8, u8, (bool, bool), u8),
+) -> Record {
     let mut found = found(problem(8, 8, k), f64::from(median));
     found.device.name = format!("NVIDIA {device}");
     found.provenance.interim = interim;
+    found.launch.nondeterministic = nondeterministic;
     found.provenance.time = Timestamp::from_second(1_700_000_000 + i64::from(second)).unwrap();
     found.record()
 }
 
 fn samples() -> impl Strategy<Value = Vec<Vec<Record>>> {
-    let record = (1..4_u64, 0..2_u8, 1..4_u8, any::<bool>(), 0..2_u8).prop_map(sample);
+    let record = (1..4_u64, 0..2_u8, 1..4_u8, any::<(bool, bool)>(), 0..2_u8).prop_map(sample);
     prop::collection::vec(prop::collection::vec(record, 0..5), 1..4)
 }
 
@@ -85,7 +88,9 @@ proptest! {
         for conflict in &merged.conflicts {
             for left in &conflict.left_out {
                 prop_assert_eq!(place(&left.record), place(&conflict.kept.record));
-                let rank = |r: &Record| (r.provenance.interim, r.measurement.median_us as u64);
+                let rank = |r: &Record| {
+                    (!r.deterministic, r.provenance.interim, r.measurement.median_us as u64)
+                };
                 prop_assert!(rank(&conflict.kept.record) <= rank(&left.record));
             }
         }
@@ -129,7 +134,7 @@ proptest! {
             prop_assert!(!interim || gone.record.provenance.interim);
             prop_assert!(!gone.because.is_empty());
             if superseded {
-                prop_assert!(records.iter().any(|r| place(r) == place(&gone.record) && r.median() <= gone.record.median() || !r.provenance.interim));
+                prop_assert!(records.iter().any(|r| place(r) == place(&gone.record) && r.median() <= gone.record.median() || r.deterministic || !r.provenance.interim));
             }
         }
         if superseded && !interim && device.is_none() {

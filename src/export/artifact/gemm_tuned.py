@@ -96,6 +96,8 @@ def _formula(text):
 class _Kernel:
     def __init__(self, entry):
         self.name, self.tuned = entry["name"], entry["tuned"]
+        # Where not, two runs on the same values may differ in their last bits.
+        self.deterministic = entry.get("deterministic", True)
         problem = entry["problem"]
         self.pattern = (problem["dtype"], problem["compute"], problem["layout"])
         self.own = (problem["m"], problem["n"], problem["k"], problem["batch"])

@@ -167,6 +167,38 @@ fn rows_that_vectors_do_not_fit_get_a_kernel_without_them() {
 }
 
 #[test]
+fn a_kernel_with_other_bits_in_each_run_answers_its_own_problem_alone() {
+    let h200 = Device::h200();
+    let mut records = some_records(&h200);
+    records[0].deterministic = false;
+    let (own, near) = (problem("1024x1024x1024"), problem("960x1024x1024"));
+    let asked = lookup(&records, &h200);
+    let answer = asked.answer(&Question::packed(own)).unwrap();
+    assert_eq!((answer.rung, answer.is_deterministic()), (Rung::Exact, false));
+    assert!(answer.because().contains("last bits differ"), "{}", answer.because());
+
+    // What else there is answers for others, as if the record were not there.
+    let without = lookup(&records[1..], &h200);
+    let question = Question::packed(near);
+    let (answer, alone) = (asked.answer(&question).unwrap(), without.answer(&question).unwrap());
+    assert!(answer.is_deterministic());
+    assert_eq!((answer.rung, answer.configuration), (alone.rung, alone.configuration));
+    assert_eq!(asked.hints(&near), without.hints(&near));
+    assert!(asked.hints(&own).record.is_some(), "whoever allows it has it in the final");
+
+    // Pinned likewise.
+    let pinned = lookup(&records, &h200).pinned();
+    assert!(!pinned.answer(&Question::packed(own)).unwrap().is_deterministic());
+    assert!(matches!(pinned.answer(&question), Err(NoAnswer::NotPinned { .. })));
+
+    // Of two records of a problem, the one with the same bits counts, however fast the other is.
+    let slower = record(&own, &h200, ("blocktile", &tile(1)), 900.0);
+    let both = [records[0].clone(), slower];
+    let answer = lookup(&both, &h200).answer(&Question::packed(own)).unwrap().predicted;
+    assert_eq!(answer, Some(Micros(900.0)));
+}
+
+#[test]
 fn a_record_from_before_a_parameter_answers_with_its_first_value() {
     let h200 = Device::h200();
     let asked = problem("1024x1024x1024");

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::records::NOT_REPEATABLE;
 use super::{Case, charts, data, id, modelled};
 use crate::database::Record;
 use crate::inspect::landscape;
@@ -137,6 +138,9 @@ fn conditions(record: &Record) -> Pairs {
     }
     if !sensors.throttle_reasons.is_empty() {
         pairs.push(("clocks held down by", sensors.throttle_reasons.join(", ")));
+    }
+    if !record.deterministic {
+        pairs.push(("repeatable", NOT_REPEATABLE.to_owned()));
     }
     let interim = if provenance.interim { ", interrupted" } else { "" };
     pairs.push(("decided", format!("{}, seed {}{interim}", provenance.time, provenance.seed)));

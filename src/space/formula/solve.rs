@@ -9,11 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Binary, Formula, OPEN};
 use crate::model::{Argument, Configuration, Device, LaunchPlan, Problem};
 use crate::space::Family;
-use crate::space::family::{Constraint, Located};
+use crate::space::family::{Bars, Constraint, Located};
 use crate::space::scope::{bind_all, built_in_scope};
 
 /// Formulas beyond this are not worth having: a program would evaluate them at each call.
 const MAX_SIZE: usize = 2000;
+
+/// Names of [`OPEN`] that say what is computed: M, N, K and the batch. The others are rows.
+const EXTENTS: usize = 4;
 
 /// A configuration whose code and launches serve all problems for which `serves` holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +88,7 @@ impl<'a> Solver<'a> {
             }
         }
         let all = self.family.constraints.iter();
-        all.filter(|constraint| !constraint.prunes)
+        all.filter(|constraint| constraint.bars == Bars::Wrong)
             .map(move |constraint| (constraint, self.closed(&constraint.require)))
     }
 
@@ -112,7 +115,8 @@ impl<'a> Solver<'a> {
                 self.known.insert(name.clone(), formula);
             }
         }
-        for constraint in self.family.constraints.iter().filter(|constraint| !constraint.prunes) {
+        let rules = self.family.constraints.iter();
+        for constraint in rules.filter(|constraint| constraint.bars == Bars::Wrong) {
             push(&mut serves, self.closed(&constraint.require)?);
         }
         let mut workspaces = Vec::new();
@@ -271,5 +275,12 @@ impl Bound {
             launches: launches.collect(),
             workspaces: workspaces.collect(),
         }
+    }
+
+    /// The same for one problem's extents and batch, with whatever rows it served before.
+    pub fn of_one_problem(mut self, open: &[i64; 7]) -> Self {
+        let alone = Self::only(open, &LaunchPlan::default()).serves;
+        self.serves.splice(0..0, alone.into_iter().take(EXTENTS));
+        self
     }
 }

@@ -1,7 +1,8 @@
 //! What a search-space file must say, and what is said where it does not.
 
 use super::*;
-use crate::model::Swizzle;
+use crate::model::{Device, Dtype, Problem, Shape, Swizzle};
+use crate::space::LegalSpace;
 
 const WHOLE: &str = r#"schema = 1
 name = "simt"
@@ -55,6 +56,53 @@ fn a_whole_file_becomes_a_family() {
 }
 
 #[test]
+fn what_is_not_deterministic_is_a_rule_of_its_own() {
+    let text = WHOLE.replacen("[parameters]", "nondeterministic = \"WARPS == 8\"\n[parameters]", 1);
+    let family = family("simt.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    let (problem, device) = (problem(), Device::h200());
+    let named = |text: &str| family.read_configuration(text).unwrap();
+    let broken = |family: &Family, text: &str| {
+        let found = family.violated(&named(text), &problem, &device).unwrap();
+        found.map(|constraint| (constraint.text.clone(), constraint.bars))
+    };
+    for (text, deterministic) in [("BM=64 WM=8", false), ("BM=32 WM=8", true)] {
+        let found = family.is_deterministic(&named(text), &problem, &device).unwrap();
+        assert_eq!(found, deterministic, "{text}");
+        let rule = ("not (WARPS == 8)".to_owned(), Bars::Unrepeatable);
+        assert_eq!(broken(&family, text), (!deterministic).then_some(rule), "{text}");
+        // It is right, and searched by who allows it.
+        assert!(family.forbidden(&named(text), &problem, &device).unwrap().is_none());
+        assert_eq!(broken(&family.clone().allowing_nondeterministic(), text), None);
+    }
+
+    // Spaces count it, and do not admit it as a record; defaults are others.
+    let space = |family: &Family| {
+        let mut space = LegalSpace::of(family, &problem, &device).unwrap();
+        space.admit(family, (&problem, &device), [&named("BM=64 WM=8")]).unwrap();
+        (space.len(), space.pruned.iter().map(|rule| rule.configurations).sum::<u128>())
+    };
+    assert_eq!(space(&family), (3, 1));
+    assert_eq!(space(&family.clone().allowing_nondeterministic()), (4, 0));
+    let only = text.replacen("BM = 32\nWM = 8", "BM = 64\nWM = 8", 1);
+    let only = Family::parse("simt.toml", &only).unwrap();
+    assert_eq!(only.default_for(&problem, &device).unwrap(), None);
+}
+
+fn problem() -> Problem {
+    Problem::new(Shape { m: 64, n: 64, k: 64 }, Dtype::F32)
+}
+
+#[test]
+fn a_condition_that_is_no_condition_is_named() {
+    let text = WHOLE.replacen("[parameters]", "nondeterministic = \"BM\"\n[parameters]", 1);
+    let family = family("simt.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    let default = &family.defaults()[0];
+    let error = family.is_deterministic(default, &problem(), &Device::h200()).unwrap_err();
+    let summary = error.summary();
+    assert!(summary.contains("simt.toml:8:20: a condition is true or false"), "{summary}");
+}
+
+#[test]
 fn a_mistake_is_named_with_its_place_and_the_way_out() {
     for (right, wrong, expected) in [
         (
@@ -68,6 +116,13 @@ fn a_mistake_is_named_with_its_place_and_the_way_out() {
             "simt.toml:16:17: unknown name `WMM` (did you mean `WM`?)",
         ),
         ("BM % WM == 0", "BM % (WM == 0", "simt.toml:16:"),
+        (
+            "[parameters]",
+            "nondeterministic = \"BM == WMM\"\n[parameters]",
+            "simt.toml:8:27: unknown name `WMM` (did you mean `WM`?)",
+        ),
+        ("[parameters]", "nondeterministic = \"BM ==\"\n[parameters]", "simt.toml:8:"),
+        ("[parameters]", "nondeterministic = true\n[parameters]", "simt.toml:8:20:"),
         ("schema = 1", "schema = 2", "simt.toml:1:10: schema is 2, this program reads 1"),
         ("\"f32\"]\ncompute", "\"f23\"]\ncompute", "simt.toml:4:11: `f23` is no dtype"),
         ("BM = [32, 64]", "BM = [32, true]", "simt.toml:9:11: `BM` mixes kinds of values"),
