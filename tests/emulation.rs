@@ -420,7 +420,7 @@ fn kernels_with_other_bits_in_each_run_are_tried_by_who_allows_them() {
                   SPLITS=2,TAIL=whole,MEET=atomic,UNROLL=16,READ_ORDER=down";
     let configuration = family.choose(choice, &problem, &Device::cpu()).unwrap();
     let record = Hint { family: "pipelined".to_owned(), configuration: configuration.clone() };
-    let hints = Hints { record: Some(record), others: Vec::new() };
+    let hints = Hints { record: Some(record), ..Hints::default() };
     let compiler: Arc<dyn Compile> = Arc::new(compiler);
     let tuned = |family: Family| {
         let mut kit = Kit {

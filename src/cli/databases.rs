@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Failure;
+use super::{Failure, request};
 use crate::database::{Database, Record};
+use crate::experience::Experience;
 use crate::model::device::CPU;
 use crate::model::{Configuration, Device};
 use crate::space::Family;
@@ -38,6 +39,23 @@ pub(super) fn of(device: &Device, named: Option<&Path>) -> PathBuf {
 /// Reads files that have to be there.
 pub(super) fn load(files: &[PathBuf]) -> Result<Vec<Database>, Failure> {
     files.iter().map(|file| Database::load_existing(file).map_err(Failure::work)).collect()
+}
+
+/// What was learned of a device: from the file beside a database, the first that has one, as
+/// `results/nvidia-l4.experience.json` beside `results/nvidia-l4.toml`; else what comes with the program.
+pub(super) fn experience<'p>(
+    databases: impl IntoIterator<Item = &'p Path>,
+    device: &Device,
+) -> Result<Experience, Failure> {
+    let beside = databases.into_iter().map(|path| path.with_extension("experience.json"));
+    let found: Vec<PathBuf> = beside.filter(|path| path.exists()).collect();
+    for path in found {
+        let experience = request::experience(&path)?;
+        if experience.device == device.name {
+            return Ok(experience);
+        }
+    }
+    Experience::built_in(device).map_err(Failure::work)
 }
 
 /// The kernel of a record: its family's name, and its configuration with what the family has gained

@@ -8,16 +8,18 @@ use serde_json::{Value, json};
 
 use super::arguments::{CommonArguments, FamilyArguments};
 use super::console::Console;
+use super::machine::{Wish, Workshop};
 use super::output::finish;
 use super::{Failure, journals, request};
 use crate::experience::{Experience, Measured};
-use crate::model::{Device, Measurement};
+use crate::model::Measurement;
 use crate::report::learned::{self, HeldOut};
 use crate::tune::{Recorded, read_journal};
 
 /// Learns from the times in journals, as tuning leaves them below the cache folder, what kernels of a
-/// family take for any problem. What is written is known by every later search and lookup on that GPU
-/// that is given the file, or that finds it built in.
+/// family take for any problem. A file beside a database, as `results/nvidia-l4.experience.json` beside
+/// `results/nvidia-l4.toml`, is known to every search and lookup with that database. For the NVIDIA H200
+/// one comes with the program.
 #[derive(Debug, Args)]
 pub(super) struct LearnArguments {
     /// Journals to learn from, or folders of them; compressed by gzip or not
@@ -50,12 +52,13 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
     let Some((_, first)) = known.first() else {
         return Err(Failure::Work("no journal is left to learn from".to_owned()));
     };
-    let device = Device::h200();
+    let device = Workshop::new(&arguments.common)?.described_device(Wish::Auto, console)?;
     for (path, recorded) in known.iter().chain(&held_out) {
         if recorded.device != device.name {
             let (path, name) = (path.display(), &recorded.device);
             return Err(Failure::Work(format!(
-                "`{path}` is of {name}, whose properties are not known here, only those of {}",
+                "`{path}` is of {name}, whose properties are not known here, only those of {}: learn on \
+                 a machine with that GPU",
                 device.name
             )));
         }

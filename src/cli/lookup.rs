@@ -13,7 +13,6 @@ use super::machine::{Wish, Workshop};
 use super::output::finish;
 use super::{Failure, request};
 use crate::database::{Database, Record};
-use crate::experience::Experience;
 use crate::lookup::{Lookup, Question};
 use crate::model::{Device, Problem, Storage};
 use crate::render;
@@ -83,7 +82,7 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<Value, Failure> 
     let records = || databases.iter().flat_map(Database::records);
     let device = device(arguments, &records().collect::<Vec<_>>(), console)?;
     let lookup = Lookup::new(records(), &families, &templates, &device, regime)
-        .experienced(&Experience::built_in(&device).map_err(Failure::work)?);
+        .experienced(&databases::experience(files.iter().map(PathBuf::as_path), &device)?);
     for unusable in lookup.unusable() {
         console.note(&format!("record {} is left out: {}", unusable.key, unusable.why));
     }

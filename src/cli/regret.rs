@@ -11,7 +11,6 @@ use super::output::finish;
 use super::rig::{Rig, in_turn, notes};
 use super::{Failure, databases, request};
 use crate::database::{Database, Record};
-use crate::experience::Experience;
 use crate::lookup::{Lookup, Question};
 use crate::model::{Problem, Regime};
 use crate::report::regret::{self, Regret};
@@ -61,7 +60,7 @@ fn run(arguments: &RegretArguments, console: Console) -> Result<(Value, ExitCode
     let kept = database.records().iter().filter(|record| !is_held_out(record));
     let families = rig.families.clone();
     let lookup = Lookup::new(kept, &families, &rig.templates, &device, regime)
-        .experienced(&Experience::built_in(&device).map_err(Failure::work)?);
+        .experienced(&databases::experience([path.as_path()], &device)?);
     let mut kit = rig.kit(console)?;
     let mut regrets = Vec::new();
     for problem in in_turn(&problems, console)? {

@@ -9,18 +9,19 @@
 mod boost;
 mod traits;
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Mutex;
+use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::measure::Cost;
-use crate::model::{Configuration, Device, Micros, Problem, Storage};
-use crate::space::{Besides, Family, Footprint};
-use boost::{Boosted, Rows};
-use traits::Reading;
+use crate::model::{
+    Compute, Configuration, Device, Dtype, Micros, Problem, Storage, Value, statistics,
+};
+use crate::space::{Besides, Family, Footprint, Footprints};
+use boost::{Boosted, Row, Rows};
+use traits::{OfProblem, Reading};
 
 /// Raised whenever columns or their meaning change: what was learned of others is of no use.
 const VERSION: u32 = 1;
@@ -29,8 +30,18 @@ const VERSION: u32 = 1;
 /// it so is not what makes the good ones better.
 const HOPELESS: f64 = 3.0;
 
-/// Problems of which a family needs times.
+/// Problems of which a family needs times, and how many times.
 const FEWEST_PROBLEMS: usize = 8;
+const FEWEST_TIMES: usize = 200;
+
+/// Kernels of a problem that are remembered, and how many times slower than the best they are at most.
+const REMEMBERED: usize = 4;
+const AMONG_BEST: f64 = 1.03;
+
+/// Parts of the problems, each forecast by the others to see how far that is off; and the share of
+/// forecasts that is within the error that is told.
+const PARTS: usize = 4;
+const WITHIN: f64 = 0.9;
 
 /// What kernels took for a problem.
 #[derive(Debug, Clone)]
@@ -60,8 +71,16 @@ pub struct Lesson {
     pub problems: usize,
     /// And how many times.
     pub times: usize,
+    /// How far forecasts are off, in per cent of the time: what nine in ten are within, of problems that
+    /// had no part in what was learned.
+    pub error_percent: f64,
+    /// What the problems have in common.
+    dtype: Dtype,
+    compute: Compute,
     /// The parameters that kernels are told apart by.
     parameters: Vec<String>,
+    /// Kernels that were among the best of some problem: their parameters' values.
+    kernels: Vec<Vec<Value>>,
     boosted: Boosted,
 }
 
@@ -92,8 +111,9 @@ impl Experience {
         Ok(if experience.device == device.name { experience } else { Self::default() })
     }
 
-    /// Learns from what was measured on a device. Families of fewer than eight problems are left out,
-    /// and of every problem what is more than three times slower than its best.
+    /// Learns from what was measured on a device; where dtypes or computes are mixed, from those of the first
+    /// problem. Families of fewer than eight problems or 200 times
+    /// are left out, and of every problem what is more than three times slower than its best.
     pub fn learn(device: &Device, families: &[Family], measured: &[Measured]) -> Self {
         let lesson =
             |family: &Family| Some((family.name.clone(), Lesson::learn(device, family, measured)?));
@@ -165,8 +185,22 @@ impl Experience {
 /// A kernel as what was learned of its family is asked about it.
 #[derive(Debug, Clone)]
 pub struct Known {
-    of_configuration: Box<[f32]>,
+    of_configuration: Row,
     cost: Cost,
+}
+
+/// A problem as what was learned is asked about it.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    problem: Problem,
+    of_problem: OfProblem,
+}
+
+impl Asked {
+    /// A problem whose operands lie so in memory.
+    pub fn of(problem: &Problem, storage: &Storage) -> Self {
+        Self { problem: *problem, of_problem: traits::of_problem(problem, storage) }
+    }
 }
 
 /// Forecasts kernels of one family.
@@ -186,12 +220,13 @@ impl Expert<'_> {
         cost: &Cost,
         question: (&Problem, &Storage),
     ) -> Micros {
-        self.lesson.expects(&self.knows(configuration, cost), question, self.device)
+        let question = Asked::of(question.0, question.1);
+        self.lesson.expects(&self.knows(configuration, cost), &question, self.device)
     }
 
     /// A kernel made ready, for many questions.
     pub fn knows(&self, configuration: &Configuration, cost: &Cost) -> Known {
-        let of_configuration = self.reading.of_configuration(configuration).into();
+        let of_configuration = self.reading.of_configuration(configuration);
         Known { of_configuration, cost: *cost }
     }
 
@@ -202,95 +237,116 @@ impl Expert<'_> {
 }
 
 impl Lesson {
+    /// Whether it tells anything of a problem.
+    pub fn serves(&self, problem: &Problem) -> bool {
+        (self.dtype, self.compute) == (problem.dtype, problem.compute)
+    }
+
     /// What a kernel is expected to take on the device that was learned of.
-    pub fn expects(
-        &self,
-        kernel: &Known,
-        question: (&Problem, &Storage),
-        device: &Device,
-    ) -> Micros {
-        let mut row = kernel.of_configuration.to_vec();
+    pub fn expects(&self, kernel: &Known, asked: &Asked, device: &Device) -> Micros {
+        let mut row = kernel.of_configuration;
+        let question = (&asked.of_problem, &asked.problem);
         let modelled = traits::complete(&mut row, &kernel.cost, question, device);
         Micros((modelled + f64::from(self.boosted.predict(&row))).exp())
+    }
+
+    /// Kernels that were among the best of some problem, of a family as it is now.
+    pub fn kernels(&self, family: &Family) -> impl Iterator<Item = Configuration> {
+        self.kernels.iter().map(|values| {
+            let named = self.parameters.iter().cloned().zip(values.iter().cloned());
+            family.completed(named.collect())
+        })
     }
 
     fn learn(device: &Device, family: &Family, measured: &[Measured]) -> Option<Self> {
         let parameters: Vec<String> = family.parameters.keys().cloned().collect();
         let reading = Reading::of(family, &parameters)?;
-        let costs = Costs::new(family, device);
-        let of_problem = |one: &Measured| reading.told_by(&costs, one);
+        let footprints = Footprints::new();
+        let of_problem = |one: &Measured| reading.told_by((family, device), &footprints, one);
+        let Problem { dtype, compute, .. } = measured.first()?.problem;
+        let is_alike =
+            |one: &&Measured| (one.problem.dtype, one.problem.compute) == (dtype, compute);
+        let measured: Vec<Measured> = measured.iter().filter(is_alike).cloned().collect();
         let told: Vec<Rows> = measured.par_iter().map(of_problem).collect();
-        let told = told.into_iter().filter(|rows| !rows.values.is_empty());
-        let (mut rows, mut problems) = (Rows::default(), 0);
-        for one in told {
-            problems += 1;
-            rows.values.extend(one.values);
-            rows.targets.extend(one.targets);
-            rows.weights.extend(one.weights);
-        }
-        if problems < FEWEST_PROBLEMS {
+        let told: Vec<Rows> = told.into_iter().filter(|rows| !rows.values.is_empty()).collect();
+        let rows = Rows::joined(told.iter());
+        if told.len() < FEWEST_PROBLEMS || rows.values.len() < FEWEST_TIMES {
             return None;
         }
-        let times = rows.values.len();
-        for weight in &mut rows.weights {
-            *weight *= times as f64 / problems as f64;
-        }
-        Some(Self { problems, times, parameters, boosted: Boosted::learn(&rows) })
+        Some(Self {
+            problems: told.len(),
+            times: rows.values.len(),
+            error_percent: error_percent(&told),
+            dtype,
+            compute,
+            kernels: among_best(family, &measured, &parameters),
+            parameters,
+            boosted: Boosted::learn(&rows),
+        })
     }
+}
+
+/// Of each problem the kernels of a family that are among the best of all, each once.
+fn among_best(family: &Family, measured: &[Measured], parameters: &[String]) -> Vec<Vec<Value>> {
+    let mut kernels: Vec<Vec<Value>> = Vec::new();
+    for Measured { times, .. } in measured {
+        let mut ranked: Vec<&(String, Configuration, Micros)> = times.iter().collect();
+        ranked.sort_by(|a, b| a.2.0.total_cmp(&b.2.0));
+        let best = ranked.first().map_or(0.0, |(.., time)| time.0);
+        let near = ranked
+            .iter()
+            .filter(|(name, _, time)| *name == family.name && time.0 <= AMONG_BEST * best);
+        for (_, configuration, _) in near.take(REMEMBERED) {
+            let configuration = family.completed(configuration.clone());
+            let values = parameters.iter().map(|name| configuration.get(name).cloned());
+            kernels.extend(
+                values.collect::<Option<Vec<Value>>>().filter(|one| !kernels.contains(one)),
+            );
+        }
+    }
+    kernels
+}
+
+/// What nine in ten forecasts are within, each by what the other parts of the problems tell.
+fn error_percent(told: &[Rows]) -> f64 {
+    let of_part = |part: usize| -> Vec<f64> {
+        let is_own = |at: usize| at % PARTS == part;
+        let others = told.iter().enumerate().filter(|(at, _)| !is_own(*at));
+        let boosted = Boosted::learn(&Rows::joined(others.map(|(_, rows)| rows)));
+        let own = told.iter().enumerate().filter(|(at, _)| is_own(*at)).map(|(_, rows)| rows);
+        let off = |(row, target): (&Row, &f64)| (target - f64::from(boosted.predict(row))).abs();
+        own.flat_map(|rows| rows.values.iter().zip(&rows.targets).map(off)).collect()
+    };
+    let errors: Vec<f64> = (0..PARTS).flat_map(of_part).collect();
+    100.0 * statistics::quantile(&errors, WITHIN).unwrap_or(f64::NAN).exp_m1()
 }
 
 impl Reading<'_> {
     /// What the times of one problem tell of a family. All together weigh 1: every problem tells as
     /// much, however many of its kernels were measured.
-    fn told_by(&self, costs: &Costs<'_>, measured: &Measured) -> Rows {
-        let Costs { family, device, .. } = costs;
+    fn told_by(
+        &self,
+        (family, device): (&Family, &Device),
+        footprints: &Footprints,
+        measured: &Measured,
+    ) -> Rows {
         let Measured { problem, times } = measured;
         let best = times.iter().map(|(.., time)| time.0).fold(f64::INFINITY, f64::min);
         let is_telling = |time: f64| time > 0.0 && time <= HOPELESS * best;
         let own = times.iter().filter(|(name, _, time)| *name == family.name && is_telling(time.0));
-        let storage = Storage::packed(problem);
+        let of_problem = traits::of_problem(problem, &Storage::packed(problem));
         let mut rows = Rows::default();
         for (_, configuration, time) in own {
             let configuration = family.completed(configuration.clone());
-            let cost = costs.of(&configuration, problem);
+            let found = footprints.of(family, &configuration, problem, device);
+            let cost = Cost::new(found, None, device);
             let mut row = self.of_configuration(&configuration);
-            let modelled = traits::complete(&mut row, &cost, (problem, &storage), device);
+            let modelled = traits::complete(&mut row, &cost, (&of_problem, problem), device);
             rows.values.push(row);
             rows.targets.push(time.0.ln() - modelled);
         }
         rows.weights = vec![1.0 / rows.values.len() as f64; rows.values.len()];
         rows
-    }
-}
-
-/// Costs of a family's configurations, found once for all that are launched alike.
-struct Costs<'f> {
-    family: &'f Family,
-    device: &'f Device,
-    /// The parameters that extents of launches hang on.
-    deciding: Vec<&'f str>,
-    found: Mutex<HashMap<String, Cost>>,
-}
-
-impl<'f> Costs<'f> {
-    fn new(family: &'f Family, device: &'f Device) -> Self {
-        let names: Vec<&str> = family.parameters.keys().map(String::as_str).collect();
-        let deciding = family.extent_parameters().into_iter().map(|at| names[at]).collect();
-        Self { family, device, deciding, found: Mutex::default() }
-    }
-
-    fn of(&self, configuration: &Configuration, problem: &Problem) -> Cost {
-        let values = self.deciding.iter().map(|name| configuration.get(name));
-        let pattern = (problem.dtype, problem.compute, problem.layout);
-        let alike = format!("{pattern:?} {:?}", values.collect::<Vec<_>>());
-        let found = |found: &Self| found.found.lock().ok()?.get(&alike).copied();
-        found(self).unwrap_or_else(|| {
-            let cost = cost(self.family, configuration, problem, self.device);
-            if let Ok(mut found) = self.found.lock() {
-                found.insert(alike, cost);
-            }
-            cost
-        })
     }
 }
 

@@ -2,9 +2,19 @@
 //! not known by name: their parameters are columns, and what the model of cost says of how they deal a
 //! problem out.
 
+use super::boost::{COLUMNS, Row};
 use crate::measure::Cost;
 use crate::model::{Configuration, Device, Problem, Storage, Value};
 use crate::space::Family;
+
+/// Columns of a problem and of a cost, and all that come before those of parameters: these and the
+/// modelled time. Of a family with more parameters than are left, the last are not read.
+const OF_PROBLEM: usize = 9;
+const OF_COST: usize = 15;
+const BESIDES: usize = OF_PROBLEM + OF_COST + 1;
+
+/// The columns of a problem.
+pub(super) type OfProblem = [f64; OF_PROBLEM];
 
 /// What parameters of configurations are read as.
 #[derive(Debug, Clone)]
@@ -23,26 +33,30 @@ impl<'f> Reading<'f> {
         Some(Self { parameters: names.iter().map(parameter).collect::<Option<_>>()? })
     }
 
-    /// The columns that a configuration has whatever the problem.
-    pub(super) fn of_configuration(&self, configuration: &Configuration) -> Vec<f32> {
-        let value = |(name, values): &(&str, &[Value])| {
-            configuration.get(name).map_or(-1.0, |value| number(value, values)) as f32
-        };
-        self.parameters.iter().map(value).collect()
+    /// A row with the columns that a configuration has whatever the problem.
+    pub(super) fn of_configuration(&self, configuration: &Configuration) -> Row {
+        let mut row = [0.0; COLUMNS];
+        for ((name, values), column) in self.parameters.iter().zip(&mut row[BESIDES..]) {
+            let value = configuration.get(name).map_or(-1.0, |value| number(value, values));
+            *column = value as f32;
+        }
+        row
     }
 }
 
-/// Puts the columns of a kernel for a problem behind those of its configuration: what the problem and
-/// the cost are. Gives the logarithm of the time in microseconds that the model of cost expects.
+/// Completes a row of a configuration by what the problem and the cost are, see [`of_problem`]. Gives the
+/// logarithm of the time in microseconds that the model of cost expects.
 pub(super) fn complete(
-    row: &mut Vec<f32>,
+    row: &mut Row,
     cost: &Cost,
-    (problem, storage): (&Problem, &Storage),
+    (of_problem, problem): (&OfProblem, &Problem),
     device: &Device,
 ) -> f64 {
     let modelled = cost.time(problem, device.max_sm_clock_mhz).0.ln();
-    let besides = of_problem(problem, storage).into_iter().chain(of_cost(cost, problem));
-    row.extend(besides.chain([modelled]).map(|value| value as f32));
+    let besides = of_problem.iter().copied().chain(of_cost(cost, problem)).chain([modelled]);
+    for (column, value) in row.iter_mut().zip(besides) {
+        *column = value as f32;
+    }
     modelled
 }
 
@@ -53,7 +67,7 @@ fn number(value: &Value, values: &[Value]) -> f64 {
 }
 
 /// Extents, how operands are stored, and what their rows are aligned to: 1, 2 or 4 elements.
-fn of_problem(problem: &Problem, storage: &Storage) -> [f64; 9] {
+pub(super) fn of_problem(problem: &Problem, storage: &Storage) -> OfProblem {
     let shape = problem.shape;
     let [m, n, k, batch] =
         [shape.m, shape.n, shape.k, problem.batch].map(|extent| (extent as f64).log2());
@@ -65,8 +79,8 @@ fn of_problem(problem: &Problem, storage: &Storage) -> [f64; 9] {
 }
 
 /// Tiles, waves and what they leave empty; zeros where the grid says nothing.
-fn of_cost(cost: &Cost, problem: &Problem) -> [f64; 15] {
-    let Some(dealt) = cost.dealt(problem) else { return [0.0; 15] };
+fn of_cost(cost: &Cost, problem: &Problem) -> [f64; OF_COST] {
+    let Some(dealt) = cost.dealt(problem) else { return [0.0; OF_COST] };
     let [tile_m, tile_n] = dealt.tile;
     let [filled_m, filled_n] = dealt.filled;
     let parts = cost.parts();

@@ -29,6 +29,8 @@ pub enum Rung {
     Exact,
     /// The winner of another problem on this device.
     Neighbour,
+    /// A kernel that was measured on this device and is the record of no problem.
+    Learned,
     /// A winner of another device of the same compute capability.
     Sibling,
     /// The default of a family.
@@ -41,6 +43,7 @@ impl Rung {
         match self {
             Self::Exact => "exact",
             Self::Neighbour => "neighbour",
+            Self::Learned => "learned",
             Self::Sibling => "sibling",
             Self::Default => "default",
         }
@@ -58,6 +61,12 @@ pub enum Why {
         compared: usize,
         /// What the best default is expected to take, where one is legal.
         default: Option<Micros>,
+    },
+    /// Of the kernels that were measured for other problems, the least is expected of this one by what
+    /// was learned of all.
+    LeastOf {
+        /// How many were compared.
+        compared: usize,
     },
     /// No record is of a problem of this dtype, compute type and layout.
     NoRecords,
@@ -139,6 +148,9 @@ impl Answer<'_> {
                     "the least is expected of the winner of {shape}{place}, of {compared} winners near it{against}"
                 )
             }
+            (_, Why::LeastOf { compared }) => format!(
+                "the least is expected of it by what other problems took, of {compared} kernels"
+            ),
             (_, Why::NoRecords) => "nothing like it was tuned".to_owned(),
             (_, Why::NoneLegal { tried }) => {
                 format!("none of the {tried} records near it is legal for it")

@@ -35,9 +35,11 @@ impl Lookup {
             return Err(self.nothing(problem));
         };
         let near = group.own.around(question);
-        let learned = self.by_experience(group, question, &near);
-        let candidates = || group.roster.around(question, &self.known, &near);
-        let timed = learned.or_else(|| Some(self.by_landmarks(group, problem, &candidates()?)));
+        if let Some(answer) = self.by_experience(group, question, &near, &mut extents) {
+            return Ok(answer);
+        }
+        let candidates = group.roster.around(question, &self.known, &near);
+        let timed = candidates.map(|candidates| self.by_landmarks(group, problem, &candidates));
         if let Some(answer) =
             timed.and_then(|timed| self.least_expected(group, problem, &timed, &mut extents))
         {
@@ -105,7 +107,7 @@ impl Lookup {
     }
 
     /// The answer that a record is for its own problem.
-    fn exactly<'a>(&'a self, known: &'a Known) -> Answer<'a> {
+    pub(super) fn exactly<'a>(&'a self, known: &'a Known) -> Answer<'a> {
         let (family, hash) = &self.families[known.kernel.family];
         let measurement = &known.record.measurement;
         let spread = (measurement.p95_us - measurement.p05_us) / 2.0 / measurement.median_us;
@@ -191,6 +193,7 @@ impl Lookup {
         match who {
             Who::Default(at) => &group.defaults[at],
             Who::Winner(place) => &self.known[place].kernel,
+            Who::Learned(at) => &self.learned(group)[at],
         }
     }
 
@@ -268,14 +271,14 @@ impl Lookup {
 
     /// A predicted time, but none that the device cannot reach: a model of what was measured on one
     /// problem knows no limit on another.
-    fn possible(&self, problem: &Problem, time: f64) -> Micros {
+    pub(super) fn possible(&self, problem: &Problem, time: f64) -> Micros {
         Micros(time.max(floor(problem, &self.device).0))
     }
 }
 
 /// The first that is legal, from the least up. One of the first two nearly always is: that is found
 /// sooner than all are sorted.
-fn first_legal<'k, K>(
+pub(super) fn first_legal<'k, K>(
     left: &mut Vec<(f64, &'k K)>,
     mut is_legal: impl FnMut(&K) -> bool,
 ) -> Option<(f64, &'k K)> {

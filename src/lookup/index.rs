@@ -1,10 +1,11 @@
 //! Records and families made ready for one device; `climb` answers from them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::OnceLock;
 
 use super::answer::Question;
-use super::experienced::Shortlists;
-use super::known::{Footprints, Kernel, Known};
+use super::experienced::Choices;
+use super::known::{Kernel, Known};
 use super::near::Near;
 use super::roster::Roster;
 use crate::database::{Record, preference};
@@ -13,7 +14,7 @@ use crate::model::{
     Compute, Configuration, Device, Dtype, Layout, Problem, Regime, Storage, statistics,
 };
 use crate::render::Templates;
-use crate::space::{Extents, Family};
+use crate::space::{Extents, Family, Footprints};
 
 /// Records that are looked at for one that is legal.
 pub(super) const MOST_LOOKED_AT: usize = 64;
@@ -52,14 +53,17 @@ pub struct Lookup {
     pub(super) pinned: bool,
     /// What was learned of each family.
     pub(super) lessons: Vec<Option<Lesson>>,
+    pub(super) experience: Experience,
 }
 
 /// What problems have in common that share kernels.
-type Pattern = (Dtype, Compute, Layout);
+pub(super) type Pattern = (Dtype, Compute, Layout);
 
 /// The kernels for problems of one pattern.
 #[derive(Debug, Default)]
 pub(super) struct Group {
+    /// What its problems have in common.
+    pub(super) pattern: Option<Pattern>,
     /// Records of this device.
     pub(super) own: Near,
     /// Records of other devices.
@@ -67,8 +71,10 @@ pub(super) struct Group {
     pub(super) defaults: Vec<Kernel>,
     /// All kernels of its own records, and what landmarks tell of them.
     pub(super) roster: Roster,
-    /// Those of which least is expected by what was learned.
-    pub(super) shortlists: Shortlists,
+    /// Kernels that were measured and won nothing; found when one is asked about.
+    pub(super) learned: OnceLock<Vec<Kernel>>,
+    /// What was chosen by what was learned.
+    pub(super) choices: Choices,
     /// Families that have a record, and the number of records.
     pub(super) winning: BTreeSet<usize>,
     pub(super) records: usize,
@@ -97,16 +103,17 @@ impl Lookup {
             unusable: Vec::new(),
             pinned: false,
             lessons: Vec::new(),
+            experience: Experience::default(),
         };
-        let mut footprints = Footprints::new();
+        let footprints = Footprints::new();
         for record in best_of_each_place(records) {
-            match lookup.ready(record, &mut footprints) {
+            match lookup.ready(record, &footprints) {
                 Ok(Some(known)) => lookup.known.push(known),
                 Ok(None) => {}
                 Err(why) => lookup.unusable.push(Unusable { key: record.key(), why }),
             }
         }
-        lookup.group(&mut footprints);
+        lookup.group(&footprints);
         lookup
     }
 
@@ -131,6 +138,7 @@ impl Lookup {
         }
         let lesson = |expert: Option<Expert<'_>>| expert.map(|expert| expert.lesson().clone());
         self.lessons = experts.into_iter().map(lesson).collect();
+        self.experience = experience.clone();
         self
     }
 
@@ -159,7 +167,7 @@ impl Lookup {
     }
 
     /// A record made ready; `None` for one that has no part in answers about this device.
-    fn ready(&self, record: &Record, footprints: &mut Footprints) -> Result<Option<Known>, String> {
+    fn ready(&self, record: &Record, footprints: &Footprints) -> Result<Option<Known>, String> {
         let capability = self.device.compute_capability.to_string();
         let is_own = record.is_of(&self.device);
         if record.device.compute_capability != capability
@@ -203,7 +211,7 @@ impl Lookup {
     }
 
     /// Puts what is known into place: by problem, and by nearness.
-    fn group(&mut self, footprints: &mut Footprints) {
+    fn group(&mut self, footprints: &Footprints) {
         let mut places: BTreeMap<(Pattern, bool), Vec<(Question, usize)>> = BTreeMap::new();
         for (place, known) in self.known.iter().enumerate() {
             let problem = &known.problem;
@@ -219,8 +227,8 @@ impl Lookup {
             }
         }
         for pattern in patterns() {
-            let mut group =
-                Group { defaults: self.defaults(pattern, footprints), ..Group::default() };
+            let defaults = self.defaults(pattern, footprints);
+            let mut group = Group { pattern: Some(pattern), defaults, ..Group::default() };
             for (is_own, near) in [(true, &mut group.own), (false, &mut group.siblings)] {
                 let found = places.remove(&(pattern, is_own)).unwrap_or_default();
                 group.records += found.len();
@@ -234,7 +242,7 @@ impl Lookup {
     }
 
     /// Every default that is legal for some problem of a pattern.
-    fn defaults(&self, pattern: Pattern, footprints: &mut Footprints) -> Vec<Kernel> {
+    fn defaults(&self, pattern: Pattern, footprints: &Footprints) -> Vec<Kernel> {
         let (dtype, compute, layout) = pattern;
         let shape = crate::model::Shape { m: 1024, n: 1024, k: 1024 };
         let problem = Problem { shape, batch: 1, dtype, compute, layout };

@@ -1,8 +1,6 @@
 //! A kernel that an answer may be, made ready: what its legality and its cost hang on, and what is
 //! known of its time.
 
-use std::collections::HashMap;
-
 use super::answer::Question;
 use super::landmarks::Sighting;
 use super::near::{Position, position};
@@ -10,7 +8,7 @@ use crate::database::Record;
 use crate::experience::{self, Expert};
 use crate::measure::Cost;
 use crate::model::{Configuration, Device, Micros, Problem};
-use crate::space::{Besides, Family, Footprint, Legality};
+use crate::space::{Family, Footprints, Legality};
 
 /// By how much a prediction is distrusted for each factor of two between the costs: of two records
 /// from which about the same is expected, the one that is more alike is believed.
@@ -48,9 +46,6 @@ pub(super) struct Known {
     pub(super) number: Option<usize>,
 }
 
-/// Footprints that were found already: several problems have the same winner.
-pub(super) type Footprints = HashMap<String, (Option<Footprint>, Besides)>;
-
 /// What starting a kernel takes of a time, half of it at most.
 pub(super) fn launch(cost: &Cost, time: Micros) -> Micros {
     Micros(cost.launching().0.min(time.0 / 2.0))
@@ -63,14 +58,10 @@ impl Kernel {
         configuration: Configuration,
         pattern: &Problem,
         (occupancy, device): (Option<f64>, &Device),
-        footprints: &mut Footprints,
+        footprints: &Footprints,
     ) -> Option<Self> {
         let legality = Legality::of(family, &configuration, pattern, device)?;
-        let name = format!("{} {configuration} {}{}", family.name, pattern.layout, pattern.dtype);
-        let found = *footprints.entry(name).or_insert_with(|| {
-            let footprint = Footprint::of(family, &configuration, pattern, device);
-            (footprint, Besides::of(family, &configuration, pattern, device))
-        });
+        let found = footprints.of(family, &configuration, pattern, device);
         let cost = Cost::new(found, occupancy, device);
         Some(Self { family: place, configuration, legality, cost, learned: None })
     }

@@ -33,6 +33,8 @@ pub(super) enum Who {
     Default(usize),
     /// The winner of the record at this place of all.
     Winner(usize),
+    /// The kernel at this place of those that were learned of.
+    Learned(usize),
 }
 
 /// See the module.
@@ -121,14 +123,17 @@ impl Roster {
         }
     }
 
-    /// All kernels, with no other expectation than the model's; `near` are records, the nearest first.
-    pub(super) fn all<'a>(
+    /// All defaults and the winners of some records, with no other expectation than the model's; `near`
+    /// are the nearest of the records.
+    pub(super) fn of_records<'a>(
         &'a self,
         known: &'a [Known],
+        records: impl Iterator<Item = usize>,
         near: &'a [usize],
     ) -> impl Iterator<Item = Candidate> + 'a {
-        (0..self.defaults + self.winners.len())
-            .map(|number| self.candidate(number, known, near, 1.0))
+        let own = records.filter_map(|place| known[place].number);
+        let numbers: BTreeSet<usize> = (0..self.defaults).chain(own).collect();
+        numbers.into_iter().map(|number| self.candidate(number, known, near, 1.0))
     }
 
     /// The same for one place among problems, found anew.

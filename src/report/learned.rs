@@ -22,9 +22,11 @@ pub struct HeldOut {
 /// For people.
 pub fn table(experience: &Experience, held_out: &[HeldOut], width: u16) -> String {
     let mut table = plain_table(width);
-    table.set_header(named("family", ["problems", "times"]));
+    table.set_header(named("family", ["problems", "times", "nine in ten within"]));
     for (name, lesson) in &experience.families {
-        table.add_row([name.clone(), lesson.problems.to_string(), lesson.times.to_string()]);
+        let within = format!("{:.0} %", lesson.error_percent);
+        let (problems, times) = (lesson.problems.to_string(), lesson.times.to_string());
+        table.add_row([name.clone(), problems, times, within]);
     }
     let mut text = format!("learned of {}\n{}", experience.device, trim_lines(&table.to_string()));
     if !held_out.is_empty() {
@@ -43,7 +45,12 @@ pub fn table(experience: &Experience, held_out: &[HeldOut], width: u16) -> Strin
 /// For programs.
 pub fn document(experience: &Experience, held_out: &[HeldOut]) -> Value {
     let families = experience.families.iter().map(|(name, lesson)| {
-        json!({ "family": name, "problems": lesson.problems, "times": lesson.times })
+        json!({
+            "family": name,
+            "problems": lesson.problems,
+            "times": lesson.times,
+            "error_percent": lesson.error_percent,
+        })
     });
     let held_out = held_out.iter().map(|one| {
         let found = COUNTS.iter().zip(&one.found);

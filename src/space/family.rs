@@ -465,6 +465,13 @@ impl Family {
         expressions.flat_map(|expression| self.parameters_for(expression.id)).collect()
     }
 
+    /// The same for the extents of launches and the bytes of workspaces.
+    pub fn launch_parameters(&self) -> BTreeSet<usize> {
+        let bytes = self.workspaces.iter().map(|workspace| &workspace.bytes);
+        let of_bytes = bytes.flat_map(|expression| self.parameters_for(expression.id));
+        self.extent_parameters().into_iter().chain(of_bytes).collect()
+    }
+
     pub(crate) fn evaluate(
         &self,
         expression: &Located,

@@ -56,6 +56,7 @@ impl Spaces {
         for own in &mut self.families {
             let (family, default) = (&families[own.family], own.default.as_ref());
             let expert = experience.expert(family, device);
+            let expert = expert.filter(|expert| expert.lesson().serves(problem));
             own.forecast =
                 forecast(family, &own.space, default, (problem, device), expert.as_ref());
         }
