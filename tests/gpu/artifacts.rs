@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use gemm_tune::gpu::{Buffer, Gpu};
+use gemm_tune::database::{Database, Record};
+use gemm_tune::gpu::{Buffer, Gpu, Guest};
 use gemm_tune::lookup::Lookup;
 use gemm_tune::model::{Layout, Problem, Regime};
 use gemm_tune::render::Templates;
@@ -34,6 +35,7 @@ pub(crate) fn runtime_multiplies() -> Result<(), Failed> {
     let families: Vec<Family> = Families::built_in()?.iter().cloned().collect();
     multiplies(
         &families,
+        &[],
         &[
             ([512, 512, 512], Layout::Nn, 0),
             ([777, 1001, 513], Layout::Nn, 5),
@@ -49,6 +51,7 @@ pub(crate) fn runtime_multiplies() -> Result<(), Failed> {
 pub(crate) fn runtime_encodes_maps() -> Result<(), Failed> {
     multiplies(
         &[boxes()],
+        &[],
         &[
             ([512, 512, 512], Layout::Nn, 0),
             ([780, 1000, 513], Layout::Tn, 4),
@@ -58,19 +61,28 @@ pub(crate) fn runtime_encodes_maps() -> Result<(), Failed> {
     )
 }
 
-/// Products of these shapes, with their layout and the elements between rows, against f64. Each is made
-/// twice, the second time with copies of the operands.
-fn multiplies(families: &[Family], cases: &[([u64; 3], Layout, u64)]) -> Result<(), Failed> {
+/// The runtime on families and records, in the context that is current.
+fn runtime_on(families: &[Family], records: &[Record]) -> Result<Runtime<Kernels, Guest>, Failed> {
     let worker = worker();
     let compiler = compiler(&worker);
     drop(worker);
-    let gpu = Gpu::open(0)?;
-    let guest = gemm_tune::gpu::Guest::enter()?;
+    let guest = Guest::enter()?;
     let device = guest.device().clone();
     let templates = Templates::built_in()?;
-    let lookup = Lookup::new([], families, &templates, &device, Regime::default());
+    let lookup = Lookup::new(records, families, &templates, &device, Regime::default());
     let kernels = Kernels::new(lookup, templates, Box::new(compiler), &device);
-    let runtime = Runtime::new(kernels, guest);
+    Ok(Runtime::new(kernels, guest))
+}
+
+/// Products of these shapes, with their layout and the elements between rows, against f64. Each is made
+/// twice, the second time with copies of the operands.
+fn multiplies(
+    families: &[Family],
+    records: &[Record],
+    cases: &[([u64; 3], Layout, u64)],
+) -> Result<(), Failed> {
+    let gpu = Gpu::open(0)?;
+    let runtime = runtime_on(families, records)?;
     let mut random = fastrand::Rng::with_seed(1);
     let mut matrix =
         |count: u64| (0..count).map(|_| random.f32() * 2.0 - 1.0).collect::<Vec<f32>>();
@@ -124,7 +136,79 @@ fn multiplies(families: &[Family], cases: &[([u64; 3], Layout, u64)]) -> Result<
     Ok(())
 }
 
-/// Tunes a little, exports for C and Python, and multiplies with both.
+/// How tests/artifacts/check.c samples, and what it calls too slow.
+const SAMPLES: usize = 40;
+const SAMPLE_US: f64 = 1000.0;
+const MOST_LAUNCHES: f64 = 256.0;
+const FLUSHES: usize = 8;
+const ROTATED_BYTES: u64 = 160 << 20;
+const SLOWEST: f64 = 1.03;
+
+/// The runtime on records: products of tuned and of other shapes, and its times for the former, of recorded
+/// launches on operands that are not in the cache, beside those of the records.
+fn runtime_is_as_fast(records: &[Record]) -> Result<(), Failed> {
+    let families: Vec<Family> = Families::built_in()?.iter().cloned().collect();
+    let tuned: Vec<Problem> = records
+        .iter()
+        .map(|record| Problem::try_from(&record.problem))
+        .collect::<Result<_, _>>()?;
+    let packed = tuned.iter().map(|problem| {
+        let shape = problem.shape;
+        ([shape.m, shape.n, shape.k], Layout::Nn, 0)
+    });
+    let others = [
+        ([1500, 700, 900], Layout::Nn, 0),
+        ([3000, 2500, 640], Layout::Nn, 0),
+        ([777, 1001, 513], Layout::Nn, 5),
+    ];
+    multiplies(&families, records, &packed.chain(others).collect::<Vec<_>>())?;
+
+    let gpu = Gpu::open(0)?;
+    let runtime = runtime_on(&families, records)?;
+    let flushed = gpu.allocate(ROTATED_BYTES)?;
+    let mut random = fastrand::Rng::with_seed(3);
+    for (problem, record) in tuned.iter().zip(records) {
+        let measured = record.measurement.median_us;
+        let mut matrix = |count: u64| {
+            put(&gpu, &(0..count).map(|_| random.f32() * 2.0 - 1.0).collect::<Vec<f32>>())
+        };
+        let sets: Vec<[Buffer; 3]> = (0..ROTATED_BYTES / problem.bytes() + 1)
+            .map(|_| {
+                [problem.a_elements(), problem.b_elements(), problem.c_elements()].map(&mut matrix)
+            })
+            .collect();
+        let count = (SAMPLE_US / measured).ceil().clamp(1.0, MOST_LAUNCHES) as usize;
+        let launch_all = |gpu: &Gpu| {
+            for [a, b, c] in sets.iter().cycle().take(count) {
+                let operands = Operands::packed(problem, a.address(), b.address(), c.address());
+                runtime.gemm(gpu.stream(), problem, &operands).unwrap();
+            }
+            Ok(())
+        };
+        launch_all(&gpu)?;
+        let graph = gpu.capture(launch_all)?;
+        let (before, after) = (gpu.event()?, gpu.event()?);
+        let mut samples = Vec::new();
+        for _ in 0..SAMPLES {
+            for _ in 0..FLUSHES {
+                gpu.fill_bytes(flushed.address(), 1, ROTATED_BYTES)?;
+            }
+            before.record()?;
+            graph.launch()?;
+            after.record()?;
+            after.synchronize()?;
+            samples.push(after.elapsed_since(&before)?.0 / count as f64);
+        }
+        samples.sort_by(f64::total_cmp);
+        let median = samples[SAMPLES / 2];
+        let ratio = median / measured;
+        println!("runtime {problem}: {median:.2} us  tuner {measured:.2} us  ratio {ratio:.3}");
+        assert!(ratio <= SLOWEST, "{problem}");
+    }
+    Ok(())
+}
+
+/// Tunes a little, exports for C and Python, and multiplies with both and with the runtime.
 pub(crate) fn artifacts_multiply() -> Result<(), Failed> {
     let folder = Path::new("target/test-artifacts/gpu");
     let _ = std::fs::remove_dir_all(folder);
@@ -148,5 +232,5 @@ pub(crate) fn artifacts_multiply() -> Result<(), Failed> {
         String::from_utf8_lossy(&output.stderr)
     );
     assert!(output.status.success());
-    Ok(())
+    runtime_is_as_fast(Database::load_existing(Path::new(&database))?.records())
 }
