@@ -262,12 +262,12 @@ fn a_search_is_replayed_against_recorded_times() {
 #[test]
 fn a_journal_is_replayed_as_a_search_of_its_problem_begins() {
     let journal = "tests/data/journals/4096x4096x1024.jsonl.gz";
-    let arguments = ["replay", journal, "--repeats", "1", "--max-configs", "12", "--json"];
+    let arguments = ["replay", journal, "--repeats", "1", "--max-configs", "25", "--json"];
     let fraction = |arguments: &[&str]| {
         let document: serde_json::Value = serde_json::from_str(&gemm_tune(arguments).out).unwrap();
         document[0]["worst"].as_f64().unwrap()
     };
-    // The best of it is the fifth default.
+    // The best is among those of which least is expected by what other problems took.
     assert!(fraction(&arguments) < 0.99);
     assert_eq!(fraction(&[&arguments[..], &["--informed"]].concat()), 1.0);
     let expected =
