@@ -276,6 +276,63 @@ fn a_journal_is_replayed_as_a_search_of_its_problem_begins() {
 }
 
 #[test]
+fn what_is_learned_is_told_of_problems_that_are_held_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("db.experience.json");
+    let journals = "tests/data/journals";
+    // Five of these eight are of `pipelined`, too few to learn from.
+    check(&["learn", journals], 1, &["8 journals are too few to learn of any family"]);
+    check(&["learn"], 2, &["<JOURNAL>"]);
+    check(&["learn", "/nowhere"], 1, &["/nowhere: cannot be read"]);
+    check(&["learn", "Cargo.toml"], 1, &["Cargo.toml: no journal of this version"]);
+    let none = folder.path().to_str().unwrap();
+    check(&["learn", none], 1, &["no journal is left to learn from"]);
+    // Copies that are of other problems: what is learned of one is true of all.
+    let text = include_bytes!("data/journals/64x64x64-x256.jsonl.gz");
+    let mut journal = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&text[..]), &mut journal)
+        .unwrap();
+    let lines: Vec<&str> = journal.lines().step_by(60).collect();
+    for batch in 200..210 {
+        let renamed = lines.join("\n").replacen("\"batch\":256", &format!("\"batch\":{batch}"), 1);
+        std::fs::write(folder.path().join(format!("{batch}.jsonl")), renamed).unwrap();
+    }
+    let held_out = folder.path().join("205.jsonl");
+    let said = gemm_tune(&[
+        "learn",
+        none,
+        "--hold-out",
+        held_out.to_str().unwrap(),
+        "-o",
+        file.to_str().unwrap(),
+        "--json",
+    ]);
+    let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let learned = &document["learned"];
+    assert_eq!(learned["families"][0]["problems"], 9, "{learned}");
+    let found = learned["held_out"][0]["found"].as_array().unwrap();
+    assert!(found[2]["over_best"].as_f64().unwrap() < 1.05, "{learned}");
+    // The file is read where it lies beside a database.
+    let database = folder.path().join("db.toml");
+    std::fs::copy("tests/databases/one.toml", &database).unwrap();
+    let ask = |file: &std::path::Path| {
+        let database = file.to_str().unwrap();
+        gemm_tune(&[
+            "lookup",
+            "--db",
+            database,
+            "--device-name",
+            "nvidia h200",
+            "--shape",
+            "96x96x96",
+        ])
+    };
+    assert!(ask(&database).out.contains("by what other problems took"), "{}", ask(&database).err);
+    std::fs::write(&file, "{}").unwrap();
+    assert!(ask(&database).err.contains("db.experience.json`: no file of `gemm-tune learn`"));
+}
+
+#[test]
 fn without_a_gpu_the_program_says_so_and_where_to_look() {
     let said = gemm_tune(&["doctor", "--json"]);
     let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();

@@ -32,7 +32,8 @@ pub(super) fn read(path: &Path) -> Result<Recorded, Failure> {
     })
 }
 
-fn entries(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// What is in a folder, in no order; nothing where there is none.
+pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     match fs::read_dir(folder) {
         Ok(entries) => {
             Ok(entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect())

@@ -99,18 +99,35 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::Work(format!("cannot write `{}`: {error}", path.display())))
 }
 
-/// Journals by their paths, those in folders below them too.
+/// Journals by their paths; of folders, those in them and below them.
 fn read(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Recorded)>, Failure> {
     let mut files = Vec::new();
     for path in paths {
         if path.is_dir() {
-            files.extend(journals::below(path)?.into_iter().map(|(path, _)| path));
+            collect(path, &mut files)?;
         } else {
             files.push(path.clone());
         }
     }
-    let read = |path: PathBuf| Ok((path.clone(), read_journal(&path).map_err(Failure::work)?));
+    let read = |path: PathBuf| {
+        let recorded = read_journal(&path).map_err(Failure::work)?;
+        Ok((path, recorded))
+    };
     files.into_iter().map(read).collect()
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let mut entries = journals::entries(folder)?;
+    entries.sort();
+    for path in entries {
+        let name = path.to_string_lossy();
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else if name.ends_with(".jsonl") || name.ends_with(".jsonl.gz") {
+            files.push(path);
+        }
+    }
+    Ok(())
 }
 
 /// The times of a journal.

@@ -4,7 +4,7 @@
 //!
 //! **How good.** [`Experience::found_by`] says it of problems that were held out.
 //!
-//! Knows neither journals nor files: who has times gives them, and who needs a forecast asks.
+//! It knows no journals: who has times gives them, and who needs a forecast asks.
 
 mod boost;
 mod traits;
