@@ -1,6 +1,6 @@
 //! What kernels took for other problems, as a forecast of what they take for this one. The model of
 //! cost ([`Cost`]) knows tiles and waves; what it is off by is learned here from measured times, by
-//! trees over the kernel's parameters and the problem ([`boost`]).
+//! trees over the kernel's parameters and the problem (`boost.rs`).
 //!
 //! **How good.** [`Experience::found_by`] says it of problems that were held out.
 //!
