@@ -22,6 +22,7 @@ pub(crate) fn boxes() -> Family {
         ("SPLITS", "1, 2, 3"),
         ("TAIL", "'whole', 'shared'"),
         ("MEET", "'memory', 'cluster'"),
+        ("PERSISTENT", "false"),
         ("UNROLL", "4"),
         ("RASTER", "'m'"),
         ("LANE_ORDER", "'m'"),
