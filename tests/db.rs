@@ -228,6 +228,22 @@ fn a_lookup_says_which_rung_it_stands_on_and_why() {
     assert!(document["predicted_us"].as_f64().is_some_and(|time| time > 500.0), "{document}");
 }
 
+/// Nothing was learned of `skinny`, which nothing else comes near for few rows or columns.
+#[test]
+fn a_family_of_which_nothing_was_learned_is_no_worse_for_it() {
+    let shipped = ["--db", "results/nvidia-h200.toml", "--device-name", "nvidia h200"];
+    for (shape, layout, family) in [
+        ("2x4096x4096", "nn", "skinny"),
+        ("4096x3x4096", "nn", "skinny"),
+        ("2x4096x4096", "tn", "skinny"),
+        ("40x4096x4096", "tn", "pipelined"),
+    ] {
+        let document =
+            json(&[&["lookup", "--shape", shape, "--layout", layout], &shipped[..]].concat());
+        assert_eq!(document["family"], family, "{shape} {layout}: {document}");
+    }
+}
+
 #[test]
 fn a_lookup_that_cannot_be_answered_says_so() {
     let folder = tempfile::tempdir().unwrap();

@@ -38,11 +38,7 @@ impl Lookup {
         if let Some(answer) = self.by_experience(group, question, &near, &mut extents) {
             return Ok(answer);
         }
-        let candidates = group.roster.around(question, &self.known, &near);
-        let timed = candidates.map(|candidates| self.by_landmarks(group, problem, &candidates));
-        if let Some(answer) =
-            timed.and_then(|timed| self.least_expected(group, problem, &timed, &mut extents))
-        {
+        if let Some(answer) = self.least_by_landmarks(group, question, &near, &mut extents) {
             return Ok(answer);
         }
         let (own, mut tried) = self.nearest(&group.own, question, &mut extents);
@@ -195,6 +191,20 @@ impl Lookup {
             Who::Winner(place) => &self.known[place].kernel,
             Who::Learned(at) => &self.learned(group)[at],
         }
+    }
+
+    /// The winner or default of which the least is expected by what landmarks tell; `None` where the
+    /// records at `near` tell nothing.
+    pub(super) fn least_by_landmarks<'a>(
+        &'a self,
+        group: &'a Group,
+        question: &Question,
+        near: &[usize],
+        extents: &mut Extents,
+    ) -> Option<Answer<'a>> {
+        let candidates = group.roster.around(question, &self.known, near)?;
+        let timed = self.by_landmarks(group, &question.problem, &candidates);
+        self.least_expected(group, &question.problem, &timed, extents)
     }
 
     /// Candidates with the times that are expected by what landmarks tell.

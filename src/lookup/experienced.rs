@@ -2,10 +2,9 @@
 //! records, the defaults, and those that came near the best of some problem and won nothing.
 //!
 //! **How.** All that are known are asked about, which takes a millisecond for a thousand; the answer is
-//! remembered, and found in less than a microsecond when the same is asked again. A short list for problems
-//! that are alike within a factor of 1.4 was tried, six kernels long, which takes 10 µs for a new problem:
-//! for 30 problems its answers took 12.6 % longer than the winners, as it had foreseen itself, for tiles that
-//! just fit one problem do not fit the next.
+//! remembered. A short list for problems that are alike within a factor of 1.4 was tried, six kernels long,
+//! which takes 10 µs for a new problem: for 30 problems its answers took 12.6 % longer than the winners, as it
+//! had foreseen itself, for tiles that just fit one problem do not fit the next.
 
 use std::collections::HashMap;
 use std::sync::RwLock;
@@ -16,7 +15,7 @@ use super::index::{Group, Lookup};
 use super::known::Kernel;
 use super::roster::{Candidate, Who};
 use crate::experience::Asked;
-use crate::model::{Problem, Shape};
+use crate::model::{Micros, Problem, Shape};
 use crate::space::{Extents, Footprints};
 
 /// Records, the nearest ones, whose winners are asked about: each takes about a microsecond.
@@ -59,8 +58,8 @@ impl Choices {
 }
 
 impl Lookup {
-    /// The kernel of which least is expected; `None` where nothing was learned, or nothing that is known
-    /// is legal. `near` are records near the problem, the nearest first.
+    /// The kernel of which least is expected; `None` where nothing was learned, nothing that is known is
+    /// legal, or landmarks know of a better one. `near` are records near the problem, the nearest first.
     pub(super) fn by_experience<'a>(
         &'a self,
         group: &'a Group,
@@ -136,7 +135,8 @@ impl Lookup {
         Some(lesson.expects(kernel.learned.as_ref()?, asked, &self.device).0)
     }
 
-    /// Of all that is known the legal kernel of which least is expected.
+    /// Of all that is known the legal kernel of which least is expected; `None` where landmarks expect
+    /// less of one of which nothing was learned.
     fn choose(
         &self,
         group: &Group,
@@ -157,7 +157,27 @@ impl Lookup {
             let kernel = self.kernel(group, one.who);
             kernel.cost.fits(&question.problem) && self.permits(kernel, extents)
         })?;
+        let other = self.least_of_unlearned(group, question, near, extents);
+        if other.is_some_and(|other| other.0 < time) {
+            return None;
+        }
         Some(Choice { time, candidate: *candidate, compared: candidates.len() })
+    }
+
+    /// What landmarks expect of the kernel that is best by them, where nothing was learned of its family.
+    fn least_of_unlearned(
+        &self,
+        group: &Group,
+        question: &Question,
+        near: &[usize],
+        extents: &mut Extents,
+    ) -> Option<Micros> {
+        if group.winning.iter().all(|family| self.lessons[*family].is_some()) {
+            return None;
+        }
+        let answer = self.least_by_landmarks(group, question, near, extents)?;
+        let is_learned = self.experience.families.contains_key(&answer.family.name);
+        answer.predicted.filter(|_| !is_learned)
     }
 }
 

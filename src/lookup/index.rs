@@ -75,7 +75,7 @@ pub(super) struct Group {
     pub(super) learned: OnceLock<Vec<Kernel>>,
     /// What was chosen by what was learned.
     pub(super) choices: Choices,
-    /// Families that have a record, and the number of records.
+    /// Families that have a record in any layout, and the number of records.
     pub(super) winning: BTreeSet<usize>,
     pub(super) records: usize,
     pub(super) error_percent: Option<f64>,
@@ -229,10 +229,14 @@ impl Lookup {
         for pattern in patterns() {
             let defaults = self.defaults(pattern, footprints);
             let mut group = Group { pattern: Some(pattern), defaults, ..Group::default() };
+            // In any layout: families for few rows or columns win nothing where no record has few.
+            let alike = self.known.iter().filter(|known| {
+                (known.problem.dtype, known.problem.compute) == (pattern.0, pattern.1)
+            });
+            group.winning = alike.map(|known| known.kernel.family).collect();
             for (is_own, near) in [(true, &mut group.own), (false, &mut group.siblings)] {
                 let found = places.remove(&(pattern, is_own)).unwrap_or_default();
                 group.records += found.len();
-                group.winning.extend(found.iter().map(|(_, at)| self.known[*at].kernel.family));
                 *near = Near::new(found);
             }
             self.survey(&mut group);
