@@ -131,6 +131,7 @@ impl Progress {
                     self.say(&format!("contest of {contestants}"));
                 }
             }
+            Event::Searched => {}
             Event::Note(note) => self.say(note),
         }
     }

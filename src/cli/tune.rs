@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -21,14 +21,16 @@ use super::shard::{self, Shard};
 use super::{Failure, interrupt, request};
 use crate::compile::{Compile, CompileThreads};
 use crate::database::{Database, Origin, Recorded, Replace, check_writable, record_summary};
-use crate::experience::Experience;
+use crate::experience::{Experience, Kin, Measured};
 use crate::lookup::Lookup;
 use crate::model::{Device, Problem, Regime};
 use crate::render::Templates;
 use crate::report::{covered, json as documents, table};
 use crate::search;
 use crate::space::Family;
-use crate::tune::{Event, Hints, Kit, Settings, Summary, TuneError, share, spaces, tune};
+use crate::tune::{
+    Ahead, Event, Hints, Kit, Ordered, Settings, Summary, TuneError, share, spaces, tune,
+};
 
 /// What the arguments mean.
 struct Job {
@@ -93,6 +95,7 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
         others: others.into_iter().flatten().filter(|other| *other != database).collect(),
         experience: Arc::new(databases::experience([database.as_path()], &device)?),
         database,
+        kin: Mutex::default(),
         stop: interrupt::listen()?,
         settings: job.settings,
         replace: job.replace,
@@ -125,6 +128,8 @@ struct Session {
     others: Vec<PathBuf>,
     /// What kernels took for other problems on this GPU.
     experience: Arc<Experience>,
+    /// What they took for problems of this run.
+    kin: Mutex<Arc<Kin>>,
     stop: Arc<AtomicBool>,
     settings: Settings,
     replace: Replace,
@@ -134,34 +139,14 @@ impl Session {
     /// Tunes the problems, as many at a time as there are kits, and gives the documents about them
     /// in the order of the problems. What comes after a stop is left out.
     fn tune_all(&self, problems: &[Problem], kits: Vec<Kit>) -> Result<Vec<Value>, Failure> {
-        // The large ones first: where several kits share the problems, none is left alone with one.
-        let mut order: Vec<usize> = (0..problems.len()).collect();
-        if kits.len() > 1 {
-            order.sort_by(|a, b| {
-                problems[*b].operations().total_cmp(&problems[*a].operations()).then(a.cmp(b))
-            });
-        }
-        let next = AtomicUsize::new(0);
-        let failed = AtomicBool::new(false);
-        let lanes = thread::scope(|scope| {
-            let lane = |mut kit: Kit| {
-                let mut results = Vec::new();
-                let ends = || self.stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed);
-                while !ends() {
-                    let turn = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(&number) = order.get(turn) else { break };
-                    let result = self.tune(&problems[number], &mut kit);
-                    failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                    results.push((number, result?));
-                }
-                Ok(results)
-            };
-            let lanes: Vec<_> =
-                kits.into_iter().map(|kit| scope.spawn(move || lane(kit))).collect();
-            lanes
-                .into_iter()
-                .map(|lane| lane.join().unwrap_or_else(|_| Err(Failure::work(TuneError::Panicked))))
-                .collect::<Vec<_>>()
+        let turns = Turns::new(problems, kits.len());
+        let lanes: Vec<Result<Vec<(usize, Value)>, Failure>> = thread::scope(|scope| {
+            let lane = |kit| scope.spawn(|| self.tune_in_turn(kit, &turns));
+            let lanes: Vec<_> = kits.into_iter().map(lane).collect();
+            let joined = lanes.into_iter().map(|lane| lane.join());
+            joined
+                .map(|lane| lane.unwrap_or_else(|_| Err(Failure::work(TuneError::Panicked))))
+                .collect()
         });
         let mut results = Vec::new();
         for lane in lanes {
@@ -171,11 +156,59 @@ impl Session {
         Ok(results.into_iter().map(|(_, result)| result).collect())
     }
 
-    /// Tunes one problem, shows and records the winner, and gives the document about it.
-    fn tune(&self, problem: &Problem, kit: &mut Kit) -> Result<Value, Failure> {
-        let hints = self.hints(problem, kit)?;
+    /// Tunes one problem after the other until none is left or somebody stops; gives the documents about
+    /// them by their numbers. Meanwhile the compiler begins with the one that comes next.
+    fn tune_in_turn(
+        &self,
+        mut kit: Kit,
+        turns: &Turns<'_>,
+    ) -> Result<Vec<(usize, Value)>, Failure> {
+        let (ahead, ordered) = (Ahead::of(&kit), Mutex::new(None));
+        let mut results = Vec::new();
+        while !self.stop.load(Ordering::Relaxed)
+            && let Some((number, problem)) = turns.take()
+        {
+            let order_next = || {
+                let order = turns.coming().and_then(|problem| self.order(problem, &ahead));
+                *ordered.lock().unwrap_or_else(PoisonError::into_inner) = order;
+            };
+            let result = thread::scope(|scope| {
+                self.tune(problem, &mut kit, || drop(scope.spawn(order_next)))
+            });
+            if result.is_err() {
+                turns.give_up();
+            }
+            results.push((number, result?));
+        }
+        Ok(results)
+    }
+
+    /// Has the compiler begin with what the search of a problem will ask for. What stands in the way will
+    /// be told when its turn comes.
+    fn order(&self, problem: &Problem, ahead: &Ahead) -> Option<Ordered> {
+        if self.stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let hints = self.hints(problem, ahead.families(), ahead.templates()).ok()?;
+        ahead.order(problem, &hints, &self.settings).ok()
+    }
+
+    /// Tunes one problem, shows and records the winner, and gives the document about it. Calls `searched`
+    /// when the cores have nothing to do any more.
+    fn tune(
+        &self,
+        problem: &Problem,
+        kit: &mut Kit,
+        searched: impl Fn(),
+    ) -> Result<Value, Failure> {
+        let hints = self.hints(problem, &kit.families, &kit.templates)?;
         let mut progress = Progress::new(&self.board, *problem, &self.device);
-        let on_event = &mut |event: Event<'_>| progress.event(&event);
+        let on_event = &mut |event: Event<'_>| {
+            if matches!(event, Event::Searched) {
+                searched();
+            }
+            progress.event(&event);
+        };
         let result = tune(problem, &hints, kit, &self.settings, &self.stop, on_event);
         progress.finish();
         let summary = match result {
@@ -186,6 +219,7 @@ impl Session {
             }
             Err(error) => return Ok(self.failed(problem, &error.to_string())),
         };
+        self.tell_kin(&summary, kit);
         let ranking = table::ranking(&summary, &self.device, self.width);
         let coverage =
             format!("{}{}", table::coverage(&summary, self.width), covered::text(&summary));
@@ -202,14 +236,28 @@ impl Session {
     }
 
     /// What the databases know of a problem by now: what was just recorded is a hint for the next.
-    fn hints(&self, problem: &Problem, kit: &Kit) -> Result<Hints, Failure> {
+    fn hints(
+        &self,
+        problem: &Problem,
+        families: &[Family],
+        templates: &Templates,
+    ) -> Result<Hints, Failure> {
         let mut databases = vec![Database::load(&self.database).map_err(Failure::work)?];
         databases.extend(self.others.iter().filter_map(|path| Database::load(path).ok()));
         let records = databases.iter().flat_map(Database::records);
-        let (families, templates) = (&kit.families, &kit.templates);
         let regime = self.settings.regime;
         let lookup = Lookup::new(records, families, templates, &self.device, regime);
-        Ok(Hints { experience: Arc::clone(&self.experience), ..lookup.hints(problem) })
+        let kin = self.kin.lock().map(|kin| Arc::clone(&kin)).unwrap_or_default();
+        let experience = Arc::clone(&self.experience);
+        Ok(Hints { experience, kin, ..lookup.hints(problem) })
+    }
+
+    /// Lets the problems that are still to come know what this one's kernels took.
+    fn tell_kin(&self, summary: &Summary, kit: &Kit) {
+        let measured = Measured { problem: summary.problem, times: summary.times.clone() };
+        if let Ok(mut kin) = self.kin.lock() {
+            Arc::make_mut(&mut kin).learn(&measured, &self.experience, &kit.families, &self.device);
+        }
     }
 
     fn failed(&self, problem: &Problem, message: &str) -> Value {
@@ -244,6 +292,48 @@ impl Session {
                 ),
             ),
         })
+    }
+}
+
+/// Whose turn it is: several lanes take problems from it.
+struct Turns<'p> {
+    problems: &'p [Problem],
+    /// The numbers of problems in the order of their turns.
+    order: Vec<usize>,
+    next: AtomicUsize,
+}
+
+impl<'p> Turns<'p> {
+    /// In the order given for one lane; the large ones first for several, so that none is left alone
+    /// with one.
+    fn new(problems: &'p [Problem], lanes: usize) -> Self {
+        let mut order: Vec<usize> = (0..problems.len()).collect();
+        if lanes > 1 {
+            order.sort_by(|a, b| {
+                problems[*b].operations().total_cmp(&problems[*a].operations()).then(a.cmp(b))
+            });
+        }
+        Self { problems, order, next: AtomicUsize::new(0) }
+    }
+
+    fn at(&self, turn: usize) -> Option<(usize, &'p Problem)> {
+        let number = *self.order.get(turn)?;
+        Some((number, &self.problems[number]))
+    }
+
+    /// The next problem, which is nobody else's then.
+    fn take(&self) -> Option<(usize, &'p Problem)> {
+        self.at(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The one that is taken next, by whomever.
+    fn coming(&self) -> Option<&'p Problem> {
+        Some(self.at(self.next.load(Ordering::Relaxed))?.1)
+    }
+
+    /// Leaves nothing to take.
+    fn give_up(&self) {
+        self.next.store(self.order.len(), Ordering::Relaxed);
     }
 }
 

@@ -29,7 +29,7 @@ const TEMPORARY: &str = "writing-";
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// The name of an entry: a hash of everything that the image depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CacheKey(blake3::Hash);
 
 impl CacheKey {

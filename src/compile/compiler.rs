@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use super::cache::{CacheKey, CubinCache, Entry};
 use super::nvrtc::{Nvrtc, NvrtcError, RawCompile};
+use super::queue::Queue;
 use super::resources::{KernelResources, parse_log};
 use super::target::Target;
 
@@ -22,6 +23,13 @@ pub struct CompileRequest {
     pub name: String,
     /// Options beside those that every compile has.
     pub options: Vec<String>,
+}
+
+impl CompileRequest {
+    /// A kernel of a family, of which nothing else is asked.
+    pub fn kernel(family: &str, source: impl Into<Arc<str>>) -> Self {
+        Self { source: source.into(), name: format!("{family}.cu"), options: Vec::new() }
+    }
 }
 
 /// A compiled source.
@@ -86,6 +94,7 @@ pub struct Compiler {
     nvrtc: Nvrtc,
     library_bytes: u64,
     cache: Option<CubinCache>,
+    queue: Queue<CacheKey>,
     target: Target,
 }
 
@@ -101,7 +110,7 @@ impl Compiler {
     ) -> Result<Self, NvrtcError> {
         nvrtc.check_architecture(target.architecture())?;
         let library_bytes = fs::metadata(nvrtc.path()).map_or(0, |metadata| metadata.len());
-        Ok(Self { nvrtc, library_bytes, cache, target })
+        Ok(Self { nvrtc, library_bytes, cache, queue: Queue::default(), target })
     }
 
     /// The NVRTC that it uses.
@@ -179,6 +188,7 @@ impl Compile for Compiler {
         };
 
         let cache = self.cache.as_ref().map(|cache| (cache, self.key(&request.source, &options)));
+        let _turn = cache.as_ref().map(|(_, key)| self.queue.turn(*key));
         if let Some(entry) = cache.as_ref().and_then(|(cache, key)| cache.get(key)) {
             return Ok(compiled(entry, Origin::Cache));
         }

@@ -17,6 +17,7 @@ pub mod libraries;
 pub mod nvrtc;
 pub mod pool;
 pub mod provide;
+mod queue;
 pub mod resources;
 pub mod target;
 

@@ -21,6 +21,9 @@ pub type CompileResult = Result<Compiled, CompileError>;
 /// (256 x 128 x 32 tile, fully unrolled); leaving NVRTC running while the process exits is unsafe.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// By how much the threads that compile are nicer than others (nice(2)).
+const COURTESY: i32 = 10;
+
 /// Threads that compile for any number of pools, first come, first served.
 #[derive(Clone)]
 pub struct CompileThreads {
@@ -36,6 +39,10 @@ impl CompileThreads {
         let threads = ThreadPoolBuilder::new()
             .num_threads(jobs.get())
             .thread_name(|index| format!("compile-{index}"))
+            // Whoever measures meanwhile comes first. Where that is refused, things are as they were.
+            .start_handler(|_| {
+                let _ = rustix::process::nice(COURTESY);
+            })
             .build()
             .map_err(|error| PoolError { jobs, reason: error.to_string() })?;
         Ok(Self { threads: Arc::new(threads) })
@@ -102,6 +109,11 @@ impl<T: Send + 'static> CompilePool<T> {
     /// Where results come, in order of completion.
     pub fn results(&self) -> &Receiver<(T, CompileResult)> {
         &self.receiver
+    }
+
+    /// Forgets what is queued and has not begun; nothing that is submitted later begins.
+    pub fn forget(&self) {
+        self.door.close(Duration::ZERO);
     }
 
     /// The next result; `None` when none came in `timeout`.

@@ -7,6 +7,8 @@
 //! It knows no journals: who has times gives them, and who needs a forecast asks.
 
 mod boost;
+mod few;
+mod kin;
 mod traits;
 
 use std::collections::BTreeMap;
@@ -21,6 +23,7 @@ use crate::model::{
 };
 use crate::space::{Besides, Family, Footprint, Footprints};
 use boost::{Boosted, Row, Rows};
+pub use kin::{Kin, Opinion};
 use traits::{OfProblem, Reading};
 
 /// Raised whenever columns or their meaning change: what was learned of others is of no use.
@@ -79,7 +82,7 @@ pub struct Lesson {
     compute: Compute,
     /// The parameters that kernels are told apart by.
     parameters: Vec<String>,
-    /// Kernels that were among the best of some problem: their parameters' values.
+    /// Kernels that were among the best of some problem, as few as are enough: their parameters' values.
     kernels: Vec<Vec<Value>>,
     boosted: Boosted,
 }
@@ -111,9 +114,9 @@ impl Experience {
         Ok(if experience.device == device.name { experience } else { Self::default() })
     }
 
-    /// Learns from what was measured on a device; where dtypes or computes are mixed, from those of the first
-    /// problem. Families of fewer than eight problems or 200 times
-    /// are left out, and of every problem what is more than three times slower than its best.
+    /// Learns from what was measured on a device; where dtypes or computes are mixed, from those of the
+    /// first problem. Families of fewer than eight problems or 200 times are left out, and of every problem
+    /// what is more than three times slower than its best.
     pub fn learn(device: &Device, families: &[Family], measured: &[Measured]) -> Self {
         let lesson =
             |family: &Family| Some((family.name.clone(), Lesson::learn(device, family, measured)?));
@@ -250,7 +253,8 @@ impl Lesson {
         Micros((modelled + f64::from(self.boosted.predict(&row))).exp())
     }
 
-    /// Kernels that were among the best of some problem, of a family as it is now.
+    /// Kernels that were among the best of some problem, as few as are enough for any, of a family as it
+    /// is now.
     pub fn kernels(&self, family: &Family) -> impl Iterator<Item = Configuration> {
         self.kernels.iter().map(|values| {
             let named = self.parameters.iter().cloned().zip(values.iter().cloned());
@@ -273,7 +277,7 @@ impl Lesson {
         if told.len() < FEWEST_PROBLEMS || rows.values.len() < FEWEST_TIMES {
             return None;
         }
-        Some(Self {
+        let mut lesson = Self {
             problems: told.len(),
             times: rows.values.len(),
             error_percent: error_percent(&told),
@@ -282,7 +286,10 @@ impl Lesson {
             kernels: among_best(family, &measured, &parameters),
             parameters,
             boosted: Boosted::learn(&rows),
-        })
+        };
+        let few = few::few(&lesson, family, device);
+        lesson.kernels = few.into_iter().map(|at| lesson.kernels[at].clone()).collect();
+        Some(lesson)
     }
 }
 

@@ -172,7 +172,7 @@ impl Lookup {
             Some(best) => best.known.predict_default(kernel, problem),
             None => kernel.cost.clocks(problem),
         };
-        // Defaults take part in every final: a family that has won none of several here is not
+        // Defaults are measured in every search: a family that has won none of several here is not
         // expected to, whatever a model says that sees grids alone.
         let told = best.is_some() && group.records >= FEWEST_CHECKED;
         let of_winners =

@@ -11,15 +11,15 @@ use std::sync::RwLock;
 
 use super::answer::{Answer, Question, Rung, Why};
 use super::climb::first_legal;
-use super::index::{Group, Lookup};
+use super::index::{Group, Lookup, some_problem};
 use super::known::Kernel;
 use super::roster::{Candidate, Who};
 use crate::experience::Asked;
-use crate::model::{Micros, Problem, Shape};
+use crate::model::{Configuration, Micros};
 use crate::space::{Extents, Footprints};
 
 /// Records, the nearest ones, whose winners are asked about: each takes about a microsecond.
-const ASKED_ABOUT: usize = 500;
+const ASKED_ABOUT: usize = 64;
 
 /// Questions whose answers are remembered; one more, and all are found again.
 const REMEMBERED: usize = 1 << 16;
@@ -105,26 +105,22 @@ impl Lookup {
     /// The kernels of a group that were measured and won nothing.
     pub(super) fn learned<'a>(&self, group: &'a Group) -> &'a [Kernel] {
         group.learned.get_or_init(|| {
-            let Some((dtype, compute, layout)) = group.pattern else { return Vec::new() };
-            let shape = Shape { m: 1024, n: 1024, k: 1024 };
-            let pattern = Problem { shape, batch: 1, dtype, compute, layout };
+            let Some(pattern) = group.pattern.map(some_problem) else { return Vec::new() };
             let footprints = Footprints::new();
-            let mut kernels = Vec::new();
             let families = self.families.iter().zip(&self.lessons).enumerate();
-            for (place, ((family, _), lesson)) in families {
-                let expert = self.experience.expert(family, &self.device);
-                let (Some(lesson), Some(expert)) = (lesson, expert) else { continue };
-                for configuration in lesson.kernels(family) {
+            let of_family = families.filter_map(|(place, ((family, _), lesson))| {
+                let (lesson, expert) =
+                    (lesson.as_ref()?, self.experience.expert(family, &self.device)?);
+                let kernel = |configuration: Configuration| {
                     let of = (None, &self.device);
-                    let found =
-                        Kernel::new((place, family), configuration, &pattern, of, &footprints);
-                    kernels.extend(found.map(|mut kernel| {
-                        kernel.learn(&expert, &self.device);
-                        kernel
-                    }));
-                }
-            }
-            kernels
+                    let mut kernel =
+                        Kernel::new((place, family), configuration, &pattern, of, &footprints)?;
+                    kernel.learn(&expert, &self.device);
+                    Some(kernel)
+                };
+                Some(lesson.kernels(family).filter_map(kernel).collect::<Vec<Kernel>>())
+            });
+            of_family.flatten().collect()
         })
     }
 
@@ -184,7 +180,7 @@ impl Lookup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Dtype;
+    use crate::model::{Dtype, Problem};
 
     #[test]
     fn a_choice_is_made_once() {

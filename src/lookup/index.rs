@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
 
+use rayon::prelude::*;
+
 use super::answer::Question;
 use super::experienced::Choices;
 use super::known::{Kernel, Known};
@@ -11,7 +13,7 @@ use super::roster::Roster;
 use crate::database::{Record, preference};
 use crate::experience::{Experience, Expert, Lesson};
 use crate::model::{
-    Compute, Configuration, Device, Dtype, Layout, Problem, Regime, Storage, statistics,
+    Compute, Configuration, Device, Dtype, Layout, Problem, Regime, Shape, Storage, statistics,
 };
 use crate::render::Templates;
 use crate::space::{Extents, Family, Footprints};
@@ -48,7 +50,9 @@ pub struct Lookup {
     pub(super) families: Vec<(Family, String)>,
     pub(super) known: Vec<Known>,
     pub(super) exact: HashMap<Problem, usize>,
-    groups: HashMap<Pattern, Group>,
+    /// Those without records are made when somebody asks: it takes the expression engine milliseconds for
+    /// each default.
+    groups: HashMap<Pattern, OnceLock<Group>>,
     unusable: Vec<Unusable>,
     pub(super) pinned: bool,
     /// What was learned of each family.
@@ -106,8 +110,11 @@ impl Lookup {
             experience: Experience::default(),
         };
         let footprints = Footprints::new();
-        for record in best_of_each_place(records) {
-            match lookup.ready(record, &footprints) {
+        let records = best_of_each_place(records).into_par_iter();
+        let ready: Vec<_> =
+            records.map(|record| (record, lookup.ready(record, &footprints))).collect();
+        for (record, ready) in ready {
+            match ready {
                 Ok(Some(known)) => lookup.known.push(known),
                 Ok(None) => {}
                 Err(why) => lookup.unusable.push(Unusable { key: record.key(), why }),
@@ -130,7 +137,8 @@ impl Lookup {
         let Self { device, families, known, groups, .. } = &mut self;
         let experts: Vec<Option<Expert<'_>>> =
             families.iter().map(|(family, _)| experience.expert(family, device)).collect();
-        let defaults = groups.values_mut().flat_map(|group| &mut group.defaults);
+        let groups = groups.values_mut().filter_map(OnceLock::get_mut);
+        let defaults = groups.flat_map(|group| &mut group.defaults);
         for kernel in known.iter_mut().map(|known| &mut known.kernel).chain(defaults) {
             if let Some(expert) = &experts[kernel.family] {
                 kernel.learn(expert, device);
@@ -154,7 +162,8 @@ impl Lookup {
 
     /// What is known for problems like this one.
     pub(super) fn group_of(&self, problem: &Problem) -> Option<&Group> {
-        self.groups.get(&(problem.dtype, problem.compute, problem.layout))
+        let pattern = (problem.dtype, problem.compute, problem.layout);
+        Some(self.groups.get(&pattern)?.get_or_init(|| self.group_without(pattern)))
     }
 
     /// Whether a winner is legal for a problem.
@@ -227,53 +236,100 @@ impl Lookup {
             }
         }
         for pattern in patterns() {
-            let defaults = self.defaults(pattern, footprints);
-            let mut group = Group { pattern: Some(pattern), defaults, ..Group::default() };
-            // In any layout: families for few rows or columns win nothing where no record has few.
-            let alike = self.known.iter().filter(|known| {
-                (known.problem.dtype, known.problem.compute) == (pattern.0, pattern.1)
-            });
-            group.winning = alike.map(|known| known.kernel.family).collect();
-            for (is_own, near) in [(true, &mut group.own), (false, &mut group.siblings)] {
-                let found = places.remove(&(pattern, is_own)).unwrap_or_default();
-                group.records += found.len();
-                *near = Near::new(found);
+            let [own, siblings] =
+                [true, false].map(|is_own| places.remove(&(pattern, is_own)).unwrap_or_default());
+            if own.is_empty() && siblings.is_empty() {
+                self.groups.insert(pattern, OnceLock::new());
+                continue;
             }
+            let defaults = self.repeatable_defaults(pattern).into_par_iter();
+            let defaults = defaults.filter_map(|one| self.default_kernel(one, pattern, footprints));
+            let mut group = self.group_with(pattern, own, siblings, defaults.collect());
             self.survey(&mut group);
             group.error_percent = self.error(&group);
-            self.groups.insert(pattern, group);
+            self.groups.insert(pattern, group.into());
         }
     }
 
-    /// Every default that is legal for some problem of a pattern.
-    fn defaults(&self, pattern: Pattern, footprints: &Footprints) -> Vec<Kernel> {
-        let (dtype, compute, layout) = pattern;
-        let shape = crate::model::Shape { m: 1024, n: 1024, k: 1024 };
-        let problem = Problem { shape, batch: 1, dtype, compute, layout };
-        let mut kernels = Vec::new();
-        for (place, (family, _)) in self.families.iter().enumerate() {
-            let repeatable = |configuration: &&Configuration| {
-                family.is_deterministic(configuration, &problem, &self.device).unwrap_or(false)
-            };
-            for configuration in family.defaults().iter().filter(repeatable) {
-                kernels.extend(Kernel::new(
-                    (place, family),
-                    configuration.clone(),
-                    &problem,
-                    (None, &self.device),
-                    footprints,
-                ));
+    /// A group that is not surveyed.
+    fn group_with(
+        &self,
+        pattern: Pattern,
+        own: Vec<(Question, usize)>,
+        siblings: Vec<(Question, usize)>,
+        defaults: Vec<Kernel>,
+    ) -> Group {
+        // In any layout: families for few rows or columns win nothing where no record has few.
+        let alike = self
+            .known
+            .iter()
+            .filter(|known| (known.problem.dtype, known.problem.compute) == (pattern.0, pattern.1));
+        Group {
+            pattern: Some(pattern),
+            defaults,
+            winning: alike.map(|known| known.kernel.family).collect(),
+            records: own.len() + siblings.len(),
+            own: Near::new(own),
+            siblings: Near::new(siblings),
+            ..Group::default()
+        }
+    }
+
+    /// A group without records. On one thread: while others wait for it, no work may be stolen that asks
+    /// for it too.
+    fn group_without(&self, pattern: Pattern) -> Group {
+        let footprints = Footprints::new();
+        let defaults = self.repeatable_defaults(pattern).into_iter();
+        let defaults = defaults.filter_map(|one| self.default_kernel(one, pattern, &footprints));
+        let mut group = self.group_with(pattern, Vec::new(), Vec::new(), defaults.collect());
+        for kernel in &mut group.defaults {
+            let family = &self.families[kernel.family].0;
+            if let Some(expert) = self.experience.expert(family, &self.device) {
+                kernel.learn(&expert, &self.device);
             }
         }
-        kernels
+        group.roster =
+            Roster::survey(&self.named(&group.defaults), &mut [], &[], |_| String::new(), 0);
+        group
+    }
+
+    /// Kernels by the names that landmarks have.
+    fn named<'k>(&self, kernels: &'k [Kernel]) -> Vec<(String, &'k Kernel)> {
+        let name =
+            |kernel: &Kernel| self.families[kernel.family].0.short_name(&kernel.configuration);
+        kernels.iter().map(|kernel| (name(kernel), kernel)).collect()
+    }
+
+    /// The defaults of all families, each with its family's place, that give the same bits in every run.
+    fn repeatable_defaults(&self, pattern: Pattern) -> Vec<(usize, &Configuration)> {
+        let problem = some_problem(pattern);
+        let families = self.families.iter().enumerate();
+        let of_family = families.flat_map(|(place, (family, _))| {
+            let repeatable = move |configuration: &&Configuration| {
+                family.is_deterministic(configuration, &problem, &self.device).unwrap_or(false)
+            };
+            family.defaults().iter().filter(repeatable).map(move |one| (place, one))
+        });
+        of_family.collect()
+    }
+
+    /// A default made ready, if it is legal for some problem of a pattern.
+    fn default_kernel(
+        &self,
+        (place, configuration): (usize, &Configuration),
+        pattern: Pattern,
+        footprints: &Footprints,
+    ) -> Option<Kernel> {
+        let family = (place, &self.families[place].0);
+        let of = (None, &self.device);
+        Kernel::new(family, configuration.clone(), &some_problem(pattern), of, footprints)
     }
 
     /// Learns what the landmarks of a group's own records tell.
     fn survey(&mut self, group: &mut Group) {
+        let defaults = self.named(&group.defaults);
         let families = &self.families;
         let name = |kernel: &Kernel| families[kernel.family].0.short_name(&kernel.configuration);
-        let names = group.defaults.iter().map(&name);
-        let defaults: Vec<(String, &Kernel)> = names.zip(&group.defaults).collect();
         let places: Vec<usize> = group.own.all().collect();
         let clock_mhz = self.device.max_sm_clock_mhz;
         group.roster = Roster::survey(&defaults, &mut self.known, &places, name, clock_mhz);
@@ -314,6 +370,12 @@ impl Lookup {
         });
         statistics::quantile(&errors.collect::<Vec<f64>>(), WITHIN)
     }
+}
+
+/// A problem of a pattern, where its extents do not matter.
+pub(super) fn some_problem((dtype, compute, layout): Pattern) -> Problem {
+    let shape = Shape { m: 1024, n: 1024, k: 1024 };
+    Problem { shape, batch: 1, dtype, compute, layout }
 }
 
 /// The best record of each place, in an order that does not hang on that of the records.

@@ -124,7 +124,7 @@ impl Known {
     }
 
     /// What a default is expected to take at best: it uses clocks no better than this winner, and
-    /// was no faster where this one won, for the defaults take part in every final.
+    /// was no faster where this one won, for defaults are measured in every search.
     pub(super) fn predict_default(&self, default: &Kernel, problem: &Problem) -> f64 {
         let there = (self.record.median().0 - self.launch) / default.cost.clocks(&self.problem);
         let launch = default.cost.launching().0;

@@ -40,9 +40,9 @@ pub(super) const CLEARLY_SLOWER: f64 = 1.2;
 pub(super) const WARM_UP: Duration = Duration::from_secs(3);
 pub(super) const LOAD: Duration = Duration::from_millis(100);
 
-/// Operand sets that launches rotate through: with a hot cache one, else together more than twice the L2 cache, so that no
-/// launch finds the operands of the one before it there; at most one for each launch of a sample,
-/// for the cache is overwritten before every sample.
+/// Operand sets that launches rotate through: with a hot cache one, else together more than twice the L2
+/// cache, so that no launch finds the operands of the one before it there; at most one for each launch of
+/// a sample, for the cache is overwritten before every sample.
 pub fn sets_for(problem: &Problem, device: &Device, policy: CachePolicy) -> u64 {
     if policy == CachePolicy::Hot {
         return 1;

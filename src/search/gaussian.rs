@@ -9,6 +9,7 @@ use fastrand::Rng;
 use rayon::prelude::*;
 
 use super::terrain::{Axis, Point, Terrain};
+use crate::model::cholesky::{backward, decompose, dot, forward};
 
 /// Points that the correlation is fitted to: half of them the best.
 const FITTED: usize = 80;
@@ -321,54 +322,14 @@ impl Solved {
         decompose(&mut factor, count)?;
 
         let mut whitened = targets.to_vec();
-        for row in 0..count {
-            let (solved, rest) = whitened.split_at_mut(row);
-            rest[0] = (rest[0] - dot(&factor[row * count..], solved)) / factor[row * count + row];
-        }
+        forward(&factor, &mut whitened);
         let amplitude = dot(&whitened, &whitened) / count as f64;
         let determinant: f64 = (0..count).map(|row| factor[row * count + row].ln()).sum();
         let likelihood = -0.5 * count as f64 * amplitude.max(1e-12).ln() - determinant;
         let mut weights = whitened;
-        for row in (0..count).rev() {
-            weights[row] /= factor[row * count + row];
-            for column in 0..row {
-                weights[column] -= factor[row * count + column] * weights[row];
-            }
-        }
+        backward(&factor, &mut weights);
         Some(Self { factor, weights, amplitude, likelihood })
     }
-}
-
-/// The Cholesky decomposition of a matrix whose lower triangle is given, in place.
-fn decompose(matrix: &mut [f64], count: usize) -> Option<()> {
-    for row in 0..count {
-        let (above, below) = matrix.split_at_mut(row * count);
-        for column in 0..row {
-            let other = &above[column * count..=column * count + column];
-            below[column] = (below[column] - dot(other, &below[..column])) / other[column];
-        }
-        let rest = below[row] - dot(&below[..row], &below[..row]);
-        if rest <= 1e-10 {
-            return None;
-        }
-        below[row] = rest.sqrt();
-    }
-    Some(())
-}
-
-/// The sum of products over the shorter of two; in four sums, which the compiler keeps in
-/// registers.
-fn dot(one: &[f64], other: &[f64]) -> f64 {
-    let count = one.len().min(other.len());
-    let (one, other) = (one[..count].chunks_exact(4), other[..count].chunks_exact(4));
-    let rest: f64 = one.remainder().iter().zip(other.remainder()).map(|(a, b)| a * b).sum();
-    let mut sums = [0f64; 4];
-    for (one, other) in one.zip(other) {
-        for lane in 0..4 {
-            sums[lane] += one[lane] * other[lane];
-        }
-    }
-    sums.iter().sum::<f64>() + rest
 }
 
 /// How many levels a table of their correlations has.
@@ -437,11 +398,7 @@ mod tests {
         for (at, point) in points.iter().enumerate() {
             let mut whitened: Vec<f64> =
                 more.iter().map(|other| f64::from(process.alike(point, other))).collect();
-            for row in 0..count {
-                let (solved, rest) = whitened.split_at_mut(row);
-                rest[0] =
-                    (rest[0] - dot(&factor[row * count..], solved)) / factor[row * count + row];
-            }
+            forward(&factor, &mut whitened);
             let variance = (1.0 - dot(&whitened, &whitened)) * process.unit();
             let found = supposed.variances[at];
             assert!((found - variance).abs() < 1e-3 * process.unit(), "{at}: {found} {variance}");

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use fastrand::Rng;
 
-use super::{Forecast, LEFT_BEHIND, NOT_SERIOUS, OUT_OF_SIGHT, Pick, Territory};
+use super::{Forecast, LEFT_BEHIND, OUT_OF_SIGHT, Pick, Territory};
 use crate::model::Micros;
 
 /// The territories, the questions and the answers so far.
@@ -133,8 +133,9 @@ impl Ledger {
 }
 
 /// Where to begin: the default of every family that has one, then the hints of all, then the families'
-/// other defaults; of hints and others only those of which enough is expected, where that is known. Defaults come in the order of their forecasts; those of which there is nothing to
-/// hope for come last, or not at all, and no others of their families.
+/// other defaults; of hints and others only those of which enough is expected, where that is known.
+/// Defaults come in the order of their forecasts; those of which there is nothing to hope for come last,
+/// or not at all, and no others of their families.
 pub(super) fn starts(territories: &[Territory]) -> Vec<Pick> {
     let slowness = slowness(territories, |forecast| forecast.default);
     let mut defaults: Vec<(f64, Pick)> = territories
@@ -148,13 +149,17 @@ pub(super) fn starts(territories: &[Territory]) -> Vec<Pick> {
     defaults.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (hopeful, hopeless): (Vec<_>, Vec<_>) =
         defaults.into_iter().partition(|(slowness, _)| *slowness <= LEFT_BEHIND);
-    let expected = |pick: Pick| territories[pick.family].forecast.as_ref()?.expects(pick.rank);
     let least = territories.iter().filter_map(|territory| {
         let forecast = territory.forecast.as_ref()?;
         forecast.expects(*forecast.likely.first()?)
     });
     let least = least.map(|time| time.0).fold(f64::INFINITY, f64::min);
-    let is_serious = |pick: &Pick| expected(*pick).is_none_or(|time| time.0 <= NOT_SERIOUS * least);
+    let is_serious = |pick: &Pick| {
+        territories[pick.family].forecast.as_ref().is_none_or(|forecast| {
+            let time = forecast.expects(pick.rank);
+            time.is_none_or(|time| time.0 <= forecast.not_serious() * least)
+        })
+    };
     let hints = territories.iter().enumerate().flat_map(|(family, territory)| {
         territory.hints.iter().map(move |rank| Pick { family, rank: *rank })
     });

@@ -66,6 +66,8 @@ pub struct Forecast {
     /// What each configuration is expected to take, by rank, where other problems tell it; infinity
     /// of those that nobody looked at.
     pub expected: Option<Vec<Micros>>,
+    /// Whether problems of the same run told what these times are off by.
+    pub among_kin: bool,
 }
 
 /// Defaults and winners of other problems that are expected to take this many times as long as the
@@ -73,11 +75,20 @@ pub struct Forecast {
 /// ten within 1.15 of what they take.
 const NOT_SERIOUS: f64 = 1.25;
 
+/// The same where problems of the same run told what the forecasts are off by: of 19 layers of a language
+/// model the best was always among those of which at most 1.05 times the least was expected.
+const NOT_SERIOUS_AMONG_KIN: f64 = 1.05;
+
 impl Forecast {
     /// What a configuration is expected to take, where that is known.
     fn expects(&self, rank: usize) -> Option<Micros> {
         let expected = self.expected.as_ref()?;
         expected.get(rank).copied().filter(|time| time.0.is_finite())
+    }
+
+    /// How many times as long as the least may be expected of what is worth a first question.
+    fn not_serious(&self) -> f64 {
+        if self.among_kin { NOT_SERIOUS_AMONG_KIN } else { NOT_SERIOUS }
     }
 }
 

@@ -18,7 +18,7 @@ use super::ledger::{Ledger, slowness};
 use super::outlook::Outlook;
 use super::prospects::{Prospects, Times};
 use super::terrain::{Point, Terrain};
-use super::{LEFT_BEHIND, NOT_SERIOUS, Pick, Strategy, Territory};
+use super::{Forecast, LEFT_BEHIND, NOT_SERIOUS, Pick, Strategy, Territory};
 use crate::model::Micros;
 use crate::model::statistics::quantile;
 
@@ -40,8 +40,10 @@ const FEW: usize = 100;
 const DOUBTFUL: f64 = 1.5;
 
 /// Where times are expected: so many configurations of which the least is expected are the first
-/// questions instead, of so many those that differ from each other in at least two parameters.
+/// questions instead, of so many those that differ from each other in at least two parameters; fewer where
+/// problems of the same run told what is expected wrongly.
 const EXPECTED_FIRST: usize = 16;
+const EXPECTED_FIRST_AMONG_KIN: usize = 12;
 const CHOSEN_FROM: usize = 200;
 const DIFFERENT: usize = 2;
 
@@ -140,8 +142,13 @@ impl Model {
     /// What is known of the family that has the best.
     fn outlook(&self) -> Outlook {
         let best = self.ledger.correct().min_by(|a, b| a.1.total_cmp(&b.1));
-        let is_expected = best.is_some_and(|(pick, _)| self.fields[pick.family].is_expected);
-        if is_expected { Outlook::EXPERIENCED } else { Outlook::BLIND }
+        let forecast =
+            best.and_then(|(pick, _)| self.ledger.territories[pick.family].forecast.as_ref());
+        match forecast.filter(|forecast| forecast.expected.is_some()) {
+            Some(Forecast { among_kin: true, .. }) => Outlook::AMONG_KIN,
+            Some(_) => Outlook::EXPERIENCED,
+            None => Outlook::BLIND,
+        }
     }
 
     fn point(&self, pick: Pick) -> Option<Point> {
@@ -205,9 +212,8 @@ impl Model {
         likely.copied().unwrap_or_else(|| self.rng.usize(..space.len()))
     }
 
-    /// The configurations of a family that the models look at: `wanted` random ones, half of them
-    /// of those that are likely to be fast, those that
-    /// promised most before, and the neighbours of the best.
+    /// The configurations of a family that the models look at: `wanted` random ones, half of them of
+    /// those that are likely to be fast, those that promised most before, and the neighbours of the best.
     fn pool(&mut self, family: usize, wanted: usize, best: &[Pick]) -> Vec<(Pick, Point, f64)> {
         let len = self.ledger.territories[family].space.len();
         let mut ranks: Vec<usize> = if 2 * wanted >= len {
@@ -322,14 +328,15 @@ impl Model {
     }
 }
 
-/// Of each family that is not left behind and of which times are expected, the configurations of which the least is, but none that
-/// is nearly another one; the least of all first.
+/// Of each family that is not left behind and of which times are expected, the configurations of which
+/// the least is, but none that is nearly another one; the least of all first.
 fn promising_first(territories: &[Territory], slowness: &[f64]) -> Vec<Pick> {
     let mut all: Vec<(Micros, Pick)> = Vec::new();
     for (family, Territory { space, forecast, .. }) in territories.iter().enumerate() {
         let Some(forecast) = forecast.as_ref().filter(|_| slowness[family] <= LEFT_BEHIND) else {
             continue;
         };
+        let most = if forecast.among_kin { EXPECTED_FIRST_AMONG_KIN } else { EXPECTED_FIRST };
         let mut chosen: Vec<Vec<usize>> = Vec::new();
         for rank in forecast.likely.iter().take(CHOSEN_FROM) {
             let (Some(time), Some(indices)) = (forecast.expects(*rank), space.indices(*rank))
@@ -339,7 +346,7 @@ fn promising_first(territories: &[Territory], slowness: &[f64]) -> Vec<Pick> {
             let differs = |other: &Vec<usize>| {
                 indices.iter().zip(other).filter(|(a, b)| a != b).count() >= DIFFERENT
             };
-            if chosen.len() < EXPECTED_FIRST && chosen.iter().all(differs) {
+            if chosen.len() < most && chosen.iter().all(differs) {
                 chosen.push(indices);
                 all.push((time, Pick { family, rank: *rank }));
             }

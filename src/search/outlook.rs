@@ -19,10 +19,16 @@ impl Outlook {
     /// trials each on recorded spaces of two GPUs, of 10,000 and 18,000 configurations.
     pub(super) const BLIND: Self = Self { constant: 1.7, waiting: -0.35 };
 
-    /// Of searches of which times are expected by what other problems took. Of 35 problems that were
-    /// held out, four trials each, in which something better was left was after no, 5, 23 and 55 answers 0.24,
-    /// 0.14, 0.04 and 0.002 of the time; this says 0.29, 0.13, 0.04 and 0.014.
+    /// Of searches that expect times by what other problems took. In four trials each of 35 problems that
+    /// were held out, something better was left after 0, 5, 23 and 55 answers without a gain in 0.24, 0.14,
+    /// 0.04 and 0.002 of the cases; this says 0.29, 0.13, 0.04 and 0.014.
     pub(super) const EXPERIENCED: Self = Self { constant: -0.9, waiting: -0.45 };
+
+    /// Of searches that know besides what these times were off by for problems of the same run. By 19 layers
+    /// of a language model, each after those before it: the best of the first 8, 16, 24 and 32 by
+    /// expectation alone was more than 1 % behind in 2, 2, 1 and none. This says 0.14 at once and after 8,
+    /// 16 and 24 answers without a gain 0.04, 0.02 and 0.01.
+    pub(super) const AMONG_KIN: Self = Self { constant: -1.8, waiting: -0.5 };
 
     /// The chance that a configuration is left that is better, after so many answers in a row
     /// without a gain.
@@ -45,12 +51,12 @@ mod tests {
 
     #[test]
     fn so_many_answers_make_a_chance() {
-        for outlook in [Outlook::BLIND, Outlook::EXPERIENCED] {
+        for outlook in [Outlook::BLIND, Outlook::EXPERIENCED, Outlook::AMONG_KIN] {
             for chance in [0.2, 0.1, 0.05, 0.01] {
                 let answers = outlook.answers_until(chance);
                 assert!(outlook.chance_of_better(answers) < chance, "{chance} {answers}");
                 let before = outlook.chance_of_better(answers - 1);
-                assert!(before >= chance, "{chance} {answers}: {before}");
+                assert!(before >= chance || answers == 1, "{chance} {answers}: {before}");
             }
         }
     }

@@ -157,8 +157,13 @@ fn forecast(slowness: [f64; 2]) -> Vec<Territory> {
     for (territory, times) in territories.iter_mut().zip(slowness) {
         let likely = (10..200).filter(|rank| *rank < territory.space.len()).collect();
         let time = Micros(7.0 * times);
-        territory.forecast =
-            Some(Forecast { best: time, default: Some(time), likely, expected: None });
+        territory.forecast = Some(Forecast {
+            best: time,
+            default: Some(time),
+            likely,
+            expected: None,
+            among_kin: false,
+        });
     }
     territories
 }

@@ -61,11 +61,37 @@ impl From<Outcome> for Evaluated {
     }
 }
 
+/// What a candidate's place in the final may rest on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Claim {
+    /// That it is among the fastest.
+    Speed,
+    /// That it is its family's default, if it is not hopelessly slower than the best.
+    Default,
+    /// That it was asked for, or is the record: it takes part however slow it is.
+    Certain,
+}
+
+/// How many times slower than the best a default is at most that takes part in the final. A slower one
+/// cannot win, and its own samples stand: with all of them the final of 8192x8192x8192 took 38 s on an
+/// H200, most of them for `naive`, which is 17 times slower than the winner.
+const HOPELESS: f64 = 1.5;
+
+impl Claim {
+    /// Whether one takes part that is not among the fastest, but so many times as slow as the best.
+    pub(super) fn holds(self, times_the_best: f64) -> bool {
+        match self {
+            Self::Speed => false,
+            Self::Default => times_the_best <= HOPELESS,
+            Self::Certain => true,
+        }
+    }
+}
+
 /// A correct candidate that may win.
 pub(super) struct Kept {
-    /// Whether it takes part in the final however slow it is: its family's default, and the record
-    /// of the problem.
-    pub(super) is_entitled: bool,
+    /// What its place in the final may rest on.
+    pub(super) claim: Claim,
     pub(super) kernel: KernelId,
     pub(super) standing: Standing,
     pub(super) candidate: Candidate,
@@ -148,4 +174,24 @@ pub(super) struct Decided {
     pub(super) certainty: Option<Certainty>,
     /// Those that did not pass the finalists' scrutiny.
     pub(super) refuted: Vec<Refuted>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_default_that_is_hopeless_has_no_claim() {
+        for (claim, times, holds) in [
+            (Claim::Speed, 1.01, false),
+            (Claim::Default, 1.01, true),
+            (Claim::Default, 17.0, false),
+            (Claim::Default, f64::NAN, false),
+            (Claim::Certain, 17.0, true),
+        ] {
+            assert_eq!(claim.holds(times), holds, "{claim:?} {times}");
+        }
+        // What is both keeps the better claim.
+        assert_eq!(Claim::Default.max(Claim::Certain), Claim::Certain);
+    }
 }

@@ -59,8 +59,8 @@ pub(super) fn decide(
     Ok(decided)
 }
 
-/// The candidates that take part, and the others: the fastest that stand scrutiny, and the
-/// families' defaults and the record that do.
+/// The candidates that take part, and the others: the fastest that stand scrutiny, and those with a
+/// claim that do. `kept` has the fastest first.
 fn choose(
     bench: &mut Workbench<'_>,
     kept: Vec<Kept>,
@@ -69,12 +69,13 @@ fn choose(
     on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<(Vec<Kept>, Vec<Kept>), TuneError> {
     let (mut finalists, mut others) = (Vec::new(), kept);
+    let best = others.first().map_or(f64::INFINITY, |best| median(&best.standing.measurement));
     loop {
         let mut places = FINALISTS.saturating_sub(finalists.len());
         let takes_part = |kept: &mut Kept| {
             let fast = places > 0;
             places = places.saturating_sub(1);
-            fast || kept.is_entitled
+            fast || kept.claim.holds(median(&kept.standing.measurement) / best)
         };
         let mut chosen: Vec<Kept> = others.extract_if(.., takes_part).collect();
         if chosen.is_empty() {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use fastrand::Rng;
 use rayon::prelude::*;
 
-use crate::experience::{self, Expert};
+use crate::experience::{self, Expert, Kin, Opinion};
 use crate::measure::Cost;
 use crate::model::{Configuration, Device, Micros, Problem, Storage};
 use crate::search::Forecast;
@@ -17,7 +17,7 @@ use crate::space::{Family, LegalSpace};
 /// Configurations that are looked at, at random where there are more; and where it is known what other
 /// problems took, which tells more of each.
 const LOOKED_AT: usize = 20_000;
-const LOOKED_AT_BY_EXPERT: usize = 60_000;
+const LOOKED_AT_BY_EXPERT: usize = 250_000;
 
 /// The share of these that is likely to be fast, and how many at least: first questions are spread
 /// over them, and differ in what the forecast does not see. On an H200 the best of 1000x1000x1000
@@ -29,15 +29,19 @@ const FEWEST: usize = 256;
 /// What a launch takes that does nothing: an H200's smallest product takes 4.5 µs.
 const LAUNCH: Micros = Micros(2.0);
 
+/// Configurations that problems of the same run are asked about: so many of which least is expected.
+const ASKED_KIN: usize = 4000;
+
 /// The forecast of a family whose legal configurations these are: of each configuration by the
-/// `expert`, where there is one.
+/// `expert`, where there is one, and by what `kin` tell.
 pub(super) fn forecast(
     family: &Family,
     space: &LegalSpace,
     default: Option<&Configuration>,
     (problem, device): (&Problem, &Device),
-    expert: Option<&Expert<'_>>,
+    (expert, kin): (Option<&Expert<'_>>, &Kin),
 ) -> Option<Forecast> {
+    let opinion = expert.and_then(|_| kin.of(family, problem));
     let cost =
         |configuration: &Configuration| experience::cost(family, configuration, problem, device);
     let time = |cost: &Cost| {
@@ -62,13 +66,16 @@ pub(super) fn forecast(
     let (mut likely, expected) = match expert {
         Some(expert) => {
             let costs = groups.iter().map(|(_, cost, ranks)| (cost, ranks.as_slice()));
-            let (ranked, expected) = by_expert(expert, space, problem, costs.collect());
+            let (mut ranked, mut expected) = by_expert(expert, space, problem, costs.collect());
+            if let Some(opinion) = &opinion {
+                correct(opinion, (family, space), &mut ranked, &mut expected);
+            }
             (ranked, Some(expected))
         }
         None => (groups.into_iter().flat_map(|(.., ranks)| ranks).collect(), None),
     };
     likely.truncate(wanted);
-    Some(Forecast { best, default, likely, expected })
+    Some(Forecast { best, default, likely, expected, among_kin: opinion.is_some() })
 }
 
 /// What an expert expects of configurations that are given by their costs: their ranks, the least
@@ -95,6 +102,25 @@ fn by_expert(
         expected[*rank] = Micros(*time);
     }
     (ranked.into_iter().map(|(_, rank)| rank).collect(), expected)
+}
+
+/// Corrects expectations by what kin tell, and puts those that they were asked about into their order.
+fn correct(
+    opinion: &Opinion<'_>,
+    (family, space): (&Family, &LegalSpace),
+    ranked: &mut [usize],
+    expected: &mut [Micros],
+) {
+    let asked = ranked.len().min(ASKED_KIN);
+    let first = &mut ranked[..asked];
+    let factor = |rank: &usize| {
+        space.get(*rank).map_or(1.0, |configuration| opinion.factor(family, &configuration))
+    };
+    let factors: Vec<f64> = first.par_iter().map(factor).collect();
+    for (rank, factor) in first.iter().zip(factors) {
+        expected[*rank].0 *= factor;
+    }
+    first.sort_by(|a, b| expected[*a].0.total_cmp(&expected[*b].0).then(a.cmp(b)));
 }
 
 /// The ranks of `most` configurations, those together whose launches are of the same extents.
@@ -132,11 +158,13 @@ mod tests {
     fn forecasts(shape: &str) -> BTreeMap<String, (Forecast, LegalSpace)> {
         let (families, device) = (Families::built_in().unwrap(), Device::h200());
         let problem = Problem::new(shape.parse().unwrap(), Dtype::F32);
+        let kin = Kin::default();
         let serving = families.iter().filter(|family| family.refusal(&problem, &device).is_none());
         let spaces = serving.filter_map(|family| {
             let space = LegalSpace::of(family, &problem, &device).unwrap();
             let default = family.default_for(&problem, &device).unwrap();
-            let forecast = forecast(family, &space, default.as_ref(), (&problem, &device), None)?;
+            let forecast =
+                forecast(family, &space, default.as_ref(), (&problem, &device), (None, &kin))?;
             Some((family.name.clone(), (forecast, space)))
         });
         spaces.collect()

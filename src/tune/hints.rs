@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::prepare::Spaces;
-use crate::experience::Experience;
+use crate::experience::{Experience, Kin};
 use crate::model::Configuration;
 use crate::search::{Pick, Territory};
 
@@ -26,6 +26,8 @@ pub struct Hints {
     pub others: Vec<Hint>,
     /// What kernels took for other problems.
     pub experience: Arc<Experience>,
+    /// What they took for problems of the same run.
+    pub kin: Arc<Kin>,
 }
 
 impl Spaces {

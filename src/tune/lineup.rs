@@ -1,7 +1,7 @@
 //! Chosen kernels and the libraries in one final, each beside the others however slow it is: what a
 //! ladder is compared by, and a recorded winner with its runner-up.
 
-use super::bench::{BaselineTime, Kept, Standing};
+use super::bench::{BaselineTime, Claim, Kept, Standing};
 use super::journal::KernelId;
 use super::verify::{CONFIDENCE, Named, bench, candidate, standing};
 use super::{Event, Kit, TuneError, median};
@@ -66,7 +66,7 @@ pub fn line_up(
                 let standing = standing(family, configuration, &candidate, evaluated.outcome);
                 if let Ok(standing) = &standing {
                     kept.push(Kept {
-                        is_entitled: true,
+                        claim: Claim::Certain,
                         kernel: KernelId::of(&candidate.compiled.image, &candidate.plan),
                         standing: standing.clone(),
                         candidate,

@@ -1,6 +1,7 @@
 //! One story: ask, render, compile, validate, measure, tell, decide, record. The only room that
 //! knows all the others' words; it prints nothing and tells what happens as [`Event`]s.
 
+mod ahead;
 mod bench;
 mod check;
 mod contest;
@@ -29,6 +30,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+pub use ahead::{Ahead, Ordered};
 pub use bench::{BaselineTime, Certainty, Standing};
 pub use check::{CheckEvent, Checked, Checks, Sample, check};
 pub use effort::{Effort, Rest, SearchEnd, StopRule, UnknownEffort};
@@ -127,6 +129,24 @@ pub struct Settings {
     pub seed: u64,
 }
 
+impl Default for Settings {
+    /// Normal effort within its own limits, in the default regime, without a journal.
+    fn default() -> Self {
+        Self {
+            effort: Effort::Normal,
+            within: None,
+            max_configs: None,
+            budget: None,
+            journals: None,
+            fresh: false,
+            search: Search::Auto,
+            regime: Regime::default(),
+            sanitizer: None,
+            seed: 1,
+        }
+    }
+}
+
 impl Settings {
     /// When the search ends.
     pub fn rule(&self) -> Option<StopRule> {
@@ -197,6 +217,8 @@ pub enum Event<'a> {
         /// What became of its candidates.
         coverage: &'a Coverage,
     },
+    /// The search is over; what follows asks nothing of the compiler.
+    Searched,
     /// The finalists and libraries are measured in turn.
     Contest {
         /// How many take part.
@@ -348,6 +370,8 @@ pub struct Summary {
     pub coverage: Vec<Coverage>,
     /// What the families' defaults took, and what won for other problems.
     pub landmarks: Vec<Landmark>,
+    /// What each correct candidate took, by family and configuration.
+    pub times: Vec<(String, Configuration, Micros)>,
     /// Where the time went.
     pub phases: Phases,
     /// How often the worker was replaced.

@@ -4,7 +4,6 @@
 use super::TuneError;
 use super::forecast::forecast;
 use super::hints::Hints;
-use crate::experience::Experience;
 use crate::model::{Configuration, Device, Problem};
 use crate::render::Templates;
 use crate::search::Forecast;
@@ -51,14 +50,19 @@ impl Spaces {
         families: &[Family],
         problem: &Problem,
         device: &Device,
-        experience: &Experience,
+        hints: &Hints,
     ) {
         for own in &mut self.families {
             let (family, default) = (&families[own.family], own.default.as_ref());
-            let expert = experience.expert(family, device);
+            let expert = hints.experience.expert(family, device);
             let expert = expert.filter(|expert| expert.lesson().serves(problem));
-            own.forecast =
-                forecast(family, &own.space, default, (problem, device), expert.as_ref());
+            own.forecast = forecast(
+                family,
+                &own.space,
+                default,
+                (problem, device),
+                (expert.as_ref(), &hints.kin),
+            );
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::select;
 
-use super::bench::{Candidate, Evaluated};
+use super::bench::{Candidate, Claim, Evaluated};
 use super::crew::{Crew, Report};
 use super::effort::{Rest, SearchEnd, StopRule};
 use super::hints::Hints;
@@ -297,11 +297,7 @@ impl Pursuit<'_> {
                 match self.journal.known(&source) {
                     Some(entry) => (entry.outcome.clone(), true),
                     None => {
-                        let request = CompileRequest {
-                            source: rendered.source.into(),
-                            name: format!("{}.cu", family.name),
-                            options: Vec::new(),
-                        };
+                        let request = CompileRequest::kernel(&family.name, rendered.source);
                         let plan = rendered.plan;
                         return Some((
                             UnderWay { turn, pick, configuration, plan, source },
@@ -405,8 +401,14 @@ impl Pursuit<'_> {
         self.tally.take(&known, on_event);
         if let Some(candidate) = candidate {
             let default = self.spaces.families[pick.family].default.as_ref();
-            let is_entitled = default == Some(configuration) || self.record == Some(pick);
-            self.tally.keep(&known, is_entitled, kernel, candidate);
+            let claim = if self.record == Some(pick) {
+                Claim::Certain
+            } else if default == Some(configuration) {
+                Claim::Default
+            } else {
+                Claim::Speed
+            };
+            self.tally.keep(&known, claim, kernel, candidate);
         }
         let time = known.outcome.measurement().map(Measurement::median);
         self.answers.insert(turn, (pick, time));

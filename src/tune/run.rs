@@ -34,7 +34,7 @@ pub fn tune(
     let began = Instant::now();
     let device = kit.machine.device();
     let mut spaces = spaces(&kit.families, &kit.templates, problem, &device, hints)?;
-    spaces.forecast(&kit.families, problem, &device, &hints.experience);
+    spaces.forecast(&kit.families, problem, &device, hints);
     let mut benches = benches(problem, &mut kit.machine, kit.compiler.as_ref(), settings)?;
     let prepared = began.elapsed();
 
@@ -61,8 +61,10 @@ pub fn tune(
         let asked = search.run(territories, &mut crew, &renderer, &pool, on_event)?;
         search.meet_record(asked, &mut crew, &renderer, &pool, on_event)
     })?;
-    drop(pool);
+    // What compiles is not waited for until the end: the slowest takes seconds.
+    pool.forget();
     let searched = began.elapsed();
+    on_event(Event::Searched);
 
     // All have seen the same problem; one decides, so that the finalists meet on one device.
     let restarts = benches.iter().map(|bench| bench.restarts()).sum();
@@ -90,6 +92,7 @@ pub fn tune(
         library_version: decided.library_version,
         certainty: decided.certainty,
         landmarks: search.tally.landmarks(),
+        times: search.tally.times,
         coverage: search.tally.coverage,
         phases: Phases {
             prepare: prepared,

@@ -1,7 +1,7 @@
 //! What became of the candidates of a run so far: counts by family, the best, and the few that may
 //! win.
 
-use super::bench::{Candidate, Kept, Refuted, Standing};
+use super::bench::{Candidate, Claim, Kept, Refuted, Standing};
 use super::contest::FINALISTS;
 use super::hints::Hints;
 use super::journal::KernelId;
@@ -37,6 +37,8 @@ pub(super) struct Tally {
     pub(super) kept: Vec<Kept>,
     pub(super) coverage: Vec<Coverage>,
     landmarks: Vec<Candidature>,
+    /// What each correct candidate took.
+    pub(super) times: Vec<(String, Configuration, Micros)>,
 }
 
 /// What is measured for many problems, and becomes a landmark once it has a time.
@@ -72,6 +74,7 @@ impl Tally {
             kept: Vec::new(),
             coverage: coverage.collect(),
             landmarks: landmarks.collect(),
+            times: Vec::new(),
         }
     }
 
@@ -102,6 +105,7 @@ impl Tally {
                 self.race.admit(&measurement.samples);
             }
             let time = measurement.median();
+            self.times.push((coverage.family.clone(), configuration.clone(), time));
             let is_this = |known: &&mut Candidature| {
                 known.family == family && known.configuration == *configuration
             };
@@ -140,18 +144,18 @@ impl Tally {
         coverage.failures.insert(0, (refuted.configuration.clone(), refuted.outcome.clone()));
     }
 
-    /// Keeps a correct candidate if it is among the fastest, or entitled to the final. Of those
-    /// that are the same kernel, the first is kept.
+    /// Keeps a correct candidate if it is among the fastest, or has another claim to the final. Of those
+    /// that are the same kernel, the first is kept, with the better claim.
     pub(super) fn keep(
         &mut self,
         known: &Known<'_>,
-        is_entitled: bool,
+        claim: Claim,
         kernel: KernelId,
         candidate: Candidate,
     ) {
         let Outcome::Correct { validation, measurement, resources } = known.outcome else { return };
         if let Some(kept) = self.kept.iter_mut().find(|kept| kept.kernel == kernel) {
-            kept.is_entitled |= is_entitled;
+            kept.claim = kept.claim.max(claim);
             return;
         }
         let standing = Standing {
@@ -164,14 +168,14 @@ impl Tally {
             resources: *resources,
             contested: false,
         };
-        self.kept.push(Kept { is_entitled, kernel, standing, candidate, elsewhere: Vec::new() });
+        self.kept.push(Kept { claim, kernel, standing, candidate, elsewhere: Vec::new() });
         self.kept.sort_by(|a, b| {
             median(&a.standing.measurement).total_cmp(&median(&b.standing.measurement))
         });
         let mut place = 0;
         self.kept.retain(|kept| {
             place += 1;
-            place <= KEPT || kept.is_entitled
+            place <= KEPT || kept.claim > Claim::Speed
         });
     }
 }

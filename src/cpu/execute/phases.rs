@@ -2,8 +2,8 @@
 //! by phase. What a copy brings arrives when somebody asks for the end of its phase, the latest moment
 //! that PTX allows.
 //!
-//! Of a warp, what one lane has waited for counts for all, and one that waits holds the others up. That generic accesses and those of the copy
-//! engine need a proxy fence between them is not looked for.
+//! Of a warp, what one lane has waited for counts for all, and one that waits holds the others up. That
+//! generic accesses and those of the copy engine need a proxy fence between them is not looked for.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -3,7 +3,7 @@
 //! It knows them as they are now, also where they were others when the journal was written.
 
 use super::{Fault, recording as blind};
-use crate::experience::Experience;
+use crate::experience::{Experience, Kin};
 use crate::model::Device;
 use crate::search::{Recording, Territory};
 use crate::space::Families;
@@ -40,7 +40,13 @@ pub(super) fn recording(
         *seeds = known.collect();
         let best = default.and_then(|rank| space.get(rank));
         let expert = experience.expert(family, &device);
-        *expected = forecast(family, space, best.as_ref(), (&problem, &device), expert.as_ref());
+        *expected = forecast(
+            family,
+            space,
+            best.as_ref(),
+            (&problem, &device),
+            (expert.as_ref(), &Kin::default()),
+        );
     });
     if !is_known {
         return Err(Fault::somewhere(

@@ -1,0 +1,80 @@
+//! Compiles ahead: what a search of the next problem will ask first, while the final of this one keeps the
+//! device busy and the cores idle. Nothing is kept but the compile cache's files; a guess that is wrong
+//! costs compiler time that nobody waits for.
+
+use std::sync::Arc;
+
+use super::hints::Hints;
+use super::prepare::spaces;
+use super::{Kit, Settings, TuneError};
+use crate::compile::{Compile, CompilePool, CompileRequest, CompileThreads};
+use crate::model::{Device, Problem};
+use crate::render::{Templates, render};
+use crate::space::Family;
+
+/// First questions that are compiled: as many as are asked before the answers have a say.
+const QUESTIONS: usize = 24;
+
+/// What compiling for another problem needs, beside a kit that is at work.
+pub struct Ahead {
+    families: Vec<Family>,
+    templates: Templates,
+    compiler: Arc<dyn Compile>,
+    threads: CompileThreads,
+    device: Device,
+}
+
+/// Compiles that were ordered. Dropping it forgets those that have not begun, and waits for the others.
+pub struct Ordered {
+    _pool: CompilePool<()>,
+}
+
+impl Ahead {
+    /// On the threads of a kit.
+    pub fn of(kit: &Kit) -> Self {
+        Self {
+            families: kit.families.clone(),
+            templates: kit.templates.clone(),
+            compiler: Arc::clone(&kit.compiler),
+            threads: kit.threads.clone(),
+            device: kit.machine.device(),
+        }
+    }
+
+    /// The families to choose from.
+    pub fn families(&self) -> &[Family] {
+        &self.families
+    }
+
+    /// Their templates.
+    pub fn templates(&self) -> &Templates {
+        &self.templates
+    }
+
+    /// Orders the kernels that a search of a problem asks for first.
+    ///
+    /// # Errors
+    /// Those with which the search will end before it begins.
+    pub fn order(
+        &self,
+        problem: &Problem,
+        hints: &Hints,
+        settings: &Settings,
+    ) -> Result<Ordered, TuneError> {
+        let Self { families, templates, device, .. } = self;
+        let mut spaces = spaces(families, templates, problem, device, hints)?;
+        spaces.forecast(families, problem, device, hints);
+        let territories = spaces.territories(hints, settings.fresh);
+        let picks = settings.search.begin(territories, settings.seed).ask(QUESTIONS);
+        let pool = CompilePool::new(Arc::clone(&self.compiler), self.threads.clone());
+        for pick in picks {
+            let entry = &spaces.families[pick.family];
+            let family = &families[entry.family];
+            let configuration = entry.space.get(pick.rank).unwrap_or_default();
+            if let Ok(rendered) = render(family, templates, &configuration, problem, device) {
+                pool.submit((), CompileRequest::kernel(&family.name, rendered.source));
+            }
+        }
+        Ok(Ordered { _pool: pool })
+    }
+}
