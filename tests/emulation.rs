@@ -19,14 +19,13 @@ use std::sync::atomic::AtomicBool;
 
 use gemm_tune::compile::{Compile, CompileThreads, Compiler, Target};
 use gemm_tune::model::{
-    ComputeCapability, Device, Dtype, Layout, Outcome, OutcomeKind, Problem, Regime, Timing, Value,
+    ComputeCapability, Device, Dtype, Layout, Outcome, OutcomeKind, Problem, Timing, Value,
 };
 use gemm_tune::render::Templates;
 use gemm_tune::search::Search;
 use gemm_tune::space::{Families, Family};
 use gemm_tune::tune::{
-    Checked, Checks, Effort, Event, Hint, Hints, Kit, Machine, Sample, Settings, check, spaces,
-    tune,
+    Checked, Checks, Event, Hint, Hints, Kit, Machine, Sample, Settings, check, spaces, tune,
 };
 
 /// A compiler to PTX, or `None` after saying that the test is skipped.
@@ -383,18 +382,7 @@ fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() 
         threads: CompileThreads::new(jobs()).unwrap(),
         machine: Machine::Host,
     };
-    let settings = Settings {
-        effort: Effort::Normal,
-        within: None,
-        max_configs: Some(40),
-        budget: None,
-        journals: None,
-        fresh: false,
-        search: Search::Auto,
-        regime: Regime::default(),
-        sanitizer: None,
-        seed: 1,
-    };
+    let settings = Settings { max_configs: Some(40), ..Settings::default() };
     let mut evaluated = 0;
     let on_event = &mut |event: Event<'_>| {
         evaluated += usize::from(matches!(event, Event::Evaluated { .. }));
@@ -430,18 +418,7 @@ fn kernels_with_other_bits_in_each_run_are_tried_by_who_allows_them() {
             threads: CompileThreads::new(jobs()).unwrap(),
             machine: Machine::Host,
         };
-        let settings = Settings {
-            effort: Effort::Normal,
-            within: None,
-            max_configs: Some(1),
-            budget: None,
-            journals: None,
-            fresh: false,
-            search: Search::Auto,
-            regime: Regime::default(),
-            sanitizer: None,
-            seed: 1,
-        };
+        let settings = Settings { max_configs: Some(1), ..Settings::default() };
         let stop = AtomicBool::new(false);
         tune(&problem, &hints, &mut kit, &settings, &stop, &mut |_| {}).unwrap()
     };
@@ -487,18 +464,8 @@ fn what_won_before_is_tried_first_and_the_record_is_in_the_final_whatever_the_se
     let won = vec![gone, hint(others[0])];
     let hints = Hints { record: Some(hint(others[1])), others: won, ..Hints::default() };
     let mut tuned = |fresh: bool, max_configs: usize| {
-        let settings = Settings {
-            effort: Effort::Normal,
-            within: None,
-            max_configs: Some(max_configs),
-            budget: None,
-            journals: None,
-            fresh,
-            search: Search::Exhaustive,
-            regime: Regime::default(),
-            sanitizer: None,
-            seed: 1,
-        };
+        let (search, max_configs) = (Search::Exhaustive, Some(max_configs));
+        let settings = Settings { max_configs, fresh, search, ..Settings::default() };
         let (mut evaluated, mut announced) = (Vec::new(), 0);
         let on_event = &mut |event: Event<'_>| match event {
             Event::Started { hints, .. } => announced = hints,

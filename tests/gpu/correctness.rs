@@ -10,7 +10,7 @@ use gemm_tune::cpu::Program;
 use gemm_tune::model::{Compute, Dtype, Layout, Outcome, OutcomeKind, Problem, Shape, Value};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::space::{Families, Family, LegalSpace};
-use gemm_tune::tune::{Event, Hints, Kit, Sanitizer, Settings, Summary, tune};
+use gemm_tune::tune::{Coverage, Event, Hints, Kit, Sanitizer, Settings, Summary, tune};
 use gemm_tune::validate::reference::triple_loop;
 use gemm_tune::validate::{HostValidator, KERNELS, Subject, Validator, Zone, compile_options};
 use gemm_tune::worker::{Announced, Executor as _, Scalars, Work, bind};
@@ -71,18 +71,7 @@ pub(crate) fn families_are_correct() -> Result<(), Failed> {
                 if LegalSpace::of(family, &problem, &kit.machine.device())?.is_empty() {
                     continue;
                 }
-                let summary = run(&problem, &mut kit, &settings(24))?;
-                for coverage in &summary.coverage {
-                    correct_ones += coverage.evaluated();
-                    let correct = coverage.outcomes.get(&OutcomeKind::Correct).copied();
-                    assert_eq!(
-                        correct,
-                        Some(coverage.evaluated()),
-                        "{problem}, {}: {:?}",
-                        coverage.family,
-                        coverage.failures
-                    );
-                }
+                correct_ones += all_correct(&problem, &mut kit, 24)?.evaluated();
             }
         }
         println!("{}: {correct_ones} correct", family.name);
@@ -91,26 +80,39 @@ pub(crate) fn families_are_correct() -> Result<(), Failed> {
     Ok(())
 }
 
+/// Tunes a problem with so many configurations, all of which must be correct.
+fn all_correct(problem: &Problem, kit: &mut Kit, most: usize) -> Result<Summary, Failed> {
+    let summary = run(problem, kit, &settings(most))?;
+    for Coverage { family, outcomes, failures, .. } in &summary.coverage {
+        let is_correct = outcomes.keys().eq([&OutcomeKind::Correct]);
+        assert!(is_correct, "{problem}, {family}: {outcomes:?} {failures:?}");
+    }
+    Ok(summary)
+}
+
+/// Problems in f32, each with its layout and batch.
+fn problems(
+    cases: impl IntoIterator<Item = (&'static str, Layout, u64)>,
+) -> impl Iterator<Item = Problem> {
+    cases.into_iter().map(|(shape, layout, batch)| {
+        let shape = shape.parse().unwrap_or_else(|error| panic!("{error}"));
+        Problem { layout, batch, ..Problem::new(shape, Dtype::F32) }
+    })
+}
+
 /// Tensor maps of operands, workspaces and batches, with edges on every side.
 pub(crate) fn boxes_are_correct() -> Result<(), Failed> {
     let mut kit = kit(vec![boxes()], Templates::built_in().unwrap());
     let mut correct_ones = 0;
-    for (shape, layout, batch) in [
+    for problem in problems([
         ("33x65x129", Layout::Nn, 1),
         ("100x36x209", Layout::Tn, 1),
         ("132x200x68", Layout::Nt, 3),
         ("300x520x1000", Layout::Tt, 1),
         ("1536x1536x512", Layout::Nn, 1),
         ("64x64x4096", Layout::Tn, 2),
-    ] {
-        let problem = Problem { layout, batch, ..Problem::new(shape.parse()?, Dtype::F32) };
-        let summary = run(&problem, &mut kit, &settings(32))?;
-        for coverage in &summary.coverage {
-            let correct = coverage.outcomes.get(&OutcomeKind::Correct).copied();
-            let evaluated = coverage.evaluated();
-            assert_eq!(correct, Some(evaluated), "{problem}: {:?}", coverage.failures);
-            correct_ones += evaluated;
-        }
+    ]) {
+        correct_ones += all_correct(&problem, &mut kit, 32)?.evaluated();
     }
     println!("{correct_ones} correct");
     assert!(correct_ones >= 150, "{correct_ones}");
@@ -133,7 +135,7 @@ pub(crate) fn atomic_sums_are_correct() -> Result<(), Failed> {
     let mut kit = kit(vec![adding()], Templates::built_in().unwrap());
     let mut correct_ones = 0;
     let mut splits = BTreeMap::new();
-    for (shape, layout, batch) in [
+    for problem in problems([
         ("33x65x1029", Layout::Nn, 1),
         ("100x36x2090", Layout::Tn, 1),
         ("132x200x680", Layout::Nt, 3),
@@ -141,15 +143,9 @@ pub(crate) fn atomic_sums_are_correct() -> Result<(), Failed> {
         ("512x512x512", Layout::Nn, 1),
         ("64x64x65536", Layout::Tn, 1),
         ("127x129x4097", Layout::Tt, 2),
-    ] {
-        let problem = Problem { layout, batch, ..Problem::new(shape.parse()?, Dtype::F32) };
-        let summary = run(&problem, &mut kit, &settings(32))?;
-        for coverage in &summary.coverage {
-            let correct = coverage.outcomes.get(&OutcomeKind::Correct).copied();
-            let evaluated = coverage.evaluated();
-            assert_eq!(correct, Some(evaluated), "{problem}: {:?}", coverage.failures);
-            correct_ones += evaluated;
-        }
+    ]) {
+        let summary = all_correct(&problem, &mut kit, 32)?;
+        correct_ones += summary.evaluated();
         for standing in &summary.ranking {
             assert!(standing.plan.nondeterministic, "{problem}: {}", standing.configuration);
             let parts = standing.configuration.get("SPLITS").map(ToString::to_string);
@@ -178,22 +174,15 @@ fn going_on() -> Family {
 pub(crate) fn blocks_that_go_on_are_correct() -> Result<(), Failed> {
     let mut kit = kit(vec![going_on()], Templates::built_in().unwrap());
     let mut correct_ones = 0;
-    for (shape, layout, batch) in [
+    for problem in problems([
         ("3000x3100x65", Layout::Nn, 1),
         ("2049x4097x129", Layout::Tn, 1),
         ("4097x3003x40", Layout::Nt, 1),
         ("2560x2560x300", Layout::Tt, 1),
         ("514x1030x33", Layout::Nn, 17),
         ("4096x4096x256", Layout::Nn, 1),
-    ] {
-        let problem = Problem { layout, batch, ..Problem::new(shape.parse()?, Dtype::F32) };
-        let summary = run(&problem, &mut kit, &settings(24))?;
-        for coverage in &summary.coverage {
-            let correct = coverage.outcomes.get(&OutcomeKind::Correct).copied();
-            let evaluated = coverage.evaluated();
-            assert_eq!(correct, Some(evaluated), "{problem}: {:?}", coverage.failures);
-            correct_ones += evaluated;
-        }
+    ]) {
+        correct_ones += all_correct(&problem, &mut kit, 24)?.evaluated();
     }
     println!("{correct_ones} correct");
     assert!(correct_ones >= 100, "{correct_ones}");

@@ -10,11 +10,10 @@ use gemm_tune::compile::{
     Architecture, CompileThreads, Compiler, CubinCache, Network, SearchPaths, Target, Wanted,
     acquire,
 };
-use gemm_tune::model::{Dtype, Problem, Regime, Shape};
+use gemm_tune::model::{Dtype, Problem, Shape};
 use gemm_tune::render::Templates;
-use gemm_tune::search::Search;
 use gemm_tune::space::{Families, Family};
-use gemm_tune::tune::{Effort, Hints, Kit, Machine, Settings, Summary, TuneError, tune};
+use gemm_tune::tune::{Hints, Kit, Machine, Settings, Summary, TuneError, tune};
 use gemm_tune::worker::{Executor as _, Worker, WorkerCommand};
 
 pub(crate) fn program_path() -> PathBuf {
@@ -84,18 +83,7 @@ pub(crate) fn boxes() -> Family {
 }
 
 pub(crate) fn settings(max_configs: usize) -> Settings {
-    Settings {
-        effort: Effort::Normal,
-        within: None,
-        max_configs: Some(max_configs),
-        budget: None,
-        journals: None,
-        fresh: false,
-        search: Search::Auto,
-        regime: Regime::default(),
-        sanitizer: None,
-        seed: 1,
-    }
+    Settings { max_configs: Some(max_configs), ..Settings::default() }
 }
 
 pub(crate) fn problem(m: u64, n: u64, k: u64) -> Problem {
