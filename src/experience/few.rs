@@ -90,7 +90,8 @@ fn times(
     times
 }
 
-/// Problems like those that a lesson is of, always the same; half of them with operands as stored.
+/// Problems of a lesson's dtype and compute, always the same; every second one is of the layout `nn`, the
+/// others are of any.
 fn problems(lesson: &Lesson) -> Vec<Problem> {
     let mut random = fastrand::Rng::with_seed(0);
     let mut extent = || {

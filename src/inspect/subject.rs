@@ -59,11 +59,7 @@ impl Subject {
 
     /// What is compiled to look at it further; logs and line tables call it `FAMILY.cu`.
     pub fn request(&self) -> CompileRequest {
-        CompileRequest {
-            source: self.rendered.source.as_str().into(),
-            name: format!("{}.cu", self.family),
-            options: Vec::new(),
-        }
+        CompileRequest::kernel(&self.family, self.rendered.source.as_str())
     }
 
     /// Its PTX as a program of the `cpu` device.

@@ -294,11 +294,7 @@ impl Worker<'_> {
         family: &str,
         source: &Arc<str>,
     ) -> Result<Result<Program, Outcome>, TuneError> {
-        let request = CompileRequest {
-            source: Arc::clone(source),
-            name: format!("{family}.cu"),
-            options: Vec::new(),
-        };
+        let request = CompileRequest::kernel(family, Arc::clone(source));
         match self.compiler.compile(&request) {
             Ok(compiled) => Ok(parse(&compiled.image)),
             Err(CompileError::Environment(error)) => Err(CompileError::from(error).into()),

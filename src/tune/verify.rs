@@ -168,11 +168,7 @@ pub(super) fn candidate(
         Ok(rendered) => rendered,
         Err(error) => return Ok(Err(error.to_string())),
     };
-    let request = CompileRequest {
-        source: rendered.source.into(),
-        name: format!("{}.cu", family.name),
-        options: Vec::new(),
-    };
+    let request = CompileRequest::kernel(&family.name, rendered.source);
     match kit.compiler.compile(&request) {
         Ok(compiled) => Ok(Ok(Candidate { plan: rendered.plan, compiled })),
         Err(error @ CompileError::Environment(_)) => Err(error.into()),

@@ -140,6 +140,14 @@ class Cupy(Torch):
 
 def main():
     side = Torch() if KIND == "torch" else Cupy()
+    # All on the stream that is timed. On an H200 a process that has launched 40 kernels on the default stream
+    # takes 0.3 us more for each launch of a graph on another one from then on, through the C artifact too.
+    with side.current():
+        sys.exit(check(side) > 0)
+
+
+def check(side):
+    """How many of the shapes are wrong or slow."""
     failures = 0
     for word in SHAPES:
         shape, _, expected = word.partition(":")
@@ -181,7 +189,7 @@ def main():
         line += "  TOO SLOW" if slow else ""
         print(line, flush=True)
         failures += not worst <= 1 or slow
-    sys.exit(failures > 0)
+    return failures
 
 
 main()

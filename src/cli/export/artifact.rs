@@ -139,11 +139,7 @@ fn compiled(
     let Some(lowest) = lowest else { return Ok(Vec::new()) };
     let to_ptx = compiler(Target::Ptx(*lowest))?;
     let ship = |draft: Draft| -> Result<Shipped, Failure> {
-        let request = CompileRequest {
-            source: Arc::clone(&draft.source),
-            name: format!("{}.cu", draft.family),
-            options: Vec::new(),
-        };
+        let request = CompileRequest::kernel(&draft.family, Arc::clone(&draft.source));
         let image = |compiler: &Compiler| match compiler.compile(&request) {
             Ok(compiled) => Ok(compiled.image),
             Err(error) => Err(Failure::Work(format!("{}: {error}", draft.name()))),
