@@ -1,10 +1,10 @@
-//! Answers by what was learned of a device: any kernel that is known may be one, the winners of all
-//! records, the defaults, and those that came near the best of some problem and won nothing.
+//! Answers by what was learned of a device: a kernel that is known, be it the winner of a record nearby, a
+//! default, or one that came near the best of some problem and won nothing.
 //!
-//! **How.** All that are known are asked about, which takes a millisecond for a thousand; the answer is
-//! remembered. A short list for problems that are alike within a factor of 1.4 was tried, six kernels long,
-//! which takes 10 µs for a new problem: for 30 problems its answers took 12.6 % longer than the winners, as it
-//! had foreseen itself, for tiles that just fit one problem do not fit the next.
+//! **How.** All of these are asked about, which takes half a millisecond; the answer is remembered. A short
+//! list for problems that are alike within a factor of 1.4 was tried, six kernels long, which takes 10 µs for
+//! a new problem: for 30 problems its answers took 12.6 % longer than the winners, as it had foreseen itself,
+//! for tiles that just fit one problem do not fit the next.
 
 use std::collections::HashMap;
 use std::sync::RwLock;
