@@ -86,7 +86,8 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
     });
     let seen: Vec<HeldOut> = seen.collect();
     if let Some(path) = &arguments.output {
-        let text = experience.text().map_err(Failure::work)?;
+        let listed = experience.clone().with_shortlists(&device, &families);
+        let text = listed.text().map_err(Failure::work)?;
         write(path, &text)?;
         console.note(&format!("written to {}", path.display()));
     }

@@ -87,7 +87,7 @@ impl Workshop {
             Wish::Gpu(ordinal) => ordinal,
         };
         match self.worker(ordinal)? {
-            Ok(worker) => Ok(Machine::Gpus(vec![Box::new(worker)])),
+            Ok(worker) => Ok(Machine::gpus([Box::new(worker) as Box<dyn Executor>])),
             Err(WorkerError::NoDevice { message }) if wish == Wish::Auto => {
                 console.note(&format!(
                     "{message}\nexecuting on the cpu device instead: results are validated, times \
@@ -121,7 +121,7 @@ impl Workshop {
                 Err(error) => console.note(&format!("cuda:{ordinal} is left out: {error}")),
             }
         }
-        Ok(Machine::Gpus(executors))
+        Ok(Machine::gpus(executors))
     }
 
     /// Workers for several GPUs, started together: a context takes a driver most of a second.

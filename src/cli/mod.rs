@@ -30,6 +30,7 @@ mod request;
 mod rig;
 mod shard;
 mod tune;
+mod turns;
 
 use std::process::ExitCode;
 

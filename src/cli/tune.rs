@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use super::machine::{Wish, Workshop};
 use super::output::finish;
 use super::progress::{Board, Progress};
 use super::shard::{self, Shard};
+use super::turns::Turns;
 use super::{Failure, interrupt, request};
 use crate::compile::{Compile, CompileThreads};
 use crate::database::{Database, Origin, Recorded, Replace, check_writable, record_summary};
@@ -27,9 +28,9 @@ use crate::model::{Device, Problem, Regime};
 use crate::render::Templates;
 use crate::report::{covered, json as documents, table};
 use crate::search;
-use crate::space::Family;
+use crate::space::{Family, Footprints};
 use crate::tune::{
-    Ahead, Event, Hints, Kit, Ordered, Settings, Summary, TuneError, share, spaces, tune,
+    Ahead, Event, Hints, Kit, LANES, Ordered, Settings, Summary, TuneError, share, spaces, tune,
 };
 
 /// What the arguments mean.
@@ -75,8 +76,12 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
     let (major, minor) = compiler.nvrtc().version();
     let compiler: Arc<dyn Compile> = Arc::new(compiler);
     let threads = CompileThreads::new(request::jobs(arguments.jobs)).map_err(Failure::work)?;
-    let kits: Vec<Kit> = machine
-        .split(job.problems.len())
+    let gpus = machine.count();
+    // A budget is a problem's own time on the device.
+    let lanes = if job.settings.budget.is_some() { 1 } else { LANES };
+    let machines = machine.split(job.problems.len(), lanes);
+    let threads = threads.shared_by(machines.len());
+    let kits: Vec<Kit> = machines
         .into_iter()
         .map(|machine| Kit {
             families: job.families.clone(),
@@ -96,12 +101,13 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
         experience: Arc::new(databases::experience([database.as_path()], &device)?),
         database,
         kin: Mutex::default(),
+        footprints: Arc::default(),
         stop: interrupt::listen()?,
         settings: job.settings,
         replace: job.replace,
         device,
     };
-    let results = session.tune_all(&job.problems, kits)?;
+    let results = session.tune_all(&job.problems, kits, gpus)?;
     if session.stop.load(Ordering::Relaxed) {
         console.note("stopped as asked");
     }
@@ -130,6 +136,8 @@ struct Session {
     experience: Arc<Experience>,
     /// What they took for problems of this run.
     kin: Mutex<Arc<Kin>>,
+    /// What kernels ask of the device, as far as it was found for a problem of this run.
+    footprints: Arc<Footprints>,
     stop: Arc<AtomicBool>,
     settings: Settings,
     replace: Replace,
@@ -138,11 +146,17 @@ struct Session {
 impl Session {
     /// Tunes the problems, as many at a time as there are kits, and gives the documents about them
     /// in the order of the problems. What comes after a stop is left out.
-    fn tune_all(&self, problems: &[Problem], kits: Vec<Kit>) -> Result<Vec<Value>, Failure> {
-        let turns = Turns::new(problems, kits.len());
+    fn tune_all(
+        &self,
+        problems: &[Problem],
+        kits: Vec<Kit>,
+        gpus: usize,
+    ) -> Result<Vec<Value>, Failure> {
+        let turns = Turns::new(problems, kits.len(), gpus);
         let lanes: Vec<Result<Vec<(usize, Value)>, Failure>> = thread::scope(|scope| {
-            let lane = |kit| scope.spawn(|| self.tune_in_turn(kit, &turns));
-            let lanes: Vec<_> = kits.into_iter().map(lane).collect();
+            let turns = &turns;
+            let lane = |(lane, kit)| scope.spawn(move || self.tune_in_turn(kit, turns, lane));
+            let lanes: Vec<_> = kits.into_iter().enumerate().map(lane).collect();
             let joined = lanes.into_iter().map(|lane| lane.join());
             joined
                 .map(|lane| lane.unwrap_or_else(|_| Err(Failure::work(TuneError::Panicked))))
@@ -162,14 +176,15 @@ impl Session {
         &self,
         mut kit: Kit,
         turns: &Turns<'_>,
+        lane: usize,
     ) -> Result<Vec<(usize, Value)>, Failure> {
         let (ahead, ordered) = (Ahead::of(&kit), Mutex::new(None));
         let mut results = Vec::new();
         while !self.stop.load(Ordering::Relaxed)
-            && let Some((number, problem)) = turns.take()
+            && let Some((number, problem)) = turns.take(lane)
         {
             let order_next = || {
-                let order = turns.coming().and_then(|problem| self.order(problem, &ahead));
+                let order = turns.coming(lane).and_then(|problem| self.order(problem, &ahead));
                 *ordered.lock().unwrap_or_else(PoisonError::into_inner) = order;
             };
             let result = thread::scope(|scope| {
@@ -249,14 +264,16 @@ impl Session {
         let lookup = Lookup::new(records, families, templates, &self.device, regime);
         let kin = self.kin.lock().map(|kin| Arc::clone(&kin)).unwrap_or_default();
         let experience = Arc::clone(&self.experience);
-        Ok(Hints { experience, kin, ..lookup.hints(problem) })
+        let footprints = Arc::clone(&self.footprints);
+        Ok(Hints { experience, kin, footprints, ..lookup.hints(problem) })
     }
 
     /// Lets the problems that are still to come know what this one's kernels took.
     fn tell_kin(&self, summary: &Summary, kit: &Kit) {
         let measured = Measured { problem: summary.problem, times: summary.times.clone() };
         if let Ok(mut kin) = self.kin.lock() {
-            Arc::make_mut(&mut kin).learn(&measured, &self.experience, &kit.families, &self.device);
+            let device = (&self.device, self.footprints.as_ref());
+            Arc::make_mut(&mut kin).learn(&measured, &self.experience, &kit.families, device);
         }
     }
 
@@ -292,48 +309,6 @@ impl Session {
                 ),
             ),
         })
-    }
-}
-
-/// Whose turn it is: several lanes take problems from it.
-struct Turns<'p> {
-    problems: &'p [Problem],
-    /// The numbers of problems in the order of their turns.
-    order: Vec<usize>,
-    next: AtomicUsize,
-}
-
-impl<'p> Turns<'p> {
-    /// In the order given for one lane; the large ones first for several, so that none is left alone
-    /// with one.
-    fn new(problems: &'p [Problem], lanes: usize) -> Self {
-        let mut order: Vec<usize> = (0..problems.len()).collect();
-        if lanes > 1 {
-            order.sort_by(|a, b| {
-                problems[*b].operations().total_cmp(&problems[*a].operations()).then(a.cmp(b))
-            });
-        }
-        Self { problems, order, next: AtomicUsize::new(0) }
-    }
-
-    fn at(&self, turn: usize) -> Option<(usize, &'p Problem)> {
-        let number = *self.order.get(turn)?;
-        Some((number, &self.problems[number]))
-    }
-
-    /// The next problem, which is nobody else's then.
-    fn take(&self) -> Option<(usize, &'p Problem)> {
-        self.at(self.next.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// The one that is taken next, by whomever.
-    fn coming(&self) -> Option<&'p Problem> {
-        Some(self.at(self.next.load(Ordering::Relaxed))?.1)
-    }
-
-    /// Leaves nothing to take.
-    fn give_up(&self) {
-        self.next.store(self.order.len(), Ordering::Relaxed);
     }
 }
 

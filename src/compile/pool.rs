@@ -28,6 +28,7 @@ const COURTESY: i32 = 10;
 #[derive(Clone)]
 pub struct CompileThreads {
     threads: Arc<ThreadPool>,
+    share: usize,
 }
 
 impl CompileThreads {
@@ -45,12 +46,18 @@ impl CompileThreads {
             })
             .build()
             .map_err(|error| PoolError { jobs, reason: error.to_string() })?;
-        Ok(Self { threads: Arc::new(threads) })
+        Ok(Self { share: threads.current_num_threads(), threads: Arc::new(threads) })
     }
 
-    /// How many there are.
+    /// The same threads, as one has them of so many who keep them busy together.
+    pub fn shared_by(self, so_many: usize) -> Self {
+        let share = (self.share / so_many.max(1)).max(1);
+        Self { share, ..self }
+    }
+
+    /// How many there are for whoever asks: all, or a share.
     pub fn count(&self) -> usize {
-        self.threads.current_num_threads()
+        self.share
     }
 }
 

@@ -4,9 +4,10 @@
 
 use rayon::prelude::*;
 
-use super::{Asked, Lesson, cost, traits};
-use crate::model::{Configuration, Device, Layout, Problem, Shape, Storage};
-use crate::space::{Extents, Family, Legality};
+use super::Lesson;
+use super::pool::Pool;
+use crate::model::{Device, Layout, Problem, Shape};
+use crate::space::Family;
 
 /// Problems that the kernels are chosen for, and their extents, log-uniform; of four, one extent is any
 /// number, the others multiples of 4, 32 and 64, for alignment decides what is legal.
@@ -14,42 +15,54 @@ const PROBLEMS: usize = 2000;
 const EXTENTS: [f64; 2] = [32.0, 8192.0];
 const MULTIPLES: [u64; 4] = [1, 4, 32, 64];
 
-/// What may be lost in the mean, as a logarithm of times, and a problem that no kernel serves.
+/// What may be lost in the mean, as a logarithm of times, and by a problem that no kernel serves.
 const LOSS: f64 = 0.001;
 const UNSERVED: f32 = 3.0;
+
+/// Kernels at most: lists name each by a byte.
+const MOST: usize = 1 << 8;
 
 /// The places of these among the kernels of a lesson, by what it expects.
 pub(super) fn few(lesson: &Lesson, family: &Family, device: &Device) -> Vec<usize> {
     let problems = problems(lesson);
-    let kernels: Vec<Configuration> = lesson.kernels(family).collect();
-    // What each kernel takes over the best, as a logarithm: for each kernel the losses of all problems.
-    let times: Vec<Vec<f32>> =
-        kernels.par_iter().map(|one| times(lesson, (family, one), device, &problems)).collect();
-    let bests: Vec<f32> = (0..problems.len())
-        .map(|at| times.iter().map(|own| own[at]).fold(f32::INFINITY, f32::min))
-        .collect();
-    let loss = |time: f32, best: f32| (time - best).min(UNSERVED);
-    let served: Vec<usize> = (0..problems.len()).filter(|at| bests[*at].is_finite()).collect();
-    let losses: Vec<Vec<f32>> = times
-        .iter()
-        .map(|own| served.iter().map(|at| loss(own[*at], bests[*at])).collect())
-        .collect();
-    cover(&losses)
+    let of_layout = |layout: &Layout| {
+        let own: Vec<&Problem> =
+            problems.iter().filter(|problem| problem.layout == *layout).collect();
+        let Some(pattern) = own.first() else { return Vec::new() };
+        let pool = Pool::of((lesson, family), device, pattern);
+        own.par_iter().map(|problem| pool.times(problem)).collect::<Vec<_>>()
+    };
+    let times: Vec<Vec<f32>> = Layout::ALL.iter().flat_map(of_layout).collect();
+    cover(&losses(&times), LOSS, MOST)
 }
 
-/// Places of rows, as few as a greedy choice needs, of which the mean of the least of each column is
-/// [`LOSS`] at most.
-fn cover(losses: &[Vec<f32>]) -> Vec<usize> {
+/// What each kernel takes over the best, as a logarithm: for each kernel the losses of all problems that
+/// any serves. Of `times`, also logarithms, each problem has its own.
+pub(super) fn losses(times: &[Vec<f32>]) -> Vec<Vec<f32>> {
+    let best = |times: &[f32]| times.iter().copied().fold(f32::INFINITY, f32::min);
+    let served: Vec<(&[f32], f32)> = times
+        .iter()
+        .map(|times| (times.as_slice(), best(times)))
+        .filter(|(_, best)| best.is_finite())
+        .collect();
+    let kernels = times.first().map_or(0, Vec::len);
+    let loss = |(times, best): &(&[f32], f32), kernel: usize| (times[kernel] - best).min(UNSERVED);
+    (0..kernels).map(|kernel| served.iter().map(|one| loss(one, kernel)).collect()).collect()
+}
+
+/// Places of rows, as few as a greedy choice needs and `most` at most, of which the mean of the least of
+/// each column is `loss` at most.
+pub(super) fn cover(losses: &[Vec<f32>], loss: f64, most: usize) -> Vec<usize> {
     let columns = losses.first().map_or(0, Vec::len);
     let mut left = vec![UNSERVED; columns];
     let mut chosen = Vec::new();
     let sum = |values: &[f32]| values.iter().map(|value| f64::from(*value)).sum::<f64>();
-    while sum(&left) > LOSS * columns as f64 && chosen.len() < losses.len() {
+    while sum(&left) > loss * columns as f64 && chosen.len() < most {
         let gain = |own: &Vec<f32>| -> f64 {
             let gains = own.iter().zip(&left).map(|(own, left)| f64::from((left - own).max(0.0)));
             gains.sum()
         };
-        let gains: Vec<f64> = losses.par_iter().map(gain).collect();
+        let gains: Vec<f64> = losses.iter().map(gain).collect();
         // The first of equals.
         let best = (0..losses.len()).rev().max_by(|a, b| gains[*a].total_cmp(&gains[*b]));
         let Some(best) = best.filter(|best| gains[*best] > 0.0) else { break };
@@ -59,35 +72,6 @@ fn cover(losses: &[Vec<f32>]) -> Vec<usize> {
         chosen.push(best);
     }
     chosen
-}
-
-/// The logarithms of what a kernel is expected to take for each problem; infinity where it is not legal.
-fn times(
-    lesson: &Lesson,
-    (family, configuration): (&Family, &Configuration),
-    device: &Device,
-    problems: &[Problem],
-) -> Vec<f32> {
-    let reading = traits::Reading::of(family, &lesson.parameters);
-    let mut times = vec![f32::INFINITY; problems.len()];
-    for layout in Layout::ALL {
-        let own = || problems.iter().enumerate().filter(|(_, problem)| problem.layout == *layout);
-        let Some((_, pattern)) = own().next() else { continue };
-        let Some(reading) = &reading else { continue };
-        let Some(legality) = Legality::of(family, configuration, pattern, device) else { continue };
-        let cost = cost(family, configuration, pattern, device);
-        let known =
-            super::Known { of_configuration: reading.of_configuration(configuration), cost };
-        for (at, problem) in own() {
-            let storage = Storage::packed(problem);
-            if cost.fits(problem) && legality.permits(family, &mut Extents::new(problem, &storage))
-            {
-                let time = lesson.expects(&known, &Asked::of(problem, &storage), device);
-                times[at] = time.0.ln() as f32;
-            }
-        }
-    }
-    times
 }
 
 /// Problems of a lesson's dtype and compute, always the same; every second one is of the layout `nn`, the
@@ -123,12 +107,12 @@ mod tests {
             vec![0.5, 0.5, 0.5, 0.5, 0.0],
             vec![0.2, 0.2, 0.2, 0.2, 0.2],
         ];
-        let mut chosen = cover(&losses);
+        let mut chosen = cover(&losses, LOSS, MOST);
         chosen.sort_unstable();
         assert!(chosen.starts_with(&[0, 1]) && chosen.contains(&3), "{chosen:?}");
         assert!(!chosen.contains(&2), "{chosen:?}");
-        assert!(cover(&[]).is_empty());
+        assert!(cover(&[], LOSS, MOST).is_empty());
         // What nothing serves stays so.
-        assert_eq!(cover(&[vec![0.0, UNSERVED]]), [0]);
+        assert_eq!(cover(&[vec![0.0, UNSERVED]], LOSS, MOST), [0]);
     }
 }

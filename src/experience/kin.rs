@@ -65,10 +65,10 @@ impl Kin {
         measured: &Measured,
         experience: &Experience,
         families: &[Family],
-        device: &Device,
+        (device, footprints): (&Device, &Footprints),
     ) {
         let Measured { problem, times } = measured;
-        let (storage, footprints) = (Storage::packed(problem), Footprints::new());
+        let storage = Storage::packed(problem);
         let best = times.iter().map(|(.., time)| time.0).fold(f64::INFINITY, f64::min);
         for family in families {
             let expert = experience.expert(family, device);
@@ -218,7 +218,12 @@ mod tests {
         let measured = Measured { problem: problem("1024x2048x2048"), times: times.collect() };
         let (device, mut kin) = (Device::h200(), Kin::default());
         let experience = Experience::built_in(&device).unwrap();
-        kin.learn(&measured, &experience, std::slice::from_ref(&family), &device);
+        kin.learn(
+            &measured,
+            &experience,
+            std::slice::from_ref(&family),
+            (&device, &Footprints::new()),
+        );
         let of = |shape: &str, at: usize| {
             let opinion = kin.of(&family, &problem(shape))?;
             Some(opinion.factor(&family, &good[at].0))
@@ -238,7 +243,12 @@ mod tests {
         assert!(Kin::default().of(&family, &problem("64x64x64")).is_none());
         let (device, mut kin) = (Device::h200(), Kin::default());
         let nothing = Measured { problem: problem("64x64x64"), times: Vec::new() };
-        kin.learn(&nothing, &Experience::default(), std::slice::from_ref(&family), &device);
+        kin.learn(
+            &nothing,
+            &Experience::default(),
+            std::slice::from_ref(&family),
+            (&device, &Footprints::new()),
+        );
         assert_eq!(kin, Kin::default());
     }
 }

@@ -9,6 +9,8 @@
 mod boost;
 mod few;
 mod kin;
+mod pool;
+mod shortlists;
 mod traits;
 
 use std::collections::BTreeMap;
@@ -22,12 +24,13 @@ use crate::model::{
     Compute, Configuration, Device, Dtype, Micros, Problem, Storage, Value, statistics,
 };
 use crate::space::{Besides, Family, Footprint, Footprints};
-use boost::{Boosted, Row, Rows};
+use boost::{ABREAST, Boosted, COLUMNS, Row, Rows};
 pub use kin::{Kin, Opinion};
-use traits::{OfProblem, Reading};
+use shortlists::Shortlists;
+use traits::{Columns, OfProblem, Reading};
 
 /// Raised whenever columns or their meaning change: what was learned of others is of no use.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// How many times slower than a problem's best a kernel is from which nothing is learned: what makes
 /// it so is not what makes the good ones better.
@@ -84,6 +87,9 @@ pub struct Lesson {
     parameters: Vec<String>,
     /// Kernels that were among the best of some problem, as few as are enough: their parameters' values.
     kernels: Vec<Vec<Value>>,
+    /// Which of these to ask about.
+    #[serde(default)]
+    shortlists: Shortlists,
     boosted: Boosted,
 }
 
@@ -125,6 +131,18 @@ impl Experience {
             device: device.name.clone(),
             families: families.iter().filter_map(lesson).collect(),
         }
+    }
+
+    /// With lists of the kernels that are worth asking about for problems that are alike
+    /// ([`Lesson::shortlist`]): without, all are. It takes a core a few minutes.
+    #[must_use]
+    pub fn with_shortlists(mut self, device: &Device, families: &[Family]) -> Self {
+        for family in families {
+            if let Some(lesson) = self.families.get_mut(&family.name) {
+                lesson.shortlists = Shortlists::choose(lesson, family, device);
+            }
+        }
+        self
     }
 
     /// Reads what [`Self::text`] wrote.
@@ -233,9 +251,51 @@ impl Expert<'_> {
         Known { of_configuration, cost: *cost }
     }
 
+    /// A space whose configurations will be asked about by the values that each parameter has.
+    pub fn of_space(&self, parameters: &[(String, Vec<Value>)]) -> OfSpace<'_> {
+        OfSpace { expert: self, columns: Columns::of(&self.reading, parameters) }
+    }
+
     /// What was learned.
     pub fn lesson(&self) -> &Lesson {
         self.lesson
+    }
+}
+
+/// A space of configurations as its expert reads it: of many it takes a tenth of the time that
+/// [`Expert::expects`] takes.
+#[derive(Debug)]
+pub struct OfSpace<'e> {
+    expert: &'e Expert<'e>,
+    columns: Columns,
+}
+
+impl OfSpace<'_> {
+    /// Configurations that are the same to the model of cost.
+    pub fn alike(&self, cost: &Cost, asked: &Asked) -> Alike<'_> {
+        let mut row = [0.0; COLUMNS];
+        let question = (&asked.of_problem, &asked.problem);
+        let modelled = traits::complete(&mut row, cost, question, self.expert.device);
+        Alike { of_space: self, row, modelled }
+    }
+}
+
+/// Configurations of a space that are the same to the model of cost, asked about for one problem.
+#[derive(Debug)]
+pub struct Alike<'e> {
+    of_space: &'e OfSpace<'e>,
+    row: Row,
+    modelled: f64,
+}
+
+impl Alike<'_> {
+    /// What a configuration is expected to take, as [`Expert::expects`] says: it is given by the places of
+    /// its values among those of each parameter of the space.
+    pub fn expects(&self, indices: &[usize]) -> Micros {
+        let mut row = self.row;
+        self.of_space.columns.fill(&mut row, indices);
+        let boosted = &self.of_space.expert.lesson.boosted;
+        Micros((self.modelled + f64::from(boosted.predict(&row))).exp())
     }
 }
 
@@ -253,6 +313,26 @@ impl Lesson {
         Micros((modelled + f64::from(self.boosted.predict(&row))).exp())
     }
 
+    /// The same of several kernels at once, in half the time.
+    pub fn expects_each(&self, kernels: &[&Known], asked: &Asked, device: &Device) -> Vec<Micros> {
+        let question = (&asked.of_problem, &asked.problem);
+        let mut times = Vec::with_capacity(kernels.len());
+        for kernels in kernels.chunks(ABREAST) {
+            let (mut rows, mut modelled) = ([[0.0; ABREAST]; COLUMNS], [0.0; ABREAST]);
+            for (place, kernel) in kernels.iter().enumerate() {
+                let mut row = kernel.of_configuration;
+                modelled[place] = traits::complete(&mut row, &kernel.cost, question, device);
+                for (column, value) in rows.iter_mut().zip(row) {
+                    column[place] = value;
+                }
+            }
+            let off = self.boosted.predict_abreast(&rows);
+            let time = |(modelled, off): (f64, f32)| Micros((modelled + f64::from(off)).exp());
+            times.extend(modelled.into_iter().zip(off).take(kernels.len()).map(time));
+        }
+        times
+    }
+
     /// Kernels that were among the best of some problem, as few as are enough for any, of a family as it
     /// is now.
     pub fn kernels(&self, family: &Family) -> impl Iterator<Item = Configuration> {
@@ -260,6 +340,12 @@ impl Lesson {
             let named = self.parameters.iter().cloned().zip(values.iter().cloned());
             family.completed(named.collect())
         })
+    }
+
+    /// Places among [`Self::kernels`] of those of which one is nearly always the best for problems like
+    /// this one, a dozen at most; `None` where no list was made, as for batches.
+    pub fn shortlist(&self, problem: &Problem, storage: &Storage) -> Option<&[u8]> {
+        self.shortlists.of(problem, storage).filter(|_| self.serves(problem))
     }
 
     fn learn(device: &Device, family: &Family, measured: &[Measured]) -> Option<Self> {
@@ -283,8 +369,9 @@ impl Lesson {
             error_percent: error_percent(&told),
             dtype,
             compute,
-            kernels: among_best(family, &measured, &parameters),
+            kernels: worth_asking(family, &measured, &parameters),
             parameters,
+            shortlists: Shortlists::default(),
             boosted: Boosted::learn(&rows),
         };
         let few = few::few(&lesson, family, device);
@@ -293,9 +380,12 @@ impl Lesson {
     }
 }
 
-/// Of each problem the kernels of a family that are among the best of all, each once.
-fn among_best(family: &Family, measured: &[Measured], parameters: &[String]) -> Vec<Vec<Value>> {
-    let mut kernels: Vec<Vec<Value>> = Vec::new();
+/// A family's defaults, and of each problem its kernels that are among the best of all, each once.
+fn worth_asking(family: &Family, measured: &[Measured], parameters: &[String]) -> Vec<Vec<Value>> {
+    let values = |configuration: &Configuration| -> Option<Vec<Value>> {
+        parameters.iter().map(|name| configuration.get(name).cloned()).collect()
+    };
+    let mut kernels: Vec<Vec<Value>> = family.defaults().iter().filter_map(values).collect();
     for Measured { times, .. } in measured {
         let mut ranked: Vec<&(String, Configuration, Micros)> = times.iter().collect();
         ranked.sort_by(|a, b| a.2.0.total_cmp(&b.2.0));
@@ -304,11 +394,8 @@ fn among_best(family: &Family, measured: &[Measured], parameters: &[String]) -> 
             .iter()
             .filter(|(name, _, time)| *name == family.name && time.0 <= AMONG_BEST * best);
         for (_, configuration, _) in near.take(REMEMBERED) {
-            let configuration = family.completed(configuration.clone());
-            let values = parameters.iter().map(|name| configuration.get(name).cloned());
-            kernels.extend(
-                values.collect::<Option<Vec<Value>>>().filter(|one| !kernels.contains(one)),
-            );
+            let own = values(&family.completed(configuration.clone()));
+            kernels.extend(own.filter(|one| !kernels.contains(one)));
         }
     }
     kernels

@@ -114,3 +114,53 @@ fn what_comes_with_the_program_fits_its_families() {
     }
     assert_eq!(Experience::built_in(&Device::cpu()).unwrap(), Experience::default());
 }
+
+#[test]
+fn kernels_are_expected_together_as_they_are_one_by_one() {
+    let (family, device) = (family(), Device::h200());
+    let experience = learned(&family);
+    let expert = experience.expert(&family, &device).unwrap();
+    let problem = problem(640, 512, 3000);
+    let space = LegalSpace::of(&family, &problem, &device).unwrap();
+    let known = |rank: usize| {
+        let configuration = space.get(rank).unwrap();
+        let cost = cost(&family, &configuration, &problem, &device);
+        (expert.knows(&configuration, &cost), cost, rank)
+    };
+    let known: Vec<_> = (0..space.len()).step_by(space.len() / 20).map(known).collect();
+    let asked = Asked::of(&problem, &Storage::packed(&problem));
+    let kernels: Vec<&Known> = known.iter().map(|(known, ..)| known).collect();
+    let together = expert.lesson().expects_each(&kernels, &asked, &device);
+    assert_eq!(together.len(), known.len());
+    let of_space = expert.of_space(space.parameters());
+    for ((known, cost, rank), time) in known.iter().zip(together) {
+        assert_eq!(time, expert.lesson().expects(known, &asked, &device));
+        let indices = space.indices(*rank).unwrap();
+        assert_eq!(time, of_space.alike(cost, &asked).expects(&indices));
+    }
+}
+
+/// Of a lesson of few kernels, for problems that had no part in choosing the lists.
+#[test]
+fn one_of_a_short_list_is_nearly_the_best_of_all() {
+    let (family, device) = (family(), Device::h200());
+    let experience = Experience::built_in(&device).unwrap();
+    let lesson = experience.expert(&family, &device).unwrap().lesson().clone();
+    let (mut lost, mut asked_about) = (Vec::new(), 0);
+    for (m, n, k) in [(100, 700, 3000), (4096, 4096, 1024), (257, 1023, 65), (8000, 200, 500)] {
+        let problem = problem(m, n, k);
+        let times = pool::Pool::of((&lesson, &family), &device, &problem).times(&problem);
+        let best = times.iter().copied().fold(f32::INFINITY, f32::min);
+        let list = lesson.shortlist(&problem, &Storage::packed(&problem)).unwrap();
+        let listed = list.iter().map(|kernel| times[usize::from(*kernel)]);
+        lost.push(listed.fold(f32::INFINITY, f32::min) - best);
+        asked_about += list.len();
+    }
+    assert!(lost.iter().all(|lost| *lost < 0.02), "{lost:?}");
+    assert!(asked_about <= 4 * shortlists::MOST, "{asked_about}");
+    // Too small, too large, or several at once: there is no list.
+    for (m, batch) in [(8, 1), (1 << 20, 1), (512, 2)] {
+        let problem = Problem { batch, ..problem(m, 512, 512) };
+        assert!(lesson.shortlist(&problem, &Storage::packed(&problem)).is_none());
+    }
+}

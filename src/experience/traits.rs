@@ -44,6 +44,32 @@ impl<'f> Reading<'f> {
     }
 }
 
+/// What the parameters of a space are read as: for each column of parameters the place of its parameter in
+/// the space, and its values as numbers; nothing of one that the space lacks.
+#[derive(Debug)]
+pub(super) struct Columns {
+    columns: Vec<Option<(usize, Vec<f32>)>>,
+}
+
+impl Columns {
+    /// Of a space's parameters.
+    pub(super) fn of(reading: &Reading<'_>, space: &[(String, Vec<Value>)]) -> Self {
+        let column = |(name, known): &(&str, &[Value])| {
+            let (place, (_, values)) = space.iter().enumerate().find(|(_, own)| own.0 == *name)?;
+            Some((place, values.iter().map(|value| number(value, known) as f32).collect()))
+        };
+        Self { columns: reading.parameters.iter().map(column).collect() }
+    }
+
+    /// Puts a configuration into a row, given by which of its values each parameter of the space has.
+    pub(super) fn fill(&self, row: &mut Row, indices: &[usize]) {
+        for (own, column) in self.columns.iter().zip(&mut row[BESIDES..]) {
+            let value = own.as_ref().and_then(|(place, values)| values.get(*indices.get(*place)?));
+            *column = value.copied().unwrap_or(-1.0);
+        }
+    }
+}
+
 /// Completes a row of a configuration by what the problem and the cost are, see [`of_problem`]. Gives the
 /// logarithm of the time in microseconds that the model of cost expects.
 pub(super) fn complete(

@@ -189,7 +189,7 @@ impl Lookup {
         match who {
             Who::Default(at) => &group.defaults[at],
             Who::Winner(place) => &self.known[place].kernel,
-            Who::Learned(at) => &self.learned(group)[at],
+            Who::Learned(at) => &self.learned(group).kernels[at],
         }
     }
 

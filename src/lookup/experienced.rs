@@ -1,10 +1,9 @@
 //! Answers by what was learned of a device: a kernel that is known, be it the winner of a record nearby, a
 //! default, or one that came near the best of some problem and won nothing.
 //!
-//! **How.** All of these are asked about, which takes half a millisecond; the answer is remembered. A short
-//! list for problems that are alike within a factor of 1.4 was tried, six kernels long, which takes 10 µs for
-//! a new problem: for 30 problems its answers took 12.6 % longer than the winners, as it had foreseen itself,
-//! for tiles that just fit one problem do not fit the next.
+//! **How.** Asked about are a dozen of them, which one of is nearly always the best of problems like the one
+//! in question, and the winners of the nearest records; where that is no kernel that is legal, or no list
+//! was made for such problems, all, which takes half a millisecond. The answer is remembered.
 
 use std::collections::HashMap;
 use std::sync::RwLock;
@@ -15,10 +14,12 @@ use super::index::{Group, Lookup, some_problem};
 use super::known::Kernel;
 use super::roster::{Candidate, Who};
 use crate::experience::Asked;
-use crate::model::{Configuration, Micros};
+use crate::model::Micros;
 use crate::space::{Extents, Footprints};
 
-/// Records, the nearest ones, whose winners are asked about: each takes about a microsecond.
+/// Records, the nearest ones, whose winners are asked about beside a list, and where there is none: each
+/// takes half a microsecond.
+const BESIDE_A_LIST: usize = 3;
 const ASKED_ABOUT: usize = 64;
 
 /// Questions whose answers are remembered; one more, and all are found again.
@@ -30,6 +31,15 @@ struct Choice {
     time: f64,
     candidate: Candidate,
     compared: usize,
+}
+
+/// Kernels that were learned of.
+#[derive(Debug, Default)]
+pub(super) struct Learned {
+    /// Those that are no defaults, made ready.
+    pub(super) kernels: Vec<Kernel>,
+    /// Which kernel each is that a family's lesson names by a number; none for one that is not legal.
+    numbers: Vec<Vec<Option<Who>>>,
 }
 
 /// What was chosen so far.
@@ -102,37 +112,56 @@ impl Lookup {
         })
     }
 
-    /// The kernels of a group that were measured and won nothing.
-    pub(super) fn learned<'a>(&self, group: &'a Group) -> &'a [Kernel] {
+    /// The kernels of a group that were learned of.
+    pub(super) fn learned<'a>(&self, group: &'a Group) -> &'a Learned {
         group.learned.get_or_init(|| {
-            let Some(pattern) = group.pattern.map(some_problem) else { return Vec::new() };
+            let mut learned =
+                Learned { numbers: vec![Vec::new(); self.families.len()], ..Learned::default() };
+            let Some(pattern) = group.pattern.map(some_problem) else { return learned };
             let footprints = Footprints::new();
-            let families = self.families.iter().zip(&self.lessons).enumerate();
-            let of_family = families.filter_map(|(place, ((family, _), lesson))| {
-                let (lesson, expert) =
-                    (lesson.as_ref()?, self.experience.expert(family, &self.device)?);
-                let kernel = |configuration: Configuration| {
+            for (place, ((family, _), lesson)) in
+                self.families.iter().zip(&self.lessons).enumerate()
+            {
+                let expert = self.experience.expert(family, &self.device);
+                let (Some(lesson), Some(expert)) = (lesson, expert) else { continue };
+                for configuration in lesson.kernels(family) {
+                    let is_own = |default: &Kernel| {
+                        default.family == place && default.configuration == configuration
+                    };
+                    let default = group.defaults.iter().position(is_own).map(Who::Default);
                     let of = (None, &self.device);
-                    let mut kernel =
-                        Kernel::new((place, family), configuration, &pattern, of, &footprints)?;
-                    kernel.learn(&expert, &self.device);
-                    Some(kernel)
-                };
-                Some(lesson.kernels(family).filter_map(kernel).collect::<Vec<Kernel>>())
-            });
-            of_family.flatten().collect()
+                    let made =
+                        || Kernel::new((place, family), configuration, &pattern, of, &footprints);
+                    let who = default.or_else(|| {
+                        let mut kernel = made()?;
+                        kernel.learn(&expert, &self.device);
+                        learned.kernels.push(kernel);
+                        Some(Who::Learned(learned.kernels.len() - 1))
+                    });
+                    learned.numbers[place].push(who);
+                }
+            }
+            learned
         })
     }
 
-    /// What a kernel is expected to take, in microseconds.
-    fn expects(&self, group: &Group, who: Who, asked: &Asked) -> Option<f64> {
-        let kernel = self.kernel(group, who);
-        let lesson = self.lessons[kernel.family].as_ref()?;
-        Some(lesson.expects(kernel.learned.as_ref()?, asked, &self.device).0)
+    /// The kernels that are worth asking about for a question by what was learned; `None` where that is
+    /// not known of a family.
+    fn listed(&self, group: &Group, question: &Question) -> Option<Vec<Candidate>> {
+        let Question { problem, storage } = question;
+        let mut listed = Vec::new();
+        for (lesson, numbers) in self.lessons.iter().zip(&self.learned(group).numbers) {
+            let Some(lesson) = lesson.as_ref().filter(|lesson| lesson.serves(problem)) else {
+                continue;
+            };
+            let list = lesson.shortlist(problem, storage)?;
+            listed.extend(list.iter().filter_map(|kernel| *numbers.get(usize::from(*kernel))?));
+        }
+        Some(listed.into_iter().map(|who| Candidate { who, source: None, factor: 1.0 }).collect())
     }
 
-    /// Of all that is known the legal kernel of which least is expected; `None` where landmarks expect
-    /// less of one of which nothing was learned.
+    /// The legal kernel of which least is expected; `None` where landmarks expect less of one of which
+    /// nothing was learned.
     fn choose(
         &self,
         group: &Group,
@@ -140,24 +169,50 @@ impl Lookup {
         near: &[usize],
         extents: &mut Extents,
     ) -> Option<Choice> {
+        let listed = self.listed(group, question).and_then(|mut listed| {
+            let nearest = near.iter().copied().take(BESIDE_A_LIST);
+            listed.extend(group.roster.of_records(&self.known, nearest, near));
+            self.least_of(group, question, &listed, extents)
+        });
+        let chosen = listed.or_else(|| {
+            let records = group.own.nearest_first(question).take(ASKED_ABOUT);
+            let mut all = group.roster.defaults(&self.known, near);
+            let winners = group.roster.of_records(&self.known, records, near);
+            all.extend(winners.filter(|one| !matches!(one.who, Who::Default(_))));
+            let learned = (0..self.learned(group).kernels.len()).map(Who::Learned);
+            all.extend(learned.map(|who| Candidate { who, source: None, factor: 1.0 }));
+            self.least_of(group, question, &all, extents)
+        })?;
+        let other = self.least_of_unlearned(group, question, near, extents);
+        (!other.is_some_and(|other| other.0 < chosen.time)).then_some(chosen)
+    }
+
+    /// Of candidates that something was learned of the legal one of which least is expected.
+    fn least_of(
+        &self,
+        group: &Group,
+        question: &Question,
+        candidates: &[Candidate],
+        extents: &mut Extents,
+    ) -> Option<Choice> {
         let asked = Asked::of(&question.problem, &question.storage);
-        let records = group.own.nearest_first(question).take(ASKED_ABOUT);
-        let recorded = group.roster.of_records(&self.known, records, near);
-        let learned = (0..self.learned(group).len()).map(Who::Learned);
-        let all = recorded.chain(learned.map(|who| Candidate { who, source: None, factor: 1.0 }));
-        let candidates: Vec<(f64, Candidate)> =
-            all.filter_map(|one| Some((self.expects(group, one.who, &asked)?, one))).collect();
-        let mut left: Vec<(f64, &Candidate)> =
-            candidates.iter().map(|(time, one)| (*time, one)).collect();
+        let mut left: Vec<(f64, &Candidate)> = Vec::with_capacity(candidates.len());
+        for (family, lesson) in self.lessons.iter().enumerate() {
+            let Some(lesson) = lesson else { continue };
+            let of_family = candidates.iter().filter_map(|one| {
+                let kernel = self.kernel(group, one.who);
+                Some((kernel.learned.as_ref().filter(|_| kernel.family == family)?, one))
+            });
+            let (kernels, own): (Vec<_>, Vec<_>) = of_family.unzip();
+            let times = lesson.expects_each(&kernels, &asked, &self.device);
+            left.extend(times.into_iter().map(|time| time.0).zip(own));
+        }
+        let compared = left.len();
         let (time, candidate) = first_legal(&mut left, |one| {
             let kernel = self.kernel(group, one.who);
             kernel.cost.fits(&question.problem) && self.permits(kernel, extents)
         })?;
-        let other = self.least_of_unlearned(group, question, near, extents);
-        if other.is_some_and(|other| other.0 < time) {
-            return None;
-        }
-        Some(Choice { time, candidate: *candidate, compared: candidates.len() })
+        Some(Choice { time, candidate: *candidate, compared })
     }
 
     /// What landmarks expect of the kernel that is best by them, where nothing was learned of its family.

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 
 use super::answer::Question;
-use super::experienced::Choices;
+use super::experienced::{Choices, Learned};
 use super::known::{Kernel, Known};
 use super::near::Near;
 use super::roster::Roster;
@@ -75,8 +75,8 @@ pub(super) struct Group {
     pub(super) defaults: Vec<Kernel>,
     /// All kernels of its own records, and what landmarks tell of them.
     pub(super) roster: Roster,
-    /// Kernels that were measured and won nothing; found when one is asked about.
-    pub(super) learned: OnceLock<Vec<Kernel>>,
+    /// Kernels that were learned of; made ready when one is asked about.
+    pub(super) learned: OnceLock<Learned>,
     /// What was chosen by what was learned.
     pub(super) choices: Choices,
     /// Families that have a record in any layout, and the number of records.

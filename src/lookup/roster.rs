@@ -123,16 +123,19 @@ impl Roster {
         }
     }
 
-    /// All defaults and the winners of some records, with no other expectation than the model's; `near`
-    /// are the nearest of the records.
+    /// The defaults, without a factor of their own.
+    pub(super) fn defaults(&self, known: &[Known], near: &[usize]) -> Vec<Candidate> {
+        (0..self.defaults).map(|number| self.candidate(number, known, near, 1.0)).collect()
+    }
+
+    /// The winners of records, without a factor of their own, each once; `near` are the nearest records.
     pub(super) fn of_records<'a>(
         &'a self,
         known: &'a [Known],
         records: impl Iterator<Item = usize>,
         near: &'a [usize],
     ) -> impl Iterator<Item = Candidate> + 'a {
-        let own = records.filter_map(|place| known[place].number);
-        let numbers: BTreeSet<usize> = (0..self.defaults).chain(own).collect();
+        let numbers: BTreeSet<usize> = records.filter_map(|place| known[place].number).collect();
         numbers.into_iter().map(|number| self.candidate(number, known, near, 1.0))
     }
 

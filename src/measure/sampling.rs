@@ -9,7 +9,7 @@ use crate::model::{CachePolicy, Device, Micros, Problem};
 /// 0.1 to 0.3 % that samples scatter on an H200, a fraction of the 1 % that a kernel's times drift by
 /// between two visits. Twenty took 0.19 to 0.27 of the time of twenty for each candidate, where a
 /// search asks mostly for good ones, and told the final no more.
-pub const SAMPLES: usize = 10;
+pub const SAMPLES: usize = 5;
 
 /// What a sample should span: 2000 times the half microsecond that events resolve.
 const SAMPLE_TIME: Micros = Micros(1000.0);

@@ -97,13 +97,21 @@ impl Stopwatch {
         racer: &mut Racer,
         race: &Race,
     ) -> Result<(Step, u32), WorkerError> {
-        let (one, looked_at) = self.first_look(executor, work)?;
+        let (one, look) = self.first_look(executor, work)?;
         if race.hopeless(one).is_some() {
-            return Ok((racer.take(one, race), looked_at));
+            self.forget(executor, look)?;
+            return Ok((racer.take(one, race), look.launches));
         }
-        let recorded = self.record(executor, work, launches_per_sample(one))?;
+        let launches = launches_per_sample(one);
+        let recorded = if look.launches == launches {
+            look
+        } else {
+            self.forget(executor, look)?;
+            let recorded = self.record(executor, work, launches)?;
+            self.sample(executor, recorded)?; // warm-up
+            recorded
+        };
         self.load(executor, recorded)?;
-        self.sample(executor, recorded)?; // warm-up
         let mut step = Step::More;
         while step == Step::More {
             step = racer.take(self.sample(executor, recorded)?, race);
@@ -121,20 +129,25 @@ impl Stopwatch {
         executor: &mut dyn Executor,
         work: WorkFor<'_>,
     ) -> Result<Micros, WorkerError> {
-        self.second_of_two(executor, work, 1)
+        let (time, recorded) = self.second_of_two(executor, work, 1)?;
+        self.forget(executor, recorded)?;
+        Ok(time)
     }
 
-    /// The time of one launch, and of how many side by side it is the mean: of one, or of a few where
-    /// one is so short that starting it counts.
+    /// The time of one launch, and what it was taken with: one, or a few side by side where one is so
+    /// short that starting it counts.
     fn first_look(
         &self,
         executor: &mut dyn Executor,
         work: WorkFor<'_>,
-    ) -> Result<(Micros, u32), WorkerError> {
-        let one = self.time_one(executor, work)?;
+    ) -> Result<(Micros, Recorded), WorkerError> {
+        let (one, recorded) = self.second_of_two(executor, work, 1)?;
         match launches_of_first_look(one) {
-            1 => Ok((one, 1)),
-            few => Ok((self.second_of_two(executor, work, few)?, few)),
+            1 => Ok((one, recorded)),
+            few => {
+                self.forget(executor, recorded)?;
+                self.second_of_two(executor, work, few)
+            }
         }
     }
 
@@ -144,12 +157,11 @@ impl Stopwatch {
         executor: &mut dyn Executor,
         work: WorkFor<'_>,
         launches: u32,
-    ) -> Result<Micros, WorkerError> {
+    ) -> Result<(Micros, Recorded), WorkerError> {
         let recorded = self.record(executor, work, launches)?;
         self.sample(executor, recorded)?;
         let time = self.sample(executor, recorded)?;
-        self.forget(executor, recorded)?;
-        Ok(time)
+        Ok((time, recorded))
     }
 
     pub(super) fn record(

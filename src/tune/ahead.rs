@@ -13,7 +13,7 @@ use crate::render::{Templates, render};
 use crate::space::Family;
 
 /// First questions that are compiled: as many as are asked before the answers have a say.
-const QUESTIONS: usize = 24;
+const QUESTIONS: usize = 12;
 
 /// What compiling for another problem needs, beside a kit that is at work.
 pub struct Ahead {

@@ -1,6 +1,8 @@
 //! The end of a search: the finalists and the libraries take turns on the device, and the fastest
 //! of the finalists wins.
 
+use std::fmt;
+
 use super::bench::{BaselineTime, Candidate, Certainty, Decided, Kept, Refuted, Standing};
 use super::sanitize::{Sanitized, Sanitizer};
 use super::scrutiny::scrutinise;
@@ -18,8 +20,9 @@ pub(super) const FINALISTS: usize = 5;
 /// Heuristics that cuBLASLt is asked for; the fastest takes part.
 const HEURISTICS: usize = 24;
 
-/// Launches by which a heuristic is judged before the final.
+/// Times by which a heuristic is judged before the final, if its first is within this of the best.
 const LOOKS: usize = 3;
+const NEAR: f64 = 1.1;
 
 /// A library routine that takes part.
 struct Library {
@@ -225,7 +228,7 @@ fn certainty(
 
 type BoxedWork<'a> = Box<dyn Fn(Operands) -> Vec<Work> + 'a>;
 
-/// cuBLAS, and the fastest of cuBLASLt's heuristics, as far as they give right results.
+/// cuBLAS, and the fastest of cuBLASLt's heuristics that gives right results.
 fn libraries(
     bench: &mut Workbench<'_>,
     decided: &mut Decided,
@@ -237,31 +240,52 @@ fn libraries(
         on_event(Event::Note(format!("not compared with cuBLAS: {note}")));
     }
     let heuristics = offered.names.len().saturating_sub(1);
-    let mut fastest: Option<(Library, Micros)> = None;
-    let mut taking_part = Vec::new();
+    let mut left_out = |name: &str, why: &dyn fmt::Display| {
+        on_event(Event::Note(format!("{name} is left out: {why}")));
+    };
+    let (mut taking_part, mut timed) = (Vec::new(), Vec::new());
     for (index, name) in offered.names.into_iter().enumerate() {
-        let mut library = Library { index, name };
-        if let Some(why) = wrong(bench, &library)? {
-            on_event(Event::Note(format!("{} is left out: {why}", library.name)));
-            continue;
-        }
+        let library = Library { index, name };
         if index == 0 {
-            taking_part.push(library);
+            match wrong(bench, &library)? {
+                Some(why) => left_out(&library.name, &why),
+                None => taking_part.push(library),
+            }
             continue;
         }
-        let work = |operands| library.work(operands, Scalars::PLAIN);
-        let mut times = [0.0; LOOKS];
-        for time in &mut times {
-            *time = bench.stopwatch.time_one(bench.executor, &work)?.0;
-        }
-        let time = Micros(statistics::median(&times).unwrap_or(f64::INFINITY));
-        if fastest.as_ref().is_none_or(|(_, best)| time < *best) {
-            library.name = format!("cuBLASLt, best of {heuristics} ({})", library.name);
-            fastest = Some((library, time));
+        match look(bench, &library, 1) {
+            Ok(time) => timed.push((time, library)),
+            Err(error) if error.ends_worker() => return Err(error),
+            Err(error) => left_out(&library.name, &error),
         }
     }
-    taking_part.extend(fastest.map(|(library, _)| library));
+    let best = timed.iter().map(|(time, _)| time.0).fold(f64::INFINITY, f64::min);
+    for (time, library) in timed.iter_mut().filter(|(time, _)| time.0 <= NEAR * best) {
+        *time = look(bench, library, LOOKS)?;
+    }
+    timed.sort_by(|a, b| a.0.0.total_cmp(&b.0.0));
+    // Validating takes as long as timing: only what may take part is.
+    for (_, mut library) in timed {
+        match wrong(bench, &library)? {
+            Some(why) => left_out(&library.name, &why),
+            None => {
+                library.name = format!("cuBLASLt, best of {heuristics} ({})", library.name);
+                taking_part.push(library);
+                break;
+            }
+        }
+    }
     Ok(taking_part)
+}
+
+/// What a routine takes, by the middle of so many times.
+fn look(bench: &mut Workbench<'_>, library: &Library, looks: usize) -> Result<Micros, WorkerError> {
+    let work = |operands| library.work(operands, Scalars::PLAIN);
+    let mut times = Vec::with_capacity(looks);
+    for _ in 0..looks {
+        times.push(bench.stopwatch.time_one(bench.executor, &work)?.0);
+    }
+    Ok(Micros(statistics::median(&times).unwrap_or(f64::INFINITY)))
 }
 
 /// Why a routine's result is wrong; `None` for a right one. A library that computed another

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use fastrand::Rng;
 use rayon::prelude::*;
 
-use crate::experience::{self, Expert, Kin, Opinion};
+use crate::experience::{Asked, Expert, Kin, Opinion};
 use crate::measure::Cost;
 use crate::model::{Configuration, Device, Micros, Problem, Storage};
 use crate::search::Forecast;
-use crate::space::{Family, LegalSpace};
+use crate::space::{Family, Footprints, LegalSpace};
 
 /// Configurations that are looked at, at random where there are more; and where it is known what other
 /// problems took, which tells more of each. The best of 4096x128x4096 is expected to be among the best
@@ -42,10 +42,12 @@ pub(super) fn forecast(
     default: Option<&Configuration>,
     (problem, device): (&Problem, &Device),
     (expert, kin): (Option<&Expert<'_>>, &Kin),
+    footprints: &Footprints,
 ) -> Option<Forecast> {
     let opinion = expert.and_then(|_| kin.of(family, problem));
-    let cost =
-        |configuration: &Configuration| experience::cost(family, configuration, problem, device);
+    let cost = |configuration: &Configuration| {
+        Cost::new(footprints.of(family, configuration, problem, device), None, device)
+    };
     let time = |cost: &Cost| {
         let clocks = cost.clocks(problem);
         let moving = device.memory_bandwidth().map_or(0.0, |rate| problem.bytes() as f64 / rate);
@@ -88,12 +90,11 @@ fn by_expert(
     problem: &Problem,
     groups: Vec<(&Cost, &[usize])>,
 ) -> (Vec<usize>, Vec<Micros>) {
-    let storage = Storage::packed(problem);
+    let asked = Asked::of(problem, &Storage::packed(problem));
+    let of_space = expert.of_space(space.parameters());
     let of_group = |(cost, ranks): (&Cost, &[usize])| -> Vec<(f64, usize)> {
-        let expects = |rank: &usize| {
-            let configuration = space.get(*rank)?;
-            Some((expert.expects(&configuration, cost, (problem, &storage)).0, *rank))
-        };
+        let alike = of_space.alike(cost, &asked);
+        let expects = |rank: &usize| Some((alike.expects(&space.indices(*rank)?).0, *rank));
         ranks.iter().filter_map(expects).collect()
     };
     let found: Vec<Vec<(f64, usize)>> = groups.into_par_iter().map(of_group).collect();
@@ -160,13 +161,19 @@ mod tests {
     fn forecasts(shape: &str) -> BTreeMap<String, (Forecast, LegalSpace)> {
         let (families, device) = (Families::built_in().unwrap(), Device::h200());
         let problem = Problem::new(shape.parse().unwrap(), Dtype::F32);
-        let kin = Kin::default();
+        let (kin, footprints) = (Kin::default(), Footprints::new());
         let serving = families.iter().filter(|family| family.refusal(&problem, &device).is_none());
         let spaces = serving.filter_map(|family| {
             let space = LegalSpace::of(family, &problem, &device).unwrap();
             let default = family.default_for(&problem, &device).unwrap();
-            let forecast =
-                forecast(family, &space, default.as_ref(), (&problem, &device), (None, &kin))?;
+            let forecast = forecast(
+                family,
+                &space,
+                default.as_ref(),
+                (&problem, &device),
+                (None, &kin),
+                &footprints,
+            )?;
             Some((family.name.clone(), (forecast, space)))
         });
         spaces.collect()

@@ -6,6 +6,7 @@ use super::prepare::Spaces;
 use crate::experience::{Experience, Kin};
 use crate::model::Configuration;
 use crate::search::{Pick, Territory};
+use crate::space::Footprints;
 
 /// A configuration that won somewhere.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,7 +19,7 @@ pub struct Hint {
 
 /// What is known of a problem. What is not legal for it, or of no family that serves it, is passed
 /// over.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Hints {
     /// The record of this very problem. It is evaluated in any case and takes part in the final.
     pub record: Option<Hint>,
@@ -28,6 +29,9 @@ pub struct Hints {
     pub experience: Arc<Experience>,
     /// What they took for problems of the same run.
     pub kin: Arc<Kin>,
+    /// What configurations ask of the device, as far as it was found already: of a large space it takes
+    /// seconds to find.
+    pub footprints: Arc<Footprints>,
 }
 
 impl Spaces {

@@ -12,6 +12,7 @@ mod hints;
 mod host_bench;
 mod journal;
 mod lineup;
+mod machine;
 mod prepare;
 mod pursuit;
 mod recording;
@@ -37,6 +38,7 @@ pub use effort::{Effort, Rest, SearchEnd, StopRule, UnknownEffort};
 pub use hints::{Hint, Hints};
 pub use journal::{Entry, Journal, JournalError, KernelId, Recorded};
 pub use lineup::{LineUp, line_up};
+pub use machine::{Gpu, LANES, Machine};
 pub use prepare::{FamilySpace, Spaces, spaces};
 pub use recording::{RecordingError, read_informed, read_journal, read_recording};
 pub use run::tune;
@@ -53,7 +55,7 @@ use crate::render::{RenderError, Templates};
 use crate::search::Search;
 use crate::space::{Family, Pruned, SpaceError};
 use crate::validate::HostFailure;
-use crate::worker::{Executor, WorkerError};
+use crate::worker::WorkerError;
 
 /// What tuning works with.
 pub struct Kit {
@@ -67,37 +69,6 @@ pub struct Kit {
     pub threads: CompileThreads,
     /// What executes candidates.
     pub machine: Machine,
-}
-
-/// What executes candidates.
-pub enum Machine {
-    /// GPUs of one kind, at least one. All screen candidates, the first decides.
-    Gpus(Vec<Box<dyn Executor>>),
-    /// This host, as the `cpu` device: results are validated, times are modelled.
-    Host,
-}
-
-impl Machine {
-    /// What it is.
-    pub fn device(&self) -> Device {
-        let first = match self {
-            Self::Gpus(executors) => executors.first(),
-            Self::Host => None,
-        };
-        first.map_or_else(Device::cpu, |executor| executor.device().clone())
-    }
-
-    /// Machines that work on problems of their own, `most` at most: the GPUs are dealt out. The host
-    /// is one machine, whose cores are all used.
-    pub fn split(self, most: usize) -> Vec<Self> {
-        let Self::Gpus(executors) = self else { return vec![self] };
-        let count = most.clamp(1, executors.len().max(1));
-        let mut hands: Vec<Vec<Box<dyn Executor>>> = (0..count).map(|_| Vec::new()).collect();
-        for (number, executor) in executors.into_iter().enumerate() {
-            hands[number % count].push(executor);
-        }
-        hands.into_iter().map(Self::Gpus).collect()
-    }
 }
 
 /// How a problem is tuned.

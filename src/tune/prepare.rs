@@ -62,6 +62,7 @@ impl Spaces {
                 default,
                 (problem, device),
                 (expert.as_ref(), &hints.kin),
+                &hints.footprints,
             );
         }
     }

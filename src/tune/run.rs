@@ -113,20 +113,19 @@ fn benches<'a>(
     compiler: &dyn Compile,
     settings: &Settings,
 ) -> Result<Vec<Box<dyn Bench + 'a>>, TuneError> {
-    let executors = match machine {
-        Machine::Gpus(executors) => executors,
+    let gpus = match machine {
+        Machine::Gpus(gpus) => gpus,
         Machine::Host => {
             let bench = HostBench::prepare(*problem, Device::cpu(), settings.seed)?;
             return Ok(vec![Box::new(bench)]);
         }
     };
     thread::scope(|scope| {
-        let prepared: Vec<_> = executors
+        let prepared: Vec<_> = gpus
             .iter_mut()
-            .map(|executor| {
-                let executor = executor.as_mut();
+            .map(|gpu| {
                 let (regime, seed) = (settings.regime, settings.seed);
-                scope.spawn(move || Workbench::prepare(executor, *problem, compiler, regime, seed))
+                scope.spawn(move || Workbench::prepare(gpu, *problem, compiler, regime, seed))
             })
             .collect();
         let joined = prepared.into_iter().map(|thread| {

@@ -118,10 +118,10 @@ pub(super) fn bench<'k>(
     let device = kit.machine.device();
     Ok(match &mut kit.machine {
         Machine::Host => Box::new(HostBench::prepare(*problem, device, seed)?),
-        Machine::Gpus(executors) => match executors.first_mut() {
+        Machine::Gpus(gpus) => match gpus.first_mut() {
             Some(first) => {
-                let (executor, compiler) = (first.as_mut(), kit.compiler.as_ref());
-                Box::new(Workbench::prepare(executor, *problem, compiler, regime, seed)?)
+                let compiler = kit.compiler.as_ref();
+                Box::new(Workbench::prepare(first, *problem, compiler, regime, seed)?)
             }
             None => Box::new(HostBench::prepare(*problem, device, seed)?),
         },

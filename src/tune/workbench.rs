@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::bench::{Bench, Candidate, Decided, Evaluated, Kept};
+use super::machine::{Gpu, Loan, Shared};
 use super::sanitize::Sanitizer;
 use super::{Event, TuneError, contest};
 use crate::compile::{Compile, CompileRequest};
@@ -39,6 +40,9 @@ pub(super) struct Workbench<'a> {
     validation_image: Arc<[u8]>,
     seed: u64,
     restarts: usize,
+    shared: Arc<Shared>,
+    /// Given back with the bench.
+    _memory: Loan,
 }
 
 /// A candidate that is loaded, with its scratch memory.
@@ -63,21 +67,16 @@ impl Mounted {
 }
 
 impl<'a> Workbench<'a> {
-    /// Makes the device ready.
+    /// Makes the device ready, in its turn.
     pub(super) fn prepare(
-        executor: &'a mut dyn Executor,
+        gpu: &'a mut Gpu,
         problem: Problem,
         compiler: &dyn Compile,
         regime: Regime,
         seed: u64,
     ) -> Result<Self, TuneError> {
+        let (executor, shared) = (gpu.executor.as_mut(), Arc::clone(&gpu.shared));
         let device = executor.device().clone();
-        let timing = Stopwatch::footprint(&problem, &device, regime.cache);
-        let needed = Validator::footprint(&problem) + timing;
-        let free = executor.free_memory()?;
-        if needed > free {
-            return Err(TuneError::Memory { problem: problem.to_string(), needed, free });
-        }
         let validation_image = compiler
             .compile(&CompileRequest {
                 source: KERNELS.into(),
@@ -85,8 +84,28 @@ impl<'a> Workbench<'a> {
                 options: compile_options(&problem),
             })?
             .image;
+        let timing = Stopwatch::footprint(&problem, &device, regime.cache);
+        let needed = Validator::footprint(&problem) + timing;
+        // Finalists are tried on one more problem of about this size at a time.
+        let memory = shared.lend(needed + Validator::footprint(&problem), device.memory_bytes);
+        let turn = shared.turn();
+        let free = executor.free_memory()?;
+        if needed > free {
+            return Err(TuneError::Memory { problem: problem.to_string(), needed, free });
+        }
         let (validator, stopwatch) = ready(executor, &problem, &validation_image, seed, regime)?;
-        Ok(Self { executor, problem, validator, stopwatch, validation_image, seed, restarts: 0 })
+        drop(turn);
+        Ok(Self {
+            executor,
+            problem,
+            validator,
+            stopwatch,
+            validation_image,
+            seed,
+            restarts: 0,
+            shared,
+            _memory: memory,
+        })
     }
 
     /// Replaces the worker and makes the device ready again.
@@ -238,6 +257,8 @@ impl<'a> Workbench<'a> {
 
 impl Bench for Workbench<'_> {
     fn evaluate(&mut self, candidate: &Candidate, race: &Race) -> Result<Evaluated, TuneError> {
+        let shared = Arc::clone(&self.shared);
+        let _turn = shared.turn();
         self.executor.set_deadline(deadline_seconds(&self.problem, race.best()));
         let mut during = "loading";
         let result = self.try_evaluate(candidate, race, &mut during);
@@ -259,6 +280,8 @@ impl Bench for Workbench<'_> {
         sanitizer: Option<&Sanitizer>,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Decided, TuneError> {
+        let shared = Arc::clone(&self.shared);
+        let _turn = shared.turn();
         contest::decide(self, kept, sanitizer, on_event)
     }
 
@@ -267,7 +290,8 @@ impl Bench for Workbench<'_> {
     }
 
     fn release(self: Box<Self>) -> Result<(), TuneError> {
-        let Self { executor, stopwatch, validator, .. } = *self;
+        let Self { executor, stopwatch, validator, shared, _memory, .. } = *self;
+        let _turn = shared.turn();
         stopwatch.release(executor)?;
         Ok(validator.release(executor)?)
     }

@@ -14,7 +14,7 @@ use gemm_tune::model::{Dtype, Problem, Shape};
 use gemm_tune::render::Templates;
 use gemm_tune::space::{Families, Family};
 use gemm_tune::tune::{Hints, Kit, Machine, Settings, Summary, TuneError, tune};
-use gemm_tune::worker::{Executor as _, Worker, WorkerCommand};
+use gemm_tune::worker::{Executor, Worker, WorkerCommand};
 
 pub(crate) fn program_path() -> PathBuf {
     std::env::var_os("GEMM_TUNE_BIN")
@@ -61,7 +61,7 @@ pub(crate) fn kit(families: Vec<Family>, templates: Templates) -> Kit {
         templates,
         compiler,
         threads: threads(),
-        machine: Machine::Gpus(vec![Box::new(worker)]),
+        machine: Machine::gpus([Box::new(worker) as Box<dyn Executor>]),
     }
 }
 

@@ -222,7 +222,7 @@ fn nothing_faster_than_the_floor_is_accepted() {
     // One that slips in among others is left out.
     let mut racer = Racer::new();
     let mut times = vec![105.0; SAMPLES + 1];
-    times[7] = 1.0;
+    times[SAMPLES - 2] = 1.0;
     assert_eq!(run(&mut racer, &race, &times), Step::Enough);
     assert_eq!(racer.samples(), [Micros(105.0); SAMPLES]);
 }

@@ -6,7 +6,7 @@ use super::{Fault, recording as blind};
 use crate::experience::{Experience, Kin};
 use crate::model::Device;
 use crate::search::{Recording, Territory};
-use crate::space::Families;
+use crate::space::{Families, Footprints};
 use crate::tune::forecast::forecast;
 use crate::tune::journal::Recorded;
 
@@ -46,6 +46,7 @@ pub(super) fn recording(
             best.as_ref(),
             (&problem, &device),
             (expert.as_ref(), &Kin::default()),
+            &Footprints::new(),
         );
     });
     if !is_known {
