@@ -318,6 +318,11 @@ impl Lesson {
         let question = (&asked.of_problem, &asked.problem);
         let mut times = Vec::with_capacity(kernels.len());
         for kernels in kernels.chunks(ABREAST) {
+            // A few are sooner asked one by one than all places abreast.
+            if kernels.len() <= ABREAST / 2 {
+                times.extend(kernels.iter().map(|kernel| self.expects(kernel, asked, device)));
+                continue;
+            }
             let (mut rows, mut modelled) = ([[0.0; ABREAST]; COLUMNS], [0.0; ABREAST]);
             for (place, kernel) in kernels.iter().enumerate() {
                 let mut row = kernel.of_configuration;
@@ -343,7 +348,7 @@ impl Lesson {
     }
 
     /// Places among [`Self::kernels`] of those of which one is nearly always the best for problems like
-    /// this one, a dozen at most; `None` where no list was made, as for batches.
+    /// this one, eight at most; `None` where no list was made, as for batches.
     pub fn shortlist(&self, problem: &Problem, storage: &Storage) -> Option<&[u8]> {
         self.shortlists.of(problem, storage).filter(|_| self.serves(problem))
     }
