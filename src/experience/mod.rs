@@ -24,7 +24,7 @@ use crate::model::{
     Compute, Configuration, Device, Dtype, Micros, Problem, Storage, Value, statistics,
 };
 use crate::space::{Besides, Family, Footprint, Footprints};
-use boost::{ABREAST, Boosted, COLUMNS, Row, Rows};
+use boost::{Boosted, COLUMNS, Row, Rows, SIDE_BY_SIDE};
 pub use kin::{Kin, Opinion};
 use shortlists::Shortlists;
 use traits::{Columns, OfProblem, Reading};
@@ -317,13 +317,13 @@ impl Lesson {
     pub fn expects_each(&self, kernels: &[&Known], asked: &Asked, device: &Device) -> Vec<Micros> {
         let question = (&asked.of_problem, &asked.problem);
         let mut times = Vec::with_capacity(kernels.len());
-        for kernels in kernels.chunks(ABREAST) {
+        for kernels in kernels.chunks(SIDE_BY_SIDE) {
             // A few are sooner asked one by one than all places abreast.
-            if kernels.len() <= ABREAST / 2 {
+            if kernels.len() <= SIDE_BY_SIDE / 2 {
                 times.extend(kernels.iter().map(|kernel| self.expects(kernel, asked, device)));
                 continue;
             }
-            let (mut rows, mut modelled) = ([[0.0; ABREAST]; COLUMNS], [0.0; ABREAST]);
+            let (mut rows, mut modelled) = ([[0.0; SIDE_BY_SIDE]; COLUMNS], [0.0; SIDE_BY_SIDE]);
             for (place, kernel) in kernels.iter().enumerate() {
                 let mut row = kernel.of_configuration;
                 modelled[place] = traits::complete(&mut row, &kernel.cost, question, device);

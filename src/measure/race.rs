@@ -4,9 +4,9 @@
 //! A candidate whose first sample is twice as slow as the best is out, and so is one a fifth slower
 //! in two. From then on it goes on, up to [`SAMPLES`], for as long as it may still be among
 //! the finalists. Of 1000 kernels whose times scatter as in two spaces that others recorded, this
-//! takes 6 to 7 % of the samples that 20 for each would be, and 14 % of 1000 that are all within 30 %
+//! takes 6 % of the samples that 20 for each would be, and 12 % of 1000 that are all within 30 %
 //! of the best, as a search asks for them in the end; a kernel within 0.5 % of the best was among
-//! five finalists in each of 500 such races.
+//! five finalists in each of 200 such races.
 //!
 //! Candidates are sampled minutes apart, so that nothing is paired here: what differs by less than
 //! [`DRIFT`] is the same. The final decides between them ([`super::Final`]).
