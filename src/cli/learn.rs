@@ -86,6 +86,7 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
     });
     let seen: Vec<HeldOut> = seen.collect();
     if let Some(path) = &arguments.output {
+        console.note("choosing the kernels that lookup asks about takes a core a few minutes");
         let listed = experience.clone().with_shortlists(&device, &families);
         let text = listed.text().map_err(Failure::work)?;
         write(path, &text)?;
