@@ -1,5 +1,5 @@
 //! The few of many kernels that are worth asking about: one that is never expected to be the best, or
-//! nearly, only costs time. Of 658 kernels that were among the best of 229 problems on an H200, 119 are
+//! nearly, only costs time. Of 658 kernels that were among the best of 229 problems on an H200, and its family's defaults, 121 are
 //! enough for an expected loss of 0.1 % over problems of any size.
 
 use rayon::prelude::*;

@@ -262,8 +262,7 @@ impl Expert<'_> {
     }
 }
 
-/// A space of configurations as its expert reads it: of many it takes a tenth of the time that
-/// [`Expert::expects`] takes.
+/// A space of configurations as its expert reads it: they are asked about without being made.
 #[derive(Debug)]
 pub struct OfSpace<'e> {
     expert: &'e Expert<'e>,
