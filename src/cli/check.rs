@@ -3,15 +3,14 @@
 use std::num::NonZeroU32;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
 use super::arguments::CheckArguments;
 use super::console::{Console, Volume};
 use super::machine::Workshop;
 use super::output::finish;
+use super::tally::Tally;
 use super::{Failure, interrupt, request};
 use crate::model::{Device, Dtype, Layout, Problem};
 use crate::report::checked;
@@ -23,9 +22,6 @@ use crate::tune::{CheckEvent, Checks, Sample, check};
 const SHAPES: [&str; 6] = ["1x1x1", "7x5x3", "33x65x129", "128x96x64", "129x127x65", "127x129x63"];
 
 const LAYOUTS: [Layout; 4] = [Layout::Nn, Layout::Nt, Layout::Tn, Layout::Tt];
-
-/// How often a plain line is written.
-const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Checks, prints, and gives 0 where everything that was executed is right.
 pub(super) fn main(arguments: &CheckArguments) -> ExitCode {
@@ -56,7 +52,7 @@ fn run(arguments: &CheckArguments, console: Console) -> Result<(Value, ExitCode)
     let mut progress = Progress::new(console);
     let on_event = &mut |event: CheckEvent<'_>| progress.event(&event);
     let results = check(&checks, &compiler, &stop, on_event);
-    progress.bar.finish_and_clear();
+    drop(progress);
     let results = results.map_err(Failure::work)?;
     if stop.load(Ordering::Relaxed) {
         console.note("stopped as asked: not all of the sample was executed");
@@ -102,63 +98,34 @@ fn sample(word: &str) -> Result<Sample, Failure> {
     }
 }
 
-/// What a person sees while it runs: a bar on a terminal, a line now and then elsewhere.
+/// What a person sees while it runs.
 struct Progress {
-    console: Console,
-    bar: ProgressBar,
-    total: usize,
+    tally: Tally,
+    is_verbose: bool,
     failed: usize,
-    began: Instant,
-    last_line: Instant,
 }
 
 impl Progress {
     fn new(console: Console) -> Self {
-        let bar =
-            if console.interactive() { ProgressBar::no_length() } else { ProgressBar::hidden() };
-        let now = Instant::now();
-        Self { console, bar, total: 0, failed: 0, began: now, last_line: now }
+        let is_verbose = console.volume == Volume::Verbose;
+        Self { tally: Tally::new(console, "executed"), is_verbose, failed: 0 }
     }
 
     fn event(&mut self, event: &CheckEvent<'_>) {
         match event {
-            CheckEvent::Started { executions } => {
-                self.total = *executions;
-                self.bar.set_length(*executions as u64);
-                if let Ok(style) = ProgressStyle::with_template(
-                    "{bar:24} {pos}/{len} executed, {msg}, {elapsed} elapsed, ETA {eta}",
-                ) {
-                    self.bar.set_style(style);
-                }
-                self.bar.enable_steady_tick(Duration::from_millis(200));
-            }
+            CheckEvent::Started { executions } => self.tally.expect(*executions),
             CheckEvent::Executed { count, family, problem, configuration, failure } => {
                 self.failed += usize::from(failure.is_some());
-                if self.console.volume == Volume::Verbose {
+                if self.is_verbose {
                     let word = failure.map_or("passed".to_owned(), |failure| {
                         failure.failure().unwrap_or_default()
                     });
                     let line = format!("{count:>5} {word}  {problem}: {family} {configuration}");
-                    self.bar.suspend(|| self.console.note(&line));
+                    self.tally.say(&line);
                 }
-                self.bar.set_position(*count as u64);
-                self.bar.set_message(format!("{} failed", self.failed));
-                self.line(*count);
+                self.tally.reach(*count, &format!(", {} failed", self.failed));
             }
         }
-    }
-
-    /// A plain line where there is no bar, at most every few seconds.
-    fn line(&mut self, count: usize) {
-        let due = self.last_line.elapsed() >= LINE_EVERY;
-        if self.console.interactive() || self.console.volume != Volume::Normal || !due {
-            return;
-        }
-        self.last_line = Instant::now();
-        let left = self.total.saturating_sub(count) as f64 / count.max(1) as f64;
-        let eta = self.began.elapsed().as_secs_f64() * left;
-        let Self { total, failed, .. } = self;
-        self.console.note(&format!("{count}/{total} executed, {failed} failed, ETA {eta:.0} s"));
     }
 }
 

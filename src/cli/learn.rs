@@ -4,16 +4,19 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::arguments::{CommonArguments, FamilyArguments};
 use super::console::Console;
 use super::machine::{Wish, Workshop};
 use super::output::finish;
+use super::tally::Tally;
 use super::{Failure, journals, request};
 use crate::experience::{Experience, Measured};
-use crate::model::Measurement;
+use crate::model::{Device, Measurement};
 use crate::report::learned::{self, HeldOut};
+use crate::space::Family;
 use crate::tune::{Recorded, read_journal};
 
 /// Learns from the times in journals, as tuning leaves them below the cache folder, what kernels of a
@@ -86,14 +89,29 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
     });
     let seen: Vec<HeldOut> = seen.collect();
     if let Some(path) = &arguments.output {
-        console.note("choosing the kernels that lookup asks about takes a core a few minutes");
-        let listed = experience.clone().with_shortlists(&device, &families);
+        let listed = with_shortlists(experience.clone(), &device, &families, console);
         let text = listed.text().map_err(Failure::work)?;
         write(path, &text)?;
         console.note(&format!("written to {}", path.display()));
     }
     console.result(&learned::table(&experience, &seen, console.width()));
     Ok((json!({ "learned": learned::document(&experience, &seen) }), ExitCode::SUCCESS))
+}
+
+/// With the lists of kernels that lookup asks about.
+fn with_shortlists(
+    experience: Experience,
+    device: &Device,
+    families: &[Family],
+    console: Console,
+) -> Experience {
+    console.note("choosing the kernels that lookup asks about");
+    let tally = Mutex::new(Tally::new(console, "lists chosen"));
+    experience.with_shortlists(device, families, &|count, total| {
+        let mut tally = tally.lock();
+        tally.expect(total);
+        tally.reach(count, "");
+    })
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {

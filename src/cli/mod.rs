@@ -29,6 +29,7 @@ mod report;
 mod request;
 mod rig;
 mod shard;
+mod tally;
 mod tune;
 mod turns;
 

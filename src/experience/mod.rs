@@ -30,7 +30,7 @@ use shortlists::Shortlists;
 use traits::{Columns, OfProblem, Reading};
 
 /// Raised whenever columns or their meaning change: what was learned of others is of no use.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// How many times slower than a problem's best a kernel is from which nothing is learned: what makes
 /// it so is not what makes the good ones better.
@@ -134,12 +134,18 @@ impl Experience {
     }
 
     /// With lists of the kernels that are worth asking about for problems that are alike
-    /// ([`Lesson::shortlist`]): without, all are. It takes a core a few minutes.
+    /// ([`Lesson::shortlist`]): without, all are. It takes a core several minutes; `chosen` hears for each
+    /// family how many lists are chosen, of how many.
     #[must_use]
-    pub fn with_shortlists(mut self, device: &Device, families: &[Family]) -> Self {
+    pub fn with_shortlists(
+        mut self,
+        device: &Device,
+        families: &[Family],
+        chosen: &(dyn Fn(usize, usize) + Sync),
+    ) -> Self {
         for family in families {
             if let Some(lesson) = self.families.get_mut(&family.name) {
-                lesson.shortlists = Shortlists::choose(lesson, family, device);
+                lesson.shortlists = Shortlists::choose((lesson, family), device, chosen);
             }
         }
         self

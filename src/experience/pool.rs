@@ -38,14 +38,21 @@ impl<'l> Pool<'l> {
     pub(super) fn times(&self, problem: &Problem) -> Vec<f32> {
         let storage = Storage::packed(problem);
         let (asked, extents) = (Asked::of(problem, &storage), &mut Extents::new(problem, &storage));
-        let time = |kernel: &Option<(Legality, Known)>| match kernel {
-            Some((legality, known))
-                if known.cost.fits(problem) && legality.permits(self.family, extents) =>
-            {
-                self.lesson.expects(known, &asked, self.device).0.ln() as f32
-            }
-            _ => f32::INFINITY,
+        let is_legal = |(legality, known): &&(Legality, Known), extents: &mut Extents| {
+            known.cost.fits(problem) && legality.permits(self.family, extents)
         };
-        self.kernels.iter().map(time).collect()
+        let mut times = vec![f32::INFINITY; self.kernels.len()];
+        let (mut places, mut legal) = (Vec::new(), Vec::new());
+        for (place, kernel) in self.kernels.iter().enumerate() {
+            if let Some((_, known)) = kernel.as_ref().filter(|one| is_legal(one, extents)) {
+                places.push(place);
+                legal.push(known);
+            }
+        }
+        let expected = self.lesson.expects_each(&legal, &asked, self.device);
+        for (place, time) in places.into_iter().zip(expected) {
+            times[place] = time.0.ln() as f32;
+        }
+        times
     }
 }
