@@ -29,7 +29,7 @@ pub fn hold<K: Ord>(
 ) -> Result<Held, WorkerError> {
     let mut recorded = Vec::with_capacity(entrants.len());
     for work in entrants {
-        let one = stopwatch.time_one(executor, work)?;
+        let one = stopwatch.look(executor, work, 1)?;
         recorded.push(stopwatch.record(executor, work, launches_per_sample(one))?);
     }
     if let Some(first) = recorded.first() {

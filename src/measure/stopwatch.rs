@@ -6,7 +6,7 @@ use super::race::{Race, Racer, Step};
 use super::sampling::{
     LOAD, WARM_UP, flush_bytes, launches_of_first_look, launches_per_sample, set_bytes, sets_for,
 };
-use crate::model::{CachePolicy, Device, Micros, PowerState, Problem, Regime};
+use crate::model::{CachePolicy, Device, Micros, PowerState, Problem, Regime, statistics};
 use crate::validate::Validator;
 use crate::worker::{Executor, Operands, Work, WorkerError};
 
@@ -120,18 +120,23 @@ impl Stopwatch {
         Ok((step, recorded.launches))
     }
 
-    /// The time of one launch, after one that warms up.
+    /// The middle of the times of so many launches, at least one, each by itself, after one that warms up.
     ///
     /// # Errors
     /// [`WorkerError`] where it faults or hangs.
-    pub fn time_one(
+    pub fn look(
         &self,
         executor: &mut dyn Executor,
         work: WorkFor<'_>,
+        looks: usize,
     ) -> Result<Micros, WorkerError> {
         let (time, recorded) = self.second_of_two(executor, work, 1)?;
+        let mut times = vec![time.0];
+        for _ in 1..looks {
+            times.push(self.sample(executor, recorded)?.0);
+        }
         self.forget(executor, recorded)?;
-        Ok(time)
+        Ok(Micros(statistics::median(&times).unwrap_or(time.0)))
     }
 
     /// The time of one launch, and what it was taken with: one, or a few side by side where one is so

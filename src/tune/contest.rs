@@ -9,7 +9,7 @@ use super::scrutiny::scrutinise;
 use super::workbench::{Mounted, Workbench};
 use super::{Event, TuneError, median};
 use crate::measure::{ConditionsRange, Confidence, Entrant, Final, Rules, WorkFor, hold};
-use crate::model::{Micros, Outcome, floor, statistics};
+use crate::model::{Micros, Outcome, floor};
 use crate::validate::Subject;
 use crate::worker::{Operands, Scalars, Work, WorkerError};
 
@@ -281,11 +281,7 @@ fn libraries(
 /// What a routine takes, by the middle of so many times.
 fn look(bench: &mut Workbench<'_>, library: &Library, looks: usize) -> Result<Micros, WorkerError> {
     let work = |operands| library.work(operands, Scalars::PLAIN);
-    let mut times = Vec::with_capacity(looks);
-    for _ in 0..looks {
-        times.push(bench.stopwatch.time_one(bench.executor, &work)?.0);
-    }
-    Ok(Micros(statistics::median(&times).unwrap_or(f64::INFINITY)))
+    bench.stopwatch.look(bench.executor, &work, looks)
 }
 
 /// Why a routine's result is wrong; `None` for a right one. A library that computed another
