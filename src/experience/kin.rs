@@ -37,10 +37,13 @@ const LISTENED_TO: usize = 400;
 /// The correlation of problems from which on one is another's kin.
 const KIN: f64 = 0.5;
 
-/// What was measured for problems of one run, on one device, of families that something was learned of.
+/// What was measured for problems of one run, on one device: of families that something was learned of their
+/// kernels' times, of the others how far they are behind.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Kin {
     told: BTreeMap<String, Vec<Told>>,
+    /// Where problems are, and how many times as long as the best of all each family's best took there.
+    behind: Vec<(Place, BTreeMap<String, f64>)>,
 }
 
 /// One time.
@@ -70,6 +73,14 @@ impl Kin {
         let Measured { problem, times } = measured;
         let storage = Storage::packed(problem);
         let best = times.iter().map(|(.., time)| time.0).fold(f64::INFINITY, f64::min);
+        let mut behind: BTreeMap<String, f64> = BTreeMap::new();
+        for (family, _, time) in times {
+            let least = behind.entry(family.clone()).or_insert(f64::INFINITY);
+            *least = least.min(time.0 / best);
+        }
+        if !behind.is_empty() {
+            self.behind.push((place(problem), behind));
+        }
         for family in families {
             let expert = experience.expert(family, device);
             let Some(expert) = expert.filter(|expert| expert.lesson().serves(problem)) else {
@@ -96,6 +107,15 @@ impl Kin {
                 off: off - usual,
             }));
         }
+    }
+
+    /// How many times as long as the best of all a family's best took for a problem's kin, where that was
+    /// the least; nothing where it was not tried for any.
+    pub fn behind(&self, family: &Family, problem: &Problem) -> Option<f64> {
+        let here = place(problem);
+        let near = self.behind.iter().filter(|(place, _)| alike(&here, place) >= KIN);
+        let own = near.filter_map(|(_, behind)| behind.get(&family.name).copied());
+        own.reduce(f64::min)
     }
 
     /// What they tell of a family for a problem; nothing where none of them is its kin.
@@ -235,6 +255,9 @@ mod tests {
         let farther = of("512x8192x1024", 0).unwrap();
         assert!(farther < near, "{farther} {near}");
         assert_eq!(of("64x64x65536", 0), None, "it is no kin");
+        let behind = kin.behind(&family, &problem("1024x4096x2048"));
+        assert_eq!(behind, Some(1.0), "no other family was tried");
+        assert_eq!(kin.behind(&family, &problem("64x64x65536")), None);
     }
 
     #[test]

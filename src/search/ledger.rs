@@ -138,13 +138,16 @@ impl Ledger {
 /// or not at all, and no others of their families.
 pub(super) fn starts(territories: &[Territory]) -> Vec<Pick> {
     let slowness = slowness(territories, |forecast| forecast.default);
+    let mut forecasts = territories.iter().filter_map(|territory| territory.forecast.as_ref());
+    let is_told = forecasts.any(|forecast| forecast.among_kin);
+    let out_of_sight = if is_told { LEFT_BEHIND } else { OUT_OF_SIGHT };
     let mut defaults: Vec<(f64, Pick)> = territories
         .iter()
         .enumerate()
         .filter_map(|(family, territory)| {
             Some((slowness[family], Pick { family, rank: territory.default? }))
         })
-        .filter(|(slowness, _)| *slowness <= OUT_OF_SIGHT)
+        .filter(|(slowness, _)| *slowness <= out_of_sight)
         .collect();
     defaults.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (hopeful, hopeless): (Vec<_>, Vec<_>) =

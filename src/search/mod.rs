@@ -86,6 +86,13 @@ impl Forecast {
         expected.get(rank).copied().filter(|time| time.0.is_finite())
     }
 
+    /// Takes in that none of its family takes less than this, by what problems of the same run tell.
+    pub fn raise_to(&mut self, least: Micros) {
+        for time in [Some(&mut self.best), self.default.as_mut()].into_iter().flatten() {
+            time.0 = time.0.max(least.0);
+        }
+    }
+
     /// How many times as long as the least may be expected of what is worth a first question.
     fn not_serious(&self) -> f64 {
         if self.among_kin { NOT_SERIOUS_AMONG_KIN } else { NOT_SERIOUS }
@@ -98,7 +105,7 @@ impl Forecast {
 const LEFT_BEHIND: f64 = 3.0;
 
 /// Where the forecast of a family's default is this many times slower than the best forecast, not
-/// even that is tried.
+/// even that is tried; where problems of the same run tell, none that is left behind.
 const OUT_OF_SIGHT: f64 = 10.0;
 
 /// Chooses candidates. Several may be under way: answers come later, in the order of the questions.

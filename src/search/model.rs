@@ -151,6 +151,13 @@ impl Model {
         }
     }
 
+    /// Answers in a row without a gain; those before the models choose count where waiting for them says
+    /// something.
+    fn since_gain(&self, counts_first: bool) -> usize {
+        let chosen_at = if counts_first { 0 } else { self.firsts.min(self.told) };
+        self.told - self.gained_at.max(chosen_at)
+    }
+
     fn point(&self, pick: Pick) -> Option<Point> {
         let indices = self.ledger.territories[pick.family].space.indices(pick.rank)?;
         Some(self.fields[pick.family].terrain.point(&indices))
@@ -304,7 +311,7 @@ impl Model {
             let looked_at = self.pool(family, (POOL as f64 * share).ceil() as usize, centres);
             prospects.survey(&mut self.fields[family], looked_at, times, &mut self.rng);
         }
-        let stagnates = self.told - self.gained_at >= STAGNATION;
+        let stagnates = self.since_gain(false) >= STAGNATION;
         let mut picks = Vec::new();
         while picks.len() < most {
             let astray = stagnates && self.rng.bool();
@@ -390,10 +397,6 @@ impl Strategy for Model {
         self.ledger.tell(pick, time);
         self.fields[pick.family].tell(pick, time);
         self.told += 1;
-        if self.told <= self.firsts {
-            // Waiting for a gain says something only once the models choose.
-            self.gained_at = self.told;
-        }
         if let Some(Micros(time)) = time
             && time < self.best
         {
@@ -411,12 +414,14 @@ impl Strategy for Model {
         if is_all_told && families.all(|family| self.ledger.left(family) == 0) {
             return Some(0.0);
         }
-        Some(self.outlook().chance_of_better(self.told - self.gained_at))
+        let outlook = self.outlook();
+        Some(outlook.chance_of_better(self.since_gain(outlook.counts_first)))
     }
 
     fn answers_until(&self, _: f64, chance: f64) -> Option<usize> {
-        let answers = self.outlook().answers_until(chance);
-        Some(answers.saturating_sub(self.told - self.gained_at))
+        let outlook = self.outlook();
+        let answers = outlook.answers_until(chance);
+        Some(answers.saturating_sub(self.since_gain(outlook.counts_first)))
     }
 
     fn least_expected(&self) -> Option<Micros> {

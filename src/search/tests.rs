@@ -225,6 +225,27 @@ fn the_longer_nothing_is_gained_the_less_is_left() {
 }
 
 #[test]
+fn the_first_answers_count_where_they_are_expected_to_be_the_best() {
+    for (among_kin, counted) in [(true, true), (false, false)] {
+        let mut territories = forecast([1.0, 1.0]);
+        for Territory { space, forecast, .. } in &mut territories {
+            let expected = (0..space.len()).map(|rank| Micros(7.0 + rank as f64)).collect();
+            let forecast = forecast.as_mut().unwrap();
+            *forecast = Forecast { expected: Some(expected), among_kin, ..forecast.clone() };
+        }
+        let mut strategy = Search::Model.begin(territories, 5);
+        let picks = strategy.ask(12);
+        strategy.tell(picks[0], Some(Micros(7.0)));
+        let until = |strategy: &dyn super::Strategy| strategy.answers_until(0.01, 0.02).unwrap();
+        let at_once = until(strategy.as_ref());
+        for pick in &picks[1..5] {
+            strategy.tell(*pick, Some(Micros(9.0)));
+        }
+        assert_eq!(until(strategy.as_ref()) < at_once, counted, "among kin: {among_kin}");
+    }
+}
+
+#[test]
 fn a_far_family_is_left_behind() {
     for (search, first) in [(Search::Evolve, 6), (Search::Model, 8)] {
         let picks = asked(search, 1, 300, 12, correct);

@@ -4,7 +4,7 @@
 use super::TuneError;
 use super::forecast::forecast;
 use super::hints::Hints;
-use crate::model::{Configuration, Device, Problem};
+use crate::model::{Configuration, Device, Micros, Problem};
 use crate::render::Templates;
 use crate::search::Forecast;
 use crate::space::{Family, LegalSpace};
@@ -64,6 +64,14 @@ impl Spaces {
                 (expert.as_ref(), &hints.kin),
                 &hints.footprints,
             );
+        }
+        let bests = self.families.iter().filter_map(|own| own.forecast.as_ref());
+        let least = bests.map(|forecast| forecast.best.0).fold(f64::INFINITY, f64::min);
+        for own in &mut self.families {
+            let behind = hints.kin.behind(&families[own.family], problem);
+            if let (Some(behind), Some(forecast)) = (behind, &mut own.forecast) {
+                forecast.raise_to(Micros(behind * least));
+            }
         }
     }
 

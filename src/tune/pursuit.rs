@@ -138,8 +138,13 @@ impl Pursuit<'_> {
         let (most_untold, batch) = ((4 * jobs).max(8), (jobs * 3 / 4).max(4));
         let (mut asked, mut told) = (0, 0);
         loop {
-            while asked - told + batch <= most_untold && !self.should_stop() {
-                let picks = strategy.ask(batch.min(self.most - asked));
+            let wanted = self.wanted(strategy.as_ref());
+            while asked - told + batch <= most_untold
+                && asked - told < wanted
+                && !self.should_stop()
+            {
+                let most = batch.min(wanted - (asked - told)).min(self.most - asked);
+                let picks = strategy.ask(most);
                 if picks.is_empty() {
                     break;
                 }
@@ -176,6 +181,13 @@ impl Pursuit<'_> {
         self.rest.chance = strategy.chance_of_better(self.rest.within);
         self.rest.least = strategy.least_expected();
         Ok(asked)
+    }
+
+    /// Answers after which the search ends if none of them is better: more are not worth asking for yet.
+    fn wanted(&self, strategy: &dyn Strategy) -> usize {
+        let rule = self.settings.rule();
+        let answers = rule.and_then(|rule| strategy.answers_until(rule.within, rule.chance));
+        answers.map_or(usize::MAX, |answers| answers.max(1))
     }
 
     /// Looks whether the rule is satisfied that the search ends by, and how much is left to do if
