@@ -14,6 +14,9 @@ pub const SAMPLES: usize = 5;
 /// What a sample should span: 2000 times the half microsecond that events resolve.
 const SAMPLE_TIME: Micros = Micros(1000.0);
 
+/// The same of a candidate that is screened, 800 times: how it compares with the best is asked to 1 %.
+const SCREENING_TIME: Micros = Micros(400.0);
+
 /// Most launches of a sample: a recorded sequence has this many nodes, which the host issues
 /// while the device overwrites the L2 cache.
 const MAX_LAUNCHES: u32 = 256;
@@ -62,15 +65,23 @@ pub(super) fn flush_bytes(device: &Device, policy: CachePolicy) -> Option<u64> {
     (policy == CachePolicy::Rotate).then(|| (2 * device.l2_bytes).max(1 << 20))
 }
 
-/// Launches of a sample, for a launch that takes about `one`.
+/// Launches of a sample in a final, for a launch that takes about `one`.
 pub(super) fn launches_per_sample(one: Micros) -> u32 {
-    let launches = (SAMPLE_TIME.0 / one.0.max(0.1)).ceil();
-    (launches as u32).clamp(1, MAX_LAUNCHES)
+    launches_within(SAMPLE_TIME, one)
+}
+
+/// Launches of a sample of a candidate that is screened.
+pub(super) fn launches_of_screening(one: Micros) -> u32 {
+    launches_within(SCREENING_TIME, one)
 }
 
 /// Launches of a first look, for a single launch that took `one`.
 pub(super) fn launches_of_first_look(one: Micros) -> u32 {
-    let launches = (FIRST_LOOK_TIME.0 / one.0.max(0.1)).ceil();
+    launches_within(FIRST_LOOK_TIME, one)
+}
+
+fn launches_within(time: Micros, one: Micros) -> u32 {
+    let launches = (time.0 / one.0.max(0.1)).ceil();
     (launches as u32).clamp(1, MAX_LAUNCHES)
 }
 

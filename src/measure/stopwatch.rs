@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::race::{Race, Racer, Step};
 use super::sampling::{
-    LOAD, WARM_UP, flush_bytes, launches_of_first_look, launches_per_sample, set_bytes, sets_for,
+    LOAD, WARM_UP, flush_bytes, launches_of_first_look, launches_of_screening, set_bytes, sets_for,
 };
 use crate::model::{CachePolicy, Device, Micros, PowerState, Problem, Regime, statistics};
 use crate::validate::Validator;
@@ -102,17 +102,16 @@ impl Stopwatch {
             self.forget(executor, look)?;
             return Ok((racer.take(one, race), look.launches));
         }
-        let launches = launches_per_sample(one);
+        let launches = launches_of_screening(one);
+        let is_sample = look.launches == launches && self.regime.power == PowerState::Burst;
+        let mut step = if is_sample { racer.take(one, race) } else { Step::More };
         let recorded = if look.launches == launches {
             look
         } else {
             self.forget(executor, look)?;
-            let recorded = self.record(executor, work, launches)?;
-            self.sample(executor, recorded)?; // warm-up
-            recorded
+            self.record(executor, work, launches)?
         };
         self.load(executor, recorded)?;
-        let mut step = Step::More;
         while step == Step::More {
             step = racer.take(self.sample(executor, recorded)?, race);
         }

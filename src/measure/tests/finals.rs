@@ -42,7 +42,7 @@ const NOISES: [Noise; 6] = [
 /// The share of finals in which someone differed.
 fn error_rate(times: &[f64], noise: Noise, finals: u64) -> f64 {
     // Without ties: all looks are taken, and every difference counts.
-    let rules = Rules { tie_percent: 0.0, ..Rules::default() };
+    let rules = Rules { tie_percent: 0.0, known_percent: 0.0, ..Rules::default() };
     let erred = (0..finals).filter(|seed| {
         let last = hold(times, noise, &rules, *seed);
         last.verdict().unwrap().order.iter().any(|place| place.differs)
@@ -58,6 +58,17 @@ fn identical_contestants_are_declared_different_in_one_final_of_twenty_at_most()
             assert!(rate <= 0.05, "{noise:?}, {count} contestants: {rate}");
         }
     }
+}
+
+#[test]
+fn who_is_at_the_edge_of_a_tie_is_not_asked_for_ever() {
+    let rounds = |known_percent: f64| -> usize {
+        let rules = Rules { known_percent, ..Rules::default() };
+        let finals = (0..100).map(|seed| hold(&[100.0, 100.48], Noise::Normal, &rules, seed));
+        finals.map(|last| last.samples(0).len()).sum()
+    };
+    let (known, undecided) = (rounds(Rules::default().known_percent), rounds(0.0));
+    assert!(10 * known < 9 * undecided, "{known} {undecided}");
 }
 
 #[test]
