@@ -7,7 +7,7 @@
 //! A Gaussian process over configurations and problems (Rasmussen and Williams 2006, chapter 2). Its
 //! lengths were chosen on these layers; half and twice of them tell about as much.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use rayon::prelude::*;
 
@@ -62,7 +62,7 @@ type Place = [f64; 6];
 type Values = Vec<usize>;
 
 impl Kin {
-    /// Takes in what a problem's kernels took.
+    /// Takes in what a problem's kernels took, in place of what was known of it before.
     pub fn learn(
         &mut self,
         measured: &Measured,
@@ -72,6 +72,9 @@ impl Kin {
     ) {
         let Measured { problem, times } = measured;
         let storage = Storage::packed(problem);
+        let own = place(problem);
+        self.behind.retain(|(place, _)| *place != own);
+        self.told.values_mut().for_each(|told| told.retain(|told| told.place != own));
         let best = times.iter().map(|(.., time)| time.0).fold(f64::INFINITY, f64::min);
         let mut behind: BTreeMap<String, f64> = BTreeMap::new();
         for (family, _, time) in times {
@@ -79,7 +82,7 @@ impl Kin {
             *least = least.min(time.0 / best);
         }
         if !behind.is_empty() {
-            self.behind.push((place(problem), behind));
+            self.behind.push((own, behind));
         }
         for family in families {
             let expert = experience.expert(family, device);
@@ -99,21 +102,26 @@ impl Kin {
             let offs: Vec<(Values, f64)> = times.par_iter().filter(is_telling).map(off).collect();
             let all: Vec<f64> = offs.iter().map(|(_, off)| *off).collect();
             let usual = statistics::median(&all).unwrap_or(0.0);
-            let place = place(problem);
             let told = self.told.entry(family.name.clone()).or_default();
             told.extend(offs.into_iter().map(|(values, off)| Told {
-                place,
+                place: own,
                 values,
                 off: off - usual,
             }));
         }
     }
 
+    /// Whether a problem's kin told something.
+    pub fn has_kin(&self, problem: &Problem) -> bool {
+        let here = place(problem);
+        self.behind.iter().any(|(place, _)| are_kin(&here, place))
+    }
+
     /// How many times as long as the best of all a family's best took for a problem's kin, where that was
     /// the least; nothing where it was not tried for any.
     pub fn behind(&self, family: &Family, problem: &Problem) -> Option<f64> {
         let here = place(problem);
-        let near = self.behind.iter().filter(|(place, _)| alike(&here, place) >= KIN);
+        let near = self.behind.iter().filter(|(place, _)| are_kin(&here, place));
         let own = near.filter_map(|(_, behind)| behind.get(&family.name).copied());
         own.reduce(f64::min)
     }
@@ -122,8 +130,9 @@ impl Kin {
     pub fn of(&self, family: &Family, problem: &Problem) -> Option<Opinion<'_>> {
         let here = place(problem);
         let told = self.told.get(&family.name)?;
+        let others = told.iter().filter(|told| told.place != here);
         let mut near: Vec<(f64, &Told)> =
-            told.iter().map(|told| (alike(&here, &told.place), told)).collect();
+            others.map(|told| (alike(&here, &told.place), told)).collect();
         near.sort_by(|a, b| b.0.total_cmp(&a.0));
         near.truncate(LISTENED_TO);
         if near.first().is_none_or(|(correlation, _)| *correlation < KIN) {
@@ -146,7 +155,10 @@ impl Kin {
             *weight *= correlation;
         }
         let values = near.into_iter().map(|(_, told)| &told.values).collect();
-        Some(Opinion { values, weights })
+        let [.., a, b] = here;
+        let is_alike = |told: &&Told| matches!(told.place, [.., x, y] if (x, y) == (a, b));
+        let tried = self.told[&family.name].iter().filter(is_alike).map(|told| &told.values);
+        Some(Opinion { values, weights, tried: tried.collect() })
     }
 }
 
@@ -155,6 +167,7 @@ impl Kin {
 pub struct Opinion<'k> {
     values: Vec<&'k Values>,
     weights: Vec<f64>,
+    tried: HashSet<&'k Values>,
 }
 
 impl Opinion<'_> {
@@ -163,6 +176,12 @@ impl Opinion<'_> {
         let own = values(family, configuration);
         let similar: Vec<f64> = self.values.iter().map(|other| similar(&own, other)).collect();
         dot(&similar, &self.weights).exp()
+    }
+
+    /// Whether a kernel was tried for a problem of the same layout, and was not far behind there: the
+    /// source is the same, as a rule, so that nothing is left to compile.
+    pub fn tried(&self, family: &Family, configuration: &Configuration) -> bool {
+        self.tried.contains(&values(family, configuration))
     }
 }
 
@@ -174,6 +193,11 @@ fn place(problem: &Problem) -> Place {
     let [a, b] = [layout.a_transposed(), layout.b_transposed()]
         .map(|is| TRANSPOSED * f64::from(u8::from(is)));
     [m, n, k, batch, a, b]
+}
+
+/// Whether one of two problems tells of the other; none is its own kin.
+fn are_kin(one: &Place, other: &Place) -> bool {
+    one != other && alike(one, other) >= KIN
 }
 
 /// The correlation of two problems.
@@ -255,6 +279,21 @@ mod tests {
         let farther = of("512x8192x1024", 0).unwrap();
         assert!(farther < near, "{farther} {near}");
         assert_eq!(of("64x64x65536", 0), None, "it is no kin");
+        assert_eq!(of("1024x2048x2048", 0), None, "nor is it its own");
+        let opinion = kin.of(&family, &problem("1024x4096x2048")).unwrap();
+        assert!(opinion.tried(&family, &good[0].0));
+        let (_, others) = expected("64x64x64");
+        let is_other = |configuration: &Configuration| good.iter().all(|(c, _)| c != configuration);
+        let other = others.iter().map(|(configuration, _)| configuration).find(|c| is_other(c));
+        assert!(!opinion.tried(&family, other.unwrap()));
+        let mut again = kin.clone();
+        again.learn(
+            &measured,
+            &experience,
+            std::slice::from_ref(&family),
+            (&device, &Footprints::new()),
+        );
+        assert_eq!(again, kin, "what is told again takes the place of what was");
         let behind = kin.behind(&family, &problem("1024x4096x2048"));
         assert_eq!(behind, Some(1.0), "no other family was tried");
         assert_eq!(kin.behind(&family, &problem("64x64x65536")), None);

@@ -60,6 +60,12 @@ impl Ledger {
         forecast.expects(pick.rank).or_else(slow).map_or(0.0, |time| time.0.ln())
     }
 
+    /// The logarithm of what it costs to ask for a configuration beyond its time.
+    pub(super) fn price(&self, pick: Pick) -> f64 {
+        let forecast = self.territories[pick.family].forecast.as_ref();
+        forecast.map_or(0.0, |forecast| forecast.price_of(pick.rank).ln())
+    }
+
     /// The correct ones with their times.
     pub(super) fn correct(&self) -> impl Iterator<Item = (Pick, f64)> {
         self.told.iter().filter_map(|(pick, time)| Some((*pick, (*time)?)))
@@ -139,7 +145,7 @@ impl Ledger {
 pub(super) fn starts(territories: &[Territory]) -> Vec<Pick> {
     let slowness = slowness(territories, |forecast| forecast.default);
     let mut forecasts = territories.iter().filter_map(|territory| territory.forecast.as_ref());
-    let is_told = forecasts.any(|forecast| forecast.among_kin);
+    let is_told = forecasts.any(Forecast::is_among_kin);
     let out_of_sight = if is_told { LEFT_BEHIND } else { OUT_OF_SIGHT };
     let mut defaults: Vec<(f64, Pick)> = territories
         .iter()

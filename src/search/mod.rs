@@ -19,6 +19,7 @@ mod terrain;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -66,8 +67,9 @@ pub struct Forecast {
     /// What each configuration is expected to take, by rank, where other problems tell it; infinity
     /// of those that nobody looked at.
     pub expected: Option<Vec<Micros>>,
-    /// Whether problems of the same run told what these times are off by.
-    pub among_kin: bool,
+    /// Where problems of the same run told what these times are off by: the ranks of kernels that they
+    /// tried, which are compiled.
+    pub tried: Option<HashSet<usize>>,
 }
 
 /// Defaults and winners of other problems that are expected to take this many times as long as the
@@ -79,7 +81,29 @@ const NOT_SERIOUS: f64 = 1.25;
 /// model the best was always among those of which at most 1.05 times the least was expected.
 const NOT_SERIOUS_AMONG_KIN: f64 = 1.05;
 
+/// How many times as long one may take that is compiled and be asked for in place of one that is not, among
+/// problems of one run. Compiling takes 0.7 s of a core, trying what is compiled 12 ms of the device. 20 layers of
+/// a language model, tuned together on an H200 with 16 cores, compiled 380 and 400 kernels with 1, 310 to 370 with
+/// 1.01 to 1.03 and 280 with 1.04, and what was found was 0.6, 0.6 and 0.8 % behind the best that is known; with
+/// 1.05 it was once 3.2 % at worst.
+const UNCOMPILED: f64 = 1.04;
+
 impl Forecast {
+    /// Whether problems of the same run told what its times are off by.
+    fn is_among_kin(&self) -> bool {
+        self.tried.is_some()
+    }
+
+    /// By what an expected time is multiplied when it is weighed whether to ask for a kernel among kin.
+    pub fn price(is_new: bool) -> f64 {
+        if is_new { UNCOMPILED } else { 1.0 }
+    }
+
+    /// The price of a configuration.
+    fn price_of(&self, rank: usize) -> f64 {
+        Self::price(self.tried.as_ref().is_some_and(|tried| !tried.contains(&rank)))
+    }
+
     /// What a configuration is expected to take, where that is known.
     fn expects(&self, rank: usize) -> Option<Micros> {
         let expected = self.expected.as_ref()?;
@@ -95,7 +119,7 @@ impl Forecast {
 
     /// How many times as long as the least may be expected of what is worth a first question.
     fn not_serious(&self) -> f64 {
-        if self.among_kin { NOT_SERIOUS_AMONG_KIN } else { NOT_SERIOUS }
+        if self.is_among_kin() { NOT_SERIOUS_AMONG_KIN } else { NOT_SERIOUS }
     }
 }
 

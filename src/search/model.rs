@@ -16,9 +16,9 @@ use fastrand::Rng;
 use super::field::Field;
 use super::ledger::{Ledger, slowness};
 use super::outlook::Outlook;
-use super::prospects::{Prospects, Times};
+use super::prospects::{LookedAt, Prospects, Times};
 use super::terrain::{Point, Terrain};
-use super::{Forecast, LEFT_BEHIND, NOT_SERIOUS, Pick, Strategy, Territory};
+use super::{LEFT_BEHIND, NOT_SERIOUS, Pick, Strategy, Territory};
 use crate::model::Micros;
 use crate::model::statistics::quantile;
 
@@ -145,7 +145,7 @@ impl Model {
         let forecast =
             best.and_then(|(pick, _)| self.ledger.territories[pick.family].forecast.as_ref());
         match forecast.filter(|forecast| forecast.expected.is_some()) {
-            Some(Forecast { among_kin: true, .. }) => Outlook::AMONG_KIN,
+            Some(forecast) if forecast.is_among_kin() => Outlook::AMONG_KIN,
             Some(_) => Outlook::EXPERIENCED,
             None => Outlook::BLIND,
         }
@@ -221,7 +221,7 @@ impl Model {
 
     /// The configurations of a family that the models look at: `wanted` random ones, half of them of
     /// those that are likely to be fast, those that promised most before, and the neighbours of the best.
-    fn pool(&mut self, family: usize, wanted: usize, best: &[Pick]) -> Vec<(Pick, Point, f64)> {
+    fn pool(&mut self, family: usize, wanted: usize, best: &[Pick]) -> Vec<LookedAt> {
         let len = self.ledger.territories[family].space.len();
         let mut ranks: Vec<usize> = if 2 * wanted >= len {
             (0..len).collect()
@@ -244,8 +244,11 @@ impl Model {
         ranks.dedup();
         let picks = ranks.into_iter().map(|rank| Pick { family, rank });
         let free = picks.filter(|pick| !self.ledger.is_asked(*pick));
-        free.filter_map(|pick| Some((pick, self.point(pick)?, self.ledger.expected(pick))))
-            .collect()
+        let look = |pick| {
+            let (expected, price) = (self.ledger.expected(pick), self.ledger.price(pick));
+            Some(LookedAt { pick, point: self.point(pick)?, expected, price })
+        };
+        free.filter_map(look).collect()
     }
 
     /// A configuration that differs in a few parameters from one of the [`CENTRES`], or has some of
@@ -343,7 +346,7 @@ fn promising_first(territories: &[Territory], slowness: &[f64]) -> Vec<Pick> {
         let Some(forecast) = forecast.as_ref().filter(|_| slowness[family] <= LEFT_BEHIND) else {
             continue;
         };
-        let most = if forecast.among_kin { EXPECTED_FIRST_AMONG_KIN } else { EXPECTED_FIRST };
+        let most = if forecast.is_among_kin() { EXPECTED_FIRST_AMONG_KIN } else { EXPECTED_FIRST };
         let mut chosen: Vec<Vec<usize>> = Vec::new();
         for rank in forecast.likely.iter().take(CHOSEN_FROM) {
             let (Some(time), Some(indices)) = (forecast.expects(*rank), space.indices(*rank))
@@ -355,7 +358,7 @@ fn promising_first(territories: &[Territory], slowness: &[f64]) -> Vec<Pick> {
             };
             if chosen.len() < most && chosen.iter().all(differs) {
                 chosen.push(indices);
-                all.push((time, Pick { family, rank: *rank }));
+                all.push((Micros(time.0 * forecast.price_of(*rank)), Pick { family, rank: *rank }));
             }
         }
     }

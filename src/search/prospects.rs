@@ -36,6 +36,16 @@ pub(super) struct Times {
     pub(super) slowest: f64,
 }
 
+/// A configuration that the models look at.
+pub(super) struct LookedAt {
+    pub(super) pick: Pick,
+    pub(super) point: Point,
+    /// The logarithm of what was expected before; the models say what that is off by.
+    pub(super) expected: f64,
+    /// The logarithm of what it costs to ask for it beyond its time.
+    pub(super) price: f64,
+}
+
 /// See the module.
 pub(super) struct Prospects {
     fastest: f64,
@@ -51,8 +61,8 @@ struct Prospect {
     survey: usize,
     /// Its place in the survey.
     at: usize,
-    /// The logarithm of what was expected before; the models say what that is off by.
     expected: f64,
+    price: f64,
     vote: Vote,
     is_taken: bool,
 }
@@ -73,19 +83,21 @@ impl Prospects {
     pub(super) fn survey(
         &mut self,
         field: &mut Field,
-        looked_at: Vec<(Pick, Point, f64)>,
+        looked_at: Vec<LookedAt>,
         times: Times,
         rng: &mut Rng,
     ) {
         let forest = field.forest(times.slowest, rng);
         let survey = self.surveys.len();
         let terrain = &field.terrain;
-        let prospects = looked_at.par_iter().enumerate().map(|(at, (pick, point, expected))| {
+        let prospects = looked_at.par_iter().enumerate().map(|(at, looked_at)| {
+            let LookedAt { pick, ref point, expected, price } = *looked_at;
             let vote = forest.vote(&forest::values(terrain, point));
-            Prospect { pick: *pick, survey, at, expected: *expected, vote, is_taken: false }
+            Prospect { pick, survey, at, expected, price, vote, is_taken: false }
         });
         self.prospects.par_extend(prospects);
-        let mut points: Vec<Point> = looked_at.into_iter().map(|(_, point, _)| point).collect();
+        let mut points: Vec<Point> =
+            looked_at.into_iter().map(|looked_at| looked_at.point).collect();
         // Those under way are looked at too, and supposed as known.
         let known_from = points.len();
         points.extend(field.under_way().cloned());
@@ -125,22 +137,27 @@ impl Prospects {
         let vote = &prospect.vote;
         match rule {
             Rule::ProcessImprovement => self.process_improvement(prospect),
-            Rule::ForestImprovement => {
-                improvement(self.fastest, prospect.by_forest(), vote.deviation.into())
-            }
+            Rule::ForestImprovement => improvement(
+                self.fastest,
+                prospect.price + prospect.by_forest(),
+                vote.deviation.into(),
+            ),
             // Many share a leaf; the other trees decide among them.
-            Rule::OneTree => -prospect.expected - f64::from(vote.each[tree] + 1e-3 * vote.mean),
+            Rule::OneTree => {
+                let own = f64::from(vote.each[tree] + 1e-3 * vote.mean);
+                -(prospect.price + prospect.expected + own)
+            }
         }
     }
 
     /// What the process expects; the forest where there is no process.
     fn process_improvement(&self, prospect: &Prospect) -> f64 {
-        let Prospect { survey, at, expected, vote, .. } = prospect;
+        let Prospect { survey, at, expected, price, vote, .. } = prospect;
         let (mean, deviation) = match &self.surveys[*survey].process {
             Some((_, belief)) => (expected + belief.means[*at], belief.variances[*at].sqrt()),
             None => (prospect.by_forest(), vote.deviation.into()),
         };
-        improvement(self.fastest, mean, deviation)
+        improvement(self.fastest, price + mean, deviation)
     }
 
     /// Those that promise most and were not picked: half of them by the process, half by the

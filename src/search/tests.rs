@@ -157,13 +157,8 @@ fn forecast(slowness: [f64; 2]) -> Vec<Territory> {
     for (territory, times) in territories.iter_mut().zip(slowness) {
         let likely = (10..200).filter(|rank| *rank < territory.space.len()).collect();
         let time = Micros(7.0 * times);
-        territory.forecast = Some(Forecast {
-            best: time,
-            default: Some(time),
-            likely,
-            expected: None,
-            among_kin: false,
-        });
+        territory.forecast =
+            Some(Forecast { best: time, default: Some(time), likely, expected: None, tried: None });
     }
     territories
 }
@@ -231,7 +226,11 @@ fn the_first_answers_count_where_they_are_expected_to_be_the_best() {
         for Territory { space, forecast, .. } in &mut territories {
             let expected = (0..space.len()).map(|rank| Micros(7.0 + rank as f64)).collect();
             let forecast = forecast.as_mut().unwrap();
-            *forecast = Forecast { expected: Some(expected), among_kin, ..forecast.clone() };
+            *forecast = Forecast {
+                expected: Some(expected),
+                tried: among_kin.then(HashSet::new),
+                ..forecast.clone()
+            };
         }
         let mut strategy = Search::Model.begin(territories, 5);
         let picks = strategy.ask(12);
@@ -243,6 +242,26 @@ fn the_first_answers_count_where_they_are_expected_to_be_the_best() {
         }
         assert_eq!(until(strategy.as_ref()) < at_once, counted, "among kin: {among_kin}");
     }
+}
+
+#[test]
+fn of_those_that_are_alike_the_compiled_come_first_among_kin() {
+    let first = |tried: HashSet<usize>| -> Vec<Pick> {
+        let mut territories = forecast([1.0, 1.0]);
+        for Territory { space, forecast, .. } in &mut territories {
+            let expected = (0..space.len()).map(|rank| Micros(7.0 + 1e-6 * rank as f64)).collect();
+            let forecast = forecast.as_mut().unwrap();
+            *forecast = Forecast {
+                expected: Some(expected),
+                tried: Some(tried.clone()),
+                ..forecast.clone()
+            };
+        }
+        Search::Model.begin(territories, 5).ask(12)
+    };
+    let last = *first(HashSet::new()).last().unwrap();
+    let now = first(HashSet::from([last.rank]));
+    assert_eq!(now[0].rank, last.rank, "{last:?} {now:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! grid shows of a kernel is counted, so that families are compared by it only roughly: of one
 //! that is several times slower even so, there is nothing to hope for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use fastrand::Rng;
 use rayon::prelude::*;
@@ -67,19 +67,20 @@ pub(super) fn forecast(
     let default = default.map(|default| Micros(time(&cost(default))));
     let all: usize = groups.iter().map(|(.., ranks)| ranks.len()).sum();
     let wanted = ((LIKELY * all as f64) as usize).max(FEWEST);
+    let mut tried = None;
     let (mut likely, expected) = match expert {
         Some(expert) => {
             let costs = groups.iter().map(|(_, cost, ranks)| (cost, ranks.as_slice()));
             let (mut ranked, mut expected) = by_expert(expert, space, problem, costs.collect());
             if let Some(opinion) = &opinion {
-                correct(opinion, (family, space), &mut ranked, &mut expected);
+                tried = Some(correct(opinion, (family, space), &mut ranked, &mut expected));
             }
             (ranked, Some(expected))
         }
         None => (groups.into_iter().flat_map(|(.., ranks)| ranks).collect(), None),
     };
     likely.truncate(wanted);
-    Some(Forecast { best, default, likely, expected, among_kin: opinion.is_some() })
+    Some(Forecast { best, default, likely, expected, tried })
 }
 
 /// What an expert expects of configurations that are given by their costs: their ranks, the least
@@ -107,23 +108,33 @@ fn by_expert(
     (ranked.into_iter().map(|(_, rank)| rank).collect(), expected)
 }
 
-/// Corrects expectations by what kin tell, and puts those that they were asked about into their order.
+/// Corrects expectations by what kin tell, and puts those that they were asked about into the order in which
+/// they are worth trying; gives the ranks of those that kin tried.
 fn correct(
     opinion: &Opinion<'_>,
     (family, space): (&Family, &LegalSpace),
     ranked: &mut [usize],
     expected: &mut [Micros],
-) {
+) -> HashSet<usize> {
     let asked = ranked.len().min(ASKED_KIN);
     let first = &mut ranked[..asked];
-    let factor = |rank: &usize| {
-        space.get(*rank).map_or(1.0, |configuration| opinion.factor(family, &configuration))
+    let told = |rank: &usize| {
+        let configuration = space.get(*rank)?;
+        let factor = opinion.factor(family, &configuration);
+        Some((factor, opinion.tried(family, &configuration)))
     };
-    let factors: Vec<f64> = first.par_iter().map(factor).collect();
-    for (rank, factor) in first.iter().zip(factors) {
+    let told: Vec<Option<(f64, bool)>> = first.par_iter().map(told).collect();
+    let mut tried = HashSet::new();
+    for (rank, told) in first.iter().zip(told) {
+        let Some((factor, is_tried)) = told else { continue };
         expected[*rank].0 *= factor;
+        if is_tried {
+            tried.insert(*rank);
+        }
     }
-    first.sort_by(|a, b| expected[*a].0.total_cmp(&expected[*b].0).then(a.cmp(b)));
+    let worth = |rank: &usize| expected[*rank].0 * Forecast::price(!tried.contains(rank));
+    first.sort_by(|a, b| worth(a).total_cmp(&worth(b)).then(a.cmp(b)));
+    tried
 }
 
 /// The ranks of `most` configurations, those together whose launches are of the same extents.
