@@ -29,6 +29,7 @@ mod report;
 mod request;
 mod rig;
 mod shard;
+mod talk;
 mod tally;
 mod tune;
 mod turns;

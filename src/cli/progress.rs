@@ -41,10 +41,20 @@ impl Board {
     }
 }
 
+/// What is done with a problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Aim {
+    /// A winner is looked for.
+    Winner,
+    /// It is asked a little, for what that tells of others.
+    Others,
+}
+
 /// Draws the events of one problem's tuning.
 pub(super) struct Progress {
     board: Board,
     problem: Problem,
+    aim: Aim,
     /// Whether times are modelled rather than measured.
     modelled: bool,
     bar: ProgressBar,
@@ -54,7 +64,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(board: &Board, problem: Problem, device: &Device) -> Self {
+    pub(super) fn new(board: &Board, problem: Problem, device: &Device, aim: Aim) -> Self {
         let bar = if board.console.interactive() {
             board.bars.add(ProgressBar::no_length())
         } else {
@@ -64,7 +74,7 @@ impl Progress {
         let modelled = device.is_cpu();
         let board = board.clone();
         let pace = Pace::new(now, None);
-        Self { board, problem, modelled, bar, compiled: 0, pace, last_line: now }
+        Self { board, problem, aim, modelled, bar, compiled: 0, pace, last_line: now }
     }
 
     pub(super) fn event(&mut self, event: &Event<'_>) {
@@ -72,14 +82,18 @@ impl Progress {
             Event::Started { problem, spaces, candidates, patience, journal, known, hints } => {
                 let families: Vec<&str> =
                     spaces.families.iter().map(|family| family.name.as_str()).collect();
+                let doing = match self.aim {
+                    Aim::Winner => format!("tuning {problem}"),
+                    Aim::Others => format!("asking what {problem} tells of the others"),
+                };
                 self.say(&format!(
-                    "tuning {problem}: at most {candidates} of {} candidates of {}",
+                    "{doing}: at most {candidates} of {} candidates of {}",
                     spaces.legal(),
                     families.join(", ")
                 ));
                 if let (Some(journal), 1..) = (journal, known) {
                     self.say(&format!(
-                        "{known} kernels are known from earlier runs and not {} again (`--fresh` does): {}",
+                        "{known} kernels are known already and not {} again (`--fresh` does): {}",
                         self.done(),
                         journal.display()
                     ));

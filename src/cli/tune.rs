@@ -16,21 +16,22 @@ use super::databases;
 use super::environment::variable;
 use super::machine::{Wish, Workshop};
 use super::output::finish;
-use super::progress::{Board, Progress};
+use super::progress::{Aim, Board, Progress};
 use super::shard::{self, Shard};
-use super::turns::Turns;
+use super::talk::Talk;
+use super::turns::{Lane, Turns};
 use super::{Failure, interrupt, request};
 use crate::compile::{Compile, CompileThreads};
 use crate::database::{Database, Origin, Recorded, Replace, check_writable, record_summary};
-use crate::experience::{Experience, Kin, Measured};
 use crate::lookup::Lookup;
 use crate::model::{Device, Problem, Regime};
 use crate::render::Templates;
 use crate::report::{covered, json as documents, table};
 use crate::search;
-use crate::space::{Family, Footprints};
+use crate::space::Family;
 use crate::tune::{
-    Ahead, Event, Hints, Kit, LANES, Ordered, Settings, Summary, TuneError, share, spaces, tune,
+    Ahead, Event, Hints, Kit, Machine, Ordered, Seat, Settings, Summary, TuneError, lanes, share,
+    sound, spaces, tune,
 };
 
 /// What the arguments mean.
@@ -76,38 +77,36 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
     let (major, minor) = compiler.nvrtc().version();
     let compiler: Arc<dyn Compile> = Arc::new(compiler);
     let threads = CompileThreads::new(request::jobs(arguments.jobs)).map_err(Failure::work)?;
-    let gpus = machine.count();
     // A budget is a problem's own time on the device.
-    let lanes = if job.settings.budget.is_some() { 1 } else { LANES };
-    let machines = machine.split(job.problems.len(), lanes);
-    let threads = threads.shared_by(machines.len());
-    let kits: Vec<Kit> = machines
-        .into_iter()
-        .map(|machine| Kit {
-            families: job.families.clone(),
-            templates: job.templates.clone(),
-            compiler: Arc::clone(&compiler),
-            threads: threads.clone(),
-            machine,
-        })
-        .collect();
+    let lanes = if job.settings.budget.is_some() { 1 } else { lanes(threads.count()) };
+    let seats = machine.seats(job.problems.len(), lanes);
+    let threads = threads.shared_by(seats.len());
+    let kit_for = |machine| Kit {
+        families: job.families.clone(),
+        templates: job.templates.clone(),
+        compiler: Arc::clone(&compiler),
+        threads: threads.clone(),
+        machine,
+    };
     // Winners of other GPUs are hints too; a file of them that cannot be read hints at nothing.
     let others = arguments.db.is_none().then(|| databases::files(&[]).unwrap_or_default());
     let session = Session {
-        board: Board::new(console, kits.len() > 1),
+        board: Board::new(console, seats.len() > 1),
         width: console.width(),
         nvrtc: format!("{major}.{minor}"),
         others: others.into_iter().flatten().filter(|other| *other != database).collect(),
-        experience: Arc::new(databases::experience([database.as_path()], &device)?),
+        talk: Talk::new(
+            device.clone(),
+            job.families.clone(),
+            Arc::new(databases::experience([database.as_path()], &device)?),
+        ),
         database,
-        kin: Mutex::default(),
-        footprints: Arc::default(),
         stop: interrupt::listen()?,
         settings: job.settings,
         replace: job.replace,
         device,
     };
-    let results = session.tune_all(&job.problems, kits, gpus)?;
+    let results = session.tune_all(&job.problems, seats, &kit_for)?;
     if session.stop.load(Ordering::Relaxed) {
         console.note("stopped as asked");
     }
@@ -123,6 +122,11 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
     Ok((document, code))
 }
 
+/// Whether a device or compiler is gone, which is gone for the other problems too.
+fn ends_all(error: &TuneError) -> bool {
+    matches!(error, TuneError::Device(_) | TuneError::Compiler(_) | TuneError::Panicked)
+}
+
 /// What all problems of a run share.
 struct Session {
     board: Board,
@@ -132,31 +136,31 @@ struct Session {
     database: PathBuf,
     /// Databases that hints may come from besides.
     others: Vec<PathBuf>,
-    /// What kernels took for other problems on this GPU.
-    experience: Arc<Experience>,
-    /// What they took for problems of this run.
-    kin: Mutex<Arc<Kin>>,
-    /// What kernels ask of the device, as far as it was found for a problem of this run.
-    footprints: Arc<Footprints>,
+    talk: Talk,
     stop: Arc<AtomicBool>,
     settings: Settings,
     replace: Replace,
 }
 
 impl Session {
-    /// Tunes the problems, as many at a time as there are kits, and gives the documents about them
+    /// Tunes the problems, as many at a time as there are seats, and gives the documents about them
     /// in the order of the problems. What comes after a stop is left out.
     fn tune_all(
         &self,
         problems: &[Problem],
-        kits: Vec<Kit>,
-        gpus: usize,
+        seats: Vec<Seat>,
+        kit_for: &(dyn Fn(Machine) -> Kit + Sync),
     ) -> Result<Vec<Value>, Failure> {
-        let turns = Turns::new(problems, kits.len(), gpus);
+        let turns = Turns::new(problems, seats.len());
         let lanes: Vec<Result<Vec<(usize, Value)>, Failure>> = thread::scope(|scope| {
             let turns = &turns;
-            let lane = |(lane, kit)| scope.spawn(move || self.tune_in_turn(kit, turns, lane));
-            let lanes: Vec<_> = kits.into_iter().enumerate().map(lane).collect();
+            let tune_in = move |(number, seat): (usize, Seat)| {
+                let lane = turns.lane(number);
+                let kit = seat.machine().map(kit_for);
+                kit.map_or(Ok(Vec::new()), |kit| self.tune_in_turn(kit, turns, &lane))
+            };
+            let seats = seats.into_iter().enumerate();
+            let lanes: Vec<_> = seats.map(|seat| scope.spawn(move || tune_in(seat))).collect();
             let joined = lanes.into_iter().map(|lane| lane.join());
             joined
                 .map(|lane| lane.unwrap_or_else(|_| Err(Failure::work(TuneError::Panicked))))
@@ -176,19 +180,31 @@ impl Session {
         &self,
         mut kit: Kit,
         turns: &Turns<'_>,
-        lane: usize,
+        lane: &Lane<'_, '_>,
     ) -> Result<Vec<(usize, Value)>, Failure> {
         let (ahead, ordered) = (Ahead::of(&kit), Mutex::new(None));
+        let has_kin = |problem: &Problem| self.talk.heard().has_kin(problem);
+        if let Some(problem) = lane.leader() {
+            self.sound(problem, &mut kit, turns).inspect_err(|_| turns.give_up())?;
+            turns.follow();
+        }
         let mut results = Vec::new();
         while !self.stop.load(Ordering::Relaxed)
-            && let Some((number, problem)) = turns.take(lane)
+            && let Some((number, problem)) = lane.take(&has_kin)
         {
             let order_next = || {
-                let order = turns.coming(lane).and_then(|problem| self.order(problem, &ahead));
+                let order = lane.coming(&has_kin).and_then(|problem| self.order(problem, &ahead));
                 *ordered.lock().unwrap_or_else(PoisonError::into_inner) = order;
             };
+            let mut teller = self.talk.teller(problem);
             let result = thread::scope(|scope| {
-                self.tune(problem, &mut kit, || drop(scope.spawn(order_next)))
+                self.tune(problem, &mut kit, &mut |event| {
+                    teller.hears(event);
+                    // The cores have nothing to do any more.
+                    if matches!(event, Event::Searched) {
+                        scope.spawn(order_next);
+                    }
+                })
             });
             if result.is_err() {
                 turns.give_up();
@@ -196,6 +212,26 @@ impl Session {
             results.push((number, result?));
         }
         Ok(results)
+    }
+
+    /// Asks the first questions of a problem, for what they tell the others, who follow as soon as they know.
+    fn sound(&self, problem: &Problem, kit: &mut Kit, turns: &Turns<'_>) -> Result<(), Failure> {
+        let hints = self.hints(problem, &kit.families, &kit.templates)?;
+        let mut progress = Progress::new(&self.board, *problem, &self.device, Aim::Others);
+        let mut teller = self.talk.teller(problem);
+        let on_event = &mut |event: Event<'_>| {
+            progress.event(&event);
+            if teller.hears(&event) {
+                turns.follow();
+            }
+        };
+        let sounded = sound(problem, &hints, kit, &self.settings, &self.stop, on_event);
+        progress.finish();
+        match sounded {
+            Err(error) if ends_all(&error) => Err(Failure::work(error)),
+            // What else stands in the way will be told when its turn comes.
+            _ => Ok(()),
+        }
     }
 
     /// Has the compiler begin with what the search of a problem will ask for. What stands in the way will
@@ -208,33 +244,27 @@ impl Session {
         ahead.order(problem, &hints, &self.settings).ok()
     }
 
-    /// Tunes one problem, shows and records the winner, and gives the document about it. Calls `searched`
-    /// when the cores have nothing to do any more.
+    /// Tunes one problem, shows and records the winner, and gives the document about it. What happens
+    /// meanwhile is passed on to `on_event`.
     fn tune(
         &self,
         problem: &Problem,
         kit: &mut Kit,
-        searched: impl Fn(),
+        on_event: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Value, Failure> {
         let hints = self.hints(problem, &kit.families, &kit.templates)?;
-        let mut progress = Progress::new(&self.board, *problem, &self.device);
+        let mut progress = Progress::new(&self.board, *problem, &self.device, Aim::Winner);
         let on_event = &mut |event: Event<'_>| {
-            if matches!(event, Event::Searched) {
-                searched();
-            }
             progress.event(&event);
+            on_event(&event);
         };
         let result = tune(problem, &hints, kit, &self.settings, &self.stop, on_event);
         progress.finish();
         let summary = match result {
             Ok(summary) => summary,
-            // A device or compiler that is gone is gone for the other problems too.
-            Err(error @ (TuneError::Device(_) | TuneError::Compiler(_) | TuneError::Panicked)) => {
-                return Err(Failure::work(error));
-            }
+            Err(error) if ends_all(&error) => return Err(Failure::work(error)),
             Err(error) => return Ok(self.failed(problem, &error.to_string())),
         };
-        self.tell_kin(&summary, kit);
         let ranking = table::ranking(&summary, &self.device, self.width);
         let coverage =
             format!("{}{}", table::coverage(&summary, self.width), covered::text(&summary));
@@ -262,19 +292,12 @@ impl Session {
         let records = databases.iter().flat_map(Database::records);
         let regime = self.settings.regime;
         let lookup = Lookup::new(records, families, templates, &self.device, regime);
-        let kin = self.kin.lock().map(|kin| Arc::clone(&kin)).unwrap_or_default();
-        let experience = Arc::clone(&self.experience);
-        let footprints = Arc::clone(&self.footprints);
-        Ok(Hints { experience, kin, footprints, ..lookup.hints(problem) })
-    }
-
-    /// Lets the problems that are still to come know what this one's kernels took.
-    fn tell_kin(&self, summary: &Summary, kit: &Kit) {
-        let measured = Measured { problem: summary.problem, times: summary.times.clone() };
-        if let Ok(mut kin) = self.kin.lock() {
-            let device = (&self.device, self.footprints.as_ref());
-            Arc::make_mut(&mut kin).learn(&measured, &self.experience, &kit.families, device);
-        }
+        Ok(Hints {
+            experience: self.talk.experience(),
+            kin: self.talk.heard(),
+            footprints: self.talk.footprints(),
+            ..lookup.hints(problem)
+        })
     }
 
     fn failed(&self, problem: &Problem, message: &str) -> Value {

@@ -55,6 +55,11 @@ impl CompileThreads {
         Self { share, ..self }
     }
 
+    /// The same threads, for one who has them alone for now.
+    pub fn alone(&self) -> Self {
+        Self { share: self.threads.current_num_threads(), threads: Arc::clone(&self.threads) }
+    }
+
     /// How many there are for whoever asks: all, or a share.
     pub fn count(&self) -> usize {
         self.share

@@ -1,7 +1,9 @@
-//! Benches that evaluate at the same time, a thread for each. Takes orders and gives reports; what
-//! to evaluate, and what a report means, is the search's business.
+//! Benches that evaluate at the same time, a thread for each, in which it is made ready too: the first
+//! candidates compile meanwhile. Takes orders and gives reports; what to evaluate, and what a report means, is
+//! the search's business.
 
-use std::thread::Scope;
+use std::mem;
+use std::thread::{Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
@@ -25,39 +27,56 @@ pub(super) struct Report<T> {
     bench: usize,
 }
 
+/// Makes a bench ready.
+pub(super) type Maker<'b> = Box<dyn FnOnce() -> Result<Box<dyn Bench + 'b>, TuneError> + Send + 'b>;
+
 /// Benches at work.
-pub(super) struct Crew<T> {
+pub(super) struct Crew<'scope, 'b, T> {
     orders: Vec<Sender<Order<T>>>,
     reports: Receiver<Report<T>>,
     idle: Vec<usize>,
+    threads: Vec<ScopedJoinHandle<'scope, Result<Box<dyn Bench + 'b>, TuneError>>>,
 }
 
-impl<T: Send> Crew<T> {
-    /// Puts every bench into a thread, which ends after the crew.
-    pub(super) fn start<'scope, 'env, 'bench: 'scope>(
-        scope: &'scope Scope<'scope, 'env>,
-        benches: &'scope mut [Box<dyn Bench + 'bench>],
-    ) -> Self
-    where
-        T: 'scope,
-    {
+impl<'scope, 'b: 'scope, T: Send + 'scope> Crew<'scope, 'b, T> {
+    /// Puts every bench into a thread, which ends with the crew. A bench that cannot be made says so in the
+    /// place of its first report.
+    pub(super) fn start(scope: &'scope Scope<'scope, '_>, makers: Vec<Maker<'b>>) -> Self {
         let (sender, reports) = unbounded();
-        let mut orders = Vec::new();
-        for (number, bench) in benches.iter_mut().enumerate() {
+        let (mut orders, mut threads) = (Vec::new(), Vec::new());
+        for (number, make) in makers.into_iter().enumerate() {
             let (order, incoming) = bounded::<Order<T>>(1);
             let sender = sender.clone();
-            scope.spawn(move || {
+            threads.push(scope.spawn(move || {
+                let mut made = make();
                 for Order { tag, candidate, race } in incoming {
-                    let evaluated = bench.evaluate(&candidate, &race);
+                    let evaluated = match &mut made {
+                        Ok(bench) => bench.evaluate(&candidate, &race),
+                        // Whoever is told so does not ask again.
+                        Err(error) => Err(mem::replace(error, TuneError::Panicked)),
+                    };
                     // Nobody listens once the search has failed.
                     let _ = sender.send(Report { tag, candidate, evaluated, bench: number });
                 }
-            });
+                made
+            }));
             orders.push(order);
         }
         // The first bench also decides: it is taken first.
         let idle = (0..orders.len()).rev().collect();
-        Self { orders, reports, idle }
+        Self { orders, reports, idle, threads }
+    }
+}
+
+impl<'b, T> Crew<'_, 'b, T> {
+    /// The benches, none of which has anything to do any more.
+    ///
+    /// # Errors
+    /// Of one that could not be made and was not asked for anything.
+    pub(super) fn end(self) -> Result<Vec<Box<dyn Bench + 'b>>, TuneError> {
+        drop(self.orders);
+        let joined = self.threads.into_iter();
+        joined.map(|thread| thread.join().unwrap_or(Err(TuneError::Panicked))).collect()
     }
 
     /// Whether a bench has nothing to do.
@@ -85,5 +104,91 @@ impl<T: Send> Crew<T> {
     /// Notes which bench is free again.
     pub(super) fn received(&mut self, report: &Report<T>) {
         self.idle.push(report.bench);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::compile::Compiled;
+    use crate::compile::compiler::Origin;
+    use crate::model::{LaunchPlan, Micros, Outcome};
+    use crate::tune::Event;
+    use crate::tune::bench::{Decided, Kept};
+    use crate::tune::sanitize::Sanitizer;
+
+    /// A bench that finds that nothing compiles.
+    struct Refusing;
+
+    impl Bench for Refusing {
+        fn evaluate(&mut self, _: &Candidate, _: &Race) -> Result<Evaluated, TuneError> {
+            Ok(Outcome::Compile { log: "no".to_owned() }.into())
+        }
+
+        fn decide(
+            self: Box<Self>,
+            _: Vec<Kept>,
+            _: Option<&Sanitizer>,
+            _: &mut dyn FnMut(Event<'_>),
+        ) -> Result<Decided, TuneError> {
+            Ok(Decided::default())
+        }
+
+        fn restarts(&self) -> usize {
+            0
+        }
+
+        fn release(self: Box<Self>) -> Result<(), TuneError> {
+            Ok(())
+        }
+    }
+
+    fn candidate() -> Candidate {
+        let compiled = Compiled {
+            image: Arc::from([]),
+            log: String::new(),
+            resources: indexmap::IndexMap::new(),
+            origin: Origin::Cache,
+            elapsed: Duration::ZERO,
+        };
+        Candidate { plan: LaunchPlan::default(), compiled }
+    }
+
+    fn makers(well: bool) -> Vec<Maker<'static>> {
+        let make = move || -> Result<Box<dyn Bench>, TuneError> {
+            thread::sleep(Duration::from_millis(20));
+            if well { Ok(Box::new(Refusing)) } else { Err(TuneError::Panicked) }
+        };
+        vec![Box::new(make)]
+    }
+
+    #[test]
+    fn what_is_ordered_before_a_bench_is_ready_waits_for_it() {
+        for well in [true, false] {
+            thread::scope(|scope| {
+                let mut crew = Crew::start(scope, makers(well));
+                assert!(crew.is_free());
+                crew.order("first", candidate(), &Race::new(1, Micros(0.0)));
+                assert!(crew.is_busy());
+                let report = crew.reports().recv().unwrap();
+                crew.received(&report);
+                assert_eq!((report.tag, report.evaluated.is_ok()), ("first", well));
+                assert!(!crew.is_busy());
+                assert_eq!(crew.end().is_ok_and(|benches| benches.len() == 1), well);
+            });
+        }
+    }
+
+    #[test]
+    fn a_bench_that_cannot_be_made_says_so_in_the_end_at_the_latest() {
+        for well in [true, false] {
+            thread::scope(|scope| {
+                assert_eq!(Crew::<()>::start(scope, makers(well)).end().is_ok(), well);
+            });
+        }
     }
 }

@@ -74,7 +74,7 @@ impl Bench for HostBench {
 
     /// Modelled times have no noise: they rank as they are, and no library takes part.
     fn decide(
-        &mut self,
+        self: Box<Self>,
         kept: Vec<Kept>,
         _sanitizer: Option<&Sanitizer>,
         _on_event: &mut dyn FnMut(Event<'_>),

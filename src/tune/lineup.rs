@@ -81,7 +81,6 @@ pub fn line_up(
         median(&a.standing.measurement).total_cmp(&median(&b.standing.measurement))
     });
     let decided = bench.decide(kept, None, on_event)?;
-    bench.release()?;
 
     // What the final says in the place of what was known before it.
     for standing in &mut standings {

@@ -7,11 +7,18 @@ use std::sync::Arc;
 use parking_lot::{Condvar, FairMutex, FairMutexGuard, Mutex};
 
 use crate::model::Device;
-use crate::worker::Executor;
+use crate::worker::{Executor, Starter};
 
-/// Problems that are tuned at the same time on one GPU: one is compiled for while the other is measured.
-/// Three on an H200 with 16 cores were no faster.
-pub const LANES: usize = 2;
+/// Most problems that are tuned at the same time on one GPU: some are compiled for while one is measured. 20
+/// layers of a language model take 28.8 and 30.7 s with 4 on an H200 with 16 cores, 23.4 and 29.5 s with 6. As
+/// long as problems told each other of themselves only when they were over, more than two were no faster.
+const MOST_LANES: usize = 6;
+
+/// Problems to be tuned at the same time on one GPU, for so many threads of the compiler: with few, the
+/// device waits for them anyway.
+pub fn lanes(threads: usize) -> usize {
+    (threads / 2).clamp(2, MOST_LANES)
+}
 
 /// The share of a device's memory that is lent to several at a time.
 const LENT: f64 = 0.8;
@@ -28,6 +35,16 @@ pub enum Machine {
 pub struct Gpu {
     pub(super) executor: Box<dyn Executor>,
     pub(super) shared: Arc<Shared>,
+}
+
+/// A place at which problems are tuned, one after the other.
+pub struct Seat(Place);
+
+enum Place {
+    /// A machine that is there.
+    Own(Machine),
+    /// A GPU that another one's worker is on, for which one is still to be started.
+    Shared(Starter, Arc<Shared>),
 }
 
 impl Machine {
@@ -54,41 +71,49 @@ impl Machine {
         }
     }
 
-    /// Machines that work on problems of their own, `most` at most. The GPUs are dealt out; where more
-    /// problems than GPUs are wanted at a time, as many as `lanes` share one, as far as it bears more
-    /// workers: those that do follow one another. The host is one machine, whose cores are all used.
-    pub fn split(self, most: usize, lanes: usize) -> Vec<Self> {
-        let Self::Gpus(gpus) = self else { return vec![self] };
+    /// Places at which problems are tuned at the same time, `most` at most. The GPUs are dealt out; where more
+    /// problems than GPUs are wanted at a time, up to `lanes` share one. The host is one place, whose cores are
+    /// all used.
+    pub fn seats(self, most: usize, lanes: usize) -> Vec<Seat> {
+        let Self::Gpus(gpus) = self else { return vec![Seat(Place::Own(self))] };
         let hands = most.clamp(1, gpus.len().max(1));
         let mut dealt: Vec<Vec<Gpu>> = (0..hands).map(|_| Vec::new()).collect();
         for (number, gpu) in gpus.into_iter().enumerate() {
             dealt[number % hands].push(gpu);
         }
         let mut wanted = most.saturating_sub(hands);
-        let mut machines = Vec::new();
+        let mut seats = Vec::new();
         for own in dealt {
-            let shared = wanted.min(lanes.saturating_sub(1));
-            // A GPU that has one process to itself bears no second; then there is one lane.
-            let others = (0..shared).map_while(|_| own.first()?.another());
-            let others: Vec<Vec<Gpu>> = others.map(|other| vec![other]).collect();
+            let others = own.first().into_iter().flat_map(|first| {
+                let other =
+                    || Seat(Place::Shared(first.executor.another(), Arc::clone(&first.shared)));
+                std::iter::repeat_with(other).take(wanted.min(lanes.saturating_sub(1)))
+            });
+            let others: Vec<Seat> = others.collect();
             wanted -= others.len();
-            machines.extend(std::iter::once(own).chain(others).map(Self::Gpus));
+            seats.push(Seat(Place::Own(Self::Gpus(own))));
+            seats.extend(others);
         }
-        machines
+        seats
+    }
+}
+
+impl Seat {
+    /// What is there, once its worker is started where it shares a GPU, which takes a driver a quarter of a
+    /// second; none where the GPU bears no other process.
+    pub fn machine(self) -> Option<Machine> {
+        match self.0 {
+            Place::Own(machine) => Some(machine),
+            Place::Shared(start, shared) => {
+                start().ok().map(|executor| Machine::Gpus(vec![Gpu { executor, shared }]))
+            }
+        }
     }
 }
 
 impl fmt::Debug for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} x {}", self.count(), self.device().name)
-    }
-}
-
-impl Gpu {
-    /// Another worker on it, which takes turns with this.
-    fn another(&self) -> Option<Self> {
-        let executor = self.executor.under(&[]).ok()?;
-        Some(Self { executor, shared: Arc::clone(&self.shared) })
     }
 }
 
@@ -159,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_is_one_machine() {
-        assert_eq!(Machine::Host.split(5, LANES).len(), 1);
+    fn the_host_is_one_place() {
+        assert_eq!(Machine::Host.seats(5, lanes(16)).len(), 1);
     }
 }

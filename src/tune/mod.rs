@@ -38,10 +38,10 @@ pub use effort::{Effort, Rest, SearchEnd, StopRule, UnknownEffort};
 pub use hints::{Hint, Hints};
 pub use journal::{Entry, Journal, JournalError, KernelId, Recorded};
 pub use lineup::{LineUp, line_up};
-pub use machine::{Gpu, LANES, Machine};
+pub use machine::{Gpu, Machine, Seat, lanes};
 pub use prepare::{FamilySpace, Spaces, spaces};
 pub use recording::{RecordingError, read_informed, read_journal, read_recording};
-pub use run::tune;
+pub use run::{sound, tune};
 pub use sanitize::Sanitizer;
 pub use share::share;
 pub use verify::{Named, Retimed, retime, time_each};
@@ -310,9 +310,9 @@ const PATIENCE: usize = 3;
 /// Where a problem's time went.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Phases {
-    /// Listing spaces, compiling the validation kernels, making operands and references.
+    /// Listing spaces, and what is expected of them.
     pub prepare: Duration,
-    /// Searching: compiling and evaluating, overlapped.
+    /// Searching: making operands and references, compiling and evaluating, overlapped.
     pub search: Duration,
     /// The contest.
     pub contest: Duration,

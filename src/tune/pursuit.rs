@@ -126,7 +126,7 @@ impl Pursuit<'_> {
     pub(super) fn run(
         &mut self,
         territories: Vec<Territory>,
-        crew: &mut Crew<Ready>,
+        crew: &mut Crew<'_, '_, Ready>,
         renderer: &Renderer<'_>,
         pool: &CompilePool<UnderWay>,
         on_event: &mut dyn FnMut(Event<'_>),
@@ -225,7 +225,7 @@ impl Pursuit<'_> {
     pub(super) fn meet_record(
         &mut self,
         turn: usize,
-        crew: &mut Crew<Ready>,
+        crew: &mut Crew<'_, '_, Ready>,
         renderer: &Renderer<'_>,
         pool: &CompilePool<UnderWay>,
         on_event: &mut dyn FnMut(Event<'_>),
@@ -259,7 +259,7 @@ impl Pursuit<'_> {
     /// Waits a little for the compiler or a bench, and takes what comes.
     fn wait(
         &mut self,
-        crew: &mut Crew<Ready>,
+        crew: &mut Crew<'_, '_, Ready>,
         pool: &CompilePool<UnderWay>,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), TuneError> {

@@ -93,7 +93,14 @@ impl<'a> Workbench<'a> {
         if needed > free {
             return Err(TuneError::Memory { problem: problem.to_string(), needed, free });
         }
-        let (validator, stopwatch) = ready(executor, &problem, &validation_image, seed, regime)?;
+        let mut made = ready(executor, &problem, &validation_image, seed, regime)?;
+        // cuBLAS takes 0.2 s to wake up on an H200: now, while the first candidates compile. What it
+        // offers is asked again when the final is held; nothing is lost where it fails.
+        if executor.baselines(&problem, 1).is_err_and(|error| error.ends_worker()) {
+            executor.restart()?;
+            made = ready(executor, &problem, &validation_image, seed, regime)?;
+        }
+        let (validator, stopwatch) = made;
         drop(turn);
         Ok(Self {
             executor,
@@ -235,6 +242,11 @@ impl<'a> Workbench<'a> {
         self.executor.unload(mounted.module)
     }
 
+    fn free(self) -> Result<(), WorkerError> {
+        self.stopwatch.release(self.executor)?;
+        self.validator.release(self.executor)
+    }
+
     fn resources(&self, candidate: &Candidate, facts: &[KernelFacts]) -> Resources {
         let device = self.executor.device();
         let kernels = || candidate.plan.kernels.iter().zip(facts);
@@ -275,14 +287,16 @@ impl Bench for Workbench<'_> {
     }
 
     fn decide(
-        &mut self,
+        mut self: Box<Self>,
         kept: Vec<Kept>,
         sanitizer: Option<&Sanitizer>,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Decided, TuneError> {
         let shared = Arc::clone(&self.shared);
         let _turn = shared.turn();
-        contest::decide(self, kept, sanitizer, on_event)
+        let decided = contest::decide(&mut self, kept, sanitizer, on_event)?;
+        self.free()?;
+        Ok(decided)
     }
 
     fn restarts(&self) -> usize {
@@ -290,10 +304,9 @@ impl Bench for Workbench<'_> {
     }
 
     fn release(self: Box<Self>) -> Result<(), TuneError> {
-        let Self { executor, stopwatch, validator, shared, _memory, .. } = *self;
+        let shared = Arc::clone(&self.shared);
         let _turn = shared.turn();
-        stopwatch.release(executor)?;
-        Ok(validator.release(executor)?)
+        Ok(self.free()?)
     }
 }
 

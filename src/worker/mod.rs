@@ -203,6 +203,9 @@ impl WorkerError {
     }
 }
 
+/// Starts an executor.
+pub type Starter = Box<dyn FnOnce() -> Result<Box<dyn Executor>, WorkerError> + Send>;
+
 /// A device that does elementary deeds, one after the other. Each waits until it is done.
 pub trait Executor: Send {
     /// What the device is.
@@ -214,6 +217,9 @@ pub trait Executor: Send {
     /// # Errors
     /// [`WorkerError`]; so have all methods below.
     fn under(&self, wrapper: &[OsString]) -> Result<Box<dyn Executor>, WorkerError>;
+
+    /// What starts another one for the same device, for whoever has no use for this one.
+    fn another(&self) -> Starter;
 
     /// Lets the worker end by itself, as one does that has nothing left to do, and gives its exit
     /// status: the wrapper's where there is one, none where a signal ended it.

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::protocol::{Request, Response, VERSION, read_frame, write_frame};
 use super::spawner::spawn;
-use super::{Announced, Baselines, Conditions, Executor, Loaded, Work, WorkerError};
+use super::{Announced, Baselines, Conditions, Executor, Loaded, Starter, Work, WorkerError};
 use crate::model::{Device, Micros, Problem};
 
 /// How long a worker may take to open its device: a cold driver needs seconds.
@@ -270,6 +270,11 @@ impl Executor for Worker {
             command.arguments = arguments.iter().cloned().chain(own).collect();
         }
         Ok(Box::new(Self::start(command)?))
+    }
+
+    fn another(&self) -> Starter {
+        let command = self.command.clone();
+        Box::new(move || Ok(Box::new(Self::start(command)?)))
     }
 
     fn finish(mut self: Box<Self>) -> Result<Option<i32>, WorkerError> {
