@@ -25,7 +25,7 @@ pub use finals::{Confidence, Ended, Entrant, Final, Place, Rules, Stage, Verdict
 pub use margin::{FEWEST_ROUNDS, Margin};
 pub use modelled::{ExecutedLaunch, modelled_time};
 pub use race::{Race, Racer, Reason, Step};
-pub use sampling::{SAMPLES, sets_for};
+pub use sampling::{FEWEST_SAMPLES, SAMPLES, sets_for};
 pub use stage::{Held, hold};
 pub use stopwatch::{Stopwatch, WorkFor};
 pub use taint::Taint;

@@ -2,8 +2,8 @@
 //! out. It takes samples and says what to do next; it knows no device.
 //!
 //! A candidate whose first sample is twice as slow as the best is out, and so is one a fifth slower
-//! in two. From then on it goes on, up to [`SAMPLES`], for as long as it may still be among
-//! the finalists. Of 1000 kernels whose times scatter as in two spaces that others recorded, this
+//! in two. From then on it goes on, up to [`SAMPLES`] or fewer where each spans much, for as long as it may
+//! still be among the finalists. Of 1000 kernels whose times scatter as in two spaces that others recorded, this
 //! takes 6 % of the samples that 20 for each would be, and 12 % of 1000 that are all within 30 %
 //! of the best, as a search asks for them in the end; a kernel within 0.5 % of the best was among
 //! five finalists in each of 200 such races.
@@ -57,8 +57,10 @@ pub struct Race {
 }
 
 /// A candidate that is being sampled.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Racer {
+    /// Samples that will do.
+    enough: usize,
     series: Vec<Micros>,
     /// The series before this one, if it is to be confirmed.
     earlier: Option<Vec<Micros>>,
@@ -143,10 +145,22 @@ impl Race {
     }
 }
 
+impl Default for Racer {
+    fn default() -> Self {
+        let (series, earlier) = (Vec::new(), None);
+        Self { enough: SAMPLES, series, earlier, repeats: 0, impossible: 0 }
+    }
+}
+
 impl Racer {
-    /// A candidate without samples.
+    /// A candidate without samples, of which [`SAMPLES`] will do.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// So many samples will do, at least one: each spans much.
+    pub(super) fn be_content_with(&mut self, samples: usize) {
+        self.enough = samples.max(1);
     }
 
     /// The samples that count: those since it was last prepared.
@@ -180,7 +194,7 @@ impl Racer {
         if count >= FIRST_LOOK && self.is_no_finalist(time, race) {
             return Step::Drop(Reason::NoFinalist);
         }
-        if count < SAMPLES {
+        if count < self.enough {
             return Step::More;
         }
         if self.is_suspicious(time, race) { self.confirm(time, race) } else { Step::Enough }

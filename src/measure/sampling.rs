@@ -11,6 +11,10 @@ use crate::model::{CachePolicy, Device, Micros, Problem};
 /// found was as fast; twenty told the final no more than ten.
 pub const SAMPLES: usize = 5;
 
+/// The same at least, of one whose samples span so much more than [`SCREENING_TIME`] that fewer make up for it: all
+/// samples together span as long.
+pub const FEWEST_SAMPLES: usize = 3;
+
 /// What a sample should span: 2000 times the half microsecond that events resolve.
 const SAMPLE_TIME: Micros = Micros(1000.0);
 
@@ -25,9 +29,9 @@ const MAX_LAUNCHES: u32 = 256;
 /// few per cent, so that a factor of 2 never drops a winner.
 pub(super) const HOPELESS: f64 = 2.0;
 
-/// What a first look should span: 50 times the 4 µs that one launch by itself reads more than one of
-/// many on an H200. With a single launch, kernels of 4 µs read 8, and all were dropped but the first.
-const FIRST_LOOK_TIME: Micros = Micros(200.0);
+/// What one launch by itself reads at most beyond one of many, for starting it counts: 4 µs on an H200. With such
+/// looks taken for times, kernels of 4 µs read 8, and all were dropped but the first.
+const START: Micros = Micros(5.0);
 
 /// After a first look of so many samples, one that is slower by so much is not sampled further:
 /// on an H200 samples of one kernel lie within 1 % of each other. With two, the faster counts, so
@@ -70,14 +74,20 @@ pub(super) fn launches_per_sample(one: Micros) -> u32 {
     launches_within(SAMPLE_TIME, one)
 }
 
+/// What a launch takes at least that took so long by itself.
+pub(super) fn at_least(one: Micros) -> Micros {
+    Micros((one.0 - START.0).max(1.0))
+}
+
 /// Launches of a sample of a candidate that is screened.
 pub(super) fn launches_of_screening(one: Micros) -> u32 {
     launches_within(SCREENING_TIME, one)
 }
 
-/// Launches of a first look, for a single launch that took `one`.
-pub(super) fn launches_of_first_look(one: Micros) -> u32 {
-    launches_within(FIRST_LOOK_TIME, one)
+/// Samples of a candidate that may be among the finalists, where each spans so much.
+pub(super) fn samples_of_screening(span: Micros) -> usize {
+    let all = SAMPLES as f64 * SCREENING_TIME.0;
+    ((all / span.0.max(1.0)).round() as usize).clamp(FEWEST_SAMPLES, SAMPLES)
 }
 
 fn launches_within(time: Micros, one: Micros) -> u32 {
@@ -106,9 +116,27 @@ mod tests {
     }
 
     #[test]
-    fn a_first_look_outweighs_its_start() {
-        for (us, launches) in [(5000.0, 1), (200.0, 1), (150.0, 2), (8.0, 25), (0.0, 256)] {
-            assert_eq!(launches_of_first_look(Micros(us)), launches, "{us}");
+    fn screening_spans_two_milliseconds_where_it_can() {
+        for (us, launches, samples) in [
+            (5000.0, 1, 3),
+            (650.0, 1, 3),
+            (450.0, 1, 4),
+            (300.0, 2, 3),
+            (100.0, 4, 5),
+            (4.0, 100, 5),
+        ] {
+            let one = Micros(us);
+            assert_eq!(launches_of_screening(one), launches, "{us}");
+            let span = Micros(us * f64::from(launches));
+            assert_eq!(samples_of_screening(span), samples, "{us}");
+        }
+        assert_eq!(samples_of_screening(Micros(0.0)), SAMPLES);
+    }
+
+    #[test]
+    fn what_starting_takes_makes_no_short_kernel_slow() {
+        for (one, least) in [(8.0, 3.0), (2.0, 1.0), (1000.0, 995.0)] {
+            assert_eq!(at_least(Micros(one)), Micros(least));
         }
     }
 

@@ -29,8 +29,8 @@ pub fn hold<K: Ord>(
 ) -> Result<Held, WorkerError> {
     let mut recorded = Vec::with_capacity(entrants.len());
     for work in entrants {
-        let one = stopwatch.look(executor, work, 1)?;
-        recorded.push(stopwatch.record(executor, work, launches_per_sample(one))?);
+        let (one, look) = stopwatch.look(executor, work)?;
+        recorded.push(stopwatch.instead_of(look, executor, work, launches_per_sample(one))?);
     }
     if let Some(first) = recorded.first() {
         stopwatch.warm(executor, *first)?;

@@ -20,9 +20,10 @@ pub(super) const FINALISTS: usize = 5;
 /// Heuristics that cuBLASLt is asked for; the fastest takes part.
 const HEURISTICS: usize = 24;
 
-/// Times by which a heuristic is judged before the final, if its first is within this of the best.
+/// Times by which a heuristic is judged before the final, if its first is within this of the best: first looks are
+/// off by 1 % in one of ten cases.
 const LOOKS: usize = 3;
-const NEAR: f64 = 1.1;
+const NEAR: f64 = 1.05;
 
 /// A library routine that takes part.
 struct Library {
@@ -281,7 +282,7 @@ fn libraries(
 /// What a routine takes, by the middle of so many times.
 fn look(bench: &mut Workbench<'_>, library: &Library, looks: usize) -> Result<Micros, WorkerError> {
     let work = |operands| library.work(operands, Scalars::PLAIN);
-    bench.stopwatch.look(bench.executor, &work, looks)
+    bench.stopwatch.looks(bench.executor, &work, looks)
 }
 
 /// Why a routine's result is wrong; `None` for a right one. A library that computed another

@@ -7,7 +7,7 @@ use super::hints::Hints;
 use super::journal::KernelId;
 use super::prepare::Spaces;
 use super::{Coverage, Event, median};
-use crate::measure::{Race, SAMPLES};
+use crate::measure::{FEWEST_SAMPLES, Race};
 use crate::model::{Configuration, Landmark, Micros, Outcome, OutcomeKind};
 
 /// Correct candidates whose compiled form is kept: finalists, and the table a person sees.
@@ -100,8 +100,8 @@ impl Tally {
         *coverage.outcomes.entry(outcome.kind()).or_default() += 1;
         coverage.recalled += usize::from(recalled);
         if let Some(measurement) = outcome.measurement() {
-            // Those that were dropped have fewer samples.
-            if measurement.samples.len() >= SAMPLES {
+            // Those that were dropped at once have fewer samples.
+            if measurement.samples.len() >= FEWEST_SAMPLES {
                 self.race.admit(&measurement.samples);
             }
             let time = measurement.median();
