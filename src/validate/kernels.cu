@@ -94,16 +94,32 @@ extern "C" __global__ void count_different_words(const u32* a, const u32* b, u64
 constexpr int TILE = 64;  // rows and columns of C of a block
 constexpr int STEP = 16;  // how far a stage advances along K
 constexpr int PER_THREAD = 4;
+constexpr int APART = TILE / PER_THREAD;  // of a thread's rows, and of its columns
 
-// sum = op(A) op(B) in binary64 and, where wanted, magnitude = |op(A)| |op(B)|. With 256 threads.
+// A stage of an operand: TILE of its rows or columns from `first` on, STEP of K from `k0` on, zeros
+// beyond its end. Neighbouring threads read what lies side by side.
+template <typename Sum>
+__device__ void load(Sum (&stage)[STEP][TILE + 1], const element* from, int ld, bool k_side_by_side, int first, int k0,
+                     int extent, int K)
+{
+    for (int i = threadIdx.x; i < STEP * TILE; i += 256) {
+        const int k = k_side_by_side ? i % STEP : i / TILE;
+        const int x = k_side_by_side ? i / STEP : i % TILE;
+        const u64 at = k_side_by_side ? (u64)(first + x) * ld + (k0 + k) : (u64)(k0 + k) * ld + (first + x);
+        stage[k][x] = first + x < extent && k0 + k < K ? (Sum)from[at] : (Sum)0;
+    }
+}
+
+// sum = op(A) op(B) and, where wanted, magnitude = |op(A)| |op(B)|, both summed up in `Sum`. With 256
+// threads, each for rows and columns that are APART, so that neighbours read what lies side by side.
 template <typename Sum>
 __device__ void reference(const element* A, const element* B, Sum* sums, float* magnitudes, int M, int N, int K,
                           int batch, int lda, int ldb, int a_transposed, int b_transposed)
 {
-    __shared__ double As[STEP][TILE + 1];
-    __shared__ double Bs[STEP][TILE + 1];
-    const int thread_n = threadIdx.x % (TILE / PER_THREAD);
-    const int thread_m = threadIdx.x / (TILE / PER_THREAD);
+    __shared__ Sum As[STEP][TILE + 1];
+    __shared__ Sum Bs[STEP][TILE + 1];
+    const int thread_n = threadIdx.x % APART;
+    const int thread_m = threadIdx.x / APART;
     const int tiles_n = (N + TILE - 1) / TILE;
     const int block_m = blockIdx.x / tiles_n * TILE;
     const int block_n = blockIdx.x % tiles_n * TILE;
@@ -111,25 +127,20 @@ __device__ void reference(const element* A, const element* B, Sum* sums, float* 
     for (int product = blockIdx.z; product < batch; product += gridDim.z) {
         const element* a = A + (u64)product * M * K;
         const element* b = B + (u64)product * K * N;
-        double sum[PER_THREAD][PER_THREAD] = {};
-        double magnitude[PER_THREAD][PER_THREAD] = {};
+        Sum sum[PER_THREAD][PER_THREAD] = {};
+        Sum magnitude[PER_THREAD][PER_THREAD] = {};
         for (int k0 = 0; k0 < K; k0 += STEP) {
-            for (int i = threadIdx.x; i < STEP * TILE; i += 256) {
-                const int k = k0 + i / TILE;
-                const int m = block_m + i % TILE;
-                const int n = block_n + i % TILE;
-                As[i / TILE][i % TILE] =
-                    m < M && k < K ? (double)a[a_transposed ? (u64)k * lda + m : (u64)m * lda + k] : 0.0;
-                Bs[i / TILE][i % TILE] =
-                    n < N && k < K ? (double)b[b_transposed ? (u64)n * ldb + k : (u64)k * ldb + n] : 0.0;
-            }
+            load(As, a, lda, !a_transposed, block_m, k0, M, K);
+            load(Bs, b, ldb, b_transposed, block_n, k0, N, K);
             __syncthreads();
             for (int k = 0; k < STEP; ++k) {
                 for (int i = 0; i < PER_THREAD; ++i) {
                     for (int j = 0; j < PER_THREAD; ++j) {
-                        const double term = As[k][thread_m * PER_THREAD + i] * Bs[k][thread_n * PER_THREAD + j];
-                        sum[i][j] += term;
-                        magnitude[i][j] += fabs(term);
+                        const Sum of_a = As[k][thread_m + i * APART];
+                        const Sum of_b = Bs[k][thread_n + j * APART];
+                        sum[i][j] = fma(of_a, of_b, sum[i][j]);
+                        if (magnitudes)
+                            magnitude[i][j] = fma(fabs(of_a), fabs(of_b), magnitude[i][j]);
                     }
                 }
             }
@@ -137,11 +148,11 @@ __device__ void reference(const element* A, const element* B, Sum* sums, float* 
         }
         for (int i = 0; i < PER_THREAD; ++i) {
             for (int j = 0; j < PER_THREAD; ++j) {
-                const int row = block_m + thread_m * PER_THREAD + i;
-                const int column = block_n + thread_n * PER_THREAD + j;
+                const int row = block_m + thread_m + i * APART;
+                const int column = block_n + thread_n + j * APART;
                 if (row < M && column < N) {
                     const u64 at = ((u64)product * M + row) * N + column;
-                    sums[at] = (Sum)sum[i][j];
+                    sums[at] = sum[i][j];
                     if (magnitudes)
                         magnitudes[at] = (float)magnitude[i][j];
                 }
@@ -150,7 +161,7 @@ __device__ void reference(const element* A, const element* B, Sum* sums, float* 
     }
 }
 
-// For small values, whose sums binary32 holds exactly.
+// For small values: binary32 holds their sums exactly, in whichever order.
 extern "C" __global__ void __launch_bounds__(256)
 reference_small(const element* A, const element* B, float* sums, int M, int N, int K, int batch, int lda, int ldb,
                 int a_transposed, int b_transposed)

@@ -240,7 +240,8 @@ impl Validator {
         }))
     }
 
-    /// Runs the subject twice on the same values: whatever it computes, every bit must be the same.
+    /// Runs a subject that was just validated once more on the uniform values: whatever it computes, every bit
+    /// must be the same.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -252,13 +253,12 @@ impl Validator {
         let second = Zone::allocate(executor, self.c.bytes)?;
         let run = self.uniform_run();
         let different = self.verdicts.address;
+        let c = second.address;
         let mut work = vec![self.launches.fill_words(different, 2, 0)];
-        for c in [self.c.address, second.address] {
-            work.push(self.launches.fill_values(c, run.count, Values::Uniform, run.c_seed));
-            let operands = Operands { c, ..self.operands_of(self.uniform) };
-            work.extend((subject.work)(operands, run.scalars));
-        }
-        let both = [self.c.address, second.address];
+        work.push(self.launches.fill_values(c, run.count, Values::Uniform, run.c_seed));
+        let operands = Operands { c, ..self.operands_of(self.uniform) };
+        work.extend((subject.work)(operands, run.scalars));
+        let both = [self.c.address, c];
         work.push(self.launches.count_different_words(both, self.c.bytes / 4, different));
         executor.run(&work)?;
         let bytes = executor.read(different, 8)?;
