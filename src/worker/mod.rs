@@ -9,6 +9,7 @@ mod bind;
 mod process;
 mod protocol;
 mod serve;
+mod spare;
 mod spawner;
 
 use std::ffi::OsString;

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::protocol::{Request, Response, VERSION, read_frame, write_frame};
+use super::spare::Spare;
 use super::{Announced, Baselines, Conditions, KernelFacts, Launch, LaunchArgument, Loaded, Work};
 use crate::gpu::{
     Blas, Buffer, EncodedMap, Event, Gpu, GpuError, Graph, Kernel, KernelArgument, LtPlan, Module,
@@ -71,6 +72,10 @@ fn failed(error: &GpuError) -> Response {
     }
 }
 
+/// The share of a device's memory that each of its workers keeps at most for when it is wanted again, one in so
+/// many: a dozen workers keep a tenth.
+const SPARE: u64 = 128;
+
 /// What a worker holds. Fields are dropped in this order: users of memory before memory.
 struct Session {
     sequences: HashMap<u32, Graph>,
@@ -78,6 +83,7 @@ struct Session {
     plans: Vec<LtPlan>,
     blas: Option<Blas>,
     buffers: HashMap<u64, Buffer>,
+    spare: Spare<Buffer>,
     before: Event,
     after: Event,
     sensors: Option<Sensors>,
@@ -98,6 +104,7 @@ impl Session {
             plans: Vec::new(),
             blas: None,
             buffers: HashMap::new(),
+            spare: Spare::new(gpu.device().memory_bytes / SPARE),
             before: gpu.event()?,
             after: gpu.event()?,
             sensors: Sensors::open(gpu.pci_bus_id()).ok(),
@@ -114,15 +121,20 @@ impl Session {
             Request::Open { .. } => {
                 Response::Failed { message: "the device is open already".into(), sticky: false }
             }
-            Request::FreeMemory => Response::Number(self.gpu.memory()?.free),
+            Request::FreeMemory => {
+                self.spare.clear();
+                Response::Number(self.gpu.memory()?.free)
+            }
             Request::Allocate { bytes } => {
-                let buffer = self.gpu.allocate(bytes.max(1))?;
+                let buffer = self.allocate(bytes.max(1))?;
                 let address = buffer.address();
                 self.buffers.insert(address, buffer);
                 Response::Number(address)
             }
             Request::Free { address } => {
-                self.buffers.remove(&address);
+                if let Some(buffer) = self.buffers.remove(&address) {
+                    self.spare.keep(buffer.bytes(), buffer);
+                }
                 Response::Done
             }
             Request::Fill { address, word, words } => {
@@ -171,6 +183,19 @@ impl Session {
     fn new_id(&mut self) -> u32 {
         self.next_id = self.next_id.wrapping_add(1);
         self.next_id
+    }
+
+    fn allocate(&mut self, bytes: u64) -> Result<Buffer, GpuError> {
+        if let Some(buffer) = self.spare.take(bytes) {
+            return Ok(buffer);
+        }
+        match self.gpu.allocate(bytes) {
+            Err(GpuError::OutOfMemory { .. }) => {
+                self.spare.clear();
+                self.gpu.allocate(bytes)
+            }
+            allocated => allocated,
+        }
     }
 
     fn load(&mut self, image: &[u8], announced: &[Announced]) -> Result<Loaded, GpuError> {
