@@ -3,6 +3,7 @@
 //! the search's business.
 
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
@@ -48,10 +49,10 @@ impl<'scope, 'b: 'scope, T: Send + 'scope> Crew<'scope, 'b, T> {
             let (order, incoming) = bounded::<Order<T>>(1);
             let sender = sender.clone();
             threads.push(scope.spawn(move || {
-                let mut made = make();
+                let mut made = caught(make);
                 for Order { tag, candidate, race } in incoming {
                     let evaluated = match &mut made {
-                        Ok(bench) => bench.evaluate(&candidate, &race),
+                        Ok(bench) => caught(|| bench.evaluate(&candidate, &race)),
                         // Whoever is told so does not ask again.
                         Err(error) => Err(mem::replace(error, TuneError::Panicked)),
                     };
@@ -66,6 +67,11 @@ impl<'scope, 'b: 'scope, T: Send + 'scope> Crew<'scope, 'b, T> {
         let idle = (0..orders.len()).rev().collect();
         Self { orders, reports, idle, threads }
     }
+}
+
+/// A thread that ended would leave the search waiting for its report.
+fn caught<R>(work: impl FnOnce() -> Result<R, TuneError>) -> Result<R, TuneError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(TuneError::Panicked))
 }
 
 impl<'b, T> Crew<'_, 'b, T> {
@@ -121,11 +127,14 @@ mod tests {
     use crate::tune::bench::{Decided, Kept};
     use crate::tune::sanitize::Sanitizer;
 
-    /// A bench that finds that nothing compiles.
-    struct Refusing;
+    /// A bench that finds that nothing compiles, or panics.
+    struct Refusing {
+        panics: bool,
+    }
 
     impl Bench for Refusing {
         fn evaluate(&mut self, _: &Candidate, _: &Race) -> Result<Evaluated, TuneError> {
+            assert!(!self.panics, "as planned");
             Ok(Outcome::Compile { log: "no".to_owned() }.into())
         }
 
@@ -161,7 +170,7 @@ mod tests {
     fn makers(well: bool) -> Vec<Maker<'static>> {
         let make = move || -> Result<Box<dyn Bench>, TuneError> {
             thread::sleep(Duration::from_millis(20));
-            if well { Ok(Box::new(Refusing)) } else { Err(TuneError::Panicked) }
+            if well { Ok(Box::new(Refusing { panics: false })) } else { Err(TuneError::Panicked) }
         };
         vec![Box::new(make)]
     }
@@ -179,6 +188,20 @@ mod tests {
                 assert_eq!((report.tag, report.evaluated.is_ok()), ("first", well));
                 assert!(!crew.is_busy());
                 assert_eq!(crew.end().is_ok_and(|benches| benches.len() == 1), well);
+            });
+        }
+    }
+
+    #[test]
+    fn a_panic_is_reported() {
+        let panicking: Maker<'static> = Box::new(|| Ok(Box::new(Refusing { panics: true })));
+        let unmade: Maker<'static> = Box::new(|| panic!("as planned"));
+        for make in [panicking, unmade] {
+            thread::scope(|scope| {
+                let mut crew = Crew::start(scope, vec![make]);
+                crew.order((), candidate(), &Race::new(1, Micros(0.0)));
+                let report = crew.reports().recv_timeout(Duration::from_secs(20)).unwrap();
+                assert!(matches!(report.evaluated, Err(TuneError::Panicked)));
             });
         }
     }
