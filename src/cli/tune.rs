@@ -19,7 +19,7 @@ use super::output::finish;
 use super::progress::{Aim, Board, Progress};
 use super::shard::{self, Shard};
 use super::talk::Talk;
-use super::turns::{Lane, Turns};
+use super::turns::{Lane, Taken, Turns};
 use super::{Failure, interrupt, request};
 use crate::compile::{Compile, CompileThreads};
 use crate::database::{Database, Origin, Recorded, Replace, check_writable, record_summary};
@@ -79,8 +79,8 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
     let threads = CompileThreads::new(request::jobs(arguments.jobs)).map_err(Failure::work)?;
     // A budget is a problem's own time on the device.
     let lanes = if job.settings.budget.is_some() { 1 } else { lanes(threads.count()) };
+    let searches = lanes * machine.count().clamp(1, job.problems.len().max(1));
     let seats = machine.seats(job.problems.len(), lanes);
-    let threads = threads.shared_by(seats.len());
     let kit_for = |machine| Kit {
         families: job.families.clone(),
         templates: job.templates.clone(),
@@ -106,7 +106,8 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
         replace: job.replace,
         device,
     };
-    let results = session.tune_all(&job.problems, seats, &kit_for)?;
+    let turns = Turns::new(&job.problems, seats.len(), searches);
+    let results = session.tune_all(&turns, seats, &kit_for)?;
     if session.stop.load(Ordering::Relaxed) {
         console.note("stopped as asked");
     }
@@ -147,16 +148,15 @@ impl Session {
     /// in the order of the problems. What comes after a stop is left out.
     fn tune_all(
         &self,
-        problems: &[Problem],
+        turns: &Turns<'_>,
         seats: Vec<Seat>,
         kit_for: &(dyn Fn(Machine) -> Kit + Sync),
     ) -> Result<Vec<Value>, Failure> {
-        let turns = Turns::new(problems, seats.len());
         let lanes: Vec<Result<Vec<(usize, Value)>, Failure>> = thread::scope(|scope| {
-            let turns = &turns;
             let tune_in = move |(number, seat): (usize, Seat)| {
                 let lane = turns.lane(number);
-                let kit = seat.machine().map(kit_for);
+                let machine = turns.example().and_then(|problem| seat.machine(problem));
+                let kit = machine.map(kit_for);
                 kit.map_or(Ok(Vec::new()), |kit| self.tune_in_turn(kit, turns, &lane))
             };
             let seats = seats.into_iter().enumerate();
@@ -189,9 +189,11 @@ impl Session {
             turns.follow();
         }
         let mut results = Vec::new();
-        while !self.stop.load(Ordering::Relaxed)
-            && let Some((number, problem)) = lane.take(&has_kin)
-        {
+        while let Some(Taken { number, problem, search }) = lane.take(&has_kin) {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let mut search = Some(search);
             let order_next = || {
                 let order = lane.coming(&has_kin).and_then(|problem| self.order(problem, &ahead));
                 *ordered.lock().unwrap_or_else(PoisonError::into_inner) = order;
@@ -202,6 +204,7 @@ impl Session {
                     teller.hears(event);
                     // The cores have nothing to do any more.
                     if matches!(event, Event::Searched) {
+                        search = None;
                         scope.spawn(order_next);
                     }
                 })

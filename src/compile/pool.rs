@@ -5,6 +5,7 @@ use std::any::Any;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -28,8 +29,13 @@ const COURTESY: i32 = 10;
 #[derive(Clone)]
 pub struct CompileThreads {
     threads: Arc<ThreadPool>,
-    share: usize,
+    sharers: Arc<AtomicUsize>,
+    /// None for who does not share.
+    own: Option<Arc<Sharer>>,
 }
+
+/// One of those that keep threads busy together, counted as long as it lives.
+struct Sharer(Arc<AtomicUsize>);
 
 impl CompileThreads {
     /// So many threads.
@@ -46,23 +52,34 @@ impl CompileThreads {
             })
             .build()
             .map_err(|error| PoolError { jobs, reason: error.to_string() })?;
-        Ok(Self { share: threads.current_num_threads(), threads: Arc::new(threads) })
+        Ok(Self { threads: Arc::new(threads), sharers: Arc::default(), own: None })
     }
 
-    /// The same threads, as one has them of so many who keep them busy together.
-    pub fn shared_by(self, so_many: usize) -> Self {
-        let share = (self.share / so_many.max(1)).max(1);
-        Self { share, ..self }
+    /// The same threads, for one more who keeps them busy together with others, for as long as this or a
+    /// clone of it is there.
+    pub fn shared(&self) -> Self {
+        self.sharers.fetch_add(1, Ordering::Relaxed);
+        Self { own: Some(Arc::new(Sharer(Arc::clone(&self.sharers)))), ..self.clone() }
     }
 
     /// The same threads, for one who has them alone for now.
     pub fn alone(&self) -> Self {
-        Self { share: self.threads.current_num_threads(), threads: Arc::clone(&self.threads) }
+        Self { own: None, ..self.clone() }
     }
 
-    /// How many there are for whoever asks: all, or a share.
+    /// How many there are for whoever asks: all, or an equal share for each of those that share them now.
     pub fn count(&self) -> usize {
-        self.share
+        let all = self.threads.current_num_threads();
+        match &self.own {
+            Some(own) => (all / own.0.load(Ordering::Relaxed).max(1)).max(1),
+            None => all,
+        }
+    }
+}
+
+impl Drop for Sharer {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -99,7 +116,7 @@ impl<T: Send + 'static> CompilePool<T> {
         Self { threads, compiler, sender, receiver, door: Arc::default() }
     }
 
-    /// How many threads there are.
+    /// How many threads there are for this pool now.
     pub fn threads(&self) -> usize {
         self.threads.count()
     }
@@ -123,9 +140,11 @@ impl<T: Send + 'static> CompilePool<T> {
         &self.receiver
     }
 
-    /// Forgets what is queued and has not begun; nothing that is submitted later begins.
-    pub fn forget(&self) {
+    /// Forgets what is queued and has not begun; nothing that is submitted later begins, and others have
+    /// this one's share of the threads.
+    pub fn forget(&mut self) {
         self.door.close(Duration::ZERO);
+        self.threads = self.threads.alone();
     }
 
     /// The next result; `None` when none came in `timeout`.
@@ -284,6 +303,22 @@ mod tests {
         let tags: Vec<i32> = (0..10).map(|_| other.recv_timeout(LONG).unwrap().0).collect();
         assert_eq!(tags, (0..10).collect::<Vec<_>>());
         assert!(sleeper.compiled.load(Ordering::Relaxed) < 15);
+    }
+
+    #[test]
+    fn shares_follow_those_that_are_there() {
+        let threads = CompileThreads::new(NonZeroUsize::new(8).unwrap()).unwrap();
+        let first = threads.shared();
+        assert_eq!((threads.count(), first.count()), (8, 8));
+        let others: Vec<CompileThreads> = (0..2).map(|_| threads.shared()).collect();
+        let clone = others[0].clone();
+        assert_eq!((first.count(), clone.count(), first.alone().count()), (2, 2, 8));
+        drop(others);
+        assert_eq!(first.count(), 4, "the clone shares them");
+        drop(clone);
+        assert_eq!(first.count(), 8);
+        let crowd: Vec<CompileThreads> = (0..20).map(|_| threads.shared()).collect();
+        assert_eq!(crowd[0].count(), 1);
     }
 
     #[test]

@@ -132,12 +132,12 @@ impl Pursuit<'_> {
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<usize, TuneError> {
         let mut strategy = self.settings.search.begin(territories, self.settings.seed);
-        // Some compile for ten times as long as most; the pool has work while one of those is
-        // waited for.
-        let jobs = pool.threads();
-        let (most_untold, batch) = ((4 * jobs).max(8), (jobs * 3 / 4).max(4));
         let (mut asked, mut told) = (0, 0);
         loop {
+            // Some compile for ten times as long as most; the pool has work while one of those is
+            // waited for.
+            let jobs = pool.threads();
+            let (most_untold, batch) = ((4 * jobs).max(8), (jobs * 3 / 4).max(4));
             let wanted = self.wanted(strategy.as_ref());
             while asked - told + batch <= most_untold
                 && asked - told < wanted

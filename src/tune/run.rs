@@ -12,7 +12,7 @@ use super::host_bench::HostBench;
 use super::journal::{Entry, Journal};
 use super::machine::Gpu;
 use super::prepare::{Spaces, spaces};
-use super::pursuit::{Pursuit, seconds};
+use super::pursuit::{Pursuit, UnderWay, seconds};
 use super::renderer::Renderer;
 use super::workbench::Workbench;
 use super::{Event, Kit, Machine, Phases, Settings, Summary, TuneError};
@@ -40,10 +40,10 @@ pub fn tune(
     let mut spaces = spaces(&kit.families, &kit.templates, problem, &device, hints)?;
     spaces.forecast(&kit.families, problem, &device, hints);
     let prepared = began.elapsed();
-    let threads = kit.threads.clone();
+    let threads = kit.threads.shared();
     let course =
         Course { problem, device: &device, spaces: &spaces, hints, settings, threads, began, stop };
-    let Found { mut search, benches, renderer } = find(course, kit, on_event)?;
+    let Found { mut search, benches, renderer, pool: _pool } = find(course, kit, on_event)?;
     let searched = began.elapsed();
     on_event(Event::Searched);
 
@@ -131,6 +131,8 @@ struct Found<'a> {
     search: Pursuit<'a>,
     benches: Vec<Box<dyn Bench + 'a>>,
     renderer: Renderer<'a>,
+    /// Waits for what compiles still when it is dropped, which may take seconds: after the final.
+    pool: CompilePool<UnderWay>,
 }
 
 /// Searches, and meets the record.
@@ -157,7 +159,7 @@ fn find<'a>(
     let Kit { families, templates, compiler, machine, .. } = kit;
     let compiler: &Arc<dyn Compile> = compiler;
     let renderer = Renderer { problem, families, templates, device };
-    let pool = CompilePool::new(Arc::clone(compiler), threads);
+    let mut pool = CompilePool::new(Arc::clone(compiler), threads);
     let makers = makers(problem, machine, compiler.as_ref(), settings);
     let benches = thread::scope(|scope| {
         let mut crew = Crew::start(scope, makers);
@@ -165,9 +167,8 @@ fn find<'a>(
         search.meet_record(asked, &mut crew, &renderer, &pool, on_event)?;
         crew.end()
     })?;
-    // What compiles is not waited for until the end: the slowest takes seconds.
     pool.forget();
-    Ok(Found { search, benches, renderer })
+    Ok(Found { search, benches, renderer, pool })
 }
 
 /// What makes each device of the machine ready for the problem.

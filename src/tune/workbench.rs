@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::bench::{Bench, Candidate, Decided, Evaluated, Kept};
-use super::machine::{Gpu, Loan, Shared};
+use super::machine::{Gpu, Loan, Shared, Wanted};
 use super::sanitize::Sanitizer;
 use super::{Event, TuneError, contest};
 use crate::compile::{Compile, CompileRequest};
@@ -75,8 +75,7 @@ impl<'a> Workbench<'a> {
         regime: Regime,
         seed: u64,
     ) -> Result<Self, TuneError> {
-        let (executor, shared) = (gpu.executor.as_mut(), Arc::clone(&gpu.shared));
-        let device = executor.device().clone();
+        let (shared, device) = (Arc::clone(&gpu.shared), gpu.executor.device().clone());
         let validation_image = compiler
             .compile(&CompileRequest {
                 source: KERNELS.into(),
@@ -88,19 +87,14 @@ impl<'a> Workbench<'a> {
         let needed = Validator::footprint(&problem) + timing;
         // Finalists are tried on one more problem of about this size at a time.
         let memory = shared.lend(needed + Validator::footprint(&problem), device.memory_bytes);
-        let turn = shared.turn();
+        let turn = shared.turn(Wanted::Shortly);
+        gpu.wake(&problem)?;
+        let executor = gpu.executor.as_mut();
         let free = executor.free_memory()?;
         if needed > free {
             return Err(TuneError::Memory { problem: problem.to_string(), needed, free });
         }
-        let mut made = ready(executor, &problem, &validation_image, seed, regime)?;
-        // cuBLAS takes 0.2 s to wake up on an H200: now, while the first candidates compile. What it
-        // offers is asked again when the final is held; nothing is lost where it fails.
-        if executor.baselines(&problem, 1).is_err_and(|error| error.ends_worker()) {
-            executor.restart()?;
-            made = ready(executor, &problem, &validation_image, seed, regime)?;
-        }
-        let (validator, stopwatch) = made;
+        let (validator, stopwatch) = ready(executor, &problem, &validation_image, seed, regime)?;
         drop(turn);
         Ok(Self {
             executor,
@@ -270,7 +264,7 @@ impl<'a> Workbench<'a> {
 impl Bench for Workbench<'_> {
     fn evaluate(&mut self, candidate: &Candidate, race: &Race) -> Result<Evaluated, TuneError> {
         let shared = Arc::clone(&self.shared);
-        let _turn = shared.turn();
+        let _turn = shared.turn(Wanted::Shortly);
         self.executor.set_deadline(deadline_seconds(&self.problem, race.best()));
         let mut during = "loading";
         let result = self.try_evaluate(candidate, race, &mut during);
@@ -293,7 +287,7 @@ impl Bench for Workbench<'_> {
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Decided, TuneError> {
         let shared = Arc::clone(&self.shared);
-        let _turn = shared.turn();
+        let _turn = shared.turn(Wanted::Long);
         let decided = contest::decide(&mut self, kept, sanitizer, on_event)?;
         self.free()?;
         Ok(decided)
@@ -305,7 +299,7 @@ impl Bench for Workbench<'_> {
 
     fn release(self: Box<Self>) -> Result<(), TuneError> {
         let shared = Arc::clone(&self.shared);
-        let _turn = shared.turn();
+        let _turn = shared.turn(Wanted::Shortly);
         Ok(self.free()?)
     }
 }
