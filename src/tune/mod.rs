@@ -4,6 +4,7 @@
 mod ahead;
 mod bench;
 mod check;
+mod commons;
 mod contest;
 mod crew;
 mod effort;

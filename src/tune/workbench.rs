@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use super::bench::{Bench, Candidate, Decided, Evaluated, Kept};
-use super::machine::{Gpu, Loan, Shared, Wanted};
+use super::commons::{Loan, Shared, Wanted};
+use super::machine::Gpu;
 use super::sanitize::Sanitizer;
 use super::{Event, TuneError, contest};
 use crate::compile::{Compile, CompileRequest};
