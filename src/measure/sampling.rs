@@ -11,8 +11,8 @@ use crate::model::{CachePolicy, Device, Micros, Problem};
 /// found was as fast; twenty told the final no more than ten.
 pub const SAMPLES: usize = 5;
 
-/// The same at least, of one whose samples span so much more than [`SCREENING_TIME`] that fewer make up for it: all
-/// samples together span as long.
+/// The same at least, of one whose samples each span so much longer than a screened candidate's need to that fewer
+/// make up for it: all of them together span as long.
 pub const FEWEST_SAMPLES: usize = 3;
 
 /// What a sample should span: 2000 times the half microsecond that events resolve.
