@@ -253,6 +253,7 @@ mod tests {
             assert_eq!(taken, [Some(1), Some(3)]);
         });
     }
+
     #[test]
     fn who_has_searched_makes_room() {
         let problems = problems();
