@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use super::{Experience, Measured};
 use crate::measure::Cost;
-use crate::model::cholesky::{backward, decompose, dot, forward};
+use crate::model::cholesky::{backward, decompose, dot, forward, row_start};
 use crate::model::{Configuration, Device, Micros, Problem, Storage, Value, statistics};
 use crate::space::{Family, Footprints};
 
@@ -139,13 +139,13 @@ impl Kin {
             return None;
         }
         let count = near.len();
-        let mut correlations = vec![0.0; count * count];
+        let mut correlations = Vec::with_capacity(row_start(count));
         for (row, (_, one)) in near.iter().enumerate() {
-            for (column, (_, other)) in near[..=row].iter().enumerate() {
-                correlations[row * count + column] =
-                    alike(&one.place, &other.place) * similar(&one.values, &other.values);
-            }
-            correlations[row * count + row] += NOISE;
+            let others = near[..row].iter().map(|(_, other)| {
+                alike(&one.place, &other.place) * similar(&one.values, &other.values)
+            });
+            correlations.extend(others);
+            correlations.push(1.0 + NOISE);
         }
         decompose(&mut correlations, count)?;
         let mut weights: Vec<f64> = near.iter().map(|(_, told)| told.off).collect();

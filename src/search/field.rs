@@ -90,7 +90,7 @@ impl Field {
     }
 
     /// The points whose answers are awaited.
-    pub(super) fn under_way(&self) -> impl Iterator<Item = &Point> {
+    fn under_way(&self) -> impl Iterator<Item = &Point> {
         let asked = self.asked.iter().zip(&self.answers);
         asked.filter(|(_, answer)| **answer == Answer::UnderWay).map(|((_, point), _)| point)
     }
@@ -117,9 +117,9 @@ impl Field {
         Forest::grow(&self.terrain, &rows, &targets, rng)
     }
 
-    /// A process that knows what was answered. Of what is slower than `slow`, and of failures, it
-    /// knows only that: one that follows all slow times knows the fast ones less well. Where times are
-    /// expected, slow is what is slower than expected by [`SURPRISE`].
+    /// A process that knows what was answered, and what will be. Of what is slower than `slow`, and of
+    /// failures, it knows only that: one that follows all slow times knows the fast ones less well. Where
+    /// times are expected, slow is what is slower than expected by [`SURPRISE`].
     pub(super) fn process(&mut self, slow: f64, rng: &mut Rng) -> Option<Gaussian> {
         let clip = if self.is_expected { SURPRISE } else { slow };
         let mut known = self.answered(slow);
@@ -130,7 +130,8 @@ impl Field {
         best_and_others(&mut known, KNOWN, rng);
         let is_due = answered as f64 >= REFIT * self.fitted_to as f64;
         let moves = if is_due { MOVES } else { 0 };
-        let (targets, points): (Vec<f64>, Vec<&Point>) = known.into_iter().unzip();
+        let (targets, mut points): (Vec<f64>, Vec<&Point>) = known.into_iter().unzip();
+        points.extend(self.under_way());
         let earlier = self.correlation.clone();
         let process = Gaussian::fit(&self.terrain, &points, &targets, earlier, moves, rng)?;
         self.correlation = Some(process.correlation.clone());

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use rayon::prelude::*;
 
 use super::terrain::{Axis, Point, Terrain};
-use crate::model::cholesky::{backward, decompose, dot, forward};
+use crate::model::cholesky::{backward, decompose, dot, forward, row_start};
 
 /// Points that the correlation is fitted to: half of them the best.
 const FITTED: usize = 80;
@@ -90,10 +90,11 @@ fn normal(rng: &mut Rng) -> f64 {
 pub(super) struct Gaussian {
     pub(super) correlation: Correlation,
     tables: Vec<Vec<f32>>,
+    /// Those whose targets are known, then those whose targets will be.
     known: Vec<Point>,
     /// Lower triangle, row by row: L of the correlations' Cholesky decomposition.
     factor: Vec<f32>,
-    /// What the targets weigh: the inverse of the correlations times them.
+    /// What each target weighs: the inverse of the correlations times them.
     weights: Vec<f32>,
     mean: f64,
     deviation: f64,
@@ -113,8 +114,9 @@ pub(super) struct Belief {
 }
 
 impl Gaussian {
-    /// A process that knows `targets` at `known` points. Its correlation is searched for in so many
-    /// random `moves` from where an earlier one ended.
+    /// A process that knows `targets` at the first `known` points, and that it will know those of the others:
+    /// how unsure it is of a point does not depend on their values. Its correlation is searched for in so
+    /// many random `moves` from where an earlier one ended.
     pub(super) fn fit(
         terrain: &Terrain,
         known: &[&Point],
@@ -219,7 +221,7 @@ impl Gaussian {
         // Forward substitution, all lanes at once.
         let mut explained = [0f32; LANES];
         for at in 0..count {
-            let factors = &self.factor[at * count..=at * count + at];
+            let factors = &self.factor[row_start(at)..][..=at];
             let (solved, rest) = whitened.split_at_mut(at);
             let row = &mut rest[0];
             for (factor, solved) in factors.iter().zip(solved.iter()) {
@@ -301,30 +303,34 @@ struct Solved {
 }
 
 impl Solved {
-    /// None where points are so alike that the equations cannot be solved.
+    /// Of the first points there are targets. None where points are so alike that the equations cannot be
+    /// solved.
     fn of(tables: &[Vec<f32>], points: &[&Point], targets: &[f64], noise: f64) -> Option<Self> {
-        let count = points.len();
-        let mut factor = vec![0f64; count * count];
-        let widths: Vec<usize> = tables.iter().map(|table| width(table)).collect();
-        for row in 0..count {
-            for column in 0..=row {
-                let levels = points[row].iter().zip(points[column].iter());
-                let axes = levels.zip(tables.iter().zip(&widths));
-                let product: f32 = axes
-                    .map(|((one, other), (table, width))| {
-                        table[usize::from(*one) * width + usize::from(*other)]
-                    })
-                    .product();
-                factor[row * count + column] = f64::from(product);
-            }
-            factor[row * count + row] += noise;
+        let mut factor = Vec::with_capacity(row_start(points.len()));
+        let axes: Vec<(usize, &Vec<f32>)> =
+            tables.iter().map(|table| (width(table), table)).collect();
+        let mut rows: Vec<&[f32]> = Vec::with_capacity(axes.len());
+        for (row, point) in points.iter().enumerate() {
+            rows.clear();
+            rows.extend(
+                point
+                    .iter()
+                    .zip(&axes)
+                    .map(|(level, (width, table))| &table[usize::from(*level) * width..][..*width]),
+            );
+            factor.extend(points[..row].iter().map(|other| {
+                let levels = other.iter().zip(&rows);
+                f64::from(levels.map(|(level, row)| row[usize::from(*level)]).product::<f32>())
+            }));
+            factor.push(1.0 + noise);
         }
-        decompose(&mut factor, count)?;
+        decompose(&mut factor, points.len())?;
 
+        let count = targets.len();
         let mut whitened = targets.to_vec();
         forward(&factor, &mut whitened);
         let amplitude = dot(&whitened, &whitened) / count as f64;
-        let determinant: f64 = (0..count).map(|row| factor[row * count + row].ln()).sum();
+        let determinant: f64 = (0..count).map(|row| factor[row_start(row) + row].ln()).sum();
         let likelihood = -0.5 * count as f64 * amplitude.max(1e-12).ln() - determinant;
         let mut weights = whitened;
         backward(&factor, &mut weights);
@@ -383,26 +389,15 @@ mod tests {
         let mut supposed = process.survey(&points);
         process.suppose(&mut supposed, &points, 33);
         process.suppose(&mut supposed, &points, 12);
-        // The same correlation, with the two points among the known.
         let mut more = known;
         more.extend([&points[33], &points[12]]);
-        let mut factor = Vec::new();
-        for one in &more {
-            factor.extend(more.iter().map(|other| f64::from(process.alike(one, other))));
+        let knowing = Gaussian::fit(&terrain, &more, &known_targets, None, 0, &mut rng).unwrap();
+        let knows = knowing.survey(&points);
+        assert_eq!(knows.means, supposed.means, "their values are not known");
+        for (found, wanted) in supposed.variances.iter().zip(&knows.variances) {
+            assert!((found - wanted).abs() < 1e-3 * process.unit(), "{found} {wanted}");
         }
-        let count = more.len();
-        for at in 0..count {
-            factor[at * count + at] += process.correlation.noise;
-        }
-        decompose(&mut factor, count).unwrap();
-        for (at, point) in points.iter().enumerate() {
-            let mut whitened: Vec<f64> =
-                more.iter().map(|other| f64::from(process.alike(point, other))).collect();
-            forward(&factor, &mut whitened);
-            let variance = (1.0 - dot(&whitened, &whitened)) * process.unit();
-            let found = supposed.variances[at];
-            assert!((found - variance).abs() < 1e-3 * process.unit(), "{at}: {found} {variance}");
-        }
+        assert!(knows.variances[33] < 0.5 * process.survey(&points).variances[33]);
     }
 
     #[test]

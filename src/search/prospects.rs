@@ -96,16 +96,9 @@ impl Prospects {
             Prospect { pick, survey, at, expected, price, vote, is_taken: false }
         });
         self.prospects.par_extend(prospects);
-        let mut points: Vec<Point> =
-            looked_at.into_iter().map(|looked_at| looked_at.point).collect();
-        // Those under way are looked at too, and supposed as known.
-        let known_from = points.len();
-        points.extend(field.under_way().cloned());
+        let points: Vec<Point> = looked_at.into_iter().map(|looked_at| looked_at.point).collect();
         let process = field.process(times.slow, rng).map(|process| {
-            let mut belief = process.survey(&points);
-            for at in known_from..points.len() {
-                process.suppose(&mut belief, &points, at);
-            }
+            let belief = process.survey(&points);
             (process, belief)
         });
         self.surveys.push(Survey { points, process });
