@@ -26,7 +26,7 @@ pub fn decompose(matrix: &mut [f64], count: usize) -> Option<()> {
     Some(())
 }
 
-/// Replaces `right` by L⁻¹ times it; L has as many rows, of those given the first.
+/// Replaces `right` by L⁻¹ times it, with as many rows of L as `right` has entries, the first of `lower`.
 pub fn forward(lower: &[f64], right: &mut [f64]) {
     for row in 0..right.len() {
         let (solved, rest) = right.split_at_mut(row);

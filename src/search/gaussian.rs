@@ -303,21 +303,19 @@ struct Solved {
 }
 
 impl Solved {
-    /// Of the first points there are targets. None where points are so alike that the equations cannot be
-    /// solved.
+    /// The first points are those of the targets. None where points are so alike that the equations cannot
+    /// be solved.
     fn of(tables: &[Vec<f32>], points: &[&Point], targets: &[f64], noise: f64) -> Option<Self> {
         let mut factor = Vec::with_capacity(row_start(points.len()));
-        let axes: Vec<(usize, &Vec<f32>)> =
-            tables.iter().map(|table| (width(table), table)).collect();
+        let axes: Vec<(usize, &[f32])> =
+            tables.iter().map(|table| (width(table), table.as_slice())).collect();
+        // The correlations of a point's levels with all others, for each axis.
         let mut rows: Vec<&[f32]> = Vec::with_capacity(axes.len());
         for (row, point) in points.iter().enumerate() {
             rows.clear();
-            rows.extend(
-                point
-                    .iter()
-                    .zip(&axes)
-                    .map(|(level, (width, table))| &table[usize::from(*level) * width..][..*width]),
-            );
+            for (level, (width, table)) in point.iter().zip(&axes) {
+                rows.push(&table[usize::from(*level) * width..][..*width]);
+            }
             factor.extend(points[..row].iter().map(|other| {
                 let levels = other.iter().zip(&rows);
                 f64::from(levels.map(|(level, row)| row[usize::from(*level)]).product::<f32>())
@@ -391,13 +389,28 @@ mod tests {
         process.suppose(&mut supposed, &points, 12);
         let mut more = known;
         more.extend([&points[33], &points[12]]);
+        // Their values are not known, and do not matter.
         let knowing = Gaussian::fit(&terrain, &more, &known_targets, None, 0, &mut rng).unwrap();
         let knows = knowing.survey(&points);
-        assert_eq!(knows.means, supposed.means, "their values are not known");
-        for (found, wanted) in supposed.variances.iter().zip(&knows.variances) {
-            assert!((found - wanted).abs() < 1e-3 * process.unit(), "{found} {wanted}");
+        assert_eq!(knows.means, supposed.means);
+
+        // What either is unsure of, by the formula.
+        let mut factor = Vec::new();
+        for (row, one) in more.iter().enumerate() {
+            factor.extend(more[..row].iter().map(|other| f64::from(process.alike(one, other))));
+            factor.push(1.0 + process.correlation.noise);
         }
-        assert!(knows.variances[33] < 0.5 * process.survey(&points).variances[33]);
+        decompose(&mut factor, more.len()).unwrap();
+        for (at, point) in points.iter().enumerate() {
+            let mut whitened: Vec<f64> =
+                more.iter().map(|other| f64::from(process.alike(point, other))).collect();
+            forward(&factor, &mut whitened);
+            let variance = (1.0 - dot(&whitened, &whitened)) * process.unit();
+            for found in [supposed.variances[at], knows.variances[at]] {
+                let off = (found - variance).abs();
+                assert!(off < 1e-3 * process.unit(), "{at}: {found} {variance}");
+            }
+        }
     }
 
     #[test]
