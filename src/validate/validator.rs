@@ -241,7 +241,7 @@ impl Validator {
     }
 
     /// Runs a subject that was just validated once more on the uniform values: whatever it computes, every bit
-    /// must be the same.
+    /// must be the same, without what the first run left in its workspaces.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -255,6 +255,8 @@ impl Validator {
         let different = self.verdicts.address;
         let c = second.address;
         let mut work = vec![self.launches.fill_words(different, 2, 0)];
+        // A run that reads parts before they are there would find those of the run before, on the same values.
+        work.extend(self.poisoned(subject.workspaces));
         work.push(self.launches.fill_values(c, run.count, Values::Uniform, run.c_seed));
         let operands = Operands { c, ..self.operands_of(self.uniform) };
         work.extend((subject.work)(operands, run.scalars));
@@ -288,10 +290,8 @@ impl Validator {
             // The first index is found as a minimum, so it begins as large as can be.
             work.push(launches.fill_words(verdict(run + 16), 2, u32::MAX));
         }
-        for workspace in subject.workspaces {
-            // What an earlier candidate left there must not look like a result.
-            work.push(launches.fill_words(workspace.address, workspace.bytes / 4, POISON));
-        }
+        // What an earlier candidate left there must not look like a result.
+        work.extend(self.poisoned(subject.workspaces));
 
         work.push(launches.fill_words(self.c.address, self.c.bytes / 4, POISON));
         work.extend((subject.work)(self.operands_of(self.small), Scalars::PLAIN));
@@ -314,6 +314,11 @@ impl Validator {
             work.push(launches.count_changed_values(zone.address, count, values, seed, changed));
         }
         work
+    }
+
+    fn poisoned(&self, workspaces: &[Zone]) -> impl Iterator<Item = Work> {
+        let fill = |zone: &Zone| self.launches.fill_words(zone.address, zone.bytes / 4, POISON);
+        workspaces.iter().map(fill)
     }
 
     fn mismatch(&self, verdicts: &Verdicts, bound: f64) -> Option<Mismatch> {
