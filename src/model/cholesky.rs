@@ -3,6 +3,11 @@
 //! Matrices are lower triangles without what lies above, row by row: the equations of the first few unknowns
 //! alone are the beginning of all.
 
+use std::array;
+
+/// Sums that [`dot`] adds up to one, and columns that are solved at once.
+const LANES: usize = 4;
+
 /// Where a row of a lower triangle begins: rows before it have 1, 2, 3 and so on entries.
 pub fn row_start(row: usize) -> usize {
     row * (row + 1) / 2
@@ -13,7 +18,11 @@ pub fn row_start(row: usize) -> usize {
 pub fn decompose(matrix: &mut [f64], count: usize) -> Option<()> {
     for row in 0..count {
         let (above, below) = matrix.split_at_mut(row_start(row));
-        for column in 0..row {
+        let whole = row / LANES * LANES;
+        for column in (0..whole).step_by(LANES) {
+            solve_few(above, below, column);
+        }
+        for column in whole..row {
             let other = &above[row_start(column)..][..=column];
             below[column] = (below[column] - dot(other, &below[..column])) / other[column];
         }
@@ -24,6 +33,29 @@ pub fn decompose(matrix: &mut [f64], count: usize) -> Option<()> {
         below[row] = rest.sqrt();
     }
     Some(())
+}
+
+/// `LANES` entries of a row of the lower triangle from a column that is a multiple of it, with the rows above.
+/// Their sums do not wait for each other, and are those of [`dot`] to the bit.
+fn solve_few(above: &[f64], row: &mut [f64], column: usize) {
+    let others: [&[f64]; LANES] = array::from_fn(|at| {
+        let other = column + at;
+        &above[row_start(other)..][..=other]
+    });
+    let mut sums = [[0f64; LANES]; LANES];
+    for (at, own) in row[..column].as_chunks::<LANES>().0.iter().enumerate() {
+        for (sums, other) in sums.iter_mut().zip(others) {
+            let other = &other[LANES * at..][..LANES];
+            for lane in 0..LANES {
+                sums[lane] += other[lane] * own[lane];
+            }
+        }
+    }
+    for (at, (sums, other)) in sums.iter().zip(others).enumerate() {
+        let rest: f64 = other[column..].iter().zip(&row[column..][..at]).map(|(a, b)| a * b).sum();
+        let (entry, factor) = (row[column + at], other[column + at]);
+        row[column + at] = (entry - (sums.iter().sum::<f64>() + rest)) / factor;
+    }
 }
 
 /// Replaces `right` by L⁻¹ times it, with as many rows of L as `right` has entries, the first of `lower`.
@@ -50,11 +82,11 @@ pub fn backward(lower: &[f64], right: &mut [f64]) {
 /// The sum of products over the shorter of two; in four sums, which the compiler keeps in registers.
 pub fn dot(one: &[f64], other: &[f64]) -> f64 {
     let count = one.len().min(other.len());
-    let (one, other) = (one[..count].chunks_exact(4), other[..count].chunks_exact(4));
+    let (one, other) = (one[..count].chunks_exact(LANES), other[..count].chunks_exact(LANES));
     let rest: f64 = one.remainder().iter().zip(other.remainder()).map(|(a, b)| a * b).sum();
-    let mut sums = [0f64; 4];
+    let mut sums = [0f64; LANES];
     for (one, other) in one.zip(other) {
-        for lane in 0..4 {
+        for lane in 0..LANES {
             sums[lane] += one[lane] * other[lane];
         }
     }

@@ -107,38 +107,55 @@ impl Field {
         answered.collect()
     }
 
-    /// A forest of what was answered; failures are as slow as the slowest.
-    pub(super) fn forest(&self, slowest: f64, rng: &mut Rng) -> Forest {
+    /// Grows a forest of what was answered when it is called, all that is random drawn before; failures are as
+    /// slow as the slowest.
+    pub(super) fn forest<'a>(
+        &'a self,
+        slowest: f64,
+        rng: &mut Rng,
+    ) -> impl FnOnce() -> Forest + use<'a> {
         let mut answered = self.answered(slowest);
         best_and_others(&mut answered, KNOWN_TO_FOREST, rng);
-        let rows: Vec<Vec<f32>> =
-            answered.iter().map(|(_, point)| forest::values(&self.terrain, point)).collect();
-        let targets: Vec<f32> = answered.iter().map(|(time, _)| *time as f32).collect();
-        Forest::grow(&self.terrain, &rows, &targets, rng)
+        let seeds = Forest::seeds(rng);
+        move || {
+            let rows: Vec<Vec<f32>> =
+                answered.iter().map(|(_, point)| forest::values(&self.terrain, point)).collect();
+            let targets: Vec<f32> = answered.iter().map(|(time, _)| *time as f32).collect();
+            Forest::grow(&self.terrain, &rows, &targets, seeds)
+        }
     }
 
     /// A process that knows what was answered, and what will be. Of what is slower than `slow`, and of
     /// failures, it knows only that: one that follows all slow times knows the fast ones less well. Where
     /// times are expected, slow is what is slower than expected by [`SURPRISE`].
-    pub(super) fn process(&mut self, slow: f64, rng: &mut Rng) -> Option<Gaussian> {
+    pub(super) fn process(&self, slow: f64, rng: &mut Rng) -> Option<Gaussian> {
         let clip = if self.is_expected { SURPRISE } else { slow };
         let mut known = self.answered(slow);
         for (time, _) in &mut known {
             *time = time.min(clip);
         }
-        let answered = known.len();
+        let moves = if self.is_fit_due() { MOVES } else { 0 };
+        let earlier = self.correlation.clone();
         best_and_others(&mut known, KNOWN, rng);
-        let is_due = answered as f64 >= REFIT * self.fitted_to as f64;
-        let moves = if is_due { MOVES } else { 0 };
         let (targets, mut points): (Vec<f64>, Vec<&Point>) = known.into_iter().unzip();
         points.extend(self.under_way());
-        let earlier = self.correlation.clone();
-        let process = Gaussian::fit(&self.terrain, &points, &targets, earlier, moves, rng)?;
+        Gaussian::fit(&self.terrain, &points, &targets, earlier, moves, rng)
+    }
+
+    /// Keeps where the fit of a process ended, for the next one to begin there.
+    pub(super) fn keep_fit(&mut self, process: &Gaussian) {
         self.correlation = Some(process.correlation.clone());
-        if is_due {
-            self.fitted_to = answered;
+        if self.is_fit_due() {
+            self.fitted_to = self.answered_so_far();
         }
-        Some(process)
+    }
+
+    fn is_fit_due(&self) -> bool {
+        self.answered_so_far() as f64 >= REFIT * self.fitted_to as f64
+    }
+
+    fn answered_so_far(&self) -> usize {
+        self.answers.iter().filter(|answer| **answer != Answer::UnderWay).count()
     }
 }
 

@@ -14,6 +14,10 @@ use crate::model::cholesky::{backward, decompose, dot, forward, row_start};
 /// Points that the correlation is fitted to: half of them the best.
 const FITTED: usize = 80;
 
+/// Random moves that are tried side by side, as if none of them were made: one in six is, after which the others
+/// are tried anew.
+const GUESSED: usize = 4;
+
 /// Points whose equations are solved at once: four registers of four.
 const LANES: usize = 16;
 
@@ -142,11 +146,19 @@ impl Gaussian {
                 solved.map_or(f64::NEG_INFINITY, |solved| solved.likelihood - correlation.penalty())
             };
             let mut highest = likelihood(&best);
-            for _ in 0..moves {
-                let moved = best.moved(rng);
-                let likelihood = likelihood(&moved);
-                if likelihood > highest {
-                    (highest, best) = (likelihood, moved);
+            let mut left = moves;
+            while left > 0 {
+                // What each move is, and what is drawn after it, from where the search is now: true for those up
+                // to the first that is made.
+                let guesses = (0..left.min(GUESSED)).map(|_| (best.moved(rng), rng.clone()));
+                let guesses: Vec<(Correlation, Rng)> = guesses.collect();
+                let tried = guesses.par_iter().map(|(moved, _)| likelihood(moved));
+                let tried: Vec<f64> = tried.collect();
+                let made = tried.iter().position(|likelihood| *likelihood > highest);
+                left -= made.map_or(tried.len(), |at| at + 1);
+                if let Some(at) = made {
+                    highest = tried[at];
+                    (best, *rng) = guesses[at].clone();
                 }
             }
         }
@@ -222,9 +234,9 @@ impl Gaussian {
         let mut explained = [0f32; LANES];
         for at in 0..count {
             let factors = &self.factor[row_start(at)..][..=at];
-            let (solved, rest) = whitened.split_at_mut(at);
-            let row = &mut rest[0];
-            for (factor, solved) in factors.iter().zip(solved.iter()) {
+            // A copy, for the compiler keeps in registers what nothing else can be.
+            let mut row = whitened[at];
+            for (factor, solved) in factors.iter().zip(&whitened[..at]) {
                 for lane in 0..LANES {
                     row[lane] -= factor * solved[lane];
                 }
@@ -234,6 +246,7 @@ impl Gaussian {
                 row[lane] *= scale;
                 explained[lane] += row[lane] * row[lane];
             }
+            whitened[at] = row;
         }
         let variance =
             explained.map(|explained| f64::from((1.0 - explained).max(1e-6)) * self.unit());

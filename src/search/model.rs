@@ -12,11 +12,12 @@
 use std::ops::RangeInclusive;
 
 use fastrand::Rng;
+use rayon::prelude::*;
 
 use super::field::Field;
 use super::ledger::{Ledger, slowness};
 use super::outlook::Outlook;
-use super::prospects::{LookedAt, Prospects, Times};
+use super::prospects::{AT_ONCE, LookedAt, Prospects, Times};
 use super::terrain::{Point, Terrain};
 use super::{LEFT_BEHIND, NOT_SERIOUS, Pick, Strategy, Territory};
 use crate::model::Micros;
@@ -243,12 +244,12 @@ impl Model {
         ranks.sort_unstable();
         ranks.dedup();
         let picks = ranks.into_iter().map(|rank| Pick { family, rank });
-        let free = picks.filter(|pick| !self.ledger.is_asked(*pick));
+        let free: Vec<Pick> = picks.filter(|pick| !self.ledger.is_asked(*pick)).collect();
         let look = |pick| {
             let (expected, price) = (self.ledger.expected(pick), self.ledger.price(pick));
             Some(LookedAt { pick, point: self.point(pick)?, expected, price })
         };
-        free.filter_map(look).collect()
+        free.into_par_iter().with_min_len(AT_ONCE).filter_map(look).collect()
     }
 
     /// A configuration that differs in a few parameters from one of the [`CENTRES`], or has some of
@@ -382,7 +383,9 @@ impl Strategy for Model {
             picks.push(pick);
         }
         if picks.len() < most {
-            picks.extend(self.promising(most - picks.len()));
+            // On a thread that shares the work: each of some twenty times that a thread waits for others costs it
+            // being woken.
+            picks.extend(rayon::scope(|_| self.promising(most - picks.len())));
         }
         if picks.is_empty() && under_way == 0 {
             // Nothing was correct so far, or all that is not far behind was tried.

@@ -16,6 +16,9 @@ use super::terrain::Point;
 const RULES: [(Rule, f64); 3] =
     [(Rule::ProcessImprovement, 0.5), (Rule::ForestImprovement, 0.25), (Rule::OneTree, 0.25)];
 
+/// Prospects that one thread looks up or scores, in the time that it takes to have another one help.
+pub(super) const AT_ONCE: usize = 200;
+
 /// How a pick is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rule {
@@ -87,35 +90,47 @@ impl Prospects {
         times: Times,
         rng: &mut Rng,
     ) {
-        let forest = field.forest(times.slowest, rng);
         let survey = self.surveys.len();
-        let terrain = &field.terrain;
-        let prospects = looked_at.par_iter().enumerate().map(|(at, looked_at)| {
-            let LookedAt { pick, ref point, expected, price } = *looked_at;
-            let vote = forest.vote(&forest::values(terrain, point));
-            Prospect { pick, survey, at, expected, price, vote, is_taken: false }
-        });
-        self.prospects.par_extend(prospects);
-        let points: Vec<Point> = looked_at.into_iter().map(|looked_at| looked_at.point).collect();
-        let process = field.process(times.slow, rng).map(|process| {
+        let own = |LookedAt { pick, point, expected, price }| (point, (pick, expected, price));
+        let (points, looked_at): (Vec<Point>, Vec<_>) = looked_at.into_iter().map(own).unzip();
+        let grow = field.forest(times.slowest, rng);
+        // Few threads can help to fit a process: others make the forest meanwhile.
+        let by_forest = || {
+            let forest = grow();
+            let both = looked_at.par_iter().zip(&points).enumerate();
+            let prospects = both.map(|(at, (&(pick, expected, price), point))| {
+                let vote = forest.vote(&forest::values(&field.terrain, point));
+                Prospect { pick, survey, at, expected, price, vote, is_taken: false }
+            });
+            prospects.collect::<Vec<_>>()
+        };
+        let by_process = || {
+            let process = field.process(times.slow, rng)?;
             let belief = process.survey(&points);
-            (process, belief)
-        });
+            Some((process, belief))
+        };
+        let (prospects, process) = rayon::join(by_forest, by_process);
+        if let Some((process, _)) = &process {
+            field.keep_fit(process);
+        }
+        self.prospects.extend(prospects);
         self.surveys.push(Survey { points, process });
     }
 
     /// The next pick, by the rule whose turn it is; any where `at_random`.
     pub(super) fn pick(&mut self, at_random: bool, rng: &mut Rng) -> Option<Pick> {
-        let free = self.prospects.iter().enumerate().filter(|(_, prospect)| !prospect.is_taken);
         let chosen = if at_random {
-            let free: Vec<usize> = free.map(|(at, _)| at).collect();
-            *rng.choice(&free)?
+            let all = self.prospects.iter().enumerate();
+            let free = all.filter_map(|(at, prospect)| (!prospect.is_taken).then_some(at));
+            *rng.choice(&free.collect::<Vec<_>>())?
         } else {
             // Multiples of the golden ratio take turns evenly, whatever the weights.
             self.turn = (self.turn + 0.618_033_988_749_895) % 1.0;
             let (rule, tree) = (rule(self.turn), Forest::tree(rng.usize(..1 << 16)));
+            let all = self.prospects.par_iter().with_min_len(AT_ONCE).enumerate();
+            let free = all.filter(|(_, prospect)| !prospect.is_taken);
             let scored = free.map(|(at, prospect)| (self.score(prospect, rule, tree), at));
-            scored.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, at)| at)?
+            scored.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))).map(|(_, at)| at)?
         };
         let prospect = &mut self.prospects[chosen];
         prospect.is_taken = true;
@@ -156,7 +171,8 @@ impl Prospects {
     /// Those that promise most and were not picked: half of them by the process, half by the
     /// forest.
     pub(super) fn leads(&self, most: usize) -> Vec<Pick> {
-        let free = || self.prospects.iter().filter(|prospect| !prospect.is_taken);
+        let all = || self.prospects.par_iter().with_min_len(AT_ONCE);
+        let free = || all().filter(|prospect| !prospect.is_taken);
         let by_forest = free().map(|prospect| (-prospect.by_forest(), prospect.pick));
         let by_process = free().map(|prospect| (self.process_improvement(prospect), prospect.pick));
         let mut leads = Vec::new();
