@@ -14,8 +14,8 @@ use crate::model::cholesky::{backward, decompose, dot, forward, row_start};
 /// Points that the correlation is fitted to: half of them the best.
 const FITTED: usize = 80;
 
-/// Random moves that are tried side by side, as if none of them were made: one in six is, after which the others
-/// are tried anew.
+/// Random moves that are tried side by side, as if none of them were made. Where one is, those behind it are
+/// drawn and tried anew: fits end where they would one move after the other.
 const GUESSED: usize = 4;
 
 /// Points whose equations are solved at once: four registers of four.
@@ -148,8 +148,7 @@ impl Gaussian {
             let mut highest = likelihood(&best);
             let mut left = moves;
             while left > 0 {
-                // What each move is, and what is drawn after it, from where the search is now: true for those up
-                // to the first that is made.
+                // Each with what would be drawn after it.
                 let guesses = (0..left.min(GUESSED)).map(|_| (best.moved(rng), rng.clone()));
                 let guesses: Vec<(Correlation, Rng)> = guesses.collect();
                 let tried = guesses.par_iter().map(|(moved, _)| likelihood(moved));

@@ -383,8 +383,7 @@ impl Strategy for Model {
             picks.push(pick);
         }
         if picks.len() < most {
-            // On a thread that shares the work: each of some twenty times that a thread waits for others costs it
-            // being woken.
+            // On a thread of those that share the work: another one would be woken after each of some thirty pieces.
             picks.extend(rayon::scope(|_| self.promising(most - picks.len())));
         }
         if picks.is_empty() && under_way == 0 {
