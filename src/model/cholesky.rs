@@ -102,7 +102,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_solved_fulfils_the_equations(
-            (entries, right) in (1..9_usize).prop_flat_map(|count| {
+            (entries, right) in (1..20_usize).prop_flat_map(|count| {
                 let numbers = |count| prop::collection::vec(-1.0..1.0_f64, count);
                 (numbers(count * count), numbers(count))
             })
