@@ -3,7 +3,7 @@
 
 use super::conditions::ConditionsRange;
 use super::finals::{Final, Stage};
-use super::sampling::launches_per_sample;
+use super::sampling::launches_of_final;
 use super::stopwatch::{Recorded, Stopwatch, WorkFor};
 use crate::model::{Measurement, Micros, Timing};
 use crate::worker::{Conditions, Executor, WorkerError};
@@ -27,10 +27,15 @@ pub fn hold<K: Ord>(
     entrants: &[WorkFor<'_>],
     contest: &mut Final<K>,
 ) -> Result<Held, WorkerError> {
-    let mut recorded = Vec::with_capacity(entrants.len());
+    let mut looks = Vec::with_capacity(entrants.len());
     for work in entrants {
-        let (one, look) = stopwatch.look(executor, work)?;
-        recorded.push(stopwatch.instead_of(look, executor, work, launches_per_sample(one))?);
+        looks.push(stopwatch.look(executor, work)?);
+    }
+    let times: Vec<Micros> = looks.iter().map(|(time, _)| *time).collect();
+    let launches = launches_of_final(&times);
+    let mut recorded = Vec::with_capacity(entrants.len());
+    for ((work, (_, look)), launches) in entrants.iter().zip(looks).zip(launches) {
+        recorded.push(stopwatch.instead_of(look, executor, work, launches)?);
     }
     if let Some(first) = recorded.first() {
         stopwatch.warm(executor, *first)?;

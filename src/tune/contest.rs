@@ -6,10 +6,10 @@ use std::fmt;
 use super::bench::{BaselineTime, Candidate, Certainty, Decided, Kept, Refuted, Standing};
 use super::sanitize::{Sanitized, Sanitizer};
 use super::scrutiny::scrutinise;
-use super::workbench::{Mounted, Workbench};
+use super::workbench::Workbench;
 use super::{Event, TuneError, median};
 use crate::measure::{ConditionsRange, Confidence, Entrant, Final, Rules, WorkFor, hold};
-use crate::model::{Micros, Outcome, floor};
+use crate::model::{LaunchPlan, Micros, Outcome, floor};
 use crate::validate::Subject;
 use crate::worker::{Operands, Scalars, Work, WorkerError};
 
@@ -152,15 +152,15 @@ fn hold_final(
     on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<(), WorkerError> {
     let libraries = libraries(bench, decided, on_event)?;
-    let mut mounted: Vec<Mounted> = Vec::new();
-    for finalist in finalists.iter() {
-        let Candidate { plan, compiled } = &finalist.candidate;
-        let problem = bench.problem;
-        mounted.push(bench.mount(&compiled.image, plan, &problem)?.0);
-    }
-    on_event(Event::Contest { contestants: mounted.len() + libraries.len() });
-    let candidates = mounted.iter().map(|mounted| {
-        Box::new(|operands| mounted.work(operands, Scalars::PLAIN)) as BoxedWork<'_>
+    let problem = bench.problem;
+    let candidates = finalists.iter().map(|finalist| &finalist.candidate);
+    let loads: Vec<(&[u8], &LaunchPlan)> =
+        candidates.map(|candidate| (&*candidate.compiled.image, &candidate.plan)).collect();
+    let mounted = bench.mount(&loads, &problem)?;
+    on_event(Event::Contest { contestants: finalists.len() + libraries.len() });
+    let candidates = (0..finalists.len()).map(|place| {
+        let mounted = &mounted;
+        Box::new(move |operands| mounted.work(place, operands, Scalars::PLAIN)) as BoxedWork<'_>
     });
     let others = libraries.iter().map(|library| {
         Box::new(|operands| library.work(operands, Scalars::PLAIN)) as BoxedWork<'_>
@@ -174,9 +174,7 @@ fn hold_final(
     let held = hold(bench.executor, &bench.stopwatch, &work, &mut contest)?;
     drop(boxes);
     let mut measurements = held.measurements.into_iter();
-    for mounted in mounted {
-        bench.unmount(mounted)?;
-    }
+    bench.unmount(mounted)?;
     for (finalist, measurement) in finalists.iter_mut().zip(measurements.by_ref()) {
         // A final that broke off in its first round has no samples to go by.
         if !measurement.samples.is_empty() {

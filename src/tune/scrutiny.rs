@@ -116,8 +116,8 @@ fn examine(
     plan: &LaunchPlan,
     problem: &Problem,
 ) -> Result<Result<(), Mismatch>, WorkerError> {
-    let (mounted, _) = bench.mount(&kept.candidate.compiled.image, plan, problem)?;
-    let work = |operands, scalars| mounted.work(operands, scalars);
+    let mounted = bench.mount(&[(&kept.candidate.compiled.image, plan)], problem)?;
+    let work = |operands, scalars| mounted.work(0, operands, scalars);
     let subject = Subject { work: &work, workspaces: mounted.workspaces() };
     let mut judged = validator.validate(bench.executor, &subject)?.map(|_| ());
     if judged.is_ok() {

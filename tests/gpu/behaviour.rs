@@ -3,12 +3,15 @@
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use gemm_tune::model::{Layout, Problem};
-use gemm_tune::tune::{Event, Hints, Settings, TuneError, tune};
+use gemm_tune::model::{Configuration, Layout, Problem, Regime};
+use gemm_tune::render::Templates;
+use gemm_tune::space::Family;
+use gemm_tune::tune::{Event, Hints, Settings, TuneError, line_up, tune};
 use gemm_tune::worker::{Executor as _, WorkerError};
 use libtest_mimic::Failed;
+use serde_json::json;
 
-use crate::rig::{built_in, gemm_tune, problem, run, settings, worker};
+use crate::rig::{built_in, gemm_tune, kit, problem, run, settings, worker};
 
 pub(crate) fn killed_worker() -> Result<(), Failed> {
     let mut worker = worker();
@@ -63,6 +66,37 @@ pub(crate) fn libraries() -> Result<(), Failed> {
             assert!(baseline.measurement.samples.len() >= 10);
         }
     }
+    Ok(())
+}
+
+/// Six copies of a kernel whose parts of K meet in scratch memory. Where each had memory of its own, some took
+/// 2.5 % longer than others by where that lay.
+pub(crate) fn copies_tie() -> Result<(), Failed> {
+    let text = include_str!("../../search-spaces/skinny.toml")
+        .replace("\" },", "\", COPY = 0 },")
+        .replace("[derived]", "COPY = [0, 1, 2, 3, 4, 5]\n[derived]");
+    let family = Family::parse("skinny.toml", &text)?;
+    let mut kit = kit(vec![family], Templates::built_in()?);
+    let copies: Vec<Configuration> = (0..6)
+        .map(|copy| {
+            serde_json::from_value(json!({
+                "VEC": 4, "PER_THREAD": 1, "ABREAST": 128, "WARPS": 4, "UNROLL": 8,
+                "BLOCKS_PER_SM": 2, "LOADS": "cached", "COPY": copy,
+            }))
+        })
+        .collect::<Result<_, _>>()?;
+    let named: Vec<_> = copies.iter().map(|copy| ("skinny", copy)).collect();
+    let regime = (Regime::default(), 0);
+    let lined = line_up(&problem(1, 1, 1 << 20), &named, &mut kit, regime, &mut |_| {})?;
+    let mut medians = Vec::new();
+    for standing in lined.standings {
+        let standing = standing?;
+        assert!(standing.contested && !standing.plan.workspaces.is_empty());
+        medians.push(standing.measurement.median().0);
+    }
+    println!("{medians:?}");
+    medians.sort_by(f64::total_cmp);
+    assert!(medians[5] < 1.01 * medians[0], "copies of one kernel differ: {medians:?} us");
     Ok(())
 }
 

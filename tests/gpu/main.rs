@@ -17,7 +17,7 @@ mod rig;
 use std::process::ExitCode;
 
 use artifacts::{artifacts_multiply, runtime_encodes_maps, runtime_multiplies};
-use behaviour::{budget, doctor, killed_worker, libraries, memory, program};
+use behaviour::{budget, copies_tie, doctor, killed_worker, libraries, memory, program};
 use correctness::{
     atomic_sums_are_correct, blocks_that_go_on_are_correct, boxes_are_correct,
     families_are_correct, hundred_candidates, planted_faults, reference_agrees, same_bits,
@@ -29,7 +29,7 @@ use rig::worker_command;
 
 type Test = fn() -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 18] = [
+const TESTS: [(&str, Test); 19] = [
     ("the_device_reference_agrees_with_the_triple_loop", reference_agrees),
     ("every_family_is_correct_for_awkward_shapes", families_are_correct),
     ("boxes_of_the_copy_engine_are_correct", boxes_are_correct),
@@ -42,6 +42,7 @@ const TESTS: [(&str, Test); 18] = [
     ("a_killed_worker_is_replaced", killed_worker),
     ("a_problem_beyond_the_memory_is_refused", memory),
     ("libraries_are_validated_and_measured", libraries),
+    ("copies_of_a_kernel_tie_in_a_final", copies_tie),
     ("the_budget_ends_a_search", budget),
     ("the_program_tunes_and_records", program),
     ("the_program_says_what_the_machine_can_do", doctor),
