@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::arguments::{Emit, InspectArguments};
 use super::console::Console;
-use super::desk::Desk;
+use super::inspect_context::InspectContext;
 use super::output::finish;
 use super::{Failure, highlight};
 use crate::compile::Target;
@@ -34,7 +34,8 @@ fn run(arguments: &InspectArguments, console: Console) -> Result<Value, Failure>
                 .to_owned(),
         ));
     }
-    let desk = Desk::new(arguments.shape.as_deref().unwrap_or(SHAPE), &arguments.of, console)?;
+    let desk =
+        InspectContext::new(arguments.shape.as_deref().unwrap_or(SHAPE), &arguments.of, console)?;
     if let [first, second] = &arguments.diff[..] {
         return desk.compare([first, second]);
     }
@@ -45,7 +46,7 @@ fn run(arguments: &InspectArguments, console: Console) -> Result<Value, Failure>
     desk.show(&subject, arguments.emit)
 }
 
-impl Desk {
+impl InspectContext {
     /// Shows one aspect of a kernel.
     fn show(&self, subject: &Subject, emit: Emit) -> Result<Value, Failure> {
         let mut document = inspected::subject_document(subject);

@@ -50,7 +50,7 @@ pub struct KernelFigures {
 pub struct Waves {
     /// Blocks that the device holds at once.
     pub blocks: u64,
-    /// Turns, the last one counted by its share.
+    /// Scheduler, the last one counted by its share.
     pub count: f64,
     /// How much of the last turn's places are taken, above 0 to 1.
     pub tail: f64,

@@ -2,14 +2,11 @@
 //! candidates, the final in which the best and the libraries take turns, and what its rounds say.
 //!
 //! Works on anything that gives work for a set of operands; knows no configuration and no family.
-//! Of what the `cpu` device executed the time is modelled, not measured; [`Cost`] compares what was
-//! never executed.
+//! Of what the `cpu` device executed the time is modelled, not measured.
 
 mod conditions;
-mod cost;
 mod finals;
 mod margin;
-mod modelled;
 mod race;
 mod sampling;
 mod stage;
@@ -20,10 +17,8 @@ mod tests;
 mod turns;
 
 pub use conditions::ConditionsRange;
-pub use cost::Cost;
 pub use finals::{Confidence, Ended, Entrant, Final, Place, Rules, Stage, Verdict};
 pub use margin::{FEWEST_ROUNDS, Margin};
-pub use modelled::{ExecutedLaunch, modelled_time};
 pub use race::{Race, Racer, Reason, Step};
 pub use sampling::{FEWEST_SAMPLES, SAMPLES, sets_for};
 pub use stage::{Held, hold};

@@ -9,8 +9,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::bench::Candidate;
-use super::workbench::patience_seconds;
+use super::evaluator::Candidate;
+use super::gpu_evaluator::patience_seconds;
 use crate::model::{Fault, Outcome, Problem};
 use crate::worker::{Announced, Executor, Operands, Scalars, Work, WorkerError, bind};
 
