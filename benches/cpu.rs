@@ -10,7 +10,9 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use gemm_tune::compile::{Architecture, Network, Nvrtc, SearchPaths, Target, Wanted, acquire};
+use gemm_tune::compile::{
+    Architecture, CompileTarget, Network, Nvrtc, NvrtcRequirements, SearchPaths, acquire,
+};
 use gemm_tune::cpu::{Checks, Counting, Memory, Options, Parameter, Program, Tracking, launch};
 use gemm_tune::model::{Device, Dtype, LaunchPlan, Problem};
 use gemm_tune::render::{Templates, render};
@@ -37,8 +39,12 @@ fn main() -> anyhow::Result<()> {
         let Some(configuration) = family.default_for(&problem, &device)? else { continue };
         let rendered = render(family, &Templates::built_in()?, &configuration, &problem, &device)?;
         let options = ["--generate-line-info".to_owned()];
-        let compiled =
-            nvrtc.compile(&rendered.source, "kernel.cu", Target::Ptx(architecture), &options)?;
+        let compiled = nvrtc.compile(
+            &rendered.source,
+            "kernel.cu",
+            CompileTarget::Ptx(architecture),
+            &options,
+        )?;
         let program = Program::parse(std::str::from_utf8(&compiled.image)?)?;
         let time = |checks, counting| {
             let options = Options { checks, counting, ..Options::default() };
@@ -106,7 +112,7 @@ fn find_nvrtc(architecture: Architecture) -> Option<Nvrtc> {
         cuda_homes: homes.into_iter().flatten().map(Into::into).collect(),
         python: Some("python3".into()),
     };
-    let wanted = Wanted { architecture, driver_major: None };
+    let wanted = NvrtcRequirements { architecture, driver_major: None };
     acquire(&paths, &wanted, Network::Forbidden, &mut |_| {})
         .inspect_err(|error| println!("{error}"))
         .ok()

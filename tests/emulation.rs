@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gemm_tune::compile::{Compile, CompileThreads, Compiler, Target};
+use gemm_tune::compile::{Compile, CompileTarget, CompileThreads, Compiler};
 use gemm_tune::model::{
     ComputeCapability, Device, Dtype, Layout, Outcome, OutcomeKind, Problem, Timing, Value,
 };
@@ -32,7 +32,7 @@ use gemm_tune::tune::{
 fn compiler_or_skip() -> Option<Compiler> {
     let architecture = "sm_90".parse().unwrap();
     match support::nvrtc(architecture) {
-        Ok(nvrtc) => Some(Compiler::new(nvrtc, None, Target::Ptx(architecture)).unwrap()),
+        Ok(nvrtc) => Some(Compiler::new(nvrtc, None, CompileTarget::Ptx(architecture)).unwrap()),
         Err(reason) => {
             println!("skipped: no NVRTC: {reason}");
             None

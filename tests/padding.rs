@@ -12,7 +12,7 @@ mod support;
 
 use std::sync::{Arc, Mutex};
 
-use gemm_tune::compile::{Compile, CompileRequest, Compiler, Target};
+use gemm_tune::compile::{Compile, CompileRequest, CompileTarget, Compiler};
 use gemm_tune::cpu::{Checks, Memory, Options, Parameter, Program, Tracking, launch};
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::lookup::Question;
@@ -347,7 +347,7 @@ fn cases() -> Vec<Case> {
 fn every_family_keeps_within_rows_that_are_padded_or_begin_anywhere() {
     let architecture = "sm_90".parse().unwrap();
     let compiler = match support::nvrtc(architecture) {
-        Ok(nvrtc) => Compiler::new(nvrtc, None, Target::Ptx(architecture)).unwrap(),
+        Ok(nvrtc) => Compiler::new(nvrtc, None, CompileTarget::Ptx(architecture)).unwrap(),
         Err(reason) => return println!("skipped: no NVRTC: {reason}"),
     };
     let (families, templates) = (Families::built_in().unwrap(), Templates::built_in().unwrap());

@@ -8,7 +8,7 @@ use super::Failure;
 use super::arguments::DoctorArguments;
 use super::console::Console;
 use super::machine::{Wish, Workshop};
-use crate::compile::{Architecture, Network, SearchPaths, Wanted, acquire};
+use crate::compile::{Architecture, Network, NvrtcRequirements, SearchPaths, acquire};
 use crate::cpu::Memory;
 use crate::model::units::human_bytes;
 use crate::model::{Device, Dtype, Problem, Shape};
@@ -177,7 +177,7 @@ fn nvrtc_finding(
     device: Option<&Device>,
 ) -> Finding {
     let device_or_nominal = device.cloned().unwrap_or_else(Device::h200);
-    let wanted = Wanted {
+    let wanted = NvrtcRequirements {
         architecture: Architecture::from(device_or_nominal.compute_capability),
         driver_major: device.and_then(|device| u32::try_from(device.driver_cuda / 1000).ok()),
     };

@@ -9,7 +9,7 @@ use super::console::Console;
 use super::inspect_context::InspectContext;
 use super::output::finish;
 use super::{Failure, highlight};
-use crate::compile::Target;
+use crate::compile::CompileTarget;
 use crate::inspect::{Figures, Mix, Subject, difference, picture, traffic};
 use crate::report::inspected::{self, Side};
 use crate::report::picture as drawn;
@@ -58,13 +58,13 @@ impl InspectContext {
                 ("cuda", json!(source))
             }
             Emit::Ptx => {
-                let compiled = self.compiled(subject, Target::Ptx)?;
+                let compiled = self.compiled(subject, CompileTarget::Ptx)?;
                 let text = String::from_utf8_lossy(&compiled.image).into_owned();
                 self.console.code(&text, str::to_owned);
                 ("ptx", json!(text))
             }
             Emit::Sass => {
-                let compiled = self.compiled(subject, Target::Cubin)?;
+                let compiled = self.compiled(subject, CompileTarget::Cubin)?;
                 let text = self.workshop.disassemble(&compiled.image, self.console)?;
                 self.console.code(&text, str::to_owned);
                 ("sass", json!(text))
@@ -75,13 +75,13 @@ impl InspectContext {
                 ("resources", inspected::figures_document(&figures))
             }
             Emit::Memory => {
-                let compiled = self.compiled(subject, Target::Ptx)?;
+                let compiled = self.compiled(subject, CompileTarget::Ptx)?;
                 let launches = traffic(subject, &compiled.image).map_err(Failure::work)?;
                 self.console.result(&inspected::traffic(subject, &launches, width));
                 ("memory", inspected::traffic_document(&launches))
             }
             Emit::Picture | Emit::Svg => {
-                let compiled = self.compiled(subject, Target::Ptx)?;
+                let compiled = self.compiled(subject, CompileTarget::Ptx)?;
                 let picture = picture(subject, &compiled.image).map_err(Failure::work)?;
                 let drawn = match emit {
                     Emit::Svg => drawn::svg(subject, &picture),

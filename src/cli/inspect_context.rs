@@ -7,7 +7,7 @@ use super::arguments::KernelArguments;
 use super::console::Console;
 use super::machine::{Wish, Workshop};
 use super::{Failure, databases, request};
-use crate::compile::{Architecture, Compile as _, Compiled, Target};
+use crate::compile::{Architecture, Compile as _, CompileTarget, Compiled};
 use crate::database::{Database, Record};
 use crate::inspect::{Figures, Subject, figures};
 use crate::model::{Configuration, Device, Problem, Regime};
@@ -107,7 +107,7 @@ impl InspectContext {
 
     /// What a kernel takes, and its PTX.
     pub(super) fn figures(&self, subject: &Subject) -> Result<(Compiled, Figures), Failure> {
-        let compiled = self.compiled(subject, Target::AssembledPtx)?;
+        let compiled = self.compiled(subject, CompileTarget::AssembledPtx)?;
         let figures = figures(subject, &compiled.resources);
         Ok((compiled, figures))
     }
@@ -116,7 +116,7 @@ impl InspectContext {
     pub(super) fn compiled(
         &self,
         subject: &Subject,
-        target: fn(Architecture) -> Target,
+        target: fn(Architecture) -> CompileTarget,
     ) -> Result<Compiled, Failure> {
         let target = target(Architecture::from(self.device.compute_capability));
         let compiler = self.workshop.compiler_to(target, None, self.console)?;

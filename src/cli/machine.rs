@@ -13,8 +13,8 @@ use super::environment::{cache_folder, network, search_paths, worker_command};
 use crate::compile::cache::DEFAULT_MAX_BYTES;
 use crate::compile::libraries::programs;
 use crate::compile::{
-    Architecture, Compiler, CubinCache, Network, ProvideEvent, SearchPaths, Target, Wanted,
-    acquire, disassemble,
+    Architecture, CompileTarget, Compiler, CubinCache, Network, NvrtcRequirements, ProvideEvent,
+    SearchPaths, acquire, disassemble,
 };
 use crate::gpu::installed;
 use crate::model::Device;
@@ -165,16 +165,18 @@ impl Workshop {
         match machine {
             Machine::Gpus(_) => {
                 let driver_major = u32::try_from(device.driver_cuda / 1000).ok();
-                self.compiler_to(Target::Cubin(architecture), driver_major, console)
+                self.compiler_to(CompileTarget::Cubin(architecture), driver_major, console)
             }
-            Machine::Host => self.compiler_to(Target::AssembledPtx(architecture), None, console),
+            Machine::Host => {
+                self.compiler_to(CompileTarget::AssembledPtx(architecture), None, console)
+            }
         }
     }
 
     /// The compiler for what is only executed on the host.
     pub(super) fn compiler_to_ptx(&self, console: Console) -> Result<Compiler, Failure> {
         let architecture = Architecture::from(Device::cpu().compute_capability);
-        self.compiler_to(Target::Ptx(architecture), None, console)
+        self.compiler_to(CompileTarget::Ptx(architecture), None, console)
     }
 
     /// The text of machine code.
@@ -199,11 +201,11 @@ impl Workshop {
     /// A compiler to what is asked for.
     pub(super) fn compiler_to(
         &self,
-        target: Target,
+        target: CompileTarget,
         driver_major: Option<u32>,
         console: Console,
     ) -> Result<Compiler, Failure> {
-        let wanted = Wanted { architecture: target.architecture(), driver_major };
+        let wanted = NvrtcRequirements { architecture: target.architecture(), driver_major };
         let on_event = &mut |event: ProvideEvent| console.note(&provision(&event));
         let nvrtc = acquire(&self.paths, &wanted, self.network, on_event).map_err(Failure::work)?;
         let cache = CubinCache::new(self.cache.join("cubin"), DEFAULT_MAX_BYTES);

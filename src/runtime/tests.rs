@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 
 use super::prepared::Slot;
 use super::*;
-use crate::compile::compiler::Origin;
+use crate::compile::compiler::ImageOrigin;
 use crate::compile::{Compile, CompileRequest, Compiled};
 use crate::lookup::Lookup;
 use crate::model::{Device, Layout, Regime};
@@ -76,7 +76,7 @@ impl Compile for Counting {
             image: request.source.as_bytes().into(),
             log: String::new(),
             resources: IndexMap::new(),
-            origin: Origin::Compiler,
+            origin: ImageOrigin::Compiler,
             elapsed: Duration::ZERO,
         })
     }

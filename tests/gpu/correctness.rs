@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use gemm_tune::compile::libraries::programs;
-use gemm_tune::compile::{Architecture, Compile as _, CompileRequest, Compiler, Target};
+use gemm_tune::compile::{Architecture, Compile as _, CompileRequest, CompileTarget, Compiler};
 use gemm_tune::cpu::Program;
 use gemm_tune::model::{Compute, Dtype, Layout, Outcome, OutcomeKind, Problem, Shape, Value};
 use gemm_tune::render::{Templates, render};
@@ -197,7 +197,7 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
     let mut worker = worker();
     let device = worker.device().clone();
     let compiler = compiler(&worker);
-    let target = Target::Ptx(Architecture::from(device.compute_capability));
+    let target = CompileTarget::Ptx(Architecture::from(device.compute_capability));
     let to_ptx = Compiler::new(compiler.nvrtc().clone(), None, target)?;
     let templates = Templates::built_in().unwrap();
     let mut random = fastrand::Rng::with_seed(11);

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use gemm_tune::compile::{
-    Architecture, CompileThreads, Compiler, CubinCache, Network, SearchPaths, Target, Wanted,
-    acquire,
+    Architecture, CompileTarget, CompileThreads, Compiler, CubinCache, Network, NvrtcRequirements,
+    SearchPaths, acquire,
 };
 use gemm_tune::model::{Dtype, Problem, Shape};
 use gemm_tune::render::Templates;
@@ -42,10 +42,10 @@ pub(crate) fn compiler(worker: &Worker) -> Compiler {
     let device = worker.device();
     let architecture = Architecture::from(device.compute_capability);
     let driver_major = u32::try_from(device.driver_cuda / 1000).ok();
-    let wanted = Wanted { architecture, driver_major };
+    let wanted = NvrtcRequirements { architecture, driver_major };
     let nvrtc = acquire(&search_paths(), &wanted, Network::Allowed, &mut |_| {}).unwrap();
     let cache = CubinCache::new("target/test-cache/cubin".into(), 1 << 30);
-    Compiler::new(nvrtc, Some(cache), Target::Cubin(architecture)).unwrap()
+    Compiler::new(nvrtc, Some(cache), CompileTarget::Cubin(architecture)).unwrap()
 }
 
 pub(crate) fn threads() -> CompileThreads {

@@ -11,7 +11,7 @@ use super::{ExportArguments, Files, Format};
 use crate::cli::console::Console;
 use crate::cli::machine::Workshop;
 use crate::cli::{Failure, databases, request};
-use crate::compile::{Architecture, Compile as _, CompileRequest, Compiler, Target};
+use crate::compile::{Architecture, Compile as _, CompileRequest, CompileTarget, Compiler};
 use crate::database::Record;
 use crate::dispatch::{Dispatch, Node};
 use crate::export::{self, Artifact, Draft, Shipped, Source, for_any_shape, of_dispatch};
@@ -130,14 +130,16 @@ fn compiled(
     console: Console,
 ) -> Result<Vec<Shipped>, Failure> {
     let workshop = Workshop::new(&arguments.common)?;
-    let compiler = |target: Target| workshop.compiler_to(target, None, console);
+    let compiler = |target: CompileTarget| workshop.compiler_to(target, None, console);
     let to_cubin: Vec<(String, Compiler)> = architectures
         .iter()
-        .map(|architecture| Ok((architecture.to_string(), compiler(Target::Cubin(*architecture))?)))
+        .map(|architecture| {
+            Ok((architecture.to_string(), compiler(CompileTarget::Cubin(*architecture))?))
+        })
         .collect::<Result<_, Failure>>()?;
     let lowest = architectures.iter().min_by_key(|architecture| architecture.number);
     let Some(lowest) = lowest else { return Ok(Vec::new()) };
-    let to_ptx = compiler(Target::Ptx(*lowest))?;
+    let to_ptx = compiler(CompileTarget::Ptx(*lowest))?;
     let ship = |draft: Draft| -> Result<Shipped, Failure> {
         let request = CompileRequest::kernel(&draft.family, Arc::clone(&draft.source));
         let image = |compiler: &Compiler| match compiler.compile(&request) {
