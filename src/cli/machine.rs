@@ -16,7 +16,7 @@ use crate::compile::{
     Architecture, CompileTarget, Compiler, CubinCache, Network, NvrtcRequirements, ProvideEvent,
     SearchPaths, acquire, disassemble,
 };
-use crate::gpu::installed;
+use crate::gpu::installed_gpus;
 use crate::model::Device;
 use crate::tune::{Machine, Sanitizer, TuneError};
 use crate::worker::{Executor, Worker, WorkerError};
@@ -102,7 +102,7 @@ impl Workshop {
     /// The first GPU with all that are like it: figures of different kinds are never mixed.
     fn all_gpus(&self, console: Console) -> Result<Machine, Failure> {
         let kind = |device: &Device| (device.name.clone(), device.sms, device.memory_bytes);
-        let mut workers = self.workers(0..installed().max(1));
+        let mut workers = self.workers(0..installed_gpus().max(1));
         let first = workers.remove(0)?.map_err(|error| refused(&error))?;
         let (wanted, others) = (kind(first.device()), first.devices().saturating_sub(1));
         // What CUDA does not show has no worker.

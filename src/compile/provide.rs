@@ -112,7 +112,7 @@ pub enum ProvideEvent {
     },
     /// pip starts.
     Installing {
-        /// What is wanted.
+        /// The tool.
         tool: Tool,
         /// The requirement passed to pip.
         package: String,
@@ -173,7 +173,7 @@ pub enum ProvideFailure {
         file: &'static str,
         /// The installed package.
         package: String,
-        /// Where.
+        /// The target folder.
         folder: PathBuf,
     },
     /// A folder below the cache cannot be written.
@@ -181,7 +181,7 @@ pub enum ProvideFailure {
     Folder {
         /// The target folder.
         folder: PathBuf,
-        /// The system's words.
+        /// The operating system's message.
         error: io::Error,
     },
 }

@@ -41,7 +41,9 @@ use prepared::{Prepared, prepare};
 
 use crate::compile::CompileError;
 use crate::export::BundleError;
-use crate::gpu::{EncodedMap, GpuError, Guest, GuestKernel, GuestMemory, KernelArgument, Stream};
+use crate::gpu::{
+    EncodedMap, ForeignBuffer, ForeignContext, ForeignKernel, GpuError, KernelArgument, Stream,
+};
 use crate::lookup::{NoAnswer, Question};
 use crate::model::storage::StorageError;
 use crate::model::{Dtype, PlacedMap, Problem, Storage};
@@ -126,7 +128,7 @@ pub enum RuntimeError {
     Gpu(#[from] GpuError),
 }
 
-/// What loads and launches. [`Guest`] is a GPU; tests have one that only writes down what it is asked.
+/// What loads and launches. [`ForeignContext`] is a GPU; tests have one that only writes down what it is asked.
 pub trait Driver: Send + Sync {
     /// A loaded kernel.
     type Kernel: Clone + Send + Sync;
@@ -171,12 +173,12 @@ pub trait Driver: Send + Sync {
     fn place(memory: &Self::Memory) -> (u64, u64);
 }
 
-impl Driver for Guest {
-    type Kernel = GuestKernel;
-    type Memory = GuestMemory;
+impl Driver for ForeignContext {
+    type Kernel = ForeignKernel;
+    type Memory = ForeignBuffer;
     type Map = EncodedMap;
 
-    fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<GuestKernel>, GpuError> {
+    fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<ForeignKernel>, GpuError> {
         Self::load(self, image, kernels)
     }
 
@@ -187,7 +189,7 @@ impl Driver for Guest {
     fn launch(
         &self,
         stream: Stream,
-        kernel: &GuestKernel,
+        kernel: &ForeignKernel,
         sizes: ([u32; 3], [u32; 3], u32),
         arguments: &[KernelArgument],
         maps: &[EncodedMap],
@@ -195,17 +197,17 @@ impl Driver for Guest {
         Self::launch(self, stream, kernel, sizes, arguments, maps)
     }
 
-    fn allocate(&self, bytes: u64) -> Result<GuestMemory, GpuError> {
+    fn allocate(&self, bytes: u64) -> Result<ForeignBuffer, GpuError> {
         Self::allocate(self, bytes)
     }
 
-    fn place(memory: &GuestMemory) -> (u64, u64) {
+    fn place(memory: &ForeignBuffer) -> (u64, u64) {
         (memory.address(), memory.bytes())
     }
 }
 
 /// Kernels for products, by problem.
-pub struct Runtime<C: Catalogue, D: Driver = Guest> {
+pub struct Runtime<C: Catalogue, D: Driver = ForeignContext> {
     catalogue: C,
     driver: D,
     prepared: RwLock<HashMap<Question, Arc<Prepared<D>>>>,
@@ -221,7 +223,7 @@ impl Runtime<Bundle> {
     /// # Errors
     /// [`RuntimeError`].
     pub fn open_bundle(folder: &Path) -> Result<Self, RuntimeError> {
-        let guest = Guest::enter()?;
+        let guest = ForeignContext::enter()?;
         let bundle = Bundle::open(folder, guest.device())?;
         Ok(Self::new(bundle, guest))
     }

@@ -12,8 +12,8 @@ use super::protocol::{Request, Response, VERSION, read_frame, write_frame};
 use super::spare::Spare;
 use super::{Announced, Baselines, Conditions, KernelFacts, Launch, LaunchArgument, Loaded, Work};
 use crate::gpu::{
-    Blas, Buffer, EncodedMap, Event, Gpu, GpuError, Graph, Kernel, KernelArgument, LtPlan, Module,
-    Sensors, device_count,
+    Cublas, CublasLtPlan, CudaDevice, CudaEvent, CudaGraph, DeviceBuffer, EncodedMap, GpuError,
+    GpuKernel, GpuModule, KernelArgument, Sensors, device_count,
 };
 use crate::model::{PlacedMap, Problem};
 
@@ -78,26 +78,26 @@ const SPARE: u64 = 128;
 
 /// What a worker holds. Fields are dropped in this order: users of memory before memory.
 struct Session {
-    sequences: HashMap<u32, Graph>,
-    modules: HashMap<u32, (Module, HashMap<String, Kernel>)>,
-    plans: Vec<LtPlan>,
-    blas: Option<Blas>,
-    buffers: HashMap<u64, Buffer>,
-    spare: Spare<Buffer>,
-    before: Event,
-    after: Event,
+    sequences: HashMap<u32, CudaGraph>,
+    modules: HashMap<u32, (GpuModule, HashMap<String, GpuKernel>)>,
+    plans: Vec<CublasLtPlan>,
+    blas: Option<Cublas>,
+    buffers: HashMap<u64, DeviceBuffer>,
+    spare: Spare<DeviceBuffer>,
+    before: CudaEvent,
+    after: CudaEvent,
     sensors: Option<Sensors>,
     libraries: Vec<PathBuf>,
     problem: Option<Problem>,
     /// Tensor maps, each encoded once: operand sets come back launch after launch.
     maps: RefCell<HashMap<PlacedMap, EncodedMap>>,
     next_id: u32,
-    gpu: Gpu,
+    gpu: CudaDevice,
 }
 
 impl Session {
     fn open(ordinal: usize, libraries: Vec<PathBuf>) -> Result<Self, GpuError> {
-        let gpu = Gpu::open(ordinal)?;
+        let gpu = CudaDevice::open(ordinal)?;
         Ok(Self {
             sequences: HashMap::new(),
             modules: HashMap::new(),
@@ -185,7 +185,7 @@ impl Session {
         self.next_id
     }
 
-    fn allocate(&mut self, bytes: u64) -> Result<Buffer, GpuError> {
+    fn allocate(&mut self, bytes: u64) -> Result<DeviceBuffer, GpuError> {
         if let Some(buffer) = self.spare.take(bytes) {
             return Ok(buffer);
         }
@@ -290,12 +290,12 @@ impl Session {
     fn baselines(&mut self, problem: &Problem, heuristics: usize) -> Baselines {
         self.plans.clear();
         self.problem = None;
-        if !Blas::supports(problem) {
+        if !Cublas::supports(problem) {
             let note = Some(format!("no library routine computes {problem}"));
             return Baselines { note, ..Baselines::default() };
         }
         if self.blas.is_none() {
-            match Blas::open(&self.gpu, &self.libraries) {
+            match Cublas::open(&self.gpu, &self.libraries) {
                 Ok(blas) => self.blas = Some(blas),
                 Err(error) => {
                     return Baselines { note: Some(error.to_string()), ..Baselines::default() };

@@ -1,12 +1,12 @@
-//! cuBLAS, the baseline that found kernels are compared with, in strict binary32.
+//! cuBLAS, the baseline for tuned kernels, in strict binary32.
 //!
-//! Strict: each product is made of binary32 multiply-adds, nothing is rounded to tf32 or split
-//! into bf16 pieces. Two settings ensure it, and both are made here: `CUBLAS_PEDANTIC_MATH` for
-//! cuBLAS, which excludes every faster-but-different mode, and the compute types of `lt` for
-//! cuBLASLt. Two environment variables change the arithmetic of programs that ask for less than
-//! that: `NVIDIA_TF32_OVERRIDE`, which by its one documented value (0) only turns tf32 off, and
-//! `CUBLAS_EMULATE_SINGLE_PRECISION`, which lets binary32 products be emulated in bf16. Whoever
-//! starts the worker leaves both unset, so that no baseline depends on them.
+//! Strict: each product consists of binary32 multiply-adds, and nothing is rounded to tf32 or split
+//! into bf16 pieces. Two settings ensure this: `CUBLAS_PEDANTIC_MATH` for cuBLAS, which excludes
+//! every faster mode with other results, and the compute types in `cublas_lt` for cuBLASLt. Two
+//! environment variables change the arithmetic of less strict programs. `NVIDIA_TF32_OVERRIDE`
+//! turns tf32 off by its one documented value (0), and `CUBLAS_EMULATE_SINGLE_PRECISION` allows
+//! emulation in bf16. The parent process unsets both for the worker, so that no baseline depends on
+//! them.
 
 #![expect(unsafe_code, reason = "cuBLAS is a C library")]
 
@@ -19,13 +19,14 @@ use std::rc::Rc;
 use cudarc::cublas::sys;
 use cudarc::cublaslt;
 
-use super::column_major::{ColumnMajor, Operand};
-use super::driver::{Buffer, Context, Gpu};
+use super::column_major::{ColumnMajor, ColumnMajorOperand};
+use super::context::{CudaDevice, PrimaryContext};
+use super::cublas_lt::{self, CublasLt, CublasLtPlan};
 use super::error::{GpuError, check_blas, require_symbols};
-use super::lt::{self, Lt, LtPlan};
+use super::memory::DeviceBuffer;
 use crate::model::Problem;
 
-/// The cuBLAS functions that this room calls.
+/// cuBLAS functions that this room calls.
 pub(super) const SYMBOLS: &[&str] = &[
     "cublasCreate_v2",
     "cublasDestroy_v2",
@@ -39,44 +40,44 @@ pub(super) const SYMBOLS: &[&str] = &[
     "cublasSgemm_v2",
 ];
 
-/// Device memory that each library may use as scratch: what NVIDIA recommends for Hopper, where
-/// cuBLAS takes as much by default. Given explicitly, it is not allocated during a measurement.
+/// Scratch memory for each library: NVIDIA's recommendation for Hopper, which is also cuBLAS's
+/// default. Passed explicitly, it is not allocated during a measurement.
 pub(super) const WORKSPACE_BYTES: u64 = 32 << 20;
 
 /// cuBLAS and cuBLASLt on one GPU's stream.
 #[derive(Debug)]
-pub struct Blas {
-    handle: Handle,
-    lt: Lt,
+pub struct Cublas {
+    handle: CublasHandle,
+    lt: CublasLt,
     version: String,
 }
 
-/// A cuBLAS handle, with what it uses.
+/// A cuBLAS handle, with its workspace and context.
 #[derive(Debug)]
-struct Handle {
+struct CublasHandle {
     raw: sys::cublasHandle_t,
-    _workspace: Buffer,
-    _context: Rc<Context>,
+    _workspace: DeviceBuffer,
+    _context: Rc<PrimaryContext>,
 }
 
-impl Blas {
+impl Cublas {
     /// Opens cuBLAS and cuBLASLt: the first of `candidates` (absolute paths of `libcublas.so.*`)
-    /// that loads together with the cuBLASLt beside it, or else what the dynamic linker finds.
+    /// that loads together with the cuBLASLt beside it, else the one that the dynamic linker finds.
     ///
     /// A `libcublas.so` without a number on the linker's path takes precedence even over the
-    /// candidates (cudarc asks for that name first); [`Blas::version`] tells what was opened.
+    /// candidates, since cudarc tries that name first. [`Cublas::version`] reports the opened one.
     ///
     /// # Errors
-    /// [`GpuError::Library`] where there is none or it lacks a function;
-    /// [`GpuError::OutOfMemory`] for the workspaces; [`GpuError::Call`].
-    pub fn open(gpu: &Gpu, candidates: &[PathBuf]) -> Result<Self, GpuError> {
+    /// [`GpuError::Library`] for a missing or incomplete library; [`GpuError::OutOfMemory`] for the
+    /// workspaces; [`GpuError::Call`].
+    pub fn open(gpu: &CudaDevice, candidates: &[PathBuf]) -> Result<Self, GpuError> {
         find(candidates)?;
         // SAFETY: `find` succeeded, so cudarc finds both libraries and does not panic.
         let (blas, lt) = unsafe { (sys::culib(), cublaslt::sys::culib()) };
         let needed = "cuBLAS 12 or later is needed";
         require_symbols("libcublas", blas, SYMBOLS, needed)?;
-        require_symbols("libcublasLt", lt, lt::SYMBOLS, needed)?;
-        Ok(Self { handle: Handle::open(gpu)?, lt: Lt::open(gpu)?, version: version()? })
+        require_symbols("libcublasLt", lt, cublas_lt::SYMBOLS, needed)?;
+        Ok(Self { handle: CublasHandle::open(gpu)?, lt: CublasLt::open(gpu)?, version: version()? })
     }
 
     /// The version of the cuBLAS in use: `13.0.2`.
@@ -84,13 +85,13 @@ impl Blas {
         &self.version
     }
 
-    /// Whether `problem` can be given to this baseline: binary32 throughout.
+    /// Whether this baseline computes `problem`: binary32 throughout.
     pub fn supports(problem: &Problem) -> bool {
         ColumnMajor::supports(problem)
     }
 
-    /// Puts C = alpha op(A) op(B) + beta C into the stream, by the kernel that cuBLAS picks; does
-    /// not wait. `a`, `b` and `c` are device addresses of packed operands.
+    /// Enqueues C = alpha op(A) op(B) + beta C with the kernel that cuBLAS selects; does not wait.
+    /// `a`, `b` and `c` are device addresses of packed operands.
     ///
     /// # Errors
     /// [`GpuError::Unsupported`] for other arithmetic and for extents beyond 32 bits;
@@ -156,24 +157,23 @@ impl Blas {
         }
     }
 
-    /// Asks cuBLASLt for up to `count` ways to compute `problem`, best first by its own estimate.
-    /// Empty where it has none.
+    /// Requests up to `count` algorithms for `problem` from cuBLASLt, best first by its own
+    /// estimate; empty if it has none.
     ///
     /// # Errors
-    /// As [`Blas::sgemm`].
-    pub fn lt_plans(&self, problem: &Problem, count: usize) -> Result<Vec<LtPlan>, GpuError> {
+    /// As [`Cublas::sgemm`].
+    pub fn lt_plans(&self, problem: &Problem, count: usize) -> Result<Vec<CublasLtPlan>, GpuError> {
         self.lt.plans(problem, count)
     }
 
-    /// Puts C = alpha op(A) op(B) + beta C into the stream, the way `plan` does it, for the
-    /// problem that the plan was made for; does not wait. `a`, `b` and `c` are device addresses,
-    /// multiples of 256.
+    /// Enqueues C = alpha op(A) op(B) + beta C with the algorithm of `plan`, for the problem of the
+    /// plan; does not wait. `a`, `b` and `c` are device addresses, multiples of 256.
     ///
     /// # Errors
     /// [`GpuError::Unsupported`] for other addresses; [`GpuError::Call`].
     pub fn lt_run(
         &self,
-        plan: &LtPlan,
+        plan: &CublasLtPlan,
         a: u64,
         b: u64,
         c: u64,
@@ -184,8 +184,8 @@ impl Blas {
     }
 }
 
-impl Handle {
-    fn open(gpu: &Gpu) -> Result<Self, GpuError> {
+impl CublasHandle {
+    fn open(gpu: &CudaDevice) -> Result<Self, GpuError> {
         let workspace = gpu.allocate(WORKSPACE_BYTES)?;
         let (stream, address) = (gpu.context.stream, workspace.address());
         let mut raw = ptr::null_mut();
@@ -193,8 +193,8 @@ impl Handle {
         check_blas("cublasCreate", unsafe { sys::cublasCreate_v2(&raw mut raw) })?;
         let context = Rc::clone(&gpu.context);
         let handle = Self { raw, _workspace: workspace, _context: context };
-        // SAFETY: the handle keeps stream and workspace. The stream comes first: setting it
-        // makes cuBLAS forget its workspace.
+        // SAFETY: the handle keeps stream and workspace. The stream is set first, because setting
+        // it resets the workspace.
         unsafe {
             check_blas("cublasSetStream", sys::cublasSetStream_v2(raw, stream.cast()))?;
             check_blas(
@@ -208,16 +208,15 @@ impl Handle {
     }
 }
 
-impl Drop for Handle {
+impl Drop for CublasHandle {
     fn drop(&mut self) {
-        // A failure is not looked at: after a kernel's fault every call fails.
-        // SAFETY: destroyed once.
+        // A failure is ignored: after a kernel's fault every call fails.
         unsafe { sys::cublasDestroy_v2(self.raw) };
     }
 }
 
-/// Loads the first candidate that can be loaded, for good: cudarc then opens the libraries by
-/// name, and the dynamic linker gives it those of that name (SONAME) that are loaded already.
+/// Loads the first loadable candidate permanently. cudarc then opens the libraries by name, and the
+/// dynamic linker returns those of that name (SONAME) that are loaded.
 fn find(candidates: &[PathBuf]) -> Result<(), GpuError> {
     let mut reasons = Vec::new();
     for candidate in candidates {
@@ -226,8 +225,7 @@ fn find(candidates: &[PathBuf]) -> Result<(), GpuError> {
             Err(why) => reasons.push(why),
         }
     }
-    // Asked even after a candidate was loaded: one of a name that cudarc does not know is no use.
-    // SAFETY: opens and closes the libraries, whose initialisers ask nothing of us.
+    // Checked even after a candidate was loaded: cudarc may not know its name.
     if unsafe { sys::is_culib_present() && cublaslt::sys::is_culib_present() } {
         return Ok(());
     }
@@ -235,7 +233,7 @@ fn find(candidates: &[PathBuf]) -> Result<(), GpuError> {
     Err(GpuError::Library { name: "libcublas", why: reasons.join("; ") })
 }
 
-/// Loads `libcublas` at a path, and first the `libcublasLt` beside it, on which it depends.
+/// Loads `libcublas` at a path, after the `libcublasLt` beside it, on which it depends.
 fn preload(path: &Path) -> Result<(), String> {
     use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
@@ -244,10 +242,10 @@ fn preload(path: &Path) -> Result<(), String> {
         return Err(format!("`{}` is not named `libcublas.so`", path.display()));
     };
     for library in [&path.with_file_name(format!("libcublasLt.so{suffix}")), path] {
-        // SAFETY: NVIDIA's initialisers ask nothing of us; the library is never unloaded.
+        // SAFETY: NVIDIA's initialisers have no preconditions; the library is never unloaded.
         match unsafe { Library::open(Some(library.as_os_str()), RTLD_NOW | RTLD_GLOBAL) } {
             Ok(library) => std::mem::forget(library),
-            // The loader's own words, which name the file and what is amiss, are the source.
+            // The source has the loader's message, which names the file and the fault.
             Err(error) => {
                 return Err(error.source().map_or_else(|| error.to_string(), ToString::to_string));
             }
@@ -269,8 +267,8 @@ fn version() -> Result<String, GpuError> {
     Ok(format!("{major}.{minor}.{patch}"))
 }
 
-/// How an operand is used, in the words of both libraries.
-pub(super) fn operation(operand: Operand) -> sys::cublasOperation_t {
+/// Transposition flag of an operand, shared by both libraries.
+pub(super) fn operation(operand: ColumnMajorOperand) -> sys::cublasOperation_t {
     match operand.transposed {
         false => sys::cublasOperation_t::CUBLAS_OP_N,
         true => sys::cublasOperation_t::CUBLAS_OP_T,

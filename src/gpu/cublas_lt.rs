@@ -1,10 +1,10 @@
-//! cuBLASLt: the same product as `blas`, by every kernel that NVIDIA's heuristic proposes, so
-//! that a found kernel is compared with the library's best and not only with its first guess.
+//! cuBLASLt: the product of `cublas`, by every algorithm that NVIDIA's heuristic proposes. A tuned
+//! kernel is thus compared with the library's best, not only with its first choice.
 //!
 //! Binary32 throughout: operands and result are `CUDA_R_32F`, and the compute type is
-//! `CUBLAS_COMPUTE_32F_PEDANTIC`. Where that has no kernels, `CUBLAS_COMPUTE_32F` has: it too
-//! computes in at least 32 bits, since tf32 and bf16 pieces have compute types of their own
-//! (`..._FAST_TF32`, `..._FAST_16BF`, `..._EMULATED_16BFX9`), which are never asked for.
+//! `CUBLAS_COMPUTE_32F_PEDANTIC`. Problems without pedantic kernels use `CUBLAS_COMPUTE_32F`, which
+//! also computes in at least 32 bits: tf32 and bf16 pieces have compute types of their own
+//! (`..._FAST_TF32`, `..._FAST_16BF`, `..._EMULATED_16BFX9`), which are never requested.
 
 #![expect(unsafe_code, reason = "cuBLASLt is a C library")]
 
@@ -14,13 +14,14 @@ use std::rc::Rc;
 
 use cudarc::cublaslt::sys;
 
-use super::blas::{WORKSPACE_BYTES, operation};
-use super::column_major::{ColumnMajor, Operand};
-use super::driver::{Buffer, Context, Gpu};
+use super::column_major::{ColumnMajor, ColumnMajorOperand};
+use super::context::{CudaDevice, PrimaryContext};
+use super::cublas::{WORKSPACE_BYTES, operation};
 use super::error::{GpuError, check_lt};
+use super::memory::DeviceBuffer;
 use crate::model::Problem;
 
-/// The cuBLASLt functions that this room calls.
+/// cuBLASLt functions that this room calls.
 pub(super) const SYMBOLS: &[&str] = &[
     "cublasLtCreate",
     "cublasLtDestroy",
@@ -40,51 +41,50 @@ pub(super) const SYMBOLS: &[&str] = &[
     "cublasLtMatrixLayoutSetAttribute",
 ];
 
-/// The alignment that the heuristic takes for granted (`..._PREF_MIN_ALIGNMENT_*_BYTES`).
+/// Alignment that the heuristic assumes (`..._PREF_MIN_ALIGNMENT_*_BYTES`).
 const ALIGNMENT: u64 = 256;
 
-/// What the heuristic is asked to keep to.
+/// Limits for one heuristic request.
 #[derive(Debug, Clone, Copy)]
-struct Request {
+struct HeuristicRequest {
     workspace_bytes: u64,
     alignment_bytes: u32,
 }
 
-/// One request brings four to eight kernels, whatever number is asked for (seen with 13.1 on an
-/// H200), those it thinks best. Asking for less workspace or alignment brings out others.
-const REQUESTS: [Request; 4] = [
-    Request { workspace_bytes: WORKSPACE_BYTES, alignment_bytes: 256 },
-    Request { workspace_bytes: 0, alignment_bytes: 256 },
-    Request { workspace_bytes: WORKSPACE_BYTES, alignment_bytes: 8 },
-    Request { workspace_bytes: WORKSPACE_BYTES, alignment_bytes: 4 },
+/// Requests to the heuristic. One request returns four to eight algorithms, whatever the requested
+/// count (13.1, H200); smaller workspace or alignment limits return others.
+const HEURISTIC_REQUESTS: [HeuristicRequest; 4] = [
+    HeuristicRequest { workspace_bytes: WORKSPACE_BYTES, alignment_bytes: 256 },
+    HeuristicRequest { workspace_bytes: 0, alignment_bytes: 256 },
+    HeuristicRequest { workspace_bytes: WORKSPACE_BYTES, alignment_bytes: 8 },
+    HeuristicRequest { workspace_bytes: WORKSPACE_BYTES, alignment_bytes: 4 },
 ];
 
-/// One of cuBLASLt's ways to compute one problem.
+/// One cuBLASLt algorithm for one problem.
 #[derive(Debug)]
-pub struct LtPlan {
-    matmul: Rc<Matmul>,
+pub struct CublasLtPlan {
+    matmul: Rc<MatmulDescriptors>,
     algorithm: sys::cublasLtMatmulAlgo_t,
     name: String,
 }
 
-impl LtPlan {
-    /// What tells it from the others: `cublasLt#20 tile 18 stages 8 split-k 1`, in cuBLASLt's own
-    /// numbers.
+impl CublasLtPlan {
+    /// Distinguishing name: `cublasLt#20 tile 18 stages 8 split-k 1`, in cuBLASLt's own numbers.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// A cuBLASLt handle, with what it uses.
+/// A cuBLASLt handle, with its workspace and context.
 #[derive(Debug)]
-pub(super) struct Lt {
+pub(super) struct CublasLt {
     handle: sys::cublasLtHandle_t,
-    workspace: Buffer,
-    context: Rc<Context>,
+    workspace: DeviceBuffer,
+    context: Rc<PrimaryContext>,
 }
 
-impl Lt {
-    pub(super) fn open(gpu: &Gpu) -> Result<Self, GpuError> {
+impl CublasLt {
+    pub(super) fn open(gpu: &CudaDevice) -> Result<Self, GpuError> {
         let workspace = gpu.allocate(WORKSPACE_BYTES)?;
         let mut handle = ptr::null_mut();
         // SAFETY: `handle` is written; the GPU's context is current.
@@ -92,16 +92,20 @@ impl Lt {
         Ok(Self { handle, workspace, context: Rc::clone(&gpu.context) })
     }
 
-    /// See `Blas::lt_plans`.
-    pub(super) fn plans(&self, problem: &Problem, count: usize) -> Result<Vec<LtPlan>, GpuError> {
+    /// See `Cublas::lt_plans`.
+    pub(super) fn plans(
+        &self,
+        problem: &Problem,
+        count: usize,
+    ) -> Result<Vec<CublasLtPlan>, GpuError> {
         use sys::cublasComputeType_t::{CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_PEDANTIC};
 
         let gemm = ColumnMajor::of(problem, "libcublasLt")?;
-        let mut plans: Vec<LtPlan> = Vec::new();
-        for request in REQUESTS {
-            // The default mode is as strict for f32 operands as the pedantic one (only the FAST
-            // modes and two environment variables, which the worker does not have, let operands
-            // be rounded) and offers other kernels.
+        let mut plans: Vec<CublasLtPlan> = Vec::new();
+        for request in HEURISTIC_REQUESTS {
+            // The default mode is as strict for f32 operands as the pedantic one, and offers other
+            // kernels. Only the FAST modes and two environment variables, which the worker unsets,
+            // round operands.
             for compute in [CUBLAS_COMPUTE_32F_PEDANTIC, CUBLAS_COMPUTE_32F] {
                 for plan in self.plans_computed_in(compute, &gemm, request, count)? {
                     let known =
@@ -119,11 +123,11 @@ impl Lt {
         &self,
         compute: sys::cublasComputeType_t,
         gemm: &ColumnMajor,
-        request: Request,
+        request: HeuristicRequest,
         count: usize,
-    ) -> Result<Vec<LtPlan>, GpuError> {
-        let matmul = Rc::new(Matmul::create(compute, gemm)?);
-        let preference = Preference::create(request)?;
+    ) -> Result<Vec<CublasLtPlan>, GpuError> {
+        let matmul = Rc::new(MatmulDescriptors::create(compute, gemm)?);
+        let preference = HeuristicPreference::create(request)?;
         let empty = sys::cublasLtMatmulHeuristicResult_t {
             algo: sys::cublasLtMatmulAlgo_t { data: [0; 8] },
             workspaceSize: 0,
@@ -148,15 +152,15 @@ impl Lt {
                 &raw mut returned,
             )
         };
-        // The way of saying that there is no kernel.
+        // The library reports "no kernel" by this status.
         if status == sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED {
             return Ok(Vec::new());
         }
         check_lt("cublasLtMatmulAlgoGetHeuristic", status)?;
         found.truncate(usize::try_from(returned).unwrap_or(0));
-        // Each result has a status of its own: some do not apply to the problem after all.
+        // Each result has its own status: some do not apply to the problem.
         found.retain(|result| result.state as u32 == 0);
-        let plan = |result: sys::cublasLtMatmulHeuristicResult_t| LtPlan {
+        let plan = |result: sys::cublasLtMatmulHeuristicResult_t| CublasLtPlan {
             matmul: Rc::clone(&matmul),
             algorithm: result.algo,
             name: name(&result.algo),
@@ -164,10 +168,10 @@ impl Lt {
         Ok(found.into_iter().map(plan).collect())
     }
 
-    /// See `Blas::lt_run`.
+    /// See `Cublas::lt_run`.
     pub(super) fn run(
         &self,
-        plan: &LtPlan,
+        plan: &CublasLtPlan,
         [a, b, c]: [u64; 3],
         alpha: f32,
         beta: f32,
@@ -178,8 +182,8 @@ impl Lt {
         }
         let [a, b, c] = [a, b, c].map(|address| address as *mut c_void);
         let matmul = &plan.matmul;
-        // SAFETY: the factors live until the call returns; the plan keeps its descriptors and
-        // this the workspace; the rest is device memory.
+        // SAFETY: the factors live until the call returns; the plan keeps its descriptors and this
+        // value the workspace; the rest is device memory.
         let status = unsafe {
             sys::cublasLtMatmul(
                 self.handle,
@@ -204,24 +208,23 @@ impl Lt {
     }
 }
 
-impl Drop for Lt {
+impl Drop for CublasLt {
     fn drop(&mut self) {
-        // A failure is not looked at: after a kernel's fault every call fails.
-        // SAFETY: destroyed once.
+        // A failure is ignored: after a kernel's fault every call fails.
         unsafe { sys::cublasLtDestroy(self.handle) };
     }
 }
 
-/// The descriptors of one multiplication. A null one was not created yet.
+/// Descriptors of one multiplication; null until created.
 #[derive(Debug)]
-struct Matmul {
+struct MatmulDescriptors {
     operation: sys::cublasLtMatmulDesc_t,
     first: sys::cublasLtMatrixLayout_t,
     second: sys::cublasLtMatrixLayout_t,
     result: sys::cublasLtMatrixLayout_t,
 }
 
-impl Matmul {
+impl MatmulDescriptors {
     fn create(compute: sys::cublasComputeType_t, gemm: &ColumnMajor) -> Result<Self, GpuError> {
         use sys::cublasLtMatmulDescAttributes_t as Attribute;
 
@@ -254,7 +257,7 @@ impl Matmul {
     }
 }
 
-impl Drop for Matmul {
+impl Drop for MatmulDescriptors {
     fn drop(&mut self) {
         // SAFETY: what was created is destroyed, once.
         unsafe {
@@ -270,10 +273,10 @@ impl Drop for Matmul {
     }
 }
 
-/// Writes a new layout to `layout`, which its owner destroys, even where this fails half-way.
+/// Creates a layout in `layout`. The owner destroys it, also after a failure half-way.
 fn create_layout(
     layout: &mut sys::cublasLtMatrixLayout_t,
-    operand: Operand,
+    operand: ColumnMajorOperand,
     batch: i32,
 ) -> Result<(), GpuError> {
     use sys::cublasLtMatrixLayoutAttribute_t as Attribute;
@@ -312,11 +315,11 @@ fn create_layout(
     }
 }
 
-/// What a proposed kernel may use: the workspace, and nothing else out of the ordinary.
-struct Preference(sys::cublasLtMatmulPreference_t);
+/// Resources that a proposed algorithm may use: the workspace only.
+struct HeuristicPreference(sys::cublasLtMatmulPreference_t);
 
-impl Preference {
-    fn create(request: Request) -> Result<Self, GpuError> {
+impl HeuristicPreference {
+    fn create(request: HeuristicRequest) -> Result<Self, GpuError> {
         use sys::cublasLtMatmulPreferenceAttributes_t as Attribute;
 
         let mut preference = Self(ptr::null_mut());
@@ -324,7 +327,7 @@ impl Preference {
         check_lt("cublasLtMatmulPreferenceCreate", unsafe {
             sys::cublasLtMatmulPreferenceCreate(&raw mut preference.0)
         })?;
-        let Request { workspace_bytes, alignment_bytes } = request;
+        let HeuristicRequest { workspace_bytes, alignment_bytes } = request;
         preference.set(Attribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes)?;
         for operand in [
             Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
@@ -355,7 +358,7 @@ impl Preference {
     }
 }
 
-impl Drop for Preference {
+impl Drop for HeuristicPreference {
     fn drop(&mut self) {
         if !self.0.is_null() {
             // SAFETY: destroyed once.
@@ -364,7 +367,7 @@ impl Drop for Preference {
     }
 }
 
-/// An algorithm's name, made of those of its settings that can be read.
+/// Name of an algorithm, from its readable settings.
 fn name(algorithm: &sys::cublasLtMatmulAlgo_t) -> String {
     use sys::cublasLtMatmulAlgoConfigAttributes_t as Attribute;
 

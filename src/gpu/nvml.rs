@@ -1,5 +1,5 @@
-//! What NVML tells of a GPU: its clocks, temperature and power, and who else uses it. All of it
-//! is optional: a machine without NVML, or a device without a sensor, measures kernels as well.
+//! Sensors through NVML: clocks, temperature, power, and other processes on a GPU. All are
+//! optional: kernels are measured without NVML or single sensors too.
 
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
@@ -15,31 +15,31 @@ pub struct Sensors {
     pci_bus_id: String,
 }
 
-/// How many GPUs this machine has by NVML, whether CUDA shows them or not; none where it has no NVML.
-/// That takes milliseconds, a context to ask CUDA in most of a second.
-pub fn installed() -> usize {
+/// Number of GPUs of this machine by NVML, visible to CUDA or not; 0 without NVML. Takes
+/// milliseconds, where a CUDA context takes most of a second.
+pub fn installed_gpus() -> usize {
     let count = Nvml::init().and_then(|nvml| nvml.device_count());
     count.map_or(0, |count| count as usize)
 }
 
-/// The state of a GPU at one moment; `None` where it cannot be read.
+/// Sensor values of a GPU at one moment; `None` for unreadable ones.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Reading {
-    /// The clock of the SMs.
+pub struct SensorReading {
+    /// SM clock.
     pub sm_clock_mhz: Option<u32>,
-    /// The clock of the device memory.
+    /// Memory clock.
     pub memory_clock_mhz: Option<u32>,
-    /// The temperature of the GPU, in degrees Celsius.
+    /// GPU temperature in degrees Celsius.
     pub temperature_c: Option<u32>,
-    /// The power drawn.
+    /// Power draw.
     pub power_w: Option<f64>,
-    /// What keeps the clocks below their maximum, in words; idling is not counted.
+    /// Names of the reasons that limit the clocks; idling is not counted.
     pub throttle_reasons: Option<Vec<String>>,
-    /// Processes with a compute context on this GPU, other than this one.
+    /// Other processes with a compute context on this GPU.
     pub other_processes: Option<u32>,
 }
 
-/// NVML's reasons, in words. `GPU_IDLE` is left out: it says that nothing ran.
+/// Names of NVML's throttle reasons. `GPU_IDLE` is omitted: it says that nothing ran.
 const REASONS: [(ThrottleReasons, &str); 8] = [
     (ThrottleReasons::APPLICATIONS_CLOCKS_SETTING, "application clocks setting"),
     (ThrottleReasons::SW_POWER_CAP, "power cap"),
@@ -52,11 +52,11 @@ const REASONS: [(ThrottleReasons, &str); 8] = [
 ];
 
 impl Sensors {
-    /// Opens NVML and finds the GPU at a place on the PCI bus. NVML counts devices in an order of
-    /// its own and ignores `CUDA_VISIBLE_DEVICES`, so CUDA's numbers do not serve.
+    /// Opens NVML and finds the GPU by its PCI bus address. CUDA's numbers do not apply: NVML
+    /// counts in its own order and ignores `CUDA_VISIBLE_DEVICES`.
     ///
     /// # Errors
-    /// [`GpuError::Library`] where NVML is missing or does not know the device.
+    /// [`GpuError::Library`] when NVML is missing or lacks the device.
     pub fn open(pci_bus_id: &str) -> Result<Self, GpuError> {
         let failed = |error: NvmlError| GpuError::Library {
             name: "libnvidia-ml.so.1",
@@ -67,18 +67,18 @@ impl Sensors {
         Ok(Self { nvml, pci_bus_id: pci_bus_id.to_owned() })
     }
 
-    /// The driver's own version: `580.159.04`.
+    /// Driver version: `580.159.04`.
     pub fn driver_version(&self) -> Option<String> {
         self.nvml.sys_driver_version().ok()
     }
 
     /// Reads every sensor now.
-    pub fn reading(&self) -> Reading {
+    pub fn reading(&self) -> SensorReading {
         let Ok(device) = self.nvml.device_by_pci_bus_id(self.pci_bus_id.as_str()) else {
-            return Reading::default();
+            return SensorReading::default();
         };
         let processes = device.running_compute_processes().ok();
-        Reading {
+        SensorReading {
             sm_clock_mhz: device.clock_info(Clock::SM).ok(),
             memory_clock_mhz: device.clock_info(Clock::Memory).ok(),
             temperature_c: device.temperature(TemperatureSensor::Gpu).ok(),
@@ -101,9 +101,9 @@ fn words(reasons: ThrottleReasons) -> Vec<String> {
         .collect()
 }
 
-/// How many of `processes` are not `own`; `None` where `own` is missing among others. NVML may
-/// number processes as the host does, and in a container this process is then one of them under
-/// a number that it does not know.
+/// Counts the `processes` other than `own`; `None` if `own` is missing from a non-empty list. NVML
+/// may use the host's process numbers, under which a process in a container cannot recognise
+/// itself.
 fn others(processes: &[u32], own: u32) -> Option<u32> {
     if !processes.is_empty() && !processes.contains(&own) {
         return None;
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_are_words_and_idling_is_none() {
+    fn reasons_have_names_and_idling_is_none() {
         let reasons = ThrottleReasons::SW_POWER_CAP | ThrottleReasons::GPU_IDLE;
         assert_eq!(words(reasons), ["power cap"]);
         assert!(words(ThrottleReasons::empty()).is_empty());
