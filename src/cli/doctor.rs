@@ -13,7 +13,7 @@ use crate::cpu::Memory;
 use crate::model::units::human_bytes;
 use crate::model::{Device, Dtype, Problem, Shape};
 use crate::report::table::pairs;
-use crate::worker::{Executor as _, Worker};
+use crate::worker::{Executor as _, GpuWorker};
 
 /// One thing that was looked at.
 struct Finding {
@@ -118,7 +118,7 @@ fn cpu_finding() -> Finding {
     Finding { name: "cpu device", state: State::Good, text }
 }
 
-fn device_findings(worker: &mut Worker, device: &Device) -> Vec<Finding> {
+fn device_findings(worker: &mut GpuWorker, device: &Device) -> Vec<Finding> {
     let good = |name, text| Finding { name, state: State::Good, text };
     let (major, minor) = (device.driver_cuda / 1000, device.driver_cuda % 1000 / 10);
     let mut findings = vec![

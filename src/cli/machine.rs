@@ -19,7 +19,7 @@ use crate::compile::{
 use crate::gpu::installed_gpus;
 use crate::model::Device;
 use crate::tune::{Machine, Sanitizer, TuneError};
-use crate::worker::{Executor, Worker, WorkerError};
+use crate::worker::{Executor, GpuWorker, WorkerError};
 
 /// A device as typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,8 +73,8 @@ impl Workshop {
     }
 
     /// A worker for the GPU that is meant.
-    pub(super) fn worker(&self, ordinal: usize) -> Result<Result<Worker, WorkerError>, Failure> {
-        Ok(Worker::start(worker_command(ordinal, &self.paths)?))
+    pub(super) fn worker(&self, ordinal: usize) -> Result<Result<GpuWorker, WorkerError>, Failure> {
+        Ok(GpuWorker::start(worker_command(ordinal, &self.paths)?))
     }
 
     /// The device that is meant, ready for work. Where there is no GPU and none was asked for, that
@@ -125,7 +125,10 @@ impl Workshop {
     }
 
     /// Workers for several GPUs, started together: a context takes a driver most of a second.
-    fn workers(&self, ordinals: Range<usize>) -> Vec<Result<Result<Worker, WorkerError>, Failure>> {
+    fn workers(
+        &self,
+        ordinals: Range<usize>,
+    ) -> Vec<Result<Result<GpuWorker, WorkerError>, Failure>> {
         thread::scope(|scope| {
             let started: Vec<_> =
                 ordinals.map(|ordinal| scope.spawn(move || self.worker(ordinal))).collect();

@@ -12,7 +12,7 @@ use crate::cpu::{
 };
 use crate::model::Problem;
 use crate::validate::HostFailure;
-use crate::worker::{Operands, Scalars, bind};
+use crate::worker::{OperandAddresses, Scalars, bind};
 
 /// Words of A and B begin with their mark, which leaves 28 bits for an element's place.
 const MARKS: [u32; 2] = [0x1000_0000, 0x2000_0000];
@@ -138,7 +138,7 @@ fn kernel<'a>(program: &'a Program, entry: &str) -> Result<&'a crate::cpu::Kerne
 fn place(
     subject: &Subject,
     memory: &mut Memory,
-) -> Result<(Operands, Vec<u64>), crate::cpu::MemoryError> {
+) -> Result<(OperandAddresses, Vec<u64>), crate::cpu::MemoryError> {
     let problem = &subject.problem;
     let mut marked = |elements: u64, mark: u32| {
         let address = memory.allocate(4 * elements * problem.batch)?;
@@ -150,7 +150,7 @@ fn place(
     let c = memory.allocate(4 * problem.c_elements() * problem.batch)?;
     let workspaces = subject.rendered.plan.workspaces.iter();
     let workspaces = workspaces.map(|one| memory.allocate(one.bytes.next_multiple_of(4)));
-    Ok((Operands { a, b, c }, workspaces.collect::<Result<_, _>>()?))
+    Ok((OperandAddresses { a, b, c }, workspaces.collect::<Result<_, _>>()?))
 }
 
 /// What tells elements and threads from addresses and words.

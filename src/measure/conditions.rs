@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::worker::Conditions;
+use crate::worker::DeviceConditions;
 
 /// The lowest and the highest that each sensor showed; `None` for one that cannot be read.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -21,7 +21,7 @@ pub struct ConditionsRange {
 
 impl ConditionsRange {
     /// Takes a reading into account.
-    pub fn take(&mut self, reading: &Conditions) {
+    pub fn take(&mut self, reading: &DeviceConditions) {
         widen(&mut self.sm_clock_mhz, reading.sm_clock_mhz);
         widen(&mut self.power_w, reading.power_w);
         widen(&mut self.temperature_c, reading.temperature_c);
@@ -52,10 +52,10 @@ mod tests {
     #[test]
     fn the_extremes_are_kept_and_what_cannot_be_read_is_none() {
         let mut range = ConditionsRange::default();
-        range.take(&Conditions::default());
+        range.take(&DeviceConditions::default());
         assert_eq!(range, ConditionsRange::default());
         for (clock, power, reasons) in [(1980, 300.5, &[][..]), (1755, 690.0, &["power cap"])] {
-            range.take(&Conditions {
+            range.take(&DeviceConditions {
                 sm_clock_mhz: Some(clock),
                 temperature_c: None,
                 power_w: Some(power),

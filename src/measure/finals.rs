@@ -26,7 +26,7 @@ use super::margin::{FEWEST_ROUNDS, Margin};
 use super::taint::Taint;
 use super::turns::turns;
 use crate::model::{Micros, statistics};
-use crate::worker::Conditions;
+use crate::worker::DeviceConditions;
 
 /// By how much the rounds grow from one look to the next.
 const LOOKS_GROW: f64 = std::f64::consts::SQRT_2;
@@ -161,7 +161,7 @@ pub trait Stage {
     ///
     /// # Errors
     /// The stage's own.
-    fn conditions(&mut self) -> Result<Conditions, Self::Error>;
+    fn conditions(&mut self) -> Result<DeviceConditions, Self::Error>;
 }
 
 impl<K: Ord> Final<K> {

@@ -6,7 +6,7 @@ use super::finals::{Final, Stage};
 use super::sampling::launches_of_final;
 use super::stopwatch::{Recorded, Stopwatch, WorkFor};
 use crate::model::{Measurement, Micros, Timing};
-use crate::worker::{Conditions, Executor, WorkerError};
+use crate::worker::{DeviceConditions, Executor, WorkerError};
 
 /// What a final's rounds gave.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Stage for DeviceStage<'_> {
         self.stopwatch.sample(self.executor, recorded)
     }
 
-    fn conditions(&mut self) -> Result<Conditions, WorkerError> {
+    fn conditions(&mut self) -> Result<DeviceConditions, WorkerError> {
         let conditions = self.executor.conditions()?;
         self.conditions.take(&conditions);
         self.sm_clock_mhz = conditions.sm_clock_mhz.or(self.sm_clock_mhz);

@@ -9,19 +9,19 @@ use super::sampling::{
 };
 use crate::model::{CachePolicy, Device, Micros, PowerState, Problem, Regime, statistics};
 use crate::validate::Validator;
-use crate::worker::{Executor, Operands, Work, WorkerError};
+use crate::worker::{Executor, OperandAddresses, Work, WorkerError};
 
 /// Operands, as many sets as the regime wants, and the range that is overwritten to empty the L2
 /// cache.
 #[derive(Debug)]
 pub struct Stopwatch {
-    sets: Vec<Operands>,
+    sets: Vec<OperandAddresses>,
     flush: Option<(u64, u64)>,
     regime: Regime,
 }
 
 /// Gives the work of one product for a set of operands.
-pub type WorkFor<'a> = &'a dyn Fn(Operands) -> Vec<Work>;
+pub type WorkFor<'a> = &'a dyn Fn(OperandAddresses) -> Vec<Work>;
 
 /// A sequence that is recorded in the executor.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +56,7 @@ impl Stopwatch {
         let sets = (0..count)
             .map(|set| {
                 let a = start + set * (a_bytes + b_bytes + c_bytes);
-                Operands { a, b: a + a_bytes, c: a + a_bytes + b_bytes }
+                OperandAddresses { a, b: a + a_bytes, c: a + a_bytes + b_bytes }
             })
             .collect();
         let flush = match flush_bytes(&device, regime.cache) {

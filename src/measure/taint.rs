@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::model::Micros;
-use crate::worker::Conditions;
+use crate::worker::DeviceConditions;
 
 /// How far the SM clock may move within a round, as a share. A judgement: two steps of 15 MHz, in
 /// which an H200's clock moves, are 1.5 %.
@@ -48,7 +48,7 @@ impl Taint {
     ///
     /// Conditions that are merely bad, such as a power cap or another process all the time, are no
     /// taint: everyone in the round has them, and no repeat is free of them.
-    pub fn between(before: &Conditions, after: &Conditions) -> Option<Self> {
+    pub fn between(before: &DeviceConditions, after: &DeviceConditions) -> Option<Self> {
         let company = before.other_processes.zip(after.other_processes);
         if let Some((before, after)) = company
             && before < after
@@ -109,17 +109,21 @@ impl fmt::Display for Taint {
 mod tests {
     use super::*;
 
-    fn reading(clock: Option<u32>, reasons: Option<&[&str]>, others: Option<u32>) -> Conditions {
-        Conditions {
+    fn reading(
+        clock: Option<u32>,
+        reasons: Option<&[&str]>,
+        others: Option<u32>,
+    ) -> DeviceConditions {
+        DeviceConditions {
             sm_clock_mhz: clock,
             throttle_reasons: reasons
                 .map(|reasons| reasons.iter().map(|reason| (*reason).to_owned()).collect()),
             other_processes: others,
-            ..Conditions::default()
+            ..DeviceConditions::default()
         }
     }
 
-    fn steady() -> Conditions {
+    fn steady() -> DeviceConditions {
         reading(Some(1980), Some(&[]), Some(0))
     }
 
@@ -166,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_taints_nothing() {
-        let blind = Conditions::default();
+        let blind = DeviceConditions::default();
         for other in [steady(), reading(Some(1), Some(&["power cap"]), Some(9)), blind.clone()] {
             assert_eq!(Taint::between(&blind, &other), None);
             assert_eq!(Taint::between(&other, &blind), None);

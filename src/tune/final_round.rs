@@ -11,7 +11,7 @@ use super::{Event, TuneError, median};
 use crate::measure::{ConditionsRange, Confidence, Entrant, Final, Rules, WorkFor, hold};
 use crate::model::{LaunchPlan, Micros, Outcome, floor};
 use crate::validate::Subject;
-use crate::worker::{Operands, Scalars, Work, WorkerError};
+use crate::worker::{OperandAddresses, Scalars, Work, WorkerError};
 
 /// Candidates that take part. A judgement: the README's transcript has eight within 0.4 % of the
 /// winner, so that a sixth could have won, by as little.
@@ -32,8 +32,8 @@ struct Library {
 }
 
 impl Library {
-    fn work(&self, operands: Operands, scalars: Scalars) -> Vec<Work> {
-        let Operands { a, b, c } = operands;
+    fn work(&self, operands: OperandAddresses, scalars: Scalars) -> Vec<Work> {
+        let OperandAddresses { a, b, c } = operands;
         let Scalars { alpha, beta } = scalars;
         vec![Work::Baseline { index: self.index, a, b, c, alpha, beta }]
     }
@@ -225,7 +225,7 @@ fn certainty(
     }
 }
 
-type BoxedWork<'a> = Box<dyn Fn(Operands) -> Vec<Work> + 'a>;
+type BoxedWork<'a> = Box<dyn Fn(OperandAddresses) -> Vec<Work> + 'a>;
 
 /// cuBLAS, and the fastest of cuBLASLt's heuristics that gives right results.
 fn libraries(

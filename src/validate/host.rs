@@ -21,7 +21,7 @@ use crate::cpu::{
 use crate::model::{
     Argument, Device, Dtype, KernelLaunch, LaunchPlan, Mismatch, Problem, Validation,
 };
-use crate::worker::{Launch, Operands, Scalars, bind};
+use crate::worker::{BoundLaunch, OperandAddresses, Scalars, bind};
 
 /// Operands of one problem in the memory of the `cpu` device.
 #[derive(Debug)]
@@ -277,12 +277,12 @@ impl HostValidator {
         plan: &LaunchPlan,
         trial: &Trial,
         scratch: &Scratch,
-    ) -> Result<Vec<Launch>, HostFailure> {
+    ) -> Result<Vec<BoundLaunch>, HostFailure> {
         let [a, b] = match trial.values {
             Values::Small => self.small,
             Values::Uniform => self.uniform,
         };
-        let operands = Operands { a, b, c: scratch.c };
+        let operands = OperandAddresses { a, b, c: scratch.c };
         let workspaces = &scratch.workspaces;
         let launches = bind(plan, 0, &self.problem, operands, workspaces, trial.scalars);
         launches.map_err(|error| HostFailure::Unsupported(error.to_string()))
@@ -301,7 +301,7 @@ impl HostValidator {
     fn execute(
         &self,
         program: &Program,
-        wanted: &Launch,
+        wanted: &BoundLaunch,
         memory: &Memory,
         options: &Options,
     ) -> Result<Counts, HostFailure> {

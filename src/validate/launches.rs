@@ -2,7 +2,7 @@
 
 use super::inputs::Values;
 use crate::model::{Dtype, Problem};
-use crate::worker::{Announced, Launch, LaunchArgument as Argument, Scalars, Work};
+use crate::worker::{BoundLaunch, KernelSetup, LaunchArgument as Argument, Scalars, Work};
 
 /// The source of the device's part of validation.
 pub const KERNELS: &str = include_str!("kernels.cu");
@@ -41,8 +41,8 @@ const ENTRIES: [&str; 13] = [
 ];
 
 /// All kernels, as they are announced when their module is loaded.
-pub(super) fn announced() -> Vec<Announced> {
-    let one = |entry: &str| Announced {
+pub(super) fn announced() -> Vec<KernelSetup> {
+    let one = |entry: &str| KernelSetup {
         entry: entry.to_owned(),
         threads: THREADS,
         dynamic_shared_bytes: 0,
@@ -77,7 +77,7 @@ impl Launches {
     }
 
     fn kernel(self, entry: &str, grid: [u32; 3], threads: u32, arguments: Vec<Argument>) -> Work {
-        Work::Kernel(Launch {
+        Work::Kernel(BoundLaunch {
             module: self.module,
             entry: entry.to_owned(),
             grid,

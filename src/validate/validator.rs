@@ -5,13 +5,13 @@ use super::inputs::{Seeds, Values, uneven_scalars};
 use super::launches::{Launches, UniformRun, VERDICT_BYTES, announced};
 use super::zone::{POISON, Zone};
 use crate::model::{Dtype, Mismatch, Problem, Validation};
-use crate::worker::{Executor, Operands, Scalars, Work, WorkerError};
+use crate::worker::{Executor, OperandAddresses, Scalars, Work, WorkerError};
 
 /// What is validated: the work that computes the product for given operands and factors, and the
 /// scratch memory that it may write.
 pub struct Subject<'a> {
     /// Gives the work.
-    pub work: &'a dyn Fn(Operands, Scalars) -> Vec<Work>,
+    pub work: &'a dyn Fn(OperandAddresses, Scalars) -> Vec<Work>,
     /// Its workspaces.
     pub workspaces: &'a [Zone],
 }
@@ -258,7 +258,7 @@ impl Validator {
         // A run that reads parts before they are there would find those of the run before, on the same values.
         work.extend(self.poisoned(subject.workspaces));
         work.push(self.launches.fill_values(c, run.count, Values::Uniform, run.c_seed));
-        let operands = Operands { c, ..self.operands_of(self.uniform) };
+        let operands = OperandAddresses { c, ..self.operands_of(self.uniform) };
         work.extend((subject.work)(operands, run.scalars));
         let both = [self.c.address, c];
         work.push(self.launches.count_different_words(both, self.c.bytes / 4, different));
@@ -361,8 +361,8 @@ impl Validator {
         [at / (m * n), at / n % m, at % n]
     }
 
-    fn operands_of(&self, [a, b]: [Zone; 2]) -> Operands {
-        Operands { a: a.address, b: b.address, c: self.c.address }
+    fn operands_of(&self, [a, b]: [Zone; 2]) -> OperandAddresses {
+        OperandAddresses { a: a.address, b: b.address, c: self.c.address }
     }
 
     /// The operands that a kernel must leave alone, and what they hold.

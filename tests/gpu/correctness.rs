@@ -13,7 +13,7 @@ use gemm_tune::space::{Families, Family, LegalSpace};
 use gemm_tune::tune::{Coverage, Event, Hints, Kit, Sanitizer, Settings, Summary, tune};
 use gemm_tune::validate::reference::triple_loop;
 use gemm_tune::validate::{HostValidator, KERNELS, Subject, Validator, Zone, compile_options};
-use gemm_tune::worker::{Announced, Executor as _, Scalars, Work, bind};
+use gemm_tune::worker::{Executor as _, KernelSetup, Scalars, Work, bind};
 use libtest_mimic::Failed;
 
 use crate::rig::{boxes, built_in, compiler, kit, problem, run, search_paths, settings, worker};
@@ -236,7 +236,7 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
                 let ptx = to_ptx.compile(&request)?.image;
                 let program = Program::parse(&String::from_utf8_lossy(&ptx))?;
                 let plan = &rendered.plan;
-                let announced = Announced::of(plan);
+                let announced = KernelSetup::of(plan);
                 let module = worker.load(&compiler.compile(&request)?.image, &announced)?.module;
                 let sizes = plan.workspaces.iter().map(|workspace| workspace.bytes);
                 let workspaces: Vec<Zone> = sizes

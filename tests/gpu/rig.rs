@@ -14,7 +14,7 @@ use gemm_tune::model::{Dtype, Problem, Shape};
 use gemm_tune::render::Templates;
 use gemm_tune::space::{Families, Family};
 use gemm_tune::tune::{Hints, Kit, Machine, Settings, Summary, TuneError, tune};
-use gemm_tune::worker::{Executor, Worker, WorkerCommand};
+use gemm_tune::worker::{Executor, GpuWorker, WorkerCommand};
 
 pub(crate) fn program_path() -> PathBuf {
     std::env::var_os("GEMM_TUNE_BIN")
@@ -34,11 +34,11 @@ pub(crate) fn worker_command() -> WorkerCommand {
     }
 }
 
-pub(crate) fn worker() -> Worker {
-    Worker::start(worker_command()).expect("a device was found before")
+pub(crate) fn worker() -> GpuWorker {
+    GpuWorker::start(worker_command()).expect("a device was found before")
 }
 
-pub(crate) fn compiler(worker: &Worker) -> Compiler {
+pub(crate) fn compiler(worker: &GpuWorker) -> Compiler {
     let device = worker.device();
     let architecture = Architecture::from(device.compute_capability);
     let driver_major = u32::try_from(device.driver_cuda / 1000).ok();

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::noise::{Device, Noise};
 use crate::measure::{Ended, Entrant, Final, Rules, Stage, Taint, Verdict};
 use crate::model::Micros;
-use crate::worker::Conditions;
+use crate::worker::DeviceConditions;
 
 /// Holds a final among candidates of these times, whose keys are their numbers.
 fn hold(times: &[f64], noise: Noise, rules: &Rules, seed: u64) -> Final<usize> {
@@ -252,10 +252,10 @@ impl Stage for Lab {
         Ok(self.device.sample(entrant))
     }
 
-    fn conditions(&mut self) -> Result<Conditions, String> {
+    fn conditions(&mut self) -> Result<DeviceConditions, String> {
         self.readings += 1;
         let clock = if self.readings > self.falls_after { 1560 } else { 1980 };
-        Ok(Conditions { sm_clock_mhz: Some(clock), ..Conditions::default() })
+        Ok(DeviceConditions { sm_clock_mhz: Some(clock), ..DeviceConditions::default() })
     }
 }
 
