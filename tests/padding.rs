@@ -23,7 +23,7 @@ use gemm_tune::runtime::{
 };
 use gemm_tune::space::{Extents, Families, Family, LegalSpace, Legality};
 use gemm_tune::validate::bound::relative_bound;
-use gemm_tune::validate::inputs::Values;
+use gemm_tune::validate::inputs::ValueKind;
 use rayon::prelude::*;
 
 /// What lies between rows: a NaN that no arithmetic makes.
@@ -158,7 +158,7 @@ impl Matrices {
     /// Writes the rows alone.
     fn fill(&self, memory: &Memory, seed: u64) {
         for row in 0..self.count * self.rows {
-            let value = |column| Values::Uniform.at(Dtype::F32, row * self.pitch + column, seed);
+            let value = |column| ValueKind::Uniform.at(Dtype::F32, row * self.pitch + column, seed);
             let bytes: Vec<u8> =
                 (0..self.width).flat_map(|column| (value(column) as f32).to_le_bytes()).collect();
             memory.write(self.at + 4 * row * self.pitch, &bytes).unwrap();

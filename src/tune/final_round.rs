@@ -10,7 +10,7 @@ use super::sanitize::{Sanitized, Sanitizer};
 use super::{Event, TuneError, median};
 use crate::measure::{ConditionsRange, Confidence, Entrant, Final, Rules, WorkFor, hold};
 use crate::model::{LaunchPlan, Micros, Outcome, floor};
-use crate::validate::Subject;
+use crate::validate::ValidationSubject;
 use crate::worker::{OperandAddresses, Scalars, Work, WorkerError};
 
 /// Candidates that take part. A judgement: the README's transcript has eight within 0.4 % of the
@@ -294,7 +294,7 @@ fn wrong(
     library: &Library,
 ) -> Result<Option<String>, WorkerError> {
     let work = |operands, scalars| library.work(operands, scalars);
-    let subject = Subject { work: &work, workspaces: &[] };
+    let subject = ValidationSubject { work: &work, workspaces: &[] };
     match evaluator.validator.validate(evaluator.executor, &subject) {
         Ok(Ok(_)) => Ok(None),
         Ok(Err(mismatch)) => Ok(Some(mismatch.to_string())),

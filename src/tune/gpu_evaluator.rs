@@ -13,7 +13,7 @@ use crate::measure::{Race, Racer, Reason, Step, Stopwatch};
 use crate::model::{
     Fault, LaunchPlan, Measurement, Micros, Outcome, Problem, Regime, Resources, Timing,
 };
-use crate::validate::{KERNELS, Subject, Validator, Zone, compile_options};
+use crate::validate::{GuardedBuffer, KERNELS, ValidationSubject, Validator, compile_options};
 use crate::worker::{
     Executor, KernelFacts, KernelSetup, LoadedModule, OperandAddresses, Scalars, Work, WorkerError,
     bind,
@@ -54,12 +54,12 @@ pub(super) struct GpuEvaluator<'a> {
 /// 5.72 µs in three places and 5.83 to 5.86 in three others, and all took 5.69 to 5.72 in one place.
 pub(super) struct Mounted {
     loaded: Vec<(LoadedModule, LaunchPlan)>,
-    workspaces: Vec<Zone>,
+    workspaces: Vec<GuardedBuffer>,
     problem: Problem,
 }
 
 impl Mounted {
-    pub(super) fn workspaces(&self) -> &[Zone] {
+    pub(super) fn workspaces(&self) -> &[GuardedBuffer] {
         &self.workspaces
     }
 
@@ -161,7 +161,7 @@ impl<'a> GpuEvaluator<'a> {
             let (problem, image) = (self.problem, &candidate.compiled.image);
             let mounted = self.mount(&[(image, &candidate.plan)], &problem)?;
             *during = "validating";
-            let subject = Subject {
+            let subject = ValidationSubject {
                 work: &|operands, scalars| mounted.work(0, operands, scalars),
                 workspaces: &mounted.workspaces,
             };
@@ -254,7 +254,7 @@ impl<'a> GpuEvaluator<'a> {
             }
         }
         for bytes in bytes {
-            mounted.workspaces.push(Zone::allocate(self.executor, bytes)?);
+            mounted.workspaces.push(GuardedBuffer::allocate(self.executor, bytes)?);
         }
         Ok(())
     }

@@ -12,7 +12,9 @@ use gemm_tune::render::{Templates, render};
 use gemm_tune::space::{Families, Family, LegalSpace};
 use gemm_tune::tune::{Coverage, Event, Hints, Kit, Sanitizer, Settings, Summary, tune};
 use gemm_tune::validate::reference::triple_loop;
-use gemm_tune::validate::{HostValidator, KERNELS, Subject, Validator, Zone, compile_options};
+use gemm_tune::validate::{
+    GuardedBuffer, HostValidator, KERNELS, ValidationSubject, Validator, compile_options,
+};
 use gemm_tune::worker::{Executor as _, KernelSetup, Scalars, Work, bind};
 use libtest_mimic::Failed;
 
@@ -239,15 +241,15 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
                 let announced = KernelSetup::of(plan);
                 let module = worker.load(&compiler.compile(&request)?.image, &announced)?.module;
                 let sizes = plan.workspaces.iter().map(|workspace| workspace.bytes);
-                let workspaces: Vec<Zone> = sizes
-                    .map(|bytes| Zone::allocate(&mut worker, bytes))
+                let workspaces: Vec<GuardedBuffer> = sizes
+                    .map(|bytes| GuardedBuffer::allocate(&mut worker, bytes))
                     .collect::<Result<_, _>>()?;
                 let addresses: Vec<u64> = workspaces.iter().map(|zone| zone.address).collect();
                 let work = |operands, scalars| {
                     let launches = bind(plan, module, &problem, operands, &addresses, scalars);
                     launches.unwrap().into_iter().map(Work::Kernel).collect()
                 };
-                let subject = Subject { work: &work, workspaces: &workspaces };
+                let subject = ValidationSubject { work: &work, workspaces: &workspaces };
                 for scalars in [Scalars::PLAIN, Scalars { alpha: -3.0, beta: 2.0 }] {
                     let gpu = validator.result(&mut worker, &subject, scalars)?;
                     let cpu = host.result(&program, plan, scalars)?;

@@ -1,32 +1,31 @@
-//! Device memory with a guard zone on either side, so that a stray write has somewhere to land
-//! where it is noticed.
+//! Device memory with guard bytes on either side, which detect stray writes.
 
 use crate::worker::{Executor, WorkerError};
 
-/// Bytes of a guard zone. A stray row of a large matrix lands inside; what goes further most likely
-/// faults, since nothing is allocated there.
+/// Guard bytes on each side. A stray row of a large matrix falls inside; writes beyond most likely
+/// fault, since nothing is allocated there.
 pub const GUARD_BYTES: u64 = 1 << 20;
 
-/// What guard zones hold, and C before a run: a NaN that no arithmetic produces, so that reading
-/// it spoils the result and not writing it is seen.
+/// Content of guard bytes, and of C before a run: a NaN that no arithmetic produces. Reading it
+/// spoils the result, and not writing it is detected.
 pub(super) const POISON: u32 = 0x7fe5_c0de;
 
-/// A guarded range of device memory.
+/// A range of device memory between guard bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Zone {
-    /// Where the data begins: a multiple of 256.
+pub struct GuardedBuffer {
+    /// Address of the data, a multiple of 256.
     pub address: u64,
     /// Bytes of data, a multiple of 4.
     pub bytes: u64,
 }
 
-impl Zone {
-    /// Bytes of device memory that a zone for `bytes` of data takes.
+impl GuardedBuffer {
+    /// Device memory in bytes for `bytes` of data.
     pub fn footprint(bytes: u64) -> u64 {
         bytes.next_multiple_of(4) + 2 * GUARD_BYTES
     }
 
-    /// Allocates a zone; data and guards are poisoned.
+    /// Allocates a buffer; data and guard bytes are poisoned.
     ///
     /// # Errors
     /// [`WorkerError`].
@@ -37,7 +36,7 @@ impl Zone {
         Ok(Self { address: start + GUARD_BYTES, bytes: bytes.next_multiple_of(4) })
     }
 
-    /// Frees it.
+    /// Frees the buffer.
     ///
     /// # Errors
     /// [`WorkerError`].
@@ -45,7 +44,7 @@ impl Zone {
         executor.free(self.address - GUARD_BYTES)
     }
 
-    /// The two guard zones: address and 32-bit words of each.
+    /// Address and 32-bit words of the guard bytes on each side.
     pub(super) fn guards(&self) -> [(u64, u64); 2] {
         [
             (self.address - GUARD_BYTES, GUARD_BYTES / 4),

@@ -1,13 +1,13 @@
-//! Launches of the kernels in `kernels.cu`.
+//! Launches of the validation kernels in `kernels.cu`.
 
-use super::inputs::Values;
+use super::inputs::ValueKind;
 use crate::model::{Dtype, Problem};
 use crate::worker::{BoundLaunch, KernelSetup, LaunchArgument as Argument, Scalars, Work};
 
-/// The source of the device's part of validation.
+/// Source of the validation kernels.
 pub const KERNELS: &str = include_str!("kernels.cu");
 
-/// What [`KERNELS`] is compiled with for a problem.
+/// Compiler options of [`KERNELS`] for a problem.
 pub fn compile_options(problem: &Problem) -> Vec<String> {
     let element = match problem.dtype {
         Dtype::I32 => "-DELEMENT_I32",
@@ -16,12 +16,12 @@ pub fn compile_options(problem: &Problem) -> Vec<String> {
     vec![element.to_owned()]
 }
 
-/// Bytes of one verdict, as `kernels.cu` lays it out.
-pub(super) const VERDICT_BYTES: u64 = 40;
+/// Bytes of one `ComparisonResult` in `kernels.cu`.
+pub(super) const RESULT_BYTES: u64 = 40;
 
 const THREADS: u32 = 256;
 
-/// Blocks that stride over a buffer: enough to fill any GPU, few enough to meet seldom.
+/// Maximum number of blocks that stride over a buffer: fills any GPU, with few contended atomics.
 const MAX_BLOCKS: u64 = 2048;
 
 const ENTRIES: [&str; 13] = [
@@ -40,8 +40,8 @@ const ENTRIES: [&str; 13] = [
     "describe_uniform",
 ];
 
-/// All kernels, as they are announced when their module is loaded.
-pub(super) fn announced() -> Vec<KernelSetup> {
+/// Lists all kernels for loading the module.
+pub(super) fn kernel_setups() -> Vec<KernelSetup> {
     let one = |entry: &str| KernelSetup {
         entry: entry.to_owned(),
         threads: THREADS,
@@ -50,9 +50,9 @@ pub(super) fn announced() -> Vec<KernelSetup> {
     ENTRIES.into_iter().map(one).collect()
 }
 
-/// Makes launches of the loaded module.
+/// Creates launches of the loaded module.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Launches {
+pub(super) struct ValidationKernels {
     pub(super) module: u32,
 }
 
@@ -69,8 +69,8 @@ fn int(value: u64) -> Argument {
     Argument::I32(value as i32)
 }
 
-impl Launches {
-    /// A kernel that strides over `count` elements, however few blocks there are.
+impl ValidationKernels {
+    /// Launches a kernel that strides over `count` elements.
     fn over(self, count: u64, entry: &str, arguments: Vec<Argument>) -> Work {
         let blocks = count.div_ceil(THREADS.into()).clamp(1, MAX_BLOCKS);
         self.kernel(entry, [blocks as u32, 1, 1], THREADS, arguments)
@@ -87,7 +87,13 @@ impl Launches {
         })
     }
 
-    pub(super) fn fill_values(self, address: u64, count: u64, values: Values, seed: u64) -> Work {
+    pub(super) fn fill_values(
+        self,
+        address: u64,
+        count: u64,
+        values: ValueKind,
+        seed: u64,
+    ) -> Work {
         let kind = Argument::I32(values.kind());
         self.over(count, "fill_values", vec![pointer(address), long(count), kind, long(seed)])
     }
@@ -101,7 +107,7 @@ impl Launches {
         self,
         address: u64,
         count: u64,
-        values: Values,
+        values: ValueKind,
         seed: u64,
         changed: u64,
     ) -> Work {
@@ -164,10 +170,10 @@ impl Launches {
         self.reference("reference_uniform", &[a, b, sums, magnitudes], problem)
     }
 
-    /// Compares the run on small values, and describes the worst element if one is wrong.
-    pub(super) fn compare_small(self, c: u64, sums: u64, count: u64, verdict: u64) -> [Work; 3] {
-        let all = vec![pointer(c), pointer(sums), long(count), pointer(verdict)];
-        let one = vec![pointer(c), pointer(sums), pointer(verdict)];
+    /// Compares the run on small values, and describes the worst wrong element.
+    pub(super) fn compare_small(self, c: u64, sums: u64, count: u64, result: u64) -> [Work; 3] {
+        let all = vec![pointer(c), pointer(sums), long(count), pointer(result)];
+        let one = vec![pointer(c), pointer(sums), pointer(result)];
         [
             self.over(count, "compare_small", all.clone()),
             self.over(count, "locate_small", all),
@@ -175,33 +181,33 @@ impl Launches {
         ]
     }
 
-    /// Compares the run on uniform values, and describes the worst element if one is wrong.
-    pub(super) fn compare_uniform(self, run: &UniformRun, bound: f32, verdict: u64) -> [Work; 3] {
+    /// Compares the run on uniform values, and describes the worst wrong element.
+    pub(super) fn compare_uniform(self, run: &UniformRun, bound: f32, result: u64) -> [Work; 3] {
         let buffers = [run.c, run.sums, run.magnitudes].map(pointer);
         let scalar = |value: f32| match run.dtype {
             Dtype::I32 => Argument::I32(value as i32),
             Dtype::F32 | Dtype::F16 | Dtype::Bf16 => Argument::F32(value),
         };
         let scaling = [scalar(run.scalars.alpha), scalar(run.scalars.beta), long(run.c_seed)];
-        let (count, verdict) = ([long(run.count)], [pointer(verdict)]);
+        let (count, result) = ([long(run.count)], [pointer(result)]);
         let bound = [Argument::F32(bound)];
         [
             self.over(
                 run.count,
                 "compare_uniform",
-                [&buffers[..], &count, &scaling, &bound, &verdict].concat(),
+                [&buffers[..], &count, &scaling, &bound, &result].concat(),
             ),
             self.over(
                 run.count,
                 "locate_uniform",
-                [&buffers[..], &count, &scaling, &verdict].concat(),
+                [&buffers[..], &count, &scaling, &result].concat(),
             ),
-            self.kernel("describe_uniform", [1; 3], 1, [&buffers[..], &scaling, &verdict].concat()),
+            self.kernel("describe_uniform", [1; 3], 1, [&buffers[..], &scaling, &result].concat()),
         ]
     }
 }
 
-/// The run on uniform values and what it is compared with.
+/// The run on uniform values, with its reference.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UniformRun {
     pub(super) c: u64,
