@@ -227,7 +227,11 @@ fn planted_faults_are_named_with_their_line() {
         ("loops_forever", Runtime, "runaway loop: "),
         ("does_not_compile", Compile, "faulty.cu(11): error"),
         ("wrong_entry_point", Runtime, "the program has no kernel `gemm`"),
-        ("too_much_shared_memory", Runtime, "1002048 bytes of shared memory; the limit per block is 232448"),
+        (
+            "too_much_shared_memory",
+            Runtime,
+            "1002048 bytes of shared memory; the limit per block is 232448",
+        ),
     ] {
         let outcome = whole[fault].as_ref().unwrap_or_else(|| panic!("{fault} passed"));
         let failure = outcome.failure().unwrap_or_default();

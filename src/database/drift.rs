@@ -9,11 +9,11 @@ use crate::model::Micros;
 use crate::tune::Retimed;
 
 /// By how many per cent a kernel's time may differ from one run to the next without anything having
-/// changed: the same cubin does by as much on an H200 at 4096x4096x4096 ([`crate::measure::Rules`]).
+/// changed: the same cubin does by as much on an H200 at 4096x4096x4096 ([`crate::measure::FinalRules`]).
 const RUN_TO_RUN_PERCENT: f64 = 1.0;
 
 /// Differences between two kernels of one final below this are a tie, and no drift either
-/// ([`crate::measure::Rules`]).
+/// ([`crate::measure::FinalRules`]).
 const TIE_PERCENT: f64 = 0.5;
 
 /// Something that a record says and that is not so any more.

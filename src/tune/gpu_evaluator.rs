@@ -9,7 +9,7 @@ use super::machine::Gpu;
 use super::sanitize::Sanitizer;
 use super::{Event, TuneError, final_round};
 use crate::compile::{Compile, CompileRequest};
-use crate::measure::{Race, Racer, Reason, Step, Stopwatch};
+use crate::measure::{DropReason, Race, RaceStep, RacingCandidate, Stopwatch};
 use crate::model::{
     Fault, LaunchPlan, Measurement, Micros, Outcome, Problem, Regime, Resources, Timing,
 };
@@ -155,7 +155,7 @@ impl<'a> GpuEvaluator<'a> {
         race: &Race,
         during: &mut &'static str,
     ) -> Result<Outcome, WorkerError> {
-        let mut racer = Racer::new();
+        let mut racer = RacingCandidate::new();
         loop {
             *during = "loading";
             let (problem, image) = (self.problem, &candidate.compiled.image);
@@ -180,12 +180,12 @@ impl<'a> GpuEvaluator<'a> {
             let resources = self.resources(candidate, mounted.facts());
             self.unmount(mounted)?;
             match step {
-                Step::More | Step::Confirm(_) => {}
-                Step::Drop(reason @ Reason::Impossible { .. }) => {
+                RaceStep::More | RaceStep::Confirm(_) => {}
+                RaceStep::Drop(reason @ DropReason::Impossible { .. }) => {
                     let (during, message) = ("timing".to_owned(), reason.to_string());
                     return Ok(Outcome::Runtime(Fault { during, message }));
                 }
-                Step::Enough | Step::Drop(_) => {
+                RaceStep::Enough | RaceStep::Drop(_) => {
                     let measurement = Measurement {
                         samples: racer.samples().to_vec(),
                         launches_per_sample,

@@ -3,7 +3,7 @@
 
 use super::noise::{Device, Noise, SPREAD};
 use crate::measure::Margin;
-use crate::measure::turns::turns;
+use crate::measure::sampling_order::sampling_order;
 use crate::model::Micros;
 
 const NOISES: [Noise; 13] = [
@@ -24,7 +24,7 @@ const NOISES: [Noise; 13] = [
 
 const ROUNDS: [usize; 6] = [10, 14, 20, 40, 80, 200];
 
-/// The second contestant is slower by this, in per cent.
+/// The second entrant is slower by this, in per cent.
 const TRUTH: f64 = 1.0;
 
 fn rounds(noise: Noise, rounds: usize, seed: u64) -> [Vec<Micros>; 2] {
@@ -32,8 +32,8 @@ fn rounds(noise: Noise, rounds: usize, seed: u64) -> [Vec<Micros>; 2] {
     let mut samples = [Vec::new(), Vec::new()];
     for round in 0..rounds {
         device.begin_round();
-        for who in turns(&[0, 1], round) {
-            samples[who].push(device.sample(who));
+        for entrant in sampling_order(&[0, 1], round) {
+            samples[entrant].push(device.sample(entrant));
         }
     }
     samples

@@ -10,7 +10,7 @@ use crate::model::Micros;
 pub(super) const SPREAD: f64 = 0.003;
 
 /// How samples differ from the truth. All but the last three are independent but for what the
-/// contestants of a round share.
+/// entrants of a round share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Noise {
     /// Independent and normal.
@@ -27,7 +27,7 @@ pub(super) enum Noise {
     Outliers(f64),
     /// Normal, and what all share wanders by 2 %: autocorrelation 0.95 from round to round.
     Wander,
-    /// Each contestant's own noise has this autocorrelation from round to round.
+    /// Each entrant's own noise has this autocorrelation from round to round.
     Autocorrelated(f64),
     /// And a twentieth of the samples take ten times as long.
     AutocorrelatedOutliers(f64),
@@ -35,7 +35,7 @@ pub(super) enum Noise {
 
 /// The device.
 pub(super) struct Device {
-    /// What each contestant truly takes.
+    /// What each entrant truly takes.
     times: Vec<f64>,
     noise: Noise,
     pub(super) rng: Rng,
@@ -62,7 +62,7 @@ impl Device {
         }
     }
 
-    pub(super) fn sample(&mut self, who: usize) -> Micros {
+    pub(super) fn sample(&mut self, entrant: usize) -> Micros {
         self.samples += 1;
         let rng = &mut self.rng;
         let state = |slow: bool| if slow { 0.1 } else { 0.0 };
@@ -81,15 +81,15 @@ impl Device {
             Noise::Outliers(share) => SPREAD * normal(rng) + hiccup(rng, share),
             Noise::Wander => SPREAD * normal(rng) + 0.02 * self.shared,
             Noise::Autocorrelated(correlation) => {
-                self.own[who] = step(self.own[who], correlation, rng);
-                SPREAD * self.own[who]
+                self.own[entrant] = step(self.own[entrant], correlation, rng);
+                SPREAD * self.own[entrant]
             }
             Noise::AutocorrelatedOutliers(correlation) => {
-                self.own[who] = step(self.own[who], correlation, rng);
-                SPREAD * self.own[who] + hiccup(rng, 0.05)
+                self.own[entrant] = step(self.own[entrant], correlation, rng);
+                SPREAD * self.own[entrant] + hiccup(rng, 0.05)
             }
         };
-        Micros(self.times[who] * log.exp())
+        Micros(self.times[entrant] * log.exp())
     }
 }
 

@@ -1,72 +1,72 @@
-//! The final on a device: every entrant's work is recorded once, and replayed whenever it is its
-//! turn.
+//! The final on a device: records every entrant's work once and replays it for each sample.
 
 use super::conditions::ConditionsRange;
-use super::finals::{Final, Stage};
+use super::finals::{EntrantSampler, Final};
 use super::sampling::launches_of_final;
-use super::stopwatch::{Recorded, Stopwatch, WorkFor};
+use super::stopwatch::{RecordedSequence, Stopwatch, WorkFor};
 use crate::model::{Measurement, Micros, Timing};
 use crate::worker::{DeviceConditions, Executor, WorkerError};
 
-/// What a final's rounds gave.
+/// Results of a final on a device.
 #[derive(Debug)]
-pub struct Held {
-    /// What each entrant measured in the rounds that count.
+pub struct FinalMeasurements {
+    /// Measurement of each entrant over the valid rounds.
     pub measurements: Vec<Measurement>,
-    /// What the sensors showed meanwhile.
+    /// Sensor ranges during the final.
     pub conditions: ConditionsRange,
 }
 
-/// Holds a final among entrants given by their work, in its order.
+/// Runs a final among entrants, given by their work in its order.
 ///
 /// # Errors
-/// [`WorkerError`] where one of them faults or hangs; all have been validated before.
-pub fn hold<K: Ord>(
+/// [`WorkerError`] when an entrant faults or hangs; all were validated before.
+pub fn run_final<K: Ord>(
     executor: &mut dyn Executor,
     stopwatch: &Stopwatch,
     entrants: &[WorkFor<'_>],
-    contest: &mut Final<K>,
-) -> Result<Held, WorkerError> {
-    let mut looks = Vec::with_capacity(entrants.len());
+    final_round: &mut Final<K>,
+) -> Result<FinalMeasurements, WorkerError> {
+    let mut probes = Vec::with_capacity(entrants.len());
     for work in entrants {
-        looks.push(stopwatch.look(executor, work)?);
+        probes.push(stopwatch.probe(executor, work)?);
     }
-    let times: Vec<Micros> = looks.iter().map(|(time, _)| *time).collect();
+    let times: Vec<Micros> = probes.iter().map(|(time, _)| *time).collect();
     let launches = launches_of_final(&times);
     let mut recorded = Vec::with_capacity(entrants.len());
-    for ((work, (_, look)), launches) in entrants.iter().zip(looks).zip(launches) {
-        recorded.push(stopwatch.instead_of(look, executor, work, launches)?);
+    for ((work, (_, probe)), launches) in entrants.iter().zip(probes).zip(launches) {
+        recorded.push(stopwatch.rerecord(probe, executor, work, launches)?);
     }
     if let Some(first) = recorded.first() {
         stopwatch.warm(executor, *first)?;
     }
     let conditions = ConditionsRange::default();
-    let mut stage = DeviceStage { executor, stopwatch, recorded, sm_clock_mhz: None, conditions };
-    contest.hold(&mut stage)?;
-    let DeviceStage { recorded, sm_clock_mhz, conditions, .. } = stage;
+    let mut sampler =
+        DeviceSampler { executor, stopwatch, recorded, sm_clock_mhz: None, conditions };
+    final_round.run(&mut sampler)?;
+    let DeviceSampler { recorded, sm_clock_mhz, conditions, .. } = sampler;
     for sequence in &recorded {
         stopwatch.forget(executor, *sequence)?;
     }
     let measurements = recorded.iter().enumerate().map(|(entrant, recorded)| Measurement {
-        samples: contest.samples(entrant).to_vec(),
+        samples: final_round.samples(entrant).to_vec(),
         launches_per_sample: recorded.launches,
         regime: stopwatch.regime(),
         timing: Timing::Measured,
         sm_clock_mhz,
     });
-    Ok(Held { measurements: measurements.collect(), conditions })
+    Ok(FinalMeasurements { measurements: measurements.collect(), conditions })
 }
 
-struct DeviceStage<'a> {
+struct DeviceSampler<'a> {
     executor: &'a mut dyn Executor,
     stopwatch: &'a Stopwatch,
-    recorded: Vec<Recorded>,
-    /// As last read.
+    recorded: Vec<RecordedSequence>,
+    /// As final_round read.
     sm_clock_mhz: Option<u32>,
     conditions: ConditionsRange,
 }
 
-impl Stage for DeviceStage<'_> {
+impl EntrantSampler for DeviceSampler<'_> {
     type Error = WorkerError;
 
     fn sample(&mut self, entrant: usize) -> Result<Micros, WorkerError> {
@@ -77,7 +77,7 @@ impl Stage for DeviceStage<'_> {
 
     fn conditions(&mut self) -> Result<DeviceConditions, WorkerError> {
         let conditions = self.executor.conditions()?;
-        self.conditions.take(&conditions);
+        self.conditions.add(&conditions);
         self.sm_clock_mhz = conditions.sm_clock_mhz.or(self.sm_clock_mhz);
         Ok(conditions)
     }

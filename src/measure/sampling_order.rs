@@ -1,18 +1,18 @@
-//! Who is sampled when in a round. Pure.
+//! Order of the entrants within a round. Pure.
 
-/// The order in which `contestants` are sampled in a round: over as many rounds as there are
-/// contestants, or twice as many for an odd number, each has every place and follows each other one
-/// equally often (Williams 1949, "Experimental designs balanced for the estimation of residual
-/// effects of treatments"). So what a sample leaves behind, heat or a lower clock, is shared out.
-pub(super) fn turns(contestants: &[usize], round: usize) -> Vec<usize> {
-    let count = contestants.len();
+/// Returns the order of `entrants` in a round. Over as many rounds as entrants (twice as many for
+/// an odd number), each entrant has every place and follows each other one equally often (Williams
+/// 1949, "Experimental designs balanced for the estimation of residual effects of treatments").
+/// Residual effects of a sample, such as heat or a lower clock, are thus shared equally.
+pub(super) fn sampling_order(entrants: &[usize], round: usize) -> Vec<usize> {
+    let count = entrants.len();
     // First, second, last, third, last but one ...
     let zigzag = |place: usize| match place % 2 {
         1 => place.div_ceil(2),
         _ => count - place / 2,
     };
     let mut order: Vec<usize> =
-        (0..count).map(|place| contestants[(zigzag(place) + round) % count]).collect();
+        (0..count).map(|place| entrants[(zigzag(place) + round) % count]).collect();
     if count % 2 == 1 && (round / count) % 2 == 1 {
         order.reverse();
     }
@@ -28,14 +28,14 @@ mod tests {
     #[test]
     fn places_and_predecessors_are_shared_out_evenly() {
         for count in 1..=9 {
-            let contestants: Vec<usize> = (10..10 + count).collect();
+            let entrants: Vec<usize> = (10..10 + count).collect();
             let rounds = if count % 2 == 0 { count } else { 2 * count };
             let mut places: BTreeMap<(usize, usize), usize> = BTreeMap::new();
             let mut follows: BTreeMap<(usize, usize), usize> = BTreeMap::new();
             for round in 0..rounds {
-                let order = turns(&contestants, round);
-                for (place, who) in order.iter().enumerate() {
-                    *places.entry((place, *who)).or_default() += 1;
+                let order = sampling_order(&entrants, round);
+                for (place, entrant) in order.iter().enumerate() {
+                    *places.entry((place, *entrant)).or_default() += 1;
                 }
                 for pair in order.windows(2) {
                     *follows.entry((pair[0], pair[1])).or_default() += 1;
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_no_turn() {
-        assert!(turns(&[], 3).is_empty());
+    fn no_entrants_have_an_empty_order() {
+        assert!(sampling_order(&[], 3).is_empty());
     }
 }
