@@ -20,7 +20,7 @@ use crate::cpu::{
 use crate::model::{
     Argument, Device, Dtype, KernelLaunch, LaunchPlan, Mismatch, Problem, Validation,
 };
-use crate::worker::{BoundLaunch, OperandAddresses, Scalars, bind};
+use crate::worker::{LaunchCommand, OperandAddresses, Scalars, bind};
 
 /// Operands of one problem in the memory of the `cpu` device.
 #[derive(Debug)]
@@ -278,7 +278,7 @@ impl HostValidator {
         plan: &LaunchPlan,
         run: &ValidationRun,
         scratch: &Scratch,
-    ) -> Result<Vec<BoundLaunch>, HostFailure> {
+    ) -> Result<Vec<LaunchCommand>, HostFailure> {
         let [a, b] = match run.values {
             ValueKind::Small => self.small,
             ValueKind::Uniform => self.uniform,
@@ -302,7 +302,7 @@ impl HostValidator {
     fn execute(
         &self,
         program: &Program,
-        wanted: &BoundLaunch,
+        wanted: &LaunchCommand,
         memory: &Memory,
         options: &Options,
     ) -> Result<Counts, HostFailure> {

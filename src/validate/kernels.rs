@@ -2,7 +2,7 @@
 
 use super::inputs::ValueKind;
 use crate::model::{Dtype, Problem};
-use crate::worker::{BoundLaunch, KernelSetup, LaunchArgument as Argument, Scalars, Work};
+use crate::worker::{LaunchCommand, KernelSetup, LaunchArgument as Argument, Scalars, Work};
 
 /// Source of the validation kernels.
 pub const KERNELS: &str = include_str!("kernels.cu");
@@ -77,7 +77,7 @@ impl ValidationKernels {
     }
 
     fn kernel(self, entry: &str, grid: [u32; 3], threads: u32, arguments: Vec<Argument>) -> Work {
-        Work::Kernel(BoundLaunch {
+        Work::Kernel(LaunchCommand {
             module: self.module,
             entry: entry.to_owned(),
             grid,

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::{BoundLaunch, LaunchArgument};
+use super::{LaunchCommand, LaunchArgument};
 use crate::cpu::Parameter;
 use crate::model::{Argument, Dtype, LaunchPlan, Problem};
 
@@ -61,7 +61,7 @@ pub fn bind(
     operands: OperandAddresses,
     workspaces: &[u64],
     scalars: Scalars,
-) -> Result<Vec<BoundLaunch>, UnboundArgument> {
+) -> Result<Vec<LaunchCommand>, UnboundArgument> {
     // Extents are within 31 bits (`MAX_EXTENT`, `MAX_BATCH`) and element counts within 60
     // (`Problem::check_size`).
     let int = |value: u64| LaunchArgument::I32(value as i32);
@@ -110,7 +110,7 @@ pub fn bind(
     plan.kernels
         .iter()
         .map(|kernel| {
-            Ok(BoundLaunch {
+            Ok(LaunchCommand {
                 module,
                 entry: kernel.entry.clone(),
                 grid: kernel.grid,

@@ -21,7 +21,7 @@ pub enum LaunchArgument {
 
 /// One launch of a loaded kernel, with all arguments bound.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct BoundLaunch {
+pub struct LaunchCommand {
     /// Module identifier from [`Executor::load`](super::Executor::load).
     pub module: u32,
     /// Entry point of the kernel.
@@ -40,7 +40,7 @@ pub struct BoundLaunch {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Work {
     /// One launch.
-    Kernel(BoundLaunch),
+    Kernel(LaunchCommand),
     /// A call of a baseline from [`Executor::baselines`](super::Executor::baselines).
     Baseline {
         /// Its index in that list.

@@ -18,7 +18,7 @@ mod spawn;
 
 pub use bind::{OperandAddresses, Scalars, UnboundArgument, bind};
 pub use commands::{
-    Baselines, BoundLaunch, DeviceConditions, KernelFacts, KernelSetup, LaunchArgument,
+    Baselines, LaunchCommand, DeviceConditions, KernelFacts, KernelSetup, LaunchArgument,
     LoadedModule, Work,
 };
 pub use error::WorkerError;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::buffer_cache::BufferCache;
 use super::commands::{
-    Baselines, BoundLaunch, DeviceConditions, KernelFacts, KernelSetup, LaunchArgument,
+    Baselines, LaunchCommand, DeviceConditions, KernelFacts, KernelSetup, LaunchArgument,
     LoadedModule, Work,
 };
 use super::protocol::{WorkerRequest, WorkerResponse};
@@ -191,7 +191,7 @@ impl DeviceSession {
         }
     }
 
-    fn launch(&self, launch: &BoundLaunch) -> Result<(), GpuError> {
+    fn launch(&self, launch: &LaunchCommand) -> Result<(), GpuError> {
         let kernel = self
             .modules
             .get(&launch.module)

@@ -294,7 +294,7 @@ pub(crate) fn planted_faults() -> Result<(), Failed> {
         ("drops_a_product", OutcomeKind::Correctness, "1 elements wrong, worst at C[256][250]"),
         ("ignores_beta", OutcomeKind::Correctness, "uniform values"),
         ("illegal_address", OutcomeKind::Runtime, "while validating: "),
-        ("loops_forever", OutcomeKind::Timeout, "did not end within"),
+        ("loops_forever", OutcomeKind::Timeout, "did not finish within"),
         ("does_not_compile", OutcomeKind::Compile, "faulty.cu(11): error"),
         ("wrong_entry_point", OutcomeKind::Runtime, "while loading: "),
         ("too_much_shared_memory", OutcomeKind::Runtime, "while loading: "),

@@ -1,4 +1,4 @@
-//! What a final decides, how often it errs, and what it costs, on devices whose truth is known.
+//! Decisions, error rates and cost of finals, on devices with known truth.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use crate::measure::{
 use crate::model::Micros;
 use crate::worker::DeviceConditions;
 
-/// Holds a final among candidates of these times, whose keys are their numbers.
-fn hold(times: &[f64], noise: Noise, rules: &FinalRules, seed: u64) -> Final<usize> {
+/// Runs a final among candidates of these times, with their indices as keys.
+fn final_of(times: &[f64], noise: Noise, rules: &FinalRules, seed: u64) -> Final<usize> {
     let entrants = (0..times.len()).map(Entrant::Candidate).collect();
     let mut last = Final::new(entrants, rules.clone());
     run(&mut last, &mut Device::new(times, noise, seed));
@@ -41,19 +41,19 @@ const NOISES: [Noise; 6] = [
     Noise::Autocorrelated(0.5),
 ];
 
-/// The share of finals in which someone differed.
+/// Returns the fraction of finals in which an entrant was declared different.
 fn error_rate(times: &[f64], noise: Noise, finals: u64) -> f64 {
-    // Without ties: all looks are taken, and every difference counts.
+    // Without ties: all analyses are made, and every difference counts.
     let rules = FinalRules { tie_percent: 0.0, known_percent: 0.0, ..FinalRules::default() };
     let erred = (0..finals).filter(|seed| {
-        let last = hold(times, noise, &rules, *seed);
+        let last = final_of(times, noise, &rules, *seed);
         last.result().unwrap().order.iter().any(|place| place.differs)
     });
     erred.count() as f64 / finals as f64
 }
 
 #[test]
-fn identical_contestants_are_declared_different_in_one_final_of_twenty_at_most() {
+fn identical_entrants_are_declared_different_in_one_final_of_twenty_at_most() {
     for noise in NOISES {
         for (count, finals) in [(2, 1000), (6, 200)] {
             let rate = error_rate(&vec![100.0; count], noise, finals);
@@ -63,10 +63,10 @@ fn identical_contestants_are_declared_different_in_one_final_of_twenty_at_most()
 }
 
 #[test]
-fn who_is_at_the_edge_of_a_tie_is_not_asked_for_ever() {
+fn an_entrant_at_the_edge_of_a_tie_is_not_sampled_for_ever() {
     let rounds = |known_percent: f64| -> usize {
         let rules = FinalRules { known_percent, ..FinalRules::default() };
-        let finals = (0..100).map(|seed| hold(&[100.0, 100.48], Noise::Normal, &rules, seed));
+        let finals = (0..100).map(|seed| final_of(&[100.0, 100.48], Noise::Normal, &rules, seed));
         finals.map(|last| last.samples(0).len()).sum()
     };
     let (known, undecided) = (rounds(FinalRules::default().known_percent), rounds(0.0));
@@ -76,7 +76,7 @@ fn who_is_at_the_edge_of_a_tie_is_not_asked_for_ever() {
 #[test]
 fn the_clearly_slower_leave_early_and_the_best_is_separated() {
     for noise in NOISES {
-        let last = hold(&[103.0, 100.0, 106.0, 150.0], noise, &FinalRules::default(), 7);
+        let last = final_of(&[103.0, 100.0, 106.0, 150.0], noise, &FinalRules::default(), 7);
         let result = last.result().unwrap();
         let order: Vec<usize> = result.order.iter().map(|place| place.entrant).collect();
         assert_eq!(order, [1, 0, 2, 3], "{noise:?}");
@@ -98,7 +98,7 @@ fn the_interval_holds_the_truth_whenever_the_final_ends() {
             let finals = 300;
             let covered = (0..finals).filter(|seed| {
                 let rules = FinalRules { tie_percent: 0.0, ..FinalRules::default() };
-                let last = hold(&[100.0, 100.0 + truth], noise, &rules, *seed);
+                let last = final_of(&[100.0, 100.0 + truth], noise, &rules, *seed);
                 let place = last.result().unwrap().confidence.runner_up.unwrap();
                 // Where noise made the slower one win, the margin is the other way round.
                 let sign = if place.entrant == 1 { 1.0 } else { -1.0 };
@@ -113,12 +113,12 @@ fn the_interval_holds_the_truth_whenever_the_final_ends() {
 
 #[test]
 fn those_that_tie_are_decided_by_their_keys_run_after_run() {
-    // The fastest has the largest key. All three are within 0.3 %, which 160 rounds can tell.
+    // The fastest has the largest key. All three are within 0.3 %, which 160 rounds resolve.
     let times = [100.3, 100.1, 100.0, 104.0];
     for noise in [Noise::Normal, Noise::Wander, Noise::Outliers(0.05)] {
         let finals = 400;
         let decided = (0..finals).filter(|seed| {
-            let result = hold(&times, noise, &FinalRules::default(), *seed).result().unwrap();
+            let result = final_of(&times, noise, &FinalRules::default(), *seed).result().unwrap();
             let confidence = &result.confidence;
             let runner_up = confidence.runner_up.as_ref().unwrap();
             winner(&result) == 0
@@ -137,7 +137,7 @@ fn the_rule_never_prefers_one_that_looks_slower_than_a_tie() {
     // 1 % apart under noise that 160 rounds cannot resolve.
     let times = [101.0, 100.0];
     for seed in 0..50 {
-        let last = hold(&times, Noise::Clock(0.5), &FinalRules::default(), seed);
+        let last = final_of(&times, Noise::Clock(0.5), &FinalRules::default(), seed);
         let result = last.result().unwrap();
         let by_key = winner(&result) == 0;
         let margin = result.order[1].margin.percent;
@@ -164,7 +164,7 @@ fn a_final_of_few_ends_too() {
     let none: Final<usize> = Final::new(Vec::new(), FinalRules::default());
     assert_eq!((none.next_round(), none.result()), (None, None));
 
-    let last = hold(&[100.0], Noise::Normal, &FinalRules::default(), 1);
+    let last = final_of(&[100.0], Noise::Normal, &FinalRules::default(), 1);
     let confidence = last.result().unwrap().confidence;
     assert_eq!((confidence.rounds, confidence.runner_up), (10, None));
     assert_eq!(confidence.tie_set, [0]);
@@ -179,7 +179,7 @@ fn disturbance() -> Option<Disturbance> {
 }
 
 #[test]
-fn tainted_rounds_are_repeated_and_counted() {
+fn disturbed_rounds_are_repeated_and_counted() {
     let entrants = (0..3).map(Entrant::Candidate).collect();
     let mut last = Final::new(entrants, FinalRules::default());
     let mut device = Device::new(&[100.0, 102.0, 104.0], Noise::Normal, 3);
@@ -205,7 +205,7 @@ fn tainted_rounds_are_repeated_and_counted() {
 }
 
 #[test]
-fn an_impossible_sample_taints_its_round() {
+fn an_impossible_sample_disturbs_its_round() {
     let rules = FinalRules { floor: Micros(50.0), ..FinalRules::default() };
     let mut last = Final::new(vec![Entrant::Candidate(0), Entrant::Candidate(1)], rules);
     for sample in [49.0, 0.0, f64::NAN] {
@@ -218,7 +218,7 @@ fn an_impossible_sample_taints_its_round() {
 }
 
 #[test]
-fn a_device_that_is_never_quiet_ends_the_final() {
+fn permanent_disturbance_ends_the_final() {
     let rules = FinalRules { most_disturbed: 5, ..FinalRules::default() };
     let entrants = vec![Entrant::Candidate(2), Entrant::Candidate(1), Entrant::Candidate(3)];
     let mut last = Final::new(entrants, rules);
@@ -230,7 +230,7 @@ fn a_device_that_is_never_quiet_ends_the_final() {
     }
     let result = last.result().unwrap();
     assert_eq!((rounds, result.confidence.ended), (5, FinalEnd::BrokenOff));
-    // Nothing is known of times: the keys decide, and no margin claims anything.
+    // No times are known: the keys decide, and no margin is significant.
     assert_eq!(result.confidence.tie_set, [1, 0, 2]);
     assert!(result.order.iter().skip(1).all(|place| !place.margin.differs()));
 }
@@ -269,7 +269,7 @@ fn lab(fails_after: usize) -> Lab {
 }
 
 #[test]
-fn holding_a_final_warms_up_reads_the_sensors_and_repeats() {
+fn running_a_final_warms_up_reads_the_sensors_and_repeats() {
     let mut last =
         Final::new(vec![Entrant::Candidate(0), Entrant::Candidate(1)], FinalRules::default());
     let mut lab = lab(usize::MAX);
@@ -283,13 +283,13 @@ fn holding_a_final_warms_up_reads_the_sensors_and_repeats() {
 }
 
 #[test]
-fn a_stage_that_fails_leaves_what_was_learnt() {
+fn a_device_failure_keeps_the_earlier_rounds() {
     let mut last =
         Final::new(vec![Entrant::Candidate(0), Entrant::Candidate(1)], FinalRules::default());
     assert_eq!(last.run(&mut lab(13)), Err("the device fell off".to_owned()));
     let result = last.result().unwrap();
     assert_eq!(result.confidence.ended, FinalEnd::BrokenOff);
-    // 13 samples: two to warm up, five rounds of which one was tainted, and one half.
+    // 13 samples: two for warm-up, five rounds with one disturbed, and one half.
     assert_eq!((winner(&result), result.confidence.rounds), (0, 4));
 }
 
@@ -297,7 +297,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_samples_give_an_order_of_everyone(
+    fn any_samples_give_an_order_of_all_entrants(
         rounds in prop::collection::vec(
             (prop::collection::vec(-1.0..1e6_f64, 4), any::<bool>()),
             0..60,

@@ -1,5 +1,5 @@
-//! A margin's interval of nominally 95 % covers the truth in at least 93 % of cases, whatever the
-//! noise, and is not much wider than it has to be.
+//! A margin's interval of nominally 95 % covers the truth in at least 93 % of cases under every
+//! noise, and is not much wider than necessary.
 
 use super::noise::{Device, Noise, SPREAD};
 use crate::measure::Margin;
@@ -39,7 +39,7 @@ fn rounds(noise: Noise, rounds: usize, seed: u64) -> [Vec<Micros>; 2] {
     samples
 }
 
-/// The share of `simulations` in which the interval holds the truth, and its median width in
+/// Returns the fraction of `simulations` whose interval covers the truth, and its median width in
 /// per cent.
 fn coverage(noise: Noise, count: usize, simulations: u64) -> (f64, f64) {
     let mut covered = 0;
@@ -66,7 +66,7 @@ fn intervals_cover_the_truth_under_every_noise() {
 
 #[test]
 fn intervals_are_as_narrow_as_evidence_allows() {
-    // What a mean of independent normal differences of known spread would have.
+    // Width for the mean of independent normal differences of known spread.
     let ideal = |count: usize| 2.0 * 1.96 * 100.0 * SPREAD * (2.0 / count as f64).sqrt();
     for (count, times) in [(10, 2.6), (20, 1.8), (40, 1.5), (200, 1.25)] {
         for noise in [Noise::Normal, Noise::Drift, Noise::RoundClock, Noise::Wander] {
