@@ -24,7 +24,6 @@ pub struct GpuKernel {
     image: Rc<LoadedCubin>,
     registers: u32,
     local_bytes: u32,
-    max_threads_per_block: u32,
 }
 
 impl CudaDevice {
@@ -84,7 +83,6 @@ impl GpuModule {
             image: Rc::clone(&self.0),
             registers: figure(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
             local_bytes: figure(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
-            max_threads_per_block: figure(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
             function,
         })
     }
@@ -104,11 +102,6 @@ impl GpuKernel {
     /// Bytes of static shared memory per block.
     pub fn static_shared_bytes(&self) -> u32 {
         self.function.static_shared_bytes
-    }
-
-    /// Maximum threads per block, given the registers.
-    pub fn max_threads_per_block(&self) -> u32 {
-        self.max_threads_per_block
     }
 
     /// Allows launches up to `bytes` of dynamic shared memory. Needed above 48 KiB, static

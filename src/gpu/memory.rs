@@ -9,15 +9,6 @@ use cudarc::driver::sys;
 use super::context::{CudaDevice, PrimaryContext};
 use super::error::{GpuError, check};
 
-/// Amount of device memory, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MemoryInfo {
-    /// Free memory, for all processes.
-    pub free: u64,
-    /// Total memory.
-    pub total: u64,
-}
-
 /// Device memory, freed when dropped.
 #[derive(Debug)]
 pub struct DeviceBuffer {
@@ -28,16 +19,16 @@ pub struct DeviceBuffer {
 }
 
 impl CudaDevice {
-    /// Reads the total and free device memory.
+    /// Reads the number of free bytes of device memory, for all processes.
     ///
     /// # Errors
     /// [`GpuError::Call`].
-    pub fn memory(&self) -> Result<MemoryInfo, GpuError> {
+    pub fn free_memory(&self) -> Result<u64, GpuError> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: both are written; the context is current.
         let status = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
         check("cuMemGetInfo", status)?;
-        Ok(MemoryInfo { free: free as u64, total: total as u64 })
+        Ok(free as u64)
     }
 
     /// Allocates device memory; its contents are undefined, its address a multiple of 256.
@@ -49,7 +40,7 @@ impl CudaDevice {
         // SAFETY: `address` is written; the context is current.
         let status = unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes as usize) };
         if status == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
-            return Err(GpuError::OutOfMemory { bytes, free: self.memory()?.free });
+            return Err(GpuError::OutOfMemory { bytes, free: self.free_memory()? });
         }
         check("cuMemAlloc", status)?;
         Ok(DeviceBuffer { address, bytes, _context: Rc::clone(&self.context) })

@@ -42,7 +42,7 @@ pub use error::GpuError;
 pub use foreign::{ForeignBuffer, ForeignContext, ForeignKernel};
 pub use function::KernelArgument;
 pub use kernel::{GpuKernel, GpuModule};
-pub use memory::{DeviceBuffer, MemoryInfo};
+pub use memory::DeviceBuffer;
 pub use nvml::{SensorReading, Sensors, installed_gpus};
 pub use stream::Stream;
 pub use tensor_map::EncodedMap;

@@ -27,8 +27,6 @@ pub fn installed_gpus() -> usize {
 pub struct SensorReading {
     /// SM clock.
     pub sm_clock_mhz: Option<u32>,
-    /// Memory clock.
-    pub memory_clock_mhz: Option<u32>,
     /// GPU temperature in degrees Celsius.
     pub temperature_c: Option<u32>,
     /// Power draw.
@@ -80,7 +78,6 @@ impl Sensors {
         let processes = device.running_compute_processes().ok();
         SensorReading {
             sm_clock_mhz: device.clock_info(Clock::SM).ok(),
-            memory_clock_mhz: device.clock_info(Clock::Memory).ok(),
             temperature_c: device.temperature(TemperatureSensor::Gpu).ok(),
             // NVML counts milliwatts.
             power_w: device.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1e3),

@@ -2,7 +2,7 @@
 
 use super::inputs::ValueKind;
 use crate::model::{Dtype, Problem};
-use crate::worker::{LaunchCommand, KernelSetup, LaunchArgument as Argument, Scalars, Work};
+use crate::worker::{KernelSetup, LaunchArgument as Argument, LaunchCommand, Scalars, Work};
 
 /// Source of the validation kernels.
 pub const KERNELS: &str = include_str!("kernels.cu");

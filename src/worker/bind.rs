@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::{LaunchCommand, LaunchArgument};
+use super::{LaunchArgument, LaunchCommand};
 use crate::cpu::Parameter;
 use crate::model::{Argument, Dtype, LaunchPlan, Problem};
 

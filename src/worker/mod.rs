@@ -18,7 +18,7 @@ mod spawn;
 
 pub use bind::{OperandAddresses, Scalars, UnboundArgument, bind};
 pub use commands::{
-    Baselines, LaunchCommand, DeviceConditions, KernelFacts, KernelSetup, LaunchArgument,
+    Baselines, DeviceConditions, KernelFacts, KernelSetup, LaunchArgument, LaunchCommand,
     LoadedModule, Work,
 };
 pub use error::WorkerError;

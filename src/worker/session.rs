@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::buffer_cache::BufferCache;
 use super::commands::{
-    Baselines, LaunchCommand, DeviceConditions, KernelFacts, KernelSetup, LaunchArgument,
+    Baselines, DeviceConditions, KernelFacts, KernelSetup, LaunchArgument, LaunchCommand,
     LoadedModule, Work,
 };
 use super::protocol::{WorkerRequest, WorkerResponse};
@@ -78,7 +78,7 @@ impl DeviceSession {
             },
             WorkerRequest::FreeMemory => {
                 self.cached.clear();
-                WorkerResponse::Number(self.gpu.memory()?.free)
+                WorkerResponse::Number(self.gpu.free_memory()?)
             }
             WorkerRequest::Allocate { bytes } => {
                 let buffer = self.allocate(bytes.max(1))?;
