@@ -15,7 +15,7 @@
 //! tied entrants the smallest key wins, independent of times. Another run with other noise
 //! therefore selects the same winner.
 //!
-//! Power and error rates: `docs/decisions/2026-11-23-final.md`.
+//! Power and error rates: `docs/decisions/2026-11-23-interim-analyses.md`.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! Numbers of operand sets, launches per sample and samples. Pure.
 //!
-//! Measurements: `docs/decisions/2026-11-23-sampling.md`.
+//! Measurements: `docs/decisions/2026-11-23-samples.md`.
 
 use std::time::Duration;
 

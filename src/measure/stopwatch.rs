@@ -136,7 +136,7 @@ impl Stopwatch {
     }
 
     /// Times a single launch and returns it with its sequence. Being the first after other work
-    /// changes the time little: `docs/decisions/2026-11-23-sampling.md`.
+    /// changes the time little: `docs/decisions/2026-11-23-samples.md`.
     pub(super) fn probe(
         &self,
         executor: &mut dyn Executor,
