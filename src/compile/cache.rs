@@ -101,7 +101,7 @@ pub struct CacheStats {
 /// Warning that the cache stopped storing entries in this process.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "cannot write to the compile cache at `{}`: {reason}; kernels are compiled anew on every run until the folder is writable",
+    "cannot write to the compile cache at `{}`: {reason}; every run compiles all kernels until the folder is writable",
     folder.display()
 )]
 pub struct CacheWarning {

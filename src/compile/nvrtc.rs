@@ -19,7 +19,7 @@ use super::target::{Architecture, CompileTarget};
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NvrtcError {
     /// The dynamic loader refused the file.
-    #[error("cannot load `{}`: {reason}; check that the file is whole and for this machine", path.display())]
+    #[error("cannot load `{}`: {reason}; check that the file is complete and built for this machine", path.display())]
     Open {
         /// The library.
         path: PathBuf,
@@ -78,7 +78,7 @@ fn remedy(wanted: Architecture, supported: &[u32]) -> &'static str {
     if supported.iter().all(|number| *number > wanted.number) {
         "an NVRTC of an earlier major version, which still has it"
     } else {
-        "a newer NVRTC, of the next major version if need be"
+        "a newer NVRTC, if necessary of the next major version"
     }
 }
 

@@ -74,7 +74,7 @@ impl Tool {
     }
 
     /// Instructions to install it by hand, as the end of an error message.
-    fn ways_to_get(self, major: u32) -> String {
+    fn manual_installation(self, major: u32) -> String {
         let package = self.package(major);
         let ways = format!(
             "to get {self}, do one of:\n  \
@@ -128,7 +128,7 @@ pub enum ProvideEvent {
 
 /// Error: a tool was not installed, with the reason and manual instructions.
 #[derive(Debug, Error)]
-#[error("{tool} was not installed: {reason}\n{}", tool.ways_to_get(*major))]
+#[error("{tool} was not installed: {reason}\n{}", tool.manual_installation(*major))]
 pub struct ProvideError {
     /// The tool.
     pub tool: Tool,

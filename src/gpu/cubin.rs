@@ -11,7 +11,7 @@ pub(super) fn check_cubin(image: &[u8]) -> Result<(), &'static str> {
     }
     // The ELF-64 header: e_phoff and e_shoff are 8 bytes at 32 and 40, then from 54 on e_phentsize,
     // e_phnum, e_shentsize and e_shnum, 2 bytes each.
-    let Some(header) = image.first_chunk::<64>() else { return Err("its header is cut short") };
+    let Some(header) = image.first_chunk::<64>() else { return Err("its header is truncated") };
     let field = |at: usize, bytes: usize| {
         header[at..at + bytes].iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte))
     };
@@ -19,7 +19,7 @@ pub(super) fn check_cubin(image: &[u8]) -> Result<(), &'static str> {
         [(field(32, 8), field(54, 2), field(56, 2)), (field(40, 8), field(58, 2), field(60, 2))]
     {
         if offset.saturating_add(entry_bytes * entries) > image.len() as u64 {
-            return Err("it is cut short");
+            return Err("it is truncated");
         }
     }
     Ok(())
@@ -40,8 +40,8 @@ mod tests {
         for (image, why) in [
             (&[][..], "it is empty"),
             (b".version 9.0", "it does not begin as an ELF file"),
-            (&elf[..63], "its header is cut short"),
-            (&elf[..199], "it is cut short"),
+            (&elf[..63], "its header is truncated"),
+            (&elf[..199], "it is truncated"),
         ] {
             assert_eq!(check_cubin(image), Err(why));
         }

@@ -177,7 +177,7 @@ impl CublasLt {
         beta: f32,
     ) -> Result<(), GpuError> {
         if let Some(address) = [a, b, c].into_iter().find(|address| address % ALIGNMENT != 0) {
-            let what = format!("address {address:#x} is no multiple of {ALIGNMENT}");
+            let what = format!("address {address:#x} is not a multiple of {ALIGNMENT}");
             return Err(GpuError::Unsupported { library: "libcublasLt", what });
         }
         let [a, b, c] = [a, b, c].map(|address| address as *mut c_void);

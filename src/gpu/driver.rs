@@ -76,7 +76,7 @@ pub fn device_count() -> Result<usize, GpuError> {
     // SAFETY: no precondition.
     let status = unsafe { sys::cuInit(0) };
     if status == sys::CUresult::CUDA_ERROR_STUB_LIBRARY {
-        let why = "the libcuda.so found first is a toolkit's stub, made for linking";
+        let why = "the first libcuda.so found is a toolkit's stub for linking";
         return Err(GpuError::NoDriver { why: why.to_owned() });
     }
     if status == sys::CUresult::CUDA_ERROR_NO_DEVICE {

@@ -171,12 +171,12 @@ fn check_arguments(
     maps: &[EncodedMap],
 ) -> Result<(), String> {
     if parameters.len() != arguments.len() {
-        return Err(format!("it takes {}, given {}", parameters.len(), arguments.len()));
+        return Err(format!("expected {}, got {}", parameters.len(), arguments.len()));
     }
     for (position, (parameter, argument)) in parameters.iter().zip(arguments).enumerate() {
         if argument.storage(maps).is_none_or(|(_, bytes)| *parameter != bytes) {
             return Err(format!(
-                "number {} takes {parameter} bytes, given {argument:?}",
+                "argument {} has {parameter} bytes, got {argument:?}",
                 position + 1
             ));
         }
@@ -196,13 +196,13 @@ mod tests {
         };
         for (parameters, expected) in [
             (&[8, 4][..], ""),
-            (&[8], "it takes 1, given 2"),
-            (&[8, 8], "number 2 takes 8 bytes, given F32(1.0)"),
+            (&[8], "expected 1, got 2"),
+            (&[8, 8], "argument 2 has 8 bytes, got F32(1.0)"),
         ] {
             assert_eq!(check(parameters, &arguments, &[]), expected);
         }
         let map = [KernelArgument::Map(0)];
         assert_eq!(check(&[128], &map, &[EncodedMap::default()]), "");
-        assert_eq!(check(&[128], &map, &[]), "number 1 takes 128 bytes, given Map(0)");
+        assert_eq!(check(&[128], &map, &[]), "argument 1 has 128 bytes, got Map(0)");
     }
 }

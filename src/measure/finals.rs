@@ -20,7 +20,7 @@
 use std::fmt;
 
 use super::disturbance::Disturbance;
-use super::margin::{FEWEST_ROUNDS, Margin};
+use super::margin::{MIN_ROUNDS, Margin};
 use super::sampling_order::sampling_order;
 use crate::model::{Micros, statistics};
 use crate::worker::DeviceConditions;
@@ -31,12 +31,12 @@ const ANALYSIS_GROWTH: f64 = std::f64::consts::SQRT_2;
 /// Parameters of a final.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FinalRules {
-    /// Rounds before the first analysis; at least [`FEWEST_ROUNDS`].
+    /// Rounds before the first analysis; at least [`MIN_ROUNDS`].
     pub first_analysis: usize,
     /// Maximum of valid rounds; at least [`Self::first_analysis`].
-    pub most_rounds: usize,
+    pub max_rounds: usize,
     /// Number of disturbed rounds at which the final is aborted.
-    pub most_disturbed: usize,
+    pub max_disturbed: usize,
     /// Nominal probability that identical entrants are declared different.
     pub error: f64,
     /// Difference in per cent below which entrants tie.
@@ -54,9 +54,9 @@ impl Default for FinalRules {
     /// 4096x4096x4096). Half of that is a sufficient precision.
     fn default() -> Self {
         Self {
-            first_analysis: FEWEST_ROUNDS,
-            most_rounds: 160,
-            most_disturbed: 160,
+            first_analysis: MIN_ROUNDS,
+            max_rounds: 160,
+            max_disturbed: 160,
             error: 0.04,
             tie_percent: 0.5,
             known_percent: 0.25,
@@ -162,9 +162,9 @@ pub trait EntrantSampler {
 impl<K: Ord> Final<K> {
     /// Creates a final among `entrants`.
     pub fn new(entrants: Vec<Entrant<K>>, rules: FinalRules) -> Self {
-        let first_analysis = rules.first_analysis.max(FEWEST_ROUNDS);
-        let most_rounds = rules.most_rounds.max(first_analysis);
-        let rules = FinalRules { first_analysis, most_rounds, ..rules };
+        let first_analysis = rules.first_analysis.max(MIN_ROUNDS);
+        let max_rounds = rules.max_rounds.max(first_analysis);
+        let rules = FinalRules { first_analysis, max_rounds, ..rules };
         Self {
             samples: vec![Vec::new(); entrants.len()],
             active: (0..entrants.len()).collect(),
@@ -210,7 +210,7 @@ impl<K: Ord> Final<K> {
             disturbance.or_else(|| Disturbance::of_samples(times, self.rules.floor))
         {
             self.disturbances.push(disturbance);
-            if self.disturbances.len() >= self.rules.most_disturbed {
+            if self.disturbances.len() >= self.rules.max_disturbed {
                 self.ended = Some(FinalEnd::BrokenOff);
             }
             return;
@@ -284,16 +284,16 @@ impl<K: Ord> Final<K> {
         self.ended = if !undecided {
             Some(if self.active.len() == 1 { FinalEnd::Separated } else { FinalEnd::Tied })
         } else {
-            (self.rounds >= self.rules.most_rounds).then_some(FinalEnd::OutOfRounds)
+            (self.rounds >= self.rules.max_rounds).then_some(FinalEnd::OutOfRounds)
         };
     }
 
     /// Round counts at which the evidence is analysed.
     fn analyses(&self) -> impl Iterator<Item = usize> {
-        let FinalRules { first_analysis, most_rounds, .. } = self.rules;
+        let FinalRules { first_analysis, max_rounds, .. } = self.rules;
         let grown = (0..)
             .map(move |look| (first_analysis as f64 * ANALYSIS_GROWTH.powi(look)).round() as usize);
-        grown.take_while(move |rounds| *rounds < most_rounds).chain([most_rounds])
+        grown.take_while(move |rounds| *rounds < max_rounds).chain([max_rounds])
     }
 
     /// Returns the fastest candidate, by its rounds relative to the median of the active entrants.

@@ -25,7 +25,7 @@ use distrs::StudentsT;
 use crate::model::Micros;
 
 /// Minimum of rounds for an interval.
-pub const FEWEST_ROUNDS: usize = 10;
+pub const MIN_ROUNDS: usize = 10;
 
 /// Trimmed fraction at each end.
 const TRIMMED: f64 = 0.2;
@@ -113,7 +113,7 @@ impl TrimmedMean {
 
     /// Returns half the width of the mean's interval, from all `values` in their order.
     fn half_width(&self, values: &[f64], confidence: f64) -> f64 {
-        if values.len() < FEWEST_ROUNDS {
+        if values.len() < MIN_ROUNDS {
             return f64::INFINITY;
         }
         let winsorised: Vec<f64> =
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn too_few_rounds_give_an_estimate_without_an_interval() {
-        for rounds in 0..FEWEST_ROUNDS {
+        for rounds in 0..MIN_ROUNDS {
             let margin =
                 Margin::between(&micros(&vec![2.0; rounds]), &micros(&vec![1.0; rounds]), 0.95);
             let expected = if rounds == 0 { 0.0 } else { 100.0 };

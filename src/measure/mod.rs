@@ -23,7 +23,7 @@ pub use disturbance::Disturbance;
 pub use finals::{
     Confidence, Entrant, EntrantSampler, Final, FinalEnd, FinalResult, FinalRules, FinalStanding,
 };
-pub use margin::{FEWEST_ROUNDS, Margin};
+pub use margin::{MIN_ROUNDS, Margin};
 pub use race::{DropReason, Race, RaceStep, RacingCandidate};
-pub use sampling::{FEWEST_SAMPLES, SAMPLES, sets_for};
+pub use sampling::{MIN_SAMPLES, SAMPLES, sets_for};
 pub use stopwatch::{Stopwatch, WorkFor};

@@ -37,10 +37,10 @@ const DEVIATION_OVER_MAD: f64 = 1.4826;
 const USUAL_NOISE: f64 = 0.01;
 
 /// Number of impossible samples after which a candidate is dropped.
-const MOST_IMPOSSIBLE: usize = 3;
+const MAX_IMPOSSIBLE: usize = 3;
 
 /// Number of series after which an unconfirmed time counts as the slower of the last two.
-const MOST_SERIES: usize = 3;
+const MAX_SERIES: usize = 3;
 
 /// State of the race: the best candidates and their noise.
 #[derive(Debug, Clone)]
@@ -172,7 +172,7 @@ impl RacingCandidate {
         if !possible {
             self.impossible += 1;
             return match self.impossible {
-                MOST_IMPOSSIBLE.. => RaceStep::Drop(DropReason::Impossible { floor: race.floor }),
+                MAX_IMPOSSIBLE.. => RaceStep::Drop(DropReason::Impossible { floor: race.floor }),
                 _ => RaceStep::More,
             };
         }
@@ -217,7 +217,7 @@ impl RacingCandidate {
                 self.series = series;
                 return RaceStep::Enough;
             }
-            if self.repeats + 1 == MOST_SERIES {
+            if self.repeats + 1 == MAX_SERIES {
                 self.series = if before > time { earlier } else { series };
                 return RaceStep::Enough;
             }

@@ -12,7 +12,7 @@ pub const SAMPLES: usize = 5;
 
 /// Minimum of samples for a candidate whose samples are longer: all of them together span the same
 /// time.
-pub const FEWEST_SAMPLES: usize = 3;
+pub const MIN_SAMPLES: usize = 3;
 
 /// Target duration of a sample in the final: 2000 times the event resolution of half a microsecond.
 const SAMPLE_TIME: Micros = Micros(1000.0);
@@ -90,7 +90,7 @@ pub(super) fn launches_of_screening(one: Micros) -> u32 {
 /// Returns the samples of a candidate whose samples each span `span`.
 pub(super) fn samples_of_screening(span: Micros) -> usize {
     let all = SAMPLES as f64 * SCREENING_TIME.0;
-    ((all / span.0.max(1.0)).round() as usize).clamp(FEWEST_SAMPLES, SAMPLES)
+    ((all / span.0.max(1.0)).round() as usize).clamp(MIN_SAMPLES, SAMPLES)
 }
 
 fn launches_within(time: Micros, one: Micros) -> u32 {

@@ -108,11 +108,11 @@ impl TensorMap {
     /// # Errors
     /// The first exceeded limit.
     pub fn check(&self, dtype: Dtype, workspace_bytes: Option<u64>) -> Result<(), TensorMapLimit> {
-        self.broken(dtype, workspace_bytes)
+        self.violation(dtype, workspace_bytes)
             .map_or(Ok(()), |what| Err(TensorMapLimit { map: self.name.clone(), what }))
     }
 
-    fn broken(&self, dtype: Dtype, workspace_bytes: Option<u64>) -> Option<String> {
+    fn violation(&self, dtype: Dtype, workspace_bytes: Option<u64>) -> Option<String> {
         let Self { offset, extents, strides, tile, .. } = self;
         let element = dtype.bytes();
         let rank = extents.len();

@@ -302,24 +302,24 @@ impl HostValidator {
     fn execute(
         &self,
         program: &Program,
-        wanted: &LaunchCommand,
+        call: &LaunchCommand,
         memory: &Memory,
         options: &Options,
     ) -> Result<Counts, HostFailure> {
-        let kernel = program.kernel(&wanted.entry).ok_or_else(|| {
-            HostFailure::Unsupported(format!("the program has no kernel `{}`", wanted.entry))
+        let kernel = program.kernel(&call.entry).ok_or_else(|| {
+            HostFailure::Unsupported(format!("the program has no kernel `{}`", call.entry))
         })?;
-        let shared = kernel.facts().static_shared_bytes + u64::from(wanted.dynamic_shared_bytes);
+        let shared = kernel.facts().static_shared_bytes + u64::from(call.dynamic_shared_bytes);
         if shared > self.shared_limit {
             return Err(HostFailure::Unsupported(format!(
                 "kernel `{}` needs {shared} bytes of shared memory; the limit per block is {}",
-                wanted.entry, self.shared_limit
+                call.entry, self.shared_limit
             )));
         }
         let parameters: Vec<Parameter> =
-            wanted.arguments.iter().map(|argument| (*argument).into()).collect();
-        let extents = (wanted.grid, wanted.block);
-        Ok(launch(kernel, extents, wanted.dynamic_shared_bytes, &parameters, memory, options)?)
+            call.arguments.iter().map(|argument| (*argument).into()).collect();
+        let extents = (call.grid, call.block);
+        Ok(launch(kernel, extents, call.dynamic_shared_bytes, &parameters, memory, options)?)
     }
 
     fn judge(

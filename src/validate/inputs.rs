@@ -19,7 +19,7 @@ pub(super) struct Seeds(u64);
 
 impl Seeds {
     pub(super) fn of(seed: u64) -> Self {
-        Self(seed.wrapping_mul(16)) // room for the streams
+        Self(seed.wrapping_mul(16)) // space for the streams
     }
 
     /// Seeds of A and B.

@@ -12,15 +12,15 @@ use super::region::Region;
 use crate::model::Problem;
 
 /// Maximum number of executed blocks.
-const MOST: usize = 9;
+const MAX_BLOCKS: usize = 9;
 
-/// Multiply-adds that they may take together; at least [`LEAST`] blocks are executed. A core checks
+/// Multiply-adds that they may take together; at least [`MIN_BLOCKS`] blocks are executed. A core checks
 /// 5e8 per second: a quarter of a second on two cores.
-const WORTH: u64 = 1 << 28;
-const LEAST: usize = 4;
+const MAX_WORK: u64 = 1 << 28;
+const MIN_BLOCKS: usize = 4;
 
 /// Products with up to this many multiply-adds are executed completely: 512x512x512.
-const WHOLE: u64 = 1 << 27;
+const COMPLETE_WORK: u64 = 1 << 27;
 
 /// Number of multiply-adds of a problem.
 fn work(problem: &Problem) -> u64 {
@@ -29,7 +29,7 @@ fn work(problem: &Problem) -> u64 {
 
 /// Whether a problem is small enough to be executed completely.
 pub(super) fn is_small(problem: &Problem) -> bool {
-    work(problem) <= WHOLE
+    work(problem) <= COMPLETE_WORK
 }
 
 /// Selects the blocks to execute in addition to the first, which wrote `first`.
@@ -42,18 +42,18 @@ pub(super) fn choose(
     let [x, y, z] = grid.map(u64::from);
     let (slice, all) = (x * y, x * y * z);
     let each = (work(problem) / all).max(1);
-    let wanted = ((WORTH / each) as usize).clamp(LEAST, MOST);
+    let count = ((MAX_WORK / each) as usize).clamp(MIN_BLOCKS, MAX_BLOCKS);
     let mut placed = vec![all - 1];
     if let Some([rows, columns]) = tiles(problem, first).filter(|[r, c]| r * c == slice) {
         let (right, bottom) = (columns - 1, (rows - 1) * columns);
         placed.extend([right, bottom, columns / 2, rows / 2 * columns]);
     }
-    placed.truncate(wanted / 2); // the others are random, so that some lie inside
+    placed.truncate(count / 2); // the others are random, so that some lie inside
     let mut random = fastrand::Rng::with_seed(seed);
-    let drawn = (0..4 * MOST).map(|_| random.u64(..all));
+    let drawn = (0..4 * MAX_BLOCKS).map(|_| random.u64(..all));
     let mut chosen = BTreeSet::from([0]);
     for block in placed.into_iter().chain(drawn) {
-        if chosen.len() < wanted {
+        if chosen.len() < count {
             chosen.insert(block);
         }
     }
@@ -153,7 +153,7 @@ mod tests {
             let first = tile(&problem, size, [0, 0]);
             let chosen = choose(&problem, grid, &first, 7);
             assert_eq!(chosen, choose(&problem, grid, &first, 7));
-            assert!(chosen.len() >= LEAST - 1 && chosen.len() < MOST, "{chosen:?}");
+            assert!(chosen.len() >= MIN_BLOCKS - 1 && chosen.len() < MAX_BLOCKS, "{chosen:?}");
             let mut runs = first.runs.clone();
             runs.extend(
                 chosen.iter().flat_map(|[x, _, _]| tile(&problem, size, place((*x).into())).runs),

@@ -13,22 +13,22 @@ const GRANULE: u64 = 2 << 20;
 #[derive(Debug)]
 pub(super) struct BufferCache<B> {
     /// Maximum of bytes kept.
-    most: u64,
+    limit: u64,
     kept: u64,
     buffers: VecDeque<(u64, B)>,
 }
 
 impl<B> BufferCache<B> {
-    /// Creates an empty cache of at most `most` bytes.
-    pub(super) fn new(most: u64) -> Self {
-        Self { most, kept: 0, buffers: VecDeque::new() }
+    /// Creates an empty cache of at most `limit` bytes.
+    pub(super) fn new(limit: u64) -> Self {
+        Self { limit, kept: 0, buffers: VecDeque::new() }
     }
 
     /// Stores a buffer; drops the oldest ones beyond the limit.
     pub(super) fn keep(&mut self, bytes: u64, buffer: B) {
         self.kept = self.kept.saturating_add(bytes);
         self.buffers.push_back((bytes, buffer));
-        while self.kept > self.most
+        while self.kept > self.limit
             && let Some((bytes, _)) = self.buffers.pop_front()
         {
             self.kept -= bytes;

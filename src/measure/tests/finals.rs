@@ -219,7 +219,7 @@ fn an_impossible_sample_disturbs_its_round() {
 
 #[test]
 fn permanent_disturbance_ends_the_final() {
-    let rules = FinalRules { most_disturbed: 5, ..FinalRules::default() };
+    let rules = FinalRules { max_disturbed: 5, ..FinalRules::default() };
     let entrants = vec![Entrant::Candidate(2), Entrant::Candidate(1), Entrant::Candidate(3)];
     let mut last = Final::new(entrants, rules);
     let mut rounds = 0;
@@ -305,7 +305,7 @@ proptest! {
         keys in prop::collection::vec(prop::option::of(0_usize..3), 4),
     ) {
         let entrants = keys.iter().map(|key| key.map_or(Entrant::Baseline, Entrant::Candidate));
-        let rules = FinalRules { most_disturbed: 20, most_rounds: 20, ..FinalRules::default() };
+        let rules = FinalRules { max_disturbed: 20, max_rounds: 20, ..FinalRules::default() };
         let mut last = Final::new(entrants.collect(), rules);
         for (times, disturbed) in rounds {
             let Some(order) = last.next_round() else { break };
