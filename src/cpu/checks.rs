@@ -11,9 +11,9 @@ use super::error::SourceLine;
 /// What else ends a launch is always found, since going on would make no sense: accesses out of
 /// bounds or misaligned, deadlocks, loops that do not end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Check {
+pub enum ExecutionCheck {
     /// Reads of memory that nothing wrote: shared and local memory, and global memory that
-    /// remembers what was written ([`super::Tracking::Written`]).
+    /// remembers what was written ([`super::WriteTracking::Written`]).
     Unwritten,
     /// Accesses of two threads to the same place in shared memory, one of them a write, without
     /// a barrier between them; accesses to another block's shared memory that no barrier of the
@@ -25,9 +25,9 @@ pub enum Check {
 
 /// A set of checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Checks(u8);
+pub struct ExecutionChecks(u8);
 
-impl Checks {
+impl ExecutionChecks {
     /// None: the fastest.
     pub const NONE: Self = Self(0);
     /// All of them.
@@ -35,12 +35,12 @@ impl Checks {
 
     /// This set and one more.
     #[must_use]
-    pub const fn with(self, check: Check) -> Self {
+    pub const fn with(self, check: ExecutionCheck) -> Self {
         Self(self.0 | 1 << check as u8)
     }
 
     /// Whether a check is among them.
-    pub const fn has(self, check: Check) -> bool {
+    pub const fn has(self, check: ExecutionCheck) -> bool {
         self.0 >> check as u8 & 1 == 1
     }
 }
@@ -119,14 +119,14 @@ pub struct Violation {
 
 /// A violation before its place in texts and grid is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wrong {
+pub(super) struct LaneViolation {
     pub(super) kind: ViolationKind,
     pub(super) lane: Option<usize>,
     pub(super) address: Option<u64>,
     pub(super) text: String,
 }
 
-impl Wrong {
+impl LaneViolation {
     /// What concerns a whole warp.
     pub(super) fn of_warp(kind: ViolationKind, text: impl Into<String>) -> Self {
         Self { kind, lane: None, address: None, text: text.into() }

@@ -3,157 +3,38 @@
 //! Kept in words that are read and written with relaxed atomic operations, which cost what plain
 //! ones do; so kernels may race as they may on a GPU, and this program stays sound.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
-use thiserror::Error;
 
+use super::allocation::{Allocation, MemoryError, WriteTracking};
 use super::layout::{ALLOCATION_SHIFT, MODULE_BASE};
-
-/// Why memory was not allocated, freed, read or written.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum MemoryError {
-    /// The host has not as much memory.
-    #[error("cannot allocate {bytes} bytes for the cpu device: {why}; choose a smaller problem")]
-    OutOfMemory {
-        /// How many were asked for.
-        bytes: u64,
-        /// The host's words.
-        why: String,
-    },
-    /// The address is not where an allocation begins.
-    #[error("no allocation begins at address {address:#x}")]
-    NotAllocated {
-        /// The address.
-        address: u64,
-    },
-    /// The range is not within one allocation.
-    #[error("{bytes} bytes at address {address:#x} are not within one allocation")]
-    OutOfBounds {
-        /// Where the range begins.
-        address: u64,
-        /// Its length.
-        bytes: u64,
-    },
-}
-
-/// Whether a memory remembers which of its bytes were ever written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Tracking {
-    /// It does not: reads of what nothing wrote go unnoticed.
-    #[default]
-    Off,
-    /// It does, for an eighth more memory and a little more time for each store.
-    Written,
-}
-
-/// One allocation.
-#[derive(Debug)]
-pub(super) struct Allocation {
-    pub(super) base: u64,
-    pub(super) bytes: u64,
-    words: Box<[AtomicU32]>,
-    /// A bit for every byte that was written.
-    written: Option<Box<[AtomicU32]>>,
-    /// Whether kernels may only read it.
-    pub(super) read_only: bool,
-}
 
 /// The global memory of the device.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct GlobalMemory {
     /// By number; what was freed leaves a gap, so that no address is given twice.
     allocations: Vec<Option<Arc<Allocation>>>,
-    tracking: Tracking,
+    tracking: WriteTracking,
     /// Taken for atomic operations of 64 bits, which two words cannot do alone.
     long_updates: Mutex<()>,
 }
 
-fn zeros(words: u64, bytes: u64) -> Result<Box<[AtomicU32]>, MemoryError> {
-    let failed = |why: String| MemoryError::OutOfMemory { bytes, why };
-    let count = usize::try_from(words).map_err(|error| failed(error.to_string()))?;
-    let mut zeros = Vec::new();
-    zeros.try_reserve_exact(count).map_err(|error| failed(error.to_string()))?;
-    zeros.resize_with(count, AtomicU32::default);
-    Ok(zeros.into_boxed_slice())
-}
-
-impl Allocation {
-    pub(super) fn new(base: u64, bytes: u64, tracking: Tracking) -> Result<Self, MemoryError> {
-        let words = zeros(bytes.div_ceil(4), bytes)?;
-        let written = match tracking {
-            Tracking::Off => None,
-            Tracking::Written => Some(zeros(bytes.div_ceil(32), bytes)?),
-        };
-        Ok(Self { base, bytes, words, written, read_only: false })
-    }
-
-    /// The words from a byte offset on, which must be a multiple of 4.
-    #[inline(always)]
-    pub(super) fn words(&self, offset: u64) -> &[AtomicU32] {
-        self.words.get(offset as usize / 4..).unwrap_or_default()
-    }
-
-    /// Replaces `bytes` bytes, 1 or 2, within a word.
-    pub(super) fn store_part(&self, offset: u64, bytes: u32, value: u32) {
-        let shift = offset as u32 % 4 * 8;
-        let mask = (u32::MAX >> (32 - 8 * bytes.clamp(1, 4))) << shift;
-        if let Some(word) = self.words(offset & !3).first() {
-            let merge = |old| Some(old & !mask | value << shift & mask);
-            // Never fails: `merge` always gives a value.
-            let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, merge);
-        }
-    }
-
-    /// Notes that bytes were written; they do not cross a multiple of 32.
-    #[inline(always)]
-    pub(super) fn mark(&self, offset: u64, bytes: u32) {
-        let Some(written) = &self.written else { return };
-        let Some(word) = written.get(offset as usize / 32) else { return };
-        let bits = byte_bits(offset, bytes);
-        if word.load(Ordering::Relaxed) & bits != bits {
-            word.fetch_or(bits, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether all of the bytes were written, as far as anyone knows.
-    #[inline(always)]
-    pub(super) fn is_written(&self, offset: u64, bytes: u32) -> bool {
-        let Some(written) = &self.written else { return true };
-        let bits = byte_bits(offset, bytes);
-        let word = written.get(offset as usize / 32);
-        word.is_none_or(|word| word.load(Ordering::Relaxed) & bits == bits)
-    }
-
-    fn mark_range(&self, offset: u64, bytes: u64) {
-        let mut at = offset;
-        while at < offset + bytes {
-            let length = (32 - at % 32).min(offset + bytes - at);
-            self.mark(at, length as u32);
-            at += length;
-        }
-    }
-}
-
 /// A part of an allocation.
-struct Range<'a> {
+struct AllocationRange<'a> {
     allocation: &'a Allocation,
     offset: u64,
     bytes: u64,
 }
 
-impl Range<'_> {
+impl AllocationRange<'_> {
     fn mark(&self) {
         self.allocation.mark_range(self.offset, self.bytes);
     }
 }
 
-fn byte_bits(offset: u64, bytes: u32) -> u32 {
-    (u32::MAX >> (32 - bytes.clamp(1, 32))) << (offset % 32)
-}
-
-impl Memory {
+impl GlobalMemory {
     /// Bytes of the host's memory that new allocations may take, as the system estimates; `None`
     /// where it does not say.
     pub fn host_available() -> Option<u64> {
@@ -164,7 +45,7 @@ impl Memory {
     }
 
     /// An empty memory.
-    pub fn new(tracking: Tracking) -> Self {
+    pub fn new(tracking: WriteTracking) -> Self {
         Self { tracking, ..Self::default() }
     }
 
@@ -223,11 +104,6 @@ impl Memory {
         Ok(())
     }
 
-    /// The bytes that are allocated.
-    pub fn allocated_bytes(&self) -> u64 {
-        self.allocations.iter().flatten().map(|allocation| allocation.bytes).sum()
-    }
-
     /// Writes bytes.
     ///
     /// # Errors
@@ -266,12 +142,6 @@ impl Memory {
         read.drain(..skipped);
         read.truncate(bytes as usize);
         Ok(read)
-    }
-
-    /// Sets `count` words of 32 bits from `address` on, which must be a multiple of 4.
-    pub fn fill(&self, address: u64, word: u32, count: u64) -> Result<(), MemoryError> {
-        self.set_words(address, count, |_| word)?.mark();
-        Ok(())
     }
 
     /// As [`Self::fill`], with the word that `word_at` gives for each place, on all cores.
@@ -318,7 +188,7 @@ impl Memory {
         address: u64,
         count: u64,
         word_at: impl Fn(u64) -> u32 + Sync,
-    ) -> Result<Range<'_>, MemoryError> {
+    ) -> Result<AllocationRange<'_>, MemoryError> {
         let bytes = count.saturating_mul(4);
         let (allocation, offset) = self.range(address, bytes)?;
         if offset % 4 != 0 {
@@ -328,7 +198,7 @@ impl Memory {
         words.par_iter().enumerate().with_min_len(1 << 14).for_each(|(at, to)| {
             to.store(word_at(at as u64), Ordering::Relaxed);
         });
-        Ok(Range { allocation, offset, bytes })
+        Ok(AllocationRange { allocation, offset, bytes })
     }
 
     fn range(&self, address: u64, bytes: u64) -> Result<(&Allocation, u64), MemoryError> {

@@ -1,6 +1,6 @@
 //! What a block's warps bring from and to memory, access by access: for pictures of who moves what.
 
-use super::counts::StepCounts;
+use super::access_cost::wavefronts;
 
 /// What an access does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Movement {
 
 /// One instruction of a warp that moved something. Loads from shared memory are not kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Access {
+pub struct MemoryAccess {
     /// What it does.
     pub movement: Movement,
     /// The warp, by its place in the block.
@@ -34,17 +34,20 @@ pub struct Access {
     pub conflicts: u64,
 }
 
-impl Access {
+impl MemoryAccess {
     pub(super) fn new(
         movement: Movement,
         (warp, barriers): (usize, u32),
         (addresses, lanes, bytes): (&[u64; 32], u32, u32),
         words: &[[u32; 32]],
     ) -> Self {
-        let mut counts = StepCounts::default();
-        if matches!(movement, Movement::SharedStore | Movement::Copy) {
-            counts.shared(addresses, lanes, bytes);
-        }
+        let conflicts = match movement {
+            Movement::SharedStore | Movement::Copy => {
+                let (wavefronts, needed) = wavefronts(addresses, lanes, bytes);
+                wavefronts - needed
+            }
+            Movement::GlobalLoad | Movement::GlobalStore => 0,
+        };
         Self {
             movement,
             warp,
@@ -52,7 +55,7 @@ impl Access {
             lanes,
             addresses: *addresses,
             words: words[..bytes.div_ceil(4) as usize].to_vec(),
-            conflicts: counts.memory.bank_conflicts,
+            conflicts,
         }
     }
 }

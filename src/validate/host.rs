@@ -15,8 +15,8 @@ use super::sample::{self, Places};
 use super::trial::Trial;
 use super::zone::POISON;
 use crate::cpu::{
-    Blocks, Checks, Counting, Counts, LaunchError, Memory, MemoryError, Options, Parameter,
-    Program, Tracking, launch,
+    BlockSelection, CountingMode, Counts, ExecutionChecks, GlobalMemory, KernelParameter,
+    LaunchError, LaunchOptions, MemoryError, PtxModule, WriteTracking, launch,
 };
 use crate::model::{
     Argument, Device, Dtype, KernelLaunch, LaunchPlan, Mismatch, Problem, Validation,
@@ -28,7 +28,7 @@ use crate::worker::{Launch, Operands, Scalars, bind};
 pub struct HostValidator {
     problem: Problem,
     seeds: Seeds,
-    memory: Memory,
+    memory: GlobalMemory,
     small: [u64; 2],
     uniform: [u64; 2],
     /// The most shared memory that a block may have, in bytes.
@@ -65,7 +65,7 @@ pub enum HostFailure {
 
 /// The memory that one candidate sees.
 struct Scratch {
-    memory: Memory,
+    memory: GlobalMemory,
     c: u64,
     workspaces: Vec<u64>,
 }
@@ -75,7 +75,7 @@ struct Part {
     /// Whether the kernels before the last one are, whole: they lay operands out anew.
     preparation: bool,
     /// The blocks of the last one.
-    blocks: Blocks,
+    blocks: BlockSelection,
 }
 
 impl HostValidator {
@@ -98,7 +98,7 @@ impl HostValidator {
             return Err(HostFailure::Unsupported(what));
         }
         let seeds = Seeds::of(seed);
-        let mut memory = Memory::new(Tracking::Written);
+        let mut memory = GlobalMemory::new(WriteTracking::Written);
         let mut operand = |elements: u64, values: Values, seed: u64| {
             let count = elements * problem.batch;
             let address = memory.allocate(4 * count)?;
@@ -121,9 +121,9 @@ impl HostValidator {
     /// See [`HostFailure`].
     pub fn validate(
         &self,
-        program: &Program,
+        program: &PtxModule,
         plan: &LaunchPlan,
-        counting: Counting,
+        counting: CountingMode,
     ) -> Result<Executed, HostFailure> {
         let small = Trial::small(&self.problem, self.seeds);
         let scratch = self.scratch(plan)?;
@@ -135,7 +135,7 @@ impl HostValidator {
         let scratch = self.scratch(plan)?;
         let old = |at| uniform.old_word(at);
         scratch.memory.fill_with(scratch.c, self.c_elements(), old)?;
-        let options = Options { counting, ..self.options(plan) };
+        let options = LaunchOptions { counting, ..self.options(plan) };
         let part = Part { preparation: true, blocks: chosen };
         let counts = self.run_part(program, plan, &uniform, &scratch, &options, part)?;
         // Chosen blocks bring the others of their clusters with them.
@@ -152,7 +152,7 @@ impl HostValidator {
         Ok(Executed {
             validation: Validation { reference, max_error, bound: uniform.bound },
             places,
-            counts: if counting == Counting::On { counts } else { Vec::new() },
+            counts: if counting == CountingMode::On { counts } else { Vec::new() },
         })
     }
 
@@ -163,7 +163,7 @@ impl HostValidator {
     /// See [`HostFailure`].
     pub fn result(
         &self,
-        program: &Program,
+        program: &PtxModule,
         plan: &LaunchPlan,
         scalars: Scalars,
     ) -> Result<Vec<u32>, HostFailure> {
@@ -174,7 +174,7 @@ impl HostValidator {
             let old = |at| trial.old_word(at);
             scratch.memory.fill_with(scratch.c, self.c_elements(), old)?;
         }
-        let options = Options { checks: Checks::ALL, ..self.options(plan) };
+        let options = LaunchOptions { checks: ExecutionChecks::ALL, ..self.options(plan) };
         self.run(program, plan, &trial, &scratch, &options)?;
         Ok(scratch.memory.words(scratch.c, self.c_elements())?.collect())
     }
@@ -183,15 +183,15 @@ impl HostValidator {
     /// given back.
     fn first_run(
         &self,
-        program: &Program,
+        program: &PtxModule,
         plan: &LaunchPlan,
         trial: &Trial,
         scratch: &Scratch,
-    ) -> Result<Blocks, HostFailure> {
-        let options = Options { checks: Checks::ALL, ..self.options(plan) };
+    ) -> Result<BlockSelection, HostFailure> {
+        let options = LaunchOptions { checks: ExecutionChecks::ALL, ..self.options(plan) };
         if sample::is_small(&self.problem) {
             self.run(program, plan, trial, scratch, &options)?;
-            return Ok(Blocks::All);
+            return Ok(BlockSelection::All);
         }
         let multiplies = |kernel: &&KernelLaunch| {
             kernel.arguments.iter().any(|argument| matches!(argument, Argument::A | Argument::B))
@@ -212,7 +212,7 @@ impl HostValidator {
             )));
         };
         let some = |preparation, blocks| {
-            let part = Part { preparation, blocks: Blocks::Chosen(blocks) };
+            let part = Part { preparation, blocks: BlockSelection::Selected(blocks) };
             self.run_part(program, plan, trial, scratch, &options, part)
         };
         let mut chosen = vec![[0; 3]];
@@ -224,7 +224,7 @@ impl HostValidator {
             some(false, others.clone())?;
         }
         chosen.extend(others);
-        Ok(Blocks::Chosen(chosen))
+        Ok(BlockSelection::Selected(chosen))
     }
 
     /// Executes a plan with alpha = 1 and beta = 0 and counts what each of its launches does,
@@ -232,10 +232,15 @@ impl HostValidator {
     ///
     /// # Errors
     /// See [`HostFailure`].
-    pub fn count(&self, program: &Program, plan: &LaunchPlan) -> Result<Vec<Counts>, HostFailure> {
+    pub fn count(
+        &self,
+        program: &PtxModule,
+        plan: &LaunchPlan,
+    ) -> Result<Vec<Counts>, HostFailure> {
         let whole = sample::is_small(&self.problem);
-        let blocks = if whole { Blocks::All } else { Blocks::Chosen(vec![[0; 3]]) };
-        let options = Options { counting: Counting::On, blocks, ..self.options(plan) };
+        let blocks =
+            if whole { BlockSelection::All } else { BlockSelection::Selected(vec![[0; 3]]) };
+        let options = LaunchOptions { counting: CountingMode::On, blocks, ..self.options(plan) };
         let trial = Trial::small(&self.problem, self.seeds);
         self.run(program, plan, &trial, &self.scratch(plan)?, &options)
     }
@@ -243,11 +248,11 @@ impl HostValidator {
     /// Launches a plan's kernels in order.
     fn run(
         &self,
-        program: &Program,
+        program: &PtxModule,
         plan: &LaunchPlan,
         trial: &Trial,
         scratch: &Scratch,
-        options: &Options,
+        options: &LaunchOptions,
     ) -> Result<Vec<Counts>, HostFailure> {
         let launches = self.launches(plan, trial, scratch)?;
         launches.iter().map(|one| self.execute(program, one, &scratch.memory, options)).collect()
@@ -256,17 +261,17 @@ impl HostValidator {
     /// Launches a part of a plan.
     fn run_part(
         &self,
-        program: &Program,
+        program: &PtxModule,
         plan: &LaunchPlan,
         trial: &Trial,
         scratch: &Scratch,
-        options: &Options,
+        options: &LaunchOptions,
         part: Part,
     ) -> Result<Vec<Counts>, HostFailure> {
         let launches = self.launches(plan, trial, scratch)?;
         let Some((last, before)) = launches.split_last() else { return Ok(Vec::new()) };
         let before = if part.preparation { before } else { &[] };
-        let some = Options { blocks: part.blocks, ..options.clone() };
+        let some = LaunchOptions { blocks: part.blocks, ..options.clone() };
         let with = before.iter().map(|one| (one, options)).chain([(last, &some)]);
         with.map(|(one, options)| self.execute(program, one, &scratch.memory, options)).collect()
     }
@@ -290,20 +295,20 @@ impl HostValidator {
 
     /// How a plan is run, unwatched. A block may take 16 times the instructions of its share of the
     /// multiply-adds, and for each step along K 2^15 more: a thousand for each of 32 warps.
-    fn options(&self, plan: &LaunchPlan) -> Options {
+    fn options(&self, plan: &LaunchPlan) -> LaunchOptions {
         let fewest = plan.kernels.iter().map(|kernel| blocks_of(kernel.grid)).min().unwrap_or(1);
         let share = self.problem.operations() / 64.0 / fewest.max(1) as f64;
         let budget = 16.0 * share + f64::from(1 << 15) * (self.problem.shape.k + 64) as f64;
-        Options { instruction_budget: budget as u64, ..Options::default() }
+        LaunchOptions { instruction_budget: budget as u64, ..LaunchOptions::default() }
     }
 
     /// Launches one kernel on the `cpu` device.
     fn execute(
         &self,
-        program: &Program,
+        program: &PtxModule,
         wanted: &Launch,
-        memory: &Memory,
-        options: &Options,
+        memory: &GlobalMemory,
+        options: &LaunchOptions,
     ) -> Result<Counts, HostFailure> {
         let kernel = program.kernel(&wanted.entry).ok_or_else(|| {
             HostFailure::Unsupported(format!("the program has no kernel `{}`", wanted.entry))
@@ -315,7 +320,7 @@ impl HostValidator {
                 wanted.entry, self.shared_limit
             )));
         }
-        let parameters: Vec<Parameter> =
+        let parameters: Vec<KernelParameter> =
             wanted.arguments.iter().map(|argument| (*argument).into()).collect();
         let extents = (wanted.grid, wanted.block);
         Ok(launch(kernel, extents, wanted.dynamic_shared_bytes, &parameters, memory, options)?)

@@ -1,6 +1,6 @@
 //! An opcode taken apart: every modifier must be asked for, what is left over is not understood.
 
-use super::Fault;
+use super::error::StatementError;
 use crate::cpu::numeric::Rounding;
 use crate::cpu::types::Type;
 
@@ -39,8 +39,8 @@ impl<'a> Opcode<'a> {
     }
 
     /// Takes the next type.
-    pub(super) fn ty(&mut self) -> Result<Type, Fault> {
-        self.take_map(Type::named).ok_or_else(|| Fault::new("it names no type"))
+    pub(super) fn ty(&mut self) -> Result<Type, StatementError> {
+        self.take_map(Type::named).ok_or_else(|| StatementError::new("it names no type"))
     }
 
     /// Takes a floating-point rounding mode; `.rn` is the default.
@@ -59,10 +59,10 @@ impl<'a> Opcode<'a> {
     }
 
     /// Insists that every modifier was asked for.
-    pub(super) fn finish(self) -> Result<(), Fault> {
+    pub(super) fn finish(self) -> Result<(), StatementError> {
         match self.rest.first() {
             None => Ok(()),
-            Some(part) => Err(Fault::new(format!("modifier `.{part}` is not known here"))),
+            Some(part) => Err(StatementError::new(format!("modifier `.{part}` is not known here"))),
         }
     }
 }

@@ -2,21 +2,21 @@
 
 use std::sync::atomic::Ordering;
 
+use super::address_space::{count, split};
 use super::bounds::{check_alignment, find, find_writable, outside};
-use super::cluster::Team;
+use super::cluster_state::ClusterState;
 use super::registers::FULL;
-use super::shared::check_shared;
+use super::shared_address::check_shared;
 use super::warp::Warp;
-use crate::cpu::checks::{Check, ViolationKind, Wrong};
-use crate::cpu::counts::lanes;
-use crate::cpu::layout::{CLUSTER_END, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
+use crate::cpu::checks::{ExecutionCheck, LaneViolation, ViolationKind};
+use crate::cpu::lanes::lanes;
 use crate::cpu::operation::{Address, Element, Longs, Register, Vector, Words};
-use crate::cpu::shadow::Touch;
+use crate::cpu::shadow::SharedAccess;
 use crate::cpu::trace::Movement;
 use crate::cpu::types::Space;
 
 /// What an instruction accesses: where, and in which elements.
-type Access = (Space, Element, Address);
+type AccessOperands = (Space, Element, Address);
 
 /// What the lanes of a warp load or store: word by word, up to 32 bytes each.
 type Staged = [Words; 8];
@@ -40,28 +40,28 @@ impl Warp {
 
     pub(super) fn load<const CHECKED: bool, const COUNTED: bool>(
         &mut self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         at: usize,
-        (space, element, address): Access,
+        (space, element, address): AccessOperands,
         d: Vector,
         active: u32,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         let mut addresses = self.addresses(address);
         let bytes = element.bytes * d.length;
         let mut staged: Staged = [[0; 32]; 8];
         for (space, mask) in split(space, &mut addresses, active) {
             let staged = &mut staged;
             match bytes {
-                8 => self.gather::<CHECKED, 2>(team, space, &addresses, mask, bytes, staged)?,
-                16 => self.gather::<CHECKED, 4>(team, space, &addresses, mask, bytes, staged)?,
-                32 => self.gather::<CHECKED, 8>(team, space, &addresses, mask, bytes, staged)?,
-                _ => self.gather::<CHECKED, 1>(team, space, &addresses, mask, bytes, staged)?,
+                8 => self.gather::<CHECKED, 2>(cluster, space, &addresses, mask, bytes, staged)?,
+                16 => self.gather::<CHECKED, 4>(cluster, space, &addresses, mask, bytes, staged)?,
+                32 => self.gather::<CHECKED, 8>(cluster, space, &addresses, mask, bytes, staged)?,
+                _ => self.gather::<CHECKED, 1>(cluster, space, &addresses, mask, bytes, staged)?,
             }
             if COUNTED {
-                count(team, at, space, &addresses, mask, bytes);
+                count(cluster, at, space, &addresses, mask, bytes);
                 if space == Space::Global {
                     let access = (&addresses, mask, bytes);
-                    team.trace(self, Movement::GlobalLoad, access, staged);
+                    cluster.trace(self, Movement::GlobalLoad, access, staged);
                 }
             }
         }
@@ -87,12 +87,12 @@ impl Warp {
 
     pub(super) fn store<const CHECKED: bool, const COUNTED: bool>(
         &mut self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         at: usize,
-        (space, element, address): Access,
+        (space, element, address): AccessOperands,
         a: Vector,
         active: u32,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         let mut addresses = self.addresses(address);
         let bytes = element.bytes * a.length;
         let mut staged: Staged = [[0; 32]; 8];
@@ -109,17 +109,17 @@ impl Warp {
         for (space, mask) in split(space, &mut addresses, active) {
             for lane in lanes(mask) {
                 let words: [u32; 8] = std::array::from_fn(|word| staged[word][lane]);
-                self.write_words::<CHECKED>(team, space, lane, addresses[lane], &words, bytes)?;
+                self.write_words::<CHECKED>(cluster, space, lane, addresses[lane], &words, bytes)?;
             }
             if COUNTED {
-                count(team, at, space, &addresses, mask, bytes);
+                count(cluster, at, space, &addresses, mask, bytes);
                 let movement = match space {
                     Space::Global => Some(Movement::GlobalStore),
                     Space::Shared | Space::Cluster => Some(Movement::SharedStore),
                     _ => None,
                 };
                 if let Some(movement) = movement {
-                    team.trace(self, movement, (&addresses, mask, bytes), &staged);
+                    cluster.trace(self, movement, (&addresses, mask, bytes), &staged);
                 }
             }
         }
@@ -130,24 +130,31 @@ impl Warp {
     #[inline(always)]
     fn gather<const CHECKED: bool, const N: usize>(
         &mut self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         space: Space,
         addresses: &Longs,
         mask: u32,
         bytes: u32,
         staged: &mut Staged,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         if mask == FULL {
             for lane in 0..32 {
                 let mut words = [0; N];
-                self.read_words::<CHECKED>(team, space, lane, addresses[lane], &mut words, bytes)?;
+                self.read_words::<CHECKED>(
+                    cluster,
+                    space,
+                    lane,
+                    addresses[lane],
+                    &mut words,
+                    bytes,
+                )?;
                 (0..N).for_each(|word| staged[word][lane] = words[word]);
             }
             return Ok(());
         }
         for lane in lanes(mask) {
             let mut words = [0; N];
-            self.read_words::<CHECKED>(team, space, lane, addresses[lane], &mut words, bytes)?;
+            self.read_words::<CHECKED>(cluster, space, lane, addresses[lane], &mut words, bytes)?;
             (0..N).for_each(|word| staged[word][lane] = words[word]);
         }
         Ok(())
@@ -157,24 +164,24 @@ impl Warp {
     #[inline(always)]
     pub(super) fn read_words<const CHECKED: bool>(
         &mut self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         space: Space,
         lane: usize,
         address: u64,
         words: &mut [u32],
         bytes: u32,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         check_alignment(space, lane, address, bytes)?;
         match space {
             Space::Shared => {
-                check_shared(team, lane, address, bytes)?;
-                let place = self.place.shared + address;
-                self.read_shared::<CHECKED>(team, lane, place, words, bytes)?;
+                check_shared(cluster, lane, address, bytes)?;
+                let place = self.position.shared + address;
+                self.read_shared::<CHECKED>(cluster, lane, place, words, bytes)?;
             }
-            Space::Cluster => self.read_cluster::<CHECKED>(team, lane, address, words, bytes)?,
+            Space::Cluster => self.read_cluster::<CHECKED>(cluster, lane, address, words, bytes)?,
             Space::Local => {
                 let at = self.local_word(lane, address, bytes)?;
-                if CHECKED && team.job.options.checks.has(Check::Unwritten) {
+                if CHECKED && cluster.launch.options.checks.has(ExecutionCheck::Unwritten) {
                     self.check_local(lane, address, bytes)?;
                 }
                 let from = self.local.get(at..).unwrap_or_default();
@@ -182,16 +189,17 @@ impl Warp {
             }
             Space::Parameter => {
                 let end = address.saturating_add(bytes.into());
-                if end > 4 * team.job.parameters.len() as u64 {
+                if end > 4 * cluster.launch.parameters.len() as u64 {
                     return Err(outside(space, lane, address, bytes, "the parameters"));
                 }
-                copy_in(team.job.parameters, address, words);
+                copy_in(cluster.launch.parameters, address, words);
             }
             Space::Global | Space::Constant | Space::Generic => {
-                let (allocation, offset) = find(team, lane, address, bytes)?;
-                let unwritten = CHECKED && team.job.options.checks.has(Check::Unwritten);
+                let (allocation, offset) = find(cluster, lane, address, bytes)?;
+                let unwritten =
+                    CHECKED && cluster.launch.options.checks.has(ExecutionCheck::Unwritten);
                 if unwritten && !allocation.is_written(offset, bytes) {
-                    return Err(Wrong::access(
+                    return Err(LaneViolation::access(
                         ViolationKind::Unwritten,
                         lane,
                         address,
@@ -216,22 +224,24 @@ impl Warp {
     #[inline(always)]
     pub(super) fn write_words<const CHECKED: bool>(
         &mut self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         space: Space,
         lane: usize,
         address: u64,
         words: &[u32],
         bytes: u32,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         check_alignment(space, lane, address, bytes)?;
         let whole = bytes as usize / 4;
         match space {
             Space::Shared => {
-                check_shared(team, lane, address, bytes)?;
-                let place = self.place.shared + address;
-                self.write_shared::<CHECKED>(team, lane, place, words, bytes)?;
+                check_shared(cluster, lane, address, bytes)?;
+                let place = self.position.shared + address;
+                self.write_shared::<CHECKED>(cluster, lane, place, words, bytes)?;
             }
-            Space::Cluster => self.write_cluster::<CHECKED>(team, lane, address, words, bytes)?,
+            Space::Cluster => {
+                self.write_cluster::<CHECKED>(cluster, lane, address, words, bytes)?
+            }
             Space::Local => {
                 let at = self.local_word(lane, address, bytes)?;
                 let marks = if bytes < 4 { ((1 << bytes) - 1) << (address % 4) } else { 0b1111 };
@@ -240,7 +250,7 @@ impl Warp {
                 copy_out(&mut self.local, at, address, words, bytes);
             }
             Space::Global | Space::Constant | Space::Generic | Space::Parameter => {
-                let (allocation, offset) = find_writable(team, lane, address, bytes)?;
+                let (allocation, offset) = find_writable(cluster, lane, address, bytes)?;
                 allocation.mark(offset, bytes);
                 if bytes < 4 {
                     allocation.store_part(offset, bytes, words[0]);
@@ -258,17 +268,23 @@ impl Warp {
     #[inline(always)]
     fn read_shared<const CHECKED: bool>(
         &self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         lane: usize,
         place: u64,
         words: &mut [u32],
         bytes: u32,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         if CHECKED {
             let touched = (place, bytes);
-            team.shadow.touch(&self.clocks, self.place.number, lane, touched, Touch::Read)?;
+            cluster.shadow.touch(
+                &self.clocks,
+                self.position.number,
+                lane,
+                touched,
+                SharedAccess::Read,
+            )?;
         }
-        copy_in(&team.shared, place, words);
+        copy_in(&cluster.shared, place, words);
         Ok(())
     }
 
@@ -276,17 +292,23 @@ impl Warp {
     #[inline(always)]
     fn write_shared<const CHECKED: bool>(
         &self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         lane: usize,
         place: u64,
         words: &[u32],
         bytes: u32,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         if CHECKED {
             let touched = (place, bytes);
-            team.shadow.touch(&self.clocks, self.place.number, lane, touched, Touch::Write)?;
+            cluster.shadow.touch(
+                &self.clocks,
+                self.position.number,
+                lane,
+                touched,
+                SharedAccess::Write,
+            )?;
         }
-        copy_out(&mut team.shared, place as usize / 4, place, words, bytes);
+        copy_out(&mut cluster.shared, place as usize / 4, place, words, bytes);
         Ok(())
     }
 
@@ -294,31 +316,31 @@ impl Warp {
     #[inline(never)]
     fn read_cluster<const CHECKED: bool>(
         &self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         lane: usize,
         address: u64,
         words: &mut [u32],
         bytes: u32,
-    ) -> Result<(), Wrong> {
-        let place = self.find_shared::<CHECKED>(team, Space::Cluster, lane, address, bytes)?;
-        self.read_shared::<CHECKED>(team, lane, place, words, bytes)
+    ) -> Result<(), LaneViolation> {
+        let place = self.find_shared::<CHECKED>(cluster, Space::Cluster, lane, address, bytes)?;
+        self.read_shared::<CHECKED>(cluster, lane, place, words, bytes)
     }
 
     #[inline(never)]
     fn write_cluster<const CHECKED: bool>(
         &self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         lane: usize,
         address: u64,
         words: &[u32],
         bytes: u32,
-    ) -> Result<(), Wrong> {
-        let place = self.find_shared::<CHECKED>(team, Space::Cluster, lane, address, bytes)?;
-        self.write_shared::<CHECKED>(team, lane, place, words, bytes)
+    ) -> Result<(), LaneViolation> {
+        let place = self.find_shared::<CHECKED>(cluster, Space::Cluster, lane, address, bytes)?;
+        self.write_shared::<CHECKED>(cluster, lane, place, words, bytes)
     }
 
     /// Where a lane's local memory has an address.
-    fn local_word(&self, lane: usize, address: u64, bytes: u32) -> Result<usize, Wrong> {
+    fn local_word(&self, lane: usize, address: u64, bytes: u32) -> Result<usize, LaneViolation> {
         let words = self.local.len() / 32;
         if address.saturating_add(bytes.into()) > 4 * words as u64 {
             return Err(outside(Space::Local, lane, address, bytes, "the thread's local memory"));
@@ -326,7 +348,7 @@ impl Warp {
         Ok(lane * words + address as usize / 4)
     }
 
-    fn check_local(&self, lane: usize, address: u64, bytes: u32) -> Result<(), Wrong> {
+    fn check_local(&self, lane: usize, address: u64, bytes: u32) -> Result<(), LaneViolation> {
         let at = self.local_word(lane, address, bytes)?;
         let wanted = if bytes < 4 { ((1 << bytes) - 1) << (address % 4) } else { 0b1111 };
         let marks = self.local_written.iter().skip(at).take((bytes as usize / 4).max(1));
@@ -334,54 +356,7 @@ impl Warp {
             return Ok(());
         }
         let text = format!("{bytes} bytes of local memory are read that nothing wrote");
-        Err(Wrong::access(ViolationKind::Unwritten, lane, address, text))
-    }
-}
-
-/// The lanes of an access by the space that their address is in. Generic addresses become those
-/// of the space.
-#[inline(always)]
-pub(super) fn split(
-    space: Space,
-    addresses: &mut Longs,
-    active: u32,
-) -> impl Iterator<Item = (Space, u32)> + use<> {
-    let mut parts = [(space, active), (Space::Shared, 0), (Space::Local, 0), (Space::Cluster, 0)];
-    if space == Space::Generic {
-        parts[0] = (Space::Global, active);
-        for lane in lanes(active) {
-            for (part, window, bytes) in [
-                (1, SHARED_WINDOW, WINDOW_BYTES),
-                (2, LOCAL_WINDOW, WINDOW_BYTES),
-                (3, SHARED_WINDOW, CLUSTER_END),
-            ] {
-                let inside = addresses[lane].wrapping_sub(window);
-                if inside < bytes {
-                    addresses[lane] = inside;
-                    parts[part].1 |= 1 << lane;
-                    parts[0].1 &= !(1 << lane);
-                    break;
-                }
-            }
-        }
-    }
-    let found = if space == Space::Generic { parts.len() } else { 1 };
-    parts.into_iter().take(found).filter(|(_, mask)| *mask != 0)
-}
-
-/// Counts an access that was found to be within bounds.
-pub(super) fn count(
-    team: &mut Team<'_>,
-    at: usize,
-    space: Space,
-    addresses: &Longs,
-    mask: u32,
-    bytes: u32,
-) {
-    match space {
-        Space::Global | Space::Generic => team.counts[at].global(addresses, mask, bytes),
-        Space::Shared | Space::Cluster => team.counts[at].shared(addresses, mask, bytes),
-        Space::Local | Space::Constant | Space::Parameter => {}
+        Err(LaneViolation::access(ViolationKind::Unwritten, lane, address, text))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `cvt` (ISA section 9.7.9.21): between any two types, one lane at a time.
 
 use super::Rounding;
-use super::float::{self, BF16, F16, F32, Format, TF32, bf16_value, f16_value};
+use super::float::{self, BF16, F16, F32, FloatFormat, TF32, bf16_value, f16_value};
 use crate::cpu::types::Type;
 
 /// A conversion, as an instruction names it.
@@ -12,7 +12,7 @@ pub(in crate::cpu) struct Conversion {
     pub(in crate::cpu) rounding: Rounding,
     /// `.rni` and its kin: to an integral value, whatever the type.
     pub(in crate::cpu) integral: Integral,
-    pub(in crate::cpu) range: Range,
+    pub(in crate::cpu) range: ResultRange,
     pub(in crate::cpu) subnormals: Subnormals,
 }
 
@@ -25,7 +25,7 @@ pub(in crate::cpu) enum Integral {
 
 /// What becomes of values beyond the result's range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cpu) enum Range {
+pub(in crate::cpu) enum ResultRange {
     Natural,
     /// `.sat`: integers stay within their type, floating point within 0 and 1.
     Saturate,
@@ -50,7 +50,7 @@ impl Conversion {
         let value = integer(self.from, bits);
         if !self.to.is_float() {
             return match self.range {
-                Range::Saturate => clamped(self.to, value),
+                ResultRange::Saturate => clamped(self.to, value),
                 _ => value as u64 & mask(self.to),
             };
         }
@@ -97,13 +97,13 @@ impl Conversion {
 
     fn to_float(self, value: f64) -> u64 {
         let value = match self.range {
-            Range::Natural => value,
-            Range::Saturate if value.is_nan() => 0.0,
-            Range::Saturate => value.clamp(0.0, 1.0) + 0.0,
-            Range::Positive if value < 0.0 => 0.0,
-            Range::Positive => value,
+            ResultRange::Natural => value,
+            ResultRange::Saturate if value.is_nan() => 0.0,
+            ResultRange::Saturate => value.clamp(0.0, 1.0) + 0.0,
+            ResultRange::Positive if value < 0.0 => 0.0,
+            ResultRange::Positive => value,
         };
-        let format: Format = match self.to {
+        let format: FloatFormat = match self.to {
             Type::F64 => return value.to_bits(),
             Type::F16 => F16,
             Type::Bf16 => BF16,

@@ -7,7 +7,7 @@ pub(in crate::cpu) const NAN32: u32 = 0x7fff_ffff;
 
 /// A format whose values all lie within binary64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cpu) struct Format {
+pub(in crate::cpu) struct FloatFormat {
     /// Bits of the significand, the hidden one included.
     precision: u32,
     exponent_bits: u32,
@@ -16,17 +16,17 @@ pub(in crate::cpu) struct Format {
     padding: u32,
 }
 
-pub(in crate::cpu) const F16: Format =
-    Format { precision: 11, exponent_bits: 5, nan: 0x7fff, padding: 0 };
-pub(in crate::cpu) const BF16: Format =
-    Format { precision: 8, exponent_bits: 8, nan: 0x7fff, padding: 0 };
-pub(in crate::cpu) const F32: Format =
-    Format { precision: 24, exponent_bits: 8, nan: NAN32, padding: 0 };
+pub(in crate::cpu) const F16: FloatFormat =
+    FloatFormat { precision: 11, exponent_bits: 5, nan: 0x7fff, padding: 0 };
+pub(in crate::cpu) const BF16: FloatFormat =
+    FloatFormat { precision: 8, exponent_bits: 8, nan: 0x7fff, padding: 0 };
+pub(in crate::cpu) const F32: FloatFormat =
+    FloatFormat { precision: 24, exponent_bits: 8, nan: NAN32, padding: 0 };
 /// Kept in 32 bits, of which the lower 13 are not used (ISA section 5.2.3).
-pub(in crate::cpu) const TF32: Format =
-    Format { precision: 11, exponent_bits: 8, nan: NAN32, padding: 13 };
+pub(in crate::cpu) const TF32: FloatFormat =
+    FloatFormat { precision: 11, exponent_bits: 8, nan: NAN32, padding: 13 };
 
-impl Format {
+impl FloatFormat {
     /// Rounds to this format and gives its bits.
     pub(in crate::cpu) fn round(self, value: f64, rounding: Rounding) -> u32 {
         let bits = value.to_bits();

@@ -7,19 +7,19 @@ pub(in crate::cpu) type Longs = [u64; 32];
 
 /// The place of a register's values within its class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(in crate::cpu) struct Slot(pub(in crate::cpu) u32);
+pub(in crate::cpu) struct RegisterSlot(pub(in crate::cpu) u32);
 
 /// A slot of either class that holds numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::cpu) enum Register {
-    Word(Slot),
-    Long(Slot),
+    Word(RegisterSlot),
+    Long(RegisterSlot),
 }
 
 /// A predicate, or its opposite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cpu) struct Test {
-    pub(in crate::cpu) slot: Slot,
+pub(in crate::cpu) struct PredicateOperand {
+    pub(in crate::cpu) slot: RegisterSlot,
     pub(in crate::cpu) negated: bool,
 }
 
@@ -62,4 +62,38 @@ impl Vector {
     pub(in crate::cpu) fn parts(&self) -> &[Option<Register>] {
         &self.registers[..self.length as usize]
     }
+}
+
+/// What a comparison's result is combined with (`setp.lt.and`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cpu) struct Combined {
+    pub(in crate::cpu) logic: Logic,
+    pub(in crate::cpu) with: PredicateOperand,
+}
+
+/// Operations on predicates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cpu) enum Logic {
+    And,
+    Or,
+    Xor,
+}
+
+/// Whether other threads may wait for what an access does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cpu) enum MemoryOrder {
+    Weak,
+    /// `.volatile`, or with an order of its own: seen after what comes before it.
+    Strong,
+}
+
+/// What an atomic operation does with the old value and its operands.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cpu) enum AtomicUpdate {
+    /// Of 16 bits: old, first and second operand.
+    Half(fn(u32, u32, u32) -> u32),
+    /// Of 32 bits.
+    Word(fn(u32, u32, u32) -> u32),
+    /// Of 64 bits.
+    Long(fn(u64, u64, u64) -> u64),
 }

@@ -7,7 +7,7 @@ use winnow::prelude::*;
 use winnow::stream::LocatingSlice;
 use winnow::token::{any, one_of, take_until, take_while};
 
-use super::Operand;
+use super::syntax_tree::ParsedOperand;
 
 /// The text, aware of how far it was read.
 pub(super) type Text<'a> = LocatingSlice<&'a str>;
@@ -100,16 +100,16 @@ fn bits<'a>(letters: [char; 2], digits: usize) -> impl FnMut(&mut Text<'a>) -> P
 }
 
 /// A number of any kind, as an operand.
-pub(super) fn number<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
+pub(super) fn number<'a>(text: &mut Text<'a>) -> Parsed<ParsedOperand<'a>> {
     let decimal = (opt('-'), digit1, '.', digit1)
         .take()
         .verify_map(|digits: &str| digits.parse().ok())
-        .map(|value: f64| Operand::Double(value.to_bits()));
+        .map(|value: f64| ParsedOperand::Double(value.to_bits()));
     alt((
-        bits(['f', 'F'], 8).map(|bits| Operand::Single(bits as u32)),
-        bits(['d', 'D'], 16).map(Operand::Double),
+        bits(['f', 'F'], 8).map(|bits| ParsedOperand::Single(bits as u32)),
+        bits(['d', 'D'], 16).map(ParsedOperand::Double),
         decimal,
-        integer.map(Operand::Integer),
+        integer.map(ParsedOperand::Integer),
     ))
     .parse_next(text)
 }
@@ -121,33 +121,33 @@ fn offset(text: &mut Text<'_>) -> Parsed<i64> {
     Ok(opt(alt((plus, minus))).parse_next(text)?.unwrap_or(0))
 }
 
-fn address<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
+fn address<'a>(text: &mut Text<'a>) -> Parsed<ParsedOperand<'a>> {
     let named = (lexeme(name), offset).map(|(base, offset)| (Some(base), offset));
     let absolute = lexeme(integer).map(|offset| (None, offset));
     let coordinates = delimited(mark('{'), separated(1..=5, lexeme(scalar), mark(',')), mark('}'));
     let inside = (alt((named, absolute)), opt(preceded(mark(','), coordinates)));
     let ((base, offset), coordinates) = delimited(mark('['), inside, ']').parse_next(text)?;
     Ok(match coordinates {
-        None => Operand::Address { base, offset },
-        Some(coordinates) => Operand::Box { base, offset, coordinates },
+        None => ParsedOperand::Address { base, offset },
+        Some(coordinates) => ParsedOperand::TensorBox { base, offset, coordinates },
     })
 }
 
-fn named<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
+fn named<'a>(text: &mut Text<'a>) -> Parsed<ParsedOperand<'a>> {
     let first = lexeme(name)(text)?;
     if let Some(second) = opt(preceded(mark('|'), name)).parse_next(text)? {
-        return Ok(Operand::Pair(first, second));
+        return Ok(ParsedOperand::Pair(first, second));
     }
     Ok(match offset(text)? {
-        0 => Operand::Name(first),
-        offset => Operand::Sum(first, offset),
+        0 => ParsedOperand::Name(first),
+        offset => ParsedOperand::Sum(first, offset),
     })
 }
 
 /// An operand that is no vector.
-fn scalar<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
+fn scalar<'a>(text: &mut Text<'a>) -> Parsed<ParsedOperand<'a>> {
     dispatch! { peek(any);
-        '!' => preceded(mark('!'), name).map(Operand::Negated),
+        '!' => preceded(mark('!'), name).map(ParsedOperand::Negated),
         '-' | '0'..='9' => number,
         'a'..='z' | 'A'..='Z' | '_' | '$' | '%' => named,
         _ => fail,
@@ -157,14 +157,17 @@ fn scalar<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
 }
 
 /// Any operand and the blanks after it.
-pub(super) fn operand<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
+pub(super) fn operand<'a>(text: &mut Text<'a>) -> Parsed<ParsedOperand<'a>> {
     let mut vector = delimited(
         mark('{'),
-        separated(0..=64, lexeme(scalar), mark(',')).map(Operand::Vector),
+        separated(0..=64, lexeme(scalar), mark(',')).map(ParsedOperand::Vector),
         '}',
     );
-    let mut list =
-        delimited(mark('('), separated(0..=256, lexeme(scalar), mark(',')).map(Operand::List), ')');
+    let mut list = delimited(
+        mark('('),
+        separated(0..=256, lexeme(scalar), mark(',')).map(ParsedOperand::List),
+        ')',
+    );
     let any = dispatch! { peek(any);
         '{' => vector,
         '(' => list,

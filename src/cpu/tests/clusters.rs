@@ -1,9 +1,9 @@
 //! Clusters of blocks: their registers, their barrier, and shared memory that others reach.
 
-use super::rig::{checked, compile};
+use super::harness::{checked, compile};
 use crate::cpu::{
-    Blocks, Checks, Counting, InstructionClass, LaunchError, Memory, Options, Parameter, Program,
-    Tracking, Violation, ViolationKind, launch,
+    BlockSelection, CountingMode, ExecutionChecks, GlobalMemory, InstructionClass, KernelParameter,
+    LaunchError, LaunchOptions, PtxModule, Violation, ViolationKind, WriteTracking, launch,
 };
 use ViolationKind::{BarrierDivergence, Deadlock, OutOfBounds, Race, Unwritten};
 
@@ -33,14 +33,14 @@ const PAIRS: &str = ".explicitcluster\n.reqnctapercluster 2, 2, 1";
 fn run_text(
     text: &str,
     (grid, threads): ([u32; 3], u32),
-    options: &Options,
+    options: &LaunchOptions,
 ) -> Result<(Vec<u32>, crate::cpu::Counts), LaunchError> {
-    let program = Program::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let mut memory = Memory::new(Tracking::Written);
+    let program = PtxModule::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let mut memory = GlobalMemory::new(WriteTracking::Written);
     let out = memory.allocate(8192).unwrap();
-    memory.fill(out, u32::MAX, 2048).unwrap();
+    memory.fill_with(out, 2048, |_| u32::MAX).unwrap();
     let extents = (grid, [threads, 1, 1]);
-    let parameters = [Parameter::Long(out)];
+    let parameters = [KernelParameter::Long(out)];
     let counts = launch(&program.kernels()[0], extents, 0, &parameters, &memory, options)?;
     let bytes = memory.read(out, 8192).unwrap();
     let word = |chunk: &[u8]| u32::from_le_bytes(chunk.try_into().unwrap());
@@ -143,7 +143,7 @@ fn loads_and_stores_reach_other_blocks() {
 
 /// A cluster of 4 blocks of 64 threads, watched.
 fn outcome(body: &str) -> Result<(), Box<Violation>> {
-    let options = Options { instruction_budget: 1 << 16, ..checked() };
+    let options = LaunchOptions { instruction_budget: 1 << 16, ..checked() };
     match run_text(&kernel(PAIRS, body), ([2, 2, 1], 64), &options) {
         Ok(_) => Ok(()),
         Err(LaunchError::Violation(violation)) => Err(violation),
@@ -333,7 +333,8 @@ fn a_launch_that_no_device_takes_is_refused() {
             }
         }
     }
-    let error = Program::parse(&kernel(".blocksareclusters", "")).expect_err("it counts clusters");
+    let error =
+        PtxModule::parse(&kernel(".blocksareclusters", "")).expect_err("it counts clusters");
     assert!(error.to_string().contains("counts clusters"), "{error}");
 }
 
@@ -341,8 +342,8 @@ fn a_launch_that_no_device_takes_is_refused() {
 fn with_a_chosen_block_its_cluster_is_executed_once() {
     let text = kernel(PAIRS, &format!("{MEET} st.global.u32 [%rd2], %r2;"));
     let chosen = vec![[3, 0, 0], [2, 1, 0], [3, 0, 0]];
-    let counting = Counting::Traced;
-    let options = Options { blocks: Blocks::Chosen(chosen), counting, ..checked() };
+    let counting = CountingMode::Traced;
+    let options = LaunchOptions { blocks: BlockSelection::Selected(chosen), counting, ..checked() };
     let (words, counts) = run_text(&text, ([4, 2, 1], 1), &options).unwrap();
     let untouched = u32::MAX;
     assert_eq!(words[..8], [untouched, untouched, 0, 1, untouched, untouched, 2, 3]);
@@ -350,7 +351,10 @@ fn with_a_chosen_block_its_cluster_is_executed_once() {
     assert_eq!(counts.instructions[&InstructionClass::GlobalStore], 4);
     // Of accesses those of the chosen blocks are kept.
     assert_eq!(counts.accesses.len(), 2);
-    let outside = Options { blocks: Blocks::Chosen(vec![[4, 0, 0]]), ..Options::default() };
+    let outside = LaunchOptions {
+        blocks: BlockSelection::Selected(vec![[4, 0, 0]]),
+        ..LaunchOptions::default()
+    };
     let error = run_text(&text, ([4, 2, 1], 1), &outside).expect_err("no such block");
     assert!(error.to_string().contains("not in the grid"), "{error}");
 }
@@ -401,8 +405,8 @@ extern "C" __global__ void __cluster_dims__(1, PARTS, 1) sums(float *out)
 #[test]
 fn a_compiled_kernel_sums_the_parts_of_its_cluster() {
     let Some(ptx) = compile(REDUCTION, &[]) else { return };
-    for checks in [Checks::NONE, Checks::ALL] {
-        let options = Options { checks, ..checked() };
+    for checks in [ExecutionChecks::NONE, ExecutionChecks::ALL] {
+        let options = LaunchOptions { checks, ..checked() };
         let (words, _) = run_text(&ptx, ([3, 4, 1], 64), &options).unwrap();
         for (at, word) in words[..3 * 256].iter().enumerate() {
             let (block, i) = (at / 256, at % 256);

@@ -1,8 +1,8 @@
 //! The memory analysis of the texts that this program's ladder is built from, and bank conflicts.
 
-use super::rig::{Case, compile, counted, problem, rendered};
-use crate::cpu::counts::StepCounts;
-use crate::cpu::{Counts, InstructionClass, Program};
+use super::harness::{Case, compile, counted, problem, rendered};
+use crate::cpu::step_counts::StepCounts;
+use crate::cpu::{Counts, InstructionClass, PtxModule};
 use crate::model::Dtype;
 
 fn counts(
@@ -14,7 +14,7 @@ fn counts(
 ) -> Option<Counts> {
     let case = Case::new(problem(shape, dtype, layout));
     let rendered = rendered(family, &case.problem, values);
-    let program = Program::parse(&compile(&rendered.source, &[])?).unwrap();
+    let program = PtxModule::parse(&compile(&rendered.source, &[])?).unwrap();
     let (_, mut launches) = case.run(&program, &rendered.plan, &counted()).unwrap();
     launches.pop()
 }

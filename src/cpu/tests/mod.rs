@@ -3,14 +3,14 @@
 mod arithmetic;
 mod clusters;
 mod counting;
-mod engine;
 mod families;
+mod harness;
 mod instructions;
 mod modules;
 mod mutants;
-mod rare;
-mod rig;
+mod rare_instructions;
 mod robustness;
 mod snippet;
+mod tensor_copies;
 mod validation;
 mod violations;

@@ -1,7 +1,7 @@
 //! What a module declares beside a kernel: variables with values, functions and their calls.
 
 use super::snippet::{kernel, run_module};
-use crate::cpu::Program;
+use crate::cpu::PtxModule;
 
 const DOUBLE: &str = ".func (.param .b32 result) double(.param .b32 value)\n{\n\
      .reg .b32 %r<3>;\n.reg .pred %p<2>;\nld.param.u32 %r1, [value];\nsetp.eq.u32 %p1, %r1, 3;\n\
@@ -70,7 +70,7 @@ fn a_call_that_cannot_be_executed_is_an_error_that_says_why() {
             "`value` has 4 bytes, but is given 8",
         ),
     ] {
-        let error = Program::parse(&kernel(declarations, &body)).expect_err(&body).to_string();
+        let error = PtxModule::parse(&kernel(declarations, &body)).expect_err(&body).to_string();
         assert!(error.contains(what), "{body}: {error}");
     }
 }

@@ -3,8 +3,8 @@
 use rayon::prelude::*;
 
 use crate::cpu::{
-    Checks, Counting, LaunchError, LoadError, Memory, Options, Parameter, Program, PtxError,
-    Tracking, launch,
+    CountingMode, ExecutionChecks, GlobalMemory, KernelParameter, LaunchError, LaunchOptions,
+    PtxError, PtxLoadError, PtxModule, WriteTracking, launch,
 };
 
 /// What NVRTC makes of one source with most instructions that this device knows, and of a kernel
@@ -19,7 +19,7 @@ const SAMPLES: [&str; 4] = [
 #[test]
 fn the_text_of_every_nvrtc_is_a_program() {
     for (at, sample) in SAMPLES.iter().enumerate() {
-        let program = Program::parse(sample).unwrap_or_else(|error| panic!("{at}: {error}"));
+        let program = PtxModule::parse(sample).unwrap_or_else(|error| panic!("{at}: {error}"));
         assert_eq!(program.kernels().len(), 1);
     }
 }
@@ -100,19 +100,19 @@ fn broken(random: &mut fastrand::Rng) -> String {
 }
 
 /// Runs every kernel with some arguments; whatever comes of it is a result or an error.
-fn execute(program: &Program) {
-    let mut memory = Memory::new(Tracking::Written);
+fn execute(program: &PtxModule) {
+    let mut memory = GlobalMemory::new(WriteTracking::Written);
     let address = memory.allocate(4096).unwrap();
-    let options = Options {
-        checks: Checks::ALL,
-        counting: Counting::On,
+    let options = LaunchOptions {
+        checks: ExecutionChecks::ALL,
+        counting: CountingMode::On,
         instruction_budget: 500,
-        ..Options::default()
+        ..LaunchOptions::default()
     };
     for kernel in program.kernels() {
         let value = |bytes: &u64| match bytes {
-            8 => Parameter::Long(address),
-            _ => Parameter::Word(8),
+            8 => KernelParameter::Long(address),
+            _ => KernelParameter::Word(8),
         };
         let parameters: Vec<_> = kernel.facts().parameters.iter().map(value).collect();
         let _ = launch(kernel, ([1, 1, 1], [40, 1, 1]), 256, &parameters, &memory, &options);
@@ -125,12 +125,12 @@ fn a_hundred_thousand_broken_texts_are_programs_or_located_errors() {
         .into_par_iter()
         .map(|seed| {
             let text = broken(&mut fastrand::Rng::with_seed(seed));
-            match Program::parse(&text) {
+            match PtxModule::parse(&text) {
                 Ok(program) => {
                     execute(&program);
                     true
                 }
-                Err(LoadError::Ptx(error)) => {
+                Err(PtxLoadError::Ptx(error)) => {
                     let lines = text.lines().count() as u32;
                     assert!((1..=lines.max(1) + 1).contains(&error.line()), "{seed}: {error}");
                     false
@@ -151,17 +151,17 @@ fn extreme(body: &str) -> Result<(), LaunchError> {
          .reg .pred %p<9>;\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n.shared .align 16 .b8 s[64];\n\
          .local .align 16 .b8 l[64];\nld.param.u64 %rd1, [out];\n{body}\nret;\n}}\n"
     );
-    let program = Program::parse(&text).unwrap_or_else(|error| panic!("{body}: {error}"));
-    let mut memory = Memory::new(Tracking::Written);
+    let program = PtxModule::parse(&text).unwrap_or_else(|error| panic!("{body}: {error}"));
+    let mut memory = GlobalMemory::new(WriteTracking::Written);
     let address = memory.allocate(64).unwrap();
-    memory.fill(address, 0, 16).unwrap();
-    let options = Options {
-        checks: Checks::ALL,
-        counting: Counting::On,
+    memory.fill_with(address, 16, |_| 0).unwrap();
+    let options = LaunchOptions {
+        checks: ExecutionChecks::ALL,
+        counting: CountingMode::On,
         instruction_budget: 500,
-        ..Options::default()
+        ..LaunchOptions::default()
     };
-    let parameters = [Parameter::Long(address)];
+    let parameters = [KernelParameter::Long(address)];
     let extents = ([1, 1, 1], [40, 1, 1]);
     launch(&program.kernels()[0], extents, 0, &parameters, &memory, &options).map(|_| ())
 }
@@ -224,7 +224,7 @@ fn what_a_text_may_ask_for_is_bounded() {
         (within(".local .b8 a[524289];"), "exceeds 512 KiB"),
         (within(".local .b8 a[];"), "it has no size"),
     ] {
-        let error = Program::parse(&text).expect_err(&text).to_string();
+        let error = PtxModule::parse(&text).expect_err(&text).to_string();
         assert!(error.contains(expected), "{text}: {error}");
     }
 }
@@ -252,8 +252,8 @@ fn an_error_names_the_line_and_what_is_wrong_there() {
         (kernel(".reg .b128 %q;"), 8, "`.b128` is no type"),
         (kernel("ld.shared.v16.f32 %r1, [%r2];"), 8, "modifier `.v16` is not known here"),
     ] {
-        let error = match Program::parse(&text) {
-            Err(LoadError::Ptx(error)) => error,
+        let error = match PtxModule::parse(&text) {
+            Err(PtxLoadError::Ptx(error)) => error,
             other => panic!("{text}: {other:?}"),
         };
         assert_eq!(error.line(), line, "{error}");

@@ -1,6 +1,9 @@
 //! Runs a few statements of PTX as a kernel of one block, with all checks. No compiler is needed.
 
-use crate::cpu::{Checks, LaunchError, Memory, Options, Parameter, Program, Tracking, launch};
+use crate::cpu::{
+    ExecutionChecks, GlobalMemory, KernelParameter, LaunchError, LaunchOptions, PtxModule,
+    WriteTracking, launch,
+};
 
 /// A kernel around a few statements. They find registers of all classes, 4096 bytes of shared
 /// memory at `s` and 8192 bytes of global memory at `%rd1`, where each thread leaves `%r1` or
@@ -27,13 +30,23 @@ pub(super) fn run_module(
     threads: u32,
 ) -> Result<Vec<u32>, LaunchError> {
     let text = kernel(declarations, body);
-    let program = Program::parse(&text).unwrap_or_else(|error| panic!("{body}: {error}"));
-    let mut memory = Memory::new(Tracking::Off);
+    let program = PtxModule::parse(&text).unwrap_or_else(|error| panic!("{body}: {error}"));
+    let mut memory = GlobalMemory::new(WriteTracking::Off);
     let out = memory.allocate(8192).unwrap();
-    let options =
-        Options { checks: Checks::ALL, instruction_budget: 1 << 16, ..Options::default() };
+    let options = LaunchOptions {
+        checks: ExecutionChecks::ALL,
+        instruction_budget: 1 << 16,
+        ..LaunchOptions::default()
+    };
     let extents = ([1, 1, 1], [threads, 1, 1]);
-    launch(program.kernel("k").unwrap(), extents, 0, &[Parameter::Long(out)], &memory, &options)?;
+    launch(
+        program.kernel("k").unwrap(),
+        extents,
+        0,
+        &[KernelParameter::Long(out)],
+        &memory,
+        &options,
+    )?;
     let bytes = memory.read(out, 8192).unwrap();
     Ok(bytes.chunks(4).map(|chunk| u32::from_le_bytes(chunk.try_into().unwrap())).collect())
 }

@@ -1,10 +1,10 @@
 //! The kernels with which this program validates others run here too, for both types of elements,
 //! against what the host computes: they need binary64, 64-bit integers and atomic operations.
 
-use super::rig::{checked, compile};
-use crate::cpu::{Memory, Parameter, Program, Tracking, launch};
+use super::harness::{checked, compile};
+use crate::cpu::{GlobalMemory, KernelParameter, PtxModule, WriteTracking, launch};
 use Element::{F32, I32};
-use Parameter::{Long, Word};
+use KernelParameter::{Long, Word};
 
 const M: u64 = 70;
 const N: u64 = 66;
@@ -61,8 +61,8 @@ fn mix(index: u64, seed: u64) -> u64 {
 /// The kernels for one type of elements, and some memory.
 struct Lab {
     element: Element,
-    program: Program,
-    memory: Memory,
+    program: PtxModule,
+    memory: GlobalMemory,
 }
 
 impl Lab {
@@ -70,9 +70,9 @@ impl Lab {
     fn both() -> Vec<Self> {
         let source = include_str!("../../validate/kernels.cu");
         let lab = |(element, define): (Element, &str)| {
-            let program = Program::parse(&compile(source, &[define])?).unwrap();
+            let program = PtxModule::parse(&compile(source, &[define])?).unwrap();
             assert_eq!(program.kernels().len(), 13);
-            Some(Self { element, program, memory: Memory::new(Tracking::Written) })
+            Some(Self { element, program, memory: GlobalMemory::new(WriteTracking::Written) })
         };
         [(F32, "-DELEMENT_F32"), (I32, "-DELEMENT_I32")].into_iter().filter_map(lab).collect()
     }
@@ -90,7 +90,7 @@ impl Lab {
     }
 
     /// Calls a kernel with so many blocks of 256 threads, with all checks.
-    fn call(&self, name: &str, blocks: u64, parameters: &[Parameter]) {
+    fn call(&self, name: &str, blocks: u64, parameters: &[KernelParameter]) {
         let kernel = self.program.kernel(name).unwrap();
         let extents = ([blocks as u32, 1, 1], [256, 1, 1]);
         launch(kernel, extents, 0, parameters, &self.memory, &checked())
@@ -122,8 +122,8 @@ impl Lab {
     /// A `Verdict` as it is before a comparison.
     fn verdict(&mut self) -> u64 {
         let verdict = self.words(10);
-        self.memory.fill(verdict, 0, 10).unwrap();
-        self.memory.fill(verdict + 16, u32::MAX, 2).unwrap();
+        self.memory.fill_with(verdict, 10, |_| 0).unwrap();
+        self.memory.fill_with(verdict + 16, 2, |_| u32::MAX).unwrap();
         verdict
     }
 }
@@ -154,7 +154,7 @@ fn operands_are_filled_as_the_host_fills_them_and_changes_are_counted() {
             }
             for (planted, expected) in [(&[][..], 0), (&[0, 511, 999], 3)] {
                 planted.iter().for_each(|at| lab.set(filled, *at, lab.element.bits(77.0)));
-                lab.memory.fill(changed, 0, 2).unwrap();
+                lab.memory.fill_with(changed, 2, |_| 0).unwrap();
                 let arguments = [Long(filled), Long(count), Word(kind), Long(7), Long(changed)];
                 lab.call("count_changed_values", 2, &arguments);
                 assert_eq!(lab.longs(changed, 1), [expected], "{:?}", lab.element);
@@ -165,7 +165,7 @@ fn operands_are_filled_as_the_host_fills_them_and_changes_are_counted() {
         assert!(lab.bits(guard, count).iter().all(|word| *word == 0xdead_beef));
         for (planted, expected) in [(&[][..], 0), (&[1, 998], 2)] {
             planted.iter().for_each(|at| lab.set(guard, *at, 5));
-            lab.memory.fill(changed, 0, 2).unwrap();
+            lab.memory.fill_with(changed, 2, |_| 0).unwrap();
             let arguments = [Long(guard), Long(count), Word(0xdead_beef), Long(changed)];
             lab.call("count_changed_words", 2, &arguments);
             assert_eq!(lab.longs(changed, 1), [expected], "{:?}", lab.element);
@@ -181,7 +181,7 @@ fn two_buffers_are_compared_word_by_word() {
         let different = lab.words(2);
         for (planted, expected) in [(&[][..], 0), (&[0, 256, 999], 3)] {
             planted.iter().for_each(|at| lab.set(other, *at, lab.element.bits(77.0)));
-            lab.memory.fill(different, 0, 2).unwrap();
+            lab.memory.fill_with(different, 2, |_| 0).unwrap();
             let arguments = [Long(one), Long(other), Long(count), Long(different)];
             lab.call("count_different_words", 2, &arguments);
             assert_eq!(lab.longs(different, 1), [expected], "{:?}", lab.element);
@@ -190,7 +190,7 @@ fn two_buffers_are_compared_word_by_word() {
 }
 
 /// The arguments behind the pointers: the problem, with the leading dimensions of its layout.
-fn shape(a_transposed: bool, b_transposed: bool) -> [Parameter; 8] {
+fn shape(a_transposed: bool, b_transposed: bool) -> [KernelParameter; 8] {
     let lda = if a_transposed { M } else { K };
     let ldb = if b_transposed { K } else { N };
     [M, N, K, BATCH, lda, ldb, a_transposed.into(), b_transposed.into()]
@@ -343,7 +343,7 @@ fn uniform_products_are_compared_within_a_bound() {
             let verdict = lab.verdict();
             let operands = [Long(c), Long(sums), Long(magnitudes)];
             let scale = [Word(element.bits(ALPHA)), Word(element.bits(BETA)), Long(c_seed)];
-            let within = [Parameter::from(1e-6_f32), Long(verdict)];
+            let within = [KernelParameter::from(1e-6_f32), Long(verdict)];
             let compared = [&operands[..], &[Long(PRODUCTS)], &scale, &within].concat();
             lab.call("compare_uniform", 2, &compared);
             let located = [&operands[..], &[Long(PRODUCTS)], &scale, &[Long(verdict)]].concat();
@@ -361,8 +361,8 @@ fn uniform_products_are_compared_within_a_bound() {
 fn a_nan_is_the_largest_error() {
     for mut lab in Lab::both().into_iter().filter(|lab| lab.element == F32) {
         let (c, sums) = (lab.words(100), lab.words(100));
-        lab.memory.fill(c, 0, 100).unwrap();
-        lab.memory.fill(sums, 0, 100).unwrap();
+        lab.memory.fill_with(c, 100, |_| 0).unwrap();
+        lab.memory.fill_with(sums, 100, |_| 0).unwrap();
         lab.set(c, 40, f32::MAX.to_bits());
         lab.set(c, 50, f32::NAN.to_bits());
         let verdict = lab.verdict();

@@ -2,15 +2,15 @@
 //! needed.
 
 use crate::cpu::{
-    Check, Checks, LaunchError, Memory, Options, Parameter, Program, Tracking, Violation,
-    ViolationKind, launch,
+    ExecutionCheck, ExecutionChecks, GlobalMemory, KernelParameter, LaunchError, LaunchOptions,
+    PtxModule, Violation, ViolationKind, WriteTracking, launch,
 };
 use ViolationKind::{
     BarrierDivergence, Deadlock, Misaligned, OutOfBounds, Race, Runaway, Trap, Unwritten,
 };
 
 /// A block of 64 threads with 1024 bytes of shared memory and as much global memory, unwritten.
-fn outcome(body: &str, checks: Checks) -> Result<(), Box<Violation>> {
+fn outcome(body: &str, checks: ExecutionChecks) -> Result<(), Box<Violation>> {
     let text = format!(
         ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out)\n{{\n\
          .reg .pred %p<9>;\n.reg .b32 %r<30>;\n.reg .b64 %rd<30>;\n\
@@ -19,13 +19,13 @@ fn outcome(body: &str, checks: Checks) -> Result<(), Box<Violation>> {
          mov.u32 %r2, s;\nadd.u32 %r2, %r2, %r1;\nsetp.eq.u32 %p1, %r0, 0;\n\
          setp.lt.u32 %p2, %r0, 32;\n.loc 1 7 3\n{body}\nret;\n}}\n.file 1 \"kernel.cu\"\n"
     );
-    let program = Program::parse(&text).unwrap_or_else(|error| panic!("{body}: {error}"));
-    let mut memory = Memory::new(Tracking::Written);
+    let program = PtxModule::parse(&text).unwrap_or_else(|error| panic!("{body}: {error}"));
+    let mut memory = GlobalMemory::new(WriteTracking::Written);
     let out = memory.allocate(1024).unwrap();
-    let options = Options { checks, instruction_budget: 1 << 16, ..Options::default() };
+    let options = LaunchOptions { checks, instruction_budget: 1 << 16, ..LaunchOptions::default() };
     let kernel = program.kernel("k").unwrap();
     let extents = ([1, 1, 1], [64, 1, 1]);
-    match launch(kernel, extents, 0, &[Parameter::Long(out)], &memory, &options) {
+    match launch(kernel, extents, 0, &[KernelParameter::Long(out)], &memory, &options) {
         Ok(_) => Ok(()),
         Err(LaunchError::Violation(violation)) => Err(violation),
         Err(other) => panic!("{body}: {other}"),
@@ -83,7 +83,7 @@ fn every_kind_of_fault_is_reported_with_its_line() {
         ("$L: bra.uni $L;", Runaway, "65536 instructions"),
         ("trap;", Trap, "`trap`"),
     ] {
-        let violation = *outcome(body, Checks::ALL).expect_err(body);
+        let violation = *outcome(body, ExecutionChecks::ALL).expect_err(body);
         assert_eq!(violation.kind, kind, "{body}: {violation}");
         assert!(violation.text.contains(text), "{body}: {violation}");
         let line = violation.source_line.as_ref().map(|line| (&*line.file, line.line));
@@ -108,20 +108,22 @@ fn what_is_ordered_passes() {
         // The first warp ends; the barrier no longer waits for it.
         "@%p2 exit; bar.sync 0;",
     ] {
-        outcome(body, Checks::ALL).unwrap_or_else(|violation| panic!("{body}: {violation}"));
+        outcome(body, ExecutionChecks::ALL)
+            .unwrap_or_else(|violation| panic!("{body}: {violation}"));
     }
 }
 
 #[test]
 fn a_check_that_is_off_reports_nothing() {
     for (body, check) in [
-        ("ld.shared.u32 %r3, [%r2];", Check::Unwritten),
-        ("ld.global.u32 %r3, [%rd1];", Check::Unwritten),
-        ("st.shared.u32 [s], %r0;", Check::Race),
-        ("@%p2 bra $A; bar.sync 0; bra.uni $B; $A: bar.sync 0; $B:", Check::Divergence),
+        ("ld.shared.u32 %r3, [%r2];", ExecutionCheck::Unwritten),
+        ("ld.global.u32 %r3, [%rd1];", ExecutionCheck::Unwritten),
+        ("st.shared.u32 [s], %r0;", ExecutionCheck::Race),
+        ("@%p2 bra $A; bar.sync 0; bra.uni $B; $A: bar.sync 0; $B:", ExecutionCheck::Divergence),
     ] {
-        outcome(body, Checks::NONE).unwrap_or_else(|violation| panic!("{body}: {violation}"));
-        outcome(body, Checks::NONE.with(check)).expect_err(body);
+        outcome(body, ExecutionChecks::NONE)
+            .unwrap_or_else(|violation| panic!("{body}: {violation}"));
+        outcome(body, ExecutionChecks::NONE.with(check)).expect_err(body);
     }
 }
 
@@ -138,7 +140,8 @@ fn an_asynchronous_copy_arrives_when_it_is_waited_for() {
         ("bar.sync 0; ld.shared.u32 %r3, [s];", Some(Unwritten)),
         ("cp.async.wait_all; ld.shared.u32 %r3, [s];", Some(Race)),
     ] {
-        let kind = outcome(&format!("{copy} {rest}"), Checks::ALL).err().map(|found| found.kind);
+        let kind =
+            outcome(&format!("{copy} {rest}"), ExecutionChecks::ALL).err().map(|found| found.kind);
         assert_eq!(kind, expected, "{rest}");
     }
 }

@@ -9,15 +9,17 @@ use winnow::stream::{LocatingSlice, Location as _, Stream};
 use winnow::token::{literal, take_till, take_while};
 
 use super::operands::{Parsed, Text, blanks, integer, lexeme, mark, name, natural, operand, small};
-use super::{Clusters, Function, Guard, Instruction, Linkage, Location, Module, Operand};
-use super::{Statement, StatementKind, Variable};
+use super::syntax_tree::{
+    ClusterDirectives, Guard, Instruction, Linkage, Location, ParsedFunction, ParsedModule,
+    ParsedOperand, Statement, StatementKind, Variable,
+};
 use crate::cpu::error::PtxError;
 
 /// Parses a module.
 ///
 /// # Errors
 /// [`PtxError::Syntax`] with the line of the first text that no rule takes.
-pub(in crate::cpu) fn parse(ptx: &str) -> Result<Module<'_>, PtxError> {
+pub(in crate::cpu) fn parse(ptx: &str) -> Result<ParsedModule<'_>, PtxError> {
     let lines = Lines { text: ptx, last: RefCell::new((0, 1)) };
     let mut text = LocatingSlice::new(ptx);
     module(&mut text, &lines).map_err(|error| {
@@ -65,8 +67,8 @@ impl Lines<'_> {
     }
 }
 
-fn module<'a>(text: &mut Text<'a>, lines: &Lines<'_>) -> Parsed<Module<'a>> {
-    let mut module = Module::default();
+fn module<'a>(text: &mut Text<'a>, lines: &Lines<'_>) -> Parsed<ParsedModule<'a>> {
+    let mut module = ParsedModule::default();
     blanks(text)?;
     while !text.is_empty() {
         let line = lines.line_at(text.current_token_start());
@@ -133,7 +135,7 @@ fn item<'a>(
     text: &mut Text<'a>,
     lines: &Lines<'_>,
     line: u32,
-    module: &mut Module<'a>,
+    module: &mut ParsedModule<'a>,
 ) -> Parsed<()> {
     let linkage = alt((
         directive(".visible"),
@@ -208,9 +210,9 @@ fn expect<T>(what: &'static str) -> Parsed<T> {
 fn value(text: &mut Text<'_>) -> Parsed<u64> {
     let number = super::operands::number
         .verify_map(|number| match number {
-            Operand::Integer(value) => Some(value.cast_unsigned()),
-            Operand::Single(bits) => Some(bits.into()),
-            Operand::Double(bits) => Some(bits),
+            ParsedOperand::Integer(value) => Some(value.cast_unsigned()),
+            ParsedOperand::Single(bits) => Some(bits.into()),
+            ParsedOperand::Double(bits) => Some(bits),
             _ => None,
         })
         .parse_next(text)?;
@@ -243,7 +245,7 @@ fn function<'a>(
     lines: &Lines<'_>,
     (line, linkage): (u32, Linkage),
     results: Vec<Variable<'a>>,
-    module: &mut Module<'a>,
+    module: &mut ParsedModule<'a>,
 ) -> Parsed<()> {
     let name = lexeme(name)(text)?;
     let parameters = parameters(text, lines)?;
@@ -271,14 +273,14 @@ fn function<'a>(
             body.push(Statement { line, kind });
         }
     }
-    let function = Function { name, linkage, line, parameters, results, clusters, body };
+    let function = ParsedFunction { name, linkage, line, parameters, results, clusters, body };
     module.functions.push(function);
     Ok(())
 }
 
 /// What stands between a kernel's head and body.
-fn directives(text: &mut Text<'_>) -> Parsed<Clusters> {
-    let mut clusters = Clusters::default();
+fn directives(text: &mut Text<'_>) -> Parsed<ClusterDirectives> {
+    let mut clusters = ClusterDirectives::default();
     while text.starts_with('.') {
         if opt(directive(".explicitcluster")).parse_next(text)?.is_some() {
             clusters.explicit = true;

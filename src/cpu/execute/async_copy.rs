@@ -1,12 +1,12 @@
 //! Asynchronous copies from global to shared memory.
 
 use super::bounds::check_alignment;
-use super::cluster::Team;
-use super::warp::{PendingCopy, Warp};
-use crate::cpu::checks::Wrong;
-use crate::cpu::counts::lanes;
-use crate::cpu::operation::{Address, Slot};
-use crate::cpu::shadow::Touch;
+use super::cluster_state::ClusterState;
+use super::warp::{PendingAsyncCopy, Warp};
+use crate::cpu::checks::LaneViolation;
+use crate::cpu::lanes::lanes;
+use crate::cpu::operation::{Address, RegisterSlot};
+use crate::cpu::shadow::SharedAccess;
 use crate::cpu::trace::Movement;
 use crate::cpu::types::Space;
 
@@ -14,12 +14,12 @@ impl Warp {
     /// `cp.async` (ISA section 9.7.9.25.3): reads now, writes when waited for.
     pub(super) fn copy<const CHECKED: bool, const COUNTED: bool>(
         &mut self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         at: usize,
         bytes: u32,
-        (to, from, source_bytes): (Address, Address, Option<Slot>),
+        (to, from, source_bytes): (Address, Address, Option<RegisterSlot>),
         active: u32,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         let (to, from) = (self.addresses(to), self.addresses(from));
         let wanted = match source_bytes {
             Some(slot) => self.registers.word(slot).map(|wanted| wanted.min(bytes)),
@@ -28,10 +28,17 @@ impl Warp {
         let mut moved = [[0; 32]; 4];
         for lane in lanes(active) {
             check_alignment(Space::Shared, lane, to[lane], bytes)?;
-            let place = self.find_shared::<CHECKED>(team, Space::Shared, lane, to[lane], bytes)?;
+            let place =
+                self.find_shared::<CHECKED>(cluster, Space::Shared, lane, to[lane], bytes)?;
             if CHECKED {
                 let place = (place, bytes);
-                team.shadow.touch(&self.clocks, self.place.number, lane, place, Touch::Promise)?;
+                cluster.shadow.touch(
+                    &self.clocks,
+                    self.position.number,
+                    lane,
+                    place,
+                    SharedAccess::Pending,
+                )?;
             }
             let mut words = [0; 4];
             let (whole, rest) = (wanted[lane] / 4, wanted[lane] % 4);
@@ -40,25 +47,32 @@ impl Warp {
             }
             for i in 0..whole {
                 let (place, words) = (from[lane] + u64::from(4 * i), &mut words[i as usize..]);
-                self.read_words::<CHECKED>(team, Space::Global, lane, place, &mut words[..1], 4)?;
+                self.read_words::<CHECKED>(
+                    cluster,
+                    Space::Global,
+                    lane,
+                    place,
+                    &mut words[..1],
+                    4,
+                )?;
             }
             for byte in 0..rest {
                 let mut part = [0];
                 let place = from[lane] + u64::from(4 * whole + byte);
-                self.read_words::<CHECKED>(team, Space::Global, lane, place, &mut part, 1)?;
+                self.read_words::<CHECKED>(cluster, Space::Global, lane, place, &mut part, 1)?;
                 words[whole as usize & 3] |= part[0] << (8 * byte);
             }
             if COUNTED {
                 (0..4).for_each(|word| moved[word][lane] = words[word]);
             }
             let group = self.groups[lane];
-            self.copies.push(PendingCopy { lane, group, to: to[lane], bytes, words });
+            self.copies.push(PendingAsyncCopy { lane, group, to: to[lane], bytes, words });
         }
         if COUNTED {
             let reading = lanes(active).filter(|lane| wanted[*lane] > 0);
             let reading = reading.fold(0, |mask, lane| mask | 1 << lane);
-            team.counts[at].copy(&from, &to, (active, reading), bytes);
-            team.trace(self, Movement::Copy, (&to, active, bytes), &moved);
+            cluster.counts[at].copy(&from, &to, (active, reading), bytes);
+            cluster.trace(self, Movement::Copy, (&to, active, bytes), &moved);
         }
         Ok(())
     }
@@ -66,15 +80,15 @@ impl Warp {
     /// Completes copies of `active` lanes until `pending` groups are left; all without a number.
     pub(super) fn finish_copies<const CHECKED: bool>(
         &mut self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         active: u32,
         pending: Option<u32>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         if self.copies.is_empty() {
             return Ok(());
         }
         let groups = self.groups;
-        let is_done = |copy: &PendingCopy| {
+        let is_done = |copy: &PendingAsyncCopy| {
             active >> copy.lane & 1 == 1
                 && pending
                     .is_none_or(|pending| copy.group.saturating_add(pending) < groups[copy.lane])
@@ -83,8 +97,8 @@ impl Warp {
             std::mem::take(&mut self.copies).into_iter().partition(is_done);
         self.copies = left;
         for copy in done {
-            let PendingCopy { lane, to, bytes, words, .. } = copy;
-            self.write_words::<CHECKED>(team, Space::Shared, lane, to, &words, bytes)?;
+            let PendingAsyncCopy { lane, to, bytes, words, .. } = copy;
+            self.write_words::<CHECKED>(cluster, Space::Shared, lane, to, &words, bytes)?;
         }
         Ok(())
     }

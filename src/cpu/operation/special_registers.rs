@@ -2,7 +2,7 @@
 
 /// A register that differs between threads, blocks or launches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::cpu) enum Special {
+pub(in crate::cpu) enum SpecialRegister {
     ThreadX,
     ThreadY,
     ThreadZ,
@@ -41,8 +41,8 @@ pub(in crate::cpu) enum Special {
     SharedBytes,
 }
 
-impl Special {
-    pub(super) fn named(name: &str) -> Option<Self> {
+impl SpecialRegister {
+    pub(in crate::cpu) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "%tid.x" => Self::ThreadX,
             "%tid.y" => Self::ThreadY,
@@ -86,7 +86,7 @@ impl Special {
 }
 
 /// What is the same for all threads here: there is one processor.
-pub(super) fn constant(name: &str) -> Option<u64> {
+pub(in crate::cpu) fn special_constant(name: &str) -> Option<u64> {
     Some(match name {
         "WARP_SZ" => 32,
         "%smid" | "%gridid" => 0,

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::compile::target::Target;
 use crate::compile::testing::nvrtc_or_skip;
 use crate::cpu::{
-    Checks, Counting, Counts, LaunchError, Memory, Options, Parameter, Program, Tracking, launch,
+    CountingMode, Counts, ExecutionChecks, GlobalMemory, KernelParameter, LaunchError,
+    LaunchOptions, PtxModule, WriteTracking, launch,
 };
 use crate::model::{
     Argument, Configuration, Device, Dtype, KernelLaunch, LaunchPlan, Layout, Problem, Value,
@@ -161,11 +162,11 @@ impl Case {
     /// Launches a plan's kernels and gives the words of C, and what each launch did.
     pub(super) fn run(
         &self,
-        program: &Program,
+        program: &PtxModule,
         plan: &LaunchPlan,
-        options: &Options,
+        options: &LaunchOptions,
     ) -> Result<(Vec<u32>, Vec<Counts>), LaunchError> {
-        let mut memory = Memory::new(Tracking::Written);
+        let mut memory = GlobalMemory::new(WriteTracking::Written);
         let mut addresses = Vec::new();
         for words in self.operands() {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -200,17 +201,17 @@ impl Case {
         launched: &KernelLaunch,
         addresses: &[u64],
         workspaces: &BTreeMap<&str, u64>,
-    ) -> Vec<Parameter> {
+    ) -> Vec<KernelParameter> {
         let p = &self.problem;
-        let int = |value: u64| Parameter::Word(value as u32);
+        let int = |value: u64| KernelParameter::Word(value as u32);
         let scalar = |value: f32| match p.dtype {
-            Dtype::I32 => Parameter::from(value as i32),
-            _ => Parameter::from(value),
+            Dtype::I32 => KernelParameter::from(value as i32),
+            _ => KernelParameter::from(value),
         };
         let value = |argument: &Argument| match argument {
-            Argument::A => Parameter::Long(addresses[0]),
-            Argument::B => Parameter::Long(addresses[1]),
-            Argument::C => Parameter::Long(addresses[2]),
+            Argument::A => KernelParameter::Long(addresses[0]),
+            Argument::B => KernelParameter::Long(addresses[1]),
+            Argument::C => KernelParameter::Long(addresses[2]),
             Argument::M => int(p.shape.m),
             Argument::N => int(p.shape.n),
             Argument::K => int(p.shape.k),
@@ -218,23 +219,27 @@ impl Case {
             Argument::Lda => int(p.lda()),
             Argument::Ldb => int(p.ldb()),
             Argument::Ldc => int(p.ldc()),
-            Argument::StrideA => Parameter::Long(p.a_elements()),
-            Argument::StrideB => Parameter::Long(p.b_elements()),
-            Argument::StrideC => Parameter::Long(p.c_elements()),
+            Argument::StrideA => KernelParameter::Long(p.a_elements()),
+            Argument::StrideB => KernelParameter::Long(p.b_elements()),
+            Argument::StrideC => KernelParameter::Long(p.c_elements()),
             Argument::Alpha => scalar(self.alpha),
             Argument::Beta => scalar(self.beta),
-            Argument::Named(name) => Parameter::Long(workspaces[name.as_str()]),
+            Argument::Named(name) => KernelParameter::Long(workspaces[name.as_str()]),
         };
         launched.arguments.iter().map(value).collect()
     }
 }
 
 /// Everything is looked for.
-pub(super) fn checked() -> Options {
-    Options { checks: Checks::ALL, instruction_budget: 1 << 24, ..Options::default() }
+pub(super) fn checked() -> LaunchOptions {
+    LaunchOptions {
+        checks: ExecutionChecks::ALL,
+        instruction_budget: 1 << 24,
+        ..LaunchOptions::default()
+    }
 }
 
 /// Everything is counted.
-pub(super) fn counted() -> Options {
-    Options { counting: Counting::On, ..Options::default() }
+pub(super) fn counted() -> LaunchOptions {
+    LaunchOptions { counting: CountingMode::On, ..LaunchOptions::default() }
 }

@@ -7,17 +7,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use super::flow::{Block, blocks};
-use crate::cpu::operation::{Slot, Step, Use};
+use super::control_flow::{BasicBlock, blocks};
+use crate::cpu::operation::{KernelStep, RegisterSlot, SlotUse};
 use crate::cpu::types::Class;
-
-/// How many slots of each class a warp needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::cpu) struct SlotCounts {
-    pub(in crate::cpu) predicates: u32,
-    pub(in crate::cpu) words: u32,
-    pub(in crate::cpu) longs: u32,
-}
 
 /// A set of slots of one class.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,19 +20,19 @@ impl SlotSet {
         Self(vec![0; (slots as usize).div_ceil(64)])
     }
 
-    fn insert(&mut self, slot: Slot) {
+    fn insert(&mut self, slot: RegisterSlot) {
         self.0[slot.0 as usize / 64] |= 1 << (slot.0 % 64);
     }
 
-    fn contains(&self, slot: Slot) -> bool {
+    fn contains(&self, slot: RegisterSlot) -> bool {
         self.0[slot.0 as usize / 64] >> (slot.0 % 64) & 1 == 1
     }
 
-    fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
+    fn iter(&self) -> impl Iterator<Item = RegisterSlot> + '_ {
         self.0.iter().enumerate().flat_map(|(at, bits)| {
             (0..64)
                 .filter(move |bit| bits >> bit & 1 == 1)
-                .map(move |bit| Slot(at as u32 * 64 + bit))
+                .map(move |bit| RegisterSlot(at as u32 * 64 + bit))
         })
     }
 }
@@ -48,27 +40,27 @@ impl SlotSet {
 /// Renumbers the slots of `class`, those in `pinned` first, and gives how many there are then.
 /// `pinned` slots hold their value from the beginning to the end.
 pub(super) fn allocate(
-    steps: &mut [Step],
+    steps: &mut [KernelStep],
     class: Class,
     slots: u32,
-    pinned: &BTreeSet<Slot>,
-) -> (Vec<Slot>, u32) {
+    pinned: &BTreeSet<RegisterSlot>,
+) -> (Vec<RegisterSlot>, u32) {
     let blocks = blocks(steps);
     let uses = uses_of(steps, class);
     let intervals = intervals(&blocks, &uses, slots);
-    let mut renamed = vec![Slot(0); slots as usize];
+    let mut renamed = vec![RegisterSlot(0); slots as usize];
     for (at, slot) in pinned.iter().enumerate() {
-        renamed[slot.0 as usize] = Slot(at as u32);
+        renamed[slot.0 as usize] = RegisterSlot(at as u32);
     }
-    let mut order: Vec<(usize, usize, Slot)> = (0..slots)
-        .map(Slot)
+    let mut order: Vec<(usize, usize, RegisterSlot)> = (0..slots)
+        .map(RegisterSlot)
         .filter(|slot| !pinned.contains(slot))
         .filter_map(|slot| intervals[slot.0 as usize].map(|(first, last)| (first, last, slot)))
         .collect();
     order.sort_unstable();
     let mut count = pinned.len() as u32;
-    let mut free: Vec<Slot> = Vec::new();
-    let mut busy: BinaryHeap<Reverse<(usize, Slot)>> = BinaryHeap::new();
+    let mut free: Vec<RegisterSlot> = Vec::new();
+    let mut busy: BinaryHeap<Reverse<(usize, RegisterSlot)>> = BinaryHeap::new();
     for (first, last, slot) in order {
         while let Some(Reverse((end, place))) = busy.peek().copied() {
             if end >= first {
@@ -79,13 +71,13 @@ pub(super) fn allocate(
         }
         let place = free.pop().unwrap_or_else(|| {
             count += 1;
-            Slot(count - 1)
+            RegisterSlot(count - 1)
         });
         renamed[slot.0 as usize] = place;
         busy.push(Reverse((last, place)));
     }
     for step in steps {
-        let rename = |of: Class, slot: &mut Slot| {
+        let rename = |of: Class, slot: &mut RegisterSlot| {
             if of == class {
                 *slot = renamed[slot.0 as usize];
             }
@@ -99,18 +91,18 @@ pub(super) fn allocate(
 }
 
 /// For every step, what it reads and writes.
-fn uses_of(steps: &mut [Step], class: Class) -> Vec<Vec<(Use, Slot)>> {
-    let of_step = |step: &mut Step| {
+fn uses_of(steps: &mut [KernelStep], class: Class) -> Vec<Vec<(SlotUse, RegisterSlot)>> {
+    let of_step = |step: &mut KernelStep| {
         let mut uses = Vec::new();
         let guarded = step.guard.is_some();
         if let (Some(guard), Class::Predicate) = (step.guard, class) {
-            uses.push((Use::Read, guard.slot));
+            uses.push((SlotUse::Read, guard.slot));
         }
         step.operation.visit_slots(&mut |of, how, slot| {
             if of == class {
                 // Where the guard does not hold, the old value stays.
                 if guarded {
-                    uses.push((Use::Read, *slot));
+                    uses.push((SlotUse::Read, *slot));
                 }
                 uses.push((how, *slot));
             }
@@ -122,8 +114,8 @@ fn uses_of(steps: &mut [Step], class: Class) -> Vec<Vec<(Use, Slot)>> {
 
 /// From where to where each slot is alive. A step reads at twice its index, writes just after.
 fn intervals(
-    blocks: &[Block],
-    uses: &[Vec<(Use, Slot)>],
+    blocks: &[BasicBlock],
+    uses: &[Vec<(SlotUse, RegisterSlot)>],
     slots: u32,
 ) -> Vec<Option<(usize, usize)>> {
     // What a block reads before it writes it, and what it writes.
@@ -133,9 +125,9 @@ fn intervals(
         let (mut reads, mut writes) = (SlotSet::new(slots), SlotSet::new(slots));
         for (how, slot) in uses[block.first..block.end].iter().flatten() {
             match how {
-                Use::Read if !writes.contains(*slot) => reads.insert(*slot),
-                Use::Read => {}
-                Use::Write => writes.insert(*slot),
+                SlotUse::Read if !writes.contains(*slot) => reads.insert(*slot),
+                SlotUse::Read => {}
+                SlotUse::Write => writes.insert(*slot),
             }
         }
         alive_before.push(reads);
@@ -159,7 +151,7 @@ fn intervals(
         }
     }
     let mut intervals: Vec<Option<(usize, usize)>> = vec![None; slots as usize];
-    let mut extend = |slot: Slot, at: usize| {
+    let mut extend = |slot: RegisterSlot, at: usize| {
         let interval = &mut intervals[slot.0 as usize];
         let (first, last) = interval.unwrap_or((at, at));
         *interval = Some((first.min(at), last.max(at)));
@@ -169,7 +161,7 @@ fn intervals(
         alive_after[at].iter().for_each(|slot| extend(slot, 2 * block.end));
         for (step, uses) in uses.iter().enumerate().take(block.end).skip(block.first) {
             for (how, slot) in uses {
-                extend(*slot, 2 * step + usize::from(*how == Use::Write));
+                extend(*slot, 2 * step + usize::from(*how == SlotUse::Write));
             }
         }
     }

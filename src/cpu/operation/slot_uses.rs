@@ -1,26 +1,27 @@
 //! Which slots an operation reads and writes.
 
-use super::{
-    Address, Asks, BoxCopy, Combined, Direction, Match, MatrixProduct, MbarrierStep, Operation,
-    Phase, Poll, Register, Slot, Vector, Vote,
-};
+use super::matrix::{MatrixDirection, MatrixProduct};
+use super::mbarrier::{MbarrierOperation, PhaseOperand, TensorCopy};
+use super::operands::{Address, Combined, Register, RegisterSlot, Vector};
+use super::step::Operation;
+use super::warp::{BarrierReduction, MatchMode, ReductionResult, VoteMode};
 use crate::cpu::types::Class;
 
 /// How an operation uses a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cpu) enum Use {
+pub(in crate::cpu) enum SlotUse {
     Read,
     Write,
 }
 
 /// A visitor of slots.
-type Visit<'a> = &'a mut dyn FnMut(Class, Use, &mut Slot);
+type SlotVisitor<'a> = &'a mut dyn FnMut(Class, SlotUse, &mut RegisterSlot);
 
 impl Operation {
     /// Shows every slot to `visit`, which may replace it.
-    pub(in crate::cpu) fn visit_slots(&mut self, visit: Visit<'_>) {
+    pub(in crate::cpu) fn visit_slots(&mut self, visit: SlotVisitor<'_>) {
         use Class::{Long, Predicate, Word};
-        use Use::{Read, Write};
+        use SlotUse::{Read, Write};
         match self {
             Self::Word1 { d, a, .. } => slots(visit, (Word, d), [(Word, a)]),
             Self::Word2 { d, a, b, .. } => slots(visit, (Word, d), [(Word, a), (Word, b)]),
@@ -90,8 +91,8 @@ impl Operation {
                 from.visit(visit);
                 source_bytes.iter_mut().for_each(|slot| visit(Word, Read, slot));
             }
-            Self::BoxCopy(copy) => {
-                let BoxCopy { to, map, coordinates, barrier } = &mut **copy;
+            Self::TensorCopy(copy) => {
+                let TensorCopy { to, map, coordinates, barrier } = &mut **copy;
                 [to, map, barrier].into_iter().for_each(|address| address.visit(visit));
                 coordinates.iter_mut().for_each(|slot| visit(Word, Read, slot));
             }
@@ -106,7 +107,7 @@ impl Operation {
             Self::Vote { how, d, a, members } => {
                 visit(Predicate, Read, &mut a.slot);
                 visit(Word, Read, members);
-                if let Vote::Ballot(slot) = how {
+                if let VoteMode::Ballot(slot) = how {
                     visit(Word, Write, slot);
                 }
                 d.iter_mut().for_each(|slot| visit(Predicate, Write, slot));
@@ -118,7 +119,7 @@ impl Operation {
             Self::Match { how, d, a, members } => {
                 register(visit, Read, a);
                 slots(visit, (Word, d), [(Word, members)]);
-                if let Match::All(Some(same)) = how {
+                if let MatchMode::All(Some(same)) = how {
                     visit(Predicate, Write, same);
                 }
             }
@@ -129,11 +130,13 @@ impl Operation {
             Self::Barrier { id, threads, poll, .. } => {
                 visit(Word, Read, id);
                 threads.iter_mut().for_each(|slot| visit(Word, Read, slot));
-                if let Some(Poll { asks, a }) = poll {
+                if let Some(BarrierReduction { asks, a }) = poll {
                     visit(Predicate, Read, &mut a.slot);
                     match asks {
-                        Asks::Count(d) => visit(Word, Write, d),
-                        Asks::All(d) | Asks::Any(d) => visit(Predicate, Write, d),
+                        ReductionResult::Count(d) => visit(Word, Write, d),
+                        ReductionResult::All(d) | ReductionResult::Any(d) => {
+                            visit(Predicate, Write, d)
+                        }
                     }
                 }
             }
@@ -146,8 +149,8 @@ impl Operation {
             Self::MatrixMove(moved) => {
                 moved.address.visit(visit);
                 let how = match moved.direction {
-                    Direction::Load => Write,
-                    Direction::Store => Read,
+                    MatrixDirection::Load => Write,
+                    MatrixDirection::Store => Read,
                 };
                 moved.registers.iter_mut().for_each(|slot| visit(Word, how, slot));
             }
@@ -159,62 +162,69 @@ impl Operation {
 }
 
 fn slots<const N: usize>(
-    visit: Visit<'_>,
-    written: (Class, &mut Slot),
-    read: [(Class, &mut Slot); N],
+    visit: SlotVisitor<'_>,
+    written: (Class, &mut RegisterSlot),
+    read: [(Class, &mut RegisterSlot); N],
 ) {
     for (class, slot) in read {
-        visit(class, Use::Read, slot);
+        visit(class, SlotUse::Read, slot);
     }
-    visit(written.0, Use::Write, written.1);
+    visit(written.0, SlotUse::Write, written.1);
 }
 
-fn comparison(visit: Visit<'_>, opposite: &mut Option<Slot>, combined: &mut Option<Combined>) {
+fn comparison(
+    visit: SlotVisitor<'_>,
+    opposite: &mut Option<RegisterSlot>,
+    combined: &mut Option<Combined>,
+) {
     if let Some(combined) = combined {
-        visit(Class::Predicate, Use::Read, &mut combined.with.slot);
+        visit(Class::Predicate, SlotUse::Read, &mut combined.with.slot);
     }
     if let Some(opposite) = opposite {
-        visit(Class::Predicate, Use::Write, opposite);
+        visit(Class::Predicate, SlotUse::Write, opposite);
     }
 }
 
-fn register(visit: Visit<'_>, how: Use, register: &mut Register) {
+fn register(visit: SlotVisitor<'_>, how: SlotUse, register: &mut Register) {
     match register {
         Register::Word(slot) => visit(Class::Word, how, slot),
         Register::Long(slot) => visit(Class::Long, how, slot),
     }
 }
 
-impl MbarrierStep {
-    fn visit(&mut self, visit: Visit<'_>) {
+impl MbarrierOperation {
+    fn visit(&mut self, visit: SlotVisitor<'_>) {
         match self {
             Self::Init { count: slot } | Self::Expect { bytes: slot } => {
-                visit(Class::Word, Use::Read, slot);
+                visit(Class::Word, SlotUse::Read, slot);
             }
             Self::Invalidate => {}
             Self::Arrive { count, bytes, state } => {
-                count.iter_mut().chain(bytes).for_each(|slot| visit(Class::Word, Use::Read, slot));
-                state.iter_mut().for_each(|slot| visit(Class::Long, Use::Write, slot));
+                count
+                    .iter_mut()
+                    .chain(bytes)
+                    .for_each(|slot| visit(Class::Word, SlotUse::Read, slot));
+                state.iter_mut().for_each(|slot| visit(Class::Long, SlotUse::Write, slot));
             }
             Self::Wait { d, phase, .. } => {
                 match phase {
-                    Phase::Parity(slot) => visit(Class::Word, Use::Read, slot),
-                    Phase::State(slot) => visit(Class::Long, Use::Read, slot),
+                    PhaseOperand::Parity(slot) => visit(Class::Word, SlotUse::Read, slot),
+                    PhaseOperand::State(slot) => visit(Class::Long, SlotUse::Read, slot),
                 }
-                visit(Class::Predicate, Use::Write, d);
+                visit(Class::Predicate, SlotUse::Write, d);
             }
         }
     }
 }
 
 impl Vector {
-    fn visit(&mut self, visit: Visit<'_>, how: Use) {
+    fn visit(&mut self, visit: SlotVisitor<'_>, how: SlotUse) {
         self.registers.iter_mut().flatten().for_each(|part| register(visit, how, part));
     }
 }
 
 impl Address {
-    fn visit(&mut self, visit: Visit<'_>) {
-        self.base.iter_mut().for_each(|base| register(visit, Use::Read, base));
+    fn visit(&mut self, visit: SlotVisitor<'_>) {
+        self.base.iter_mut().for_each(|base| register(visit, SlotUse::Read, base));
     }
 }

@@ -2,33 +2,34 @@
 
 use std::collections::BTreeSet;
 
-use super::{Blocks, Extents};
+use super::limits::LaunchExtents;
+use super::options::BlockSelection;
 
 /// The clusters of a launch. A kernel that asks for none has clusters of one block.
 #[derive(Debug)]
-pub(super) struct Order<'a> {
+pub(super) struct ClusterOrder<'a> {
     grid: [u32; 3],
     cluster: [u32; 3],
-    chosen: Option<Chosen<'a>>,
+    chosen: Option<SelectedBlocks<'a>>,
 }
 
 #[derive(Debug)]
-struct Chosen<'a> {
+struct SelectedBlocks<'a> {
     blocks: &'a [[u32; 3]],
     /// The clusters that they belong to, each once.
     clusters: Vec<[u32; 3]>,
 }
 
-impl<'a> Order<'a> {
-    pub(super) fn new(extents: Extents, blocks: &'a Blocks) -> Self {
-        let Extents { grid, cluster, .. } = extents;
+impl<'a> ClusterOrder<'a> {
+    pub(super) fn new(extents: LaunchExtents, blocks: &'a BlockSelection) -> Self {
+        let LaunchExtents { grid, cluster, .. } = extents;
         let chosen = match blocks {
-            Blocks::All => None,
-            Blocks::Chosen(blocks) => {
+            BlockSelection::All => None,
+            BlockSelection::Selected(blocks) => {
                 let mut seen = BTreeSet::new();
                 let clusters = blocks.iter().map(|block| quotient(*block, cluster));
                 let clusters = clusters.filter(|cluster| seen.insert(*cluster)).collect();
-                Some(Chosen { blocks, clusters })
+                Some(SelectedBlocks { blocks, clusters })
             }
         };
         Self { grid: quotient(grid, cluster), cluster, chosen }

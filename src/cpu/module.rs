@@ -2,22 +2,23 @@
 
 use std::sync::Arc;
 
-use super::decode::{self, Kernel as Code};
+use super::allocation::{Allocation, MemoryError, WriteTracking};
+use super::decode;
 use super::error::PtxError;
+use super::kernel_code::KernelCode;
 use super::layout::MODULE_BASE;
-use super::memory::{Allocation, MemoryError, Tracking};
 use super::parse;
 
 /// A module: its kernels, and the variables that they share.
 #[derive(Debug, Clone)]
-pub struct Program {
-    kernels: Vec<Kernel>,
+pub struct PtxModule {
+    kernels: Vec<PtxKernel>,
 }
 
-/// A kernel of a [`Program`], ready to be launched.
+/// A kernel of a [`PtxModule`], ready to be launched.
 #[derive(Debug, Clone)]
-pub struct Kernel {
-    pub(super) code: Arc<Code>,
+pub struct PtxKernel {
+    pub(super) code: Arc<KernelCode>,
     /// The variables of its module; launches change them as they do on a GPU.
     pub(super) variables: Arc<Allocation>,
 }
@@ -42,7 +43,7 @@ pub struct Facts {
 
 /// Why a text did not become a program.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum LoadError {
+pub enum PtxLoadError {
     /// It is not understood.
     #[error(transparent)]
     Ptx(#[from] PtxError),
@@ -51,38 +52,38 @@ pub enum LoadError {
     Memory(#[from] MemoryError),
 }
 
-impl Program {
+impl PtxModule {
     /// Reads a module as NVRTC writes it.
     ///
     /// # Errors
     /// [`PtxError`] with the line of what this device does not know, and the CUDA line that it
     /// comes from if the text was compiled with `--generate-line-info`.
-    pub fn parse(ptx: &str) -> Result<Self, LoadError> {
+    pub fn parse(ptx: &str) -> Result<Self, PtxLoadError> {
         let module = parse::parse(ptx)?;
         let (kernels, contents) = decode::decode(&module)?;
-        let variables = Allocation::new(MODULE_BASE, contents.bytes, Tracking::Off)?;
+        let variables = Allocation::new(MODULE_BASE, contents.bytes, WriteTracking::Off)?;
         for (start, values) in &contents.values {
             for (at, byte) in values.iter().enumerate() {
                 variables.store_part(start + at as u64, 1, (*byte).into());
             }
         }
         let variables = Arc::new(variables);
-        let kernel = |code| Kernel { code: Arc::new(code), variables: Arc::clone(&variables) };
+        let kernel = |code| PtxKernel { code: Arc::new(code), variables: Arc::clone(&variables) };
         Ok(Self { kernels: kernels.into_iter().map(kernel).collect() })
     }
 
     /// The kernel of a name.
-    pub fn kernel(&self, name: &str) -> Option<&Kernel> {
+    pub fn kernel(&self, name: &str) -> Option<&PtxKernel> {
         self.kernels.iter().find(|kernel| kernel.code.name == name)
     }
 
     /// All kernels, in the order of the text.
-    pub fn kernels(&self) -> &[Kernel] {
+    pub fn kernels(&self) -> &[PtxKernel] {
         &self.kernels
     }
 }
 
-impl Kernel {
+impl PtxKernel {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.code.name

@@ -3,15 +3,15 @@
 use std::sync::atomic::Ordering;
 
 use super::bounds::{check_alignment, find};
-use super::cluster::Team;
-use super::phases::{Coming, Started};
+use super::cluster_state::ClusterState;
+use super::mbarrier_state::{CopyOrigin, PendingTensorCopy};
 use super::warp::Warp;
-use crate::cpu::checks::{Check, ViolationKind, Wrong};
-use crate::cpu::counts::lanes;
+use crate::cpu::checks::{ExecutionCheck, LaneViolation, ViolationKind};
+use crate::cpu::lanes::lanes;
 use crate::cpu::layout::PARAMETER_WINDOW;
-use crate::cpu::map;
-use crate::cpu::operation::BoxCopy;
-use crate::cpu::shadow::Touch;
+use crate::cpu::operation::TensorCopy;
+use crate::cpu::shadow::SharedAccess;
+use crate::cpu::tensor_map;
 use crate::cpu::trace::Movement;
 use crate::cpu::types::Space;
 use crate::model::Swizzle;
@@ -27,13 +27,13 @@ const MAP_ALIGNMENT: u32 = 64;
 /// The bytes that an instruction moves where each lane moves the most that it can.
 const MOST_OF_A_WARP: u32 = 32 * 16;
 
-fn wrong(lane: usize, address: u64, text: impl Into<String>) -> Wrong {
-    Wrong::access(ViolationKind::CopyEngine, lane, address, text.into())
+fn violation(lane: usize, address: u64, text: impl Into<String>) -> LaneViolation {
+    LaneViolation::access(ViolationKind::CopyEngine, lane, address, text.into())
 }
 
 /// What a copy brings.
 #[derive(Debug, Default)]
-struct Brought {
+struct LoadedBox {
     words: Vec<u32>,
     /// Of global memory: the sectors that were read, and the bytes.
     sectors: u64,
@@ -43,24 +43,24 @@ struct Brought {
 impl Warp {
     /// `cp.async.bulk.tensor`: reads now, and hands what it read over to the mbarrier, in whose phase it
     /// arrives.
-    pub(super) fn copy_box<const CHECKED: bool, const COUNTED: bool>(
+    pub(super) fn copy_tensor<const CHECKED: bool, const COUNTED: bool>(
         &mut self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         at: usize,
-        copy: &BoxCopy,
+        copy: &TensorCopy,
         active: u32,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         let [to, maps, barriers] =
             [copy.to, copy.map, copy.barrier].map(|address| self.addresses(address));
         for lane in lanes(active) {
-            let map = map_at(team, lane, maps[lane])?;
+            let map = map_at(cluster, lane, maps[lane])?;
             if map.rank as usize != copy.coordinates.len() {
                 let text = format!(
                     "a tensor map of {} dimensions is used for a box of {}",
                     map.rank,
                     copy.coordinates.len()
                 );
-                return Err(wrong(lane, maps[lane], text));
+                return Err(violation(lane, maps[lane], text));
             }
             let mut first = [0; MAX_RANK];
             for (first, slot) in first.iter_mut().zip(&copy.coordinates) {
@@ -69,40 +69,47 @@ impl Warp {
             check_alignment(Space::Shared, lane, to[lane], TO_ALIGNMENT)?;
             let elements: u64 = map.tile.iter().map(|extent| u64::from(*extent)).product();
             let bytes = u32::try_from(elements * map.dtype.bytes()).unwrap_or(u32::MAX);
-            let place = self.find_shared::<CHECKED>(team, Space::Cluster, lane, to[lane], bytes)?;
+            let place =
+                self.find_shared::<CHECKED>(cluster, Space::Cluster, lane, to[lane], bytes)?;
             let barrier =
-                self.find_shared::<CHECKED>(team, Space::Cluster, lane, barriers[lane], 8)?;
-            if place / team.shared_stride != barrier / team.shared_stride {
+                self.find_shared::<CHECKED>(cluster, Space::Cluster, lane, barriers[lane], 8)?;
+            if place / cluster.shared_stride != barrier / cluster.shared_stride {
                 let text = "the mbarrier is in the shared memory of another block than the box";
-                return Err(wrong(lane, barriers[lane], text));
+                return Err(violation(lane, barriers[lane], text));
             }
-            let from = Started { warp: self.place.number, step: self.last_step(), lane };
+            let from = CopyOrigin { warp: self.position.number, step: self.last_step(), lane };
             if CHECKED {
-                let number = self.place.number;
+                let number = self.position.number;
                 for place in [(barrier, 8), (place, bytes)] {
-                    team.shadow.touch(&self.clocks, number, lane, place, Touch::Promise)?;
+                    cluster.shadow.touch(
+                        &self.clocks,
+                        number,
+                        lane,
+                        place,
+                        SharedAccess::Pending,
+                    )?;
                 }
             }
-            let brought = bring::<CHECKED>(team, lane, &map, first)?;
+            let loaded = load_box::<CHECKED>(cluster, lane, &map, first)?;
             if COUNTED {
-                let Brought { sectors, bytes: read, words } = &brought;
-                team.counts[at].copied(*sectors, *read, u64::from(bytes));
+                let LoadedBox { sectors, bytes: read, words } = &loaded;
+                cluster.counts[at].copied(*sectors, *read, u64::from(bytes));
                 // One lane moves it all, 16 bytes at a time.
                 for (chunk, words) in words.chunks(4).enumerate() {
                     let mut moved = [[0; 32]; 4];
                     moved.iter_mut().zip(words).for_each(|(moved, word)| moved[lane] = *word);
                     let mut places = [0; 32];
                     places[lane] = to[lane] + 16 * chunk as u64;
-                    team.trace(self, Movement::Copy, (&places, 1 << lane, 16), &moved);
+                    cluster.trace(self, Movement::Copy, (&places, 1 << lane, 16), &moved);
                 }
             }
             // A loop of copies ends as soon as one of instructions that bring as much.
-            team.spend(u64::from(bytes / MOST_OF_A_WARP));
-            let coming = Coming { place, words: brought.words, from };
-            let barrier = team.mbarriers.at(barrier, lane, barriers[lane])?;
-            let (engine, clock) = barrier.start(coming, barriers[lane])?;
+            cluster.spend(u64::from(bytes / MOST_OF_A_WARP));
+            let copy_in_flight = PendingTensorCopy { place, words: loaded.words, from };
+            let barrier = cluster.mbarriers.at(barrier, lane, barriers[lane])?;
+            let (engine, clock) = barrier.start(copy_in_flight, barriers[lane])?;
             if CHECKED {
-                team.shadow.hand_over((place, bytes), engine, clock);
+                cluster.shadow.hand_over((place, bytes), engine, clock);
             }
         }
         Ok(())
@@ -110,36 +117,42 @@ impl Warp {
 }
 
 /// The tensor map at a generic address: a parameter of the kernel.
-fn map_at(team: &Team<'_>, lane: usize, address: u64) -> Result<PlacedMap, Wrong> {
+fn map_at(
+    cluster: &ClusterState<'_>,
+    lane: usize,
+    address: u64,
+) -> Result<PlacedMap, LaneViolation> {
     check_alignment(Space::Parameter, lane, address, MAP_ALIGNMENT)?;
-    let parameters = team.job.parameters;
+    let parameters = cluster.launch.parameters;
     let at = address.wrapping_sub(PARAMETER_WINDOW) / 4;
-    let words = usize::try_from(at).ok().and_then(|at| parameters.get(at..at + 2 * map::WORDS));
+    let words =
+        usize::try_from(at).ok().and_then(|at| parameters.get(at..at + 2 * tensor_map::WORDS));
     let Some(words) = words else {
         let text = "the address is not that of a tensor map among the kernel's parameters";
-        return Err(wrong(lane, address, text));
+        return Err(violation(lane, address, text));
     };
     let long = |at: usize| u64::from(words[2 * at]) | u64::from(words[2 * at + 1]) << 32;
-    let map = map::decode(&std::array::from_fn(long));
-    let map = map.ok_or_else(|| wrong(lane, address, "the parameter there is no tensor map"))?;
+    let map = tensor_map::decode(&std::array::from_fn(long));
+    let map =
+        map.ok_or_else(|| violation(lane, address, "the parameter there is no tensor map"))?;
     if map.swizzle != Swizzle::None {
-        return Err(wrong(lane, address, "this device copies no boxes that are swizzled"));
+        return Err(violation(lane, address, "this device copies no boxes that are swizzled"));
     }
     Ok(map)
 }
 
 /// Reads a box; what lies outside the map's extents is zero.
-fn bring<const CHECKED: bool>(
-    team: &Team<'_>,
+fn load_box<const CHECKED: bool>(
+    cluster: &ClusterState<'_>,
     lane: usize,
     map: &PlacedMap,
     first: [i64; MAX_RANK],
-) -> Result<Brought, Wrong> {
+) -> Result<LoadedBox, LaneViolation> {
     let element = map.dtype.bytes();
     let [row, rest @ ..] = map.tile.map(i64::from);
     let rows: i64 = rest.iter().product();
     let row_bytes = (row as u64 * element) as usize;
-    let mut brought = Brought::default();
+    let mut loaded = LoadedBox::default();
     let mut bytes = vec![0_u8; rows as usize * row_bytes];
     // What of a row is within the innermost extent.
     let begin = first[0].max(0);
@@ -157,25 +170,25 @@ fn bring<const CHECKED: bool>(
             let address = address.wrapping_add(begin as u64 * element);
             let length = (end - begin) as u64 * element;
             let place = ((begin - first[0]) as u64 * element) as usize;
-            read::<CHECKED>(team, lane, address, &mut line[place..][..length as usize])?;
-            brought.sectors += (address + length - 1) / 32 - address / 32 + 1;
-            brought.bytes += length;
+            read::<CHECKED>(cluster, lane, address, &mut line[place..][..length as usize])?;
+            loaded.sectors += (address + length - 1) / 32 - address / 32 + 1;
+            loaded.bytes += length;
         }
     }
     let words = bytes.as_chunks::<4>().0.iter();
-    brought.words = words.map(|word| u32::from_le_bytes(*word)).collect();
-    Ok(brought)
+    loaded.words = words.map(|word| u32::from_le_bytes(*word)).collect();
+    Ok(loaded)
 }
 
 /// Reads from global memory.
 fn read<const CHECKED: bool>(
-    team: &Team<'_>,
+    cluster: &ClusterState<'_>,
     lane: usize,
     address: u64,
     bytes: &mut [u8],
-) -> Result<(), Wrong> {
-    let (allocation, offset) = find(team, lane, address, bytes.len() as u32)?;
-    let unwritten = CHECKED && team.job.options.checks.has(Check::Unwritten);
+) -> Result<(), LaneViolation> {
+    let (allocation, offset) = find(cluster, lane, address, bytes.len() as u32)?;
+    let unwritten = CHECKED && cluster.launch.options.checks.has(ExecutionCheck::Unwritten);
     let mut words = allocation.words(offset & !3).iter();
     let mut word = [0; 4];
     for (at, byte) in (offset..).zip(bytes.iter_mut()) {
@@ -184,7 +197,7 @@ fn read<const CHECKED: bool>(
         }
         if unwritten && !allocation.is_written(at, 1) {
             let text = "a copy of a box reads global memory that nothing wrote".to_owned();
-            return Err(Wrong::access(ViolationKind::Unwritten, lane, address, text));
+            return Err(LaneViolation::access(ViolationKind::Unwritten, lane, address, text));
         }
         *byte = word[at as usize % 4];
     }

@@ -1,27 +1,27 @@
 //! Where the lanes of a warp that part at a branch meet again: at the first step that all ways
 //! from the branch lead through, its immediate post-dominator.
 
-use crate::cpu::operation::{Operation, Step};
+use crate::cpu::operation::{KernelStep, Operation};
 
 /// A stretch of steps that are executed one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Block {
+pub(super) struct BasicBlock {
     pub(super) first: usize,
     /// One past its last step.
     pub(super) end: usize,
     /// Blocks that may follow; the exit is none of them.
     pub(super) next: Vec<usize>,
-    exits: Exits,
+    exits: BlockExit,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Exits {
+enum BlockExit {
     Never,
     Perhaps,
 }
 
 /// Cuts steps into blocks.
-pub(super) fn blocks(steps: &[Step]) -> Vec<Block> {
+pub(super) fn blocks(steps: &[KernelStep]) -> Vec<BasicBlock> {
     let mut begins = vec![false; steps.len() + 1];
     begins[0] = true;
     for (at, step) in steps.iter().enumerate() {
@@ -55,23 +55,26 @@ pub(super) fn blocks(steps: &[Step]) -> Vec<Block> {
             next.extend(after);
             // Behind the last step there is nothing left to execute.
             let beyond = falls_through && after.is_none();
-            let exits =
-                if ends_here || beyond || next.is_empty() { Exits::Perhaps } else { Exits::Never };
-            Block { first, end, next, exits }
+            let exits = if ends_here || beyond || next.is_empty() {
+                BlockExit::Perhaps
+            } else {
+                BlockExit::Never
+            };
+            BasicBlock { first, end, next, exits }
         })
         .collect()
 }
 
 /// The immediate post-dominator of every block; `None` is the exit. By the iteration of Cooper,
 /// Harvey and Kennedy (2001) on the reversed graph.
-pub(super) fn post_dominators(blocks: &[Block]) -> Vec<Option<usize>> {
+pub(super) fn post_dominators(blocks: &[BasicBlock]) -> Vec<Option<usize>> {
     let exit = blocks.len();
     let mut before = vec![Vec::new(); exit + 1];
     for (at, block) in blocks.iter().enumerate() {
         for next in &block.next {
             before[*next].push(at);
         }
-        if block.exits == Exits::Perhaps {
+        if block.exits == BlockExit::Perhaps {
             before[exit].push(at);
         }
     }
@@ -100,7 +103,7 @@ pub(super) fn post_dominators(blocks: &[Block]) -> Vec<Option<usize>> {
     while changed {
         changed = false;
         for &node in sequence.iter().rev().filter(|node| **node != exit) {
-            let leads_out = (blocks[node].exits == Exits::Perhaps).then_some(exit);
+            let leads_out = (blocks[node].exits == BlockExit::Perhaps).then_some(exit);
             let mut found = None;
             for next in blocks[node].next.iter().copied().chain(leads_out) {
                 if dominator[next].is_none() {
@@ -134,12 +137,12 @@ fn common(dominator: &[Option<usize>], order: &[usize], first: usize, second: us
 }
 
 /// Gives every branch the step where its lanes meet; `u32::MAX` where they only meet at the exit.
-pub(super) fn set_meeting_points(steps: &mut [Step]) {
+pub(super) fn set_reconvergence_points(steps: &mut [KernelStep]) {
     let blocks = blocks(steps);
     let dominators = post_dominators(&blocks);
     for (block, dominator) in blocks.iter().zip(dominators) {
-        if let Operation::Branch { meet, .. } = &mut steps[block.end - 1].operation {
-            *meet = dominator.map_or(u32::MAX, |block| blocks[block].first as u32);
+        if let Operation::Branch { reconvergence, .. } = &mut steps[block.end - 1].operation {
+            *reconvergence = dominator.map_or(u32::MAX, |block| blocks[block].first as u32);
         }
     }
 }

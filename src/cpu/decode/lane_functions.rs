@@ -4,14 +4,14 @@
 use crate::cpu::numeric::float::{bf16_value, bits32, f16_value};
 
 /// A value as a slot of 32 or 64 bits keeps it.
-pub(in crate::cpu) trait Lane<Bits> {
+pub(in crate::cpu) trait LaneValue<Bits> {
     fn of(bits: Bits) -> Self;
     fn bits(self) -> Bits;
 }
 
 macro_rules! lane {
     ($($value:ty as $bits:ty: $from:expr, $to:expr;)*) => {$(
-        impl Lane<$bits> for $value {
+        impl LaneValue<$bits> for $value {
             #[inline(always)]
             fn of(bits: $bits) -> Self {
                 $from(bits)
@@ -26,19 +26,19 @@ macro_rules! lane {
 
 /// A half-precision value; results are rounded where they are made.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::cpu) struct Half(pub(in crate::cpu) u32);
+pub(in crate::cpu) struct F16Lane(pub(in crate::cpu) u32);
 
 /// A bfloat16 value, likewise.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::cpu) struct Brain(pub(in crate::cpu) u32);
+pub(in crate::cpu) struct Bf16Lane(pub(in crate::cpu) u32);
 
-impl Half {
+impl F16Lane {
     pub(in crate::cpu) fn value(self) -> f64 {
         f16_value(self.0).into()
     }
 }
 
-impl Brain {
+impl Bf16Lane {
     pub(in crate::cpu) fn value(self) -> f64 {
         bf16_value(self.0).into()
     }
@@ -50,8 +50,8 @@ lane! {
     f32 as u32: f32::from_bits, bits32;
     u16 as u32: |x| x as u16, u32::from;
     i16 as u32: |x| x as i16, |x: i16| u32::from(x.cast_unsigned());
-    Half as u32: |x| Half(x & 0xffff), |x: Half| x.0;
-    Brain as u32: |x| Brain(x & 0xffff), |x: Brain| x.0;
+    F16Lane as u32: |x| F16Lane(x & 0xffff), |x: F16Lane| x.0;
+    Bf16Lane as u32: |x| Bf16Lane(x & 0xffff), |x: Bf16Lane| x.0;
     u64 as u64: |x| x, |x| x;
     i64 as u64: |x: u64| x.cast_signed(), |x: i64| x.cast_unsigned();
     f64 as u64: f64::from_bits, |x: f64| x.to_bits();
@@ -64,8 +64,8 @@ macro_rules! lanes {
         |a_lanes| {
             let mut out = [Default::default(); 32];
             for i in 0..32 {
-                let $a = <$A as Lane<_>>::of(a_lanes[i]);
-                out[i] = Lane::bits($body);
+                let $a = <$A as LaneValue<_>>::of(a_lanes[i]);
+                out[i] = LaneValue::bits($body);
             }
             out
         }
@@ -74,9 +74,9 @@ macro_rules! lanes {
         |a_lanes, b_lanes| {
             let mut out = [Default::default(); 32];
             for i in 0..32 {
-                let $a = <$A as Lane<_>>::of(a_lanes[i]);
-                let $b = <$B as Lane<_>>::of(b_lanes[i]);
-                out[i] = Lane::bits($body);
+                let $a = <$A as LaneValue<_>>::of(a_lanes[i]);
+                let $b = <$B as LaneValue<_>>::of(b_lanes[i]);
+                out[i] = LaneValue::bits($body);
             }
             out
         }
@@ -85,10 +85,10 @@ macro_rules! lanes {
         |a_lanes, b_lanes, c_lanes| {
             let mut out = [Default::default(); 32];
             for i in 0..32 {
-                let $a = <$A as Lane<_>>::of(a_lanes[i]);
-                let $b = <$B as Lane<_>>::of(b_lanes[i]);
-                let $c = <$C as Lane<_>>::of(c_lanes[i]);
-                out[i] = Lane::bits($body);
+                let $a = <$A as LaneValue<_>>::of(a_lanes[i]);
+                let $b = <$B as LaneValue<_>>::of(b_lanes[i]);
+                let $c = <$C as LaneValue<_>>::of(c_lanes[i]);
+                out[i] = LaneValue::bits($body);
             }
             out
         }
@@ -101,8 +101,8 @@ macro_rules! tests {
         |a_lanes, b_lanes| {
             let mut out = 0;
             for i in 0..32 {
-                let $a = <$A as Lane<_>>::of(a_lanes[i]);
-                let $b = <$B as Lane<_>>::of(b_lanes[i]);
+                let $a = <$A as LaneValue<_>>::of(a_lanes[i]);
+                let $b = <$B as LaneValue<_>>::of(b_lanes[i]);
                 out |= u32::from($body) << i;
             }
             out

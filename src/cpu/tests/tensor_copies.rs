@@ -1,9 +1,9 @@
 //! The copy engine: boxes of a tensor map, mbarriers, and what kernels may do wrong with them.
 
-use super::rig::checked;
+use super::harness::checked;
 use crate::cpu::{
-    Counting, Counts, InstructionClass, LaunchError, Memory, Options, Parameter, Program, Tracking,
-    ViolationKind, launch,
+    CountingMode, Counts, GlobalMemory, InstructionClass, KernelParameter, LaunchError,
+    LaunchOptions, PtxModule, ViolationKind, WriteTracking, launch,
 };
 use crate::model::{Dtype, PlacedMap, Swizzle};
 use ViolationKind::{CopyEngine, Deadlock, Misaligned, Race};
@@ -41,10 +41,10 @@ fn wait(parity: u32) -> String {
 }
 
 /// Five rows of 8 elements, `100 row + column`, of which boxes have 8 x 4.
-fn run(body: &str, options: &Options) -> Result<(Vec<u32>, Counts), LaunchError> {
+fn run(body: &str, options: &LaunchOptions) -> Result<(Vec<u32>, Counts), LaunchError> {
     let text = kernel(body);
-    let program = Program::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let mut memory = Memory::new(Tracking::Written);
+    let program = PtxModule::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let mut memory = GlobalMemory::new(WriteTracking::Written);
     let (matrix, out) = (memory.allocate(160).unwrap(), memory.allocate(256).unwrap());
     memory.fill_with(matrix, 40, |at| (100 * (at / 8) + at % 8) as u32).unwrap();
     let map = PlacedMap {
@@ -56,7 +56,7 @@ fn run(body: &str, options: &Options) -> Result<(Vec<u32>, Counts), LaunchError>
         tile: [8, 4, 1, 1, 1],
         swizzle: Swizzle::None,
     };
-    let parameters = [Parameter::Long(out), Parameter::Map(map)];
+    let parameters = [KernelParameter::Long(out), KernelParameter::Map(map)];
     let extents = ([1; 3], [64, 1, 1]);
     let counts = launch(&program.kernels()[0], extents, 0, &parameters, &memory, options)?;
     let bytes = memory.read(out, 256).unwrap();
@@ -233,7 +233,7 @@ fn what_kernels_do_wrong_is_reported() {
 fn copies_that_nobody_waits_for_come_to_an_end() {
     // Unwatched, for the second one is a race.
     let body = [INIT, "again:", BOX, "@%p1 bra again;"].join("\n");
-    let Err(LaunchError::Violation(violation)) = run(&body, &Options::default()) else {
+    let Err(LaunchError::Violation(violation)) = run(&body, &LaunchOptions::default()) else {
         panic!("they went on for ever");
     };
     let text = "1048576 bytes are on their way at once, an mbarrier counts 1048575";
@@ -262,14 +262,14 @@ fn what_is_not_executed_is_refused() {
         ("mbarrier.init.b64 [%rd1], 1;".to_owned(), "only mbarriers in `.shared` memory"),
         ("fence.proxy.alias;".to_owned(), "of proxies only `.async` is known"),
     ] {
-        let error = Program::parse(&kernel(&body)).unwrap_err().to_string();
+        let error = PtxModule::parse(&kernel(&body)).unwrap_err().to_string();
         assert!(error.contains(text), "{body}: {error}");
     }
 }
 
 #[test]
 fn copies_are_counted_and_traced() {
-    let options = Options { counting: Counting::Traced, ..Options::default() };
+    let options = LaunchOptions { counting: CountingMode::Traced, ..LaunchOptions::default() };
     let body = [INIT, "mov.u32 %r20, 4;", EXPECT, BOX, &wait(0), READ].join("\n");
     let (_, counts) = run(&body, &options).unwrap();
     let copies = counts.of(InstructionClass::AsyncCopy);

@@ -1,24 +1,25 @@
 //! Asynchronous copies from global to shared memory (ISA section 9.7.9.25).
 
+use super::error::StatementError;
 use super::memory::drop_hints;
-use super::names::Names;
+use super::name_table::NameTable;
 use super::opcode::Opcode;
-use super::{Fault, engine};
+use super::tensor_copy::copy_tensor;
 use crate::cpu::operation::Operation;
-use crate::cpu::parse::Operand;
+use crate::cpu::parse::ParsedOperand;
 use crate::cpu::types::Type;
 
 /// `cp.async` and what orders it.
 pub(super) fn copy_async<'a>(
     mut opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Vec<Operation>, Fault> {
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Vec<Operation>, StatementError> {
     if !opcode.take("async") {
-        return Err(Fault::new("only `cp.async` is executed"));
+        return Err(StatementError::new("only `cp.async` is executed"));
     }
     if opcode.take("bulk") {
-        return engine::copy_box(opcode, names, operands);
+        return copy_tensor(opcode, names, operands);
     }
     if opcode.take("commit_group") {
         opcode.finish()?;
@@ -30,28 +31,30 @@ pub(super) fn copy_async<'a>(
     }
     if opcode.take("wait_group") {
         opcode.finish()?;
-        let [Operand::Integer(pending)] = operands else { return Err(Fault::operands()) };
-        let pending = u32::try_from(*pending).map_err(|_| Fault::operands())?;
+        let [ParsedOperand::Integer(pending)] = operands else {
+            return Err(StatementError::operands());
+        };
+        let pending = u32::try_from(*pending).map_err(|_| StatementError::operands())?;
         return Ok(vec![Operation::CopyWait { pending: Some(pending) }]);
     }
     let (_, operands) = drop_hints(&mut opcode, operands);
     if !(opcode.take("shared") || opcode.take("shared::cta")) || !opcode.take("global") {
-        return Err(Fault::new("it does not copy from global to shared memory"));
+        return Err(StatementError::new("it does not copy from global to shared memory"));
     }
     opcode.finish()?;
     let (to, from, bytes, source) = match operands {
-        [to, from, Operand::Integer(bytes @ (4 | 8 | 16))] => (to, from, *bytes as u32, None),
-        [to, from, Operand::Integer(bytes @ (4 | 8 | 16)), source] => {
+        [to, from, ParsedOperand::Integer(bytes @ (4 | 8 | 16))] => (to, from, *bytes as u32, None),
+        [to, from, ParsedOperand::Integer(bytes @ (4 | 8 | 16)), source] => {
             (to, from, *bytes as u32, Some(source))
         }
-        _ => return Err(Fault::new("it copies 4, 8 or 16 bytes")),
+        _ => return Err(StatementError::new("it copies 4, 8 or 16 bytes")),
     };
     let (to, from) = (names.address(to)?, names.address(from)?);
     let Some(source) = source else {
         return Ok(vec![Operation::Copy { bytes, to, from, source_bytes: None }]);
     };
     // A number of bytes to read, or a predicate under which none are.
-    if !matches!(source, Operand::Integer(_))
+    if !matches!(source, ParsedOperand::Integer(_))
         && let Ok(ignored) = names.test(source)
     {
         let (none, all, read) = (names.word(0), names.word(bytes), names.scratch());
