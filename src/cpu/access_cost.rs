@@ -19,13 +19,14 @@ pub(super) fn sectors(addresses: &[u64; 32], mask: u32, bytes: u32) -> u64 {
     found as u64
 }
 
-/// Wavefronts of an access to shared memory, and how many a layout without bank conflicts needs.
+/// Wavefronts of an access to shared memory, and the number that a layout without bank conflicts
+/// needs.
 ///
-/// Of accesses of 8 bytes the hardware serves half a warp at a time, of 16 bytes a quarter.
-/// Two neighbouring groups are served together where each lane shares its address with its
-/// neighbour, or each with its neighbour but one: this rule gives the wavefronts that an H200
-/// counts for `LDS.128` under four maps of lanes to addresses (4, 2, 2 and 2), and that one
-/// address for all lanes costs one.
+/// The hardware serves accesses of 8 bytes half a warp at a time, and accesses of 16 bytes a
+/// quarter at a time. It serves two adjacent groups together where each lane has the address of its
+/// neighbour, or each the address of its neighbour but one. This rule reproduces the wavefronts
+/// that an H200 counts for `LDS.128` under four maps of lanes to addresses (4, 2, 2 and 2). A
+/// single address for all lanes costs one wavefront.
 pub(super) fn wavefronts(addresses: &[u64; 32], mask: u32, bytes: u32) -> (u64, u64) {
     let mut wavefronts = 0;
     let mut needed = 0;
@@ -39,7 +40,7 @@ pub(super) fn wavefronts(addresses: &[u64; 32], mask: u32, bytes: u32) -> (u64, 
     (wavefronts, needed)
 }
 
-/// The ranges of lanes whose accesses are served together.
+/// Ranges of lanes whose accesses the hardware serves together.
 fn groups(addresses: &[u64; 32], mask: u32, bytes: u32) -> Vec<(usize, usize)> {
     let width = match bytes {
         0..=4 => 32,
@@ -80,7 +81,7 @@ fn shares_addresses(addresses: &[u64; 32], mask: u32, (first, last): (usize, usi
     })
 }
 
-/// How often the banks must be passed over: the most distinct words that fall into one bank.
+/// Passes over the banks: the largest number of distinct words in one bank.
 fn passes(addresses: &[u64; 32], group: u32, bytes: u32) -> u64 {
     let mut words: Vec<u64> = lanes(group)
         .flat_map(|lane| addresses[lane] / 4..=(addresses[lane] + u64::from(bytes) - 1) / 4)

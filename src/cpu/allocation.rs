@@ -1,46 +1,46 @@
-//! One allocation of global memory, in words that are read and written with relaxed atomic operations.
+//! Allocation: a range of global memory, stored in 32-bit words.
 //!
-//! Relaxed atomic operations cost what plain ones do, so kernels may race as they may on a GPU and this program
-//! stays sound.
+//! All reads and writes of the words are relaxed atomic operations, which cost as much as plain
+//! ones. Kernels may therefore race, as on a GPU, without undefined behaviour in this program.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use thiserror::Error;
 
-/// Why memory was not allocated, freed, read or written.
+/// Error of an allocation, a release, a read or a write.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MemoryError {
-    /// The host has not as much memory.
+    /// The host has too little memory.
     #[error("cannot allocate {bytes} bytes for the cpu device: {why}; choose a smaller problem")]
     OutOfMemory {
-        /// How many were asked for.
+        /// Requested bytes.
         bytes: u64,
-        /// The host's words.
+        /// Error text of the host.
         why: String,
     },
-    /// The address is not where an allocation begins.
+    /// No allocation begins at the address.
     #[error("no allocation begins at address {address:#x}")]
     NotAllocated {
         /// The address.
         address: u64,
     },
     /// The range is not within one allocation.
-    #[error("{bytes} bytes at address {address:#x} are not within one allocation")]
+    #[error("{bytes} bytes at address {address:#x} are not in one allocation")]
     OutOfBounds {
-        /// Where the range begins.
+        /// First address of the range.
         address: u64,
-        /// Its length.
+        /// Length of the range.
         bytes: u64,
     },
 }
 
-/// Whether a memory remembers which of its bytes were ever written.
+/// Whether memory records which of its bytes were written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WriteTracking {
-    /// It does not: reads of what nothing wrote go unnoticed.
+    /// Not recorded: reads of unwritten memory go undetected.
     #[default]
     Off,
-    /// It does, for an eighth more memory and a little more time for each store.
+    /// Recorded, for an eighth more memory and a little time per store.
     Written,
 }
 
@@ -50,9 +50,9 @@ pub(super) struct Allocation {
     pub(super) base: u64,
     pub(super) bytes: u64,
     words: Box<[AtomicU32]>,
-    /// A bit for every byte that was written.
+    /// One bit for every byte that was written.
     written: Option<Box<[AtomicU32]>>,
-    /// Whether kernels may only read it.
+    /// Set where kernels may read it only.
     pub(super) read_only: bool,
 }
 
@@ -75,13 +75,13 @@ impl Allocation {
         Ok(Self { base, bytes, words, written, read_only: false })
     }
 
-    /// The words from a byte offset on, which must be a multiple of 4.
+    /// Words from a byte offset on; the offset must be a multiple of 4.
     #[inline(always)]
     pub(super) fn words(&self, offset: u64) -> &[AtomicU32] {
         self.words.get(offset as usize / 4..).unwrap_or_default()
     }
 
-    /// Replaces `bytes` bytes, 1 or 2, within a word.
+    /// Replaces 1 or 2 bytes within a word.
     pub(super) fn store_part(&self, offset: u64, bytes: u32, value: u32) {
         let shift = offset as u32 % 4 * 8;
         let mask = (u32::MAX >> (32 - 8 * bytes.clamp(1, 4))) << shift;
@@ -92,7 +92,7 @@ impl Allocation {
         }
     }
 
-    /// Notes that bytes were written; they do not cross a multiple of 32.
+    /// Marks bytes as written. They must not cross a multiple of 32.
     #[inline(always)]
     pub(super) fn mark(&self, offset: u64, bytes: u32) {
         let Some(written) = &self.written else { return };
@@ -103,7 +103,7 @@ impl Allocation {
         }
     }
 
-    /// Whether all of the bytes were written, as far as anyone knows.
+    /// Whether all of the bytes were written; true without tracking.
     #[inline(always)]
     pub(super) fn is_written(&self, offset: u64, bytes: u32) -> bool {
         let Some(written) = &self.written else { return true };

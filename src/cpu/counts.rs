@@ -1,11 +1,11 @@
-//! What a launch did: instructions by class, and what every access to memory cost and moved.
+//! Counts of a launch: instructions by class, and the cost and traffic of memory accesses.
 
 use std::collections::BTreeMap;
 
 use super::error::SourceLine;
 use super::trace::MemoryAccess;
 
-/// What kind of work an instruction is.
+/// Class of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum InstructionClass {
     /// Fused multiply-adds of f32.
@@ -18,7 +18,7 @@ pub enum InstructionClass {
     GlobalLoad,
     /// Stores to global memory.
     GlobalStore,
-    /// Loads from shared memory, `ldmatrix` among them.
+    /// Loads from shared memory, including `ldmatrix`.
     SharedLoad,
     /// Stores to shared memory.
     SharedStore,
@@ -39,7 +39,7 @@ pub enum InstructionClass {
 }
 
 impl InstructionClass {
-    /// A word for it.
+    /// Short name for reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fma => "fma",
@@ -60,25 +60,25 @@ impl InstructionClass {
     }
 }
 
-/// What accesses to memory cost and moved.
+/// Cost and traffic of memory accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryCounts {
-    /// Instructions of a warp that reached memory.
+    /// Warp instructions that accessed memory.
     pub requests: u64,
-    /// Distinct sectors of 32 bytes of global memory, summed over requests.
+    /// Distinct 32-byte sectors of global memory, summed over requests.
     pub sectors: u64,
     /// Passes over the 32 banks of shared memory.
     pub wavefronts: u64,
-    /// Those of them that a layout without conflicts would not need.
+    /// Wavefronts that a layout without bank conflicts would not need.
     pub bank_conflicts: u64,
-    /// Bytes that lanes asked for.
+    /// Bytes that lanes requested.
     pub bytes_useful: u64,
-    /// Bytes that moved: whole sectors, and for shared memory whole wavefronts.
+    /// Bytes that moved: whole sectors, and whole wavefronts of shared memory.
     pub bytes_moved: u64,
 }
 
 impl MemoryCounts {
-    /// Adds what others did.
+    /// Adds other counts.
     pub fn add(&mut self, other: Self) {
         self.requests += other.requests;
         self.sectors += other.sectors;
@@ -89,33 +89,33 @@ impl MemoryCounts {
     }
 }
 
-/// One kind of access of one source line.
+/// Accesses of one class at one source line.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AccessSite {
-    /// The line, where the compiler recorded it.
+    /// Source line, where the compiler recorded it.
     pub source: Option<SourceLine>,
-    /// The kind of access.
+    /// Class of the access.
     pub class: InstructionClass,
 }
 
-/// What a launch did. Without counting, only [`Counts::blocks`] is known.
+/// Counts of a launch. Without counting, only [`Counts::blocks`] is set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Blocks executed.
+    /// Executed blocks.
     pub blocks: u64,
-    /// Instructions that warps executed, by class.
+    /// Warp instructions by class.
     pub instructions: BTreeMap<InstructionClass, u64>,
-    /// Accesses by kind.
+    /// Memory accesses by class.
     pub memory: BTreeMap<InstructionClass, MemoryCounts>,
-    /// Accesses by source line and kind.
+    /// Memory accesses by source line and class.
     pub by_line: BTreeMap<AccessSite, MemoryCounts>,
-    /// Every access but loads from shared memory, warp by warp as they took turns; nothing unless
-    /// that was asked for.
+    /// Every access except loads from shared memory, in the order of execution. Empty unless
+    /// tracing is on.
     pub accesses: Vec<MemoryAccess>,
 }
 
 impl Counts {
-    /// The accesses of a kind; zeros where there were none.
+    /// Counts of a class; zeros where there were no accesses.
     pub fn of(&self, class: InstructionClass) -> MemoryCounts {
         self.memory.get(&class).copied().unwrap_or_default()
     }

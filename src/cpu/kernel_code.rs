@@ -1,10 +1,10 @@
-//! Code of a kernel, as decoding produces it and execution runs it.
+//! Decoded code of a kernel: the output of `decode` and the input of `execute`.
 
 use super::error::SourceLine;
 use super::operation::{KernelStep, RegisterSlot, SpecialRegister};
 use super::parse::ClusterDirectives;
 
-/// A kernel's code, ready to run.
+/// Decoded code of a kernel.
 #[derive(Debug)]
 pub(super) struct KernelCode {
     pub(super) name: String,
@@ -12,21 +12,21 @@ pub(super) struct KernelCode {
     pub(super) sources: Vec<SourceLine>,
     pub(super) slots: SlotCounts,
     pub(super) pinned: InitialSlots,
-    /// Where parameters begin, and their bytes.
+    /// Offset and bytes of each parameter.
     pub(super) parameters: Vec<(u64, u64)>,
     pub(super) segments: Vec<SharedSegment>,
-    /// Static shared memory without what lies between variables here.
+    /// Static shared memory, without the guard bytes that this device puts between variables.
     pub(super) static_shared_bytes: u64,
-    /// Where dynamic shared memory begins.
+    /// Offset of dynamic shared memory.
     pub(super) dynamic_shared: u64,
     pub(super) local_bytes: u64,
     pub(super) declared_registers: u64,
-    /// The bytes that checks of shared memory tell apart: those of its smallest access.
+    /// Granularity of the checks of shared memory: the bytes of the kernel's smallest access.
     pub(super) granule: u32,
     pub(super) clusters: ClusterDirectives,
 }
 
-/// How many slots of each class a warp needs.
+/// Slots of each class that a warp needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct SlotCounts {
     pub(super) predicates: u32,
@@ -34,17 +34,17 @@ pub(super) struct SlotCounts {
     pub(super) longs: u32,
 }
 
-/// What fills a slot before a block begins.
+/// Slots that are filled before a block begins: constants and special registers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct InitialSlots {
     pub(super) words: Vec<(u32, RegisterSlot)>,
     pub(super) longs: Vec<(u64, RegisterSlot)>,
     pub(super) specials: Vec<(SpecialRegister, RegisterSlot)>,
-    /// The predicate that always holds, where one is needed.
+    /// Slot of a predicate that is always true, if the kernel uses one.
     pub(super) always: Option<RegisterSlot>,
 }
 
-/// A stretch of shared memory that a variable has to itself.
+/// Range of shared memory that belongs to one variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SharedSegment {
     pub(super) name: String,

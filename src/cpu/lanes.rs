@@ -1,6 +1,6 @@
-//! Lane masks.
+//! Lane masks: one bit for each of the 32 lanes of a warp.
 
-/// The lanes of a mask.
+/// Iterator over the lanes of a mask.
 pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     let mut rest = mask;
     std::iter::from_fn(move || {

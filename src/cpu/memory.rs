@@ -1,7 +1,4 @@
-//! Global memory: allocations with addresses of their own, shared by all blocks that run.
-//!
-//! Kept in words that are read and written with relaxed atomic operations, which cost what plain
-//! ones do; so kernels may race as they may on a GPU, and this program stays sound.
+//! Global memory of the device: allocations that all blocks of a launch share.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,17 +8,17 @@ use rayon::prelude::*;
 use super::allocation::{Allocation, MemoryError, WriteTracking};
 use super::layout::{ALLOCATION_SHIFT, MODULE_BASE};
 
-/// The global memory of the device.
+/// Global memory of the device.
 #[derive(Debug, Default)]
 pub struct GlobalMemory {
-    /// By number; what was freed leaves a gap, so that no address is given twice.
+    /// Indexed by number. A freed allocation leaves a gap, so that addresses are never reused.
     allocations: Vec<Option<Arc<Allocation>>>,
     tracking: WriteTracking,
-    /// Taken for atomic operations of 64 bits, which two words cannot do alone.
+    /// Lock for 64-bit atomic operations, which two words cannot provide.
     long_updates: Mutex<()>,
 }
 
-/// A part of an allocation.
+/// A range of an allocation.
 struct AllocationRange<'a> {
     allocation: &'a Allocation,
     offset: u64,
@@ -35,8 +32,8 @@ impl AllocationRange<'_> {
 }
 
 impl GlobalMemory {
-    /// Bytes of the host's memory that new allocations may take, as the system estimates; `None`
-    /// where it does not say.
+    /// Bytes of host memory available for new allocations, as the operating system estimates;
+    /// `None` where it gives no estimate.
     pub fn host_available() -> Option<u64> {
         let report = std::fs::read_to_string("/proc/meminfo").ok()?;
         let line = report.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -44,13 +41,13 @@ impl GlobalMemory {
         kibibytes.checked_mul(1024)
     }
 
-    /// An empty memory.
+    /// Creates an empty memory.
     pub fn new(tracking: WriteTracking) -> Self {
         Self { tracking, ..Self::default() }
     }
 
-    /// Allocates `bytes` bytes and gives their address, a multiple of 256. They are zero, and count
-    /// as written by nothing.
+    /// Allocates `bytes` bytes and returns their address, a multiple of 256. The bytes are zero and
+    /// count as unwritten.
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`].
@@ -58,7 +55,7 @@ impl GlobalMemory {
         let number = self.allocations.len() as u64 + 1;
         let base = number << ALLOCATION_SHIFT;
         if bytes >= 1 << (ALLOCATION_SHIFT - 1) || base >= MODULE_BASE {
-            let why = "beyond the device's addresses".to_owned();
+            let why = "the device has no addresses left".to_owned();
             return Err(MemoryError::OutOfMemory { bytes, why });
         }
         let allocation = Allocation::new(base, bytes, self.tracking)?;
@@ -66,7 +63,8 @@ impl GlobalMemory {
         Ok(base)
     }
 
-    /// Frees what [`Self::allocate`] gave. The address is not given again.
+    /// Frees the allocation at an address that [`Self::allocate`] returned. The address is not
+    /// reused.
     ///
     /// # Errors
     /// [`MemoryError::NotAllocated`].
@@ -81,8 +79,8 @@ impl GlobalMemory {
         }
     }
 
-    /// A memory that has all allocations of this one, each at its address, and gets its own from
-    /// then on. What is written to the shared ones is seen in both.
+    /// Creates a memory that shares all present allocations of this one, each at its address. Later
+    /// allocations are separate. Writes to shared allocations are visible in both.
     #[must_use]
     pub fn sharing(&self) -> Self {
         Self {
@@ -92,10 +90,10 @@ impl GlobalMemory {
         }
     }
 
-    /// From now on kernels may only read an allocation; a store there is out of bounds.
+    /// Makes an allocation read-only for kernels: a store there is out of bounds.
     ///
     /// # Errors
-    /// [`MemoryError::NotAllocated`], also where it is shared with another memory already.
+    /// [`MemoryError::NotAllocated`], also if another memory shares the allocation already.
     pub fn protect(&mut self, address: u64) -> Result<(), MemoryError> {
         let number = (address >> ALLOCATION_SHIFT) as usize;
         let slot = self.allocations.get_mut(number.wrapping_sub(1)).and_then(Option::as_mut);
@@ -107,7 +105,7 @@ impl GlobalMemory {
     /// Writes bytes.
     ///
     /// # Errors
-    /// [`MemoryError::OutOfBounds`]; so have the methods below.
+    /// [`MemoryError::OutOfBounds`], as for all methods below.
     pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
         let (allocation, offset) = self.range(address, bytes.len() as u64)?;
         allocation.mark_range(offset, bytes.len() as u64);
@@ -144,7 +142,8 @@ impl GlobalMemory {
         Ok(read)
     }
 
-    /// As [`Self::fill`], with the word that `word_at` gives for each place, on all cores.
+    /// Sets `count` words of 32 bits from `address` on, in parallel: each to `word_at` of its
+    /// index. The address must be a multiple of 4.
     pub fn fill_with(
         &self,
         address: u64,
@@ -155,19 +154,20 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// As [`Self::fill`], but the words still count as written by nothing.
+    /// Sets words to one value without marking them as written.
     pub fn poison(&self, address: u64, word: u32, count: u64) -> Result<(), MemoryError> {
         self.set_words(address, count, |_| word).map(|_| ())
     }
 
-    /// Which of `count` words from `address` on were written, each a multiple of 4: whole, by
-    /// kernels or by this program. All of them where the memory does not track that.
+    /// For each of `count` words from `address` on, whether it was written completely, by kernels
+    /// or by this program. True for all without tracking. The address must be a multiple of 4.
     pub fn written(&self, address: u64, count: u64) -> Result<Vec<bool>, MemoryError> {
         let (allocation, offset) = self.range(address, count.saturating_mul(4))?;
         Ok((0..count).map(|word| allocation.is_written(offset + 4 * word, 4)).collect())
     }
 
-    /// `count` words of 32 bits from `address` on, which must be a multiple of 4.
+    /// Reads `count` words of 32 bits from `address` on, in parallel. The address must be a
+    /// multiple of 4.
     pub fn words(
         &self,
         address: u64,
@@ -182,7 +182,7 @@ impl GlobalMemory {
         Ok(words.par_iter().with_min_len(1 << 14).map(|word| word.load(Ordering::Relaxed)))
     }
 
-    /// Sets words and gives the range, which is not marked yet.
+    /// Sets words and returns their range, not marked as written yet.
     fn set_words(
         &self,
         address: u64,
@@ -211,16 +211,16 @@ impl GlobalMemory {
         Ok((allocation, offset))
     }
 
-    /// The allocation that an address is near to: at its beginning or anywhere behind.
+    /// The allocation whose address range contains an address, or is the nearest one below it.
     #[inline(always)]
     pub(super) fn find(&self, address: u64) -> Option<&Allocation> {
         let number = (address >> ALLOCATION_SHIFT) as usize;
         self.allocations.get(number.wrapping_sub(1))?.as_deref()
     }
 
-    /// Does something that must not be torn apart by another block's update of 64 bits.
+    /// Runs `update` atomically with respect to the 64-bit updates of other blocks.
     pub(super) fn update_long<T>(&self, update: impl FnOnce() -> T) -> T {
-        // Nothing that runs under this lock panics; were it so, the lock guards no state.
+        // Nothing panics under this lock, and it guards no data, so poisoning is harmless.
         let _held = self.long_updates.lock().unwrap_or_else(PoisonError::into_inner);
         update()
     }

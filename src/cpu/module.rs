@@ -1,4 +1,4 @@
-//! A PTX module as callers see it.
+//! PTX modules and their kernels: the public form of decoded code.
 
 use std::sync::Arc;
 
@@ -9,55 +9,55 @@ use super::kernel_code::KernelCode;
 use super::layout::MODULE_BASE;
 use super::parse;
 
-/// A module: its kernels, and the variables that they share.
+/// A PTX module: its kernels and the variables that they share.
 #[derive(Debug, Clone)]
 pub struct PtxModule {
     kernels: Vec<PtxKernel>,
 }
 
-/// A kernel of a [`PtxModule`], ready to be launched.
+/// A kernel of a [`PtxModule`], ready to launch.
 #[derive(Debug, Clone)]
 pub struct PtxKernel {
     pub(super) code: Arc<KernelCode>,
-    /// The variables of its module; launches change them as they do on a GPU.
+    /// Variables of the module. Launches modify them, as on a GPU.
     pub(super) variables: Arc<Allocation>,
 }
 
-/// What is known of a kernel before it runs.
+/// Static properties of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Registers that the text declares: one for each value computed, far more than a GPU uses.
+    /// Registers that the text declares: one per computed value, far more than a GPU uses.
     pub declared_registers: u64,
-    /// The most 32-bit registers that are in use at once if values keep the text's order. The
-    /// assembler reorders and needs fewer: 250 where this says 457.
+    /// Peak of live 32-bit registers in the order of the text. The assembler reorders and needs
+    /// fewer, e.g. 250 where this value is 457.
     pub live_registers: u64,
-    /// Bytes of static shared memory of a block.
+    /// Static shared memory of a block, in bytes.
     pub static_shared_bytes: u64,
-    /// Bytes of local memory of a thread.
+    /// Local memory of a thread, in bytes.
     pub local_bytes: u64,
-    /// The size of each parameter in bytes.
+    /// Bytes of each parameter.
     pub parameters: Vec<u64>,
-    /// Blocks of a cluster in x, y and z: one of a kernel that asks for no clusters.
+    /// Blocks of a cluster in x, y and z; one block for a kernel without clusters.
     pub cluster: [u32; 3],
 }
 
-/// Why a text did not become a program.
+/// Error of loading a module.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PtxLoadError {
-    /// It is not understood.
+    /// The text is invalid or not supported.
     #[error(transparent)]
     Ptx(#[from] PtxError),
-    /// Its variables do not fit into the host's memory.
+    /// The variables of the module do not fit into host memory.
     #[error(transparent)]
     Memory(#[from] MemoryError),
 }
 
 impl PtxModule {
-    /// Reads a module as NVRTC writes it.
+    /// Parses and decodes a module as NVRTC emits it.
     ///
     /// # Errors
-    /// [`PtxError`] with the line of what this device does not know, and the CUDA line that it
-    /// comes from if the text was compiled with `--generate-line-info`.
+    /// [`PtxError`] with the line of the statement that this device does not support, and with its
+    /// CUDA source line if the text was compiled with `--generate-line-info`.
     pub fn parse(ptx: &str) -> Result<Self, PtxLoadError> {
         let module = parse::parse(ptx)?;
         let (kernels, contents) = decode::decode(&module)?;
@@ -72,7 +72,7 @@ impl PtxModule {
         Ok(Self { kernels: kernels.into_iter().map(kernel).collect() })
     }
 
-    /// The kernel of a name.
+    /// Looks up a kernel by name.
     pub fn kernel(&self, name: &str) -> Option<&PtxKernel> {
         self.kernels.iter().find(|kernel| kernel.code.name == name)
     }
@@ -84,12 +84,12 @@ impl PtxModule {
 }
 
 impl PtxKernel {
-    /// Its name.
+    /// Name of the kernel.
     pub fn name(&self) -> &str {
         &self.code.name
     }
 
-    /// What is known before it runs.
+    /// Static properties of the kernel.
     pub fn facts(&self) -> Facts {
         Facts {
             declared_registers: self.code.declared_registers,

@@ -1,18 +1,20 @@
-//! What checks remember of shared memory: for every few bytes, who wrote and read them last, and
-//! when. Time is counted by warps: each has a clock that goes on at every barrier, and knows up to
-//! which time of every other warp the barriers order what was done (after FastTrack, Flanagan and
-//! Freund 2009).
+//! Shadow memory of a cluster's shared memory: for every few bytes, the last writer and readers and
+//! their time.
 //!
-//! The copy engine has a clock for each mbarrier, which counts its copies: who waited for a phase knows
-//! which of them have arrived.
+//! Time is a vector clock per warp. A warp's own clock advances at every barrier; its other entries
+//! say up to which time the barriers order the work of other warps before its own (FastTrack,
+//! Flanagan and Freund 2009).
 //!
-//! Of readers two are kept, of different threads: with barriers of all warps that is enough to find
-//! every race of a place; with barriers of some warps, or of one block of a cluster, one may escape.
+//! The copy engine has one clock per mbarrier, which counts its copies. A warp that has waited for
+//! a phase has observed the copies that arrived.
+//!
+//! Two readers of different threads are kept. With barriers of all warps that suffices to find
+//! every race. With barriers of some warps, or of one block of a cluster, a race can go undetected.
 
 use super::checks::{ExecutionCheck, ExecutionChecks, LaneViolation, ViolationKind};
 use super::vector_clock::VectorClock;
 
-/// When a thread did something; a clock of 0 is never.
+/// Time of an access by a thread; a clock of 0 means never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Epoch {
     clock: u32,
@@ -20,25 +22,25 @@ struct Epoch {
     atomic: bool,
 }
 
-/// What is known of a place.
+/// Shadow of one cell of shared memory.
 #[derive(Debug, Clone, Copy, Default)]
 struct ShadowCell {
     writer: Epoch,
     readers: [Epoch; 2],
 }
 
-/// How memory is used.
+/// Kind of an access to shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SharedAccess {
     Read,
     Write,
-    /// Both, in one piece.
+    /// An atomic read and write.
     Update,
-    /// A write that will happen until the thread waits for it: `cp.async` when it is issued.
+    /// A write that takes effect until the thread waits for it: `cp.async` at issue.
     Pending,
 }
 
-/// What a cluster has of shared memory, and who uses it.
+/// Size of a cluster's shared memory, and the number of its users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SharedExtent {
     pub(super) blocks: usize,
@@ -48,18 +50,18 @@ pub(super) struct SharedExtent {
     pub(super) warps: usize,
 }
 
-/// The memory of what happened to the shared memory of a cluster.
+/// Shadow of the shared memory of a cluster.
 #[derive(Debug)]
 pub(super) struct ShadowMemory {
     checks: ExecutionChecks,
     extent: SharedExtent,
     places: Vec<ShadowCell>,
-    /// A place has two to the power of this many bytes.
+    /// Base-2 logarithm of the bytes of a cell.
     shift: u32,
 }
 
 impl ShadowMemory {
-    /// For shared memory that is told apart by `granule` bytes.
+    /// Creates a shadow with cells of `granule` bytes.
     pub(super) fn new(checks: ExecutionChecks, extent: SharedExtent, granule: u32) -> Self {
         let shift = granule.max(1).ilog2();
         let wanted = checks.has(ExecutionCheck::Race) || checks.has(ExecutionCheck::Unwritten);
@@ -68,13 +70,13 @@ impl ShadowMemory {
         Self { checks, extent, places: vec![ShadowCell::default(); count as usize], shift }
     }
 
-    /// Forgets everything: another cluster begins.
+    /// Clears the shadow for the next cluster.
     pub(super) fn reset(&mut self) {
         self.places.fill(ShadowCell::default());
     }
 
-    /// Notes what a lane does, and says what is wrong with it. Warps are known by their number in
-    /// the cluster, addresses count from the beginning of its shared memory.
+    /// Records the access of a lane, or returns the violation that it commits. `warp` is the number
+    /// of the warp in the cluster; addresses count from the start of the cluster's shared memory.
     pub(super) fn touch(
         &mut self,
         clocks: &VectorClock,
@@ -124,8 +126,13 @@ impl ShadowMemory {
         Ok(())
     }
 
-    /// Notes that an engine writes a range, from now on until the time `clock` of the engine.
-    pub(super) fn hand_over(&mut self, (address, bytes): (u64, u32), engine: usize, clock: u32) {
+    /// Records that an engine writes a range until the engine's time `clock`.
+    pub(super) fn record_engine_write(
+        &mut self,
+        (address, bytes): (u64, u32),
+        engine: usize,
+        clock: u32,
+    ) {
         let first = (address >> self.shift) as usize;
         let last = (address + u64::from(bytes)).div_ceil(1 << self.shift) as usize;
         let writer = Epoch { clock, thread: (engine * 32) as u16, atomic: false };
@@ -135,7 +142,7 @@ impl ShadowMemory {
 
     #[cold]
     fn unwritten(&self, lane: usize, (address, bytes): (u64, u32)) -> LaneViolation {
-        let text = format!("{bytes} bytes of {} are read that nothing wrote", self.name(address));
+        let text = format!("{bytes} unwritten bytes of {} are read", self.name(address));
         LaneViolation::access(ViolationKind::Unwritten, lane, address % self.extent.bytes, text)
     }
 
@@ -155,8 +162,8 @@ impl ShadowMemory {
         let (warp, other_lane) = (usize::from(other.thread / 32), other.thread % 32);
         if warp >= self.extent.blocks * self.extent.warps {
             let text = format!(
-                "{} is {now} that a copy of the copy engine writes, and this thread has not waited for \
-                 the phase of its mbarrier",
+                "{} is {now} while a tensor copy may write it; this thread has not waited for the phase of its \
+                 mbarrier",
                 self.name(address)
             );
             return LaneViolation::access(
@@ -170,14 +177,14 @@ impl ShadowMemory {
         let block =
             if self.extent.blocks == 1 { String::new() } else { format!(" of block {rank}") };
         let text = format!(
-            "{} is {now} that lane {other_lane} of warp {warp}{block} has {before} with no barrier \
-             between",
+            "{} is {now} after lane {other_lane} of warp {warp}{block} has {before} it, with no barrier \
+             in between",
             self.name(address)
         );
         LaneViolation::access(ViolationKind::Race, lane, address % self.extent.bytes, text)
     }
 
-    /// Whose shared memory an address is in.
+    /// Name of the shared memory that contains an address.
     fn name(&self, address: u64) -> String {
         match self.extent.blocks {
             1 => "shared memory".to_owned(),

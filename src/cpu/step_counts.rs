@@ -3,7 +3,7 @@
 use super::access_cost::{sectors, wavefronts};
 use super::counts::MemoryCounts;
 
-/// The counters of one step, as a block runs.
+/// Counters of one step, summed over the blocks of a worker.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct StepCounts {
     pub(super) executed: u64,
@@ -25,7 +25,7 @@ impl StepCounts {
         self.memory.bytes_moved += 32 * sectors;
     }
 
-    /// Counts an asynchronous copy: what is read, and the banks that it is written to.
+    /// Counts an asynchronous copy: its reads, and the banks that it writes.
     pub(super) fn copy(
         &mut self,
         from: &[u64; 32],
@@ -42,8 +42,7 @@ impl StepCounts {
         self.memory.bank_conflicts += written.memory.bank_conflicts;
     }
 
-    /// Counts a copy of the copy engine: one request, whatever it moves. Shared memory is written in
-    /// whole rows of banks.
+    /// Counts a tensor copy as one request. It writes shared memory in whole rows of banks.
     pub(super) fn copied(&mut self, sectors: u64, read: u64, written: u64) {
         self.memory.requests += 1;
         self.memory.sectors += sectors;

@@ -1,16 +1,16 @@
-//! Tensor maps as this device has them: the 128 bytes that a kernel is passed and does not look into.
-//! Their form is this device's own; one that a driver encoded means nothing here.
+//! Encoding of tensor maps: the 128 opaque bytes that a kernel receives. The encoding is specific
+//! to this device; maps that a driver encoded are invalid here.
 
 use crate::model::tensor_map::{MAX_RANK, PlacedMap};
 use crate::model::{Dtype, Swizzle};
 
-/// Words of 64 bits of an encoded map.
+/// 64-bit words of an encoded map.
 pub(super) const WORDS: usize = 16;
 
-/// What an encoded map begins with.
+/// First word of an encoded map.
 const MARK: u64 = u64::from_le_bytes(*b"tensormp");
 
-/// Where the parts of a map are: extents, strides and the box follow one another.
+/// Indices of the parts of a map: extents, then strides, then the box.
 const EXTENTS: usize = 3;
 const STRIDES: usize = EXTENTS + MAX_RANK;
 
@@ -18,7 +18,7 @@ const STRIDES: usize = EXTENTS + MAX_RANK;
 const BOX: usize = STRIDES + MAX_RANK - 1;
 const BOX_BITS: u32 = 12;
 
-/// A map as a kernel is passed it.
+/// Encodes a map.
 pub(super) fn encode(map: &PlacedMap) -> [u64; WORDS] {
     let number = |found: Option<usize>| found.unwrap_or_default() as u64;
     let dtype = number(Dtype::ALL.iter().position(|dtype| *dtype == map.dtype));
@@ -35,7 +35,7 @@ pub(super) fn encode(map: &PlacedMap) -> [u64; WORDS] {
     words
 }
 
-/// What was encoded; nothing where that was no map, or one of empty boxes.
+/// Decodes a map. `None` for words that are no map, and for a map with an empty box.
 pub(super) fn decode(words: &[u64; WORDS]) -> Option<PlacedMap> {
     let [rank, dtype, swizzle] = [0, 8, 16].map(|shift| (words[2] >> shift & 0xff) as usize);
     let mask = (1 << BOX_BITS) - 1;

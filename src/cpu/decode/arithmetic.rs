@@ -20,7 +20,7 @@ pub(super) fn integer<'a>(
     use Type::{S16, S32, S64, U16, U32, U64};
     if opcode.take("sat") {
         if ty != S32 || !matches!(opcode.base, "add" | "sub") {
-            return Err(StatementError::new("`.sat` goes with s32 only"));
+            return Err(StatementError::new("`.sat` is supported for s32 only"));
         }
         let run: crate::cpu::decode::lane_operation::Word2 = match opcode.base {
             "add" => lanes!(|a: i32, b: i32| a.saturating_add(b)),
@@ -48,8 +48,8 @@ pub(super) fn integer<'a>(
         ("max", S64) => Long2(lanes!(|a: i64, b: i64| a.max(b))),
         ("min", U64) => Long2(lanes!(|a: u64, b: u64| a.min(b))),
         ("max", U64) => Long2(lanes!(|a: u64, b: u64| a.max(b))),
-        // Division by zero gives all ones, its remainder the dividend: PTX leaves it open, the
-        // hardware does this.
+        // Division by zero returns all ones, its remainder the dividend. PTX leaves this open; the
+        // hardware does the same.
         ("div", S32) => Word2(lanes!(|a: i32, b: i32| if b == 0 { -1 } else { a.wrapping_div(b) })),
         ("rem", S32) => Word2(lanes!(|a: i32, b: i32| if b == 0 { a } else { a.wrapping_rem(b) })),
         ("div", U32) => Word2(lanes!(|a: u32, b: u32| a.checked_div(b).unwrap_or(u32::MAX))),
@@ -74,7 +74,7 @@ pub(super) fn integer<'a>(
     lane_operation(names, ty, operands, run)
 }
 
-/// `sad`: the distance of two numbers, added to a third.
+/// `sad`: absolute difference of two numbers plus a third.
 pub(super) fn distance<'a>(
     opcode: Opcode<'a>,
     ty: Type,
@@ -90,8 +90,8 @@ pub(super) fn distance<'a>(
     lane_operation(names, ty, operands, LaneFunction::Word3(run))
 }
 
-/// `dp4a` and `dp2a`: products of the bytes of two words, or of the halves of one with the lower or
-/// upper bytes of another, added to a third.
+/// `dp4a` and `dp2a`: dot product of the bytes of two words, or of the halves of one word with the
+/// lower or upper bytes of another, plus a third.
 pub(super) fn dot_product<'a>(
     mut opcode: Opcode<'a>,
     names: &mut NameTable<'a>,

@@ -9,14 +9,14 @@ use crate::cpu::operation::Operation;
 use crate::cpu::parse::ParsedOperand;
 use crate::cpu::types::Type;
 
-/// `cp.async` and what orders it.
+/// `cp.async`, its commits and its waits.
 pub(super) fn copy_async<'a>(
     mut opcode: Opcode<'a>,
     names: &mut NameTable<'a>,
     operands: &[ParsedOperand<'a>],
 ) -> Result<Vec<Operation>, StatementError> {
     if !opcode.take("async") {
-        return Err(StatementError::new("only `cp.async` is executed"));
+        return Err(StatementError::new("only `cp.async` is supported"));
     }
     if opcode.take("bulk") {
         return copy_tensor(opcode, names, operands);
@@ -39,7 +39,7 @@ pub(super) fn copy_async<'a>(
     }
     let (_, operands) = drop_hints(&mut opcode, operands);
     if !(opcode.take("shared") || opcode.take("shared::cta")) || !opcode.take("global") {
-        return Err(StatementError::new("it does not copy from global to shared memory"));
+        return Err(StatementError::new("only copies from global to shared memory are supported"));
     }
     opcode.finish()?;
     let (to, from, bytes, source) = match operands {
@@ -47,13 +47,13 @@ pub(super) fn copy_async<'a>(
         [to, from, ParsedOperand::Integer(bytes @ (4 | 8 | 16)), source] => {
             (to, from, *bytes as u32, Some(source))
         }
-        _ => return Err(StatementError::new("it copies 4, 8 or 16 bytes")),
+        _ => return Err(StatementError::new("only copies of 4, 8 or 16 bytes are supported")),
     };
     let (to, from) = (names.address(to)?, names.address(from)?);
     let Some(source) = source else {
         return Ok(vec![Operation::Copy { bytes, to, from, source_bytes: None }]);
     };
-    // A number of bytes to read, or a predicate under which none are.
+    // The last operand is a number of bytes to read, or a predicate that suppresses the read.
     if !matches!(source, ParsedOperand::Integer(_))
         && let Ok(ignored) = names.test(source)
     {

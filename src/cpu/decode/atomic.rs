@@ -26,11 +26,11 @@ pub(super) fn atomic<'a>(
     };
     let space = space(&mut opcode, names, address);
     if matches!(space, Space::Local | Space::Constant | Space::Parameter) {
-        return Err(StatementError::new("nothing is atomic there"));
+        return Err(StatementError::new("atomic operations do not support this space"));
     }
     let what = opcode
         .take_any(&["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"])
-        .ok_or_else(|| StatementError::new("it names no operation"))?;
+        .ok_or_else(|| StatementError::new("the opcode has no operation"))?;
     opcode.take("noftz");
     let length = opcode.take_map(|part| part.strip_prefix('v')?.parse::<u32>().ok()).unwrap_or(1);
     let ty = opcode.ty()?;
@@ -42,7 +42,7 @@ pub(super) fn atomic<'a>(
     let address = names.address(address)?;
     let a = check_length(names.vector(a, |names, part| names.read(part, ty))?, length)?;
     let b = b.map(|b| names.read(b, ty)).transpose()?;
-    // The old value of `_` is not wanted.
+    // `_` discards the old value.
     let d = match d {
         Some(ParsedOperand::Name("_")) | None => Vector::of(&vec![None; length as usize]),
         Some(d) => check_length(names.vector(d, |names, part| names.written_any(part))?, length)?,
@@ -55,10 +55,11 @@ pub(super) fn atomic<'a>(
     };
     if !a.parts().iter().chain(d.parts()).flatten().all(fits) || !b.iter().all(fits) {
         return Err(StatementError::new(
-            "an operand is of another size than the instruction works on",
+            "an operand does not have the operand size of the instruction",
         ));
     }
-    // Each element is updated by itself (ISA section 9.7.13.5), the first with the whole's alignment.
+    // Each element is updated separately (ISA section 9.7.13.5); only the first needs the alignment
+    // of the whole vector.
     let one = |(at, (a, d)): (usize, (&Option<Register>, &Option<Register>))| {
         let offset = address.offset.wrapping_add((at as i64) * i64::from(ty.bytes()));
         let alignment = if at == 0 { length * ty.bytes() } else { ty.bytes() };
@@ -68,7 +69,7 @@ pub(super) fn atomic<'a>(
             alignment,
             d: *d,
             address: Address { offset, ..address },
-            a: a.ok_or_else(|| StatementError::new("`_` has no value"))?,
+            a: a.ok_or_else(|| StatementError::new("`_` is not a source operand"))?,
             b,
         })
     };
@@ -96,14 +97,14 @@ fn half_update(what: &str, ty: Type) -> Option<AtomicUpdate> {
     }))
 }
 
-/// A sum as global memory makes it: what is below the least normal number is zero, before and after,
-/// whatever the compiler was told of such numbers (ISA section 9.7.13.5).
+/// Addition in global memory, which flushes subnormal values before and after, whatever the
+/// compiler's mode (ISA section 9.7.13.5).
 fn add_flushed(old: u32, a: u32, _: u32) -> u32 {
     let flushed = |value: f32| if value.is_subnormal() { 0.0_f32.copysign(value) } else { value };
     bits32(flushed(flushed(f32::from_bits(old)) + flushed(f32::from_bits(a))))
 }
 
-/// Sums of pairs; of single halves the upper one is zero.
+/// Sums of pairs; the upper half of a single value is zero.
 fn add_f16(old: u32, a: u32, _: u32) -> u32 {
     let sum = |shift: u32| {
         f64::from(f16_value(old >> shift & 0xffff)) + f64::from(f16_value(a >> shift & 0xffff))

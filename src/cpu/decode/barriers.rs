@@ -1,4 +1,4 @@
-//! Barriers of warps, blocks and clusters, and fences (ISA sections 9.7.13 and 9.7.14; `barrier.cluster`).
+//! Barriers of warps, blocks and clusters, and fences (ISA sections 9.7.13 and 9.7.14).
 
 use super::error::StatementError;
 use super::name_table::NameTable;
@@ -28,22 +28,24 @@ pub(super) fn barrier<'a>(
     }
     opcode.take("cta");
     opcode.take("aligned");
-    let (mode, asks) = match opcode.take_any(&["sync", "arrive", "red"]) {
+    let (mode, result) = match opcode.take_any(&["sync", "arrive", "red"]) {
         Some("sync") => (BarrierMode::Sync, None),
         Some("arrive") => (BarrierMode::Arrive, None),
         Some(_) => (BarrierMode::Sync, opcode.take_any(&["popc", "and", "or"])),
-        None => return Err(StatementError::new("only `.sync`, `.arrive` and `.red` are executed")),
+        None => {
+            return Err(StatementError::new("only `.sync`, `.arrive` and `.red` are supported"));
+        }
     };
-    let (poll, operands) = match (asks, operands) {
+    let (poll, operands) = match (result, operands) {
         (None, _) => (None, operands),
-        (Some(asks), [d, others @ .., a]) => {
+        (Some(result), [d, others @ .., a]) => {
             opcode.ty()?;
-            let asks = match asks {
+            let result = match result {
                 "popc" => ReductionResult::Count(names.written(d, Class::Word)?),
                 "and" => ReductionResult::All(names.written(d, Class::Predicate)?),
                 _ => ReductionResult::Any(names.written(d, Class::Predicate)?),
             };
-            (Some(BarrierReduction { asks, a: names.test(a)? }), others)
+            (Some(BarrierReduction { result, a: names.test(a)? }), others)
         }
         _ => return Err(StatementError::operands()),
     };
@@ -80,7 +82,7 @@ fn cluster_barrier(
         (Some("wait"), None | Some("acquire")) => ClusterBarrierStep::Wait,
         _ => {
             return Err(StatementError::new(
-                "only `.arrive` and `.wait` with their orders are executed",
+                "only `.arrive` and `.wait` with their memory orders are supported",
             ));
         }
     }))
@@ -88,12 +90,12 @@ fn cluster_barrier(
 
 /// `membar` and `fence`
 pub(super) fn fence(mut opcode: Opcode<'_>) -> Result<Operation, StatementError> {
-    // That what other units do is ordered too is not told apart: they see everything at once here.
+    // Proxy fences need no action: all units see every access immediately on this device.
     if opcode.take("proxy") {
         let known = opcode.take("async");
         opcode.take_any(&["global", "shared::cta", "shared::cluster"]);
         if !known {
-            return Err(StatementError::new("of proxies only `.async` is known"));
+            return Err(StatementError::new("only the `.async` proxy is supported"));
         }
     } else if opcode.take("mbarrier_init") {
         opcode.take("release");

@@ -1,4 +1,4 @@
-//! Logic, shifts and fields of bits (ISA sections 9.7.1 and 9.7.8).
+//! Bitwise logic, shifts and bit fields (ISA sections 9.7.1 and 9.7.8).
 
 use super::error::StatementError;
 use super::lane_functions::{LaneValue, lanes};
@@ -9,7 +9,7 @@ use crate::cpu::operation::{Longs, Operation, Words};
 use crate::cpu::parse::ParsedOperand;
 use crate::cpu::types::{Class, Type};
 
-/// `and`, `or`, `xor`, `not`, `cnot`, counts and reversals of bits.
+/// `and`, `or`, `xor`, `not`, `cnot`, `popc`, `clz` and `brev`.
 pub(super) fn bits<'a>(
     opcode: Opcode<'a>,
     ty: Type,
@@ -48,7 +48,7 @@ pub(super) fn bits<'a>(
     lane_operation(names, ty, operands, run)
 }
 
-/// `bfind`: the place of the highest bit that is not the sign, or all ones where there is none.
+/// `bfind`: position of the highest bit that differs from the sign, or all ones if there is none.
 pub(super) fn find_bit<'a>(
     mut opcode: Opcode<'a>,
     names: &mut NameTable<'a>,
@@ -81,12 +81,12 @@ pub(super) fn find_bit<'a>(
     lane_operation(names, ty, operands, LaneFunction::Word1(run))
 }
 
-/// By how much a number with so many zeros above it is shifted left to have none.
+/// Left shift that moves the highest set bit to the top, for a number with `zeros` leading zeros.
 fn amount(zeros: u32, width: u32) -> u32 {
     if zeros == width { u32::MAX } else { zeros }
 }
 
-/// `shl` and `shr`: amounts beyond the width count as the width (ISA section 9.7.8.8).
+/// `shl` and `shr`: amounts beyond the width are clamped to it (ISA section 9.7.8.8).
 pub(super) fn shift<'a>(
     opcode: Opcode<'a>,
     ty: Type,
@@ -121,7 +121,7 @@ pub(super) fn shift<'a>(
     Ok(Operation::Word2 { run, d: names.written(d, Class::Word)?, a, b })
 }
 
-/// `shf.l` and `shf.r`: the words of a pair, shifted.
+/// `shf.l` and `shf.r`: shifts of a pair of words.
 pub(super) fn funnel_shift<'a>(
     mut opcode: Opcode<'a>,
     names: &mut NameTable<'a>,
@@ -144,7 +144,7 @@ pub(super) fn funnel_shift<'a>(
         (Some("r"), Some("clamp")) => {
             lanes!(|a: u32, b: u32, c: u32| (pair(a, b) >> c.min(32)) as u32)
         }
-        _ => return Err(StatementError::new("it names no direction and mode")),
+        _ => return Err(StatementError::new("the opcode has no direction or mode")),
     };
     lane_operation(names, ty, operands, LaneFunction::Word3(run))
 }
@@ -153,7 +153,7 @@ fn pair(low: u32, high: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// `prmt` in its default mode: picks four of eight bytes (ISA section 9.7.9.7).
+/// `prmt` in its default mode: selects four of eight bytes (ISA section 9.7.9.7).
 pub(super) fn permute<'a>(
     mut opcode: Opcode<'a>,
     names: &mut NameTable<'a>,
@@ -166,14 +166,14 @@ pub(super) fn permute<'a>(
         u32::from_le_bytes([0, 4, 8, 12].map(|at| {
             let selector = c >> at;
             let byte = bytes[(selector & 7) as usize];
-            // The fourth bit spreads the byte's sign.
+            // The fourth bit of a selector replicates the byte's sign.
             if selector & 8 == 0 { byte } else { (byte.cast_signed() >> 7).cast_unsigned() }
         }))
     });
     lane_operation(names, ty, operands, LaneFunction::Word3(run))
 }
 
-/// `lop3`: the third-but-last operand is a table of 8 bits. Decoded into the words themselves.
+/// `lop3`: the last operand is a truth table of 8 bits. Three operations on words implement it.
 pub(super) fn logic3<'a>(
     mut opcode: Opcode<'a>,
     names: &mut NameTable<'a>,
@@ -187,7 +187,7 @@ pub(super) fn logic3<'a>(
     let (a, b) = (names.read_word(a, ty)?, names.read_word(b, ty)?);
     let c = names.read_word(c, ty)?;
     let d = names.written(d, Class::Word)?;
-    // With c fixed to 0 and to 1, two tables of a and b remain; they are told apart by c.
+    // Fixing c to 0 and to 1 leaves two truth tables of a and b; c selects between their results.
     let table = *table as u32;
     let on = |wanted: u32| (0..4).map(|ab| (table >> (2 * ab + wanted) & 1) << ab).sum::<u32>();
     let (clear, set) = (names.word(on(0)), names.word(on(1)));
@@ -205,7 +205,7 @@ pub(super) fn logic3<'a>(
     ])
 }
 
-/// `bfe` of 32 bits and `bfi` (ISA sections 9.7.1.19 and 9.7.1.20).
+/// `bfe` of 32 bits, and `bfi` (ISA sections 9.7.1.19 and 9.7.1.20).
 pub(super) fn bit_field<'a>(
     mut opcode: Opcode<'a>,
     names: &mut NameTable<'a>,
@@ -261,7 +261,7 @@ pub(super) fn bit_field<'a>(
     ])
 }
 
-/// `bfi.b64`: NVRTC joins the halves of a shuffled long with it.
+/// `bfi.b64`, with which NVRTC joins the halves of a shuffled long.
 fn insert_long<'a>(
     names: &mut NameTable<'a>,
     ty: Type,

@@ -1,5 +1,5 @@
-//! Calls: the statements of a function stand where it is called, with registers of their own.
-//! Recursion would never end that way and is refused.
+//! Calls, decoded by inlining: the statements of the function replace the call, with registers of
+//! their own. Recursion is an error.
 
 use std::collections::HashSet;
 
@@ -13,12 +13,12 @@ use crate::cpu::parse::{
 };
 use crate::cpu::types::Space;
 
-/// How deep calls may stand within calls.
+/// Limit of nested calls.
 const MAX_DEPTH: usize = 32;
 
-/// What a kernel may come to.
+/// Code that a kernel can reach.
 pub(super) struct ReachableCode<'a, 'm> {
-    /// Itself, and the functions that it calls, directly or not.
+    /// The kernel and the functions that it calls, directly or indirectly.
     pub(super) functions: Vec<&'m ParsedFunction<'a>>,
     /// All names in their instructions.
     pub(super) names: HashSet<&'a str>,
@@ -67,7 +67,7 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
                 ParsedOperand::Name(name),
                 ParsedOperand::List(arguments),
             ] => (&results[..], *name, &arguments[..]),
-            _ => return Err(located(self, StatementError::new("only calls by name are executed"))),
+            _ => return Err(located(self, StatementError::new("only direct calls are supported"))),
         };
         let guard = instruction.guard.as_ref();
         let guard = guard.map(|guard: &Guard<'a>| self.names.guard(guard)).transpose();
@@ -99,7 +99,7 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
         self.body(function)?;
         self.names.leave_function(outer);
         self.source = source;
-        self.variables.give_back_local(local_end);
+        self.variables.release_local(local_end);
         let returns = self.calls.pop().map(|call| call.returns).unwrap_or_default();
         let end = self.steps.len();
         self.branches.extend(returns.into_iter().map(|at| (at, BranchTarget::Step(end))));
@@ -110,27 +110,29 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
         Ok(())
     }
 
-    /// The function of a name, if it can be called here.
+    /// Looks up a function that can be called here.
     fn callee(&self, name: &str) -> Result<&'m ParsedFunction<'a>, StatementError> {
         let Some(function) = self.surroundings.functions.get(name) else {
             return Err(StatementError::new(match name {
-                "vprintf" => "this device prints nothing: leave out `printf`".to_owned(),
-                _ if name.starts_with('%') => "only calls by name are executed".to_owned(),
+                "vprintf" => "this device does not support `printf`; remove the call".to_owned(),
+                _ if name.starts_with('%') => "only direct calls are supported".to_owned(),
                 _ => format!("`{name}` has no body in this module"),
             }));
         };
         if self.calls.iter().any(|call| call.function == name) {
             return Err(StatementError::new(format!(
-                "`{name}` calls itself, which is not executed"
+                "`{name}` is recursive, which is not supported"
             )));
         }
         if self.calls.len() >= MAX_DEPTH {
-            return Err(StatementError::new(format!("calls stand more than {MAX_DEPTH} deep")));
+            return Err(StatementError::new(format!(
+                "calls are nested more than {MAX_DEPTH} deep"
+            )));
         }
         Ok(function)
     }
 
-    /// The names of a function's parameters and the variables of the caller that they stand for.
+    /// Pairs the names of a function's parameters with the variables of the caller.
     fn bound(
         &self,
         parameters: std::slice::Iter<'m, Variable<'a>>,
@@ -139,7 +141,7 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
         if parameters.len() != arguments.len() {
             let (wanted, given) = (parameters.len(), arguments.len());
             return Err(StatementError::new(format!(
-                "it is given {given} parameters, but has {wanted}"
+                "the call passes {given} parameters, but the function has {wanted}"
             )));
         }
         let bind = |(parameter, argument): (&'m Variable<'a>, &ParsedOperand<'a>)| {
@@ -153,17 +155,19 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
             match symbol {
                 Some(symbol) if symbol.bytes == bytes => Ok((name, symbol)),
                 Some(symbol) => Err(StatementError::new(format!(
-                    "`{name}` has {bytes} bytes, but is given {}",
+                    "`{name}` has {bytes} bytes, but the argument has {}",
                     symbol.bytes
                 ))),
-                None => Err(StatementError::new(format!("`{name}` is given no `.param` variable"))),
+                None => Err(StatementError::new(format!(
+                    "the argument for `{name}` is not a `.param` variable"
+                ))),
             }
         };
         parameters.zip(arguments).map(bind).collect()
     }
 
-    /// `ret` in a function that was called.
-    pub(super) fn give_back(&mut self, line: u32, guard: Option<PredicateOperand>) {
+    /// `ret` in an inlined function.
+    pub(super) fn return_from_call(&mut self, line: u32, guard: Option<PredicateOperand>) {
         let at = self.steps.len();
         if let Some(call) = self.calls.last_mut() {
             call.returns.push(at);

@@ -1,5 +1,4 @@
-//! Clusters: their barrier, and addresses in the shared memory of their blocks (ISA:
-//! `barrier.cluster`, `mapa`, `getctarank`).
+//! Addresses in the shared memory of a cluster's blocks: `mapa` and `getctarank`.
 
 use super::error::StatementError;
 use super::lane_functions::{LaneValue, lanes};
@@ -11,7 +10,7 @@ use crate::cpu::operation::{Longs, Operation, Register, Words};
 use crate::cpu::parse::ParsedOperand;
 use crate::cpu::types::{Class, Type};
 
-/// What an instruction takes addresses for.
+/// Form of the addresses of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AddressForm {
     Cluster,
@@ -42,7 +41,7 @@ pub(super) fn map_address<'a>(
         (Register::Long(a), Register::Long(d), AddressForm::Generic) => {
             Operation::Shift { run: lanes!(|a: u64, rank: u32| mapped_generic(a, rank)), d, a, b }
         }
-        _ => return Err(StatementError::new("its result is of another size than its address")),
+        _ => return Err(StatementError::new("the result and the address differ in size")),
     });
     Ok(operations)
 }
@@ -80,7 +79,7 @@ pub(super) fn rank_of_address<'a>(
     Ok(operations)
 }
 
-/// The address that an instruction takes, what it takes it for, and what computes it.
+/// The address operand, its form, and the operations that compute it.
 fn address_taken<'a>(
     mut opcode: Opcode<'a>,
     names: &mut NameTable<'a>,
@@ -98,7 +97,7 @@ fn address_taken<'a>(
     Ok((addresses, address, operations))
 }
 
-/// An address: a register, a variable, or either and an offset, which for a register takes an
+/// An address: a register or a variable, with an optional offset. An offset to a register takes an
 /// operation of its own.
 fn address<'a>(
     names: &mut NameTable<'a>,
@@ -115,7 +114,7 @@ fn address<'a>(
     let fits = |register: &Register| matches!(register, Register::Long(_)) == (ty == Type::U64);
     let base = names.read(&base, ty)?;
     if !fits(&base) {
-        return Err(StatementError::new("its address is of another size than it names"));
+        return Err(StatementError::new("the address does not have the size of the opcode's type"));
     }
     if offset == 0 {
         return Ok(base);
@@ -136,8 +135,8 @@ fn address<'a>(
     })
 }
 
-/// The same place in the shared memory of the block of a rank. What is no address of shared memory
-/// stays what it is.
+/// The same offset in the shared memory of the block of a rank. Addresses outside of shared memory
+/// are returned unchanged.
 fn mapped(address: u64, rank: u32) -> u64 {
     if address >= CLUSTER_END {
         return address;
@@ -149,7 +148,7 @@ fn mapped_generic(address: u64, rank: u32) -> u64 {
     mapped(address.wrapping_sub(SHARED_WINDOW), rank).wrapping_add(SHARED_WINDOW)
 }
 
-/// The window of an address: 0 for that of the own block, then one for each rank.
+/// Window of an address: 0 for the own block, then one for each rank.
 fn window_of(address: u64) -> u32 {
     (address.min(CLUSTER_END) / WINDOW_BYTES) as u32
 }

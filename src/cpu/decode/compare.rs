@@ -1,4 +1,4 @@
-//! Comparisons and what is done with predicates (ISA sections 9.7.6 and 9.7.8).
+//! Comparisons and predicate logic (ISA sections 9.7.6 and 9.7.8).
 
 use super::error::StatementError;
 use super::lane_functions::{LaneValue, tests};
@@ -12,7 +12,7 @@ use crate::cpu::types::{Class, Type};
 type WordTest = fn(&Words, &Words) -> u32;
 type LongTest = fn(&Longs, &Longs) -> u32;
 
-/// The comparisons of a type that is read from slots by `$of`.
+/// Comparisons of an integer type.
 macro_rules! integer_tests {
     ($ty:ty, $name:expr) => {
         match $name {
@@ -27,7 +27,8 @@ macro_rules! integer_tests {
     };
 }
 
-/// Of floating-point values there are also the ones that hold for NaN (`ltu`), and `num`, `nan`.
+/// Comparisons of a floating-point type, including those that are true for NaN (`ltu`), `num` and
+/// `nan`.
 macro_rules! float_tests {
     ($bits:ty, $name:expr, $value:expr) => {
         match $name {
@@ -98,7 +99,7 @@ fn logic_named(name: &str) -> Option<Logic> {
     })
 }
 
-/// A comparison before its operands are named.
+/// A comparison whose operands are not resolved yet.
 struct ParsedComparison<'a, 'o> {
     name: &'o str,
     ty: Type,
@@ -108,7 +109,7 @@ struct ParsedComparison<'a, 'o> {
 }
 
 impl<'a> ParsedComparison<'a, '_> {
-    /// Sets `d` where it holds, and `opposite` where it does not.
+    /// Operation that sets `d` to the result, and `opposite` to its negation.
     fn operation(
         self,
         names: &mut NameTable<'a>,
@@ -126,7 +127,7 @@ impl<'a> ParsedComparison<'a, '_> {
     }
 }
 
-/// What is compared and how, of `setp` and `set`, and where the result goes.
+/// Parses the operands of `setp` and `set`: the destination and the comparison.
 fn comparison<'a, 'o>(
     mut opcode: Opcode<'a>,
     names: &mut NameTable<'a>,
@@ -134,10 +135,10 @@ fn comparison<'a, 'o>(
 ) -> Result<(&'o ParsedOperand<'a>, ParsedComparison<'a, 'o>), StatementError> {
     let name = opcode
         .take_any(&COMPARISONS)
-        .ok_or_else(|| StatementError::new("it names no comparison"))?;
+        .ok_or_else(|| StatementError::new("the opcode has no comparison"))?;
     let logic = opcode.take_map(logic_named);
     if opcode.take("ftz") {
-        return Err(StatementError::new("comparing without subnormals is not executed yet"));
+        return Err(StatementError::new("comparisons with `.ftz` are not supported"));
     }
     let ty = opcode.ty()?;
     opcode.finish()?;
@@ -162,7 +163,7 @@ pub(super) fn set_predicate<'a>(
     comparison.operation(names, results)
 }
 
-/// `set`: all ones or 1.0 where a comparison holds, else 0.
+/// `set`: all ones or 1.0 where the comparison is true, else 0.
 pub(super) fn set<'a>(
     mut opcode: Opcode<'a>,
     names: &mut NameTable<'a>,
@@ -181,7 +182,7 @@ pub(super) fn set<'a>(
     Ok(vec![compared, Operation::WordSelect { d, a, b, test }])
 }
 
-/// `and.pred` and its kin.
+/// `and.pred`, `or.pred`, `xor.pred` and `not.pred`.
 pub(super) fn logic<'a>(
     opcode: Opcode<'a>,
     names: &mut NameTable<'a>,

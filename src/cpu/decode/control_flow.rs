@@ -1,15 +1,17 @@
-//! Where the lanes of a warp that part at a branch meet again: at the first step that all ways
-//! from the branch lead through, its immediate post-dominator.
+//! Control flow graph of a kernel, and the reconvergence points of its branches.
+//!
+//! Lanes that diverge at a branch reconverge at its immediate post-dominator: the first step on
+//! every path from the branch to the exit.
 
 use crate::cpu::operation::{KernelStep, Operation};
 
-/// A stretch of steps that are executed one after the other.
+/// A basic block: steps that are always executed in sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BasicBlock {
     pub(super) first: usize,
     /// One past its last step.
     pub(super) end: usize,
-    /// Blocks that may follow; the exit is none of them.
+    /// Successors, without the exit.
     pub(super) next: Vec<usize>,
     exits: BlockExit,
 }
@@ -20,7 +22,7 @@ enum BlockExit {
     Perhaps,
 }
 
-/// Cuts steps into blocks.
+/// Divides steps into basic blocks.
 pub(super) fn blocks(steps: &[KernelStep]) -> Vec<BasicBlock> {
     let mut begins = vec![false; steps.len() + 1];
     begins[0] = true;
@@ -53,7 +55,7 @@ pub(super) fn blocks(steps: &[KernelStep]) -> Vec<BasicBlock> {
                 target.into_iter().filter_map(|target| block_at(target as usize)).collect();
             let after = if falls_through { block_at(end) } else { None };
             next.extend(after);
-            // Behind the last step there is nothing left to execute.
+            // Execution ends after the last step.
             let beyond = falls_through && after.is_none();
             let exits = if ends_here || beyond || next.is_empty() {
                 BlockExit::Perhaps
@@ -65,7 +67,7 @@ pub(super) fn blocks(steps: &[KernelStep]) -> Vec<BasicBlock> {
         .collect()
 }
 
-/// The immediate post-dominator of every block; `None` is the exit. By the iteration of Cooper,
+/// Immediate post-dominator of every block; `None` is the exit. Uses the iteration of Cooper,
 /// Harvey and Kennedy (2001) on the reversed graph.
 pub(super) fn post_dominators(blocks: &[BasicBlock]) -> Vec<Option<usize>> {
     let exit = blocks.len();
@@ -78,8 +80,8 @@ pub(super) fn post_dominators(blocks: &[BasicBlock]) -> Vec<Option<usize>> {
             before[exit].push(at);
         }
     }
-    // Postorder of the reversed graph from the exit. Blocks that never come there, in a loop
-    // without end, have no order, and meet nowhere.
+    // Postorder of the reversed graph from the exit. Blocks of endless loops do not reach the exit;
+    // they have no order and no reconvergence point.
     let mut order = vec![usize::MAX; exit + 1];
     let mut sequence = Vec::new();
     let mut seen = vec![false; exit + 1];
@@ -126,7 +128,7 @@ pub(super) fn post_dominators(blocks: &[BasicBlock]) -> Vec<Option<usize>> {
 fn common(dominator: &[Option<usize>], order: &[usize], first: usize, second: usize) -> usize {
     let (mut first, mut second) = (first, second);
     while first != second {
-        // Later in postorder is nearer to the exit; the exit comes last and ends the walk.
+        // A higher postorder is nearer to the exit, which is last and ends the walk.
         if order[first] < order[second] {
             first = dominator[first].unwrap_or(second);
         } else {
@@ -136,7 +138,7 @@ fn common(dominator: &[Option<usize>], order: &[usize], first: usize, second: us
     first
 }
 
-/// Gives every branch the step where its lanes meet; `u32::MAX` where they only meet at the exit.
+/// Sets the reconvergence step of every branch; `u32::MAX` means the exit.
 pub(super) fn set_reconvergence_points(steps: &mut [KernelStep]) {
     let blocks = blocks(steps);
     let dominators = post_dominators(&blocks);

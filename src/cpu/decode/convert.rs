@@ -14,7 +14,7 @@ use crate::cpu::operation::{Longs, Operation, Register, RegisterSlot, Vector, Wo
 use crate::cpu::parse::ParsedOperand;
 use crate::cpu::types::{Class, Space, Type};
 
-/// `cvt` from one type to another; the common ones have functions of their own.
+/// `cvt`; common conversions use lane functions of their own.
 pub(super) fn convert<'a>(
     mut opcode: Opcode<'a>,
     names: &mut NameTable<'a>,
@@ -51,7 +51,7 @@ pub(super) fn convert<'a>(
         && rounding != Rounding::NearestEven
         && integral == Integral::No
     {
-        return Err(StatementError::new("only `.rn` is executed for f64"));
+        return Err(StatementError::new("only `.rn` is supported for f64"));
     }
     let [d, a] = operands else { return Err(StatementError::operands()) };
     let (a, d) = (names.read(a, from)?, names.written_any(d)?);
@@ -117,16 +117,17 @@ fn convert_pair<'a>(
     ])
 }
 
-/// `cvta` (ISA section 9.7.9.22): windows of shared and local memory lie at fixed places among
-/// generic addresses, global memory at its own address.
+/// `cvta` (ISA section 9.7.9.22). The windows of shared and local memory have fixed generic
+/// addresses; global memory keeps its own.
 pub(super) fn convert_address<'a>(
     mut opcode: Opcode<'a>,
     names: &mut NameTable<'a>,
     operands: &[ParsedOperand<'a>],
 ) -> Result<Operation, StatementError> {
     let to_space = opcode.take("to");
-    let space =
-        opcode.take_map(Space::named).ok_or_else(|| StatementError::new("it names no space"))?;
+    let space = opcode
+        .take_map(Space::named)
+        .ok_or_else(|| StatementError::new("the opcode has no space"))?;
     let ty = opcode.ty()?;
     opcode.finish()?;
     let base: fn(&Longs) -> Longs = match (space, to_space) {
@@ -137,7 +138,7 @@ pub(super) fn convert_address<'a>(
         (Space::Shared | Space::Cluster, true) => lanes!(|a: u64| a.wrapping_sub(SHARED_WINDOW)),
         (Space::Local, false) => lanes!(|a: u64| a.wrapping_add(LOCAL_WINDOW)),
         (Space::Local, true) => lanes!(|a: u64| a.wrapping_sub(LOCAL_WINDOW)),
-        (Space::Generic, _) => return Err(StatementError::new("it names no space")),
+        (Space::Generic, _) => return Err(StatementError::new("the opcode has no space")),
     };
     lane_operation(names, ty, operands, LaneFunction::Long1(base))
 }

@@ -1,4 +1,4 @@
-//! State of the decoder while it reads the statements of one kernel.
+//! State of the decoder while it processes the statements of one kernel.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -13,23 +13,23 @@ use crate::cpu::error::{PtxError, SourceLine};
 use crate::cpu::operation::{KernelStep, Operation, PredicateOperand};
 use crate::cpu::parse::Location;
 
-/// Where a branch leads.
+/// Target of a branch.
 #[derive(Debug, Clone)]
 pub(super) enum BranchTarget<'a> {
-    /// A label, and the scopes in which it is looked for, the innermost first.
+    /// A label and the scopes to search for it, the innermost first.
     Label(&'a str, Vec<u32>),
     Step(usize),
 }
 
-/// A call whose statements are being decoded.
+/// A call that is being inlined.
 #[derive(Debug)]
 pub(super) struct InlinedCall<'a> {
     pub(super) function: &'a str,
-    /// The steps that return from it.
+    /// Steps that return from the call.
     pub(super) returns: Vec<usize>,
 }
 
-/// Reads the statements of one kernel.
+/// Decoder of one kernel.
 pub(super) struct KernelDecoder<'a, 'm> {
     pub(super) surroundings: &'m ModuleScope<'a, 'm>,
     pub(super) names: NameTable<'a>,
@@ -38,14 +38,14 @@ pub(super) struct KernelDecoder<'a, 'm> {
     pub(super) sources: Vec<SourceLine>,
     pub(super) source: Option<u32>,
     pub(super) known_sources: HashMap<SourceLine, u32>,
-    /// Labels by the scope that they stand in.
+    /// Step of each label, by its scope.
     pub(super) labels: HashMap<(u32, &'a str), usize>,
     pub(super) branches: Vec<(usize, BranchTarget<'a>)>,
-    /// How far local memory was taken where each scope begins.
+    /// End of local memory at the start of each open scope.
     pub(super) local_ends: Vec<u64>,
-    /// Variables in shared memory, by the function that declares them.
+    /// Shared variables, by the function that declares them.
     pub(super) shared: HashMap<(&'a str, &'a str), Symbol>,
-    /// The calls that the next statement is in.
+    /// Open calls, the innermost last.
     pub(super) calls: Vec<InlinedCall<'a>>,
     pub(super) statements: usize,
     pub(super) declared_registers: u64,
@@ -78,7 +78,7 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
 
     /// Sets the source line of the statements that follow.
     pub(super) fn location(&mut self, location: &Location) {
-        // Line 0 is code that the compiler made of none: it stays with what is before.
+        // Line 0 marks code without a source line; it keeps the line of the code before it.
         let (1.., Some(file)) = (location.line, self.surroundings.files.get(&location.file)) else {
             return;
         };
@@ -93,7 +93,7 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
         });
     }
 
-    /// A branch whose target is set when all steps are there.
+    /// Adds a branch whose target is resolved at the end.
     pub(super) fn branch(
         &mut self,
         line: u32,
@@ -104,7 +104,7 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
         self.control(line, guard, Operation::Branch { target: 0, reconvergence: u32::MAX });
     }
 
-    /// A step of the class of branches and exits.
+    /// Adds a control step: a branch, an exit or a trap.
     pub(super) fn control(
         &mut self,
         line: u32,

@@ -1,6 +1,6 @@
-//! Errors of a statement.
+//! Error of a statement.
 
-/// What is wrong with a statement, before its place is known.
+/// Error of a statement whose location is not resolved yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StatementError(pub(super) String);
 
@@ -10,10 +10,10 @@ impl StatementError {
     }
 
     pub(super) fn operands() -> Self {
-        Self::new("its operands are not those of an instruction that this device executes")
+        Self::new("this device does not support the instruction with these operands")
     }
 
     pub(super) fn ty() -> Self {
-        Self::new("this device does not execute it with this type")
+        Self::new("this device does not support the instruction with this type")
     }
 }

@@ -16,12 +16,12 @@ use crate::cpu::types::{Class, Type};
 
 const NEAREST: Rounding = Rounding::NearestEven;
 
-/// Two values in a word, the first operand above.
+/// Packs two values into a word, the first operand in the upper half.
 pub(super) fn pack(format: FloatFormat, high: f64, low: f64) -> u32 {
     format.round(high, NEAREST) << 16 | format.round(low, NEAREST)
 }
 
-/// A function of one pair's values, applied to both halves of words.
+/// Applies a function of one pair's values to both halves of words.
 macro_rules! pairwise {
     ($format:expr, $value:expr, |$($x:ident),*| $body:expr) => {
         lanes!(|$($x: u32),*| {
@@ -34,8 +34,8 @@ macro_rules! pairwise {
     };
 }
 
-/// `add`, `sub`, `mul`, `fma`, `div`, `min`, `max`, `abs`, `neg`, `copysign`, `sqrt`, `rcp` and
-/// the approximations.
+/// `add`, `sub`, `mul`, `fma`, `div`, `min`, `max`, `abs`, `neg`, `copysign`, `sqrt`, `rcp` and the
+/// approximations.
 pub(super) fn floating<'a>(
     mut opcode: Opcode<'a>,
     ty: Type,
@@ -51,7 +51,7 @@ pub(super) fn floating<'a>(
     let rounding = opcode.rounding();
     opcode.finish()?;
     if flushes && !(ty == Type::F32 || ty == Type::F64 && approximate) {
-        return Err(StatementError::new("`.ftz` is executed for f32 only"));
+        return Err(StatementError::new("`.ftz` is supported for f32 only"));
     }
     let run = match ty {
         _ if keeps_nan => with_nan(base, ty).filter(|_| !flushes),
@@ -62,7 +62,7 @@ pub(super) fn floating<'a>(
         Type::F32 if flushes => flushing(base),
         Type::F32 => single(base),
         Type::F64 if rounding == NEAREST => double(base),
-        Type::F64 => return Err(StatementError::new("only `.rn` is executed for f64")),
+        Type::F64 => return Err(StatementError::new("only `.rn` is supported for f64")),
         Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2 if approximate => None,
         Type::F16 if rounding == NEAREST => f16(base),
         Type::Bf16 if rounding == NEAREST => bf16(base),
@@ -80,8 +80,8 @@ pub(super) fn floating<'a>(
     Ok(operations)
 }
 
-/// `.sat` keeps a result within 0 and 1, `.relu` keeps it from being negative. What is said of
-/// pairs holds of single halves too: above them are zeros.
+/// `.sat` clamps a result to [0, 1], `.relu` clamps negative results to 0. The functions for pairs
+/// also serve single halves, whose upper half is zero.
 fn bounded(bound: &str, ty: Type) -> Option<Word1> {
     Some(match (bound, ty) {
         ("sat", Type::F32) => {
@@ -100,7 +100,7 @@ fn bounded(bound: &str, ty: Type) -> Option<Word1> {
     })
 }
 
-/// `min.NaN` and `max.NaN`, where one NaN is enough.
+/// `min.NaN` and `max.NaN`, which return NaN for any NaN operand.
 fn with_nan(base: &str, ty: Type) -> Option<LaneFunction> {
     macro_rules! both {
         ($a:ident, $b:ident, $nan:expr, $chosen:expr) => {
@@ -145,7 +145,7 @@ fn single(base: &str) -> Option<LaneFunction> {
     })
 }
 
-/// `.ftz`: subnormal operands and results are zeros of the same sign.
+/// `.ftz`: replaces subnormal operands and results by zeros of the same sign.
 fn flushing(base: &str) -> Option<LaneFunction> {
     use LaneFunction::{Word1, Word2, Word3};
     Some(match base {
@@ -166,9 +166,9 @@ fn flushing(base: &str) -> Option<LaneFunction> {
     })
 }
 
-/// The hardware's approximations are not specified to the bit: the ISA bounds their errors, from one
-/// unit in the last place (`rcp`) to 2^-11 (`tanh`). Here the error is one unit at most, so a kernel
-/// may not be held to the bits that this device gives.
+/// Approximations, here within one unit in the last place. The ISA does not specify their bits but
+/// bounds their errors, from one unit in the last place (`rcp`) to 2^-11 (`tanh`). A kernel must
+/// therefore not be tested against this device's bits.
 fn approximation<const FLUSHED: bool>(base: &str) -> Option<LaneFunction> {
     use LaneFunction::{Word1, Word2};
     Some(match base {
@@ -208,7 +208,7 @@ fn directed<const FLUSHED: bool>(base: &str, rounding: Rounding) -> Option<LaneF
                 "sub" => LaneFunction::Word2(lanes!(|a: f32, b: f32| {
                     fused::<FLUSHED>(a, 1.0, -b, $mode)
                 })),
-                // The sign of a zero product is its own.
+                // A zero product keeps its own sign.
                 "mul" => LaneFunction::Word2(lanes!(|a: f32, b: f32| {
                     fused::<FLUSHED>(a, b, 0.0_f32.copysign(a * b), $mode)
                 })),
@@ -261,8 +261,8 @@ fn to_bf16(value: f64) -> Bf16Lane {
     Bf16Lane(BF16.round(value, NEAREST))
 }
 
-/// In binary64 a product of two halves is exact, and a sum rounded to odd rounds once more to
-/// what rounding the exact value gives.
+/// f16 arithmetic in binary64, where a product of two halves is exact, and a sum rounded to odd can
+/// be rounded once more without error.
 fn f16(base: &str) -> Option<LaneFunction> {
     use LaneFunction::{Word1, Word2, Word3};
     Some(match base {

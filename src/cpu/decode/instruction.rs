@@ -1,4 +1,4 @@
-//! Which function decodes an opcode, and what class of work it is.
+//! Dispatch of opcodes to their decoders, and the instruction class of each operation.
 
 use super::error::StatementError;
 use super::name_table::NameTable;
@@ -12,7 +12,7 @@ use crate::cpu::operation::{MatrixDirection, Operation};
 use crate::cpu::parse::{Instruction, ParsedOperand};
 use crate::cpu::types::{Space, Type};
 
-/// Decodes everything but branches, which need to know all labels.
+/// Decodes an instruction other than a branch. Branches need all labels.
 pub(super) fn decode<'a>(
     instruction: &Instruction<'a>,
     names: &mut NameTable<'a>,
@@ -98,15 +98,16 @@ fn one<'a>(
             Ok(Operation::Trap)
         }
         "nanosleep" => Ok(Operation::Sleep),
-        // Hints: nothing is cached here, kernels follow one another, and registers are not shared.
+        // Hints and scheduling instructions without effect: no caches, no concurrent kernels, no
+        // shared register file.
         "prefetch" | "prefetchu" | "discard" | "applypriority" | "griddepcontrol"
         | "setmaxnreg" => return Ok(Vec::new()),
-        _ => Err(StatementError::new("this device does not execute such an instruction")),
+        _ => Err(StatementError::new("this device does not support the instruction")),
     };
     Ok(vec![operation?])
 }
 
-/// What class of work an instruction is.
+/// Instruction class of an operation.
 pub(super) fn class(operation: &Operation, opcode: &str) -> InstructionClass {
     use InstructionClass as Of;
     match operation {

@@ -1,4 +1,4 @@
-//! A kernel: its statements become steps, those of the functions that it calls in their place.
+//! Decoder of a kernel: statements become steps, with called functions inlined.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +16,11 @@ use crate::cpu::parse::{
 };
 use crate::cpu::types::{Class, Space, Type};
 
-/// How deep `{` may stand within `{`. NVRTC opens one for a call, and one for inline PTX.
+/// Limit of nested braces. NVRTC opens one for a call and one for inline PTX.
 const MAX_NESTING: usize = 64;
 
-/// The most statements of a kernel and of all that it calls, once for each call. The largest
-/// kernel that NVRTC made of this program's templates had 10 470.
+/// Limit of the statements of a kernel, with inlined functions counted once per call. The largest
+/// kernel of this program has 10 470.
 const MAX_STATEMENTS: usize = 1 << 18;
 
 impl<'a, 'm> KernelDecoder<'a, 'm> {
@@ -30,7 +30,8 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
     ) -> Result<KernelCode, PtxError> {
         let clusters = function.clusters;
         if clusters.counted {
-            let fault = StatementError::new("this device executes no launch that counts clusters");
+            let fault =
+                StatementError::new("this device does not support grids that count clusters");
             return Err(self.error(function.line, ".blocksareclusters", fault));
         }
         self.names.explicit_cluster = clusters.explicit || clusters.extents.is_some();
@@ -45,8 +46,7 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
         self.finish(function)
     }
 
-    /// Gives the variables in shared memory of a kernel, of what it calls and of the module their
-    /// places.
+    /// Places the shared variables of a kernel, of the functions that it calls, and of the module.
     fn place_shared(&mut self, kernel: &'m ParsedFunction<'a>) -> Result<(), PtxError> {
         let reached = self.reached(kernel);
         let own = reached
@@ -74,7 +74,7 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
         Ok(())
     }
 
-    /// Decodes the statements of a function in the scope that was just opened for it.
+    /// Decodes the statements of a function in the scope opened for it.
     pub(super) fn body(&mut self, function: &'m ParsedFunction<'a>) -> Result<(), PtxError> {
         for variable in own_variables(function) {
             let symbol = match variable.space {
@@ -84,9 +84,9 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
                 },
                 "local" => self.variables.place_local(variable),
                 "param" => continue,
-                other => {
-                    Err(StatementError::new(format!("a function has no `.{other}` variables")))
-                }
+                other => Err(StatementError::new(format!(
+                    "`.{other}` variables are not supported in functions"
+                ))),
             };
             let symbol = symbol.map_err(|fault| self.error(variable.line, variable.name, fault))?;
             self.names.add_symbol(variable.name, symbol);
@@ -98,14 +98,15 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
         let line = statement.line;
         self.statements += 1;
         if self.statements > MAX_STATEMENTS {
-            let what =
-                format!("with what it calls, the kernel exceeds {MAX_STATEMENTS} statements");
+            let what = format!(
+                "the kernel exceeds {MAX_STATEMENTS} statements, including inlined functions"
+            );
             return Err(self.error(line, "", StatementError::new(what)));
         }
         match &statement.kind {
             StatementKind::Open => {
                 if self.local_ends.len() >= MAX_NESTING {
-                    let what = format!("braces stand more than {MAX_NESTING} deep");
+                    let what = format!("braces are nested more than {MAX_NESTING} deep");
                     return Err(self.error(line, "{", StatementError::new(what)));
                 }
                 self.names.open();
@@ -114,27 +115,27 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
             StatementKind::Close => {
                 self.names.close();
                 let end = self.local_ends.pop().unwrap_or(0);
-                self.variables.give_back_local(end);
+                self.variables.release_local(end);
             }
             StatementKind::Label(name) => {
                 if self.labels.insert((self.names.scope(), *name), self.steps.len()).is_some() {
                     return Err(self.error(
                         line,
                         name,
-                        StatementError::new("the label stands twice"),
+                        StatementError::new("the label is defined twice"),
                     ));
                 }
             }
             StatementKind::Location(location) => self.location(location),
             StatementKind::Register { ty, name, count } => {
                 let unknown =
-                    || StatementError::new(format!("`.{ty}` is no type that registers have here"));
+                    || StatementError::new(format!("`.{ty}` is not a supported register type"));
                 let ty = Type::named(ty).ok_or_else(unknown);
                 let ty = ty.map_err(|fault| self.error(line, name, fault))?;
                 self.declared_registers += u64::from(count.unwrap_or(1));
                 self.names.declare(name, ty, *count);
             }
-            // What is handed over in a call: other variables have their place already.
+            // Parameters of a call; other variables are already placed.
             StatementKind::Variable(variable) if variable.space == "param" => {
                 let symbol = self.variables.place_local(variable);
                 let symbol = symbol.map_err(|fault| self.error(line, variable.name, fault))?;
@@ -166,7 +167,7 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
                 let target = BranchTarget::Label(label, self.names.scopes());
                 self.branch(line, guard, target);
             }
-            "ret" | "ret.uni" if !self.calls.is_empty() => self.give_back(line, guard),
+            "ret" | "ret.uni" if !self.calls.is_empty() => self.return_from_call(line, guard),
             _ => {
                 let operations = instruction::decode(instruction, &mut self.names)?;
                 for (at, operation) in operations.into_iter().enumerate() {
@@ -181,7 +182,7 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
     }
 
     fn finish(mut self, function: &ParsedFunction<'a>) -> Result<KernelCode, PtxError> {
-        // A label at the end, and a body without `ret`, need a step.
+        // A final label, and a body without `ret`, need a step to refer to.
         let line = self.steps.last().map_or(function.line, |step| step.line);
         self.control(line, None, Operation::Exit);
         for (at, target) in std::mem::take(&mut self.branches) {
@@ -190,13 +191,13 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
                 BranchTarget::Label(label, scopes) => {
                     let places = scopes.iter().map(|scope| self.labels.get(&(*scope, label)));
                     let Some(place) = places.flatten().next() else {
-                        let fault = StatementError::new("there is no such label");
+                        let fault = StatementError::new("the label is not defined");
                         return Err(self.error(self.steps[at].line, label, fault));
                     };
                     *place
                 }
             };
-            // Lanes that go to a `ret` have ended: nobody waits for them to meet others there.
+            // Lanes that branch to `ret` exit immediately and do not reconverge there.
             let found = &self.steps[place];
             let ends = found.guard.is_none() && matches!(found.operation, Operation::Exit);
             let branch = Operation::Branch { target: place as u32, reconvergence: u32::MAX };
@@ -245,7 +246,7 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
     }
 }
 
-/// The variables that a function declares.
+/// Variables that a function declares.
 fn own_variables<'a, 'm>(
     function: &'m ParsedFunction<'a>,
 ) -> impl Iterator<Item = &'m Variable<'a>> + use<'a, 'm> {
@@ -255,13 +256,13 @@ fn own_variables<'a, 'm>(
     })
 }
 
-/// The bytes of the smallest access to shared memory, 4 at most.
+/// Bytes of the smallest access to shared memory, 4 at most.
 fn granule(steps: &[KernelStep]) -> u32 {
     let of_step = |step: &KernelStep| match &step.operation {
         Operation::Load { space, element, d: vector, .. }
         | Operation::Store { space, element, a: vector, .. } => {
-            let reaches = matches!(space, Space::Shared | Space::Cluster | Space::Generic);
-            reaches.then_some(element.bytes * vector.length)
+            let remote_accesses = matches!(space, Space::Shared | Space::Cluster | Space::Generic);
+            remote_accesses.then_some(element.bytes * vector.length)
         }
         Operation::MatrixMove(moved)
             if moved.direction == MatrixDirection::Store && moved.transposed =>

@@ -1,9 +1,9 @@
-//! Makes functions over the 32 lanes of a slot from expressions over one value. Loops of known
-//! length over arrays: the compiler turns them into vector instructions.
+//! Macros that turn an expression over one value into a function over the 32 lanes of a slot. The
+//! functions loop over arrays of fixed length, which the compiler vectorises.
 
 use crate::cpu::numeric::float::{bf16_value, bits32, f16_value};
 
-/// A value as a slot of 32 or 64 bits keeps it.
+/// A value that a slot of 32 or 64 bits stores.
 pub(in crate::cpu) trait LaneValue<Bits> {
     fn of(bits: Bits) -> Self;
     fn bits(self) -> Bits;
@@ -24,11 +24,11 @@ macro_rules! lane {
     )*};
 }
 
-/// A half-precision value; results are rounded where they are made.
+/// Bits of an f16 value. Functions round their own results.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cpu) struct F16Lane(pub(in crate::cpu) u32);
 
-/// A bfloat16 value, likewise.
+/// Bits of a bf16 value, likewise.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cpu) struct Bf16Lane(pub(in crate::cpu) u32);
 
@@ -57,8 +57,8 @@ lane! {
     f64 as u64: f64::from_bits, |x: f64| x.to_bits();
 }
 
-/// `lanes!(|a: i32, b: i32| a.wrapping_add(b))` is a function over slots, of whatever classes the
-/// context wants.
+/// `lanes!(|a: i32, b: i32| a.wrapping_add(b))` is a function over slots of the classes that the
+/// context requires.
 macro_rules! lanes {
     (|$a:ident: $A:ty| $body:expr) => {
         |a_lanes| {

@@ -1,4 +1,4 @@
-//! Operations made of one lane function and its operands.
+//! Operations that apply one lane function to operands.
 
 use super::error::StatementError;
 use super::name_table::NameTable;
@@ -13,7 +13,7 @@ pub(super) type Long1 = fn(&Longs) -> Longs;
 pub(super) type Long2 = fn(&Longs, &Longs) -> Longs;
 pub(super) type Long3 = fn(&Longs, &Longs, &Longs) -> Longs;
 
-/// What an instruction computes, by the classes of what it works on.
+/// A lane function, by the classes of its operands.
 pub(super) enum LaneFunction {
     Word1(Word1),
     Word2(Word2),
@@ -23,7 +23,7 @@ pub(super) enum LaneFunction {
     Long3(Long3),
 }
 
-/// Makes an operation of `run` and operands of type `ty`.
+/// Operation of a lane function and operands of type `ty`.
 pub(super) fn lane_operation<'a>(
     names: &mut NameTable<'a>,
     ty: Type,

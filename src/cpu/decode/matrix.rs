@@ -1,4 +1,4 @@
-//! Matrix instructions: `mma`, `ldmatrix` and `stmatrix` (ISA sections 9.7.14.5).
+//! Matrix instructions: `mma`, `ldmatrix` and `stmatrix` (ISA section 9.7.14.5).
 
 use super::error::StatementError;
 use super::memory::check_length;
@@ -24,7 +24,7 @@ pub(super) fn matrix_product<'a>(
     opcode.finish()?;
     if !usual {
         return Err(StatementError::new(
-            "only `mma.sync.aligned` of `row.col` operands is executed",
+            "only `mma.sync.aligned` with `row.col` operands is supported",
         ));
     }
     let (element, accumulator) = match types {
@@ -40,16 +40,17 @@ pub(super) fn matrix_product<'a>(
         [Type::F32, Type::Tf32, Type::Tf32, Type::F32] => {
             (MatrixElement::Tf32, AccumulatorFormat::F32)
         }
-        _ => return Err(StatementError::new("only products of f16, bf16 and tf32 are executed")),
+        _ => return Err(StatementError::new("only products of f16, bf16 and tf32 are supported")),
     };
     let depth = match (element, shape) {
         (MatrixElement::Tf32, Some("m16n8k4")) => 4,
         (_, Some("m16n8k8")) => 8,
         (MatrixElement::F16 | MatrixElement::Bf16, Some("m16n8k16")) => 16,
-        _ => return Err(StatementError::new("it names no shape that goes with its types")),
+        _ => return Err(StatementError::new("the opcode has no shape that its types support")),
     };
     let [d, a, b, c] = operands else { return Err(StatementError::operands()) };
-    // Elements of a register, and so the registers of a lane's share of 16 x depth and depth x 8.
+    // Elements per register. It determines the registers of a lane's share of 16 x depth and depth
+    // x 8.
     let packed = if element == MatrixElement::Tf32 { 1 } else { 2 };
     let sum_registers = if accumulator == AccumulatorFormat::F32 { 4 } else { 2 };
     let read = |names: &mut NameTable<'a>, operand: &ParsedOperand<'a>, ty, count: usize| {
@@ -86,7 +87,7 @@ pub(super) fn matrix_move<'a>(
         Some("x1") => 1,
         Some("x2") => 2,
         Some("x4") => 4,
-        _ => return Err(StatementError::new("it names no number of matrices")),
+        _ => return Err(StatementError::new("the opcode has no number of matrices")),
     };
     let transposed = opcode.take("trans");
     let shared = opcode.take("shared") || opcode.take("shared::cta");
@@ -94,7 +95,7 @@ pub(super) fn matrix_move<'a>(
     opcode.finish()?;
     if !aligned || !shared || ty != Type::B16 {
         return Err(StatementError::new(
-            "only 8 x 8 matrices of b16 in shared memory are executed",
+            "only 8 x 8 matrices of b16 in shared memory are supported",
         ));
     }
     let (registers, address) = match operands {
@@ -112,11 +113,11 @@ pub(super) fn matrix_move<'a>(
     Ok(Operation::MatrixMove(Box::new(MatrixMove { direction, transposed, address, registers })))
 }
 
-/// The slots of a vector of words.
+/// Slots of a vector of words.
 fn words(vector: Vector) -> Result<Vec<RegisterSlot>, StatementError> {
     let word = |part: &Option<Register>| match part {
         Some(Register::Word(slot)) => Ok(*slot),
-        _ => Err(StatementError::new("a fragment has registers of 32 bits")),
+        _ => Err(StatementError::new("a fragment needs registers of 32 bits")),
     };
     vector.parts().iter().map(word).collect()
 }

@@ -19,9 +19,10 @@ pub(super) fn mbarrier<'a>(
     let parity = opcode.take("parity");
     let space = match opcode.take_map(Space::named) {
         Some(space @ (Space::Shared | Space::Cluster)) => space,
-        _ => return Err(StatementError::new("only mbarriers in `.shared` memory are executed")),
+        _ => return Err(StatementError::new("only mbarriers in `.shared` memory are supported")),
     };
-    // Arriving releases and waiting acquires, as they do without a word; scopes are all one here.
+    // Arrivals release and waits acquire, also without a modifier. All scopes are equal on this
+    // device.
     if matches!(step, "arrive") {
         opcode.take("release");
     } else if step.ends_with("wait") {
@@ -55,7 +56,7 @@ pub(super) fn mbarrier<'a>(
             };
             (address, MbarrierOperation::Arrive { count, bytes, state })
         }
-        // A hint how long to wait may follow.
+        // A time limit hint may follow.
         ("test_wait" | "try_wait", [d, address, phase] | [d, address, phase, _]) => {
             let phase = match parity {
                 true => PhaseOperand::Parity(word(phase)?),

@@ -1,4 +1,4 @@
-//! Loads and stores, and what hints at caches (ISA sections 9.7.9 and 9.7.14.5).
+//! Loads and stores, and cache hints (ISA sections 9.7.9 and 9.7.14.5).
 
 use super::error::StatementError;
 use super::name_table::NameTable;
@@ -7,7 +7,7 @@ use crate::cpu::operation::{Element, MemoryOrder, Operation, Register, Vector};
 use crate::cpu::parse::ParsedOperand;
 use crate::cpu::types::{Class, Space, Type};
 
-/// What hints at caches: nothing is cached here.
+/// Cache hints, which have no effect on this device.
 const HINTS: [&str; 24] = [
     "nc",
     "weak",
@@ -29,18 +29,18 @@ const HINTS: [&str; 24] = [
     "L2::64B",
     "L2::128B",
     "L2::256B",
-    // Scopes: all threads are in one here.
+    // Scopes, which are all equal on this device.
     "cta",
     "cluster",
     "gpu",
     "sys",
 ];
 
-/// What makes an access one that other threads may wait for.
+/// Modifiers of a strong memory order.
 const STRONG: [&str; 5] = ["volatile", "relaxed", "acquire", "release", "acq_rel"];
 
-/// Drops hints, and says whether the access is strong. The policy that `.L2::cache_hint` names
-/// last is left out of the operands.
+/// Removes hints, and returns the memory order and the operands without the policy of
+/// `.L2::cache_hint`.
 pub(super) fn drop_hints<'a, 'o>(
     opcode: &mut Opcode<'_>,
     operands: &'o [ParsedOperand<'a>],
@@ -55,7 +55,7 @@ pub(super) fn drop_hints<'a, 'o>(
     (order, operands)
 }
 
-/// `createpolicy`: what it makes is not looked at.
+/// `createpolicy`, whose result is unused.
 pub(super) fn create_policy<'a>(
     names: &mut NameTable<'a>,
     operands: &[ParsedOperand<'a>],
@@ -65,7 +65,7 @@ pub(super) fn create_policy<'a>(
     Ok(Operation::Long1 { run: |a| *a, d: names.written(d, Class::Long)?, a })
 }
 
-/// The space of an access; without a modifier, that of a named variable, or any.
+/// Space of an access: that of the modifier, else that of a named variable, else generic.
 pub(super) fn space(
     opcode: &mut Opcode<'_>,
     names: &NameTable<'_>,
@@ -73,7 +73,7 @@ pub(super) fn space(
 ) -> Space {
     let of_variable = names.space_of(address);
     match opcode.take_map(Space::named) {
-        // What a call hands over lies in local memory here.
+        // Parameters of inlined calls are in local memory.
         Some(Space::Parameter) if of_variable == Some(Space::Local) => Space::Local,
         named => named.or(of_variable).unwrap_or(Space::Generic),
     }
@@ -91,7 +91,7 @@ fn element(opcode: &mut Opcode<'_>) -> Result<(Type, u32), StatementError> {
         return Err(StatementError::ty());
     }
     if ty.bytes() * length > 32 {
-        return Err(StatementError::new("an access has at most 32 bytes"));
+        return Err(StatementError::new("an access is limited to 32 bytes"));
     }
     Ok((ty, length))
 }
@@ -100,7 +100,10 @@ pub(super) fn check_length(vector: Vector, length: u32) -> Result<Vector, Statem
     if vector.length == length {
         return Ok(vector);
     }
-    Err(StatementError::new(format!("its vector has {} parts, not {length}", vector.length)))
+    Err(StatementError::new(format!(
+        "the vector operand has {} parts, not {length}",
+        vector.length
+    )))
 }
 
 /// `ld`, `ldu`
@@ -133,23 +136,24 @@ pub(super) fn store<'a>(
     let (ty, length) = element(&mut opcode)?;
     opcode.finish()?;
     if matches!(space, Space::Constant | Space::Parameter) {
-        return Err(StatementError::new("nothing stores there"));
+        return Err(StatementError::new("stores do not support this space"));
     }
     let address = names.address(address)?;
     let a = check_length(names.vector(a, |names, part| names.read(part, ty))?, length)?;
     if a.parts().contains(&None) {
-        return Err(StatementError::new("`_` has no value"));
+        return Err(StatementError::new("`_` is not a source operand"));
     }
     let element = Element { bytes: ty.bytes(), signed: false };
     check_widths(a, element)?;
     Ok(Operation::Store { space, element, address, a, order })
 }
 
-/// A register may be wider than what is moved, not narrower (ISA section 9.4.1).
+/// Checks that no register is narrower than the element; wider registers are valid (ISA section
+/// 9.4.1).
 fn check_widths(vector: Vector, element: Element) -> Result<(), StatementError> {
     let narrow = |part: &Register| element.bytes == 8 && matches!(part, Register::Word(_));
     if vector.parts().iter().flatten().any(narrow) {
-        return Err(StatementError::new("a register is narrower than what it is loaded with"));
+        return Err(StatementError::new("a register is narrower than the element"));
     }
     Ok(())
 }

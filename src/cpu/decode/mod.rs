@@ -1,7 +1,8 @@
-//! Decoder: from statements to operations. Names become slots and addresses, opcodes functions.
+//! Decoder: from statements to operations. Names become slots and addresses, opcodes become
+//! functions.
 //!
-//! An opcode, a modifier or an operand that is not understood is an error with its place in both texts: a kernel never
-//! runs with part of its meaning left out.
+//! An opcode, a modifier or an operand that is not supported is an error with its location in both
+//! texts. A kernel never runs with a part of its meaning ignored.
 
 mod arithmetic;
 mod async_copy;

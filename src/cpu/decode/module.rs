@@ -1,4 +1,4 @@
-//! A module: the variables that its kernels share, and what its names mean everywhere.
+//! Decoder of a module: the variables that its kernels share, and its kernels.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -14,15 +14,15 @@ use crate::cpu::layout::{MAX_MODULE, MODULE_BASE, align};
 use crate::cpu::parse::{Linkage, ParsedModule, Variable};
 use crate::cpu::types::Space;
 
-/// The memory of a module's variables, which begins at [`MODULE_BASE`].
+/// Initial contents of a module's variables, which begin at [`MODULE_BASE`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::cpu) struct ModuleData {
     pub(in crate::cpu) bytes: u64,
-    /// What is not zero at first, and where.
+    /// Offset and bytes of the initial values that are not zero.
     pub(in crate::cpu) values: Vec<(u64, Vec<u8>)>,
 }
 
-/// Decodes a whole module.
+/// Decodes a module.
 pub(in crate::cpu) fn decode(
     module: &ParsedModule<'_>,
 ) -> Result<(Vec<KernelCode>, ModuleData), PtxError> {
@@ -53,7 +53,7 @@ pub(in crate::cpu) fn decode(
     Ok((kernels.collect::<Result<_, _>>()?, contents))
 }
 
-/// Gives a variable its place among those of the module.
+/// Places a variable of the module.
 fn place(variable: &Variable<'_>, contents: &mut ModuleData) -> Result<Symbol, StatementError> {
     let (ty, alignment, bytes) = size_of(variable)?;
     let start = align(contents.bytes, alignment);
@@ -64,7 +64,7 @@ fn place(variable: &Variable<'_>, contents: &mut ModuleData) -> Result<Symbol, S
     let element = |value: &u64| value.to_le_bytes().into_iter().take(ty.bytes() as usize);
     let values: Vec<u8> = variable.values.iter().flat_map(element).collect();
     if values.len() as u64 > bytes {
-        return Err(StatementError::new("it has more values than elements"));
+        return Err(StatementError::new("the variable has more values than elements"));
     }
     contents.values.push((start, values));
     let space = if variable.space == "const" { Space::Constant } else { Space::Global };

@@ -1,4 +1,4 @@
-//! Moves, selections and conversions (ISA sections 9.7.7 and 9.7.9).
+//! Moves and selections (ISA sections 9.7.7 and 9.7.9).
 
 use super::error::StatementError;
 use super::lane_operation::{LaneFunction, Long1, Word1, lane_operation};
@@ -8,7 +8,7 @@ use crate::cpu::operation::{Operation, PredicateOperand};
 use crate::cpu::parse::ParsedOperand;
 use crate::cpu::types::{Class, Type};
 
-/// Copies of slots.
+/// Identity functions over slots.
 const COPY_WORD: Word1 = |a| *a;
 const COPY_LONG: Long1 = |a| *a;
 
@@ -53,7 +53,7 @@ fn part_bits(ty: Type, parts: usize) -> Result<u32, StatementError> {
         (8, 2) => Ok(32),
         (8, 4) | (4, 2) => Ok(16),
         (4, 4) | (2, 2) => Ok(8),
-        _ => Err(StatementError::new("the parts do not make up the whole")),
+        _ => Err(StatementError::new("the parts do not fill the register")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What names stand for: registers become slots, symbols addresses, labels places.
+//! Names of a kernel and the slots of its registers.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -10,39 +10,39 @@ use crate::cpu::kernel_code::InitialSlots;
 use crate::cpu::operation::{RegisterSlot, SpecialRegister};
 use crate::cpu::types::{Class, Type};
 
-/// What one `{` declares.
+/// Declarations of one `{`.
 #[derive(Debug, Default)]
 pub(super) struct Scope<'a> {
     id: u32,
-    /// A name, or the beginning of so many numbered names.
+    /// A register's name, or the prefix of numbered registers and their count.
     registers: HashMap<&'a str, (Type, Option<u32>)>,
     symbols: HashMap<&'a str, Symbol>,
 }
 
-/// All names of a kernel and of what it calls, as their statements are read.
+/// Names of a kernel and of the functions that it calls.
 #[derive(Debug, Default)]
 pub(super) struct NameTable<'a> {
-    /// Those of the function that is read, the innermost last.
+    /// Open scopes of the present function, the innermost last.
     scopes: Vec<Scope<'a>>,
     opened: u32,
     registers: HashMap<(u32, &'a str), (Type, RegisterSlot)>,
     of_module: Rc<HashMap<&'a str, ModuleName>>,
-    /// Variables that the kernel shares with what it calls.
+    /// Variables that the kernel shares with the functions that it calls.
     of_kernel: HashMap<&'a str, Symbol>,
     words: HashMap<u32, RegisterSlot>,
     longs: HashMap<u64, RegisterSlot>,
     specials: HashMap<SpecialRegister, RegisterSlot>,
     always: Option<RegisterSlot>,
-    /// What `%is_explicit_cluster` tells.
+    /// Value of `%is_explicit_cluster`.
     pub(super) explicit_cluster: bool,
-    /// How many slots of each class there are.
+    /// Number of slots of each class.
     pub(super) predicate_slots: u32,
     pub(super) word_slots: u32,
     pub(super) long_slots: u32,
 }
 
 impl<'a> NameTable<'a> {
-    /// With the names of a module, and a scope for the kernel's own.
+    /// Creates a table with the names of a module and one open scope for the kernel.
     pub(super) fn of_kernel(of_module: Rc<HashMap<&'a str, ModuleName>>) -> Self {
         let mut names = Self { of_module, ..Self::default() };
         names.open();
@@ -58,24 +58,25 @@ impl<'a> NameTable<'a> {
         self.scopes.pop();
     }
 
-    /// Opens the scope of a function, which sees none of its caller's, and gives back those.
+    /// Opens the scope of a called function, which sees no scope of its caller, and returns the
+    /// caller's scopes.
     pub(super) fn enter_function(&mut self) -> Vec<Scope<'a>> {
         let outer = std::mem::take(&mut self.scopes);
         self.open();
         outer
     }
 
-    /// Goes back to the caller's scopes.
+    /// Restores the caller's scopes.
     pub(super) fn leave_function(&mut self, outer: Vec<Scope<'a>>) {
         self.scopes = outer;
     }
 
-    /// The innermost scope, by its number.
+    /// Number of the innermost scope.
     pub(super) fn scope(&self) -> u32 {
         self.scopes.last().map_or(0, |scope| scope.id)
     }
 
-    /// All scopes, the innermost first.
+    /// Numbers of all open scopes, the innermost first.
     pub(super) fn scopes(&self) -> Vec<u32> {
         self.scopes.iter().rev().map(|scope| scope.id).collect()
     }
@@ -92,12 +93,12 @@ impl<'a> NameTable<'a> {
         }
     }
 
-    /// Adds what every function that the kernel calls sees too.
+    /// Adds a variable that called functions see too.
     pub(super) fn add_to_kernel(&mut self, name: &'a str, symbol: Symbol) {
         self.of_kernel.insert(name, symbol);
     }
 
-    /// The variable of a name.
+    /// Looks up a variable.
     pub(super) fn symbol(&self, name: &str) -> Option<Symbol> {
         let scoped = self.scopes.iter().rev().find_map(|scope| scope.symbols.get(name));
         scoped.or_else(|| self.of_kernel.get(name)).copied().or_else(|| {
@@ -108,7 +109,7 @@ impl<'a> NameTable<'a> {
         })
     }
 
-    /// What execution must fill in.
+    /// Slots that execution fills before a block begins.
     pub(super) fn pinned(&self) -> InitialSlots {
         InitialSlots {
             words: self.words.iter().map(|(value, slot)| (*value, *slot)).collect(),
@@ -128,7 +129,7 @@ impl<'a> NameTable<'a> {
         RegisterSlot(*count - 1)
     }
 
-    /// The type and slot of a declared register.
+    /// Type and slot of a declared register.
     pub(super) fn declared(&mut self, name: &'a str) -> Option<(Type, RegisterSlot)> {
         let numberless = name.trim_end_matches(|c: char| c.is_ascii_digit());
         let number: Option<u32> = name[numberless.len()..].parse().ok();
@@ -150,7 +151,7 @@ impl<'a> NameTable<'a> {
         Some((ty, slot))
     }
 
-    /// Whether a name is one of the registers that are declared.
+    /// Whether a name is a declared register.
     pub(super) fn is_register(&mut self, name: &'a str) -> bool {
         self.declared(name).is_some()
     }
@@ -158,13 +159,13 @@ impl<'a> NameTable<'a> {
     pub(super) fn unknown(&self, name: &str) -> StatementError {
         StatementError::new(match self.of_module.get(name) {
             Some(ModuleName::Function) => {
-                format!("`{name}` is a function, and only calls by name are executed")
+                format!("`{name}` is a function; only direct calls are supported")
             }
             _ => format!("`{name}` is not declared"),
         })
     }
 
-    /// The slot of a register of a class.
+    /// Slot of a register that must have a class.
     pub(super) fn of_class(
         &mut self,
         name: &'a str,
@@ -175,26 +176,26 @@ impl<'a> NameTable<'a> {
             return Ok(slot);
         }
         Err(StatementError::new(format!(
-            "`{name}` is of another size than the instruction works on"
+            "`{name}` does not have the operand size of the instruction"
         )))
     }
 
-    /// A predicate that no name stands for.
+    /// A new predicate slot without a name.
     pub(super) fn scratch_predicate(&mut self) -> RegisterSlot {
         self.next_slot(Class::Predicate)
     }
 
-    /// A word that no name stands for.
+    /// A new word slot without a name.
     pub(super) fn scratch(&mut self) -> RegisterSlot {
         self.next_slot(Class::Word)
     }
 
-    /// A long that no name stands for.
+    /// A new long slot without a name.
     pub(super) fn scratch_long(&mut self) -> RegisterSlot {
         self.next_slot(Class::Long)
     }
 
-    /// A slot that holds a word from the beginning.
+    /// Slot of a word constant.
     pub(super) fn word(&mut self, value: u32) -> RegisterSlot {
         if let Some(slot) = self.words.get(&value) {
             return *slot;
@@ -204,7 +205,7 @@ impl<'a> NameTable<'a> {
         slot
     }
 
-    /// A slot that holds a long from the beginning.
+    /// Slot of a long constant.
     pub(super) fn long(&mut self, value: u64) -> RegisterSlot {
         if let Some(slot) = self.longs.get(&value) {
             return *slot;
@@ -214,7 +215,7 @@ impl<'a> NameTable<'a> {
         slot
     }
 
-    /// The predicate that always holds.
+    /// Slot of the predicate that is always true.
     pub(super) fn always(&mut self) -> RegisterSlot {
         if let Some(slot) = self.always {
             return slot;
@@ -224,7 +225,7 @@ impl<'a> NameTable<'a> {
         slot
     }
 
-    /// The slot of a special register.
+    /// Slot of a special register.
     pub(super) fn special(&mut self, special: SpecialRegister) -> RegisterSlot {
         if let Some(slot) = self.specials.get(&special) {
             return *slot;

@@ -9,7 +9,7 @@ use crate::cpu::parse::{Guard, ParsedOperand};
 use crate::cpu::types::{Class, Space, Type};
 
 impl<'a> NameTable<'a> {
-    /// A register that is written, of the class that an instruction works on.
+    /// A destination register of a class.
     pub(super) fn written(
         &mut self,
         operand: &ParsedOperand<'a>,
@@ -17,23 +17,23 @@ impl<'a> NameTable<'a> {
     ) -> Result<RegisterSlot, StatementError> {
         match operand {
             ParsedOperand::Name(name) => self.of_class(name, class),
-            _ => Err(StatementError::new("its result is no register")),
+            _ => Err(StatementError::new("the destination is not a register")),
         }
     }
 
-    /// A register of either class that is written.
+    /// A destination register of either number class.
     pub(super) fn written_any(
         &mut self,
         operand: &ParsedOperand<'a>,
     ) -> Result<Register, StatementError> {
         let ParsedOperand::Name(name) = operand else {
-            return Err(StatementError::new("its result is no register"));
+            return Err(StatementError::new("the destination is not a register"));
         };
         let (ty, slot) = self.declared(name).ok_or_else(|| self.unknown(name))?;
         register(ty, slot).ok_or_else(|| StatementError::new(format!("`{name}` is a predicate")))
     }
 
-    /// An operand that is read: a register, a special register, a number or a symbol's address.
+    /// A source operand: a register, a special register, a number or a symbol's address.
     pub(super) fn read(
         &mut self,
         operand: &ParsedOperand<'a>,
@@ -61,11 +61,11 @@ impl<'a> NameTable<'a> {
             }
             ParsedOperand::Single(bits) => Ok(self.value((*bits).into(), ty)),
             ParsedOperand::Double(bits) if class == Class::Word => {
-                // ISA section 4.5.2: a double literal is converted where f32 is wanted.
+                // ISA section 4.5.2: a double literal is converted for an f32 operand.
                 Ok(self.value(((f64::from_bits(*bits) as f32).to_bits()).into(), ty))
             }
             ParsedOperand::Double(bits) => Ok(self.value(*bits, ty)),
-            _ => Err(StatementError::new("an operand is neither a register nor a number")),
+            _ => Err(StatementError::new("an operand is neither a register nor a literal")),
         }
     }
 
@@ -91,7 +91,7 @@ impl<'a> NameTable<'a> {
         })
     }
 
-    /// An operand of the class that an instruction works on.
+    /// A source operand of at most 32 bits.
     pub(super) fn read_word(
         &mut self,
         operand: &ParsedOperand<'a>,
@@ -99,11 +99,13 @@ impl<'a> NameTable<'a> {
     ) -> Result<RegisterSlot, StatementError> {
         match self.read(operand, ty)? {
             Register::Word(slot) => Ok(slot),
-            Register::Long(_) => Err(StatementError::new("an operand has 64 bits, not at most 32")),
+            Register::Long(_) => {
+                Err(StatementError::new("an operand has 64 bits instead of at most 32"))
+            }
         }
     }
 
-    /// An operand of 64 bits.
+    /// A source operand of 64 bits.
     pub(super) fn read_long(
         &mut self,
         operand: &ParsedOperand<'a>,
@@ -111,11 +113,13 @@ impl<'a> NameTable<'a> {
     ) -> Result<RegisterSlot, StatementError> {
         match self.read(operand, ty)? {
             Register::Long(slot) => Ok(slot),
-            Register::Word(_) => Err(StatementError::new("an operand has at most 32 bits, not 64")),
+            Register::Word(_) => {
+                Err(StatementError::new("an operand has at most 32 bits instead of 64"))
+            }
         }
     }
 
-    /// A predicate that is read.
+    /// A source predicate.
     pub(super) fn test(
         &mut self,
         operand: &ParsedOperand<'a>,
@@ -134,7 +138,7 @@ impl<'a> NameTable<'a> {
             ParsedOperand::Integer(value) => {
                 Ok(PredicateOperand { slot: self.always(), negated: *value == 0 })
             }
-            _ => Err(StatementError::new("an operand is no predicate")),
+            _ => Err(StatementError::new("an operand is not a predicate")),
         }
     }
 
@@ -143,7 +147,7 @@ impl<'a> NameTable<'a> {
         Ok(PredicateOperand { slot, negated: guard.negated })
     }
 
-    /// The destinations `%p|%q` of a comparison.
+    /// Destinations `%p|%q` of a comparison.
     pub(super) fn results(
         &mut self,
         operand: &ParsedOperand<'a>,
@@ -157,7 +161,7 @@ impl<'a> NameTable<'a> {
         }
     }
 
-    /// `%r1|%p1` of a shuffle.
+    /// Destinations `%r1|%p1` of a shuffle.
     pub(super) fn result_and_test(
         &mut self,
         operand: &ParsedOperand<'a>,
@@ -177,12 +181,12 @@ impl<'a> NameTable<'a> {
         operand: &ParsedOperand<'a>,
     ) -> Result<Address, StatementError> {
         let ParsedOperand::Address { base, offset } = operand else {
-            return Err(StatementError::new("an operand is no address"));
+            return Err(StatementError::new("an operand is not an address"));
         };
         let Some(base) = base else { return Ok(Address { base: None, offset: *offset }) };
         if let Some((ty, slot)) = self.declared(base) {
             let base = register(ty, slot).ok_or_else(|| {
-                StatementError::new(format!("`{base}` is a predicate, no address"))
+                StatementError::new(format!("`{base}` is a predicate, not an address"))
             })?;
             return Ok(Address { base: Some(base), offset: *offset });
         }
@@ -191,7 +195,7 @@ impl<'a> NameTable<'a> {
         Ok(Address { base: None, offset: address.cast_signed() })
     }
 
-    /// The space of the variable that an address names.
+    /// Space of the variable that an address names.
     pub(super) fn space_of(&self, operand: &ParsedOperand<'_>) -> Option<Space> {
         match operand {
             ParsedOperand::Address { base: Some(base), .. } => Some(self.symbol(base)?.space),
@@ -199,7 +203,7 @@ impl<'a> NameTable<'a> {
         }
     }
 
-    /// The registers of `{%r1, _}`, or of one register.
+    /// Registers of `{%r1, _}`, or one register.
     pub(super) fn vector(
         &mut self,
         operand: &ParsedOperand<'a>,

@@ -1,8 +1,9 @@
-//! Gives registers that are never alive together the same slot. NVRTC names every value it
-//! computes; without this, a warp's values would not fit the host's first-level cache.
+//! Slot allocation: registers that are never live together share a slot. NVRTC names every value it
+//! computes; without allocation, a warp's values would not fit into the host's L1 cache.
 //!
-//! Lanes of a warp may stand at different steps, but each lane alone follows the flow of control,
-//! and a write changes the lanes that execute it: what holds for one thread holds for a warp.
+//! Lanes of a warp can be at different steps, but each lane follows the control flow graph, and a
+//! write changes only the lanes that execute it. Liveness of a single thread therefore holds for a
+//! warp.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -37,8 +38,8 @@ impl SlotSet {
     }
 }
 
-/// Renumbers the slots of `class`, those in `pinned` first, and gives how many there are then.
-/// `pinned` slots hold their value from the beginning to the end.
+/// Renumbers the slots of `class`, those in `pinned` first, and returns the new numbers and their
+/// count. `pinned` slots are live throughout the kernel.
 pub(super) fn allocate(
     steps: &mut [KernelStep],
     class: Class,
@@ -90,7 +91,7 @@ pub(super) fn allocate(
     (renamed, count)
 }
 
-/// For every step, what it reads and writes.
+/// Slots that each step reads and writes.
 fn uses_of(steps: &mut [KernelStep], class: Class) -> Vec<Vec<(SlotUse, RegisterSlot)>> {
     let of_step = |step: &mut KernelStep| {
         let mut uses = Vec::new();
@@ -100,7 +101,7 @@ fn uses_of(steps: &mut [KernelStep], class: Class) -> Vec<Vec<(SlotUse, Register
         }
         step.operation.visit_slots(&mut |of, how, slot| {
             if of == class {
-                // Where the guard does not hold, the old value stays.
+                // A false guard keeps the old value.
                 if guarded {
                     uses.push((SlotUse::Read, *slot));
                 }
@@ -112,13 +113,13 @@ fn uses_of(steps: &mut [KernelStep], class: Class) -> Vec<Vec<(SlotUse, Register
     steps.iter_mut().map(of_step).collect()
 }
 
-/// From where to where each slot is alive. A step reads at twice its index, writes just after.
+/// Live interval of each slot. A step reads at twice its index and writes just after.
 fn intervals(
     blocks: &[BasicBlock],
     uses: &[Vec<(SlotUse, RegisterSlot)>],
     slots: u32,
 ) -> Vec<Option<(usize, usize)>> {
-    // What a block reads before it writes it, and what it writes.
+    // Slots that a block reads before it writes them, and slots that it writes.
     let mut alive_before: Vec<SlotSet> = Vec::new();
     let mut written: Vec<SlotSet> = Vec::new();
     for block in blocks {

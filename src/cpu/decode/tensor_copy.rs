@@ -8,7 +8,7 @@ use crate::cpu::operation::{Operation, TensorCopy};
 use crate::cpu::parse::ParsedOperand;
 use crate::cpu::types::Type;
 
-/// What follows `cp.async.bulk`.
+/// Decodes `cp.async.bulk` from its third part on.
 pub(super) fn copy_tensor<'a>(
     mut opcode: Opcode<'a>,
     names: &mut NameTable<'a>,
@@ -16,19 +16,19 @@ pub(super) fn copy_tensor<'a>(
 ) -> Result<Vec<Operation>, StatementError> {
     let (_, operands) = drop_hints(&mut opcode, operands);
     if !opcode.take("tensor") {
-        return Err(StatementError::new(
-            "of bulk copies only those of boxes of a tensor map are executed",
-        ));
+        return Err(StatementError::new("only bulk copies with a tensor map are supported"));
     }
     let ranks = ["1d", "2d", "3d", "4d", "5d"];
     let rank = opcode.take_any(&ranks).and_then(|rank| ranks.iter().position(|one| *one == rank));
-    let rank = rank.ok_or_else(|| StatementError::new("it names no number of dimensions"))? + 1;
-    // To the block's own shared memory, which an address of the cluster's is too. `.tile` is the default.
+    let rank =
+        rank.ok_or_else(|| StatementError::new("the opcode has no number of dimensions"))? + 1;
+    // The destination is the block's own shared memory, which is part of the cluster's. `.tile` is
+    // the default.
     let to_shared = opcode.take("shared::cluster") || opcode.take("shared::cta");
     opcode.take("tile");
     if !to_shared || !opcode.take("global") || !opcode.take("mbarrier::complete_tx::bytes") {
         return Err(StatementError::new(
-            "of copies of boxes only those from global to shared memory with an mbarrier are executed",
+            "only tensor copies from global to shared memory with an mbarrier are supported",
         ));
     }
     opcode.finish()?;
@@ -37,7 +37,7 @@ pub(super) fn copy_tensor<'a>(
     };
     if coordinates.len() != rank {
         return Err(StatementError::new(format!(
-            "it has {} coordinates for {rank} dimensions",
+            "the box has {} coordinates for {rank} dimensions",
             coordinates.len()
         )));
     }

@@ -1,4 +1,4 @@
-//! Where the variables of a kernel and of what it calls lie: shared and local memory, parameters.
+//! Placement of a kernel's variables: shared memory, local memory and parameters.
 
 use super::error::StatementError;
 use crate::cpu::kernel_code::SharedSegment;
@@ -6,47 +6,49 @@ use crate::cpu::layout::{MAX_LOCAL, MAX_PARAMETERS, MAX_SHARED, SHARED_GUARD, al
 use crate::cpu::parse::Variable;
 use crate::cpu::types::{Space, Type};
 
-/// A variable's place.
+/// Space and address of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Symbol {
     pub(super) space: Space,
     pub(super) address: u64,
-    /// 0 where a launch decides.
+    /// 0 where the launch decides.
     pub(super) bytes: u64,
 }
 
-/// What is placed so far.
+/// Variables that are placed so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Variables {
     pub(super) segments: Vec<SharedSegment>,
     shared_end: u64,
-    /// Static shared memory without what lies between variables here.
+    /// Static shared memory without guard bytes.
     pub(super) static_shared_bytes: u64,
-    /// Where the next variable in local memory begins, if nothing that is over is given back.
+    /// Offset of the next local variable, unless local memory is released before.
     local_end: u64,
-    /// The most local memory that is in use at once.
+    /// Peak of local memory.
     pub(super) local_bytes: u64,
-    /// Where parameters of the kernel begin, and their bytes.
+    /// Offset and bytes of each parameter.
     pub(super) parameters: Vec<(u64, u64)>,
 }
 
 /// Type, alignment and bytes of a variable.
 pub(super) fn size_of(variable: &Variable<'_>) -> Result<(Type, u64, u64), StatementError> {
     let ty = Type::named(variable.ty).filter(|ty| *ty != Type::Predicate).ok_or_else(|| {
-        StatementError::new(format!("`.{}` is no type of a variable", variable.ty))
+        StatementError::new(format!("`.{}` is not a type for variables", variable.ty))
     })?;
     let alignment = variable.alignment.unwrap_or(ty.bytes().into());
     if !alignment.is_power_of_two() || alignment > 4096 {
-        return Err(StatementError::new(format!("{alignment} is no alignment")));
+        return Err(StatementError::new(format!("{alignment} is not a valid alignment")));
     }
-    let elements = variable.elements.ok_or_else(|| StatementError::new("it has no size"))?;
+    let elements =
+        variable.elements.ok_or_else(|| StatementError::new("the variable has no size"))?;
     let bytes = elements.checked_mul(ty.bytes().into());
-    let bytes = bytes.ok_or_else(|| StatementError::new("it is larger than any memory"))?;
+    let bytes =
+        bytes.ok_or_else(|| StatementError::new("the variable exceeds the address space"))?;
     Ok((ty, alignment, bytes))
 }
 
 impl Variables {
-    /// The next parameter of the kernel.
+    /// Places the next parameter of the kernel.
     pub(super) fn place_parameter(
         &mut self,
         variable: &Variable<'_>,
@@ -63,7 +65,7 @@ impl Variables {
         Ok(Symbol { space: Space::Parameter, address: start, bytes })
     }
 
-    /// A variable in shared memory, which a block has as long as it runs.
+    /// Places a shared variable, for the whole lifetime of a block.
     pub(super) fn place_shared(
         &mut self,
         variable: &Variable<'_>,
@@ -80,13 +82,13 @@ impl Variables {
         Ok(Symbol { space: Space::Shared, address: start, bytes })
     }
 
-    /// Where dynamic shared memory begins, behind all that is placed: aligned for any swizzle that
-    /// a kernel computes from addresses.
+    /// Offset of dynamic shared memory, after all variables. Its alignment suits every swizzle that
+    /// a kernel derives from addresses.
     pub(super) fn dynamic_shared(&self) -> u64 {
         align(self.shared_end, 1024)
     }
 
-    /// A variable in local memory, until what is placed is given back.
+    /// Places a local variable until local memory is released.
     pub(super) fn place_local(
         &mut self,
         variable: &Variable<'_>,
@@ -101,13 +103,13 @@ impl Variables {
         Ok(Symbol { space: Space::Local, address: start, bytes })
     }
 
-    /// How far local memory is taken.
+    /// End of the local memory in use.
     pub(super) fn local_end(&self) -> u64 {
         self.local_end
     }
 
-    /// Gives back the local memory behind `end`.
-    pub(super) fn give_back_local(&mut self, end: u64) {
+    /// Releases local memory from `end` on.
+    pub(super) fn release_local(&mut self, end: u64) {
         self.local_end = end;
     }
 }

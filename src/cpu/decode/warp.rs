@@ -1,5 +1,5 @@
-//! What concerns several lanes: barriers, shuffles, votes, matrix products (ISA sections 9.7.9.6,
-//! 9.7.13 and 9.7.14).
+//! Instructions that combine lanes of a warp: shuffles, votes, reductions and matches (ISA section
+//! 9.7.9.6 and 9.7.13).
 
 use super::error::StatementError;
 use super::name_table::NameTable;
@@ -15,14 +15,14 @@ pub(super) fn shuffle<'a>(
     operands: &[ParsedOperand<'a>],
 ) -> Result<Operation, StatementError> {
     if !opcode.take("sync") {
-        return Err(StatementError::new("only `shfl.sync` is executed"));
+        return Err(StatementError::new("only `shfl.sync` is supported"));
     }
     let how = match opcode.take_any(&["up", "down", "bfly", "idx"]) {
         Some("up") => ShuffleMode::Up,
         Some("down") => ShuffleMode::Down,
         Some("bfly") => ShuffleMode::Butterfly,
         Some("idx") => ShuffleMode::Index,
-        _ => return Err(StatementError::new("it names no mode")),
+        _ => return Err(StatementError::new("the opcode has no mode")),
     };
     let ty = opcode.ty()?;
     opcode.finish()?;
@@ -56,7 +56,7 @@ pub(super) fn vote<'a>(
         (true, Some("all")) => VoteMode::All,
         (true, Some("any")) => VoteMode::Any,
         (true, Some("uni")) => VoteMode::Uniform,
-        _ => return Err(StatementError::new("only `vote.sync` is executed")),
+        _ => return Err(StatementError::new("only `vote.sync` is supported")),
     };
     Ok(Operation::Vote { how, d: Some(names.written(d, Class::Predicate)?), a, members })
 }
@@ -73,7 +73,7 @@ pub(super) fn reduce<'a>(
     opcode.finish()?;
     let [d, a, members] = operands else { return Err(StatementError::operands()) };
     if !sync {
-        return Err(StatementError::new("only `redux.sync` is executed"));
+        return Err(StatementError::new("only `redux.sync` is supported"));
     }
     let run: fn(u32, u32) -> u32 = match (what, ty) {
         (Some("add"), Type::U32 | Type::S32) => u32::wrapping_add,
@@ -102,7 +102,7 @@ pub(super) fn match_values<'a>(
     opcode.finish()?;
     let [d, a, members] = operands else { return Err(StatementError::operands()) };
     if !sync {
-        return Err(StatementError::new("only `match.sync` is executed"));
+        return Err(StatementError::new("only `match.sync` is supported"));
     }
     let (a, members) = (names.read(a, ty)?, names.read_word(members, Type::U32)?);
     let (d, same) = names.result_and_test(d)?;

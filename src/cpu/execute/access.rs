@@ -1,4 +1,4 @@
-//! Loads and stores: what moves between registers and memory, access by access.
+//! Loads and stores of a warp.
 
 use std::sync::atomic::Ordering;
 
@@ -15,14 +15,14 @@ use crate::cpu::shadow::SharedAccess;
 use crate::cpu::trace::Movement;
 use crate::cpu::types::Space;
 
-/// What an instruction accesses: where, and in which elements.
+/// Space, element and address of an access.
 type AccessOperands = (Space, Element, Address);
 
-/// What the lanes of a warp load or store: word by word, up to 32 bytes each.
+/// Words that the lanes of a warp load or store, up to 32 bytes per lane.
 type Staged = [Words; 8];
 
 impl Warp {
-    /// The address of each lane.
+    /// Address of each lane.
     #[inline(always)]
     pub(super) fn addresses(&self, address: Address) -> Longs {
         let offset = address.offset.cast_unsigned();
@@ -30,7 +30,7 @@ impl Warp {
             Some(Register::Long(slot)) => {
                 self.registers.long(slot).map(|base| base.wrapping_add(offset))
             }
-            // Addresses of 32 bits stay within 32 bits.
+            // Addresses of 32 bits wrap at 32 bits.
             Some(Register::Word(slot)) => {
                 self.registers.word(slot).map(|base| base.wrapping_add(offset as u32).into())
             }
@@ -75,7 +75,7 @@ impl Warp {
                     let values = std::array::from_fn(|lane| {
                         extend(
                             element,
-                            taken(&staged, lane, i as u32 * element.bytes, element.bytes),
+                            bytes_of(&staged, lane, i as u32 * element.bytes, element.bytes),
                         )
                     });
                     self.registers.set_value(*part, &values, active);
@@ -126,7 +126,7 @@ impl Warp {
         Ok(())
     }
 
-    /// Reads `N` words or a part of one for every lane.
+    /// Reads `N` words, or a part of one, for every lane.
     #[inline(always)]
     fn gather<const CHECKED: bool, const N: usize>(
         &mut self,
@@ -160,7 +160,7 @@ impl Warp {
         Ok(())
     }
 
-    /// Reads what one lane asks for; less than a word comes in its lowest bits.
+    /// Reads the bytes of one lane. Less than a word is returned in the lowest bits.
     #[inline(always)]
     pub(super) fn read_words<const CHECKED: bool>(
         &mut self,
@@ -203,7 +203,7 @@ impl Warp {
                         ViolationKind::Unwritten,
                         lane,
                         address,
-                        format!("{bytes} bytes of global memory are read that nothing wrote"),
+                        format!("{bytes} unwritten bytes of global memory are read"),
                     ));
                 }
                 let from = allocation.words(offset);
@@ -220,7 +220,7 @@ impl Warp {
         Ok(())
     }
 
-    /// Writes what one lane stores.
+    /// Writes the bytes of one lane.
     #[inline(always)]
     pub(super) fn write_words<const CHECKED: bool>(
         &mut self,
@@ -264,7 +264,7 @@ impl Warp {
         Ok(())
     }
 
-    /// Reads at a place in the shared memory of the cluster.
+    /// Reads at a position in the shared memory of the cluster.
     #[inline(always)]
     fn read_shared<const CHECKED: bool>(
         &self,
@@ -288,7 +288,7 @@ impl Warp {
         Ok(())
     }
 
-    /// Writes there.
+    /// Writes at a position in the shared memory of the cluster.
     #[inline(always)]
     fn write_shared<const CHECKED: bool>(
         &self,
@@ -312,7 +312,8 @@ impl Warp {
         Ok(())
     }
 
-    /// Not inlined: it would slow down the loops over lanes that stay in their own block.
+    /// Reads by a `.shared::cluster` address. Inlining it would slow down the loops over the
+    /// block's own shared memory.
     #[inline(never)]
     fn read_cluster<const CHECKED: bool>(
         &self,
@@ -339,7 +340,7 @@ impl Warp {
         self.write_shared::<CHECKED>(cluster, lane, place, words, bytes)
     }
 
-    /// Where a lane's local memory has an address.
+    /// Index of the word of a lane's local memory at an address.
     fn local_word(&self, lane: usize, address: u64, bytes: u32) -> Result<usize, LaneViolation> {
         let words = self.local.len() / 32;
         if address.saturating_add(bytes.into()) > 4 * words as u64 {
@@ -355,7 +356,7 @@ impl Warp {
         if marks.into_iter().all(|mark| mark & wanted == wanted) {
             return Ok(());
         }
-        let text = format!("{bytes} bytes of local memory are read that nothing wrote");
+        let text = format!("{bytes} unwritten bytes of local memory are read");
         Err(LaneViolation::access(ViolationKind::Unwritten, lane, address, text))
     }
 }
@@ -378,8 +379,8 @@ fn copy_out(to: &mut [u32], at: usize, address: u64, words: &[u32], bytes: u32) 
     }
 }
 
-/// Some bytes of what a lane loaded.
-fn taken(staged: &Staged, lane: usize, at: u32, bytes: u32) -> u64 {
+/// Bytes of the words that a lane loaded.
+fn bytes_of(staged: &Staged, lane: usize, at: u32, bytes: u32) -> u64 {
     let word = at as usize / 4;
     let low = u64::from(staged[word][lane]) >> (8 * (at % 4));
     match bytes {
@@ -388,7 +389,7 @@ fn taken(staged: &Staged, lane: usize, at: u32, bytes: u32) -> u64 {
     }
 }
 
-/// Puts some bytes of every lane where they are stored from.
+/// Puts bytes of every lane into the words to store.
 fn put(staged: &mut Staged, values: &Longs, at: u32, bytes: u32) {
     let word = at as usize / 4;
     for (lane, value) in values.iter().enumerate() {

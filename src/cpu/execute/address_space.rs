@@ -1,4 +1,5 @@
-//! Address spaces of an access: generic addresses resolved per lane, and the counters of each space.
+//! Address spaces of an access: the space of each lane's generic address, and the counters of each
+//! space.
 
 use super::cluster_state::ClusterState;
 use crate::cpu::lanes::lanes;
@@ -6,8 +7,8 @@ use crate::cpu::layout::{CLUSTER_END, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES}
 use crate::cpu::operation::Longs;
 use crate::cpu::types::Space;
 
-/// The lanes of an access by the space that their address is in. Generic addresses become those
-/// of the space.
+/// Groups the lanes of an access by the space of their address, and converts generic addresses to
+/// those of the space.
 #[inline(always)]
 pub(super) fn split(
     space: Space,
@@ -37,7 +38,7 @@ pub(super) fn split(
     parts.into_iter().take(found).filter(|(_, mask)| *mask != 0)
 }
 
-/// Counts an access that was found to be within bounds.
+/// Counts an access whose bounds have been checked.
 pub(super) fn count(
     cluster: &mut ClusterState<'_>,
     at: usize,

@@ -1,11 +1,11 @@
-//! Kernel parameters: the values of a call and their layout in parameter memory.
+//! Kernel parameters: the values of a launch, and their layout in parameter memory.
 
 use super::error::LaunchError;
 use crate::cpu::module::PtxKernel;
 use crate::cpu::tensor_map;
 use crate::model::PlacedMap;
 
-/// A value that a kernel is called with, as its bytes.
+/// Value of a kernel parameter, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelParameter {
     /// A parameter of 4 bytes: `int`, `unsigned`, `float` by its bits.
@@ -46,7 +46,7 @@ impl From<i64> for KernelParameter {
     }
 }
 
-/// The parameters where the kernel reads them, as words.
+/// Lays out the parameters in words, as the kernel reads them.
 pub(super) fn parameter_words(
     kernel: &PtxKernel,
     parameters: &[KernelParameter],

@@ -11,7 +11,7 @@ use crate::cpu::trace::Movement;
 use crate::cpu::types::Space;
 
 impl Warp {
-    /// `cp.async` (ISA section 9.7.9.25.3): reads now, writes when waited for.
+    /// `cp.async` (ISA section 9.7.9.25.3). Reads at issue and writes when the kernel waits for it.
     pub(super) fn copy<const CHECKED: bool, const COUNTED: bool>(
         &mut self,
         cluster: &mut ClusterState<'_>,
@@ -77,7 +77,8 @@ impl Warp {
         Ok(())
     }
 
-    /// Completes copies of `active` lanes until `pending` groups are left; all without a number.
+    /// Completes copies of `active` lanes until `pending` groups are left, or all copies without a
+    /// number.
     pub(super) fn finish_copies<const CHECKED: bool>(
         &mut self,
         cluster: &mut ClusterState<'_>,

@@ -55,9 +55,7 @@ impl Warp {
                     let unwritten =
                         CHECKED && cluster.launch.options.checks.has(ExecutionCheck::Unwritten);
                     if unwritten && !allocation.is_written(offset, bytes) {
-                        let text = format!(
-                            "{bytes} bytes of global memory are updated that nothing wrote"
-                        );
+                        let text = format!("{bytes} unwritten bytes of global memory are updated");
                         return Err(LaneViolation::access(
                             ViolationKind::Unwritten,
                             lane,
@@ -109,7 +107,7 @@ fn update_shared(
     }
 }
 
-/// What half of a word was, and the word with it updated.
+/// Old value of half of a word, and the word with the half updated.
 fn updated_half(
     word: u32,
     address: u64,
@@ -152,12 +150,12 @@ fn update_global(
         // Bounds were checked before.
         _ => (0, 0),
     };
-    // What changes nothing may be a look at what another block has done.
+    // An update without effect may poll for the work of another block.
     cluster.polls += u64::from(old == new);
     old
 }
 
-/// Replaces a word in one piece and gives what it was.
+/// Replaces a word atomically and returns its old value.
 fn replace(word: &AtomicU32, new: impl Fn(u32) -> u32) -> u32 {
     match word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(new(old))) {
         Ok(old) | Err(old) => old,

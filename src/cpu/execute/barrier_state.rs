@@ -3,50 +3,50 @@
 use crate::cpu::operation::ReductionResult;
 use crate::cpu::vector_clock::VectorClock;
 
-/// How many barriers a block has (ISA section 9.7.13.1).
+/// Barriers of a block (ISA section 9.7.13.1).
 pub(super) const BARRIERS: usize = 16;
 
-/// A barrier that some warps have come to.
+/// A barrier of a block.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BlockBarrier {
-    /// Threads that came; warps count whole.
+    /// Threads that have arrived; a warp counts as 32.
     pub(super) arrived: u32,
-    /// Threads that it waits for; `None` for all of the block.
+    /// Threads that the barrier waits for; `None` for all threads of the block.
     pub(super) wanted: Option<u32>,
     pub(super) waiting: Vec<WaitingWarp>,
-    /// How many threads `bar.red` asked, and of how many it holds.
-    pub(super) asked: u32,
-    pub(super) holding: u32,
-    /// What the warps that came know.
+    /// Threads that take part in `bar.red`, and those whose predicate is true.
+    pub(super) participants: u32,
+    pub(super) true_lanes: u32,
+    /// Merged clocks of the warps that have arrived.
     pub(super) known: Option<VectorClock>,
 }
 
 /// A warp that waits at a barrier.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WaitingWarp {
-    /// By its number in the cluster.
+    /// Number in the cluster.
     pub(super) warp: usize,
     pub(super) step: u32,
     pub(super) reduction: Option<ReductionInput>,
 }
 
-/// The answer of a warp's lanes to `bar.red`.
+/// A warp's contribution to `bar.red`: its lanes, and those whose predicate is true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReductionInput {
-    pub(super) asks: ReductionResult,
-    pub(super) asked: u32,
-    pub(super) holding: u32,
+    pub(super) result: ReductionResult,
+    pub(super) participants: u32,
+    pub(super) true_lanes: u32,
 }
 
 /// The barriers of a cluster.
 #[derive(Debug)]
 pub(super) struct BarrierStates {
-    /// Those of the block of rank 0, then of the next.
+    /// Barriers of the block of rank 0, then of the next ranks.
     pub(super) of_blocks: Vec<BlockBarrier>,
-    /// What the warps know that have come to the cluster's barrier.
+    /// Merged clocks of the warps that have arrived at the cluster barrier.
     pub(super) arriving: Option<VectorClock>,
-    /// What all knew together when they had come to it.
-    pub(super) met: Option<VectorClock>,
+    /// Merged clocks of all warps at the last release of the cluster barrier.
+    pub(super) released: Option<VectorClock>,
 }
 
 impl BarrierStates {
@@ -54,17 +54,17 @@ impl BarrierStates {
         Self {
             of_blocks: vec![BlockBarrier::default(); blocks * BARRIERS],
             arriving: None,
-            met: None,
+            released: None,
         }
     }
 
-    /// Forgets everything: another cluster begins.
+    /// Clears the state for the next cluster.
     pub(super) fn reset(&mut self) {
         self.of_blocks.fill(BlockBarrier::default());
-        (self.arriving, self.met) = (None, None);
+        (self.arriving, self.released) = (None, None);
     }
 
-    /// What a barrier of a block waits for.
+    /// Describes what a barrier of a block waits for.
     pub(super) fn describe(&self, at: usize) -> String {
         let barrier = &self.of_blocks[at];
         let (id, wanted) = (at % BARRIERS, thread_count(barrier.wanted));

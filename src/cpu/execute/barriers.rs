@@ -1,4 +1,4 @@
-//! The barriers of blocks and of their cluster: who came, who waits, and what they learn.
+//! Arrivals at the barriers of blocks and of the cluster, and the release of waiting warps.
 
 use super::barrier_state::{BARRIERS, BlockBarrier, ReductionInput, WaitingWarp, thread_count};
 use super::cluster::Cluster;
@@ -20,7 +20,7 @@ fn join(known: &mut Option<VectorClock>, clocks: &VectorClock) {
 }
 
 impl Cluster<'_> {
-    /// A warp comes to a barrier of its block.
+    /// Records the arrival of a warp at a barrier of its block.
     pub(super) fn arrive<const CHECKED: bool>(
         &mut self,
         number: usize,
@@ -34,7 +34,7 @@ impl Cluster<'_> {
         let barrier = &mut self.state.barriers.of_blocks[at];
         if barrier.arrived > 0 && barrier.wanted != wanted {
             return Err(divergence(format!(
-                "barrier {id} waits for {}, and now for {}",
+                "barrier {id} is used for {} and for {} at the same time",
                 thread_count(barrier.wanted),
                 thread_count(wanted)
             )));
@@ -42,8 +42,8 @@ impl Cluster<'_> {
         barrier.wanted = wanted;
         barrier.arrived += 32;
         if let Some(reduction) = reduction {
-            barrier.asked += reduction.asked.count_ones();
-            barrier.holding += reduction.holding.count_ones();
+            barrier.participants += reduction.participants.count_ones();
+            barrier.true_lanes += reduction.true_lanes.count_ones();
         }
         if CHECKED {
             join(&mut barrier.known, &warp.clocks);
@@ -59,7 +59,7 @@ impl Cluster<'_> {
         self.release::<CHECKED>(rank, id)
     }
 
-    /// Those who wait for all threads now wait for fewer.
+    /// Releases barriers for which the end of a warp was the missing event.
     pub(super) fn release_after_end<const CHECKED: bool>(
         &mut self,
         rank: usize,
@@ -71,7 +71,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Lets those go who wait at a barrier that all came to.
+    /// Releases the warps at a barrier where all expected threads have arrived.
     fn release<const CHECKED: bool>(
         &mut self,
         rank: usize,
@@ -80,7 +80,7 @@ impl Cluster<'_> {
         let alive =
             self.block(rank).iter().filter(|warp| warp.state != WarpState::Ended).count() as u32;
         let barrier = &mut self.state.barriers.of_blocks[rank * BARRIERS + id];
-        // Warps count whole, whether or not the last one is (ISA section 9.7.13.1).
+        // Warps count as 32 threads even if the last one is partial (ISA section 9.7.13.1).
         let wanted = barrier.wanted.unwrap_or(32 * alive);
         if barrier.arrived == 0 || barrier.arrived < wanted {
             return Ok(());
@@ -94,7 +94,7 @@ impl Cluster<'_> {
             warp.state = WarpState::Ready;
             warp.barriers += 1;
             if let Some(reduction) = *reduction {
-                tell(warp, reduction, (done.asked, done.holding));
+                write_reduction(warp, reduction, (done.participants, done.true_lanes));
             }
             if let (true, Some(known)) = (CHECKED, &done.known) {
                 warp.clocks.join(known);
@@ -104,7 +104,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Whether all who waited for all threads did so at one place.
+    /// Checks that all warps of a barrier for the whole block wait at the same step.
     fn check_steps(&self, done: &BlockBarrier) -> Result<(), LaneViolation> {
         let checks = self.state.launch.options.checks;
         if !checks.has(ExecutionCheck::Divergence) || done.wanted.is_some() {
@@ -134,7 +134,7 @@ impl Cluster<'_> {
         let warp = &mut self.warps[number];
         if warp.cluster_arrival != ClusterArrival::NotArrived {
             return Err(divergence(
-                "the warp comes to the barrier of the cluster again without having waited there",
+                "the warp arrives at the cluster barrier again without waiting there first",
             ));
         }
         warp.cluster_arrival = ClusterArrival::Arrived;
@@ -161,16 +161,16 @@ impl Cluster<'_> {
         match warp.cluster_arrival {
             ClusterArrival::NotArrived => {
                 return Err(divergence(
-                    "the warp waits at the barrier of the cluster without having come to it",
+                    "the warp waits at the cluster barrier without arriving first",
                 ));
             }
             ClusterArrival::Arrived => warp.state = WarpState::Waiting(WarpWait::Cluster),
-            ClusterArrival::Released => leave(warp, self.state.barriers.met.as_ref()),
+            ClusterArrival::Released => leave(warp, self.state.barriers.released.as_ref()),
         }
         Ok(())
     }
 
-    /// Lets those go who wait for the cluster, if all came that have not ended (ISA:
+    /// Releases the cluster barrier when all warps that have not ended have arrived (ISA:
     /// `barrier.cluster`).
     fn release_cluster<const CHECKED: bool>(&mut self) {
         let comes = |warp: &Warp| {
@@ -181,17 +181,17 @@ impl Cluster<'_> {
             return;
         }
         let barriers = &mut self.state.barriers;
-        barriers.met = barriers.arriving.take();
+        barriers.released = barriers.arriving.take();
         for warp in &mut self.warps {
             warp.cluster_arrival = ClusterArrival::Released;
             if warp.state == WarpState::Waiting(WarpWait::Cluster) {
-                leave(warp, barriers.met.as_ref());
+                leave(warp, barriers.released.as_ref());
             }
         }
     }
 }
 
-/// A warp goes on behind the barrier of the cluster.
+/// Resumes a warp after the cluster barrier.
 fn leave(warp: &mut Warp, known: Option<&VectorClock>) {
     warp.state = WarpState::Ready;
     warp.cluster_arrival = ClusterArrival::NotArrived;
@@ -201,22 +201,22 @@ fn leave(warp: &mut Warp, known: Option<&VectorClock>) {
     }
 }
 
-/// Gives a warp what `bar.red` found.
-fn tell(
+/// Writes the result of `bar.red` to a warp's registers.
+fn write_reduction(
     warp: &mut Warp,
-    ReductionInput { asks, asked, .. }: ReductionInput,
-    (of, holding): (u32, u32),
+    ReductionInput { result, participants, .. }: ReductionInput,
+    (of, true_lanes): (u32, u32),
 ) {
     let full = |holds: bool| if holds { u32::MAX } else { 0 };
     let registers = &mut warp.registers;
-    match asks {
-        ReductionResult::Count(d) => registers.set_word(d, &[holding; 32], asked),
-        ReductionResult::All(d) => registers.set_predicate(d, full(holding == of), asked),
-        ReductionResult::Any(d) => registers.set_predicate(d, full(holding > 0), asked),
+    match result {
+        ReductionResult::Count(d) => registers.set_word(d, &[true_lanes; 32], participants),
+        ReductionResult::All(d) => registers.set_predicate(d, full(true_lanes == of), participants),
+        ReductionResult::Any(d) => registers.set_predicate(d, full(true_lanes > 0), participants),
     }
 }
 
-/// The line of a step in the PTX text.
+/// PTX line of a step.
 fn line(cluster: &ClusterState<'_>, step: u32) -> u32 {
     let code = &cluster.launch.kernel.code;
     code.steps.get(step as usize).map_or(0, |step| step.line)

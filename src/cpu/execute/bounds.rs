@@ -1,5 +1,4 @@
-//! Which accesses are allowed where: their alignment, the allocation that they lie in, and what is said
-//! of those that are not. Reads and writes nothing.
+//! Validity of accesses to memory: alignment and bounds, and the violations that report them.
 
 use super::cluster_state::ClusterState;
 use crate::cpu::allocation::Allocation;
@@ -7,7 +6,7 @@ use crate::cpu::checks::{LaneViolation, ViolationKind};
 use crate::cpu::layout::MODULE_BASE;
 use crate::cpu::types::Space;
 
-/// Refuses an access of so many bytes, a power of two, that is not at a multiple of them.
+/// Checks that an address is a multiple of the access size, a power of two.
 #[inline(always)]
 pub(super) fn check_alignment(
     space: Space,
@@ -24,7 +23,7 @@ pub(super) fn check_alignment(
 #[cold]
 fn misaligned(space: Space, lane: usize, address: u64, bytes: u32) -> LaneViolation {
     let text = format!(
-        "an access of {bytes} bytes to {} is at address {address:#x}, {} bytes past a multiple of {bytes}",
+        "{bytes}-byte access to {} at address {address:#x}, {} bytes past a multiple of {bytes}",
         name(space),
         address % u64::from(bytes),
     );
@@ -41,7 +40,7 @@ fn name(space: Space) -> &'static str {
     }
 }
 
-/// An access that ends beyond where it may be.
+/// Violation for an access outside of its space.
 #[cold]
 pub(super) fn outside(
     space: Space,
@@ -50,11 +49,11 @@ pub(super) fn outside(
     bytes: u32,
     what: &str,
 ) -> LaneViolation {
-    let text = format!("{bytes} bytes of {} at {address:#x} are not within {what}", name(space));
+    let text = format!("{bytes} bytes of {} at {address:#x} are outside of {what}", name(space));
     LaneViolation::access(ViolationKind::OutOfBounds, lane, address, text)
 }
 
-/// The allocation that holds all bytes of an access.
+/// Allocation that contains all bytes of an access.
 #[inline(always)]
 pub(super) fn find<'a>(
     cluster: &ClusterState<'a>,
@@ -75,10 +74,10 @@ pub(super) fn find<'a>(
     {
         return Ok((variables, offset));
     }
-    Err(nowhere(cluster, lane, address, bytes))
+    Err(unmapped(cluster, lane, address, bytes))
 }
 
-/// As [`find`], for an access that writes.
+/// As [`find`], for a write.
 #[inline(always)]
 pub(super) fn find_writable<'a>(
     cluster: &ClusterState<'a>,
@@ -88,21 +87,21 @@ pub(super) fn find_writable<'a>(
 ) -> Result<(&'a Allocation, u64), LaneViolation> {
     let found = find(cluster, lane, address, bytes)?;
     if found.0.read_only {
-        let text = format!("{bytes} bytes are written to memory that kernels may only read");
+        let text = format!("{bytes} bytes are written to read-only memory");
         return Err(LaneViolation::access(ViolationKind::OutOfBounds, lane, address, text));
     }
     Ok(found)
 }
 
 #[cold]
-fn nowhere(cluster: &ClusterState<'_>, lane: usize, address: u64, bytes: u32) -> LaneViolation {
+fn unmapped(cluster: &ClusterState<'_>, lane: usize, address: u64, bytes: u32) -> LaneViolation {
     let text = match cluster.launch.memory.find(address) {
         Some(allocation) => format!(
-            "{bytes} bytes of global memory are {} bytes past the beginning of an allocation of {} bytes",
+            "{bytes} bytes of global memory are {} bytes past the start of an allocation of {} bytes",
             address - allocation.base,
             allocation.bytes,
         ),
-        None => format!("no global memory is at {address:#x}"),
+        None => format!("no global memory is mapped at {address:#x}"),
     };
     LaneViolation::access(ViolationKind::OutOfBounds, lane, address, text)
 }

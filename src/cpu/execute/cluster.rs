@@ -1,5 +1,5 @@
-//! A cluster: the warps of its blocks in turn, and what they have in common. A block of a kernel
-//! without clusters is a cluster of its own.
+//! Execution of one cluster: its warps run in turn. A block of a kernel without clusters is a
+//! cluster of its own.
 
 use super::barrier_state::BarrierStates;
 use super::cluster_state::ClusterState;
@@ -17,15 +17,15 @@ use crate::cpu::shadow::{ShadowMemory, SharedExtent};
 use crate::cpu::step_counts::StepCounts;
 use crate::cpu::trace::MemoryAccess;
 
-/// How many steps a warp runs before another does, so that one may wait in a loop for what
-/// another stores.
+/// Steps that a warp runs before the next warp does. A warp can therefore wait in a loop for a
+/// store of another.
 const TURN: u64 = 1 << 14;
 
-/// A cluster that is executed, and then another.
+/// A cluster in execution. One value is reused for many clusters.
 #[derive(Debug)]
 pub(super) struct Cluster<'a> {
     pub(super) state: ClusterState<'a>,
-    /// Those of the block of rank 0, then of the next.
+    /// Warps of the block of rank 0, then of the next ranks.
     pub(super) warps: Vec<Warp>,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Cluster<'a> {
             shared_stride: stride,
             segments,
             shadow: ShadowMemory::new(launch.options.checks, extent, code.granule),
-            reaches: RemoteAccesses::new(launch.options.checks, blocks, warps_each),
+            remote_accesses: RemoteAccesses::new(launch.options.checks, blocks, warps_each),
             counts: vec![StepCounts::default(); counted],
             trace: (launch.options.counting == CountingMode::Traced).then(Vec::new),
             budget: 0,
@@ -73,13 +73,13 @@ impl<'a> Cluster<'a> {
         Self { state, warps }
     }
 
-    /// Makes everything as it is when the cluster of a number begins.
+    /// Resets all state and begins the cluster of a number.
     pub(super) fn begin(&mut self, number: usize) {
         let state = &mut self.state;
         state.number = number;
         state.shared.fill(0);
         state.shadow.reset();
-        state.reaches.reset();
+        state.remote_accesses.reset();
         state.budget = state.whole_budget();
         (state.executed, state.polls) = (0, 0);
         state.barriers.reset();
@@ -95,7 +95,7 @@ impl<'a> Cluster<'a> {
         (self.state.counts, self.state.trace.unwrap_or_default())
     }
 
-    /// Runs to the end, or until it is of no use any more.
+    /// Runs the cluster to its end, or until the launch has failed without it.
     pub(super) fn run<const CHECKED: bool, const COUNTED: bool>(
         &mut self,
     ) -> Result<(), Box<Violation>> {
@@ -107,7 +107,7 @@ impl<'a> Cluster<'a> {
                 if let WarpState::Waiting(WarpWait::Phase(awaited)) = warp.state
                     && self.state.is_over(awaited)
                 {
-                    warp.ask_again();
+                    warp.repeat_step();
                 }
                 if warp.state != WarpState::Ready {
                     continue;
@@ -120,7 +120,7 @@ impl<'a> Cluster<'a> {
                 self.pause::<CHECKED>(at, pause)
                     .map_err(|wrong| located(&self.state, &self.warps[at], wrong))?;
                 if pause == WarpPause::Ended {
-                    self.check_reaches::<CHECKED>(self.warps[at].position.rank)?;
+                    self.check_remote_accesses::<CHECKED>(self.warps[at].position.rank)?;
                 }
             }
             if !ran {
@@ -139,7 +139,7 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Nothing may be on its way to shared memory when nobody is there any more.
+    /// Checks that no tensor copy is in flight when the cluster has ended.
     fn check_copies(&self) -> Result<(), Box<Violation>> {
         match self.state.mbarriers.unfinished() {
             None => Ok(()),
@@ -174,26 +174,29 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// The warps of the block of a rank.
+    /// Warps of the block of a rank.
     pub(super) fn block(&self, rank: usize) -> &[Warp] {
         let each = self.warps.len() / self.state.blocks;
         self.warps.get(rank * each..(rank + 1) * each).unwrap_or_default()
     }
 
-    /// Once all of a block has ended: what others read and wrote of its shared memory must have
-    /// come before that.
-    fn check_reaches<const CHECKED: bool>(&mut self, rank: usize) -> Result<(), Box<Violation>> {
+    /// After the end of a block, checks that all accesses of other blocks to its shared memory are
+    /// ordered before the end.
+    fn check_remote_accesses<const CHECKED: bool>(
+        &mut self,
+        rank: usize,
+    ) -> Result<(), Box<Violation>> {
         let block = self.block(rank);
         if self.state.blocks == 1 || block.iter().any(|warp| warp.state != WarpState::Ended) {
             return Ok(());
         }
         let late = if CHECKED {
             let known = block.iter().map(|warp| &warp.clocks);
-            self.state.reaches.late(rank, known)
+            self.state.remote_accesses.late(rank, known)
         } else {
             None
         };
-        self.state.reaches.end(rank);
+        self.state.remote_accesses.end(rank);
         match late {
             None => Ok(()),
             Some(late) => {
@@ -203,17 +206,17 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Makes sure that instructions are left for what goes on.
+    /// Checks that the instruction budget is not exhausted.
     fn check_budget(&mut self) -> Result<(), Box<Violation>> {
         let goes_on = self.warps.iter_mut().find(|warp| warp.state == WarpState::Ready);
         let (0, Some(warp)) = (self.state.budget, goes_on) else { return Ok(()) };
-        // Reported at the step that would come next.
+        // The violation is reported at the next step.
         if let Some(frame) = warp.stack.last_mut() {
             frame.at += 1;
         }
         let budget = self.state.whole_budget();
-        let who = if self.state.blocks == 1 { "block" } else { "cluster" };
-        let text = format!("the {who} has executed {budget} instructions and goes on");
+        let scope = if self.state.blocks == 1 { "block" } else { "cluster" };
+        let text = format!("the {scope} exceeds the budget of {budget} instructions");
         Err(located(&self.state, warp, LaneViolation::of_warp(ViolationKind::Runaway, text)))
     }
 
@@ -228,17 +231,17 @@ impl<'a> Cluster<'a> {
                         && warp.cluster_arrival == ClusterArrival::NotArrived
                 };
                 let missing = self.warps.iter().filter(away).count();
-                format!("{missing} do not come to the barrier of the cluster")
+                format!("{missing} have not arrived at the cluster barrier")
             }
             WarpState::Waiting(WarpWait::Phase(awaited)) => self.state.mbarriers.describe(awaited),
             WarpState::Ready | WarpState::Ended => String::new(),
         };
-        let text = format!("{count} of {} warps wait for ever; {why}", self.warps.len());
+        let text = format!("{count} of {} warps wait forever; {why}", self.warps.len());
         located(&self.state, warp, LaneViolation::of_warp(ViolationKind::Deadlock, text))
     }
 }
 
-/// A violation with its place: the step that a warp executed last.
+/// Adds the location of the warp's latest step to a violation.
 fn located(cluster: &ClusterState<'_>, warp: &Warp, wrong: LaneViolation) -> Box<Violation> {
     located_at(cluster, warp, warp.last_step(), wrong)
 }

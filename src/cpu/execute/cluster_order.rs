@@ -1,11 +1,11 @@
-//! Which blocks form a cluster, and in which order clusters begin.
+//! Grouping of blocks into clusters, and the order in which clusters begin.
 
 use std::collections::BTreeSet;
 
 use super::limits::LaunchExtents;
 use super::options::BlockSelection;
 
-/// The clusters of a launch. A kernel that asks for none has clusters of one block.
+/// The clusters of a launch. Without clusters, each block is a cluster.
 #[derive(Debug)]
 pub(super) struct ClusterOrder<'a> {
     grid: [u32; 3],
@@ -16,7 +16,7 @@ pub(super) struct ClusterOrder<'a> {
 #[derive(Debug)]
 struct SelectedBlocks<'a> {
     blocks: &'a [[u32; 3]],
-    /// The clusters that they belong to, each once.
+    /// Clusters of the selected blocks, without duplicates.
     clusters: Vec<[u32; 3]>,
 }
 
@@ -35,7 +35,7 @@ impl<'a> ClusterOrder<'a> {
         Self { grid: quotient(grid, cluster), cluster, chosen }
     }
 
-    /// How many clusters there are to execute.
+    /// Number of clusters to execute.
     pub(super) fn count(&self) -> usize {
         match &self.chosen {
             None => self.grid.iter().map(|extent| *extent as usize).product(),
@@ -43,12 +43,12 @@ impl<'a> ClusterOrder<'a> {
         }
     }
 
-    /// How many blocks a cluster has.
+    /// Blocks of a cluster.
     pub(super) fn blocks_each(&self) -> usize {
         self.cluster.iter().map(|extent| *extent as usize).product()
     }
 
-    /// The block of a rank in the cluster that begins as number `number`.
+    /// Index of the block of a rank in cluster `number`.
     pub(super) fn block(&self, number: usize, rank: usize) -> [u32; 3] {
         let cluster = match &self.chosen {
             None => place(self.grid, number),
@@ -58,18 +58,18 @@ impl<'a> ClusterOrder<'a> {
         std::array::from_fn(|at| cluster[at] * self.cluster[at] + within[at])
     }
 
-    /// Whether a block is executed for its own sake, not for a cluster's.
-    pub(super) fn is_wanted(&self, block: [u32; 3]) -> bool {
+    /// Whether a block was selected itself, rather than executed because its cluster was.
+    pub(super) fn is_selected(&self, block: [u32; 3]) -> bool {
         self.chosen.as_ref().is_none_or(|chosen| chosen.blocks.contains(&block))
     }
 }
 
-/// How many extents fit into others.
+/// Component-wise quotient of extents.
 fn quotient(all: [u32; 3], part: [u32; 3]) -> [u32; 3] {
     std::array::from_fn(|at| all[at] / part[at])
 }
 
-/// The index in x, y and z of what is number `number` among so many.
+/// Index in x, y and z of a linear number.
 fn place(extents: [u32; 3], number: usize) -> [u32; 3] {
     let [x, y, _] = extents.map(|extent| extent as usize);
     [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]

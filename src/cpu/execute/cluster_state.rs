@@ -11,43 +11,43 @@ use crate::cpu::shadow::ShadowMemory;
 use crate::cpu::step_counts::StepCounts;
 use crate::cpu::trace::{MemoryAccess, Movement};
 
-/// A cluster with a poll in this many instructions of its warps is taken to wait for another: a
-/// loop of one warp has about ten, and 32 warps that meet at a barrier in it a few hundred.
+/// Polls per instructions above which a cluster counts as waiting for another. A loop of one warp
+/// has a poll in about ten instructions; 32 warps with a barrier in the loop have one in a few
+/// hundred.
 const POLL_DISTANCE: u64 = 1 << 10;
 
-/// What the warps of a cluster have in common.
+/// State that the warps of a cluster share.
 #[derive(Debug)]
 pub(super) struct ClusterState<'a> {
     pub(super) launch: LaunchContext<'a>,
-    /// Its place in the order in which clusters begin.
+    /// Number in the order in which clusters begin.
     pub(super) number: usize,
-    /// Blocks of a cluster.
+    /// Blocks of the cluster.
     pub(super) blocks: usize,
-    /// The shared memory of all blocks, one after the other.
+    /// Shared memory of all blocks, in sequence.
     pub(super) shared: Vec<u32>,
-    /// How far apart the shared memory of one block and of the next begin.
+    /// Distance between the shared memory of consecutive blocks.
     pub(super) shared_stride: u64,
-    /// What a block's shared memory is divided into.
+    /// Variables in a block's shared memory.
     pub(super) segments: Vec<SharedSegment>,
     pub(super) shadow: ShadowMemory,
-    pub(super) reaches: RemoteAccesses,
+    pub(super) remote_accesses: RemoteAccesses,
     pub(super) counts: Vec<StepCounts>,
-    /// What was accessed, where that is kept.
+    /// Traced accesses, if tracing is on.
     pub(super) trace: Option<Vec<MemoryAccess>>,
-    /// Instructions that are left of the budget.
+    /// Remaining instructions of the budget.
     pub(super) budget: u64,
-    /// Instructions executed.
+    /// Executed instructions.
     pub(super) executed: u64,
-    /// Accesses with which the cluster may be looking whether another has done something.
+    /// Accesses that may poll for the work of another cluster.
     pub(super) polls: u64,
     pub(super) barriers: BarrierStates,
     pub(super) mbarriers: Mbarriers,
 }
 
 impl ClusterState<'_> {
-    /// Lets other clusters run if this one spent a round of its warps looking what they do. As long
-    /// as one before it runs, that costs nothing: the first of all always pays, so that a launch
-    /// ends.
+    /// Yields to other clusters after a round of warps that only polled. The round costs no budget
+    /// while an earlier cluster runs. The first cluster always pays, so every launch ends.
     pub(super) fn wait_for_others(&mut self, (executed, polls): (u64, u64)) {
         if executed <= POLL_DISTANCE * polls && self.launch.progress.runs_before(self.number) {
             self.budget += executed;
@@ -55,7 +55,7 @@ impl ClusterState<'_> {
         }
     }
 
-    /// Keeps an access, if that is asked for.
+    /// Records an access, if tracing is on.
     pub(super) fn trace(
         &mut self,
         warp: &Warp,
@@ -64,7 +64,7 @@ impl ClusterState<'_> {
         words: &[Words],
     ) {
         if let Some(trace) = &mut self.trace
-            && self.launch.order.is_wanted(warp.block)
+            && self.launch.order.is_selected(warp.block)
         {
             trace.push(MemoryAccess::new(
                 movement,
@@ -75,13 +75,13 @@ impl ClusterState<'_> {
         }
     }
 
-    /// Counts instructions that were executed.
+    /// Counts executed instructions and charges them to the budget.
     pub(super) fn spend(&mut self, instructions: u64) {
         self.executed += instructions;
         self.budget = self.budget.saturating_sub(instructions);
     }
 
-    /// The budget of the whole cluster.
+    /// Instruction budget of the whole cluster.
     pub(super) fn whole_budget(&self) -> u64 {
         self.launch.options.instruction_budget.saturating_mul(self.blocks as u64)
     }

@@ -1,4 +1,4 @@
-//! What lanes of a warp do together: shuffles, votes, products and moves of matrices.
+//! Instructions that combine lanes of a warp: shuffles, votes, reductions, elections and matches.
 
 use super::registers::FULL;
 use super::warp::Warp;
@@ -9,8 +9,7 @@ use crate::cpu::operation::{
 };
 
 impl Warp {
-    /// The lanes that an instruction brings together: those that name the same members, who must
-    /// all be here.
+    /// Groups lanes that name the same members. All members must be active.
     pub(super) fn groups(
         &self,
         members: RegisterSlot,
@@ -27,8 +26,8 @@ impl Warp {
             if missing | strange != 0 {
                 let count = missing.count_ones();
                 let text = match missing {
-                    0 => "a lane exchanges values with lanes that it is not one of".to_owned(),
-                    _ => format!("lanes exchange values, but {count} of them are elsewhere"),
+                    0 => "a lane is not a member of its own exchange".to_owned(),
+                    _ => format!("{count} members of a lane exchange are at another instruction"),
                 };
                 let lane =
                     Some(if missing == 0 { strange.trailing_zeros() as usize } else { first });
@@ -44,16 +43,16 @@ impl Warp {
         Ok(groups)
     }
 
-    /// Makes sure that the whole warp is here.
-    pub(super) fn all_lanes(&self, what: &str, active: u32) -> Result<(), LaneViolation> {
+    /// Checks that all lanes of the warp are active.
+    pub(super) fn check_all_lanes(&self, what: &str, active: u32) -> Result<(), LaneViolation> {
         if active == FULL {
             return Ok(());
         }
-        let text = format!("{what} is executed by {} lanes, not by all 32", active.count_ones());
+        let text = format!("{what} is executed by {} lanes instead of all 32", active.count_ones());
         Err(LaneViolation::of_warp(ViolationKind::BarrierDivergence, text))
     }
 
-    /// `shfl.sync` (ISA section 9.7.9.6): values, and the lanes whose source was within bounds.
+    /// `shfl.sync` (ISA section 9.7.9.6): values, and the lanes whose source is in range.
     pub(super) fn shuffled(
         &self,
         how: ShuffleMode,
@@ -166,7 +165,7 @@ impl Warp {
     }
 }
 
-/// Lanes that do something together.
+/// Groups of lanes that execute an instruction together.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LaneGroups {
     masks: [u32; 32],
@@ -182,7 +181,7 @@ impl Iterator for LaneGroups {
     }
 }
 
-/// The lanes of a mask for which something holds.
+/// Lanes of a mask that satisfy a condition.
 fn select(mask: u32, holds: impl Fn(usize) -> bool) -> u32 {
     lanes(mask).filter(|lane| holds(*lane)).fold(0, |mask, lane| mask | 1 << lane)
 }

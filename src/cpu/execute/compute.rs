@@ -1,9 +1,10 @@
-//! Operations that only compute: lane functions over registers, comparisons, selections, packing.
+//! Operations without memory access or synchronisation: lane functions, comparisons, selections,
+//! packing.
 
 use super::registers::Registers;
 use crate::cpu::operation::{Combined, Logic, Operation, Register, RegisterSlot, Vector};
 
-/// Executes what only computes, and says whether it did.
+/// Executes an operation of this kind; returns false for any other.
 #[inline(always)]
 pub(super) fn compute(registers: &mut Registers, operation: &Operation, mask: u32) -> bool {
     let r = registers;
@@ -114,7 +115,7 @@ fn set_compared(
     combined: Option<Combined>,
     mask: u32,
 ) {
-    // The opposite is of the comparison, then combined like it (ISA section 9.7.6.1).
+    // The comparison is negated before it is combined (ISA section 9.7.6.1).
     let (mut result, mut negated) = (lanes, !lanes);
     if let Some(Combined { logic, with }) = combined {
         let with = registers.test(with);

@@ -1,4 +1,4 @@
-//! What all clusters of a launch share.
+//! Launch context: the input that all clusters of a launch share.
 
 use super::cluster_order::ClusterOrder;
 use super::limits::LaunchExtents;
@@ -7,7 +7,7 @@ use super::progress::LaunchProgress;
 use crate::cpu::memory::GlobalMemory;
 use crate::cpu::module::PtxKernel;
 
-/// A launch that can run.
+/// A validated launch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LaunchContext<'a> {
     pub(super) kernel: &'a PtxKernel,

@@ -1,32 +1,32 @@
-//! Errors of a launch.
+//! Error of a launch.
 
 use thiserror::Error;
 
 use crate::cpu::checks::Violation;
 
-/// A launch that did not come to its end.
+/// Error of a launch.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum LaunchError {
-    /// The kernel did something wrong. Of several blocks, the first in the order of execution
-    /// that did.
+    /// The kernel committed a violation. With violations in several blocks, the first in the order
+    /// of execution.
     #[error(transparent)]
     Violation(#[from] Box<Violation>),
-    /// The arguments are not those of the kernel.
-    #[error("kernel `{kernel}` is called with {given}, but takes {wanted}")]
+    /// The arguments do not match the kernel's parameters.
+    #[error("kernel `{kernel}` is launched with {given}, but takes {wanted}")]
     Arguments {
-        /// The kernel.
+        /// Name of the kernel.
         kernel: String,
-        /// The sizes of what it was called with.
+        /// Sizes of the arguments.
         given: String,
-        /// The sizes of its parameters.
+        /// Sizes of the parameters.
         wanted: String,
     },
-    /// No device accepts the launch.
+    /// The launch exceeds a limit of CUDA devices.
     #[error("kernel `{kernel}` cannot be launched: {what}")]
     Limit {
-        /// The kernel.
+        /// Name of the kernel.
         kernel: String,
-        /// Which limit is broken, with the figures.
+        /// The violated limit, with figures.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Launches: clusters of blocks in parallel, the warps of a cluster in turn.
+//! Launches: workers execute clusters in parallel and merge their counts.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -17,13 +17,14 @@ use crate::cpu::module::PtxKernel;
 use crate::cpu::step_counts::StepCounts;
 use crate::cpu::trace::MemoryAccess;
 
-/// Runs a kernel and waits for its end.
+/// Runs a kernel to its end.
 ///
-/// `extents` are blocks of the grid and threads of a block in x, y and z; `dynamic_shared` is in
+/// The extents are blocks of the grid and threads of a block, in x, y and z. `dynamic_shared` is in
 /// bytes.
 ///
 /// # Errors
-/// The first violation, or why the kernel was not started. Memory is left as it is then.
+/// The first violation, or the reason why the kernel was not started. Memory keeps the state at
+/// that time.
 pub fn launch(
     kernel: &PtxKernel,
     (grid, block): ([u32; 3], [u32; 3]),
@@ -59,8 +60,8 @@ pub fn launch(
 }
 
 impl LaunchContext<'_> {
-    /// Blocks begin in order, so that one may wait for those before it, as kernels do that hand
-    /// sums on from block to block.
+    /// Runs all clusters. They begin in order, so a block may wait for earlier blocks, as kernels
+    /// do that pass sums from block to block.
     fn run<const CHECKED: bool, const COUNTED: bool>(self) -> Result<Counts, LaunchError> {
         let count = self.order.count();
         let results = Mutex::new(WorkerResults::default());
@@ -75,7 +76,7 @@ impl LaunchContext<'_> {
             }
             let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
             let (steps, accesses) = cluster.into_counts();
-            results.take_over(first_violation, steps, accesses);
+            results.merge(first_violation, steps, accesses);
         };
         let workers = rayon::current_num_threads().min(count).max(1);
         rayon::scope(|scope| {
@@ -114,7 +115,7 @@ impl LaunchContext<'_> {
     }
 }
 
-/// What the workers found.
+/// Results of the workers.
 #[derive(Debug, Default)]
 struct WorkerResults {
     violation: Option<(usize, Box<Violation>)>,
@@ -123,7 +124,7 @@ struct WorkerResults {
 }
 
 impl WorkerResults {
-    fn take_over(
+    fn merge(
         &mut self,
         violation: Option<(usize, Box<Violation>)>,
         steps: Vec<StepCounts>,

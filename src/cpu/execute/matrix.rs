@@ -13,8 +13,8 @@ use crate::cpu::operation::{
 use crate::cpu::types::Space;
 
 impl Warp {
-    /// `mma.sync` (ISA section 9.7.14.5). The hardware's order and rounding of sums is not
-    /// specified; here each sum is made in binary64 and rounded once.
+    /// `mma.sync` (ISA section 9.7.14.5). The ISA does not specify the order and rounding of the
+    /// hardware's sums. Here each sum is computed in binary64 and rounded once.
     pub(super) fn multiply(&mut self, product: &MatrixProduct) {
         let MatrixProduct { element, depth, d, a, b, c, accumulator } = product;
         let mut left = [[0.0; 16]; 16];
@@ -38,7 +38,7 @@ impl Warp {
         let sum = |row: usize, column: usize, start: f64| {
             (0..*depth).fold(start, |sum, k| sum + left[row][k] * right[k][column])
         };
-        // The `at`th register of a lane's share of the sums.
+        // Register number `at` of a lane's share of the sums.
         let share = |lane: usize, at: usize| {
             let start = self.registers.word(c[at])[lane];
             let column = 2 * (lane % 4);
@@ -64,7 +64,7 @@ impl Warp {
         }
     }
 
-    /// `ldmatrix` and `stmatrix`: lanes 8 i to 8 i + 7 have the addresses of the rows of matrix i.
+    /// `ldmatrix` and `stmatrix`. Lanes 8 i to 8 i + 7 hold the row addresses of matrix i.
     pub(super) fn move_matrices<const CHECKED: bool, const COUNTED: bool>(
         &mut self,
         cluster: &mut ClusterState<'_>,
@@ -128,13 +128,13 @@ impl Warp {
     }
 }
 
-/// The row and column of the `i`th element that a lane holds of an 8 x 8 matrix.
+/// Row and column of element `i` of a lane in an 8 x 8 matrix.
 fn place_in_matrix(lane: usize, i: usize, transposed: bool) -> (usize, usize) {
     let (row, column) = (lane / 4, 2 * (lane % 4) + i);
     if transposed { (column, row) } else { (row, column) }
 }
 
-/// What one register of a fragment holds: elements with their place along the summed dimension.
+/// Elements in one register of a fragment, with their index along K.
 fn elements(element: MatrixElement, place: usize, half: usize, bits: u32) -> [(usize, f64); 2] {
     let pair = |value: fn(u32) -> f32| {
         let k = 2 * place + 8 * half;
@@ -144,7 +144,7 @@ fn elements(element: MatrixElement, place: usize, half: usize, bits: u32) -> [(u
         MatrixElement::F16 => pair(f16_value),
         MatrixElement::Bf16 => pair(bf16_value),
         MatrixElement::Tf32 => {
-            // Of a tf32 the lower 13 bits are not looked at.
+            // The lower 13 bits of tf32 are ignored.
             let value = f64::from(f32::from_bits(bits & 0xffff_e000));
             [(place + 4 * half, value); 2]
         }

@@ -1,7 +1,8 @@
 //! The `mbarrier` instruction.
 //!
-//! Of a warp, what one lane has waited for counts for all, and one that waits holds the others up. That
-//! generic accesses and those of the copy engine need a proxy fence between them is not looked for.
+//! Synchronisation is tracked per warp: a wait by one lane counts for all lanes, and a waiting lane
+//! blocks its warp. A missing proxy fence between generic accesses and those of the copy engine is
+//! not detected.
 
 use super::bounds::check_alignment;
 use super::cluster_state::ClusterState;
@@ -17,25 +18,25 @@ use crate::cpu::types::Space;
 const BYTES: u32 = 8;
 
 impl ClusterState<'_> {
-    /// Whether a phase is over, once all that may have come for it has.
+    /// Whether a phase is complete, after the arrival of all copies that it may wait for.
     pub(super) fn is_over(&mut self, awaited: PhaseWait) -> bool {
         let found = self.mbarriers.of_places.get_mut(&awaited.place);
         let Some(barrier) = found.filter(|barrier| barrier.valid) else { return false };
-        while !barrier.is_over(awaited.asked) {
+        while !barrier.is_over(awaited.phase) {
             let Some(coming) = barrier.coming.pop_front() else { return false };
             let to = self.shared.get_mut(coming.place as usize / 4..).unwrap_or_default();
             to.iter_mut().zip(&coming.words).for_each(|(to, from)| *to = *from);
             barrier.bytes -= coming.bytes();
-            barrier.on_way -= coming.bytes();
+            barrier.in_flight -= coming.bytes();
             barrier.arrived += 1;
-            barrier.settle();
+            barrier.complete_if_due();
         }
         true
     }
 }
 
 impl Warp {
-    /// `mbarrier`. Gives what the warp has to wait for before this can be done.
+    /// `mbarrier`. Returns the phase to wait for if the instruction cannot complete yet.
     pub(super) fn mbarrier<const CHECKED: bool>(
         &mut self,
         cluster: &mut ClusterState<'_>,
@@ -50,7 +51,7 @@ impl Warp {
             check_alignment(Space::Shared, lane, address, BYTES)?;
             places[lane] = self.find_shared::<CHECKED>(cluster, space, lane, address, BYTES)?;
             if CHECKED {
-                // All others only have to come after it was initialised.
+                // All other operations only have to be ordered after the initialisation.
                 let touch = match step {
                     MbarrierOperation::Init { .. } | MbarrierOperation::Invalidate => {
                         SharedAccess::Write
@@ -73,7 +74,7 @@ impl Warp {
                 for (lane, address, place) in each {
                     let barrier = cluster.mbarriers.at(place, lane, address)?;
                     if !barrier.coming.is_empty() {
-                        let text = "the mbarrier is invalidated while a copy is on its way";
+                        let text = "the mbarrier is invalidated while a copy is in flight";
                         return Err(violation(lane, address, text.to_owned()));
                     }
                     barrier.valid = false;
@@ -98,7 +99,7 @@ impl Warp {
                     phases[lane] = barrier.phase;
                     if counts[lane] == 0 || counts[lane] > barrier.pending {
                         let text = format!(
-                            "{} arrivals where the phase of the mbarrier waits for {}",
+                            "{} arrivals at an mbarrier whose phase expects {}",
                             counts[lane], barrier.pending
                         );
                         return Err(violation(lane, address, text));
@@ -110,7 +111,7 @@ impl Warp {
                             None => barrier.known = Some(self.clocks.clone()),
                         }
                     }
-                    barrier.settle();
+                    barrier.complete_if_due();
                 }
                 if CHECKED {
                     self.clocks.advance(self.position.number);
@@ -123,7 +124,7 @@ impl Warp {
                 let mut over = 0;
                 for (lane, address, place) in each {
                     cluster.mbarriers.at(place, lane, address)?;
-                    let asked = match phase {
+                    let phase = match phase {
                         PhaseOperand::Parity(slot) => {
                             AwaitedPhase::Parity(self.registers.word(slot)[lane])
                         }
@@ -131,7 +132,7 @@ impl Warp {
                             AwaitedPhase::State(self.registers.long(slot)[lane])
                         }
                     };
-                    let awaited = PhaseWait { place, asked };
+                    let awaited = PhaseWait { place, phase };
                     if cluster.is_over(awaited) {
                         over |= 1 << lane;
                     } else if patient {
@@ -139,7 +140,7 @@ impl Warp {
                     }
                     let barrier = cluster.mbarriers.at(place, lane, address)?;
                     if CHECKED && over >> lane & 1 == 1 {
-                        self.clocks.learn(barrier.engine, barrier.arrived);
+                        self.clocks.observe(barrier.engine, barrier.arrived);
                         if let Some(known) = &barrier.over {
                             self.clocks.join(known);
                         }
@@ -151,8 +152,8 @@ impl Warp {
         Ok(None)
     }
 
-    /// Goes back to the step that waits for a phase, which is over now.
-    pub(super) fn ask_again(&mut self) {
+    /// Returns to the step that waited for a phase, now complete.
+    pub(super) fn repeat_step(&mut self) {
         if let Some(frame) = self.stack.last_mut() {
             frame.at -= 1;
         }
@@ -167,7 +168,9 @@ fn expect(
 ) -> Result<(), LaneViolation> {
     let all = barrier.bytes + i64::from(bytes);
     if bytes > MAX_COUNT || all > i64::from(MAX_COUNT) {
-        let text = format!("a phase of an mbarrier waits for at most {MAX_COUNT} bytes, not {all}");
+        let text = format!(
+            "a phase of an mbarrier expects {all} bytes, more than the limit of {MAX_COUNT}"
+        );
         return Err(violation(lane, address, text));
     }
     barrier.bytes = all;

@@ -1,27 +1,25 @@
-//! Mbarriers: objects in shared memory that count arrivals of threads and bytes of the copy engine, phase
-//! by phase. What a copy brings arrives when somebody asks for the end of its phase, the latest moment
-//! that PTX allows.
+//! State of mbarriers: objects in shared memory that count arrivals of threads and bytes of tensor
+//! copies, phase by phase.
 //!
-//! Of a warp, what one lane has waited for counts for all, and one that waits holds the others up. That
-//! generic accesses and those of the copy engine need a proxy fence between them is not looked for.
+//! A tensor copy arrives when a warp tests its phase, the latest time that PTX allows.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::cpu::checks::{LaneViolation, ViolationKind};
 use crate::cpu::vector_clock::VectorClock;
 
-/// The most arrivals and the most bytes of a phase (ISA: contents of the mbarrier object).
+/// Limit of the arrivals and of the bytes of a phase (ISA: contents of the mbarrier object).
 pub(super) const MAX_COUNT: u32 = (1 << 20) - 1;
 
-/// The most mbarriers of a cluster: each has a clock beside those of its warps.
+/// Limit of the mbarriers of a cluster. Each has an entry in the vector clocks.
 const MAX_OBJECTS: usize = 1024;
 
 /// The mbarriers of a cluster.
 #[derive(Debug)]
 pub(super) struct Mbarriers {
-    /// Warps of the cluster: the clocks of mbarriers come after theirs.
+    /// Warps of the cluster; the clock entries of mbarriers follow theirs.
     warps: usize,
-    /// By their place in the shared memory of the cluster, those that are no more too.
+    /// Mbarriers by their position in the cluster's shared memory, including invalidated ones.
     pub(super) of_places: BTreeMap<u64, Mbarrier>,
 }
 
@@ -29,30 +27,30 @@ pub(super) struct Mbarriers {
 pub(super) struct Mbarrier {
     /// Whether it is initialised.
     pub(super) valid: bool,
-    /// The number of its clock.
+    /// Index of its entry in vector clocks.
     pub(super) engine: usize,
-    /// Arrivals of a phase, and those that this phase still waits for.
+    /// Arrivals of a phase, and the arrivals that are still missing in this one.
     count: u32,
     pub(super) pending: u32,
-    /// Bytes that this phase waits for, without those that have come already.
+    /// Bytes that the phase still waits for; negative where bytes have arrived early.
     pub(super) bytes: i64,
-    /// Phases that are over.
+    /// Number of completed phases.
     pub(super) phase: u64,
-    /// Copies that were started, and those that have arrived: its clock.
+    /// Number of copies started, and of copies arrived, which is its clock.
     started: u32,
     pub(super) arrived: u32,
     pub(super) coming: VecDeque<PendingTensorCopy>,
-    /// Their bytes.
-    pub(super) on_way: i64,
-    /// What the warps know that came in this phase, and in those that are over.
+    /// Bytes of the copies in flight.
+    pub(super) in_flight: i64,
+    /// Merged clocks of the arrivals in this phase, and in completed phases.
     pub(super) known: Option<VectorClock>,
     pub(super) over: Option<VectorClock>,
 }
 
-/// A copy that is on its way.
+/// A tensor copy in flight.
 #[derive(Debug)]
 pub(super) struct PendingTensorCopy {
-    /// Where it goes in the shared memory of the cluster.
+    /// Position in the shared memory of the cluster.
     pub(super) place: u64,
     pub(super) words: Vec<u32>,
     pub(super) from: CopyOrigin,
@@ -64,7 +62,7 @@ impl PendingTensorCopy {
     }
 }
 
-/// Who started a copy.
+/// Origin of a copy.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CopyOrigin {
     pub(super) warp: usize,
@@ -72,11 +70,11 @@ pub(super) struct CopyOrigin {
     pub(super) lane: usize,
 }
 
-/// What a warp waits for.
+/// A phase that a warp waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PhaseWait {
     pub(super) place: u64,
-    pub(super) asked: AwaitedPhase,
+    pub(super) phase: AwaitedPhase,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,12 +92,12 @@ impl Mbarriers {
         Self { warps, of_places: BTreeMap::new() }
     }
 
-    /// Forgets everything: another cluster begins.
+    /// Clears the state for the next cluster.
     pub(super) fn reset(&mut self) {
         self.of_places.clear();
     }
 
-    /// The mbarrier at a place, which a lane knows by an address.
+    /// The initialised mbarrier at a position; `address` is for the violation.
     pub(super) fn at(
         &mut self,
         place: u64,
@@ -107,7 +105,9 @@ impl Mbarriers {
         address: u64,
     ) -> Result<&mut Mbarrier, LaneViolation> {
         let found = self.of_places.get_mut(&place).filter(|barrier| barrier.valid);
-        found.ok_or_else(|| violation(lane, address, "no mbarrier is initialised there".to_owned()))
+        found.ok_or_else(|| {
+            violation(lane, address, "no mbarrier is initialised at this address".to_owned())
+        })
     }
 
     pub(super) fn initialise(
@@ -117,7 +117,7 @@ impl Mbarriers {
         count: u32,
     ) -> Result<(), LaneViolation> {
         if !(1..=MAX_COUNT).contains(&count) {
-            let text = format!("an mbarrier is for 1 to {MAX_COUNT} arrivals, not {count}");
+            let text = format!("an mbarrier supports 1 to {MAX_COUNT} arrivals, not {count}");
             return Err(violation(lane, address, text));
         }
         let next = self.of_places.len();
@@ -127,9 +127,9 @@ impl Mbarriers {
             .or_insert_with(|| Mbarrier { engine: self.warps + next, ..Mbarrier::default() });
         if barrier.valid || next >= MAX_OBJECTS {
             let text = if barrier.valid {
-                "the mbarrier is initialised again without having been invalidated".to_owned()
+                "the mbarrier is initialised again without invalidation".to_owned()
             } else {
-                format!("a cluster has at most {MAX_OBJECTS} mbarriers here")
+                format!("a cluster is limited to {MAX_OBJECTS} mbarriers")
             };
             return Err(violation(lane, address, text));
         }
@@ -138,22 +138,22 @@ impl Mbarriers {
         Ok(())
     }
 
-    /// What a phase still waits for.
+    /// Describes what a phase still waits for.
     pub(super) fn describe(&self, awaited: PhaseWait) -> String {
         match self.of_places.get(&awaited.place) {
             Some(barrier) if barrier.valid => format!(
-                "the phase of the mbarrier still waits for {} arrivals and {} bytes",
+                "the phase of the mbarrier still expects {} arrivals and {} bytes",
                 barrier.pending, barrier.bytes
             ),
-            _ => "the mbarrier was invalidated meanwhile".to_owned(),
+            _ => "the mbarrier has been invalidated".to_owned(),
         }
     }
 
-    /// A copy that nobody has waited for, and what is wrong with that at the end of its block.
+    /// A copy that no thread has waited for, and the violation at the end of its block.
     pub(super) fn unfinished(&self) -> Option<(CopyOrigin, LaneViolation)> {
         let coming = self.of_places.values().find_map(|barrier| barrier.coming.front())?;
         let text = format!(
-            "the block ends while {} bytes of this copy may still be on their way to its shared memory",
+            "the block ends while {} bytes of this copy may be in flight to its shared memory",
             coming.bytes()
         );
         let from = coming.from;
@@ -162,15 +162,15 @@ impl Mbarriers {
 }
 
 impl Mbarrier {
-    pub(super) fn is_over(&self, asked: AwaitedPhase) -> bool {
-        match asked {
+    pub(super) fn is_over(&self, phase: AwaitedPhase) -> bool {
+        match phase {
             AwaitedPhase::Parity(parity) => self.phase & 1 != u64::from(parity & 1),
             AwaitedPhase::State(phase) => self.phase > phase,
         }
     }
 
-    /// Begins the next phase if this one is over.
-    pub(super) fn settle(&mut self) {
+    /// Completes the phase if nothing is missing.
+    pub(super) fn complete_if_due(&mut self) {
         if self.pending == 0 && self.bytes == 0 {
             self.phase += 1;
             self.pending = self.count;
@@ -183,17 +183,17 @@ impl Mbarrier {
         }
     }
 
-    /// Takes a copy on its way. Gives the number of its clock, and its own number there.
+    /// Adds a copy in flight. Returns the index of the mbarrier's clock entry, and the copy's time.
     pub(super) fn start(
         &mut self,
         coming: PendingTensorCopy,
         address: u64,
     ) -> Result<(usize, u32), LaneViolation> {
-        self.on_way += coming.bytes();
-        if self.on_way > i64::from(MAX_COUNT) {
+        self.in_flight += coming.bytes();
+        if self.in_flight > i64::from(MAX_COUNT) {
             let text = format!(
-                "{} bytes are on their way at once, an mbarrier counts {MAX_COUNT}",
-                self.on_way
+                "{} bytes are in flight at once, more than the {MAX_COUNT} that an mbarrier counts",
+                self.in_flight
             );
             return Err(violation(coming.from.lane, address, text));
         }

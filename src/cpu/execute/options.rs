@@ -1,49 +1,48 @@
-//! How a launch runs: which blocks, which checks, what is counted, and the instruction budget.
+//! Launch options: blocks, checks, counting and the instruction budget.
 
 use crate::cpu::checks::ExecutionChecks;
 
-/// Whether a launch counts what it does.
+/// Whether a launch counts instructions and memory traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CountingMode {
-    /// It does not.
+    /// No counting.
     #[default]
     Off,
-    /// It does.
+    /// Counting.
     On,
-    /// It does, and keeps every access: for launches of one block.
+    /// Counting, and a trace of every access: for launches of one block.
     Traced,
 }
 
-/// Which blocks of a grid are executed.
+/// Blocks of the grid to execute.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum BlockSelection {
-    /// All of them.
+    /// All blocks.
     #[default]
     All,
-    /// Those with these indices in x, y and z, in this order and each once. With a block its whole
-    /// cluster is executed, since its blocks work together, and counted; of what
-    /// [`CountingMode::Traced`] keeps the others are left out.
+    /// Blocks with these indices in x, y and z, in this order and without duplicates. The whole
+    /// cluster of a block is executed and counted, since its blocks cooperate. The trace of
+    /// [`CountingMode::Traced`] contains only the selected blocks.
     Selected(Vec<[u32; 3]>),
 }
 
-/// How a launch is watched.
+/// Options of a launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchOptions {
-    /// What is looked for.
+    /// Checks to perform.
     pub checks: ExecutionChecks,
-    /// Whether it is counted.
+    /// Counting mode.
     pub counting: CountingMode,
-    /// How many instructions of a warp a block may execute, all its warps together; of a cluster,
-    /// all its blocks together so many times as many. Those with which it waits for a block before
-    /// it that still runs do not count.
+    /// Limit of the warp instructions of a block, or of a cluster per block. Polling for an earlier
+    /// block that still runs is free.
     pub instruction_budget: u64,
-    /// Which blocks are executed.
+    /// Blocks to execute.
     pub blocks: BlockSelection,
 }
 
 impl Default for LaunchOptions {
-    /// All blocks, unwatched. The budget is what a block of 1024 threads needs for K = 10^6 with
-    /// a thousand instructions each step; on one core that is hours.
+    /// All blocks without checks or counting. The budget suffices for a block of 1024 threads with
+    /// K = 10^6 and a thousand instructions per step, which takes hours on one core.
     fn default() -> Self {
         Self {
             checks: ExecutionChecks::NONE,

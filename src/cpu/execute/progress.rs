@@ -6,13 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::cpu::checks::Violation;
 
-/// How far the clusters of a launch are, by their numbers in the order in which they begin.
+/// Progress of the clusters of a launch, by their numbers in the order of execution.
 #[derive(Debug)]
 pub(super) struct LaunchProgress {
     next: AtomicUsize,
     running: Mutex<BTreeSet<usize>>,
-    /// The first that did something wrong.
-    first_wrong: AtomicUsize,
+    /// Lowest number of a cluster with a violation.
+    first_failed: AtomicUsize,
 }
 
 impl Default for LaunchProgress {
@@ -20,18 +20,18 @@ impl Default for LaunchProgress {
         Self {
             next: AtomicUsize::new(0),
             running: Mutex::default(),
-            first_wrong: AtomicUsize::new(usize::MAX),
+            first_failed: AtomicUsize::new(usize::MAX),
         }
     }
 }
 
 impl LaunchProgress {
-    /// Nothing that holds the lock panics; were it so, a set of numbers is still one.
+    /// Nothing panics under this lock, and the set stays valid, so poisoning is harmless.
     fn running(&self) -> MutexGuard<'_, BTreeSet<usize>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The cluster to begin now, of so many.
+    /// Number of the next cluster to begin, of `count`.
     pub(super) fn begin(&self, count: usize) -> Option<usize> {
         let mut running = self.running();
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -42,17 +42,17 @@ impl LaunchProgress {
     pub(super) fn end(&self, number: usize, outcome: &Result<(), Box<Violation>>) {
         self.running().remove(&number);
         if outcome.is_err() {
-            self.first_wrong.fetch_min(number, Ordering::Relaxed);
+            self.first_failed.fetch_min(number, Ordering::Relaxed);
         }
     }
 
-    /// Whether a cluster runs that began before this one.
+    /// Whether an earlier cluster is still running.
     pub(super) fn runs_before(&self, number: usize) -> bool {
         self.running().first().is_some_and(|first| *first < number)
     }
 
-    /// Whether a launch ends without this cluster: one before it did something wrong.
+    /// Whether the launch has failed in an earlier cluster.
     pub(super) fn is_over(&self, number: usize) -> bool {
-        self.first_wrong.load(Ordering::Relaxed) < number
+        self.first_failed.load(Ordering::Relaxed) < number
     }
 }

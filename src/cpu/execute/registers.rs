@@ -1,15 +1,15 @@
-//! The values of a warp, by slot, and writing them under a mask.
+//! Register values of a warp, by slot, with masked writes.
 
 use crate::cpu::kernel_code::{InitialSlots, SlotCounts};
 use crate::cpu::operation::{Longs, PredicateOperand, Register, RegisterSlot, Words};
 
-/// All lanes.
+/// Mask of all lanes.
 pub(super) const FULL: u32 = u32::MAX;
 
-/// What a register holds that nothing wrote: NaN as a number, nowhere as an address.
+/// Value of unwritten registers: NaN as a number, unmapped as an address.
 const STALE: u64 = 0x7ff5_a5a5_7fa5_a5a5;
 
-/// The values of a warp.
+/// Register values of a warp.
 #[derive(Debug)]
 pub(super) struct Registers {
     predicates: Vec<u32>,
@@ -26,7 +26,7 @@ impl Registers {
         }
     }
 
-    /// Makes everything unlikely to pass for a result, and fills in the constants.
+    /// Resets all registers to a stale value and sets the constants.
     pub(super) fn reset(&mut self, pinned: &InitialSlots) {
         self.predicates.fill(STALE as u32);
         self.words.fill([STALE as u32; 32]);
@@ -57,7 +57,7 @@ impl Registers {
         self.predicates[slot.0 as usize]
     }
 
-    /// The lanes for which a test holds.
+    /// Lanes for which a predicate operand is true.
     #[inline(always)]
     pub(super) fn test(&self, test: PredicateOperand) -> u32 {
         let lanes = self.predicate(test.slot);
@@ -98,7 +98,7 @@ impl Registers {
         *to = *to & !mask | lanes & mask;
     }
 
-    /// A register of either class, as 64 bits.
+    /// Values of a register of either class, as 64 bits.
     pub(super) fn value(&self, register: Register) -> Longs {
         match register {
             Register::Word(slot) => self.word(slot).map(u64::from),

@@ -1,32 +1,33 @@
-//! Accesses to the shared memory of other blocks of the cluster, for the check that those blocks still exist.
+//! Accesses to the shared memory of other blocks of a cluster, and the check that those blocks have
+//! not ended.
 
 use crate::cpu::checks::{ExecutionCheck, ExecutionChecks, LaneViolation, ViolationKind};
 use crate::cpu::vector_clock::VectorClock;
 
-/// The last access of a warp to the shared memory of a block that is not its own.
+/// Latest access of a warp to the shared memory of another block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RemoteAccess {
-    /// The warp's time then; 0 where there was none.
+    /// Time of the warp at the access; 0 without one.
     pub(super) clock: u32,
     pub(super) step: usize,
     pub(super) lane: usize,
     pub(super) address: u64,
 }
 
-/// Which blocks have ended, and who reached into which.
+/// Ended blocks, and the latest remote accesses of all warps.
 #[derive(Debug)]
 pub(super) struct RemoteAccesses {
-    /// A bit for each block.
+    /// Mask of the ended blocks.
     pub(super) ended: u32,
     pub(super) warps: usize,
-    /// For each block, for each warp of the cluster; empty where nobody asks.
+    /// For each block, an entry for each warp of the cluster; empty without the check.
     pub(super) last: Vec<RemoteAccess>,
 }
 
-/// An access that a block's end may have come before.
+/// A remote access that is not ordered before the end of its target block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LateAccess {
-    /// By its number in the cluster.
+    /// Number in the cluster.
     pub(super) warp: usize,
     pub(super) step: usize,
     reach: RemoteAccess,
@@ -35,7 +36,7 @@ pub(super) struct LateAccess {
 const NEVER: RemoteAccess = RemoteAccess { clock: 0, step: 0, lane: 0, address: 0 };
 
 impl RemoteAccesses {
-    /// For clusters of `blocks` blocks of `warps_each` warps.
+    /// Creates the state for clusters of `blocks` blocks with `warps_each` warps.
     pub(super) fn new(checks: ExecutionChecks, blocks: usize, warps_each: usize) -> Self {
         let warps = blocks * warps_each;
         let watched = blocks > 1 && checks.has(ExecutionCheck::Race);
@@ -48,13 +49,13 @@ impl RemoteAccesses {
         self.last.fill(NEVER);
     }
 
-    /// The block of a rank ends.
+    /// Records the end of the block of a rank.
     pub(super) fn end(&mut self, rank: usize) {
         self.ended |= 1 << rank;
     }
 
-    /// An access to what a block had that no barrier puts before its end; `known` is what its warps
-    /// knew at last.
+    /// A remote access to a block that no barrier orders before its end. `known` yields the final
+    /// clocks of the block's warps.
     pub(super) fn late<'c>(
         &self,
         rank: usize,
@@ -62,7 +63,7 @@ impl RemoteAccesses {
     ) -> Option<LateAccess> {
         let last = self.last.get(rank * self.warps..(rank + 1) * self.warps)?;
         let is_late = |(warp, reach): &(usize, &RemoteAccess)| {
-            reach.clock > 0 && !known.clone().any(|clocks| clocks.knows(*warp, reach.clock))
+            reach.clock > 0 && !known.clone().any(|clocks| clocks.covers(*warp, reach.clock))
         };
         let (warp, reach) = last.iter().enumerate().find(is_late)?;
         Some(LateAccess { warp, step: reach.step, reach: *reach })
@@ -71,9 +72,9 @@ impl RemoteAccesses {
 
 impl LateAccess {
     pub(super) fn violation(&self, rank: usize) -> LaneViolation {
-        // The same kind whether the block has ended already or only may have.
+        // The kind is the same whether the block has ended or may have.
         let text = format!(
-            "no barrier of the cluster keeps block {rank} of it from ending before this access to its \
+            "no cluster barrier orders this access before the end of block {rank}, which owns the \
              shared memory"
         );
         LaneViolation::access(ViolationKind::OutOfBounds, self.reach.lane, self.reach.address, text)

@@ -1,7 +1,8 @@
-//! Where a cluster has an address of shared memory: whose it is, whether it belongs to a variable,
-//! and whether the block is there. Another block is not before it begins, nor after it ends;
-//! barriers of the cluster must see to both (CUDA C++ Programming Guide, distributed shared
-//! memory).
+//! Resolution of shared memory addresses in a cluster: the block, the bounds of its variables, and
+//! its lifetime.
+//!
+//! A block's shared memory exists only between its start and its end. Cluster barriers must order
+//! accesses of other blocks accordingly (CUDA C++ Programming Guide, distributed shared memory).
 
 use super::cluster_state::ClusterState;
 use super::remote_access::RemoteAccess;
@@ -11,8 +12,8 @@ use crate::cpu::layout::{CLUSTER_END, WINDOW_BYTES};
 use crate::cpu::types::Space;
 
 impl Warp {
-    /// Where the shared memory of the cluster has an address of [`Space::Shared`] or
-    /// [`Space::Cluster`] whose bytes are all within one variable.
+    /// Position in the cluster's shared memory of an address of [`Space::Shared`] or
+    /// [`Space::Cluster`], with bounds checked against one variable.
     #[inline(always)]
     pub(super) fn find_shared<const CHECKED: bool>(
         &self,
@@ -30,8 +31,8 @@ impl Warp {
         Ok(start + inside)
     }
 
-    /// Where the shared memory begins that an address of `.shared::cluster` means, and what of the
-    /// address counts from there.
+    /// Resolves a `.shared::cluster` address to the start of its block's shared memory and the
+    /// offset in it.
     fn reach<const CHECKED: bool>(
         &self,
         cluster: &mut ClusterState<'_>,
@@ -46,35 +47,37 @@ impl Warp {
         let wrong = |kind, text| Err(LaneViolation::access(kind, lane, address, text));
         if rank >= cluster.blocks {
             let text = format!(
-                "the address belongs to no block of the cluster, which has {}",
+                "the address belongs to no block of the cluster of {} blocks",
                 cluster.blocks
             );
             return wrong(ViolationKind::OutOfBounds, text);
         }
-        if cluster.reaches.ended >> rank & 1 == 1 {
-            let text =
-                format!("block {rank} of the cluster has ended, and its shared memory with it");
+        if cluster.remote_accesses.ended >> rank & 1 == 1 {
+            let text = format!(
+                "block {rank} of the cluster has ended, so its shared memory no longer exists"
+            );
             return wrong(ViolationKind::OutOfBounds, text);
         }
-        if CHECKED && !cluster.reaches.last.is_empty() {
-            let each = cluster.reaches.warps / cluster.blocks;
-            if !self.clocks.know_any(rank * each..(rank + 1) * each) {
+        if CHECKED && !cluster.remote_accesses.last.is_empty() {
+            let each = cluster.remote_accesses.warps / cluster.blocks;
+            if !self.clocks.covers_any(rank * each..(rank + 1) * each) {
                 let text = format!(
-                    "no barrier of the cluster sees to it that block {rank} of it has begun before this \
-                     access to its shared memory"
+                    "no cluster barrier orders the start of block {rank} before this access to its \
+                     shared memory"
                 );
                 return wrong(ViolationKind::Race, text);
             }
             let clock = self.clocks.now(self.position.number);
             let step = self.last_step();
-            let last = rank * cluster.reaches.warps + self.position.number;
-            cluster.reaches.last[last] = RemoteAccess { clock, step, lane, address: inside };
+            let last = rank * cluster.remote_accesses.warps + self.position.number;
+            cluster.remote_accesses.last[last] =
+                RemoteAccess { clock, step, lane, address: inside };
         }
         Ok((rank as u64 * cluster.shared_stride, inside))
     }
 }
 
-/// Makes sure that an access of a block is within one of its variables.
+/// Checks that an access is within one variable of the block.
 #[inline(always)]
 pub(super) fn check_shared(
     cluster: &ClusterState<'_>,
@@ -100,8 +103,7 @@ fn outside_shared(
     bytes: u32,
 ) -> LaneViolation {
     if (WINDOW_BYTES..CLUSTER_END).contains(&address) {
-        let text =
-            "an address of `.shared::cluster` is used as one of the block's own shared memory";
+        let text = "a `.shared::cluster` address is used in `.shared::cta` memory";
         return LaneViolation::access(ViolationKind::OutOfBounds, lane, address, text.to_owned());
     }
     let before = cluster
@@ -111,7 +113,7 @@ fn outside_shared(
         .find(|segment| segment.start <= address && segment.start < segment.end);
     let text = match before {
         Some(segment) => format!(
-            "{bytes} bytes of shared memory are {} bytes past the beginning of `{}`, which has {} bytes",
+            "{bytes} bytes of shared memory are {} bytes past the start of `{}`, which has {} bytes",
             address - segment.start,
             segment.name,
             segment.end - segment.start,

@@ -4,7 +4,7 @@ use super::limits::LaunchExtents;
 use crate::cpu::kernel_code::KernelCode;
 use crate::cpu::operation::SpecialRegister;
 
-/// The index of a thread in x, y and z.
+/// Index of a thread in x, y and z.
 pub(super) fn thread_index(block: [u32; 3], thread: u32) -> [u32; 3] {
     [thread % block[0], thread / block[0] % block[1], thread / block[0] / block[1]]
 }

@@ -1,4 +1,4 @@
-//! The loop that executes a warp's steps.
+//! Interpreter loop of a warp.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -14,15 +14,15 @@ use crate::cpu::operation::{
     BarrierMode, BarrierReduction, KernelStep, MemoryOrder, Operation, RegisterSlot,
 };
 
-/// What follows a step.
+/// Effect of a step on the loop.
 enum StepResult {
-    /// The next step.
+    /// Continues with the next step.
     Continue,
     Pause(WarpPause),
 }
 
 impl Warp {
-    /// Runs `turn` steps at most.
+    /// Runs at most `turn` steps.
     pub(super) fn run<const CHECKED: bool, const COUNTED: bool>(
         &mut self,
         cluster: &mut ClusterState<'_>,
@@ -48,7 +48,7 @@ impl Warp {
             let at = frame.at as usize;
             let lanes = frame.lanes;
             frame.at += 1;
-            // Past the last step there is always an exit.
+            // An exit always follows the last step.
             let Some(step) = code.steps.get(at) else {
                 self.stack.pop();
                 continue;
@@ -74,7 +74,7 @@ impl Warp {
                     if compute(&mut self.registers, operation, active) {
                         continue;
                     }
-                    match self.other::<CHECKED, COUNTED>(cluster, step, at, active)? {
+                    match self.execute_other::<CHECKED, COUNTED>(cluster, step, at, active)? {
                         StepResult::Continue => {}
                         StepResult::Pause(pause) => {
                             cluster.spend(turn - left);
@@ -86,7 +86,7 @@ impl Warp {
         }
     }
 
-    /// Sends the lanes in `taken` to `target`, lets the others go on.
+    /// Branches the lanes in `taken` to `target`; the others continue.
     fn branch(&mut self, lanes: u32, taken: u32, target: u32, reconvergence: u32) {
         let Some(frame) = self.stack.last_mut() else { return };
         if taken == 0 {
@@ -98,7 +98,7 @@ impl Warp {
         }
         let next = frame.at;
         if reconvergence == frame.reconvergence {
-            // They meet where this frame ends anyway.
+            // They reconverge where this frame ends anyway.
             self.stack.pop();
         } else {
             frame.at = reconvergence;
@@ -114,8 +114,8 @@ impl Warp {
         }
     }
 
-    /// Everything that is more than arithmetic.
-    fn other<const CHECKED: bool, const COUNTED: bool>(
+    /// Executes operations with memory access or synchronisation.
+    fn execute_other<const CHECKED: bool, const COUNTED: bool>(
         &mut self,
         cluster: &mut ClusterState<'_>,
         step: &KernelStep,
@@ -221,17 +221,17 @@ impl Warp {
                 }
             }
             Operation::MatrixProduct(product) => {
-                self.all_lanes("mma", active)?;
+                self.check_all_lanes("mma", active)?;
                 self.multiply(product);
             }
             Operation::MatrixMove(moved) => {
-                self.all_lanes("ldmatrix or stmatrix", active)?;
+                self.check_all_lanes("ldmatrix or stmatrix", active)?;
                 self.move_matrices::<CHECKED, COUNTED>(cluster, at, moved)?;
             }
             Operation::Trap => {
                 return Err(LaneViolation::of_warp(
                     ViolationKind::Trap,
-                    "the kernel gave up (`trap`)",
+                    "the kernel executed `trap`",
                 ));
             }
             _ => {}
@@ -253,7 +253,7 @@ impl Warp {
         if id >= 16 {
             return Err(LaneViolation::of_warp(
                 ViolationKind::BarrierDivergence,
-                format!("there is no barrier {id}: a block has 16"),
+                format!("barrier {id} does not exist; a block has 16"),
             ));
         }
         if let Some(threads) = threads
@@ -261,17 +261,19 @@ impl Warp {
         {
             return Err(LaneViolation::of_warp(
                 ViolationKind::BarrierDivergence,
-                format!("barrier {id} is for {threads} threads, not for whole warps of a block"),
+                format!(
+                    "barrier {id} is used for {threads} threads, which are not whole warps of a block"
+                ),
             ));
         }
-        let reduction = poll.map(|BarrierReduction { asks, a }| {
-            let holding = self.registers.test(a) & active;
-            ReductionInput { asks, holding, asked: active }
+        let reduction = poll.map(|BarrierReduction { result, a }| {
+            let true_lanes = self.registers.test(a) & active;
+            ReductionInput { result, true_lanes, participants: active }
         });
         Ok(StepResult::Pause(WarpPause::Barrier { id, threads, mode, reduction }))
     }
 
-    /// Makes sure that a warp comes to a barrier whole.
+    /// Checks that a warp reaches a barrier converged.
     fn check_whole<const CHECKED: bool>(
         &self,
         cluster: &ClusterState<'_>,
@@ -288,7 +290,7 @@ impl Warp {
             ..LaneViolation::of_warp(
                 ViolationKind::BarrierDivergence,
                 format!(
-                    "{} lanes of warp {} wait here while {} are elsewhere",
+                    "{} lanes of warp {} wait here while {} are at another instruction",
                     active.count_ones(),
                     self.position.index,
                     missing.count_ones()

@@ -1,4 +1,4 @@
-//! Copies of boxes of a tensor map from global to shared memory, by the copy engine.
+//! Tensor copies of the copy engine: boxes of a tensor map from global to shared memory.
 
 use std::sync::atomic::Ordering;
 
@@ -17,31 +17,30 @@ use crate::cpu::types::Space;
 use crate::model::Swizzle;
 use crate::model::tensor_map::{MAX_RANK, PlacedMap};
 
-/// What a place in shared memory is a multiple of that a box is copied to (ISA: tensors, shared memory
-/// address alignment).
-const TO_ALIGNMENT: u32 = 128;
+/// Alignment of the destination in shared memory (ISA: tensors, shared memory address alignment).
+const DESTINATION_ALIGNMENT: u32 = 128;
 
-/// What the address of a tensor map is a multiple of.
+/// Alignment of a tensor map.
 const MAP_ALIGNMENT: u32 = 64;
 
-/// The bytes that an instruction moves where each lane moves the most that it can.
-const MOST_OF_A_WARP: u32 = 32 * 16;
+/// Most bytes that a warp instruction moves.
+const MAX_WARP_BYTES: u32 = 32 * 16;
 
 fn violation(lane: usize, address: u64, text: impl Into<String>) -> LaneViolation {
     LaneViolation::access(ViolationKind::CopyEngine, lane, address, text.into())
 }
 
-/// What a copy brings.
+/// Contents of a box.
 #[derive(Debug, Default)]
 struct LoadedBox {
     words: Vec<u32>,
-    /// Of global memory: the sectors that were read, and the bytes.
+    /// Sectors and bytes read from global memory.
     sectors: u64,
     bytes: u64,
 }
 
 impl Warp {
-    /// `cp.async.bulk.tensor`: reads now, and hands what it read over to the mbarrier, in whose phase it
+    /// `cp.async.bulk.tensor`. Reads at issue and passes the box to the mbarrier, in whose phase it
     /// arrives.
     pub(super) fn copy_tensor<const CHECKED: bool, const COUNTED: bool>(
         &mut self,
@@ -56,7 +55,7 @@ impl Warp {
             let map = map_at(cluster, lane, maps[lane])?;
             if map.rank as usize != copy.coordinates.len() {
                 let text = format!(
-                    "a tensor map of {} dimensions is used for a box of {}",
+                    "a tensor map of {} dimensions is used with {} coordinates",
                     map.rank,
                     copy.coordinates.len()
                 );
@@ -66,7 +65,7 @@ impl Warp {
             for (first, slot) in first.iter_mut().zip(&copy.coordinates) {
                 *first = i64::from(self.registers.word(*slot)[lane].cast_signed());
             }
-            check_alignment(Space::Shared, lane, to[lane], TO_ALIGNMENT)?;
+            check_alignment(Space::Shared, lane, to[lane], DESTINATION_ALIGNMENT)?;
             let elements: u64 = map.tile.iter().map(|extent| u64::from(*extent)).product();
             let bytes = u32::try_from(elements * map.dtype.bytes()).unwrap_or(u32::MAX);
             let place =
@@ -74,7 +73,7 @@ impl Warp {
             let barrier =
                 self.find_shared::<CHECKED>(cluster, Space::Cluster, lane, barriers[lane], 8)?;
             if place / cluster.shared_stride != barrier / cluster.shared_stride {
-                let text = "the mbarrier is in the shared memory of another block than the box";
+                let text = "the mbarrier and the box are in different blocks";
                 return Err(violation(lane, barriers[lane], text));
             }
             let from = CopyOrigin { warp: self.position.number, step: self.last_step(), lane };
@@ -94,7 +93,7 @@ impl Warp {
             if COUNTED {
                 let LoadedBox { sectors, bytes: read, words } = &loaded;
                 cluster.counts[at].copied(*sectors, *read, u64::from(bytes));
-                // One lane moves it all, 16 bytes at a time.
+                // One lane moves the whole box in chunks of 16 bytes.
                 for (chunk, words) in words.chunks(4).enumerate() {
                     let mut moved = [[0; 32]; 4];
                     moved.iter_mut().zip(words).for_each(|(moved, word)| moved[lane] = *word);
@@ -103,20 +102,21 @@ impl Warp {
                     cluster.trace(self, Movement::Copy, (&places, 1 << lane, 16), &moved);
                 }
             }
-            // A loop of copies ends as soon as one of instructions that bring as much.
-            cluster.spend(u64::from(bytes / MOST_OF_A_WARP));
+            // Charges the budget as for plain copies of as many bytes, which bounds loops of tensor
+            // copies.
+            cluster.spend(u64::from(bytes / MAX_WARP_BYTES));
             let copy_in_flight = PendingTensorCopy { place, words: loaded.words, from };
             let barrier = cluster.mbarriers.at(barrier, lane, barriers[lane])?;
             let (engine, clock) = barrier.start(copy_in_flight, barriers[lane])?;
             if CHECKED {
-                cluster.shadow.hand_over((place, bytes), engine, clock);
+                cluster.shadow.record_engine_write((place, bytes), engine, clock);
             }
         }
         Ok(())
     }
 }
 
-/// The tensor map at a generic address: a parameter of the kernel.
+/// Tensor map at a generic address, which must be a kernel parameter.
 fn map_at(
     cluster: &ClusterState<'_>,
     lane: usize,
@@ -128,20 +128,25 @@ fn map_at(
     let words =
         usize::try_from(at).ok().and_then(|at| parameters.get(at..at + 2 * tensor_map::WORDS));
     let Some(words) = words else {
-        let text = "the address is not that of a tensor map among the kernel's parameters";
+        let text = "the address is not in the kernel's parameters";
         return Err(violation(lane, address, text));
     };
     let long = |at: usize| u64::from(words[2 * at]) | u64::from(words[2 * at + 1]) << 32;
     let map = tensor_map::decode(&std::array::from_fn(long));
-    let map =
-        map.ok_or_else(|| violation(lane, address, "the parameter there is no tensor map"))?;
+    let map = map.ok_or_else(|| {
+        violation(lane, address, "the parameter at this address is not a tensor map")
+    })?;
     if map.swizzle != Swizzle::None {
-        return Err(violation(lane, address, "this device copies no boxes that are swizzled"));
+        return Err(violation(
+            lane,
+            address,
+            "this device does not support tensor maps with a swizzle",
+        ));
     }
     Ok(map)
 }
 
-/// Reads a box; what lies outside the map's extents is zero.
+/// Reads a box. Elements outside of the map's extents are zero.
 fn load_box<const CHECKED: bool>(
     cluster: &ClusterState<'_>,
     lane: usize,
@@ -154,7 +159,7 @@ fn load_box<const CHECKED: bool>(
     let row_bytes = (row as u64 * element) as usize;
     let mut loaded = LoadedBox::default();
     let mut bytes = vec![0_u8; rows as usize * row_bytes];
-    // What of a row is within the innermost extent.
+    // Range of a row within the innermost extent.
     let begin = first[0].max(0);
     let end = (first[0] + row).min(map.extents[0] as i64);
     for (number, line) in bytes.chunks_exact_mut(row_bytes).enumerate() {
@@ -180,7 +185,7 @@ fn load_box<const CHECKED: bool>(
     Ok(loaded)
 }
 
-/// Reads from global memory.
+/// Reads bytes from global memory.
 fn read<const CHECKED: bool>(
     cluster: &ClusterState<'_>,
     lane: usize,
@@ -196,7 +201,7 @@ fn read<const CHECKED: bool>(
             word = words.next().map_or(0, |word| word.load(Ordering::Relaxed)).to_le_bytes();
         }
         if unwritten && !allocation.is_written(at, 1) {
-            let text = "a copy of a box reads global memory that nothing wrote".to_owned();
+            let text = "a tensor copy reads unwritten global memory".to_owned();
             return Err(LaneViolation::access(ViolationKind::Unwritten, lane, address, text));
         }
         *byte = word[at as usize % 4];

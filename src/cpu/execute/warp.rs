@@ -1,4 +1,4 @@
-//! A warp: its lanes' values, where its lanes are, and what they wait for.
+//! State of a warp: registers, divergence stack, waits and pending copies.
 
 use super::barrier_state::ReductionInput;
 use super::limits::LaunchExtents;
@@ -9,17 +9,17 @@ use crate::cpu::kernel_code::KernelCode;
 use crate::cpu::operation::{BarrierMode, ClusterBarrierStep, Words};
 use crate::cpu::vector_clock::VectorClock;
 
-/// Lanes that are at one place.
+/// Frame of the divergence stack: lanes at the same step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SimtFrame {
-    /// The step they execute next.
+    /// Next step of the lanes.
     pub(super) at: u32,
     pub(super) lanes: u32,
-    /// The step where they meet the lanes of the frame below.
+    /// Step where the lanes reconverge with the frame below.
     pub(super) reconvergence: u32,
 }
 
-/// What a warp does next.
+/// Scheduling state of a warp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WarpState {
     Ready,
@@ -27,21 +27,21 @@ pub(super) enum WarpState {
     Ended,
 }
 
-/// Where a warp waits.
+/// Event that a warp waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WarpWait {
-    /// At a barrier of a block, by its number among those of the cluster.
+    /// A barrier of a block, by its index in the cluster.
     Barrier(usize),
-    /// For the cluster.
+    /// The cluster barrier.
     Cluster,
-    /// For the end of a phase of an mbarrier.
+    /// The completion of a phase of an mbarrier.
     Phase(PhaseWait),
 }
 
-/// Why a warp stopped running.
+/// Reason why a warp paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WarpPause {
-    /// Its turn is over.
+    /// Its turn has ended.
     Turn,
     Barrier {
         id: usize,
@@ -50,23 +50,23 @@ pub(super) enum WarpPause {
         reduction: Option<ReductionInput>,
     },
     Cluster(ClusterBarrierStep),
-    /// The phase of an mbarrier is not over; the step is to be executed again when it is.
+    /// A phase of an mbarrier is incomplete; the step is repeated after its completion.
     Phase(PhaseWait),
     Ended,
 }
 
-/// How a warp stands to the barrier of its cluster.
+/// State of a warp at the cluster barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClusterArrival {
     NotArrived,
-    /// It has come there, others have not.
+    /// Arrived, while others are missing.
     Arrived,
-    /// All have come, and it need not wait.
+    /// All have arrived; a wait returns immediately.
     Released,
 }
 
-/// A copy to shared memory that is not waited for yet. The bytes are read when it is issued and
-/// arrive when it is waited for, the latest moment that PTX allows.
+/// An asynchronous copy in flight. Its bytes are read at issue and arrive at the wait, the latest
+/// time that PTX allows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PendingAsyncCopy {
     pub(super) lane: usize,
@@ -76,16 +76,16 @@ pub(super) struct PendingAsyncCopy {
     pub(super) words: [u32; 4],
 }
 
-/// Where a warp belongs.
+/// Position of a warp in its cluster.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WarpPosition {
-    /// Among the warps of its cluster.
+    /// Number in the cluster.
     pub(super) number: usize,
-    /// Among the warps of its block.
+    /// Index in the block.
     pub(super) index: usize,
-    /// That of its block in the cluster.
+    /// Rank of its block in the cluster.
     pub(super) rank: usize,
-    /// Where its block's shared memory begins in the cluster's.
+    /// Start of its block's shared memory in the cluster's.
     pub(super) shared: u64,
 }
 
@@ -93,26 +93,25 @@ pub(super) struct WarpPosition {
 #[derive(Debug)]
 pub(super) struct Warp {
     pub(super) position: WarpPosition,
-    /// The index of its block.
+    /// Index of its block.
     pub(super) block: [u32; 3],
     pub(super) registers: Registers,
-    /// The lanes at different places, those to run next last. Below a frame lie the lanes that
-    /// it meets.
+    /// Divergence stack, the frame to run next last.
     pub(super) stack: Vec<SimtFrame>,
-    /// Lanes that have not ended.
+    /// Lanes that have not exited.
     pub(super) alive: u32,
     pub(super) state: WarpState,
     pub(super) cluster_arrival: ClusterArrival,
-    /// Barriers of the block and of the cluster that it has passed.
+    /// Number of block and cluster barriers passed.
     pub(super) barriers: u32,
     pub(super) local: Vec<u32>,
-    /// For every 4 bytes of local memory, the bytes that were written.
+    /// For every 4 bytes of local memory, a mask of the written bytes.
     pub(super) local_written: Vec<u8>,
     pub(super) copies: Vec<PendingAsyncCopy>,
-    /// Groups of copies that each lane has committed.
+    /// Committed copy groups of each lane.
     pub(super) groups: Words,
     pub(super) clocks: VectorClock,
-    /// What the clocks were at the last fence, in a cluster of several blocks.
+    /// Clock at the last fence, in a cluster of several blocks.
     pub(super) fenced: Option<VectorClock>,
 }
 
@@ -136,7 +135,7 @@ impl Warp {
         }
     }
 
-    /// Begins a block of a cluster with so many warps.
+    /// Begins a block, in a cluster with `warps` warps.
     pub(super) fn begin(
         &mut self,
         code: &KernelCode,
@@ -169,7 +168,7 @@ impl Warp {
         }
     }
 
-    /// The step that it executed last.
+    /// The latest executed step.
     pub(super) fn last_step(&self) -> usize {
         self.stack.last().map_or(0, |frame| frame.at.saturating_sub(1) as usize)
     }

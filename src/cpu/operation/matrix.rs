@@ -2,7 +2,7 @@
 
 use super::operands::{Address, RegisterSlot};
 
-/// The elements that `mma` multiplies.
+/// Element type of `mma` operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) enum MatrixElement {
     F16,
@@ -19,11 +19,11 @@ pub(in crate::cpu) struct MatrixProduct {
     pub(in crate::cpu) a: Vec<RegisterSlot>,
     pub(in crate::cpu) b: Vec<RegisterSlot>,
     pub(in crate::cpu) c: Vec<RegisterSlot>,
-    /// Whether C and D are f16 pairs rather than f32.
+    /// Format of C and D.
     pub(in crate::cpu) accumulator: AccumulatorFormat,
 }
 
-/// The format of an `mma`'s sums.
+/// Accumulator format of `mma`; `F16` packs two elements into a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) enum AccumulatorFormat {
     F32,
@@ -39,7 +39,7 @@ pub(in crate::cpu) struct MatrixMove {
     pub(in crate::cpu) registers: Vec<RegisterSlot>,
 }
 
-/// To or from registers.
+/// Direction of a matrix move, seen from memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) enum MatrixDirection {
     Load,

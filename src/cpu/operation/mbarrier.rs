@@ -1,4 +1,4 @@
-//! What the copy engine is told, and what is asked of the mbarriers that tell of it.
+//! Tensor copies, and operations on the mbarriers that track their completion.
 
 use super::operands::{Address, RegisterSlot};
 
@@ -6,33 +6,33 @@ use super::operands::{Address, RegisterSlot};
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::cpu) struct TensorCopy {
     pub(in crate::cpu) to: Address,
-    /// Where the tensor map is.
+    /// Address of the tensor map.
     pub(in crate::cpu) map: Address,
-    /// Where the box begins, the innermost dimension first.
+    /// Coordinates of the box, the innermost dimension first.
     pub(in crate::cpu) coordinates: Vec<RegisterSlot>,
-    /// Where the mbarrier is that is told of the bytes.
+    /// Address of the mbarrier that counts the bytes.
     pub(in crate::cpu) barrier: Address,
 }
 
-/// What is done with an mbarrier.
+/// An operation on an mbarrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) enum MbarrierOperation {
-    /// For so many arrivals in each phase.
+    /// Initialises it for a number of arrivals per phase.
     Init {
         count: RegisterSlot,
     },
     Invalidate,
-    /// Makes the phase wait for bytes.
+    /// Adds bytes that the current phase waits for.
     Expect {
         bytes: RegisterSlot,
     },
-    /// Once, or `count` times; before that it makes the phase wait for bytes.
+    /// Arrives once or `count` times, after adding `bytes` to the expected bytes.
     Arrive {
         count: Option<RegisterSlot>,
         bytes: Option<RegisterSlot>,
         state: Option<RegisterSlot>,
     },
-    /// Asks whether a phase is over. Who is `patient` is answered when it is.
+    /// Tests whether a phase is complete; `patient` (`try_wait`) suspends the warp until it is.
     Wait {
         d: RegisterSlot,
         phase: PhaseOperand,
@@ -40,11 +40,11 @@ pub(in crate::cpu) enum MbarrierOperation {
     },
 }
 
-/// Which phase of an mbarrier is asked about.
+/// Operand that selects a phase of an mbarrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) enum PhaseOperand {
-    /// The last one of this parity.
+    /// The latest phase with this parity.
     Parity(RegisterSlot),
-    /// The one that an mode told.
+    /// The phase that an arrival returned.
     State(RegisterSlot),
 }

@@ -1,4 +1,4 @@
-//! Which slots an operation reads and writes.
+//! Slots that each operation reads and writes.
 
 use super::matrix::{MatrixDirection, MatrixProduct};
 use super::mbarrier::{MbarrierOperation, PhaseOperand, TensorCopy};
@@ -7,18 +7,18 @@ use super::step::Operation;
 use super::warp::{BarrierReduction, MatchMode, ReductionResult, VoteMode};
 use crate::cpu::types::Class;
 
-/// How an operation uses a slot.
+/// Use of a slot by an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) enum SlotUse {
     Read,
     Write,
 }
 
-/// A visitor of slots.
+/// Visitor of slots.
 type SlotVisitor<'a> = &'a mut dyn FnMut(Class, SlotUse, &mut RegisterSlot);
 
 impl Operation {
-    /// Shows every slot to `visit`, which may replace it.
+    /// Calls `visit` with every slot; it may replace the slot.
     pub(in crate::cpu) fn visit_slots(&mut self, visit: SlotVisitor<'_>) {
         use Class::{Long, Predicate, Word};
         use SlotUse::{Read, Write};
@@ -130,9 +130,9 @@ impl Operation {
             Self::Barrier { id, threads, poll, .. } => {
                 visit(Word, Read, id);
                 threads.iter_mut().for_each(|slot| visit(Word, Read, slot));
-                if let Some(BarrierReduction { asks, a }) = poll {
+                if let Some(BarrierReduction { result, a }) = poll {
                     visit(Predicate, Read, &mut a.slot);
-                    match asks {
+                    match result {
                         ReductionResult::Count(d) => visit(Word, Write, d),
                         ReductionResult::All(d) | ReductionResult::Any(d) => {
                             visit(Predicate, Write, d)

@@ -1,6 +1,6 @@
-//! Registers that the hardware fills (ISA section 10), by name.
+//! Special registers (ISA section 10).
 
-/// A register that differs between threads, blocks or launches.
+/// A special register that differs between threads, blocks or launches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::cpu) enum SpecialRegister {
     ThreadX,
@@ -85,7 +85,7 @@ impl SpecialRegister {
     }
 }
 
-/// What is the same for all threads here: there is one processor.
+/// Value of a special register that is constant on this device, which has one processor.
 pub(in crate::cpu) fn special_constant(name: &str) -> Option<u64> {
     Some(match name {
         "WARP_SZ" => 32,

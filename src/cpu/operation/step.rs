@@ -1,4 +1,4 @@
-//! Operations, and steps: operations with their guard and their place in the source.
+//! Operations and steps. A step is an operation with its guard and its source location.
 
 use super::matrix::{MatrixMove, MatrixProduct};
 use super::mbarrier::{MbarrierOperation, TensorCopy};
@@ -13,7 +13,7 @@ use crate::cpu::counts::InstructionClass;
 use crate::cpu::numeric::convert::Conversion;
 use crate::cpu::types::Space;
 
-/// What an instruction does. `d` is written, `a`, `b` and `c` are read.
+/// Operation of a decoded instruction. `d` is written; `a`, `b` and `c` are read.
 #[derive(Debug, Clone)]
 pub(in crate::cpu) enum Operation {
     Word1 {
@@ -64,7 +64,7 @@ pub(in crate::cpu) enum Operation {
         a: RegisterSlot,
         b: RegisterSlot,
     },
-    /// `mad.wide`: the last operand is long.
+    /// `mad.wide`: the last operand is a long.
     Widen3 {
         run: fn(&Words, &Words, &Longs) -> Longs,
         d: RegisterSlot,
@@ -77,7 +77,7 @@ pub(in crate::cpu) enum Operation {
         d: RegisterSlot,
         a: RegisterSlot,
     },
-    /// A shift or another operation whose second operand is a word.
+    /// A shift, or another operation whose second operand is a word.
     Shift {
         run: fn(&Longs, &Words) -> Longs,
         d: RegisterSlot,
@@ -92,7 +92,7 @@ pub(in crate::cpu) enum Operation {
     WordCompare {
         run: fn(&Words, &Words) -> u32,
         d: RegisterSlot,
-        /// Receives the opposite.
+        /// Receives the negated result.
         opposite: Option<RegisterSlot>,
         a: RegisterSlot,
         b: RegisterSlot,
@@ -128,7 +128,7 @@ pub(in crate::cpu) enum Operation {
         a: PredicateOperand,
         b: PredicateOperand,
     },
-    /// Parts to a whole, the lowest first: `bits` each.
+    /// Packs parts of `bits` bits each into one register, the lowest first.
     Pack {
         bits: u32,
         d: Register,
@@ -156,14 +156,14 @@ pub(in crate::cpu) enum Operation {
     Atomic {
         space: Space,
         update: AtomicUpdate,
-        /// What the address must be a multiple of.
+        /// Required alignment of the address.
         alignment: u32,
         d: Option<Register>,
         address: Address,
         a: Register,
         b: Option<Register>,
     },
-    /// `cp.async` of `bytes`, of which only `source_bytes` are read; the others are zero.
+    /// `cp.async` of `bytes` bytes. It reads `source_bytes` of them and fills the rest with zeros.
     Copy {
         bytes: u32,
         to: Address,
@@ -177,7 +177,7 @@ pub(in crate::cpu) enum Operation {
         step: MbarrierOperation,
     },
     CopyCommit,
-    /// Waits until at most so many groups are pending; `None`: for everything.
+    /// Waits until at most `pending` groups are incomplete; `None` waits for all copies.
     CopyWait {
         pending: Option<u32>,
     },
@@ -211,31 +211,32 @@ pub(in crate::cpu) enum Operation {
         a: Register,
         members: RegisterSlot,
     },
-    /// Chooses the first of the members.
+    /// Elects the lowest of the member lanes.
     Elect {
         d: Option<RegisterSlot>,
         chosen: RegisterSlot,
         members: RegisterSlot,
     },
-    /// Warps come to a barrier whole, as `.aligned` asks; that it is not asked for is not told apart.
+    /// Barrier of the block. Warps must reach it converged, as for `.aligned`, even where the
+    /// instruction lacks that modifier.
     Barrier {
         id: RegisterSlot,
         threads: Option<RegisterSlot>,
         mode: BarrierMode,
         poll: Option<BarrierReduction>,
     },
-    /// Warps come to it whole, too.
+    /// Barrier of the cluster; warps must reach it converged.
     ClusterBarrier(ClusterBarrierStep),
     WarpBarrier,
     Fence,
-    /// Instructions of the block so far, shifted to the right.
+    /// Instructions that the block has executed, shifted right.
     Clock {
         d: Register,
         shift: u32,
     },
-    /// Lets others run.
+    /// Yields to other warps.
     Sleep,
-    /// Lanes that do not go to `target` go on; they meet again at `meet`.
+    /// Lanes for which the guard holds jump to `target`; all lanes reconverge at `reconvergence`.
     Branch {
         target: u32,
         reconvergence: u32,
@@ -246,16 +247,16 @@ pub(in crate::cpu) enum Operation {
     MatrixMove(Box<MatrixMove>),
 }
 
-/// Something to execute, and where it comes from.
+/// A step of a kernel: an operation and where it comes from.
 #[derive(Debug, Clone)]
 pub(in crate::cpu) struct KernelStep {
     pub(in crate::cpu) guard: Option<PredicateOperand>,
     pub(in crate::cpu) operation: Operation,
-    /// The line of the PTX text.
+    /// Line of the PTX text.
     pub(in crate::cpu) line: u32,
-    /// An index into the kernel's source lines.
+    /// Index into the kernel's source lines.
     pub(in crate::cpu) source: Option<u32>,
     pub(in crate::cpu) class: InstructionClass,
-    /// Whether it begins an instruction; others belong to the instruction before.
+    /// True for the first step of an instruction; further steps belong to the same instruction.
     pub(in crate::cpu) begins: bool,
 }

@@ -1,8 +1,9 @@
-//! What threads do together: ask the lanes of their warp, and meet the warps of a block or cluster.
+//! Operands of instructions that combine lanes of a warp, or synchronise warps of a block or a
+//! cluster.
 
 use super::operands::{PredicateOperand, RegisterSlot};
 
-/// From which lane `shfl` reads.
+/// Mode of `shfl`: which lane is the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) enum ShuffleMode {
     Up,
@@ -11,7 +12,7 @@ pub(in crate::cpu) enum ShuffleMode {
     Index,
 }
 
-/// What `vote` asks.
+/// Mode of `vote`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) enum VoteMode {
     All,
@@ -20,56 +21,56 @@ pub(in crate::cpu) enum VoteMode {
     Ballot(RegisterSlot),
 }
 
-/// What a thread does at a barrier.
+/// Mode of a block barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) enum BarrierMode {
-    /// `bar.sync`: waits for the others.
+    /// `bar.sync`: waits for the other warps.
     Sync,
-    /// `bar.arrive`: goes on.
+    /// `bar.arrive`: does not wait.
     Arrive,
 }
 
-/// What a thread does at the barrier of its cluster.
+/// Step of the cluster barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) enum ClusterBarrierStep {
-    /// Says that it has come, and goes on.
+    /// Arrives without waiting.
     Arrive(ArriveOrder),
-    /// Waits until all have come.
+    /// Waits until all threads have arrived.
     Wait,
 }
 
-/// Whether those who wait see what a thread did before it came.
+/// Memory order of an arrival at the cluster barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) enum ArriveOrder {
-    /// `.release`: all accesses before it are visible.
+    /// `.release`: publishes all earlier accesses.
     Release,
-    /// `.relaxed`: what came before the last fence.
+    /// `.relaxed`: publishes the accesses before the last fence.
     Relaxed,
 }
 
-/// What `bar.red` asks all threads of a barrier.
+/// Reduction of `bar.red` over all threads of a barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) struct BarrierReduction {
-    pub(in crate::cpu) asks: ReductionResult,
+    pub(in crate::cpu) result: ReductionResult,
     pub(in crate::cpu) a: PredicateOperand,
 }
 
-/// What is made of the answers, and where it goes.
+/// Kind of a reduction, and its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) enum ReductionResult {
-    /// How many threads hold.
+    /// Number of threads with a true predicate.
     Count(RegisterSlot),
-    /// Whether all do.
+    /// Whether the predicate of all threads is true.
     All(RegisterSlot),
-    /// Whether any does.
+    /// Whether the predicate of any thread is true.
     Any(RegisterSlot),
 }
 
-/// What `match` looks for.
+/// Mode of `match`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) enum MatchMode {
-    /// The lanes with the same value.
+    /// Lanes with the same value.
     Any,
-    /// All lanes, if their values are the same, which goes to the predicate.
+    /// All lanes if their values are equal, which also sets the predicate.
     All(Option<RegisterSlot>),
 }

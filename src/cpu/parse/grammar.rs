@@ -1,4 +1,4 @@
-//! Directives, statements and modules, and where a text breaks their grammar.
+//! Grammar of directives, statements and modules, and the location of syntax errors.
 
 use std::cell::RefCell;
 
@@ -18,7 +18,7 @@ use crate::cpu::error::PtxError;
 /// Parses a module.
 ///
 /// # Errors
-/// [`PtxError::Syntax`] with the line of the first text that no rule takes.
+/// [`PtxError::Syntax`] with the line of the first text that no rule accepts.
 pub(in crate::cpu) fn parse(ptx: &str) -> Result<ParsedModule<'_>, PtxError> {
     let lines = Lines { text: ptx, last: RefCell::new((0, 1)) };
     let mut text = LocatingSlice::new(ptx);
@@ -34,7 +34,7 @@ pub(in crate::cpu) fn parse(ptx: &str) -> Result<ParsedModule<'_>, PtxError> {
     })
 }
 
-/// What a rule says that it wants.
+/// Description of what the failed rule expects.
 fn expected(error: ErrMode<ContextError>) -> String {
     let wanted: Vec<String> = error
         .into_inner()
@@ -46,13 +46,13 @@ fn expected(error: ErrMode<ContextError>) -> String {
         })
         .take(1)
         .collect();
-    wanted.into_iter().next().unwrap_or_else(|| "another text".to_owned())
+    wanted.into_iter().next().unwrap_or_else(|| "different text".to_owned())
 }
 
-/// Finds the line of an offset; offsets asked for grow, mostly.
+/// Maps offsets to lines, fast for growing offsets.
 struct Lines<'a> {
     text: &'a str,
-    /// The last offset and its line.
+    /// Offset and line of the previous query.
     last: RefCell<(usize, u32)>,
 }
 
@@ -83,7 +83,7 @@ fn module<'a>(text: &mut Text<'a>, lines: &Lines<'_>) -> Parsed<ParsedModule<'a>
     Ok(module)
 }
 
-/// `.dot`, a word that ends there, and the blanks after it.
+/// `.dot` as a whole word, and the blanks after it.
 fn directive<'a>(word: &'static str) -> impl FnMut(&mut Text<'a>) -> Parsed<()> {
     move |text| {
         let start = text.checkpoint();
@@ -99,7 +99,7 @@ fn directive<'a>(word: &'static str) -> impl FnMut(&mut Text<'a>) -> Parsed<()> 
     }
 }
 
-/// Directives that change nothing here: a device of one's own has every feature.
+/// Directives without effect on this device, which has every feature.
 fn ignored_directive(text: &mut Text<'_>) -> Parsed<Option<()>> {
     let version = (directive(".version"), natural, '.', natural).void();
     let target_name = || lexeme(|text: &mut Text<'_>| name.void().parse_next(text));
@@ -112,7 +112,7 @@ fn ignored_directive(text: &mut Text<'_>) -> Parsed<Option<()>> {
     Ok(found)
 }
 
-/// `.file 1 "kernel.cu"`, which may go on with a date and a size.
+/// `.file 1 "kernel.cu"`, optionally with a date and a size.
 fn file<'a>(text: &mut Text<'a>) -> Parsed<(u32, &'a str)> {
     directive(".file")(text)?;
     let index = lexeme(small)(text)?;
@@ -122,7 +122,7 @@ fn file<'a>(text: &mut Text<'a>) -> Parsed<(u32, &'a str)> {
     Ok((index, path))
 }
 
-/// `.section .debug_str { ... }`: data for debuggers.
+/// `.section .debug_str { ... }`: debug data.
 fn section(text: &mut Text<'_>) -> Parsed<()> {
     (directive(".section"), take_till(0.., ['{', '\n']), blanks, mark('{'))
         .void()
@@ -169,7 +169,7 @@ fn variable<'a>(text: &mut Text<'a>, line: u32, may_have_values: bool) -> Parsed
         if opt(directive(".align")).parse_next(text)?.is_some() {
             alignment = Some(lexeme(natural)(text)?);
         } else if opt(directive(".ptr")).parse_next(text)?.is_some() {
-            // `.ptr .global .align 16` tells of the memory behind a pointer.
+            // `.ptr .global .align 16` describes the memory behind a pointer.
             opt(alt((
                 directive(".global"),
                 directive(".shared"),
@@ -206,7 +206,7 @@ fn expect<T>(what: &'static str) -> Parsed<T> {
     Err(ErrMode::Backtrack(error))
 }
 
-/// A number that a variable starts with.
+/// Initial value of a variable.
 fn value(text: &mut Text<'_>) -> Parsed<u64> {
     let number = super::operands::number
         .verify_map(|number| match number {
@@ -278,7 +278,7 @@ fn function<'a>(
     Ok(())
 }
 
-/// What stands between a kernel's head and body.
+/// Directives between a kernel's head and body.
 fn directives(text: &mut Text<'_>) -> Parsed<ClusterDirectives> {
     let mut clusters = ClusterDirectives::default();
     while text.starts_with('.') {
@@ -297,7 +297,7 @@ fn directives(text: &mut Text<'_>) -> Parsed<ClusterDirectives> {
     Ok(clusters)
 }
 
-/// `1, 4, 1`, of which the last may be left out.
+/// `1, 4, 1`; trailing extents are optional.
 fn extents(text: &mut Text<'_>) -> Parsed<[u32; 3]> {
     let given: Vec<u32> = separated(1..=3, lexeme(small), mark(',')).parse_next(text)?;
     let mut extents = [1; 3];
@@ -305,7 +305,7 @@ fn extents(text: &mut Text<'_>) -> Parsed<[u32; 3]> {
     Ok(extents)
 }
 
-/// `.maxntid 256, 1, 1` and its kin: what they bound, a launch on this device need not know.
+/// `.maxntid 256, 1, 1` and other limits, which launches on this device ignore.
 fn tuning_directive(text: &mut Text<'_>) -> Parsed<()> {
     let word = alt((
         alt((directive(".maxntid"), directive(".reqntid"), directive(".minnctapersm"))),
@@ -315,7 +315,7 @@ fn tuning_directive(text: &mut Text<'_>) -> Parsed<()> {
     (word, numbers).void().parse_next(text)
 }
 
-/// One statement; a declaration of several registers gives several.
+/// One statement; a declaration of several registers yields several.
 fn statement<'a>(text: &mut Text<'a>, line: u32, body: &mut Vec<Statement<'a>>) -> Parsed<()> {
     let mut add = |kind| body.push(Statement { line, kind });
     if text.starts_with(".loc") && opt(directive(".loc")).parse_next(text)?.is_some() {
@@ -332,7 +332,7 @@ fn statement<'a>(text: &mut Text<'a>, line: u32, body: &mut Vec<Statement<'a>>) 
         }
         return Ok(());
     }
-    // What calls and branches may go to is of no use where none is indirect.
+    // Lists of call and branch targets, which only indirect jumps need.
     let ignored = alt((
         directive(".pragma"),
         directive(".callprototype"),

@@ -1,4 +1,4 @@
-//! Names, numbers and operands, and the blanks between them.
+//! Names, numbers, operands and the blanks between them.
 
 use winnow::ascii::{digit1, hex_digit1, multispace1, till_line_ending};
 use winnow::combinator::{alt, delimited, dispatch, fail, opt, peek, preceded, repeat, separated};
@@ -9,10 +9,10 @@ use winnow::token::{any, one_of, take_until, take_while};
 
 use super::syntax_tree::ParsedOperand;
 
-/// The text, aware of how far it was read.
+/// Input text that tracks its offset.
 pub(super) type Text<'a> = LocatingSlice<&'a str>;
 
-/// What a rule of the grammar gives.
+/// Result of a grammar rule.
 pub(super) type Parsed<T> = Result<T, ErrMode<ContextError>>;
 
 /// Skips white space and comments.
@@ -60,7 +60,7 @@ pub(super) fn name<'a>(text: &mut Text<'a>) -> Parsed<&'a str> {
         .parse_next(text)
 }
 
-/// A number without a sign. Beyond 64 bits it is no number.
+/// An unsigned number of at most 64 bits.
 pub(super) fn natural(text: &mut Text<'_>) -> Parsed<u64> {
     let hexadecimal = preceded(alt(("0x", "0X")), hex_digit1)
         .verify_map(|digits| u64::from_str_radix(digits, 16).ok());
@@ -74,12 +74,12 @@ pub(super) fn natural(text: &mut Text<'_>) -> Parsed<u64> {
     Ok(value)
 }
 
-/// A number of at most 32 bits.
+/// An unsigned number of at most 32 bits.
 pub(super) fn small(text: &mut Text<'_>) -> Parsed<u32> {
     natural.verify_map(|value| u32::try_from(value).ok()).parse_next(text)
 }
 
-/// A number with or without a sign, as 64 bits.
+/// A number with an optional sign, as 64 bits.
 pub(super) fn integer(text: &mut Text<'_>) -> Parsed<i64> {
     let negative =
         opt(lexeme(|text: &mut Text<'_>| '-'.void().parse_next(text))).parse_next(text)?;
@@ -87,7 +87,7 @@ pub(super) fn integer(text: &mut Text<'_>) -> Parsed<i64> {
     Ok(if negative.is_some() { magnitude.wrapping_neg() } else { magnitude })
 }
 
-/// The bits after `0f` or `0d`.
+/// Hexadecimal digits after `0f` or `0d`.
 fn bits<'a>(letters: [char; 2], digits: usize) -> impl FnMut(&mut Text<'a>) -> Parsed<u64> {
     move |text| {
         preceded(

@@ -1,9 +1,9 @@
 //! Syntax tree of a PTX module. Opcodes and registers are the text of their names.
 
-/// A whole module.
+/// A module.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(in crate::cpu) struct ParsedModule<'a> {
-    /// What `.file` directives number.
+    /// Numbers and paths of the `.file` directives.
     pub(in crate::cpu) files: Vec<(u32, &'a str)>,
     /// Variables outside functions.
     pub(in crate::cpu) variables: Vec<Variable<'a>>,
@@ -18,26 +18,26 @@ pub(in crate::cpu) struct ParsedFunction<'a> {
     pub(in crate::cpu) linkage: Linkage,
     pub(in crate::cpu) line: u32,
     pub(in crate::cpu) parameters: Vec<Variable<'a>>,
-    /// What a device function gives back, like a parameter that it writes.
+    /// Return values of a device function, declared as parameters.
     pub(in crate::cpu) results: Vec<Variable<'a>>,
     pub(in crate::cpu) clusters: ClusterDirectives,
     pub(in crate::cpu) body: Vec<Statement<'a>>,
 }
 
-/// What a kernel's directives say of the clusters that it is launched in (ISA: cluster dimension directives).
+/// Cluster directives of a kernel (ISA: cluster dimension directives).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::cpu) struct ClusterDirectives {
-    /// `.explicitcluster`: there are some.
+    /// `.explicitcluster`: the kernel runs in clusters.
     pub(in crate::cpu) explicit: bool,
-    /// `.reqnctapercluster`: the blocks of one in x, y and z.
+    /// `.reqnctapercluster`: blocks of a cluster in x, y and z.
     pub(in crate::cpu) extents: Option<[u32; 3]>,
-    /// `.maxclusterrank`: how many blocks one has at most.
+    /// `.maxclusterrank`: limit of the blocks of a cluster.
     pub(in crate::cpu) most: Option<u32>,
-    /// `.blocksareclusters`: a launch counts clusters, not blocks.
+    /// `.blocksareclusters`: the grid of a launch counts clusters.
     pub(in crate::cpu) counted: bool,
 }
 
-/// Who calls a function.
+/// Kind of a function: kernel or device function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) enum Linkage {
     Entry,
@@ -51,26 +51,26 @@ pub(in crate::cpu) struct Variable<'a> {
     pub(in crate::cpu) line: u32,
     /// `global`, `shared`, `local`, `const` or `param`.
     pub(in crate::cpu) space: &'a str,
-    /// The element's type: `u32`.
+    /// Type of the elements, e.g. `u32`.
     pub(in crate::cpu) ty: &'a str,
     pub(in crate::cpu) alignment: Option<u64>,
-    /// Elements; `None` where the launch decides (`.extern .shared .b8 name[];`).
+    /// Number of elements; `None` where the launch decides (`.extern .shared .b8 name[];`).
     pub(in crate::cpu) elements: Option<u64>,
-    /// The first elements' values, as bits.
+    /// Initial values of the first elements, as bits.
     pub(in crate::cpu) values: Vec<u64>,
 }
 
-/// A statement of a body, with the line of the text where it begins.
+/// A statement of a body, and the line where it begins.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::cpu) struct Statement<'a> {
     pub(in crate::cpu) line: u32,
     pub(in crate::cpu) kind: StatementKind<'a>,
 }
 
-/// What a statement is.
+/// Kind of a statement.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::cpu) enum StatementKind<'a> {
-    /// `{`, which begins a scope of names.
+    /// `{`, which opens a scope of names.
     Open,
     /// `}`.
     Close,
@@ -82,17 +82,17 @@ pub(in crate::cpu) enum StatementKind<'a> {
     Register { ty: &'a str, name: &'a str, count: Option<u32> },
     /// A variable with the lifetime of the function.
     Variable(Variable<'a>),
-    /// Something to execute.
+    /// An instruction.
     Instruction(Instruction<'a>),
 }
 
-/// A place in the CUDA source.
+/// Location in the CUDA source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) struct Location {
     pub(in crate::cpu) file: u32,
-    /// 0 where the compiler names none.
+    /// 0 where the compiler gives none.
     pub(in crate::cpu) line: u32,
-    /// The line of the call, where the code was inlined.
+    /// Line of the call, where the code was inlined.
     pub(in crate::cpu) inlined_at: Option<u32>,
 }
 
@@ -100,12 +100,12 @@ pub(in crate::cpu) struct Location {
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::cpu) struct Instruction<'a> {
     pub(in crate::cpu) guard: Option<Guard<'a>>,
-    /// With its modifiers: `ld.global.nc.v4.f32`.
+    /// Opcode with modifiers: `ld.global.nc.v4.f32`.
     pub(in crate::cpu) opcode: &'a str,
     pub(in crate::cpu) operands: Vec<ParsedOperand<'a>>,
 }
 
-/// The predicate under which an instruction is executed.
+/// Guard predicate of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) struct Guard<'a> {
     pub(in crate::cpu) register: &'a str,
@@ -129,9 +129,9 @@ pub(in crate::cpu) enum ParsedOperand<'a> {
     Single(u32),
     /// `0d3FF0000000000000`
     Double(u64),
-    /// `[%rd1+16]`; without a name, an absolute address.
+    /// `[%rd1+16]`; an absolute address without a base.
     Address { base: Option<&'a str>, offset: i64 },
-    /// `[%rd1, {%r1, %r2}]`: a tensor map, and where a box of it begins.
+    /// `[%rd1, {%r1, %r2}]`: a tensor map and the coordinates of a box.
     TensorBox { base: Option<&'a str>, offset: i64, coordinates: Vec<Self> },
     /// `{%r1, %r2}`
     Vector(Vec<Self>),

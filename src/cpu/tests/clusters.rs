@@ -159,13 +159,13 @@ fn what_a_cluster_does_wrong_is_reported_with_its_block() {
         (
             format!("{own} {next} ld.shared::cluster.u32 %r1, [%r9];"),
             Race,
-            "sees to it that block 1 of it has begun",
+            "orders the start of block 1 before this access",
             [0, 0, 0],
         ),
         (
             format!("{MEET} {next} ld.shared::cluster.u32 %r1, [%r9];"),
             Unwritten,
-            "4 bytes of shared memory of block 1 of the cluster are read that nothing wrote",
+            "4 unwritten bytes of shared memory of block 1 of the cluster are read",
             [0, 0, 0],
         ),
         (
@@ -185,7 +185,7 @@ fn what_a_cluster_does_wrong_is_reported_with_its_block() {
         (
             format!("{own} {MEET} {next} @%p1 ld.shared::cluster.u32 %r1, [%r9]; {own} {MEET}"),
             Race,
-            "shared memory of block 1 of the cluster is written that lane 0 of warp 0 of block 0 has read",
+            "shared memory of block 1 of the cluster is written after lane 0 of warp 0 of block 0 has read it",
             [1, 0, 0],
         ),
         (
@@ -200,7 +200,7 @@ fn what_a_cluster_does_wrong_is_reported_with_its_block() {
         (
             format!("{own} {MEET} {next} @%p1 ld.shared::cluster.u32 %r1, [%r9];"),
             OutOfBounds,
-            "keeps block 1 of it from ending before this access",
+            "orders this access before the end of block 1",
             [0, 0, 0],
         ),
         (
@@ -208,7 +208,7 @@ fn what_a_cluster_does_wrong_is_reported_with_its_block() {
                 "{MEET} mapa.shared::cluster.u32 %r9, s, 4; ld.shared::cluster.u32 %r1, [%r9]; {MEET}"
             ),
             OutOfBounds,
-            "belongs to no block of the cluster, which has 4",
+            "belongs to no block of the cluster of 4 blocks",
             [0, 0, 0],
         ),
         (
@@ -222,25 +222,25 @@ fn what_a_cluster_does_wrong_is_reported_with_its_block() {
         (
             format!("{MEET} {next} ld.shared::cluster.u32 %r1, [%r9+1024]; {MEET}"),
             OutOfBounds,
-            "1024 bytes past the beginning of `s`, which has 1024",
+            "1024 bytes past the start of `s`, which has 1024",
             [0, 0, 0],
         ),
         (
             format!("{MEET} {next} ld.shared.u32 %r1, [%r9]; {MEET}"),
             OutOfBounds,
-            "an address of `.shared::cluster` is used as one of the block's own",
+            "a `.shared::cluster` address is used in `.shared::cta` memory",
             [0, 0, 0],
         ),
         (
             format!("{MEET} mapa.u64 %rd7, %rd1, %r3; st.u32 [%rd7+8192], %r1; {MEET}"),
             OutOfBounds,
-            "8192 bytes past the beginning of an allocation",
+            "8192 bytes past the start of an allocation",
             [0, 0, 0],
         ),
         (
             format!("@%p1 bar.sync 1, 128; {MEET}"),
             Deadlock,
-            "8 of 8 warps wait for ever; at barrier 1, 64 threads wait for 128",
+            "8 of 8 warps wait forever; at barrier 1, 64 threads wait for 128",
             [0, 0, 0],
         ),
         (
@@ -248,19 +248,19 @@ fn what_a_cluster_does_wrong_is_reported_with_its_block() {
                 "@!%p1 bra $A; {MEET} $A: setp.eq.u32 %p2, %r2, 1; @%p2 bar.sync 1, 128; {MEET}"
             ),
             Deadlock,
-            "8 of 8 warps wait for ever; 2 do not come to the barrier of the cluster",
+            "8 of 8 warps wait forever; 2 have not arrived at the cluster barrier",
             [0, 0, 0],
         ),
         (
             "barrier.cluster.wait;".to_owned(),
             BarrierDivergence,
-            "without having come to it",
+            "without arriving first",
             [0, 0, 0],
         ),
         (
             "barrier.cluster.arrive; barrier.cluster.arrive;".to_owned(),
             BarrierDivergence,
-            "again without having waited",
+            "again without waiting there first",
             [0, 0, 0],
         ),
         (
@@ -317,14 +317,14 @@ fn a_launch_that_no_device_takes_is_refused() {
         run_text(&text, (grid, 32), &checked()).map(|_| ()).map_err(|error| error.to_string())
     };
     for (directives, grid, what) in [
-        (PAIRS, [3, 2, 1], "a grid of 3 x 2 x 1 blocks is no multiple of clusters of 2 x 2 x 1"),
+        (PAIRS, [3, 2, 1], "a grid of 3 x 2 x 1 blocks is not a multiple of clusters of 2 x 2 x 1"),
         (".reqnctapercluster 4", [4, 1, 1], ""),
-        (".reqnctapercluster 4", [2, 2, 1], "no multiple of clusters of 4 x 1 x 1"),
-        (".reqnctapercluster 2, 8, 1", [2, 8, 1], "a cluster has 1 to 8 blocks here, not 16"),
-        (".reqnctapercluster 0", [2, 8, 1], "a cluster has 1 to 8 blocks here, not 0"),
-        (".maxclusterrank 2\n.reqnctapercluster 4", [4, 1, 1], "1 to 2 blocks here, not 4"),
+        (".reqnctapercluster 4", [2, 2, 1], "not a multiple of clusters of 4 x 1 x 1"),
+        (".reqnctapercluster 2, 8, 1", [2, 8, 1], "a cluster must have 1 to 8 blocks, not 16"),
+        (".reqnctapercluster 0", [2, 8, 1], "a cluster must have 1 to 8 blocks, not 0"),
+        (".maxclusterrank 2\n.reqnctapercluster 4", [4, 1, 1], "1 to 2 blocks, not 4"),
         (".maxclusterrank 8", [3, 1, 1], ""),
-        (".explicitcluster", [4, 1, 1], "does not say of how many blocks"),
+        (".explicitcluster", [4, 1, 1], "without a cluster size"),
     ] {
         match take(directives, grid) {
             Ok(()) => assert_eq!(what, "", "{directives}"),
@@ -335,7 +335,7 @@ fn a_launch_that_no_device_takes_is_refused() {
     }
     let error =
         PtxModule::parse(&kernel(".blocksareclusters", "")).expect_err("it counts clusters");
-    assert!(error.to_string().contains("counts clusters"), "{error}");
+    assert!(error.to_string().contains("grids that count clusters"), "{error}");
 }
 
 #[test]

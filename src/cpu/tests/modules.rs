@@ -59,15 +59,19 @@ fn a_call_that_cannot_be_executed_is_an_error_that_says_why() {
         call("again", "1")
     );
     for (declarations, body, what) in [
-        (recursive.as_str(), call("again", "1"), "`again` calls itself"),
+        (recursive.as_str(), call("again", "1"), "`again` is recursive"),
         ("", call("nobody", "1"), "`nobody` has no body in this module"),
-        ("", "call.uni vprintf;".to_owned(), "this device prints nothing"),
-        ("", "call.uni %rd1;".to_owned(), "only calls by name"),
-        (DOUBLE, "call.uni double;".to_owned(), "it is given 0 parameters, but has 1"),
+        ("", "call.uni vprintf;".to_owned(), "this device does not support `printf`"),
+        ("", "call.uni %rd1;".to_owned(), "only direct calls"),
+        (
+            DOUBLE,
+            "call.uni double;".to_owned(),
+            "the call passes 0 parameters, but the function has 1",
+        ),
         (
             DOUBLE,
             "{ .param .b64 wide; .param .b32 back; call.uni (back), double, (wide); }".to_owned(),
-            "`value` has 4 bytes, but is given 8",
+            "`value` has 4 bytes, but the argument has 8",
         ),
     ] {
         let error = PtxModule::parse(&kernel(declarations, &body)).expect_err(&body).to_string();

@@ -215,14 +215,14 @@ fn what_a_text_may_ask_for_is_bounded() {
     for (text, expected) in [
         (
             within(&format!("{}{}", "{".repeat(65), "}".repeat(65))),
-            "braces stand more than 64 deep",
+            "braces are nested more than 64 deep",
         ),
         (".global .b8 a[268435457];".to_owned(), "exceed 256 MiB"),
-        (".global .b64 a[2305843009213693952];".to_owned(), "larger than any memory"),
+        (".global .b64 a[2305843009213693952];".to_owned(), "exceeds the address space"),
         (".global .b8 a[1] = {1, 2};".to_owned(), "more values than elements"),
         (within(".shared .b8 a[1048577];"), "exceeds 1 MiB"),
         (within(".local .b8 a[524289];"), "exceeds 512 KiB"),
-        (within(".local .b8 a[];"), "it has no size"),
+        (within(".local .b8 a[];"), "the variable has no size"),
     ] {
         let error = PtxModule::parse(&text).expect_err(&text).to_string();
         assert!(error.contains(expected), "{text}: {error}");
@@ -245,12 +245,12 @@ fn an_error_names_the_line_and_what_is_wrong_there() {
             9,
             "from kernel.cu:7: `frobnicate.u32`: this device does not",
         ),
-        (kernel("add.quick.s32 %r1, %r2, %r3;"), 8, "modifier `.quick` is not known here"),
+        (kernel("add.quick.s32 %r1, %r2, %r3;"), 8, "modifier `.quick` is not supported"),
         (kernel("add.s32 %r1, %r9, %r3;"), 8, "`%r9` is not declared"),
-        (kernel("bra $L;"), 8, "there is no such label"),
-        (kernel("add.s32 %r1;"), 8, "its operands are not those"),
-        (kernel(".reg .b128 %q;"), 8, "`.b128` is no type"),
-        (kernel("ld.shared.v16.f32 %r1, [%r2];"), 8, "modifier `.v16` is not known here"),
+        (kernel("bra $L;"), 8, "the label is not defined"),
+        (kernel("add.s32 %r1;"), 8, "with these operands"),
+        (kernel(".reg .b128 %q;"), 8, "`.b128` is not a supported register type"),
+        (kernel("ld.shared.v16.f32 %r1, [%r2];"), 8, "modifier `.v16` is not supported"),
     ] {
         let error = match PtxModule::parse(&text) {
             Err(PtxLoadError::Ptx(error)) => error,

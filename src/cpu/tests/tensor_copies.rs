@@ -116,7 +116,11 @@ fn what_kernels_do_wrong_is_reported() {
         // Nobody waits, or one warp alone.
         (vec![INIT, EXPECT, BOX, READ], Race, "has not waited for the phase of its mbarrier"),
         (vec![INIT, EXPECT, BOX, &told_one, READ], Race, "has not waited for the phase"),
-        (vec![INIT, EXPECT, BOX], Race, "the block ends while 128 bytes of this copy may still be"),
+        (
+            vec![INIT, EXPECT, BOX],
+            Race,
+            "the block ends while 128 bytes of this copy may be in flight",
+        ),
         // The wrong phase.
         (vec![INIT, EXPECT, BOX, second, READ], Race, "has not waited for the phase"),
         (
@@ -128,7 +132,7 @@ fn what_kernels_do_wrong_is_reported() {
         (
             vec![INIT, &EXPECT.replace("128", "256"), BOX, first],
             Deadlock,
-            "2 of 2 warps wait for ever; the phase of the mbarrier still waits for 0 arrivals and 128 bytes",
+            "2 of 2 warps wait forever; the phase of the mbarrier still expects 0 arrivals and 128 bytes",
         ),
         (
             vec![INIT, &EXPECT.replace("128", "64"), BOX, first],
@@ -145,7 +149,7 @@ fn what_kernels_do_wrong_is_reported() {
         (
             vec![INIT, EXPECT, BOX, first, READ, "setp.eq.u32 %p1, %r0, 63;", EXPECT, BOX],
             Race,
-            "of warp 0 has read with no barrier between",
+            "of warp 0 has read it, with no barrier in between",
         ),
         (
             vec![
@@ -155,67 +159,63 @@ fn what_kernels_do_wrong_is_reported() {
                 BOX,
             ],
             Race,
-            "has written with no barrier between",
+            "has written it, with no barrier in between",
         ),
         (
             vec![INIT, EXPECT, BOX, "st.shared.u32 [%r7], %r1;"],
             Race,
-            "that a copy of the copy engine",
+            "while a tensor copy may write it",
         ),
         // Mbarriers.
-        (vec![first], CopyEngine, "no mbarrier is initialised there"),
+        (vec![first], CopyEngine, "no mbarrier is initialised at this address"),
         (
             vec!["@%p1 st.shared.u64 [%r8], %rd1; bar.sync 0;", first],
             CopyEngine,
-            "no mbarrier is initialised there",
+            "no mbarrier is initialised at this address",
         ),
         (
             vec![INIT.trim_end_matches("bar.sync 0;"), first],
             Race,
-            "shared memory is written that lane 0 of warp 0 has written with no barrier between",
+            "shared memory is written after lane 0 of warp 0 has written it, with no barrier in between",
         ),
-        (vec![INIT, INIT], CopyEngine, "initialised again without having been invalidated"),
+        (vec![INIT, INIT], CopyEngine, "initialised again without invalidation"),
         (
             vec![&INIT.replace("], 1", "], 0")],
             CopyEngine,
-            "an mbarrier is for 1 to 1048575 arrivals, not 0",
+            "an mbarrier supports 1 to 1048575 arrivals, not 0",
         ),
-        (
-            vec![INIT, EXPECT, again],
-            CopyEngine,
-            "1 arrivals where the phase of the mbarrier waits for 0",
-        ),
+        (vec![INIT, EXPECT, again], CopyEngine, "1 arrivals at an mbarrier whose phase expects 0"),
         (
             vec![INIT, &EXPECT.replace("128", "1048576")],
             CopyEngine,
-            "a phase of an mbarrier waits for at most 1048575 bytes, not 1048576",
+            "a phase of an mbarrier expects 1048576 bytes, more than the limit of 1048575",
         ),
         (
             vec![INIT, EXPECT, BOX, "@%p1 mbarrier.inval.shared::cta.b64 [%r8];"],
             CopyEngine,
-            "the mbarrier is invalidated while a copy is on its way",
+            "the mbarrier is invalidated while a copy is in flight",
         ),
-        (vec!["add.u32 %r8, %r8, 4;", INIT], Misaligned, "an access of 8 bytes to shared memory"),
+        (vec!["add.u32 %r8, %r8, 4;", INIT], Misaligned, "8-byte access to shared memory"),
         // Boxes.
         (
             vec![INIT, "add.u32 %r9, %r9, 64;", EXPECT, BOX],
             Misaligned,
-            "an access of 128 bytes to shared memory",
+            "128-byte access to shared memory",
         ),
         (
             vec![INIT, EXPECT, &BOX.replace("2d", "3d").replace("%r21}", "%r21, %r21}")],
             CopyEngine,
-            "a tensor map of 2 dimensions is used for a box of 3",
+            "a tensor map of 2 dimensions is used with 3 coordinates",
         ),
         (
             vec![INIT, EXPECT, &BOX.replace("%rd6", "%rd1")],
             CopyEngine,
-            "the address is not that of a tensor map among the kernel's parameters",
+            "the address is not in the kernel's parameters",
         ),
         (
             vec![INIT, "add.s64 %rd6, %rd6, -64;", EXPECT, BOX],
             CopyEngine,
-            "the parameter there is no tensor map",
+            "the parameter at this address is not a tensor map",
         ),
     ] {
         let body = body.join("\n");
@@ -236,31 +236,31 @@ fn copies_that_nobody_waits_for_come_to_an_end() {
     let Err(LaunchError::Violation(violation)) = run(&body, &LaunchOptions::default()) else {
         panic!("they went on for ever");
     };
-    let text = "1048576 bytes are on their way at once, an mbarrier counts 1048575";
+    let text = "1048576 bytes are in flight at once, more than the 1048575 that an mbarrier counts";
     assert_eq!((violation.kind, violation.text.as_str()), (CopyEngine, text));
 }
 
 #[test]
 fn what_is_not_executed_is_refused() {
     for (body, text) in [
-        (BOX.replace(".tile", ".im2col"), "modifier `.im2col` is not known here"),
+        (BOX.replace(".tile", ".im2col"), "modifier `.im2col` is not supported"),
         (
             BOX.replace("::bytes ", "::bytes.multicast::cluster "),
-            "modifier `.multicast::cluster` is not known here",
+            "modifier `.multicast::cluster` is not supported",
         ),
-        (BOX.replace(".tensor.2d", ""), "of bulk copies only those of boxes of a tensor map"),
-        (BOX.replace("{%r20, %r21}", "{%r20}"), "it has 1 coordinates for 2 dimensions"),
+        (BOX.replace(".tensor.2d", ""), "only bulk copies with a tensor map"),
+        (BOX.replace("{%r20, %r21}", "{%r20}"), "the box has 1 coordinates for 2 dimensions"),
         (
             "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd6, {%r20, %r21}], [%r9];"
                 .to_owned(),
-            "only those from global to shared memory with an mbarrier",
+            "only tensor copies from global to shared memory with an mbarrier",
         ),
         (
             "mbarrier.arrive.noComplete.shared::cta.b64 %rd3, [%r8], 1;".to_owned(),
-            "modifier `.noComplete` is not known here",
+            "modifier `.noComplete` is not supported",
         ),
         ("mbarrier.init.b64 [%rd1], 1;".to_owned(), "only mbarriers in `.shared` memory"),
-        ("fence.proxy.alias;".to_owned(), "of proxies only `.async` is known"),
+        ("fence.proxy.alias;".to_owned(), "only the `.async` proxy is supported"),
     ] {
         let error = PtxModule::parse(&kernel(&body)).unwrap_err().to_string();
         assert!(error.contains(text), "{body}: {error}");

@@ -38,25 +38,29 @@ fn every_kind_of_fault_is_reported_with_its_line() {
         (
             "st.global.u32 [%rd1+1024], 0;",
             OutOfBounds,
-            "1024 bytes past the beginning of an allocation of 1024",
+            "1024 bytes past the start of an allocation of 1024",
         ),
-        ("ld.global.u32 %r3, [0];", OutOfBounds, "no global memory is at 0x0"),
+        ("ld.global.u32 %r3, [0];", OutOfBounds, "no global memory is mapped at 0x0"),
         (
             "st.shared.u32 [s+1024], 0;",
             OutOfBounds,
-            "1024 bytes past the beginning of `s`, which has 1024",
+            "1024 bytes past the start of `s`, which has 1024",
         ),
-        ("st.shared.u32 [%r2+4096], 0;", OutOfBounds, "past the beginning of `s`"),
+        ("st.shared.u32 [%r2+4096], 0;", OutOfBounds, "past the start of `s`"),
         ("ld.global.u32 %r3, [%rd1+2];", Misaligned, "2 bytes past a multiple of 4"),
-        ("ld.global.u32 %r3, [%rd1];", Unwritten, "4 bytes of global memory"),
-        ("ld.shared.u32 %r3, [%r2];", Unwritten, "4 bytes of shared memory"),
-        ("red.global.add.f32 [%rd1], 0f3F800000;", Unwritten, "updated that nothing wrote"),
+        ("ld.global.u32 %r3, [%rd1];", Unwritten, "4 unwritten bytes of global memory"),
+        ("ld.shared.u32 %r3, [%r2];", Unwritten, "4 unwritten bytes of shared memory"),
+        (
+            "red.global.add.f32 [%rd1], 0f3F800000;",
+            Unwritten,
+            "4 unwritten bytes of global memory are updated",
+        ),
         (
             "red.global.add.v4.f32 [%rd1+8], {0f3F800000, 0f3F800000, 0f3F800000, 0f3F800000};",
             Misaligned,
             "past a multiple of 16",
         ),
-        ("st.shared.u32 [s], %r0;", Race, "that lane 0 of warp 0 has written"),
+        ("st.shared.u32 [s], %r0;", Race, "after lane 0 of warp 0 has written it"),
         (
             "st.shared.u32 [%r2], 0; bar.warp.sync -1; ld.shared.u32 %r3, [s];",
             Race,
@@ -77,10 +81,10 @@ fn every_kind_of_fault_is_reported_with_its_line() {
         (
             "@%p1 shfl.sync.bfly.b32 %r3, %r0, 1, 31, -1;",
             BarrierDivergence,
-            "31 of them are elsewhere",
+            "31 members of a lane exchange",
         ),
         ("@%p2 bar.sync 1, 64; bar.sync 0;", Deadlock, "barrier 1, 32 threads wait for 64 threads"),
-        ("$L: bra.uni $L;", Runaway, "65536 instructions"),
+        ("$L: bra.uni $L;", Runaway, "exceeds the budget of 65536 instructions"),
         ("trap;", Trap, "`trap`"),
     ] {
         let violation = *outcome(body, ExecutionChecks::ALL).expect_err(body);
