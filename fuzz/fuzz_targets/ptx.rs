@@ -8,7 +8,8 @@
 mod mutation;
 
 use gemm_tune::cpu::{
-    ExecutionChecks, CountingMode, PtxLoadError, GlobalMemory, LaunchOptions, KernelParameter, PtxModule, WriteTracking, launch,
+    CountingMode, ExecutionChecks, GlobalMemory, KernelParameter, LaunchOptions, PtxLoadError,
+    PtxModule, WriteTracking, launch,
 };
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 

@@ -1,14 +1,15 @@
-//! The `cpu` device: executes the PTX that NVRTC emits on the host's processor, warp by warp. It checks every access and
-//! counts the memory traffic a GPU would have.
+//! The `cpu` device: executes the PTX that NVRTC emits on the host's processor, warp by warp. It
+//! checks every access and counts the memory traffic a GPU would have.
 //!
-//! The device gives the results of a kernel, not its speed. Where PTX leaves an order open, the device has one fixed
-//! order: the warps of a block run in turn, each until it waits. Finding a compiler (`compile`), launch plans
-//! (`model`) and reference results (`validate`) are elsewhere.
+//! The device gives the results of a kernel, not its speed. Where PTX leaves an order open, the
+//! device has one fixed order: the warps of a block run in turn, each until it waits. Finding a
+//! compiler (`compile`), launch plans (`model`) and reference results (`validate`) are elsewhere.
 //!
-//! [`PtxModule::parse`] reads a module once; [`launch`] runs one of its kernels on a [`GlobalMemory`].
+//! [`PtxModule::parse`] reads a module once; [`launch`] runs one of its kernels on a
+//! [`GlobalMemory`].
 //!
-//! `parse` makes a syntax tree of the text, `decode` makes operations of the tree, and `execute` runs operations. The last two
-//! share only plain data: `operation` and `kernel_code`.
+//! `parse` makes a syntax tree of the text, `decode` makes operations of the tree, and `execute`
+//! runs operations. The last two share only plain data: `operation` and `kernel_code`.
 
 mod access_cost;
 mod allocation;

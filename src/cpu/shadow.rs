@@ -36,7 +36,7 @@ pub(super) enum SharedAccess {
     Write,
     /// An atomic read and write.
     Update,
-    /// A write that takes effect until the thread waits for it: `cp.async` at issue.
+    /// A write that takes effect at any time before the thread waits for it: `cp.async` at issue.
     Pending,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct SharedExtent {
 pub(super) struct ShadowMemory {
     checks: ExecutionChecks,
     extent: SharedExtent,
-    places: Vec<ShadowCell>,
+    cells: Vec<ShadowCell>,
     /// Base-2 logarithm of the bytes of a cell.
     shift: u32,
 }
@@ -67,12 +67,12 @@ impl ShadowMemory {
         let wanted = checks.has(ExecutionCheck::Race) || checks.has(ExecutionCheck::Unwritten);
         let bytes = extent.blocks as u64 * extent.bytes;
         let count = if wanted { bytes.div_ceil(1 << shift) } else { 0 };
-        Self { checks, extent, places: vec![ShadowCell::default(); count as usize], shift }
+        Self { checks, extent, cells: vec![ShadowCell::default(); count as usize], shift }
     }
 
     /// Clears the shadow for the next cluster.
     pub(super) fn reset(&mut self) {
-        self.places.fill(ShadowCell::default());
+        self.cells.fill(ShadowCell::default());
     }
 
     /// Records the access of a lane, or returns the violation that it commits. `warp` is the number
@@ -96,17 +96,17 @@ impl ShadowMemory {
             let known = clocks.of(other);
             then.clock < known + u32::from(other != warp) || then.thread == thread
         };
-        for place in self.places.get_mut(first..last).unwrap_or_default() {
+        for cell in self.cells.get_mut(first..last).unwrap_or_default() {
             let reads = matches!(touch, SharedAccess::Read | SharedAccess::Update);
-            if reads && unwritten && place.writer.clock == 0 {
+            if reads && unwritten && cell.writer.clock == 0 {
                 return Err(self.unwritten(lane, (address, bytes)));
             }
             if races {
-                let writer = place.writer;
+                let writer = cell.writer;
                 if !(before(writer) || now.atomic && writer.atomic) {
                     return Err(self.race(lane, address, touch, ("written", writer)));
                 }
-                let reader = place.readers.iter().find(|reader| !before(**reader));
+                let reader = cell.readers.iter().find(|reader| !before(**reader));
                 if let (true, Some(reader)) = (touch != SharedAccess::Read, reader)
                     && !(now.atomic && reader.atomic)
                 {
@@ -115,11 +115,11 @@ impl ShadowMemory {
                 }
             }
             match touch {
-                SharedAccess::Read => place.note_reader(now, before(place.readers[0])),
+                SharedAccess::Read => cell.note_reader(now, before(cell.readers[0])),
                 SharedAccess::Write => {
-                    *place = ShadowCell { writer: now, readers: [Epoch::default(); 2] }
+                    *cell = ShadowCell { writer: now, readers: [Epoch::default(); 2] }
                 }
-                SharedAccess::Update => place.writer = now,
+                SharedAccess::Update => cell.writer = now,
                 SharedAccess::Pending => {}
             }
         }
@@ -136,8 +136,8 @@ impl ShadowMemory {
         let first = (address >> self.shift) as usize;
         let last = (address + u64::from(bytes)).div_ceil(1 << self.shift) as usize;
         let writer = Epoch { clock, thread: (engine * 32) as u16, atomic: false };
-        let places = self.places.get_mut(first..last).unwrap_or_default();
-        places.fill(ShadowCell { writer, readers: [Epoch::default(); 2] });
+        let cells = self.cells.get_mut(first..last).unwrap_or_default();
+        cells.fill(ShadowCell { writer, readers: [Epoch::default(); 2] });
     }
 
     #[cold]

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_encoded_is_decoded_and_nothing_else() {
+    fn an_encoded_map_decodes_and_other_words_do_not() {
         let map = PlacedMap {
             address: 3 << 40,
             dtype: Dtype::F32,

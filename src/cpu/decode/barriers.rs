@@ -92,9 +92,9 @@ fn cluster_barrier(
 pub(super) fn fence(mut opcode: Opcode<'_>) -> Result<Operation, StatementError> {
     // Proxy fences need no action: all units see every access immediately on this device.
     if opcode.take("proxy") {
-        let known = opcode.take("async");
+        let supported = opcode.take("async");
         opcode.take_any(&["global", "shared::cta", "shared::cluster"]);
-        if !known {
+        if !supported {
             return Err(StatementError::new("only the `.async` proxy is supported"));
         }
     } else if opcode.take("mbarrier_init") {

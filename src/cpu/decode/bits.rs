@@ -189,7 +189,7 @@ pub(super) fn logic3<'a>(
     let d = names.written(d, Class::Word)?;
     // Fixing c to 0 and to 1 leaves two truth tables of a and b; c selects between their results.
     let table = *table as u32;
-    let on = |wanted: u32| (0..4).map(|ab| (table >> (2 * ab + wanted) & 1) << ab).sum::<u32>();
+    let on = |c: u32| (0..4).map(|ab| (table >> (2 * ab + c) & 1) << ab).sum::<u32>();
     let (clear, set) = (names.word(on(0)), names.word(on(1)));
     let first = names.scratch();
     let second = names.scratch();

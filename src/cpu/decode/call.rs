@@ -139,9 +139,9 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
         arguments: &[ParsedOperand<'a>],
     ) -> Result<Vec<(&'a str, Symbol)>, StatementError> {
         if parameters.len() != arguments.len() {
-            let (wanted, given) = (parameters.len(), arguments.len());
+            let (expected, given) = (parameters.len(), arguments.len());
             return Err(StatementError::new(format!(
-                "the call passes {given} parameters, but the function has {wanted}"
+                "the call passes {given} parameters, but the function has {expected}"
             )));
         }
         let bind = |(parameter, argument): (&'m Variable<'a>, &ParsedOperand<'a>)| {

@@ -351,9 +351,9 @@ impl Warp {
 
     fn check_local(&self, lane: usize, address: u64, bytes: u32) -> Result<(), LaneViolation> {
         let at = self.local_word(lane, address, bytes)?;
-        let wanted = if bytes < 4 { ((1 << bytes) - 1) << (address % 4) } else { 0b1111 };
+        let required = if bytes < 4 { ((1 << bytes) - 1) << (address % 4) } else { 0b1111 };
         let marks = self.local_written.iter().skip(at).take((bytes as usize / 4).max(1));
-        if marks.into_iter().all(|mark| mark & wanted == wanted) {
+        if marks.into_iter().all(|mark| mark & required == required) {
             return Ok(());
         }
         let text = format!("{bytes} unwritten bytes of local memory are read");

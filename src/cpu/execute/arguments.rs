@@ -56,9 +56,9 @@ pub(super) fn parameter_words(
         KernelParameter::Long(_) => 8,
         KernelParameter::Map(_) => 8 * tensor_map::WORDS as u64,
     };
-    let wanted: Vec<u64> = kernel.code.parameters.iter().map(|(_, bytes)| *bytes).collect();
+    let expected: Vec<u64> = kernel.code.parameters.iter().map(|(_, bytes)| *bytes).collect();
     let given: Vec<u64> = parameters.iter().map(size).collect();
-    if wanted != given {
+    if expected != given {
         let list = |sizes: &[u64]| {
             let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
             format!("parameters of [{}] bytes", sizes.join(", "))
@@ -66,7 +66,7 @@ pub(super) fn parameter_words(
         return Err(LaunchError::Arguments {
             kernel: kernel.name().to_owned(),
             given: list(&given),
-            wanted: list(&wanted),
+            expected: list(&expected),
         });
     }
     let end = kernel.code.parameters.last().map_or(0, |(start, bytes)| start + bytes);

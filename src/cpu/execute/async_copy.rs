@@ -21,8 +21,8 @@ impl Warp {
         active: u32,
     ) -> Result<(), LaneViolation> {
         let (to, from) = (self.addresses(to), self.addresses(from));
-        let wanted = match source_bytes {
-            Some(slot) => self.registers.word(slot).map(|wanted| wanted.min(bytes)),
+        let read_bytes = match source_bytes {
+            Some(slot) => self.registers.word(slot).map(|read| read.min(bytes)),
             None => [bytes; 32],
         };
         let mut moved = [[0; 32]; 4];
@@ -41,8 +41,8 @@ impl Warp {
                 )?;
             }
             let mut words = [0; 4];
-            let (whole, rest) = (wanted[lane] / 4, wanted[lane] % 4);
-            if wanted[lane] > 0 {
+            let (whole, rest) = (read_bytes[lane] / 4, read_bytes[lane] % 4);
+            if read_bytes[lane] > 0 {
                 check_alignment(Space::Global, lane, from[lane], bytes)?;
             }
             for i in 0..whole {
@@ -69,7 +69,7 @@ impl Warp {
             self.copies.push(PendingAsyncCopy { lane, group, to: to[lane], bytes, words });
         }
         if COUNTED {
-            let reading = lanes(active).filter(|lane| wanted[*lane] > 0);
+            let reading = lanes(active).filter(|lane| read_bytes[*lane] > 0);
             let reading = reading.fold(0, |mask, lane| mask | 1 << lane);
             cluster.counts[at].copy(&from, &to, (active, reading), bytes);
             cluster.trace(self, Movement::Copy, (&to, active, bytes), &moved);

@@ -12,13 +12,13 @@ pub(super) struct BlockBarrier {
     /// Threads that have arrived; a warp counts as 32.
     pub(super) arrived: u32,
     /// Threads that the barrier waits for; `None` for all threads of the block.
-    pub(super) wanted: Option<u32>,
+    pub(super) expected: Option<u32>,
     pub(super) waiting: Vec<WaitingWarp>,
     /// Threads that take part in `bar.red`, and those whose predicate is true.
     pub(super) participants: u32,
     pub(super) true_lanes: u32,
     /// Merged clocks of the warps that have arrived.
-    pub(super) known: Option<VectorClock>,
+    pub(super) clock: Option<VectorClock>,
 }
 
 /// A warp that waits at a barrier.
@@ -67,13 +67,13 @@ impl BarrierStates {
     /// Describes what a barrier of a block waits for.
     pub(super) fn describe(&self, at: usize) -> String {
         let barrier = &self.of_blocks[at];
-        let (id, wanted) = (at % BARRIERS, thread_count(barrier.wanted));
-        format!("at barrier {id}, {} threads wait for {wanted}", barrier.arrived)
+        let (id, expected) = (at % BARRIERS, thread_count(barrier.expected));
+        format!("at barrier {id}, {} threads wait for {expected}", barrier.arrived)
     }
 }
 
-pub(super) fn thread_count(wanted: Option<u32>) -> String {
-    match wanted {
+pub(super) fn thread_count(expected: Option<u32>) -> String {
+    match expected {
         Some(threads) => format!("{threads} threads"),
         None => "all threads".to_owned(),
     }

@@ -12,10 +12,10 @@ fn divergence(text: impl Into<String>) -> LaneViolation {
     LaneViolation::of_warp(ViolationKind::BarrierDivergence, text)
 }
 
-fn join(known: &mut Option<VectorClock>, clocks: &VectorClock) {
-    match known {
-        Some(known) => known.join(clocks),
-        None => *known = Some(clocks.clone()),
+fn join(clock: &mut Option<VectorClock>, clocks: &VectorClock) {
+    match clock {
+        Some(clock) => clock.join(clocks),
+        None => *clock = Some(clocks.clone()),
     }
 }
 
@@ -24,7 +24,7 @@ impl Cluster<'_> {
     pub(super) fn arrive<const CHECKED: bool>(
         &mut self,
         number: usize,
-        (id, wanted): (usize, Option<u32>),
+        (id, expected): (usize, Option<u32>),
         mode: BarrierMode,
         reduction: Option<ReductionInput>,
     ) -> Result<(), LaneViolation> {
@@ -32,21 +32,21 @@ impl Cluster<'_> {
         let (step, rank) = (warp.last_step() as u32, warp.position.rank);
         let at = rank * BARRIERS + id;
         let barrier = &mut self.state.barriers.of_blocks[at];
-        if barrier.arrived > 0 && barrier.wanted != wanted {
+        if barrier.arrived > 0 && barrier.expected != expected {
             return Err(divergence(format!(
                 "barrier {id} is used for {} and for {} at the same time",
-                thread_count(barrier.wanted),
-                thread_count(wanted)
+                thread_count(barrier.expected),
+                thread_count(expected)
             )));
         }
-        barrier.wanted = wanted;
+        barrier.expected = expected;
         barrier.arrived += 32;
         if let Some(reduction) = reduction {
             barrier.participants += reduction.participants.count_ones();
             barrier.true_lanes += reduction.true_lanes.count_ones();
         }
         if CHECKED {
-            join(&mut barrier.known, &warp.clocks);
+            join(&mut barrier.clock, &warp.clocks);
         }
         match mode {
             BarrierMode::Sync => {
@@ -81,8 +81,8 @@ impl Cluster<'_> {
             self.block(rank).iter().filter(|warp| warp.state != WarpState::Ended).count() as u32;
         let barrier = &mut self.state.barriers.of_blocks[rank * BARRIERS + id];
         // Warps count as 32 threads even if the last one is partial (ISA section 9.7.13.1).
-        let wanted = barrier.wanted.unwrap_or(32 * alive);
-        if barrier.arrived == 0 || barrier.arrived < wanted {
+        let expected = barrier.expected.unwrap_or(32 * alive);
+        if barrier.arrived == 0 || barrier.arrived < expected {
             return Ok(());
         }
         let done = std::mem::take(barrier);
@@ -96,8 +96,8 @@ impl Cluster<'_> {
             if let Some(reduction) = *reduction {
                 write_reduction(warp, reduction, (done.participants, done.true_lanes));
             }
-            if let (true, Some(known)) = (CHECKED, &done.known) {
-                warp.clocks.join(known);
+            if let (true, Some(clock)) = (CHECKED, &done.clock) {
+                warp.clocks.join(clock);
                 warp.clocks.advance(*number);
             }
         }
@@ -107,7 +107,7 @@ impl Cluster<'_> {
     /// Checks that all warps of a barrier for the whole block wait at the same step.
     fn check_steps(&self, done: &BlockBarrier) -> Result<(), LaneViolation> {
         let checks = self.state.launch.options.checks;
-        if !checks.has(ExecutionCheck::Divergence) || done.wanted.is_some() {
+        if !checks.has(ExecutionCheck::Divergence) || done.expected.is_some() {
             return Ok(());
         }
         let Some(WaitingWarp { warp: first, step, .. }) = done.waiting.first() else {
@@ -173,11 +173,11 @@ impl Cluster<'_> {
     /// Releases the cluster barrier when all warps that have not ended have arrived (ISA:
     /// `barrier.cluster`).
     fn release_cluster<const CHECKED: bool>(&mut self) {
-        let comes = |warp: &Warp| {
+        let is_done = |warp: &Warp| {
             warp.state == WarpState::Ended || warp.cluster_arrival == ClusterArrival::Arrived
         };
         let any = self.warps.iter().any(|warp| warp.cluster_arrival == ClusterArrival::Arrived);
-        if !any || !self.warps.iter().all(comes) {
+        if !any || !self.warps.iter().all(is_done) {
             return;
         }
         let barriers = &mut self.state.barriers;
@@ -192,12 +192,12 @@ impl Cluster<'_> {
 }
 
 /// Resumes a warp after the cluster barrier.
-fn leave(warp: &mut Warp, known: Option<&VectorClock>) {
+fn leave(warp: &mut Warp, clock: Option<&VectorClock>) {
     warp.state = WarpState::Ready;
     warp.cluster_arrival = ClusterArrival::NotArrived;
     warp.barriers += 1;
-    if let Some(known) = known {
-        warp.clocks.join(known);
+    if let Some(clock) = clock {
+        warp.clocks.join(clock);
     }
 }
 

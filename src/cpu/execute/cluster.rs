@@ -191,8 +191,8 @@ impl<'a> Cluster<'a> {
             return Ok(());
         }
         let late = if CHECKED {
-            let known = block.iter().map(|warp| &warp.clocks);
-            self.state.remote_accesses.late(rank, known)
+            let final_clocks = block.iter().map(|warp| &warp.clocks);
+            self.state.remote_accesses.late(rank, final_clocks)
         } else {
             None
         };

@@ -1,4 +1,5 @@
-//! State that the warps of a cluster share: shared memory, barriers, checks, counters and the budget.
+//! State that the warps of a cluster share: shared memory, barriers, checks, counters and the
+//! budget.
 
 use super::barrier_state::BarrierStates;
 use super::context::LaunchContext;
@@ -11,9 +12,8 @@ use crate::cpu::shadow::ShadowMemory;
 use crate::cpu::step_counts::StepCounts;
 use crate::cpu::trace::{MemoryAccess, Movement};
 
-/// Polls per instructions above which a cluster counts as waiting for another. A loop of one warp
-/// has a poll in about ten instructions; 32 warps with a barrier in the loop have one in a few
-/// hundred.
+/// Most instructions per poll of a cluster that counts as waiting for another one. A loop of one
+/// warp takes about ten; 32 warps with a barrier in the loop take a few hundred.
 const POLL_DISTANCE: u64 = 1 << 10;
 
 /// State that the warps of a cluster share.

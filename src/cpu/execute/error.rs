@@ -12,14 +12,14 @@ pub enum LaunchError {
     #[error(transparent)]
     Violation(#[from] Box<Violation>),
     /// The arguments do not match the kernel's parameters.
-    #[error("kernel `{kernel}` is launched with {given}, but takes {wanted}")]
+    #[error("kernel `{kernel}` is launched with {given}, but takes {expected}")]
     Arguments {
         /// Name of the kernel.
         kernel: String,
         /// Sizes of the arguments.
         given: String,
         /// Sizes of the parameters.
-        wanted: String,
+        expected: String,
     },
     /// The launch exceeds a limit of CUDA devices.
     #[error("kernel `{kernel}` cannot be launched: {what}")]

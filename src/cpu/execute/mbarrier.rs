@@ -20,14 +20,14 @@ const BYTES: u32 = 8;
 impl ClusterState<'_> {
     /// Whether a phase is complete, after the arrival of all copies that it may wait for.
     pub(super) fn is_over(&mut self, awaited: PhaseWait) -> bool {
-        let found = self.mbarriers.of_places.get_mut(&awaited.place);
+        let found = self.mbarriers.by_position.get_mut(&awaited.place);
         let Some(barrier) = found.filter(|barrier| barrier.valid) else { return false };
         while !barrier.is_over(awaited.phase) {
-            let Some(coming) = barrier.coming.pop_front() else { return false };
-            let to = self.shared.get_mut(coming.place as usize / 4..).unwrap_or_default();
-            to.iter_mut().zip(&coming.words).for_each(|(to, from)| *to = *from);
-            barrier.bytes -= coming.bytes();
-            barrier.in_flight -= coming.bytes();
+            let Some(copy) = barrier.copies.pop_front() else { return false };
+            let to = self.shared.get_mut(copy.place as usize / 4..).unwrap_or_default();
+            to.iter_mut().zip(&copy.words).for_each(|(to, from)| *to = *from);
+            barrier.bytes -= copy.bytes();
+            barrier.in_flight -= copy.bytes();
             barrier.arrived += 1;
             barrier.complete_if_due();
         }
@@ -73,7 +73,7 @@ impl Warp {
             MbarrierOperation::Invalidate => {
                 for (lane, address, place) in each {
                     let barrier = cluster.mbarriers.at(place, lane, address)?;
-                    if !barrier.coming.is_empty() {
+                    if !barrier.copies.is_empty() {
                         let text = "the mbarrier is invalidated while a copy is in flight";
                         return Err(violation(lane, address, text.to_owned()));
                     }
@@ -106,9 +106,9 @@ impl Warp {
                     }
                     barrier.pending -= counts[lane];
                     if CHECKED {
-                        match &mut barrier.known {
-                            Some(known) => known.join(&self.clocks),
-                            None => barrier.known = Some(self.clocks.clone()),
+                        match &mut barrier.arrivals_clock {
+                            Some(arrivals_clock) => arrivals_clock.join(&self.clocks),
+                            None => barrier.arrivals_clock = Some(self.clocks.clone()),
                         }
                     }
                     barrier.complete_if_due();
@@ -141,8 +141,8 @@ impl Warp {
                     let barrier = cluster.mbarriers.at(place, lane, address)?;
                     if CHECKED && over >> lane & 1 == 1 {
                         self.clocks.observe(barrier.engine, barrier.arrived);
-                        if let Some(known) = &barrier.over {
-                            self.clocks.join(known);
+                        if let Some(clock) = &barrier.completed_clock {
+                            self.clocks.join(clock);
                         }
                     }
                 }

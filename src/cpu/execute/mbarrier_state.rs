@@ -20,7 +20,7 @@ pub(super) struct Mbarriers {
     /// Warps of the cluster; the clock entries of mbarriers follow theirs.
     warps: usize,
     /// Mbarriers by their position in the cluster's shared memory, including invalidated ones.
-    pub(super) of_places: BTreeMap<u64, Mbarrier>,
+    pub(super) by_position: BTreeMap<u64, Mbarrier>,
 }
 
 #[derive(Debug, Default)]
@@ -39,12 +39,12 @@ pub(super) struct Mbarrier {
     /// Number of copies started, and of copies arrived, which is its clock.
     started: u32,
     pub(super) arrived: u32,
-    pub(super) coming: VecDeque<PendingTensorCopy>,
+    pub(super) copies: VecDeque<PendingTensorCopy>,
     /// Bytes of the copies in flight.
     pub(super) in_flight: i64,
     /// Merged clocks of the arrivals in this phase, and in completed phases.
-    pub(super) known: Option<VectorClock>,
-    pub(super) over: Option<VectorClock>,
+    pub(super) arrivals_clock: Option<VectorClock>,
+    pub(super) completed_clock: Option<VectorClock>,
 }
 
 /// A tensor copy in flight.
@@ -89,12 +89,12 @@ pub(super) fn violation(lane: usize, address: u64, text: String) -> LaneViolatio
 
 impl Mbarriers {
     pub(super) fn new(warps: usize) -> Self {
-        Self { warps, of_places: BTreeMap::new() }
+        Self { warps, by_position: BTreeMap::new() }
     }
 
     /// Clears the state for the next cluster.
     pub(super) fn reset(&mut self) {
-        self.of_places.clear();
+        self.by_position.clear();
     }
 
     /// The initialised mbarrier at a position; `address` is for the violation.
@@ -104,7 +104,7 @@ impl Mbarriers {
         lane: usize,
         address: u64,
     ) -> Result<&mut Mbarrier, LaneViolation> {
-        let found = self.of_places.get_mut(&place).filter(|barrier| barrier.valid);
+        let found = self.by_position.get_mut(&place).filter(|barrier| barrier.valid);
         found.ok_or_else(|| {
             violation(lane, address, "no mbarrier is initialised at this address".to_owned())
         })
@@ -120,9 +120,9 @@ impl Mbarriers {
             let text = format!("an mbarrier supports 1 to {MAX_COUNT} arrivals, not {count}");
             return Err(violation(lane, address, text));
         }
-        let next = self.of_places.len();
+        let next = self.by_position.len();
         let barrier = self
-            .of_places
+            .by_position
             .entry(place)
             .or_insert_with(|| Mbarrier { engine: self.warps + next, ..Mbarrier::default() });
         if barrier.valid || next >= MAX_OBJECTS {
@@ -140,7 +140,7 @@ impl Mbarriers {
 
     /// Describes what a phase still waits for.
     pub(super) fn describe(&self, awaited: PhaseWait) -> String {
-        match self.of_places.get(&awaited.place) {
+        match self.by_position.get(&awaited.place) {
             Some(barrier) if barrier.valid => format!(
                 "the phase of the mbarrier still expects {} arrivals and {} bytes",
                 barrier.pending, barrier.bytes
@@ -151,13 +151,13 @@ impl Mbarriers {
 
     /// A copy that no thread has waited for, and the violation at the end of its block.
     pub(super) fn unfinished(&self) -> Option<(CopyOrigin, LaneViolation)> {
-        let coming = self.of_places.values().find_map(|barrier| barrier.coming.front())?;
+        let copy = self.by_position.values().find_map(|barrier| barrier.copies.front())?;
         let text = format!(
             "the block ends while {} bytes of this copy may be in flight to its shared memory",
-            coming.bytes()
+            copy.bytes()
         );
-        let from = coming.from;
-        Some((from, LaneViolation::access(ViolationKind::Race, from.lane, coming.place, text)))
+        let from = copy.from;
+        Some((from, LaneViolation::access(ViolationKind::Race, from.lane, copy.place, text)))
     }
 }
 
@@ -174,10 +174,10 @@ impl Mbarrier {
         if self.pending == 0 && self.bytes == 0 {
             self.phase += 1;
             self.pending = self.count;
-            if let Some(known) = self.known.take() {
-                match &mut self.over {
-                    Some(over) => over.join(&known),
-                    None => self.over = Some(known),
+            if let Some(arrivals_clock) = self.arrivals_clock.take() {
+                match &mut self.completed_clock {
+                    Some(clock) => clock.join(&arrivals_clock),
+                    None => self.completed_clock = Some(arrivals_clock),
                 }
             }
         }
@@ -186,19 +186,19 @@ impl Mbarrier {
     /// Adds a copy in flight. Returns the index of the mbarrier's clock entry, and the copy's time.
     pub(super) fn start(
         &mut self,
-        coming: PendingTensorCopy,
+        copy: PendingTensorCopy,
         address: u64,
     ) -> Result<(usize, u32), LaneViolation> {
-        self.in_flight += coming.bytes();
+        self.in_flight += copy.bytes();
         if self.in_flight > i64::from(MAX_COUNT) {
             let text = format!(
                 "{} bytes are in flight at once, more than the {MAX_COUNT} that an mbarrier counts",
                 self.in_flight
             );
-            return Err(violation(coming.from.lane, address, text));
+            return Err(violation(copy.from.lane, address, text));
         }
         self.started += 1;
-        self.coming.push_back(coming);
+        self.copies.push_back(copy);
         Ok((self.engine, self.started))
     }
 }

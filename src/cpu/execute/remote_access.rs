@@ -54,16 +54,16 @@ impl RemoteAccesses {
         self.ended |= 1 << rank;
     }
 
-    /// A remote access to a block that no barrier orders before its end. `known` yields the final
-    /// clocks of the block's warps.
+    /// A remote access to a block that no barrier orders before its end. `final_clocks` yields the
+    /// final clocks of the block's warps.
     pub(super) fn late<'c>(
         &self,
         rank: usize,
-        known: impl Iterator<Item = &'c VectorClock> + Clone,
+        final_clocks: impl Iterator<Item = &'c VectorClock> + Clone,
     ) -> Option<LateAccess> {
         let last = self.last.get(rank * self.warps..(rank + 1) * self.warps)?;
         let is_late = |(warp, reach): &(usize, &RemoteAccess)| {
-            reach.clock > 0 && !known.clone().any(|clocks| clocks.covers(*warp, reach.clock))
+            reach.clock > 0 && !final_clocks.clone().any(|clocks| clocks.covers(*warp, reach.clock))
         };
         let (warp, reach) = last.iter().enumerate().find(is_late)?;
         Some(LateAccess { warp, step: reach.step, reach: *reach })

@@ -105,9 +105,9 @@ impl Warp {
             // Charges the budget as for plain copies of as many bytes, which bounds loops of tensor
             // copies.
             cluster.spend(u64::from(bytes / MAX_WARP_BYTES));
-            let copy_in_flight = PendingTensorCopy { place, words: loaded.words, from };
+            let in_flight = PendingTensorCopy { place, words: loaded.words, from };
             let barrier = cluster.mbarriers.at(barrier, lane, barriers[lane])?;
-            let (engine, clock) = barrier.start(copy_in_flight, barriers[lane])?;
+            let (engine, clock) = barrier.start(in_flight, barriers[lane])?;
             if CHECKED {
                 cluster.shadow.record_engine_write((place, bytes), engine, clock);
             }

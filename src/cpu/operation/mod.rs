@@ -1,8 +1,9 @@
 //! Decoded instructions: the operations that decoding produces and execution runs.
 //!
-//! Values of a warp lie in slots of 32 lanes: words for registers of up to 32 bits, longs for 64 bits, and one bit of a
-//! word per lane for predicates. Immediates and special registers have slots of their own, so an operand is always a
-//! slot. Every operation reads all of its operands before it writes.
+//! Values of a warp lie in slots of 32 lanes: words for registers of up to 32 bits, longs for 64
+//! bits, and one bit of a word per lane for predicates. Immediates and special registers have slots
+//! of their own, so an operand is always a slot. Every operation reads all of its operands before
+//! it writes.
 
 mod matrix;
 mod mbarrier;

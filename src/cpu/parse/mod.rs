@@ -1,7 +1,7 @@
 //! Parser of PTX text as NVRTC emits it: from characters to statements with line numbers.
 //!
-//! Parsing gives no meaning to names. Text that no rule of the grammar accepts is an error with its line; no text makes the
-//! parser panic or recurse.
+//! Parsing gives no meaning to names. Text that no rule of the grammar accepts is an error with its
+//! line; no text makes the parser panic or recurse.
 
 mod grammar;
 mod operands;

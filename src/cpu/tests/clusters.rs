@@ -1,4 +1,4 @@
-//! Clusters of blocks: their registers, their barrier, and shared memory that others reach.
+//! Clusters of blocks: special registers, the cluster barrier, and shared memory of other blocks.
 
 use super::harness::{checked, compile};
 use crate::cpu::{
@@ -7,12 +7,12 @@ use crate::cpu::{
 };
 use ViolationKind::{BarrierDivergence, Deadlock, OutOfBounds, Race, Unwritten};
 
-/// Meets all blocks of the cluster.
+/// Barrier of the whole cluster.
 const MEET: &str = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;";
 
-/// A kernel of 2 x 2 blocks a cluster around a few statements. They find 1024 bytes of shared
-/// memory at `s`, the rank of the block in `%r2`, that of the next block in `%r3`, and global
-/// memory at `%rd1`, where each thread leaves `%r1` as its word: `%rd2` is its place.
+/// A kernel with clusters of 2 x 2 blocks around some statements. They can use 1024 bytes of shared
+/// memory at `s`, the rank of the block in `%r2`, the next rank in `%r3`, and global memory at
+/// `%rd1`. `%rd2` is the address of the thread's own word.
 fn kernel(directives: &str, body: &str) -> String {
     format!(
         ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out)\n\
@@ -29,7 +29,7 @@ fn kernel(directives: &str, body: &str) -> String {
 
 const PAIRS: &str = ".explicitcluster\n.reqnctapercluster 2, 2, 1";
 
-/// Launches the first kernel of a text and gives the words of global memory, and what was done.
+/// Launches the first kernel of a module; returns the words of global memory and the counts.
 fn run_text(
     text: &str,
     (grid, threads): ([u32; 3], u32),
@@ -47,7 +47,7 @@ fn run_text(
     Ok((bytes.chunks(4).map(word).collect(), counts))
 }
 
-/// What the first thread of each of 4 x 2 blocks leaves in `%r1`.
+/// Value of `%r1` in the first thread of each of 4 x 2 blocks.
 fn words(body: &str) -> Vec<u32> {
     let text = kernel(PAIRS, &format!("{body} st.global.u32 [%rd2], %r1;"));
     let (words, _) = run_text(&text, ([4, 2, 1], 1), &checked()).unwrap_or_else(|error| {
@@ -57,7 +57,7 @@ fn words(body: &str) -> Vec<u32> {
 }
 
 #[test]
-fn special_registers_tell_of_the_cluster() {
+fn special_registers_describe_the_cluster() {
     for (register, expected) in [
         ("%clusterid.x", [0, 0, 1, 1, 0, 0, 1, 1]),
         ("%clusterid.y", [0; 8]),
@@ -84,7 +84,7 @@ fn special_registers_tell_of_the_cluster() {
 
 #[test]
 fn loads_and_stores_reach_other_blocks() {
-    // Each block leaves its rank at s, and one more than that at s + 4.
+    // Each block stores its rank at s, and 100 more at s + 4.
     let fill = format!(
         "add.u32 %r8, %r2, 100; st.shared.v4.u32 [s], {{%r2, %r8, %r2, %r8}}; {MEET} \
          cvt.u64.u32 %rd5, %r7; cvta.shared.u64 %rd6, %rd5;"
@@ -113,7 +113,8 @@ fn loads_and_stores_reach_other_blocks() {
             "mapa.shared::cluster.u64 %rd7, %rd5, %r3; cvta.shared::cluster.u64 %rd7, %rd7; ld.u32 %r1, [%rd7+4];",
             far,
         ),
-        // The own block, by its own address, by its rank and by a rank's address mapped again.
+        // The own block: by its own address, by its rank, and by a remapped address of another
+        // rank.
         ("ld.shared::cluster.u32 %r1, [s];", [0, 1, 0, 1, 2, 3, 2, 3]),
         (
             "mapa.shared::cluster.u32 %r9, s, %r3; mapa.shared::cluster.u32 %r9, %r9, %r2; ld.shared::cluster.u32 %r1, [%r9];",
@@ -126,7 +127,7 @@ fn loads_and_stores_reach_other_blocks() {
     ] {
         assert_eq!(words(&format!("{fill} {body} {MEET}")), expected, "{body}");
     }
-    // The next block gets the rank of the one before.
+    // Each block stores its rank in the next one.
     for store in [
         "mapa.shared::cluster.u32 %r9, s, %r3; st.shared::cluster.u32 [%r9], %r2;",
         "mapa.u64 %rd7, %rd6, %r3; st.u32 [%rd7], %r2;",
@@ -141,7 +142,7 @@ fn loads_and_stores_reach_other_blocks() {
     assert_eq!(words(&sum), [40, 1, 40, 1, 2, 3, 2, 3]);
 }
 
-/// A cluster of 4 blocks of 64 threads, watched.
+/// Runs a cluster of 4 blocks of 64 threads with all checks.
 fn outcome(body: &str) -> Result<(), Box<Violation>> {
     let options = LaunchOptions { instruction_budget: 1 << 16, ..checked() };
     match run_text(&kernel(PAIRS, body), ([2, 2, 1], 64), &options) {
@@ -152,7 +153,7 @@ fn outcome(body: &str) -> Result<(), Box<Violation>> {
 }
 
 #[test]
-fn what_a_cluster_does_wrong_is_reported_with_its_block() {
+fn violations_of_a_cluster_are_reported_with_their_block() {
     let next = "mapa.shared::cluster.u32 %r9, s, %r3; ";
     let own = "st.shared.u32 [%r7], %r0; ";
     for (body, kind, text, block) in [
@@ -196,7 +197,7 @@ fn what_a_cluster_does_wrong_is_reported_with_its_block() {
             "block 0 of the cluster has ended",
             [1, 1, 0],
         ),
-        // Here block 1 is there when block 0 reads, but it need not be.
+        // Block 1 still runs when block 0 reads, but no barrier guarantees that.
         (
             format!("{own} {MEET} {next} @%p1 ld.shared::cluster.u32 %r1, [%r9];"),
             OutOfBounds,
@@ -280,11 +281,11 @@ fn what_a_cluster_does_wrong_is_reported_with_its_block() {
 }
 
 #[test]
-fn what_a_barrier_of_the_cluster_orders_passes() {
+fn accesses_ordered_by_the_cluster_barrier_are_valid() {
     let read = "mapa.shared::cluster.u32 %r9, s, %r3; ld.shared::cluster.u32 %r1, [%r9];";
     for body in [
         format!("st.shared.u32 [%r7], %r0; {MEET} {read} {MEET}"),
-        // Something else is done between coming and waiting.
+        // Other work between arrival and wait.
         format!(
             "st.shared.u32 [%r7], %r0; barrier.cluster.arrive.release; \
              st.shared.u32 [%r7+512], %r0; barrier.cluster.wait.acquire; {read} {MEET}"
@@ -293,16 +294,16 @@ fn what_a_barrier_of_the_cluster_orders_passes() {
             "st.shared.u32 [%r7], %r0; fence.acq_rel.cluster; \
              barrier.cluster.arrive.relaxed; barrier.cluster.wait; {read} {MEET}"
         ),
-        // Who ends is not waited for.
+        // The barrier does not wait for threads that have exited.
         format!("@%p1 exit; {MEET}"),
-        // The last block reads nothing, and need not wait.
+        // The last block reads nothing and need not wait.
         format!(
             "st.shared.u32 [%r7], %r0; {MEET} {read} barrier.cluster.arrive; barrier.cluster.wait;"
         ),
     ] {
         outcome(&body).unwrap_or_else(|violation| panic!("{body}: {violation}"));
     }
-    // Without the fence, who comes relaxed tells nothing.
+    // Without the fence, a relaxed arrival publishes nothing.
     let relaxed = format!(
         "st.shared.u32 [%r7], %r0; {MEET} st.shared.u32 [%r7], %r0; \
          barrier.cluster.arrive.relaxed; barrier.cluster.wait; {read} {MEET}"
@@ -311,7 +312,7 @@ fn what_a_barrier_of_the_cluster_orders_passes() {
 }
 
 #[test]
-fn a_launch_that_no_device_takes_is_refused() {
+fn a_launch_beyond_the_limits_of_devices_is_an_error() {
     let take = |directives: &str, grid| {
         let text = kernel(directives, "");
         run_text(&text, (grid, 32), &checked()).map(|_| ()).map_err(|error| error.to_string())
@@ -339,7 +340,7 @@ fn a_launch_that_no_device_takes_is_refused() {
 }
 
 #[test]
-fn with_a_chosen_block_its_cluster_is_executed_once() {
+fn the_cluster_of_a_selected_block_is_executed_once() {
     let text = kernel(PAIRS, &format!("{MEET} st.global.u32 [%rd2], %r2;"));
     let chosen = vec![[3, 0, 0], [2, 1, 0], [3, 0, 0]];
     let counting = CountingMode::Traced;
@@ -349,7 +350,7 @@ fn with_a_chosen_block_its_cluster_is_executed_once() {
     assert_eq!(words[..8], [untouched, untouched, 0, 1, untouched, untouched, 2, 3]);
     assert_eq!(counts.blocks, 4);
     assert_eq!(counts.instructions[&InstructionClass::GlobalStore], 4);
-    // Of accesses those of the chosen blocks are kept.
+    // The trace contains the selected blocks only.
     assert_eq!(counts.accesses.len(), 2);
     let outside = LaunchOptions {
         blocks: BlockSelection::Selected(vec![[4, 0, 0]]),
@@ -359,8 +360,7 @@ fn with_a_chosen_block_its_cluster_is_executed_once() {
     assert!(error.to_string().contains("not in the grid"), "{error}");
 }
 
-/// Sums over four blocks of a cluster, each of which has a part: each then stores its share of the
-/// sums.
+/// Sums four parts, one per block of a cluster. Each block then stores its share of the sums.
 const REDUCTION: &str = r#"
 constexpr int PARTS = 4, WORDS = 256, SHARE = WORDS / PARTS;
 
@@ -417,7 +417,7 @@ fn a_compiled_kernel_sums_the_parts_of_its_cluster() {
 }
 
 #[test]
-fn planted_faults_of_a_cluster_come_to_light() {
+fn planted_faults_of_a_cluster_are_detected() {
     for (name, change, kinds, line) in [
         (
             "no barrier before reading",

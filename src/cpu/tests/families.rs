@@ -1,4 +1,4 @@
-//! The families that come with the program give the bits that three loops give.
+//! Results of the built-in families, compared bit by bit with three nested loops.
 
 use super::harness::{Case, Filling, checked, compile, problem, rendered};
 use crate::cpu::{LaunchOptions, PtxModule};
@@ -8,7 +8,7 @@ use crate::render::Rendered;
 fn check(rendered: &Rendered, what: &str, problem: &Problem, (alpha, beta): (f32, f32)) {
     let Some(ptx) = compile(&rendered.source, &[]) else { return };
     let program = PtxModule::parse(&ptx).unwrap_or_else(|error| panic!("{what}: {error}"));
-    // Several launches may sum in another order than three loops.
+    // Plans of several launches may sum in another order than the loops.
     let filling = if rendered.plan.kernels.len() == 1 { Filling::Uniform } else { Filling::Exact };
     let case = Case { alpha, beta, filling, ..Case::new(*problem) };
     let expected = case.expected();

@@ -1,4 +1,4 @@
-//! What the tests share: compiling, placing operands, launching, and the result to expect.
+//! Test harness: compiles kernels, prepares operands, launches, and computes the expected result.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::model::{
 use crate::render::{Rendered, Templates, render};
 use crate::space::Families;
 
-/// Compiles CUDA source to PTX with line information; nothing without NVRTC, which is said.
+/// Compiles CUDA source to PTX with line information; `None` without NVRTC, with a message.
 pub(super) fn compile(source: &str, options: &[&str]) -> Option<String> {
     let nvrtc = nvrtc_or_skip()?;
     let mut all = vec!["--generate-line-info".to_owned()];
@@ -30,13 +30,13 @@ pub(super) fn problem(shape: &str, dtype: Dtype, layout: &str) -> Problem {
     Problem { layout, ..Problem::new(shape.parse().unwrap(), dtype) }
 }
 
-/// Renders a family's default configuration with some values changed. Words stand by their place among
-/// the parameter's.
+/// Renders a family's default configuration with some values changed. A text value is given as its
+/// index among the parameter's values.
 pub(super) fn rendered(family: &str, problem: &Problem, values: &[(&str, i64)]) -> Rendered {
     rendered_for(&Device::h200(), family, problem, values)
 }
 
-/// The same for a device, which may have few SMs.
+/// As [`rendered`] for another device, e.g. one with few SMs.
 pub(super) fn rendered_for(
     device: &Device,
     family: &str,
@@ -59,16 +59,16 @@ pub(super) fn rendered_for(
     render(family, &Templates::built_in().unwrap(), &configuration, problem, device).unwrap()
 }
 
-/// What operands are filled with.
+/// Contents of the operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Filling {
-    /// Any whole numbers, or f32 uniform in [-1, 1): sums depend on their order.
+    /// Any integers, or f32 uniform in [-1, 1), whose sums depend on their order.
     Uniform,
-    /// Whole numbers from -8 to 8: sums of f32 are exact in any order.
+    /// Integers from -8 to 8, whose sums in f32 are exact in any order.
     Exact,
 }
 
-/// A value for an index.
+/// Value of an element.
 fn element(dtype: Dtype, filling: Filling, index: u64, seed: u64) -> u32 {
     let bits = fastrand::Rng::with_seed(index ^ seed << 32).u32(..);
     match (dtype, filling) {
@@ -78,7 +78,7 @@ fn element(dtype: Dtype, filling: Filling, index: u64, seed: u64) -> u32 {
     }
 }
 
-/// What a launch is given and gives.
+/// Input of a launch.
 #[derive(Debug)]
 pub(super) struct Case {
     pub(super) problem: Problem,
@@ -108,8 +108,9 @@ impl Case {
         [a, b, c]
     }
 
-    /// The words of C by three loops, with the fused multiply-adds of the kernels in their order.
-    /// Of alpha sum + beta C the compiler fuses either product, so there are two of each.
+    /// Expected words of C by three nested loops, with fused multiply-adds in the kernels' order.
+    /// The compiler may fuse either product of alpha sum + beta C, so each word has two valid
+    /// values.
     pub(super) fn expected(&self) -> Vec<[u32; 2]> {
         let Problem { shape, dtype, .. } = self.problem;
         let [a, b, c] = self.operands();
@@ -159,7 +160,7 @@ impl Case {
         result
     }
 
-    /// Launches a plan's kernels and gives the words of C, and what each launch did.
+    /// Launches the kernels of a plan; returns the words of C and the counts of each launch.
     pub(super) fn run(
         &self,
         program: &PtxModule,
@@ -230,7 +231,7 @@ impl Case {
     }
 }
 
-/// Everything is looked for.
+/// Options with all checks.
 pub(super) fn checked() -> LaunchOptions {
     LaunchOptions {
         checks: ExecutionChecks::ALL,
@@ -239,7 +240,7 @@ pub(super) fn checked() -> LaunchOptions {
     }
 }
 
-/// Everything is counted.
+/// Options with counting.
 pub(super) fn counted() -> LaunchOptions {
     LaunchOptions { counting: CountingMode::On, ..LaunchOptions::default() }
 }

@@ -1,4 +1,4 @@
-//! Tests of the device as a whole: kernels of this program, compiled by NVRTC and executed.
+//! Tests of the whole device: kernels of this program, compiled by NVRTC and executed.
 
 mod arithmetic;
 mod clusters;

@@ -380,7 +380,7 @@ fn fate(mutant: &Mutant) -> Option<Result<Caught, String>> {
 }
 
 #[test]
-fn every_planted_fault_comes_to_light_by_name_and_line() {
+fn every_planted_fault_is_detected_by_name_and_line() {
     let mut wrong = Vec::new();
     for mutant in MUTANTS {
         let Some(fate) = fate(mutant) else { return };

@@ -1,4 +1,4 @@
-//! Instructions that no family's kernel contains today, against values worked out by hand.
+//! Instructions that no built-in family uses, compared with values computed by hand.
 
 use super::snippet::{run, warp, word};
 
@@ -81,7 +81,7 @@ fn lanes_reduce_match_and_elect() {
         ("neg.s32 %r2, %r0; redux.sync.min.s32 %r1, %r2, -1;", vec![-31_i32 as u32; 32]),
         ("shl.b32 %r2, 1, %r0; redux.sync.or.b32 %r1, %r2, -1;", vec![u32::MAX; 32]),
         ("redux.sync.xor.b32 %r1, %r0, -1;", vec![0; 32]),
-        // Lanes that name different members are reduced apart.
+        // Lanes with different members form separate reductions.
         (
             "setp.lt.u32 %p1, %r0, 16; selp.b32 %r2, 0xffff, 0xffff0000, %p1; redux.sync.min.u32 %r1, %r0, %r2;",
             lanes().map(|lane| lane & 16).collect(),
@@ -112,7 +112,7 @@ fn lanes_reduce_match_and_elect() {
 }
 
 #[test]
-fn a_barrier_counts_the_threads_for_which_something_holds() {
+fn a_barrier_reduces_the_predicates_of_its_threads() {
     for (body, expected) in [
         ("setp.lt.u32 %p1, %r0, 40; bar.red.popc.u32 %r1, 0, %p1;", 40),
         ("setp.lt.u32 %p1, %r0, 40; bar.red.and.pred %p2, 0, %p1; selp.b32 %r1, 1, 2, %p2;", 2),
@@ -148,7 +148,7 @@ fn atomic_operations_update_halves_and_vectors() {
             "st.global.v4.u32 [%rd1+64], {0, 0, 0, 0x3f800000}; mov.b32 %f2, 0x3f800000; red.global.add.v4.f32 [%rd1+64], {%f2, %f2, %f2, %f2}; ld.global.u32 %r1, [%rd1+76];",
             0x4000_0000,
         ),
-        // Global memory knows no number below 2^-126, shared memory does.
+        // Additions in global memory flush values below 2^-126; in shared memory they do not.
         (
             "st.global.u32 [%rd1+64], 0x00000003; mov.b32 %f2, 0x80000001; red.global.add.f32 [%rd1+64], %f2; ld.global.u32 %r1, [%rd1+64];",
             0,

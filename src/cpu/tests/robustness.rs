@@ -1,4 +1,4 @@
-//! Any text is either a program or a located error.
+//! Robustness: any text is either a module or an error with a location.
 
 use rayon::prelude::*;
 
@@ -7,8 +7,8 @@ use crate::cpu::{
     PtxError, PtxLoadError, PtxModule, WriteTracking, launch,
 };
 
-/// What NVRTC makes of one source with most instructions that this device knows, and of a kernel
-/// for a later architecture, which another back end writes.
+/// Output of several NVRTC versions for a source with most supported instructions, and of a kernel
+/// for a later architecture, which another back end emits.
 const SAMPLES: [&str; 4] = [
     include_str!("ptx/warp-12.9.ptx"),
     include_str!("ptx/warp-13.0.ptx"),
@@ -17,14 +17,14 @@ const SAMPLES: [&str; 4] = [
 ];
 
 #[test]
-fn the_text_of_every_nvrtc_is_a_program() {
+fn the_text_of_every_nvrtc_is_a_module() {
     for (at, sample) in SAMPLES.iter().enumerate() {
         let program = PtxModule::parse(sample).unwrap_or_else(|error| panic!("{at}: {error}"));
         assert_eq!(program.kernels().len(), 1);
     }
 }
 
-/// Texts that lie near the grammar's edges.
+/// Fragments near the limits of the grammar.
 const PIECES: [&str; 32] = [
     "{",
     "}",
@@ -60,7 +60,7 @@ const PIECES: [&str; 32] = [
     "$L__BB0_1:",
 ];
 
-/// A few lines of a sample within a kernel, broken in a few places.
+/// Some lines of a sample within a kernel, with random errors.
 fn broken(random: &mut fastrand::Rng) -> String {
     let sample = SAMPLES[random.usize(..SAMPLES.len())];
     let lines: Vec<&str> = sample.lines().collect();
@@ -99,7 +99,7 @@ fn broken(random: &mut fastrand::Rng) -> String {
     text
 }
 
-/// Runs every kernel with some arguments; whatever comes of it is a result or an error.
+/// Runs every kernel with arbitrary arguments; both results and errors are valid.
 fn execute(program: &PtxModule) {
     let mut memory = GlobalMemory::new(WriteTracking::Written);
     let address = memory.allocate(4096).unwrap();
@@ -120,7 +120,7 @@ fn execute(program: &PtxModule) {
 }
 
 #[test]
-fn a_hundred_thousand_broken_texts_are_programs_or_located_errors() {
+fn a_hundred_thousand_broken_texts_are_modules_or_located_errors() {
     let outcomes: Vec<bool> = (0..100_000_u64)
         .into_par_iter()
         .map(|seed| {
@@ -140,11 +140,11 @@ fn a_hundred_thousand_broken_texts_are_programs_or_located_errors() {
         })
         .collect();
     let programs = outcomes.iter().filter(|outcome| **outcome).count();
-    // Both happen often, so both are tested.
+    // Both outcomes must be frequent.
     assert!(programs > 1000 && programs < 99_000, "{programs}");
 }
 
-/// A kernel of 40 threads around a few statements, with everything watched.
+/// Runs a kernel of 40 threads around some statements, with all checks and counting.
 fn extreme(body: &str) -> Result<(), LaunchError> {
     let text = format!(
         ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out)\n{{\n\
@@ -210,7 +210,7 @@ fn no_address_and_no_count_is_too_large() {
 }
 
 #[test]
-fn what_a_text_may_ask_for_is_bounded() {
+fn the_resources_of_a_text_are_bounded() {
     let within = |text: &str| format!(".visible .entry k() {{\n{text}\n}}");
     for (text, expected) in [
         (
@@ -230,7 +230,7 @@ fn what_a_text_may_ask_for_is_bounded() {
 }
 
 #[test]
-fn an_error_names_the_line_and_what_is_wrong_there() {
+fn an_error_names_the_line_and_the_problem() {
     let kernel = |body: &str| {
         format!(
             ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{{\n.reg .b32 \

@@ -1,13 +1,13 @@
-//! Runs a few statements of PTX as a kernel of one block, with all checks. No compiler is needed.
+//! Runs PTX statements as a kernel of one block, with all checks. Needs no compiler.
 
 use crate::cpu::{
     ExecutionChecks, GlobalMemory, KernelParameter, LaunchError, LaunchOptions, PtxModule,
     WriteTracking, launch,
 };
 
-/// A kernel around a few statements. They find registers of all classes, 4096 bytes of shared
-/// memory at `s` and 8192 bytes of global memory at `%rd1`, where each thread leaves `%r1` or
-/// `%f1` as its word: `%rd2` is the thread's own place.
+/// A kernel around some statements. They can use registers of all classes, 4096 bytes of shared
+/// memory at `s` and 8192 bytes of global memory at `%rd1`. `%rd2` is the address of the thread's
+/// own word, the result.
 pub(super) fn kernel(declarations: &str, body: &str) -> String {
     format!(
         ".version 9.0\n.target sm_90\n.address_size 64\n{declarations}\n.visible .entry k(.param .u64 out)\n{{\n\
@@ -18,12 +18,12 @@ pub(super) fn kernel(declarations: &str, body: &str) -> String {
     )
 }
 
-/// Runs it with a block of so many threads, and gives the words of global memory.
+/// Runs statements in a block of `threads` threads; returns the words of global memory.
 pub(super) fn run(body: &str, threads: u32) -> Result<Vec<u32>, LaunchError> {
     run_module("", body, threads)
 }
 
-/// Runs it among other declarations of a module.
+/// Runs statements with other declarations in the module.
 pub(super) fn run_module(
     declarations: &str,
     body: &str,
@@ -51,12 +51,12 @@ pub(super) fn run_module(
     Ok(bytes.chunks(4).map(|chunk| u32::from_le_bytes(chunk.try_into().unwrap())).collect())
 }
 
-/// What one thread leaves in `%r1`.
+/// Value of `%r1` in one thread.
 pub(super) fn word(body: &str) -> u32 {
     run(&format!("{body} st.global.u32 [%rd2], %r1;"), 1).unwrap()[0]
 }
 
-/// What 32 threads leave in `%r1`.
+/// Values of `%r1` in 32 threads.
 pub(super) fn warp(body: &str) -> Vec<u32> {
     run(&format!("{body} st.global.u32 [%rd2], %r1;"), 32).unwrap()[..32].to_vec()
 }

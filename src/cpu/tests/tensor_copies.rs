@@ -1,4 +1,4 @@
-//! The copy engine: boxes of a tensor map, mbarriers, and what kernels may do wrong with them.
+//! Tensor copies and mbarriers, and the violations of kernels that misuse them.
 
 use super::harness::checked;
 use crate::cpu::{
@@ -8,9 +8,9 @@ use crate::cpu::{
 use crate::model::{Dtype, PlacedMap, Swizzle};
 use ViolationKind::{CopyEngine, Deadlock, Misaligned, Race};
 
-/// A kernel of two warps around a few statements. They find 512 bytes of shared memory at `%r9`, two
-/// mbarriers at `%r8`, the map's address in `%rd6`, coordinates in `%r20` and `%r21`, and `%p1` true
-/// in the first thread. Each thread leaves `%r1` as its word.
+/// A kernel of two warps around some statements. They can use 512 bytes of shared memory at `%r9`,
+/// two mbarriers at `%r8`, the address of the tensor map in `%rd6`, coordinates in `%r20` and
+/// `%r21`, and `%p1`, true in the first thread. `%r1` is the result of each thread.
 fn kernel(body: &str) -> String {
     format!(
         ".version 9.0\n.target sm_90\n.address_size 64\n\
@@ -32,7 +32,7 @@ const BOX: &str = "@%p1 cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbar
                    [%r9], [%rd6, {%r20, %r21}], [%r8];";
 const READ: &str = "ld.shared.u32 %r1, [%r7];";
 
-/// Waits for the end of a phase of the first mbarrier.
+/// Statements that wait for a phase of the first mbarrier.
 fn wait(parity: u32) -> String {
     format!(
         "{{ .reg .pred over; again: mbarrier.try_wait.parity.shared::cta.b64 over, [%r8], {parity}; \
@@ -40,7 +40,7 @@ fn wait(parity: u32) -> String {
     )
 }
 
-/// Five rows of 8 elements, `100 row + column`, of which boxes have 8 x 4.
+/// Runs a kernel on a tensor of five rows with 8 elements, `100 row + column`, and boxes of 8 x 4.
 fn run(body: &str, options: &LaunchOptions) -> Result<(Vec<u32>, Counts), LaunchError> {
     let text = kernel(body);
     let program = PtxModule::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -69,7 +69,7 @@ fn words(body: &str) -> Vec<u32> {
 }
 
 #[test]
-fn a_box_arrives_with_zeros_for_what_lies_outside() {
+fn a_box_has_zeros_outside_of_the_tensor() {
     for (column, row) in [(0, 0), (4, -2), (-5, 3), (0, 4), (8, 0), (0, -4), (-100, 100)] {
         let place = format!("mov.u32 %r20, {column}; mov.u32 %r21, {row};");
         let found = words(&[INIT, &place, EXPECT, BOX, &wait(0), READ].join("\n"));
@@ -84,28 +84,28 @@ fn a_box_arrives_with_zeros_for_what_lies_outside() {
 }
 
 #[test]
-fn phases_follow_one_another() {
+fn phases_complete_in_sequence() {
     let next = "bar.sync 0; mov.u32 %r21, 1;";
     let twice = [INIT, EXPECT, BOX, &wait(0), READ, next, EXPECT, BOX, &wait(1), READ].join("\n");
     assert_eq!(words(&twice)[31], 407);
-    // One warp waits, and the others meet it.
+    // One warp waits for the phase, the other for a block barrier.
     let told = format!("@!%p3 bra meet;\n{}\nmeet: bar.sync 0;", wait(0));
     assert_eq!(words(&[INIT, EXPECT, BOX, &told, READ].join("\n"))[63], 307);
-    // Of 64 arrivals each makes its phase known; the last one ends it.
+    // Each of 64 arrivals returns its phase; the last one completes it.
     let all = "@%p1 mbarrier.init.shared::cta.b64 [%r8], 64; bar.sync 0; st.shared.u32 [%r7], %r0;\n\
                { .reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%r8];\n\
                again: mbarrier.test_wait.shared::cta.b64 %p2, [%r8], state; @!%p2 bra again; }\n\
                ld.shared.u32 %r1, [%r9];";
     let once = all.replace("st.shared", "@%p3 st.shared");
     assert_eq!(words(&once), [0; 64]);
-    // Bytes may be announced after the copy was started.
+    // Bytes may be expected after the copy was started.
     let late = "@%p1 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r8], 128;\n\
                 @%p1 mbarrier.arrive.release.cta.shared::cta.b64 _, [%r8], 1;";
     assert_eq!(words(&[INIT, BOX, late, &wait(0), READ].join("\n"))[31], 307);
 }
 
 #[test]
-fn what_kernels_do_wrong_is_reported() {
+fn violations_of_tensor_copies_are_reported() {
     let (first, second) = (wait(0), wait(1));
     let (first, second) = (first.as_str(), second.as_str());
     let other_box = BOX.replace("[%r9]", "[%r10]");
@@ -113,7 +113,7 @@ fn what_kernels_do_wrong_is_reported() {
     let told_one = format!("@!%p3 bra past;\n{first}\npast: ");
     let again = "mbarrier.arrive.shared::cta.b64 _, [%r8];";
     for (body, kind, text) in [
-        // Nobody waits, or one warp alone.
+        // No warp waits, or only one.
         (vec![INIT, EXPECT, BOX, READ], Race, "has not waited for the phase of its mbarrier"),
         (vec![INIT, EXPECT, BOX, &told_one, READ], Race, "has not waited for the phase"),
         (
@@ -145,7 +145,7 @@ fn what_kernels_do_wrong_is_reported() {
             "has not waited for the phase",
         ),
         (vec![INIT, BOX, first], Deadlock, "1 arrivals and -128 bytes"),
-        // A place that others may still read or write.
+        // A destination that other threads may still access.
         (
             vec![INIT, EXPECT, BOX, first, READ, "setp.eq.u32 %p1, %r0, 63;", EXPECT, BOX],
             Race,
@@ -230,8 +230,8 @@ fn what_kernels_do_wrong_is_reported() {
 }
 
 #[test]
-fn copies_that_nobody_waits_for_come_to_an_end() {
-    // Unwatched, for the second one is a race.
+fn a_loop_of_copies_without_waits_ends() {
+    // Without checks, since the second copy is a race.
     let body = [INIT, "again:", BOX, "@%p1 bra again;"].join("\n");
     let Err(LaunchError::Violation(violation)) = run(&body, &LaunchOptions::default()) else {
         panic!("they went on for ever");
@@ -241,7 +241,7 @@ fn copies_that_nobody_waits_for_come_to_an_end() {
 }
 
 #[test]
-fn what_is_not_executed_is_refused() {
+fn unsupported_instructions_are_errors() {
     for (body, text) in [
         (BOX.replace(".tile", ".im2col"), "modifier `.im2col` is not supported"),
         (

@@ -1,5 +1,5 @@
-//! The kernels with which this program validates others run here too, for both types of elements,
-//! against what the host computes: they need binary64, 64-bit integers and atomic operations.
+//! The validation kernels, executed for both element types and compared with the host. They need
+//! binary64, 64-bit integers and atomic operations.
 
 use super::harness::{checked, compile};
 use crate::cpu::{GlobalMemory, KernelParameter, PtxModule, WriteTracking, launch};
@@ -12,11 +12,11 @@ const K: u64 = 19;
 const BATCH: u64 = 2;
 const PRODUCTS: u64 = BATCH * M * N;
 
-/// Kinds of values, as `fill_values` numbers them.
+/// Kinds of values, as numbered by `fill_values`.
 const SMALL: u32 = 0;
 const UNIFORM: u32 = 1;
 
-/// What operands are made of. The host computes with elements in binary64, which holds both types.
+/// Element type. The host computes in binary64, which represents both types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Element {
     F32,
@@ -38,7 +38,7 @@ impl Element {
         }
     }
 
-    /// The element that `fill_values` puts at an index.
+    /// The element that `fill_values` writes at an index.
     fn filled(self, kind: u32, index: u64, seed: u64) -> f64 {
         let mixed = mix(index, seed);
         match (kind, self) {
@@ -58,7 +58,7 @@ fn mix(index: u64, seed: u64) -> u64 {
     x ^ x >> 31
 }
 
-/// The kernels for one type of elements, and some memory.
+/// Kernels for one element type, and memory.
 struct Lab {
     element: Element,
     program: PtxModule,
@@ -66,7 +66,7 @@ struct Lab {
 }
 
 impl Lab {
-    /// One for each type; none without a compiler.
+    /// One for each element type; none without a compiler.
     fn both() -> Vec<Self> {
         let source = include_str!("../../validate/kernels.cu");
         let lab = |(element, define): (Element, &str)| {
@@ -77,19 +77,19 @@ impl Lab {
         [(F32, "-DELEMENT_F32"), (I32, "-DELEMENT_I32")].into_iter().filter_map(lab).collect()
     }
 
-    /// Memory for words, and their address.
+    /// Allocates words and returns their address.
     fn words(&mut self, count: u64) -> u64 {
         self.memory.allocate(4 * count).unwrap()
     }
 
-    /// Elements that `fill_values` made.
+    /// Allocates elements and fills them by `fill_values`.
     fn filled(&mut self, count: u64, kind: u32, seed: u64) -> u64 {
         let address = self.words(count);
         self.call("fill_values", 3, &[Long(address), Long(count), Word(kind), Long(seed)]);
         address
     }
 
-    /// Calls a kernel with so many blocks of 256 threads, with all checks.
+    /// Launches a kernel with `blocks` blocks of 256 threads and all checks.
     fn call(&self, name: &str, blocks: u64, parameters: &[KernelParameter]) {
         let kernel = self.program.kernel(name).unwrap();
         let extents = ([blocks as u32, 1, 1], [256, 1, 1]);
@@ -119,7 +119,7 @@ impl Lab {
         self.memory.write(address + 4 * index, &bits.to_le_bytes()).unwrap();
     }
 
-    /// A `Verdict` as it is before a comparison.
+    /// Allocates a `Verdict` in its initial state.
     fn verdict(&mut self) -> u64 {
         let verdict = self.words(10);
         self.memory.fill_with(verdict, 10, |_| 0).unwrap();
@@ -128,7 +128,7 @@ impl Lab {
     }
 }
 
-/// op(A) op(B), and the same of magnitudes, as the kernels sum them: in binary64, along K.
+/// op(A) op(B), and the same of magnitudes, summed as in the kernels: in binary64, along K.
 fn products(element: Element, kind: u32, a_transposed: bool, b_transposed: bool) -> Vec<[f64; 2]> {
     let product = |batch: u64, row: u64, column: u64| {
         let term = |k: u64| {
@@ -142,7 +142,7 @@ fn products(element: Element, kind: u32, a_transposed: bool, b_transposed: bool)
 }
 
 #[test]
-fn operands_are_filled_as_the_host_fills_them_and_changes_are_counted() {
+fn operands_are_filled_as_on_the_host_and_changes_are_counted() {
     for mut lab in Lab::both() {
         let count = 1000;
         let changed = lab.words(2);
@@ -189,7 +189,7 @@ fn two_buffers_are_compared_word_by_word() {
     }
 }
 
-/// The arguments behind the pointers: the problem, with the leading dimensions of its layout.
+/// Arguments after the pointers: the problem and the leading dimensions of its layout.
 fn shape(a_transposed: bool, b_transposed: bool) -> [KernelParameter; 8] {
     let lda = if a_transposed { M } else { K };
     let ldb = if b_transposed { K } else { N };
@@ -228,10 +228,10 @@ fn references_are_the_sums_of_the_host_in_every_layout() {
     }
 }
 
-/// What a comparison is to find, and where faults are planted: an index and by how much.
+/// Planted errors (index and size), the number of errors to find, and the index of the largest.
 type Planted = (&'static [(u64, f64)], u64, Option<u64>);
 
-/// The larger of two faults is found, wherever it lies, and of two alike the first.
+/// The comparison must find the largest error at any index, and the first of equal ones.
 const PLANTED: [Planted; 5] = [
     (&[], 0, None),
     (&[(777, 2.0)], 1, Some(777)),
@@ -268,8 +268,8 @@ fn small_products_are_compared_exactly_and_the_worst_element_is_described() {
     }
 }
 
-/// Looks at what a comparison left: how many elements were wrong, the largest error, and of the
-/// first element that has it, what it is and what it should be.
+/// Checks the verdict of a comparison: the number of wrong elements, the largest error, and the
+/// value and the expected value of the first element with that error.
 fn check_verdict(
     lab: &Lab,
     verdict: u64,
@@ -283,7 +283,7 @@ fn check_verdict(
     assert_eq!((f64::from_bits(found[3]), f64::from_bits(found[4])), (got, expected));
 }
 
-/// alpha op(A) op(B) + beta C0 and what its error is measured by, as `compare_uniform` has them.
+/// alpha op(A) op(B) + beta C0 and the unit of its error, as in `compare_uniform`.
 fn scaled(element: Element, sum: f64, magnitude: f64, c0: f64) -> (f64, f64) {
     match element {
         F32 => {
@@ -299,7 +299,7 @@ fn scaled(element: Element, sum: f64, magnitude: f64, c0: f64) -> (f64, f64) {
     }
 }
 
-/// Whole, so that both types have them; the integers are so large that products wrap.
+/// Integral, so that both types can represent them; integer products overflow.
 const ALPHA: f64 = 65_537.0;
 const BETA: f64 = -3.0;
 
@@ -322,8 +322,7 @@ fn uniform_products_are_compared_within_a_bound() {
             })
             .collect();
         for (planted, wrong, at) in PLANTED {
-            // The result of a kernel: rounded once, and wrong where a fault is planted, by a
-            // multiple of what errors are measured by.
+            // Kernel result: rounded once, plus the planted errors in units of the error bound.
             let mut results: Vec<f64> =
                 scaled.iter().map(|(sum, _)| element.value(element.bits(*sum))).collect();
             for (index, by) in planted {
@@ -337,7 +336,7 @@ fn uniform_products_are_compared_within_a_bound() {
                 .map(|(got, (sum, unit))| (got - sum).abs() / unit)
                 .collect();
             let largest = errors.iter().copied().fold(0.0, f64::max);
-            // Of errors in binary32 no two are quite alike.
+            // No two errors in binary32 are equal.
             let at = at.map(|_| errors.iter().position(|error| *error == largest).unwrap() as u64);
 
             let verdict = lab.verdict();

@@ -1,5 +1,4 @@
-//! What each check reports, and what it lets pass, in kernels of a few lines. No compiler is
-//! needed.
+//! Violations that each check reports, and valid kernels that it accepts. Needs no compiler.
 
 use crate::cpu::{
     ExecutionCheck, ExecutionChecks, GlobalMemory, KernelParameter, LaunchError, LaunchOptions,
@@ -9,7 +8,7 @@ use ViolationKind::{
     BarrierDivergence, Deadlock, Misaligned, OutOfBounds, Race, Runaway, Trap, Unwritten,
 };
 
-/// A block of 64 threads with 1024 bytes of shared memory and as much global memory, unwritten.
+/// Runs a block of 64 threads with 1024 bytes of shared and of global memory, all unwritten.
 fn outcome(body: &str, checks: ExecutionChecks) -> Result<(), Box<Violation>> {
     let text = format!(
         ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out)\n{{\n\
@@ -97,17 +96,17 @@ fn every_kind_of_fault_is_reported_with_its_line() {
 }
 
 #[test]
-fn what_is_ordered_passes() {
+fn ordered_accesses_are_valid() {
     for body in [
         "st.shared.u32 [%r2], 0; bar.sync 0; ld.shared.u32 %r3, [s];",
-        // Only one warp: its own barrier is enough.
+        // A single warp needs only the warp barrier.
         "@!%p2 exit; st.shared.u32 [%r2], 0; bar.warp.sync -1; ld.shared.u32 %r3, [s];",
         "@%p1 st.shared.u32 [s], 0; bar.sync 0; atom.shared.add.u32 %r3, [s], 1;",
         // All threads add to one word.
         "@%p1 st.global.u32 [%rd1], 0; bar.sync 0; red.global.add.f32 [%rd1], 0f3F800000;",
         // Bytes of one word by different threads.
         "mov.u32 %r4, s; add.u32 %r4, %r4, %r0; st.shared.u8 [%r4], 0;",
-        // The first warp announces, the second waits.
+        // The first warp arrives, the second waits.
         "@%p2 bra $A; bar.sync 1, 64; ld.shared.u32 %r3, [s]; exit; $A: st.shared.u32 [%r2], 0; bar.arrive 1, 64;",
         // The first warp ends; the barrier no longer waits for it.
         "@%p2 exit; bar.sync 0;",
