@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use gemm_tune::compile::{
     Architecture, CompileTarget, Network, Nvrtc, NvrtcRequirements, SearchPaths, acquire,
 };
-use gemm_tune::cpu::{Checks, Counting, Memory, Options, Parameter, Program, Tracking, launch};
+use gemm_tune::cpu::{ExecutionChecks, CountingMode, GlobalMemory, LaunchOptions, KernelParameter, PtxModule, WriteTracking, launch};
 use gemm_tune::model::{Device, Dtype, LaunchPlan, Problem};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::space::Families;
@@ -45,17 +45,17 @@ fn main() -> anyhow::Result<()> {
             CompileTarget::Ptx(architecture),
             &options,
         )?;
-        let program = Program::parse(std::str::from_utf8(&compiled.image)?)?;
+        let program = PtxModule::parse(std::str::from_utf8(&compiled.image)?)?;
         let time = |checks, counting| {
-            let options = Options { checks, counting, ..Options::default() };
+            let options = LaunchOptions { checks, counting, ..LaunchOptions::default() };
             run(&program, &rendered.plan, &problem, &options)
         };
         println!(
             "{:<12} {:>8.3} s {:>8.3} s {:>8.3} s",
             family.name,
-            time(Checks::NONE, Counting::Off)?.as_secs_f64(),
-            time(Checks::ALL, Counting::Off)?.as_secs_f64(),
-            time(Checks::NONE, Counting::On)?.as_secs_f64(),
+            time(ExecutionChecks::NONE, CountingMode::Off)?.as_secs_f64(),
+            time(ExecutionChecks::ALL, CountingMode::Off)?.as_secs_f64(),
+            time(ExecutionChecks::NONE, CountingMode::On)?.as_secs_f64(),
         );
     }
     if let Some(mib) = peak_rss_mib() {
@@ -66,13 +66,17 @@ fn main() -> anyhow::Result<()> {
 
 /// The best of three launches.
 fn run(
-    program: &Program,
+    program: &PtxModule,
     plan: &LaunchPlan,
     problem: &Problem,
-    options: &Options,
+    options: &LaunchOptions,
 ) -> anyhow::Result<Duration> {
-    let tracking = if options.checks == Checks::NONE { Tracking::Off } else { Tracking::Written };
-    let mut memory = Memory::new(tracking);
+    let tracking = if options.checks == ExecutionChecks::NONE {
+        WriteTracking::Off
+    } else {
+        WriteTracking::Written
+    };
+    let mut memory = GlobalMemory::new(tracking);
     let mut random = fastrand::Rng::with_seed(1);
     let mut addresses = Vec::new();
     for elements in [problem.a_elements(), problem.b_elements(), problem.c_elements()] {
@@ -90,8 +94,8 @@ fn run(
     for _ in 0..3 {
         let start = Instant::now();
         for wanted in &launches {
-            let parameters: Vec<Parameter> =
-                wanted.arguments.iter().copied().map(Parameter::from).collect();
+            let parameters: Vec<KernelParameter> =
+                wanted.arguments.iter().copied().map(KernelParameter::from).collect();
             let kernel = program.kernel(&wanted.entry).context("the kernel is missing")?;
             let (extents, shared) = ((wanted.grid, wanted.block), wanted.dynamic_shared_bytes);
             launch(kernel, extents, shared, &parameters, &memory, options)?;

@@ -17,7 +17,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use gemm_tune::compile::{Compile, CompileTarget, Compiler, Nvrtc};
-use gemm_tune::cpu::Program;
+use gemm_tune::cpu::PtxModule;
 use gemm_tune::inspect::{Factor, Picture, Subject, picture};
 use gemm_tune::model::{Device, Dtype, Problem};
 use gemm_tune::render::{Templates, render};
@@ -139,7 +139,7 @@ fn ptx_is_a_program_with_known_instructions() {
     let Some(nvrtc) = nvrtc_or_skip() else { return };
     for name in names() {
         let ptx = shown(&name, "ptx");
-        Program::parse(&ptx).unwrap_or_else(|error| panic!("{name}: {error}"));
+        PtxModule::parse(&ptx).unwrap_or_else(|error| panic!("{name}: {error}"));
         compare(&format!("{name}-ptx"), &nvrtc, &instructions(&ptx, of_ptx));
     }
 }

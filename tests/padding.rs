@@ -13,7 +13,7 @@ mod support;
 use std::sync::{Arc, Mutex};
 
 use gemm_tune::compile::{Compile, CompileRequest, CompileTarget, Compiler};
-use gemm_tune::cpu::{Checks, Memory, Options, Parameter, Program, Tracking, launch};
+use gemm_tune::cpu::{ExecutionChecks, GlobalMemory, LaunchOptions, KernelParameter, PtxModule, WriteTracking, launch};
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::lookup::Question;
 use gemm_tune::model::{Configuration, Device, Dtype, Layout, PlacedMap, Problem, Shape, Storage};
@@ -73,20 +73,20 @@ impl Catalogue for Pinned<'_> {
 }
 
 /// The `cpu` device, every check on.
-struct Host(Mutex<Memory>);
+struct Host(Mutex<GlobalMemory>);
 
 fn refused(call: &'static str, error: impl ToString) -> GpuError {
     GpuError::Call { call, code: "cpu".to_owned(), message: error.to_string() }
 }
 
 impl Driver for &Host {
-    type Kernel = (Arc<Program>, String);
+    type Kernel = (Arc<PtxModule>, String);
     type Memory = (u64, u64);
     type Map = PlacedMap;
 
     fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<Self::Kernel>, GpuError> {
         let text = String::from_utf8_lossy(image);
-        let program = Program::parse(&text).map_err(|error| refused("load", error))?;
+        let program = PtxModule::parse(&text).map_err(|error| refused("load", error))?;
         let program = Arc::new(program);
         Ok(kernels.iter().map(|(entry, _)| (Arc::clone(&program), (*entry).to_owned())).collect())
     }
@@ -104,15 +104,18 @@ impl Driver for &Host {
         maps: &[PlacedMap],
     ) -> Result<(), GpuError> {
         let parameters = arguments.iter().map(|argument| match *argument {
-            KernelArgument::Pointer(address) => Parameter::from(address),
-            KernelArgument::I32(value) => Parameter::from(value),
-            KernelArgument::I64(value) => Parameter::from(value),
-            KernelArgument::F32(value) => Parameter::from(value),
-            KernelArgument::Map(place) => Parameter::from(maps[place]),
+            KernelArgument::Pointer(address) => KernelParameter::from(address),
+            KernelArgument::I32(value) => KernelParameter::from(value),
+            KernelArgument::I64(value) => KernelParameter::from(value),
+            KernelArgument::F32(value) => KernelParameter::from(value),
+            KernelArgument::Map(place) => KernelParameter::from(maps[place]),
         });
-        let parameters: Vec<Parameter> = parameters.collect();
-        let options =
-            Options { checks: Checks::ALL, instruction_budget: 1 << 26, ..Options::default() };
+        let parameters: Vec<KernelParameter> = parameters.collect();
+        let options = LaunchOptions {
+            checks: ExecutionChecks::ALL,
+            instruction_budget: 1 << 26,
+            ..LaunchOptions::default()
+        };
         let (kernel, memory) = (program.kernel(entry).unwrap(), self.0.lock().unwrap());
         launch(kernel, (grid, block), shared, &parameters, &memory, &options)
             .map(|_| ())
@@ -144,7 +147,7 @@ impl Matrices {
     /// An allocation of theirs that begins at a multiple of `alignment` bytes and of no more, where
     /// that is less than what allocations have.
     fn allocate(
-        memory: &mut Memory,
+        memory: &mut GlobalMemory,
         [count, rows, width, pitch]: [u64; 4],
         alignment: u64,
     ) -> Self {
@@ -156,7 +159,7 @@ impl Matrices {
     }
 
     /// Writes the rows alone.
-    fn fill(&self, memory: &Memory, seed: u64) {
+    fn fill(&self, memory: &GlobalMemory, seed: u64) {
         for row in 0..self.count * self.rows {
             let value = |column| ValueKind::Uniform.at(Dtype::F32, row * self.pitch + column, seed);
             let bytes: Vec<u8> =
@@ -166,7 +169,7 @@ impl Matrices {
     }
 
     /// All words, those between rows too.
-    fn words(&self, memory: &Memory) -> Vec<u32> {
+    fn words(&self, memory: &GlobalMemory) -> Vec<u32> {
         let elements = (self.count * self.rows - 1) * self.pitch + self.width;
         let bytes = memory.read(self.at, 4 * elements).unwrap();
         bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
@@ -204,7 +207,7 @@ impl Case {
     fn run(&self, pinned: Pinned<'_>) -> Result<(), String> {
         let Self { problem, storage, beta, .. } = *self;
         let Problem { shape: Shape { m, n, k }, batch, layout, .. } = problem;
-        let mut memory = Memory::new(Tracking::Written);
+        let mut memory = GlobalMemory::new(WriteTracking::Written);
         let mut matrices = |rows, width, pitch| {
             Matrices::allocate(&mut memory, [batch, rows, width, pitch], storage.alignment)
         };

@@ -9,7 +9,7 @@ use super::arguments::DoctorArguments;
 use super::console::Console;
 use super::machine::{Wish, Workshop};
 use crate::compile::{Architecture, Network, NvrtcRequirements, SearchPaths, acquire};
-use crate::cpu::Memory;
+use crate::cpu::GlobalMemory;
 use crate::model::units::human_bytes;
 use crate::model::{Device, Dtype, Problem, Shape};
 use crate::report::table::pairs;
@@ -108,7 +108,7 @@ fn examine(arguments: &DoctorArguments) -> Result<Vec<Finding>, Failure> {
 /// The host itself: there is always one.
 fn cpu_finding() -> Finding {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
-    let memory = Memory::host_available()
+    let memory = GlobalMemory::host_available()
         .map(|bytes| format!(", {} of memory available", human_bytes(bytes)))
         .unwrap_or_default();
     let text = format!(

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 
 use super::subject::{Subject, SubjectError};
 use crate::cpu::{
-    Access, Blocks, Counting, Memory, Movement, Options, Parameter, Program, Tracking, launch,
+    BlockSelection, CountingMode, GlobalMemory, KernelParameter, LaunchOptions, MemoryAccess,
+    Movement, PtxModule, WriteTracking, launch,
 };
 use crate::model::Problem;
 use crate::validate::HostFailure;
@@ -104,19 +105,19 @@ pub fn picture(subject: &Subject, ptx: &[u8]) -> Result<Picture, SubjectError> {
         )));
     }
     let program = subject.program(ptx)?;
-    let mut memory = Memory::new(Tracking::Off);
+    let mut memory = GlobalMemory::new(WriteTracking::Off);
     let (places, workspaces) = place(subject, &mut memory).map_err(HostFailure::Memory)?;
     let launches = bind(plan, 0, problem, places, &workspaces, Scalars::PLAIN);
     let launches = launches.map_err(|error| unsupported(error.to_string()))?;
     let mut accesses = Vec::new();
     for (at, wanted) in launches.iter().enumerate() {
         let last = at + 1 == launches.len();
-        let options = Options {
-            counting: if last { Counting::Traced } else { Counting::Off },
-            blocks: if last { Blocks::Chosen(vec![[0; 3]]) } else { Blocks::All },
-            ..Options::default()
+        let options = LaunchOptions {
+            counting: if last { CountingMode::Traced } else { CountingMode::Off },
+            blocks: if last { BlockSelection::Selected(vec![[0; 3]]) } else { BlockSelection::All },
+            ..LaunchOptions::default()
         };
-        let parameters: Vec<Parameter> =
+        let parameters: Vec<KernelParameter> =
             wanted.arguments.iter().map(|argument| (*argument).into()).collect();
         let kernel = kernel(&program, &wanted.entry).map_err(unsupported)?;
         let extents = (wanted.grid, wanted.block);
@@ -130,14 +131,14 @@ pub fn picture(subject: &Subject, ptx: &[u8]) -> Result<Picture, SubjectError> {
     Ok(seen.picture(entry, &accesses))
 }
 
-fn kernel<'a>(program: &'a Program, entry: &str) -> Result<&'a crate::cpu::Kernel, String> {
+fn kernel<'a>(program: &'a PtxModule, entry: &str) -> Result<&'a crate::cpu::PtxKernel, String> {
     program.kernel(entry).ok_or_else(|| format!("the program has no kernel `{entry}`"))
 }
 
 /// Operands whose words tell their places, and workspaces.
 fn place(
     subject: &Subject,
-    memory: &mut Memory,
+    memory: &mut GlobalMemory,
 ) -> Result<(OperandAddresses, Vec<u64>), crate::cpu::MemoryError> {
     let problem = &subject.problem;
     let mut marked = |elements: u64, mark: u32| {
@@ -161,7 +162,7 @@ struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    fn picture(&mut self, entry: String, accesses: &[Access]) -> Picture {
+    fn picture(&mut self, entry: String, accesses: &[MemoryAccess]) -> Picture {
         // A factor that goes through shared memory is brought where it is stored there; the other
         // where it is loaded.
         let staged: BTreeSet<Factor> = (accesses.iter())
@@ -213,7 +214,7 @@ impl Seen<'_> {
     }
 
     /// The threads of an access with the words that each moved and the address of the first.
-    fn lanes<'a>(access: &'a Access) -> impl Iterator<Item = (u32, u64, Vec<u32>)> + 'a {
+    fn lanes<'a>(access: &'a MemoryAccess) -> impl Iterator<Item = (u32, u64, Vec<u32>)> + 'a {
         let taking_part = (0..32_usize).filter(|lane| access.lanes >> lane & 1 == 1);
         taking_part.map(|lane| {
             let words = access.words.iter().map(|words| words[lane]).collect();
@@ -221,7 +222,7 @@ impl Seen<'_> {
         })
     }
 
-    fn brought(&self, access: &Access, staged: &BTreeSet<Factor>) -> Vec<Brought> {
+    fn brought(&self, access: &MemoryAccess, staged: &BTreeSet<Factor>) -> Vec<Brought> {
         let shares = access.movement != Movement::GlobalLoad;
         let mut brought = Vec::new();
         for (thread, address, words) in Self::lanes(access) {
@@ -240,7 +241,7 @@ impl Seen<'_> {
         brought
     }
 
-    fn computed(&self, access: &Access) -> Vec<Computed> {
+    fn computed(&self, access: &MemoryAccess) -> Vec<Computed> {
         let mut computed = Vec::new();
         if access.movement == Movement::GlobalStore {
             let width = self.problem.ldc();
@@ -258,7 +259,7 @@ impl Seen<'_> {
         computed
     }
 
-    fn reads(&self, accesses: &[Access]) -> u64 {
+    fn reads(&self, accesses: &[MemoryAccess]) -> u64 {
         let mut reads = vec![0_u64; self.threads as usize];
         for access in accesses {
             if matches!(access.movement, Movement::GlobalLoad | Movement::Copy) {

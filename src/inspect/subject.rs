@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::compile::CompileRequest;
-use crate::cpu::{LoadError, Program};
+use crate::cpu::{PtxLoadError, PtxModule};
 use crate::model::{Configuration, Device, Problem};
 use crate::render::{RenderError, Rendered, Templates, render};
 use crate::space::{ChoiceError, Family};
@@ -35,7 +35,7 @@ pub enum SubjectError {
     Render(#[from] RenderError),
     /// Its PTX is not understood.
     #[error("the `cpu` device does not understand the kernel: {0}")]
-    Program(#[from] LoadError),
+    Program(#[from] PtxLoadError),
     /// The `cpu` device does not run it.
     #[error("the `cpu` device does not run the kernel: {0}")]
     Execution(#[from] HostFailure),
@@ -63,7 +63,7 @@ impl Subject {
     }
 
     /// Its PTX as a program of the `cpu` device.
-    pub(super) fn program(&self, ptx: &[u8]) -> Result<Program, SubjectError> {
-        Ok(Program::parse(&String::from_utf8_lossy(ptx))?)
+    pub(super) fn program(&self, ptx: &[u8]) -> Result<PtxModule, SubjectError> {
+        Ok(PtxModule::parse(&String::from_utf8_lossy(ptx))?)
     }
 }

@@ -14,8 +14,8 @@ use super::region::Region;
 use super::run::ValidationRun;
 use super::sample::{self, BlockCoverage};
 use crate::cpu::{
-    Blocks, Checks, Counting, Counts, LaunchError, Memory, MemoryError, Options, Parameter,
-    Program, Tracking, launch,
+    BlockSelection, CountingMode, Counts, ExecutionChecks, GlobalMemory, KernelParameter,
+    LaunchError, LaunchOptions, MemoryError, PtxModule, WriteTracking, launch,
 };
 use crate::model::{
     Argument, Device, Dtype, KernelLaunch, LaunchPlan, Mismatch, Problem, Validation,
@@ -27,7 +27,7 @@ use crate::worker::{LaunchCommand, OperandAddresses, Scalars, bind};
 pub struct HostValidator {
     problem: Problem,
     seeds: Seeds,
-    memory: Memory,
+    memory: GlobalMemory,
     small: [u64; 2],
     uniform: [u64; 2],
     /// Maximum shared memory of a block in bytes.
@@ -64,7 +64,7 @@ pub enum HostFailure {
 
 /// Memory of one candidate.
 struct Scratch {
-    memory: Memory,
+    memory: GlobalMemory,
     c: u64,
     workspaces: Vec<u64>,
 }
@@ -73,8 +73,8 @@ struct Scratch {
 struct PlanPart {
     /// Whether the kernels before the last one run, with all blocks: they pack operands.
     preparation: bool,
-    /// Blocks of the last kernel.
-    blocks: Blocks,
+    /// BlockSelection of the last kernel.
+    blocks: BlockSelection,
 }
 
 impl HostValidator {
@@ -97,7 +97,7 @@ impl HostValidator {
             return Err(HostFailure::Unsupported(what));
         }
         let seeds = Seeds::of(seed);
-        let mut memory = Memory::new(Tracking::Written);
+        let mut memory = GlobalMemory::new(WriteTracking::Written);
         let mut operand = |elements: u64, values: ValueKind, seed: u64| {
             let count = elements * problem.batch;
             let address = memory.allocate(4 * count)?;
@@ -121,9 +121,9 @@ impl HostValidator {
     /// See [`HostFailure`].
     pub fn validate(
         &self,
-        program: &Program,
+        program: &PtxModule,
         plan: &LaunchPlan,
-        counting: Counting,
+        counting: CountingMode,
     ) -> Result<ExecutedCandidate, HostFailure> {
         let small = ValidationRun::small(&self.problem, self.seeds);
         let scratch = self.scratch(plan)?;
@@ -135,7 +135,7 @@ impl HostValidator {
         let scratch = self.scratch(plan)?;
         let old = |at| uniform.old_word(at);
         scratch.memory.fill_with(scratch.c, self.c_elements(), old)?;
-        let options = Options { counting, ..self.options(plan) };
+        let options = LaunchOptions { counting, ..self.options(plan) };
         let part = PlanPart { preparation: true, blocks: chosen };
         let counts = self.run_part(program, plan, &uniform, &scratch, &options, part)?;
         // Selected blocks also execute the other blocks of their clusters.
@@ -152,7 +152,7 @@ impl HostValidator {
         Ok(ExecutedCandidate {
             validation: Validation { reference, max_error, bound: uniform.bound },
             coverage,
-            counts: if counting == Counting::On { counts } else { Vec::new() },
+            counts: if counting == CountingMode::On { counts } else { Vec::new() },
         })
     }
 
@@ -163,7 +163,7 @@ impl HostValidator {
     /// See [`HostFailure`].
     pub fn result(
         &self,
-        program: &Program,
+        program: &PtxModule,
         plan: &LaunchPlan,
         scalars: Scalars,
     ) -> Result<Vec<u32>, HostFailure> {
@@ -174,7 +174,7 @@ impl HostValidator {
             let old = |at| run.old_word(at);
             scratch.memory.fill_with(scratch.c, self.c_elements(), old)?;
         }
-        let options = Options { checks: Checks::ALL, ..self.options(plan) };
+        let options = LaunchOptions { checks: ExecutionChecks::ALL, ..self.options(plan) };
         self.run(program, plan, &run, &scratch, &options)?;
         Ok(scratch.memory.words(scratch.c, self.c_elements())?.collect())
     }
@@ -183,15 +183,15 @@ impl HostValidator {
     /// sample.
     fn first_run(
         &self,
-        program: &Program,
+        program: &PtxModule,
         plan: &LaunchPlan,
         run: &ValidationRun,
         scratch: &Scratch,
-    ) -> Result<Blocks, HostFailure> {
-        let options = Options { checks: Checks::ALL, ..self.options(plan) };
+    ) -> Result<BlockSelection, HostFailure> {
+        let options = LaunchOptions { checks: ExecutionChecks::ALL, ..self.options(plan) };
         if sample::is_small(&self.problem) {
             self.run(program, plan, run, scratch, &options)?;
-            return Ok(Blocks::All);
+            return Ok(BlockSelection::All);
         }
         let multiplies = |kernel: &&KernelLaunch| {
             kernel.arguments.iter().any(|argument| matches!(argument, Argument::A | Argument::B))
@@ -213,7 +213,7 @@ impl HostValidator {
             )));
         };
         let some = |preparation, blocks| {
-            let part = PlanPart { preparation, blocks: Blocks::Chosen(blocks) };
+            let part = PlanPart { preparation, blocks: BlockSelection::Selected(blocks) };
             self.run_part(program, plan, run, scratch, &options, part)
         };
         let mut chosen = vec![[0; 3]];
@@ -225,7 +225,7 @@ impl HostValidator {
             some(false, others.clone())?;
         }
         chosen.extend(others);
-        Ok(Blocks::Chosen(chosen))
+        Ok(BlockSelection::Selected(chosen))
     }
 
     /// Executes a plan with alpha = 1 and beta = 0 and counts the work of each launch, without
@@ -233,10 +233,14 @@ impl HostValidator {
     ///
     /// # Errors
     /// See [`HostFailure`].
-    pub fn count(&self, program: &Program, plan: &LaunchPlan) -> Result<Vec<Counts>, HostFailure> {
+    pub fn count(
+        &self,
+        program: &PtxModule,
+        plan: &LaunchPlan,
+    ) -> Result<Vec<Counts>, HostFailure> {
         let whole = sample::is_small(&self.problem);
-        let blocks = if whole { Blocks::All } else { Blocks::Chosen(vec![[0; 3]]) };
-        let options = Options { counting: Counting::On, blocks, ..self.options(plan) };
+        let blocks = if whole { BlockSelection::All } else { BlockSelection::Selected(vec![[0; 3]]) };
+        let options = LaunchOptions { counting: CountingMode::On, blocks, ..self.options(plan) };
         let run = ValidationRun::small(&self.problem, self.seeds);
         self.run(program, plan, &run, &self.scratch(plan)?, &options)
     }
@@ -244,11 +248,11 @@ impl HostValidator {
     /// Launches the kernels of a plan in order.
     fn run(
         &self,
-        program: &Program,
+        program: &PtxModule,
         plan: &LaunchPlan,
         run: &ValidationRun,
         scratch: &Scratch,
-        options: &Options,
+        options: &LaunchOptions,
     ) -> Result<Vec<Counts>, HostFailure> {
         let launches = self.launches(plan, run, scratch)?;
         launches.iter().map(|one| self.execute(program, one, &scratch.memory, options)).collect()
@@ -257,17 +261,17 @@ impl HostValidator {
     /// Launches a part of a plan.
     fn run_part(
         &self,
-        program: &Program,
+        program: &PtxModule,
         plan: &LaunchPlan,
         run: &ValidationRun,
         scratch: &Scratch,
-        options: &Options,
+        options: &LaunchOptions,
         part: PlanPart,
     ) -> Result<Vec<Counts>, HostFailure> {
         let launches = self.launches(plan, run, scratch)?;
         let Some((last, before)) = launches.split_last() else { return Ok(Vec::new()) };
         let before = if part.preparation { before } else { &[] };
-        let some = Options { blocks: part.blocks, ..options.clone() };
+        let some = LaunchOptions { blocks: part.blocks, ..options.clone() };
         let with = before.iter().map(|one| (one, options)).chain([(last, &some)]);
         with.map(|(one, options)| self.execute(program, one, &scratch.memory, options)).collect()
     }
@@ -289,22 +293,22 @@ impl HostValidator {
         launches.map_err(|error| HostFailure::Unsupported(error.to_string()))
     }
 
-    /// Options of a run without checks. The instruction budget of a block is 16 times its share of
+    /// LaunchOptions of a run without checks. The instruction budget of a block is 16 times its share of
     /// the multiply-adds, plus 2^15 per step along K: a thousand for each of 32 warps.
-    fn options(&self, plan: &LaunchPlan) -> Options {
+    fn options(&self, plan: &LaunchPlan) -> LaunchOptions {
         let fewest = plan.kernels.iter().map(|kernel| blocks_of(kernel.grid)).min().unwrap_or(1);
         let share = self.problem.operations() / 64.0 / fewest.max(1) as f64;
         let budget = 16.0 * share + f64::from(1 << 15) * (self.problem.shape.k + 64) as f64;
-        Options { instruction_budget: budget as u64, ..Options::default() }
+        LaunchOptions { instruction_budget: budget as u64, ..LaunchOptions::default() }
     }
 
     /// Launches one kernel on the `cpu` device.
     fn execute(
         &self,
-        program: &Program,
+        program: &PtxModule,
         call: &LaunchCommand,
-        memory: &Memory,
-        options: &Options,
+        memory: &GlobalMemory,
+        options: &LaunchOptions,
     ) -> Result<Counts, HostFailure> {
         let kernel = program.kernel(&call.entry).ok_or_else(|| {
             HostFailure::Unsupported(format!("the program has no kernel `{}`", call.entry))
@@ -316,7 +320,7 @@ impl HostValidator {
                 call.entry, self.shared_limit
             )));
         }
-        let parameters: Vec<Parameter> =
+        let parameters: Vec<KernelParameter> =
             call.arguments.iter().map(|argument| (*argument).into()).collect();
         let extents = (call.grid, call.block);
         Ok(launch(kernel, extents, call.dynamic_shared_bytes, &parameters, memory, options)?)

@@ -3,10 +3,10 @@
 use thiserror::Error;
 
 use super::{LaunchArgument, LaunchCommand};
-use crate::cpu::Parameter;
+use crate::cpu::KernelParameter;
 use crate::model::{Argument, Dtype, LaunchPlan, Problem};
 
-impl From<LaunchArgument> for Parameter {
+impl From<LaunchArgument> for KernelParameter {
     fn from(argument: LaunchArgument) -> Self {
         match argument {
             LaunchArgument::Pointer(address) => Self::Long(address),

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use gemm_tune::compile::libraries::programs;
 use gemm_tune::compile::{Architecture, Compile as _, CompileRequest, CompileTarget, Compiler};
-use gemm_tune::cpu::Program;
+use gemm_tune::cpu::PtxModule;
 use gemm_tune::model::{Compute, Dtype, Layout, Outcome, OutcomeKind, Problem, Shape, Value};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::space::{Families, Family, LegalSpace};
@@ -236,7 +236,7 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
                     options: Vec::new(),
                 };
                 let ptx = to_ptx.compile(&request)?.image;
-                let program = Program::parse(&String::from_utf8_lossy(&ptx))?;
+                let program = PtxModule::parse(&String::from_utf8_lossy(&ptx))?;
                 let plan = &rendered.plan;
                 let announced = KernelSetup::of(plan);
                 let module = worker.load(&compiler.compile(&request)?.image, &announced)?.module;
