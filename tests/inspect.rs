@@ -18,7 +18,7 @@ use std::path::Path;
 
 use gemm_tune::compile::{Compile, Compiler, Nvrtc, Target};
 use gemm_tune::cpu::Program;
-use gemm_tune::inspect::{Factor, Picture, Subject, picture};
+use gemm_tune::inspect::{Factor, InspectedKernel, Picture, picture};
 use gemm_tune::model::{Device, Dtype, Problem};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::report::picture as drawn;
@@ -235,11 +235,11 @@ fn changed(name: &str, changes: &[(&str, &str)]) -> Family {
 }
 
 /// The picture of a family's default, and what it is of.
-fn pictured(family: &Family, shape: &str, nvrtc: &Nvrtc) -> (Subject, Picture) {
+fn pictured(family: &Family, shape: &str, nvrtc: &Nvrtc) -> (InspectedKernel, Picture) {
     let (problem, device) = (Problem::new(shape.parse().unwrap(), Dtype::F32), Device::h200());
     let chosen = family.choose("", &problem, &device).unwrap();
     let templates = Templates::built_in().unwrap();
-    let subject = Subject::new(family, &templates, chosen, problem, device).unwrap();
+    let subject = InspectedKernel::new(family, &templates, chosen, problem, device).unwrap();
     let target = Target::Ptx("sm_90".parse().unwrap());
     let ptx = Compiler::new(nvrtc.clone(), None, target).unwrap().compile(&subject.request());
     let picture = picture(&subject, &ptx.unwrap().image).unwrap();

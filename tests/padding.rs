@@ -19,7 +19,7 @@ use gemm_tune::lookup::Question;
 use gemm_tune::model::{Configuration, Device, Dtype, Layout, PlacedMap, Problem, Shape, Storage};
 use gemm_tune::render::{Templates, render_stored};
 use gemm_tune::runtime::{
-    Catalogue, Chosen, ChosenLaunch, Driver, Operands, Runtime, RuntimeError,
+    Catalogue, Driver, GemmOperands, Runtime, RuntimeError, SelectedKernel, SelectedLaunch,
 };
 use gemm_tune::space::{Extents, Families, Family, LegalSpace, Legality};
 use gemm_tune::validate::bound::relative_bound;
@@ -42,11 +42,14 @@ struct Pinned<'a> {
 }
 
 impl Catalogue for Pinned<'_> {
-    fn choose(&self, Question { problem, storage }: &Question) -> Result<Chosen, RuntimeError> {
+    fn choose(
+        &self,
+        Question { problem, storage }: &Question,
+    ) -> Result<SelectedKernel, RuntimeError> {
         let (configuration, device) = (self.configuration, &self.device);
         let rendered =
             render_stored(self.family, self.templates, configuration, problem, storage, device)?;
-        let launches = rendered.plan.kernels.into_iter().map(|kernel| ChosenLaunch {
+        let launches = rendered.plan.kernels.into_iter().map(|kernel| SelectedLaunch {
             entry: kernel.entry,
             grid: kernel.grid,
             block: kernel.block,
@@ -54,7 +57,7 @@ impl Catalogue for Pinned<'_> {
             arguments: kernel.arguments.iter().map(|a| a.name().to_owned()).collect(),
         });
         let workspaces = rendered.plan.workspaces.into_iter();
-        Ok(Chosen {
+        Ok(SelectedKernel {
             name: format!("{} {configuration}", self.family.name),
             image: String::new(),
             source: Some(rendered.source.into()),
@@ -64,7 +67,7 @@ impl Catalogue for Pinned<'_> {
         })
     }
 
-    fn code(&self, chosen: &Chosen) -> Result<Arc<[u8]>, RuntimeError> {
+    fn code(&self, chosen: &SelectedKernel) -> Result<Arc<[u8]>, RuntimeError> {
         let source = chosen.source.clone().unwrap();
         let name = "gemm.cu".to_owned();
         let request = CompileRequest { source, name, options: Vec::new() };
@@ -220,7 +223,8 @@ impl Case {
         }
         let before = [a, b, c].map(|matrices| matrices.words(&memory));
         let Storage { lda, ldb, ldc, .. } = storage;
-        let operands = Operands { a: a.at, b: b.at, c: c.at, lda, ldb, ldc, alpha: ALPHA, beta };
+        let operands =
+            GemmOperands { a: a.at, b: b.at, c: c.at, lda, ldb, ldc, alpha: ALPHA, beta };
         let host = Host(Mutex::new(memory));
         let runtime = Runtime::new(pinned, &host);
         let ran = runtime.gemm(Stream::default(), &problem, &operands);

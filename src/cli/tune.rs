@@ -22,7 +22,9 @@ use super::talk::Talk;
 use super::turns::{Lane, Taken, Turns};
 use super::{Failure, interrupt, request};
 use crate::compile::{Compile, CompileThreads};
-use crate::database::{Database, Origin, Recorded, Replace, check_writable, record_summary};
+use crate::database::{
+    Database, ReplacePolicy, ResultOrigin, StoreOutcome, check_writable, record_summary,
+};
 use crate::lookup::Lookup;
 use crate::model::{Device, Problem, Regime};
 use crate::render::Templates;
@@ -40,7 +42,7 @@ struct Job {
     families: Vec<Family>,
     templates: Templates,
     settings: Settings,
-    replace: Replace,
+    replace: ReplacePolicy,
 }
 
 /// Tunes, prints and gives the exit code.
@@ -140,7 +142,7 @@ struct Session {
     talk: Talk,
     stop: Arc<AtomicBool>,
     settings: Settings,
-    replace: Replace,
+    replace: ReplacePolicy,
 }
 
 impl Session {
@@ -312,7 +314,7 @@ impl Session {
     fn record(&self, summary: &Summary, kit: &Kit) -> Result<(&'static str, String), Failure> {
         let family = summary.winner().map(|winner| winner.family.as_str());
         let template = kit.families.iter().find(|known| Some(known.name.as_str()) == family);
-        let origin = Origin {
+        let origin = ResultOrigin {
             device: self.device.clone(),
             template_hash: template.map(|family| kit.templates.hash(family)).unwrap_or_default(),
             nvrtc: self.nvrtc.clone(),
@@ -324,11 +326,11 @@ impl Session {
         let path = self.database.display();
         Ok(match recorded {
             None => ("nothing", "nothing recorded".to_owned()),
-            Some(Recorded::Added) => ("added", format!("recorded in {path}")),
-            Some(Recorded::Replaced { before }) => {
+            Some(StoreOutcome::Added) => ("added", format!("recorded in {path}")),
+            Some(StoreOutcome::Replaced { before }) => {
                 ("replaced", format!("recorded in {path}, in place of one of {before}"))
             }
-            Some(Recorded::Kept { stored }) => (
+            Some(StoreOutcome::Kept { stored }) => (
                 "kept",
                 format!(
                     "{path} keeps its record of {stored}, which is faster (`--force` replaces)"
@@ -355,7 +357,7 @@ fn job(arguments: &TuneArguments, workshop: &Workshop, console: Console) -> Resu
         sanitizer: arguments.sanitize.then(|| workshop.sanitizer()).transpose()?,
         seed: arguments.seed,
     };
-    let replace = if arguments.force { Replace::Always } else { Replace::IfFaster };
+    let replace = if arguments.force { ReplacePolicy::Always } else { ReplacePolicy::IfFaster };
     Ok(Job { problems: problems(arguments, console)?, families, templates, settings, replace })
 }
 

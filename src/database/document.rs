@@ -7,7 +7,7 @@ use std::path::Path;
 
 use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, RawString, Table, TableLike};
 
-use super::error::{DatabaseError, Position};
+use super::error::{DatabaseError, TextPosition};
 use super::layout;
 use super::migrate::{STEPS, migrate};
 use super::record::{Record, StoredProblem};
@@ -36,7 +36,7 @@ impl Document {
         }
         let toml = toml_edit::Document::parse(text).map_err(|error| DatabaseError::Syntax {
             path: path.to_owned(),
-            position: Position::of(text, error.span().map_or(0, |span| span.start)),
+            position: TextPosition::of(text, error.span().map_or(0, |span| span.start)),
             message: error.message().to_owned(),
         })?;
         let schema = check_schema(toml.as_table(), text, path)?;
@@ -91,7 +91,9 @@ impl Document {
         self.write_schema();
         self.take_tables();
         entries.sort_by(|(a, _), (b, _)| {
-            order(&a.problem).cmp(&order(&b.problem)).then_with(|| a.place().cmp(&b.place()))
+            order(&a.problem)
+                .cmp(&order(&b.problem))
+                .then_with(|| a.record_key().cmp(&b.record_key()))
         });
         let mut tables = ArrayOfTables::new();
         for (record, mut table) in entries {
@@ -186,7 +188,7 @@ fn check_schema(root: &Table, text: &str, path: &Path) -> Result<i64, DatabaseEr
     let item = root.get("schema");
     let wrong = |found: String| {
         let offset = item.and_then(Item::span).map_or(0, |span| span.start);
-        let (path, position) = (path.to_owned(), Position::of(text, offset));
+        let (path, position) = (path.to_owned(), TextPosition::of(text, offset));
         Err(DatabaseError::Schema { path, position, found })
     };
     match item.map(|item| item.as_integer().ok_or(item.type_name())) {
@@ -203,7 +205,7 @@ fn read_records(root: &Table, text: &str, path: &Path) -> Result<Vec<Record>, Da
     let Some(tables) = item.as_array_of_tables() else {
         return Err(DatabaseError::Records {
             path: path.to_owned(),
-            position: Position::of(text, item.span().map_or(0, |span| span.start)),
+            position: TextPosition::of(text, item.span().map_or(0, |span| span.start)),
             found: item.type_name(),
         });
     };
@@ -212,7 +214,7 @@ fn read_records(root: &Table, text: &str, path: &Path) -> Result<Vec<Record>, Da
             let span = error.span().or(table.span()).unwrap_or_default();
             DatabaseError::Field {
                 path: path.to_owned(),
-                position: Position::of(text, span.start),
+                position: TextPosition::of(text, span.start),
                 record: index + 1,
                 field: field_at(table, &span).unwrap_or_default(),
                 message: error.message().to_owned(),

@@ -10,14 +10,14 @@ use super::document::SCHEMA;
 
 /// A place in a text, both counted from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position {
+pub struct TextPosition {
     /// The line.
     pub line: usize,
     /// The character within it.
     pub column: usize,
 }
 
-impl Position {
+impl TextPosition {
     /// The place of the byte at `offset`; an offset past the end is the end.
     pub fn of(text: &str, offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
@@ -29,7 +29,7 @@ impl Position {
     }
 }
 
-impl fmt::Display for Position {
+impl fmt::Display for TextPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
@@ -52,7 +52,7 @@ pub enum DatabaseError {
         /// The database file.
         path: PathBuf,
         /// Where TOML ends.
-        position: Position,
+        position: TextPosition,
         /// What the parser expected.
         message: String,
     },
@@ -62,7 +62,7 @@ pub enum DatabaseError {
         /// The database file.
         path: PathBuf,
         /// Where `schema` is, or should be.
-        position: Position,
+        position: TextPosition,
         /// What is there instead of a number from 1.
         found: String,
     },
@@ -80,7 +80,7 @@ pub enum DatabaseError {
         /// The database file.
         path: PathBuf,
         /// Where it is.
-        position: Position,
+        position: TextPosition,
         /// The TOML type that it has.
         found: &'static str,
     },
@@ -90,7 +90,7 @@ pub enum DatabaseError {
         /// The database file.
         path: PathBuf,
         /// Where the field, or the section that lacks it, begins.
-        position: Position,
+        position: TextPosition,
         /// Which record, counted from 1.
         record: usize,
         /// The field or section, as in `measurement.median_us`; empty for the record itself.
@@ -116,7 +116,7 @@ pub enum DatabaseError {
     },
     /// Times that were measured and times that were modelled do not share a file.
     #[error("`{}` holds records of {stored}: the times of {new} are not of that kind, for those of the cpu device are modelled; give another file with `--db PATH`", .path.display())]
-    Company {
+    MixedTiming {
         /// The database file.
         path: PathBuf,
         /// The device of a record that it has.
@@ -126,7 +126,7 @@ pub enum DatabaseError {
     },
     /// Files to merge hold times of both kinds.
     #[error("`{}` holds measured times and `{}` modelled ones of the cpu device, which do not share a file; merge them apart", .measured.display(), .modelled.display())]
-    Kinds {
+    MixedInputs {
         /// A file with records of a GPU.
         measured: PathBuf,
         /// A file with records of the cpu device; may be the same.
@@ -155,7 +155,11 @@ mod tests {
         for (offset, line, column) in
             [(0, 1, 1), (2, 1, 3), (3, 2, 1), (5, 2, 2), (6, 2, 3), (99, 2, 3)]
         {
-            assert_eq!(Position::of("ab\nµc", offset), Position { line, column }, "at {offset}");
+            assert_eq!(
+                TextPosition::of("ab\nµc", offset),
+                TextPosition { line, column },
+                "at {offset}"
+            );
         }
     }
 }

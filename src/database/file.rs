@@ -53,7 +53,7 @@ impl Database {
 
 /// When a record gives way to a new one for the same problem, device and regime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Replace {
+pub enum ReplacePolicy {
     /// When the new one has the lower median; also when the stored one is of an interrupted run and
     /// the new one is not, or gives other bits in each run and the new one does not.
     IfFaster,
@@ -63,7 +63,7 @@ pub enum Replace {
 
 /// What became of a record.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Recorded {
+pub enum StoreOutcome {
     /// It is the first for its problem, device and regime.
     Added,
     /// It replaced one.
@@ -86,10 +86,10 @@ pub enum Recorded {
 pub fn record_winner(
     path: &Path,
     record: &Record,
-    replace: Replace,
-) -> Result<Recorded, DatabaseError> {
+    replace: ReplacePolicy,
+) -> Result<StoreOutcome, DatabaseError> {
     let linked = follow(path);
-    let target = Target::of(linked.as_deref().unwrap_or(path))?;
+    let target = DatabasePath::of(linked.as_deref().unwrap_or(path))?;
     target.make_folder()?;
     let _lock = lock(&target)?;
     let mut document = read(target.path)?;
@@ -107,16 +107,16 @@ pub fn record_winner(
     let recorded = match (stored, replace) {
         (None, _) => {
             document.insert(record)?;
-            Recorded::Added
+            StoreOutcome::Added
         }
-        (Some((_, stored, Ordering::Equal | Ordering::Greater)), Replace::IfFaster)
+        (Some((_, stored, Ordering::Equal | Ordering::Greater)), ReplacePolicy::IfFaster)
             if !finishes && !settles =>
         {
-            return Ok(Recorded::Kept { stored });
+            return Ok(StoreOutcome::Kept { stored });
         }
         (Some((index, before, _)), _) => {
             document.replace(index, record)?;
-            Recorded::Replaced { before }
+            StoreOutcome::Replaced { before }
         }
     };
     write(&target, &document.to_string())?;
@@ -129,7 +129,7 @@ pub fn record_winner(
 /// # Errors
 /// [`DatabaseError`], the one that storing would give.
 pub fn check_writable(path: &Path, device: &Device) -> Result<(), DatabaseError> {
-    let target = Target::of(path)?;
+    let target = DatabasePath::of(path)?;
     target.make_folder()?;
     let _lock = lock(&target)?;
     check_kind(target.path, read(target.path)?.records(), &device.name)?;
@@ -144,7 +144,7 @@ pub fn check_writable(path: &Path, device: &Device) -> Result<(), DatabaseError>
 fn check_kind(path: &Path, records: &[Record], device: &str) -> Result<(), DatabaseError> {
     let other = records.iter().find(|record| (record.device.name == CPU) != (device == CPU));
     let Some(other) = other else { return Ok(()) };
-    Err(DatabaseError::Company {
+    Err(DatabaseError::MixedTiming {
         path: path.to_owned(),
         stored: other.device.name.clone(),
         new: device.to_owned(),
@@ -153,7 +153,8 @@ fn check_kind(path: &Path, records: &[Record], device: &str) -> Result<(), Datab
 
 /// The fastest stored record in the place of `record`, with its index.
 fn incumbent<'a>(records: &'a [Record], record: &Record) -> Option<(usize, &'a Record)> {
-    let rivals = records.iter().enumerate().filter(|(_, other)| other.place() == record.place());
+    let rivals =
+        records.iter().enumerate().filter(|(_, other)| other.record_key() == record.record_key());
     rivals.min_by(|(_, a), (_, b)| by_median(a, b))
 }
 
@@ -169,13 +170,13 @@ pub(super) fn follow(path: &Path) -> Option<PathBuf> {
 }
 
 /// A database file, by its parts.
-pub(super) struct Target<'a> {
+pub(super) struct DatabasePath<'a> {
     pub(super) path: &'a Path,
     folder: &'a Path,
     name: &'a str,
 }
 
-impl<'a> Target<'a> {
+impl<'a> DatabasePath<'a> {
     pub(super) fn of(path: &'a Path) -> Result<Self, DatabaseError> {
         let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
             unwritable(path)(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"))
@@ -215,7 +216,7 @@ pub(super) fn read_existing(path: &Path) -> Result<Document, DatabaseError> {
 
 /// Waits until no other writer holds the file. The lock is on a file of its own that is never
 /// renamed or removed: a lock on the database would be left behind on the file it replaces.
-pub(super) fn lock(target: &Target<'_>) -> Result<File, DatabaseError> {
+pub(super) fn lock(target: &DatabasePath<'_>) -> Result<File, DatabaseError> {
     let path = target.folder.join(format!(".{}.lock", target.name));
     let file = OpenOptions::new()
         .create(true)
@@ -235,7 +236,7 @@ pub(super) fn lock(target: &Target<'_>) -> Result<File, DatabaseError> {
 
 /// Writes a new file beside the old one and renames it into place once it is on the disk, so that
 /// neither a reader nor a crash meets half a file.
-pub(super) fn write(target: &Target<'_>, text: &str) -> Result<(), DatabaseError> {
+pub(super) fn write(target: &DatabasePath<'_>, text: &str) -> Result<(), DatabaseError> {
     let replace = || -> io::Result<()> {
         // Renaming asks only the folder; a file that its owner made read-only stays as it is.
         let permissions = match OpenOptions::new().append(true).open(target.path) {

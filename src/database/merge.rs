@@ -15,13 +15,13 @@ use toml_edit::{DocumentMut, Table};
 
 use super::document::Document;
 use super::error::DatabaseError;
-use super::file::{Target, follow, lock, read, read_existing, write};
+use super::file::{DatabasePath, follow, lock, read, read_existing, write};
 use super::rank::preference;
 use super::record::Record;
 
 /// What became of the records of several files.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Merged {
+pub struct MergeReport {
     /// Each file with its number of records; the output, where it existed, too.
     pub files: Vec<(PathBuf, usize)>,
     /// Records in the output.
@@ -38,14 +38,14 @@ pub struct Merged {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conflict {
     /// The one that is in the output.
-    pub kept: Contender,
+    pub kept: MergeCandidate,
     /// Those that are not, best first.
-    pub left_out: Vec<Contender>,
+    pub left_out: Vec<MergeCandidate>,
 }
 
 /// A record and the file it is from.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Contender {
+pub struct MergeCandidate {
     /// The file.
     pub file: PathBuf,
     /// The record.
@@ -57,9 +57,9 @@ pub struct Contender {
 ///
 /// # Errors
 /// [`DatabaseError`]; the output is then as it was before. An input that does not exist is one.
-pub fn merge(inputs: &[PathBuf], output: &Path) -> Result<Merged, DatabaseError> {
+pub fn merge(inputs: &[PathBuf], output: &Path) -> Result<MergeReport, DatabaseError> {
     let linked = follow(output);
-    let target = Target::of(linked.as_deref().unwrap_or(output))?;
+    let target = DatabasePath::of(linked.as_deref().unwrap_or(output))?;
     target.make_folder()?;
     let _lock = lock(&target)?;
     let mut base = read(target.path)?;
@@ -73,7 +73,7 @@ pub fn merge(inputs: &[PathBuf], output: &Path) -> Result<Merged, DatabaseError>
     if let Ok(own) = fs::canonicalize(target.path) {
         named.remove(&own);
     }
-    let mut merged = Merged {
+    let mut merged = MergeReport {
         files: Vec::new(),
         records: 0,
         repeated: 0,
@@ -84,7 +84,7 @@ pub fn merge(inputs: &[PathBuf], output: &Path) -> Result<Merged, DatabaseError>
     let mut take = |file: &Path, document: &mut Document| {
         merged.files.push((file.to_owned(), document.records().len()));
         let tables = document.take_tables().into_iter();
-        entries.extend(tables.map(|(record, table)| Entry::new(file, record, table)));
+        entries.extend(tables.map(|(record, table)| MergeEntry::new(file, record, table)));
     };
     if target.path.exists() {
         take(output, &mut base);
@@ -112,14 +112,14 @@ pub fn merge(inputs: &[PathBuf], output: &Path) -> Result<Merged, DatabaseError>
 }
 
 /// A record with its table, and the file it is from.
-struct Entry {
+struct MergeEntry {
     file: PathBuf,
     record: Record,
     table: Table,
     text: String,
 }
 
-impl Entry {
+impl MergeEntry {
     fn new(file: &Path, record: Record, table: Table) -> Self {
         let text = DocumentMut::from(table.clone()).to_string().trim().to_owned();
         Self { file: file.to_owned(), record, table, text }
@@ -128,26 +128,26 @@ impl Entry {
     /// By place, then the best first. Of equal records, the one that says more besides, in comments
     /// and keys of others.
     fn order(&self, other: &Self) -> Ordering {
-        (self.record.place().cmp(&other.record.place()))
+        (self.record.record_key().cmp(&other.record.record_key()))
             .then_with(|| preference(&self.record, &other.record))
             .then_with(|| other.text.len().cmp(&self.text.len()))
             .then_with(|| self.text.cmp(&other.text))
             .then_with(|| self.file.cmp(&other.file))
     }
 
-    fn contender(&self) -> Contender {
-        Contender { file: self.file.clone(), record: self.record.clone() }
+    fn contender(&self) -> MergeCandidate {
+        MergeCandidate { file: self.file.clone(), record: self.record.clone() }
     }
 }
 
 /// One record for each place; what is not chosen is noted in `merged`.
-fn choose(mut entries: Vec<Entry>, merged: &mut Merged) -> Vec<(Record, Table)> {
-    entries.sort_by(Entry::order);
+fn choose(mut entries: Vec<MergeEntry>, merged: &mut MergeReport) -> Vec<(Record, Table)> {
+    entries.sort_by(MergeEntry::order);
     let mut chosen = Vec::new();
-    for rivals in entries.chunk_by(|a, b| a.record.place() == b.record.place()) {
-        let mut different: Vec<&Entry> = Vec::new();
+    for rivals in entries.chunk_by(|a, b| a.record.record_key() == b.record.record_key()) {
+        let mut different: Vec<&MergeEntry> = Vec::new();
         for rival in rivals {
-            let same = |seen: &&Entry| seen.record == rival.record || seen.text == rival.text;
+            let same = |seen: &&MergeEntry| seen.record == rival.record || seen.text == rival.text;
             if different.iter().any(same) {
                 merged.repeated += 1;
             } else {
@@ -165,13 +165,13 @@ fn choose(mut entries: Vec<Entry>, merged: &mut Merged) -> Vec<(Record, Table)> 
 }
 
 /// Refuses to put measured and modelled times into one file.
-fn check_kinds(entries: &[Entry]) -> Result<(), DatabaseError> {
+fn check_kinds(entries: &[MergeEntry]) -> Result<(), DatabaseError> {
     let of = |modelled: bool| {
         let found = entries.iter().find(|entry| entry.record.is_modelled() == modelled);
         found.map(|entry| entry.file.clone())
     };
     match (of(false), of(true)) {
-        (Some(measured), Some(modelled)) => Err(DatabaseError::Kinds { measured, modelled }),
+        (Some(measured), Some(modelled)) => Err(DatabaseError::MixedInputs { measured, modelled }),
         _ => Ok(()),
     }
 }

@@ -25,14 +25,14 @@ mod tests;
 pub use convert::UnknownCapability;
 pub use document::SCHEMA;
 pub use drift::Drift;
-pub use error::{DatabaseError, Position};
-pub use file::{Database, Recorded, Replace, check_writable, record_winner};
-pub use merge::{Conflict, Contender, Merged, merge};
-pub use prune::{Conditions, Pruned, Version, prune};
+pub use error::{DatabaseError, TextPosition};
+pub use file::{Database, ReplacePolicy, StoreOutcome, check_writable, record_winner};
+pub use merge::{Conflict, MergeCandidate, MergeReport, merge};
+pub use prune::{PruneConditions, PrunedRecord, Version, prune};
 pub use rank::preference;
 pub use record::{
     LibraryTime, Provenance, Record, StoredBaseline, StoredConditions, StoredConfidence,
     StoredProblem, StoredValidation, Winner,
 };
-pub use selection::Selection;
-pub use summary::{Origin, record_summary};
+pub use selection::RecordFilter;
+pub use summary::{ResultOrigin, record_summary};

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::error::DatabaseError;
-use super::file::{Target, follow, lock, read_existing, write};
+use super::file::{DatabasePath, follow, lock, read_existing, write};
 use super::rank::preference;
-use super::record::{Place, Record};
+use super::record::{Record, RecordKey};
 
 /// Which records go: those that meet every condition that is set. Without one, none goes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Conditions {
+pub struct PruneConditions {
     /// A better one is in the same place: of a whole run where this is of an interrupted one, or
     /// faster, or as fast and earlier.
     pub superseded: bool,
@@ -42,35 +42,35 @@ impl Version {
 
 /// A record that goes, and why.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pruned {
+pub struct PrunedRecord {
     /// The record.
     pub record: Record,
     /// Each condition that it meets, in words.
     pub because: Vec<String>,
 }
 
-impl Conditions {
+impl PruneConditions {
     /// Whether none is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// Which of `records` go.
-    pub fn apply(&self, records: &[Record]) -> Vec<(usize, Pruned)> {
+    pub fn apply(&self, records: &[Record]) -> Vec<(usize, PrunedRecord)> {
         if self.is_empty() {
             return Vec::new();
         }
-        let mut best: HashMap<Place<'_>, usize> = HashMap::new();
+        let mut best: HashMap<RecordKey<'_>, usize> = HashMap::new();
         for (index, record) in records.iter().enumerate() {
-            let place = best.entry(record.place()).or_insert(index);
+            let place = best.entry(record.record_key()).or_insert(index);
             if preference(record, &records[*place]).is_lt() {
                 *place = index;
             }
         }
         let going = |(index, record): (usize, &Record)| {
-            let rival = best.get(&record.place()).filter(|best| **best != index);
+            let rival = best.get(&record.record_key()).filter(|best| **best != index);
             let because = self.met_by(record, rival.map(|best| &records[*best]))?;
-            Some((index, Pruned { record: record.clone(), because }))
+            Some((index, PrunedRecord { record: record.clone(), because }))
         };
         records.iter().enumerate().filter_map(going).collect()
     }
@@ -119,20 +119,20 @@ impl Conditions {
 /// [`DatabaseError`]; the file is then as it was before.
 pub fn prune(
     path: &Path,
-    conditions: &Conditions,
+    conditions: &PruneConditions,
     dry_run: bool,
-) -> Result<Vec<Pruned>, DatabaseError> {
+) -> Result<Vec<PrunedRecord>, DatabaseError> {
     if dry_run {
         let document = read_existing(path)?;
         let going = conditions.apply(document.records());
         return Ok(going.into_iter().map(|(_, pruned)| pruned).collect());
     }
     let linked = follow(path);
-    let target = Target::of(linked.as_deref().unwrap_or(path))?;
+    let target = DatabasePath::of(linked.as_deref().unwrap_or(path))?;
     read_existing(target.path)?;
     let _lock = lock(&target)?;
     let mut document = read_existing(target.path)?;
-    let (indices, pruned): (Vec<usize>, Vec<Pruned>) =
+    let (indices, pruned): (Vec<usize>, Vec<PrunedRecord>) =
         conditions.apply(document.records()).into_iter().unzip();
     if !indices.is_empty() {
         document.retain(|index| !indices.contains(&index));

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use super::record::{Place, Record};
+use super::record::{Record, RecordKey};
 use crate::model::Device;
 use crate::model::device::CPU;
 
@@ -15,7 +15,8 @@ impl Record {
     /// A short name of what the record is for: its problem, device, cache policy and power state. Records that
     /// compete with each other have the same.
     pub fn key(&self) -> String {
-        let Place { problem, device, compute_capability, cache_policy, power } = self.place();
+        let RecordKey { problem, device, compute_capability, cache_policy, power } =
+            self.record_key();
         let mut hasher = blake3::Hasher::new();
         for number in [problem.m, problem.n, problem.k, problem.batch] {
             hasher.update(&number.to_le_bytes());
@@ -30,7 +31,7 @@ impl Record {
 
     /// Whether it was found on this device, or one of its kind.
     pub fn is_of(&self, device: &Device) -> bool {
-        let Place { device: name, compute_capability, .. } = self.place();
+        let RecordKey { device: name, compute_capability, .. } = self.record_key();
         name == device.name && compute_capability == device.compute_capability.to_string()
     }
 

@@ -339,7 +339,7 @@ pub struct Winner<'a> {
 
 /// The place that records compete for; a file has one winner for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Place<'a> {
+pub(super) struct RecordKey<'a> {
     pub(super) problem: &'a StoredProblem,
     pub(super) device: &'a str,
     pub(super) compute_capability: &'a str,
@@ -407,8 +407,8 @@ impl Record {
         }
     }
 
-    pub(super) fn place(&self) -> Place<'_> {
-        Place {
+    pub(super) fn record_key(&self) -> RecordKey<'_> {
+        RecordKey {
             problem: &self.problem,
             device: &self.device.name,
             compute_capability: &self.device.compute_capability,
@@ -420,14 +420,14 @@ impl Record {
     /// Whether this is a winner for the question asked. The driver may differ: a record outlives
     /// its updates.
     pub fn answers(&self, problem: &Problem, device: &Device, regime: Regime) -> bool {
-        let asked = Place {
+        let asked = RecordKey {
             problem: &StoredProblem::from(problem),
             device: &device.name,
             compute_capability: &device.compute_capability.to_string(),
             cache_policy: regime.cache.name(),
             power: regime.power.name(),
         };
-        self.place() == asked
+        self.record_key() == asked
     }
 }
 

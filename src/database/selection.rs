@@ -5,7 +5,7 @@ use crate::model::{Dtype, Layout, Problem, Shape};
 
 /// Records that meet every condition that is set; without one, all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Selection {
+pub struct RecordFilter {
     /// M, N and K, one of these.
     pub shapes: Vec<Shape>,
     /// How elements are stored, one of these.
@@ -16,7 +16,7 @@ pub struct Selection {
     pub device_name: Option<String>,
 }
 
-impl Selection {
+impl RecordFilter {
     /// Whether a record meets the conditions.
     pub fn takes(&self, record: &Record) -> bool {
         let StoredProblem { m, n, k, dtype, layout, .. } = &record.problem;

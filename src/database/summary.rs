@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{
-    DatabaseError, LibraryTime, Provenance, Record, Recorded, Replace, StoredConditions,
+    DatabaseError, LibraryTime, Provenance, Record, ReplacePolicy, StoreOutcome, StoredConditions,
     StoredConfidence, Winner, record_winner,
 };
 use crate::measure::ConditionsRange;
@@ -12,7 +12,7 @@ use crate::tune::{Certainty, Summary};
 
 /// Where a result comes from.
 #[derive(Debug, Clone)]
-pub struct Origin {
+pub struct ResultOrigin {
     /// The device that it was measured on.
     pub device: Device,
     /// The fingerprint of the winner's template.
@@ -64,10 +64,10 @@ impl From<&ConditionsRange> for StoredConditions {
 /// See [`DatabaseError`].
 pub fn record_summary(
     summary: &Summary,
-    origin: &Origin,
+    origin: &ResultOrigin,
     path: &Path,
-    replace: Replace,
-) -> Result<Option<Recorded>, DatabaseError> {
+    replace: ReplacePolicy,
+) -> Result<Option<StoreOutcome>, DatabaseError> {
     let Some(winner) = summary.winner() else { return Ok(None) };
     let libraries: Vec<LibraryTime> = summary
         .baselines

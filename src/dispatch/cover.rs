@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-use super::table::Table;
-use super::{Wanted, percent};
+use super::table::TimeTable;
+use super::{CoverGoal, percent};
 
 /// Sets of one size that are all looked at; where there are more, the set is grown one kernel at a time
 /// and then improved by exchanging one.
@@ -11,7 +11,7 @@ const MOST_SETS: u64 = 20_000;
 
 /// A set of kernels.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Cover {
+pub struct KernelCover {
     /// Their places in the table, ascending.
     pub kernels: Vec<usize>,
     /// The mean over shapes of the logarithm of what it takes over what the best takes.
@@ -22,7 +22,7 @@ pub struct Cover {
 
 /// Why there is no set.
 #[derive(Debug, Clone, PartialEq, Error)]
-pub enum NoCover {
+pub enum CoverError {
     /// Not good enough.
     #[error(
         "the best {kernels} of {known} kernels are {percent} % slower than all in the geometric mean, more than {wanted} %: allow more with `--max-kernels` or `--loss`"
@@ -48,8 +48,8 @@ pub enum NoCover {
 /// The smallest set within the loss; of sets of one size, the one that loses least.
 ///
 /// # Errors
-/// [`NoCover`].
-pub fn cover(table: &Table, wanted: Wanted) -> Result<Cover, NoCover> {
+/// [`CoverError`].
+pub fn cover(table: &TimeTable, wanted: CoverGoal) -> Result<KernelCover, CoverError> {
     let most = wanted.max_kernels.clamp(1, table.kernels.len());
     let limit = wanted.loss.ln_1p();
     let mut grown: Vec<usize> = Vec::new();
@@ -69,9 +69,9 @@ pub fn cover(table: &Table, wanted: Wanted) -> Result<Cover, NoCover> {
     }
     let loss = best.map_or(f64::INFINITY, |best| best.loss);
     if loss.is_infinite() {
-        return Err(NoCover::Unserved { kernels: most });
+        return Err(CoverError::Unserved { kernels: most });
     }
-    Err(NoCover::Loss {
+    Err(CoverError::Loss {
         kernels: most,
         known: table.kernels.len(),
         percent: percent(loss),
@@ -79,7 +79,7 @@ pub fn cover(table: &Table, wanted: Wanted) -> Result<Cover, NoCover> {
     })
 }
 
-fn judged(table: &Table, mut kernels: Vec<usize>) -> Cover {
+fn judged(table: &TimeTable, mut kernels: Vec<usize>) -> KernelCover {
     kernels.sort_unstable();
     let losses: Vec<f64> = (0..table.shapes.len())
         .map(|shape| {
@@ -88,11 +88,11 @@ fn judged(table: &Table, mut kernels: Vec<usize>) -> Cover {
         })
         .collect();
     let worst = losses.iter().copied().fold(0.0, f64::max);
-    Cover { loss: losses.iter().sum::<f64>() / losses.len() as f64, worst, kernels }
+    KernelCover { loss: losses.iter().sum::<f64>() / losses.len() as f64, worst, kernels }
 }
 
 /// What a set is compared by: shapes without a kernel first, then the loss of the others.
-fn cost(table: &Table, kernels: &[usize]) -> (usize, f64) {
+fn cost(table: &TimeTable, kernels: &[usize]) -> (usize, f64) {
     let mut unserved = 0;
     let mut loss = 0.0;
     for shape in 0..table.shapes.len() {
@@ -111,7 +111,7 @@ fn sets(of: usize, size: usize) -> u64 {
 }
 
 /// The best of all sets of a size.
-fn of_all(table: &Table, size: usize) -> Vec<usize> {
+fn of_all(table: &TimeTable, size: usize) -> Vec<usize> {
     let count = table.kernels.len();
     let mut set: Vec<usize> = (0..size).collect();
     let mut best = (cost(table, &set), set.clone());
@@ -130,7 +130,7 @@ fn of_all(table: &Table, size: usize) -> Vec<usize> {
 }
 
 /// A set with the kernel added that helps most.
-fn grow(table: &Table, set: Vec<usize>) -> Vec<usize> {
+fn grow(table: &TimeTable, set: Vec<usize>) -> Vec<usize> {
     let others = (0..table.kernels.len()).filter(|kernel| !set.contains(kernel));
     let grown = others.map(|kernel| [&set[..], &[kernel]].concat());
     let best = grown.map(|set| (cost(table, &set), set)).min_by(|a, b| order(a.0, b.0));
@@ -138,7 +138,7 @@ fn grow(table: &Table, set: Vec<usize>) -> Vec<usize> {
 }
 
 /// A set with kernels exchanged, one at a time, as long as that helps.
-fn exchanged(table: &Table, mut set: Vec<usize>) -> Vec<usize> {
+fn exchanged(table: &TimeTable, mut set: Vec<usize>) -> Vec<usize> {
     loop {
         let own = cost(table, &set);
         let exchanges = (0..set.len()).flat_map(|place| {

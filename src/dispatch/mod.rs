@@ -1,8 +1,8 @@
 //! A few kernels for many shapes, and a decision tree that says which: chosen from a table of measured
 //! times, shapes x kernels. Pure: who measures, reads and writes is not known here.
 //!
-//! [`Table`] holds the times, [`cover()`] finds the smallest set of kernels whose loss is small enough,
-//! [`Node::fit`] grows the tree, and [`Dispatch::of`] does all that and says what it costs on shapes that
+//! [`TimeTable`] holds the times, [`cover()`] finds the smallest set of kernels whose loss is small enough,
+//! [`DispatchNode::fit`] grows the tree, and [`Dispatch::of`] does all that and says what it costs on shapes that
 //! the tree has not seen.
 
 mod cover;
@@ -13,9 +13,9 @@ mod tree;
 
 use serde::{Deserialize, Serialize};
 
-pub use cover::{Cover, NoCover, cover};
-pub use table::{Table, TableError, Tabled};
-pub use tree::{Extent, Node};
+pub use cover::{CoverError, KernelCover, cover};
+pub use table::{DispatchKernel, TimeTable, TimeTableError};
+pub use tree::{Dimension, DispatchNode};
 
 use crate::model::Shape;
 
@@ -27,7 +27,7 @@ const FOLDS: usize = 10;
 
 /// What is asked of a set of kernels.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Wanted {
+pub struct CoverGoal {
     /// Most kernels.
     pub max_kernels: usize,
     /// By how much they may be slower than the best kernel of the table in the geometric mean of the
@@ -50,17 +50,17 @@ pub struct Dispatch {
     /// Which operands are stored transposed.
     pub layout: String,
     /// The kernels; the tree names them by their place here.
-    pub kernels: Vec<Tabled>,
+    pub kernels: Vec<DispatchKernel>,
     /// The tree.
-    pub tree: Node,
+    pub tree: DispatchNode,
     /// What it costs.
-    pub loss: Losses,
+    pub loss: DispatchLoss,
 }
 
 /// By how much times are longer than those of the table's best kernels, in per cent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Losses {
+pub struct DispatchLoss {
     /// Shapes of the table.
     pub shapes: usize,
     /// Geometric mean, if the best of the set were always chosen.
@@ -82,13 +82,13 @@ impl Dispatch {
     /// The smallest set that is good enough, and its tree.
     ///
     /// # Errors
-    /// [`NoCover`].
-    pub fn of(table: &Table, wanted: Wanted) -> Result<Self, NoCover> {
+    /// [`CoverError`].
+    pub fn of(table: &TimeTable, wanted: CoverGoal) -> Result<Self, CoverError> {
         let covered = cover(table, wanted)?;
         let set = &covered.kernels;
         let all: Vec<usize> = (0..table.shapes.len()).collect();
-        let tree = Node::fit(table, &all, set);
-        let regret = |tree: &Node, shape: usize| {
+        let tree = DispatchNode::fit(table, &all, set);
+        let regret = |tree: &DispatchNode, shape: usize| {
             let chosen = tree.order(&table.shapes[shape]);
             let mut times = chosen.iter().filter_map(|kernel| table.time(shape, set[*kernel]));
             times.next().map_or(f64::INFINITY, |time| (time / table.best(shape)).ln())
@@ -98,7 +98,7 @@ impl Dispatch {
             .flat_map(|fold| {
                 let (out, rest): (Vec<usize>, Vec<usize>) =
                     all.iter().partition(|shape| *shape % folds == fold);
-                let tree = Node::fit(table, &rest, set);
+                let tree = DispatchNode::fit(table, &rest, set);
                 out.into_iter().map(move |shape| (tree.clone(), shape))
             })
             .map(|(tree, shape)| regret(&tree, shape))
@@ -114,7 +114,7 @@ impl Dispatch {
             layout: table.layout.clone(),
             kernels: set.iter().map(|kernel| table.kernels[*kernel].clone()).collect(),
             tree,
-            loss: Losses {
+            loss: DispatchLoss {
                 shapes: all.len(),
                 set_percent: percent(covered.loss),
                 set_worst_percent: percent(covered.worst),

@@ -10,7 +10,7 @@ use crate::model::{Shape, Value};
 /// A kernel of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Tabled {
+pub struct DispatchKernel {
     /// The family that it is of.
     pub family: String,
     /// The value of each parameter.
@@ -20,7 +20,7 @@ pub struct Tabled {
 /// Times of one pattern on one GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Table {
+pub struct TimeTable {
     /// The schema of the file.
     pub schema: u64,
     /// The driver's name for the GPU.
@@ -34,7 +34,7 @@ pub struct Table {
     /// The shapes.
     pub shapes: Vec<Shape>,
     /// The kernels.
-    pub kernels: Vec<Tabled>,
+    pub kernels: Vec<DispatchKernel>,
     /// A row for each shape: the median of each kernel in microseconds; null where it is not legal or
     /// not correct.
     pub times_us: Vec<Vec<Option<f64>>>,
@@ -42,7 +42,7 @@ pub struct Table {
 
 /// What is wrong with a table.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum TableError {
+pub enum TimeTableError {
     /// It is none.
     #[error("no table of times: {0}")]
     Malformed(String),
@@ -54,17 +54,18 @@ pub enum TableError {
     Empty(String),
 }
 
-impl Table {
+impl TimeTable {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// [`TableError`].
-    pub fn parse(text: &str) -> Result<Self, TableError> {
-        let malformed = |error: &dyn std::fmt::Display| TableError::Malformed(error.to_string());
+    /// [`TimeTableError`].
+    pub fn parse(text: &str) -> Result<Self, TimeTableError> {
+        let malformed =
+            |error: &dyn std::fmt::Display| TimeTableError::Malformed(error.to_string());
         let any: serde_json::Value =
             serde_json::from_str(text).map_err(|error| malformed(&error))?;
         if let Some(newer) = any["schema"].as_u64().filter(|schema| *schema > SCHEMA) {
-            return Err(TableError::Newer(newer));
+            return Err(TimeTableError::Newer(newer));
         }
         let table: Self = serde_json::from_value(any).map_err(|error| malformed(&error))?;
         let (shapes, kernels) = (table.shapes.len(), table.kernels.len());
@@ -80,7 +81,7 @@ impl Table {
         }
         for (row, shape) in table.times_us.iter().zip(&table.shapes) {
             if row.iter().all(Option::is_none) {
-                return Err(TableError::Empty(shape.to_string()));
+                return Err(TimeTableError::Empty(shape.to_string()));
             }
         }
         Ok(table)

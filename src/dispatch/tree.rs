@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::table::Table;
+use super::table::TimeTable;
 use crate::model::Shape;
 
 /// Questions from the root to a leaf, at most.
@@ -21,11 +21,11 @@ const ILLEGAL: f64 = 3.0;
 /// A question or an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-pub enum Node {
+pub enum DispatchNode {
     /// Which side a shape is on.
-    Question {
+    Split {
         /// `M`, `N` or `K`.
-        extent: Extent,
+        extent: Dimension,
         /// The extent that is the least on the other side.
         below: u64,
         /// For shapes whose extent is below.
@@ -34,7 +34,7 @@ pub enum Node {
         otherwise: Box<Self>,
     },
     /// Kernels, the best first: the next is for shapes that one is not legal for.
-    Answer {
+    Leaf {
         /// By their places.
         kernels: Vec<usize>,
     },
@@ -42,7 +42,7 @@ pub enum Node {
 
 /// What a question asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Extent {
+pub enum Dimension {
     /// Rows of C.
     M,
     /// Columns of C.
@@ -51,7 +51,7 @@ pub enum Extent {
     K,
 }
 
-impl Extent {
+impl Dimension {
     /// Its value.
     pub fn of(self, shape: &Shape) -> u64 {
         match self {
@@ -71,17 +71,17 @@ impl Extent {
     }
 }
 
-impl Node {
+impl DispatchNode {
     /// Fits a tree to some shapes of a table. Answers are places in `set`.
-    pub fn fit(table: &Table, shapes: &[usize], set: &[usize]) -> Self {
+    pub fn fit(table: &TimeTable, shapes: &[usize], set: &[usize]) -> Self {
         grow(table, shapes, set, MAX_DEPTH)
     }
 
     /// The kernels for a shape, the best first.
     pub fn order(&self, shape: &Shape) -> &[usize] {
         match self {
-            Self::Answer { kernels } => kernels,
-            Self::Question { extent, below, then, otherwise } => {
+            Self::Leaf { kernels } => kernels,
+            Self::Split { extent, below, then, otherwise } => {
                 if extent.of(shape) < *below {
                     then.order(shape)
                 } else {
@@ -95,10 +95,10 @@ impl Node {
     #[must_use]
     pub fn mapped(&self, others: &impl Fn(usize) -> Vec<usize>) -> Self {
         match self {
-            Self::Answer { kernels } => Self::Answer {
-                kernels: kernels.iter().flat_map(|kernel| others(*kernel)).collect(),
-            },
-            Self::Question { extent, below, then, otherwise } => Self::Question {
+            Self::Leaf { kernels } => {
+                Self::Leaf { kernels: kernels.iter().flat_map(|kernel| others(*kernel)).collect() }
+            }
+            Self::Split { extent, below, then, otherwise } => Self::Split {
                 extent: *extent,
                 below: *below,
                 then: Box::new(then.mapped(others)),
@@ -110,27 +110,27 @@ impl Node {
     /// The highest place that an answer names.
     pub fn last(&self) -> usize {
         match self {
-            Self::Answer { kernels } => kernels.iter().copied().max().unwrap_or(0),
-            Self::Question { then, otherwise, .. } => then.last().max(otherwise.last()),
+            Self::Leaf { kernels } => kernels.iter().copied().max().unwrap_or(0),
+            Self::Split { then, otherwise, .. } => then.last().max(otherwise.last()),
         }
     }
 
     /// How many answers it has.
     pub fn leaves(&self) -> usize {
         match self {
-            Self::Answer { .. } => 1,
-            Self::Question { then, otherwise, .. } => then.leaves() + otherwise.leaves(),
+            Self::Leaf { .. } => 1,
+            Self::Split { then, otherwise, .. } => then.leaves() + otherwise.leaves(),
         }
     }
 }
 
-fn grow(table: &Table, shapes: &[usize], set: &[usize], depth: usize) -> Node {
+fn grow(table: &TimeTable, shapes: &[usize], set: &[usize], depth: usize) -> DispatchNode {
     let (kernels, own) = answer(table, shapes, set);
     if depth == 0 || shapes.len() < 2 * FEWEST {
-        return Node::Answer { kernels };
+        return DispatchNode::Leaf { kernels };
     }
-    let mut best: Option<(f64, Extent, u64)> = None;
-    for extent in [Extent::M, Extent::N, Extent::K] {
+    let mut best: Option<(f64, Dimension, u64)> = None;
+    for extent in [Dimension::M, Dimension::N, Dimension::K] {
         let of = |shape: &usize| extent.of(&table.shapes[*shape]);
         let mut values: Vec<u64> = shapes.iter().map(of).collect();
         values.sort_unstable();
@@ -155,14 +155,19 @@ fn grow(table: &Table, shapes: &[usize], set: &[usize], depth: usize) -> Node {
             let (low, high) = halves(table, shapes, extent, below);
             let then = grow(table, &low, set, depth - 1);
             let otherwise = grow(table, &high, set, depth - 1);
-            Node::Question { extent, below, then: Box::new(then), otherwise: Box::new(otherwise) }
+            DispatchNode::Split {
+                extent,
+                below,
+                then: Box::new(then),
+                otherwise: Box::new(otherwise),
+            }
         }
-        _ => Node::Answer { kernels },
+        _ => DispatchNode::Leaf { kernels },
     }
 }
 
 /// All kernels by what they lose over some shapes, and what the first of them loses.
-fn answer(table: &Table, shapes: &[usize], set: &[usize]) -> (Vec<usize>, f64) {
+fn answer(table: &TimeTable, shapes: &[usize], set: &[usize]) -> (Vec<usize>, f64) {
     let mut costs: Vec<(f64, usize)> = set
         .iter()
         .enumerate()
@@ -176,6 +181,11 @@ fn answer(table: &Table, shapes: &[usize], set: &[usize]) -> (Vec<usize>, f64) {
     (costs.into_iter().map(|(_, place)| place).collect(), least)
 }
 
-fn halves(table: &Table, shapes: &[usize], extent: Extent, below: u64) -> (Vec<usize>, Vec<usize>) {
+fn halves(
+    table: &TimeTable,
+    shapes: &[usize],
+    extent: Dimension,
+    below: u64,
+) -> (Vec<usize>, Vec<usize>) {
     shapes.iter().partition(|shape| extent.of(&table.shapes[**shape]) < below)
 }

@@ -12,8 +12,8 @@ use super::manifest::{
     BundledDevice, BundledFile, BundledFiles, BundledKernel, BundledLaunch, BundledWorkspace,
     LaunchFormulas, Manifest, SCHEMA,
 };
-use super::ship::Draft;
-use crate::dispatch::Node;
+use super::ship::KernelDraft;
+use crate::dispatch::DispatchNode;
 use crate::model::{Argument, Device, STANDARD_ARGUMENTS};
 
 /// The name of the file that says what the others are.
@@ -30,9 +30,9 @@ pub const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// A kernel with its code.
 #[derive(Debug, Clone)]
-pub struct Shipped {
+pub struct ExportedKernel {
     /// What it is.
-    pub draft: Draft,
+    pub draft: KernelDraft,
     /// PTX of the lowest architecture.
     pub ptx: std::sync::Arc<[u8]>,
     /// Machine code by architecture: `sm_90`.
@@ -45,9 +45,9 @@ pub struct Artifact {
     /// The GPU that the kernels were tuned on.
     pub device: Device,
     /// The kernels.
-    pub kernels: Vec<Shipped>,
+    pub kernels: Vec<ExportedKernel>,
     /// Which of them a shape gets that was not tuned, where that was decided beforehand.
-    pub tree: Option<Node>,
+    pub tree: Option<DispatchNode>,
 }
 
 /// What is wrong with a bundle.
@@ -155,7 +155,7 @@ pub fn seal(mut files: BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-fn entry(draft: &Draft, files: BundledFiles) -> BundledKernel {
+fn entry(draft: &KernelDraft, files: BundledFiles) -> BundledKernel {
     let bound = &draft.bound;
     let launches =
         bound.launches.iter().zip(&draft.plan.kernels).map(|(launch, own)| BundledLaunch {

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::bundle::{Artifact, Shipped};
-use crate::dispatch::Node;
+use super::bundle::{Artifact, ExportedKernel};
+use crate::dispatch::DispatchNode;
 use crate::model::{Argument, Dtype, Layout, STANDARD_ARGUMENTS};
 use crate::space::Formula;
 use crate::space::formula::{Bound, Language, OPEN};
@@ -22,7 +22,7 @@ const MOST: usize = 8;
 pub fn c(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, String>, Vec<String>) {
     let Artifact { device, kernels, tree } = artifact;
     let mut left_out = Vec::new();
-    let mut tables = Tables::default();
+    let mut tables = CTables::default();
     let mut places = vec![Vec::new(); kernels.len()];
     for (place, kernel) in kernels.iter().enumerate() {
         match (unfit(kernel), kernel.cubins.get(architecture)) {
@@ -38,7 +38,7 @@ pub fn c(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, String>, 
     }
     let Some(first) = tables.patterns.first() else { return (BTreeMap::new(), left_out) };
     let example = function(*first);
-    let functions = |of: &dyn Fn(usize, Pattern) -> String| -> String {
+    let functions = |of: &dyn Fn(usize, TypePattern) -> String| -> String {
         tables.patterns.iter().enumerate().map(|(number, pattern)| of(number, *pattern)).collect()
     };
     let numbered = |count: usize| -> String {
@@ -71,12 +71,12 @@ pub fn c(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, String>, 
     (files.into_iter().collect(), left_out)
 }
 
-type Pattern = (Dtype, Layout);
+type TypePattern = (Dtype, Layout);
 
 /// The tables of the source, as far as they are written.
 #[derive(Default)]
-struct Tables<'a> {
-    patterns: Vec<Pattern>,
+struct CTables<'a> {
+    patterns: Vec<TypePattern>,
     images: Vec<&'a [u8]>,
     launches: usize,
     launch_rows: String,
@@ -85,8 +85,8 @@ struct Tables<'a> {
     kernel_rows: String,
 }
 
-impl<'a> Tables<'a> {
-    fn add(&mut self, kernel: &'a Shipped, image: &'a [u8]) {
+impl<'a> CTables<'a> {
+    fn add(&mut self, kernel: &'a ExportedKernel, image: &'a [u8]) {
         let draft = &kernel.draft;
         let (dtype, _, layout) = draft.pattern();
         let pattern = place(&mut self.patterns, (dtype, layout));
@@ -137,7 +137,7 @@ impl<'a> Tables<'a> {
 }
 
 /// The function that says which kernels to look at first.
-fn preferred(tree: Option<Node>) -> String {
+fn preferred(tree: Option<DispatchNode>) -> String {
     let mut orders = String::new();
     let mut count = 0;
     let mut body = String::new();
@@ -148,13 +148,19 @@ fn preferred(tree: Option<Node>) -> String {
     format!("{orders}static const int *preferred(const long long *p, int *count)\n{{\n{body}}}\n")
 }
 
-fn branches(node: &Node, depth: usize, count: &mut usize, orders: &mut String, body: &mut String) {
+fn branches(
+    node: &DispatchNode,
+    depth: usize,
+    count: &mut usize,
+    orders: &mut String,
+    body: &mut String,
+) {
     let indent = "    ".repeat(depth);
     match node {
-        Node::Answer { kernels } if kernels.is_empty() => {
+        DispatchNode::Leaf { kernels } if kernels.is_empty() => {
             body.push_str(&format!("{indent}*count = 0;\n{indent}return NULL;\n"));
         }
-        Node::Answer { kernels } => {
+        DispatchNode::Leaf { kernels } => {
             let places: Vec<String> = kernels.iter().map(ToString::to_string).collect();
             orders.push_str(&format!(
                 "static const int order_{count}[] = {{ {} }};\n",
@@ -166,7 +172,7 @@ fn branches(node: &Node, depth: usize, count: &mut usize, orders: &mut String, b
             ));
             *count += 1;
         }
-        Node::Question { extent, below, then, otherwise } => {
+        DispatchNode::Split { extent, below, then, otherwise } => {
             let place = *extent as usize;
             body.push_str(&format!(
                 "{indent}if (p[{place}] < {below}) {{ /* {} */\n",
@@ -188,7 +194,7 @@ pub(super) fn place<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
 }
 
 /// Why a kernel has no place in the files; `None` for one that has.
-pub(super) fn unfit(kernel: &Shipped) -> Option<&'static str> {
+pub(super) fn unfit(kernel: &ExportedKernel) -> Option<&'static str> {
     let draft = &kernel.draft;
     let plan = &draft.plan;
     let constant = |launch: &crate::space::formula::BoundLaunch| {
@@ -208,7 +214,7 @@ pub(super) fn unfit(kernel: &Shipped) -> Option<&'static str> {
 }
 
 /// Where arguments are among the standard ones and the workspaces behind them, as a list.
-pub(super) fn argument_places(kernel: &Shipped, arguments: &[Argument]) -> String {
+pub(super) fn argument_places(kernel: &ExportedKernel, arguments: &[Argument]) -> String {
     let place = |argument: &Argument| {
         let standard = STANDARD_ARGUMENTS.iter().position(|known| known == argument);
         standard.unwrap_or_else(|| {
@@ -234,7 +240,7 @@ pub(super) fn sizes(bound: &Bound) -> Vec<&Formula> {
 }
 
 /// The two functions of a kernel.
-fn formulas(kernel: &Shipped, number: usize) -> String {
+fn formulas(kernel: &ExportedKernel, number: usize) -> String {
     let bound = &kernel.draft.bound;
     let text = |formula: &Formula| formula.text(Language::C);
     let sizes = sizes(bound);
@@ -273,7 +279,7 @@ fn names<'a>(formulas: impl Iterator<Item = &'a Formula>) -> String {
     }
 }
 
-fn function((dtype, layout): Pattern) -> String {
+fn function((dtype, layout): TypePattern) -> String {
     format!("gemm_tuned_{dtype}_{layout}")
 }
 
@@ -291,7 +297,7 @@ fn scalar(dtype: Dtype) -> &'static str {
     if dtype == Dtype::I32 { "int" } else { "float" }
 }
 
-fn signature(pattern: Pattern) -> String {
+fn signature(pattern: TypePattern) -> String {
     let (element, scalar) = (element(pattern.0), scalar(pattern.0));
     format!(
         "int {}(const gemm_tuned *tuned, CUstream stream, int m, int n, int k,\n    \
@@ -301,14 +307,14 @@ fn signature(pattern: Pattern) -> String {
     )
 }
 
-fn workspace_signature(pattern: Pattern) -> String {
+fn workspace_signature(pattern: TypePattern) -> String {
     format!(
         "size_t {}_workspace(const gemm_tuned *tuned, int m, int n, int k, int lda, int ldb, int ldc)",
         function(pattern)
     )
 }
 
-fn declaration(pattern: Pattern) -> String {
+fn declaration(pattern: TypePattern) -> String {
     let (dtype, layout) = pattern;
     let stored = |transposed: bool, own: &str, other: &str| {
         if transposed { format!("{other} x {own}") } else { format!("{own} x {other}") }
@@ -323,7 +329,7 @@ fn declaration(pattern: Pattern) -> String {
     )
 }
 
-fn definition(number: usize, pattern: Pattern) -> String {
+fn definition(number: usize, pattern: TypePattern) -> String {
     let (dtype, layout) = pattern;
     let row_of_a = if layout.a_transposed() { "m" } else { "k" };
     let row_of_b = if layout.b_transposed() { "k" } else { "n" };

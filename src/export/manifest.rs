@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use crate::database::{StoredBaseline, StoredProblem, StoredValidation};
-use crate::dispatch::Node;
+use crate::dispatch::DispatchNode;
 use crate::lookup::Expectation;
 use crate::model::Value;
 use crate::space::Formula;
@@ -31,7 +31,7 @@ pub struct Manifest {
     /// A decision tree that comes between the two: its answers are places in `kernels`, the first of
     /// which that serves the problem is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dispatch: Option<Node>,
+    pub dispatch: Option<DispatchNode>,
 }
 
 /// A GPU.

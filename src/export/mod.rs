@@ -1,7 +1,7 @@
 //! Winners and evaluated configurations in the forms that other programs read, one file here for
 //! each. Pure: values in, texts out; who writes them, and where, is not known here.
 //!
-//! What is run elsewhere (bundle, C, Python, Rust) is made of [`Draft`]s: kernels with the conditions
+//! What is run elsewhere (bundle, C, Python, Rust) is made of [`KernelDraft`]s: kernels with the conditions
 //! under which they are right for a problem, as formulas.
 
 mod bundle;
@@ -21,7 +21,8 @@ mod wisdom;
 
 pub use self::csv::csv;
 pub use bundle::{
-    Artifact, BundleError, CHECKSUMS, MANIFEST, MAX_FILE_BYTES, Shipped, bundle, open_bundle, seal,
+    Artifact, BundleError, CHECKSUMS, ExportedKernel, MANIFEST, MAX_FILE_BYTES, bundle,
+    open_bundle, seal,
 };
 pub use c::c;
 pub use json::json;
@@ -32,7 +33,7 @@ pub use manifest::{
 };
 pub use python::python;
 pub use rust::rust;
-pub use ship::{Draft, ShipError, Source, for_any_shape, of_dispatch};
-pub use space::{EvaluatedSpace, SpaceError};
+pub use ship::{DraftError, ExportSource, KernelDraft, for_any_shape, of_dispatch};
+pub use space::{EvaluatedSpace, SpaceExportError};
 pub use t4::t4;
 pub use wisdom::wisdom;

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::bundle::{Artifact, Shipped, sha256};
+use super::bundle::{Artifact, ExportedKernel, sha256};
 use super::c::{argument_places, place, sizes, unfit};
-use crate::dispatch::Node;
+use crate::dispatch::DispatchNode;
 use crate::model::{Dtype, Layout};
 use crate::space::Formula;
 use crate::space::formula::{Language, OPEN};
@@ -106,7 +106,7 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
 }
 
 /// The two functions of a kernel.
-fn functions(kernel: &Shipped, number: usize) -> String {
+fn functions(kernel: &ExportedKernel, number: usize) -> String {
     let bound = &kernel.draft.bound;
     let text = |formula: &Formula| formula.text(Language::Rust);
     let serves: Vec<String> =
@@ -124,14 +124,14 @@ fn functions(kernel: &Shipped, number: usize) -> String {
     )
 }
 
-fn branches(node: &Node, depth: usize) -> String {
+fn branches(node: &DispatchNode, depth: usize) -> String {
     let indent = "    ".repeat(depth);
     match node {
-        Node::Answer { kernels } => {
+        DispatchNode::Leaf { kernels } => {
             let places: Vec<String> = kernels.iter().map(ToString::to_string).collect();
             format!("{indent}&[{}]\n", places.join(", "))
         }
-        Node::Question { extent, below, then, otherwise } => format!(
+        DispatchNode::Split { extent, below, then, otherwise } => format!(
             "{indent}if p[{}] < {below} {{ // {}\n{}{indent}}} else {{\n{}{indent}}}\n",
             *extent as usize,
             extent.name(),

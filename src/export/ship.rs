@@ -7,7 +7,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::database::Record;
-use crate::dispatch::{Dispatch, Node};
+use crate::dispatch::{Dispatch, DispatchNode};
 use crate::lookup::{Expectation, Lookup, Question, Rung};
 use crate::model::{
     Compute, Configuration, Device, Dtype, LaunchPlan, Layout, Micros, Problem, Shape, Storage,
@@ -29,7 +29,7 @@ const UNKNOWN: Micros = Micros(1e6);
 
 /// A kernel to ship.
 #[derive(Debug, Clone)]
-pub struct Draft {
+pub struct KernelDraft {
     /// What it was made for.
     pub problem: Problem,
     /// The record whose winner it is; `None` for one that serves other shapes.
@@ -52,7 +52,7 @@ pub struct Draft {
 
 /// Why a winner cannot be shipped.
 #[derive(Debug, Error)]
-pub enum ShipError {
+pub enum DraftError {
     /// The record has a word of a later version.
     #[error(transparent)]
     Word(#[from] crate::model::problem::UnknownWord),
@@ -82,7 +82,7 @@ pub enum ShipError {
 
 /// Where kernels come from.
 #[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
+pub struct ExportSource<'a> {
     /// The families.
     pub families: &'a [Family],
     /// Their templates.
@@ -93,18 +93,18 @@ pub struct Source<'a> {
     pub device: &'a Device,
 }
 
-impl Draft {
+impl KernelDraft {
     /// The winner of a record.
     ///
     /// # Errors
-    /// [`ShipError`].
-    pub fn of_record(record: &Record, source: Source<'_>) -> Result<Self, ShipError> {
+    /// [`DraftError`].
+    pub fn of_record(record: &Record, source: ExportSource<'_>) -> Result<Self, DraftError> {
         let problem = Problem::try_from(&record.problem)?;
         let family = source.families.iter().find(|family| family.name == record.family);
-        let family = family.ok_or_else(|| ShipError::NoFamily(record.family.clone()))?;
+        let family = family.ok_or_else(|| DraftError::NoFamily(record.family.clone()))?;
         let changed = source.templates.hash(family) != record.provenance.template_hash;
         if changed && !source.changed_templates {
-            return Err(ShipError::Changed(record.family.clone()));
+            return Err(DraftError::Changed(record.family.clone()));
         }
         let configuration = family.completed(record.configuration());
         let expectation = Expectation::of(
@@ -121,18 +121,18 @@ impl Draft {
         family: &Family,
         configuration: Configuration,
         question: &Question,
-        source: Source<'_>,
-    ) -> Result<Self, ShipError> {
+        source: ExportSource<'_>,
+    ) -> Result<Self, DraftError> {
         let Question { problem, storage } = question;
-        let Source { templates, device, .. } = source;
+        let ExportSource { templates, device, .. } = source;
         let legality = Legality::of(family, &configuration, problem, device);
         let mut extents = crate::space::Extents::new(problem, storage);
         if !legality.is_some_and(|legality| legality.permits(family, &mut extents)) {
-            return Err(ShipError::Illegal);
+            return Err(DraftError::Illegal);
         }
         let rendered = render_stored(family, templates, &configuration, problem, storage, device)?;
         if !rendered.plan.tensor_maps.is_empty() {
-            return Err(ShipError::TensorMaps);
+            return Err(DraftError::TensorMaps);
         }
         let open = open_values(problem, storage);
         let names = templates.names_used(family)?;
@@ -231,12 +231,16 @@ impl Draft {
 
 /// The kernels that serve shapes which nobody tuned: what lookup answers for a lattice of shapes,
 /// with rows that vectors fit and rows that they do not, where none of `chosen` is about as good.
-pub fn for_any_shape(chosen: &[Draft], lookup: &Lookup, source: Source<'_>) -> Vec<Draft> {
+pub fn for_any_shape(
+    chosen: &[KernelDraft],
+    lookup: &Lookup,
+    source: ExportSource<'_>,
+) -> Vec<KernelDraft> {
     let mut patterns: Vec<Problem> = chosen.iter().map(|draft| draft.problem).collect();
     patterns.sort_unstable_by_key(|problem| (problem.dtype, problem.compute, problem.layout));
     patterns.dedup_by_key(|problem| (problem.dtype, problem.compute, problem.layout));
     let sms = source.device.sms;
-    let mut made: Vec<Draft> = Vec::new();
+    let mut made: Vec<KernelDraft> = Vec::new();
     for question in patterns.iter().flat_map(probes) {
         let Ok(answer) = lookup.answer(&question) else { continue };
         let Problem { shape, batch, .. } = question.problem;
@@ -252,7 +256,7 @@ pub fn for_any_shape(chosen: &[Draft], lookup: &Lookup, source: Source<'_>) -> V
             continue;
         }
         let configuration = answer.configuration.clone();
-        let draft = Draft::new(answer.family, configuration, &question, source);
+        let draft = KernelDraft::new(answer.family, configuration, &question, source);
         let Some(draft) = draft.ok().filter(|draft| draft.serves_around(&question)) else {
             continue;
         };
@@ -262,11 +266,11 @@ pub fn for_any_shape(chosen: &[Draft], lookup: &Lookup, source: Source<'_>) -> V
             let kernel = (answer.family, answer.configuration);
             Expectation::of(kernel, &question.problem, (source.device, occupancy), time)
         });
-        made.push(Draft { expectation: expectation.unwrap_or(draft.expectation), ..draft });
+        made.push(KernelDraft { expectation: expectation.unwrap_or(draft.expectation), ..draft });
     }
     for pattern in &patterns {
-        let is_like = |draft: &&Draft| draft.pattern() == pattern_of(pattern);
-        if !chosen.iter().chain(&made).filter(is_like).any(Draft::serves_everything) {
+        let is_like = |draft: &&KernelDraft| draft.pattern() == pattern_of(pattern);
+        if !chosen.iter().chain(&made).filter(is_like).any(KernelDraft::serves_everything) {
             made.extend(serving_everything(pattern, source));
         }
     }
@@ -281,9 +285,9 @@ pub fn for_any_shape(chosen: &[Draft], lookup: &Lookup, source: Source<'_>) -> V
 pub fn of_dispatch(
     dispatch: &Dispatch,
     records: &[&Record],
-    source: Source<'_>,
-) -> Result<(Vec<Draft>, Node), ShipError> {
-    let mut drafts: Vec<Draft> = Vec::new();
+    source: ExportSource<'_>,
+) -> Result<(Vec<KernelDraft>, DispatchNode), DraftError> {
+    let mut drafts: Vec<KernelDraft> = Vec::new();
     let mut places: Vec<Vec<usize>> = Vec::new();
     for kernel in &dispatch.kernels {
         let is_its = |record: &&&Record| {
@@ -293,26 +297,26 @@ pub fn of_dispatch(
                     == (&dispatch.dtype, &dispatch.compute, &dispatch.layout)
         };
         let own = records.iter().filter(is_its);
-        let mut variants: Vec<Draft> =
-            own.map(|record| Draft::of_record(record, source)).collect::<Result<_, _>>()?;
+        let mut variants: Vec<KernelDraft> =
+            own.map(|record| KernelDraft::of_record(record, source)).collect::<Result<_, _>>()?;
         let Some(first) = variants.first().cloned() else {
-            return Err(ShipError::NoRecord(kernel.family.clone()));
+            return Err(DraftError::NoRecord(kernel.family.clone()));
         };
         let family = source.families.iter().find(|family| family.name == kernel.family);
-        let family = family.ok_or_else(|| ShipError::NoFamily(kernel.family.clone()))?;
+        let family = family.ok_or_else(|| DraftError::NoFamily(kernel.family.clone()))?;
         for question in probes(&first.problem) {
             if variants.iter().any(|draft| draft.serves(&question)) {
                 continue;
             }
-            let made = Draft::new(family, first.configuration.clone(), &question, source);
+            let made = KernelDraft::new(family, first.configuration.clone(), &question, source);
             if let Some(draft) = made.ok().filter(|draft| draft.serves_around(&question)) {
-                variants.push(Draft { expectation: first.expectation, ..draft });
+                variants.push(KernelDraft { expectation: first.expectation, ..draft });
             }
         }
         places.push((drafts.len()..drafts.len() + variants.len()).collect());
         drafts.extend(variants);
     }
-    if !drafts.iter().any(Draft::serves_everything)
+    if !drafts.iter().any(KernelDraft::serves_everything)
         && let Some(first) = drafts.first()
     {
         drafts.extend(serving_everything(&first.problem, source));
@@ -321,14 +325,14 @@ pub fn of_dispatch(
 }
 
 /// The default without conditions of which the least is expected for a product of medium size.
-fn serving_everything(pattern: &Problem, source: Source<'_>) -> Option<Draft> {
+fn serving_everything(pattern: &Problem, source: ExportSource<'_>) -> Option<KernelDraft> {
     let shape = Shape { m: 1000, n: 1000, k: 1000 };
     let question = Question::packed(Problem { shape, batch: 1, ..*pattern });
     let defaults = source.families.iter().flat_map(|family| {
         family.defaults().iter().map(move |configuration| (family, configuration))
     });
     let drafts = defaults.filter_map(|(family, configuration)| {
-        let draft = Draft::new(family, configuration.clone(), &question, source).ok()?;
+        let draft = KernelDraft::new(family, configuration.clone(), &question, source).ok()?;
         draft.serves_everything().then_some(draft)
     });
     drafts.min_by(|a, b| a.expectation.own_clocks.total_cmp(&b.expectation.own_clocks))

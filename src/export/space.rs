@@ -21,7 +21,7 @@ pub struct EvaluatedSpace<'a> {
 
 /// Why a journal has no space to export.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum SpaceError {
+pub enum SpaceExportError {
     /// Several families, and none was chosen.
     #[error("the journal has outcomes of {}: choose one with `--family NAME`", .families.join(", "))]
     Several {
@@ -46,12 +46,12 @@ impl<'a> EvaluatedSpace<'a> {
     /// the same kernel, the journal has the first. `time` is when they were found.
     ///
     /// # Errors
-    /// [`SpaceError`].
+    /// [`SpaceExportError`].
     pub fn of(
         recorded: &'a Recorded,
         family: Option<&str>,
         time: Timestamp,
-    ) -> Result<Self, SpaceError> {
+    ) -> Result<Self, SpaceExportError> {
         let mut names: Vec<&str> =
             recorded.entries.iter().map(|entry| entry.family.as_str()).collect();
         names.sort_unstable();
@@ -64,14 +64,14 @@ impl<'a> EvaluatedSpace<'a> {
             names.iter().map(count).collect::<Vec<_>>()
         };
         let chosen = match (family, names.as_slice()) {
-            (_, []) => return Err(SpaceError::Empty),
+            (_, []) => return Err(SpaceExportError::Empty),
             (None, [only]) => *only,
-            (None, _) => return Err(SpaceError::Several { families: counted() }),
+            (None, _) => return Err(SpaceExportError::Several { families: counted() }),
             (Some(wanted), _) => match names.iter().find(|name| **name == wanted) {
                 Some(name) => *name,
                 None => {
                     let family = wanted.to_owned();
-                    return Err(SpaceError::Missing { family, families: counted() });
+                    return Err(SpaceExportError::Missing { family, families: counted() });
                 }
             },
         };

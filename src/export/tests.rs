@@ -37,7 +37,7 @@ fn a_kernel_with_other_bits_in_each_run_is_shipped_for_its_problem_alone_and_sai
     adding.parameters.insert("MEET".to_owned(), Value::Text("atomic".to_owned()));
     let families: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
     let (templates, device) = (Templates::built_in().unwrap(), Device::h200());
-    let source = Source {
+    let source = ExportSource {
         families: &families,
         templates: &templates,
         changed_templates: true,
@@ -45,9 +45,9 @@ fn a_kernel_with_other_bits_in_each_run_is_shipped_for_its_problem_alone_and_sai
     };
     let image: Arc<[u8]> = vec![0; 16].into();
     let artifact = |record: &Record| {
-        let draft = Draft::of_record(record, source).unwrap();
+        let draft = KernelDraft::of_record(record, source).unwrap();
         let cubins = [("sm_90".to_owned(), Arc::clone(&image))].into_iter().collect();
-        let kernels = vec![Shipped { draft, ptx: Arc::clone(&image), cubins }];
+        let kernels = vec![ExportedKernel { draft, ptx: Arc::clone(&image), cubins }];
         Artifact { device: device.clone(), kernels, tree: None }
     };
     for (record, deterministic) in [(record, true), (&adding, false)] {
@@ -177,5 +177,5 @@ fn a_journal_of_several_families_asks_which() {
     journal.entries.truncate(1);
     assert_eq!(EvaluatedSpace::of(&journal, None, time()).unwrap().len(), 1);
     journal.entries.clear();
-    assert_eq!(EvaluatedSpace::of(&journal, None, time()).unwrap_err(), SpaceError::Empty);
+    assert_eq!(EvaluatedSpace::of(&journal, None, time()).unwrap_err(), SpaceExportError::Empty);
 }

@@ -1,26 +1,26 @@
-//! How two kernels differ: in their parameters and in their source. Figures are put side by side by
+//! How two kernels differ: in their parameters and in their source. ResourceFigures are put side by side by
 //! who shows them.
 
 use similar::{ChangeTag, TextDiff};
 
-use super::subject::Subject;
+use super::subject::InspectedKernel;
 
 /// Lines of the source around a change that are shown with it.
 const CONTEXT: usize = 3;
 
 /// How one kernel differs from another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
+pub struct KernelDifference {
     /// Name of a parameter, its value in the first and in the second, for all that either has. Values
     /// are `None` where a family has no such parameter.
     pub parameters: Vec<(String, Option<String>, Option<String>)>,
     /// The source as groups of lines, each around changes that are near each other.
-    pub source: Vec<Vec<Change>>,
+    pub source: Vec<Vec<SourceChange>>,
 }
 
 /// A line of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct SourceChange {
     /// `-` where the first has it alone, `+` where the second has, a blank where both have.
     pub sign: char,
     /// Its number in the first, from 1 on, and in the second.
@@ -30,23 +30,23 @@ pub struct Change {
 }
 
 /// Compares two subjects.
-pub fn difference(first: &Subject, second: &Subject) -> Difference {
+pub fn difference(first: &InspectedKernel, second: &InspectedKernel) -> KernelDifference {
     let names = first.configuration.0.keys();
     let others = second.configuration.0.keys();
     let others = others.filter(|name| first.configuration.get(name).is_none());
-    let value = |subject: &Subject, name: &str| {
+    let value = |subject: &InspectedKernel, name: &str| {
         subject.configuration.get(name).map(|value| value.to_string())
     };
     let parameters = names
         .chain(others)
         .map(|name| (name.clone(), value(first, name), value(second, name)))
         .collect();
-    Difference { parameters, source: source(&first.rendered.source, &second.rendered.source) }
+    KernelDifference { parameters, source: source(&first.rendered.source, &second.rendered.source) }
 }
 
-fn source(first: &str, second: &str) -> Vec<Vec<Change>> {
+fn source(first: &str, second: &str) -> Vec<Vec<SourceChange>> {
     let diff = TextDiff::from_lines(first, second);
-    let change = |change: similar::Change<&str>| Change {
+    let change = |change: similar::Change<&str>| SourceChange {
         sign: match change.tag() {
             ChangeTag::Delete => '-',
             ChangeTag::Insert => '+',
@@ -83,6 +83,6 @@ mod tests {
         assert_eq!(texts[1], *expected[1]);
         assert_eq!(groups[0][3].lines, (Some(10), None));
         assert_eq!(groups[0][4].lines, (None, Some(10)));
-        assert_eq!(source(&first, &first), Vec::<Vec<Change>>::new());
+        assert_eq!(source(&first, &first), Vec::<Vec<SourceChange>>::new());
     }
 }

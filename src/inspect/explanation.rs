@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::landscape::{self, differing, time};
 use super::memory::Traffic;
-use super::resources::Figures;
+use super::resources::ResourceFigures;
 use crate::model::{Configuration, Device, Micros, Problem, Value};
 use crate::space::Family;
 use crate::tune::Entry;
@@ -22,7 +22,7 @@ const PROMISING: f64 = 0.05;
 
 /// A time that something alone would take.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Limit {
+pub struct LowerBound {
     /// What.
     pub name: &'static str,
     /// How long.
@@ -33,18 +33,18 @@ pub struct Limit {
 
 /// What changing one parameter does.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Effect {
+pub struct ParameterEffect {
     /// Its name.
     pub parameter: String,
     /// The winner's value.
     pub value: Value,
     /// The other values.
-    pub others: Vec<Other>,
+    pub others: Vec<OtherValue>,
 }
 
 /// A value that the winner does not have.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Other {
+pub struct OtherValue {
     /// The value.
     pub value: Value,
     /// How much longer the winner takes with only this changed, as a fraction; `None` where that was
@@ -58,7 +58,7 @@ pub struct Other {
 
 /// Who nearly won.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Loser {
+pub struct CloseCandidate {
     /// Its family.
     pub family: String,
     /// Its configuration.
@@ -71,7 +71,7 @@ pub struct Loser {
 
 /// A neighbour of the winner, one value away, that may not be.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Cut {
+pub struct ExcludedNeighbour {
     /// The parameter.
     pub parameter: String,
     /// Its value.
@@ -85,7 +85,7 @@ pub struct Cut {
     pub best: Option<f64>,
 }
 
-impl Cut {
+impl ExcludedNeighbour {
     /// Whether other configurations with the value come close to the winner.
     pub fn is_promising(&self) -> bool {
         self.best.is_some_and(|slower| slower < PROMISING)
@@ -94,27 +94,27 @@ impl Cut {
 
 /// The neighbours of a winner.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Neighbours {
+pub struct WinnerNeighbours {
     /// That were measured.
     pub measured: usize,
     /// That are legal and were never tried.
     pub untried: Vec<(String, Value)>,
     /// That constraints rule out, promising ones first.
-    pub cut: Vec<Cut>,
+    pub cut: Vec<ExcludedNeighbour>,
 }
 
 /// The times that bound a kernel: the shortest in which its arithmetic, its bytes, its instructions
 /// and its shared memory can be served, the longest first. `traffic` is what its launches do.
 pub fn limits(
-    figures: &Figures,
+    figures: &ResourceFigures,
     traffic: &[Traffic],
     problem: &Problem,
     device: &Device,
-) -> Vec<Limit> {
+) -> Vec<LowerBound> {
     let clock = f64::from(device.max_sm_clock_mhz);
     let sms = f64::from(device.sms);
     let mut limits = Vec::new();
-    let mut limit = |name, time_us, basis| limits.push(Limit { name, time_us, basis });
+    let mut limit = |name, time_us, basis| limits.push(LowerBound { name, time_us, basis });
     if let Some((time, peak)) = figures.arithmetic_floor.zip(figures.peak) {
         let operations = problem.operations();
         limit("arithmetic", time, format!("{operations:.3e} operations at {peak} TFLOP/s"));
@@ -185,7 +185,7 @@ pub fn effects(
     family: &str,
     configuration: &Configuration,
     winner: Micros,
-) -> Vec<Effect> {
+) -> Vec<ParameterEffect> {
     let slower = |time: Micros| time.0 / winner.0 - 1.0;
     let spreads = landscape::spreads(entries, family).into_iter();
     spreads
@@ -194,25 +194,29 @@ pub fn effects(
             let others = spread.values.into_iter().filter(|value| value.value != own);
             let others = others.map(|value| {
                 let changed = with(configuration, &spread.parameter, &value.value);
-                Other {
+                OtherValue {
                     alone: own_time(entries, family, &changed).map(slower),
                     best: value.best.map(slower),
                     tried: value.tried,
                     value: value.value,
                 }
             });
-            Some(Effect { others: others.collect(), parameter: spread.parameter, value: own })
+            Some(ParameterEffect {
+                others: others.collect(),
+                parameter: spread.parameter,
+                value: own,
+            })
         })
         .collect()
 }
 
 /// The fastest others, of any family.
-pub fn losers(
+pub fn close_candidates(
     entries: &[Entry],
     family: &str,
     configuration: &Configuration,
     winner: Micros,
-) -> Vec<Loser> {
+) -> Vec<CloseCandidate> {
     let mut others: Vec<(&Entry, Micros)> = entries
         .iter()
         .filter(|entry| entry.family != family || entry.parameters != *configuration)
@@ -224,7 +228,7 @@ pub fn losers(
         let differing = differing(configuration, &entry.parameters)
             .filter(|_| entry.family == family)
             .map(|(name, value)| (name.to_owned(), value.clone()));
-        Loser {
+        CloseCandidate {
             family: entry.family.clone(),
             slower: time.0 / winner.0 - 1.0,
             differing: differing.collect(),
@@ -239,10 +243,10 @@ pub fn neighbours(
     entries: &[Entry],
     family: &Family,
     configuration: &Configuration,
-    effects: &[Effect],
+    effects: &[ParameterEffect],
     (problem, device): (&Problem, &Device),
-) -> Neighbours {
-    let mut neighbours = Neighbours::default();
+) -> WinnerNeighbours {
+    let mut neighbours = WinnerNeighbours::default();
     for (name, values) in &family.parameters {
         for value in values {
             if configuration.get(name) == Some(value) {
@@ -255,7 +259,7 @@ pub fn neighbours(
                     let effect = effects.iter().find(|effect| effect.parameter == *name);
                     let other = effect
                         .and_then(|effect| effect.others.iter().find(|one| one.value == *value));
-                    neighbours.cut.push(Cut {
+                    neighbours.cut.push(ExcludedNeighbour {
                         parameter: name.clone(),
                         value: value.clone(),
                         require: constraint.text.clone(),
@@ -269,7 +273,7 @@ pub fn neighbours(
             }
         }
     }
-    let promise = |cut: &Cut| cut.best.unwrap_or(f64::INFINITY);
+    let promise = |cut: &ExcludedNeighbour| cut.best.unwrap_or(f64::INFINITY);
     neighbours.cut.sort_by(|a, b| promise(a).total_cmp(&promise(b)));
     neighbours
 }
@@ -313,11 +317,13 @@ mod tests {
 
     #[test]
     fn the_nearest_losers_come_first_and_say_where_they_differ() {
-        let losers = losers(&search(), "fast", &winner(), Micros(10.0));
-        let told: Vec<(&str, usize)> =
-            losers.iter().map(|loser| (loser.family.as_str(), loser.differing.len())).collect();
+        let close_candidates = close_candidates(&search(), "fast", &winner(), Micros(10.0));
+        let told: Vec<(&str, usize)> = close_candidates
+            .iter()
+            .map(|loser| (loser.family.as_str(), loser.differing.len()))
+            .collect();
         assert_eq!(told, [("fast", 1), ("fast", 2), ("slow", 0)]);
-        assert_eq!(losers[0].differing, [("X".to_owned(), Value::Int(16))]);
+        assert_eq!(close_candidates[0].differing, [("X".to_owned(), Value::Int(16))]);
     }
 
     const FAMILY: &str = r#"
@@ -356,8 +362,8 @@ mod tests {
         let [cut] = &neighbours.cut[..] else { panic!("{neighbours:?}") };
         assert_eq!((cut.value.clone(), cut.because.as_str()), (Value::Int(4), "eight is unlucky"));
         assert!(cut.is_promising(), "X=4 with Y=1 took 2 % longer: {cut:?}");
-        assert!(!Cut { best: Some(0.2), ..cut.clone() }.is_promising());
-        assert!(!Cut { best: None, ..cut.clone() }.is_promising());
+        assert!(!ExcludedNeighbour { best: Some(0.2), ..cut.clone() }.is_promising());
+        assert!(!ExcludedNeighbour { best: None, ..cut.clone() }.is_promising());
     }
 
     #[test]
@@ -365,7 +371,7 @@ mod tests {
         use crate::cpu::{InstructionClass, MemoryCounts};
         let device = Device::h200();
         let problem = Problem::new("1024x1024x1024".parse().unwrap(), Dtype::F32);
-        let figures = Figures {
+        let figures = ResourceFigures {
             kernels: Vec::new(),
             flop_per_byte: 1.0,
             balance: None,

@@ -12,7 +12,7 @@ const REASONS: usize = 5;
 
 /// A parameter and how its values did.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Spread {
+pub struct ParameterSpread {
     /// Its name.
     pub parameter: String,
     /// The values that were tried, numbers in their order.
@@ -34,7 +34,7 @@ pub struct ValueSpread {
 
 /// What became of how many, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tally {
+pub struct OutcomeCount {
     /// The outcome.
     pub kind: OutcomeKind,
     /// How many.
@@ -63,7 +63,7 @@ pub fn families(entries: &[Entry]) -> Vec<&str> {
 }
 
 /// The parameters of a family, in its order, and how each value did.
-pub fn spreads(entries: &[Entry], family: &str) -> Vec<Spread> {
+pub fn spreads(entries: &[Entry], family: &str) -> Vec<ParameterSpread> {
     let own: Vec<&Entry> = entries.iter().filter(|entry| entry.family == family).collect();
     let first = own.first().map(|entry| entry.parameters.0.keys());
     let names = first.into_iter().flatten();
@@ -80,7 +80,10 @@ pub fn spreads(entries: &[Entry], family: &str) -> Vec<Spread> {
                     value,
                 }
             };
-            Spread { parameter: name.clone(), values: values.into_iter().map(spread).collect() }
+            ParameterSpread {
+                parameter: name.clone(),
+                values: values.into_iter().map(spread).collect(),
+            }
         })
         .collect()
 }
@@ -131,7 +134,7 @@ pub fn clock(entries: &[Entry]) -> Option<Vec<f64>> {
 }
 
 /// What became of the entries, the most frequent first.
-pub fn tallies(entries: &[Entry]) -> Vec<Tally> {
+pub fn outcome_counts(entries: &[Entry]) -> Vec<OutcomeCount> {
     /// By what is left of a reason without its numbers, told by the first of its kind.
     type Reasons = BTreeMap<String, (String, usize)>;
     let mut kinds: BTreeMap<OutcomeKind, (usize, Reasons)> = BTreeMap::new();
@@ -143,7 +146,7 @@ pub fn tallies(entries: &[Entry]) -> Vec<Tally> {
             reasons.entry(alike).or_insert((reason, 0)).1 += 1;
         }
     }
-    let mut tallies: Vec<Tally> = kinds
+    let mut outcome_counts: Vec<OutcomeCount> = kinds
         .into_iter()
         .map(|(kind, (count, reasons))| {
             let mut reasons: Vec<(String, usize)> = reasons.into_values().collect();
@@ -153,11 +156,11 @@ pub fn tallies(entries: &[Entry]) -> Vec<Tally> {
             if rest > 0 {
                 reasons.push((format!("{} other reasons", others.len()), rest));
             }
-            Tally { kind, count, reasons }
+            OutcomeCount { kind, count, reasons }
         })
         .collect();
-    tallies.sort_by_key(|tally| std::cmp::Reverse(tally.count));
-    tallies
+    outcome_counts.sort_by_key(|tally| std::cmp::Reverse(tally.count));
+    outcome_counts
 }
 
 /// The parameters in which `other` differs from `one`.
@@ -255,12 +258,12 @@ pub(super) mod tests {
 
     #[test]
     fn reasons_that_differ_in_numbers_are_one() {
-        let tallies = tallies(&search());
+        let outcome_counts = outcome_counts(&search());
         let kinds: Vec<(OutcomeKind, usize)> =
-            tallies.iter().map(|tally| (tally.kind, tally.count)).collect();
+            outcome_counts.iter().map(|tally| (tally.kind, tally.count)).collect();
         assert_eq!(kinds, [(OutcomeKind::Correct, 4), (OutcomeKind::Runtime, 3)]);
-        assert!(tallies[0].reasons.is_empty());
-        let reasons = &tallies[1].reasons;
+        assert!(outcome_counts[0].reasons.is_empty());
+        let reasons = &outcome_counts[1].reasons;
         assert_eq!(reasons[0], ("while launching: fault at 1f2".to_owned(), 2));
         assert_eq!(reasons[1], ("while launching: no memory".to_owned(), 1));
     }

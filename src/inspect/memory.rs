@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::subject::{Subject, SubjectError};
+use super::subject::{InspectError, InspectedKernel};
 use crate::cpu::{Counts, InstructionClass, MemoryCounts};
 use crate::validate::HostValidator;
 
@@ -44,8 +44,8 @@ pub struct LineTraffic {
 /// information on lines.
 ///
 /// # Errors
-/// [`SubjectError::Program`] and [`SubjectError::Execution`].
-pub fn traffic(subject: &Subject, ptx: &[u8]) -> Result<Vec<Traffic>, SubjectError> {
+/// [`InspectError::Program`] and [`InspectError::Execution`].
+pub fn traffic(subject: &InspectedKernel, ptx: &[u8]) -> Result<Vec<Traffic>, InspectError> {
     let program = subject.program(ptx)?;
     let plan = &subject.rendered.plan;
     let host = HostValidator::prepare(&subject.problem, &subject.device, SEED)?;

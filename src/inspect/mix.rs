@@ -9,7 +9,7 @@ use crate::model::Problem;
 
 /// What is executed for a thousand multiply-adds of a warp.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Mix {
+pub struct InstructionMix {
     /// Instructions by class.
     pub instructions: BTreeMap<InstructionClass, f64>,
     /// Sectors of global memory.
@@ -20,7 +20,7 @@ pub struct Mix {
     pub bank_conflicts: f64,
 }
 
-impl Mix {
+impl InstructionMix {
     /// The mix of a subject's launches together. Of a grid of which a part was executed, the other
     /// blocks are taken to do the same.
     pub fn of(launches: &[Traffic], problem: &Problem) -> Self {
@@ -61,7 +61,7 @@ mod tests {
             memory: [(InstructionClass::GlobalLoad, counts)].into(),
             lines: Vec::new(),
         };
-        let mix = Mix::of(&[launch], &problem);
+        let mix = InstructionMix::of(&[launch], &problem);
         assert_eq!(mix.instructions[&InstructionClass::Fma], 1000.0);
         assert_eq!(mix.instructions[&InstructionClass::Integer], 100.0);
         assert_eq!((mix.sectors, mix.wavefronts), (3.0, 0.0));

@@ -13,9 +13,9 @@ mod picture;
 mod resources;
 mod subject;
 
-pub use difference::{Change, Difference, difference};
+pub use difference::{KernelDifference, SourceChange, difference};
 pub use memory::{LineTraffic, Traffic, traffic};
-pub use mix::Mix;
-pub use picture::{Brought, Computed, Factor, Picture, Stage, picture};
-pub use resources::{Figures, KernelFigures, Waves, figures};
-pub use subject::{Subject, SubjectError};
+pub use mix::InstructionMix;
+pub use picture::{ComputedElement, Factor, LoadStage, LoadedElement, Picture, picture};
+pub use resources::{KernelFigures, ResourceFigures, Waves, figures};
+pub use subject::{InspectError, InspectedKernel};

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::subject::{Subject, SubjectError};
+use super::subject::{InspectError, InspectedKernel};
 use crate::cpu::{
     Access, Blocks, Counting, Memory, Movement, Options, Parameter, Program, Tracking, launch,
 };
@@ -32,7 +32,7 @@ pub enum Factor {
 
 /// An element that a thread brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Brought {
+pub struct LoadedElement {
     /// Of which factor.
     pub factor: Factor,
     /// Its row in the factor.
@@ -49,14 +49,14 @@ pub struct Brought {
 
 /// What is brought between two barriers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Stage {
+pub struct LoadStage {
     /// Elements, each once.
-    pub brought: BTreeSet<Brought>,
+    pub brought: BTreeSet<LoadedElement>,
 }
 
 /// An element of C and the thread that computes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Computed {
+pub struct ComputedElement {
     /// Its row.
     pub row: u64,
     /// Its column.
@@ -73,9 +73,9 @@ pub struct Picture {
     /// Threads of the block.
     pub threads: u32,
     /// What is brought, in order.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<LoadStage>,
     /// The elements of C.
-    pub computed: BTreeSet<Computed>,
+    pub computed: BTreeSet<ComputedElement>,
     /// How many elements of A and B the busiest thread reads from global memory, one that is read
     /// again counted again.
     pub reads: u64,
@@ -84,10 +84,10 @@ pub struct Picture {
 /// Executes the first block of a subject's last kernel and looks on. `ptx` is its compiled text.
 ///
 /// # Errors
-/// [`SubjectError`]: a text or plan that the `cpu` device does not execute, operands whose places do
+/// [`InspectError`]: a text or plan that the `cpu` device does not execute, operands whose places do
 /// not fit 28 bits.
-pub fn picture(subject: &Subject, ptx: &[u8]) -> Result<Picture, SubjectError> {
-    let unsupported = |what: String| SubjectError::Execution(HostFailure::Unsupported(what));
+pub fn picture(subject: &InspectedKernel, ptx: &[u8]) -> Result<Picture, InspectError> {
+    let unsupported = |what: String| InspectError::Execution(HostFailure::Unsupported(what));
     let (problem, plan) = (&subject.problem, &subject.rendered.plan);
     let operands = [problem.a_elements(), problem.b_elements()];
     if operands.iter().any(|elements| (elements * problem.batch) >> PLACE_BITS != 0)
@@ -126,7 +126,7 @@ pub fn picture(subject: &Subject, ptx: &[u8]) -> Result<Picture, SubjectError> {
     }
     let entry = launches.last().map(|launch| launch.entry.clone()).unwrap_or_default();
     let threads = launches.last().map_or(0, |launch| launch.block.iter().product());
-    let mut seen = Seen { problem, c: places.c, threads };
+    let mut seen = AccessDecoder { problem, c: places.c, threads };
     Ok(seen.picture(entry, &accesses))
 }
 
@@ -136,7 +136,7 @@ fn kernel<'a>(program: &'a Program, entry: &str) -> Result<&'a crate::cpu::Kerne
 
 /// Operands whose words tell their places, and workspaces.
 fn place(
-    subject: &Subject,
+    subject: &InspectedKernel,
     memory: &mut Memory,
 ) -> Result<(Operands, Vec<u64>), crate::cpu::MemoryError> {
     let problem = &subject.problem;
@@ -154,13 +154,13 @@ fn place(
 }
 
 /// What tells elements and threads from addresses and words.
-struct Seen<'a> {
+struct AccessDecoder<'a> {
     problem: &'a Problem,
     c: u64,
     threads: u32,
 }
 
-impl Seen<'_> {
+impl AccessDecoder<'_> {
     fn picture(&mut self, entry: String, accesses: &[Access]) -> Picture {
         // A factor that goes through shared memory is brought where it is stored there; the other
         // where it is loaded.
@@ -172,7 +172,7 @@ impl Seen<'_> {
         let bringing = || accesses.iter().filter(|access| access.movement != Movement::GlobalStore);
         let times: BTreeSet<u32> = bringing().map(|access| access.barriers).collect();
         let times: Vec<u32> = times.into_iter().collect();
-        let mut stages = vec![Stage::default(); times.len()];
+        let mut stages = vec![LoadStage::default(); times.len()];
         for access in bringing() {
             let stage = times.iter().position(|time| *time == access.barriers);
             if let Some(stage) = stage.and_then(|at| stages.get_mut(at)) {
@@ -221,7 +221,7 @@ impl Seen<'_> {
         })
     }
 
-    fn brought(&self, access: &Access, staged: &BTreeSet<Factor>) -> Vec<Brought> {
+    fn brought(&self, access: &Access, staged: &BTreeSet<Factor>) -> Vec<LoadedElement> {
         let shares = access.movement != Movement::GlobalLoad;
         let mut brought = Vec::new();
         for (thread, address, words) in Self::lanes(access) {
@@ -234,13 +234,13 @@ impl Seen<'_> {
                 };
                 let bank = shares.then_some((address / 4 + at) as u32 % 32);
                 let conflict = shares && access.conflicts > 0;
-                brought.push(Brought { factor, row, column, thread, bank, conflict });
+                brought.push(LoadedElement { factor, row, column, thread, bank, conflict });
             }
         }
         brought
     }
 
-    fn computed(&self, access: &Access) -> Vec<Computed> {
+    fn computed(&self, access: &Access) -> Vec<ComputedElement> {
         let mut computed = Vec::new();
         if access.movement == Movement::GlobalStore {
             let width = self.problem.ldc();
@@ -248,7 +248,7 @@ impl Seen<'_> {
                 let first = address.wrapping_sub(self.c) / 4;
                 let places = (first..).take(words.len());
                 let inside = places.filter(|place| *place < self.problem.c_elements());
-                computed.extend(inside.map(|place| Computed {
+                computed.extend(inside.map(|place| ComputedElement {
                     row: place / width,
                     column: place % width,
                     thread,

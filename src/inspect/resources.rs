@@ -4,13 +4,13 @@
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use super::subject::Subject;
+use super::subject::InspectedKernel;
 use crate::compile::KernelResources;
 use crate::model::{BlockNeeds, Limiter, Micros, Occupancy, Tflops};
 
 /// The figures of a subject.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Figures {
+pub struct ResourceFigures {
     /// Each launch, in order.
     pub kernels: Vec<KernelFigures>,
     /// Operations for every byte that must move at least once.
@@ -70,7 +70,10 @@ impl Waves {
 
 /// The figures of a subject, from what the assembler said of its kernels. What it said nothing of
 /// takes nothing.
-pub fn figures(subject: &Subject, assembled: &IndexMap<String, KernelResources>) -> Figures {
+pub fn figures(
+    subject: &InspectedKernel,
+    assembled: &IndexMap<String, KernelResources>,
+) -> ResourceFigures {
     let (problem, device) = (&subject.problem, &subject.device);
     let kernels = subject.rendered.plan.kernels.iter().map(|launch| {
         let assembled = assembled.get(&launch.entry).copied().unwrap_or_default();
@@ -92,7 +95,7 @@ pub fn figures(subject: &Subject, assembled: &IndexMap<String, KernelResources>)
     });
     let peak = device.peak(problem);
     let bandwidth = device.memory_bandwidth();
-    Figures {
+    ResourceFigures {
         kernels: kernels.collect(),
         flop_per_byte: problem.operations() / problem.bytes() as f64,
         balance: peak.zip(bandwidth).map(|(peak, bandwidth)| peak.0 * 1e12 / bandwidth),

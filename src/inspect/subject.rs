@@ -11,7 +11,7 @@ use crate::validate::HostFailure;
 
 /// A kernel to look at.
 #[derive(Debug, Clone)]
-pub struct Subject {
+pub struct InspectedKernel {
     /// The name of its family.
     pub family: String,
     /// Its parameters.
@@ -26,7 +26,7 @@ pub struct Subject {
 
 /// Why something cannot be looked at.
 #[derive(Debug, Error)]
-pub enum SubjectError {
+pub enum InspectError {
     /// It is no configuration.
     #[error(transparent)]
     Choice(#[from] ChoiceError),
@@ -41,18 +41,18 @@ pub enum SubjectError {
     Execution(#[from] HostFailure),
 }
 
-impl Subject {
+impl InspectedKernel {
     /// Renders a configuration.
     ///
     /// # Errors
-    /// [`SubjectError::Render`].
+    /// [`InspectError::Render`].
     pub fn new(
         family: &Family,
         templates: &Templates,
         configuration: Configuration,
         problem: Problem,
         device: Device,
-    ) -> Result<Self, SubjectError> {
+    ) -> Result<Self, InspectError> {
         let rendered = render(family, templates, &configuration, &problem, &device)?;
         Ok(Self { family: family.name.clone(), configuration, problem, device, rendered })
     }
@@ -63,7 +63,7 @@ impl Subject {
     }
 
     /// Its PTX as a program of the `cpu` device.
-    pub(super) fn program(&self, ptx: &[u8]) -> Result<Program, SubjectError> {
+    pub(super) fn program(&self, ptx: &[u8]) -> Result<Program, InspectError> {
         Ok(Program::parse(&String::from_utf8_lossy(ptx))?)
     }
 }

@@ -12,7 +12,7 @@ const SHOWN: usize = 3;
 
 /// A family's results for one shape in all layouts.
 #[derive(Default)]
-struct Row<'a> {
+struct CheckedRow<'a> {
     layouts: Vec<&'a str>,
     executed: usize,
     failed: usize,
@@ -20,7 +20,7 @@ struct Row<'a> {
 
 /// A line for each family and shape, and then the failures, for a terminal of `width` columns.
 pub fn table(results: &[Checked], width: u16) -> String {
-    let mut rows: IndexMap<(&str, String), Row<'_>> = IndexMap::new();
+    let mut rows: IndexMap<(&str, String), CheckedRow<'_>> = IndexMap::new();
     for result in results.iter().filter(|result| result.legal > 0) {
         let problem = format!("{} {}", result.problem.shape, result.problem.dtype);
         let row = rows.entry((&result.family, problem)).or_default();

@@ -11,30 +11,30 @@ use crate::tune::Retimed;
 
 /// A winner timed beside the libraries.
 #[derive(Debug, Clone)]
-pub struct Compared {
+pub struct LibraryComparison {
     problem: Problem,
-    result: Result<Times, String>,
+    result: Result<ComparedTimes, String>,
 }
 
 #[derive(Debug, Clone)]
-struct Times {
+struct ComparedTimes {
     family: String,
     configuration: Configuration,
     time: Micros,
     /// The fastest.
-    library: Option<Library>,
+    library: Option<LibraryResult>,
     rounds: usize,
 }
 
 #[derive(Debug, Clone)]
-struct Library {
+struct LibraryResult {
     name: String,
     time: Micros,
     /// How much slower it is than the winner.
     margin: Option<Margin>,
 }
 
-impl Times {
+impl ComparedTimes {
     /// The library's time over the winner's.
     fn speedup(&self) -> Option<f64> {
         Some(self.library.as_ref()?.time.0 / self.time.0)
@@ -51,18 +51,18 @@ fn rate(problem: &Problem, time: Micros) -> Tflops {
     Tflops::of(problem.operations(), time)
 }
 
-impl Compared {
+impl LibraryComparison {
     /// What timing a winner again gave.
     pub fn of(problem: Problem, retimed: Retimed) -> Self {
         let Retimed { winner, libraries, rounds, .. } = retimed;
         let library = libraries.into_iter().next().map(|(library, margin)| {
             let time = library.measurement.median();
-            Library { name: library.name, time, margin }
+            LibraryResult { name: library.name, time, margin }
         });
         let result = winner.map(|winner| {
             let time = winner.measurement.median();
             let (family, configuration) = (winner.family, winner.configuration);
-            Times { family, configuration, time, library, rounds }
+            ComparedTimes { family, configuration, time, library, rounds }
         });
         Self { problem, result }
     }
@@ -79,7 +79,7 @@ impl Compared {
 }
 
 /// What all speed-ups say together.
-struct Overall {
+struct OverallSpeedup {
     count: usize,
     /// None where nothing was compared.
     geometric_mean: Option<f64>,
@@ -87,26 +87,28 @@ struct Overall {
     slower: usize,
 }
 
-impl Overall {
-    fn of(compared: &[Compared]) -> Self {
+impl OverallSpeedup {
+    fn of(compared: &[LibraryComparison]) -> Self {
         let times = || compared.iter().filter_map(|compared| compared.result.as_ref().ok());
-        let logarithms: Vec<f64> = times().filter_map(Times::speedup).map(f64::ln).collect();
+        let logarithms: Vec<f64> =
+            times().filter_map(ComparedTimes::speedup).map(f64::ln).collect();
         let count = logarithms.len();
         let mean = logarithms.iter().sum::<f64>() / count as f64;
-        let slower = times().filter_map(Times::interval).filter(|[_, high]| *high < 1.0).count();
+        let slower =
+            times().filter_map(ComparedTimes::interval).filter(|[_, high]| *high < 1.0).count();
         Self { count, geometric_mean: (count > 0).then(|| mean.exp()), slower }
     }
 }
 
 /// For people.
-pub fn table(compared: &[Compared], device: &Device, width: u16) -> String {
+pub fn table(compared: &[LibraryComparison], device: &Device, width: u16) -> String {
     let mut table = plain_table(width);
     table.set_header(named(
         "problem",
         ["family", "time", "TFLOP/s", "library", "time", "TFLOP/s", "speed-up", "interval"],
     ));
     let mut failures = String::new();
-    for Compared { problem, result } in compared {
+    for LibraryComparison { problem, result } in compared {
         let times = match result {
             Ok(times) => times,
             Err(why) => {
@@ -133,7 +135,7 @@ pub fn table(compared: &[Compared], device: &Device, width: u16) -> String {
         let figures: [&str; 8] = std::array::from_fn(|at| cells.get(at).map_or("", String::as_str));
         table.add_row(named(&problem.to_string(), figures));
     }
-    let overall = Overall::of(compared);
+    let overall = OverallSpeedup::of(compared);
     let summary = match overall.geometric_mean {
         Some(mean) => format!(
             "{mean:.3} times as fast as the fastest library in the geometric mean of {} problems on \
@@ -165,15 +167,15 @@ const COLUMNS: [&str; 10] = [
 ];
 
 /// For spreadsheets: a line for each problem, none for one that could not be compared on.
-pub fn csv(compared: &[Compared]) -> String {
-    let rows = compared.iter().filter_map(|Compared { problem, result }| {
+pub fn csv(compared: &[LibraryComparison]) -> String {
+    let rows = compared.iter().filter_map(|LibraryComparison { problem, result }| {
         let times = result.as_ref().ok()?;
         Some((*problem, row(problem, times)))
     });
     lines(COLUMNS, rows)
 }
 
-fn row(problem: &Problem, times: &Times) -> [String; COLUMNS.len()] {
+fn row(problem: &Problem, times: &ComparedTimes) -> [String; COLUMNS.len()] {
     let library = times.library.as_ref();
     let text = |value: Option<String>| value.unwrap_or_default();
     let [low, high] = match times.interval() {
@@ -195,8 +197,8 @@ fn row(problem: &Problem, times: &Times) -> [String; COLUMNS.len()] {
 }
 
 /// For programs.
-pub fn document(compared: &[Compared], device: &Device) -> Value {
-    let rows = compared.iter().map(|Compared { problem, result }| {
+pub fn document(compared: &[LibraryComparison], device: &Device) -> Value {
+    let rows = compared.iter().map(|LibraryComparison { problem, result }| {
         let mut row = json!({ "problem": problem_document(problem) });
         match result {
             Err(why) => row["error"] = json!(why),
@@ -221,7 +223,7 @@ pub fn document(compared: &[Compared], device: &Device) -> Value {
         }
         row
     });
-    let overall = Overall::of(compared);
+    let overall = OverallSpeedup::of(compared);
     json!({
         "gemm_tune": env!("CARGO_PKG_VERSION"),
         "device": device,
@@ -238,25 +240,26 @@ mod tests {
 
     /// 512x512x512 a fifth faster than the library, 4096x4096x1024 slower, one without a library
     /// and one without a record.
-    fn compared() -> Vec<Compared> {
+    fn compared() -> Vec<LibraryComparison> {
         let of = |shape: &str, time: f64, library: Option<(f64, [f64; 2])>| {
             let problem = Problem::new(shape.parse::<Shape>().unwrap(), Dtype::F32);
-            let library = library.map(|(time, [low, high])| Library {
+            let library = library.map(|(time, [low, high])| LibraryResult {
                 name: "cuBLASLt, strict f32, heuristic 3, \"split\"".to_owned(),
                 time: Micros(time),
                 margin: Some(Margin { percent: (low + high) / 2.0, low, high }),
             });
             let configuration = [("BM".to_owned(), Value::Int(64))].into_iter().collect();
             let family = "blocktile".to_owned();
-            let times = Times { family, configuration, time: Micros(time), library, rounds: 40 };
-            Compared { problem, result: Ok(times) }
+            let times =
+                ComparedTimes { family, configuration, time: Micros(time), library, rounds: 40 };
+            LibraryComparison { problem, result: Ok(times) }
         };
         let unknown = Problem::new("7x5x3".parse::<Shape>().unwrap(), Dtype::F32);
         vec![
             of("512x512x512", 10.0, Some((12.0, [18.0, 22.0]))),
             of("4096x4096x1024", 800.0, Some((760.0, [-6.0, -4.0]))),
             of("33x65x129", 3.0, None),
-            Compared::without(unknown, "no record".to_owned()),
+            LibraryComparison::without(unknown, "no record".to_owned()),
         ]
     }
 

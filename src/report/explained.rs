@@ -8,8 +8,10 @@ use super::inspected::heading;
 use super::json::problem_document;
 use super::table::{plain_table, right_aligned, trim_lines};
 use crate::database::Record;
-use crate::inspect::explanation::{Cut, Effect, Limit, Loser, Neighbours, Other};
-use crate::inspect::{Figures, Subject};
+use crate::inspect::explanation::{
+    CloseCandidate, ExcludedNeighbour, LowerBound, OtherValue, ParameterEffect, WinnerNeighbours,
+};
+use crate::inspect::{InspectedKernel, ResourceFigures};
 use crate::model::{Micros, Tflops};
 
 /// Untried neighbours that are named.
@@ -22,21 +24,21 @@ const CUTS: usize = 6;
 #[derive(Debug, Clone)]
 pub struct Explained {
     /// The winner.
-    pub subject: Subject,
+    pub subject: InspectedKernel,
     /// Its time.
     pub time: Micros,
     /// By how much it won.
     pub fastest: Option<Fastest>,
     /// What it takes of an SM.
-    pub figures: Figures,
+    pub figures: ResourceFigures,
     /// What bounds it, the longest time first.
-    pub limits: Vec<Limit>,
+    pub limits: Vec<LowerBound>,
     /// What its parameters do.
-    pub effects: Vec<Effect>,
+    pub effects: Vec<ParameterEffect>,
     /// Who nearly won.
-    pub losers: Vec<Loser>,
+    pub losers: Vec<CloseCandidate>,
     /// What there is one value away.
-    pub neighbours: Neighbours,
+    pub neighbours: WinnerNeighbours,
     /// Configurations in the journal; 0 without one.
     pub tried: usize,
 }
@@ -144,13 +146,13 @@ fn percent(fraction: f64) -> String {
 }
 
 /// How much the nearest other value costs; what was not measured counts for nothing.
-fn weight(effect: &Effect) -> f64 {
+fn weight(effect: &ParameterEffect) -> f64 {
     effect.others.iter().filter_map(|other| other.best).reduce(f64::min).unwrap_or(0.0)
 }
 
 /// What each parameter does, the most telling first.
 fn parameters(explained: &Explained) -> String {
-    let mut effects: Vec<&Effect> = explained.effects.iter().collect();
+    let mut effects: Vec<&ParameterEffect> = explained.effects.iter().collect();
     effects.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     let mut text = format!(
         "\nwhat its parameters do, the most telling first: how much longer the best takes that has \
@@ -162,8 +164,8 @@ fn parameters(explained: &Explained) -> String {
     let names: Vec<String> = names.collect();
     let wide = names.iter().map(String::len).max().unwrap_or(0);
     for (name, effect) in names.iter().zip(effects) {
-        let mut others: Vec<&Other> = effect.others.iter().collect();
-        let cost = |other: &Other| other.best.unwrap_or(f64::INFINITY);
+        let mut others: Vec<&OtherValue> = effect.others.iter().collect();
+        let cost = |other: &OtherValue| other.best.unwrap_or(f64::INFINITY);
         others.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
         let others: Vec<String> = others.into_iter().map(other).collect();
         let others = if others.is_empty() { vec!["no other was tried".to_owned()] } else { others };
@@ -172,7 +174,7 @@ fn parameters(explained: &Explained) -> String {
     text
 }
 
-fn other(other: &Other) -> String {
+fn other(other: &OtherValue) -> String {
     let best = other.best.map_or_else(|| "none correct".to_owned(), percent);
     let alone = other.alone.map_or(String::new(), |alone| format!(" ({})", percent(alone)));
     format!("{} {best}{alone}", other.value)
@@ -219,7 +221,7 @@ fn beside(explained: &Explained) -> String {
     text
 }
 
-fn cut(cut: &Cut) -> String {
+fn cut(cut: &ExcludedNeighbour) -> String {
     let best = cut.best.map_or(String::new(), |best| {
         format!(
             "; elsewhere the best with it takes {} longer",

@@ -9,12 +9,15 @@ use serde_json::{Value, json};
 use super::json::problem_document;
 use super::table::{named, pairs, plain_table, right_aligned, trim_lines};
 use crate::cpu::MemoryCounts;
-use crate::inspect::{Change, Difference, Figures, KernelFigures, Mix, Subject, Traffic};
+use crate::inspect::{
+    InspectedKernel, InstructionMix, KernelDifference, KernelFigures, ResourceFigures,
+    SourceChange, Traffic,
+};
 use crate::model::units::human_bytes;
 
 /// What is looked at, in a line or two.
-pub fn heading(subject: &Subject) -> String {
-    let Subject { family, configuration, problem, device, rendered } = subject;
+pub fn heading(subject: &InspectedKernel) -> String {
+    let InspectedKernel { family, configuration, problem, device, rendered } = subject;
     let bits = if rendered.plan.nondeterministic {
         "not deterministic: two runs on the same values may differ in their last bits\n"
     } else {
@@ -24,7 +27,7 @@ pub fn heading(subject: &Subject) -> String {
 }
 
 /// What a kernel takes, for a terminal of `width` columns.
-pub fn figures(subject: &Subject, figures: &Figures, width: u16) -> String {
+pub fn figures(subject: &InspectedKernel, figures: &ResourceFigures, width: u16) -> String {
     let mut text = heading(subject);
     for kernel in &figures.kernels {
         let _ = write!(text, "\n{}\n{}", kernel.entry, pairs(&kernel_rows(kernel), width));
@@ -111,7 +114,7 @@ fn blocks(count: u64) -> String {
 }
 
 /// What every line moves, for a terminal of `width` columns.
-pub fn traffic(subject: &Subject, launches: &[Traffic], width: u16) -> String {
+pub fn traffic(subject: &InspectedKernel, launches: &[Traffic], width: u16) -> String {
     let mut text = heading(subject);
     for launch in launches {
         let whose = match (launch.executed, launch.blocks) {
@@ -161,15 +164,15 @@ fn traffic_cells(line: String, counts: &MemoryCounts) -> [String; 6] {
 #[derive(Debug, Clone, Copy)]
 pub struct Side<'a> {
     /// The kernel.
-    pub subject: &'a Subject,
+    pub subject: &'a InspectedKernel,
     /// What it takes.
-    pub figures: &'a Figures,
+    pub figures: &'a ResourceFigures,
     /// What it executes.
-    pub mix: &'a Mix,
+    pub mix: &'a InstructionMix,
 }
 
 /// Two kernels side by side, and how their sources differ.
-pub fn comparison(sides: [Side<'_>; 2], difference: &Difference, width: u16) -> String {
+pub fn comparison(sides: [Side<'_>; 2], difference: &KernelDifference, width: u16) -> String {
     let [first, second] = sides;
     let mut text = format!(
         "X  {}Y  {}\n",
@@ -227,12 +230,13 @@ fn resource_rows(x: &KernelFigures, y: &KernelFigures) -> Vec<(String, String, S
     pairs.map(|((name, x), (_, y))| (name.to_owned(), x, y)).collect()
 }
 
-fn mix_rows(x: &Mix, y: &Mix) -> Vec<(String, String, String)> {
+fn mix_rows(x: &InstructionMix, y: &InstructionMix) -> Vec<(String, String, String)> {
     let classes: BTreeSet<_> = x.instructions.keys().chain(y.instructions.keys()).collect();
-    let of_class = |mix: &Mix, class| mix.instructions.get(class).copied().unwrap_or(0.0);
+    let of_class =
+        |mix: &InstructionMix, class| mix.instructions.get(class).copied().unwrap_or(0.0);
     let classes =
         classes.iter().map(|class| (class.name(), of_class(x, class), of_class(y, class)));
-    let all = |mix: &Mix| mix.instructions.values().sum();
+    let all = |mix: &InstructionMix| mix.instructions.values().sum();
     let totals = [
         ("all instructions", all(x), all(y)),
         ("sectors", x.sectors, y.sectors),
@@ -244,16 +248,17 @@ fn mix_rows(x: &Mix, y: &Mix) -> Vec<(String, String, String)> {
 }
 
 /// Lines of the sources around a change, with the numbers of the first of them.
-fn source_group(group: &[Change]) -> String {
+fn source_group(group: &[SourceChange]) -> String {
     let style = |color: AnsiColor| Style::new().fg_color(Some(color.into()));
-    let first = |number: fn(&Change) -> Option<usize>| group.iter().find_map(number).unwrap_or(0);
+    let first =
+        |number: fn(&SourceChange) -> Option<usize>| group.iter().find_map(number).unwrap_or(0);
     let cyan = style(AnsiColor::Cyan);
     let mut text = format!(
         "{cyan}@@ X line {}, Y line {} @@{cyan:#}\n",
         first(|change| change.lines.0),
         first(|change| change.lines.1)
     );
-    for Change { sign, text: line, .. } in group {
+    for SourceChange { sign, text: line, .. } in group {
         let line = format!("{sign}{line}");
         let line = line.trim_end();
         let _ = match sign {
@@ -266,7 +271,7 @@ fn source_group(group: &[Change]) -> String {
 }
 
 /// What all documents begin with.
-pub fn subject_document(subject: &Subject) -> Value {
+pub fn subject_document(subject: &InspectedKernel) -> Value {
     json!({
         "gemm_tune": env!("CARGO_PKG_VERSION"),
         "family": subject.family,
@@ -278,7 +283,7 @@ pub fn subject_document(subject: &Subject) -> Value {
 }
 
 /// The figures of a kernel.
-pub fn figures_document(figures: &Figures) -> Value {
+pub fn figures_document(figures: &ResourceFigures) -> Value {
     let kernels = figures.kernels.iter().map(|kernel| {
         let limits = kernel.occupancy.limits.map(|(limiter, n)| (limiter.to_string(), json!(n)));
         let assembled = &kernel.assembled;
@@ -341,11 +346,11 @@ pub fn traffic_document(launches: &[Traffic]) -> Value {
 }
 
 /// Two kernels and how they differ.
-pub fn comparison_document(sides: [Side<'_>; 2], difference: &Difference) -> Value {
+pub fn comparison_document(sides: [Side<'_>; 2], difference: &KernelDifference) -> Value {
     let side = |side: Side<'_>| {
         let mut document = subject_document(side.subject);
         document["resources"] = figures_document(side.figures);
-        let Mix { instructions, sectors, wavefronts, bank_conflicts } = side.mix;
+        let InstructionMix { instructions, sectors, wavefronts, bank_conflicts } = side.mix;
         let instructions =
             instructions.iter().map(|(class, n)| (class.name().to_owned(), json!(n)));
         document["per_1000_multiply_adds"] = json!({

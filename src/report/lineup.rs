@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::json::problem_document;
-use super::plot::rates::{Axes, Series};
+use super::plot::rates::{RateAxes, Series};
 use super::table::{named, plain_table, trim_lines};
 use super::values::lines;
 use crate::measure::Margin;
@@ -13,22 +13,22 @@ use crate::tune::LineUp;
 
 /// A problem and who took part.
 #[derive(Debug, Clone)]
-pub struct Lined {
+pub struct LineUpReport {
     problem: Problem,
-    contestants: Vec<Contestant>,
+    contestants: Vec<LineUpEntry>,
 }
 
 /// Someone who took part.
 #[derive(Debug, Clone)]
-struct Contestant {
+struct LineUpEntry {
     name: String,
     is_library: bool,
     kernel: Option<(String, Configuration)>,
-    result: Result<Times, String>,
+    result: Result<EntrantTimes, String>,
 }
 
 #[derive(Debug, Clone)]
-struct Times {
+struct EntrantTimes {
     median: Micros,
     /// The samples that 5 % are faster and slower than.
     spread: [Micros; 2],
@@ -37,7 +37,7 @@ struct Times {
     against: Option<Margin>,
 }
 
-impl Times {
+impl EntrantTimes {
     fn of(measurement: &Measurement, against: Option<Margin>) -> Self {
         Self {
             median: measurement.median(),
@@ -54,14 +54,14 @@ impl Times {
     }
 }
 
-impl Contestant {
+impl LineUpEntry {
     /// Its name; a library's without the routine, which differs from size to size.
     fn label(&self) -> &str {
         if self.is_library { self.name.split(',').next().unwrap_or(&self.name) } else { &self.name }
     }
 }
 
-impl Lined {
+impl LineUpReport {
     /// What came of a line-up. Names are told with why one did not take part; the others are its
     /// kernels, in their order.
     pub fn of(problem: Problem, names: &[(String, Option<String>)], line_up: &LineUp) -> Self {
@@ -74,15 +74,15 @@ impl Lined {
             let kernel = standing.as_ref().ok();
             let kernel = kernel.map(|one| (one.family.clone(), one.configuration.clone()));
             let result = standing.map(|standing| {
-                Times::of(&standing.measurement, line_up.against_library(&standing))
+                EntrantTimes::of(&standing.measurement, line_up.against_library(&standing))
             });
-            Contestant { name: name.clone(), is_library: false, kernel, result }
+            LineUpEntry { name: name.clone(), is_library: false, kernel, result }
         });
-        let libraries = line_up.libraries.iter().map(|library| Contestant {
+        let libraries = line_up.libraries.iter().map(|library| LineUpEntry {
             name: library.name.clone(),
             is_library: true,
             kernel: None,
-            result: Ok(Times::of(&library.measurement, None)),
+            result: Ok(EntrantTimes::of(&library.measurement, None)),
         });
         Self { problem, contestants: kernels.chain(libraries).collect() }
     }
@@ -92,13 +92,13 @@ impl Lined {
         self.contestants.iter().all(|contestant| contestant.result.is_ok())
     }
 
-    fn rate(&self, times: &Times) -> Tflops {
+    fn rate(&self, times: &EntrantTimes) -> Tflops {
         Tflops::of(self.problem.operations(), times.median)
     }
 }
 
 /// For people.
-pub fn table(lined: &[Lined], device: &Device, width: u16) -> String {
+pub fn table(lined: &[LineUpReport], device: &Device, width: u16) -> String {
     let mut text = String::new();
     for one in lined {
         let peak = device.peak(&one.problem);
@@ -137,12 +137,12 @@ pub fn table(lined: &[Lined], device: &Device, width: u16) -> String {
 }
 
 /// How much each contestant gains over the one named before it, over all problems that have both.
-fn gains(lined: &[Lined]) -> String {
+fn gains(lined: &[LineUpReport]) -> String {
     let Some(first) = lined.first() else { return String::new() };
     let modelled = if is_modelled(lined) { ", by modelled times" } else { "" };
     let mut text = String::new();
     for pair in first.contestants.windows(2) {
-        let [before, after] = [&pair[0], &pair[1]].map(Contestant::label);
+        let [before, after] = [&pair[0], &pair[1]].map(LineUpEntry::label);
         let ratios: Vec<f64> = lined
             .iter()
             .filter_map(|one| {
@@ -165,20 +165,20 @@ fn gains(lined: &[Lined]) -> String {
 }
 
 /// The axes of a plot.
-pub fn axes(lined: &[Lined]) -> Axes {
+pub fn axes(lined: &[LineUpReport]) -> RateAxes {
     let problems: Vec<Problem> = lined.iter().map(|one| one.problem).collect();
-    let axes = Axes::of(&problems);
+    let axes = RateAxes::of(&problems);
     if is_modelled(lined) { axes.modelled() } else { axes }
 }
 
-fn is_modelled(lined: &[Lined]) -> bool {
+fn is_modelled(lined: &[LineUpReport]) -> bool {
     let contestants = lined.iter().flat_map(|one| &one.contestants);
     let mut times = contestants.filter_map(|contestant| contestant.result.as_ref().ok());
     times.any(|times| times.timing == Timing::Modelled)
 }
 
 /// The lines of a plot.
-pub fn series(lined: &[Lined], axes: &Axes) -> Vec<Series> {
+pub fn series(lined: &[LineUpReport], axes: &RateAxes) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
     for one in lined {
         for contestant in &one.contestants {
@@ -213,7 +213,7 @@ const COLUMNS: [&str; 11] = [
 ];
 
 /// For spreadsheets: a line for each contestant that has a time.
-pub fn csv(lined: &[Lined]) -> String {
+pub fn csv(lined: &[LineUpReport]) -> String {
     let rows = lined.iter().flat_map(|one| {
         let rows = one.contestants.iter().filter_map(|contestant| row(one, contestant));
         rows.map(|row| (one.problem, row))
@@ -222,7 +222,7 @@ pub fn csv(lined: &[Lined]) -> String {
 }
 
 /// What is behind the problem; nothing for who has no time.
-fn row(lined: &Lined, contestant: &Contestant) -> Option<[String; COLUMNS.len()]> {
+fn row(lined: &LineUpReport, contestant: &LineUpEntry) -> Option<[String; COLUMNS.len()]> {
     let times = contestant.result.as_ref().ok()?;
     let kernel = contestant.kernel.as_ref();
     let ratio = times.ratio().map(|ratio| ratio.map(|ratio| format!("{ratio:.4}")));
@@ -243,7 +243,7 @@ fn row(lined: &Lined, contestant: &Contestant) -> Option<[String; COLUMNS.len()]
 }
 
 /// For programs.
-pub fn document(lined: &[Lined], device: &Device) -> Value {
+pub fn document(lined: &[LineUpReport], device: &Device) -> Value {
     let problems = lined.iter().map(|one| {
         let contestants = one.contestants.iter().map(|contestant| {
             let kernel = contestant.kernel.as_ref();
@@ -285,8 +285,8 @@ mod tests {
     use super::*;
     use crate::model::Dtype;
 
-    fn contestant(name: &str, time: Result<f64, &str>, against: Option<f64>) -> Contestant {
-        let times = |time| Times {
+    fn contestant(name: &str, time: Result<f64, &str>, against: Option<f64>) -> LineUpEntry {
+        let times = |time| EntrantTimes {
             median: Micros(time),
             spread: [Micros(time * 0.99), Micros(time * 1.02)],
             timing: Timing::Measured,
@@ -296,7 +296,7 @@ mod tests {
                 high: percent + 1.0,
             }),
         };
-        Contestant {
+        LineUpEntry {
             name: name.to_owned(),
             is_library: name.starts_with("cuBLAS"),
             kernel: None,
@@ -304,8 +304,8 @@ mod tests {
         }
     }
 
-    fn lined() -> Vec<Lined> {
-        let of = |shape: &str, times: [f64; 3]| Lined {
+    fn lined() -> Vec<LineUpReport> {
+        let of = |shape: &str, times: [f64; 3]| LineUpReport {
             problem: Problem::new(shape.parse().unwrap(), Dtype::F32),
             contestants: vec![
                 contestant("low", Ok(times[0]), Some(-75.0)),
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn libraries_are_one_line_of_a_plot_whatever_the_routine() {
         let problems: Vec<Problem> = lined().iter().map(|one| one.problem).collect();
-        let axes = Axes::of(&problems);
+        let axes = RateAxes::of(&problems);
         let series = series(&lined(), &axes);
         let told: Vec<(&str, usize)> =
             series.iter().map(|one| (one.name.as_str(), one.points.len())).collect();

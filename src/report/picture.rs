@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::inspected::heading;
-use crate::inspect::{Brought, Factor, Picture, Stage, Subject};
+use crate::inspect::{Factor, InspectedKernel, LoadStage, LoadedElement, Picture};
 
 /// Stages that are drawn: the later ones are like the second.
 const SHOWN_STAGES: usize = 2;
@@ -16,7 +16,7 @@ const SHOWN: usize = 8;
 type Grid<T> = BTreeMap<u64, BTreeMap<u64, T>>;
 
 /// In words: how much a thread reads, how many elements it computes.
-fn summary(subject: &Subject, picture: &Picture) -> String {
+fn summary(subject: &InspectedKernel, picture: &Picture) -> String {
     let mut computed: BTreeMap<u32, u64> = BTreeMap::new();
     picture.computed.iter().for_each(|one| *computed.entry(one.thread).or_default() += 1);
     let most = computed.values().max().copied().unwrap_or(0);
@@ -31,8 +31,8 @@ fn summary(subject: &Subject, picture: &Picture) -> String {
     )
 }
 
-fn grid(stage: &Stage, factor: Factor) -> Grid<&Brought> {
-    let mut grid: Grid<&Brought> = BTreeMap::new();
+fn grid(stage: &LoadStage, factor: Factor) -> Grid<&LoadedElement> {
+    let mut grid: Grid<&LoadedElement> = BTreeMap::new();
     for one in stage.brought.iter().filter(|one| one.factor == factor) {
         grid.entry(one.row).or_default().entry(one.column).or_insert(one);
     }
@@ -48,11 +48,11 @@ fn computed(picture: &Picture) -> Grid<u32> {
 }
 
 /// For a terminal: threads by number, the corner of every tile.
-pub fn text(subject: &Subject, picture: &Picture) -> String {
+pub fn text(subject: &InspectedKernel, picture: &Picture) -> String {
     let mut text = format!("{}\n{}", heading(subject), summary(subject, picture));
     for (number, stage) in picture.stages.iter().take(SHOWN_STAGES).enumerate() {
         for factor in [Factor::A, Factor::B] {
-            let cell = |one: &&Brought| {
+            let cell = |one: &&LoadedElement| {
                 let bank = one.bank.map(|bank| format!(":{bank}")).unwrap_or_default();
                 format!("{}{bank}{}", one.thread, if one.conflict { "!" } else { "" })
             };
@@ -112,13 +112,13 @@ struct Drawing {
 }
 
 /// As an SVG with light and dark colours. A place says in its tooltip what it is.
-pub fn svg(subject: &Subject, picture: &Picture) -> String {
+pub fn svg(subject: &InspectedKernel, picture: &Picture) -> String {
     let mut rows: Vec<Vec<Drawing>> = Vec::new();
     for (number, stage) in picture.stages.iter().take(SHOWN_STAGES).enumerate() {
         let tile = |factor: Factor| {
             let title = format!("stage {}: {factor:?}, by thread and :bank", number + 1);
             let grid = grid(stage, factor);
-            let cell = |one: &&Brought| {
+            let cell = |one: &&LoadedElement| {
                 let bank = match one.bank {
                     Some(bank) if one.conflict => format!(", bank {bank}, with conflicts"),
                     Some(bank) => format!(", bank {bank}"),

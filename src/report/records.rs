@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::table::{pairs, plain_table, right_aligned, trim_lines};
 use crate::database::record::StoredConfidence;
-use crate::database::{Merged, Pruned, Record};
+use crate::database::{MergeReport, PrunedRecord, Record};
 use crate::model::{Micros, Tflops};
 
 /// What is said of a kernel whose bits differ from run to run.
@@ -15,10 +15,10 @@ pub(super) const NOT_REPEATABLE: &str =
     "no: two runs on the same values may differ in their last bits";
 
 /// A record and the file it is in.
-pub type Located<'a> = (&'a Path, &'a Record);
+pub type LocatedRecord<'a> = (&'a Path, &'a Record);
 
 /// The records, one a line.
-pub fn list(records: &[Located<'_>], width: u16) -> String {
+pub fn list(records: &[LocatedRecord<'_>], width: u16) -> String {
     let mut table = plain_table(width);
     table.set_header(right_aligned(
         ["median", "TFLOP/s", "vs library"],
@@ -51,7 +51,7 @@ pub fn list(records: &[Located<'_>], width: u16) -> String {
 }
 
 /// The list as a document: of each record what tells it from others, without samples and launches.
-pub fn list_document(records: &[Located<'_>]) -> Value {
+pub fn list_document(records: &[LocatedRecord<'_>]) -> Value {
     let entries: Vec<Value> = records
         .iter()
         .map(|(file, record)| {
@@ -201,7 +201,7 @@ pub fn document(file: &Path, record: &Record) -> Value {
 }
 
 /// What a merge did.
-pub fn merged(merged: &Merged, output: &Path) -> String {
+pub fn merged(merged: &MergeReport, output: &Path) -> String {
     let mut text = String::new();
     for conflict in &merged.conflicts {
         let kept = &conflict.kept;
@@ -221,7 +221,7 @@ pub fn merged(merged: &Merged, output: &Path) -> String {
     for key in &merged.differing_keys {
         text.push_str(&format!("`{key}` differs between the files: the first one's is kept\n"));
     }
-    let Merged { files, records, repeated, conflicts, .. } = merged;
+    let MergeReport { files, records, repeated, conflicts, .. } = merged;
     let count: usize = files.iter().map(|(_, records)| records).sum();
     text.push_str(&format!(
         "{count} records of {} files: {records} in {}, {repeated} repeated, {} left out of {} conflicts\n",
@@ -234,7 +234,7 @@ pub fn merged(merged: &Merged, output: &Path) -> String {
 }
 
 /// What a merge did, as a document.
-pub fn merged_document(merged: &Merged, output: &Path) -> Value {
+pub fn merged_document(merged: &MergeReport, output: &Path) -> Value {
     let conflicts: Vec<Value> = merged
         .conflicts
         .iter()
@@ -258,9 +258,9 @@ pub fn merged_document(merged: &Merged, output: &Path) -> Value {
 }
 
 /// What goes, or went, of a file that is pruned.
-pub fn pruned(pruned: &[Pruned], file: &Path, dry_run: bool) -> String {
+pub fn pruned(pruned: &[PrunedRecord], file: &Path, dry_run: bool) -> String {
     let mut text = String::new();
-    for Pruned { record, because } in pruned {
+    for PrunedRecord { record, because } in pruned {
         text.push_str(&format!(
             "{} {} on {}: {} ({})\n",
             record.key(),
@@ -280,7 +280,7 @@ pub fn pruned(pruned: &[Pruned], file: &Path, dry_run: bool) -> String {
 }
 
 /// What goes, or went, as a document.
-pub fn pruned_document(pruned: &[Pruned], file: &Path, dry_run: bool) -> Value {
+pub fn pruned_document(pruned: &[PrunedRecord], file: &Path, dry_run: bool) -> Value {
     let records: Vec<Value> = pruned
         .iter()
         .map(|pruned| {

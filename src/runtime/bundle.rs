@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::RuntimeError;
-use super::pick::{Catalogue, Chosen, ChosenLaunch};
+use super::pick::{Catalogue, SelectedKernel, SelectedLaunch};
 use crate::compile::Architecture;
 use crate::export::{BundleError, BundledKernel, MAX_FILE_BYTES, Manifest, open_bundle};
 use crate::lookup::Question;
@@ -45,7 +45,7 @@ impl Bundle {
     }
 
     /// The kernel that was tuned for the very problem, else the one of which the least is expected.
-    fn best(&self, question: &Question) -> Option<Chosen> {
+    fn best(&self, question: &Question) -> Option<SelectedKernel> {
         let Question { problem, storage } = question;
         let Problem { shape, batch, dtype, compute, layout } = problem;
         let open = open_values(problem, storage);
@@ -84,15 +84,15 @@ impl Bundle {
         })
     }
 
-    fn chosen(&self, kernel: &BundledKernel, open: &[i64; 7]) -> Option<Chosen> {
+    fn chosen(&self, kernel: &BundledKernel, open: &[i64; 7]) -> Option<SelectedKernel> {
         let size = |formula: &Formula| u32::try_from(formula.value(open)?).ok();
         let three =
             |sizes: &[Formula; 3]| Some([size(&sizes[0])?, size(&sizes[1])?, size(&sizes[2])?]);
-        let launches: Vec<ChosenLaunch> = kernel
+        let launches: Vec<SelectedLaunch> = kernel
             .launches
             .iter()
             .map(|launch| {
-                Some(ChosenLaunch {
+                Some(SelectedLaunch {
                     entry: launch.entry.clone(),
                     grid: three(&launch.formulas.grid)?,
                     block: three(&launch.formulas.block)?,
@@ -107,9 +107,9 @@ impl Bundle {
         });
         let files = &kernel.files;
         let code = files.cubins.get(&self.architecture).unwrap_or(&files.ptx);
-        Some(Chosen {
+        Some(SelectedKernel {
             name: kernel.name.clone(),
-            image: Chosen::image_of(&code.file, &launches),
+            image: SelectedKernel::image_of(&code.file, &launches),
             source: None,
             workspaces: workspaces.collect::<Option<_>>()?,
             tensor_maps: Vec::new(),
@@ -119,7 +119,7 @@ impl Bundle {
 }
 
 impl Catalogue for Bundle {
-    fn choose(&self, question: &Question) -> Result<Chosen, RuntimeError> {
+    fn choose(&self, question: &Question) -> Result<SelectedKernel, RuntimeError> {
         self.best(question).ok_or_else(|| {
             let Question { problem, storage } = question;
             let Storage { lda, ldb, ldc, alignment } = storage;
@@ -133,7 +133,7 @@ impl Catalogue for Bundle {
         })
     }
 
-    fn code(&self, chosen: &Chosen) -> Result<Arc<[u8]>, RuntimeError> {
+    fn code(&self, chosen: &SelectedKernel) -> Result<Arc<[u8]>, RuntimeError> {
         let file = chosen.image.split(' ').next().unwrap_or_default();
         let missing = || BundleError::Unlisted(file.to_owned());
         Ok(self.files.get(file).cloned().ok_or_else(missing)?)

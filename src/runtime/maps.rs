@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::{Driver, Operands};
+use super::{Driver, GemmOperands};
 use crate::gpu::GpuError;
 use crate::model::{Dtype, TensorMap};
 
@@ -14,7 +14,7 @@ const MOST_REMEMBERED: usize = 1024;
 
 /// Where what a map describes begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Base {
+pub(super) enum MapBase {
     A,
     B,
     C,
@@ -23,19 +23,19 @@ pub(super) enum Base {
 }
 
 /// The addresses of A, B, C and the workspace.
-type Addresses = [u64; 4];
+type OperandAddresses = [u64; 4];
 
 /// The maps of a kernel that is ready for one problem.
 #[derive(Debug)]
-pub(super) struct Maps<M> {
+pub(super) struct TensorMapCache<M> {
     dtype: Dtype,
-    maps: Vec<(TensorMap, Base)>,
-    remembered: RwLock<HashMap<Addresses, Arc<[M]>>>,
+    maps: Vec<(TensorMap, MapBase)>,
+    remembered: RwLock<HashMap<OperandAddresses, Arc<[M]>>>,
 }
 
-impl<M> Maps<M> {
-    /// Maps that were checked, of elements of a dtype.
-    pub(super) fn new(dtype: Dtype, maps: Vec<(TensorMap, Base)>) -> Self {
+impl<M> TensorMapCache<M> {
+    /// TensorMapCache that were checked, of elements of a dtype.
+    pub(super) fn new(dtype: Dtype, maps: Vec<(TensorMap, MapBase)>) -> Self {
         Self { dtype, maps, remembered: RwLock::default() }
     }
 
@@ -44,7 +44,7 @@ impl<M> Maps<M> {
     pub(super) fn encoded(
         &self,
         driver: &impl Driver<Map = M>,
-        operands: &Operands,
+        operands: &GemmOperands,
         workspace: u64,
     ) -> Result<Option<Arc<[M]>>, GpuError> {
         if self.maps.is_empty() {
@@ -56,12 +56,12 @@ impl<M> Maps<M> {
             return Ok(Some(Arc::clone(maps)));
         }
         drop(remembered);
-        let encode = |(map, base): &(TensorMap, Base)| {
+        let encode = |(map, base): &(TensorMap, MapBase)| {
             let address = match base {
-                Base::A => operands.a,
-                Base::B => operands.b,
-                Base::C => operands.c,
-                Base::Workspace(offset) => workspace + offset,
+                MapBase::A => operands.a,
+                MapBase::B => operands.b,
+                MapBase::C => operands.c,
+                MapBase::Workspace(offset) => workspace + offset,
             };
             driver.encode(&map.placed(address, self.dtype))
         };

@@ -8,13 +8,13 @@
 //! ```no_run
 //! use gemm_tune::gpu::Stream;
 //! use gemm_tune::model::{Dtype, Problem};
-//! use gemm_tune::runtime::{Operands, Runtime};
+//! use gemm_tune::runtime::{GemmOperands, Runtime};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let (a, b, c) = (0, 0, 0);
 //! let runtime = Runtime::open_bundle("tuned".as_ref())?; // in the current context
 //! let problem = Problem::new("4096x4096x1024".parse()?, Dtype::F32);
-//! let operands = Operands::packed(&problem, a, b, c); // device addresses
+//! let operands = GemmOperands::packed(&problem, a, b, c); // device addresses
 //! runtime.gemm(Stream::default(), &problem, &operands)?;
 //! # Ok(())
 //! # }
@@ -35,9 +35,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use thiserror::Error;
 
 pub use bundle::Bundle;
-pub use database::Kernels;
-pub use pick::{Catalogue, Chosen, ChosenLaunch};
-use prepared::{Prepared, prepare};
+pub use database::DatabaseKernels;
+pub use pick::{Catalogue, SelectedKernel, SelectedLaunch};
+use prepared::{PreparedKernel, prepare};
 
 use crate::compile::CompileError;
 use crate::export::BundleError;
@@ -51,9 +51,9 @@ use crate::render::RenderError;
 const MAX_ARGUMENTS: usize = 64;
 
 /// The operands of a product C = alpha op(A) op(B) + beta C, row-major; those of a batch lie one after
-/// the other. Addresses are the device's.
+/// the other. OperandAddresses are the device's.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Operands {
+pub struct GemmOperands {
     /// Where A begins.
     pub a: u64,
     /// Where B begins.
@@ -72,14 +72,14 @@ pub struct Operands {
     pub beta: f64,
 }
 
-impl Operands {
+impl GemmOperands {
     /// One row after the other, alpha 1 and beta 0.
     pub fn packed(problem: &Problem, a: u64, b: u64, c: u64) -> Self {
         let (lda, ldb, ldc) = (problem.lda(), problem.ldb(), problem.ldc());
         Self { a, b, c, lda, ldb, ldc, alpha: 1.0, beta: 0.0 }
     }
 
-    /// How they lie in memory. Addresses are told apart by what kernels care for: 256 bytes at most.
+    /// How they lie in memory. OperandAddresses are told apart by what kernels care for: 256 bytes at most.
     fn storage(&self) -> Storage {
         let lowest = (self.a | self.b | self.c).trailing_zeros();
         let alignment = 1 << lowest.min(Storage::ALLOCATED.trailing_zeros());
@@ -204,11 +204,11 @@ impl Driver for Guest {
     }
 }
 
-/// Kernels for products, by problem.
+/// DatabaseKernels for products, by problem.
 pub struct Runtime<C: Catalogue, D: Driver = Guest> {
     catalogue: C,
     driver: D,
-    prepared: RwLock<HashMap<Question, Arc<Prepared<D>>>>,
+    prepared: RwLock<HashMap<Question, Arc<PreparedKernel<D>>>>,
     /// Held while a kernel is compiled and loaded, so that it is once: kernels by image.
     images: Mutex<HashMap<String, Vec<D::Kernel>>>,
     /// Scratch memory by stream, used by one product after the other.
@@ -250,7 +250,7 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
         &self,
         stream: Stream,
         problem: &Problem,
-        operands: &Operands,
+        operands: &GemmOperands,
     ) -> Result<(), RuntimeError> {
         let prepared = self.prepare(problem, operands)?;
         if prepared.workspace_bytes == 0 {
@@ -277,15 +277,19 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
     ///
     /// # Errors
     /// [`RuntimeError`].
-    pub fn warm_up(&self, problem: &Problem, operands: &Operands) -> Result<String, RuntimeError> {
+    pub fn warm_up(
+        &self,
+        problem: &Problem,
+        operands: &GemmOperands,
+    ) -> Result<String, RuntimeError> {
         Ok(self.prepare(problem, operands)?.name.clone())
     }
 
     fn prepare(
         &self,
         problem: &Problem,
-        operands: &Operands,
-    ) -> Result<Arc<Prepared<D>>, RuntimeError> {
+        operands: &GemmOperands,
+    ) -> Result<Arc<PreparedKernel<D>>, RuntimeError> {
         let question = Question { problem: *problem, storage: operands.storage() };
         let known = self.prepared.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(prepared) = known.get(&question) {
@@ -318,9 +322,9 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
     fn launch(
         &self,
         stream: Stream,
-        prepared: &Prepared<D>,
+        prepared: &PreparedKernel<D>,
         problem: &Problem,
-        operands: &Operands,
+        operands: &GemmOperands,
         workspace: u64,
     ) -> Result<(), RuntimeError> {
         let maps = prepared.maps.encoded(&self.driver, operands, workspace)?;

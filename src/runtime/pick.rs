@@ -12,18 +12,18 @@ pub trait Catalogue: Send + Sync {
     ///
     /// # Errors
     /// [`RuntimeError`].
-    fn choose(&self, question: &Question) -> Result<Chosen, RuntimeError>;
+    fn choose(&self, question: &Question) -> Result<SelectedKernel, RuntimeError>;
 
     /// Its code: a cubin or PTX. Asked once for each image.
     ///
     /// # Errors
     /// [`RuntimeError`].
-    fn code(&self, chosen: &Chosen) -> Result<Arc<[u8]>, RuntimeError>;
+    fn code(&self, chosen: &SelectedKernel) -> Result<Arc<[u8]>, RuntimeError>;
 }
 
 /// A kernel for a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chosen {
+pub struct SelectedKernel {
     /// What a person calls it.
     pub name: String,
     /// What its code is known by, with the entries and the shared memory that are asked of it.
@@ -31,7 +31,7 @@ pub struct Chosen {
     /// CUDA source, where the code has yet to be compiled.
     pub source: Option<Arc<str>>,
     /// The launches.
-    pub launches: Vec<ChosenLaunch>,
+    pub launches: Vec<SelectedLaunch>,
     /// Scratch buffers: name and bytes.
     pub workspaces: Vec<(String, u64)>,
     /// Tensor maps, which are encoded once the addresses are known.
@@ -40,7 +40,7 @@ pub struct Chosen {
 
 /// A launch of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChosenLaunch {
+pub struct SelectedLaunch {
     /// The name of the kernel.
     pub entry: String,
     /// Blocks.
@@ -53,9 +53,9 @@ pub struct ChosenLaunch {
     pub arguments: Vec<String>,
 }
 
-impl Chosen {
+impl SelectedKernel {
     /// A name for an image and what is asked of it when it is loaded.
-    pub(super) fn image_of(code: &str, launches: &[ChosenLaunch]) -> String {
+    pub(super) fn image_of(code: &str, launches: &[SelectedLaunch]) -> String {
         let kernels = launches
             .iter()
             .map(|launch| format!(" {}:{}", launch.entry, launch.dynamic_shared_bytes));

@@ -1,34 +1,34 @@
 //! A kernel that is ready to be launched for one problem: what a call has to do besides is to put the
 //! operands' addresses into place.
 
-use super::maps::{Base, Maps};
-use super::pick::Chosen;
-use super::{Driver, Operands, RuntimeError, scalar};
+use super::maps::{MapBase, TensorMapCache};
+use super::pick::SelectedKernel;
+use super::{Driver, GemmOperands, RuntimeError, scalar};
 use crate::gpu::KernelArgument;
 use crate::model::{
     Argument, KernelLaunch, LaunchPlan, Problem, STANDARD_ARGUMENTS, Storage, Workspace,
 };
 
-/// Ready for one problem.
-pub(super) struct Prepared<D: Driver> {
+/// PreparedLaunch for one problem.
+pub(super) struct PreparedKernel<D: Driver> {
     pub(super) name: String,
-    pub(super) launches: Vec<Ready<D::Kernel>>,
+    pub(super) launches: Vec<PreparedLaunch<D::Kernel>>,
     /// All workspaces, each aligned.
     pub(super) workspace_bytes: u64,
-    pub(super) maps: Maps<D::Map>,
+    pub(super) maps: TensorMapCache<D::Map>,
 }
 
 /// A launch.
 #[derive(Debug)]
-pub(super) struct Ready<K> {
+pub(super) struct PreparedLaunch<K> {
     pub(super) kernel: K,
     pub(super) sizes: ([u32; 3], [u32; 3], u32),
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Vec<ArgumentSource>,
 }
 
 /// Where an argument comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Slot {
+pub(super) enum ArgumentSource {
     /// By its place in the convention.
     Standard(usize),
     /// So many bytes into the workspace.
@@ -40,9 +40,9 @@ pub(super) enum Slot {
 /// Puts what was chosen and loaded together.
 pub(super) fn prepare<D: Driver>(
     problem: &Problem,
-    chosen: Chosen,
+    chosen: SelectedKernel,
     kernels: Vec<D::Kernel>,
-) -> Result<Prepared<D>, RuntimeError> {
+) -> Result<PreparedKernel<D>, RuntimeError> {
     let plan = LaunchPlan {
         kernels: chosen
             .launches
@@ -80,20 +80,21 @@ pub(super) fn prepare<D: Driver>(
     let slot = |name: &String| {
         let argument = Argument::from(name.clone());
         let standard = STANDARD_ARGUMENTS.iter().position(|known| *known == argument);
-        let map = || plan.tensor_maps.iter().position(|map| map.name == *name).map(Slot::Map);
+        let map =
+            || plan.tensor_maps.iter().position(|map| map.name == *name).map(ArgumentSource::Map);
         standard
-            .map(Slot::Standard)
+            .map(ArgumentSource::Standard)
             .or_else(map)
-            .or_else(|| offset(name).map(Slot::Workspace))
+            .or_else(|| offset(name).map(ArgumentSource::Workspace))
             .ok_or_else(|| {
                 refuse(format!("`{name}` is no argument, no workspace and no tensor map"))
             })
     };
     let base = |operand: &str| match Argument::from(operand.to_owned()) {
-        Argument::A => Some(Base::A),
-        Argument::B => Some(Base::B),
-        Argument::C => Some(Base::C),
-        _ => offset(operand).map(Base::Workspace),
+        Argument::A => Some(MapBase::A),
+        Argument::B => Some(MapBase::B),
+        Argument::C => Some(MapBase::C),
+        _ => offset(operand).map(MapBase::Workspace),
     };
     let maps = plan.tensor_maps.iter().map(|map| {
         let missing = || refuse(format!("`{}` is no operand and no workspace", map.operand));
@@ -101,23 +102,28 @@ pub(super) fn prepare<D: Driver>(
     });
     let maps = maps.collect::<Result<_, RuntimeError>>()?;
     let ready = chosen.launches.iter().zip(kernels).map(|(launch, kernel)| {
-        let slots: Vec<Slot> = launch.arguments.iter().map(slot).collect::<Result<_, _>>()?;
+        let slots: Vec<ArgumentSource> =
+            launch.arguments.iter().map(slot).collect::<Result<_, _>>()?;
         if slots.len() > super::MAX_ARGUMENTS {
             return Err(refuse(format!("`{}` has {} arguments", launch.entry, slots.len())));
         }
-        Ok(Ready { kernel, sizes: (launch.grid, launch.block, launch.dynamic_shared_bytes), slots })
+        Ok(PreparedLaunch {
+            kernel,
+            sizes: (launch.grid, launch.block, launch.dynamic_shared_bytes),
+            slots,
+        })
     });
     let launches = ready.collect::<Result<_, RuntimeError>>()?;
-    let maps = Maps::new(problem.dtype, maps);
-    Ok(Prepared { launches, workspace_bytes, maps, name: chosen.name })
+    let maps = TensorMapCache::new(problem.dtype, maps);
+    Ok(PreparedKernel { launches, workspace_bytes, maps, name: chosen.name })
 }
 
-impl Slot {
+impl ArgumentSource {
     /// The argument's value in a call.
     pub(super) fn value(
         self,
         problem: &Problem,
-        operands: &Operands,
+        operands: &GemmOperands,
         workspace: u64,
     ) -> KernelArgument {
         // Extents and rows fit: a problem's are checked, and rows go into the same operands.

@@ -7,7 +7,7 @@ use std::process::Command;
 use gemm_tune::database::Database;
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::model::{Device, Dtype, PlacedMap, Problem};
-use gemm_tune::runtime::{Bundle, Driver, Operands, Runtime};
+use gemm_tune::runtime::{Bundle, Driver, GemmOperands, Runtime};
 use serde_json::{Value, json};
 
 use crate::program::gemm_tune;
@@ -138,7 +138,7 @@ fn a_dispatch_set_is_what_programs_choose_by() {
     let mut names = Vec::new();
     for (shape, family) in shapes.iter().zip(families) {
         let problem = Problem::new(shape.parse().unwrap(), Dtype::F32);
-        let operands = Operands::packed(&problem, 256, 256, 256);
+        let operands = GemmOperands::packed(&problem, 256, 256, 256);
         let name = runtime.warm_up(&problem, &operands).unwrap();
         assert_eq!(family_of(&name), family, "{shape}");
         names.push(format!("{shape} {name}"));

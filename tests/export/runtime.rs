@@ -1,5 +1,5 @@
 //! The runtime on a bundle: what it picks, and that a call that is not the first allocates nothing.
-//! Kernels are not run: in the place of the GPU is a driver that only counts.
+//! DatabaseKernels are not run: in the place of the GPU is a driver that only counts.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::model::{Device, Dtype, PlacedMap, Problem};
-use gemm_tune::runtime::{Bundle, Driver, Operands, Runtime, RuntimeError};
+use gemm_tune::runtime::{Bundle, Driver, GemmOperands, Runtime, RuntimeError};
 
 use crate::rig::artifact;
 
@@ -88,7 +88,7 @@ fn a_runtime_on_a_bundle_allocates_nothing_after_the_first_call() {
         ("1x5000x5000", 5000, "gemm_f32_nn_"),
     ] {
         let problem = problem(shape);
-        let operands = Operands { lda, ..Operands::packed(&problem, 256, 512, 768) };
+        let operands = GemmOperands { lda, ..GemmOperands::packed(&problem, 256, 512, 768) };
         let told = runtime.warm_up(&problem, &operands).unwrap();
         assert!(told.starts_with(name), "{shape}: {told}");
         // A workspace is made by the first call that needs it.
@@ -101,7 +101,8 @@ fn a_runtime_on_a_bundle_allocates_nothing_after_the_first_call() {
         assert!(launches.load(Ordering::Relaxed) >= launched + 100);
     }
     let other = Problem { dtype: Dtype::I32, ..problem("8x8x8") };
-    let error = runtime.gemm(Stream::default(), &other, &Operands::packed(&other, 256, 256, 256));
+    let error =
+        runtime.gemm(Stream::default(), &other, &GemmOperands::packed(&other, 256, 256, 256));
     assert!(matches!(error, Err(RuntimeError::NoKernel { .. })), "{error:?}");
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cli::Failure;
 use crate::cli::console::Console;
 use crate::cli::output::OutputArguments;
-use crate::database::{self, Conditions, Version};
+use crate::database::{self, PruneConditions, Version};
 use crate::report::records;
 
 /// Records go that meet every condition that is given. Which they are is always said; without
@@ -44,7 +44,7 @@ pub(super) struct PruneArguments {
 }
 
 pub(super) fn prune(arguments: &PruneArguments, console: Console) -> Result<Value, Failure> {
-    let conditions = Conditions {
+    let conditions = PruneConditions {
         superseded: arguments.superseded,
         interim: arguments.interim,
         device_name: arguments.device_name.clone(),

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::database::{
-    Conditions, Conflict, DatabaseError, Merged, Replace, Version, merge, prune, record_winner,
+    Conflict, DatabaseError, MergeReport, PruneConditions, ReplacePolicy, Version, merge, prune,
+    record_winner,
 };
 
 /// A record by a few numbers, so that random ones often compete.
@@ -33,7 +34,7 @@ fn files(folder: &Path, contents: &[Vec<Record>]) -> Vec<PathBuf> {
         let mut text = "schema = 1\n".to_owned();
         for record in records {
             let single = folder.join("single.toml");
-            record_winner(&single, record, Replace::Always).unwrap();
+            record_winner(&single, record, ReplacePolicy::Always).unwrap();
             let whole = fs::read_to_string(&single).unwrap();
             text += &whole[whole.find("\n[[record]]").unwrap()..];
             fs::remove_file(single).unwrap();
@@ -53,7 +54,7 @@ fn text(record: &Record) -> String {
     format!("{record:?}")
 }
 
-fn told(merged: &Merged) -> BTreeSet<String> {
+fn told(merged: &MergeReport) -> BTreeSet<String> {
     let of = |conflict: &Conflict| -> Vec<String> {
         conflict.left_out.iter().map(|contender| text(&contender.record)).collect()
     };
@@ -118,11 +119,11 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let path = files(folder.path(), &[contents.concat()]).remove(0);
         let (records, bytes) = (load(&path), read(&path));
-        let conditions = Conditions {
+        let conditions = PruneConditions {
             superseded,
             interim,
             device_name: device.map(|device| format!("NVIDIA {device}")),
-            ..Conditions::default()
+            ..PruneConditions::default()
         };
         let foreseen = prune(&path, &conditions, true).unwrap();
         prop_assert_eq!(&read(&path), &bytes, "a dry run");
@@ -152,7 +153,8 @@ fn comments_and_keys_of_others_go_with_their_records() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     for (name, k) in [("a.toml", 1), ("b.toml", 2)] {
-        record_winner(&path(name), &record(problem(8, 8, k), 1.0), Replace::IfFaster).unwrap();
+        record_winner(&path(name), &record(problem(8, 8, k), 1.0), ReplacePolicy::IfFaster)
+            .unwrap();
         let text = read(&path(name))
             .replace("schema = 1\n", &format!("schema = 1\nsite = \"{name}\"\n"))
             .replace("[[record]]\n", &format!("# of {name}\n[[record]]\nnote = {k}\n"));
@@ -173,11 +175,11 @@ fn files_that_cannot_be_merged_leave_the_output_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let output = path("out.toml");
-    record_winner(&output, &record(problem(8, 8, 8), 1.0), Replace::IfFaster).unwrap();
+    record_winner(&output, &record(problem(8, 8, 8), 1.0), ReplacePolicy::IfFaster).unwrap();
     let before = read(&output);
     let mut modelled = found(problem(8, 8, 9), 1.0);
     modelled.device = Device::cpu();
-    record_winner(&path("cpu.toml"), &modelled.record(), Replace::IfFaster).unwrap();
+    record_winner(&path("cpu.toml"), &modelled.record(), ReplacePolicy::IfFaster).unwrap();
     fs::write(path("newer.toml"), "schema = 99\n").unwrap();
     fs::write(path("older.toml"), "schema = 0\n").unwrap();
     fs::write(path("cut.toml"), &before[..before.len() / 2]).unwrap();
@@ -196,7 +198,7 @@ fn files_that_cannot_be_merged_leave_the_output_alone() {
     }
     let inputs = [path("out.toml"), path("cpu.toml")];
     let error = merge(&inputs, &path("fresh.toml")).unwrap_err();
-    assert!(matches!(error, DatabaseError::Kinds { .. }), "{error}");
+    assert!(matches!(error, DatabaseError::MixedInputs { .. }), "{error}");
     assert!(!path("fresh.toml").exists());
     let unwritable = merge(&[output], Path::new("/proc/none/out.toml")).unwrap_err().to_string();
     assert!(unwritable.contains("cannot write `/proc/none`"), "{unwritable}");
@@ -215,9 +217,10 @@ fn old_toolchains_are_told_by_numbers_not_by_letters() {
     for (k, nvrtc) in [(1, "12.9"), (2, "13.0"), (3, "unknown")] {
         let mut found = found(problem(8, 8, k), 1.0);
         found.provenance.nvrtc = nvrtc.to_owned();
-        record_winner(&path, &found.record(), Replace::IfFaster).unwrap();
+        record_winner(&path, &found.record(), ReplacePolicy::IfFaster).unwrap();
     }
-    let conditions = Conditions { nvrtc_before: Version::parse("13.0"), ..Conditions::default() };
+    let conditions =
+        PruneConditions { nvrtc_before: Version::parse("13.0"), ..PruneConditions::default() };
     let pruned = prune(&path, &conditions, false).unwrap();
     assert_eq!(pruned.len(), 1);
     assert_eq!(pruned[0].because, ["NVRTC 12.9"]);

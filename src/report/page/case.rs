@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::records::NOT_REPEATABLE;
-use super::{Case, charts, data, id, modelled};
+use super::{ProblemReport, charts, data, id, modelled};
 use crate::database::Record;
 use crate::inspect::landscape;
 use crate::model::units::human_bytes;
@@ -14,7 +14,7 @@ use crate::tune::Recorded;
 const CUTS: usize = 4;
 
 /// A problem's section, open or folded.
-pub(super) fn told(number: usize, case: &Case<'_>, open: bool) -> Value {
+pub(super) fn told(number: usize, case: &ProblemReport<'_>, open: bool) -> Value {
     let problem = case.problem().map(|problem| problem.to_string());
     let problem = problem.or_else(|| Some(case.record?.key())).unwrap_or_default();
     let (winner, summary) = match case.record {
@@ -147,7 +147,7 @@ fn conditions(record: &Record) -> Pairs {
     pairs
 }
 
-fn search(case: &Case<'_>, journal: &Recorded) -> Value {
+fn search(case: &ProblemReport<'_>, journal: &Recorded) -> Value {
     let entries = &journal.entries;
     let families = landscape::families(entries);
     let family = families.first().copied().unwrap_or_default();
@@ -155,7 +155,7 @@ fn search(case: &Case<'_>, journal: &Recorded) -> Value {
         .iter()
         .map(|spread| json!({ "name": spread.parameter, "plot": charts::values(journal, spread) }))
         .collect();
-    let tallies: Vec<Value> = landscape::tallies(entries)
+    let tallies: Vec<Value> = landscape::outcome_counts(entries)
         .into_iter()
         .map(|tally| {
             json!({ "kind": tally.kind.name(), "count": tally.count, "reasons": tally.reasons })

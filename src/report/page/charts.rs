@@ -1,9 +1,9 @@
 //! What a search saw, as plots.
 
 use super::super::plot::axis::Scale;
-use super::super::plot::{Along, Plot, Sheet, short};
-use super::Case;
-use crate::inspect::landscape::{self, Spread};
+use super::super::plot::{AxisRange, Plot, PlotBuilder, short};
+use super::ProblemReport;
+use crate::inspect::landscape::{self, ParameterSpread};
 use crate::model::{Micros, Tflops, Timing};
 use crate::tune::{Entry, Recorded};
 
@@ -21,7 +21,7 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    pub(super) fn of(case: &Case<'_>) -> Self {
+    pub(super) fn of(case: &ProblemReport<'_>) -> Self {
         let library = case.record.and_then(|record| record.baseline.as_ref()).zip(case.problem());
         let rate = library.map(|(library, problem)| {
             Tflops::of(problem.operations(), Micros(library.median_us)).0
@@ -50,8 +50,8 @@ pub(super) fn most(journal: &Recorded, levels: &Levels) -> f64 {
     if most > 0.0 { most * 1.04 } else { 1.0 }
 }
 
-fn along(label: &str, range: [f64; 2]) -> Along {
-    Along { label: label.to_owned(), scale: Scale::Linear, range }
+fn along(label: &str, range: [f64; 2]) -> AxisRange {
+    AxisRange { label: label.to_owned(), scale: Scale::Linear, range }
 }
 
 /// Counts by bin, a row for each family.
@@ -81,7 +81,7 @@ pub(super) fn distribution(journal: &Recorded, families: &[&str], levels: &Level
     let x = along(unit(journal), [0.0, most]);
     let y = along("configurations", [0.0, high]);
     let mut sheet =
-        Sheet::new("distribution", "configurations by the rate that they reach", &x, &y);
+        PlotBuilder::new("distribution", "configurations by the rate that they reach", &x, &y);
     for bin in 0..BINS {
         let [from, to] = [bin, bin + 1].map(|edge| edge as f64 * most / BINS as f64);
         let mut base = 0.0;
@@ -118,7 +118,7 @@ pub(super) fn convergence(journal: &Recorded, families: &[&str], levels: &Levels
     let end = places.last().copied().unwrap_or(1.0);
     let x = along(label, [0.0, end]);
     let y = along(unit(journal), [0.0, most(journal, levels)]);
-    let mut sheet = Sheet::new("convergence", "the best so far, as the search went", &x, &y);
+    let mut sheet = PlotBuilder::new("convergence", "the best so far, as the search went", &x, &y);
     for (series, family) in families.iter().enumerate() {
         let own = places.iter().zip(entries).filter(|(_, entry)| entry.family == *family);
         let dots = own.filter_map(|(place, entry)| Some((*place, rate(journal, entry)?)));
@@ -142,7 +142,7 @@ pub(super) fn convergence(journal: &Recorded, families: &[&str], levels: &Levels
 const BEST_SO_FAR: usize = 7;
 
 /// The best and the middle rate of each value of a parameter.
-pub(super) fn values(journal: &Recorded, spread: &Spread) -> Plot {
+pub(super) fn values(journal: &Recorded, spread: &ParameterSpread) -> Plot {
     let operations = journal.problem.operations();
     let rate = |time: Option<Micros>| time.map(|time| Tflops::of(operations, time).0);
     let most = spread.values.iter().filter_map(|value| rate(value.best)).fold(0.0, f64::max);
@@ -150,7 +150,7 @@ pub(super) fn values(journal: &Recorded, spread: &Spread) -> Plot {
     let x = along("", [-0.5, count - 0.5]);
     let y = along("", [0.0, if most > 0.0 { most * 1.04 } else { 1.0 }]);
     let title = format!("{}: best and middle rate of each value", spread.parameter);
-    let mut sheet = Sheet::sized("values", &title, &x, &y, SMALL);
+    let mut sheet = PlotBuilder::sized("values", &title, &x, &y, SMALL);
     let names = spread.values.iter().enumerate();
     sheet.name_x(names.map(|(at, value)| (at as f64, value.value.to_string())));
     let mut middles = Vec::new();

@@ -9,7 +9,7 @@ mod data;
 
 use serde_json::{Value, json};
 
-use super::plot::rates::{self, Axes, Series};
+use super::plot::rates::{self, RateAxes, Series};
 use super::plot::{self, Plot};
 use crate::database::Record;
 use crate::model::{Device, Micros, Problem, Tflops};
@@ -19,7 +19,7 @@ use case::told;
 
 /// What is known of a problem on a device; a record or a journal at least.
 #[derive(Debug, Clone, Default)]
-pub struct Case<'a> {
+pub struct ProblemReport<'a> {
     /// The winner.
     pub record: Option<&'a Record>,
     /// All that was evaluated.
@@ -30,7 +30,7 @@ pub struct Case<'a> {
     pub pruned: Vec<Pruned>,
 }
 
-impl Case<'_> {
+impl ProblemReport<'_> {
     /// The problem; none where a record has words of a later version.
     pub fn problem(&self) -> Option<Problem> {
         let recorded = self.journal.map(|journal| journal.problem);
@@ -55,7 +55,7 @@ const TEMPLATES: [(&str, &str); 3] = [
 ];
 
 /// The whole page.
-pub fn page(title: &str, cases: &[Case<'_>]) -> String {
+pub fn page(title: &str, cases: &[ProblemReport<'_>]) -> String {
     let rows: Vec<Value> = cases.iter().enumerate().filter_map(row).collect();
     // One section is open: the first with most to see.
     let open = cases.iter().position(|case| case.journal.is_some()).unwrap_or(0);
@@ -75,8 +75,8 @@ pub fn page(title: &str, cases: &[Case<'_>]) -> String {
     plot::render("page.html", &document, &TEMPLATES)
 }
 
-fn subtitle(cases: &[Case<'_>]) -> String {
-    let mut devices: Vec<&str> = cases.iter().map(Case::device_name).collect();
+fn subtitle(cases: &[ProblemReport<'_>]) -> String {
+    let mut devices: Vec<&str> = cases.iter().map(ProblemReport::device_name).collect();
     devices.sort_unstable();
     devices.dedup();
     let modelled = cases.iter().filter_map(|case| case.record).any(is_modelled);
@@ -94,7 +94,7 @@ fn modelled(record: &Record) -> &'static str {
 }
 
 /// The figures that come first.
-fn tiles(cases: &[Case<'_>]) -> Vec<Value> {
+fn tiles(cases: &[ProblemReport<'_>]) -> Vec<Value> {
     let mut tiles = Vec::new();
     let mut tile =
         |label: &str, value: String| tiles.push(json!({ "label": label, "value": value }));
@@ -110,7 +110,7 @@ fn tiles(cases: &[Case<'_>]) -> Vec<Value> {
         tile("the library's time over ours, geometric mean", format!("{mean:.3}"));
         tile("as fast as the library or faster", format!("{faster} of {}", speedups.len()));
     }
-    let rate = |case: &Case<'_>| Some(case.record?.measurement.tflops);
+    let rate = |case: &ProblemReport<'_>| Some(case.record?.measurement.tflops);
     if let Some(best) = cases.iter().filter_map(rate).max_by(f64::total_cmp) {
         let modelled = cases.iter().filter_map(|case| case.record).any(is_modelled);
         let label = if modelled { "modelled TFLOP/s at best" } else { "TFLOP/s at best" };
@@ -126,7 +126,7 @@ fn tiles(cases: &[Case<'_>]) -> Vec<Value> {
 }
 
 /// A winner's line in the table of all.
-fn row((number, case): (usize, &Case<'_>)) -> Option<Value> {
+fn row((number, case): (usize, &ProblemReport<'_>)) -> Option<Value> {
     let record = case.record?;
     let measurement = &record.measurement;
     let speedup = record.baseline.as_ref().map(|baseline| baseline.speedup);
@@ -155,11 +155,11 @@ fn id(number: usize) -> String {
 }
 
 /// Winners and libraries over the size of the problem; none for fewer than two sizes.
-fn sizes(cases: &[Case<'_>]) -> Option<Plot> {
+fn sizes(cases: &[ProblemReport<'_>]) -> Option<Plot> {
     let recorded: Vec<(&Record, Problem)> =
         cases.iter().filter_map(|case| Some((case.record?, case.problem()?))).collect();
     let problems: Vec<Problem> = recorded.iter().map(|(_, problem)| *problem).collect();
-    let axes = Axes::of(&problems);
+    let axes = RateAxes::of(&problems);
     let modelled = recorded.iter().any(|(record, _)| is_modelled(record));
     let axes = if modelled { axes.modelled() } else { axes };
     let mut series = [("winner", Vec::new()), ("fastest library", Vec::new())];

@@ -15,7 +15,7 @@ pub enum Scale {
 
 /// A range of values over a range of pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Axis {
+pub struct PlotAxis {
     scale: Scale,
     low: f64,
     high: f64,
@@ -32,7 +32,7 @@ pub struct Tick {
     pub label: String,
 }
 
-impl Axis {
+impl PlotAxis {
     /// Values from `low` to `high` over pixels. A range without extent gets some.
     pub fn new(scale: Scale, [low, high]: [f64; 2], [from, to]: [f64; 2]) -> Self {
         let (low, high) = match scale {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     fn labels(scale: Scale, low: f64, high: f64, wanted: usize) -> Vec<String> {
-        let axis = Axis::new(scale, [low, high], [0.0, 100.0]);
+        let axis = PlotAxis::new(scale, [low, high], [0.0, 100.0]);
         axis.ticks(wanted).into_iter().map(|tick| tick.label).collect()
     }
 
@@ -151,9 +151,9 @@ mod tests {
 
     #[test]
     fn values_are_placed_by_the_scale_and_stay_inside() {
-        let linear = Axis::new(Scale::Linear, [0.0, 10.0], [50.0, 150.0]);
+        let linear = PlotAxis::new(Scale::Linear, [0.0, 10.0], [50.0, 150.0]);
         assert_eq!([linear.at(0.0), linear.at(5.0), linear.at(99.0)], [50.0, 100.0, 150.0]);
-        let down = Axis::new(Scale::Logarithmic, [1.0, 100.0], [100.0, 0.0]);
+        let down = PlotAxis::new(Scale::Logarithmic, [1.0, 100.0], [100.0, 0.0]);
         assert_eq!([down.at(1.0), down.at(10.0), down.at(0.0)], [100.0, 50.0, 100.0]);
     }
 
@@ -162,7 +162,7 @@ mod tests {
         for (scale, value) in
             [(Scale::Linear, 3.0), (Scale::Logarithmic, 3.0), (Scale::Binary, 0.0)]
         {
-            let axis = Axis::new(scale, [value, value], [0.0, 100.0]);
+            let axis = PlotAxis::new(scale, [value, value], [0.0, 100.0]);
             assert!(axis.at(value).is_finite(), "{scale:?}");
             axis.ticks(4);
         }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tera::{Context, Tera};
 
-use axis::{Axis, Scale, Tick, label, tenths};
+use axis::{PlotAxis, Scale, Tick, label, tenths};
 
 /// The size of a plot and what its axes' labels take of it.
 const WIDTH: f64 = 420.0;
@@ -46,7 +46,7 @@ pub struct Plot {
     bars: Vec<Bar>,
     lines: Vec<Line>,
     dots: Vec<Dots>,
-    legend: Vec<Key>,
+    legend: Vec<LegendEntry>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -74,7 +74,7 @@ struct Dots {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct Key {
+struct LegendEntry {
     x: f64,
     y: f64,
     label: String,
@@ -83,7 +83,7 @@ struct Key {
 
 /// The range and meaning of an axis.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Along {
+pub struct AxisRange {
     /// What it says, with the unit.
     pub label: String,
     /// How values spread.
@@ -94,24 +94,30 @@ pub struct Along {
 
 /// A plot in the making.
 #[derive(Debug, Clone)]
-pub struct Sheet {
+pub struct PlotBuilder {
     plot: Plot,
-    x: Axis,
-    y: Axis,
+    x: PlotAxis,
+    y: PlotAxis,
     next_key: (f64, f64),
 }
 
-impl Sheet {
+impl PlotBuilder {
     /// An empty plot, as high and wide as those beside it.
-    pub fn new(name: &str, title: &str, x: &Along, y: &Along) -> Self {
+    pub fn new(name: &str, title: &str, x: &AxisRange, y: &AxisRange) -> Self {
         Self::sized(name, title, x, y, [WIDTH, HEIGHT])
     }
 
     /// One of another size.
-    pub fn sized(name: &str, title: &str, x: &Along, y: &Along, [width, height]: [f64; 2]) -> Self {
+    pub fn sized(
+        name: &str,
+        title: &str,
+        x: &AxisRange,
+        y: &AxisRange,
+        [width, height]: [f64; 2],
+    ) -> Self {
         let (right, bottom) = (width - RIGHT, height - BOTTOM);
-        let across = Axis::new(x.scale, x.range, [LEFT, right]);
-        let upward = Axis::new(y.scale, y.range, [bottom, TOP]);
+        let across = PlotAxis::new(x.scale, x.range, [LEFT, right]);
+        let upward = PlotAxis::new(y.scale, y.range, [bottom, TOP]);
         let plot = Plot {
             title: title.to_owned(),
             name: name.to_owned(),
@@ -210,7 +216,7 @@ impl Sheet {
         }
         self.next_key = (x + wide, y);
         self.plot.above = y + KEY_LINE;
-        self.plot.legend.push(Key { x, y: y + 8.0, label: label.to_owned(), series });
+        self.plot.legend.push(LegendEntry { x, y: y + 8.0, label: label.to_owned(), series });
     }
 
     /// The plot.
@@ -221,7 +227,7 @@ impl Sheet {
 
 /// Where the axes of a plot of the usual size are.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Frame {
+pub struct PlotFrame {
     /// Pixels from the left edge.
     pub left: f64,
     /// The end of the x axis.
@@ -233,8 +239,8 @@ pub struct Frame {
 }
 
 /// That frame.
-pub fn frame() -> Frame {
-    Frame { left: LEFT, right: WIDTH - RIGHT, top: TOP, bottom: HEIGHT - BOTTOM }
+pub fn frame() -> PlotFrame {
+    PlotFrame { left: LEFT, right: WIDTH - RIGHT, top: TOP, bottom: HEIGHT - BOTTOM }
 }
 
 /// The template of all plots, for pages that include it.
@@ -273,8 +279,9 @@ mod tests {
     #[test]
     fn a_plot_is_an_svg_that_says_what_it_draws() {
         let along =
-            |label: &str, range| Along { label: label.to_owned(), scale: Scale::Linear, range };
-        let mut sheet = Sheet::new("a", "a < b", &along("x", [0.0, 10.0]), &along("y", [0.0, 5.0]));
+            |label: &str, range| AxisRange { label: label.to_owned(), scale: Scale::Linear, range };
+        let mut sheet =
+            PlotBuilder::new("a", "a < b", &along("x", [0.0, 10.0]), &along("y", [0.0, 5.0]));
         sheet.bar([1.0, 2.0], [0.0, 3.0], 0, "3 & more".to_owned());
         sheet.line(&[(0.0, 0.0), (10.0, 5.0)], Some(1));
         sheet.steps(&[(1.0, 1.0), (2.0, 4.0)], 10.0, 2);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::axis::Scale;
-use super::{Along, Plot, Sheet};
+use super::{AxisRange, Plot, PlotBuilder};
 use crate::model::{Problem, Tflops};
 
 /// Rows and columns of the plot in letters.
@@ -22,13 +22,13 @@ pub struct Series {
 
 /// What stands on the axes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Axes {
+pub struct RateAxes {
     label: String,
     is_square: bool,
     unit: &'static str,
 }
 
-impl Axes {
+impl RateAxes {
     /// M where all problems have as many rows as columns, batch 1 and one K; else the side of the
     /// cube of their multiply-adds.
     pub fn of(problems: &[Problem]) -> Self {
@@ -73,7 +73,7 @@ fn extent(series: &[Series], peak: Option<Tflops>) -> Option<([f64; 2], f64)> {
 }
 
 /// As a drawing with a line for each contestant; none where there are no two sizes.
-pub fn drawn(series: &[Series], axes: &Axes, peak: Option<Tflops>) -> Option<Plot> {
+pub fn drawn(series: &[Series], axes: &RateAxes, peak: Option<Tflops>) -> Option<Plot> {
     draw(series, axes, peak, [860.0, 420.0], |sheet, points, number| {
         sheet.line(points, Some(number));
         sheet.dots(points.iter().copied(), 6.0, number);
@@ -81,7 +81,7 @@ pub fn drawn(series: &[Series], axes: &Axes, peak: Option<Tflops>) -> Option<Plo
 }
 
 /// As a drawing with dots alone, for problems that are no series; none where there are no two sizes.
-pub fn scattered(series: &[Series], axes: &Axes, peak: Option<Tflops>) -> Option<Plot> {
+pub fn scattered(series: &[Series], axes: &RateAxes, peak: Option<Tflops>) -> Option<Plot> {
     draw(series, axes, peak, [860.0, 320.0], |sheet, points, number| {
         sheet.dots(points.iter().copied(), 7.0, number);
     })
@@ -89,17 +89,18 @@ pub fn scattered(series: &[Series], axes: &Axes, peak: Option<Tflops>) -> Option
 
 fn draw(
     series: &[Series],
-    axes: &Axes,
+    axes: &RateAxes,
     peak: Option<Tflops>,
     size: [f64; 2],
-    mark: impl Fn(&mut Sheet, &[(f64, f64)], usize),
+    mark: impl Fn(&mut PlotBuilder, &[(f64, f64)], usize),
 ) -> Option<Plot> {
     let ([low, high], most) = extent(series, peak)?;
     // A little room, so that no dot lies on an axis.
     let range = [low / 1.05, high * 1.05];
-    let x = Along { label: axes.label.clone(), scale: Scale::Binary, range };
-    let y = Along { label: axes.unit.to_owned(), scale: Scale::Linear, range: [0.0, most * 1.05] };
-    let mut sheet = Sheet::sized("rates", "TFLOP/s over size", &x, &y, size);
+    let x = AxisRange { label: axes.label.clone(), scale: Scale::Binary, range };
+    let y =
+        AxisRange { label: axes.unit.to_owned(), scale: Scale::Linear, range: [0.0, most * 1.05] };
+    let mut sheet = PlotBuilder::sized("rates", "TFLOP/s over size", &x, &y, size);
     if let Some(peak) = peak {
         sheet.level(peak.0);
         sheet.key(&format!("peak, {peak}"), None);
@@ -117,7 +118,7 @@ fn draw(
 
 /// In letters, one for each contestant; where several fall on one place, the first of them. None
 /// where there are no two sizes.
-pub fn lettered(series: &[Series], axes: &Axes, peak: Option<Tflops>) -> Option<String> {
+pub fn lettered(series: &[Series], axes: &RateAxes, peak: Option<Tflops>) -> Option<String> {
     let ([low, high], most) = extent(series, peak)?;
     let column =
         |size: f64| ((size / low).ln() / (high / low).ln() * (COLUMNS - 1) as f64).round() as usize;
@@ -194,16 +195,16 @@ mod tests {
     #[test]
     fn sizes_are_rows_where_problems_are_square() {
         let square = problems(&["128x128x1024", "512x512x1024"]);
-        let axes = Axes::of(&square);
+        let axes = RateAxes::of(&square);
         assert_eq!((axes.label.as_str(), axes.size(&square[1])), ("M = N, K = 1024", 512.0));
         let mixed = problems(&["128x128x1024", "64x64x64"]);
-        let axes = Axes::of(&mixed);
+        let axes = RateAxes::of(&mixed);
         assert!((axes.size(&mixed[1]) - 64.0).abs() < 1e-9, "{axes:?}");
     }
 
     #[test]
     fn letters_stand_where_rates_are() {
-        let axes = Axes::of(&problems(&["128x128x1024", "512x512x1024"]));
+        let axes = RateAxes::of(&problems(&["128x128x1024", "512x512x1024"]));
         insta::assert_snapshot!(lettered(&series(), &axes, Some(Tflops(66.9))).unwrap());
         assert_eq!(lettered(&series()[..0], &axes, None), None);
         let one = Series { name: "x".to_owned(), points: vec![(1.0, Tflops(1.0))] };
@@ -212,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_drawing_has_a_line_for_each() {
-        let axes = Axes::of(&problems(&["128x128x1024", "512x512x1024"]));
+        let axes = RateAxes::of(&problems(&["128x128x1024", "512x512x1024"]));
         let svg = super::super::svg(&drawn(&series(), &axes, Some(Tflops(66.9))).unwrap());
         for word in ["naive", "winner", "peak, 66.90", "M = N, K = 1024", ">128<", ">16.38k<"] {
             assert!(svg.contains(word), "{word}: {svg}");
