@@ -45,9 +45,9 @@ impl Catalogue for Single {
 struct Idle;
 
 impl Driver for Idle {
-    type Kernel = ();
-    type Memory = u64;
-    type Map = ();
+    type KernelHandle = ();
+    type Allocation = u64;
+    type MapHandle = ();
 
     fn load(&self, _: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<()>, GpuError> {
         Ok(vec![(); kernels.len()])
@@ -73,7 +73,7 @@ impl Driver for Idle {
         Ok(bytes)
     }
 
-    fn place(memory: &u64) -> (u64, u64) {
+    fn address_and_size(memory: &u64) -> (u64, u64) {
         (0, *memory)
     }
 }

@@ -83,11 +83,11 @@ fn refused(call: &'static str, error: impl ToString) -> GpuError {
 }
 
 impl Driver for &Host {
-    type Kernel = (Arc<Program>, String);
-    type Memory = (u64, u64);
-    type Map = PlacedMap;
+    type KernelHandle = (Arc<Program>, String);
+    type Allocation = (u64, u64);
+    type MapHandle = PlacedMap;
 
-    fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<Self::Kernel>, GpuError> {
+    fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<Self::KernelHandle>, GpuError> {
         let text = String::from_utf8_lossy(image);
         let program = Program::parse(&text).map_err(|error| refused("load", error))?;
         let program = Arc::new(program);
@@ -101,7 +101,7 @@ impl Driver for &Host {
     fn launch(
         &self,
         _: Stream,
-        (program, entry): &Self::Kernel,
+        (program, entry): &Self::KernelHandle,
         (grid, block, shared): ([u32; 3], [u32; 3], u32),
         arguments: &[KernelArgument],
         maps: &[PlacedMap],
@@ -127,7 +127,7 @@ impl Driver for &Host {
         address.map(|at| (at, bytes)).map_err(|error| refused("allocate", error))
     }
 
-    fn place(memory: &(u64, u64)) -> (u64, u64) {
+    fn address_and_size(memory: &(u64, u64)) -> (u64, u64) {
         *memory
     }
 }

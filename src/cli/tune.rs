@@ -28,7 +28,7 @@ use crate::database::{
 use crate::lookup::Lookup;
 use crate::model::{Device, Problem, Regime};
 use crate::render::Templates;
-use crate::report::{covered, json as documents, table};
+use crate::report::{covered, json as documents, tuned};
 use crate::search;
 use crate::space::Family;
 use crate::tune::{
@@ -270,10 +270,10 @@ impl Session {
             Err(error) if ends_all(&error) => return Err(Failure::work(error)),
             Err(error) => return Ok(self.failed(problem, &error.to_string())),
         };
-        let ranking = table::ranking(&summary, &self.device, self.width);
+        let ranking = tuned::ranking(&summary, &self.device, self.width);
         let coverage =
-            format!("{}{}", table::coverage(&summary, self.width), covered::text(&summary));
-        let verdict = table::verdict(&summary, &self.device);
+            format!("{}{}", tuned::coverage(&summary, self.width), covered::text(&summary));
+        let verdict = tuned::verdict(&summary, &self.device);
         if summary.winner().is_none() {
             self.board.result(&format!("\n{ranking}\n{coverage}"));
             return Ok(self.failed(problem, verdict.trim_end()));
@@ -402,7 +402,7 @@ fn dry_run(job: &Job, device: &Device, console: Console) -> Result<(Value, ExitC
         let spaces = spaces(&job.families, &job.templates, problem, device, &Hints::default())
             .map_err(Failure::work)?;
         let candidates = spaces.legal().min(job.settings.most(device));
-        console.result(&table::spaces(&spaces, problem, candidates, console.width()));
+        console.result(&tuned::spaces(&spaces, problem, candidates, console.width()));
         documents.push(documents::spaces(&spaces, problem, candidates));
     }
     let document = json!({

@@ -5,7 +5,7 @@
 use thiserror::Error;
 
 use super::figures::{cuda_version, four_figures, three_figures};
-use super::record::{
+use super::sections::{
     StoredDevice, StoredLaunch, StoredProblem, StoredResources, StoredTensorMap, StoredValidation,
     StoredWorkspace,
 };

@@ -10,7 +10,8 @@ use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, RawString, Table,
 use super::error::{DatabaseError, TextPosition};
 use super::layout;
 use super::migrate::{STEPS, migrate};
-use super::record::{Record, StoredProblem};
+use super::record::Record;
+use super::sections::StoredProblem;
 
 /// The schema that this version reads and writes. Within it, fields and words are only added.
 pub const SCHEMA: i64 = 1;

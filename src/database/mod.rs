@@ -16,6 +16,7 @@ mod migrate;
 mod prune;
 mod rank;
 pub mod record;
+pub mod sections;
 mod selection;
 mod summary;
 
@@ -30,9 +31,10 @@ pub use file::{Database, ReplacePolicy, StoreOutcome, check_writable, record_win
 pub use merge::{Conflict, MergeCandidate, MergeReport, merge};
 pub use prune::{PruneConditions, PrunedRecord, Version, prune};
 pub use rank::preference;
-pub use record::{
-    LibraryTime, Provenance, Record, StoredBaseline, StoredConditions, StoredConfidence,
-    StoredProblem, StoredValidation, Winner,
+pub use record::{Record, Winner};
+pub use sections::{
+    LibraryTime, Provenance, StoredBaseline, StoredConditions, StoredConfidence, StoredProblem,
+    StoredValidation,
 };
 pub use selection::RecordFilter;
 pub use summary::{ResultOrigin, record_summary};

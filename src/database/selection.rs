@@ -1,6 +1,7 @@
 //! Which records a person or program asks to see.
 
-use super::record::{Record, StoredProblem};
+use super::record::Record;
+use super::sections::StoredProblem;
 use crate::model::{Dtype, Layout, Problem, Shape};
 
 /// Records that meet every condition that is set; without one, all.

@@ -3,11 +3,20 @@
 use thiserror::Error;
 
 use super::table::TimeTable;
-use super::{CoverGoal, percent};
 
 /// Sets of one size that are all looked at; where there are more, the set is grown one kernel at a time
 /// and then improved by exchanging one.
 const MOST_SETS: u64 = 20_000;
+
+/// What is asked of a set of kernels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CoverGoal {
+    /// Most kernels.
+    pub max_kernels: usize,
+    /// By how much they may be slower than the best kernel of the table in the geometric mean of the
+    /// shapes: 0.05 for 5 %.
+    pub loss: f64,
+}
 
 /// A set of kernels.
 #[derive(Debug, Clone, PartialEq)]
@@ -160,4 +169,9 @@ fn exchanged(table: &TimeTable, mut set: Vec<usize>) -> Vec<usize> {
 
 fn order(a: (usize, f64), b: (usize, f64)) -> std::cmp::Ordering {
     a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+}
+
+/// A logarithm of a ratio in per cent above 1, to a hundredth.
+pub(super) fn percent(log: f64) -> f64 {
+    (1e4 * log.exp_m1()).round() / 100.0
 }

@@ -4,8 +4,10 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::SCHEMA;
 use crate::model::{Shape, Value};
+
+/// The schema of tables and dispatch documents.
+pub const SCHEMA: u64 = 1;
 
 /// A kernel of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

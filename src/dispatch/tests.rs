@@ -1,7 +1,7 @@
 //! Sets and trees for tables whose best answer is known.
 
 use super::*;
-use crate::model::Value;
+use crate::model::{Shape, Value};
 
 /// Shapes in three dimensions, and kernels that are good where a rule says so.
 fn table(kernels: &[fn(&Shape) -> Option<f64>]) -> TimeTable {

@@ -8,11 +8,11 @@ use std::io;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+use super::draft::KernelDraft;
 use super::manifest::{
     BundledDevice, BundledFile, BundledFiles, BundledKernel, BundledLaunch, BundledWorkspace,
     LaunchFormulas, Manifest, SCHEMA,
 };
-use super::ship::KernelDraft;
 use crate::dispatch::DispatchNode;
 use crate::model::{Argument, Device, STANDARD_ARGUMENTS};
 

@@ -7,12 +7,13 @@
 mod bundle;
 mod c;
 mod csv;
+mod draft;
 mod json;
 mod kernel_tuner;
 mod manifest;
 mod python;
 mod rust;
-mod ship;
+mod selection;
 mod space;
 mod t4;
 #[cfg(test)]
@@ -25,6 +26,7 @@ pub use bundle::{
     open_bundle, seal,
 };
 pub use c::c;
+pub use draft::{DraftError, ExportSource, KernelDraft};
 pub use json::json;
 pub use kernel_tuner::kernel_tuner;
 pub use manifest::{
@@ -33,7 +35,7 @@ pub use manifest::{
 };
 pub use python::python;
 pub use rust::rust;
-pub use ship::{DraftError, ExportSource, KernelDraft, for_any_shape, of_dispatch};
+pub use selection::{for_any_shape, of_dispatch};
 pub use space::{EvaluatedSpace, SpaceExportError};
 pub use t4::t4;
 pub use wisdom::wisdom;

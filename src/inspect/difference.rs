@@ -3,7 +3,7 @@
 
 use similar::{ChangeTag, TextDiff};
 
-use super::subject::InspectedKernel;
+use super::inspected::InspectedKernel;
 
 /// Lines of the source around a change that are shown with it.
 const CONTEXT: usize = 3;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::subject::{InspectError, InspectedKernel};
+use super::inspected::{InspectError, InspectedKernel};
 use crate::cpu::{Counts, InstructionClass, MemoryCounts};
 use crate::validate::HostValidator;
 
@@ -87,13 +87,5 @@ impl Traffic {
     /// A count for a block, on average over those that were executed.
     pub fn per_block(&self, count: u64) -> f64 {
         count as f64 / self.executed.max(1) as f64
-    }
-
-    /// Bytes of global memory that a block asks for in whole sectors, on average.
-    pub fn global_bytes_per_block(&self) -> f64 {
-        use InstructionClass::{AsyncCopy, Atomic, GlobalLoad, GlobalStore};
-        let classes = [AsyncCopy, Atomic, GlobalLoad, GlobalStore];
-        let sectors = classes.iter().filter_map(|class| self.memory.get(class));
-        32.0 * self.per_block(sectors.map(|counts| counts.sectors).sum())
     }
 }

@@ -6,16 +6,16 @@
 
 mod difference;
 pub mod explanation;
+mod inspected;
 pub mod landscape;
 mod memory;
 mod mix;
 mod picture;
 mod resources;
-mod subject;
 
 pub use difference::{KernelDifference, SourceChange, difference};
+pub use inspected::{InspectError, InspectedKernel};
 pub use memory::{LineTraffic, Traffic, traffic};
 pub use mix::InstructionMix;
 pub use picture::{ComputedElement, Factor, LoadStage, LoadedElement, Picture, picture};
 pub use resources::{KernelFigures, ResourceFigures, Waves, figures};
-pub use subject::{InspectError, InspectedKernel};

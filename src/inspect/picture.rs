@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::subject::{InspectError, InspectedKernel};
+use super::inspected::{InspectError, InspectedKernel};
 use crate::cpu::{
     Access, Blocks, Counting, Memory, Movement, Options, Parameter, Program, Tracking, launch,
 };

@@ -4,7 +4,7 @@
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use super::subject::InspectedKernel;
+use super::inspected::InspectedKernel;
 use crate::compile::KernelResources;
 use crate::model::{BlockNeeds, Limiter, Micros, Occupancy, Tflops};
 

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::json::problem_document;
+use super::problem_csv::lines;
 use super::table::{named, plain_table, trim_lines};
-use super::values::lines;
 use crate::measure::Margin;
 use crate::model::{Configuration, Device, Micros, Problem, Tflops};
 use crate::tune::Retimed;

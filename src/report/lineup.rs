@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::json::problem_document;
 use super::plot::rates::{RateAxes, Series};
+use super::problem_csv::lines;
 use super::table::{named, plain_table, trim_lines};
-use super::values::lines;
 use crate::measure::Margin;
 use crate::model::{Configuration, Device, Measurement, Micros, Problem, Tflops, Timing};
 use crate::tune::LineUp;

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::table::{pairs, plain_table, right_aligned, trim_lines};
-use crate::database::record::StoredConfidence;
-use crate::database::{MergeReport, PrunedRecord, Record};
+use crate::database::{Record, StoredConfidence};
 use crate::model::{Micros, Tflops};
 
 /// What is said of a kernel whose bits differ from run to run.
@@ -200,98 +199,6 @@ pub fn document(file: &Path, record: &Record) -> Value {
     document
 }
 
-/// What a merge did.
-pub fn merged(merged: &MergeReport, output: &Path) -> String {
-    let mut text = String::new();
-    for conflict in &merged.conflicts {
-        let kept = &conflict.kept;
-        text.push_str(&format!(
-            "conflict: {} on {} (key {})\n  kept      {} of {}\n",
-            problem(&kept.record),
-            device(&kept.record),
-            kept.record.key(),
-            standing(&kept.record),
-            kept.file.display()
-        ));
-        for left in &conflict.left_out {
-            let (record, file) = (standing(&left.record), left.file.display());
-            text.push_str(&format!("  left out  {record} of {file}\n"));
-        }
-    }
-    for key in &merged.differing_keys {
-        text.push_str(&format!("`{key}` differs between the files: the first one's is kept\n"));
-    }
-    let MergeReport { files, records, repeated, conflicts, .. } = merged;
-    let count: usize = files.iter().map(|(_, records)| records).sum();
-    text.push_str(&format!(
-        "{count} records of {} files: {records} in {}, {repeated} repeated, {} left out of {} conflicts\n",
-        files.len(),
-        output.display(),
-        conflicts.iter().map(|conflict| conflict.left_out.len()).sum::<usize>(),
-        conflicts.len()
-    ));
-    text
-}
-
-/// What a merge did, as a document.
-pub fn merged_document(merged: &MergeReport, output: &Path) -> Value {
-    let conflicts: Vec<Value> = merged
-        .conflicts
-        .iter()
-        .map(|conflict| {
-            let left: Vec<Value> =
-                conflict.left_out.iter().map(|left| document(&left.file, &left.record)).collect();
-            json!({ "kept": document(&conflict.kept.file, &conflict.kept.record), "left_out": left })
-        })
-        .collect();
-    let files: Vec<Value> = (merged.files.iter())
-        .map(|(file, records)| json!({ "file": file, "records": records }))
-        .collect();
-    json!({
-        "output": output,
-        "records": merged.records,
-        "repeated": merged.repeated,
-        "files": files,
-        "conflicts": conflicts,
-        "differing_keys": merged.differing_keys,
-    })
-}
-
-/// What goes, or went, of a file that is pruned.
-pub fn pruned(pruned: &[PrunedRecord], file: &Path, dry_run: bool) -> String {
-    let mut text = String::new();
-    for PrunedRecord { record, because } in pruned {
-        text.push_str(&format!(
-            "{} {} on {}: {} ({})\n",
-            record.key(),
-            problem(record),
-            device(record),
-            standing(record),
-            because.join(", ")
-        ));
-    }
-    let (count, file) = (pruned.len(), file.display());
-    text.push_str(&if dry_run {
-        format!("{count} records would go from {file}; `--yes` takes them out\n")
-    } else {
-        format!("{count} records taken out of {file}\n")
-    });
-    text
-}
-
-/// What goes, or went, as a document.
-pub fn pruned_document(pruned: &[PrunedRecord], file: &Path, dry_run: bool) -> Value {
-    let records: Vec<Value> = pruned
-        .iter()
-        .map(|pruned| {
-            let mut document = document(file, &pruned.record);
-            document["because"] = json!(pruned.because);
-            document
-        })
-        .collect();
-    json!({ "file": file, "dry_run": dry_run, "pruned": records })
-}
-
 /// Files that were looked at, for messages.
 pub fn names(files: &[PathBuf]) -> String {
     files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
@@ -317,13 +224,13 @@ pub fn problem(record: &Record) -> String {
     text
 }
 
-fn device(record: &Record) -> String {
+pub(super) fn device(record: &Record) -> String {
     let timing = if record.is_modelled() { ", modelled" } else { "" };
     format!("{}{timing}", record.device.name)
 }
 
 /// `748.8 µs, blocktile BM=128`, and whether its bits differ from run to run or its run was interrupted.
-fn standing(record: &Record) -> String {
+pub(super) fn standing(record: &Record) -> String {
     let interim = if record.provenance.interim { ", interim" } else { "" };
     let bits = if record.deterministic { "" } else { ", not deterministic" };
     format!("{}, {} {}{bits}{interim}", record.median(), record.family, record.configuration())

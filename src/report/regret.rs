@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use super::json::problem_document;
+use super::problem_csv::lines;
 use super::table::{named, plain_table, trim_lines};
-use super::values::lines;
 use crate::model::{Device, Micros, Problem};
 
 /// What an answer costs on a shape.

@@ -6,8 +6,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::RuntimeError;
-use super::pick::{Catalogue, SelectedKernel, SelectedLaunch};
+use super::catalogue::{Catalogue, SelectedKernel, SelectedLaunch};
+use super::error::RuntimeError;
 use crate::compile::Architecture;
 use crate::export::{BundleError, BundledKernel, MAX_FILE_BYTES, Manifest, open_bundle};
 use crate::lookup::Question;

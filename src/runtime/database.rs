@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::RuntimeError;
-use super::pick::{Catalogue, SelectedKernel, SelectedLaunch};
+use super::catalogue::{Catalogue, SelectedKernel, SelectedLaunch};
+use super::error::RuntimeError;
 use crate::compile::{Compile, CompileRequest};
 use crate::lookup::{Lookup, Question};
 use crate::model::Device;

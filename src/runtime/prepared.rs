@@ -1,21 +1,26 @@
 //! A kernel that is ready to be launched for one problem: what a call has to do besides is to put the
 //! operands' addresses into place.
 
-use super::maps::{MapBase, TensorMapCache};
-use super::pick::SelectedKernel;
-use super::{Driver, GemmOperands, RuntimeError, scalar};
+use super::catalogue::SelectedKernel;
+use super::driver::Driver;
+use super::error::RuntimeError;
+use super::operands::{GemmOperands, scalar};
+use super::tensor_maps::{MapBase, TensorMapCache};
 use crate::gpu::KernelArgument;
 use crate::model::{
     Argument, KernelLaunch, LaunchPlan, Problem, STANDARD_ARGUMENTS, Storage, Workspace,
 };
 
+/// The most arguments of a launch.
+pub(super) const MAX_ARGUMENTS: usize = 64;
+
 /// PreparedLaunch for one problem.
 pub(super) struct PreparedKernel<D: Driver> {
     pub(super) name: String,
-    pub(super) launches: Vec<PreparedLaunch<D::Kernel>>,
+    pub(super) launches: Vec<PreparedLaunch<D::KernelHandle>>,
     /// All workspaces, each aligned.
     pub(super) workspace_bytes: u64,
-    pub(super) maps: TensorMapCache<D::Map>,
+    pub(super) maps: TensorMapCache<D::MapHandle>,
 }
 
 /// A launch.
@@ -41,7 +46,7 @@ pub(super) enum ArgumentSource {
 pub(super) fn prepare<D: Driver>(
     problem: &Problem,
     chosen: SelectedKernel,
-    kernels: Vec<D::Kernel>,
+    kernels: Vec<D::KernelHandle>,
 ) -> Result<PreparedKernel<D>, RuntimeError> {
     let plan = LaunchPlan {
         kernels: chosen
@@ -104,7 +109,7 @@ pub(super) fn prepare<D: Driver>(
     let ready = chosen.launches.iter().zip(kernels).map(|(launch, kernel)| {
         let slots: Vec<ArgumentSource> =
             launch.arguments.iter().map(slot).collect::<Result<_, _>>()?;
-        if slots.len() > super::MAX_ARGUMENTS {
+        if slots.len() > MAX_ARGUMENTS {
             return Err(refuse(format!("`{}` has {} arguments", launch.entry, slots.len())));
         }
         Ok(PreparedLaunch {

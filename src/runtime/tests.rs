@@ -1,6 +1,7 @@
 //! Picking, caching and argument passing, with a driver that writes down what it is asked.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use indexmap::IndexMap;
@@ -8,9 +9,10 @@ use indexmap::IndexMap;
 use super::prepared::ArgumentSource;
 use super::*;
 use crate::compile::compiler::Origin;
-use crate::compile::{Compile, CompileRequest, Compiled};
+use crate::compile::{Compile, CompileError, CompileRequest, Compiled};
+use crate::gpu::{GpuError, KernelArgument, Stream};
 use crate::lookup::Lookup;
-use crate::model::{Device, Layout, Regime};
+use crate::model::{Device, Dtype, Layout, PlacedMap, Problem, Regime};
 use crate::render::Templates;
 use crate::space::{Families, Family};
 
@@ -27,9 +29,9 @@ struct Spoken {
 }
 
 impl Driver for &Spoken {
-    type Kernel = String;
-    type Memory = (u64, u64);
-    type Map = PlacedMap;
+    type KernelHandle = String;
+    type Allocation = (u64, u64);
+    type MapHandle = PlacedMap;
 
     fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<String>, GpuError> {
         assert!(!image.is_empty());
@@ -60,7 +62,7 @@ impl Driver for &Spoken {
         Ok((self.next.fetch_add(1 << 32, Ordering::SeqCst) + (1 << 32), bytes))
     }
 
-    fn place(memory: &(u64, u64)) -> (u64, u64) {
+    fn address_and_size(memory: &(u64, u64)) -> (u64, u64) {
         *memory
     }
 }

@@ -39,9 +39,9 @@ static ALLOCATOR: Counting = Counting;
 struct Idle<'a>(&'a AtomicU64);
 
 impl Driver for Idle<'_> {
-    type Kernel = ();
-    type Memory = u64;
-    type Map = ();
+    type KernelHandle = ();
+    type Allocation = u64;
+    type MapHandle = ();
 
     fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<()>, GpuError> {
         assert!(image.starts_with(b"\x7fELF"), "machine code of sm_90");
@@ -69,7 +69,7 @@ impl Driver for Idle<'_> {
         Ok(bytes)
     }
 
-    fn place(memory: &u64) -> (u64, u64) {
+    fn address_and_size(memory: &u64) -> (u64, u64) {
         (1 << 20, *memory)
     }
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tempfile::tempdir;
 
 use super::*;
-use crate::database::record::{StoredBaseline, StoredProblem};
+use crate::database::sections::{StoredBaseline, StoredProblem};
 use crate::database::{ReplacePolicy, StoreOutcome, record_winner};
 use crate::model::{Compute, Layout};
 

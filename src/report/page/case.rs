@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::super::records::NOT_REPEATABLE;
-use super::{ProblemReport, charts, data, id, modelled};
+use super::content::{ProblemReport, id, modelled};
+use super::{charts, data};
 use crate::database::Record;
 use crate::inspect::landscape;
 use crate::model::units::human_bytes;

@@ -2,7 +2,7 @@
 
 use super::super::plot::axis::Scale;
 use super::super::plot::{AxisRange, Plot, PlotBuilder, short};
-use super::ProblemReport;
+use super::content::ProblemReport;
 use crate::inspect::landscape::{self, ParameterSpread};
 use crate::model::{Micros, Tflops, Timing};
 use crate::tune::{Entry, Recorded};

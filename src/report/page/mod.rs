@@ -5,6 +5,7 @@
 
 mod case;
 mod charts;
+mod content;
 mod data;
 
 use serde_json::{Value, json};
@@ -12,41 +13,10 @@ use serde_json::{Value, json};
 use super::plot::rates::{self, RateAxes, Series};
 use super::plot::{self, Plot};
 use crate::database::Record;
-use crate::model::{Device, Micros, Problem, Tflops};
-use crate::space::Pruned;
-use crate::tune::Recorded;
+use crate::model::{Micros, Problem, Tflops};
 use case::told;
-
-/// What is known of a problem on a device; a record or a journal at least.
-#[derive(Debug, Clone, Default)]
-pub struct ProblemReport<'a> {
-    /// The winner.
-    pub record: Option<&'a Record>,
-    /// All that was evaluated.
-    pub journal: Option<&'a Recorded>,
-    /// The winner's source, or why there is none.
-    pub source: Option<String>,
-    /// What constraints removed of the families that the journal has.
-    pub pruned: Vec<Pruned>,
-}
-
-impl ProblemReport<'_> {
-    /// The problem; none where a record has words of a later version.
-    pub fn problem(&self) -> Option<Problem> {
-        let recorded = self.journal.map(|journal| journal.problem);
-        recorded.or_else(|| Problem::try_from(&self.record?.problem).ok())
-    }
-
-    /// The device, as far as a record tells.
-    pub fn device(&self) -> Option<Device> {
-        Device::try_from(&self.record?.device).ok()
-    }
-
-    fn device_name(&self) -> &str {
-        let recorded = self.record.map(|record| record.device.name.as_str());
-        recorded.or_else(|| Some(self.journal?.device.as_str())).unwrap_or_default()
-    }
-}
+pub use content::ProblemReport;
+use content::{id, is_modelled, modelled};
 
 const TEMPLATES: [(&str, &str); 3] = [
     ("page.html", include_str!("page.html.tera")),
@@ -82,15 +52,6 @@ fn subtitle(cases: &[ProblemReport<'_>]) -> String {
     let modelled = cases.iter().filter_map(|case| case.record).any(is_modelled);
     let times = if modelled { "times are modelled, not measured" } else { "times are medians" };
     format!("{}; {times}", devices.join(", "))
-}
-
-fn is_modelled(record: &Record) -> bool {
-    record.measurement.timing.is_some()
-}
-
-/// The word before figures that no clock gave.
-fn modelled(record: &Record) -> &'static str {
-    if is_modelled(record) { "modelled " } else { "" }
 }
 
 /// The figures that come first.
@@ -147,11 +108,6 @@ fn ratio_bar(ratio: f64) -> Value {
     let length = (ratio.ln() / 4_f64.ln() * 60.0).clamp(-60.0, 60.0);
     let (x, class) = if length < 0.0 { (60.0 + length, "s1") } else { (60.0, "s2") };
     json!({ "x": plot::axis::tenths(x), "width": plot::axis::tenths(length.abs()), "class": class })
-}
-
-/// What a case's section is linked by.
-fn id(number: usize) -> String {
-    format!("problem-{}", number + 1)
 }
 
 /// Winners and libraries over the size of the problem; none for fewer than two sizes.

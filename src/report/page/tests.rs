@@ -1,6 +1,6 @@
 use super::*;
 use crate::model::{Configuration, Outcome, Regime};
-use crate::tune::{Entry, KernelId};
+use crate::tune::{Entry, KernelId, Recorded};
 
 /// Two configurations that do not compile, for a name that would be markup.
 fn journal() -> Recorded {

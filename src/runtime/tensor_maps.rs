@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::{Driver, GemmOperands};
+use super::driver::Driver;
+use super::operands::GemmOperands;
 use crate::gpu::GpuError;
 use crate::model::{Dtype, TensorMap};
 
@@ -43,7 +44,7 @@ impl<M> TensorMapCache<M> {
     /// were not seen lately, and for no others.
     pub(super) fn encoded(
         &self,
-        driver: &impl Driver<Map = M>,
+        driver: &impl Driver<MapHandle = M>,
         operands: &GemmOperands,
         workspace: u64,
     ) -> Result<Option<Arc<[M]>>, GpuError> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::RuntimeError;
+use super::error::RuntimeError;
 use crate::lookup::Question;
 use crate::model::TensorMap;
 

@@ -1,0 +1,86 @@
+//! Loading and launching kernels: the interface, and its implementation on a GPU.
+
+use crate::gpu::{EncodedMap, GpuError, Guest, GuestKernel, GuestMemory, KernelArgument, Stream};
+use crate::model::PlacedMap;
+
+/// What loads and launches. [`Guest`] is a GPU; tests have one that only writes down what it is asked.
+pub trait Driver: Send + Sync {
+    /// A loaded kernel.
+    type KernelHandle: Clone + Send + Sync;
+    /// Device memory.
+    type Allocation: Send;
+    /// A tensor map as kernels are passed it.
+    type MapHandle: Send + Sync;
+
+    /// Loads an image and finds kernels in it, each with its dynamic shared memory.
+    ///
+    /// # Errors
+    /// [`GpuError`].
+    fn load(
+        &self,
+        image: &[u8],
+        kernels: &[(&str, u32)],
+    ) -> Result<Vec<Self::KernelHandle>, GpuError>;
+
+    /// Makes a tensor map what kernels are passed.
+    ///
+    /// # Errors
+    /// [`GpuError`].
+    fn encode(&self, map: &PlacedMap) -> Result<Self::MapHandle, GpuError>;
+
+    /// Launches a kernel with grid, block and bytes of dynamic shared memory. `maps` are those that
+    /// arguments name by their place.
+    ///
+    /// # Errors
+    /// [`GpuError`].
+    fn launch(
+        &self,
+        stream: Stream,
+        kernel: &Self::KernelHandle,
+        sizes: ([u32; 3], [u32; 3], u32),
+        arguments: &[KernelArgument],
+        maps: &[Self::MapHandle],
+    ) -> Result<(), GpuError>;
+
+    /// Allocates memory.
+    ///
+    /// # Errors
+    /// [`GpuError`].
+    fn allocate(&self, bytes: u64) -> Result<Self::Allocation, GpuError>;
+
+    /// Where memory begins, and its size.
+    fn address_and_size(memory: &Self::Allocation) -> (u64, u64);
+}
+
+impl Driver for Guest {
+    type KernelHandle = GuestKernel;
+    type Allocation = GuestMemory;
+    type MapHandle = EncodedMap;
+
+    fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<GuestKernel>, GpuError> {
+        Self::load(self, image, kernels)
+    }
+
+    fn encode(&self, map: &PlacedMap) -> Result<EncodedMap, GpuError> {
+        Self::encode(self, map)
+    }
+
+    fn launch(
+        &self,
+        stream: Stream,
+        kernel: &GuestKernel,
+        sizes: ([u32; 3], [u32; 3], u32),
+        arguments: &[KernelArgument],
+        maps: &[EncodedMap],
+    ) -> Result<(), GpuError> {
+        Self::launch(self, stream, kernel, sizes, arguments, maps)
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<GuestMemory, GpuError> {
+        Self::allocate(self, bytes)
+    }
+
+    fn address_and_size(memory: &GuestMemory) -> (u64, u64) {
+        (memory.address(), memory.bytes())
+    }
+}
