@@ -87,7 +87,11 @@ impl Driver for &Host {
     type Allocation = (u64, u64);
     type MapHandle = PlacedMap;
 
-    fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<Self::KernelHandle>, GpuError> {
+    fn load(
+        &self,
+        image: &[u8],
+        kernels: &[(&str, u32)],
+    ) -> Result<Vec<Self::KernelHandle>, GpuError> {
         let text = String::from_utf8_lossy(image);
         let program = Program::parse(&text).map_err(|error| refused("load", error))?;
         let program = Arc::new(program);

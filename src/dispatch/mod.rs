@@ -1,9 +1,10 @@
-//! A few kernels for many shapes, and a decision tree that says which: chosen from a table of measured
-//! times, shapes x kernels. Pure: who measures, reads and writes is not known here.
+//! Dispatch: a few kernels for many shapes, and the decision tree that selects among them, fitted
+//! to a table of measured times (shapes x kernels). Pure: this room measures, reads and writes
+//! nothing.
 //!
-//! [`TimeTable`] holds the times, [`cover()`] finds the smallest set of kernels whose loss is small enough,
-//! [`DispatchNode::fit`] grows the tree, and [`Dispatch::of`] does all that and says what it costs on shapes that
-//! the tree has not seen.
+//! [`TimeTable`] holds the times. [`cover()`] finds the smallest set of kernels with a small enough
+//! loss. [`DispatchNode::fit`] grows the tree. [`Dispatch::of`] combines both and reports the loss
+//! on held-out shapes.
 
 mod cover;
 mod set;

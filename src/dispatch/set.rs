@@ -7,54 +7,53 @@ use super::table::{DispatchKernel, SCHEMA, TimeTable};
 use super::tree::DispatchNode;
 use crate::model::Shape;
 
-/// Parts that shapes are dealt out to, each of which is held out once.
+/// Folds of the cross-validation.
 const FOLDS: usize = 10;
 
-/// Kernels and the tree that chooses between them.
+/// A kernel set with its decision tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dispatch {
     /// [`SCHEMA`].
     pub schema: u64,
-    /// The GPU that the times are of.
+    /// The GPU of the times.
     pub device: String,
-    /// How elements are stored.
+    /// Storage type of the elements.
     pub dtype: String,
     /// The arithmetic contract.
     pub compute: String,
     /// Which operands are stored transposed.
     pub layout: String,
-    /// The kernels; the tree names them by their place here.
+    /// The kernels; the leaves of the tree are indices into this list.
     pub kernels: Vec<DispatchKernel>,
     /// The tree.
     pub tree: DispatchNode,
-    /// What it costs.
+    /// Its loss.
     pub loss: DispatchLoss,
 }
 
-/// By how much times are longer than those of the table's best kernels, in per cent.
+/// Extra time against the best kernels of the table, in per cent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DispatchLoss {
-    /// Shapes of the table.
+    /// Number of shapes in the table.
     pub shapes: usize,
-    /// Geometric mean, if the best of the set were always chosen.
+    /// Geometric mean for the best kernel of the set at every shape.
     pub set_percent: f64,
-    /// The worst shape of that.
+    /// The same for the worst shape.
     pub set_worst_percent: f64,
-    /// Geometric mean of what the tree chooses for the shapes that it was fitted to.
+    /// Geometric mean for the tree's choice, on the shapes that it was fitted to.
     pub tree_percent: f64,
-    /// Geometric mean for shapes that it was not fitted to: a tree for each part of the shapes, fitted
-    /// to the other parts.
+    /// Geometric mean for the tree's choice on held-out shapes, by cross-validation.
     pub held_out_percent: f64,
-    /// The worst shape of that.
+    /// The same for the worst shape.
     pub held_out_worst_percent: f64,
-    /// How many parts.
+    /// Number of folds.
     pub folds: usize,
 }
 
 impl Dispatch {
-    /// The smallest set that is good enough, and its tree.
+    /// Finds the smallest set within the limits and fits its tree.
     ///
     /// # Errors
     /// [`CoverError`].
@@ -101,7 +100,7 @@ impl Dispatch {
         })
     }
 
-    /// The kernels for a shape, the best first.
+    /// Kernels for a shape, best first.
     pub fn order(&self, shape: &Shape) -> &[usize] {
         self.tree.order(shape)
     }

@@ -1,4 +1,4 @@
-//! Measured times, shapes x kernels, as their file has them.
+//! Table of measured times (shapes x kernels), as its file has it.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -6,28 +6,28 @@ use thiserror::Error;
 
 use crate::model::{Shape, Value};
 
-/// The schema of tables and dispatch documents.
+/// Schema of tables and dispatch documents.
 pub const SCHEMA: u64 = 1;
 
-/// A kernel of a table.
+/// A kernel of a table or a dispatch set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DispatchKernel {
-    /// The family that it is of.
+    /// Its family.
     pub family: String,
     /// The value of each parameter.
     pub parameters: IndexMap<String, Value>,
 }
 
-/// Times of one pattern on one GPU.
+/// Times for one dtype, compute type and layout on one GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimeTable {
     /// The schema of the file.
     pub schema: u64,
-    /// The driver's name for the GPU.
+    /// Name of the GPU, as the driver reports it.
     pub device: String,
-    /// How elements are stored.
+    /// Storage type of the elements.
     pub dtype: String,
     /// The arithmetic contract.
     pub compute: String,
@@ -37,27 +37,27 @@ pub struct TimeTable {
     pub shapes: Vec<Shape>,
     /// The kernels.
     pub kernels: Vec<DispatchKernel>,
-    /// A row for each shape: the median of each kernel in microseconds; null where it is not legal or
-    /// not correct.
+    /// A row for each shape: the median of each kernel in microseconds; null where the kernel is
+    /// not legal or not correct.
     pub times_us: Vec<Vec<Option<f64>>>,
 }
 
-/// What is wrong with a table.
+/// Errors of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TimeTableError {
-    /// It is none.
-    #[error("no table of times: {0}")]
+    /// The text is not a table.
+    #[error("not a table of times: {0}")]
     Malformed(String),
     /// A later version wrote it.
-    #[error("a table of schema {0}, written by a newer gemm-tune: update gemm-tune")]
+    #[error("the table has schema {0} and was written by a newer gemm-tune: update gemm-tune")]
     Newer(u64),
-    /// A shape without any time.
+    /// A shape has no time.
     #[error("no kernel has a time for {0}: leave it out, or measure with more kernels")]
     Empty(String),
 }
 
 impl TimeTable {
-    /// Reads the text of a file.
+    /// Parses the text of a file.
     ///
     /// # Errors
     /// [`TimeTableError`].
@@ -89,19 +89,19 @@ impl TimeTable {
         Ok(table)
     }
 
-    /// The time of a kernel for a shape, by their places.
+    /// Time of a kernel for a shape, both by index.
     pub fn time(&self, shape: usize, kernel: usize) -> Option<f64> {
         *self.times_us.get(shape)?.get(kernel)?
     }
 
-    /// The least for a shape.
+    /// Lowest time for a shape.
     pub fn best(&self, shape: usize) -> f64 {
         let times = self.times_us.get(shape).into_iter().flatten().flatten();
         times.copied().fold(f64::INFINITY, f64::min)
     }
 
-    /// How much slower a kernel is than the best, as the logarithm of the ratio; infinite where it has
-    /// no time.
+    /// Logarithm of a kernel's time divided by the lowest time; infinite where the kernel has no
+    /// time.
     pub(super) fn log_loss(&self, shape: usize, kernel: usize) -> f64 {
         self.time(shape, kernel).map_or(f64::INFINITY, |time| (time / self.best(shape)).ln())
     }

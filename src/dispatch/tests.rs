@@ -1,4 +1,4 @@
-//! Sets and trees for tables whose best answer is known.
+//! Covers and trees for tables with a known best answer.
 
 use super::*;
 use crate::model::{Shape, Value};
@@ -35,7 +35,7 @@ fn wanted(max_kernels: usize, loss: f64) -> CoverGoal {
     CoverGoal { max_kernels, loss }
 }
 
-/// One for few rows, one for many, one that is nearly as good as both, one for deep K alone.
+/// One kernel for few rows, one for many, one nearly as good as both, one for deep K alone.
 fn four() -> TimeTable {
     table(&[
         |shape| Some(if shape.m < 300 { 10.0 } else { 20.0 }),
@@ -62,7 +62,7 @@ fn the_smallest_set_within_the_loss_is_found() {
 }
 
 #[test]
-fn a_tree_finds_the_rule_and_knows_what_it_costs() {
+fn a_tree_finds_the_rule_and_reports_its_loss() {
     let found = Dispatch::of(&four(), wanted(4, 0.001)).unwrap();
     let DispatchNode::Split { extent, below, then, otherwise } = &found.tree else {
         panic!("{:?}", found.tree)
@@ -130,5 +130,5 @@ fn a_table_that_is_none_is_refused() {
             .to_string()
             .contains("no kernel has a time for 64x128x1024")
     );
-    assert!(TimeTable::parse("{").unwrap_err().to_string().contains("no table of times"));
+    assert!(TimeTable::parse("{").unwrap_err().to_string().contains("not a table of times"));
 }

@@ -1,46 +1,45 @@
-//! A small decision tree over M, N and K, grown by what wrong choices cost.
+//! Decision tree over M, N and K that selects kernels. Splits minimise the cost of wrong choices.
 
 use serde::{Deserialize, Serialize};
 
 use super::table::TimeTable;
 use crate::model::Shape;
 
-/// Questions from the root to a leaf, at most.
+/// Largest depth.
 const MAX_DEPTH: usize = 5;
 
-/// Shapes of a leaf, at least: one alone says little about those near it.
+/// Fewest shapes of a leaf: one shape is weak evidence for its neighbours.
 const FEWEST: usize = 2;
 
-/// What a question has to save: the sum over its shapes of logarithms of times, 0.02 being 2 % of one
-/// shape.
+/// Least gain of a split: the sum over its shapes of logarithms of times; 0.02 is 2 % of one shape.
 const LEAST_GAIN: f64 = 0.02;
 
-/// What a kernel counts that is not legal for a shape, as the logarithm of a ratio: 20 times slower.
+/// Cost of a kernel that is not legal for a shape, as the logarithm of a ratio: 20 times slower.
 const ILLEGAL: f64 = 3.0;
 
-/// A question or an answer.
+/// A node of the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum DispatchNode {
-    /// Which side a shape is on.
+    /// Compares one dimension with a threshold.
     Split {
         /// `M`, `N` or `K`.
         extent: Dimension,
-        /// The extent that is the least on the other side.
+        /// The threshold: smallest value of the upper branch.
         below: u64,
-        /// For shapes whose extent is below.
+        /// Branch for values below the threshold.
         then: Box<Self>,
-        /// For all others.
+        /// Branch for all other values.
         otherwise: Box<Self>,
     },
-    /// Kernels, the best first: the next is for shapes that one is not legal for.
+    /// Kernels, best first; the next one serves shapes for which one is not legal.
     Leaf {
-        /// By their places.
+        /// Their indices.
         kernels: Vec<usize>,
     },
 }
 
-/// What a question asks for.
+/// A dimension of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Dimension {
     /// Rows of C.
@@ -52,7 +51,7 @@ pub enum Dimension {
 }
 
 impl Dimension {
-    /// Its value.
+    /// Its value for a shape.
     pub fn of(self, shape: &Shape) -> u64 {
         match self {
             Self::M => shape.m,
@@ -72,12 +71,12 @@ impl Dimension {
 }
 
 impl DispatchNode {
-    /// Fits a tree to some shapes of a table. Answers are places in `set`.
+    /// Fits a tree to some shapes of a table. Leaves hold indices into `set`.
     pub fn fit(table: &TimeTable, shapes: &[usize], set: &[usize]) -> Self {
         grow(table, shapes, set, MAX_DEPTH)
     }
 
-    /// The kernels for a shape, the best first.
+    /// Kernels for a shape, best first.
     pub fn order(&self, shape: &Shape) -> &[usize] {
         match self {
             Self::Leaf { kernels } => kernels,
@@ -91,7 +90,7 @@ impl DispatchNode {
         }
     }
 
-    /// The same with each kernel replaced by others, by their places.
+    /// Copies the tree with each index replaced by a list of others.
     #[must_use]
     pub fn mapped(&self, others: &impl Fn(usize) -> Vec<usize>) -> Self {
         match self {
@@ -107,7 +106,7 @@ impl DispatchNode {
         }
     }
 
-    /// The highest place that an answer names.
+    /// Highest index in a leaf.
     pub fn last(&self) -> usize {
         match self {
             Self::Leaf { kernels } => kernels.iter().copied().max().unwrap_or(0),
@@ -115,7 +114,7 @@ impl DispatchNode {
         }
     }
 
-    /// How many answers it has.
+    /// Number of leaves.
     pub fn leaves(&self) -> usize {
         match self {
             Self::Leaf { .. } => 1,
@@ -136,7 +135,7 @@ fn grow(table: &TimeTable, shapes: &[usize], set: &[usize], depth: usize) -> Dis
         values.sort_unstable();
         values.dedup();
         for pair in values.windows(2) {
-            // Halfway on a scale of factors.
+            // The geometric mean of neighbouring values.
             let middle = (pair[0] as f64 * pair[1] as f64).sqrt().ceil() as u64;
             let below = middle.clamp(pair[0] + 1, pair[1]);
             let (low, high) = halves(table, shapes, extent, below);
@@ -144,7 +143,7 @@ fn grow(table: &TimeTable, shapes: &[usize], set: &[usize], depth: usize) -> Dis
                 continue;
             }
             let split = answer(table, &low, set).1 + answer(table, &high, set).1;
-            // Of equal questions the first, so that a table has one tree.
+            // The first of equal splits wins, so that the tree is deterministic.
             if best.is_none_or(|(known, ..)| split < known) {
                 best = Some((split, extent, below));
             }
@@ -166,7 +165,7 @@ fn grow(table: &TimeTable, shapes: &[usize], set: &[usize], depth: usize) -> Dis
     }
 }
 
-/// All kernels by what they lose over some shapes, and what the first of them loses.
+/// Orders all kernels by their cost over some shapes; also returns the lowest cost.
 fn answer(table: &TimeTable, shapes: &[usize], set: &[usize]) -> (Vec<usize>, f64) {
     let mut costs: Vec<(f64, usize)> = set
         .iter()

@@ -1,4 +1,4 @@
-//! The kernels of a bundle, which are compiled already.
+//! Kernels of a bundle, which are already compiled.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,7 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Reads a bundle's folder, for a device.
+    /// Opens a bundle's folder for a device.
     ///
     /// # Errors
     /// [`RuntimeError::Bundle`].
@@ -39,12 +39,13 @@ impl Bundle {
         })
     }
 
-    /// What it says of itself.
+    /// Its manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The kernel that was tuned for the very problem, else the one of which the least is expected.
+    /// Selects the kernel that was tuned for exactly this problem, else the one that the dispatch
+    /// tree prefers, else the one with the lowest predicted time.
     fn best(&self, question: &Question) -> Option<SelectedKernel> {
         let Question { problem, storage } = question;
         let Problem { shape, batch, dtype, compute, layout } = problem;
@@ -140,7 +141,7 @@ impl Catalogue for Bundle {
     }
 }
 
-/// A file of a bundle; one that is no file or too large to be one is not read.
+/// Reads a file of a bundle; refuses what is not a regular file or is too large.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let metadata = fs::symlink_metadata(path)?;
     if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {

@@ -1,4 +1,4 @@
-//! Where kernels come from, and what is known of one that was chosen.
+//! Sources of kernels, and the description of a selected kernel.
 
 use std::sync::Arc;
 
@@ -6,39 +6,39 @@ use super::error::RuntimeError;
 use crate::lookup::Question;
 use crate::model::TensorMap;
 
-/// Knows kernels for problems. Asked once for each problem.
+/// A source of kernels, called once for each problem.
 pub trait Catalogue: Send + Sync {
-    /// The kernel for a problem as it is stored.
+    /// Selects the kernel for a problem and its storage.
     ///
     /// # Errors
     /// [`RuntimeError`].
     fn choose(&self, question: &Question) -> Result<SelectedKernel, RuntimeError>;
 
-    /// Its code: a cubin or PTX. Asked once for each image.
+    /// Returns its code, a cubin or PTX. Called once for each image.
     ///
     /// # Errors
     /// [`RuntimeError`].
     fn code(&self, chosen: &SelectedKernel) -> Result<Arc<[u8]>, RuntimeError>;
 }
 
-/// A kernel for a problem.
+/// A kernel selected for a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelectedKernel {
-    /// What a person calls it.
+    /// Its name for messages.
     pub name: String,
-    /// What its code is known by, with the entries and the shared memory that are asked of it.
+    /// Key of its loaded image: code, entry points and dynamic shared memory.
     pub image: String,
-    /// CUDA source, where the code has yet to be compiled.
+    /// CUDA source, where the code is not compiled yet.
     pub source: Option<Arc<str>>,
-    /// The launches.
+    /// Its launches.
     pub launches: Vec<SelectedLaunch>,
     /// Scratch buffers: name and bytes.
     pub workspaces: Vec<(String, u64)>,
-    /// Tensor maps, which are encoded once the addresses are known.
+    /// Tensor maps, which are encoded when addresses are known.
     pub tensor_maps: Vec<TensorMap>,
 }
 
-/// A launch of it.
+/// A launch of a selected kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelectedLaunch {
     /// The name of the kernel.
@@ -54,7 +54,7 @@ pub struct SelectedLaunch {
 }
 
 impl SelectedKernel {
-    /// A name for an image and what is asked of it when it is loaded.
+    /// Key of an image with its entry points and their dynamic shared memory.
     pub(super) fn image_of(code: &str, launches: &[SelectedLaunch]) -> String {
         let kernels = launches
             .iter()

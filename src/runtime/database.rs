@@ -1,4 +1,4 @@
-//! The kernels of a database, chosen by lookup and compiled when they are first needed.
+//! Kernels of a database, selected by lookup and compiled on first use.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::lookup::{Lookup, Question};
 use crate::model::Device;
 use crate::render::{Templates, render_stored};
 
-/// A lookup, and what makes its answers run.
+/// A lookup with the templates and the compiler for its answers.
 pub struct DatabaseKernels {
     lookup: Lookup,
     templates: Templates,
@@ -18,7 +18,7 @@ pub struct DatabaseKernels {
 }
 
 impl DatabaseKernels {
-    /// `lookup` is of `device`, [`Lookup::pinned`] or not; the compiler compiles for it.
+    /// Takes a lookup for `device`, [`Lookup::pinned`] or not, and a compiler for it.
     pub fn new(
         lookup: Lookup,
         templates: Templates,

@@ -3,16 +3,17 @@
 use crate::gpu::{EncodedMap, GpuError, Guest, GuestKernel, GuestMemory, KernelArgument, Stream};
 use crate::model::PlacedMap;
 
-/// What loads and launches. [`Guest`] is a GPU; tests have one that only writes down what it is asked.
+/// Interface that loads and launches kernels. [`Guest`] implements it for a GPU; tests record the
+/// calls.
 pub trait Driver: Send + Sync {
     /// A loaded kernel.
     type KernelHandle: Clone + Send + Sync;
     /// Device memory.
     type Allocation: Send;
-    /// A tensor map as kernels are passed it.
+    /// An encoded tensor map.
     type MapHandle: Send + Sync;
 
-    /// Loads an image and finds kernels in it, each with its dynamic shared memory.
+    /// Loads an image and returns handles of its kernels, each with its dynamic shared memory.
     ///
     /// # Errors
     /// [`GpuError`].
@@ -22,14 +23,14 @@ pub trait Driver: Send + Sync {
         kernels: &[(&str, u32)],
     ) -> Result<Vec<Self::KernelHandle>, GpuError>;
 
-    /// Makes a tensor map what kernels are passed.
+    /// Encodes a tensor map for kernel arguments.
     ///
     /// # Errors
     /// [`GpuError`].
     fn encode(&self, map: &PlacedMap) -> Result<Self::MapHandle, GpuError>;
 
-    /// Launches a kernel with grid, block and bytes of dynamic shared memory. `maps` are those that
-    /// arguments name by their place.
+    /// Launches a kernel with grid, block and bytes of dynamic shared memory. Arguments refer to
+    /// `maps` by index.
     ///
     /// # Errors
     /// [`GpuError`].
@@ -48,7 +49,7 @@ pub trait Driver: Send + Sync {
     /// [`GpuError`].
     fn allocate(&self, bytes: u64) -> Result<Self::Allocation, GpuError>;
 
-    /// Where memory begins, and its size.
+    /// Address and size of an allocation.
     fn address_and_size(memory: &Self::Allocation) -> (u64, u64);
 }
 

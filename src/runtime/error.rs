@@ -9,41 +9,41 @@ use crate::lookup::NoAnswer;
 use crate::model::storage::StorageError;
 use crate::render::RenderError;
 
-/// Why there is no product.
+/// Errors of a product.
 #[derive(Debug, Error)]
 pub enum RuntimeError {
-    /// The bundle is not whole.
+    /// The bundle is damaged.
     #[error(transparent)]
     Bundle(#[from] BundleError),
-    /// The bundle has nothing for the problem.
-    #[error("no kernel of the bundle is right for {problem}{}: export it again with more records", .storage)]
+    /// The bundle has no kernel for the problem.
+    #[error("the bundle has no kernel for {problem}{}: export it again with more records", .storage)]
     NoKernel {
         /// The problem.
         problem: String,
-        /// How it is stored, where that is not packed.
+        /// Its storage, where it is not packed.
         storage: String,
     },
-    /// The database has nothing for the problem.
+    /// The database has no kernel for the problem.
     #[error(transparent)]
     NoAnswer(#[from] NoAnswer),
-    /// Its kernel has no source.
+    /// The kernel cannot be rendered.
     #[error(transparent)]
     Render(#[from] RenderError),
-    /// Or does not compile.
+    /// The kernel does not compile.
     #[error(transparent)]
     Compile(#[from] CompileError),
-    /// The operands cannot lie so.
+    /// The storage of the operands is not possible.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// The launch is beyond what any device takes.
-    #[error("{problem} needs a launch that no device takes: {what}")]
+    /// The launch exceeds the limits of every device.
+    #[error("{problem} needs a launch that no device supports: {what}")]
     Launch {
         /// The problem.
         problem: String,
-        /// Which limit.
+        /// The exceeded limit.
         what: String,
     },
-    /// The GPU refuses.
+    /// The driver returned an error.
     #[error(transparent)]
     Gpu(#[from] GpuError),
 }

@@ -14,19 +14,20 @@ use crate::gpu::{Guest, KernelArgument, Stream};
 use crate::lookup::Question;
 use crate::model::Problem;
 
-/// DatabaseKernels for products, by problem.
+/// Kernels for matrix products, prepared by problem.
 pub struct Runtime<C: Catalogue, D: Driver = Guest> {
     catalogue: C,
     driver: D,
     prepared: RwLock<HashMap<Question, Arc<PreparedKernel<D>>>>,
-    /// Held while a kernel is compiled and loaded, so that it is once: kernels by image.
+    /// Loaded kernels by image. The lock is held while a kernel is compiled and loaded, so that
+    /// this happens once.
     images: Mutex<HashMap<String, Vec<D::KernelHandle>>>,
-    /// Scratch memory by stream, used by one product after the other.
+    /// Scratch memory by stream; the products of a stream share it.
     workspaces: Mutex<HashMap<Stream, D::Allocation>>,
 }
 
 impl Runtime<Bundle> {
-    /// The kernels of a bundle, for the GPU whose context is current.
+    /// Opens a bundle for the GPU whose context is current.
     ///
     /// # Errors
     /// [`RuntimeError`].
@@ -38,7 +39,7 @@ impl Runtime<Bundle> {
 }
 
 impl<C: Catalogue, D: Driver> Runtime<C, D> {
-    /// The kernels of a catalogue, loaded and launched by a driver.
+    /// Takes kernels from a catalogue; a driver loads and launches them.
     pub fn new(catalogue: C, driver: D) -> Self {
         Self {
             catalogue,
@@ -49,10 +50,10 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
         }
     }
 
-    /// Puts a product into the stream, and does not wait for it.
+    /// Enqueues a product in the stream and returns without waiting.
     ///
-    /// The addresses have to be those of operands of the problem in the current context: nothing checks
-    /// them, and a kernel that is given others reads and writes what it should not.
+    /// The addresses must be operands of the problem in the current context. They are not checked:
+    /// a kernel with wrong addresses accesses invalid memory.
     ///
     /// # Errors
     /// [`RuntimeError`].
@@ -66,7 +67,8 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
         if prepared.workspace_bytes == 0 {
             return self.launch(stream, &prepared, problem, operands, 0);
         }
-        // Until the last launch: another product on this stream would use the same memory.
+        // Locked until the last launch, because another product on this stream would use the same
+        // memory.
         let mut workspaces = self.workspaces.lock().unwrap_or_else(PoisonError::into_inner);
         let known = workspaces.get(&stream).map(D::address_and_size);
         let address = match known {
@@ -74,7 +76,7 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
             _ => {
                 let memory = self.driver.allocate(prepared.workspace_bytes)?;
                 let (address, _) = D::address_and_size(&memory);
-                // Frees the smaller one, once the device is done with it.
+                // Frees the smaller allocation once the device has finished with it.
                 workspaces.insert(stream, memory);
                 address
             }
@@ -82,8 +84,8 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
         self.launch(stream, &prepared, problem, operands, address)
     }
 
-    /// Picks, compiles and loads the kernel for a problem, so that the first [`Runtime::gemm`] takes no
-    /// longer than the second. Gives the kernel's name.
+    /// Selects, compiles and loads the kernel for a problem, so that the first [`Runtime::gemm`] is
+    /// as fast as the second. Returns the kernel's name.
     ///
     /// # Errors
     /// [`RuntimeError`].

@@ -1,9 +1,9 @@
-//! Matrix products in a program of one's own: [`Runtime::gemm`] picks the kernel for a problem from a
-//! bundle or a database, loads it once, and launches it on the caller's context and stream.
+//! Runtime for embedding programs. [`Runtime::gemm`] selects the kernel for a problem from a bundle
+//! or a database, loads it once, and launches it on the caller's context and stream.
 //!
-//! Nothing is searched, and nothing is measured. The first call for a problem picks, compiles where the
-//! kernel comes from a database, and loads; every later one finds what was prepared and allocates
-//! nothing. A [`Runtime`] serves all threads, on each of which the context has to be current.
+//! The runtime neither searches nor measures. The first call for a problem selects and loads the
+//! kernel, and compiles it where it comes from a database. Later calls reuse it and allocate
+//! nothing. A [`Runtime`] serves all threads; each of them needs the context to be current.
 //!
 //! ```no_run
 //! use gemm_tune::gpu::Stream;

@@ -3,15 +3,15 @@
 use crate::gpu::KernelArgument;
 use crate::model::{Dtype, Problem, Storage};
 
-/// The operands of a product C = alpha op(A) op(B) + beta C, row-major; those of a batch lie one after
-/// the other. OperandAddresses are the device's.
+/// Operands of a product C = alpha op(A) op(B) + beta C, row-major; those of a batch lie one after
+/// the other. Addresses are device addresses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GemmOperands {
-    /// Where A begins.
+    /// Address of A.
     pub a: u64,
-    /// Where B begins.
+    /// Address of B.
     pub b: u64,
-    /// Where C begins.
+    /// Address of C.
     pub c: u64,
     /// Elements between rows of A as stored.
     pub lda: u64,
@@ -21,18 +21,18 @@ pub struct GemmOperands {
     pub ldc: u64,
     /// The factor of the product.
     pub alpha: f64,
-    /// The factor of C, which is not read where it is 0.
+    /// The factor of C; C is not read where it is 0.
     pub beta: f64,
 }
 
 impl GemmOperands {
-    /// One row after the other, alpha 1 and beta 0.
+    /// Packed operands, alpha 1 and beta 0.
     pub fn packed(problem: &Problem, a: u64, b: u64, c: u64) -> Self {
         let (lda, ldb, ldc) = (problem.lda(), problem.ldb(), problem.ldc());
         Self { a, b, c, lda, ldb, ldc, alpha: 1.0, beta: 0.0 }
     }
 
-    /// How they lie in memory. OperandAddresses are told apart by what kernels care for: 256 bytes at most.
+    /// Their storage. Alignments above 256 bytes are equal for kernels.
     pub(super) fn storage(&self) -> Storage {
         let lowest = (self.a | self.b | self.c).trailing_zeros();
         let alignment = 1 << lowest.min(Storage::ALLOCATED.trailing_zeros());
@@ -40,7 +40,7 @@ impl GemmOperands {
     }
 }
 
-/// alpha and beta as kernels take them.
+/// Converts alpha or beta to a kernel argument.
 pub(super) fn scalar(dtype: Dtype, value: f64) -> KernelArgument {
     match dtype {
         Dtype::I32 => KernelArgument::I32(value as i32),

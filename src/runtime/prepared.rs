@@ -1,5 +1,5 @@
-//! A kernel that is ready to be launched for one problem: what a call has to do besides is to put the
-//! operands' addresses into place.
+//! A kernel that is ready to be launched for one problem: a call only fills in the operands'
+//! addresses.
 
 use super::catalogue::SelectedKernel;
 use super::driver::Driver;
@@ -11,19 +11,19 @@ use crate::model::{
     Argument, KernelLaunch, LaunchPlan, Problem, STANDARD_ARGUMENTS, Storage, Workspace,
 };
 
-/// The most arguments of a launch.
+/// Largest number of arguments of a launch.
 pub(super) const MAX_ARGUMENTS: usize = 64;
 
-/// PreparedLaunch for one problem.
+/// A kernel prepared for one problem.
 pub(super) struct PreparedKernel<D: Driver> {
     pub(super) name: String,
     pub(super) launches: Vec<PreparedLaunch<D::KernelHandle>>,
-    /// All workspaces, each aligned.
+    /// Bytes of all workspaces, each aligned.
     pub(super) workspace_bytes: u64,
     pub(super) maps: TensorMapCache<D::MapHandle>,
 }
 
-/// A launch.
+/// A launch of a prepared kernel.
 #[derive(Debug)]
 pub(super) struct PreparedLaunch<K> {
     pub(super) kernel: K,
@@ -31,18 +31,18 @@ pub(super) struct PreparedLaunch<K> {
     pub(super) slots: Vec<ArgumentSource>,
 }
 
-/// Where an argument comes from.
+/// Source of an argument's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ArgumentSource {
-    /// By its place in the convention.
+    /// Index in the argument convention.
     Standard(usize),
-    /// So many bytes into the workspace.
+    /// Offset in bytes into the workspace.
     Workspace(u64),
-    /// By its place among the tensor maps.
+    /// Index of a tensor map.
     Map(usize),
 }
 
-/// Puts what was chosen and loaded together.
+/// Combines a selected kernel with its loaded code, and checks the launch limits.
 pub(super) fn prepare<D: Driver>(
     problem: &Problem,
     chosen: SelectedKernel,
@@ -92,7 +92,7 @@ pub(super) fn prepare<D: Driver>(
             .or_else(map)
             .or_else(|| offset(name).map(ArgumentSource::Workspace))
             .ok_or_else(|| {
-                refuse(format!("`{name}` is no argument, no workspace and no tensor map"))
+                refuse(format!("`{name}` is not an argument, a workspace or a tensor map"))
             })
     };
     let base = |operand: &str| match Argument::from(operand.to_owned()) {
@@ -102,7 +102,7 @@ pub(super) fn prepare<D: Driver>(
         _ => offset(operand).map(MapBase::Workspace),
     };
     let maps = plan.tensor_maps.iter().map(|map| {
-        let missing = || refuse(format!("`{}` is no operand and no workspace", map.operand));
+        let missing = || refuse(format!("`{}` is neither an operand nor a workspace", map.operand));
         Ok((map.clone(), base(&map.operand).ok_or_else(missing)?))
     });
     let maps = maps.collect::<Result<_, RuntimeError>>()?;
@@ -124,14 +124,15 @@ pub(super) fn prepare<D: Driver>(
 }
 
 impl ArgumentSource {
-    /// The argument's value in a call.
+    /// Value of the argument in a call.
     pub(super) fn value(
         self,
         problem: &Problem,
         operands: &GemmOperands,
         workspace: u64,
     ) -> KernelArgument {
-        // Extents and rows fit: a problem's are checked, and rows go into the same operands.
+        // The casts are safe: a problem's extents are checked, and leading dimensions belong to the
+        // same operands.
         let int = |value: u64| KernelArgument::I32(value as i32);
         let stride = |rows: u64, row: u64| KernelArgument::I64((rows * row) as i64);
         let (shape, layout) = (problem.shape, problem.layout);
@@ -159,7 +160,7 @@ impl ArgumentSource {
             }
             Argument::StrideC => stride(shape.m, operands.ldc),
             Argument::Alpha => scalar(problem.dtype, operands.alpha),
-            // None but the last is left: names are no part of the convention.
+            // Only beta is left: named arguments are not in the convention.
             Argument::Beta | Argument::Named(_) => scalar(problem.dtype, operands.beta),
         }
     }

@@ -1,5 +1,5 @@
-//! The tensor maps of a kernel: they hang on addresses, so that they are encoded when operands are known,
-//! and kept for operands that come back.
+//! Tensor maps of a kernel. They depend on addresses: they are encoded when operands are known, and
+//! cached for operands that are passed again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,24 +9,24 @@ use super::operands::GemmOperands;
 use crate::gpu::GpuError;
 use crate::model::{Dtype, TensorMap};
 
-/// How many sets of operands are remembered before all are forgotten. A model has some tens of layers of
-/// one shape, each with its own weights.
+/// Sets of operands that are cached before the cache is cleared. A model has tens of layers of one
+/// shape, each with its own weights.
 const MOST_REMEMBERED: usize = 1024;
 
-/// Where what a map describes begins.
+/// Base address of a tensor map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MapBase {
     A,
     B,
     C,
-    /// So many bytes into the workspace.
+    /// Offset in bytes into the workspace.
     Workspace(u64),
 }
 
-/// The addresses of A, B, C and the workspace.
+/// Addresses of A, B, C and the workspace.
 type OperandAddresses = [u64; 4];
 
-/// The maps of a kernel that is ready for one problem.
+/// Tensor maps of a prepared kernel, with a cache of their encodings.
 #[derive(Debug)]
 pub(super) struct TensorMapCache<M> {
     dtype: Dtype,
@@ -35,13 +35,13 @@ pub(super) struct TensorMapCache<M> {
 }
 
 impl<M> TensorMapCache<M> {
-    /// TensorMapCache that were checked, of elements of a dtype.
+    /// Takes maps that were checked, with the dtype of their elements.
     pub(super) fn new(dtype: Dtype, maps: Vec<(TensorMap, MapBase)>) -> Self {
         Self { dtype, maps, remembered: RwLock::default() }
     }
 
-    /// The maps as kernels are passed them; nothing where there are none. Allocates for operands that
-    /// were not seen lately, and for no others.
+    /// Encodes the maps for kernel arguments; `None` for a kernel without maps. Allocates only for
+    /// operands that are not in the cache.
     pub(super) fn encoded(
         &self,
         driver: &impl Driver<MapHandle = M>,

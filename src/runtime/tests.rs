@@ -1,4 +1,4 @@
-//! Picking, caching and argument passing, with a driver that writes down what it is asked.
+//! Selection, caching and argument passing, with a driver that records its calls.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,11 +16,11 @@ use crate::model::{Device, Dtype, Layout, PlacedMap, Problem, Regime};
 use crate::render::Templates;
 use crate::space::{Families, Family};
 
-/// What was launched: stream, entry, sizes, arguments, tensor maps.
+/// A recorded launch: stream, entry, sizes, arguments, tensor maps.
 type Launched = (Stream, String, ([u32; 3], [u32; 3], u32), Vec<KernelArgument>, Vec<PlacedMap>);
 
 #[derive(Default)]
-struct Spoken {
+struct RecordingDriver {
     loads: AtomicUsize,
     encoded: AtomicUsize,
     launched: Mutex<Vec<Launched>>,
@@ -28,7 +28,7 @@ struct Spoken {
     next: AtomicU64,
 }
 
-impl Driver for &Spoken {
+impl Driver for &RecordingDriver {
     type KernelHandle = String;
     type Allocation = (u64, u64);
     type MapHandle = PlacedMap;
@@ -67,7 +67,7 @@ impl Driver for &Spoken {
     }
 }
 
-/// Compiles nothing, slowly, and counts how often.
+/// A slow compiler that returns the source and counts its calls.
 struct Counting(Arc<AtomicUsize>);
 
 impl Compile for Counting {
@@ -104,9 +104,9 @@ fn problem(shape: &str) -> Problem {
 }
 
 #[test]
-fn a_kernel_is_compiled_and_loaded_once_whoever_asks() {
+fn a_kernel_is_compiled_and_loaded_once_for_all_threads() {
     let compiled = Arc::new(AtomicUsize::new(0));
-    let driver = Spoken::default();
+    let driver = RecordingDriver::default();
     let runtime = Runtime::new(kernels(&["tiled"], &compiled), &driver);
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -125,8 +125,8 @@ fn a_kernel_is_compiled_and_loaded_once_whoever_asks() {
 }
 
 #[test]
-fn kernels_are_given_what_the_convention_says() {
-    let driver = Spoken::default();
+fn kernels_get_the_arguments_of_the_convention() {
+    let driver = RecordingDriver::default();
     let compiled = Arc::default();
     let runtime = Runtime::new(kernels(&["tiled"], &compiled), &driver);
     let problem = Problem { batch: 3, layout: Layout::Tn, ..problem("5x6x7") };
@@ -155,8 +155,8 @@ fn kernels_are_given_what_the_convention_says() {
 }
 
 #[test]
-fn workspaces_grow_with_what_is_asked_and_belong_to_a_stream() {
-    let driver = Spoken::default();
+fn workspaces_grow_on_demand_and_belong_to_a_stream() {
+    let driver = RecordingDriver::default();
     let compiled = Arc::default();
     let runtime = Runtime::new(kernels(&["pipelined"], &compiled), &driver);
     let (one, other) = (Stream::default(), Stream::from_raw(std::ptr::without_provenance_mut(8)));
@@ -172,14 +172,14 @@ fn workspaces_grow_with_what_is_asked_and_belong_to_a_stream() {
     let launched = driver.launched.lock().unwrap();
     let entries: Vec<&str> = launched.iter().map(|launch| launch.1.as_str()).collect();
     assert_eq!(entries, ["gemm", "reduce"].repeat(4));
-    // The partial sums of the third are where those of the second were.
+    // The third call uses the workspace of the second.
     assert_eq!(launched[3].3[0], launched[5].3[0]);
     assert_ne!(launched[5].3[0], launched[7].3[0]);
 }
 
 #[test]
 fn addresses_and_rows_decide_between_kernels() {
-    let driver = Spoken::default();
+    let driver = RecordingDriver::default();
     let compiled = Arc::default();
     let runtime = Runtime::new(kernels(&["blocktile"], &compiled), &driver);
     let problem = problem("1024x1024x1024");
@@ -194,7 +194,7 @@ fn addresses_and_rows_decide_between_kernels() {
     assert!(error.to_string().contains("lda is 1000: rows of A have 1024"), "{error}");
 }
 
-/// `pipelined`, whose defaults bring tiles as boxes.
+/// `pipelined` with defaults that load tiles as boxes.
 fn boxes() -> Family {
     let text = include_str!("../../search-spaces/pipelined.toml")
         .replace(r#"COPIES = "lanes""#, r#"COPIES = "boxes""#);
@@ -203,9 +203,9 @@ fn boxes() -> Family {
 
 #[test]
 fn tensor_maps_are_encoded_once_for_each_set_of_operands() {
-    let driver = Spoken::default();
+    let driver = RecordingDriver::default();
     let runtime = Runtime::new(kernels_of(&[boxes()], &Arc::default()), &driver);
-    // Boxes of both operands as they lie, then of what was packed.
+    // Boxes of both operands as stored, then of a packed copy.
     let as_it_lies = Problem { layout: Layout::Tn, ..problem("64x96x4096") };
     let own = GemmOperands { lda: 68, ..GemmOperands::packed(&as_it_lies, 256, 512, 768) };
     let other = GemmOperands { b: 1 << 20, ..own };
@@ -236,7 +236,7 @@ fn tensor_maps_are_encoded_once_for_each_set_of_operands() {
     };
     assert_eq!(of_a.address, *workspace);
 
-    // Far more sets than are remembered.
+    // Far more sets than the cache holds.
     for number in 1..3000 {
         let operands = GemmOperands { c: 256 * number, ..own };
         runtime.gemm(Stream::default(), &as_it_lies, &operands).unwrap();

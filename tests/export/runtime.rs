@@ -1,5 +1,5 @@
 //! The runtime on a bundle: what it picks, and that a call that is not the first allocates nothing.
-//! DatabaseKernels are not run: in the place of the GPU is a driver that only counts.
+//! Kernels are not run: a counting driver replaces the GPU.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -113,7 +113,7 @@ fn a_runtime_refuses_a_bundle_that_was_changed() {
     let text = std::fs::read_to_string(&file).unwrap().replacen("true", "false", 1);
     std::fs::write(&file, text).unwrap();
     let error = Bundle::open(&folder, &Device::h200()).unwrap_err().to_string();
-    assert!(error.contains("`manifest.json` was changed since it was exported"), "{error}");
+    assert!(error.contains("`manifest.json` was changed after the export"), "{error}");
     std::fs::remove_file(&file).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", &file).unwrap();
     let error = Bundle::open(&folder, &Device::h200()).unwrap_err().to_string();
