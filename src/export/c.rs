@@ -1,6 +1,6 @@
-//! Kernels as one C header and source that embed their machine code and use nothing but the CUDA
-//! driver. A call takes the kernel that was tuned for the very shape, else the one of which the least
-//! is expected ([`crate::lookup::Expectation`]).
+//! C export: one header and one source file that embed the machine code and need only the CUDA
+//! driver. A call uses the kernel that was tuned for exactly this shape, else the one with the
+//! lowest predicted time ([`crate::lookup::Expectation`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,14 +11,14 @@ use crate::model::{Argument, Dtype, Layout, STANDARD_ARGUMENTS};
 use crate::space::Formula;
 use crate::space::formula::{Bound, Language, OPEN};
 
-/// Words of an image in a line.
+/// Words of an image per line.
 const WORDS_A_LINE: usize = 5;
 
-/// Launches and workspaces of a kernel that the C source has room for: `MAX_LAUNCHES` there.
+/// Largest number of launches and of workspaces of a kernel: `MAX_LAUNCHES` in the C source.
 const MOST: usize = 8;
 
-/// The files by name, and the kernels that they do without, each with the reason. `architecture` is
-/// the one whose machine code is embedded. No file where no kernel is left.
+/// Makes the files by name, and lists the kernels that are left out, each with the reason. The
+/// machine code for `architecture` is embedded. Without any kernel, there are no files.
 pub fn c(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, String>, Vec<String>) {
     let Artifact { device, kernels, tree } = artifact;
     let mut left_out = Vec::new();
@@ -73,7 +73,7 @@ pub fn c(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, String>, 
 
 type TypePattern = (Dtype, Layout);
 
-/// The tables of the source, as far as they are written.
+/// Tables of the C source, built kernel by kernel.
 #[derive(Default)]
 struct CTables<'a> {
     patterns: Vec<TypePattern>,
@@ -136,7 +136,7 @@ impl<'a> CTables<'a> {
     }
 }
 
-/// The function that says which kernels to look at first.
+/// Writes the function that returns the preferred kernels.
 fn preferred(tree: Option<DispatchNode>) -> String {
     let mut orders = String::new();
     let mut count = 0;
@@ -185,7 +185,7 @@ fn branches(
     }
 }
 
-/// The place of an item, which is added where it is missing.
+/// Index of an item; adds it where it is missing.
 pub(super) fn place<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
     items.iter().position(|known| *known == item).unwrap_or_else(|| {
         items.push(item);
@@ -193,7 +193,7 @@ pub(super) fn place<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
     })
 }
 
-/// Why a kernel has no place in the files; `None` for one that has.
+/// Reason why a kernel cannot be in the files; `None` for one that can.
 pub(super) fn unfit(kernel: &ExportedKernel) -> Option<&'static str> {
     let draft = &kernel.draft;
     let plan = &draft.plan;
@@ -201,19 +201,19 @@ pub(super) fn unfit(kernel: &ExportedKernel) -> Option<&'static str> {
         matches!(launch.dynamic_shared_bytes, Formula::Int(_))
     };
     if draft.problem.batch != 1 {
-        Some("it is of a batch: use a bundle")
+        Some("it is for a batch: use a bundle")
     } else if draft.problem.compute != draft.problem.dtype.default_compute() {
-        Some("its arithmetic is not that of its dtype: use a bundle")
+        Some("its compute type is not the default of its dtype: use a bundle")
     } else if plan.kernels.len() > MOST || plan.workspaces.len() > MOST {
         Some("it has too many launches or workspaces")
     } else if !draft.bound.launches.iter().all(constant) {
-        Some("its shared memory hangs on the shape: use a bundle")
+        Some("its shared memory depends on the shape: use a bundle")
     } else {
         None
     }
 }
 
-/// Where arguments are among the standard ones and the workspaces behind them, as a list.
+/// Indices of arguments among the standard ones, followed by the workspaces.
 pub(super) fn argument_places(kernel: &ExportedKernel, arguments: &[Argument]) -> String {
     let place = |argument: &Argument| {
         let standard = STANDARD_ARGUMENTS.iter().position(|known| known == argument);
@@ -227,8 +227,7 @@ pub(super) fn argument_places(kernel: &ExportedKernel, arguments: &[Argument]) -
     places.join(", ")
 }
 
-/// All sizes, in the order in which the tables have them: grid, block and shared memory of each launch,
-/// then the workspaces.
+/// All sizes in table order: grid, block and shared memory of each launch, then the workspaces.
 pub(super) fn sizes(bound: &Bound) -> Vec<&Formula> {
     let mut sizes: Vec<&Formula> = Vec::new();
     for launch in &bound.launches {
@@ -239,7 +238,7 @@ pub(super) fn sizes(bound: &Bound) -> Vec<&Formula> {
     sizes
 }
 
-/// The two functions of a kernel.
+/// Writes the two functions of a kernel.
 fn formulas(kernel: &ExportedKernel, number: usize) -> String {
     let bound = &kernel.draft.bound;
     let text = |formula: &Formula| formula.text(Language::C);
@@ -260,7 +259,7 @@ fn formulas(kernel: &ExportedKernel, number: usize) -> String {
     )
 }
 
-/// Names for the values that formulas read.
+/// Declares the values that formulas read.
 fn names<'a>(formulas: impl Iterator<Item = &'a Formula>) -> String {
     let mut read = [false; OPEN.len()];
     for formula in formulas {
@@ -283,7 +282,7 @@ fn function((dtype, layout): TypePattern) -> String {
     format!("gemm_tuned_{dtype}_{layout}")
 }
 
-/// The C type of an element; the 16-bit types as their bits.
+/// C type of an element; 16-bit types are passed as their bits.
 fn element(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::F32 => "float",
@@ -292,7 +291,7 @@ fn element(dtype: Dtype) -> &'static str {
     }
 }
 
-/// The C type of alpha and beta.
+/// C type of alpha and beta.
 fn scalar(dtype: Dtype) -> &'static str {
     if dtype == Dtype::I32 { "int" } else { "float" }
 }
@@ -321,7 +320,7 @@ fn declaration(pattern: TypePattern) -> String {
     };
     format!(
         "/* A is stored {}, B {}, elements are {dtype}. */\n{};\n\n\
-         /* Bytes of workspace that the best kernel needs, for allocated memory. */\n{};\n\n",
+         /* Workspace bytes of the best kernel for this shape, if pointers are aligned to 256 bytes. */\n{};\n\n",
         stored(layout.a_transposed(), "M", "K"),
         stored(layout.b_transposed(), "K", "N"),
         signature(pattern),
@@ -352,7 +351,7 @@ fn definition(number: usize, pattern: TypePattern) -> String {
     )
 }
 
-/// An image as an array of words, the last one filled up with zeros.
+/// Writes an image as an array of words, the last one padded with zeros.
 fn array((place, image): (usize, &&[u8])) -> String {
     let words: Vec<String> = image
         .chunks(8)

@@ -13,77 +13,78 @@ use crate::render::{RenderError, Templates, render_stored};
 use crate::space::formula::{Bound, Solver, open_values};
 use crate::space::{Family, Legality};
 
-/// The time of a kernel that was never measured and of which nothing is expected.
+/// Time of a kernel without a measurement and without a prediction.
 const UNKNOWN: Micros = Micros(1e6);
 
-/// A kernel to ship.
+/// A kernel to export.
 #[derive(Debug, Clone)]
 pub struct KernelDraft {
-    /// What it was made for.
+    /// The problem that it was made for.
     pub problem: Problem,
-    /// The record whose winner it is; `None` for one that serves other shapes.
+    /// The record whose winner it is; `None` for a kernel for other shapes.
     pub record: Option<Record>,
-    /// Whether the template is another one by now: then what the record measured is another kernel.
+    /// Whether the template has changed since the record was made: then the recorded measurement is
+    /// of another kernel.
     pub changed: bool,
     /// Its family.
     pub family: String,
     /// Its parameters.
     pub configuration: Configuration,
-    /// CUDA C++ that needs no header.
+    /// CUDA C++ source that needs no header.
     pub source: Arc<str>,
     /// Its launches for `problem`.
     pub plan: LaunchPlan,
-    /// For which problems it is right, and how it is launched for them.
+    /// The conditions for problems that it serves, and its launches for them.
     pub bound: Bound,
-    /// What it is expected to take for them.
+    /// Its predicted times for them.
     pub expectation: Expectation,
 }
 
-/// Why a winner cannot be shipped.
+/// Reasons why a kernel cannot be exported.
 #[derive(Debug, Error)]
 pub enum DraftError {
     /// The record has a word of a later version.
     #[error(transparent)]
     Word(#[from] crate::model::problem::UnknownWord),
-    /// Its family is gone.
-    #[error("no family is named `{0}`")]
+    /// No family has its name.
+    #[error("there is no family `{0}`")]
     NoFamily(String),
-    /// A kernel of a dispatch set whose record is gone.
-    #[error("no record has the kernel of `{0}` that the dispatch set has: choose the set anew")]
+    /// A kernel of a dispatch set has no record.
+    #[error("no record has the kernel of `{0}` in the dispatch set: make the set again")]
     NoRecord(String),
-    /// Its template is not the one that it was tuned with: its time would be another kernel's.
+    /// Its template has changed since it was tuned: the recorded time is of another kernel.
     #[error(
-        "the template of `{0}` has changed since: tune it again, or take it as it is now with `--changed-templates`"
+        "the template of `{0}` has changed since the record was made: tune it again, or export the current one with `--changed-templates`"
     )]
     Changed(String),
-    /// It is not legal any more.
-    #[error("its configuration is not legal any more")]
+    /// Its configuration is not legal any more.
+    #[error("its configuration is no longer legal")]
     Illegal,
-    /// It is passed tensor maps, which hang on addresses.
+    /// Its launches need tensor maps, which depend on addresses.
     #[error(
-        "its kernels take tensor maps, which no artifact encodes yet: export a configuration without"
+        "its kernels need tensor maps, which artifacts do not support yet: export a configuration without them"
     )]
     TensorMaps,
-    /// It has no source or launches.
+    /// It cannot be rendered.
     #[error(transparent)]
     Render(#[from] RenderError),
 }
 
-/// Where kernels come from.
+/// Families, templates and device of an export.
 #[derive(Debug, Clone, Copy)]
 pub struct ExportSource<'a> {
     /// The families.
     pub families: &'a [Family],
     /// Their templates.
     pub templates: &'a Templates,
-    /// Whether winners are taken whose template has changed since.
+    /// Whether winners with changed templates are exported.
     pub changed_templates: bool,
-    /// What the kernels are for.
+    /// The device that the kernels are for.
     pub device: &'a Device,
 }
 
 impl KernelDraft {
-    /// The winner of a record.
+    /// Makes a draft of the winner of a record.
     ///
     /// # Errors
     /// [`DraftError`].
@@ -129,10 +130,11 @@ impl KernelDraft {
         let bound = solver.bound(problem, &open, &names);
         let mut bound = bound.unwrap_or_else(|| Bound::only(&open, &rendered.plan));
         if rendered.plan.nondeterministic {
-            // Who asks for another shape did not choose a kernel with other bits in each run.
+            // A non-deterministic kernel serves only its own problem, because callers with other
+            // shapes did not allow it.
             bound = bound.of_one_problem(&open);
         }
-        // A time of no record: as slow as can be, so that only what else serves nothing uses it.
+        // Without a record, a very long time: the kernel is used only where no other one serves.
         let expectation =
             Expectation::of((family, &configuration), problem, (device, None), UNKNOWN);
         Ok(Self {
@@ -148,19 +150,19 @@ impl KernelDraft {
         })
     }
 
-    /// What its problem has in common with those that it may serve.
+    /// The types and layout that served problems share with its own.
     pub fn pattern(&self) -> (Dtype, Compute, Layout) {
         (self.problem.dtype, self.problem.compute, self.problem.layout)
     }
 
-    /// Whether it is right for a question.
+    /// Whether it serves a question.
     pub fn serves(&self, question: &Question) -> bool {
         let Problem { dtype, compute, layout, .. } = question.problem;
         self.pattern() == (dtype, compute, layout)
             && self.bound.serves(&open_values(&question.problem, &question.storage))
     }
 
-    /// Whether it serves every shape, however it is stored; batches may have conditions.
+    /// Whether it serves every shape and storage; batches may have conditions.
     pub(super) fn serves_everything(&self) -> bool {
         self.bound.serves.iter().all(|condition| {
             let [m, n, k, _, lda, ldb, ldc] = condition.reads();
@@ -168,8 +170,8 @@ impl KernelDraft {
         })
     }
 
-    /// Whether it serves most shapes beside one that it serves: the code of some families hangs on
-    /// the shape so much that it is good for nothing else.
+    /// Whether it serves most shapes near one that it serves. The code of some families depends so
+    /// much on the shape that it serves no others.
     pub(super) fn serves_around(&self, question: &Question) -> bool {
         let Shape { m, n, k } = question.problem.shape;
         let more =
@@ -183,7 +185,7 @@ impl KernelDraft {
         let served = beside.into_iter().filter(|shape| {
             let problem = Problem { shape: *shape, ..question.problem };
             let packed = Storage::packed(&problem);
-            // Rows as well aligned as those of the question.
+            // Leading dimensions aligned as well as those of the question.
             let least = 1 << question.storage.row_alignment(&question.problem);
             let rows = |row: u64| if least == 1 { row | 1 } else { row.next_multiple_of(least) };
             let (lda, ldb, ldc) = (rows(packed.lda), rows(packed.ldb), rows(packed.ldc));
@@ -193,8 +195,8 @@ impl KernelDraft {
         served.count() >= 3
     }
 
-    /// A name for files and symbols: `gemm_f32_nn_4096x4096x1024`, with `_any` where it was made to
-    /// serve shapes around that one.
+    /// Name for files and symbols: `gemm_f32_nn_4096x4096x1024`; `_any` marks a kernel for shapes
+    /// around that one.
     pub fn name(&self) -> String {
         let Problem { shape, batch, dtype, compute, layout } = self.problem;
         let compute = if compute == dtype.default_compute() {
@@ -207,7 +209,7 @@ impl KernelDraft {
         format!("gemm_{dtype}{compute}_{layout}_{shape}{batch}{any}")
     }
 
-    /// Its name, and what a reader of an artifact has to know of it.
+    /// Its name, with a remark for readers of an artifact.
     pub(super) fn remark(&self) -> String {
         let bits = if self.plan.nondeterministic {
             ": not deterministic, two runs on the same values may differ in their last bits"

@@ -1,8 +1,8 @@
-//! Winners and evaluated configurations in the forms that other programs read, one file here for
-//! each. Pure: values in, texts out; who writes them, and where, is not known here.
+//! Export of winners and evaluated configurations, one file per format. Pure: values in, texts out;
+//! `cli` writes the files.
 //!
-//! What is run elsewhere (bundle, C, Python, Rust) is made of [`KernelDraft`]s: kernels with the conditions
-//! under which they are right for a problem, as formulas.
+//! Formats that run elsewhere (bundle, C, Python, Rust) are made of [`KernelDraft`]s: kernels with
+//! the conditions under which they serve a problem, as formulas.
 
 mod bundle;
 mod c;

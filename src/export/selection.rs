@@ -1,6 +1,4 @@
-//! Which kernels go into an artifact that another program runs, and all that it needs for that:
-//! source, launches, conditions and formulas for other problems, expected times. Nothing is compiled
-//! here.
+//! Selection of the kernels of an artifact that other programs run. Nothing is compiled here.
 
 use super::draft::{DraftError, ExportSource, KernelDraft};
 use crate::database::Record;
@@ -8,16 +6,16 @@ use crate::dispatch::{Dispatch, DispatchNode};
 use crate::lookup::{Expectation, Lookup, Question, Rung};
 use crate::model::{Compute, Dtype, Layout, Problem, Shape, Storage};
 
-/// Extents of the problems that lookup is asked about for kernels that serve any shape: one or a few
-/// rows, less than a tile, a few tiles, many.
+/// Extents of the problems for which lookup selects kernels for any shape: one or a few rows, less
+/// than a tile, a few tiles, many.
 const PROBES: [u64; 4] = [1, 96, 1000, 5000];
 
-/// A kernel that was chosen already serves a problem where no more than this is expected of it, over
-/// the time of the best.
+/// A kernel that is already selected is good enough for a problem up to this predicted time,
+/// relative to the best.
 const GOOD_ENOUGH: f64 = 1.1;
 
-/// The kernels that serve shapes which nobody tuned: what lookup answers for a lattice of shapes,
-/// with rows that vectors fit and rows that they do not, where none of `chosen` is about as good.
+/// Selects kernels for shapes that were not tuned: lookup's answers for a lattice of shapes, with
+/// aligned and unaligned leading dimensions, where none of `chosen` is nearly as good.
 pub fn for_any_shape(
     chosen: &[KernelDraft],
     lookup: &Lookup,
@@ -64,11 +62,11 @@ pub fn for_any_shape(
     made
 }
 
-/// The kernels of a dispatch set, each with its code for all kinds of shapes and rows; and the tree, whose
-/// answers are places among them.
+/// Makes drafts of the kernels of a dispatch set, each with variants for all kinds of shapes and
+/// leading dimensions. Also returns the tree, whose leaves are indices into the drafts.
 ///
 /// # Errors
-/// The kernel that no record of `records` is of.
+/// The kernel for which `records` has no record.
 pub fn of_dispatch(
     dispatch: &Dispatch,
     records: &[&Record],
@@ -111,7 +109,8 @@ pub fn of_dispatch(
     Ok((drafts, dispatch.tree.mapped(&|kernel| places.get(kernel).cloned().unwrap_or_default())))
 }
 
-/// The default without conditions of which the least is expected for a product of medium size.
+/// The default configuration without conditions that has the lowest predicted time for a product of
+/// medium size.
 fn serving_everything(pattern: &Problem, source: ExportSource<'_>) -> Option<KernelDraft> {
     let shape = Shape { m: 1000, n: 1000, k: 1000 };
     let question = Question::packed(Problem { shape, batch: 1, ..*pattern });
@@ -129,7 +128,7 @@ fn pattern_of(problem: &Problem) -> (Dtype, Compute, Layout) {
     (problem.dtype, problem.compute, problem.layout)
 }
 
-/// The lattice: large products first, for they are the rarest to be served by what is there.
+/// The lattice of probes, large products first, because kernels for smaller ones rarely serve them.
 fn probes(pattern: &Problem) -> impl Iterator<Item = Question> + use<> {
     let pattern = *pattern;
     let extents = || PROBES.into_iter().rev();
