@@ -63,7 +63,7 @@ fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> 
     let records: Vec<&Record> = databases
         .iter()
         .flat_map(Database::records)
-        .filter(|record| selection.takes(record))
+        .filter(|record| selection.matches(record))
         .collect();
     let named: Vec<Recorded> =
         arguments.journal.iter().map(|path| journals::read(path)).collect::<Result<_, _>>()?;

@@ -1,10 +1,10 @@
-//! Several database files as one. What comes out depends on what is in the files, not on the order
-//! in which they are named, and every record that is not in it is reported.
+//! Merges database files. The output depends on the contents of the files, not on their order, and
+//! every record that is left out is reported.
 //!
-//! Records of different problems, devices or cache policies stand side by side. Of those in one
-//! place, one whose bits are the same in each run comes before one whose are not, then the one of a whole
-//! run before one of an interrupted run, then the faster, then the earlier; the others stay in the files
-//! that they came from, which are not touched.
+//! Records with different keys (problem, device, cache policy, power state) are all kept. Of
+//! records with the same key, the output has the preferred one: deterministic before
+//! non-deterministic, complete before interrupted, then the faster, then the earlier
+//! ([`preference`]). The inputs are not changed.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,31 +19,31 @@ use super::file::{DatabasePath, follow, lock, read, read_existing, write};
 use super::rank::preference;
 use super::record::Record;
 
-/// What became of the records of several files.
+/// Report of a merge.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MergeReport {
-    /// Each file with its number of records; the output, where it existed, too.
+    /// Each file with its number of records, including an output that existed.
     pub files: Vec<(PathBuf, usize)>,
     /// Records in the output.
     pub records: usize,
-    /// Records that were in more than one file, word for word.
+    /// Records that were in more than one file, unchanged.
     pub repeated: usize,
-    /// Places for which the files have different records.
+    /// Keys for which the files have different records.
     pub conflicts: Vec<Conflict>,
-    /// Keys besides the records that the files have with different values; the first file's stay.
+    /// Other top-level keys with different values; the first file's value stays.
     pub differing_keys: Vec<String>,
 }
 
-/// Different records for the same problem, device and cache policy.
+/// Different records with the same key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conflict {
-    /// The one that is in the output.
+    /// The record in the output.
     pub kept: MergeCandidate,
-    /// Those that are not, best first.
+    /// The records that were left out, best first.
     pub left_out: Vec<MergeCandidate>,
 }
 
-/// A record and the file it is from.
+/// A record with its file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MergeCandidate {
     /// The file.
@@ -52,11 +52,11 @@ pub struct MergeCandidate {
     pub record: Record,
 }
 
-/// Puts the records of all `inputs` into the file at `output`. Where that exists, its records take
-/// part like the others, so that none is lost, and its comments stay.
+/// Merges the records of all `inputs` into the file at `output`. An existing output takes part as
+/// an input, and its comments stay.
 ///
 /// # Errors
-/// [`DatabaseError`]; the output is then as it was before. An input that does not exist is one.
+/// [`DatabaseError`], also for a missing input; the output is then unchanged.
 pub fn merge(inputs: &[PathBuf], output: &Path) -> Result<MergeReport, DatabaseError> {
     let linked = follow(output);
     let target = DatabasePath::of(linked.as_deref().unwrap_or(output))?;
@@ -65,7 +65,7 @@ pub fn merge(inputs: &[PathBuf], output: &Path) -> Result<MergeReport, DatabaseE
     let mut base = read(target.path)?;
     let before = base.to_string();
 
-    // By name, so that the order of the arguments tells nothing; the output first, if it is there.
+    // Sorted by name, so that the order of arguments has no effect; an existing output comes first.
     let mut named: BTreeMap<PathBuf, &Path> = BTreeMap::new();
     for input in inputs {
         named.entry(fs::canonicalize(input).unwrap_or_else(|_| input.clone())).or_insert(input);
@@ -111,7 +111,7 @@ pub fn merge(inputs: &[PathBuf], output: &Path) -> Result<MergeReport, DatabaseE
     Ok(merged)
 }
 
-/// A record with its table, and the file it is from.
+/// A record with its table and its file.
 struct MergeEntry {
     file: PathBuf,
     record: Record,
@@ -125,8 +125,8 @@ impl MergeEntry {
         Self { file: file.to_owned(), record, table, text }
     }
 
-    /// By place, then the best first. Of equal records, the one that says more besides, in comments
-    /// and keys of others.
+    /// Orders by key, then by preference. Of equal records, the one with more comments and unknown
+    /// keys comes first.
     fn order(&self, other: &Self) -> Ordering {
         (self.record.record_key().cmp(&other.record.record_key()))
             .then_with(|| preference(&self.record, &other.record))
@@ -140,7 +140,7 @@ impl MergeEntry {
     }
 }
 
-/// One record for each place; what is not chosen is noted in `merged`.
+/// Chooses one record for each key; the others are listed in `merged`.
 fn choose(mut entries: Vec<MergeEntry>, merged: &mut MergeReport) -> Vec<(Record, Table)> {
     entries.sort_by(MergeEntry::order);
     let mut chosen = Vec::new();
@@ -164,7 +164,7 @@ fn choose(mut entries: Vec<MergeEntry>, merged: &mut MergeReport) -> Vec<(Record
     chosen
 }
 
-/// Refuses to put measured and modelled times into one file.
+/// Refuses to mix measured and modelled times in one file.
 fn check_kinds(entries: &[MergeEntry]) -> Result<(), DatabaseError> {
     let of = |modelled: bool| {
         let found = entries.iter().find(|entry| entry.record.is_modelled() == modelled);

@@ -1,15 +1,14 @@
-//! Files of older schemas made into what this version reads, one step from each schema to the next. What
-//! is written afterwards is of this version's schema.
+//! Migrates files of older schemas, one step per schema. Later writes use this version's schema.
 
 use toml_edit::{DocumentMut, value};
 
-/// Changes a document of one schema into one of the next.
+/// Changes a document of one schema into the next.
 pub(super) type MigrationStep = fn(&mut DocumentMut);
 
-/// The steps, the first from schema 1 to 2. There is none yet: schema 1 is the first.
+/// Migration steps, the first from schema 1 to 2. There is none yet: schema 1 is the first.
 pub(super) const STEPS: &[MigrationStep] = &[];
 
-/// Takes a document from `schema` to the last that `steps` lead to.
+/// Migrates a document from `schema` to the schema after the last step.
 pub(super) fn migrate(document: &mut DocumentMut, schema: i64, steps: &[MigrationStep]) {
     let done = usize::try_from(schema - 1).unwrap_or(0);
     for (step, to) in steps.iter().zip(2..).skip(done) {

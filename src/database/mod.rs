@@ -1,8 +1,8 @@
 //! The tuning database: winners as records of a TOML file, one file for each GPU model.
 //!
-//! Here is what a record is ([`record`]), how a file of them is read and changed without losing
-//! anything that others put there ([`mod@file`]), and how several become one ([`merge()`]). Which candidate wins is decided before it gets
-//! here; nothing here times, compiles or knows a family.
+//! A record ([`record`], [`sections`]) is one winner. [`mod@file`] reads and changes a file of
+//! records and keeps comments and unknown keys. [`merge()`] combines several files into one. The
+//! winner is decided before; this room times nothing, compiles nothing and names no family.
 
 mod convert;
 mod document;

@@ -1,9 +1,9 @@
-//! A record and its sections, exactly as a database file has them.
+//! A record, exactly as a database file has it.
 //!
-//! These types belong to the file: a change here changes what others read. The rest of the program
-//! speaks in [`crate::model`]; [`Record::new`] and the conversions in `convert` are the border. Words such
-//! as a dtype or a cache policy stay text on this side, so that a record with a word of a later
-//! version is still a record: it is listed and kept, and no question of this version matches it.
+//! The types of this file and of `sections` define the file format: a change here changes what
+//! others read. The rest of the program uses [`crate::model`]; [`Record::new`] and `convert`
+//! translate. Words such as a dtype or a cache policy stay text here. A record with a word of a
+//! later version is therefore listed and kept, and matches no question of this version.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -22,83 +22,83 @@ use crate::model::{
 /// The fastest correct kernel found for a problem on a device, with the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// What is computed.
+    /// The problem.
     pub problem: StoredProblem,
-    /// The family that the kernel is of.
+    /// The kernel's family.
     pub family: String,
     /// The value of each parameter, in the order that the family declares them.
     pub parameters: IndexMap<String, Value>,
-    /// False where two runs on the same values may differ in their last bits; absent otherwise.
+    /// False for a kernel with non-deterministic results; absent otherwise.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub deterministic: bool,
-    /// The fastest library beside the winner; absent where none was measured.
+    /// The fastest library measured with the winner; absent where none was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<StoredBaseline>,
-    /// How sure it is that the winner is the fastest; absent where no final was held.
+    /// Evidence that the winner is the fastest; absent without a final round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<StoredConfidence>,
-    /// What the sensors showed while it was decided; absent without a final.
+    /// Sensor readings during the final round; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<StoredConditions>,
-    /// What the families' defaults, and winners of problems near this one, took in the same search, in
-    /// microseconds, by [`Configuration::short_name`]: `lookup` judges by them how far its model is off
-    /// near this problem. Absent where none was measured.
+    /// Times of the families' defaults and of neighbouring winners in the same search, in
+    /// microseconds, by [`Configuration::short_name`]. `lookup` corrects its model near this
+    /// problem by them. Absent where none was measured.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub landmarks_us: IndexMap<String, f64>,
     /// How the result was checked.
     pub validation: StoredValidation,
-    /// What the kernel takes of an SM.
+    /// Resources of the kernel.
     pub resources: StoredResources,
-    /// Scratch buffers that the launches share; absent where there is none.
+    /// Scratch buffers that the launches share; absent for none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workspaces: Vec<StoredWorkspace>,
-    /// TMA descriptors that the launches take; absent where there is none.
+    /// TMA descriptors that the launches take; absent for none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tensor_maps: Vec<StoredTensorMap>,
-    /// How fast it is, and under which conditions.
+    /// Measured time and its conditions.
     pub measurement: StoredMeasurement,
     /// Each kernel to launch, first to last on one stream.
     pub launch: Vec<StoredLaunch>,
     /// The GPU that it was measured on.
     pub device: StoredDevice,
-    /// Where the record comes from.
+    /// Origin of the record.
     pub provenance: Provenance,
 }
 
-/// All that is known of a winner, in the words of the rest of the program.
+/// A winner as types of [`crate::model`], ready to be recorded.
 #[derive(Debug, Clone)]
 pub struct Winner<'a> {
-    /// What it computes.
+    /// The problem.
     pub problem: &'a Problem,
-    /// Where it was measured.
+    /// The device that it was measured on.
     pub device: &'a Device,
-    /// The family it is of.
+    /// Its family.
     pub family: &'a str,
     /// Its parameters.
     pub configuration: &'a Configuration,
-    /// How to launch it.
+    /// Its launches.
     pub launch: &'a LaunchPlan,
-    /// How fast it is.
+    /// Its measurement.
     pub measurement: &'a Measurement,
-    /// How sure it is; none where no final was held.
+    /// Its confidence; none without a final round.
     pub confidence: Option<StoredConfidence>,
-    /// What the sensors showed; none where no final was held.
+    /// Sensor readings; none without a final round.
     pub conditions: Option<StoredConditions>,
-    /// The libraries measured beside it; may be empty.
+    /// The libraries measured with it; may be empty.
     pub libraries: &'a [LibraryTime],
-    /// What the families' defaults took, and what won for other problems; may be empty.
+    /// Times of the families' defaults and of winners of other problems; may be empty.
     pub landmarks: &'a [Landmark],
-    /// How it was checked.
+    /// Its validation.
     pub validation: &'a Validation,
-    /// What else it passed.
+    /// Further checks that it passed.
     pub also_right_on: &'a [String],
-    /// What it takes.
+    /// Its resources.
     pub resources: &'a Resources,
-    /// Where it comes from.
+    /// Its origin.
     pub provenance: Provenance,
 }
 
-/// The place that records compete for; a file has one winner for each.
+/// Key of a record: a file has one winner for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct RecordKey<'a> {
     pub(super) problem: &'a StoredProblem,
@@ -109,8 +109,8 @@ pub(super) struct RecordKey<'a> {
 }
 
 impl Record {
-    /// The record of a winner, with figures rounded to what they mean: times to a nanosecond,
-    /// rates to four significant figures, errors to three.
+    /// Makes the record of a winner and rounds its figures: times to a nanosecond, rates to four
+    /// significant figures, errors to three.
     pub fn new(winner: Winner<'_>) -> Self {
         let Winner { problem, device, measurement, launch, provenance, .. } = winner;
         Self {
@@ -138,7 +138,7 @@ impl Record {
         }
     }
 
-    /// What its time was taken in; none for words of a later version.
+    /// The regime of its measurement; none for words of a later version.
     pub fn regime(&self) -> Option<Regime> {
         let cache = |policy: &CachePolicy| policy.name() == self.measurement.cache_policy;
         let power = |state: &PowerState| state.name() == self.measurement.power;
@@ -148,7 +148,7 @@ impl Record {
         })
     }
 
-    /// The time that this record competes with.
+    /// The median time, by which records are compared.
     pub fn median(&self) -> Micros {
         Micros(self.measurement.median_us)
     }
@@ -158,7 +158,7 @@ impl Record {
         Configuration(self.parameters.clone())
     }
 
-    /// How to launch the winner.
+    /// The winner's launch plan.
     pub fn launch_plan(&self) -> LaunchPlan {
         LaunchPlan {
             kernels: self.launch.iter().map(KernelLaunch::from).collect(),
@@ -178,17 +178,16 @@ impl Record {
         }
     }
 
-    /// Whether this is a winner for the question asked. The driver may differ: a record outlives
-    /// its updates.
+    /// Whether this record answers a question. The driver version may differ.
     pub fn answers(&self, problem: &Problem, device: &Device, regime: Regime) -> bool {
-        let asked = RecordKey {
+        let question = RecordKey {
             problem: &StoredProblem::from(problem),
             device: &device.name,
             compute_capability: &device.compute_capability.to_string(),
             cache_policy: regime.cache.name(),
             power: regime.power.name(),
         };
-        self.record_key() == asked
+        self.record_key() == question
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::figures::{four_figures, rfc3339, round_us, wide};
 use crate::model::{Device, Measurement, Micros, PowerState, Problem, Swizzle, Timing};
 
-/// What is computed: C = alpha op(A) op(B) + beta C, row-major.
+/// The problem: C = alpha op(A) op(B) + beta C, row-major.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StoredProblem {
     /// Rows of C.
@@ -15,9 +15,9 @@ pub struct StoredProblem {
     pub n: u64,
     /// The summed dimension.
     pub k: u64,
-    /// Independent products, operands packed one after the other.
+    /// Number of independent products; operands are packed one after the other.
     pub batch: u64,
-    /// How elements are stored: `f32`.
+    /// Storage type of the elements: `f32`.
     pub dtype: String,
     /// The arithmetic contract: `f32`, `tf32`.
     pub compute: String,
@@ -25,10 +25,10 @@ pub struct StoredProblem {
     pub layout: String,
 }
 
-/// A GPU, as far as a reader needs it to judge whether a record applies.
+/// A GPU, with the properties that decide whether a record applies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredDevice {
-    /// The driver's name for it: `NVIDIA H200`.
+    /// Name that the driver reports: `NVIDIA H200`.
     pub name: String,
     /// Its compute capability: `9.0`.
     pub compute_capability: String,
@@ -58,7 +58,7 @@ pub struct StoredLaunch {
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub dynamic_shared_bytes: u32,
-    /// What the kernel is called with, in order: names of [`crate::model::Argument`].
+    /// Arguments of the kernel, in order: names of [`crate::model::Argument`].
     pub arguments: Vec<String>,
 }
 
@@ -71,19 +71,19 @@ pub struct StoredWorkspace {
     pub bytes: u64,
 }
 
-/// What the copy engine is told of an operand; its elements are the problem's.
+/// A TMA descriptor of an operand; element types are the problem's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredTensorMap {
     /// The name that arguments refer to.
     pub name: String,
     /// The operand or workspace that it describes.
     pub operand: String,
-    /// Bytes from the beginning of the operand to the first element; absent for none.
+    /// Bytes from the start of the operand to the first element; absent for 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub offset: u64,
-    /// Elements along each dimension, the innermost first; what lies outside reads as zero.
+    /// Elements along each dimension, innermost first; elements outside read as zero.
     pub extents: Vec<u64>,
-    /// Elements between neighbours along each dimension from the second on.
+    /// Elements between neighbours along each dimension, from the second on.
     pub strides: Vec<u64>,
     /// Elements of the box that one load moves, innermost dimension first.
     pub tile: Vec<u32>,
@@ -91,81 +91,81 @@ pub struct StoredTensorMap {
     pub swizzle: Swizzle,
 }
 
-/// How fast, and under which conditions.
+/// Measured time and its conditions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredMeasurement {
-    /// The middle sample: what records compete by.
+    /// Median sample, by which records are compared.
     pub median_us: f64,
-    /// The sample that 5 % are faster than.
+    /// The 5 % quantile of the samples.
     pub p05_us: f64,
-    /// The sample that 95 % are faster than.
+    /// The 95 % quantile of the samples.
     pub p95_us: f64,
-    /// The rate at the median, in 10^12 operations a second.
+    /// The rate at the median, in 10^12 operations per second.
     pub tflops: f64,
-    /// That rate as a share of what the pipes can do at the highest clock; absent where that is
-    /// not known.
+    /// That rate as a share of the arithmetic peak at the highest clock; absent where the peak is
+    /// unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percent_of_peak: Option<f64>,
     /// `modelled` where the time was computed, not measured; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timing: Option<String>,
-    /// Where operands are when a timed launch begins: `rotate` or `hot`.
+    /// Cache state of the operands when a timed launch begins: `rotate` or `hot`.
     pub cache_policy: String,
-    /// How warm the device is: `burst`, which is not written, or `sustained`.
+    /// Power state of the device: `burst`, which is not written, or `sustained`.
     #[serde(default = "burst", skip_serializing_if = "is_burst")]
     pub power: String,
     /// The SM clock read while sampling; absent without NVML.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sm_clock_mhz: Option<u32>,
-    /// Launches that one sample spans.
+    /// Launches per sample.
     pub launches_per_sample: u32,
-    /// How many samples there are.
+    /// Number of samples.
     pub samples: usize,
-    /// Each sample in the order taken: time of one launch. May be cut from a file to shorten it.
+    /// Samples in the order taken: time of one launch. They may be removed to shorten a file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples_us: Vec<f64>,
 }
 
-/// The fastest library, measured beside the winner.
+/// The fastest library, measured with the winner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredBaseline {
-    /// Which library, and how it was asked: `cuBLASLt (best of 16)`.
+    /// Name of the library and how it was called: `cuBLASLt (best of 16)`.
     pub name: String,
-    /// Its middle sample.
+    /// Its median sample.
     pub median_us: f64,
-    /// Its time over the winner's: above 1 where the winner is faster.
+    /// Its time divided by the winner's: above 1 where the winner is faster.
     pub speedup: f64,
-    /// Every library measured, where there is more than one.
+    /// All libraries measured, where there is more than one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub all: Vec<LibraryTime>,
 }
 
-/// By how much the winner of the final won, and how sure that is.
+/// Margin of the winner in the final round, with its confidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredConfidence {
-    /// The fastest other candidate, its family and configuration; absent where there was none.
+    /// Fastest other candidate, with family and configuration; absent for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_up: Option<String>,
-    /// By how many per cent it takes longer.
+    /// Its extra time in per cent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub margin_percent: Option<f64>,
-    /// The interval of that at a confidence of 96 %.
+    /// Interval of that margin at 96 % confidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_percent: Option<[f64; 2]>,
-    /// Rounds that the winner was sampled in.
+    /// Rounds in which the winner was sampled.
     pub rounds: usize,
-    /// Rounds that were taken and thrown away.
+    /// Rounds that were taken and discarded.
     pub tainted_rounds: usize,
-    /// Why no more were taken: `separated`, `tied`, `out of rounds`, `broken off`.
+    /// Why sampling ended: `separated`, `tied`, `out of rounds`, `broken off`.
     pub ended: String,
-    /// Candidates that tie with the winner, which takes the fewest resources of them; absent where
-    /// there is none.
+    /// Candidates that tie with the winner, which uses the fewest resources of them; absent for
+    /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tie_set: Vec<String>,
 }
 
-/// The lowest and the highest that each sensor showed over the rounds of the final; absent where
-/// one cannot be read.
+/// Lowest and highest reading of each sensor over the final round; absent where a sensor cannot be
+/// read.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StoredConditions {
     /// The clock of the SMs.
@@ -177,54 +177,54 @@ pub struct StoredConditions {
     /// The temperature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature_c: Option<[u32; 2]>,
-    /// All that held clocks down at some time, in NVML's words; absent where nothing did.
+    /// Throttle reasons that NVML reported; absent for none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub throttle_reasons: Vec<String>,
-    /// The most other processes that computed on the device.
+    /// Largest number of other processes that computed on the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_processes: Option<u32>,
 }
 
-/// What a library takes for the problem.
+/// Time of a library for the problem.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LibraryTime {
-    /// Which library, and how it was asked.
+    /// Name of the library and how it was called.
     pub name: String,
-    /// Its middle sample.
+    /// Its median sample.
     pub median_us: f64,
 }
 
 /// How the result was checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredValidation {
-    /// What the result was compared with.
+    /// Reference of the comparison.
     pub reference: String,
-    /// The largest error of any element, in the unit of the bound.
+    /// Largest error of any element, in the unit of the bound.
     pub max_error: f64,
-    /// What `max_error` had to stay within.
+    /// Upper limit for `max_error`.
     pub bound: f64,
-    /// What else it passed: other values, the same bits in two runs (or both within the bound), and
-    /// shapes beside its own.
+    /// Further checks that it passed: other values, equal bits in two runs (or both within the
+    /// bound), neighbouring shapes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also_right_on: Vec<String>,
 }
 
-/// What the kernel takes of an SM; of several launches, the largest figure of each, and the least
+/// Resources of the kernel; of several launches, the largest figure of each and the lowest
 /// occupancy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredResources {
-    /// Registers of a thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Bytes that a thread spills to local memory.
+    /// Bytes per thread spilled to local memory.
     pub spill_bytes: u32,
-    /// Bytes of shared memory of a block, static and dynamic.
+    /// Bytes of shared memory per block, static and dynamic.
     pub shared_bytes: u32,
-    /// Resident warps over the most that an SM holds, 0 to 1; absent where no driver was asked.
+    /// Resident warps as a share of the SM's maximum, 0 to 1; absent without a driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub occupancy: Option<f64>,
 }
 
-/// Where a record comes from: what is needed to make it again.
+/// Origin of a record: everything needed to reproduce it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
     /// The version of this program.
@@ -233,17 +233,17 @@ pub struct Provenance {
     pub template_hash: String,
     /// The version of NVRTC that compiled the kernel: `13.0`.
     pub nvrtc: String,
-    /// When the winner was decided, to the second.
+    /// Time of the decision, to the second.
     #[serde(with = "rfc3339")]
     pub time: Timestamp,
-    /// The seed of the search and of the operands. A whole number in the file, or its digits as
-    /// text where it is above 2^63 - 1, where TOML's numbers end.
+    /// Seed of the search and of the operands. A whole number in the file, or its digits as text
+    /// above 2^63 - 1, the largest TOML integer.
     #[serde(with = "wide")]
     pub seed: u64,
-    /// True where the search was interrupted: the winner is the best until then. Absent otherwise.
+    /// True for an interrupted search: the winner is the best found until then. Absent otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interim: bool,
-    /// The command line, where there was one.
+    /// The command line; absent where there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
@@ -285,7 +285,7 @@ impl StoredMeasurement {
 }
 
 impl StoredBaseline {
-    /// The fastest of `libraries`: the one that the winner has to beat.
+    /// The fastest of `libraries`, as the baseline of the winner.
     pub(super) fn of(libraries: &[LibraryTime], winner: Micros) -> Option<Self> {
         let fastest = libraries.iter().min_by(|a, b| a.median_us.total_cmp(&b.median_us))?;
         Some(Self {
@@ -298,7 +298,7 @@ impl StoredBaseline {
 }
 
 impl LibraryTime {
-    /// What `name` takes.
+    /// The time of the library `name`.
     pub fn new(name: impl Into<String>, median: Micros) -> Self {
         Self { name: name.into(), median_us: round_us(median) }
     }

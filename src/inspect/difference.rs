@@ -1,35 +1,36 @@
-//! How two kernels differ: in their parameters and in their source. ResourceFigures are put side by side by
-//! who shows them.
+//! Differences between two kernels: parameters and source. `report` shows their figures side by
+//! side.
 
 use similar::{ChangeTag, TextDiff};
 
 use super::inspected::InspectedKernel;
 
-/// Lines of the source around a change that are shown with it.
+/// Context lines around a change.
 const CONTEXT: usize = 3;
 
-/// How one kernel differs from another.
+/// Differences between two kernels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelDifference {
-    /// Name of a parameter, its value in the first and in the second, for all that either has. Values
-    /// are `None` where a family has no such parameter.
+    /// Each parameter with its value in the first and in the second kernel. A value is `None` where
+    /// the family lacks the parameter.
     pub parameters: Vec<(String, Option<String>, Option<String>)>,
-    /// The source as groups of lines, each around changes that are near each other.
+    /// The source as groups of lines around neighbouring changes.
     pub source: Vec<Vec<SourceChange>>,
 }
 
-/// A line of a source.
+/// A source line of a difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceChange {
-    /// `-` where the first has it alone, `+` where the second has, a blank where both have.
+    /// `-` for a line of the first alone, `+` for one of the second alone, a blank for a common
+    /// line.
     pub sign: char,
-    /// Its number in the first, from 1 on, and in the second.
+    /// Its line number, from 1, in the first and in the second source.
     pub lines: (Option<usize>, Option<usize>),
     /// Its text.
     pub text: String,
 }
 
-/// Compares two subjects.
+/// Compares two kernels.
 pub fn difference(first: &InspectedKernel, second: &InspectedKernel) -> KernelDifference {
     let names = first.configuration.0.keys();
     let others = second.configuration.0.keys();
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_stand_with_what_is_around_them() {
+    fn changes_are_shown_with_their_context() {
         let first: String = (1..=20).map(|line| format!("line {line}\n")).collect();
         let second = first.replace("line 10\n", "line ten\n").replace("line 20\n", "");
         let groups = source(&first, &second);

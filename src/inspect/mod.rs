@@ -1,8 +1,7 @@
-//! What a kernel is and why it behaves as it does, told without a GPU: its source, what it takes of
-//! an SM, what every line of it moves, who moves it, and how two of them
-//! differ.
+//! Inspection of kernels without a GPU: source, resources, data movement of every source line and
+//! thread, differences between two kernels, and the explanation of a winner.
 //!
-//! Pure: values in, values out. How they are shown is for `report` to say, what is asked for `cli`.
+//! Pure: values in, values out. `report` formats the results, `cli` parses the requests.
 
 mod difference;
 pub mod explanation;

@@ -1,4 +1,4 @@
-//! Winners beside the libraries, as a table, as comma-separated values and as a document.
+//! Comparison of winners with libraries, as a table, as comma-separated values and as JSON.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::measure::Margin;
 use crate::model::{Configuration, Device, Micros, Problem, Tflops};
 use crate::tune::Retimed;
 
-/// A winner timed beside the libraries.
+/// A winner timed with the libraries, for one problem.
 #[derive(Debug, Clone)]
 pub struct LibraryComparison {
     problem: Problem,
@@ -30,17 +30,17 @@ struct ComparedTimes {
 struct LibraryResult {
     name: String,
     time: Micros,
-    /// How much slower it is than the winner.
+    /// Its margin over the winner.
     margin: Option<Margin>,
 }
 
 impl ComparedTimes {
-    /// The library's time over the winner's.
+    /// The library's time divided by the winner's.
     fn speedup(&self) -> Option<f64> {
         Some(self.library.as_ref()?.time.0 / self.time.0)
     }
 
-    /// The ends of its interval.
+    /// Ends of the interval of that ratio.
     fn interval(&self) -> Option<[f64; 2]> {
         let margin = self.library.as_ref()?.margin.filter(|margin| margin.high.is_finite())?;
         Some([margin.low, margin.high].map(|percent| 1.0 + percent / 100.0))
@@ -52,7 +52,7 @@ fn rate(problem: &Problem, time: Micros) -> Tflops {
 }
 
 impl LibraryComparison {
-    /// What timing a winner again gave.
+    /// Takes new timings of a winner.
     pub fn of(problem: Problem, retimed: Retimed) -> Self {
         let Retimed { winner, libraries, rounds, .. } = retimed;
         let library = libraries.into_iter().next().map(|(library, margin)| {
@@ -67,23 +67,23 @@ impl LibraryComparison {
         Self { problem, result }
     }
 
-    /// A problem that could not be compared on.
+    /// A problem without a comparison.
     pub fn without(problem: Problem, why: String) -> Self {
         Self { problem, result: Err(why) }
     }
 
-    /// Why it could not be compared on.
+    /// Reason why the comparison failed.
     pub fn failure(&self) -> Option<&str> {
         self.result.as_ref().err().map(String::as_str)
     }
 }
 
-/// What all speed-ups say together.
+/// Summary of all speed-ups.
 struct OverallSpeedup {
     count: usize,
-    /// None where nothing was compared.
+    /// None without a comparison.
     geometric_mean: Option<f64>,
-    /// Those whose whole interval is below 1.
+    /// Number of problems with the whole interval below 1.
     slower: usize,
 }
 
@@ -100,7 +100,7 @@ impl OverallSpeedup {
     }
 }
 
-/// For people.
+/// The comparison as a table.
 pub fn table(compared: &[LibraryComparison], device: &Device, width: u16) -> String {
     let mut table = plain_table(width);
     table.set_header(named(
@@ -139,7 +139,7 @@ pub fn table(compared: &[LibraryComparison], device: &Device, width: u16) -> Str
     let summary = match overall.geometric_mean {
         Some(mean) => format!(
             "{mean:.3} times as fast as the fastest library in the geometric mean of {} problems on \
-             {}; slower, beyond the interval, on {}\n",
+             {}; significantly slower on {}\n",
             overall.count, device.name, overall.slower
         ),
         None => format!("no library was measured on {}\n", device.name),
@@ -147,12 +147,12 @@ pub fn table(compared: &[LibraryComparison], device: &Device, width: u16) -> Str
     format!("{}\n\n{summary}{failures}", trim_lines(&table.to_string()))
 }
 
-/// The library alone: which of its routines it was is in the other forms.
+/// The library without its routine, which the other forms have.
 fn short(name: &str) -> &str {
     name.split(',').next().unwrap_or(name)
 }
 
-/// The columns of [`csv`] behind those of the problem.
+/// Columns of [`csv`] after those of the problem.
 const COLUMNS: [&str; 10] = [
     "family",
     "parameters",
@@ -166,7 +166,7 @@ const COLUMNS: [&str; 10] = [
     "speedup_high",
 ];
 
-/// For spreadsheets: a line for each problem, none for one that could not be compared on.
+/// Comma-separated values: a line for each problem with a comparison.
 pub fn csv(compared: &[LibraryComparison]) -> String {
     let rows = compared.iter().filter_map(|LibraryComparison { problem, result }| {
         let times = result.as_ref().ok()?;
@@ -196,7 +196,7 @@ fn row(problem: &Problem, times: &ComparedTimes) -> [String; COLUMNS.len()] {
     ]
 }
 
-/// For programs.
+/// The comparison as JSON.
 pub fn document(compared: &[LibraryComparison], device: &Device) -> Value {
     let rows = compared.iter().map(|LibraryComparison { problem, result }| {
         let mut row = json!({ "problem": problem_document(problem) });
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_says_all_and_sums_up() {
+    fn a_table_lists_all_and_sums_up() {
         let table = table(&compared(), &Device::h200(), 120);
         insta::assert_snapshot!(table);
     }

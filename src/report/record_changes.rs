@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::records::{device, document, problem, standing};
 use crate::database::{MergeReport, PrunedRecord};
 
-/// What a merge did.
+/// Report of a merge as text.
 pub fn merged(merged: &MergeReport, output: &Path) -> String {
     let mut text = String::new();
     for conflict in &merged.conflicts {
@@ -26,7 +26,9 @@ pub fn merged(merged: &MergeReport, output: &Path) -> String {
         }
     }
     for key in &merged.differing_keys {
-        text.push_str(&format!("`{key}` differs between the files: the first one's is kept\n"));
+        text.push_str(&format!(
+            "`{key}` differs between the files: the value of the first file is kept\n"
+        ));
     }
     let MergeReport { files, records, repeated, conflicts, .. } = merged;
     let count: usize = files.iter().map(|(_, records)| records).sum();
@@ -40,7 +42,7 @@ pub fn merged(merged: &MergeReport, output: &Path) -> String {
     text
 }
 
-/// What a merge did, as a document.
+/// Report of a merge as JSON.
 pub fn merged_document(merged: &MergeReport, output: &Path) -> Value {
     let conflicts: Vec<Value> = merged
         .conflicts
@@ -64,7 +66,7 @@ pub fn merged_document(merged: &MergeReport, output: &Path) -> Value {
     })
 }
 
-/// What goes, or went, of a file that is pruned.
+/// Report of removed records as text; of a dry run, of records to remove.
 pub fn pruned(pruned: &[PrunedRecord], file: &Path, dry_run: bool) -> String {
     let mut text = String::new();
     for PrunedRecord { record, because } in pruned {
@@ -79,14 +81,14 @@ pub fn pruned(pruned: &[PrunedRecord], file: &Path, dry_run: bool) -> String {
     }
     let (count, file) = (pruned.len(), file.display());
     text.push_str(&if dry_run {
-        format!("{count} records would go from {file}; `--yes` takes them out\n")
+        format!("{count} records would be removed from {file}; `--yes` removes them\n")
     } else {
-        format!("{count} records taken out of {file}\n")
+        format!("{count} records removed from {file}\n")
     });
     text
 }
 
-/// What goes, or went, as a document.
+/// Report of removed records as JSON.
 pub fn pruned_document(pruned: &[PrunedRecord], file: &Path, dry_run: bool) -> Value {
     let records: Vec<Value> = pruned
         .iter()

@@ -1,9 +1,9 @@
-//! Tables for people.
+//! Building blocks of text tables.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table};
 
-/// Two columns, the first one's texts beside the second's.
+/// Formats two columns.
 pub fn pairs(rows: &[(String, String)], width: u16) -> String {
     let mut table = plain_table(width);
     for (name, value) in rows {
@@ -28,13 +28,13 @@ pub(super) fn right_aligned<S: Into<String>, T: Into<String>>(
     right.chain(left).collect::<Vec<_>>().into()
 }
 
-/// A name, and figures beside it.
+/// A row with a name and right-aligned figures.
 pub(super) fn named<const N: usize>(name: &str, figures: [&str; N]) -> Row {
     let figures = figures.map(|text| Cell::new(text).set_alignment(CellAlignment::Right));
     [Cell::new(name)].into_iter().chain(figures).collect::<Vec<_>>().into()
 }
 
-/// Without the blanks that pad a table's last column.
+/// Removes the blanks that pad a table's last column.
 pub(super) fn trim_lines(text: &str) -> String {
     text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }

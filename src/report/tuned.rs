@@ -5,10 +5,10 @@ use crate::measure::Margin;
 use crate::model::{Device, Measurement, Problem, Resources, Tflops, Timing};
 use crate::tune::{Certainty, Spaces, Summary};
 
-/// Lines of the ranking that are shown.
+/// Lines of the ranking.
 const TOP: usize = 10;
 
-/// The fastest candidates and the libraries, fastest first, for a terminal of `width` columns.
+/// Ranking: the fastest candidates, then the libraries, for a terminal of `width` columns.
 pub fn ranking(summary: &Summary, device: &Device, width: u16) -> String {
     let problem = &summary.problem;
     let peak = device.peak(problem);
@@ -36,7 +36,7 @@ pub fn ranking(summary: &Summary, device: &Device, width: u16) -> String {
     for (place, standing) in summary.ranking.iter().take(TOP).enumerate() {
         let [median, p05, p95, rate, peak, library] = figures(&standing.measurement);
         let resources = &standing.resources;
-        // Those that were not in the contest were measured at another time.
+        // Candidates outside the final round were measured at another time.
         let place = format!("{}{}", place + 1, if standing.contested { "" } else { "*" });
         table.add_row(right_aligned(
             [
@@ -62,12 +62,12 @@ pub fn ranking(summary: &Summary, device: &Device, width: u16) -> String {
     }
     let mut text = trim_lines(&table.to_string());
     if summary.ranking.iter().take(TOP).any(|standing| !standing.contested) {
-        text.push_str("* not in the contest: measured by itself while searching\n");
+        text.push_str("* not in the final round: measured alone during the search\n");
     }
     text
 }
 
-/// The ranking of a device that models times: they have no spread, and there is no library.
+/// Ranking on a device with modelled times, which has no spread and no libraries.
 fn modelled_ranking(summary: &Summary, device: &Device, width: u16) -> String {
     let problem = &summary.problem;
     let mut table = plain_table(width);
@@ -101,7 +101,7 @@ fn occupancy(resources: &Resources) -> String {
     resources.occupancy.map_or(String::new(), |share| format!("{:.0}%", 100.0 * share))
 }
 
-/// What was evaluated of every family, and what became of it.
+/// Coverage: evaluated configurations of every family, with their outcomes.
 pub fn coverage(summary: &Summary, width: u16) -> String {
     let mut table = plain_table(width);
     let best = if is_modelled(summary) { "best, modelled" } else { "best" };
@@ -121,14 +121,14 @@ pub fn coverage(summary: &Summary, width: u16) -> String {
     trim_lines(&table.to_string())
 }
 
-/// The winner in a sentence or two: how fast, against what, how sure that it is right.
+/// Verdict: the winner with its time, its comparison, its confidence and its validation.
 pub fn verdict(summary: &Summary, device: &Device) -> String {
     let problem = &summary.problem;
     let Some(winner) = summary.winner() else {
         return format!("no correct kernel for {problem}\n{}", failures(summary));
     };
     let rate = winner.measurement.tflops(problem);
-    let (modelled, whose) =
+    let (modelled, peak_device) =
         if is_modelled(summary) { (" modelled", "an NVIDIA H200") } else { ("", "this device") };
     let mut text = format!(
         "winner for {problem}: {} {}\n  {} = {rate} TFLOP/s{modelled}",
@@ -138,7 +138,7 @@ pub fn verdict(summary: &Summary, device: &Device) -> String {
     );
     if let Some(peak) = device.peak(problem) {
         let percent = percent(rate, peak);
-        text.push_str(&format!(", {percent:.1} % of the {peak} that {whose} peaks at"));
+        text.push_str(&format!(", {percent:.1} % of the peak of {peak_device} ({peak} TFLOP/s)"));
     }
     text.push('\n');
     if let Some(library) = summary.baselines.first() {
@@ -154,7 +154,7 @@ pub fn verdict(summary: &Summary, device: &Device) -> String {
         text.push_str(&sureness(certainty));
     }
     if summary.is_interim() {
-        text.push_str("  interim: the search was interrupted; the same command goes on with it\n");
+        text.push_str("  interim: the search was interrupted; the same command resumes it\n");
     }
     let validation = &winner.validation;
     text.push_str(&format!(
@@ -167,12 +167,12 @@ pub fn verdict(summary: &Summary, device: &Device) -> String {
         );
     }
     if !winner.also.is_empty() {
-        text.push_str(&format!("  also right on {}\n", winner.also.join(", ")));
+        text.push_str(&format!("  also correct on {}\n", winner.also.join(", ")));
     }
     text
 }
 
-/// By how much the winner wins, or with whom it ties.
+/// Margin of the winner, or its ties.
 fn sureness(certainty: &Certainty) -> String {
     let Certainty { runner_up, rounds, tainted_rounds, taint, tie_set, ended, .. } = certainty;
     let ties = tie_set.len().saturating_sub(1);
@@ -180,7 +180,7 @@ fn sureness(certainty: &Certainty) -> String {
         Some((family, configuration, margin)) => {
             let Margin { percent, low, high } = margin;
             let than = if ties > 0 {
-                format!("ties with {ties} others and takes the fewest resources; the next takes")
+                format!("ties with {ties} others and uses the fewest resources; the next takes")
             } else {
                 "the runner-up takes".to_owned()
             };
@@ -189,15 +189,15 @@ fn sureness(certainty: &Certainty) -> String {
                  {family} {configuration}\n"
             )
         }
-        None => "  no other candidate took part in the final\n".to_owned(),
+        None => "  no other candidate was in the final round\n".to_owned(),
     };
     if let Some(taint) = taint {
-        text.push_str(&format!("  {tainted_rounds} rounds did not count; the first: {taint}\n"));
+        text.push_str(&format!("  {tainted_rounds} rounds were discarded; the first: {taint}\n"));
     }
     text
 }
 
-/// Why nothing is correct: a failure of every family.
+/// Explanation of a missing winner: a failure of every family.
 fn failures(summary: &Summary) -> String {
     let mut text = String::new();
     for family in &summary.coverage {
@@ -209,7 +209,7 @@ fn failures(summary: &Summary) -> String {
     text
 }
 
-/// What would be searched: for `--dry-run`.
+/// The search spaces, for `--dry-run`.
 pub fn spaces(spaces: &Spaces, problem: &Problem, candidates: usize, width: u16) -> String {
     let mut text = format!("{problem}: {candidates} of {} candidates\n", spaces.legal());
     for family in &spaces.families {

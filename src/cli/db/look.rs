@@ -74,7 +74,7 @@ pub(super) struct ShowArguments {
 pub(super) fn list(arguments: &ListArguments, console: Console) -> Result<Value, Failure> {
     let selection = arguments.selection.selection()?;
     let (files, databases) = load(&arguments.db)?;
-    let found = select(&files, &databases, |record| selection.takes(record));
+    let found = select(&files, &databases, |record| selection.matches(record));
     if found.is_empty() {
         console.note(&format!("no such record in {}", records::names(&files)));
     } else {
@@ -97,7 +97,7 @@ pub(super) fn show(arguments: &ShowArguments, console: Console) -> Result<Value,
     let key = what.to_lowercase();
     let wanted = RecordFilter { shapes: shape.into_iter().collect(), ..RecordFilter::default() };
     let found = select(&files, &databases, |record| match shape {
-        Some(_) => wanted.takes(record),
+        Some(_) => wanted.matches(record),
         None => record.key().starts_with(&key),
     });
     if found.is_empty() {

@@ -35,7 +35,7 @@ pub(super) fn text(
 /// The only journal below `folder` that a selection takes.
 fn journal(folder: &Path, selection: &RecordFilter) -> Result<PathBuf, Failure> {
     let taken = |(_, heading): &(PathBuf, Recorded)| {
-        selection.takes_problem(&heading.problem, &heading.device)
+        selection.matches_problem(&heading.problem, &heading.device)
     };
     let found: Vec<(PathBuf, Recorded)> =
         journals::below(folder)?.into_iter().filter(taken).collect();

@@ -1,4 +1,4 @@
-//! Which record stays: by time, by place, and among writers that come at once.
+//! Competing records: by time, by key, and with concurrent writers.
 
 use std::thread;
 
@@ -27,7 +27,7 @@ fn a_record_gives_way_to_a_faster_one_or_to_any_on_request() {
 }
 
 #[test]
-fn a_kernel_with_other_bits_in_each_run_is_no_rival_of_one_without() {
+fn a_deterministic_kernel_replaces_a_non_deterministic_one() {
     let of = |median_us: f64, deterministic: bool| {
         let mut found = found(problem(8, 8, 8), median_us);
         found.launch.nondeterministic = !deterministic;
@@ -117,7 +117,7 @@ fn a_question_is_answered_for_its_problem_and_device_only() {
 }
 
 #[test]
-fn of_two_records_in_one_place_the_faster_counts() {
+fn the_faster_of_two_records_with_one_key_is_found() {
     let (_folder, path) = file_with("");
     record_winner(&path, &record(problem(8, 8, 8), 30.0), ReplacePolicy::IfFaster).unwrap();
     let merged = format!("{0}\n{1}", read(&path), {

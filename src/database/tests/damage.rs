@@ -1,4 +1,4 @@
-//! Files that are not read are not written either, and the message says where to look.
+//! Damaged files: they are neither read nor written, and the message states the position.
 
 use std::io::Write as _;
 
@@ -105,7 +105,7 @@ fn a_field_that_is_missing_or_mistyped_is_named_with_its_record_and_line() {
             "time = \"2026",
             "time = \"MMXXVI",
             format!("{}:8", at("time")),
-            "`provenance.time`: `MMXXVI-01-31T12:00:00Z` is no time such as",
+            "`provenance.time`: `MMXXVI-01-31T12:00:00Z` is not a time such as",
         ),
         (
             "seed = 42",

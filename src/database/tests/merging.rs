@@ -1,4 +1,4 @@
-//! Merging and pruning: no record is lost without a word, whatever the order of the files.
+//! Merging and pruning: no record is lost silently, in any order of the files.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::database::{
     record_winner,
 };
 
-/// A record by a few numbers, so that random ones often compete.
+/// A record from a few numbers, so that random ones often share a key.
 fn sample(
     (k, device, median, (interim, nondeterministic), second): (u64, u8, u8, (bool, bool), u8),
 ) -> Record {
@@ -27,7 +27,7 @@ fn samples() -> impl Strategy<Value = Vec<Vec<Record>>> {
     prop::collection::vec(prop::collection::vec(record, 0..5), 1..4)
 }
 
-/// Files of records as a hand could have put them together, several in a place too.
+/// Files of records as a user could assemble them, including several records with one key.
 fn files(folder: &Path, contents: &[Vec<Record>]) -> Vec<PathBuf> {
     let file = |(number, records): (usize, &Vec<Record>)| {
         let path = folder.join(format!("{number}.toml"));
@@ -45,7 +45,7 @@ fn files(folder: &Path, contents: &[Vec<Record>]) -> Vec<PathBuf> {
     contents.iter().enumerate().map(file).collect()
 }
 
-/// A place as text, and a whole record as text.
+/// A key as text, and a whole record as text.
 fn place(record: &Record) -> String {
     record.key()
 }
@@ -65,14 +65,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn a_merge_loses_no_record_and_knows_no_order(contents in samples()) {
+    fn a_merge_loses_no_record_and_ignores_the_order_of_files(contents in samples()) {
         let folder = tempfile::tempdir().unwrap();
         let inputs = files(folder.path(), &contents);
         let output = folder.path().join("out.toml");
         let merged = merge(&inputs, &output).unwrap();
         let (kept, bytes) = (load(&output), read(&output));
 
-        // Each record is in the output or told as left out; nothing else is in it.
+        // Each record is in the output or reported as left out; nothing else is in it.
         let given: BTreeSet<String> = contents.iter().flatten().map(text).collect();
         let there: BTreeSet<String> = kept.iter().map(text).collect();
         let both: BTreeSet<String> = there.union(&told(&merged)).cloned().collect();
@@ -82,7 +82,7 @@ proptest! {
         prop_assert_eq!(kept.len() + left_out + merged.repeated, count);
         prop_assert_eq!(merged.records, kept.len());
 
-        // One for each place, the best, and only records of its place are left out for it.
+        // The output has the best record of each key, and leaves out only records of the same key.
         let places: BTreeSet<String> = contents.iter().flatten().map(place).collect();
         prop_assert_eq!(kept.iter().map(place).collect::<BTreeSet<_>>(), places.clone());
         prop_assert_eq!(kept.len(), places.len());
@@ -96,7 +96,7 @@ proptest! {
             }
         }
 
-        // Another order, and files that were merged before, give the same bytes.
+        // Another order of files, and a repeated merge, give the same bytes.
         let backwards: Vec<PathBuf> = inputs.iter().rev().cloned().collect();
         let other = folder.path().join("other.toml");
         let again = merge(&backwards, &other).unwrap();
@@ -149,7 +149,7 @@ proptest! {
 }
 
 #[test]
-fn comments_and_keys_of_others_go_with_their_records() {
+fn comments_and_unknown_keys_stay_with_their_records() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     for (name, k) in [("a.toml", 1), ("b.toml", 2)] {
@@ -186,7 +186,7 @@ fn files_that_cannot_be_merged_leave_the_output_alone() {
     fs::write(path("bytes.toml"), b"\xff\xfe\0").unwrap();
     for (name, words) in [
         ("missing.toml", "cannot read"),
-        ("cpu.toml", "do not share a file"),
+        ("cpu.toml", "they cannot share a file"),
         ("newer.toml", "written by a newer gemm-tune (schema 99)"),
         ("older.toml", "`schema` is 0"),
         ("cut.toml", "cut.toml:"),
@@ -205,7 +205,7 @@ fn files_that_cannot_be_merged_leave_the_output_alone() {
 }
 
 #[test]
-fn old_toolchains_are_told_by_numbers_not_by_letters() {
+fn toolchain_versions_compare_as_numbers() {
     for (older, newer) in [("9.2", "13.0"), ("12.9", "13"), ("0.9.10", "0.10.0")] {
         assert!(Version::parse(older) < Version::parse(newer), "{older} < {newer}");
     }

@@ -1,4 +1,4 @@
-//! What is written is what is read, and reads well.
+//! Round trips through files, and the look of a file.
 
 use std::fs;
 
@@ -142,7 +142,7 @@ prop_compose! {
 }
 
 proptest! {
-    // Every case waits for the disk twice or more.
+    // Every case syncs to disk at least twice.
     #![proptest_config(ProptestConfig {
         cases: 64,
         failure_persistence: None,
@@ -150,7 +150,7 @@ proptest! {
     })]
 
     #[test]
-    fn a_record_survives_its_file(record in records()) {
+    fn a_record_round_trips_through_its_file(record in records()) {
         let folder = tempdir().unwrap();
         let path = folder.path().join("gpu.toml");
         record_winner(&path, &record, ReplacePolicy::IfFaster).unwrap();
@@ -170,7 +170,7 @@ proptest! {
         record_winner(&path, &after, ReplacePolicy::Always).unwrap();
         prop_assert_eq!(load(&path), vec![after.clone()]);
 
-        // Once every key has been there, replacing gives the file that a new one would be.
+        // After every key has been present once, a replacement gives the same file as a new one.
         record_winner(&fresh, &after, ReplacePolicy::Always).unwrap();
         let lines = |path| {
             let mut lines: Vec<String> = fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect();

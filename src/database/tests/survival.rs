@@ -1,9 +1,9 @@
-//! What others put into a file survives when a record is replaced or added.
+//! Comments and unknown keys survive when a record is replaced or added.
 
 use super::*;
 use crate::database::{ReplacePolicy, StoreOutcome, record_winner};
 
-/// A file with a record of 1x1x1 at 100 us, after a person and a later version were at it.
+/// A file with a record of 1x1x1 at 100 us, after edits by a user and by a later version.
 fn edited() -> (TempDir, PathBuf) {
     let (folder, path) = file_with("");
     let found = Found { libraries: libraries(), ..found(problem(1, 1, 1), 100.0) };
@@ -27,7 +27,7 @@ fn edited() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// What a person or a later version wrote, and no replacement may lose.
+/// Text of a user or of a later version that no replacement may lose.
 const KEPT: [&str; 15] = [
     "schema = 1 # the first\nowner = \"maintainers\"\n",
     "\n# our favourite\n[[record]]\n",

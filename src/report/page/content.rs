@@ -1,31 +1,31 @@
-//! The content of a report: what is known of each problem.
+//! Content of a page: the record and the journal of each problem.
 
 use crate::database::Record;
 use crate::model::{Device, Problem};
 use crate::space::Pruned;
 use crate::tune::Recorded;
 
-/// What is known of a problem on a device; a record or a journal at least.
+/// The content for one problem on a device: a record, a journal or both.
 #[derive(Debug, Clone, Default)]
 pub struct ProblemReport<'a> {
     /// The winner.
     pub record: Option<&'a Record>,
-    /// All that was evaluated.
+    /// All evaluated configurations.
     pub journal: Option<&'a Recorded>,
-    /// The winner's source, or why there is none.
+    /// The winner's source, or the reason why there is none.
     pub source: Option<String>,
-    /// What constraints removed of the families that the journal has.
+    /// Configurations that constraints removed, for the families of the journal.
     pub pruned: Vec<Pruned>,
 }
 
 impl ProblemReport<'_> {
-    /// The problem; none where a record has words of a later version.
+    /// The problem; none for a record with words of a later version.
     pub fn problem(&self) -> Option<Problem> {
         let recorded = self.journal.map(|journal| journal.problem);
         recorded.or_else(|| Problem::try_from(&self.record?.problem).ok())
     }
 
-    /// The device, as far as a record tells.
+    /// The device of the record.
     pub fn device(&self) -> Option<Device> {
         Device::try_from(&self.record?.device).ok()
     }
@@ -40,12 +40,12 @@ pub(super) fn is_modelled(record: &Record) -> bool {
     record.measurement.timing.is_some()
 }
 
-/// The word before figures that no clock gave.
+/// Prefix of modelled figures.
 pub(super) fn modelled(record: &Record) -> &'static str {
     if is_modelled(record) { "modelled " } else { "" }
 }
 
-/// What a case's section is linked by.
+/// Anchor of a section.
 pub(super) fn id(number: usize) -> String {
     format!("problem-{}", number + 1)
 }

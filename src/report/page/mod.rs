@@ -1,7 +1,7 @@
-//! A page about winners and searches: one file that needs nothing else, in light and dark.
+//! HTML page about winners and searches: one self-contained file, with light and dark colours.
 //!
-//! `case` tells of one problem, `charts` draws what its search saw, `data` packs every
-//! configuration for the script that filters them. How it looks is in the templates beside.
+//! `case` writes the section of one problem. `charts` draws its search. `data` packs every
+//! configuration for the script that filters them. The templates beside define the look.
 
 mod case;
 mod charts;
@@ -14,7 +14,7 @@ use super::plot::rates::{self, RateAxes, Series};
 use super::plot::{self, Plot};
 use crate::database::Record;
 use crate::model::{Micros, Problem, Tflops};
-use case::told;
+use case::section;
 pub use content::ProblemReport;
 use content::{id, is_modelled, modelled};
 
@@ -24,12 +24,12 @@ const TEMPLATES: [(&str, &str); 3] = [
     ("page.css", include_str!("page.css")),
 ];
 
-/// The whole page.
+/// Renders the page.
 pub fn page(title: &str, cases: &[ProblemReport<'_>]) -> String {
     let rows: Vec<Value> = cases.iter().enumerate().filter_map(row).collect();
-    // One section is open: the first with most to see.
+    // One section is open: the first with a journal.
     let open = cases.iter().position(|case| case.journal.is_some()).unwrap_or(0);
-    let all = cases.iter().enumerate().map(|(number, case)| told(number, case, number == open));
+    let all = cases.iter().enumerate().map(|(number, case)| section(number, case, number == open));
     let all: Vec<Value> = all.collect();
     let footer = format!("Made by gemm-tune {}.", env!("CARGO_PKG_VERSION"));
     let document = json!({
@@ -54,7 +54,7 @@ fn subtitle(cases: &[ProblemReport<'_>]) -> String {
     format!("{}; {times}", devices.join(", "))
 }
 
-/// The figures that come first.
+/// Key figures at the top.
 fn tiles(cases: &[ProblemReport<'_>]) -> Vec<Value> {
     let mut tiles = Vec::new();
     let mut tile =
@@ -68,25 +68,25 @@ fn tiles(cases: &[ProblemReport<'_>]) -> Vec<Value> {
         let count = speedups.len() as f64;
         let mean = (speedups.iter().map(|speedup| speedup.ln()).sum::<f64>() / count).exp();
         let faster = speedups.iter().filter(|speedup| **speedup >= 1.0).count();
-        tile("the library's time over ours, geometric mean", format!("{mean:.3}"));
-        tile("as fast as the library or faster", format!("{faster} of {}", speedups.len()));
+        tile("speed-up over the library, geometric mean", format!("{mean:.3}"));
+        tile("at least as fast as the library", format!("{faster} of {}", speedups.len()));
     }
     let rate = |case: &ProblemReport<'_>| Some(case.record?.measurement.tflops);
     if let Some(best) = cases.iter().filter_map(rate).max_by(f64::total_cmp) {
         let modelled = cases.iter().filter_map(|case| case.record).any(is_modelled);
-        let label = if modelled { "modelled TFLOP/s at best" } else { "TFLOP/s at best" };
+        let label = if modelled { "highest modelled TFLOP/s" } else { "highest TFLOP/s" };
         tile(label, Tflops(best).to_string());
     }
     let entries = || cases.iter().filter_map(|case| case.journal).flat_map(|j| &j.entries);
     if entries().next().is_some() {
         let correct = entries().filter(|entry| entry.outcome.measurement().is_some()).count();
         tile("configurations evaluated", entries().count().to_string());
-        tile("of them correct", correct.to_string());
+        tile("correct configurations", correct.to_string());
     }
     tiles
 }
 
-/// A winner's line in the table of all.
+/// A winner's row in the table of all.
 fn row((number, case): (usize, &ProblemReport<'_>)) -> Option<Value> {
     let record = case.record?;
     let measurement = &record.measurement;
@@ -103,14 +103,14 @@ fn row((number, case): (usize, &ProblemReport<'_>)) -> Option<Value> {
     }))
 }
 
-/// A bar from the middle of 120 pixels, a quarter to four times from end to end.
+/// A bar from the middle of 120 pixels; the ends are ratios of 1/4 and 4.
 fn ratio_bar(ratio: f64) -> Value {
     let length = (ratio.ln() / 4_f64.ln() * 60.0).clamp(-60.0, 60.0);
     let (x, class) = if length < 0.0 { (60.0 + length, "s1") } else { (60.0, "s2") };
     json!({ "x": plot::axis::tenths(x), "width": plot::axis::tenths(length.abs()), "class": class })
 }
 
-/// Winners and libraries over the size of the problem; none for fewer than two sizes.
+/// Plot of winners and libraries over problem size; none for fewer than two sizes.
 fn sizes(cases: &[ProblemReport<'_>]) -> Option<Plot> {
     let recorded: Vec<(&Record, Problem)> =
         cases.iter().filter_map(|case| Some((case.record?, case.problem()?))).collect();

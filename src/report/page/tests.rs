@@ -2,7 +2,7 @@ use super::*;
 use crate::model::{Configuration, Outcome, Regime};
 use crate::tune::{Entry, KernelId, Recorded};
 
-/// Two configurations that do not compile, for a name that would be markup.
+/// Two configurations that do not compile, with markup in the family name.
 fn journal() -> Recorded {
     let entry = |number: i64| Entry {
         kernel: KernelId::of_source(&number.to_string()),

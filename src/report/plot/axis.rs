@@ -1,15 +1,15 @@
-//! From values to pixels, and where an axis is marked.
+//! Axis: maps values to pixels and places ticks.
 
 use serde::Serialize;
 
-/// How values spread over an axis.
+/// Scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal differences are equally far apart.
+    /// Equal differences have equal distances.
     Linear,
-    /// Equal ratios are; marks stand at 1, 2 and 5 times powers of ten.
+    /// Equal ratios have equal distances; ticks at 1, 2 and 5 times powers of ten.
     Logarithmic,
-    /// Equal ratios are; marks stand at powers of two.
+    /// Equal ratios have equal distances; ticks at powers of two.
     Binary,
 }
 
@@ -23,17 +23,17 @@ pub struct PlotAxis {
     to: f64,
 }
 
-/// A mark of an axis.
+/// A tick of an axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tick {
     /// Its pixel.
     pub at: f64,
-    /// What stands there.
+    /// Its label.
     pub label: String,
 }
 
 impl PlotAxis {
-    /// Values from `low` to `high` over pixels. A range without extent gets some.
+    /// Maps values from `low` to `high` to pixels. An empty range is widened.
     pub fn new(scale: Scale, [low, high]: [f64; 2], [from, to]: [f64; 2]) -> Self {
         let (low, high) = match scale {
             Scale::Linear if high > low => (low, high),
@@ -47,7 +47,7 @@ impl PlotAxis {
         Self { scale, low, high, from, to }
     }
 
-    /// The pixel of a value, to a tenth; values outside are at the ends.
+    /// Pixel of a value, to a tenth; values outside are clamped.
     pub fn at(&self, value: f64) -> f64 {
         let place = |value: f64| match self.scale {
             Scale::Linear => value,
@@ -58,7 +58,7 @@ impl PlotAxis {
         tenths(self.from + share * (self.to - self.from))
     }
 
-    /// Marks: about `wanted` of a linear axis, round numbers of others.
+    /// Ticks, about `wanted` of them, at round numbers.
     pub fn ticks(&self, wanted: usize) -> Vec<Tick> {
         let values = match self.scale {
             Scale::Linear => self.round_numbers(wanted),
@@ -67,7 +67,7 @@ impl PlotAxis {
                 let [sparse, dense] = [&[1.0][..], &[1.0, 2.0, 5.0]]
                     .map(|steps| powers(10.0, steps, self.low, self.high));
                 let values = if sparse.len() * 2 > wanted { sparse } else { dense };
-                // Within less than a decade there may be no such number but one.
+                // A range below a decade may have only one such number.
                 if values.len() > 1 { thinned(values, wanted) } else { self.round_numbers(wanted) }
             }
         };
@@ -95,13 +95,13 @@ fn powers(base: f64, steps: &[f64], low: f64, high: f64) -> Vec<f64> {
     all.filter(|value| (low * 0.999..=high * 1.001).contains(value)).collect()
 }
 
-/// Every nth, so that about `wanted` are left.
+/// Keeps every nth value, so that about `wanted` are left.
 fn thinned(values: Vec<f64>, wanted: usize) -> Vec<f64> {
     let every = values.len().div_ceil(wanted.max(1)).max(1);
     values.into_iter().step_by(every).collect()
 }
 
-/// A value as briefly as its figures allow: `0.5`, `20`, `1.5k`, `2M`.
+/// Formats a value briefly: `0.5`, `20`, `1.5k`, `2M`.
 pub fn label(value: f64) -> String {
     let (value, unit) = match value.abs() {
         v if v >= 1e9 => (value / 1e9, "G"),
@@ -109,12 +109,12 @@ pub fn label(value: f64) -> String {
         v if v >= 1e4 => (value / 1e3, "k"),
         _ => (value, ""),
     };
-    // Through four figures, so that 0.1 + 0.2 is 0.3.
+    // Rounds to four figures, so that 0.1 + 0.2 gives 0.3.
     let short: f64 = format!("{value:.3e}").parse().unwrap_or(value);
     format!("{short}{unit}")
 }
 
-/// Tenths of a pixel are enough for any drawing, and short.
+/// Rounds to tenths of a pixel, which keeps drawings short.
 pub fn tenths(pixels: f64) -> f64 {
     (pixels * 10.0).round() / 10.0
 }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_round_numbers() {
+    fn ticks_are_round_numbers() {
         for (scale, low, high, wanted, expected) in [
             (Scale::Linear, 0.0, 66.9, 5, &["0", "20", "40", "60"][..]),
             (Scale::Linear, 0.0, 1.0, 4, &["0", "0.5", "1"]),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_without_extent_gets_some() {
+    fn an_empty_range_is_widened() {
         for (scale, value) in
             [(Scale::Linear, 3.0), (Scale::Logarithmic, 3.0), (Scale::Binary, 0.0)]
         {

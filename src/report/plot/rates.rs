@@ -1,4 +1,4 @@
-//! TFLOP/s over the size of the problem, a line for each contestant and the peak: as an SVG and in
+//! Plot of TFLOP/s over problem size, with a line per kernel or library and the peak, as SVG and as
 //! letters for a terminal.
 
 use std::collections::BTreeMap;
@@ -7,20 +7,20 @@ use super::axis::Scale;
 use super::{AxisRange, Plot, PlotBuilder};
 use crate::model::{Problem, Tflops};
 
-/// Rows and columns of the plot in letters.
+/// Rows and columns of the letter plot.
 const ROWS: usize = 20;
 const COLUMNS: usize = 72;
 
-/// What one contestant reaches.
+/// Rates of one kernel or library.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// The contestant.
+    /// Its name.
     pub name: String,
-    /// Size and rate, by size.
+    /// Pairs of size and rate, by size.
     pub points: Vec<(f64, Tflops)>,
 }
 
-/// What stands on the axes.
+/// Meaning of the axes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateAxes {
     label: String,
@@ -29,8 +29,8 @@ pub struct RateAxes {
 }
 
 impl RateAxes {
-    /// M where all problems have as many rows as columns, batch 1 and one K; else the side of the
-    /// cube of their multiply-adds.
+    /// Sizes are M if all problems are square with batch 1 and one K, else the cube root of their
+    /// multiply-adds.
     pub fn of(problems: &[Problem]) -> Self {
         let is_square = |problem: &Problem| {
             problem.shape.m == problem.shape.n
@@ -51,18 +51,18 @@ impl RateAxes {
         }
     }
 
-    /// The same for rates of modelled times, which plots say.
+    /// Marks rates as modelled.
     pub fn modelled(self) -> Self {
         Self { unit: "modelled TFLOP/s", ..self }
     }
 
-    /// The size of a problem.
+    /// Size of a problem.
     pub fn size(&self, problem: &Problem) -> f64 {
         if self.is_square { problem.shape.m as f64 } else { (problem.operations() / 2.0).cbrt() }
     }
 }
 
-/// The least and largest size and the highest rate; none where there are no two sizes.
+/// Lowest and highest size, and highest rate; none for fewer than two sizes.
 fn extent(series: &[Series], peak: Option<Tflops>) -> Option<([f64; 2], f64)> {
     let points = || series.iter().flat_map(|series| &series.points);
     let low = points().map(|(size, _)| *size).fold(f64::INFINITY, f64::min);
@@ -72,7 +72,7 @@ fn extent(series: &[Series], peak: Option<Tflops>) -> Option<([f64; 2], f64)> {
     (low < high && most > 0.0).then_some(([low, high], most))
 }
 
-/// As a drawing with a line for each contestant; none where there are no two sizes.
+/// Draws a line per series; none for fewer than two sizes.
 pub fn drawn(series: &[Series], axes: &RateAxes, peak: Option<Tflops>) -> Option<Plot> {
     draw(series, axes, peak, [860.0, 420.0], |sheet, points, number| {
         sheet.line(points, Some(number));
@@ -80,7 +80,7 @@ pub fn drawn(series: &[Series], axes: &RateAxes, peak: Option<Tflops>) -> Option
     })
 }
 
-/// As a drawing with dots alone, for problems that are no series; none where there are no two sizes.
+/// Draws dots only, for problems that are not a series; none for fewer than two sizes.
 pub fn scattered(series: &[Series], axes: &RateAxes, peak: Option<Tflops>) -> Option<Plot> {
     draw(series, axes, peak, [860.0, 320.0], |sheet, points, number| {
         sheet.dots(points.iter().copied(), 7.0, number);
@@ -95,7 +95,7 @@ fn draw(
     mark: impl Fn(&mut PlotBuilder, &[(f64, f64)], usize),
 ) -> Option<Plot> {
     let ([low, high], most) = extent(series, peak)?;
-    // A little room, so that no dot lies on an axis.
+    // A margin, so that no dot lies on an axis.
     let range = [low / 1.05, high * 1.05];
     let x = AxisRange { label: axes.label.clone(), scale: Scale::Binary, range };
     let y =
@@ -116,8 +116,8 @@ fn draw(
     Some(sheet.finish())
 }
 
-/// In letters, one for each contestant; where several fall on one place, the first of them. None
-/// where there are no two sizes.
+/// Draws with letters, one per series; at a shared position, the first series is shown. None for
+/// fewer than two sizes.
 pub fn lettered(series: &[Series], axes: &RateAxes, peak: Option<Tflops>) -> Option<String> {
     let ([low, high], most) = extent(series, peak)?;
     let column =
@@ -157,7 +157,7 @@ pub fn lettered(series: &[Series], axes: &RateAxes, peak: Option<Tflops>) -> Opt
     Some(text)
 }
 
-/// The sizes below their columns, as far as there is room.
+/// Sizes below their columns, where there is room.
 fn ticks(series: &[Series], column: impl Fn(f64) -> usize) -> String {
     let all = series.iter().flat_map(|series| &series.points);
     let sizes: BTreeMap<usize, f64> = all.map(|(size, _)| (column(*size), *size)).collect();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_stand_where_rates_are() {
+    fn letters_mark_the_rates() {
         let axes = RateAxes::of(&problems(&["128x128x1024", "512x512x1024"]));
         insta::assert_snapshot!(lettered(&series(), &axes, Some(Tflops(66.9))).unwrap());
         assert_eq!(lettered(&series()[..0], &axes, None), None);
