@@ -10,12 +10,14 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use gemm_tune::compile::{Architecture, Network, Nvrtc, SearchPaths, Target, Wanted, acquire};
+use gemm_tune::compile::{
+    Architecture, CompileTarget, Network, Nvrtc, NvrtcRequirements, SearchPaths, acquire,
+};
 use gemm_tune::cpu::{Checks, Counting, Memory, Options, Parameter, Program, Tracking, launch};
 use gemm_tune::model::{Device, Dtype, LaunchPlan, Problem};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::space::Families;
-use gemm_tune::worker::{Operands, Scalars, bind};
+use gemm_tune::worker::{OperandAddresses, Scalars, bind};
 
 /// Rows, columns and depth.
 const EXTENT: u64 = 512;
@@ -37,8 +39,12 @@ fn main() -> anyhow::Result<()> {
         let Some(configuration) = family.default_for(&problem, &device)? else { continue };
         let rendered = render(family, &Templates::built_in()?, &configuration, &problem, &device)?;
         let options = ["--generate-line-info".to_owned()];
-        let compiled =
-            nvrtc.compile(&rendered.source, "kernel.cu", Target::Ptx(architecture), &options)?;
+        let compiled = nvrtc.compile(
+            &rendered.source,
+            "kernel.cu",
+            CompileTarget::Ptx(architecture),
+            &options,
+        )?;
         let program = Program::parse(std::str::from_utf8(&compiled.image)?)?;
         let time = |checks, counting| {
             let options = Options { checks, counting, ..Options::default() };
@@ -78,7 +84,7 @@ fn run(
     let [a, b, c] = addresses[..] else { bail!("a product has three operands") };
     let sizes = plan.workspaces.iter().map(|workspace| memory.allocate(workspace.bytes));
     let workspaces: Vec<u64> = sizes.collect::<Result<_, _>>()?;
-    let operands = Operands { a, b, c };
+    let operands = OperandAddresses { a, b, c };
     let launches = bind(plan, 0, problem, operands, &workspaces, Scalars::PLAIN)?;
     let mut best = Duration::MAX;
     for _ in 0..3 {
@@ -106,7 +112,7 @@ fn find_nvrtc(architecture: Architecture) -> Option<Nvrtc> {
         cuda_homes: homes.into_iter().flatten().map(Into::into).collect(),
         python: Some("python3".into()),
     };
-    let wanted = Wanted { architecture, driver_major: None };
+    let wanted = NvrtcRequirements { architecture, driver_major: None };
     acquire(&paths, &wanted, Network::Forbidden, &mut |_| {})
         .inspect_err(|error| println!("{error}"))
         .ok()

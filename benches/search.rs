@@ -54,7 +54,7 @@ fn main() {
 fn play(search: Search, recording: &Recording, evaluations: usize) -> Duration {
     let mut spent = Duration::ZERO;
     let begun = Instant::now();
-    let mut strategy = search.begin(recording.territories().to_vec(), 1);
+    let mut strategy = search.begin(recording.search_spaces().to_vec(), 1);
     spent += begun.elapsed();
     let (mut under_way, mut told) = (VecDeque::new(), 0);
     while told < evaluations {

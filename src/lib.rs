@@ -2,7 +2,7 @@
 //!
 //! The modules are the rooms of one house; a room uses the rooms that come before it on data's
 //! way, never one after it. That way is: `model`, `space`, `render`, `compile`, `gpu`, `cpu`,
-//! `worker`, `validate`, `measure`, `experience`, `search`, `tune`, `database`, `lookup`, `dispatch`,
+//! `worker`, `validate`, `measure`, `predict`, `search`, `tune`, `database`, `lookup`, `session`, `dispatch`,
 //! `export`, `runtime`, `inspect`, `report`, `cli`
 //! (`ARCHITECTURE.md` has the map).
 
@@ -11,17 +11,18 @@ pub mod compile;
 pub mod cpu;
 pub mod database;
 pub mod dispatch;
-pub mod experience;
 pub mod export;
 pub mod gpu;
 pub mod inspect;
 pub mod lookup;
 pub mod measure;
 pub mod model;
+pub mod predict;
 pub mod render;
 pub mod report;
 pub mod runtime;
 pub mod search;
+pub mod session;
 pub mod space;
 pub mod tune;
 pub mod validate;

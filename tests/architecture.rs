@@ -18,27 +18,10 @@ mod source;
 ///
 /// `tune` comes before `database`, which makes records of its summaries, and `lookup`, which answers
 /// from records; all before `dispatch`, `export`, `runtime`, `inspect` and `report`, which show what was found.
-const ROOMS: [&str; 20] = [
-    "model",
-    "space",
-    "render",
-    "compile",
-    "gpu",
-    "cpu",
-    "worker",
-    "validate",
-    "measure",
-    "experience",
-    "search",
-    "tune",
-    "database",
-    "lookup",
-    "dispatch",
-    "export",
-    "runtime",
-    "inspect",
-    "report",
-    "cli",
+const ROOMS: [&str; 21] = [
+    "model", "space", "render", "compile", "gpu", "cpu", "worker", "validate", "measure",
+    "predict", "search", "tune", "database", "lookup", "session", "dispatch", "export", "runtime",
+    "inspect", "report", "cli",
 ];
 
 /// Names that only some files may use.

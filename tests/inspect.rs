@@ -16,7 +16,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use gemm_tune::compile::{Compile, Compiler, Nvrtc, Target};
+use gemm_tune::compile::{Compile, CompileTarget, Compiler, Nvrtc};
 use gemm_tune::cpu::Program;
 use gemm_tune::inspect::{Factor, InspectedKernel, Picture, picture};
 use gemm_tune::model::{Device, Dtype, Problem};
@@ -127,7 +127,8 @@ fn the_source_of_every_family_is_what_is_compiled_and_compiles_as_it_is() {
         let rendered = render(family, &templates, &default, &problem, &device).unwrap();
         assert_eq!(source, rendered.source, "{name}");
         if let Ok(nvrtc) = &nvrtc {
-            let compiled = nvrtc.compile(&source, "kernel.cu", Target::Cubin(architecture), &[]);
+            let compiled =
+                nvrtc.compile(&source, "kernel.cu", CompileTarget::Cubin(architecture), &[]);
             compiled.unwrap_or_else(|error| panic!("{name}: {error}"));
         }
     }
@@ -240,7 +241,7 @@ fn pictured(family: &Family, shape: &str, nvrtc: &Nvrtc) -> (InspectedKernel, Pi
     let chosen = family.choose("", &problem, &device).unwrap();
     let templates = Templates::built_in().unwrap();
     let subject = InspectedKernel::new(family, &templates, chosen, problem, device).unwrap();
-    let target = Target::Ptx("sm_90".parse().unwrap());
+    let target = CompileTarget::Ptx("sm_90".parse().unwrap());
     let ptx = Compiler::new(nvrtc.clone(), None, target).unwrap().compile(&subject.request());
     let picture = picture(&subject, &ptx.unwrap().image).unwrap();
     (subject, picture)

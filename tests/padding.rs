@@ -12,7 +12,7 @@ mod support;
 
 use std::sync::{Arc, Mutex};
 
-use gemm_tune::compile::{Compile, CompileRequest, Compiler, Target};
+use gemm_tune::compile::{Compile, CompileRequest, CompileTarget, Compiler};
 use gemm_tune::cpu::{Checks, Memory, Options, Parameter, Program, Tracking, launch};
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::lookup::Question;
@@ -23,7 +23,7 @@ use gemm_tune::runtime::{
 };
 use gemm_tune::space::{Extents, Families, Family, LegalSpace, Legality};
 use gemm_tune::validate::bound::relative_bound;
-use gemm_tune::validate::inputs::Values;
+use gemm_tune::validate::inputs::ValueKind;
 use rayon::prelude::*;
 
 /// What lies between rows: a NaN that no arithmetic makes.
@@ -165,7 +165,7 @@ impl Matrices {
     /// Writes the rows alone.
     fn fill(&self, memory: &Memory, seed: u64) {
         for row in 0..self.count * self.rows {
-            let value = |column| Values::Uniform.at(Dtype::F32, row * self.pitch + column, seed);
+            let value = |column| ValueKind::Uniform.at(Dtype::F32, row * self.pitch + column, seed);
             let bytes: Vec<u8> =
                 (0..self.width).flat_map(|column| (value(column) as f32).to_le_bytes()).collect();
             memory.write(self.at + 4 * row * self.pitch, &bytes).unwrap();
@@ -355,7 +355,7 @@ fn cases() -> Vec<Case> {
 fn every_family_keeps_within_rows_that_are_padded_or_begin_anywhere() {
     let architecture = "sm_90".parse().unwrap();
     let compiler = match support::nvrtc(architecture) {
-        Ok(nvrtc) => Compiler::new(nvrtc, None, Target::Ptx(architecture)).unwrap(),
+        Ok(nvrtc) => Compiler::new(nvrtc, None, CompileTarget::Ptx(architecture)).unwrap(),
         Err(reason) => return println!("skipped: no NVRTC: {reason}"),
     };
     let (families, templates) = (Families::built_in().unwrap(), Templates::built_in().unwrap());

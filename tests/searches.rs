@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use gemm_tune::experience::Experience;
 use gemm_tune::model::Device;
+use gemm_tune::predict::LearnedModel;
 use gemm_tune::search::Search;
 use gemm_tune::search::replay::{Trials, replay};
 use gemm_tune::space::Families;
@@ -20,7 +20,7 @@ fn trials(most: usize) -> Trials {
 #[test]
 fn a_tenth_of_a_space_holds_its_best_within_one_percent() {
     let families = Families::built_in().unwrap();
-    let experience = Experience::built_in(&Device::h200()).unwrap();
+    let experience = LearnedModel::built_in(&Device::h200()).unwrap();
     // Single rows, columns and dots, deep, odd and transposed ones, batches, and large squares. Of dots one
     // informed seed in four is 1.5 % behind.
     for (name, worst) in [

@@ -10,7 +10,7 @@ use super::arguments::CheckArguments;
 use super::console::{Console, Volume};
 use super::machine::Workshop;
 use super::output::finish;
-use super::tally::Tally;
+use super::progress_bar::CountProgress;
 use super::{Failure, interrupt, request};
 use crate::model::{Device, Dtype, Layout, Problem};
 use crate::report::checked;
@@ -100,7 +100,7 @@ fn sample(word: &str) -> Result<Sample, Failure> {
 
 /// What a person sees while it runs.
 struct Progress {
-    tally: Tally,
+    tally: CountProgress,
     is_verbose: bool,
     failed: usize,
 }
@@ -108,7 +108,7 @@ struct Progress {
 impl Progress {
     fn new(console: Console) -> Self {
         let is_verbose = console.volume == Volume::Verbose;
-        Self { tally: Tally::new(console, "executed"), is_verbose, failed: 0 }
+        Self { tally: CountProgress::new(console, "executed"), is_verbose, failed: 0 }
     }
 
     fn event(&mut self, event: &CheckEvent<'_>) {

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::{Failure, request};
 use crate::database::{Database, Record};
-use crate::experience::Experience;
 use crate::model::device::CPU;
 use crate::model::{Configuration, Device};
+use crate::predict::LearnedModel;
 use crate::space::Family;
 
 /// The files that were named, or else all of `results/`.
@@ -46,7 +46,7 @@ pub(super) fn load(files: &[PathBuf]) -> Result<Vec<Database>, Failure> {
 pub(super) fn experience<'p>(
     databases: impl IntoIterator<Item = &'p Path>,
     device: &Device,
-) -> Result<Experience, Failure> {
+) -> Result<LearnedModel, Failure> {
     let beside = databases.into_iter().map(|path| path.with_extension("experience.json"));
     let found: Vec<PathBuf> = beside.filter(|path| path.exists()).collect();
     for path in found {
@@ -55,7 +55,7 @@ pub(super) fn experience<'p>(
             return Ok(experience);
         }
     }
-    Experience::built_in(device).map_err(Failure::work)
+    LearnedModel::built_in(device).map_err(Failure::work)
 }
 
 /// The kernel of a record: its family's name, and its configuration with what the family has gained

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::arguments::{CommonArguments, FamilyArguments, ProblemArguments, RigArguments};
 use super::console::Console;
+use super::measure_context::MeasureContext;
 use super::output::finish;
-use super::rig::Rig;
 use super::{Failure, databases, interrupt};
 use crate::database::{Database, Record};
 use crate::dispatch::{self, CoverGoal, Dispatch, DispatchKernel, TimeTable};
@@ -118,7 +118,7 @@ fn loss(text: &str) -> Result<f64, Failure> {
 fn measured(arguments: &DispatchArguments, console: Console) -> Result<TimeTable, Failure> {
     let pattern = arguments.problems.pattern(1)?;
     let RigArguments { db, device, seed } = &arguments.rig;
-    let rig = Rig::new(device, &arguments.families, &arguments.common, console)?;
+    let rig = MeasureContext::new(device, &arguments.families, &arguments.common, console)?;
     let device = rig.machine.device();
     let path = databases::of(&device, db.as_deref());
     let database = Database::load_existing(&path).map_err(Failure::work)?;

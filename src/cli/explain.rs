@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::arguments::KernelArguments;
 use super::console::Console;
-use super::desk::Desk;
 use super::environment::cache_folder;
+use super::inspect_context::InspectContext;
 use super::output::finish;
 use super::{Failure, journals};
 use crate::inspect::explanation::{close_candidates, effects, limits, neighbours, own_time};
@@ -43,7 +43,7 @@ pub(super) fn main(arguments: &ExplainArguments) -> ExitCode {
 }
 
 fn run(arguments: &ExplainArguments, console: Console) -> Result<Value, Failure> {
-    let desk = Desk::new(&arguments.shape, &arguments.of, console)?;
+    let desk = InspectContext::new(&arguments.shape, &arguments.of, console)?;
     let journal = journal(arguments, &desk)?;
     let entries: &[Entry] = journal.as_ref().map_or(&[], |journal| &journal.entries);
     let record = desk.record()?;
@@ -81,7 +81,10 @@ fn run(arguments: &ExplainArguments, console: Console) -> Result<Value, Failure>
 }
 
 /// The journal of the search for the problem, if there is one.
-fn journal(arguments: &ExplainArguments, desk: &Desk) -> Result<Option<Recorded>, Failure> {
+fn journal(
+    arguments: &ExplainArguments,
+    desk: &InspectContext,
+) -> Result<Option<Recorded>, Failure> {
     let is_of = |journal: &Recorded| {
         journal.problem == desk.problem
             && journal.device == desk.device.name
@@ -107,7 +110,7 @@ fn journal(arguments: &ExplainArguments, desk: &Desk) -> Result<Option<Recorded>
 }
 
 /// The fastest of a search whose winner is not on record.
-fn best(entries: &[Entry], desk: &Desk) -> Result<(InspectedKernel, Micros), Failure> {
+fn best(entries: &[Entry], desk: &InspectContext) -> Result<(InspectedKernel, Micros), Failure> {
     let timed = entries.iter().filter_map(|entry| Some((entry, landscape::time(entry)?)));
     let best = timed.min_by(|a, b| a.1.0.total_cmp(&b.1.0));
     let (entry, time) = best.ok_or_else(|| {

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::arguments::{Emit, InspectArguments};
 use super::console::Console;
-use super::desk::Desk;
+use super::inspect_context::InspectContext;
 use super::output::finish;
 use super::{Failure, highlight};
-use crate::compile::Target;
+use crate::compile::CompileTarget;
 use crate::inspect::{
     InspectedKernel, InstructionMix, ResourceFigures, difference, picture, traffic,
 };
@@ -36,7 +36,8 @@ fn run(arguments: &InspectArguments, console: Console) -> Result<Value, Failure>
                 .to_owned(),
         ));
     }
-    let desk = Desk::new(arguments.shape.as_deref().unwrap_or(SHAPE), &arguments.of, console)?;
+    let desk =
+        InspectContext::new(arguments.shape.as_deref().unwrap_or(SHAPE), &arguments.of, console)?;
     if let [first, second] = &arguments.diff[..] {
         return desk.compare([first, second]);
     }
@@ -47,7 +48,7 @@ fn run(arguments: &InspectArguments, console: Console) -> Result<Value, Failure>
     desk.show(&subject, arguments.emit)
 }
 
-impl Desk {
+impl InspectContext {
     /// Shows one aspect of a kernel.
     fn show(&self, subject: &InspectedKernel, emit: Emit) -> Result<Value, Failure> {
         let mut document = inspected::subject_document(subject);
@@ -59,13 +60,13 @@ impl Desk {
                 ("cuda", json!(source))
             }
             Emit::Ptx => {
-                let compiled = self.compiled(subject, Target::Ptx)?;
+                let compiled = self.compiled(subject, CompileTarget::Ptx)?;
                 let text = String::from_utf8_lossy(&compiled.image).into_owned();
                 self.console.code(&text, str::to_owned);
                 ("ptx", json!(text))
             }
             Emit::Sass => {
-                let compiled = self.compiled(subject, Target::Cubin)?;
+                let compiled = self.compiled(subject, CompileTarget::Cubin)?;
                 let text = self.workshop.disassemble(&compiled.image, self.console)?;
                 self.console.code(&text, str::to_owned);
                 ("sass", json!(text))
@@ -76,13 +77,13 @@ impl Desk {
                 ("resources", inspected::figures_document(&figures))
             }
             Emit::Memory => {
-                let compiled = self.compiled(subject, Target::Ptx)?;
+                let compiled = self.compiled(subject, CompileTarget::Ptx)?;
                 let launches = traffic(subject, &compiled.image).map_err(Failure::work)?;
                 self.console.result(&inspected::traffic(subject, &launches, width));
                 ("memory", inspected::traffic_document(&launches))
             }
             Emit::Picture | Emit::Svg => {
-                let compiled = self.compiled(subject, Target::Ptx)?;
+                let compiled = self.compiled(subject, CompileTarget::Ptx)?;
                 let picture = picture(subject, &compiled.image).map_err(Failure::work)?;
                 let drawn = match emit {
                     Emit::Svg => drawn::svg(subject, &picture),

@@ -11,10 +11,10 @@ use super::arguments::{CommonArguments, FamilyArguments};
 use super::console::Console;
 use super::machine::{Wish, Workshop};
 use super::output::finish;
-use super::tally::Tally;
+use super::progress_bar::CountProgress;
 use super::{Failure, journals, request};
-use crate::experience::{Experience, Measured};
 use crate::model::{Device, Measurement};
+use crate::predict::{LearnedModel, ProblemTimes};
 use crate::report::learned::{self, HeldOut};
 use crate::space::Family;
 use crate::tune::{Recorded, read_journal};
@@ -74,8 +74,9 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
             )));
         }
     }
-    let measured: Vec<Measured> = known.iter().map(|(_, recorded)| measured(recorded)).collect();
-    let experience = Experience::learn(&device, &families, &measured);
+    let measured: Vec<ProblemTimes> =
+        known.iter().map(|(_, recorded)| measured(recorded)).collect();
+    let experience = LearnedModel::learn(&device, &families, &measured);
     if experience.families.is_empty() {
         return Err(Failure::Work(format!(
             "{} journals are too few to learn of any family: tune more shapes",
@@ -100,13 +101,13 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
 
 /// With the lists of kernels that lookup asks about.
 fn with_shortlists(
-    experience: Experience,
+    experience: LearnedModel,
     device: &Device,
     families: &[Family],
     console: Console,
-) -> Experience {
+) -> LearnedModel {
     console.note("choosing the kernels that lookup asks about");
-    let tally = Mutex::new(Tally::new(console, "lists chosen"));
+    let tally = Mutex::new(CountProgress::new(console, "lists chosen"));
     experience.with_shortlists(device, families, &|count, total| {
         let mut tally = tally.lock();
         tally.expect(total);
@@ -151,10 +152,10 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
 }
 
 /// The times of a journal.
-fn measured(recorded: &Recorded) -> Measured {
+fn measured(recorded: &Recorded) -> ProblemTimes {
     let times = recorded.entries.iter().filter_map(|entry| {
         let time = entry.outcome.measurement().map(Measurement::median)?;
         Some((entry.family.clone(), entry.parameters.clone(), time))
     });
-    Measured { problem: recorded.problem, times: times.collect() }
+    ProblemTimes { problem: recorded.problem, times: times.collect() }
 }

@@ -82,7 +82,7 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<Value, Failure> 
     let records = || databases.iter().flat_map(Database::records);
     let device = device(arguments, &records().collect::<Vec<_>>(), console)?;
     let lookup = Lookup::new(records(), &families, &templates, &device, regime)
-        .experienced(&databases::experience(files.iter().map(PathBuf::as_path), &device)?);
+        .with_learned(&databases::experience(files.iter().map(PathBuf::as_path), &device)?);
     for unusable in lookup.unusable() {
         console.note(&format!("record {} is left out: {}", unusable.key, unusable.why));
     }

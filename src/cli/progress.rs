@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::console::{Console, Volume};
-use super::pace::Pace;
+use super::eta::SearchEta;
 use crate::model::{Device, Micros, Outcome, Problem, Tflops};
 use crate::tune::Event;
 
@@ -59,7 +59,7 @@ pub(super) struct Progress {
     modelled: bool,
     bar: ProgressBar,
     compiled: usize,
-    pace: Pace,
+    pace: SearchEta,
     last_line: Instant,
 }
 
@@ -73,7 +73,7 @@ impl Progress {
         let now = Instant::now();
         let modelled = device.is_cpu();
         let board = board.clone();
-        let pace = Pace::new(now, None);
+        let pace = SearchEta::new(now, None);
         Self { board, problem, aim, modelled, bar, compiled: 0, pace, last_line: now }
     }
 
@@ -103,7 +103,7 @@ impl Progress {
                         "begins with the defaults and what won before, {hints} of it (`--fresh` does without)"
                     ));
                 }
-                self.pace = Pace::new(Instant::now(), *patience);
+                self.pace = SearchEta::new(Instant::now(), *patience);
                 self.bar.set_length(*candidates as u64);
                 let template = format!(
                     "{}{{bar:24}} {{pos}}/{{len}} {}, {{msg}}, {{elapsed}} elapsed",

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::arguments::{CommonArguments, FamilyArguments, ProblemArguments, RigArguments};
 use super::console::Console;
+use super::measure_context::{MeasureContext, in_turn, notes};
 use super::output::finish;
-use super::rig::{Rig, in_turn, notes};
 use super::{Failure, databases, request};
 use crate::database::{Database, Record};
 use crate::lookup::{Lookup, Question};
@@ -49,7 +49,7 @@ fn run(arguments: &RegretArguments, console: Console) -> Result<(Value, ExitCode
         return Err(request::no_shape("hold out", "gemm-tune regret"));
     }
     let RigArguments { db, device, seed } = &arguments.rig;
-    let rig = Rig::new(device, &arguments.families, &arguments.common, console)?;
+    let rig = MeasureContext::new(device, &arguments.families, &arguments.common, console)?;
     let device = rig.machine.device();
     let path = databases::of(&device, db.as_deref());
     let database = Database::load_existing(&path).map_err(Failure::work)?;
@@ -60,7 +60,7 @@ fn run(arguments: &RegretArguments, console: Console) -> Result<(Value, ExitCode
     let kept = database.records().iter().filter(|record| !is_held_out(record));
     let families = rig.families.clone();
     let lookup = Lookup::new(kept, &families, &rig.templates, &device, regime)
-        .experienced(&databases::experience([path.as_path()], &device)?);
+        .with_learned(&databases::experience([path.as_path()], &device)?);
     let mut kit = rig.kit(console)?;
     let mut regrets = Vec::new();
     for problem in in_turn(&problems, console)? {

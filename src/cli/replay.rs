@@ -7,8 +7,8 @@ use serde_json::json;
 use super::arguments::ReplayArguments;
 use super::console::Console;
 use super::{Failure, request};
-use crate::experience::Experience;
 use crate::model::Device;
+use crate::predict::LearnedModel;
 use crate::report::replayed;
 use crate::search::replay::{Trials, replay};
 use crate::space::Families;
@@ -40,7 +40,7 @@ fn run(arguments: &ReplayArguments, console: Console) -> Result<(), Failure> {
         let families = Families::built_in().map_err(Failure::work)?;
         let experience = match &arguments.experience {
             Some(path) => request::experience(path)?,
-            None => Experience::built_in(&Device::h200()).map_err(Failure::work)?,
+            None => LearnedModel::built_in(&Device::h200()).map_err(Failure::work)?,
         };
         read_informed(&arguments.file, &families, &experience)
     } else {

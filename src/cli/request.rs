@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::Failure;
 use super::arguments::{FamilyArguments, FolderArguments, PatternArguments, ProblemArguments};
-use crate::experience::Experience;
 use crate::model::problem::MAX_BATCH;
 use crate::model::{CachePolicy, Compute, Dtype, PowerState, Problem, Regime, Shape};
+use crate::predict::LearnedModel;
 use crate::render::Templates;
 use crate::space::{Families, Family, LoadError};
 
@@ -48,11 +48,11 @@ fn chosen(
 }
 
 /// What `gemm-tune learn` wrote to a file.
-pub(super) fn experience(path: &Path) -> Result<Experience, Failure> {
+pub(super) fn experience(path: &Path) -> Result<LearnedModel, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::Work(format!("cannot read `{}`: {error}", path.display())))?;
     let named = |error| Failure::Work(format!("`{}`: {error}", path.display()));
-    Experience::parse(&text).map_err(named)
+    LearnedModel::parse(&text).map_err(named)
 }
 
 /// A family by its name.

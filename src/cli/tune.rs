@@ -18,8 +18,6 @@ use super::machine::{Wish, Workshop};
 use super::output::finish;
 use super::progress::{Aim, Board, Progress};
 use super::shard::{self, Shard};
-use super::talk::Talk;
-use super::turns::{Lane, Taken, Turns};
 use super::{Failure, interrupt, request};
 use crate::compile::{Compile, CompileThreads};
 use crate::database::{
@@ -30,10 +28,11 @@ use crate::model::{Device, Problem, Regime};
 use crate::render::Templates;
 use crate::report::{covered, json as documents, tuned};
 use crate::search;
+use crate::session::{Claim, Lane, Scheduler, TransferHub, share};
 use crate::space::Family;
 use crate::tune::{
-    Ahead, Event, Hints, Kit, Machine, Ordered, Seat, Settings, Summary, TuneError, lanes, share,
-    sound, spaces, tune,
+    Event, Hints, Kit, Machine, Precompilation, Precompiler, Seat, Settings, Summary, TuneError,
+    lanes, pilot, spaces, tune,
 };
 
 /// What the arguments mean.
@@ -97,7 +96,7 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
         width: console.width(),
         nvrtc: format!("{major}.{minor}"),
         others: others.into_iter().flatten().filter(|other| *other != database).collect(),
-        talk: Talk::new(
+        transfer: TransferHub::new(
             device.clone(),
             job.families.clone(),
             Arc::new(databases::experience([database.as_path()], &device)?),
@@ -108,7 +107,7 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
         replace: job.replace,
         device,
     };
-    let turns = Turns::new(&job.problems, seats.len(), searches);
+    let turns = Scheduler::new(&job.problems, seats.len(), searches);
     let results = session.tune_all(&turns, seats, &kit_for)?;
     if session.stop.load(Ordering::Relaxed) {
         console.note("stopped as asked");
@@ -139,7 +138,7 @@ struct Session {
     database: PathBuf,
     /// Databases that hints may come from besides.
     others: Vec<PathBuf>,
-    talk: Talk,
+    transfer: TransferHub,
     stop: Arc<AtomicBool>,
     settings: Settings,
     replace: ReplacePolicy,
@@ -150,7 +149,7 @@ impl Session {
     /// in the order of the problems. What comes after a stop is left out.
     fn tune_all(
         &self,
-        turns: &Turns<'_>,
+        turns: &Scheduler<'_>,
         seats: Vec<Seat>,
         kit_for: &(dyn Fn(Machine) -> Kit + Sync),
     ) -> Result<Vec<Value>, Failure> {
@@ -181,29 +180,30 @@ impl Session {
     fn tune_in_turn(
         &self,
         mut kit: Kit,
-        turns: &Turns<'_>,
+        turns: &Scheduler<'_>,
         lane: &Lane<'_, '_>,
     ) -> Result<Vec<(usize, Value)>, Failure> {
-        let (ahead, ordered) = (Ahead::of(&kit), Mutex::new(None));
-        let has_kin = |problem: &Problem| self.talk.heard().has_kin(problem);
+        let (ahead, ordered) = (Precompiler::of(&kit), Mutex::new(None));
+        let has_related = |problem: &Problem| self.transfer.corrections().has_related(problem);
         if let Some(problem) = lane.leader() {
-            self.sound(problem, &mut kit, turns).inspect_err(|_| turns.give_up())?;
+            self.pilot(problem, &mut kit, turns).inspect_err(|_| turns.give_up())?;
             turns.follow();
         }
         let mut results = Vec::new();
-        while let Some(Taken { number, problem, search }) = lane.take(&has_kin) {
+        while let Some(Claim { number, problem, search }) = lane.take(&has_related) {
             if self.stop.load(Ordering::Relaxed) {
                 break;
             }
             let mut search = Some(search);
             let order_next = || {
-                let order = lane.coming(&has_kin).and_then(|problem| self.order(problem, &ahead));
+                let order =
+                    lane.coming(&has_related).and_then(|problem| self.order(problem, &ahead));
                 *ordered.lock().unwrap_or_else(PoisonError::into_inner) = order;
             };
-            let mut teller = self.talk.teller(problem);
+            let mut observer = self.transfer.observer(problem);
             let result = thread::scope(|scope| {
                 self.tune(problem, &mut kit, &mut |event| {
-                    teller.hears(event);
+                    observer.observe(event);
                     // The cores have nothing to do any more.
                     if matches!(event, Event::Searched) {
                         search = None;
@@ -220,17 +220,22 @@ impl Session {
     }
 
     /// Asks the first questions of a problem, for what they tell the others, who follow as soon as they know.
-    fn sound(&self, problem: &Problem, kit: &mut Kit, turns: &Turns<'_>) -> Result<(), Failure> {
+    fn pilot(
+        &self,
+        problem: &Problem,
+        kit: &mut Kit,
+        turns: &Scheduler<'_>,
+    ) -> Result<(), Failure> {
         let hints = self.hints(problem, &kit.families, &kit.templates)?;
         let mut progress = Progress::new(&self.board, *problem, &self.device, Aim::Others);
-        let mut teller = self.talk.teller(problem);
+        let mut observer = self.transfer.observer(problem);
         let on_event = &mut |event: Event<'_>| {
             progress.event(&event);
-            if teller.hears(&event) {
+            if observer.observe(&event) {
                 turns.follow();
             }
         };
-        let sounded = sound(problem, &hints, kit, &self.settings, &self.stop, on_event);
+        let sounded = pilot(problem, &hints, kit, &self.settings, &self.stop, on_event);
         progress.finish();
         match sounded {
             Err(error) if ends_all(&error) => Err(Failure::work(error)),
@@ -241,7 +246,7 @@ impl Session {
 
     /// Has the compiler begin with what the search of a problem will ask for. What stands in the way will
     /// be told when its turn comes.
-    fn order(&self, problem: &Problem, ahead: &Ahead) -> Option<Ordered> {
+    fn order(&self, problem: &Problem, ahead: &Precompiler) -> Option<Precompilation> {
         if self.stop.load(Ordering::Relaxed) {
             return None;
         }
@@ -298,9 +303,9 @@ impl Session {
         let regime = self.settings.regime;
         let lookup = Lookup::new(records, families, templates, &self.device, regime);
         Ok(Hints {
-            experience: self.talk.experience(),
-            kin: self.talk.heard(),
-            footprints: self.talk.footprints(),
+            experience: self.transfer.learned(),
+            transfer: self.transfer.corrections(),
+            footprints: self.transfer.footprints(),
             ..lookup.hints(problem)
         })
     }

@@ -9,11 +9,11 @@ use crate::model::Micros;
 use crate::tune::Retimed;
 
 /// Allowed change of a kernel's time between runs, in per cent. The same cubin varies by this much
-/// on an H200 at 4096x4096x4096 ([`crate::measure::Rules`]).
+/// on an H200 at 4096x4096x4096 ([`crate::measure::FinalRules`]).
 const RUN_TO_RUN_PERCENT: f64 = 1.0;
 
 /// Differences below this between two kernels of one final round are a tie, and no drift
-/// ([`crate::measure::Rules`]).
+/// ([`crate::measure::FinalRules`]).
 const TIE_PERCENT: f64 = 0.5;
 
 /// A statement of a record that new timings contradict.

@@ -13,7 +13,7 @@ use crate::cpu::{
 };
 use crate::model::Problem;
 use crate::validate::HostFailure;
-use crate::worker::{Operands, Scalars, bind};
+use crate::worker::{OperandAddresses, Scalars, bind};
 
 /// Upper bits that mark words of A and B; the other 28 bits hold an element's position.
 const MATRIX_MARKS: [u32; 2] = [0x1000_0000, 0x2000_0000];
@@ -139,7 +139,7 @@ fn kernel<'a>(program: &'a Program, entry: &str) -> Result<&'a crate::cpu::Kerne
 fn allocate(
     subject: &InspectedKernel,
     memory: &mut Memory,
-) -> Result<(Operands, Vec<u64>), crate::cpu::MemoryError> {
+) -> Result<(OperandAddresses, Vec<u64>), crate::cpu::MemoryError> {
     let problem = &subject.problem;
     let mut marked = |elements: u64, mark: u32| {
         let address = memory.allocate(4 * elements * problem.batch)?;
@@ -151,7 +151,7 @@ fn allocate(
     let c = memory.allocate(4 * problem.c_elements() * problem.batch)?;
     let workspaces = subject.rendered.plan.workspaces.iter();
     let workspaces = workspaces.map(|one| memory.allocate(one.bytes.next_multiple_of(4)));
-    Ok((Operands { a, b, c }, workspaces.collect::<Result<_, _>>()?))
+    Ok((OperandAddresses { a, b, c }, workspaces.collect::<Result<_, _>>()?))
 }
 
 /// Decodes elements and threads from addresses and words.

@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::known::{CAUTION, launch};
-use crate::measure::Cost;
+use super::kernels::{CAUTION, launch};
 use crate::model::{Configuration, Device, Micros, Problem, Shape};
+use crate::predict::CostModel;
 use crate::space::{Besides, Family, Footprint};
 
 /// What the time of a kernel hangs on.
@@ -59,7 +59,7 @@ impl Expectation {
         let footprint = Footprint::of(family, configuration, problem, device);
         let footprint = footprint.filter(|footprint| footprint.wave == 1);
         let besides = Besides::of(family, configuration, problem, device);
-        let cost = Cost::new((footprint, besides), occupancy, device);
+        let cost = CostModel::new((footprint, besides), occupancy, device);
         let parts = cost.parts();
         let footprint = footprint.unwrap_or(Footprint {
             tile_m: 1,
@@ -150,7 +150,7 @@ mod tests {
                 let problem = Problem::new(shape.parse().unwrap(), Dtype::F32);
                 let footprint = Footprint::of(family, &default, &problem, &device);
                 let besides = Besides::of(family, &default, &problem, &device);
-                Cost::new((footprint, besides), Some(0.25), &device).clocks(&problem)
+                CostModel::new((footprint, besides), Some(0.25), &device).clocks(&problem)
             };
             let us = |shape: &str| found.us(&shape.parse().unwrap(), 1, device.sms);
             assert!((us("4096x4096x1024") - 800.0).abs() < 1e-6, "{}", family.name);

@@ -2,7 +2,7 @@
 
 use super::answer::Question;
 use super::index::{Lookup, MOST_LOOKED_AT};
-use super::known::Known;
+use super::kernels::RecordedKernel;
 use crate::model::Problem;
 use crate::space::Extents;
 use crate::tune::{Hint, Hints};
@@ -41,7 +41,7 @@ impl Lookup {
     }
 }
 
-fn hint(known: &Known) -> Hint {
+fn hint(known: &RecordedKernel) -> Hint {
     let record = &known.record;
     Hint { family: record.family.clone(), configuration: known.kernel.configuration.clone() }
 }

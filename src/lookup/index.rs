@@ -6,15 +6,15 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 
 use super::answer::Question;
-use super::experienced::{Choices, Learned};
-use super::known::{Kernel, Known};
-use super::near::Near;
-use super::roster::Roster;
+use super::candidates::CandidateIndex;
+use super::kernels::{KnownKernel, RecordedKernel};
+use super::learned::{Choices, Learned};
+use super::neighbours::NeighbourIndex;
 use crate::database::{Record, preference};
-use crate::experience::{Experience, Expert, Lesson};
 use crate::model::{
     Compute, Configuration, Device, Dtype, Layout, Problem, Regime, Shape, Storage, statistics,
 };
+use crate::predict::{FamilyModel, LearnedModel, Predictor};
 use crate::render::Templates;
 use crate::space::{Extents, Family, Footprints};
 
@@ -48,7 +48,7 @@ pub struct Lookup {
     pub(super) device: Device,
     regime: Regime,
     pub(super) families: Vec<(Family, String)>,
-    pub(super) known: Vec<Known>,
+    pub(super) known: Vec<RecordedKernel>,
     pub(super) exact: HashMap<Problem, usize>,
     /// Those without records are made when somebody asks: it takes the expression engine milliseconds for
     /// each default.
@@ -56,8 +56,8 @@ pub struct Lookup {
     unusable: Vec<Unusable>,
     pub(super) pinned: bool,
     /// What was learned of each family.
-    pub(super) lessons: Vec<Option<Lesson>>,
-    pub(super) experience: Experience,
+    pub(super) lessons: Vec<Option<FamilyModel>>,
+    pub(super) experience: LearnedModel,
 }
 
 /// What problems have in common that share kernels.
@@ -69,12 +69,12 @@ pub(super) struct Group {
     /// What its problems have in common.
     pub(super) pattern: Option<Pattern>,
     /// Records of this device.
-    pub(super) own: Near,
+    pub(super) own: NeighbourIndex,
     /// Records of other devices.
-    pub(super) siblings: Near,
-    pub(super) defaults: Vec<Kernel>,
+    pub(super) siblings: NeighbourIndex,
+    pub(super) defaults: Vec<KnownKernel>,
     /// All kernels of its own records, and what landmarks tell of them.
-    pub(super) roster: Roster,
+    pub(super) roster: CandidateIndex,
     /// Kernels that were learned of; made ready when one is asked about.
     pub(super) learned: OnceLock<Learned>,
     /// What was chosen by what was learned.
@@ -107,7 +107,7 @@ impl Lookup {
             unusable: Vec::new(),
             pinned: false,
             lessons: Vec::new(),
-            experience: Experience::default(),
+            experience: LearnedModel::default(),
         };
         let footprints = Footprints::new();
         let records = best_of_each_place(records).into_par_iter();
@@ -133,19 +133,21 @@ impl Lookup {
 
     /// Chooses between kernels by what was learned of the device, where that knows their families.
     #[must_use]
-    pub fn experienced(mut self, experience: &Experience) -> Self {
+    pub fn with_learned(mut self, experience: &LearnedModel) -> Self {
         let Self { device, families, known, groups, .. } = &mut self;
-        let experts: Vec<Option<Expert<'_>>> =
-            families.iter().map(|(family, _)| experience.expert(family, device)).collect();
+        let experts: Vec<Option<Predictor<'_>>> =
+            families.iter().map(|(family, _)| experience.predictor(family, device)).collect();
         let groups = groups.values_mut().filter_map(OnceLock::get_mut);
         let defaults = groups.flat_map(|group| &mut group.defaults);
         for kernel in known.iter_mut().map(|known| &mut known.kernel).chain(defaults) {
-            if let Some(expert) = &experts[kernel.family] {
-                kernel.learn(expert, device);
+            if let Some(predictor) = &experts[kernel.family] {
+                kernel.learn(predictor, device);
             }
         }
-        let lesson = |expert: Option<Expert<'_>>| expert.map(|expert| expert.lesson().clone());
-        self.lessons = experts.into_iter().map(lesson).collect();
+        let family_model = |predictor: Option<Predictor<'_>>| {
+            predictor.map(|predictor| predictor.family_model().clone())
+        };
+        self.lessons = experts.into_iter().map(family_model).collect();
         self.experience = experience.clone();
         self
     }
@@ -156,7 +158,7 @@ impl Lookup {
     }
 
     /// The record of a problem.
-    pub(super) fn record(&self, problem: &Problem) -> Option<&Known> {
+    pub(super) fn record(&self, problem: &Problem) -> Option<&RecordedKernel> {
         self.exact.get(problem).map(|place| &self.known[*place])
     }
 
@@ -167,16 +169,25 @@ impl Lookup {
     }
 
     /// Whether a winner is legal for a problem.
-    pub(super) fn serves(&self, known: &Known, problem: &Problem, extents: &mut Extents) -> bool {
+    pub(super) fn serves(
+        &self,
+        known: &RecordedKernel,
+        problem: &Problem,
+        extents: &mut Extents,
+    ) -> bool {
         known.kernel.cost.fits(problem) && self.permits(&known.kernel, extents)
     }
 
-    pub(super) fn permits(&self, kernel: &Kernel, extents: &mut Extents) -> bool {
+    pub(super) fn permits(&self, kernel: &KnownKernel, extents: &mut Extents) -> bool {
         kernel.legality.permits(&self.families[kernel.family].0, extents)
     }
 
     /// A record made ready; `None` for one that has no part in answers about this device.
-    fn ready(&self, record: &Record, footprints: &Footprints) -> Result<Option<Known>, String> {
+    fn ready(
+        &self,
+        record: &Record,
+        footprints: &Footprints,
+    ) -> Result<Option<RecordedKernel>, String> {
         let capability = self.device.compute_capability.to_string();
         let is_own = record.is_of(&self.device);
         if record.device.compute_capability != capability
@@ -195,7 +206,7 @@ impl Lookup {
         if record.median().0.is_nan() || record.median().0 <= 0.0 {
             return Err("its time is no time".to_owned());
         }
-        let kernel = Kernel::new(
+        let kernel = KnownKernel::new(
             (place, family),
             family.completed(record.configuration()),
             &problem,
@@ -210,13 +221,13 @@ impl Lookup {
         }
         if is_own {
             let at_home = kernel.cost;
-            return Ok(Some(Known::new(kernel, record.clone(), problem, &at_home, 1.0)));
+            return Ok(Some(RecordedKernel::new(kernel, record.clone(), problem, &at_home, 1.0)));
         }
         let home = Device::try_from(&record.device).map_err(|error| text(&error))?;
         let at_home = kernel.cost.on(&home, occupancy);
         let clock = |device: &Device| f64::from(device.max_sm_clock_mhz.max(1));
         let ratio = clock(&home) / clock(&self.device);
-        Ok(Some(Known::new(kernel, record.clone(), problem, &at_home, ratio)))
+        Ok(Some(RecordedKernel::new(kernel, record.clone(), problem, &at_home, ratio)))
     }
 
     /// Puts what is known into place: by problem, and by nearness.
@@ -226,7 +237,7 @@ impl Lookup {
             let problem = &known.problem;
             let pattern = (problem.dtype, problem.compute, problem.layout);
             let is_own = known.record.is_of(&self.device);
-            // Who asks for another problem did not choose a kernel with other bits in each run.
+            // KernelRef asks for another problem did not choose a kernel with other bits in each run.
             if known.record.deterministic {
                 let own = (Question::packed(*problem), place);
                 places.entry((pattern, is_own)).or_default().push(own);
@@ -257,7 +268,7 @@ impl Lookup {
         pattern: Pattern,
         own: Vec<(Question, usize)>,
         siblings: Vec<(Question, usize)>,
-        defaults: Vec<Kernel>,
+        defaults: Vec<KnownKernel>,
     ) -> Group {
         // In any layout: families for few rows or columns win nothing where no record has few.
         let alike = self
@@ -269,8 +280,8 @@ impl Lookup {
             defaults,
             winning: alike.map(|known| known.kernel.family).collect(),
             records: own.len() + siblings.len(),
-            own: Near::new(own),
-            siblings: Near::new(siblings),
+            own: NeighbourIndex::new(own),
+            siblings: NeighbourIndex::new(siblings),
             ..Group::default()
         }
     }
@@ -284,19 +295,24 @@ impl Lookup {
         let mut group = self.group_with(pattern, Vec::new(), Vec::new(), defaults.collect());
         for kernel in &mut group.defaults {
             let family = &self.families[kernel.family].0;
-            if let Some(expert) = self.experience.expert(family, &self.device) {
-                kernel.learn(&expert, &self.device);
+            if let Some(predictor) = self.experience.predictor(family, &self.device) {
+                kernel.learn(&predictor, &self.device);
             }
         }
-        group.roster =
-            Roster::survey(&self.named(&group.defaults), &mut [], &[], |_| String::new(), 0);
+        group.roster = CandidateIndex::survey(
+            &self.named(&group.defaults),
+            &mut [],
+            &[],
+            |_| String::new(),
+            0,
+        );
         group
     }
 
     /// Kernels by the names that landmarks have.
-    fn named<'k>(&self, kernels: &'k [Kernel]) -> Vec<(String, &'k Kernel)> {
+    fn named<'k>(&self, kernels: &'k [KnownKernel]) -> Vec<(String, &'k KnownKernel)> {
         let name =
-            |kernel: &Kernel| self.families[kernel.family].0.short_name(&kernel.configuration);
+            |kernel: &KnownKernel| self.families[kernel.family].0.short_name(&kernel.configuration);
         kernels.iter().map(|kernel| (name(kernel), kernel)).collect()
     }
 
@@ -319,20 +335,21 @@ impl Lookup {
         (place, configuration): (usize, &Configuration),
         pattern: Pattern,
         footprints: &Footprints,
-    ) -> Option<Kernel> {
+    ) -> Option<KnownKernel> {
         let family = (place, &self.families[place].0);
         let of = (None, &self.device);
-        Kernel::new(family, configuration.clone(), &some_problem(pattern), of, footprints)
+        KnownKernel::new(family, configuration.clone(), &some_problem(pattern), of, footprints)
     }
 
     /// Learns what the landmarks of a group's own records tell.
     fn survey(&mut self, group: &mut Group) {
         let defaults = self.named(&group.defaults);
         let families = &self.families;
-        let name = |kernel: &Kernel| families[kernel.family].0.short_name(&kernel.configuration);
+        let name =
+            |kernel: &KnownKernel| families[kernel.family].0.short_name(&kernel.configuration);
         let places: Vec<usize> = group.own.all().collect();
         let clock_mhz = self.device.max_sm_clock_mhz;
-        group.roster = Roster::survey(&defaults, &mut self.known, &places, name, clock_mhz);
+        group.roster = CandidateIndex::survey(&defaults, &mut self.known, &places, name, clock_mhz);
     }
 
     /// How far records are predicted from the others of a group, in per cent: what nine in ten are

@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 
-use super::near::Position;
+use super::neighbours::Position;
 
 /// Steps of a position after which what a problem tells weighs a third. From 1 to 4 the choices cost
 /// the same within 0.7 %.

@@ -1,9 +1,9 @@
 //! Which kernel to use for a problem on a device, whether or not anybody tuned it, by a ladder of
 //! four rungs: the record of that very problem; the winner of another problem on this device, chosen
-//! by a model of tiles, waves and alignment ([`Cost`](crate::measure::Cost)); a winner of another device of the same
+//! by a model of tiles, waves and alignment ([`CostModel`](crate::predict::CostModel)); a winner of another device of the same
 //! compute capability; a family's default. Where the model expects a default to be faster than what
 //! was tuned for other problems, the default is the answer. What was learned of a device
-//! ([`crate::experience`]) takes the model's place where there is any.
+//! ([`crate::predict`]) takes the model's place where there is any.
 //!
 //! The same records say where the search for a problem's best kernel may begin ([`Lookup::hints`]).
 //!
@@ -11,15 +11,15 @@
 //! family anew for every problem, as its operands are stored.
 
 mod answer;
-mod climb;
+mod candidates;
 mod expectation;
-mod experienced;
 mod hints;
 mod index;
-mod known;
+mod kernels;
 mod landmarks;
-mod near;
-mod roster;
+mod learned;
+mod neighbours;
+mod resolve;
 #[cfg(test)]
 mod tests;
 

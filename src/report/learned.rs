@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::json::problem_document;
 use super::table::{named, plain_table, trim_lines};
-use crate::experience::Experience;
 use crate::model::Problem;
+use crate::predict::LearnedModel;
 
 /// Numbers of evaluated kernels at which the quality is reported.
 pub const COUNTS: [usize; 6] = [1, 5, 10, 20, 40, 80];
@@ -20,12 +20,12 @@ pub struct HeldOut {
 }
 
 /// For people.
-pub fn table(experience: &Experience, held_out: &[HeldOut], width: u16) -> String {
+pub fn table(experience: &LearnedModel, held_out: &[HeldOut], width: u16) -> String {
     let mut table = plain_table(width);
     table.set_header(named("family", ["problems", "times", "90 % within"]));
-    for (name, lesson) in &experience.families {
-        let within = format!("{:.0} %", lesson.error_percent);
-        let (problems, times) = (lesson.problems.to_string(), lesson.times.to_string());
+    for (name, family_model) in &experience.families {
+        let within = format!("{:.0} %", family_model.error_percent);
+        let (problems, times) = (family_model.problems.to_string(), family_model.times.to_string());
         table.add_row([name.clone(), problems, times, within]);
     }
     let mut text = format!("learned on {}\n{}", experience.device, trim_lines(&table.to_string()));
@@ -46,13 +46,13 @@ pub fn table(experience: &Experience, held_out: &[HeldOut], width: u16) -> Strin
 }
 
 /// For programs.
-pub fn document(experience: &Experience, held_out: &[HeldOut]) -> Value {
-    let families = experience.families.iter().map(|(name, lesson)| {
+pub fn document(experience: &LearnedModel, held_out: &[HeldOut]) -> Value {
+    let families = experience.families.iter().map(|(name, family_model)| {
         json!({
             "family": name,
-            "problems": lesson.problems,
-            "times": lesson.times,
-            "error_percent": lesson.error_percent,
+            "problems": family_model.problems,
+            "times": family_model.times,
+            "error_percent": family_model.error_percent,
         })
     });
     let held_out = held_out.iter().map(|one| {

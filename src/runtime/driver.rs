@@ -1,9 +1,11 @@
 //! Loading and launching kernels: the interface, and its implementation on a GPU.
 
-use crate::gpu::{EncodedMap, GpuError, Guest, GuestKernel, GuestMemory, KernelArgument, Stream};
+use crate::gpu::{
+    EncodedMap, ForeignBuffer, ForeignContext, ForeignKernel, GpuError, KernelArgument, Stream,
+};
 use crate::model::PlacedMap;
 
-/// Interface that loads and launches kernels. [`Guest`] implements it for a GPU; tests record the
+/// Interface that loads and launches kernels. [`ForeignContext`] implements it for a GPU; tests record the
 /// calls.
 pub trait Driver: Send + Sync {
     /// A loaded kernel.
@@ -53,12 +55,12 @@ pub trait Driver: Send + Sync {
     fn address_and_size(memory: &Self::Allocation) -> (u64, u64);
 }
 
-impl Driver for Guest {
-    type KernelHandle = GuestKernel;
-    type Allocation = GuestMemory;
+impl Driver for ForeignContext {
+    type KernelHandle = ForeignKernel;
+    type Allocation = ForeignBuffer;
     type MapHandle = EncodedMap;
 
-    fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<GuestKernel>, GpuError> {
+    fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<ForeignKernel>, GpuError> {
         Self::load(self, image, kernels)
     }
 
@@ -69,7 +71,7 @@ impl Driver for Guest {
     fn launch(
         &self,
         stream: Stream,
-        kernel: &GuestKernel,
+        kernel: &ForeignKernel,
         sizes: ([u32; 3], [u32; 3], u32),
         arguments: &[KernelArgument],
         maps: &[EncodedMap],
@@ -77,11 +79,11 @@ impl Driver for Guest {
         Self::launch(self, stream, kernel, sizes, arguments, maps)
     }
 
-    fn allocate(&self, bytes: u64) -> Result<GuestMemory, GpuError> {
+    fn allocate(&self, bytes: u64) -> Result<ForeignBuffer, GpuError> {
         Self::allocate(self, bytes)
     }
 
-    fn address_and_size(memory: &GuestMemory) -> (u64, u64) {
+    fn address_and_size(memory: &ForeignBuffer) -> (u64, u64) {
         (memory.address(), memory.bytes())
     }
 }

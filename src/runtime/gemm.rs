@@ -10,12 +10,12 @@ use super::driver::Driver;
 use super::error::RuntimeError;
 use super::operands::GemmOperands;
 use super::prepared::{MAX_ARGUMENTS, PreparedKernel, prepare};
-use crate::gpu::{Guest, KernelArgument, Stream};
+use crate::gpu::{ForeignContext, KernelArgument, Stream};
 use crate::lookup::Question;
 use crate::model::Problem;
 
 /// Kernels for matrix products, prepared by problem.
-pub struct Runtime<C: Catalogue, D: Driver = Guest> {
+pub struct Runtime<C: Catalogue, D: Driver = ForeignContext> {
     catalogue: C,
     driver: D,
     prepared: RwLock<HashMap<Question, Arc<PreparedKernel<D>>>>,
@@ -32,9 +32,9 @@ impl Runtime<Bundle> {
     /// # Errors
     /// [`RuntimeError`].
     pub fn open_bundle(folder: &Path) -> Result<Self, RuntimeError> {
-        let guest = Guest::enter()?;
-        let bundle = Bundle::open(folder, guest.device())?;
-        Ok(Self::new(bundle, guest))
+        let context = ForeignContext::enter()?;
+        let bundle = Bundle::open(folder, context.device())?;
+        Ok(Self::new(bundle, context))
     }
 }
 

@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 
 use super::prepared::ArgumentSource;
 use super::*;
-use crate::compile::compiler::Origin;
+use crate::compile::compiler::ImageOrigin;
 use crate::compile::{Compile, CompileError, CompileRequest, Compiled};
 use crate::gpu::{GpuError, KernelArgument, Stream};
 use crate::lookup::Lookup;
@@ -78,7 +78,7 @@ impl Compile for Counting {
             image: request.source.as_bytes().into(),
             log: String::new(),
             resources: IndexMap::new(),
-            origin: Origin::Compiler,
+            origin: ImageOrigin::Compiler,
             elapsed: Duration::ZERO,
         })
     }

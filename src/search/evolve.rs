@@ -8,8 +8,8 @@
 
 use fastrand::Rng;
 
-use super::ledger::Ledger;
-use super::{LEFT_BEHIND, Pick, Strategy, Territory};
+use super::history::History;
+use super::{LEFT_BEHIND, Pick, SearchSpace, Strategy};
 use crate::model::Micros;
 
 /// Samples that every family gets, its default among them, before any is left behind.
@@ -38,17 +38,17 @@ const ATTEMPTS: usize = 500;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Evolve {
-    ledger: Ledger,
+    ledger: History,
     seed: u64,
     /// First samples, the next one last.
     trials: Vec<Pick>,
 }
 
 impl Evolve {
-    pub(super) fn new(territories: Vec<Territory>, seed: u64) -> Self {
+    pub(super) fn new(search_spaces: Vec<SearchSpace>, seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let mut rounds: Vec<Vec<Pick>> = vec![Vec::new(); TRIALS];
-        for (family, territory) in territories.iter().enumerate() {
+        for (family, territory) in search_spaces.iter().enumerate() {
             let mut ranks: Vec<usize> = territory.default.into_iter().collect();
             let hints = territory.hints.iter().chain(&territory.seeds);
             let hints = hints.filter(|rank| Some(**rank) != territory.default);
@@ -67,7 +67,7 @@ impl Evolve {
         // Defaults of all families come first: they make the rest's slow ones cheap to drop.
         let mut trials: Vec<Pick> = rounds.into_iter().flatten().collect();
         trials.reverse();
-        Self { ledger: Ledger::new(territories), seed, trials }
+        Self { ledger: History::new(search_spaces), seed, trials }
     }
 
     fn next(&mut self) -> Option<Pick> {
@@ -104,7 +104,7 @@ impl Evolve {
             if one.family != other.family {
                 continue;
             }
-            let space = &self.ledger.territories[one.family].space;
+            let space = &self.ledger.search_spaces[one.family].space;
             let mut child = space.indices(one.rank)?;
             let other = space.indices(other.rank)?;
             for ((index, other), radix) in child.iter_mut().zip(other).zip(space.radices()) {
@@ -126,7 +126,7 @@ impl Evolve {
     fn neighbour(&self, correct: &[(Pick, f64)], rng: &mut Rng) -> Option<Pick> {
         for _ in 0..ATTEMPTS {
             let centre = champion(correct, CENTRES, rng)?;
-            let space = &self.ledger.territories[centre.family].space;
+            let space = &self.ledger.search_spaces[centre.family].space;
             let mut indices = space.indices(centre.rank)?;
             let parameter = rng.usize(..indices.len());
             indices[parameter] = rng.usize(..space.radices().nth(parameter)?);
@@ -138,7 +138,7 @@ impl Evolve {
     }
 
     fn untried(&self, family: usize, indices: &[usize]) -> Option<Pick> {
-        let rank = self.ledger.territories[family].space.rank_of(indices)?;
+        let rank = self.ledger.search_spaces[family].space.rank_of(indices)?;
         Some(Pick { family, rank }).filter(|pick| !self.ledger.is_asked(*pick))
     }
 }

@@ -1,7 +1,7 @@
 //! Every configuration once, defaults first and then hints.
 
-use super::ledger::starts;
-use super::{Pick, Strategy, Territory};
+use super::history::starts;
+use super::{Pick, SearchSpace, Strategy};
 use crate::model::Micros;
 
 /// See the module.
@@ -17,11 +17,11 @@ pub(super) struct Exhaustive {
 }
 
 impl Exhaustive {
-    /// All configurations of `territories`.
-    pub(super) fn new(territories: &[Territory]) -> Self {
+    /// All configurations of `search_spaces`.
+    pub(super) fn new(search_spaces: &[SearchSpace]) -> Self {
         Self {
-            starts: starts(territories),
-            lens: territories.iter().map(|territory| territory.space.len()).collect(),
+            starts: starts(search_spaces),
+            lens: search_spaces.iter().map(|territory| territory.space.len()).collect(),
             begun: 0,
             next: Pick { family: 0, rank: 0 },
         }

@@ -11,7 +11,7 @@ use std::array;
 use fastrand::Rng;
 use rayon::prelude::*;
 
-use super::terrain::{Point, Terrain};
+use super::encoding::{Encoding, Point};
 
 /// Trees. On recorded spaces 12, 32 and 100 do equally well.
 const TREES: usize = 16;
@@ -65,7 +65,7 @@ pub(super) struct Vote {
 }
 
 /// A point's values, which trees split.
-pub(super) fn values(terrain: &Terrain, point: &Point) -> Vec<f32> {
+pub(super) fn values(terrain: &Encoding, point: &Point) -> Vec<f32> {
     let levels = point.iter().zip(&terrain.axes);
     levels.map(|(level, axis)| axis.values[usize::from(*level)]).collect()
 }
@@ -78,7 +78,7 @@ impl Forest {
 
     /// A forest that predicts `targets` at `rows` of values.
     pub(super) fn grow(
-        terrain: &Terrain,
+        terrain: &Encoding,
         rows: &[Vec<f32>],
         targets: &[f32],
         seeds: [u64; TREES],
@@ -244,7 +244,7 @@ mod tests {
         let values: Vec<Value> = (0..8).map(|value| Value::Int(1 << value)).collect();
         let parameters = ["X", "Y"].map(|name| (name.to_owned(), values.clone())).to_vec();
         let all: Vec<Vec<usize>> = (0..64).map(|at| vec![at / 8, at % 8]).collect();
-        let terrain = Terrain::of(&LegalSpace::of_recorded(parameters, all.clone()).unwrap());
+        let terrain = Encoding::of(&LegalSpace::of_recorded(parameters, all.clone()).unwrap());
         let rows: Vec<Vec<f32>> = all.iter().map(|indices| values_of(&terrain, indices)).collect();
         let target = |row: &Vec<f32>| (row[0] - row[1]).abs();
         let seen: Vec<Vec<f32>> = rows.iter().step_by(2).cloned().collect();
@@ -263,13 +263,13 @@ mod tests {
         assert!(sure < 0.1 * unsure, "{sure} {unsure}");
     }
 
-    fn values_of(terrain: &Terrain, indices: &[usize]) -> Vec<f32> {
+    fn values_of(terrain: &Encoding, indices: &[usize]) -> Vec<f32> {
         values(terrain, &terrain.point(indices))
     }
 
     #[test]
     fn nothing_to_split_is_a_leaf() {
-        let terrain = Terrain { axes: Vec::new() };
+        let terrain = Encoding { axes: Vec::new() };
         let rows = vec![Vec::new(); 3];
         let forest =
             Forest::grow(&terrain, &rows, &[1.0, 2.0, 6.0], Forest::seeds(&mut Rng::with_seed(3)));

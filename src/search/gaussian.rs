@@ -8,8 +8,8 @@
 use fastrand::Rng;
 use rayon::prelude::*;
 
-use super::terrain::{Axis, Point, Terrain};
-use crate::model::cholesky::{backward, decompose, dot, forward, row_start};
+use super::encoding::{Axis, Encoding, Point};
+use crate::predict::cholesky::{backward, decompose, dot, forward, row_start};
 
 /// Points that the correlation is fitted to: half of them the best.
 const FITTED: usize = 80;
@@ -66,7 +66,7 @@ impl Correlation {
     }
 
     /// For each axis, the correlation of each two levels.
-    fn tables(&self, terrain: &Terrain) -> Vec<Vec<f32>> {
+    fn tables(&self, terrain: &Encoding) -> Vec<Vec<f32>> {
         let axes = terrain.axes.iter().zip(&self.lengths);
         axes.map(|(axis, length)| self.table(axis, *length)).collect()
     }
@@ -122,7 +122,7 @@ impl Gaussian {
     /// how unsure it is of a point does not depend on their values. Its correlation is searched for in so
     /// many random `moves` from where an earlier one ended.
     pub(super) fn fit(
-        terrain: &Terrain,
+        terrain: &Encoding,
         known: &[&Point],
         targets: &[f64],
         earlier: Option<Correlation>,
@@ -360,12 +360,12 @@ mod tests {
     use crate::space::LegalSpace;
 
     /// Two axes of eight values, and a target that hangs on both.
-    fn terrain() -> (Terrain, Vec<Point>, Vec<f64>) {
+    fn terrain() -> (Encoding, Vec<Point>, Vec<f64>) {
         let values = (0..8).map(|value| Value::Int(1 << value)).collect::<Vec<_>>();
         let parameters = vec![("X".to_owned(), values.clone()), ("Y".to_owned(), values)];
         let all: Vec<Vec<usize>> = (0..64).map(|at| vec![at / 8, at % 8]).collect();
         let space = LegalSpace::of_recorded(parameters, all.clone()).unwrap();
-        let terrain = Terrain::of(&space);
+        let terrain = Encoding::of(&space);
         let points = all.iter().map(|indices| terrain.point(indices)).collect();
         let target = |indices: &Vec<usize>| {
             (indices[0] as f64 - 4.5).powi(2) / 9.0 + (indices[1] as f64 / 2.0).sin()

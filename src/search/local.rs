@@ -7,8 +7,8 @@
 
 use fastrand::Rng;
 
-use super::ledger::Ledger;
-use super::{Pick, Strategy, Territory};
+use super::history::History;
+use super::{Pick, SearchSpace, Strategy};
 use crate::model::Micros;
 
 /// Places that are drawn at random before the first walk, the defaults among them.
@@ -26,7 +26,7 @@ const ATTEMPTS: usize = 30;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Local {
-    ledger: Ledger,
+    ledger: History,
     starts: Vec<Pick>,
     rng: Rng,
     /// The best of all.
@@ -38,8 +38,8 @@ pub(super) struct Local {
 }
 
 impl Local {
-    pub(super) fn new(territories: Vec<Territory>, seed: u64) -> Self {
-        let (ledger, rng) = (Ledger::new(territories), Rng::with_seed(seed));
+    pub(super) fn new(search_spaces: Vec<SearchSpace>, seed: u64) -> Self {
+        let (ledger, rng) = (History::new(search_spaces), Rng::with_seed(seed));
         Self { starts: ledger.starts(), ledger, rng, best: None, place: None, around: Vec::new() }
     }
 
@@ -64,7 +64,7 @@ impl Local {
     }
 
     fn anywhere(&mut self) -> Option<Pick> {
-        let families: Vec<usize> = (0..self.ledger.territories.len()).collect();
+        let families: Vec<usize> = (0..self.ledger.search_spaces.len()).collect();
         let pick = self.ledger.any(&families, &mut self.rng)?;
         self.ledger.ask(pick)
     }

@@ -2,33 +2,33 @@
 //! them; it renders, compiles and times nothing, and two runs with one seed and one history of
 //! answers ask the same. [`replay`] plays strategies against recorded times.
 
+mod acquisition;
+mod encoding;
 mod evolve;
 mod exhaustive;
-mod field;
 mod forest;
 mod gaussian;
-mod ledger;
+mod history;
 mod local;
-mod model;
-mod outlook;
-mod prospects;
+mod model_based;
 mod random;
 mod recording;
 pub mod replay;
-mod terrain;
+mod stopping;
+mod surrogate;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-pub use outlook::WITHIN;
 pub use recording::{Recording, Row, RowError};
+pub use stopping::WITHIN;
 
 use crate::model::Micros;
+use crate::predict::Forecast;
 use crate::space::LegalSpace;
 
 /// A configuration by its family's place in the list and its rank among that family's legal ones.
@@ -42,7 +42,7 @@ pub struct Pick {
 
 /// A space and where to begin in it.
 #[derive(Debug, Clone)]
-pub struct Territory {
+pub struct SearchSpace {
     /// The legal configurations.
     pub space: LegalSpace,
     /// The rank of the family's default, where that is legal.
@@ -53,74 +53,6 @@ pub struct Territory {
     pub seeds: Vec<usize>,
     /// What is expected of it.
     pub forecast: Option<Forecast>,
-}
-
-/// What is expected of a family before anything was evaluated. Times are optimistic.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Forecast {
-    /// The time of its best.
-    pub best: Micros,
-    /// The time of its default.
-    pub default: Option<Micros>,
-    /// Ranks of configurations that are likely to be fast, the likeliest first; at least one.
-    pub likely: Vec<usize>,
-    /// What each configuration is expected to take, by rank, where other problems tell it; infinity
-    /// of those that nobody looked at.
-    pub expected: Option<Vec<Micros>>,
-    /// Where problems of the same run told what these times are off by: the ranks of kernels that they
-    /// tried, which are compiled.
-    pub tried: Option<HashSet<usize>>,
-}
-
-/// Defaults and winners of other problems that are expected to take this many times as long as the
-/// least are left to the models, where times are expected: forecasts of an H200's kernels are nine times in
-/// ten within 1.15 of what they take.
-const NOT_SERIOUS: f64 = 1.25;
-
-/// The same where problems of the same run told what the forecasts are off by: of 19 layers of a language
-/// model the best was always among those of which at most 1.05 times the least was expected.
-const NOT_SERIOUS_AMONG_KIN: f64 = 1.05;
-
-/// How many times as long one may take that is compiled and be asked for in place of one that is not, among
-/// problems of one run. Compiling takes 0.7 s of a core, trying what is compiled 12 ms of the device. 20 layers of
-/// a language model, tuned together on an H200 with 16 cores, compiled 380 and 400 kernels with 1, 310 to 370 with
-/// 1.01 to 1.03 and 280 with 1.04, and what was found was 0.6, 0.6 and 0.8 % behind the best that is known; with
-/// 1.05 it was once 3.2 % at worst.
-const UNCOMPILED: f64 = 1.04;
-
-impl Forecast {
-    /// Whether problems of the same run told what its times are off by.
-    fn is_among_kin(&self) -> bool {
-        self.tried.is_some()
-    }
-
-    /// By what an expected time is multiplied when it is weighed whether to ask for a kernel among kin.
-    pub fn price(is_new: bool) -> f64 {
-        if is_new { UNCOMPILED } else { 1.0 }
-    }
-
-    /// The price of a configuration.
-    fn price_of(&self, rank: usize) -> f64 {
-        Self::price(self.tried.as_ref().is_some_and(|tried| !tried.contains(&rank)))
-    }
-
-    /// What a configuration is expected to take, where that is known.
-    fn expects(&self, rank: usize) -> Option<Micros> {
-        let expected = self.expected.as_ref()?;
-        expected.get(rank).copied().filter(|time| time.0.is_finite())
-    }
-
-    /// Takes in that none of its family takes less than this, by what problems of the same run tell.
-    pub fn raise_to(&mut self, least: Micros) {
-        for time in [Some(&mut self.best), self.default.as_mut()].into_iter().flatten() {
-            time.0 = time.0.max(least.0);
-        }
-    }
-
-    /// How many times as long as the least may be expected of what is worth a first question.
-    fn not_serious(&self) -> f64 {
-        if self.is_among_kin() { NOT_SERIOUS_AMONG_KIN } else { NOT_SERIOUS }
-    }
 }
 
 /// A family whose best is this many times slower than the best of all is left behind. A judgement:
@@ -207,19 +139,19 @@ impl Search {
         }
     }
 
-    /// A search of `territories` at its beginning.
-    pub fn begin(self, territories: Vec<Territory>, seed: u64) -> Box<dyn Strategy> {
+    /// A search of `search_spaces` at its beginning.
+    pub fn begin(self, search_spaces: Vec<SearchSpace>, seed: u64) -> Box<dyn Strategy> {
         match self {
             Self::Auto => {
-                let all: usize = territories.iter().map(|territory| territory.space.len()).sum();
+                let all: usize = search_spaces.iter().map(|territory| territory.space.len()).sum();
                 let search = if all <= SMALL { Self::Exhaustive } else { Self::Model };
-                search.begin(territories, seed)
+                search.begin(search_spaces, seed)
             }
-            Self::Exhaustive => Box::new(exhaustive::Exhaustive::new(&territories)),
-            Self::Random => Box::new(random::Random::new(territories, seed)),
-            Self::Local => Box::new(local::Local::new(territories, seed)),
-            Self::Evolve => Box::new(evolve::Evolve::new(territories, seed)),
-            Self::Model => Box::new(model::Model::new(territories, seed)),
+            Self::Exhaustive => Box::new(exhaustive::Exhaustive::new(&search_spaces)),
+            Self::Random => Box::new(random::Random::new(search_spaces, seed)),
+            Self::Local => Box::new(local::Local::new(search_spaces, seed)),
+            Self::Evolve => Box::new(evolve::Evolve::new(search_spaces, seed)),
+            Self::Model => Box::new(model_based::ModelBased::new(search_spaces, seed)),
         }
     }
 }

@@ -2,27 +2,27 @@
 
 use fastrand::Rng;
 
-use super::ledger::Ledger;
-use super::{Pick, Strategy, Territory};
+use super::history::History;
+use super::{Pick, SearchSpace, Strategy};
 use crate::model::Micros;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Random {
-    ledger: Ledger,
+    ledger: History,
     starts: Vec<Pick>,
     rng: Rng,
 }
 
 impl Random {
-    pub(super) fn new(territories: Vec<Territory>, seed: u64) -> Self {
-        let ledger = Ledger::new(territories);
+    pub(super) fn new(search_spaces: Vec<SearchSpace>, seed: u64) -> Self {
+        let ledger = History::new(search_spaces);
         Self { starts: ledger.starts(), ledger, rng: Rng::with_seed(seed) }
     }
 
     fn next(&mut self) -> Option<Pick> {
         let start = self.ledger.next_of(&self.starts);
-        let families: Vec<usize> = (0..self.ledger.territories.len()).collect();
+        let families: Vec<usize> = (0..self.ledger.search_spaces.len()).collect();
         let pick = start.or_else(|| self.ledger.any(&families, &mut self.rng))?;
         self.ledger.ask(pick)
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use indexmap::IndexMap;
 use thiserror::Error;
 
-use super::{Pick, Territory};
+use super::{Pick, SearchSpace};
 use crate::model::{Configuration, Micros, Value};
 use crate::space::LegalSpace;
 
@@ -50,7 +50,7 @@ pub enum RowError {
 pub struct Recording {
     /// The names of its families.
     families: Vec<String>,
-    territories: Vec<Territory>,
+    search_spaces: Vec<SearchSpace>,
     /// By family and rank.
     times: Vec<Vec<Option<Micros>>>,
     best: Micros,
@@ -67,10 +67,10 @@ impl Recording {
         for (entry, row) in rows.iter().enumerate() {
             families.entry(&row.family).or_default().push((entry, row));
         }
-        let (mut territories, mut times) = (Vec::new(), Vec::new());
+        let (mut search_spaces, mut times) = (Vec::new(), Vec::new());
         for rows in families.values() {
             let (space, by_rank) = family(rows)?;
-            territories.push(Territory {
+            search_spaces.push(SearchSpace {
                 space,
                 default: None,
                 hints: Vec::new(),
@@ -82,20 +82,20 @@ impl Recording {
         let best =
             times.iter().flatten().flatten().copied().reduce(|a, b| if b < a { b } else { a });
         let families = families.keys().map(|name| (*name).to_owned()).collect();
-        Ok(Self { families, territories, times, best: best.ok_or(RowError::NoTime)? })
+        Ok(Self { families, search_spaces, times, best: best.ok_or(RowError::NoTime)? })
     }
 
     /// Lets strategies know more of its families than their configurations: `knowledge` sets, for
     /// the name of each, where to begin and what to expect.
-    pub fn inform(&mut self, mut knowledge: impl FnMut(&str, &mut Territory)) {
-        for (name, territory) in self.families.iter().zip(&mut self.territories) {
+    pub fn inform(&mut self, mut knowledge: impl FnMut(&str, &mut SearchSpace)) {
+        for (name, territory) in self.families.iter().zip(&mut self.search_spaces) {
             knowledge(name, territory);
         }
     }
 
     /// The spaces of its families.
-    pub fn territories(&self) -> &[Territory] {
-        &self.territories
+    pub fn search_spaces(&self) -> &[SearchSpace] {
+        &self.search_spaces
     }
 
     /// Configurations of all families.

@@ -105,7 +105,7 @@ pub fn replay(recording: &Recording, trials: &Trials) -> Replay {
 }
 
 fn play(recording: &Recording, trials: &Trials, seed: u64) -> Trial {
-    let mut strategy = trials.search.begin(recording.territories().to_vec(), seed);
+    let mut strategy = trials.search.begin(recording.search_spaces().to_vec(), seed);
     let mut best = f64::INFINITY;
     let (mut curve, mut sayings) = (Vec::new(), Vec::new());
     while curve.len() < trials.most {

@@ -11,7 +11,7 @@ use crate::model::{Configuration, Device, Dtype, Problem, Shape, Value};
 use crate::space::Family;
 
 /// Two families: `far` is slow everywhere, `near` has one best place among 4096.
-pub(super) fn territories() -> Vec<Territory> {
+pub(super) fn search_spaces() -> Vec<SearchSpace> {
     let problem = Problem::new(Shape { m: 1, n: 1, k: 1 }, Dtype::F32);
     ["far", "near"]
         .map(|name| {
@@ -25,7 +25,7 @@ pub(super) fn territories() -> Vec<Territory> {
             );
             let family = Family::parse(name, &text).unwrap();
             let space = LegalSpace::of(&family, &problem, &Device::h200()).unwrap();
-            Territory {
+            SearchSpace {
                 space,
                 default: Some(0),
                 hints: Vec::new(),
@@ -36,8 +36,8 @@ pub(super) fn territories() -> Vec<Territory> {
         .to_vec()
 }
 
-pub(super) fn time(territories: &[Territory], pick: Pick) -> Micros {
-    let configuration = territories[pick.family].space.get(pick.rank).unwrap();
+pub(super) fn time(search_spaces: &[SearchSpace], pick: Pick) -> Micros {
+    let configuration = search_spaces[pick.family].space.get(pick.rank).unwrap();
     let distance: i64 = configuration
         .0
         .values()
@@ -57,10 +57,10 @@ fn asked(
     seed: u64,
     most: usize,
     batch: usize,
-    answer: impl Fn(&[Territory], Pick) -> Option<Micros>,
+    answer: impl Fn(&[SearchSpace], Pick) -> Option<Micros>,
 ) -> Vec<Pick> {
-    let spaces = territories();
-    let mut strategy = search.begin(territories(), seed);
+    let spaces = search_spaces();
+    let mut strategy = search.begin(search_spaces(), seed);
     let mut asked = Vec::new();
     while asked.len() < most {
         let picks = strategy.ask(batch.min(most - asked.len()));
@@ -75,7 +75,7 @@ fn asked(
     asked
 }
 
-fn correct(spaces: &[Territory], pick: Pick) -> Option<Micros> {
+fn correct(spaces: &[SearchSpace], pick: Pick) -> Option<Micros> {
     Some(time(spaces, pick))
 }
 
@@ -83,7 +83,7 @@ fn correct(spaces: &[Territory], pick: Pick) -> Option<Micros> {
 fn the_best_place_is_found_with_a_fraction_of_the_space() {
     for (search, most) in [(Search::Local, 300), (Search::Evolve, 300), (Search::Auto, 120)] {
         for seed in 0..10 {
-            let spaces = territories();
+            let spaces = search_spaces();
             let picks = asked(search, seed, most, 4, correct);
             let best = picks.iter().map(|pick| time(&spaces, *pick).0).fold(1e9, f64::min);
             assert_eq!(best, 10.0, "{search} with seed {seed}");
@@ -94,14 +94,14 @@ fn the_best_place_is_found_with_a_fraction_of_the_space() {
 #[test]
 fn nothing_is_asked_twice_and_batches_are_no_larger_than_wanted() {
     for search in Search::ALL {
-        let mut strategy = search.begin(territories(), 1);
+        let mut strategy = search.begin(search_spaces(), 1);
         let mut distinct = HashSet::new();
         for _ in 0..60 {
             let picks = strategy.ask(5);
             assert!(picks.len() <= 5, "{search}");
             for pick in picks {
                 assert!(distinct.insert(pick), "{search}");
-                strategy.tell(pick, Some(time(&territories(), pick)));
+                strategy.tell(pick, Some(time(&search_spaces(), pick)));
             }
         }
         assert!(distinct.len() > 250, "{search}: {}", distinct.len());
@@ -111,7 +111,7 @@ fn nothing_is_asked_twice_and_batches_are_no_larger_than_wanted() {
 #[test]
 fn a_space_is_tried_whole_and_then_the_search_ends() {
     for search in Search::ALL {
-        let small = || territories().into_iter().take(1).collect::<Vec<_>>();
+        let small = || search_spaces().into_iter().take(1).collect::<Vec<_>>();
         let mut strategy = search.begin(small(), 3);
         let mut count = 0;
         loop {
@@ -131,7 +131,7 @@ fn a_space_is_tried_whole_and_then_the_search_ends() {
 #[test]
 fn defaults_come_first() {
     for search in Search::ALL {
-        let first = search.begin(territories(), 9).ask(2);
+        let first = search.begin(search_spaces(), 9).ask(2);
         let defaults = [Pick { family: 0, rank: 0 }, Pick { family: 1, rank: 0 }];
         assert_eq!(first, defaults, "{search}");
     }
@@ -140,9 +140,9 @@ fn defaults_come_first() {
 #[test]
 fn hints_are_tried_early() {
     for search in Search::ALL {
-        let mut territories = territories();
-        territories[1].hints = vec![77, 0, 99, 77];
-        let first = search.begin(territories, 9).ask(12);
+        let mut search_spaces = search_spaces();
+        search_spaces[1].hints = vec![77, 0, 99, 77];
+        let first = search.begin(search_spaces, 9).ask(12);
         for rank in [77, 99] {
             assert!(first.contains(&Pick { family: 1, rank }), "{search}: {first:?}");
         }
@@ -152,29 +152,29 @@ fn hints_are_tried_early() {
 }
 
 /// Forecasts of the two families, so many times slower than the best.
-fn forecast(slowness: [f64; 2]) -> Vec<Territory> {
-    let mut territories = territories();
-    for (territory, times) in territories.iter_mut().zip(slowness) {
+fn forecast(slowness: [f64; 2]) -> Vec<SearchSpace> {
+    let mut search_spaces = search_spaces();
+    for (territory, times) in search_spaces.iter_mut().zip(slowness) {
         let likely = (10..200).filter(|rank| *rank < territory.space.len()).collect();
         let time = Micros(7.0 * times);
         territory.forecast =
             Some(Forecast { best: time, default: Some(time), likely, expected: None, tried: None });
     }
-    territories
+    search_spaces
 }
 
 #[test]
 fn of_a_hopeless_family_no_more_than_the_default_is_tried_and_of_a_worse_one_nothing() {
     for (slowness, default) in [(4.0, 1), (11.0, 0)] {
-        let territories = forecast([slowness, 1.0]);
-        let mut strategy = Search::Auto.begin(territories.clone(), 3);
+        let search_spaces = forecast([slowness, 1.0]);
+        let mut strategy = Search::Auto.begin(search_spaces.clone(), 3);
         let mut asked = Vec::new();
         while asked.len() < 120 {
             let picks = strategy.ask(12);
             for pick in &picks {
                 // As slow as was said.
                 let times = if pick.family == 0 { slowness } else { 1.0 };
-                strategy.tell(*pick, Some(Micros(times * time(&territories, *pick).0)));
+                strategy.tell(*pick, Some(Micros(times * time(&search_spaces, *pick).0)));
             }
             asked.extend(picks);
         }
@@ -187,8 +187,8 @@ fn of_a_hopeless_family_no_more_than_the_default_is_tried_and_of_a_worse_one_not
 
 #[test]
 fn first_questions_are_spread_over_what_is_likely() {
-    let territories = forecast([1.0, 1.2]);
-    let mut strategy = Search::Model.begin(territories, 5);
+    let search_spaces = forecast([1.0, 1.2]);
+    let mut strategy = Search::Model.begin(search_spaces, 5);
     let first = strategy.ask(8);
     let likely = first.iter().filter(|pick| (10..200).contains(&pick.rank)).count();
     assert_eq!(likely, first.len() - 2, "all but the defaults: {first:?}");
@@ -199,31 +199,31 @@ fn small_spaces_are_tried_whole_in_order() {
     let rows: Vec<Row> =
         (1..=40).map(|x| row("t", &[("X", Value::Int(x))], Some(x as f64))).collect();
     let recording = Recording::new(&rows).unwrap();
-    let mut strategy = Search::Auto.begin(recording.territories().to_vec(), 7);
+    let mut strategy = Search::Auto.begin(recording.search_spaces().to_vec(), 7);
     let ranks: Vec<usize> = strategy.ask(50).into_iter().map(|pick| pick.rank).collect();
     assert_eq!(ranks, (0..40).collect::<Vec<_>>());
 }
 
 #[test]
 fn the_longer_nothing_is_gained_the_less_is_left() {
-    let mut strategy = Search::Model.begin(territories(), 2);
+    let mut strategy = Search::Model.begin(search_spaces(), 2);
     let mut chances = Vec::new();
     for _ in 0..40 {
         for pick in strategy.ask(12) {
-            strategy.tell(pick, Some(time(&territories(), pick)));
+            strategy.tell(pick, Some(time(&search_spaces(), pick)));
         }
         chances.push(strategy.chance_of_better(0.01).unwrap());
     }
     assert!(chances.iter().all(|chance| (0.0..=1.0).contains(chance)), "{chances:?}");
     assert!(chances[39] < 0.1 && chances[39] < chances[1], "{chances:?}");
-    assert_eq!(Search::Local.begin(territories(), 2).chance_of_better(0.01), None);
+    assert_eq!(Search::Local.begin(search_spaces(), 2).chance_of_better(0.01), None);
 }
 
 #[test]
 fn the_first_answers_count_where_they_are_expected_to_be_the_best() {
     for (among_kin, counted) in [(true, true), (false, false)] {
-        let mut territories = forecast([1.0, 1.0]);
-        for Territory { space, forecast, .. } in &mut territories {
+        let mut search_spaces = forecast([1.0, 1.0]);
+        for SearchSpace { space, forecast, .. } in &mut search_spaces {
             let expected = (0..space.len()).map(|rank| Micros(7.0 + rank as f64)).collect();
             let forecast = forecast.as_mut().unwrap();
             *forecast = Forecast {
@@ -232,7 +232,7 @@ fn the_first_answers_count_where_they_are_expected_to_be_the_best() {
                 ..forecast.clone()
             };
         }
-        let mut strategy = Search::Model.begin(territories, 5);
+        let mut strategy = Search::Model.begin(search_spaces, 5);
         let picks = strategy.ask(12);
         strategy.tell(picks[0], Some(Micros(7.0)));
         let until = |strategy: &dyn super::Strategy| strategy.answers_until(0.01, 0.02).unwrap();
@@ -247,8 +247,8 @@ fn the_first_answers_count_where_they_are_expected_to_be_the_best() {
 #[test]
 fn of_those_that_are_alike_the_compiled_come_first_among_kin() {
     let first = |tried: HashSet<usize>| -> Vec<Pick> {
-        let mut territories = forecast([1.0, 1.0]);
-        for Territory { space, forecast, .. } in &mut territories {
+        let mut search_spaces = forecast([1.0, 1.0]);
+        for SearchSpace { space, forecast, .. } in &mut search_spaces {
             let expected = (0..space.len()).map(|rank| Micros(7.0 + 1e-6 * rank as f64)).collect();
             let forecast = forecast.as_mut().unwrap();
             *forecast = Forecast {
@@ -257,7 +257,7 @@ fn of_those_that_are_alike_the_compiled_come_first_among_kin() {
                 ..forecast.clone()
             };
         }
-        Search::Model.begin(territories, 5).ask(12)
+        Search::Model.begin(search_spaces, 5).ask(12)
     };
     let last = *first(HashSet::new()).last().unwrap();
     let now = first(HashSet::from([last.rank]));
@@ -284,7 +284,7 @@ fn one_seed_asks_one_sequence() {
 #[test]
 fn evolution_asks_nearly_the_same_where_times_are_noisy() {
     let run = |noise: u64| -> HashSet<Pick> {
-        let answer = |spaces: &[Territory], pick: Pick| {
+        let answer = |spaces: &[SearchSpace], pick: Pick| {
             let at = (noise << 32) + pick.rank as u64;
             let factor = 1.0 + 0.005 * (Rng::with_seed(at).f64() - 0.5);
             Some(Micros(time(spaces, pick).0 * factor))
@@ -334,7 +334,7 @@ fn a_recording_is_the_space_of_its_rows() {
     ];
     let recording = Recording::new(&rows).unwrap();
     assert_eq!((recording.len(), recording.failed(), recording.best()), (4, 1, Micros(2.0)));
-    let [one, two] = recording.territories() else { panic!() };
+    let [one, two] = recording.search_spaces() else { panic!() };
     let all: Vec<String> =
         (0..one.space.len()).map(|rank| one.space.get(rank).unwrap().to_string()).collect();
     // Numbers are in order, words as they came.
@@ -395,7 +395,7 @@ proptest! {
     #[test]
     fn any_answers_are_taken(seed in any::<u64>(), batch in 1usize..30, salt in any::<u64>()) {
         for search in Search::ALL {
-            let answer = |_: &[Territory], pick: Pick| {
+            let answer = |_: &[SearchSpace], pick: Pick| {
                 let mut rng = Rng::with_seed(salt ^ pick.rank as u64);
                 (rng.f64() < 0.6).then(|| Micros(rng.f64() * 1e3 + 1e-3))
             };
@@ -411,7 +411,7 @@ fn what_is_under_way_is_left_too() {
     let rows: Vec<Row> =
         (1..=60).map(|x| row("t", &[("X", Value::Int(x))], Some(x as f64))).collect();
     let recording = Recording::new(&rows).unwrap();
-    let mut strategy = Search::Model.begin(recording.territories().to_vec(), 7);
+    let mut strategy = Search::Model.begin(recording.search_spaces().to_vec(), 7);
     let mut asked = Vec::new();
     while asked.len() < 60 {
         let picks = strategy.ask(60 - asked.len());

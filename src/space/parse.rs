@@ -30,7 +30,7 @@ pub(super) fn family(file: &str, text: &str) -> Result<Family, Diagnostic> {
     Builder { source, expressions: Expressions::default(), known: Vec::new() }.build(parsed)
 }
 
-/// Turns a file into a family, checking as it goes.
+/// Scheduler a file into a family, checking as it goes.
 struct Builder {
     source: Arc<SourceFile>,
     expressions: Expressions,

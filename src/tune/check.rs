@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use indexmap::IndexMap;
 
 use super::TuneError;
-use super::host_bench::{failed, parse};
+use super::cpu_evaluator::{failed, parse};
 use crate::compile::{Compile, CompileError, CompileRequest};
 use crate::cpu::{Counting, Memory, Program};
 use crate::model::{Configuration, Device, Outcome, Problem};

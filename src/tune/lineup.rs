@@ -1,9 +1,9 @@
 //! Chosen kernels and the libraries in one final, each beside the others however slow it is: what a
 //! ladder is compared by, and a recorded winner with its runner-up.
 
-use super::bench::{BaselineTime, Claim, Kept, Standing};
+use super::evaluator::{BaselineTime, Claim, Kept, Standing};
 use super::journal::KernelId;
-use super::verify::{CONFIDENCE, Named, bench, candidate, standing};
+use super::verify::{CONFIDENCE, Named, candidate, evaluator, standing};
 use super::{Event, Kit, TuneError, median};
 use crate::measure::{Margin, Race};
 use crate::model::{Configuration, Problem, Regime, floor};
@@ -50,7 +50,7 @@ pub fn line_up(
     }
     // As many as there are: none is dropped because others are faster.
     let race = Race::new(kernels.len(), floor(problem, &device));
-    let mut bench = bench(problem, kit, (regime, seed))?;
+    let mut evaluator = evaluator(problem, kit, (regime, seed))?;
     let mut standings: Vec<Result<Standing, String>> = Vec::new();
     let mut kept: Vec<Kept> = Vec::new();
     for (place, ((family, configuration), candidate)) in kernels.iter().zip(candidates).enumerate()
@@ -62,7 +62,7 @@ pub fn line_up(
         standings.push(match candidate {
             Err(why) => Err(why),
             Ok(candidate) => {
-                let evaluated = bench.evaluate(&candidate, &race)?;
+                let evaluated = evaluator.evaluate(&candidate, &race)?;
                 let standing = standing(family, configuration, &candidate, evaluated.outcome);
                 if let Ok(standing) = &standing {
                     kept.push(Kept {
@@ -80,7 +80,7 @@ pub fn line_up(
     kept.sort_by(|a, b| {
         median(&a.standing.measurement).total_cmp(&median(&b.standing.measurement))
     });
-    let decided = bench.decide(kept, None, on_event)?;
+    let decided = evaluator.decide(kept, None, on_event)?;
 
     // What the final says in the place of what was known before it.
     for standing in &mut standings {

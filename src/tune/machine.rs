@@ -1,11 +1,11 @@
 //! What executes candidates: GPUs, or this host; and the places at which problems are tuned there. Whose turn it
-//! is where several share a GPU is [`super::commons`]'s business.
+//! is where several share a GPU is [`super::gpu_lease`]'s business.
 
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
 
-use super::commons::Shared;
+use super::gpu_lease::GpuLease;
 use crate::model::{Device, Problem};
 use crate::worker::{Executor, Starter, WorkerError};
 
@@ -35,13 +35,13 @@ pub enum Machine {
 /// A worker on a GPU that others may have workers on too.
 pub struct Gpu {
     pub(super) executor: Box<dyn Executor>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<GpuLease>,
     /// Whether its libraries were woken.
     is_awake: bool,
 }
 
 impl Gpu {
-    fn new(executor: Box<dyn Executor>, shared: Arc<Shared>) -> Self {
+    fn new(executor: Box<dyn Executor>, shared: Arc<GpuLease>) -> Self {
         Self { executor, shared, is_awake: false }
     }
 
@@ -68,7 +68,7 @@ enum Place {
     /// A machine that is there.
     Own(Machine),
     /// A GPU that another one's worker is on, for which one is still to be started.
-    Shared(Starter, Arc<Shared>),
+    Shared(Starter, Arc<GpuLease>),
 }
 
 impl Machine {
@@ -115,7 +115,7 @@ impl Machine {
         for own in dealt {
             let others = own.first().into_iter().flat_map(|first| {
                 let other =
-                    || Seat(Place::Shared(first.executor.another(), Arc::clone(&first.shared)));
+                    || Seat(Place::Shared(first.executor.starter(), Arc::clone(&first.shared)));
                 std::iter::repeat_with(other).take(wanted.min(others_of(first)))
             });
             let others: Vec<Seat> = others.collect();

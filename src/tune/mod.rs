@@ -1,30 +1,28 @@
 //! One story: ask, render, compile, validate, measure, tell, decide, record. The only room that
 //! knows all the others' words; it prints nothing and tells what happens as [`Event`]s.
 
-mod ahead;
-mod bench;
 mod check;
-mod commons;
-mod contest;
-mod crew;
+mod cpu_evaluator;
 mod effort;
-mod forecast;
-mod hints;
-mod host_bench;
+mod evaluator;
+mod evaluator_pool;
+mod final_round;
+mod finalist_checks;
+mod gpu_evaluator;
+mod gpu_lease;
 mod journal;
 mod lineup;
 mod machine;
+mod precompile;
 mod prepare;
-mod pursuit;
 mod recording;
 mod renderer;
 mod run;
 mod sanitize;
-mod scrutiny;
-mod share;
-mod tally;
+mod search_loop;
+mod stats;
 mod verify;
-mod workbench;
+mod warm_start;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,20 +30,19 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-pub use ahead::{Ahead, Ordered};
-pub use bench::{BaselineTime, Certainty, Standing};
 pub use check::{CheckEvent, Checked, Checks, Sample, check};
 pub use effort::{Effort, Rest, SearchEnd, StopRule, UnknownEffort};
-pub use hints::{Hint, Hints};
+pub use evaluator::{BaselineTime, Certainty, Standing};
 pub use journal::{Entry, Journal, JournalError, KernelId, Recorded};
 pub use lineup::{LineUp, line_up};
 pub use machine::{Gpu, Machine, Seat, lanes};
+pub use precompile::{Precompilation, Precompiler};
 pub use prepare::{FamilySpace, Spaces, spaces};
 pub use recording::{RecordingError, read_informed, read_journal, read_recording};
-pub use run::{sound, tune};
+pub use run::{pilot, tune};
 pub use sanitize::Sanitizer;
-pub use share::share;
 pub use verify::{Named, Retimed, retime, time_each};
+pub use warm_start::{Hint, Hints};
 
 use crate::compile::{Compile, CompileError, CompileThreads};
 use crate::model::units::human_bytes;

@@ -2,11 +2,11 @@
 //! its description: `--dry-run` shows just this.
 
 use super::TuneError;
-use super::forecast::forecast;
-use super::hints::Hints;
+use super::warm_start::Hints;
 use crate::model::{Configuration, Device, Micros, Problem};
+use crate::predict::Forecast;
+use crate::predict::forecast;
 use crate::render::Templates;
-use crate::search::Forecast;
 use crate::space::{Family, LegalSpace};
 
 /// A family that serves a problem.
@@ -54,21 +54,21 @@ impl Spaces {
     ) {
         for own in &mut self.families {
             let (family, default) = (&families[own.family], own.default.as_ref());
-            let expert = hints.experience.expert(family, device);
-            let expert = expert.filter(|expert| expert.lesson().serves(problem));
+            let predictor = hints.experience.predictor(family, device);
+            let predictor = predictor.filter(|predictor| predictor.family_model().serves(problem));
             own.forecast = forecast(
                 family,
                 &own.space,
                 default,
                 (problem, device),
-                (expert.as_ref(), &hints.kin),
+                (predictor.as_ref(), &hints.transfer),
                 &hints.footprints,
             );
         }
         let bests = self.families.iter().filter_map(|own| own.forecast.as_ref());
         let least = bests.map(|forecast| forecast.best.0).fold(f64::INFINITY, f64::min);
         for own in &mut self.families {
-            let behind = hints.kin.behind(&families[own.family], problem);
+            let behind = hints.transfer.behind(&families[own.family], problem);
             if let (Some(behind), Some(forecast)) = (behind, &mut own.forecast) {
                 forecast.raise_to(Micros(behind * least));
             }

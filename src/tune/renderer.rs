@@ -1,6 +1,6 @@
 //! From a configuration to its source and launch plan, with all that this needs.
 
-use super::bench::{Elsewhere, Standing};
+use super::evaluator::{Elsewhere, Standing};
 use crate::model::{Device, Problem};
 use crate::render::{Templates, render};
 use crate::space::Family;

@@ -5,23 +5,23 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Instant;
 
-use super::bench::{Bench, Decided, Refuted};
-use super::crew::{Crew, Maker};
-use super::hints::Hints;
-use super::host_bench::HostBench;
+use super::cpu_evaluator::CpuEvaluator;
+use super::evaluator::{Decided, Evaluator, Refuted};
+use super::evaluator_pool::{EvaluatorPool, Maker};
+use super::gpu_evaluator::GpuEvaluator;
 use super::journal::{Entry, Journal};
 use super::machine::Gpu;
 use super::prepare::{Spaces, spaces};
-use super::pursuit::{Pursuit, UnderWay, seconds};
 use super::renderer::Renderer;
-use super::workbench::Workbench;
+use super::search_loop::{SearchLoop, UnderWay, seconds};
+use super::warm_start::Hints;
 use super::{Event, Kit, Machine, Phases, Settings, Summary, TuneError};
 use crate::compile::{Compile, CompilePool, CompileThreads};
 use crate::model::{Device, Problem};
 
 /// Questions that [`sound`] asks: those of which most is expected, and the families' defaults. Of 20 layers of a
 /// language model the best of so many takes 0.15 % longer than the best that was found.
-const SOUNDINGS: usize = 24;
+const PILOT_CANDIDATES: usize = 24;
 
 /// Finds the fastest correct kernel for a problem, of which `hints` are known. When `stop` is set,
 /// the search ends and is decided with what it has.
@@ -43,26 +43,26 @@ pub fn tune(
     let threads = kit.threads.shared();
     let course =
         Course { problem, device: &device, spaces: &spaces, hints, settings, threads, began, stop };
-    let Found { mut search, benches, renderer, pool: _pool } = find(course, kit, on_event)?;
+    let Found { mut search, evaluators, renderer, pool: _pool } = find(course, kit, on_event)?;
     let searched = began.elapsed();
     on_event(Event::Searched);
 
     // All have seen the same problem; one decides, so that the finalists meet on one device.
-    let restarts = benches.iter().map(|bench| bench.restarts()).sum();
+    let restarts = evaluators.iter().map(|evaluator| evaluator.restarts()).sum();
     let mut decided = Decided::default();
-    for (place, bench) in benches.into_iter().enumerate() {
+    for (place, evaluator) in evaluators.into_iter().enumerate() {
         if place > 0 {
-            bench.release()?;
+            evaluator.release()?;
             continue;
         }
-        let mut kept = std::mem::take(&mut search.tally.kept);
+        let mut kept = std::mem::take(&mut search.stats.kept);
         for kept in &mut kept {
             kept.elsewhere = renderer.elsewhere(&kept.standing);
         }
-        decided = bench.decide(kept, settings.sanitizer.as_ref(), on_event)?;
+        decided = evaluator.decide(kept, settings.sanitizer.as_ref(), on_event)?;
     }
     for refuted in decided.refuted {
-        search.tally.refute(&refuted);
+        search.stats.refute(&refuted);
         let Refuted { kernel, family, configuration: parameters, outcome } = refuted;
         let after_s = Some(seconds(began));
         search.journal.append(Entry { kernel, family, parameters, after_s, outcome })?;
@@ -73,9 +73,9 @@ pub fn tune(
         baselines: decided.baselines,
         library_version: decided.library_version,
         certainty: decided.certainty,
-        landmarks: search.tally.landmarks(),
-        times: search.tally.times,
-        coverage: search.tally.coverage,
+        landmarks: search.stats.landmarks(),
+        times: search.stats.times,
+        coverage: search.stats.coverage,
         phases: Phases {
             prepare: prepared,
             search: searched - prepared,
@@ -93,7 +93,7 @@ pub fn tune(
 ///
 /// # Errors
 /// As [`tune`].
-pub fn sound(
+pub fn pilot(
     problem: &Problem,
     hints: &Hints,
     kit: &mut Kit,
@@ -102,7 +102,7 @@ pub fn sound(
     on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<(), TuneError> {
     let (began, device) = (Instant::now(), kit.machine.device());
-    let most = settings.most(&device).min(SOUNDINGS);
+    let most = settings.most(&device).min(PILOT_CANDIDATES);
     let settings = &Settings { max_configs: Some(most), ..settings.clone() };
     let mut spaces = spaces(&kit.families, &kit.templates, problem, &device, hints)?;
     spaces.forecast(&kit.families, problem, &device, hints);
@@ -110,8 +110,8 @@ pub fn sound(
     let threads = kit.threads.alone();
     let course =
         Course { problem, device: &device, spaces: &spaces, hints, settings, threads, began, stop };
-    let Found { benches, .. } = find(course, kit, on_event)?;
-    benches.into_iter().try_for_each(|bench| bench.release())
+    let Found { evaluators, .. } = find(course, kit, on_event)?;
+    evaluators.into_iter().try_for_each(|evaluator| evaluator.release())
 }
 
 /// What is searched, and how.
@@ -128,8 +128,8 @@ struct Course<'a> {
 
 /// A search that is over.
 struct Found<'a> {
-    search: Pursuit<'a>,
-    benches: Vec<Box<dyn Bench + 'a>>,
+    search: SearchLoop<'a>,
+    evaluators: Vec<Box<dyn Evaluator + 'a>>,
     renderer: Renderer<'a>,
     /// Waits for what compiles still when it is dropped, which may take seconds: after the final.
     pool: CompilePool<UnderWay>,
@@ -142,11 +142,11 @@ fn find<'a>(
     on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<Found<'a>, TuneError> {
     let Course { problem, device, spaces, hints, settings, threads, began, stop } = course;
-    let territories = spaces.territories(hints, settings.fresh);
-    let hinted = territories.iter().map(|territory| territory.hints.len()).sum();
+    let search_spaces = spaces.search_spaces(hints, settings.fresh);
+    let hinted = search_spaces.iter().map(|territory| territory.hints.len()).sum();
     let journal = Journal::of(settings, problem, device)?;
     let mut search =
-        Pursuit::new((problem, device), spaces, hints, (settings, began, stop), journal);
+        SearchLoop::new((problem, device), spaces, hints, (settings, began, stop), journal);
     on_event(Event::Started {
         problem,
         spaces,
@@ -161,14 +161,15 @@ fn find<'a>(
     let renderer = Renderer { problem, families, templates, device };
     let mut pool = CompilePool::new(Arc::clone(compiler), threads);
     let makers = makers(problem, machine, compiler.as_ref(), settings);
-    let benches = thread::scope(|scope| {
-        let mut crew = Crew::start(scope, makers);
-        let asked = search.run(territories, &mut crew, &renderer, &pool, on_event)?;
-        search.meet_record(asked, &mut crew, &renderer, &pool, on_event)?;
-        crew.end()
+    let evaluators = thread::scope(|scope| {
+        let mut pool_of_evaluators = EvaluatorPool::start(scope, makers);
+        let asked =
+            search.run(search_spaces, &mut pool_of_evaluators, &renderer, &pool, on_event)?;
+        search.meet_record(asked, &mut pool_of_evaluators, &renderer, &pool, on_event)?;
+        pool_of_evaluators.end()
     })?;
     pool.forget();
-    Ok(Found { search, benches, renderer, pool })
+    Ok(Found { search, evaluators, renderer, pool })
 }
 
 /// What makes each device of the machine ready for the problem.
@@ -181,15 +182,15 @@ fn makers<'a>(
     let (problem, regime, seed) = (*problem, settings.regime, settings.seed);
     let on_gpu = |gpu: &'a mut Gpu| -> Maker<'a> {
         Box::new(move || {
-            let bench = Workbench::prepare(gpu, problem, compiler, regime, seed)?;
-            Ok(Box::new(bench) as Box<dyn Bench>)
+            let evaluator = GpuEvaluator::prepare(gpu, problem, compiler, regime, seed)?;
+            Ok(Box::new(evaluator) as Box<dyn Evaluator>)
         })
     };
     match machine {
         Machine::Gpus(gpus) => gpus.iter_mut().map(on_gpu).collect(),
         Machine::Host => vec![Box::new(move || {
-            let bench = HostBench::prepare(problem, Device::cpu(), seed)?;
-            Ok(Box::new(bench) as Box<dyn Bench>)
+            let evaluator = CpuEvaluator::prepare(problem, Device::cpu(), seed)?;
+            Ok(Box::new(evaluator) as Box<dyn Evaluator>)
         })],
     }
 }

@@ -1,10 +1,10 @@
 //! A recorded winner timed again, in a final of its own with its runner-up and the libraries. What
 //! was recorded of its time has no part in it; who asks compares.
 
-use super::bench::{BaselineTime, Bench, Candidate, Standing};
-use super::host_bench::HostBench;
+use super::cpu_evaluator::CpuEvaluator;
+use super::evaluator::{BaselineTime, Candidate, Evaluator, Standing};
+use super::gpu_evaluator::GpuEvaluator;
 use super::lineup::{LineUp, line_up};
-use super::workbench::Workbench;
 use super::{Event, Kit, Machine, TuneError, median};
 use crate::compile::{CompileError, CompileRequest};
 use crate::measure::{Margin, Race};
@@ -93,37 +93,37 @@ pub fn time_each(
     }
     // All are kept in mind: none is dropped because others are faster.
     let race = Race::new(kernels.len(), floor(problem, &device));
-    let mut bench = bench(problem, kit, (regime, seed))?;
+    let mut evaluator = evaluator(problem, kit, (regime, seed))?;
     let mut times = Vec::new();
     for ((family, configuration), candidate) in kernels.iter().zip(candidates) {
         times.push(match candidate {
             Err(why) => Err(why),
             Ok(candidate) => {
-                let evaluated = bench.evaluate(&candidate, &race)?;
+                let evaluated = evaluator.evaluate(&candidate, &race)?;
                 let standing = standing(family, configuration, &candidate, evaluated.outcome);
                 standing.map(|standing| Micros(median(&standing.measurement)))
             }
         });
     }
-    bench.release()?;
+    evaluator.release()?;
     Ok(times)
 }
 
 /// What evaluates candidates for a problem.
-pub(super) fn bench<'k>(
+pub(super) fn evaluator<'k>(
     problem: &Problem,
     kit: &'k mut Kit,
     (regime, seed): (Regime, u64),
-) -> Result<Box<dyn Bench + 'k>, TuneError> {
+) -> Result<Box<dyn Evaluator + 'k>, TuneError> {
     let device = kit.machine.device();
     Ok(match &mut kit.machine {
-        Machine::Host => Box::new(HostBench::prepare(*problem, device, seed)?),
+        Machine::Host => Box::new(CpuEvaluator::prepare(*problem, device, seed)?),
         Machine::Gpus(gpus) => match gpus.first_mut() {
             Some(first) => {
                 let compiler = kit.compiler.as_ref();
-                Box::new(Workbench::prepare(first, *problem, compiler, regime, seed)?)
+                Box::new(GpuEvaluator::prepare(first, *problem, compiler, regime, seed)?)
             }
-            None => Box::new(HostBench::prepare(*problem, device, seed)?),
+            None => Box::new(CpuEvaluator::prepare(*problem, device, seed)?),
         },
     })
 }

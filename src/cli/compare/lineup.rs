@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::CompareArguments;
 use crate::cli::console::Console;
+use crate::cli::measure_context::{in_turn, notes};
 use crate::cli::output::write;
-use crate::cli::rig::{in_turn, notes};
 use crate::cli::{Failure, databases, request};
 use crate::database::Database;
 use crate::model::{Configuration, Device, Problem, Regime};

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::cli::arguments::{CommonArguments, FamilyArguments, ProblemArguments, RigArguments};
 use crate::cli::console::Console;
+use crate::cli::measure_context::{MeasureContext, in_turn, notes};
 use crate::cli::output::finish;
-use crate::cli::rig::{Rig, in_turn, notes};
 use crate::cli::{Failure, databases, request};
 use crate::database::Database;
 use crate::model::Regime;
@@ -70,8 +70,8 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
         return Err(request::no_shape("compare on", "gemm-tune compare"));
     }
     let RigArguments { db, device, seed } = &arguments.rig;
-    let mut kit =
-        Rig::new(device, &arguments.families, &arguments.common, console)?.kit(console)?;
+    let mut kit = MeasureContext::new(device, &arguments.families, &arguments.common, console)?
+        .kit(console)?;
     let device = kit.machine.device();
     let path = databases::of(&device, db.as_deref());
     if arguments.ladder || !arguments.config.is_empty() || arguments.plot.is_some() {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::look::SelectionArguments;
 use crate::cli::arguments::{CommonArguments, FamilyArguments};
 use crate::cli::console::Console;
-use crate::cli::rig::{Rig, notes};
+use crate::cli::measure_context::{MeasureContext, notes};
 use crate::cli::{Failure, databases, interrupt};
 use crate::database::{Database, Drift, Record};
 use crate::model::{Configuration, Problem};
@@ -51,7 +51,8 @@ pub(super) fn verify(
     let selection = arguments.selection.selection()?;
     let named = arguments.db.as_deref().map(Database::load_existing).transpose();
     let named = named.map_err(Failure::work)?;
-    let rig = Rig::new(&arguments.device, &arguments.families, &arguments.common, console)?;
+    let rig =
+        MeasureContext::new(&arguments.device, &arguments.families, &arguments.common, console)?;
     let device = rig.machine.device();
     let path = databases::of(&device, arguments.db.as_deref());
     let database = match named {

@@ -11,15 +11,15 @@ use super::{ExportArguments, Files, Format};
 use crate::cli::console::Console;
 use crate::cli::machine::Workshop;
 use crate::cli::{Failure, databases, request};
-use crate::compile::{Architecture, Compile as _, CompileRequest, Compiler, Target};
+use crate::compile::{Architecture, Compile as _, CompileRequest, CompileTarget, Compiler};
 use crate::database::Record;
 use crate::dispatch::{Dispatch, DispatchNode};
-use crate::experience::Experience;
 use crate::export::{
     self, Artifact, ExportSource, ExportedKernel, KernelDraft, for_any_shape, of_dispatch,
 };
 use crate::lookup::Lookup;
 use crate::model::Device;
+use crate::predict::LearnedModel;
 
 /// The files of a format, and what is in them. `records` were chosen; `all` are known besides.
 pub(super) fn files(
@@ -65,7 +65,7 @@ pub(super) fn files(
     if !arguments.only_tuned {
         let all = all.iter().copied();
         let lookup = Lookup::new(all, &families, &templates, &device, regime)
-            .experienced(&Experience::built_in(&device).map_err(Failure::work)?);
+            .with_learned(&LearnedModel::built_in(&device).map_err(Failure::work)?);
         drafts.extend(for_any_shape(&drafts, &lookup, source));
     }
     let others = drafts.len() - tuned;
@@ -132,14 +132,16 @@ fn compiled(
     console: Console,
 ) -> Result<Vec<ExportedKernel>, Failure> {
     let workshop = Workshop::new(&arguments.common)?;
-    let compiler = |target: Target| workshop.compiler_to(target, None, console);
+    let compiler = |target: CompileTarget| workshop.compiler_to(target, None, console);
     let to_cubin: Vec<(String, Compiler)> = architectures
         .iter()
-        .map(|architecture| Ok((architecture.to_string(), compiler(Target::Cubin(*architecture))?)))
+        .map(|architecture| {
+            Ok((architecture.to_string(), compiler(CompileTarget::Cubin(*architecture))?))
+        })
         .collect::<Result<_, Failure>>()?;
     let lowest = architectures.iter().min_by_key(|architecture| architecture.number);
     let Some(lowest) = lowest else { return Ok(Vec::new()) };
-    let to_ptx = compiler(Target::Ptx(*lowest))?;
+    let to_ptx = compiler(CompileTarget::Ptx(*lowest))?;
     let ship = |draft: KernelDraft| -> Result<ExportedKernel, Failure> {
         let request = CompileRequest::kernel(&draft.family, Arc::clone(&draft.source));
         let image = |compiler: &Compiler| match compiler.compile(&request) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::compile::target::Target;
+use crate::compile::target::CompileTarget;
 use crate::compile::testing::nvrtc_or_skip;
 use crate::cpu::{
     Checks, Counting, Counts, LaunchError, Memory, Options, Parameter, Program, Tracking, launch,
@@ -18,7 +18,7 @@ pub(super) fn compile(source: &str, options: &[&str]) -> Option<String> {
     let nvrtc = nvrtc_or_skip()?;
     let mut all = vec!["--generate-line-info".to_owned()];
     all.extend(options.iter().map(|option| (*option).to_owned()));
-    let target = Target::Ptx("sm_90".parse().unwrap());
+    let target = CompileTarget::Ptx("sm_90".parse().unwrap());
     let compiled = nvrtc.compile(source, "kernel.cu", target, &all).unwrap();
     Some(String::from_utf8(compiled.image).unwrap())
 }

@@ -3,18 +3,18 @@
 //! It knows them as they are now, also where they were others when the journal was written.
 
 use super::{Fault, recording as blind};
-use crate::experience::{Experience, Kin};
 use crate::model::Device;
-use crate::search::{Recording, Territory};
+use crate::predict::forecast;
+use crate::predict::{LearnedModel, TransferModel};
+use crate::search::{Recording, SearchSpace};
 use crate::space::{Families, Footprints};
-use crate::tune::forecast::forecast;
 use crate::tune::journal::Recorded;
 
 /// The space of a journal, with that.
 pub(super) fn recording(
     text: &str,
     families: &Families,
-    experience: &Experience,
+    experience: &LearnedModel,
 ) -> Result<Recording, Fault> {
     let Some(Recorded { problem, device: name, .. }) = Recorded::parse(text) else {
         return Err(Fault::somewhere(
@@ -34,18 +34,18 @@ pub(super) fn recording(
     recording.inform(|name, territory| {
         let Ok(family) = families.get(name) else { return };
         is_known = true;
-        let Territory { space, default, seeds, forecast: expected, .. } = territory;
+        let SearchSpace { space, default, seeds, forecast: expected, .. } = territory;
         let mut known = family.defaults().iter().filter_map(|known| space.rank(known));
         *default = known.next();
         *seeds = known.collect();
         let best = default.and_then(|rank| space.get(rank));
-        let expert = experience.expert(family, &device);
+        let predictor = experience.predictor(family, &device);
         *expected = forecast(
             family,
             space,
             best.as_ref(),
             (&problem, &device),
-            (expert.as_ref(), &Kin::default()),
+            (predictor.as_ref(), &TransferModel::default()),
             &Footprints::new(),
         );
     });

@@ -16,8 +16,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use thiserror::Error;
 
-use crate::experience::Experience;
 use crate::model::{Configuration, Value};
+use crate::predict::LearnedModel;
 use crate::search::{Recording, RowError};
 use crate::space::Families;
 use crate::tune::journal::Recorded;
@@ -83,7 +83,7 @@ pub fn read_recording(path: &Path) -> Result<Recording, RecordingError> {
 pub fn read_informed(
     path: &Path,
     families: &Families,
-    experience: &Experience,
+    experience: &LearnedModel,
 ) -> Result<Recording, RecordingError> {
     read(path, |text| informed::recording(text, families, experience))
 }

@@ -1,0 +1,66 @@
+//! How long a search will take: from the pace of its last candidates, for the first wait for the
+//! compiler and the later ones for each other.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Candidates that the pace is taken from.
+const LAST: usize = 64;
+
+/// Fewer tell nothing: what is known from earlier runs comes at once.
+const FEWEST: usize = 8;
+
+/// When candidates were evaluated, and when time is over.
+#[derive(Debug)]
+pub(super) struct SearchEta {
+    last: VecDeque<Instant>,
+    deadline: Option<Instant>,
+}
+
+impl SearchEta {
+    /// A search that begins now.
+    pub(super) fn new(now: Instant, patience: Option<Duration>) -> Self {
+        Self { last: VecDeque::new(), deadline: patience.map(|patience| now + patience) }
+    }
+
+    /// A candidate was evaluated.
+    pub(super) fn tick(&mut self, now: Instant) {
+        self.last.push_back(now);
+        if self.last.len() > LAST {
+            self.last.pop_front();
+        }
+    }
+
+    /// How long so many more will take; nothing where there is nothing to go by.
+    pub(super) fn remaining(&self, left: usize, now: Instant) -> Option<Duration> {
+        let until = self.deadline.map(|deadline| deadline.saturating_duration_since(now));
+        let first = self.last.front().filter(|_| self.last.len() >= FEWEST);
+        let by_pace = first.map(|first| {
+            let each = now.saturating_duration_since(*first).as_secs_f64() / self.last.len() as f64;
+            Duration::from_secs_f64(each * left as f64)
+        });
+        [until, by_pace].into_iter().flatten().min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_candidates_and_the_deadline_say_when_it_ends() {
+        let began = Instant::now();
+        let second = Duration::from_secs(1);
+        let mut pace = SearchEta::new(began, Some(100 * second));
+        assert_eq!(pace.remaining(10, began), Some(100 * second), "nothing was evaluated yet");
+        let mut now = began;
+        for _ in 0..LAST {
+            now += second / 10;
+            pace.tick(now);
+        }
+        let remaining = pace.remaining(10, now).unwrap();
+        assert!((second * 9 / 10..=second * 11 / 10).contains(&remaining), "{remaining:?}");
+        assert!(pace.remaining(10_000, now).unwrap() <= 94 * second);
+        assert_eq!(SearchEta::new(began, None).remaining(10, now), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! Configurations as points for models: one axis for each parameter that varies, its values as
+//! coordinates that have about the same spread. Names and units are left behind here.
+
+use fastrand::Rng;
+
+use crate::model::Value;
+use crate::space::LegalSpace;
+
+/// Most levels of an axis; where a parameter has more values, neighbours share one.
+const MAX_LEVELS: usize = 64;
+
+/// Configurations that the spread of an axis is computed of.
+const SAMPLED: usize = 4096;
+
+/// A configuration: its level on each axis.
+pub(super) type Point = Box<[u8]>;
+
+/// The axes of a space.
+#[derive(Debug)]
+pub(super) struct Encoding {
+    pub(super) axes: Vec<Axis>,
+}
+
+/// A parameter.
+#[derive(Debug)]
+pub(super) struct Axis {
+    /// Its place among the space's parameters.
+    parameter: usize,
+    /// The level of each value.
+    levels: Vec<u8>,
+    /// Whether it has numbers, which are ordered; words are not.
+    pub(super) is_ordered: bool,
+    /// Whether its numbers are all positive: then `values` are their binary logarithms, of which
+    /// sums and differences stand for products and ratios.
+    pub(super) is_logarithmic: bool,
+    /// The value of each level.
+    pub(super) values: Vec<f32>,
+    /// The value of each level, less the mean over the space, in standard deviations.
+    pub(super) places: Vec<f32>,
+}
+
+impl Encoding {
+    pub(super) fn of(space: &LegalSpace) -> Self {
+        // At random: in steps of one width some parameters would always have the same value.
+        let mut rng = Rng::with_seed(0);
+        let ranks: Vec<usize> = if space.len() <= SAMPLED {
+            (0..space.len()).collect()
+        } else {
+            (0..SAMPLED).map(|_| rng.usize(..space.len())).collect()
+        };
+        let sample: Vec<Vec<usize>> =
+            ranks.into_iter().filter_map(|rank| space.indices(rank)).collect();
+        let parameters = space.parameters().iter().enumerate();
+        let axes = parameters.filter_map(|(parameter, (_, values))| {
+            let indices: Vec<usize> = sample.iter().map(|indices| indices[parameter]).collect();
+            Axis::of(parameter, values, &indices)
+        });
+        Self { axes: axes.collect() }
+    }
+
+    /// The point of a configuration, given by its value indices.
+    pub(super) fn point(&self, indices: &[usize]) -> Point {
+        self.axes.iter().map(|axis| axis.levels[indices[axis.parameter]]).collect()
+    }
+
+    /// The distance of two points: what they are apart along each axis, in standard deviations, summed.
+    /// Of points that are far apart by it, more differ in many parameters than by the Euclidean one.
+    pub(super) fn distance(&self, one: &Point, other: &Point) -> f32 {
+        let levels = one.iter().zip(other.iter());
+        levels.zip(&self.axes).map(|((a, b), axis)| axis.distance(*a, *b).abs()).sum()
+    }
+}
+
+impl Axis {
+    /// None where the parameter does not vary over the `sample` of its value indices.
+    fn of(parameter: usize, values: &[Value], sample: &[usize]) -> Option<Self> {
+        if sample.iter().all(|index| *index == sample[0]) {
+            return None;
+        }
+        let numbers: Option<Vec<f64>> = values.iter().map(Value::number).collect();
+        let is_ordered = numbers.is_some();
+        let numbers = numbers.unwrap_or_else(|| (0..values.len()).map(|at| at as f64).collect());
+        let is_logarithmic = is_ordered && numbers.iter().all(|number| *number > 0.0);
+        let scaled =
+            numbers.iter().map(|number| if is_logarithmic { number.log2() } else { *number });
+        let scaled: Vec<f64> = scaled.collect();
+
+        // Levels are in the order of the values, also where a family lists them otherwise.
+        let mut order: Vec<usize> = (0..scaled.len()).collect();
+        order.sort_by(|a, b| scaled[*a].total_cmp(&scaled[*b]));
+        let count = scaled.len().min(MAX_LEVELS);
+        let mut levels = vec![0; scaled.len()];
+        let mut members = vec![Vec::new(); count];
+        for (at, index) in order.into_iter().enumerate() {
+            let level = at * count / scaled.len();
+            levels[index] = level as u8;
+            members[level].push(scaled[index]);
+        }
+        let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len().max(1) as f64;
+        let values: Vec<f64> = members.iter().map(|of| mean(of)).collect();
+
+        let sampled: Vec<f64> = sample.iter().map(|index| scaled[*index]).collect();
+        let middle = mean(&sampled);
+        let squares: Vec<f64> = sampled.iter().map(|value| (value - middle).powi(2)).collect();
+        let spread = mean(&squares).sqrt();
+        let places = values.iter().map(|value| ((value - middle) / spread) as f32).collect();
+        let values = values.into_iter().map(|value| value as f32).collect();
+        Some(Self { parameter, levels, is_ordered, is_logarithmic, values, places })
+    }
+
+    /// How far apart two levels are, in standard deviations. Any two words are as far apart as
+    /// two values on opposite sides of the mean.
+    pub(super) fn distance(&self, one: u8, other: u8) -> f32 {
+        match (one == other, self.is_ordered) {
+            (true, _) => 0.0,
+            (false, false) => 1.5,
+            (false, true) => self.places[usize::from(one)] - self.places[usize::from(other)],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space(parameters: &[(&str, Vec<Value>)]) -> LegalSpace {
+        let radices: Vec<usize> = parameters.iter().map(|(_, values)| values.len()).collect();
+        let count: usize = radices.iter().product();
+        let all = (0..count).map(|mut at| {
+            let digits = radices.iter().rev().map(|radix| {
+                let digit = at % radix;
+                at /= radix;
+                digit
+            });
+            let mut digits: Vec<usize> = digits.collect();
+            digits.reverse();
+            digits
+        });
+        let named = parameters.iter().map(|(name, values)| ((*name).to_owned(), values.clone()));
+        LegalSpace::of_recorded(named.collect(), all).unwrap()
+    }
+
+    fn ints(values: &[i64]) -> Vec<Value> {
+        values.iter().map(|value| Value::Int(*value)).collect()
+    }
+
+    #[test]
+    fn axes_are_parameters_that_vary_in_the_order_of_their_values() {
+        let words = vec![Value::Text("b".to_owned()), Value::Text("a".to_owned())];
+        let terrain = Encoding::of(&space(&[
+            ("TILE", ints(&[64, 16, 32])),
+            ("ONE", ints(&[7])),
+            ("PAD", ints(&[0, 4])),
+            ("WORD", words),
+        ]));
+        let [tile, pad, word] = terrain.axes.as_slice() else { panic!("{terrain:?}") };
+        assert_eq!((tile.values.as_slice(), tile.is_logarithmic), (&[4.0, 5.0, 6.0][..], true));
+        assert_eq!((pad.values.as_slice(), pad.is_logarithmic), (&[0.0, 4.0][..], false));
+        assert_eq!(pad.places, [-1.0, 1.0]);
+        assert!(!word.is_ordered && !word.is_logarithmic);
+        assert_eq!(*terrain.point(&[0, 0, 1, 1]), [2, 1, 1]);
+        let (one, other) = (terrain.point(&[1, 0, 0, 0]), terrain.point(&[1, 0, 1, 1]));
+        assert_eq!(terrain.distance(&one, &other), 2.0 + 1.5);
+    }
+
+    #[test]
+    fn many_values_share_levels() {
+        let terrain = Encoding::of(&space(&[("X", ints(&(1..=1000).collect::<Vec<_>>()))]));
+        assert_eq!(terrain.axes[0].values.len(), MAX_LEVELS);
+        assert_eq!(*terrain.point(&[999]), [63]);
+        assert_eq!(*terrain.point(&[0]), [0]);
+    }
+}

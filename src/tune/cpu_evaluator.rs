@@ -1,0 +1,126 @@
+//! This host made ready for one problem: candidates are executed as PTX on the `cpu` device, judged,
+//! and their time is modelled from what they did.
+
+use super::evaluator::{Candidate, Decided, Evaluated, Evaluator, Kept};
+use super::sanitize::Sanitizer;
+use super::{Event, TuneError};
+use crate::cpu::{Counting, Counts, Memory, Program};
+use crate::measure::Race;
+use crate::model::{Device, Fault, Measurement, Outcome, Problem, Regime, Resources, Timing};
+use crate::predict::{ExecutedLaunch, modelled_time};
+use crate::validate::{HostFailure, HostValidator};
+
+/// Operands in this host's memory, and the device that times are modelled for.
+pub(super) struct CpuEvaluator {
+    problem: Problem,
+    device: Device,
+    validator: HostValidator,
+}
+
+impl CpuEvaluator {
+    /// Makes the operands.
+    pub(super) fn prepare(problem: Problem, device: Device, seed: u64) -> Result<Self, TuneError> {
+        let needed = HostValidator::footprint(&problem);
+        if let Some(free) = Memory::host_available()
+            && needed > free
+        {
+            return Err(TuneError::Memory { problem: problem.to_string(), needed, free });
+        }
+        let validator = HostValidator::prepare(&problem, &device, seed)?;
+        Ok(Self { problem, device, validator })
+    }
+
+    fn outcome(&self, candidate: &Candidate) -> Result<Outcome, Outcome> {
+        let program = parse(&candidate.compiled.image)?;
+        let validated = self.validator.validate(&program, &candidate.plan, Counting::On);
+        let executed = validated.map_err(failed)?;
+        let launches = launches(candidate, &program, &executed.counts);
+        let time = modelled_time(&launches, &self.problem, &self.device);
+        Ok(Outcome::Correct {
+            validation: executed.validation,
+            measurement: Measurement {
+                samples: vec![time],
+                launches_per_sample: 1,
+                regime: Regime::default(),
+                timing: Timing::Modelled,
+                sm_clock_mhz: None,
+            },
+            resources: resources(candidate, &launches, &self.device),
+        })
+    }
+}
+
+/// A compiled candidate as the `cpu` device's program, or what is wrong with it.
+pub(super) fn parse(image: &[u8]) -> Result<Program, Outcome> {
+    Program::parse(&String::from_utf8_lossy(image)).map_err(|error| {
+        Outcome::Runtime(Fault { during: "loading".to_owned(), message: error.to_string() })
+    })
+}
+
+/// The outcome of a candidate that is not right.
+pub(super) fn failed(failure: HostFailure) -> Outcome {
+    match failure {
+        HostFailure::Wrong(mismatch) => Outcome::Correctness(*mismatch),
+        other => {
+            Outcome::Runtime(Fault { during: "executing".to_owned(), message: other.to_string() })
+        }
+    }
+}
+
+impl Evaluator for CpuEvaluator {
+    fn evaluate(&mut self, candidate: &Candidate, _race: &Race) -> Result<Evaluated, TuneError> {
+        let outcome = self.outcome(candidate).unwrap_or_else(|failure| failure);
+        Ok(Evaluated { outcome, restarted: None })
+    }
+
+    /// Modelled times have no noise: they rank as they are, and no library takes part.
+    fn decide(
+        self: Box<Self>,
+        kept: Vec<Kept>,
+        _sanitizer: Option<&Sanitizer>,
+        _on_event: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Decided, TuneError> {
+        let ranking = kept.into_iter().map(|kept| kept.standing).collect();
+        Ok(Decided { ranking, ..Decided::default() })
+    }
+
+    fn restarts(&self) -> usize {
+        0
+    }
+
+    fn release(self: Box<Self>) -> Result<(), TuneError> {
+        Ok(())
+    }
+}
+
+/// A plan's launches with what each did and takes.
+fn launches<'a>(
+    candidate: &'a Candidate,
+    program: &Program,
+    counts: &'a [Counts],
+) -> Vec<ExecutedLaunch<'a>> {
+    let launches = candidate.plan.kernels.iter().zip(counts).filter_map(|(launch, counts)| {
+        let facts = program.kernel(&launch.entry)?.facts();
+        let assembled = candidate.compiled.resources.get(&launch.entry);
+        Some(ExecutedLaunch {
+            launch,
+            counts,
+            registers: assembled.map_or(facts.live_registers, |figures| figures.registers.into()),
+            shared_bytes: facts.static_shared_bytes + u64::from(launch.dynamic_shared_bytes),
+        })
+    });
+    launches.collect()
+}
+
+fn resources(candidate: &Candidate, launches: &[ExecutedLaunch<'_>], device: &Device) -> Resources {
+    let most = |of: fn(&ExecutedLaunch<'_>) -> u64| {
+        launches.iter().map(of).max().and_then(|most| u32::try_from(most).ok()).unwrap_or(0)
+    };
+    let spills = candidate.compiled.resources.values().map(|figures| figures.spill_bytes());
+    Resources {
+        registers: most(|launch| launch.registers),
+        spill_bytes: spills.max().unwrap_or(0),
+        shared_bytes: most(|launch| launch.shared_bytes),
+        occupancy: launches.iter().map(|launch| launch.occupancy(device).share).reduce(f64::min),
+    }
+}
