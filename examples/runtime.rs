@@ -13,13 +13,13 @@ use std::time::Instant;
 
 use gemm_tune::gpu::{CudaDevice, DeviceBuffer};
 use gemm_tune::model::{Dtype, Micros, Problem};
-use gemm_tune::runtime::{Operands, Runtime};
+use gemm_tune::runtime::{GemmOperands, Runtime};
 use gemm_tune::validate::bound::relative_bound;
 
 const SAMPLES: usize = 40;
 const LAUNCHES: usize = 10;
 const ELEMENTS: usize = 4000;
-/// Operands rotate through so much, more than twice the L2 cache of an H200.
+/// GemmOperands rotate through so much, more than twice the L2 cache of an H200.
 const ROTATED_BYTES: u64 = 160 << 20;
 const MAX_SETS: u64 = 64;
 
@@ -54,7 +54,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             .collect::<Result<Vec<[DeviceBuffer; 3]>, Box<dyn Error>>>()?;
         let call = |turn: usize| {
             let [a, b, c] = sets[turn % sets.len()].each_ref().map(DeviceBuffer::address);
-            let operands = Operands { lda, ldb, ldc, ..Operands::packed(&problem, a, b, c) };
+            let operands =
+                GemmOperands { lda, ldb, ldc, ..GemmOperands::packed(&problem, a, b, c) };
             runtime.gemm(gpu.stream(), &problem, &operands)
         };
         call(0)?;

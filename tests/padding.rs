@@ -13,13 +13,15 @@ mod support;
 use std::sync::{Arc, Mutex};
 
 use gemm_tune::compile::{Compile, CompileRequest, CompileTarget, Compiler};
-use gemm_tune::cpu::{ExecutionChecks, GlobalMemory, LaunchOptions, KernelParameter, PtxModule, WriteTracking, launch};
+use gemm_tune::cpu::{
+    ExecutionChecks, GlobalMemory, KernelParameter, LaunchOptions, PtxModule, WriteTracking, launch,
+};
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::lookup::Question;
 use gemm_tune::model::{Configuration, Device, Dtype, Layout, PlacedMap, Problem, Shape, Storage};
 use gemm_tune::render::{Templates, render_stored};
 use gemm_tune::runtime::{
-    Catalogue, Chosen, ChosenLaunch, Driver, Operands, Runtime, RuntimeError,
+    Catalogue, Driver, GemmOperands, Runtime, RuntimeError, SelectedKernel, SelectedLaunch,
 };
 use gemm_tune::space::{Extents, Families, Family, LegalSpace, Legality};
 use gemm_tune::validate::bound::relative_bound;
@@ -42,11 +44,14 @@ struct Pinned<'a> {
 }
 
 impl Catalogue for Pinned<'_> {
-    fn choose(&self, Question { problem, storage }: &Question) -> Result<Chosen, RuntimeError> {
+    fn choose(
+        &self,
+        Question { problem, storage }: &Question,
+    ) -> Result<SelectedKernel, RuntimeError> {
         let (configuration, device) = (self.configuration, &self.device);
         let rendered =
             render_stored(self.family, self.templates, configuration, problem, storage, device)?;
-        let launches = rendered.plan.kernels.into_iter().map(|kernel| ChosenLaunch {
+        let launches = rendered.plan.kernels.into_iter().map(|kernel| SelectedLaunch {
             entry: kernel.entry,
             grid: kernel.grid,
             block: kernel.block,
@@ -54,7 +59,7 @@ impl Catalogue for Pinned<'_> {
             arguments: kernel.arguments.iter().map(|a| a.name().to_owned()).collect(),
         });
         let workspaces = rendered.plan.workspaces.into_iter();
-        Ok(Chosen {
+        Ok(SelectedKernel {
             name: format!("{} {configuration}", self.family.name),
             image: String::new(),
             source: Some(rendered.source.into()),
@@ -64,7 +69,7 @@ impl Catalogue for Pinned<'_> {
         })
     }
 
-    fn code(&self, chosen: &Chosen) -> Result<Arc<[u8]>, RuntimeError> {
+    fn code(&self, chosen: &SelectedKernel) -> Result<Arc<[u8]>, RuntimeError> {
         let source = chosen.source.clone().unwrap();
         let name = "gemm.cu".to_owned();
         let request = CompileRequest { source, name, options: Vec::new() };
@@ -80,11 +85,15 @@ fn refused(call: &'static str, error: impl ToString) -> GpuError {
 }
 
 impl Driver for &Host {
-    type Kernel = (Arc<PtxModule>, String);
-    type Memory = (u64, u64);
-    type Map = PlacedMap;
+    type KernelHandle = (Arc<PtxModule>, String);
+    type Allocation = (u64, u64);
+    type MapHandle = PlacedMap;
 
-    fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<Self::Kernel>, GpuError> {
+    fn load(
+        &self,
+        image: &[u8],
+        kernels: &[(&str, u32)],
+    ) -> Result<Vec<Self::KernelHandle>, GpuError> {
         let text = String::from_utf8_lossy(image);
         let program = PtxModule::parse(&text).map_err(|error| refused("load", error))?;
         let program = Arc::new(program);
@@ -98,7 +107,7 @@ impl Driver for &Host {
     fn launch(
         &self,
         _: Stream,
-        (program, entry): &Self::Kernel,
+        (program, entry): &Self::KernelHandle,
         (grid, block, shared): ([u32; 3], [u32; 3], u32),
         arguments: &[KernelArgument],
         maps: &[PlacedMap],
@@ -127,7 +136,7 @@ impl Driver for &Host {
         address.map(|at| (at, bytes)).map_err(|error| refused("allocate", error))
     }
 
-    fn place(memory: &(u64, u64)) -> (u64, u64) {
+    fn address_and_size(memory: &(u64, u64)) -> (u64, u64) {
         *memory
     }
 }
@@ -223,7 +232,8 @@ impl Case {
         }
         let before = [a, b, c].map(|matrices| matrices.words(&memory));
         let Storage { lda, ldb, ldc, .. } = storage;
-        let operands = Operands { a: a.at, b: b.at, c: c.at, lda, ldb, ldc, alpha: ALPHA, beta };
+        let operands =
+            GemmOperands { a: a.at, b: b.at, c: c.at, lda, ldb, ldc, alpha: ALPHA, beta };
         let host = Host(Mutex::new(memory));
         let runtime = Runtime::new(pinned, &host);
         let ran = runtime.gemm(Stream::default(), &problem, &operands);

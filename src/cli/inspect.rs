@@ -10,7 +10,9 @@ use super::inspect_context::InspectContext;
 use super::output::finish;
 use super::{Failure, highlight};
 use crate::compile::CompileTarget;
-use crate::inspect::{Figures, Mix, Subject, difference, picture, traffic};
+use crate::inspect::{
+    InspectedKernel, InstructionMix, ResourceFigures, difference, picture, traffic,
+};
 use crate::report::inspected::{self, Side};
 use crate::report::picture as drawn;
 
@@ -48,7 +50,7 @@ fn run(arguments: &InspectArguments, console: Console) -> Result<Value, Failure>
 
 impl InspectContext {
     /// Shows one aspect of a kernel.
-    fn show(&self, subject: &Subject, emit: Emit) -> Result<Value, Failure> {
+    fn show(&self, subject: &InspectedKernel, emit: Emit) -> Result<Value, Failure> {
         let mut document = inspected::subject_document(subject);
         let width = self.console.width();
         let (name, value) = match emit {
@@ -97,13 +99,14 @@ impl InspectContext {
 
     /// Shows how two kernels differ.
     fn compare(&self, names: [&str; 2]) -> Result<Value, Failure> {
-        let look = |name: &str| -> Result<(Subject, Figures, Mix), Failure> {
-            let subject = self.named(name)?;
-            let (compiled, figures) = self.figures(&subject)?;
-            let launches = traffic(&subject, &compiled.image).map_err(Failure::work)?;
-            let mix = Mix::of(&launches, &subject.problem);
-            Ok((subject, figures, mix))
-        };
+        let look =
+            |name: &str| -> Result<(InspectedKernel, ResourceFigures, InstructionMix), Failure> {
+                let subject = self.named(name)?;
+                let (compiled, figures) = self.figures(&subject)?;
+                let launches = traffic(&subject, &compiled.image).map_err(Failure::work)?;
+                let mix = InstructionMix::of(&launches, &subject.problem);
+                Ok((subject, figures, mix))
+            };
         let [first, second] = [look(names[0])?, look(names[1])?];
         let difference = difference(&first.0, &second.0);
         let sides = [&first, &second].map(|(subject, figures, mix)| Side { subject, figures, mix });
@@ -113,7 +116,7 @@ impl InspectContext {
     }
 
     /// `winner`, or `FAMILY:NAME=VALUE,NAME=VALUE`.
-    fn named(&self, text: &str) -> Result<Subject, Failure> {
+    fn named(&self, text: &str) -> Result<InspectedKernel, Failure> {
         if text == WINNER {
             return self.winner();
         }

@@ -8,7 +8,7 @@ use gemm_tune::gpu::{CudaDevice, DeviceBuffer, ForeignContext};
 use gemm_tune::lookup::Lookup;
 use gemm_tune::model::{Layout, Problem, Regime};
 use gemm_tune::render::Templates;
-use gemm_tune::runtime::{Kernels, Operands, Runtime};
+use gemm_tune::runtime::{DatabaseKernels, GemmOperands, Runtime};
 use gemm_tune::space::{Families, Family};
 use gemm_tune::validate::bound::relative_bound;
 use libtest_mimic::Failed;
@@ -65,7 +65,7 @@ pub(crate) fn runtime_encodes_maps() -> Result<(), Failed> {
 fn runtime_on(
     families: &[Family],
     records: &[Record],
-) -> Result<Runtime<Kernels, ForeignContext>, Failed> {
+) -> Result<Runtime<DatabaseKernels, ForeignContext>, Failed> {
     let worker = worker();
     let compiler = compiler(&worker);
     drop(worker);
@@ -73,7 +73,7 @@ fn runtime_on(
     let device = guest.device().clone();
     let templates = Templates::built_in()?;
     let lookup = Lookup::new(records, families, &templates, &device, Regime::default());
-    let kernels = Kernels::new(lookup, templates, Box::new(compiler), &device);
+    let kernels = DatabaseKernels::new(lookup, templates, Box::new(compiler), &device);
     Ok(Runtime::new(kernels, guest))
 }
 
@@ -99,11 +99,11 @@ fn multiplies(
         let on_gpu = [put(&gpu, &a), put(&gpu, &b), put(&gpu, &c)];
         let [at_a, at_b, at_c] = on_gpu.each_ref().map(DeviceBuffer::address);
         let operands =
-            Operands { a: at_a, b: at_b, c: at_c, lda, ldb, ldc, alpha: 1.5, beta: -0.5 };
+            GemmOperands { a: at_a, b: at_b, c: at_c, lda, ldb, ldc, alpha: 1.5, beta: -0.5 };
         let name = runtime.warm_up(&problem, &operands)?;
         let elsewhere = [put(&gpu, &b), put(&gpu, &a), put(&gpu, &c)];
         let [b_there, a_there, c_there] = elsewhere.each_ref().map(DeviceBuffer::address);
-        let others = Operands { a: a_there, b: b_there, c: c_there, ..operands };
+        let others = GemmOperands { a: a_there, b: b_there, c: c_there, ..operands };
         runtime.gemm(gpu.stream(), &problem, &operands)?;
         runtime.gemm(gpu.stream(), &problem, &others)?;
         gpu.synchronize()?;
@@ -183,7 +183,7 @@ fn runtime_is_as_fast(records: &[Record]) -> Result<(), Failed> {
         let count = (SAMPLE_US / measured).ceil().clamp(1.0, MOST_LAUNCHES) as usize;
         let launch_all = |gpu: &CudaDevice| {
             for [a, b, c] in sets.iter().cycle().take(count) {
-                let operands = Operands::packed(problem, a.address(), b.address(), c.address());
+                let operands = GemmOperands::packed(problem, a.address(), b.address(), c.address());
                 runtime.gemm(gpu.stream(), problem, &operands).unwrap();
             }
             Ok(())

@@ -1,12 +1,12 @@
-//! Comma-separated values of problems, for spreadsheets: every line begins with the problem that it is
-//! of. What follows is told by whom the lines are of.
+//! Comma-separated values with a problem per line, for spreadsheets. The columns after the
+//! problem's are the caller's.
 
 use crate::model::Problem;
 
-/// The columns that say which problem a line is of.
+/// Columns of the problem.
 const PROBLEM: [&str; 6] = ["m", "n", "k", "batch", "dtype", "layout"];
 
-/// The lines as text, after one that names all columns. `columns` are those behind the problem's.
+/// Formats the lines, after one with the column names. `columns` follow the problem's columns.
 pub(super) fn lines<const N: usize>(
     columns: [&str; N],
     rows: impl IntoIterator<Item = (Problem, [String; N])>,

@@ -1,4 +1,4 @@
-//! What is looked at: a configuration of a family for a problem on a device, rendered.
+//! The inspected kernel: a configuration of a family for a problem on a device, rendered.
 
 use thiserror::Error;
 
@@ -9,61 +9,61 @@ use crate::render::{RenderError, Rendered, Templates, render};
 use crate::space::{ChoiceError, Family};
 use crate::validate::HostFailure;
 
-/// A kernel to look at.
+/// A kernel to inspect.
 #[derive(Debug, Clone)]
-pub struct Subject {
-    /// The name of its family.
+pub struct InspectedKernel {
+    /// Name of its family.
     pub family: String,
     /// Its parameters.
     pub configuration: Configuration,
-    /// What it computes.
+    /// Its problem.
     pub problem: Problem,
-    /// Where it would run.
+    /// Its device.
     pub device: Device,
     /// Its source and launches.
     pub rendered: Rendered,
 }
 
-/// Why something cannot be looked at.
+/// Reasons why a kernel cannot be inspected.
 #[derive(Debug, Error)]
-pub enum SubjectError {
-    /// It is no configuration.
+pub enum InspectError {
+    /// The configuration is not legal.
     #[error(transparent)]
     Choice(#[from] ChoiceError),
-    /// It has no source.
+    /// The kernel cannot be rendered.
     #[error(transparent)]
     Render(#[from] RenderError),
-    /// Its PTX is not understood.
-    #[error("the `cpu` device does not understand the kernel: {0}")]
+    /// The `cpu` device cannot parse its PTX.
+    #[error("the `cpu` device cannot parse the kernel: {0}")]
     Program(#[from] PtxLoadError),
-    /// The `cpu` device does not run it.
-    #[error("the `cpu` device does not run the kernel: {0}")]
+    /// The `cpu` device cannot execute it.
+    #[error("the `cpu` device cannot execute the kernel: {0}")]
     Execution(#[from] HostFailure),
 }
 
-impl Subject {
+impl InspectedKernel {
     /// Renders a configuration.
     ///
     /// # Errors
-    /// [`SubjectError::Render`].
+    /// [`InspectError::Render`].
     pub fn new(
         family: &Family,
         templates: &Templates,
         configuration: Configuration,
         problem: Problem,
         device: Device,
-    ) -> Result<Self, SubjectError> {
+    ) -> Result<Self, InspectError> {
         let rendered = render(family, templates, &configuration, &problem, &device)?;
         Ok(Self { family: family.name.clone(), configuration, problem, device, rendered })
     }
 
-    /// What is compiled to look at it further; logs and line tables call it `FAMILY.cu`.
+    /// Compile request for further inspection; logs and line tables call the source `FAMILY.cu`.
     pub fn request(&self) -> CompileRequest {
         CompileRequest::kernel(&self.family, self.rendered.source.as_str())
     }
 
-    /// Its PTX as a program of the `cpu` device.
-    pub(super) fn program(&self, ptx: &[u8]) -> Result<PtxModule, SubjectError> {
+    /// Parses its PTX as a program of the `cpu` device.
+    pub(super) fn program(&self, ptx: &[u8]) -> Result<PtxModule, InspectError> {
         Ok(PtxModule::parse(&String::from_utf8_lossy(ptx))?)
     }
 }
