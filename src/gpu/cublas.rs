@@ -211,6 +211,7 @@ impl CublasHandle {
 impl Drop for CublasHandle {
     fn drop(&mut self) {
         // A failure is ignored: after a kernel's fault every call fails.
+        // SAFETY: destroyed once.
         unsafe { sys::cublasDestroy_v2(self.raw) };
     }
 }
@@ -226,6 +227,7 @@ fn find(candidates: &[PathBuf]) -> Result<(), GpuError> {
         }
     }
     // Checked even after a candidate was loaded: cudarc may not know its name.
+    // SAFETY: opens and closes the libraries, whose initialisers have no preconditions.
     if unsafe { sys::is_culib_present() && cublaslt::sys::is_culib_present() } {
         return Ok(());
     }

@@ -211,6 +211,7 @@ impl CublasLt {
 impl Drop for CublasLt {
     fn drop(&mut self) {
         // A failure is ignored: after a kernel's fault every call fails.
+        // SAFETY: destroyed once.
         unsafe { sys::cublasLtDestroy(self.handle) };
     }
 }

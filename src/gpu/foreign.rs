@@ -157,6 +157,7 @@ impl ForeignBuffer {
 impl Drop for ForeignModule {
     fn drop(&mut self) {
         // A failure is ignored: the context and its modules may be gone.
+        // SAFETY: kernels keep the module loaded, so it has no users left.
         unsafe { sys::cuModuleUnload(self.0) };
     }
 }
@@ -164,6 +165,7 @@ impl Drop for ForeignModule {
 impl Drop for ForeignBuffer {
     fn drop(&mut self) {
         // A failure is ignored, as above; the driver waits for running kernels.
+        // SAFETY: allocated by `ForeignContext::allocate`, freed once.
         unsafe { sys::cuMemFree_v2(self.address) };
     }
 }

@@ -112,6 +112,7 @@ impl DeviceBuffer {
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         // A failure is ignored, as for the context; the driver waits for running kernels.
+        // SAFETY: allocated by `CudaDevice::allocate`, freed once.
         unsafe { sys::cuMemFree_v2(self.address) };
     }
 }

@@ -72,6 +72,7 @@ impl CudaDevice {
         check("cuGraphInstantiate", status)?;
         let graph = CudaGraph { handle, _images: images, context: Rc::clone(&self.context) };
         // Uploaded, so that the first launch costs no more than later ones.
+        // SAFETY: the graph was just instantiated.
         check("cuGraphUpload", unsafe { sys::cuGraphUpload(graph.handle, stream) })?;
         Ok(graph)
     }

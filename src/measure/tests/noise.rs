@@ -35,7 +35,7 @@ pub(super) enum Noise {
 
 /// The device.
 pub(super) struct Device {
-    /// What each entrant truly takes.
+    /// True time of each entrant.
     times: Vec<f64>,
     noise: Noise,
     pub(super) rng: Rng,
