@@ -5,6 +5,8 @@ use std::io::{IsTerminal as _, stderr};
 
 use anstyle::{AnsiColor, Style};
 
+use super::arguments::{CommonArguments, OutputArguments};
+
 /// Columns where the width of the terminal is not known.
 const DEFAULT_WIDTH: u16 = 120;
 
@@ -24,7 +26,7 @@ pub(super) struct Console {
 }
 
 impl Console {
-    pub(super) fn new(common: &super::arguments::CommonArguments) -> Self {
+    pub(super) fn new(common: &CommonArguments) -> Self {
         let volume = match (common.quiet, common.verbose) {
             (true, _) => Volume::Quiet,
             (_, true) => Volume::Verbose,
@@ -36,6 +38,12 @@ impl Console {
     /// For a command that only has results, as a document or for people.
     pub(super) fn of_results(json: bool) -> Self {
         Self { volume: Volume::Normal, json }
+    }
+
+    /// For a command that needs no device.
+    pub(super) fn of_output(output: &OutputArguments) -> Self {
+        let volume = if output.quiet { Volume::Quiet } else { Volume::Normal };
+        Self { volume, json: output.json }
     }
 
     pub(super) fn plain() -> Self {

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Failure, request};
+use super::failure::Failure;
+use super::request;
 use crate::database::{Database, Record};
 use crate::model::device::CPU;
 use crate::model::{Configuration, Device};

@@ -8,11 +8,12 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::{CommonArguments, FamilyArguments, ProblemArguments, RigArguments};
+use super::arguments::{CommonArguments, FamilyArguments, MeasureArguments, ProblemArguments};
 use super::console::Console;
+use super::failure::Failure;
 use super::measure_context::MeasureContext;
 use super::output::finish;
-use super::{Failure, databases, interrupt};
+use super::{databases, interrupt};
 use crate::database::{Database, Record};
 use crate::dispatch::{self, Dispatch, Table, Tabled, Wanted};
 use crate::model::{Configuration, Problem, Regime};
@@ -48,7 +49,7 @@ pub(super) struct DispatchArguments {
     #[command(flatten)]
     problems: ProblemArguments,
     #[command(flatten)]
-    rig: RigArguments,
+    measure: MeasureArguments,
     #[command(flatten)]
     families: FamilyArguments,
     #[command(flatten)]
@@ -117,9 +118,9 @@ fn loss(text: &str) -> Result<f64, Failure> {
 /// Every winner for every shape.
 fn measured(arguments: &DispatchArguments, console: Console) -> Result<Table, Failure> {
     let pattern = arguments.problems.pattern(1)?;
-    let RigArguments { db, device, seed } = &arguments.rig;
-    let rig = MeasureContext::new(device, &arguments.families, &arguments.common, console)?;
-    let device = rig.machine.device();
+    let MeasureArguments { db, device, seed } = &arguments.measure;
+    let context = MeasureContext::new(device, &arguments.families, &arguments.common, console)?;
+    let device = context.machine.device();
     let path = databases::of(&device, db.as_deref());
     let database = Database::load_existing(&path).map_err(Failure::work)?;
     let regime = Regime::default();
@@ -134,7 +135,7 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<Table, Fa
         .collect();
     let mut kernels: Vec<(String, Configuration)> = Vec::new();
     for (_, record) in &records {
-        let kernel = databases::kernel(record, &rig.families);
+        let kernel = databases::kernel(record, &context.families);
         if !kernels.contains(&kernel) {
             kernels.push(kernel);
         }
@@ -153,7 +154,7 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<Table, Fa
         problems = records.iter().map(|(problem, _)| *problem).collect();
     }
     problems.retain(|problem| Problem { shape: pattern.shape, ..*problem } == pattern);
-    let mut kit = rig.kit(console)?;
+    let mut kit = context.kit(console)?;
     let stop = interrupt::listen()?;
     let named: Vec<_> = kernels.iter().map(|(family, own)| (family.as_str(), own)).collect();
     let mut times_us = Vec::new();

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use etcetera::BaseStrategy as _;
 
-use super::Failure;
 use super::arguments::CommonArguments;
+use super::failure::Failure;
 use crate::compile::libraries::find;
 use crate::compile::{Network, SearchPaths};
 use crate::worker::WorkerCommand;

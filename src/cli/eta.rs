@@ -51,16 +51,16 @@ mod tests {
     fn the_last_candidates_and_the_deadline_say_when_it_ends() {
         let began = Instant::now();
         let second = Duration::from_secs(1);
-        let mut pace = SearchEta::new(began, Some(100 * second));
-        assert_eq!(pace.remaining(10, began), Some(100 * second), "nothing was evaluated yet");
+        let mut eta = SearchEta::new(began, Some(100 * second));
+        assert_eq!(eta.remaining(10, began), Some(100 * second), "nothing was evaluated yet");
         let mut now = began;
         for _ in 0..LAST {
             now += second / 10;
-            pace.tick(now);
+            eta.tick(now);
         }
-        let remaining = pace.remaining(10, now).unwrap();
+        let remaining = eta.remaining(10, now).unwrap();
         assert!((second * 9 / 10..=second * 11 / 10).contains(&remaining), "{remaining:?}");
-        assert!(pace.remaining(10_000, now).unwrap() <= 94 * second);
+        assert!(eta.remaining(10_000, now).unwrap() <= 94 * second);
         assert_eq!(SearchEta::new(began, None).remaining(10, now), None);
     }
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use super::arguments::KernelArguments;
 use super::console::Console;
+use super::failure::Failure;
 use super::machine::{Wish, Workshop};
-use super::{Failure, databases, request};
+use super::{databases, request};
 use crate::compile::{Architecture, Compile as _, CompileTarget, Compiled};
 use crate::database::{Database, Record};
 use crate::inspect::{Figures, Subject, figures};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Failure;
+use super::failure::Failure;
 
 /// A flag that the first Ctrl-C sets.
 ///

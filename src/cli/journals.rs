@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Failure;
+use super::failure::Failure;
 use crate::tune::Recorded;
 
 /// Every journal of this version below a folder with what it is of; the outcomes are not read.

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::thread;
 
-use super::Failure;
 use super::arguments::CommonArguments;
 use super::console::Console;
 use super::environment::{cache_folder, network, search_paths, worker_command};
+use super::failure::Failure;
 use crate::compile::cache::DEFAULT_MAX_BYTES;
 use crate::compile::libraries::programs;
 use crate::compile::{

@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering;
 
 use super::arguments::{CommonArguments, FamilyArguments};
 use super::console::Console;
+use super::failure::Failure;
 use super::machine::{Wish, Workshop};
-use super::{Failure, interrupt, request};
+use super::{interrupt, request};
 use crate::compile::CompileThreads;
 use crate::model::Problem;
 use crate::render::Templates;
 use crate::space::Family;
-use crate::tune::{Event, Kit, Machine};
+use crate::tune::{Kit, Machine, TuneEvent};
 
 /// Kernels to choose from, and a device that is ready for them.
 pub(super) struct MeasureContext {
@@ -64,9 +65,9 @@ pub(super) fn in_turn(
 }
 
 /// Tells what a person has to know of a measurement.
-pub(super) fn notes(console: Console) -> impl FnMut(Event<'_>) {
+pub(super) fn notes(console: Console) -> impl FnMut(TuneEvent<'_>) {
     move |event| {
-        if let Event::Note(note) = event {
+        if let TuneEvent::Note(note) = event {
             console.note(&note);
         }
     }

@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::{CommonArguments, FolderArguments};
+use super::arguments::{CommonArguments, FolderArguments, SelectionArguments};
 use super::console::Console;
-use super::db::SelectionArguments;
 use super::environment::cache_folder;
+use super::failure::Failure;
 use super::output::{finish, write};
-use super::{Failure, databases, journals, request};
+use super::{databases, journals, request};
 use crate::database::{Database, Record};
 use crate::inspect::landscape;
 use crate::model::{Device, Problem};
@@ -76,24 +76,24 @@ fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> 
             }
         }
     }
-    let bench = Bench::new(&arguments.folders, console)?;
+    let context = ReportContext::new(&arguments.folders, console)?;
     let mut cases: Vec<Case<'_>> = Vec::new();
     for record in &records {
         let journal = journals.iter().find(|journal| is_of(record, journal));
         if journal.is_some() || !only_journals {
-            cases.push(bench.case(Some(record), journal));
+            cases.push(context.case(Some(record), journal));
         }
     }
     for journal in &journals {
         if !records.iter().any(|record| is_of(record, journal)) {
-            cases.push(bench.case(None, Some(journal)));
+            cases.push(context.case(None, Some(journal)));
         }
     }
-    if bench.changed.get() > 0 {
+    if context.changed.get() > 0 {
         console.note(&format!(
             "the templates of {} winners have changed since: the page has the sources that they give \
              today",
-            bench.changed.get()
+            context.changed.get()
         ));
     }
     if cases.is_empty() {
@@ -126,7 +126,7 @@ fn is_of(record: &Record, journal: &Recorded) -> bool {
 }
 
 /// What kernels are made of again.
-struct Bench {
+struct ReportContext {
     families: Vec<Family>,
     templates: Templates,
     console: Console,
@@ -134,7 +134,7 @@ struct Bench {
     changed: Cell<usize>,
 }
 
-impl Bench {
+impl ReportContext {
     fn new(folders: &FolderArguments, console: Console) -> Result<Self, Failure> {
         let (families, templates) = request::all_families(folders)?;
         Ok(Self { families, templates, console, changed: Cell::new(0) })

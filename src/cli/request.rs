@@ -3,8 +3,11 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use super::Failure;
-use super::arguments::{FamilyArguments, FolderArguments, PatternArguments, ProblemArguments};
+use super::arguments::{
+    FamilyArguments, FolderArguments, PatternArguments, ProblemArguments, SelectionArguments,
+};
+use super::failure::Failure;
+use crate::database::Selection;
 use crate::model::problem::MAX_BATCH;
 use crate::model::{CachePolicy, Compute, Dtype, PowerState, Problem, Regime, Shape};
 use crate::predict::LearnedModel;
@@ -79,6 +82,24 @@ impl ProblemArguments {
     /// All of them, as many products each as `batch` says, unless the file says otherwise.
     pub(super) fn all(&self, batch: u64) -> Result<Vec<Problem>, Failure> {
         problems(&self.shape, self.shapes.as_deref(), self.pattern(batch)?)
+    }
+}
+
+impl SelectionArguments {
+    /// The records that the arguments select.
+    pub(super) fn selection(&self) -> Result<Selection, Failure> {
+        fn words<T: std::str::FromStr>(words: &[String]) -> Result<Vec<T>, Failure>
+        where
+            T::Err: std::fmt::Display,
+        {
+            words.iter().map(|word| word.parse().map_err(Failure::usage)).collect()
+        }
+        Ok(Selection {
+            shapes: shapes(&self.shape)?,
+            dtypes: words(&self.dtype)?,
+            layouts: words(&self.layout)?,
+            device_name: self.device_name.clone(),
+        })
     }
 }
 

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::CompareArguments;
+use super::arguments::CompareArguments;
 use crate::cli::console::Console;
+use crate::cli::failure::Failure;
 use crate::cli::measure_context::{in_turn, notes};
 use crate::cli::output::write;
-use crate::cli::{Failure, databases, request};
+use crate::cli::{databases, request};
 use crate::database::Database;
 use crate::model::{Configuration, Device, Problem, Regime};
 use crate::report::lineup::{self, Lined};
@@ -34,10 +35,12 @@ pub(super) fn run(
     let winners = Database::load(database).map_err(Failure::work)?;
     let mut lined = Vec::new();
     for problem in in_turn(problems, console)? {
-        let mut wanted: Vec<Wanted> =
-            rungs.iter().map(|rung| Wanted::of(rung, &kit.families, problem, &device)).collect();
+        let mut wanted: Vec<RequestedEntrant> = rungs
+            .iter()
+            .map(|rung| RequestedEntrant::of(rung, &kit.families, problem, &device))
+            .collect();
         match winners.find(problem, &device, regime) {
-            Some(record) => wanted.push(Wanted {
+            Some(record) => wanted.push(RequestedEntrant {
                 name: WINNER.to_owned(),
                 chosen: Ok(databases::kernel(record, &kit.families)),
             }),
@@ -52,7 +55,7 @@ pub(super) fn run(
         let named: Vec<_> =
             chosen.iter().map(|(family, values)| (family.as_str(), values)).collect();
         let on_event = &mut notes(console);
-        let result = line_up(problem, &named, kit, (regime, arguments.rig.seed), on_event)
+        let result = line_up(problem, &named, kit, (regime, arguments.measure.seed), on_event)
             .map_err(Failure::work)?;
         let names: Vec<(String, Option<String>)> =
             wanted.into_iter().map(|wanted| (wanted.name, wanted.chosen.err())).collect();
@@ -108,13 +111,13 @@ fn rungs(arguments: &CompareArguments, families: &[Family]) -> Result<Vec<Rung>,
 }
 
 /// A contestant that was asked for.
-struct Wanted {
+struct RequestedEntrant {
     name: String,
     /// Its family and configuration, or why it cannot be for the problem.
     chosen: Result<(String, Configuration), String>,
 }
 
-impl Wanted {
+impl RequestedEntrant {
     fn of(rung: &Rung, families: &[Family], problem: &Problem, device: &Device) -> Self {
         let (family, set) = rung.config.split_once(':').unwrap_or((&rung.config, ""));
         let family = request::family(families, family).map_err(|error| error.to_string());

@@ -9,11 +9,10 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-pub(super) use look::SelectionArguments;
-
-use super::Failure;
+use super::arguments::OutputArguments;
 use super::console::Console;
-use super::output::{OutputArguments, finish};
+use super::failure::Failure;
+use super::output::finish;
 
 #[derive(Debug, Args)]
 pub(super) struct DbArguments {
@@ -53,6 +52,6 @@ fn with(
     output: &OutputArguments,
     run: impl FnOnce(Console) -> Result<serde_json::Value, Failure>,
 ) -> ExitCode {
-    let console = output.console();
+    let console = Console::of_output(output);
     finish(console, run(console).map(|document| (document, ExitCode::SUCCESS)))
 }
