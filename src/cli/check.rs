@@ -1,4 +1,4 @@
-//! `gemm-tune check`: executes configurations of families on the host, watched by every check.
+//! `gemm-tune check`: executes configurations of families on the host with every check on.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::process::ExitCode;
@@ -61,7 +61,7 @@ const SHAPES: [&str; 6] = ["1x1x1", "7x5x3", "33x65x129", "128x96x64", "129x127x
 
 const LAYOUTS: [Layout; 4] = [Layout::Nn, Layout::Nt, Layout::Tn, Layout::Tt];
 
-/// Checks, prints, and gives 0 where everything that was executed is right.
+/// Checks, prints, and gives 0 where all executed kernels are correct.
 pub(super) fn main(arguments: &CheckArguments) -> ExitCode {
     let console = Console::new(&arguments.common);
     finish(console, run(arguments, console))
@@ -70,7 +70,7 @@ pub(super) fn main(arguments: &CheckArguments) -> ExitCode {
 fn run(arguments: &CheckArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
     let problems = problems(arguments)?;
     let (families, templates) = request::families(&arguments.families)?;
-    // Whether a kernel is right does not hang on whether its last bits are the same in each run.
+    // Non-deterministic kernels are checked too.
     let families: Vec<Family> =
         families.into_iter().map(Family::allowing_nondeterministic).collect();
     let sample = sample(&arguments.sample)?;
@@ -93,7 +93,7 @@ fn run(arguments: &CheckArguments, console: Console) -> Result<(Value, ExitCode)
     drop(progress);
     let results = results.map_err(Failure::work)?;
     if stop.load(Ordering::Relaxed) {
-        console.note("stopped as asked: not all of the sample was executed");
+        console.note("interrupted: a part of the sample was not executed");
     }
     console.result(&checked::table(&results, console.width()));
     let good = results.iter().all(|result| result.failures.is_empty())
@@ -136,7 +136,7 @@ fn sample(word: &str) -> Result<Sample, Failure> {
     }
 }
 
-/// What a person sees while it runs.
+/// Progress of the executions.
 struct CheckProgress {
     bar: CountProgress,
     is_verbose: bool,

@@ -30,7 +30,7 @@ use crate::tune::time_each;
             "Shape to measure, such as 4096x4096x1024; may be repeated [default: those of the winners]",
         )
     }),
-    // What differs in more than its shape is no part of the table.
+    // The table has problems that differ in their shape only.
     mut_arg("shapes", |shapes| shapes.help("File with one shape a line"))
 )]
 pub(super) struct DispatchArguments {
@@ -77,7 +77,7 @@ fn run(arguments: &DispatchArguments, console: Console) -> Result<Value, Failure
             if let Some(path) = path {
                 write(path, &json!(table))?;
             }
-            // What cannot be read back is no table: a shape that nothing has a time for.
+            // A table with a shape that no kernel has a time for cannot be read back.
             Table::parse(&json!(table).to_string()).map_err(Failure::work)?
         }
     };
@@ -115,7 +115,7 @@ fn loss(text: &str) -> Result<f64, Failure> {
     })
 }
 
-/// Every winner for every shape.
+/// Measures every winner for every shape.
 fn measured(arguments: &DispatchArguments, console: Console) -> Result<Table, Failure> {
     let pattern = arguments.problems.pattern(1)?;
     let MeasureArguments { db, device, seed } = &arguments.measure;
@@ -128,7 +128,7 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<Table, Fa
         .records()
         .iter()
         .filter(|record| record.is_of(&device) && record.regime() == Some(regime))
-        // Who runs other shapes did not choose a kernel with other bits in each run.
+        // Non-deterministic winners serve their own problems only.
         .filter(|record| record.deterministic)
         .filter_map(|record| Some((Problem::try_from(&record.problem).ok()?, record)))
         .filter(|(problem, _)| Problem { shape: pattern.shape, ..*problem } == pattern)
@@ -160,7 +160,7 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<Table, Fa
     let mut times_us = Vec::new();
     for (number, problem) in problems.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
-            return Err(Failure::Work("stopped as asked, before all was measured".to_owned()));
+            return Err(Failure::Work("interrupted before all kernels were measured".to_owned()));
         }
         console.note(&format!("{} of {}: {problem}", number + 1, problems.len()));
         let times = time_each(problem, &named, &mut kit, (regime, *seed));

@@ -1,4 +1,4 @@
-//! `gemm-tune doctor`: what this machine can do, and how to fix what it cannot.
+//! `gemm-tune doctor`: reports what this machine can do, and how to fix what it cannot.
 
 use std::process::ExitCode;
 
@@ -25,7 +25,7 @@ pub(super) struct DoctorArguments {
     common: CommonArguments,
 }
 
-/// One thing that was looked at.
+/// The finding for one component.
 struct Finding {
     name: &'static str,
     state: FindingState,
@@ -35,9 +35,9 @@ struct Finding {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FindingState {
     Good,
-    /// Tuning works without it.
+    /// It is missing, and tuning works without it.
     Missing,
-    /// Tuning does not work.
+    /// Tuning does not work without it.
     Broken,
 }
 
@@ -51,7 +51,7 @@ impl FindingState {
     }
 }
 
-/// Looks, prints, and gives 0 where tuning works here.
+/// Examines the machine, prints, and gives 0 where tuning works.
 pub(super) fn main(arguments: &DoctorArguments) -> ExitCode {
     let console = Console::new(&arguments.common);
     let findings = match examine(arguments) {
@@ -115,7 +115,7 @@ fn examine(arguments: &DoctorArguments) -> Result<Vec<Finding>, Failure> {
     Ok(findings)
 }
 
-/// The host itself: there is always one.
+/// The finding for the host.
 fn cpu_finding() -> Finding {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let memory = Memory::host_available()

@@ -1,4 +1,4 @@
-//! `gemm-tune explain`: why a winner wins, by its search's journal and an execution on the host.
+//! `gemm-tune explain`: why a winner wins, from the journal of its search and an execution on the host.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -60,7 +60,7 @@ fn run(arguments: &ExplainArguments, console: Console) -> Result<Value, Failure>
     }
     let (compiled, figures) = context.figures(&subject)?;
     let launches = traffic(&subject, &compiled.image).map_err(Failure::work)?;
-    // Times of one search compare with each other, those of a final with each other.
+    // Times of one search are comparable, and so are times of one final.
     let (family, configuration) = (subject.family.as_str(), &subject.configuration);
     let searched = own_time(entries, family, configuration).unwrap_or(time);
     let effects = effects(entries, family, configuration, searched);
@@ -110,7 +110,7 @@ fn journal(
     found.map(|(path, _)| journals::read(&path)).transpose()
 }
 
-/// The fastest of a search whose winner is not on record.
+/// The fastest kernel of a search whose winner is not recorded.
 fn best(entries: &[Entry], context: &InspectContext) -> Result<(Subject, Micros), Failure> {
     let timed = entries.iter().filter_map(|entry| Some((entry, landscape::time(entry)?)));
     let best = timed.min_by(|a, b| a.1.0.total_cmp(&b.1.0));

@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-/// Why a command ended without doing what it was asked.
+/// Why a command failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The command makes no sense as typed: exit code 2.
+    /// Wrong usage: exit code 2.
     Usage(String),
-    /// What was asked for failed: exit code 1.
+    /// The work failed: exit code 1.
     Work(String),
 }
 

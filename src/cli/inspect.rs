@@ -57,13 +57,13 @@ enum Emit {
     Svg,
 }
 
-/// The shape that a family is looked at for where none is given.
+/// The shape for a family where none is given.
 const SHAPE: &str = "1024x1024x1024";
 
-/// The word for what the database has.
+/// The word for the recorded winner.
 const WINNER: &str = "winner";
 
-/// Looks, prints and gives the exit code.
+/// Shows kernels and gives the exit code.
 pub(super) fn main(arguments: &InspectArguments) -> ExitCode {
     let console = Console::new(&arguments.of.common);
     finish(console, run(arguments, console).map(|document| (document, ExitCode::SUCCESS)))

@@ -56,7 +56,7 @@ pub(super) struct LookupArguments {
     /// GPU to answer for: auto, cuda:N or cpu [default: that of this machine, else the databases']
     #[arg(long)]
     device: Option<String>,
-    /// GPU to answer for, by a name that the databases have; no GPU is asked
+    /// GPU to answer for, by a name that the databases have; the GPU of this machine is not queried
     #[arg(long, value_name = "NAME", conflicts_with = "device")]
     device_name: Option<String>,
     #[command(flatten)]
@@ -136,7 +136,7 @@ fn device(
     let device = databases::device(records, arguments.device_name.as_deref())?;
     if arguments.device_name.is_none() {
         console.note(&format!(
-            "no GPU is here: answering for {}, which the records are of",
+            "no GPU found; answering for {}, the device of the records",
             device.name
         ));
     }

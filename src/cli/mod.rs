@@ -72,11 +72,11 @@ enum Command {
     Check(CheckArguments),
     /// Measure recorded winners beside the libraries, in turn
     Compare(CompareArguments),
-    /// Play a search strategy against recorded times, and say how close it comes how soon
+    /// Play a search strategy against recorded times, and report how fast it approaches the best
     Replay(ReplayArguments),
-    /// Learn from journals what kernels take, so that searches and lookup know before they measure
+    /// Learn the times of kernels from journals, to predict them in searches and lookup
     Learn(LearnArguments),
-    /// Say which kernel to use for a shape, tuned or not
+    /// Find the kernel to use for a shape, tuned or not
     Lookup(LookupArguments),
     /// List, show, merge, prune and verify tuning databases
     Db(DbArguments),
@@ -88,18 +88,18 @@ enum Command {
     Export(ExportArguments),
     /// Show a kernel or how two differ: source, PTX, machine code, resources, memory traffic
     Inspect(InspectArguments),
-    /// Say why a winner wins: what bounds it, what each parameter does, who nearly won
+    /// Explain why a winner wins: what bounds it, what each parameter does, which kernels came close
     Explain(ExplainArguments),
-    /// Draw winners and what searches saw as one HTML page
+    /// Draw winners and their searches as one HTML page
     Report(ReportArguments),
-    /// Say what this machine can do, and how to fix what it cannot
+    /// Report what this machine can do, and how to fix what it cannot
     Doctor(DoctorArguments),
     /// Serve a device to the program that started this process
     #[command(hide = true)]
     Worker,
 }
 
-/// Reads the command line and does what it says.
+/// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match arguments.command {
@@ -122,9 +122,9 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The life of a worker process.
+/// Serves as a worker process.
 fn worker() -> ExitCode {
-    // A terminal sends Ctrl-C to the whole group; only the parent decides what it ends.
+    // A terminal sends Ctrl-C to the whole process group. Only the parent reacts to it.
     let _ = ctrlc::set_handler(|| {});
     match crate::worker::serve() {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! How a command speaks that needs no device, how files are written, and how every command ends.
+//! The end of every command, and files that commands write.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::console::Console;
 use super::failure::Failure;
 
-/// Prints the document or what went wrong, and gives the exit code.
+/// Prints the document or the error, and gives the exit code.
 pub(super) fn finish(console: Console, result: Result<(Value, ExitCode), Failure>) -> ExitCode {
     match result {
         Ok((document, code)) => {
@@ -36,7 +36,7 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(unwritable)?;
-    // Readable by whom the system's mask lets read, as any file that is written.
+    // Permissions by the system's mask, as for any file.
     let mode = fs::Permissions::from_mode(0o666);
     let file = tempfile::Builder::new().permissions(mode).tempfile_in(folder);
     let file = file.map_err(unwritable)?;

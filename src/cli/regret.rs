@@ -1,4 +1,4 @@
-//! `gemm-tune regret`: lookup's answers for shapes that are held out, beside their winners.
+//! `gemm-tune regret`: measures lookup's answers for held-out shapes beside their winners.
 
 use std::process::ExitCode;
 

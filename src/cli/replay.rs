@@ -1,4 +1,4 @@
-//! `gemm-tune replay`: plays a strategy against a recorded space; no GPU has a part in it.
+//! `gemm-tune replay`: plays a strategy against a recorded space, without a GPU.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -22,8 +22,8 @@ pub(super) struct ReplayArguments {
     /// Recorded space: a Kernel Tuner cache, T4 results or a journal of this program, plain or .gz
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Begin as a search of a journal's problem would, with the families' defaults and what is
-    /// expected of their configurations; else nothing is known of them
+    /// Begin as a search of the journal's problem does, with the families' defaults and predicted times; else nothing is
+    /// known of the configurations
     #[arg(long)]
     informed: bool,
     /// File of `gemm-tune learn` to begin with instead of the built-in one
@@ -38,7 +38,7 @@ pub(super) struct ReplayArguments {
     /// Distinct configurations that each play evaluates
     #[arg(long, default_value = "400", value_name = "N")]
     max_configs: NonZeroUsize,
-    /// Candidates that are asked for before any of them is answered
+    /// Candidates that are proposed before the outcome of any of them is reported
     #[arg(long, default_value = "12", value_name = "N")]
     batch: NonZeroUsize,
     /// The first seed

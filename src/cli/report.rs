@@ -1,4 +1,4 @@
-//! `gemm-tune report`: winners and what searches saw, as a page that needs nothing else.
+//! `gemm-tune report`: winners and their searches as one self-contained page.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ pub(super) fn main(arguments: &ReportArguments) -> ExitCode {
 
 fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> {
     let selection = arguments.selection.selection()?;
-    // A journal alone is enough to look at a run; what else there is of it is in the default folder.
+    // A journal alone is enough for a page.
     let files = match databases::files(&arguments.db) {
         Err(_) if !arguments.journal.is_empty() => Vec::new(),
         files => files?,
@@ -125,7 +125,7 @@ fn is_of(record: &Record, journal: &Recorded) -> bool {
         && record.regime() == Some(journal.regime)
 }
 
-/// What kernels are made of again.
+/// Families and templates that sources are rendered from again.
 struct ReportContext {
     families: Vec<Family>,
     templates: Templates,
@@ -144,7 +144,7 @@ impl ReportContext {
         self.families.iter().find(|family| family.name == name)
     }
 
-    /// What is shown of a winner and its search.
+    /// The case of a winner and its search.
     fn case<'a>(&self, record: Option<&'a Record>, journal: Option<&'a Recorded>) -> Case<'a> {
         let mut case = Case { record, journal, ..Case::default() };
         let (Some(problem), Some(device)) = (case.problem(), case.device()) else { return case };
@@ -161,7 +161,7 @@ impl ReportContext {
         case
     }
 
-    /// A winner's source as its template gives it today.
+    /// The source of a winner, rendered from the present template.
     fn source(&self, record: &Record, problem: &Problem, device: &Device) -> Option<String> {
         let family = self.family(&record.family)?;
         let configuration = family.completed(record.configuration());

@@ -36,8 +36,8 @@ pub(super) struct TuneArguments {
     /// File with one shape a line, layout and batch behind it if they differ: `512x512x512 nt x16`
     #[arg(long, value_name = "FILE")]
     shapes: Option<PathBuf>,
-    /// Share of --shapes that this process tunes: the Ith of N, I from 1; as /N, the scheduler says
-    /// which [default: the task of a Slurm array, else all]
+    /// Shard of --shapes that this process tunes: the Ith of N, I from 1; with /N, the cluster's scheduler gives I
+    /// [default: the task of a Slurm array, else all]
     #[arg(long, value_name = "I/N", requires = "shapes")]
     shard: Option<String>,
     #[command(flatten)]
@@ -51,8 +51,8 @@ pub(super) struct TuneArguments {
     /// Replace a stored record even if it is faster
     #[arg(long)]
     force: bool,
-    /// Find and measure everything anew, whatever is known from earlier runs and from the database;
-    /// only the record of the problem is measured beside what is found
+    /// Search and measure everything anew, without the results of earlier runs and databases; only the record of the
+    /// problem takes part in the final
     #[arg(long)]
     fresh: bool,
     /// Search kernels too whose bits may differ from run to run, such as those whose blocks add to C with
@@ -139,7 +139,7 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
     let on_event = |event: session::SessionEvent<'_>| display.event(&event);
     let results = session::run(&plan, session_device, &stop, &on_event).map_err(Failure::work)?;
     if stop.load(Ordering::Relaxed) {
-        console.note("stopped as asked");
+        console.note("interrupted");
     }
     let is_won = |result: &ProblemResult| result.outcome.is_won();
     let code = if results.iter().all(is_won) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
@@ -222,7 +222,7 @@ fn problems(arguments: &TuneArguments, console: Console) -> Result<Vec<Problem>,
     let own = shard.of(&problems);
     let (Shard { index, count, source }, all) = (shard, problems.len());
     let number = index + 1;
-    console.note(&format!("share {number} of {count} ({source}): {} of {all} shapes", own.len()));
+    console.note(&format!("shard {number} of {count} ({source}): {} of {all} shapes", own.len()));
     Ok(own)
 }
 

@@ -8,7 +8,7 @@
 //! lanes therefore take small problems first and half take large ones, the largest first: compiler and device are both
 //! busy, and no lane is left with a large problem at the end. A final keeps the device busy and the cores idle, so that
 //! a lane releases its search slot before its final starts, and there are more lanes than searches at a time.
-//! The figures are in `docs/decisions/2026-11-23-lanes.md`.
+//! The figures are in `docs/decisions/2026-11-23-session-scheduling.md`.
 
 use std::collections::VecDeque;
 

@@ -5,7 +5,7 @@ use super::candidate::{CompiledCandidate, Evaluated};
 use super::error::TuneError;
 use super::evaluator::Evaluator;
 use super::event::TuneEvent;
-use super::finalist::{FinalResult, Finalist};
+use super::finalist::{FinalRanking, Finalist};
 use super::sanitize::Sanitizer;
 use crate::cpu::{Counting, Counts, Memory, Program};
 use crate::measure::Race;
@@ -86,9 +86,9 @@ impl Evaluator for CpuEvaluator {
         finalists: Vec<Finalist>,
         _sanitizer: Option<&Sanitizer>,
         _on_event: &mut dyn FnMut(TuneEvent<'_>),
-    ) -> Result<FinalResult, TuneError> {
+    ) -> Result<FinalRanking, TuneError> {
         let ranking = finalists.into_iter().map(|finalist| finalist.standing).collect();
-        Ok(FinalResult { ranking, ..FinalResult::default() })
+        Ok(FinalRanking { ranking, ..FinalRanking::default() })
     }
 
     fn restarts(&self) -> usize {

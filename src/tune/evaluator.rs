@@ -4,7 +4,7 @@
 use super::candidate::{CompiledCandidate, Evaluated};
 use super::error::TuneError;
 use super::event::TuneEvent;
-use super::finalist::{FinalResult, Finalist};
+use super::finalist::{FinalRanking, Finalist};
 use super::sanitize::Sanitizer;
 use crate::measure::Race;
 
@@ -30,7 +30,7 @@ pub(super) trait Evaluator: Send {
         finalists: Vec<Finalist>,
         sanitizer: Option<&Sanitizer>,
         on_event: &mut dyn FnMut(TuneEvent<'_>),
-    ) -> Result<FinalResult, TuneError>;
+    ) -> Result<FinalRanking, TuneError>;
 
     /// How often the worker was replaced.
     fn restarts(&self) -> usize;

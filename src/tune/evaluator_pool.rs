@@ -132,7 +132,7 @@ mod tests {
     use crate::compile::compiler::ImageOrigin;
     use crate::model::{LaunchPlan, Micros, Outcome};
     use crate::tune::TuneEvent;
-    use crate::tune::finalist::{FinalResult, Finalist};
+    use crate::tune::finalist::{FinalRanking, Finalist};
     use crate::tune::sanitize::Sanitizer;
 
     /// An evaluator that refuses every candidate, or panics.
@@ -151,8 +151,8 @@ mod tests {
             _: Vec<Finalist>,
             _: Option<&Sanitizer>,
             _: &mut dyn FnMut(TuneEvent<'_>),
-        ) -> Result<FinalResult, TuneError> {
-            Ok(FinalResult::default())
+        ) -> Result<FinalRanking, TuneError> {
+            Ok(FinalRanking::default())
         }
 
         fn restarts(&self) -> usize {

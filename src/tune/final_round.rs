@@ -5,7 +5,7 @@ use std::fmt;
 use super::candidate::CompiledCandidate;
 use super::error::TuneError;
 use super::event::TuneEvent;
-use super::finalist::{FINALISTS, FinalResult, Finalist, RejectedFinalist};
+use super::finalist::{FINALISTS, FinalRanking, Finalist, RejectedFinalist};
 use super::finalist_checks::check_finalists;
 use super::prepared_gpu::PreparedGpu;
 use super::ranking::{BaselineTime, Certainty, Standing, median};
@@ -44,8 +44,8 @@ pub(super) fn decide(
     candidates: Vec<Finalist>,
     sanitizer: Option<&Sanitizer>,
     on_event: &mut dyn FnMut(TuneEvent<'_>),
-) -> Result<FinalResult, TuneError> {
-    let mut decided = FinalResult::default();
+) -> Result<FinalRanking, TuneError> {
+    let mut decided = FinalRanking::default();
     let (mut finalists, others) = choose(gpu, candidates, sanitizer, &mut decided, on_event)?;
     if !finalists.is_empty()
         && let Err(error) = hold_final(gpu, &mut finalists, &mut decided, on_event)
@@ -69,7 +69,7 @@ fn choose(
     gpu: &mut PreparedGpu<'_>,
     candidates: Vec<Finalist>,
     sanitizer: Option<&Sanitizer>,
-    decided: &mut FinalResult,
+    decided: &mut FinalRanking,
     on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<(Vec<Finalist>, Vec<Finalist>), TuneError> {
     let (mut finalists, mut others) = (Vec::new(), candidates);
@@ -155,7 +155,7 @@ fn tie_break(standing: &Standing) -> TieBreak {
 fn hold_final(
     gpu: &mut PreparedGpu<'_>,
     finalists: &mut Vec<Finalist>,
-    decided: &mut FinalResult,
+    decided: &mut FinalRanking,
     on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<(), WorkerError> {
     let libraries = libraries(gpu, decided, on_event)?;
@@ -237,7 +237,7 @@ type BoxedWork<'a> = Box<dyn Fn(OperandAddresses) -> Vec<Work> + 'a>;
 /// cuBLAS, and the fastest of cuBLASLt's heuristics that gives right results.
 fn libraries(
     gpu: &mut PreparedGpu<'_>,
-    decided: &mut FinalResult,
+    decided: &mut FinalRanking,
     on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<Vec<LibraryEntrant>, WorkerError> {
     let offered = gpu.executor.baselines(&gpu.problem, HEURISTICS)?;

@@ -61,9 +61,9 @@ pub(super) struct RejectedFinalist {
     pub(super) outcome: Outcome,
 }
 
-/// The result of a final round.
+/// The ranking that a final round gives.
 #[derive(Default)]
-pub(super) struct FinalResult {
+pub(super) struct FinalRanking {
     pub(super) ranking: Vec<Standing>,
     pub(super) baselines: Vec<BaselineTime>,
     pub(super) library_version: String,

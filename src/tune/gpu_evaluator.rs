@@ -9,7 +9,7 @@ use super::error::TuneError;
 use super::evaluator::Evaluator;
 use super::event::TuneEvent;
 use super::final_round;
-use super::finalist::{FinalResult, Finalist};
+use super::finalist::{FinalRanking, Finalist};
 use super::gpu_lease::{GpuLease, LeasePriority, MemoryReservation};
 use super::machine::LeasedGpu;
 use super::prepared_gpu::{PreparedGpu, outcome_of};
@@ -142,7 +142,7 @@ impl Evaluator for GpuEvaluator<'_> {
         finalists: Vec<Finalist>,
         sanitizer: Option<&Sanitizer>,
         on_event: &mut dyn FnMut(TuneEvent<'_>),
-    ) -> Result<FinalResult, TuneError> {
+    ) -> Result<FinalRanking, TuneError> {
         let lease = Arc::clone(&self.lease);
         let _guard = lease.hold(LeasePriority::Long);
         let decided = final_round::decide(&mut self.gpu, finalists, sanitizer, on_event)?;

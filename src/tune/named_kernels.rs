@@ -106,7 +106,7 @@ pub(super) fn compile_named(
     }
 }
 
-/// A correct candidate's standing, or what is wrong with it.
+/// A correct candidate with its measurement, or why it is not correct.
 pub(super) fn ranked(
     family: &str,
     configuration: &Configuration,

@@ -26,7 +26,7 @@ pub(super) struct PreparedGpu<'a> {
 }
 
 /// LoadedModule candidates and the scratch memory that they share. With memory of their own, equal kernels differ by up to 3 %
-/// with its address; see `docs/decisions/2026-11-23-finals-share-scratch-memory.md`.
+/// with its address; see `docs/decisions/2026-11-23-samples.md`.
 pub(super) struct Mounted {
     loaded: Vec<(LoadedModule, LaunchPlan)>,
     workspaces: Vec<GuardedBuffer>,

@@ -10,7 +10,7 @@ use super::error::TuneError;
 use super::evaluator::Evaluator;
 use super::evaluator_pool::{EvaluatorMaker, EvaluatorPool};
 use super::event::TuneEvent;
-use super::finalist::{FinalResult, RejectedFinalist};
+use super::finalist::{FinalRanking, RejectedFinalist};
 use super::gpu_evaluator::GpuEvaluator;
 use super::journal::{Entry, Journal};
 use super::kit::Kit;
@@ -63,7 +63,7 @@ pub fn tune(
 
     // The first evaluator decides, so that all finalists run on one device.
     let restarts = evaluators.iter().map(|evaluator| evaluator.restarts()).sum();
-    let mut decided = FinalResult::default();
+    let mut decided = FinalRanking::default();
     for (place, evaluator) in evaluators.into_iter().enumerate() {
         if place > 0 {
             evaluator.release()?;

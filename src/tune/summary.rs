@@ -10,7 +10,7 @@ use crate::model::{Landmark, Problem};
 /// Where a problem's time went.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Phases {
-    /// Listing spaces, and what is expected of them.
+    /// Listing search spaces and predicting times.
     pub prepare: Duration,
     /// Searching: making operands and references, compiling and evaluating, overlapped.
     pub search: Duration,
@@ -39,7 +39,7 @@ pub struct Summary {
     pub library_version: String,
     /// One entry for each family that serves the problem.
     pub coverage: Vec<Coverage>,
-    /// What the families' defaults took, and what won for other problems.
+    /// Times of the families' defaults and of winners of other problems.
     pub landmarks: Vec<Landmark>,
     /// Where the time went.
     pub phases: Phases,
@@ -47,7 +47,7 @@ pub struct Summary {
     pub restarts: usize,
     /// Why the search ended.
     pub end: SearchEnd,
-    /// What it says of what it did not evaluate.
+    /// Its estimate for the configurations that it did not evaluate.
     pub rest: Rest,
 }
 

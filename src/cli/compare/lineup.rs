@@ -1,4 +1,4 @@
-//! Winners, rungs of the ladder, chosen configurations and libraries, all in one final for each shape.
+//! Line-up: winners, kernels of the ladder, named configurations and libraries in one final for each shape.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use crate::report::plot::{self, rates};
 use crate::space::{Family, Rung, ladder};
 use crate::tune::{Kit, line_up};
 
-/// What the recorded winner is called.
+/// The name of the recorded winner.
 const WINNER: &str = "winner";
 
 /// Measures, prints, draws and gives the exit code.
@@ -67,7 +67,7 @@ pub(super) fn run(
     Ok((lineup::document(&lined, &device), code))
 }
 
-/// Prints the table and the plot, or values, and draws the file that was asked for.
+/// Prints the table and the plot, or values, and draws the plot file.
 fn show(
     arguments: &CompareArguments,
     problems: &[Problem],
@@ -95,7 +95,7 @@ fn show(
     Ok(())
 }
 
-/// The rungs of the ladder, where that is asked for, and the configurations that were named.
+/// The kernels of the ladder, where it takes part, and the named configurations.
 fn rungs(arguments: &CompareArguments, families: &[Family]) -> Result<Vec<Rung>, Failure> {
     let mut rungs = Vec::new();
     if arguments.ladder {
@@ -110,10 +110,10 @@ fn rungs(arguments: &CompareArguments, families: &[Family]) -> Result<Vec<Rung>,
     Ok(rungs)
 }
 
-/// A contestant that was asked for.
+/// A named entrant.
 struct RequestedEntrant {
     name: String,
-    /// Its family and configuration, or why it cannot be for the problem.
+    /// Its family and configuration, or why it cannot serve the problem.
     chosen: Result<(String, Configuration), String>,
 }
 

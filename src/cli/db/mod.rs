@@ -1,4 +1,4 @@
-//! `gemm-tune db`: looks at tuning databases, joins them, tidies them up and says whether they hold.
+//! `gemm-tune db`: lists, shows, merges, prunes and verifies tuning databases.
 
 mod look;
 mod merge;
@@ -34,7 +34,7 @@ enum DbCommand {
     Verify(verify::VerifyArguments),
 }
 
-/// Does what is asked and gives the exit code.
+/// Runs the command and gives the exit code.
 pub(super) fn main(arguments: &DbArguments) -> ExitCode {
     match &arguments.command {
         DbCommand::List(list) => with(&list.output, |console| look::list(list, console)),

@@ -82,7 +82,7 @@ pub(super) fn verify(
     let (mut documents, mut bad) = (Vec::new(), 0);
     for (number, record) in own.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
-            console.note("stopped as asked");
+            console.note("interrupted");
             bad += own.len() - number;
             break;
         }

@@ -33,7 +33,7 @@ pub(in crate::cli) enum ExportFormat {
 }
 
 /// Records come from databases. What is run elsewhere (bundle, c, python, rust) has the winners of one GPU, and
-/// kernels besides that serve shapes which nobody tuned. Every evaluated configuration (t4, kernel-tuner)
+/// other kernels for untuned shapes. Every evaluated configuration (t4, kernel-tuner)
 /// comes from the journal of one problem, which tuning keeps below the cache folder.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ExportArguments {
@@ -61,10 +61,10 @@ pub(in crate::cli) struct ExportArguments {
     /// Export the kernels and the decision tree that `gemm-tune dispatch` wrote, instead of all winners
     #[arg(long, value_name = "FILE", conflicts_with = "only_tuned")]
     pub(super) dispatch: Option<PathBuf>,
-    /// Leave out kernels for shapes that nobody tuned
+    /// Leave out kernels for untuned shapes
     #[arg(long)]
     pub(super) only_tuned: bool,
-    /// Take winners too whose template has changed since, as it is now
+    /// Export winners whose template has changed since too, rendered from the present template
     #[arg(long)]
     pub(super) changed_templates: bool,
     /// Cache policy of the records: rotate or hot
