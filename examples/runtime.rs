@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [bundle, shapes @ ..] = &arguments[..] else {
         return Err("usage: runtime BUNDLE MxNxK[+PAD][:US]...".into());
     };
-    // Its context is current from here on: the runtime is a guest in it.
+    // Its context is current from here on: a foreign context for the runtime.
     let gpu = CudaDevice::open(0)?;
     let runtime = Runtime::open_bundle(Path::new(bundle))?;
     let flushed = gpu.allocate(ROTATED_BYTES)?;

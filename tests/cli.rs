@@ -343,7 +343,7 @@ fn without_a_gpu_the_program_says_so_and_where_to_look() {
     let arguments = ["--shape", "64x64x64", "--device", "cuda:0", "--db", "target/no.toml"];
     check(&arguments, 1, &["gemm-tune doctor"]);
     let arguments = ["--shape", "64x64x64", "--dry-run"];
-    check(&arguments, 0, &["taking an NVIDIA H200 for it"]);
+    check(&arguments, 0, &["using the limits of an NVIDIA H200"]);
 }
 
 #[test]

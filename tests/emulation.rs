@@ -25,7 +25,8 @@ use gemm_tune::render::Templates;
 use gemm_tune::search::Search;
 use gemm_tune::space::{Families, Family};
 use gemm_tune::tune::{
-    Checked, Checks, Event, Hint, Hints, Kit, Machine, Sample, Settings, check, spaces, tune,
+    CheckPlan, CheckResult, Hint, Hints, Kit, Machine, Sample, Settings, TuneEvent, check, spaces,
+    tune,
 };
 
 /// A compiler to PTX, or `None` after saying that the test is skipped.
@@ -63,7 +64,7 @@ fn checked(
     (families, templates): &(Vec<Family>, Templates),
     problems: &[Problem],
     sample: Sample,
-) -> Vec<Checked> {
+) -> Vec<CheckResult> {
     checked_on(&Device::cpu(), compiler, (families, templates), problems, sample)
 }
 
@@ -73,13 +74,13 @@ fn checked_on(
     (families, templates): (&[Family], &Templates),
     problems: &[Problem],
     sample: Sample,
-) -> Vec<Checked> {
-    let checks = Checks { families, templates, problems, device, sample, seed: 3, jobs: jobs() };
+) -> Vec<CheckResult> {
+    let checks = CheckPlan { families, templates, problems, device, sample, seed: 3, jobs: jobs() };
     check(&checks, compiler, &AtomicBool::new(false), &mut |_| {}).unwrap()
 }
 
 /// Everything that is legal passes; gives how many executions that were.
-fn all_pass(results: &[Checked]) -> usize {
+fn all_pass(results: &[CheckResult]) -> usize {
     for result in results {
         let first = result.failures.first();
         let why = first.and_then(|(_, outcome)| outcome.failure());
@@ -148,7 +149,7 @@ fn the_copy_engine_brings_what_lanes_do() {
     // With few SMs there is a tail to share.
     let device = Device { sms: 2, ..Device::cpu() };
     let templates = Templates::built_in().unwrap();
-    let checks = Checks {
+    let checks = CheckPlan {
         families: &families,
         templates: &templates,
         problems: &problems,
@@ -182,7 +183,7 @@ fn faults(compiler: &dyn Compile, problem: Problem) -> BTreeMap<String, Option<O
     };
     let mut outcomes = BTreeMap::new();
     let problems = [problem];
-    let checks = Checks {
+    let checks = CheckPlan {
         families: &families,
         templates: &templates,
         problems: &problems,
@@ -388,8 +389,8 @@ fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() 
     };
     let settings = Settings { max_configs: Some(40), ..Settings::default() };
     let mut evaluated = 0;
-    let on_event = &mut |event: Event<'_>| {
-        evaluated += usize::from(matches!(event, Event::Evaluated { .. }));
+    let on_event = &mut |event: TuneEvent<'_>| {
+        evaluated += usize::from(matches!(event, TuneEvent::Evaluated { .. }));
     };
     let problem = problem("65x100x40", Layout::Nn);
     let stop = AtomicBool::new(false);
@@ -471,9 +472,9 @@ fn what_won_before_is_tried_first_and_the_record_is_in_the_final_whatever_the_se
         let (search, max_configs) = (Search::Exhaustive, Some(max_configs));
         let settings = Settings { max_configs, fresh, search, ..Settings::default() };
         let (mut evaluated, mut announced) = (Vec::new(), 0);
-        let on_event = &mut |event: Event<'_>| match event {
-            Event::Started { hints, .. } => announced = hints,
-            Event::Evaluated { configuration, .. } => evaluated.push(configuration.clone()),
+        let on_event = &mut |event: TuneEvent<'_>| match event {
+            TuneEvent::Started { hints, .. } => announced = hints,
+            TuneEvent::Evaluated { configuration, .. } => evaluated.push(configuration.clone()),
             _ => {}
         };
         let stop = AtomicBool::new(false);

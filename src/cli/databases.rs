@@ -1,15 +1,16 @@
-//! Which database files a command reads, and which device their records are of.
+//! Database files that a command reads, and the device of their records.
 
 use std::path::{Path, PathBuf};
 
-use super::{Failure, request};
+use super::failure::Failure;
+use super::request;
 use crate::database::{Database, Record};
 use crate::model::device::CPU;
 use crate::model::{Configuration, Device};
 use crate::predict::LearnedModel;
 use crate::space::Family;
 
-/// The files that were named, or else all of `results/`.
+/// The named files, else all of `results/`.
 pub(super) fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     if !named.is_empty() {
         return Ok(named.to_vec());
@@ -31,12 +32,12 @@ pub(super) fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// The file that was named, or else a device's own.
+/// The named file, else the file of a device.
 pub(super) fn of(device: &Device, named: Option<&Path>) -> PathBuf {
     named.map_or_else(|| Path::new("results").join(device.slug() + ".toml"), Path::to_owned)
 }
 
-/// Reads files that have to be there.
+/// Reads files that must exist.
 pub(super) fn load(files: &[PathBuf]) -> Result<Vec<Database>, Failure> {
     files.iter().map(|file| Database::load_existing(file).map_err(Failure::work)).collect()
 }
@@ -58,8 +59,7 @@ pub(super) fn experience<'p>(
     LearnedModel::built_in(device).map_err(Failure::work)
 }
 
-/// The kernel of a record: its family's name, and its configuration with what the family has gained
-/// since.
+/// The kernel of a record: the name of its family, and its configuration completed with newer parameters.
 pub(super) fn kernel(record: &Record, families: &[Family]) -> (String, Configuration) {
     let family = families.iter().find(|family| family.name == record.family);
     let configuration = record.configuration();
@@ -70,14 +70,14 @@ pub(super) fn kernel(record: &Record, families: &[Family]) -> (String, Configura
     (record.family.clone(), completed)
 }
 
-/// The device of that name among those of records; without a name, the only one, or the only GPU.
+/// The device of that name among those of records. Without a name, the only device or the only GPU.
 pub(super) fn device(records: &[&Record], name: Option<&str>) -> Result<Device, Failure> {
     let mut known: Vec<Device> = Vec::new();
     for record in records {
         let same = |device: &&Device| record.is_of(device);
         if known.iter().find(same).is_none() {
             let device = Device::try_from(&record.device).map_err(Failure::work)?;
-            // What is known of the host's device is more than its records keep.
+            // Records keep less than the description of the host's device has.
             known.push(if record.device.name == CPU { Device::cpu() } else { device });
         }
     }
@@ -94,7 +94,7 @@ pub(super) fn device(records: &[&Record], name: Option<&str>) -> Result<Device, 
         ([only], _) => Ok(only.clone()),
         (_, [gpu]) => Ok((*gpu).clone()),
         ([], _) => Err(Failure::Work(
-            "the databases have no record and no GPU is here: there is no device to answer for"
+            "no GPU found, and the databases have no record: there is no device to answer for"
                 .to_owned(),
         )),
         _ => Err(Failure::Usage(format!(

@@ -8,11 +8,12 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::{CommonArguments, FamilyArguments, ProblemArguments, RigArguments};
+use super::arguments::{CommonArguments, FamilyArguments, MeasureArguments, ProblemArguments};
 use super::console::Console;
+use super::failure::Failure;
 use super::measure_context::MeasureContext;
 use super::output::finish;
-use super::{Failure, databases, interrupt};
+use super::{databases, interrupt};
 use crate::database::{Database, Record};
 use crate::dispatch::{self, CoverGoal, Dispatch, DispatchKernel, TimeTable};
 use crate::model::{Configuration, Problem, Regime};
@@ -29,7 +30,7 @@ use crate::tune::time_each;
             "Shape to measure, such as 4096x4096x1024; may be repeated [default: those of the winners]",
         )
     }),
-    // What differs in more than its shape is no part of the table.
+    // The table has problems that differ in their shape only.
     mut_arg("shapes", |shapes| shapes.help("File with one shape a line"))
 )]
 pub(super) struct DispatchArguments {
@@ -48,7 +49,7 @@ pub(super) struct DispatchArguments {
     #[command(flatten)]
     problems: ProblemArguments,
     #[command(flatten)]
-    rig: RigArguments,
+    measure: MeasureArguments,
     #[command(flatten)]
     families: FamilyArguments,
     #[command(flatten)]
@@ -76,7 +77,7 @@ fn run(arguments: &DispatchArguments, console: Console) -> Result<Value, Failure
             if let Some(path) = path {
                 write(path, &json!(table))?;
             }
-            // What cannot be read back is no table: a shape that nothing has a time for.
+            // A table with a shape that no kernel has a time for cannot be read back.
             TimeTable::parse(&json!(table).to_string()).map_err(Failure::work)?
         }
     };
@@ -114,12 +115,12 @@ fn loss(text: &str) -> Result<f64, Failure> {
     })
 }
 
-/// Every winner for every shape.
+/// Measures every winner for every shape.
 fn measured(arguments: &DispatchArguments, console: Console) -> Result<TimeTable, Failure> {
     let pattern = arguments.problems.pattern(1)?;
-    let RigArguments { db, device, seed } = &arguments.rig;
-    let rig = MeasureContext::new(device, &arguments.families, &arguments.common, console)?;
-    let device = rig.machine.device();
+    let MeasureArguments { db, device, seed } = &arguments.measure;
+    let context = MeasureContext::new(device, &arguments.families, &arguments.common, console)?;
+    let device = context.machine.device();
     let path = databases::of(&device, db.as_deref());
     let database = Database::load_existing(&path).map_err(Failure::work)?;
     let regime = Regime::default();
@@ -127,14 +128,14 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<TimeTable
         .records()
         .iter()
         .filter(|record| record.is_of(&device) && record.regime() == Some(regime))
-        // Who runs other shapes did not choose a kernel with other bits in each run.
+        // Non-deterministic winners serve their own problems only.
         .filter(|record| record.deterministic)
         .filter_map(|record| Some((Problem::try_from(&record.problem).ok()?, record)))
         .filter(|(problem, _)| Problem { shape: pattern.shape, ..*problem } == pattern)
         .collect();
     let mut kernels: Vec<(String, Configuration)> = Vec::new();
     for (_, record) in &records {
-        let kernel = databases::kernel(record, &rig.families);
+        let kernel = databases::kernel(record, &context.families);
         if !kernels.contains(&kernel) {
             kernels.push(kernel);
         }
@@ -153,13 +154,13 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<TimeTable
         problems = records.iter().map(|(problem, _)| *problem).collect();
     }
     problems.retain(|problem| Problem { shape: pattern.shape, ..*problem } == pattern);
-    let mut kit = rig.kit(console)?;
+    let mut kit = context.kit(console)?;
     let stop = interrupt::listen()?;
     let named: Vec<_> = kernels.iter().map(|(family, own)| (family.as_str(), own)).collect();
     let mut times_us = Vec::new();
     for (number, problem) in problems.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
-            return Err(Failure::Work("stopped as asked, before all was measured".to_owned()));
+            return Err(Failure::Work("interrupted before all kernels were measured".to_owned()));
         }
         console.note(&format!("{} of {}: {problem}", number + 1, problems.len()));
         let times = time_each(problem, &named, &mut kit, (regime, *seed));

@@ -1,16 +1,16 @@
-//! How long a search will take: from the pace of its last candidates, for the first wait for the
-//! compiler and the later ones for each other.
+//! Remaining time of a search, from the pace of its last candidates. The first candidates wait for the compiler and say
+//! nothing of the pace.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Candidates that the pace is taken from.
+/// Candidates that the pace is computed from.
 const LAST: usize = 64;
 
-/// Fewer tell nothing: what is known from earlier runs comes at once.
+/// Fewest candidates for a pace: outcomes of earlier runs come at once.
 const FEWEST: usize = 8;
 
-/// When candidates were evaluated, and when time is over.
+/// Times of the last candidates, and the deadline.
 #[derive(Debug)]
 pub(super) struct SearchEta {
     last: VecDeque<Instant>,
@@ -18,12 +18,12 @@ pub(super) struct SearchEta {
 }
 
 impl SearchEta {
-    /// A search that begins now.
+    /// The estimate for a search that begins now.
     pub(super) fn new(now: Instant, patience: Option<Duration>) -> Self {
         Self { last: VecDeque::new(), deadline: patience.map(|patience| now + patience) }
     }
 
-    /// A candidate was evaluated.
+    /// Counts an evaluated candidate.
     pub(super) fn tick(&mut self, now: Instant) {
         self.last.push_back(now);
         if self.last.len() > LAST {
@@ -31,7 +31,7 @@ impl SearchEta {
         }
     }
 
-    /// How long so many more will take; nothing where there is nothing to go by.
+    /// The time that so many more candidates take; none where no pace is known.
     pub(super) fn remaining(&self, left: usize, now: Instant) -> Option<Duration> {
         let until = self.deadline.map(|deadline| deadline.saturating_duration_since(now));
         let first = self.last.front().filter(|_| self.last.len() >= FEWEST);
@@ -48,19 +48,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_candidates_and_the_deadline_say_when_it_ends() {
+    fn the_remaining_time_follows_the_pace_and_the_deadline() {
         let began = Instant::now();
         let second = Duration::from_secs(1);
-        let mut pace = SearchEta::new(began, Some(100 * second));
-        assert_eq!(pace.remaining(10, began), Some(100 * second), "nothing was evaluated yet");
+        let mut eta = SearchEta::new(began, Some(100 * second));
+        assert_eq!(eta.remaining(10, began), Some(100 * second), "nothing was evaluated yet");
         let mut now = began;
         for _ in 0..LAST {
             now += second / 10;
-            pace.tick(now);
+            eta.tick(now);
         }
-        let remaining = pace.remaining(10, now).unwrap();
+        let remaining = eta.remaining(10, now).unwrap();
         assert!((second * 9 / 10..=second * 11 / 10).contains(&remaining), "{remaining:?}");
-        assert!(pace.remaining(10_000, now).unwrap() <= 94 * second);
+        assert!(eta.remaining(10_000, now).unwrap() <= 94 * second);
         assert_eq!(SearchEta::new(began, None).remaining(10, now), None);
     }
 }

@@ -1,12 +1,12 @@
-//! What looking at kernels needs: families, a problem, a device's description, and the winner that a
-//! database has of it. No GPU.
+//! Inspect context: families, a problem, the description of a device, and the recorded winner. It needs no GPU.
 
 use std::path::PathBuf;
 
 use super::arguments::KernelArguments;
 use super::console::Console;
+use super::failure::Failure;
 use super::machine::{Wish, Workshop};
-use super::{Failure, databases, request};
+use super::{databases, request};
 use crate::compile::{Architecture, Compile as _, CompileTarget, Compiled};
 use crate::database::{Database, Record};
 use crate::inspect::{InspectedKernel, ResourceFigures, figures};
@@ -14,7 +14,7 @@ use crate::model::{Configuration, Device, Problem, Regime};
 use crate::render::Templates;
 use crate::space::{Family, LoadError};
 
-/// What all that is looked at has in common.
+/// The problem, device and families that inspected kernels have in common.
 pub(super) struct InspectContext {
     pub(super) console: Console,
     pub(super) workshop: Workshop,
@@ -26,7 +26,7 @@ pub(super) struct InspectContext {
 }
 
 impl InspectContext {
-    /// For a shape and what was typed of the rest.
+    /// The context for a shape and the other arguments.
     pub(super) fn new(
         shape: &str,
         arguments: &KernelArguments,
@@ -52,13 +52,13 @@ impl InspectContext {
         self.subject(family, chosen)
     }
 
-    /// What the database has for the problem.
+    /// The record of the problem.
     pub(super) fn record(&self) -> Result<Option<Record>, Failure> {
         let database = Database::load(&self.database).map_err(Failure::work)?;
         Ok(database.find(&self.problem, &self.device, Regime::default()).cloned())
     }
 
-    /// The kernel that the database has for the problem.
+    /// The recorded winner of the problem.
     pub(super) fn winner(&self) -> Result<InspectedKernel, Failure> {
         let record = self.record()?.ok_or_else(|| {
             Failure::Work(format!(
@@ -73,7 +73,7 @@ impl InspectContext {
         self.recorded(&record)
     }
 
-    /// The kernel of a record, as its template gives it today.
+    /// The kernel of a record, rendered from the present template.
     pub(super) fn recorded(&self, record: &Record) -> Result<InspectedKernel, Failure> {
         let family = self.family(&record.family).map_err(|error| {
             let path = self.database.display();
@@ -106,7 +106,7 @@ impl InspectContext {
             .map_err(Failure::work)
     }
 
-    /// What a kernel takes, and its PTX.
+    /// The resources of a kernel, and its PTX.
     pub(super) fn figures(
         &self,
         subject: &InspectedKernel,

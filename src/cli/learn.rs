@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 
 use super::arguments::{CommonArguments, FamilyArguments};
 use super::console::Console;
+use super::failure::Failure;
 use super::machine::{Wish, Workshop};
 use super::output::finish;
 use super::progress_bar::CountProgress;
-use super::{Failure, journals, request};
+use super::{journals, request};
 use crate::model::{Device, Measurement};
 use crate::predict::{LearnedModel, ProblemTimes};
 use crate::report::learned::{self, HeldOut};
@@ -107,11 +108,11 @@ fn with_shortlists(
     console: Console,
 ) -> LearnedModel {
     console.note("choosing the kernels that lookup asks about");
-    let tally = Mutex::new(CountProgress::new(console, "lists chosen"));
+    let progress = Mutex::new(CountProgress::new(console, "lists chosen"));
     experience.with_shortlists(device, families, &|count, total| {
-        let mut tally = tally.lock();
-        tally.expect(total);
-        tally.reach(count, "");
+        let mut progress = progress.lock();
+        progress.expect(total);
+        progress.reach(count, "");
     })
 }
 

@@ -1,20 +1,20 @@
-//! What measuring of recorded winners and other chosen kernels takes, and how its course is told. The
-//! search that finds winners has more to set and to say: see `tune`.
+//! Measure context: what measuring recorded winners and named kernels needs, and its progress. Searches are in `tune`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::arguments::{CommonArguments, FamilyArguments};
 use super::console::Console;
+use super::failure::Failure;
 use super::machine::{Wish, Workshop};
-use super::{Failure, interrupt, request};
+use super::{interrupt, request};
 use crate::compile::CompileThreads;
 use crate::model::Problem;
 use crate::render::Templates;
 use crate::space::Family;
-use crate::tune::{Event, Kit, Machine};
+use crate::tune::{Kit, Machine, TuneEvent};
 
-/// Kernels to choose from, and a device that is ready for them.
+/// Families to choose from, and a device that is ready for their kernels.
 pub(super) struct MeasureContext {
     pub(super) families: Vec<Family>,
     pub(super) templates: Templates,
@@ -23,7 +23,7 @@ pub(super) struct MeasureContext {
 }
 
 impl MeasureContext {
-    /// As it was typed.
+    /// The context for a device and families as named on the command line.
     pub(super) fn new(
         device: &str,
         families: &FamilyArguments,
@@ -37,7 +37,7 @@ impl MeasureContext {
         Ok(Self { families, templates, machine, workshop })
     }
 
-    /// With a compiler, which is looked for, and perhaps installed, only now.
+    /// Adds the compiler, which is searched, and perhaps installed, only now.
     pub(super) fn kit(self, console: Console) -> Result<Kit, Failure> {
         let Self { families, templates, machine, workshop } = self;
         let compiler = Arc::new(workshop.compiler(&machine, console)?);
@@ -46,7 +46,7 @@ impl MeasureContext {
     }
 }
 
-/// The problems one after the other, each announced, until Ctrl-C asks for the end.
+/// The problems one after the other, each with a note, until Ctrl-C.
 pub(super) fn in_turn(
     problems: &[Problem],
     console: Console,
@@ -54,7 +54,7 @@ pub(super) fn in_turn(
     let stop = interrupt::listen()?;
     let announced = problems.iter().enumerate().map_while(move |(number, problem)| {
         if stop.load(Ordering::Relaxed) {
-            console.note("stopped as asked");
+            console.note("interrupted");
             return None;
         }
         console.note(&format!("{} of {}: {problem}", number + 1, problems.len()));
@@ -63,10 +63,10 @@ pub(super) fn in_turn(
     Ok(announced)
 }
 
-/// Tells what a person has to know of a measurement.
-pub(super) fn notes(console: Console) -> impl FnMut(Event<'_>) {
+/// Prints the notes of a measurement.
+pub(super) fn notes(console: Console) -> impl FnMut(TuneEvent<'_>) {
     move |event| {
-        if let Event::Note(note) = event {
+        if let TuneEvent::Note(note) = event {
             console.note(&note);
         }
     }

@@ -1,5 +1,5 @@
-//! Progress through a known number of like things: a bar on a terminal, a line now and then elsewhere.
-//! That of a search, whose end is not known, is in `progress.rs`.
+//! Progress through a known number of items: a bar on a terminal, a line now and then elsewhere. The progress of a search,
+//! whose end is unknown, is in `progress.rs`.
 
 use std::time::{Duration, Instant};
 
@@ -10,11 +10,11 @@ use super::console::{Console, Volume};
 /// How often a plain line is written.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// See the module.
+/// Progress through a known number of items.
 pub(super) struct CountProgress {
     console: Console,
     bar: indicatif::ProgressBar,
-    /// What becomes of the things, as in `executed`.
+    /// The word for a finished item, such as `executed`.
     done: &'static str,
     total: usize,
     began: Instant,
@@ -33,7 +33,7 @@ impl CountProgress {
         Self { console, bar, done, total: 0, began: now, last_line: now }
     }
 
-    /// So many there are; where that is new, it begins anew.
+    /// Sets the number of items. A new number restarts the progress.
     pub(super) fn expect(&mut self, total: usize) {
         if self.total == total {
             return;
@@ -51,7 +51,7 @@ impl CountProgress {
         self.bar.enable_steady_tick(Duration::from_millis(200));
     }
 
-    /// So many are done, with what is to be said of them: nothing, or words after a comma.
+    /// Sets the number of finished items. `besides` is appended: empty, or words after a comma.
     pub(super) fn reach(&mut self, count: usize, besides: &str) {
         self.bar.set_position(count as u64);
         self.bar.set_message(besides.to_owned());

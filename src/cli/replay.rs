@@ -1,18 +1,56 @@
-//! `gemm-tune replay`: plays a strategy against a recorded space; no GPU has a part in it.
+//! `gemm-tune replay`: plays a strategy against a recorded space, without a GPU.
 
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::Args;
 use serde_json::json;
 
-use super::arguments::ReplayArguments;
 use super::console::Console;
-use super::{Failure, request};
+use super::failure::Failure;
+use super::request;
 use crate::model::Device;
 use crate::predict::LearnedModel;
 use crate::report::replayed;
 use crate::search::replay::{Trials, replay};
 use crate::space::Families;
 use crate::tune::{read_informed, read_recording};
+
+#[derive(Debug, Args)]
+pub(super) struct ReplayArguments {
+    /// Recorded space: a Kernel Tuner cache, T4 results or a journal of this program, plain or .gz
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Begin as a search of the journal's problem does, with the families' defaults and predicted times; else nothing is
+    /// known of the configurations
+    #[arg(long)]
+    informed: bool,
+    /// File of `gemm-tune learn` to begin with instead of the built-in one
+    #[arg(long, requires = "informed", value_name = "FILE")]
+    experience: Option<PathBuf>,
+    /// Strategy to play: auto, exhaustive, random, local, evolve or model
+    #[arg(long, default_value = "auto", value_name = "NAME")]
+    search: String,
+    /// How often to play it, each time with another seed
+    #[arg(long, default_value = "30", value_name = "R")]
+    repeats: NonZeroUsize,
+    /// Distinct configurations that each play evaluates
+    #[arg(long, default_value = "400", value_name = "N")]
+    max_configs: NonZeroUsize,
+    /// Candidates that are proposed before the outcome of any of them is reported
+    #[arg(long, default_value = "12", value_name = "N")]
+    batch: NonZeroUsize,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// What counts as better where the search says how likely it is that something better is left
+    #[arg(long, default_value = "1%", value_name = "PERCENT")]
+    stop_within: String,
+    /// Print an array of {evaluations, mean, median, worst}
+    #[arg(long)]
+    json: bool,
+}
 
 /// Plays, prints and gives the exit code.
 pub(super) fn main(arguments: &ReplayArguments) -> ExitCode {

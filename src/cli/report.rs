@@ -1,4 +1,4 @@
-//! `gemm-tune report`: winners and what searches saw, as a page that needs nothing else.
+//! `gemm-tune report`: winners and their searches as one self-contained page.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::{CommonArguments, FolderArguments};
+use super::arguments::{CommonArguments, FolderArguments, SelectionArguments};
 use super::console::Console;
-use super::db::SelectionArguments;
 use super::environment::cache_folder;
+use super::failure::Failure;
 use super::output::{finish, write};
-use super::{Failure, databases, journals, request};
+use super::{databases, journals, request};
 use crate::database::{Database, Record};
 use crate::inspect::landscape;
 use crate::model::{Device, Problem};
@@ -54,7 +54,7 @@ pub(super) fn main(arguments: &ReportArguments) -> ExitCode {
 
 fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> {
     let selection = arguments.selection.selection()?;
-    // A journal alone is enough to look at a run; what else there is of it is in the default folder.
+    // A journal alone is enough for a page.
     let files = match databases::files(&arguments.db) {
         Err(_) if !arguments.journal.is_empty() => Vec::new(),
         files => files?,
@@ -76,24 +76,24 @@ fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> 
             }
         }
     }
-    let bench = Bench::new(&arguments.folders, console)?;
+    let context = ReportContext::new(&arguments.folders, console)?;
     let mut cases: Vec<ProblemReport<'_>> = Vec::new();
     for record in &records {
         let journal = journals.iter().find(|journal| is_of(record, journal));
         if journal.is_some() || !only_journals {
-            cases.push(bench.case(Some(record), journal));
+            cases.push(context.case(Some(record), journal));
         }
     }
     for journal in &journals {
         if !records.iter().any(|record| is_of(record, journal)) {
-            cases.push(bench.case(None, Some(journal)));
+            cases.push(context.case(None, Some(journal)));
         }
     }
-    if bench.changed.get() > 0 {
+    if context.changed.get() > 0 {
         console.note(&format!(
             "the templates of {} winners have changed since: the page has the sources that they give \
              today",
-            bench.changed.get()
+            context.changed.get()
         ));
     }
     if cases.is_empty() {
@@ -125,8 +125,8 @@ fn is_of(record: &Record, journal: &Recorded) -> bool {
         && record.regime() == Some(journal.regime)
 }
 
-/// What kernels are made of again.
-struct Bench {
+/// Families and templates that sources are rendered from again.
+struct ReportContext {
     families: Vec<Family>,
     templates: Templates,
     console: Console,
@@ -134,7 +134,7 @@ struct Bench {
     changed: Cell<usize>,
 }
 
-impl Bench {
+impl ReportContext {
     fn new(folders: &FolderArguments, console: Console) -> Result<Self, Failure> {
         let (families, templates) = request::all_families(folders)?;
         Ok(Self { families, templates, console, changed: Cell::new(0) })
@@ -144,7 +144,7 @@ impl Bench {
         self.families.iter().find(|family| family.name == name)
     }
 
-    /// What is shown of a winner and its search.
+    /// The case of a winner and its search.
     fn case<'a>(
         &self,
         record: Option<&'a Record>,
@@ -165,7 +165,7 @@ impl Bench {
         case
     }
 
-    /// A winner's source as its template gives it today.
+    /// The source of a winner, rendered from the present template.
     fn source(&self, record: &Record, problem: &Problem, device: &Device) -> Option<String> {
         let family = self.family(&record.family)?;
         let configuration = family.completed(record.configuration());

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::json::problem_document;
 use super::table::{plain_table, right_aligned, trim_lines};
-use crate::tune::Checked;
+use crate::tune::CheckResult;
 
 /// Failures shown for a family and problem; the document has all.
 const SHOWN: usize = 3;
@@ -19,7 +19,7 @@ struct CheckedRow<'a> {
 }
 
 /// A line for each family and shape, then the failures, for a terminal of `width` columns.
-pub fn table(results: &[Checked], width: u16) -> String {
+pub fn table(results: &[CheckResult], width: u16) -> String {
     let mut rows: IndexMap<(&str, String), CheckedRow<'_>> = IndexMap::new();
     for result in results.iter().filter(|result| result.legal > 0) {
         let problem = format!("{} {}", result.problem.shape, result.problem.dtype);
@@ -58,7 +58,7 @@ pub fn table(results: &[Checked], width: u16) -> String {
 }
 
 /// The results with all failures, as JSON.
-pub fn document(results: &[Checked]) -> Value {
+pub fn document(results: &[CheckResult]) -> Value {
     let entries: Vec<Value> = results
         .iter()
         .map(|result| {

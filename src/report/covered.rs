@@ -176,7 +176,6 @@ mod tests {
             library_version: String::new(),
             coverage: vec![coverage],
             landmarks: Vec::new(),
-            times: Vec::new(),
             phases: Phases::default(),
             restarts: 0,
             end,

@@ -1,19 +1,14 @@
-//! Whose turn it is, where several lanes tune problems at the same time.
+//! Scheduler: assigns problems to lanes that tune concurrently.
 //!
-//! What a problem's kernels take tells much of its kin, so that one goes ahead: of the one in the middle the
-//! first lane asks a few questions, and the others wait until they tell something, which they would have
-//! waited for the compiler anyway. Then all are taken, what has kin already before what has none.
+//! Timings transfer between related problems. The scheduler therefore starts with a pilot: the first lane evaluates a few
+//! candidates of the median problem while the other lanes wait, which they would spend on their first compiles anyway.
+//! Then all lanes take problems; problems with related timings come first.
 //!
-//! What a small problem takes is mostly compiling, for its kernels run in microseconds; what a large one
-//! takes is mostly measuring. So half of the lanes take the small ones and half the large, the largest first:
-//! while the cores are busy with what nobody compiled before, the device is with what takes long, and in the
-//! end no lane is left alone with a large one. In the order in which they were given, from small to large, two
-//! lanes with 20 layers of a model kept 16 cores busy for 32 s, with half of an H200's time, and then the H200
-//! for 20 s, with idle cores.
-//!
-//! A final keeps the device busy and the cores idle, so that who has searched makes room for another one's
-//! search: there are more lanes than problems searched at a time. With 6 lanes and 6 searches their finals met,
-//! and 16 cores were idle for 5 of 27 s, and the device for as long before.
+//! A small problem mostly compiles, because its kernels run for microseconds; a large one mostly measures. Half of the
+//! lanes therefore take small problems first and half take large ones, the largest first: compiler and device are both
+//! busy, and no lane is left with a large problem at the end. A final keeps the device busy and the cores idle, so that
+//! a lane releases its search slot before its final starts, and there are more lanes than searches at a time.
+//! The figures are in `docs/decisions/2026-11-23-session-scheduling.md`.
 
 use std::collections::VecDeque;
 
@@ -21,32 +16,33 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::model::Problem;
 
-/// Problems that nobody has taken yet.
-pub struct Scheduler<'p> {
+/// Assigns the problems of a session, each once.
+pub(super) struct Scheduler<'p> {
     problems: &'p [Problem],
-    /// The one that goes ahead, if one does.
-    leader: Option<usize>,
-    /// Most that are searched at a time.
+    /// The place of the problem that a pilot evaluates, where one does.
+    pilot: Option<usize>,
+    /// Most problems that are searched at a time.
     searches: usize,
-    left: Mutex<Unclaimed>,
-    /// Notified when somebody may go on who waits.
+    pending: Mutex<PendingProblems>,
+    /// Notified when a waiting lane may go on.
     changed: Condvar,
 }
 
-/// The numbers of those that are left, and what those wait for who would take one.
-struct Unclaimed {
-    /// All are among these for one lane.
+/// The places of unassigned problems, and what lanes wait for.
+struct PendingProblems {
+    /// With one lane, all problems are here.
     small: VecDeque<usize>,
     large: VecDeque<usize>,
-    /// Whether one goes ahead of all others.
-    is_led: bool,
+    /// Whether the other lanes wait for the pilot.
+    is_held: bool,
     searching: usize,
     waiting: usize,
 }
 
 impl<'p> Scheduler<'p> {
-    /// In the order given for one lane; for several as the module says. So many `searches` at a time.
-    pub fn new(problems: &'p [Problem], lanes: usize, searches: usize) -> Self {
+    /// A scheduler for so many lanes and so many searches at a time. One lane takes the problems in their order, several
+    /// take them as the module says.
+    pub(super) fn new(problems: &'p [Problem], lanes: usize, searches: usize) -> Self {
         let mut order: Vec<usize> = (0..problems.len()).collect();
         let mut large = Vec::new();
         if lanes > 1 {
@@ -55,100 +51,94 @@ impl<'p> Scheduler<'p> {
             });
             large = order.split_off(order.len() / 2);
         }
-        let leader = large.first().copied().filter(|_| problems.len() > 1);
+        let pilot = large.first().copied().filter(|_| problems.len() > 1);
         large.reverse();
-        let (small, large, is_led) = (order.into(), large.into(), leader.is_some());
-        let left = Unclaimed { small, large, is_led, searching: 0, waiting: 0 };
+        let (small, large, is_held) = (order.into(), large.into(), pilot.is_some());
+        let pending = PendingProblems { small, large, is_held, searching: 0, waiting: 0 };
         let searches = searches.max(1);
-        Self { problems, leader, searches, left: Mutex::new(left), changed: Condvar::new() }
-    }
-
-    /// A problem such as they are; none where there is none.
-    pub fn example(&self) -> Option<&'p Problem> {
-        self.problems.first()
+        Self { problems, pilot, searches, pending: Mutex::new(pending), changed: Condvar::new() }
     }
 
     /// One of the lanes, counted from 0.
-    pub fn lane(&self, number: usize) -> Lane<'_, 'p> {
-        Lane { turns: self, number }
+    pub(super) fn lane(&self, number: usize) -> SchedulerLane<'_, 'p> {
+        SchedulerLane { scheduler: self, number }
     }
 
-    /// Lets the other lanes begin: the one that goes ahead has told something, or cannot.
-    pub fn follow(&self) {
-        self.left.lock().is_led = false;
+    /// Lets the lanes begin that wait for the pilot.
+    pub(super) fn release(&self) {
+        self.pending.lock().is_held = false;
         self.changed.notify_all();
     }
 
-    /// Leaves nothing to take.
-    pub fn give_up(&self) {
-        let mut left = self.left.lock();
-        left.small.clear();
-        left.large.clear();
-        drop(left);
+    /// Drops all unassigned problems.
+    pub(super) fn give_up(&self) {
+        let mut pending = self.pending.lock();
+        pending.small.clear();
+        pending.large.clear();
+        drop(pending);
         self.changed.notify_all();
     }
 }
 
-/// What takes problems, one after the other.
-pub struct Lane<'t, 'p> {
-    turns: &'t Scheduler<'p>,
+/// A lane: takes problems one after the other.
+pub(super) struct SchedulerLane<'s, 'p> {
+    scheduler: &'s Scheduler<'p>,
     number: usize,
 }
 
-impl<'p> Lane<'_, 'p> {
-    /// The problem that goes ahead, where this lane has to go with it.
-    pub fn leader(&self) -> Option<&'p Problem> {
-        let leader = self.turns.leader.filter(|_| self.number == 0)?;
-        Some(&self.turns.problems[leader])
+impl<'p> SchedulerLane<'_, 'p> {
+    /// The problem that this lane evaluates as a pilot, with its place.
+    pub(super) fn pilot(&self) -> Option<(usize, &'p Problem)> {
+        let number = self.scheduler.pilot.filter(|_| self.number == 0)?;
+        Some((number, &self.scheduler.problems[number]))
     }
 
-    /// The next problem, which is nobody else's then: the first of which it is said that it is ready, else the
-    /// first. All lanes but the first one wait until [`Scheduler::follow`] is called, and all until fewer are searched
-    /// than may be.
-    pub fn take(&self, is_ready: &dyn Fn(&Problem) -> bool) -> Option<Claim<'_, 'p>> {
-        let Scheduler { problems, searches, left, changed, .. } = self.turns;
-        let mut left = left.lock();
-        left.waiting += 1;
-        changed.wait_while(&mut left, |left| {
-            let is_led = self.number > 0 && left.is_led;
-            !left.is_empty() && (is_led || left.searching >= *searches)
+    /// Takes the next problem: the first that is ready, else the first. Waits until a search slot is free, and, except
+    /// for the first lane, until [`Scheduler::release`].
+    pub(super) fn take(&self, is_ready: &dyn Fn(&Problem) -> bool) -> Option<Assignment<'_, 'p>> {
+        let Scheduler { problems, searches, pending, changed, .. } = self.scheduler;
+        let mut pending = pending.lock();
+        pending.waiting += 1;
+        changed.wait_while(&mut pending, |pending| {
+            let is_held = self.number > 0 && pending.is_held;
+            !pending.is_empty() && (is_held || pending.searching >= *searches)
         });
-        left.waiting -= 1;
-        let numbers = left.of(self.number)?;
+        pending.waiting -= 1;
+        let numbers = pending.queue_of(self.number)?;
         let number = numbers.remove(first_ready(numbers, problems, is_ready))?;
-        left.searching += 1;
-        Some(Claim { number, problem: &problems[number], search: SearchSlot(self.turns) })
+        pending.searching += 1;
+        Some(Assignment { number, problem: &problems[number], slot: SearchSlot(self.scheduler) })
     }
 
-    /// The one that it takes next, if nobody else does: none where somebody waits for it.
-    pub fn coming(&self, is_ready: &dyn Fn(&Problem) -> bool) -> Option<&'p Problem> {
-        let Scheduler { problems, left, .. } = self.turns;
-        let mut left = left.lock();
-        if left.waiting > 0 {
+    /// The problem that this lane would take next; none where another lane waits for one.
+    pub(super) fn next(&self, is_ready: &dyn Fn(&Problem) -> bool) -> Option<&'p Problem> {
+        let Scheduler { problems, pending, .. } = self.scheduler;
+        let mut pending = pending.lock();
+        if pending.waiting > 0 {
             return None;
         }
-        let numbers = left.of(self.number)?;
+        let numbers = pending.queue_of(self.number)?;
         let number = *numbers.get(first_ready(numbers, problems, is_ready))?;
         Some(&problems[number])
     }
 }
 
 /// A problem that a lane has taken.
-pub struct Claim<'t, 'p> {
+pub(super) struct Assignment<'s, 'p> {
     /// Its place in the list.
-    pub number: usize,
+    pub(super) number: usize,
     /// The problem.
-    pub problem: &'p Problem,
-    /// To be dropped when the search is over.
-    pub search: SearchSlot<'t>,
+    pub(super) problem: &'p Problem,
+    /// The search slot, to be dropped when the search is over.
+    pub(super) slot: SearchSlot<'s>,
 }
 
-/// One of the problems that are searched at a time, until it is dropped.
-pub struct SearchSlot<'t>(&'t Scheduler<'t>);
+/// One of the searches that run at a time. Dropping it lets another search begin.
+pub(super) struct SearchSlot<'s>(&'s Scheduler<'s>);
 
 impl Drop for SearchSlot<'_> {
     fn drop(&mut self) {
-        self.0.left.lock().searching -= 1;
+        self.0.pending.lock().searching -= 1;
         self.0.changed.notify_all();
     }
 }
@@ -161,23 +151,23 @@ fn first_ready(
     numbers.iter().position(|number| is_ready(&problems[*number])).unwrap_or(0)
 }
 
-impl Drop for Lane<'_, '_> {
-    /// Nobody waits for a lane that is over, however it ended.
+impl Drop for SchedulerLane<'_, '_> {
+    /// A lane that ended, however it did, holds no other lane.
     fn drop(&mut self) {
-        self.turns.follow();
+        self.scheduler.release();
     }
 }
 
-impl Unclaimed {
+impl PendingProblems {
     fn is_empty(&self) -> bool {
         self.small.is_empty() && self.large.is_empty()
     }
 
-    /// A lane's own, or else the others; none where nothing is left.
-    fn of(&mut self, lane: usize) -> Option<&mut VecDeque<usize>> {
+    /// The queue that a lane takes from: its own, else the other; none where both are empty.
+    fn queue_of(&mut self, lane: usize) -> Option<&mut VecDeque<usize>> {
         let Self { small, large, .. } = self;
-        let (own, others) = if lane.is_multiple_of(2) { (large, small) } else { (small, large) };
-        [own, others].into_iter().find(|numbers| !numbers.is_empty())
+        let (own, other) = if lane.is_multiple_of(2) { (large, small) } else { (small, large) };
+        [own, other].into_iter().find(|numbers| !numbers.is_empty())
     }
 }
 
@@ -194,61 +184,61 @@ mod tests {
         shapes.iter().map(|shape| Problem::new(shape.parse().unwrap(), Dtype::F32)).collect()
     }
 
-    fn taken(lane: &Lane<'_, '_>) -> Vec<usize> {
+    fn taken(lane: &SchedulerLane<'_, '_>) -> Vec<usize> {
         std::iter::from_fn(|| lane.take(&|_| true)).map(|taken| taken.number).collect()
     }
 
     #[test]
-    fn one_lane_takes_them_as_they_were_given() {
+    fn one_lane_takes_problems_in_their_order() {
         let problems = problems();
-        let turns = Scheduler::new(&problems, 1, 1);
-        let lane = turns.lane(0);
-        assert_eq!((taken(&lane), lane.leader()), (vec![0, 1, 2, 3, 4], None));
-        assert_eq!(Scheduler::new(&problems[..1], 1, 1).lane(0).leader(), None);
+        let scheduler = Scheduler::new(&problems, 1, 1);
+        let lane = scheduler.lane(0);
+        assert_eq!((taken(&lane), lane.pilot()), (vec![0, 1, 2, 3, 4], None));
+        assert_eq!(Scheduler::new(&problems[..1], 1, 1).lane(0).pilot(), None);
     }
 
     #[test]
-    fn the_middle_one_goes_ahead_and_the_smallest_and_the_largest_are_taken_first() {
+    fn the_median_is_the_pilot_and_the_smallest_and_largest_are_taken_first() {
         let problems = problems();
-        let turns = Scheduler::new(&problems, 2, 2);
-        let (first, second) = (turns.lane(0), turns.lane(1));
-        assert_eq!((first.leader(), second.leader()), (Some(&problems[0]), None));
-        turns.follow();
-        assert_eq!(first.coming(&|_| true), Some(&problems[2]));
+        let scheduler = Scheduler::new(&problems, 2, 2);
+        let (first, second) = (scheduler.lane(0), scheduler.lane(1));
+        assert_eq!((first.pilot(), second.pilot()), (Some((0, &problems[0])), None));
+        scheduler.release();
+        assert_eq!(first.next(&|_| true), Some(&problems[2]));
         assert_eq!(second.take(&|_| true).unwrap().number, 1);
         assert_eq!(taken(&first), [2, 4, 0, 3]);
-        assert!(second.take(&|_| true).is_none() && second.coming(&|_| true).is_none());
-        let turns = Scheduler::new(&problems, 4, 2);
-        turns.give_up();
-        assert!(turns.lane(0).take(&|_| true).is_none());
+        assert!(second.take(&|_| true).is_none() && second.next(&|_| true).is_none());
+        let scheduler = Scheduler::new(&problems, 4, 2);
+        scheduler.give_up();
+        assert!(scheduler.lane(0).take(&|_| true).is_none());
     }
 
     #[test]
-    fn what_is_ready_comes_first() {
+    fn a_ready_problem_is_taken_first() {
         let problems = problems();
-        let turns = Scheduler::new(&problems, 1, 1);
-        let lane = turns.lane(0);
+        let scheduler = Scheduler::new(&problems, 1, 1);
+        let lane = scheduler.lane(0);
         let is_ready = |problem: &Problem| problem.shape.m == 4096;
-        assert_eq!(lane.coming(&is_ready), Some(&problems[2]));
+        assert_eq!(lane.next(&is_ready), Some(&problems[2]));
         assert_eq!(lane.take(&is_ready).unwrap().number, 2);
         assert_eq!(lane.take(&is_ready).unwrap().number, 0);
     }
 
     #[test]
-    fn the_others_wait_until_there_is_something_to_follow() {
+    fn the_other_lanes_wait_for_the_pilot() {
         let problems = problems();
-        let turns = Scheduler::new(&problems, 2, 2);
-        let first = turns.lane(0);
+        let scheduler = Scheduler::new(&problems, 2, 2);
+        let first = scheduler.lane(0);
         thread::scope(|scope| {
             let [second, third] = [1, 3].map(|lane| {
                 scope.spawn({
-                    let turns = &turns;
-                    move || turns.lane(lane).take(&|_| true).map(|taken| taken.number)
+                    let scheduler = &scheduler;
+                    move || scheduler.lane(lane).take(&|_| true).map(|taken| taken.number)
                 })
             });
             thread::sleep(Duration::from_millis(50));
             assert!(!second.is_finished() && !third.is_finished());
-            // As one that panics does.
+            // As a lane that panics does.
             drop(first);
             let mut taken = [second, third].map(|lane| lane.join().unwrap());
             taken.sort();
@@ -257,30 +247,30 @@ mod tests {
     }
 
     #[test]
-    fn who_has_searched_makes_room() {
+    fn a_lane_frees_its_search_slot_before_its_final() {
         let problems = problems();
-        let turns = Scheduler::new(&problems, 3, 1);
-        turns.follow();
-        let (first, second) = (turns.lane(0), turns.lane(1));
+        let scheduler = Scheduler::new(&problems, 3, 1);
+        scheduler.release();
+        let (first, second) = (scheduler.lane(0), scheduler.lane(1));
         let taken = first.take(&|_| true).unwrap();
         thread::scope(|scope| {
             let next = scope.spawn(|| second.take(&|_| true).is_some());
-            while turns.left.lock().waiting == 0 {
+            while scheduler.pending.lock().waiting == 0 {
                 thread::yield_now();
             }
-            assert_eq!(first.coming(&|_| true), None, "the second lane takes what is next");
+            assert_eq!(first.next(&|_| true), None, "the second lane takes the next problem");
             assert!(!next.is_finished());
-            drop(taken.search);
+            drop(taken.slot);
             assert!(next.join().unwrap());
-            assert!(first.coming(&|_| true).is_some());
-            // Who waits for a problem does not wait for ever.
+            assert!(first.next(&|_| true).is_some());
+            // A lane that waits for a problem does not wait for ever.
             let taken = first.take(&|_| true).unwrap();
-            let third = turns.lane(2);
+            let third = scheduler.lane(2);
             let last = scope.spawn(move || third.take(&|_| true).is_some());
-            while turns.left.lock().waiting == 0 {
+            while scheduler.pending.lock().waiting == 0 {
                 thread::yield_now();
             }
-            turns.give_up();
+            scheduler.give_up();
             assert!(!last.join().unwrap());
             drop(taken);
         });

@@ -1,5 +1,5 @@
-//! What the problems of one run tell of each other while they are tuned: what their kernels took, as the
-//! answers come. Decides nothing by it.
+//! Transfer of timings: passes the timings of each problem on while it is tuned, so that they correct the predictions for
+//! related problems of the same run. The model is [`TransferModel`].
 
 use std::sync::Arc;
 
@@ -8,82 +8,82 @@ use parking_lot::Mutex;
 use crate::model::{Device, Problem};
 use crate::predict::{LearnedModel, ProblemTimes, TransferModel};
 use crate::space::{Family, Footprints};
-use crate::tune::Event;
+use crate::tune::TuneEvent;
 
-/// Answers after which a problem tells of itself again: as many as a search asks for at once.
+/// Outcomes after which the timings of a problem are passed on again: as many as a search proposes at once.
 const EVERY: usize = 12;
 
-/// What was told so far.
-pub struct TransferHub {
-    transfer: Mutex<Arc<TransferModel>>,
+/// The timings that were passed on so far, and what predictions are made from besides.
+pub(super) struct TransferHub {
+    corrections: Mutex<Arc<TransferModel>>,
     device: Device,
     families: Vec<Family>,
-    /// What kernels took for other problems on this GPU: what is told is what that is off by.
-    experience: Arc<LearnedModel>,
-    /// What kernels ask of the device, as far as it was found for a problem of this run.
+    /// The learned model of the device, whose errors the timings correct.
+    learned: Arc<LearnedModel>,
+    /// The work of configurations, as far as a problem of this run needed it.
     footprints: Arc<Footprints>,
 }
 
 impl TransferHub {
-    /// Nothing yet, of kernels of these families.
-    pub fn new(device: Device, families: Vec<Family>, experience: Arc<LearnedModel>) -> Self {
-        let (transfer, footprints) = (Mutex::default(), Arc::default());
-        Self { transfer, device, families, experience, footprints }
+    /// A hub without timings.
+    pub(super) fn new(device: Device, families: Vec<Family>, learned: Arc<LearnedModel>) -> Self {
+        let (corrections, footprints) = (Mutex::default(), Arc::default());
+        Self { corrections, device, families, learned, footprints }
     }
 
-    /// What is known by now.
-    pub fn corrections(&self) -> Arc<TransferModel> {
-        Arc::clone(&self.transfer.lock())
+    /// The corrections so far.
+    pub(super) fn corrections(&self) -> Arc<TransferModel> {
+        Arc::clone(&self.corrections.lock())
     }
 
-    /// The model learned before this run.
-    pub fn learned(&self) -> Arc<LearnedModel> {
-        Arc::clone(&self.experience)
+    /// The learned model of the device.
+    pub(super) fn learned(&self) -> Arc<LearnedModel> {
+        Arc::clone(&self.learned)
     }
 
-    /// Work of configurations found so far.
-    pub fn footprints(&self) -> Arc<Footprints> {
+    /// The work of configurations found so far.
+    pub(super) fn footprints(&self) -> Arc<Footprints> {
         Arc::clone(&self.footprints)
     }
 
-    /// What tells of a problem.
-    pub fn observer(&self, problem: &Problem) -> TransferObserver<'_> {
-        let told = ProblemTimes { problem: *problem, times: Vec::new() };
-        TransferObserver { transfer: self, told, answers: 0 }
+    /// An observer that passes the timings of a problem on.
+    pub(super) fn observer(&self, problem: &Problem) -> TransferObserver<'_> {
+        let timings = ProblemTimes { problem: *problem, times: Vec::new() };
+        TransferObserver { hub: self, timings, outcomes: 0 }
     }
 }
 
-/// One problem's part.
-pub struct TransferObserver<'t> {
-    transfer: &'t TransferHub,
-    told: ProblemTimes,
-    answers: usize,
+/// Collects the timings of one problem.
+pub(super) struct TransferObserver<'t> {
+    hub: &'t TransferHub,
+    timings: ProblemTimes,
+    outcomes: usize,
 }
 
 impl TransferObserver<'_> {
-    /// Takes what happens, and passes it on when there is enough of it; says whether it did.
-    pub fn observe(&mut self, event: &Event<'_>) -> bool {
-        let is_enough = match event {
-            Event::Evaluated { family, configuration, outcome, .. } => {
-                self.answers += 1;
-                self.told.times.extend(outcome.measurement().map(|measurement| {
+    /// Takes an event, and passes the timings on when there are enough new ones. Returns whether it did.
+    pub(super) fn observe(&mut self, event: &TuneEvent<'_>) -> bool {
+        let is_due = match event {
+            TuneEvent::Evaluated { family, configuration, outcome, .. } => {
+                self.outcomes += 1;
+                self.timings.times.extend(outcome.measurement().map(|measurement| {
                     ((*family).to_owned(), (*configuration).clone(), measurement.median())
                 }));
-                self.answers.is_multiple_of(EVERY)
+                self.outcomes.is_multiple_of(EVERY)
             }
-            Event::Searched => true,
+            TuneEvent::Searched => true,
             _ => false,
         };
-        if is_enough {
-            let TransferHub { transfer, device, families, experience, footprints } = self.transfer;
-            Arc::make_mut(&mut transfer.lock()).learn(
-                &self.told,
-                experience,
+        if is_due {
+            let TransferHub { corrections, device, families, learned, footprints } = self.hub;
+            Arc::make_mut(&mut corrections.lock()).learn(
+                &self.timings,
+                learned,
                 families,
                 (device, footprints),
             );
         }
-        is_enough
+        is_due
     }
 }
 
@@ -94,18 +94,18 @@ mod tests {
     use crate::space::Families;
 
     #[test]
-    fn a_problem_tells_after_twelve_answers_and_in_the_end() {
+    fn timings_are_passed_on_after_twelve_outcomes_and_in_the_end() {
         let device = Device::h200();
         let families: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
-        let experience = Arc::new(LearnedModel::built_in(&device).unwrap());
-        let transfer = TransferHub::new(device, families, experience);
+        let learned = Arc::new(LearnedModel::built_in(&device).unwrap());
+        let transfer = TransferHub::new(device, families, learned);
         let problem = Problem::new("1024x1024x1024".parse().unwrap(), Dtype::F32);
         let mut observer = transfer.observer(&problem);
         let configuration = Configuration::default();
         let outcome = Outcome::Compile { log: String::new() };
-        let mut told = Vec::new();
+        let mut passed_on = Vec::new();
         for count in 1..=25 {
-            let told_now = observer.observe(&Event::Evaluated {
+            let is_passed_on = observer.observe(&TuneEvent::Evaluated {
                 count,
                 family: "pipelined",
                 configuration: &configuration,
@@ -114,12 +114,12 @@ mod tests {
                 best: None,
                 left: 0,
             });
-            if told_now {
-                told.push(count);
+            if is_passed_on {
+                passed_on.push(count);
             }
         }
-        assert_eq!(told, [12, 24]);
-        assert!(observer.observe(&Event::Searched));
+        assert_eq!(passed_on, [12, 24]);
+        assert!(observer.observe(&TuneEvent::Searched));
         assert!(!transfer.corrections().has_related(&problem), "nothing was correct");
     }
 }

@@ -1,16 +1,19 @@
-//! This host made ready for one problem: candidates are executed as PTX on the `cpu` device, judged,
-//! and their time is modelled from what they did.
+//! CPU evaluator: executes candidates as PTX on the `cpu` device, validates them, and models their times from the executed
+//! instructions.
 
-use super::evaluator::{Candidate, Decided, Evaluated, Evaluator, Kept};
+use super::candidate::{CompiledCandidate, Evaluated};
+use super::error::TuneError;
+use super::evaluator::Evaluator;
+use super::event::TuneEvent;
+use super::finalist::{FinalRanking, Finalist};
 use super::sanitize::Sanitizer;
-use super::{Event, TuneError};
 use crate::cpu::{CountingMode, Counts, GlobalMemory, PtxModule};
 use crate::measure::Race;
 use crate::model::{Device, Fault, Measurement, Outcome, Problem, Regime, Resources, Timing};
 use crate::predict::{ExecutedLaunch, modelled_time};
 use crate::validate::{HostFailure, HostValidator};
 
-/// Operands in this host's memory, and the device that times are modelled for.
+/// Operands in host memory, and the device that times are modelled for.
 pub(super) struct CpuEvaluator {
     problem: Problem,
     device: Device,
@@ -30,7 +33,7 @@ impl CpuEvaluator {
         Ok(Self { problem, device, validator })
     }
 
-    fn outcome(&self, candidate: &Candidate) -> Result<Outcome, Outcome> {
+    fn outcome(&self, candidate: &CompiledCandidate) -> Result<Outcome, Outcome> {
         let program = parse(&candidate.compiled.image)?;
         let validated = self.validator.validate(&program, &candidate.plan, CountingMode::On);
         let executed = validated.map_err(failed)?;
@@ -50,14 +53,14 @@ impl CpuEvaluator {
     }
 }
 
-/// A compiled candidate as the `cpu` device's program, or what is wrong with it.
+/// The program of a compiled candidate, or the outcome of one that does not parse.
 pub(super) fn parse(image: &[u8]) -> Result<PtxModule, Outcome> {
     PtxModule::parse(&String::from_utf8_lossy(image)).map_err(|error| {
         Outcome::Runtime(Fault { during: "loading".to_owned(), message: error.to_string() })
     })
 }
 
-/// The outcome of a candidate that is not right.
+/// The outcome of a candidate that failed on the host.
 pub(super) fn failed(failure: HostFailure) -> Outcome {
     match failure {
         HostFailure::Wrong(mismatch) => Outcome::Correctness(*mismatch),
@@ -68,20 +71,24 @@ pub(super) fn failed(failure: HostFailure) -> Outcome {
 }
 
 impl Evaluator for CpuEvaluator {
-    fn evaluate(&mut self, candidate: &Candidate, _race: &Race) -> Result<Evaluated, TuneError> {
+    fn evaluate(
+        &mut self,
+        candidate: &CompiledCandidate,
+        _race: &Race,
+    ) -> Result<Evaluated, TuneError> {
         let outcome = self.outcome(candidate).unwrap_or_else(|failure| failure);
         Ok(Evaluated { outcome, restarted: None })
     }
 
-    /// Modelled times have no noise: they rank as they are, and no library takes part.
+    /// Ranks by the modelled times, which have no noise. No library takes part.
     fn decide(
         self: Box<Self>,
-        kept: Vec<Kept>,
+        finalists: Vec<Finalist>,
         _sanitizer: Option<&Sanitizer>,
-        _on_event: &mut dyn FnMut(Event<'_>),
-    ) -> Result<Decided, TuneError> {
-        let ranking = kept.into_iter().map(|kept| kept.standing).collect();
-        Ok(Decided { ranking, ..Decided::default() })
+        _on_event: &mut dyn FnMut(TuneEvent<'_>),
+    ) -> Result<FinalRanking, TuneError> {
+        let ranking = finalists.into_iter().map(|finalist| finalist.standing).collect();
+        Ok(FinalRanking { ranking, ..FinalRanking::default() })
     }
 
     fn restarts(&self) -> usize {
@@ -93,9 +100,9 @@ impl Evaluator for CpuEvaluator {
     }
 }
 
-/// A plan's launches with what each did and takes.
+/// The launches of a plan with their counts and resources.
 fn launches<'a>(
-    candidate: &'a Candidate,
+    candidate: &'a CompiledCandidate,
     program: &PtxModule,
     counts: &'a [Counts],
 ) -> Vec<ExecutedLaunch<'a>> {
@@ -112,7 +119,11 @@ fn launches<'a>(
     launches.collect()
 }
 
-fn resources(candidate: &Candidate, launches: &[ExecutedLaunch<'_>], device: &Device) -> Resources {
+fn resources(
+    candidate: &CompiledCandidate,
+    launches: &[ExecutedLaunch<'_>],
+    device: &Device,
+) -> Resources {
     let most = |of: fn(&ExecutedLaunch<'_>) -> u64| {
         launches.iter().map(of).max().and_then(|most| u32::try_from(most).ok()).unwrap_or(0)
     };

@@ -1,6 +1,6 @@
-//! Benches that evaluate at the same time, a thread for each, in which it is made ready too: the first
-//! candidates compile meanwhile. Takes orders and gives reports; what to evaluate, and what a report means, is
-//! the search's business.
+//! Evaluator pool: evaluators that work at the same time, each on a thread of its own. An evaluator is prepared on its
+//! thread while the first candidates compile. The pool takes requests and gives reports; the search decides what to
+//! evaluate.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,108 +8,115 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
-use super::TuneError;
-use super::evaluator::{Candidate, Evaluated, Evaluator};
+use super::candidate::{CompiledCandidate, Evaluated};
+use super::error::TuneError;
+use super::evaluator::Evaluator;
 use crate::measure::Race;
 
-/// What to evaluate, with what it is known by.
-struct Order<T> {
+/// A candidate to evaluate, with the tag that its report has.
+struct EvaluationRequest<T> {
     tag: T,
-    candidate: Candidate,
+    candidate: CompiledCandidate,
     race: Race,
 }
 
-/// What became of an order.
-pub(super) struct Report<T> {
+/// The result of a request.
+pub(super) struct EvaluationReport<T> {
     pub(super) tag: T,
-    pub(super) candidate: Candidate,
+    pub(super) candidate: CompiledCandidate,
     pub(super) evaluated: Result<Evaluated, TuneError>,
-    /// Which evaluator is free again.
+    /// The evaluator that is free again.
     evaluator: usize,
 }
 
-/// Makes a evaluator ready.
-pub(super) type Maker<'b> =
+/// Prepares an evaluator.
+pub(super) type EvaluatorMaker<'b> =
     Box<dyn FnOnce() -> Result<Box<dyn Evaluator + 'b>, TuneError> + Send + 'b>;
 
-/// Benches at work.
+/// Evaluators on their threads.
 pub(super) struct EvaluatorPool<'scope, 'b, T> {
-    orders: Vec<Sender<Order<T>>>,
-    reports: Receiver<Report<T>>,
+    requests: Vec<Sender<EvaluationRequest<T>>>,
+    reports: Receiver<EvaluationReport<T>>,
     idle: Vec<usize>,
     threads: Vec<ScopedJoinHandle<'scope, Result<Box<dyn Evaluator + 'b>, TuneError>>>,
 }
 
 impl<'scope, 'b: 'scope, T: Send + 'scope> EvaluatorPool<'scope, 'b, T> {
-    /// Puts every evaluator into a thread, which ends with the pool_of_evaluators. A evaluator that cannot be made says so in the
-    /// place of its first report.
-    pub(super) fn start(scope: &'scope Scope<'scope, '_>, makers: Vec<Maker<'b>>) -> Self {
+    /// Starts a thread for each evaluator; the threads end with the pool. An evaluator that cannot be prepared fails its
+    /// first request.
+    pub(super) fn start(scope: &'scope Scope<'scope, '_>, makers: Vec<EvaluatorMaker<'b>>) -> Self {
         let (sender, reports) = unbounded();
-        let (mut orders, mut threads) = (Vec::new(), Vec::new());
+        let (mut requests, mut threads) = (Vec::new(), Vec::new());
         for (number, make) in makers.into_iter().enumerate() {
-            let (order, incoming) = bounded::<Order<T>>(1);
+            let (request, incoming) = bounded::<EvaluationRequest<T>>(1);
             let sender = sender.clone();
             threads.push(scope.spawn(move || {
                 let mut made = caught(make);
-                for Order { tag, candidate, race } in incoming {
+                for EvaluationRequest { tag, candidate, race } in incoming {
                     let evaluated = match &mut made {
                         Ok(evaluator) => caught(|| evaluator.evaluate(&candidate, &race)),
-                        // Whoever is told so does not ask again.
+                        // The search ends with the first error.
                         Err(error) => Err(mem::replace(error, TuneError::Panicked)),
                     };
-                    // Nobody listens once the search has failed.
-                    let _ = sender.send(Report { tag, candidate, evaluated, evaluator: number });
+                    // The receiver is gone once the search has failed.
+                    let _ = sender.send(EvaluationReport {
+                        tag,
+                        candidate,
+                        evaluated,
+                        evaluator: number,
+                    });
                 }
                 made
             }));
-            orders.push(order);
+            requests.push(request);
         }
-        // The first evaluator also decides: it is taken first.
-        let idle = (0..orders.len()).rev().collect();
-        Self { orders, reports, idle, threads }
+        // The first evaluator also decides, and is taken first.
+        let idle = (0..requests.len()).rev().collect();
+        Self { requests, reports, idle, threads }
     }
 }
 
-/// A thread that ended would leave the search waiting for its report.
+/// Turns a panic into an error: without a report the search would wait for ever.
 fn caught<R>(work: impl FnOnce() -> Result<R, TuneError>) -> Result<R, TuneError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(TuneError::Panicked))
 }
 
 impl<'b, T> EvaluatorPool<'_, 'b, T> {
-    /// The evaluators, none of which has anything to do any more.
+    /// Ends the threads and gives the idle evaluators.
     ///
     /// # Errors
-    /// Of one that could not be made and was not asked for anything.
+    /// That of an evaluator that could not be prepared and had no request.
     pub(super) fn end(self) -> Result<Vec<Box<dyn Evaluator + 'b>>, TuneError> {
-        drop(self.orders);
+        drop(self.requests);
         let joined = self.threads.into_iter();
         joined.map(|thread| thread.join().unwrap_or(Err(TuneError::Panicked))).collect()
     }
 
-    /// Whether a evaluator has nothing to do.
+    /// Whether an evaluator is idle.
     pub(super) fn is_free(&self) -> bool {
         !self.idle.is_empty()
     }
 
-    /// Whether any has something to do.
+    /// Whether an evaluator is busy.
     pub(super) fn is_busy(&self) -> bool {
-        self.idle.len() < self.orders.len()
+        self.idle.len() < self.requests.len()
     }
 
-    /// Gives a candidate to a free evaluator, with the race as it stands; nothing if there is none.
-    pub(super) fn order(&mut self, tag: T, candidate: Candidate, race: &Race) {
+    /// Gives a candidate to an idle evaluator, with the present race. Does nothing where none is idle.
+    pub(super) fn request(&mut self, tag: T, candidate: CompiledCandidate, race: &Race) {
         let Some(evaluator) = self.idle.pop() else { return };
-        // The thread listens as long as the pool_of_evaluators is there.
-        let _ = self.orders[evaluator].send(Order { tag, candidate, race: race.clone() });
+        // The thread receives as long as the pool is there.
+        let _ =
+            self.requests[evaluator].send(EvaluationRequest { tag, candidate, race: race.clone() });
     }
 
-    /// Where reports come; each goes through [`EvaluatorPool::received`].
-    pub(super) fn reports(&self) -> &Receiver<Report<T>> {
+    /// The reports. Each must be given to [`EvaluatorPool::received`].
+    pub(super) fn reports(&self) -> &Receiver<EvaluationReport<T>> {
         &self.reports
     }
 
-    /// Notes which evaluator is free again.
-    pub(super) fn received(&mut self, report: &Report<T>) {
+    /// Marks the evaluator of a report as idle.
+    pub(super) fn received(&mut self, report: &EvaluationReport<T>) {
         self.idle.push(report.evaluator);
     }
 }
@@ -124,28 +131,28 @@ mod tests {
     use crate::compile::Compiled;
     use crate::compile::compiler::ImageOrigin;
     use crate::model::{LaunchPlan, Micros, Outcome};
-    use crate::tune::Event;
-    use crate::tune::evaluator::{Decided, Kept};
+    use crate::tune::TuneEvent;
+    use crate::tune::finalist::{FinalRanking, Finalist};
     use crate::tune::sanitize::Sanitizer;
 
-    /// A evaluator that finds that nothing compiles, or panics.
+    /// An evaluator that refuses every candidate, or panics.
     struct Refusing {
         panics: bool,
     }
 
     impl Evaluator for Refusing {
-        fn evaluate(&mut self, _: &Candidate, _: &Race) -> Result<Evaluated, TuneError> {
+        fn evaluate(&mut self, _: &CompiledCandidate, _: &Race) -> Result<Evaluated, TuneError> {
             assert!(!self.panics, "as planned");
             Ok(Outcome::Compile { log: "no".to_owned() }.into())
         }
 
         fn decide(
             self: Box<Self>,
-            _: Vec<Kept>,
+            _: Vec<Finalist>,
             _: Option<&Sanitizer>,
-            _: &mut dyn FnMut(Event<'_>),
-        ) -> Result<Decided, TuneError> {
-            Ok(Decided::default())
+            _: &mut dyn FnMut(TuneEvent<'_>),
+        ) -> Result<FinalRanking, TuneError> {
+            Ok(FinalRanking::default())
         }
 
         fn restarts(&self) -> usize {
@@ -157,7 +164,7 @@ mod tests {
         }
     }
 
-    fn candidate() -> Candidate {
+    fn candidate() -> CompiledCandidate {
         let compiled = Compiled {
             image: Arc::from([]),
             log: String::new(),
@@ -165,10 +172,10 @@ mod tests {
             origin: ImageOrigin::Cache,
             elapsed: Duration::ZERO,
         };
-        Candidate { plan: LaunchPlan::default(), compiled }
+        CompiledCandidate { plan: LaunchPlan::default(), compiled }
     }
 
-    fn makers(well: bool) -> Vec<Maker<'static>> {
+    fn makers(well: bool) -> Vec<EvaluatorMaker<'static>> {
         let make = move || -> Result<Box<dyn Evaluator>, TuneError> {
             thread::sleep(Duration::from_millis(20));
             if well { Ok(Box::new(Refusing { panics: false })) } else { Err(TuneError::Panicked) }
@@ -177,42 +184,39 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ordered_before_a_bench_is_ready_waits_for_it() {
+    fn a_request_waits_until_its_evaluator_is_prepared() {
         for well in [true, false] {
             thread::scope(|scope| {
-                let mut pool_of_evaluators = EvaluatorPool::start(scope, makers(well));
-                assert!(pool_of_evaluators.is_free());
-                pool_of_evaluators.order("first", candidate(), &Race::new(1, Micros(0.0)));
-                assert!(pool_of_evaluators.is_busy());
-                let report = pool_of_evaluators.reports().recv().unwrap();
-                pool_of_evaluators.received(&report);
+                let mut evaluators = EvaluatorPool::start(scope, makers(well));
+                assert!(evaluators.is_free());
+                evaluators.request("first", candidate(), &Race::new(1, Micros(0.0)));
+                assert!(evaluators.is_busy());
+                let report = evaluators.reports().recv().unwrap();
+                evaluators.received(&report);
                 assert_eq!((report.tag, report.evaluated.is_ok()), ("first", well));
-                assert!(!pool_of_evaluators.is_busy());
-                assert_eq!(
-                    pool_of_evaluators.end().is_ok_and(|evaluators| evaluators.len() == 1),
-                    well
-                );
+                assert!(!evaluators.is_busy());
+                assert_eq!(evaluators.end().is_ok_and(|evaluators| evaluators.len() == 1), well);
             });
         }
     }
 
     #[test]
     fn a_panic_is_reported() {
-        let panicking: Maker<'static> = Box::new(|| Ok(Box::new(Refusing { panics: true })));
-        let unmade: Maker<'static> = Box::new(|| panic!("as planned"));
+        let panicking: EvaluatorMaker<'static> =
+            Box::new(|| Ok(Box::new(Refusing { panics: true })));
+        let unmade: EvaluatorMaker<'static> = Box::new(|| panic!("as planned"));
         for make in [panicking, unmade] {
             thread::scope(|scope| {
-                let mut pool_of_evaluators = EvaluatorPool::start(scope, vec![make]);
-                pool_of_evaluators.order((), candidate(), &Race::new(1, Micros(0.0)));
-                let report =
-                    pool_of_evaluators.reports().recv_timeout(Duration::from_secs(20)).unwrap();
+                let mut evaluators = EvaluatorPool::start(scope, vec![make]);
+                evaluators.request((), candidate(), &Race::new(1, Micros(0.0)));
+                let report = evaluators.reports().recv_timeout(Duration::from_secs(20)).unwrap();
                 assert!(matches!(report.evaluated, Err(TuneError::Panicked)));
             });
         }
     }
 
     #[test]
-    fn a_bench_that_cannot_be_made_says_so_in_the_end_at_the_latest() {
+    fn an_evaluator_that_cannot_be_prepared_fails_at_the_end_at_the_latest() {
         for well in [true, false] {
             thread::scope(|scope| {
                 assert_eq!(EvaluatorPool::<()>::start(scope, makers(well)).end().is_ok(), well);

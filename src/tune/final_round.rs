@@ -1,37 +1,35 @@
-//! The end of a search: the finalists and the libraries take turns on the device, and the fastest
-//! of the finalists wins.
+//! Final round: finalists and libraries are measured in turn on one device, and the fastest finalist wins.
 
 use std::fmt;
 
-use super::evaluator::{BaselineTime, Candidate, Certainty, Decided, Kept, Refuted, Standing};
-use super::finalist_checks::check_finalist;
-use super::gpu_evaluator::GpuEvaluator;
+use super::candidate::CompiledCandidate;
+use super::error::TuneError;
+use super::event::TuneEvent;
+use super::finalist::{FINALISTS, FinalRanking, Finalist, RejectedFinalist};
+use super::finalist_checks::check_finalists;
+use super::prepared_gpu::PreparedGpu;
+use super::ranking::{BaselineTime, Certainty, Standing, median};
 use super::sanitize::{Sanitized, Sanitizer};
-use super::{Event, TuneError, median};
 use crate::measure::{ConditionsRange, Confidence, Entrant, Final, FinalRules, WorkFor, run_final};
 use crate::model::{LaunchPlan, Micros, Outcome, floor};
 use crate::validate::ValidationSubject;
 use crate::worker::{OperandAddresses, Scalars, Work, WorkerError};
 
-/// Candidates that take part. A judgement: the README's transcript has eight within 0.4 % of the
-/// winner, so that a sixth could have won, by as little.
-pub(super) const FINALISTS: usize = 5;
-
-/// Heuristics that cuBLASLt is asked for; the fastest takes part.
+/// Heuristics of cuBLASLt that are tried; the fastest one takes part.
 const HEURISTICS: usize = 24;
 
-/// Times by which a heuristic is judged before the final, if its first is within this of the best: first looks are
-/// off by 1 % in one of ten cases.
-const LOOKS: usize = 3;
+/// Samples of a heuristic before the final, if its first one is within `NEAR` of the best: a first sample is off by 1 %
+/// in one of ten cases.
+const SAMPLES: usize = 3;
 const NEAR: f64 = 1.05;
 
 /// A library routine that takes part.
-struct Library {
+struct LibraryEntrant {
     index: usize,
     name: String,
 }
 
-impl Library {
+impl LibraryEntrant {
     fn work(&self, operands: OperandAddresses, scalars: Scalars) -> Vec<Work> {
         let OperandAddresses { a, b, c } = operands;
         let Scalars { alpha, beta } = scalars;
@@ -39,102 +37,111 @@ impl Library {
     }
 }
 
-/// Holds the contest. Where it breaks (all who take part were validated, so only a device that
-/// misbehaves breaks it) the candidates' own samples decide.
+/// Decides among finalists. All entrants were validated, so that only a faulty device breaks the round; then the
+/// finalists' own samples decide.
 pub(super) fn decide(
-    evaluator: &mut GpuEvaluator<'_>,
-    kept: Vec<Kept>,
+    gpu: &mut PreparedGpu<'_>,
+    candidates: Vec<Finalist>,
     sanitizer: Option<&Sanitizer>,
-    on_event: &mut dyn FnMut(Event<'_>),
-) -> Result<Decided, TuneError> {
-    let mut decided = Decided::default();
-    let (mut finalists, others) = choose(evaluator, kept, sanitizer, &mut decided, on_event)?;
+    on_event: &mut dyn FnMut(TuneEvent<'_>),
+) -> Result<FinalRanking, TuneError> {
+    let mut decided = FinalRanking::default();
+    let (mut finalists, others) = choose(gpu, candidates, sanitizer, &mut decided, on_event)?;
     if !finalists.is_empty()
-        && let Err(error) = hold_final(evaluator, &mut finalists, &mut decided, on_event)
+        && let Err(error) = hold_final(gpu, &mut finalists, &mut decided, on_event)
     {
-        on_event(Event::Note(format!("the contest broke off ({error}); samples decide")));
+        on_event(TuneEvent::Note(format!(
+            "the final round broke off ({error}); earlier samples decide"
+        )));
         if error.ends_worker() {
-            evaluator.restart()?;
+            gpu.restart()?;
         }
     }
     let ranking = finalists.into_iter().chain(others);
-    decided.ranking = ranking.map(|kept| kept.standing).collect();
+    decided.ranking = ranking.map(|finalist| finalist.standing).collect();
     decided.baselines.sort_by(|a, b| median(&a.measurement).total_cmp(&median(&b.measurement)));
     Ok(decided)
 }
 
-/// The candidates that take part, and the others: the fastest that stand scrutiny, and those with a
-/// claim that do. `kept` has the fastest first.
+/// The candidates that take part, and the others. The fastest that pass the checks take part, and those that are
+/// admitted for another reason. `candidates` are in order of their times.
 fn choose(
-    evaluator: &mut GpuEvaluator<'_>,
-    kept: Vec<Kept>,
+    gpu: &mut PreparedGpu<'_>,
+    candidates: Vec<Finalist>,
     sanitizer: Option<&Sanitizer>,
-    decided: &mut Decided,
-    on_event: &mut dyn FnMut(Event<'_>),
-) -> Result<(Vec<Kept>, Vec<Kept>), TuneError> {
-    let (mut finalists, mut others) = (Vec::new(), kept);
+    decided: &mut FinalRanking,
+    on_event: &mut dyn FnMut(TuneEvent<'_>),
+) -> Result<(Vec<Finalist>, Vec<Finalist>), TuneError> {
+    let (mut finalists, mut others) = (Vec::new(), candidates);
     let best = others.first().map_or(f64::INFINITY, |best| median(&best.standing.measurement));
     loop {
         let mut places = FINALISTS.saturating_sub(finalists.len());
-        let takes_part = |kept: &mut Kept| {
+        let takes_part = |candidate: &mut Finalist| {
             let fast = places > 0;
             places = places.saturating_sub(1);
-            fast || kept.claim.holds(median(&kept.standing.measurement) / best)
+            fast || candidate.admission.admits(median(&candidate.standing.measurement) / best)
         };
-        let mut chosen: Vec<Kept> = others.extract_if(.., takes_part).collect();
+        let mut chosen: Vec<Finalist> = others.extract_if(.., takes_part).collect();
         if chosen.is_empty() {
-            finalists.sort_by(|a: &Kept, b: &Kept| {
+            finalists.sort_by(|a: &Finalist, b: &Finalist| {
                 median(&a.standing.measurement).total_cmp(&median(&b.standing.measurement))
             });
             return Ok((finalists, others));
         }
-        let mut failed = check_finalist(evaluator, &mut chosen, on_event)?;
+        let mut failed = check_finalists(gpu, &mut chosen, on_event)?;
         if let Some(sanitizer) = sanitizer {
-            sanitise(evaluator, sanitizer, &mut chosen, &mut failed, on_event);
+            sanitise(gpu, sanitizer, &mut chosen, &mut failed, on_event);
         }
-        for (kept, failed) in chosen.into_iter().zip(failed) {
+        for (finalist, failed) in chosen.into_iter().zip(failed) {
             let Some(outcome) = failed else {
-                finalists.push(kept);
+                finalists.push(finalist);
                 continue;
             };
-            let Standing { family, configuration, .. } = kept.standing;
+            let Standing { family, configuration, .. } = finalist.standing;
             let why = outcome.failure().unwrap_or_default();
-            on_event(Event::Note(format!("{family} {configuration} is out of the final: {why}")));
-            decided.refuted.push(Refuted { kernel: kept.kernel, family, configuration, outcome });
+            on_event(TuneEvent::Note(format!(
+                "{family} {configuration} is rejected from the final: {why}"
+            )));
+            decided.rejected.push(RejectedFinalist {
+                kernel: finalist.kernel,
+                family,
+                configuration,
+                outcome,
+            });
         }
     }
 }
 
-/// Puts those that did not fail yet through the sanitizer.
+/// Runs finalists that did not fail yet under the sanitizer.
 fn sanitise(
-    evaluator: &GpuEvaluator<'_>,
+    gpu: &PreparedGpu<'_>,
     sanitizer: &Sanitizer,
-    chosen: &mut [Kept],
+    chosen: &mut [Finalist],
     failed: &mut [Option<Outcome>],
-    on_event: &mut dyn FnMut(Event<'_>),
+    on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) {
     let left: Vec<usize> = (0..chosen.len()).filter(|place| failed[*place].is_none()).collect();
-    on_event(Event::Note(format!("{} finalists run under compute-sanitizer", left.len())));
-    let candidates: Vec<&Candidate> = left.iter().map(|place| &chosen[*place].candidate).collect();
-    let verdicts = sanitizer.examine(&*evaluator.executor, &evaluator.problem, &candidates);
+    on_event(TuneEvent::Note(format!("{} finalists run under compute-sanitizer", left.len())));
+    let candidates: Vec<&CompiledCandidate> =
+        left.iter().map(|place| &chosen[*place].candidate).collect();
+    let verdicts = sanitizer.examine(&*gpu.executor, &gpu.problem, &candidates);
     for (place, verdict) in left.into_iter().zip(verdicts) {
         let standing = &mut chosen[place].standing;
         match verdict {
             Sanitized::Clean => standing.also.push(Sanitizer::passed()),
             Sanitized::Found(outcome) => failed[place] = Some(outcome),
-            Sanitized::Untried(why) => on_event(Event::Note(format!(
-                "{} {} was not tried by compute-sanitizer: {why}",
+            Sanitized::NotRun(why) => on_event(TuneEvent::Note(format!(
+                "{} {} could not run under compute-sanitizer: {why}",
                 standing.family, standing.configuration
             ))),
         }
     }
 }
 
-/// What ties are broken by, which names no time: the registers of a block, its shared memory, and
-/// in the end the name.
-type Modesty = (u64, u32, String);
+/// The order that breaks ties, which depends on no time: registers of a block, its shared memory, then the name.
+type TieBreak = (u64, u32, String);
 
-fn modesty(standing: &Standing) -> Modesty {
+fn tie_break(standing: &Standing) -> TieBreak {
     let threads = standing.plan.kernels.iter().map(|kernel| kernel.block.iter().product::<u32>());
     let registers = u64::from(standing.resources.registers);
     (
@@ -146,18 +153,18 @@ fn modesty(standing: &Standing) -> Modesty {
 
 /// Holds the final, and puts the finalists into its order.
 fn hold_final(
-    evaluator: &mut GpuEvaluator<'_>,
-    finalists: &mut Vec<Kept>,
-    decided: &mut Decided,
-    on_event: &mut dyn FnMut(Event<'_>),
+    gpu: &mut PreparedGpu<'_>,
+    finalists: &mut Vec<Finalist>,
+    decided: &mut FinalRanking,
+    on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<(), WorkerError> {
-    let libraries = libraries(evaluator, decided, on_event)?;
-    let problem = evaluator.problem;
+    let libraries = libraries(gpu, decided, on_event)?;
+    let problem = gpu.problem;
     let candidates = finalists.iter().map(|finalist| &finalist.candidate);
     let loads: Vec<(&[u8], &LaunchPlan)> =
         candidates.map(|candidate| (&*candidate.compiled.image, &candidate.plan)).collect();
-    let mounted = evaluator.mount(&loads, &problem)?;
-    on_event(Event::Contest { contestants: finalists.len() + libraries.len() });
+    let mounted = gpu.mount(&loads, &problem)?;
+    on_event(TuneEvent::FinalRound { entrants: finalists.len() + libraries.len() });
     let candidates = (0..finalists.len()).map(|place| {
         let mounted = &mounted;
         Box::new(move |operands| mounted.work(place, operands, Scalars::PLAIN)) as BoxedWork<'_>
@@ -167,14 +174,14 @@ fn hold_final(
     });
     let boxes: Vec<BoxedWork<'_>> = candidates.chain(others).collect();
     let work: Vec<WorkFor<'_>> = boxes.iter().map(AsRef::as_ref).collect();
-    let keys = finalists.iter().map(|kept| Entrant::Candidate(modesty(&kept.standing)));
+    let keys = finalists.iter().map(|finalist| Entrant::Candidate(tie_break(&finalist.standing)));
     let entrants = keys.chain(libraries.iter().map(|_| Entrant::Baseline)).collect();
-    let floor = floor(&evaluator.problem, evaluator.executor.device());
-    let mut contest = Final::new(entrants, FinalRules { floor, ..FinalRules::default() });
-    let held = run_final(evaluator.executor, &evaluator.stopwatch, &work, &mut contest)?;
+    let floor = floor(&gpu.problem, gpu.executor.device());
+    let mut round = Final::new(entrants, FinalRules { floor, ..FinalRules::default() });
+    let held = run_final(gpu.executor, &gpu.stopwatch, &work, &mut round)?;
     drop(boxes);
     let mut measurements = held.measurements.into_iter();
-    evaluator.unmount(mounted)?;
+    gpu.unmount(mounted)?;
     for (finalist, measurement) in finalists.iter_mut().zip(measurements.by_ref()) {
         // A final that broke off in its first round has no samples to go by.
         if !measurement.samples.is_empty() {
@@ -187,27 +194,27 @@ fn hold_final(
         .filter(|(_, measurement)| !measurement.samples.is_empty())
         .map(|(library, measurement)| BaselineTime { name: library.name, measurement })
         .collect();
-    if let Some(verdict) = contest.result() {
-        let taint = contest.disturbances().first().map(ToString::to_string);
+    if let Some(verdict) = round.result() {
+        let taint = round.disturbances().first().map(ToString::to_string);
         decided.certainty = Some(certainty(&verdict.confidence, finalists, taint, held.conditions));
         let place = |entrant: usize| verdict.order.iter().position(|p| p.entrant == entrant);
-        let mut placed: Vec<(Option<usize>, Kept)> =
-            finalists.drain(..).enumerate().map(|(at, kept)| (place(at), kept)).collect();
+        let mut placed: Vec<(Option<usize>, Finalist)> =
+            finalists.drain(..).enumerate().map(|(at, finalist)| (place(at), finalist)).collect();
         placed.sort_by_key(|(place, _)| *place);
-        finalists.extend(placed.into_iter().map(|(_, kept)| kept));
+        finalists.extend(placed.into_iter().map(|(_, finalist)| finalist));
     }
     Ok(())
 }
 
-/// The final's confidence, with names for numbers.
+/// The confidence of the round, with names in place of numbers.
 fn certainty(
     confidence: &Confidence,
-    finalists: &[Kept],
+    finalists: &[Finalist],
     taint: Option<String>,
     conditions: ConditionsRange,
 ) -> Certainty {
     let name = |entrant: usize| {
-        let standing = finalists.get(entrant).map(|kept| &kept.standing)?;
+        let standing = finalists.get(entrant).map(|finalist| &finalist.standing)?;
         Some((standing.family.clone(), standing.configuration.clone()))
     };
     let runner_up = confidence.runner_up.as_ref().and_then(|place| {
@@ -229,30 +236,30 @@ type BoxedWork<'a> = Box<dyn Fn(OperandAddresses) -> Vec<Work> + 'a>;
 
 /// cuBLAS, and the fastest of cuBLASLt's heuristics that gives right results.
 fn libraries(
-    evaluator: &mut GpuEvaluator<'_>,
-    decided: &mut Decided,
-    on_event: &mut dyn FnMut(Event<'_>),
-) -> Result<Vec<Library>, WorkerError> {
-    let offered = evaluator.executor.baselines(&evaluator.problem, HEURISTICS)?;
+    gpu: &mut PreparedGpu<'_>,
+    decided: &mut FinalRanking,
+    on_event: &mut dyn FnMut(TuneEvent<'_>),
+) -> Result<Vec<LibraryEntrant>, WorkerError> {
+    let offered = gpu.executor.baselines(&gpu.problem, HEURISTICS)?;
     decided.library_version = offered.version;
     if let Some(note) = offered.note {
-        on_event(Event::Note(format!("not compared with cuBLAS: {note}")));
+        on_event(TuneEvent::Note(format!("not compared with cuBLAS: {note}")));
     }
     let heuristics = offered.names.len().saturating_sub(1);
     let mut left_out = |name: &str, why: &dyn fmt::Display| {
-        on_event(Event::Note(format!("{name} is left out: {why}")));
+        on_event(TuneEvent::Note(format!("{name} is left out: {why}")));
     };
     let (mut taking_part, mut timed) = (Vec::new(), Vec::new());
     for (index, name) in offered.names.into_iter().enumerate() {
-        let library = Library { index, name };
+        let library = LibraryEntrant { index, name };
         if index == 0 {
-            match wrong(evaluator, &library)? {
+            match wrong(gpu, &library)? {
                 Some(why) => left_out(&library.name, &why),
                 None => taking_part.push(library),
             }
             continue;
         }
-        match look(evaluator, &library, 1) {
+        match sample(gpu, &library, 1) {
             Ok(time) => timed.push((time, library)),
             Err(error) if error.ends_worker() => return Err(error),
             Err(error) => left_out(&library.name, &error),
@@ -260,12 +267,12 @@ fn libraries(
     }
     let best = timed.iter().map(|(time, _)| time.0).fold(f64::INFINITY, f64::min);
     for (time, library) in timed.iter_mut().filter(|(time, _)| time.0 <= NEAR * best) {
-        *time = look(evaluator, library, LOOKS)?;
+        *time = sample(gpu, library, SAMPLES)?;
     }
     timed.sort_by(|a, b| a.0.0.total_cmp(&b.0.0));
-    // Validating takes as long as timing: only what may take part is.
+    // Validation takes as long as timing: only routines that may take part are validated.
     for (_, mut library) in timed {
-        match wrong(evaluator, &library)? {
+        match wrong(gpu, &library)? {
             Some(why) => left_out(&library.name, &why),
             None => {
                 library.name = format!("cuBLASLt, best of {heuristics} ({})", library.name);
@@ -277,25 +284,24 @@ fn libraries(
     Ok(taking_part)
 }
 
-/// What a routine takes, by the middle of so many times.
-fn look(
-    evaluator: &mut GpuEvaluator<'_>,
-    library: &Library,
-    looks: usize,
+/// The time of a routine: the median of so many samples.
+fn sample(
+    gpu: &mut PreparedGpu<'_>,
+    library: &LibraryEntrant,
+    samples: usize,
 ) -> Result<Micros, WorkerError> {
     let work = |operands| library.work(operands, Scalars::PLAIN);
-    evaluator.stopwatch.probe_median(evaluator.executor, &work, looks)
+    gpu.stopwatch.probe_median(gpu.executor, &work, samples)
 }
 
-/// Why a routine's result is wrong; `None` for a right one. A library that computed another
-/// product than asked for would be no baseline.
+/// Why a routine's result is wrong; `None` for a correct one. A library that computes another product is no baseline.
 fn wrong(
-    evaluator: &mut GpuEvaluator<'_>,
-    library: &Library,
+    gpu: &mut PreparedGpu<'_>,
+    library: &LibraryEntrant,
 ) -> Result<Option<String>, WorkerError> {
     let work = |operands, scalars| library.work(operands, scalars);
     let subject = ValidationSubject { work: &work, workspaces: &[] };
-    match evaluator.validator.validate(evaluator.executor, &subject) {
+    match gpu.validator.validate(gpu.executor, &subject) {
         Ok(Ok(_)) => Ok(None),
         Ok(Err(mismatch)) => Ok(Some(mismatch.to_string())),
         Err(error) if error.ends_worker() => Err(error),

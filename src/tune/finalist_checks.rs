@@ -1,50 +1,51 @@
-//! What a candidate goes through before it may be in the final, beyond the validation of all: other
-//! values, a second run that must give the same bits (a race shows itself there) or, of a kernel whose
-//! family says that its bits differ, be within the bound as the first is, and the shapes one larger and
-//! one smaller in each dimension as far as its source serves them.
+//! Extra checks for finalists: other inputs, a second run, neighbouring shapes.
+//!
+//! The second run must give the same bits, which reveals races; the result of a non-deterministic kernel must be within
+//! the bound again. Neighbouring shapes are one larger and one smaller in each dimension, where the source serves them.
 
-use super::evaluator::Kept;
-use super::gpu_evaluator::{GpuEvaluator, outcome_of};
-use super::{Event, TuneError};
+use super::error::TuneError;
+use super::event::TuneEvent;
+use super::finalist::Finalist;
+use super::prepared_gpu::{PreparedGpu, outcome_of};
 use crate::model::{LaunchPlan, Mismatch, Outcome, Problem};
 use crate::validate::{ValidationSubject, Validator};
 use crate::worker::WorkerError;
 
-/// What distinguishes the values of the second run from those of the first.
+/// Distinguishes the input values of the checks from those of the validation.
 const OTHER_VALUES: u64 = 1 << 32;
 
-/// A problem to be tried, and who is: places among the candidates, and how each is launched there.
-struct Trial {
+/// A problem to check candidates on: their places, and how each is launched for it.
+struct FinalistTrial {
     problem: Problem,
-    who: Vec<(usize, LaunchPlan)>,
+    candidates: Vec<(usize, LaunchPlan)>,
 }
 
-/// Tries candidates. Those that fail get their outcome, in the order given; the others a note of
-/// what they passed.
+/// Checks finalists. Gives the outcomes of those that fail, in the order given; the others get a note of the checks that
+/// they passed.
 ///
 /// # Errors
 /// Only where the device cannot be used any more.
-pub(super) fn check_finalist(
-    evaluator: &mut GpuEvaluator<'_>,
-    candidates: &mut [Kept],
-    on_event: &mut dyn FnMut(Event<'_>),
+pub(super) fn check_finalists(
+    gpu: &mut PreparedGpu<'_>,
+    finalists: &mut [Finalist],
+    on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<Vec<Option<Outcome>>, TuneError> {
-    let mut failed: Vec<Option<Outcome>> = candidates.iter().map(|_| None).collect();
-    for mut trial in trials(evaluator.problem, candidates) {
-        // Again after each candidate that cost the worker, without that one.
+    let mut failed: Vec<Option<Outcome>> = finalists.iter().map(|_| None).collect();
+    for mut trial in trials(gpu.problem, finalists) {
+        // After each candidate that ended the worker again, without that candidate.
         loop {
-            trial.who.retain(|(place, _)| failed[*place].is_none());
-            if trial.who.is_empty() {
+            trial.candidates.retain(|(place, _)| failed[*place].is_none());
+            if trial.candidates.is_empty() {
                 break;
             }
-            match hold(evaluator, &mut trial, candidates, &mut failed) {
+            match run_trial(gpu, &mut trial, finalists, &mut failed) {
                 Ok(()) => break,
-                Err(error) if error.ends_worker() => evaluator.restart()?,
-                // Too little memory, say: what is not tried is not claimed.
+                Err(error) if error.ends_worker() => gpu.restart()?,
+                // Too little memory, for example: a check that does not run is not noted.
                 Err(error) => {
-                    let Trial { problem, .. } = trial;
-                    on_event(Event::Note(format!(
-                        "finalists were not tried on {problem}: {error}"
+                    let FinalistTrial { problem, .. } = trial;
+                    on_event(TuneEvent::Note(format!(
+                        "finalists are not checked on {problem}: {error}"
                     )));
                     break;
                 }
@@ -54,38 +55,43 @@ pub(super) fn check_finalist(
     Ok(failed)
 }
 
-/// The problem itself first, then its neighbours.
-fn trials(problem: Problem, candidates: &[Kept]) -> Vec<Trial> {
-    let own = |(place, kept): (usize, &Kept)| (place, kept.candidate.plan.clone());
-    let mut trials = vec![Trial { problem, who: candidates.iter().enumerate().map(own).collect() }];
-    for (place, kept) in candidates.iter().enumerate() {
-        for elsewhere in &kept.elsewhere {
-            let who = (place, elsewhere.plan.clone());
-            match trials.iter_mut().find(|trial| trial.problem == elsewhere.problem) {
-                Some(trial) => trial.who.push(who),
-                None => trials.push(Trial { problem: elsewhere.problem, who: vec![who] }),
+/// The trials: the problem itself first, then its neighbours.
+fn trials(problem: Problem, finalists: &[Finalist]) -> Vec<FinalistTrial> {
+    let own = |(place, finalist): (usize, &Finalist)| (place, finalist.candidate.plan.clone());
+    let mut trials = vec![FinalistTrial {
+        problem,
+        candidates: finalists.iter().enumerate().map(own).collect(),
+    }];
+    for (place, finalist) in finalists.iter().enumerate() {
+        for neighbour in &finalist.neighbours {
+            let candidate = (place, neighbour.plan.clone());
+            match trials.iter_mut().find(|trial| trial.problem == neighbour.problem) {
+                Some(trial) => trial.candidates.push(candidate),
+                None => trials.push(FinalistTrial {
+                    problem: neighbour.problem,
+                    candidates: vec![candidate],
+                }),
             }
         }
     }
     trials
 }
 
-/// Tries all that are left of a trial, which it takes from it. An error is not theirs, or it ended
-/// the worker.
-fn hold(
-    evaluator: &mut GpuEvaluator<'_>,
-    trial: &mut Trial,
-    candidates: &mut [Kept],
+/// Checks the candidates of a trial and removes them from it. An error is not a candidate's, or it ended the worker.
+fn run_trial(
+    gpu: &mut PreparedGpu<'_>,
+    trial: &mut FinalistTrial,
+    finalists: &mut [Finalist],
     failed: &mut [Option<Outcome>],
 ) -> Result<(), WorkerError> {
     let problem = trial.problem;
-    let is_own = problem == evaluator.problem;
-    let validator = evaluator.other_validator(&problem, OTHER_VALUES)?;
-    while let Some((place, plan)) = trial.who.pop() {
-        evaluator.expect(&problem);
-        match examine(evaluator, &validator, &candidates[place], &plan, &problem) {
+    let is_own = problem == gpu.problem;
+    let validator = gpu.other_validator(&problem, OTHER_VALUES)?;
+    while let Some((place, plan)) = trial.candidates.pop() {
+        gpu.allow_unknown_kernel(&problem);
+        match check_candidate(gpu, &validator, &finalists[place], &plan, &problem) {
             Ok(Ok(())) => {
-                let also = &mut candidates[place].standing.also;
+                let also = &mut finalists[place].standing.also;
                 if is_own {
                     let twice =
                         if plan.nondeterministic { "within the bound" } else { "the same bits" };
@@ -104,30 +110,30 @@ fn hold(
             }
         }
     }
-    validator.release(evaluator.executor)
+    validator.release(gpu.executor)
 }
 
-/// Validates one candidate on other values, and compares two of its runs: bit for bit, or by validating
-/// the second as well where bits may differ.
-fn examine(
-    evaluator: &mut GpuEvaluator<'_>,
+/// Validates one candidate on other values, and compares two of its runs: bit for bit, or by validating the second run
+/// too where the kernel is non-deterministic.
+fn check_candidate(
+    gpu: &mut PreparedGpu<'_>,
     validator: &Validator,
-    kept: &Kept,
+    finalist: &Finalist,
     plan: &LaunchPlan,
     problem: &Problem,
 ) -> Result<Result<(), Mismatch>, WorkerError> {
-    let mounted = evaluator.mount(&[(&kept.candidate.compiled.image, plan)], problem)?;
+    let mounted = gpu.mount(&[(&finalist.candidate.compiled.image, plan)], problem)?;
     let work = |operands, scalars| mounted.work(0, operands, scalars);
     let subject = ValidationSubject { work: &work, workspaces: mounted.workspaces() };
-    let mut judged = validator.validate(evaluator.executor, &subject)?.map(|_| ());
+    let mut judged = validator.validate(gpu.executor, &subject)?.map(|_| ());
     if judged.is_ok() {
         judged = if plan.nondeterministic {
-            validator.validate(evaluator.executor, &subject)?.map(|_| ())
+            validator.validate(gpu.executor, &subject)?.map(|_| ())
         } else {
-            validator.repeat(evaluator.executor, &subject)?
+            validator.repeat(gpu.executor, &subject)?
         };
     }
-    evaluator.unmount(mounted)?;
+    gpu.unmount(mounted)?;
     let neighbour = |mismatch: Mismatch| Mismatch {
         check: format!("on {}: {}", problem.shape, mismatch.check),
         ..mismatch

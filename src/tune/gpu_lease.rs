@@ -1,5 +1,5 @@
-//! A GPU that several workers share: who has it, for while one problem's candidates compile, another's are
-//! measured, and never two at a time; and how much of its memory is whose.
+//! GPU lease: gives one worker at a time exclusive use of a GPU, so that measurements never overlap, and reserves its
+//! memory. While the candidates of one problem compile, those of another are measured.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,50 +7,50 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-/// The share of a device's memory that is lent to several at a time.
-const LENT: f64 = 0.8;
+/// Share of a device's memory that several problems may reserve together.
+const RESERVABLE: f64 = 0.8;
 
-/// A GPU's time, which one has at a time, and its memory.
+/// Longest time for which a final yields the GPU to short requests.
+const LONGEST_YIELD: Duration = Duration::from_secs(3);
+
+/// The use of one GPU and its memory.
 #[derive(Default)]
 pub(super) struct GpuLease {
-    queue: Mutex<Queue>,
+    queue: Mutex<LeaseQueue>,
     passed_on: Condvar,
-    lent: Mutex<u64>,
+    reserved: Mutex<u64>,
     returned: Condvar,
 }
 
-/// How long the device is wanted.
+/// How long the GPU is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LeasePriority {
-    /// For milliseconds, by a search whose next questions wait for the answer, and the cores with them.
-    Shortly,
-    /// For about a second, by what nobody waits for but its own end.
+    /// Milliseconds, by a search whose next candidates depend on the outcome.
+    Short,
+    /// About a second, by a final.
     Long,
 }
 
-/// How long who wants the device for long lets others go first: a search that always has candidates must not
-/// keep a final waiting for ever.
-const COURTESY: Duration = Duration::from_secs(3);
-
-/// Who has the device, and who waits for it.
+/// The holder of the GPU and the waiting requests.
 #[derive(Default)]
-struct Queue {
+struct LeaseQueue {
     tickets: u64,
     holder: Option<u64>,
-    shortly: VecDeque<u64>,
+    short: VecDeque<u64>,
     long: VecDeque<(u64, Instant)>,
 }
 
-impl Queue {
-    /// Gives the device to the next one: in the order in which they came, but those first who want it shortly.
+impl LeaseQueue {
+    /// Gives the GPU to the next request: in order of arrival, short ones first, unless a long one has waited too long.
     fn pass_on(&mut self) {
-        let is_impatient = self.long.front().is_some_and(|(_, since)| since.elapsed() >= COURTESY);
-        let shortly = if is_impatient { None } else { self.shortly.pop_front() };
-        self.holder = shortly.or_else(|| self.long.pop_front().map(|(ticket, _)| ticket));
+        let is_overdue =
+            self.long.front().is_some_and(|(_, since)| since.elapsed() >= LONGEST_YIELD);
+        let short = if is_overdue { None } else { self.short.pop_front() };
+        self.holder = short.or_else(|| self.long.pop_front().map(|(ticket, _)| ticket));
     }
 }
 
-/// The device, until it is dropped.
+/// Exclusive use of the GPU until it is dropped.
 pub(super) struct LeaseGuard<'s>(&'s GpuLease);
 
 impl Drop for LeaseGuard<'_> {
@@ -61,13 +61,13 @@ impl Drop for LeaseGuard<'_> {
 }
 
 impl GpuLease {
-    /// The device, as soon as it is one's turn.
-    pub(super) fn turn(&self, wanted: LeasePriority) -> LeaseGuard<'_> {
+    /// Waits for the GPU and holds it.
+    pub(super) fn hold(&self, priority: LeasePriority) -> LeaseGuard<'_> {
         let mut queue = self.queue.lock();
         let ticket = queue.tickets;
         queue.tickets += 1;
-        match wanted {
-            LeasePriority::Shortly => queue.shortly.push_back(ticket),
+        match priority {
+            LeasePriority::Short => queue.short.push_back(ticket),
             LeasePriority::Long => queue.long.push_back((ticket, Instant::now())),
         }
         if queue.holder.is_none() {
@@ -77,28 +77,30 @@ impl GpuLease {
         LeaseGuard(self)
     }
 
-    /// So many bytes of a device's `memory`, as soon as others leave them. Who asks for more than there
-    /// is has the device alone, and will be told so by the device.
-    pub(super) fn lend(self: &Arc<Self>, bytes: u64, memory: u64) -> MemoryReservation {
-        let most = (LENT * memory as f64) as u64;
-        let mut lent = self.lent.lock();
-        self.returned.wait_while(&mut lent, |lent| *lent > 0 && lent.saturating_add(bytes) > most);
-        *lent = lent.saturating_add(bytes);
-        MemoryReservation { bytes, shared: Arc::clone(self) }
+    /// Waits until so many bytes of a device's `memory` are free, and reserves them. A request for more than there is
+    /// gets the device alone; the device then refuses it.
+    pub(super) fn reserve(self: &Arc<Self>, bytes: u64, memory: u64) -> MemoryReservation {
+        let most = (RESERVABLE * memory as f64) as u64;
+        let mut reserved = self.reserved.lock();
+        self.returned.wait_while(&mut reserved, |reserved| {
+            *reserved > 0 && reserved.saturating_add(bytes) > most
+        });
+        *reserved = reserved.saturating_add(bytes);
+        MemoryReservation { bytes, lease: Arc::clone(self) }
     }
 }
 
-/// Memory that is somebody's until it is dropped.
+/// Reserved memory, returned when it is dropped.
 pub(super) struct MemoryReservation {
     bytes: u64,
-    shared: Arc<GpuLease>,
+    lease: Arc<GpuLease>,
 }
 
 impl Drop for MemoryReservation {
     fn drop(&mut self) {
-        let mut lent = self.shared.lent.lock();
-        *lent = lent.saturating_sub(self.bytes);
-        self.shared.returned.notify_all();
+        let mut reserved = self.lease.reserved.lock();
+        *reserved = reserved.saturating_sub(self.bytes);
+        self.lease.returned.notify_all();
     }
 }
 
@@ -110,11 +112,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_finds_no_room_waits_until_others_leave() {
-        let shared = Arc::new(GpuLease::default());
-        let (first, second) = (shared.lend(30, 100), shared.lend(50, 100));
+    fn a_reservation_waits_until_memory_is_returned() {
+        let lease = Arc::new(GpuLease::default());
+        let (first, second) = (lease.reserve(30, 100), lease.reserve(50, 100));
         thread::scope(|scope| {
-            let third = scope.spawn(|| drop(shared.lend(40, 100)));
+            let third = scope.spawn(|| drop(lease.reserve(40, 100)));
             thread::sleep(Duration::from_millis(50));
             assert!(!third.is_finished(), "30 + 50 + 40 are more than 80");
             drop(first);
@@ -123,36 +125,36 @@ mod tests {
             drop(second);
             third.join().unwrap();
         });
-        // What is larger than everything is not waited for for ever.
-        drop(shared.lend(u64::MAX, 100));
-        assert_eq!(*shared.lent.lock(), 0);
+        // A request larger than the device does not wait for ever.
+        drop(lease.reserve(u64::MAX, 100));
+        assert_eq!(*lease.reserved.lock(), 0);
     }
 
     #[test]
-    fn who_wants_the_device_shortly_goes_first_in_the_order_of_coming() {
-        let shared = GpuLease::default();
+    fn short_requests_come_first_in_order_of_arrival() {
+        let lease = GpuLease::default();
         let order = Mutex::new(Vec::new());
         let wait = |count: usize| {
             let waiting = || {
-                let queue = shared.queue.lock();
-                queue.shortly.len() + queue.long.len()
+                let queue = lease.queue.lock();
+                queue.short.len() + queue.long.len()
             };
             while waiting() < count {
                 thread::yield_now();
             }
         };
         thread::scope(|scope| {
-            let first = shared.turn(LeasePriority::Long);
+            let first = lease.hold(LeasePriority::Long);
             let wanted = [
                 LeasePriority::Long,
-                LeasePriority::Shortly,
+                LeasePriority::Short,
                 LeasePriority::Long,
-                LeasePriority::Shortly,
+                LeasePriority::Short,
             ];
             for (number, wanted) in wanted.into_iter().enumerate() {
-                let (shared, order) = (&shared, &order);
+                let (lease, order) = (&lease, &order);
                 scope.spawn(move || {
-                    let _turn = shared.turn(wanted);
+                    let _guard = lease.hold(wanted);
                     order.lock().push(number);
                 });
                 wait(number + 1);
@@ -160,15 +162,15 @@ mod tests {
             drop(first);
         });
         assert_eq!(*order.lock(), [1, 3, 0, 2]);
-        // Nobody has it any more.
-        drop(shared.turn(LeasePriority::Shortly));
+        // The GPU is free again.
+        drop(lease.hold(LeasePriority::Short));
     }
 
     #[test]
-    fn who_wants_it_long_waits_no_longer_than_courtesy_asks() {
-        let mut queue = Queue { shortly: VecDeque::from([1]), ..Queue::default() };
-        let came = Instant::now().checked_sub(COURTESY).unwrap();
-        queue.long.push_back((0, came));
+    fn a_long_request_yields_for_a_limited_time() {
+        let mut queue = LeaseQueue { short: VecDeque::from([1]), ..LeaseQueue::default() };
+        let arrived = Instant::now().checked_sub(LONGEST_YIELD).unwrap();
+        queue.long.push_back((0, arrived));
         queue.pass_on();
         assert_eq!(queue.holder, Some(0));
         queue.pass_on();

@@ -1,7 +1,7 @@
 //! Which families and configurations a problem has, and why others are out. Needs no device, only
 //! its description: `--dry-run` shows just this.
 
-use super::TuneError;
+use super::error::TuneError;
 use super::warm_start::Hints;
 use crate::model::{Configuration, Device, Micros, Problem};
 use crate::predict::Forecast;

@@ -1,8 +1,9 @@
-//! The loop: the strategy's candidates go through renderer and compiler pool to the device, and
-//! their outcomes back to the strategy. Compiling and evaluating overlap; nothing piles up, for
-//! only as many candidates are under way as keep the pool busy. Outcomes are told in the order in
-//! which candidates were asked for, whichever compiled first, so that the compiler's speed does
-//! not change what is asked next.
+//! Search loop: renders and compiles the candidates that a strategy proposes, evaluates them, and reports the outcomes
+//! back.
+//!
+//! Compiling and evaluating overlap. Only as many candidates are under way as keep the compiler threads busy. Outcomes are
+//! reported in the order of the proposals, whichever compiled first, so that the compiler's speed does not change what the
+//! strategy proposes next.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,15 +11,20 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::select;
 
+use super::candidate::{CompiledCandidate, Evaluated};
 use super::effort::{Rest, SearchEnd, StopRule};
-use super::evaluator::{Candidate, Claim, Evaluated};
-use super::evaluator_pool::{EvaluatorPool, Report};
-use super::journal::{Entry, Journal, KernelId};
+use super::error::TuneError;
+use super::evaluator_pool::{EvaluationReport, EvaluatorPool};
+use super::event::TuneEvent;
+use super::finalist::Admission;
+use super::journal::{Entry, Journal};
+use super::kernel_id::KernelId;
 use super::prepare::Spaces;
 use super::renderer::Renderer;
+use super::settings::Settings;
 use super::stats::{EvaluatedCandidate, SearchStats};
+use super::summary::Phases;
 use super::warm_start::Hints;
-use super::{Event, Phases, Settings, TuneError};
 use crate::compile::compiler::ImageOrigin;
 use crate::compile::{CompileError, CompilePool, CompileRequest, CompileResult};
 use crate::model::{
@@ -27,26 +33,26 @@ use crate::model::{
 use crate::render::render;
 use crate::search::{Pick, SearchSpace, Strategy};
 
-/// How often the loop looks whether it should stop while it waits for the compiler.
+/// How often the loop checks whether it should stop while it waits for the compiler.
 const POLL: Duration = Duration::from_millis(50);
 
-/// What counts as better in what a search says in the end, where it ended by no rule.
+/// What counts as better in the summary of a search without a stopping rule.
 const WITHIN: f64 = 0.01;
 
-/// A candidate on its way through the compiler.
-pub(super) struct UnderWay {
-    /// How many were asked for before it.
-    turn: usize,
+/// A candidate that is being compiled.
+pub(super) struct PendingCompile {
+    /// How many were proposed before it.
+    number: usize,
     pick: Pick,
     configuration: Configuration,
     plan: LaunchPlan,
-    /// What identifies its source: a source that does not compile never does.
+    /// The identity of its source: a source that does not compile never does.
     source: KernelId,
 }
 
-/// A compiled candidate on its way to a evaluator.
-pub(super) struct Ready {
-    turn: usize,
+/// A compiled candidate that waits for an evaluator or is on one.
+pub(super) struct PendingEvaluation {
+    number: usize,
     pick: Pick,
     configuration: Configuration,
     kernel: KernelId,
@@ -55,9 +61,9 @@ pub(super) struct Ready {
 /// The state of one search.
 pub(super) struct SearchLoop<'a> {
     spaces: &'a Spaces,
-    /// The record of the problem, and whether its outcome is known.
+    /// The record of the problem.
     record: Option<Pick>,
-    is_record_met: bool,
+    is_record_evaluated: bool,
     settings: &'a Settings,
     began: Instant,
     stop: &'a AtomicBool,
@@ -66,23 +72,23 @@ pub(super) struct SearchLoop<'a> {
     pub(super) journal: Journal,
     pub(super) stats: SearchStats,
     pub(super) phases: Phases,
-    /// Times that the strategy was not told yet, by turn.
-    answers: BTreeMap<usize, (Pick, Option<Micros>)>,
-    /// Compiled candidates that wait for a evaluator.
-    queue: VecDeque<(Ready, Candidate)>,
-    /// Kernels that wait for a evaluator or are on one.
+    /// Outcomes that were not reported to the strategy yet, by the number of the candidate.
+    unreported: BTreeMap<usize, (Pick, Option<Micros>)>,
+    /// Compiled candidates that wait for an evaluator.
+    queue: VecDeque<(PendingEvaluation, CompiledCandidate)>,
+    /// Kernels that wait for an evaluator or are on one.
     begun: HashSet<KernelId>,
     /// Compiled candidates whose kernel is being evaluated for another.
-    twins: Vec<(Ready, Candidate)>,
-    /// The rule that is satisfied by now, if one is.
-    settled: Option<StopRule>,
-    /// Why it ended, and what it says of the rest.
+    twins: Vec<(PendingEvaluation, CompiledCandidate)>,
+    /// The stopping rule, once it is satisfied.
+    satisfied: Option<StopRule>,
+    /// Why the search ended, and its estimate of the configurations that it did not evaluate.
     pub(super) end: SearchEnd,
     pub(super) rest: Rest,
 }
 
 impl<'a> SearchLoop<'a> {
-    /// A search at its beginning.
+    /// A search that has not begun.
     pub(super) fn new(
         (problem, device): (&Problem, &Device),
         spaces: &'a Spaces,
@@ -95,7 +101,7 @@ impl<'a> SearchLoop<'a> {
         Self {
             spaces,
             record: spaces.record(hints),
-            is_record_met: false,
+            is_record_evaluated: false,
             settings,
             began,
             stop,
@@ -104,11 +110,11 @@ impl<'a> SearchLoop<'a> {
             journal,
             stats: SearchStats::new(spaces, hints, floor(problem, device), most),
             phases: Phases::default(),
-            answers: BTreeMap::new(),
+            unreported: BTreeMap::new(),
             queue: VecDeque::new(),
             begun: HashSet::new(),
             twins: Vec::new(),
-            settled: None,
+            satisfied: None,
             end: SearchEnd::Everything,
             rest: Rest { within, chance: None, least: None },
         }
@@ -121,86 +127,85 @@ impl<'a> SearchLoop<'a> {
 }
 
 impl SearchLoop<'_> {
-    /// Searches until nothing is left to ask or time is up; gives how many candidates were asked
-    /// for.
+    /// Searches until nothing is left to propose, the stopping rule is satisfied or time is up. Gives the number of
+    /// proposed candidates.
     pub(super) fn run(
         &mut self,
         search_spaces: Vec<SearchSpace>,
-        pool_of_evaluators: &mut EvaluatorPool<'_, '_, Ready>,
+        evaluators: &mut EvaluatorPool<'_, '_, PendingEvaluation>,
         renderer: &Renderer<'_>,
-        pool: &CompilePool<UnderWay>,
-        on_event: &mut dyn FnMut(Event<'_>),
+        pool: &CompilePool<PendingCompile>,
+        on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) -> Result<usize, TuneError> {
         let mut strategy = self.settings.search.begin(search_spaces, self.settings.seed);
-        let (mut asked, mut told) = (0, 0);
+        let (mut proposed, mut reported) = (0, 0);
         loop {
-            // Some compile for ten times as long as most; the pool has work while one of those is
-            // waited for.
+            // Some candidates compile for ten times as long as most: the other threads need work meanwhile.
             let jobs = pool.threads();
-            let (most_untold, batch) = ((4 * jobs).max(8), (jobs * 3 / 4).max(4));
+            let (most_pending, batch) = ((4 * jobs).max(8), (jobs * 3 / 4).max(4));
             let wanted = self.wanted(strategy.as_ref());
-            while asked - told + batch <= most_untold
-                && asked - told < wanted
+            while proposed - reported + batch <= most_pending
+                && proposed - reported < wanted
                 && !self.should_stop()
             {
-                let most = batch.min(wanted - (asked - told)).min(self.most - asked);
+                let most = batch.min(wanted - (proposed - reported)).min(self.most - proposed);
                 let picks = strategy.ask(most);
                 if picks.is_empty() {
                     break;
                 }
                 for pick in picks {
-                    match self.render(pick, asked, renderer, on_event) {
-                        Some((under_way, request)) => pool.submit(under_way, request),
+                    match self.render(pick, proposed, renderer, on_event) {
+                        Some((pending, request)) => pool.submit(pending, request),
                         None => {
-                            self.answers.insert(asked, (pick, None));
+                            self.unreported.insert(proposed, (pick, None));
                         }
                     }
-                    asked += 1;
+                    proposed += 1;
                 }
             }
-            // One answer, then the next question: always with the same number of answers behind.
-            if let Some((pick, time)) = self.answers.remove(&told) {
+            // One outcome is reported before the next proposal, so that each proposal follows the same number of outcomes.
+            if let Some((pick, time)) = self.unreported.remove(&reported) {
                 strategy.tell(pick, time);
-                told += 1;
-                self.settle(strategy.as_ref(), asked - told);
+                reported += 1;
+                self.apply_rule(strategy.as_ref(), proposed - reported);
                 continue;
             }
-            // What a evaluator has begun is waited for, also when time is up.
-            if !pool_of_evaluators.is_busy() && (asked == told || self.should_stop()) {
+            // Evaluations that have begun are waited for, also when time is up.
+            if !evaluators.is_busy() && (proposed == reported || self.should_stop()) {
                 break;
             }
-            self.wait(pool_of_evaluators, pool, on_event)?;
-            while pool_of_evaluators.is_free()
+            self.wait(evaluators, pool, on_event)?;
+            while evaluators.is_free()
                 && !self.should_stop()
-                && let Some((ready, candidate)) = self.queue.pop_front()
+                && let Some((pending, candidate)) = self.queue.pop_front()
             {
-                pool_of_evaluators.order(ready, candidate, &self.stats.race);
+                evaluators.request(pending, candidate, &self.stats.race);
             }
         }
         self.end = self.why_it_ended();
         self.rest.chance = strategy.chance_of_better(self.rest.within);
         self.rest.least = strategy.least_expected();
-        Ok(asked)
+        Ok(proposed)
     }
 
-    /// Answers after which the search ends if none of them is better: more are not worth asking for yet.
+    /// Outcomes after which the search ends if none of them is better: more are not proposed yet.
     fn wanted(&self, strategy: &dyn Strategy) -> usize {
         let rule = self.settings.rule();
         let answers = rule.and_then(|rule| strategy.answers_until(rule.within, rule.chance));
         answers.map_or(usize::MAX, |answers| answers.max(1))
     }
 
-    /// Looks whether the rule is satisfied that the search ends by, and how much is left to do if
-    /// nothing better is found. `untold` are under way.
-    fn settle(&mut self, strategy: &dyn Strategy, untold: usize) {
+    /// Checks whether the stopping rule is satisfied, and estimates how many candidates follow if nothing better is found.
+    /// `pending` are under way.
+    fn apply_rule(&mut self, strategy: &dyn Strategy, pending: usize) {
         let mut left = self.most.saturating_sub(self.stats.count);
         if let Some(rule) = self.settings.rule() {
             let StopRule { within, chance } = rule;
             if strategy.chance_of_better(within).is_some_and(|left| left < chance) {
-                self.settled = Some(rule);
+                self.satisfied = Some(rule);
             }
             if let Some(answers) = strategy.answers_until(within, chance) {
-                left = left.min(answers.max(untold));
+                left = left.min(answers.max(pending));
             }
         }
         self.stats.left = left;
@@ -211,7 +216,7 @@ impl SearchLoop<'_> {
             SearchEnd::Interrupted
         } else if self.stats.count >= self.spaces.legal() {
             SearchEnd::Everything
-        } else if let Some(rule) = self.settled {
+        } else if let Some(rule) = self.satisfied {
             SearchEnd::Unlikely(rule)
         } else if self.stats.count < self.most && self.is_out_of_time() {
             SearchEnd::OutOfTime
@@ -220,28 +225,28 @@ impl SearchLoop<'_> {
         }
     }
 
-    /// Evaluates the record of the problem where the search did not come upon it, so that it takes
-    /// part in the final: what is found is compared with what was. What else is under way is left.
-    pub(super) fn meet_record(
+    /// Evaluates the record of the problem where the search did not propose it, so that it takes part in the final.
+    /// Other pending candidates are dropped.
+    pub(super) fn evaluate_record(
         &mut self,
-        turn: usize,
-        pool_of_evaluators: &mut EvaluatorPool<'_, '_, Ready>,
+        number: usize,
+        evaluators: &mut EvaluatorPool<'_, '_, PendingEvaluation>,
         renderer: &Renderer<'_>,
-        pool: &CompilePool<UnderWay>,
-        on_event: &mut dyn FnMut(Event<'_>),
+        pool: &CompilePool<PendingCompile>,
+        on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) -> Result<(), TuneError> {
         let stop = self.stop;
         let stops = || stop.load(Ordering::Relaxed);
-        let unmet = self.record.filter(|_| !self.is_record_met && !stops());
-        let Some(pick) = unmet else { return Ok(()) };
+        let record = self.record.filter(|_| !self.is_record_evaluated && !stops());
+        let Some(pick) = record else { return Ok(()) };
         self.drop_queue();
-        if let Some((under_way, request)) = self.render(pick, turn, renderer, on_event) {
-            pool.submit(under_way, request);
-            while pool_of_evaluators.is_busy() || !(self.is_record_met || stops()) {
-                self.wait(pool_of_evaluators, pool, on_event)?;
-                let own = self.queue.iter().position(|(ready, _)| ready.turn == turn);
-                if let Some((ready, candidate)) = own.and_then(|place| self.queue.remove(place)) {
-                    pool_of_evaluators.order(ready, candidate, &self.stats.race);
+        if let Some((pending, request)) = self.render(pick, number, renderer, on_event) {
+            pool.submit(pending, request);
+            while evaluators.is_busy() || !(self.is_record_evaluated || stops()) {
+                self.wait(evaluators, pool, on_event)?;
+                let own = self.queue.iter().position(|(pending, _)| pending.number == number);
+                if let Some((pending, candidate)) = own.and_then(|place| self.queue.remove(place)) {
+                    evaluators.request(pending, candidate, &self.stats.race);
                 }
                 self.drop_queue();
             }
@@ -249,29 +254,29 @@ impl SearchLoop<'_> {
         Ok(())
     }
 
-    /// Forgets the compiled candidates that wait for a evaluator.
+    /// Drops the compiled candidates that wait for an evaluator.
     fn drop_queue(&mut self) {
-        for (ready, _) in self.queue.drain(..) {
-            self.begun.remove(&ready.kernel);
+        for (pending, _) in self.queue.drain(..) {
+            self.begun.remove(&pending.kernel);
         }
     }
 
-    /// Waits a little for the compiler or a evaluator, and takes what comes.
+    /// Waits a little for the compiler or an evaluator, and takes one result.
     fn wait(
         &mut self,
-        pool_of_evaluators: &mut EvaluatorPool<'_, '_, Ready>,
-        pool: &CompilePool<UnderWay>,
-        on_event: &mut dyn FnMut(Event<'_>),
+        evaluators: &mut EvaluatorPool<'_, '_, PendingEvaluation>,
+        pool: &CompilePool<PendingCompile>,
+        on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) -> Result<(), TuneError> {
         select! {
-            recv(pool.results()) -> result => if let Ok((under_way, result)) = result {
+            recv(pool.results()) -> result => if let Ok((pending, result)) = result {
                 self.phases.compiled += 1;
-                on_event(Event::Compiled { count: self.phases.compiled });
-                self.compiled(under_way, result, on_event)?;
+                on_event(TuneEvent::Compiled { count: self.phases.compiled });
+                self.take_compiled(pending, result, on_event)?;
             },
-            recv(pool_of_evaluators.reports()) -> report => if let Ok(report) = report {
-                pool_of_evaluators.received(&report);
-                self.evaluated(report, on_event)?;
+            recv(evaluators.reports()) -> report => if let Ok(report) = report {
+                evaluators.received(&report);
+                self.take_evaluated(report, on_event)?;
             },
             default(POLL) => {}
         }
@@ -283,17 +288,17 @@ impl SearchLoop<'_> {
     }
 
     fn should_stop(&self) -> bool {
-        self.settled.is_some() || self.is_out_of_time() || self.stop.load(Ordering::Relaxed)
+        self.satisfied.is_some() || self.is_out_of_time() || self.stop.load(Ordering::Relaxed)
     }
 
-    /// What is to be compiled for a pick; nothing where it is known to fail before.
+    /// Renders a pick for the compiler. Gives nothing where its outcome is known without compiling.
     fn render(
         &mut self,
         pick: Pick,
-        turn: usize,
+        number: usize,
         renderer: &Renderer<'_>,
-        on_event: &mut dyn FnMut(Event<'_>),
-    ) -> Option<(UnderWay, CompileRequest)> {
+        on_event: &mut dyn FnMut(TuneEvent<'_>),
+    ) -> Option<(PendingCompile, CompileRequest)> {
         let entry = &self.spaces.families[pick.family];
         if self.stats.coverage[pick.family].is_given_up() {
             return None;
@@ -312,30 +317,30 @@ impl SearchLoop<'_> {
                         let request = CompileRequest::kernel(&family.name, rendered.source);
                         let plan = rendered.plan;
                         return Some((
-                            UnderWay { turn, pick, configuration, plan, source },
+                            PendingCompile { number, pick, configuration, plan, source },
                             request,
                         ));
                     }
                 }
             }
         };
-        self.is_record_met |= self.record == Some(pick);
+        self.is_record_evaluated |= self.record == Some(pick);
         let (family, configuration) = (pick.family, &configuration);
         let known = EvaluatedCandidate { family, configuration, outcome: &outcome, recalled };
         self.stats.take(&known, on_event);
         None
     }
 
-    /// Takes what came out of the compiler: to the queue with it, unless its outcome is known.
-    fn compiled(
+    /// Takes a result of the compiler, and queues the candidate unless its outcome is known.
+    fn take_compiled(
         &mut self,
-        under_way: UnderWay,
+        pending: PendingCompile,
         result: CompileResult,
-        on_event: &mut dyn FnMut(Event<'_>),
+        on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) -> Result<(), TuneError> {
-        let UnderWay { turn, pick, configuration, plan, source } = under_way;
+        let PendingCompile { number, pick, configuration, plan, source } = pending;
         let log = match result {
-            // Without its compiler a run is over; everything else is the candidate's own failure.
+            // Without a compiler the run is over. Any other error is the candidate's outcome.
             Err(CompileError::Environment(error)) => {
                 return Err(CompileError::Environment(error).into());
             }
@@ -345,43 +350,43 @@ impl SearchLoop<'_> {
                 self.phases.compiling += compiled.elapsed;
                 self.phases.from_cache += usize::from(compiled.origin == ImageOrigin::Cache);
                 let kernel = KernelId::of(&compiled.image, &plan);
-                let candidate = Candidate { plan, compiled };
-                let ready = Ready { turn, pick, configuration, kernel };
-                if self.journal.known(&ready.kernel).is_some() {
-                    self.conclude(ready, Some(candidate), true, on_event);
-                } else if self.begun.insert(ready.kernel.clone()) {
-                    self.queue.push_back((ready, candidate));
+                let candidate = CompiledCandidate { plan, compiled };
+                let pending = PendingEvaluation { number, pick, configuration, kernel };
+                if self.journal.known(&pending.kernel).is_some() {
+                    self.conclude(pending, Some(candidate), true, on_event);
+                } else if self.begun.insert(pending.kernel.clone()) {
+                    self.queue.push_back((pending, candidate));
                 } else {
-                    self.twins.push((ready, candidate));
+                    self.twins.push((pending, candidate));
                 }
                 return Ok(());
             }
         };
-        let ready = Ready { turn, pick, configuration, kernel: source };
-        self.write(&ready, Outcome::Compile { log })?;
-        self.conclude(ready, None, false, on_event);
+        let pending = PendingEvaluation { number, pick, configuration, kernel: source };
+        self.write(&pending, Outcome::Compile { log })?;
+        self.conclude(pending, None, false, on_event);
         Ok(())
     }
 
-    /// Takes what a evaluator found, and answers for all that are the same kernel.
-    fn evaluated(
+    /// Takes the report of an evaluator, for all candidates with the same kernel.
+    fn take_evaluated(
         &mut self,
-        report: Report<Ready>,
-        on_event: &mut dyn FnMut(Event<'_>),
+        report: EvaluationReport<PendingEvaluation>,
+        on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) -> Result<(), TuneError> {
-        let Report { tag: ready, candidate, evaluated, .. } = report;
+        let EvaluationReport { tag: pending, candidate, evaluated, .. } = report;
         let Evaluated { outcome, restarted } = evaluated?;
-        let coverage = &mut self.stats.coverage[ready.pick.family];
+        let coverage = &mut self.stats.coverage[pending.pick.family];
         if let Some(reason) = &restarted {
             coverage.restarts += 1;
-            on_event(Event::Restarted { reason });
+            on_event(TuneEvent::Restarted { reason });
         }
-        self.write(&ready, outcome)?;
-        let (kernel, family) = (ready.kernel.clone(), ready.pick.family);
-        self.conclude(ready, Some(candidate), false, on_event);
+        self.write(&pending, outcome)?;
+        let (kernel, family) = (pending.kernel.clone(), pending.pick.family);
+        self.conclude(pending, Some(candidate), false, on_event);
         let coverage = &self.stats.coverage[family];
         if restarted.is_some() && coverage.is_given_up() {
-            on_event(Event::GivenUp { coverage });
+            on_event(TuneEvent::GivenUp { coverage });
         }
         let twins: Vec<_> = self.twins.extract_if(.., |(twin, _)| twin.kernel == kernel).collect();
         for (twin, candidate) in twins {
@@ -390,44 +395,45 @@ impl SearchLoop<'_> {
         Ok(())
     }
 
-    fn write(&mut self, ready: &Ready, outcome: Outcome) -> Result<(), TuneError> {
-        let family = self.spaces.families[ready.pick.family].name.clone();
-        let (kernel, parameters) = (ready.kernel.clone(), ready.configuration.clone());
+    /// Writes an outcome to the journal.
+    fn write(&mut self, pending: &PendingEvaluation, outcome: Outcome) -> Result<(), TuneError> {
+        let family = self.spaces.families[pending.pick.family].name.clone();
+        let (kernel, parameters) = (pending.kernel.clone(), pending.configuration.clone());
         let after_s = Some(seconds(self.began));
         Ok(self.journal.append(Entry { kernel, family, parameters, after_s, outcome })?)
     }
 
-    /// Counts an outcome that the journal has, and keeps the answer for the strategy.
+    /// Counts an outcome that the journal has, and keeps it for the strategy.
     fn conclude(
         &mut self,
-        ready: Ready,
-        candidate: Option<Candidate>,
+        pending: PendingEvaluation,
+        candidate: Option<CompiledCandidate>,
         recalled: bool,
-        on_event: &mut dyn FnMut(Event<'_>),
+        on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) {
-        let Ready { turn, pick, configuration, kernel } = ready;
+        let PendingEvaluation { number, pick, configuration, kernel } = pending;
         let Some(entry) = self.journal.known(&kernel) else { return };
-        self.is_record_met |= self.record == Some(pick);
+        self.is_record_evaluated |= self.record == Some(pick);
         let (family, configuration) = (pick.family, &configuration);
         let known = EvaluatedCandidate { family, configuration, outcome: &entry.outcome, recalled };
         self.stats.take(&known, on_event);
         if let Some(candidate) = candidate {
             let default = self.spaces.families[pick.family].default.as_ref();
-            let claim = if self.record == Some(pick) {
-                Claim::Certain
+            let admission = if self.record == Some(pick) {
+                Admission::Always
             } else if default == Some(configuration) {
-                Claim::Default
+                Admission::Default
             } else {
-                Claim::Speed
+                Admission::Speed
             };
-            self.stats.keep(&known, claim, kernel, candidate);
+            self.stats.keep(&known, admission, kernel, candidate);
         }
         let time = known.outcome.measurement().map(Measurement::median);
-        self.answers.insert(turn, (pick, time));
+        self.unreported.insert(number, (pick, time));
     }
 }
 
-/// Seconds since then, to a millisecond.
+/// Seconds since `began`, to a millisecond.
 pub(super) fn seconds(began: Instant) -> f64 {
     began.elapsed().as_millis() as f64 / 1e3
 }

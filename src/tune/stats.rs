@@ -1,16 +1,17 @@
-//! What became of the candidates of a run so far: counts by family, the best, and the few that may
-//! win.
+//! Search statistics: outcomes by family, the best time, and the candidates that may win.
 
-use super::evaluator::{Candidate, Claim, Kept, Refuted, Standing};
-use super::final_round::FINALISTS;
-use super::journal::KernelId;
+use super::candidate::CompiledCandidate;
+use super::coverage::Coverage;
+use super::event::TuneEvent;
+use super::finalist::{Admission, FINALISTS, Finalist, RejectedFinalist};
+use super::kernel_id::KernelId;
 use super::prepare::Spaces;
+use super::ranking::{Standing, median};
 use super::warm_start::Hints;
-use super::{Coverage, Event, median};
 use crate::measure::{MIN_SAMPLES, Race};
 use crate::model::{Configuration, Landmark, Micros, Outcome, OutcomeKind};
 
-/// Correct candidates whose compiled form is kept: finalists, and the table a person sees.
+/// Correct candidates that are kept compiled: possible finalists, and the table of results.
 const KEPT: usize = 10;
 
 /// Failures of each family that a summary keeps.
@@ -22,8 +23,7 @@ pub(super) struct EvaluatedCandidate<'a> {
     pub(super) family: usize,
     pub(super) configuration: &'a Configuration,
     pub(super) outcome: &'a Outcome,
-    /// Whether it was known before: the same kernel was evaluated for another candidate, or by an
-    /// earlier run.
+    /// Whether its outcome was known: from another candidate with the same kernel, or from an earlier run.
     pub(super) recalled: bool,
 }
 
@@ -34,15 +34,13 @@ pub(super) struct SearchStats {
     pub(super) left: usize,
     pub(super) best: Option<Micros>,
     pub(super) race: Race,
-    pub(super) kept: Vec<Kept>,
+    pub(super) finalists: Vec<Finalist>,
     pub(super) coverage: Vec<Coverage>,
-    landmarks: Vec<Candidature>,
-    /// What each correct candidate took.
-    pub(super) times: Vec<(String, Configuration, Micros)>,
+    landmarks: Vec<PendingLandmark>,
 }
 
-/// What is measured for many problems, and becomes a landmark once it has a time.
-struct Candidature {
+/// A configuration that is measured for many problems. It becomes a landmark once it has a time.
+struct PendingLandmark {
     /// The place of its family among those that serve the problem.
     family: usize,
     configuration: Configuration,
@@ -64,21 +62,20 @@ impl SearchStats {
             let entry = &spaces.families[family];
             let parameters = entry.space.parameters().iter().map(|(name, values)| (name, values));
             let name = configuration.short_name(&entry.name, parameters);
-            Candidature { family, configuration, name, time: None }
+            PendingLandmark { family, configuration, name, time: None }
         });
         Self {
             count: 0,
             left: most,
             best: None,
             race: Race::new(FINALISTS, floor),
-            kept: Vec::new(),
+            finalists: Vec::new(),
             coverage: coverage.collect(),
             landmarks: landmarks.collect(),
-            times: Vec::new(),
         }
     }
 
-    /// What is measured for many problems and has a time.
+    /// Configurations that are measured for many problems, with their times.
     pub(super) fn landmarks(&self) -> Vec<Landmark> {
         let timed = self.landmarks.iter().filter_map(|known| {
             Some(Landmark {
@@ -91,11 +88,11 @@ impl SearchStats {
         timed.collect()
     }
 
-    /// Counts an outcome and tells of it.
+    /// Counts an outcome and reports it.
     pub(super) fn take(
         &mut self,
         known: &EvaluatedCandidate<'_>,
-        on_event: &mut dyn FnMut(Event<'_>),
+        on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) {
         let EvaluatedCandidate { family, configuration, outcome, recalled } = *known;
         self.count += 1;
@@ -104,13 +101,12 @@ impl SearchStats {
         *coverage.outcomes.entry(outcome.kind()).or_default() += 1;
         coverage.recalled += usize::from(recalled);
         if let Some(measurement) = outcome.measurement() {
-            // Those that were dropped at once have fewer samples.
+            // Candidates that were dropped at once have fewer samples.
             if measurement.samples.len() >= MIN_SAMPLES {
                 self.race.admit(&measurement.samples);
             }
             let time = measurement.median();
-            self.times.push((coverage.family.clone(), configuration.clone(), time));
-            let is_this = |known: &&mut Candidature| {
+            let is_this = |known: &&mut PendingLandmark| {
                 known.family == family && known.configuration == *configuration
             };
             if let Some(known) = self.landmarks.iter_mut().find(is_this) {
@@ -126,7 +122,7 @@ impl SearchStats {
         } else if coverage.failures.len() < KEPT_FAILURES {
             coverage.failures.push((configuration.clone(), outcome.clone()));
         }
-        on_event(Event::Evaluated {
+        on_event(TuneEvent::Evaluated {
             count: self.count,
             family: &self.coverage[family].family,
             configuration,
@@ -137,29 +133,29 @@ impl SearchStats {
         });
     }
 
-    /// Takes back that a candidate was correct.
-    pub(super) fn refute(&mut self, refuted: &Refuted) {
-        let known = self.coverage.iter_mut().find(|coverage| coverage.family == refuted.family);
+    /// Counts a finalist that failed a check as failed instead of correct.
+    pub(super) fn reject(&mut self, rejected: &RejectedFinalist) {
+        let known = self.coverage.iter_mut().find(|coverage| coverage.family == rejected.family);
         let Some(coverage) = known else { return };
         if let Some(correct) = coverage.outcomes.get_mut(&OutcomeKind::Correct) {
             *correct = correct.saturating_sub(1);
         }
-        *coverage.outcomes.entry(refuted.outcome.kind()).or_default() += 1;
-        coverage.failures.insert(0, (refuted.configuration.clone(), refuted.outcome.clone()));
+        *coverage.outcomes.entry(rejected.outcome.kind()).or_default() += 1;
+        coverage.failures.insert(0, (rejected.configuration.clone(), rejected.outcome.clone()));
     }
 
-    /// Keeps a correct candidate if it is among the fastest, or has another claim to the final. Of those
-    /// that are the same kernel, the first is kept, with the better claim.
+    /// Keeps a correct candidate if it is among the fastest or admitted for another reason. Of candidates with the same
+    /// kernel the first is kept, with the stronger reason.
     pub(super) fn keep(
         &mut self,
         known: &EvaluatedCandidate<'_>,
-        claim: Claim,
+        admission: Admission,
         kernel: KernelId,
-        candidate: Candidate,
+        candidate: CompiledCandidate,
     ) {
         let Outcome::Correct { validation, measurement, resources } = known.outcome else { return };
-        if let Some(kept) = self.kept.iter_mut().find(|kept| kept.kernel == kernel) {
-            kept.claim = kept.claim.max(claim);
+        if let Some(known) = self.finalists.iter_mut().find(|known| known.kernel == kernel) {
+            known.admission = known.admission.max(admission);
             return;
         }
         let standing = Standing {
@@ -172,14 +168,20 @@ impl SearchStats {
             resources: *resources,
             contested: false,
         };
-        self.kept.push(Kept { claim, kernel, standing, candidate, elsewhere: Vec::new() });
-        self.kept.sort_by(|a, b| {
+        self.finalists.push(Finalist {
+            admission,
+            kernel,
+            standing,
+            candidate,
+            neighbours: Vec::new(),
+        });
+        self.finalists.sort_by(|a, b| {
             median(&a.standing.measurement).total_cmp(&median(&b.standing.measurement))
         });
         let mut place = 0;
-        self.kept.retain(|kept| {
+        self.finalists.retain(|known| {
             place += 1;
-            place <= KEPT || kept.claim > Claim::Speed
+            place <= KEPT || known.admission > Admission::Speed
         });
     }
 }

@@ -65,7 +65,7 @@ impl Spaces {
     pub(super) fn search_spaces(&self, hints: &Hints, fresh: bool) -> Vec<SearchSpace> {
         let known = hints.record.iter().chain(&hints.others).filter(|_| !fresh);
         let known: Vec<Pick> = known.filter_map(|hint| self.find(hint)).collect();
-        let territory = |(place, family): (usize, &super::FamilySpace)| {
+        let territory = |(place, family): (usize, &super::prepare::FamilySpace)| {
             let own = known.iter().filter(|pick| pick.family == place);
             SearchSpace {
                 space: family.space.clone(),

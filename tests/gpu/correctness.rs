@@ -10,7 +10,7 @@ use gemm_tune::cpu::PtxModule;
 use gemm_tune::model::{Compute, Dtype, Layout, Outcome, OutcomeKind, Problem, Shape, Value};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::space::{Families, Family, LegalSpace};
-use gemm_tune::tune::{Coverage, Event, Hints, Kit, Sanitizer, Settings, Summary, tune};
+use gemm_tune::tune::{Coverage, Hints, Kit, Sanitizer, Settings, Summary, TuneEvent, tune};
 use gemm_tune::validate::reference::triple_loop;
 use gemm_tune::validate::{
     GuardedBuffer, HostValidator, KERNELS, ValidationSubject, Validator, compile_options,
@@ -352,8 +352,8 @@ pub(crate) fn sanitized() -> Result<(), Failed> {
     let sanitizer = Sanitizer { program, logs: logs.path().to_owned() };
     let settings = Settings { sanitizer: Some(sanitizer), ..settings(100) };
     let mut notes = Vec::new();
-    let on_event = &mut |event: Event<'_>| {
-        if let Event::Note(note) = event {
+    let on_event = &mut |event: TuneEvent<'_>| {
+        if let TuneEvent::Note(note) = event {
             notes.push(note);
         }
     };
@@ -383,8 +383,8 @@ pub(crate) fn hundred_candidates() -> Result<(), Failed> {
     let hundred = families.get("hundred").unwrap().clone();
     let mut kit = kit(vec![hundred], templates);
     let mut outcomes: BTreeMap<(String, OutcomeKind), usize> = BTreeMap::new();
-    let on_event = &mut |event: Event<'_>| {
-        if let Event::Evaluated { configuration, outcome, .. } = event
+    let on_event = &mut |event: TuneEvent<'_>| {
+        if let TuneEvent::Evaluated { configuration, outcome, .. } = event
             && let Some(Value::Text(fault)) = configuration.get("FAULT")
         {
             *outcomes.entry((fault.clone(), outcome.kind())).or_default() += 1;
@@ -418,8 +418,8 @@ fn faulty_run(
     kit: &mut Kit,
 ) -> Result<(BTreeMap<String, Outcome>, Summary), Failed> {
     let mut outcomes = BTreeMap::new();
-    let on_event = &mut |event: Event<'_>| {
-        if let Event::Evaluated { configuration, outcome, .. } = event
+    let on_event = &mut |event: TuneEvent<'_>| {
+        if let TuneEvent::Evaluated { configuration, outcome, .. } = event
             && let Some(Value::Text(fault)) = configuration.get("FAULT")
         {
             println!("{fault}: {}", outcome.failure().unwrap_or_else(|| "correct".to_owned()));

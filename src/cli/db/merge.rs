@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::Value;
 
-use crate::cli::Failure;
+use crate::cli::arguments::OutputArguments;
 use crate::cli::console::Console;
-use crate::cli::output::OutputArguments;
+use crate::cli::failure::Failure;
 use crate::database;
 use crate::report::record_changes;
 

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::{ExportArguments, Files, Format};
+use super::arguments::{ExportArguments, ExportFormat, Files};
 use crate::cli::console::Console;
+use crate::cli::failure::Failure;
 use crate::cli::machine::Workshop;
-use crate::cli::{Failure, databases, request};
+use crate::cli::{databases, request};
 use crate::compile::{Architecture, Compile as _, CompileRequest, CompileTarget, Compiler};
 use crate::database::Record;
 use crate::dispatch::{Dispatch, DispatchNode};
@@ -102,9 +103,9 @@ fn written(
     let kernels = compiled(arguments, drafts, &architectures, console)?;
     let artifact = Artifact { device: device.clone(), kernels, tree };
     let files = match arguments.format {
-        Format::C | Format::Rust => {
+        ExportFormat::C | ExportFormat::Rust => {
             let first = architectures.first().map(ToString::to_string).unwrap_or_default();
-            let (files, left_out) = if arguments.format == Format::C {
+            let (files, left_out) = if arguments.format == ExportFormat::C {
                 let (files, left_out) = export::c(&artifact, &first);
                 let bytes = files.into_iter().map(|(name, text)| (name, text.into_bytes()));
                 (bytes.collect(), left_out)
@@ -117,7 +118,7 @@ fn written(
             }
             files
         }
-        Format::Python => export::python(&artifact),
+        ExportFormat::Python => export::python(&artifact),
         _ => export::bundle(&artifact),
     };
     let out = &arguments.out;

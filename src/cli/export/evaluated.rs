@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{ExportArguments, Format};
+use super::arguments::{ExportArguments, ExportFormat};
 use crate::cli::environment::cache_folder;
-use crate::cli::{Failure, journals};
+use crate::cli::failure::Failure;
+use crate::cli::journals;
 use crate::database::RecordFilter;
 use crate::export::{self, EvaluatedSpace};
 use crate::tune::Recorded;
@@ -26,7 +27,7 @@ pub(super) fn text(
     let space =
         EvaluatedSpace::of(&recorded, arguments.family.as_deref(), time).map_err(Failure::work)?;
     let text = match arguments.format {
-        Format::T4 => format!("{:#}\n", export::t4(&space)),
+        ExportFormat::T4 => format!("{:#}\n", export::t4(&space)),
         _ => export::kernel_tuner(&space),
     };
     Ok((text, format!("{} configurations of {}", space.len(), recorded.problem)))

@@ -2,7 +2,7 @@
 //! defaults of the families that it has outcomes of, and what is expected of their configurations.
 //! It knows them as they are now, also where they were others when the journal was written.
 
-use super::{Fault, recording as blind};
+use super::{RecordingFault, recording as blind};
 use crate::model::Device;
 use crate::predict::forecast;
 use crate::predict::{LearnedModel, TransferModel};
@@ -15,15 +15,15 @@ pub(super) fn recording(
     text: &str,
     families: &Families,
     experience: &LearnedModel,
-) -> Result<Recording, Fault> {
+) -> Result<Recording, RecordingFault> {
     let Some(Recorded { problem, device: name, .. }) = Recorded::parse(text) else {
-        return Err(Fault::somewhere(
+        return Err(RecordingFault::somewhere(
             "no journal of this program: of others it is not known where a search would begin",
         ));
     };
     let device = Device::h200();
     if name != device.name {
-        return Err(Fault::somewhere(format!(
+        return Err(RecordingFault::somewhere(format!(
             "of {name}, whose properties are not known here, only those of {}: replay it without \
              them",
             device.name
@@ -50,7 +50,7 @@ pub(super) fn recording(
         );
     });
     if !is_known {
-        return Err(Fault::somewhere(
+        return Err(RecordingFault::somewhere(
             "none of its families comes with this program: of others it is not known where a search \
              would begin",
         ));

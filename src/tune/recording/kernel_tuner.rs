@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use super::{Fault, configuration};
+use super::{RecordingFault, configuration};
 use crate::model::Micros;
 use crate::search::Row;
 
@@ -37,7 +37,7 @@ pub(super) fn closed(text: &str) -> Cow<'_, str> {
     format!("{open}\n}}\n}}").into()
 }
 
-pub(super) fn rows(cache: Cache) -> Result<Vec<Row>, Fault> {
+pub(super) fn rows(cache: Cache) -> Result<Vec<Row>, RecordingFault> {
     let Cache { tune_params_keys: parameters, kernel_name, cache } = cache;
     let row = |(name, entry): (&String, &IndexMap<String, Json>)| {
         let values = parameters.iter().map(|key| (key.as_str(), entry.get(key)));
@@ -48,20 +48,20 @@ pub(super) fn rows(cache: Cache) -> Result<Vec<Row>, Fault> {
 }
 
 /// The mean time of an entry; none where it failed.
-fn time(name: &str, entry: &IndexMap<String, Json>) -> Result<Option<Micros>, Fault> {
+fn time(name: &str, entry: &IndexMap<String, Json>) -> Result<Option<Micros>, RecordingFault> {
     match entry.get("time") {
         Some(Json::Number(number)) => {
             let ms = number.as_f64().unwrap_or_default();
             if ms <= 0.0 {
                 let reason = format!("entry `{name}` has the time {number}, which is not above 0");
-                return Err(Fault::somewhere(reason));
+                return Err(RecordingFault::somewhere(reason));
             }
             Ok((ms < FAILED_MS).then_some(Micros(1e3 * ms)))
         }
         // The class of the failure.
         Some(Json::String(_)) => Ok(None),
         None if entry.contains_key("__error__") => Ok(None),
-        _ => Err(Fault::somewhere(format!(
+        _ => Err(RecordingFault::somewhere(format!(
             "entry `{name}` has no `time`: a number of ms, or the word for its failure"
         ))),
     }

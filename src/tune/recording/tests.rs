@@ -9,7 +9,7 @@ use crate::model::Micros;
 use crate::search::Pick;
 
 /// What is read of a file's bytes.
-fn parsed(bytes: &[u8]) -> Result<Recording, Fault> {
+fn parsed(bytes: &[u8]) -> Result<Recording, RecordingFault> {
     text(bytes).and_then(recording)
 }
 
