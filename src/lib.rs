@@ -4,7 +4,7 @@
 //! `space`, `render`, `compile`, `gpu`, `cpu`, `worker`, `validate`, `measure`, `predict`, `search`, `tune`, `database`,
 //! `lookup`, `session`, `dispatch`, `export`, `runtime`, `inspect`, `report`, `cli`. `ARCHITECTURE.md` has the map.
 //!
-//! Programs that embed the crate tune one problem with [`tune::tune()`] and several with [`session::run`], and find a kernel
+//! Programs that embed the crate tune one problem with [`tune::tune()`] and several with [`session::run()`], and find a kernel
 //! for any problem with [`lookup::Lookup`].
 
 pub mod cli;

@@ -1,6 +1,6 @@
 //! Several problems in one run, for the command line and for programs that embed the crate.
 //!
-//! [`run`] tunes the problems of a [`SessionPlan`] on the machine of a [`SessionDevice`] and records the winners. It
+//! [`run()`] tunes the problems of a [`SessionPlan`] on the machine of a [`SessionDevice`] and records the winners. It
 //! prints nothing: what happens comes as [`SessionEvent`]s, and each problem gets a [`ProblemResult`].
 //!
 //! Several problems are tuned at a time: while the kernels of one compile, those of another are measured. A scheduler
