@@ -239,7 +239,8 @@ impl HostValidator {
         plan: &LaunchPlan,
     ) -> Result<Vec<Counts>, HostFailure> {
         let whole = sample::is_small(&self.problem);
-        let blocks = if whole { BlockSelection::All } else { BlockSelection::Selected(vec![[0; 3]]) };
+        let blocks =
+            if whole { BlockSelection::All } else { BlockSelection::Selected(vec![[0; 3]]) };
         let options = LaunchOptions { counting: CountingMode::On, blocks, ..self.options(plan) };
         let run = ValidationRun::small(&self.problem, self.seeds);
         self.run(program, plan, &run, &self.scratch(plan)?, &options)
