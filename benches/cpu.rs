@@ -13,7 +13,10 @@ use anyhow::{Context, bail};
 use gemm_tune::compile::{
     Architecture, CompileTarget, Network, Nvrtc, NvrtcRequirements, SearchPaths, acquire,
 };
-use gemm_tune::cpu::{ExecutionChecks, CountingMode, GlobalMemory, LaunchOptions, KernelParameter, PtxModule, WriteTracking, launch};
+use gemm_tune::cpu::{
+    CountingMode, ExecutionChecks, GlobalMemory, KernelParameter, LaunchOptions, PtxModule,
+    WriteTracking, launch,
+};
 use gemm_tune::model::{Device, Dtype, LaunchPlan, Problem};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::space::Families;
