@@ -1,32 +1,12 @@
-//! What the program says to people and programs, as far as no GPU is needed: usage, bad input,
-//! dry runs. `GEMM_TUNE_BIN` names the program where cargo does not.
-
-#![expect(clippy::unwrap_used, reason = "a test says what it sees and may fail")]
+//! Output of the program for people and programs, as far as no GPU is needed: usage, bad input,
+//! dry runs.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-fn program() -> PathBuf {
-    std::env::var_os("GEMM_TUNE_BIN")
-        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_gemm-tune")), PathBuf::from)
-}
-
-struct Said {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
-
-fn gemm_tune(arguments: &[&str]) -> Said {
-    let output = Command::new(program())
-        .args(arguments)
-        .env("NO_COLOR", "1")
-        .output()
-        .expect("the program starts");
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
-}
+use crate::support::program::{gemm_tune, path};
+use crate::support::{CACHE, nvrtc_or_skip};
 
 /// The program ends with `code` and says all of `words` on standard error.
 fn check(arguments: &[&str], code: i32, words: &[&str]) {
@@ -349,7 +329,7 @@ fn without_a_gpu_the_program_says_so_and_where_to_look() {
 #[test]
 fn without_nvrtc_the_program_goes_to_pip() {
     let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(program())
+    let output = Command::new(path())
         .args(["check", "--family", "naive", "--shape", "1x1x1", "--cache"])
         .arg(folder.path())
         .env("PATH", "")
@@ -364,20 +344,9 @@ fn without_nvrtc_the_program_goes_to_pip() {
     assert!(said.contains("`python3` does not start"), "{said}");
 }
 
-/// Whether this machine has an NVRTC, which the tests of the library install.
-fn nvrtc() -> bool {
-    let found = gemm_tune(&["doctor", "--device", "cpu", "--json", "--cache", CACHE]);
-    let document: serde_json::Value = serde_json::from_str(&found.out).unwrap();
-    let findings = document["findings"].as_array().unwrap();
-    findings.iter().any(|finding| finding["name"] == "NVRTC" && finding["state"] == "ok")
-}
-
-const CACHE: &str = "target/test-cache";
-
 #[test]
 fn the_cpu_device_tunes_and_its_records_say_that_times_are_modelled() {
-    if !nvrtc() {
-        println!("skipped: no NVRTC");
+    if nvrtc_or_skip().is_none() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -432,8 +401,7 @@ fn the_cpu_device_tunes_and_its_records_say_that_times_are_modelled() {
 
 #[test]
 fn checking_names_the_fault_of_a_family() {
-    if !nvrtc() {
-        println!("skipped: no NVRTC");
+    if nvrtc_or_skip().is_none() {
         return;
     }
     let files = ["--spaces", "tests/faulty/spaces", "--templates", "tests/faulty/templates"];

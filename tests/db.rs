@@ -1,15 +1,11 @@
 //! What `gemm-tune db` and `--shard` show and do, as a person sees it: on the databases of
 //! `tests/databases/`, where `one.toml` and `two.toml` disagree about two problems.
 
-#![expect(clippy::unwrap_used, reason = "a test says what it sees and may fail")]
-
 use std::fs;
 use std::path::Path;
 
-use program::{Said, gemm_tune, gemm_tune_with};
-
-#[path = "support/program.rs"]
-mod program;
+use crate::support::program::{Said, gemm_tune, gemm_tune_with};
+use crate::support::{CACHE, nvrtc_or_skip};
 
 const ONE: &str = "tests/databases/one.toml";
 const TWO: &str = "tests/databases/two.toml";
@@ -140,19 +136,9 @@ fn shards_of_a_file_are_all_of_it() {
     assert_eq!(searched(&["--shard", "/2"], &[("JOB_COMPLETION_INDEX", "0")]), [64, 4096]);
 }
 
-/// Whether this machine has an NVRTC, which the tests of the library install.
-fn nvrtc() -> bool {
-    let found = json(&["doctor", "--device", "cpu", "--cache", CACHE]);
-    let findings = found["findings"].as_array().unwrap();
-    findings.iter().any(|finding| finding["name"] == "NVRTC" && finding["state"] == "ok")
-}
-
-const CACHE: &str = "target/test-cache";
-
 #[test]
 fn verifying_tells_a_record_that_holds_from_one_that_does_not() {
-    if !nvrtc() {
-        println!("skipped: no NVRTC");
+    if nvrtc_or_skip().is_none() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

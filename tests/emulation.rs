@@ -1,23 +1,13 @@
 //! Every family on the `cpu` device: rendered, compiled by NVRTC, executed with every check on and
 //! held against a reference. What stands for a GPU where there is none.
 
-#![expect(
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "a test says what it sees and may fail"
-)]
-
-#[path = "support/boxes.rs"]
-mod boxes;
-mod support;
-
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gemm_tune::compile::{Compile, CompileTarget, CompileThreads, Compiler};
+use gemm_tune::compile::{Compile, CompileThreads};
 use gemm_tune::model::{
     ComputeCapability, Device, Dtype, Layout, Outcome, OutcomeKind, Problem, Timing, Value,
 };
@@ -29,17 +19,8 @@ use gemm_tune::tune::{
     tune,
 };
 
-/// A compiler to PTX, or `None` after saying that the test is skipped.
-fn compiler_or_skip() -> Option<Compiler> {
-    let architecture = "sm_90".parse().unwrap();
-    match support::nvrtc(architecture) {
-        Ok(nvrtc) => Some(Compiler::new(nvrtc, None, CompileTarget::Ptx(architecture)).unwrap()),
-        Err(reason) => {
-            println!("skipped: no NVRTC: {reason}");
-            None
-        }
-    }
-}
+use crate::support::cases::cases;
+use crate::support::{boxes, compiler_or_skip};
 
 fn jobs() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
@@ -89,18 +70,17 @@ fn all_pass(results: &[CheckResult]) -> usize {
     results.iter().map(|result| result.passed).sum()
 }
 
-/// Spaces up to this size are executed whole, of larger ones so many.
-const MANY: usize = 300;
-
 #[test]
 fn whole_spaces_pass_on_awkward_shapes() {
     let Some(compiler) = compiler_or_skip() else { return };
     let problems = ["7x5x3", "33x65x129", "100x36x17"].map(|shape| problem(shape, Layout::Nn));
     let kit = built_in();
-    let results = checked(&compiler, &kit, &problems, Sample::Of(MANY));
+    // Spaces up to this size are executed whole, of larger ones so many configurations.
+    let many = cases(24, 300);
+    let results = checked(&compiler, &kit, &problems, Sample::Of(many));
     println!("{} executions passed", all_pass(&results));
     for result in results {
-        assert_eq!(result.passed, result.legal.min(MANY), "{}", result.family);
+        assert_eq!(result.passed, result.legal.min(many), "{}", result.family);
     }
 }
 
@@ -128,11 +108,13 @@ fn every_family_passes_on_every_kind_of_edge_in_all_layouts() {
         problems.push(Problem { layout, ..Problem::new(shape, Dtype::I32) });
     }
     let kit = built_in();
-    let results = checked(&compiler, &kit, &problems, Sample::Of(6));
+    let sample = cases(2, 6);
+    let results = checked(&compiler, &kit, &problems, Sample::Of(sample));
     println!("{} executions passed", all_pass(&results));
     for family in &kit.0 {
         let passed = results.iter().filter(|result| result.family == family.name);
-        assert!(passed.map(|result| result.passed).sum::<usize>() >= 24, "{}", family.name);
+        let passed: usize = passed.map(|result| result.passed).sum();
+        assert!(passed * 6 >= 24 * sample, "{}: {passed}", family.name);
     }
 }
 
@@ -149,12 +131,13 @@ fn the_copy_engine_brings_what_lanes_do() {
     // With few SMs there is a tail to share.
     let device = Device { sms: 2, ..Device::cpu() };
     let templates = Templates::built_in().unwrap();
+    let sample = cases(4, 12);
     let checks = CheckPlan {
         families: &families,
         templates: &templates,
         problems: &problems,
         device: &device,
-        sample: Sample::Of(12),
+        sample: Sample::Of(sample),
         seed: 5,
         jobs: jobs(),
     };
@@ -168,7 +151,7 @@ fn the_copy_engine_brings_what_lanes_do() {
     });
     let passed = all_pass(&results.unwrap());
     println!("{passed} executions passed: {seen:?}");
-    assert!(passed > 100, "{passed}");
+    assert!(passed * 12 > 100 * sample, "{passed}");
     for value in ["PACK=none", "PACK=both", "SPLITS=3", "TAIL=shared", "MEET=cluster"] {
         assert!(seen.contains_key(value), "{value} is not among {seen:?}");
     }
@@ -278,7 +261,7 @@ fn pipelined(parameter: &str, value: &str) -> Family {
 fn a_tail_that_blocks_share_is_right_on_every_kind_of_edge() {
     let Some(compiler) = compiler_or_skip() else { return };
     let (family, templates) = ([pipelined("TAIL", "shared")], Templates::built_in().unwrap());
-    let mut executed = 0;
+    let (sample, mut executed) = (cases(2, 8), 0);
     for (sms, shapes) in [
         (3, ["256x256x300", "257x391x258", "300x262x517"]),
         (5, ["320x384x131", "510x258x260", "301x515x257"]),
@@ -286,16 +269,15 @@ fn a_tail_that_blocks_share_is_right_on_every_kind_of_edge() {
         let device = Device { sms, ..Device::cpu() };
         let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|s| problem(s, *layout)));
         let problems: Vec<Problem> = pairs.collect();
-        let sample = Sample::Of(8);
         let kit = (family.as_slice(), &templates);
-        let results = checked_on(&device, &compiler, kit, &problems, sample);
+        let results = checked_on(&device, &compiler, kit, &problems, Sample::Of(sample));
         for result in &results {
             println!("{} on {sms} SMs: {} of {}", result.problem, result.passed, result.legal);
         }
         executed += all_pass(&results);
     }
     println!("{executed} executions passed");
-    assert!(executed >= 150, "{executed}");
+    assert!(executed * 8 >= 150 * sample, "{executed}");
 }
 
 #[test]
@@ -307,10 +289,9 @@ fn parts_of_k_that_meet_in_a_cluster_are_right_on_every_kind_of_edge() {
     let mut problems: Vec<Problem> = pairs.collect();
     problems.push(Problem { batch: 3, ..problem("40x50x260", Layout::Nn) });
     let kit = (family.as_slice(), &templates);
-    let results = checked_on(&Device::h200(), &compiler, kit, &problems, Sample::Of(8));
-    let executed = all_pass(&results);
-    println!("{executed} executions passed");
-    assert_eq!(executed, 8 * problems.len());
+    let sample = cases(2, 8);
+    let results = checked_on(&Device::h200(), &compiler, kit, &problems, Sample::Of(sample));
+    assert_eq!(all_pass(&results), sample * problems.len());
 }
 
 #[test]
@@ -323,8 +304,9 @@ fn parts_of_k_that_are_added_to_c_are_right_on_every_kind_of_edge() {
     let mut problems: Vec<Problem> = pairs.collect();
     problems.push(Problem { batch: 3, ..problem("40x50x260", Layout::Nn) });
     let kit = (family.as_slice(), &templates);
-    let results = checked_on(&Device::h200(), &compiler, kit, &problems, Sample::Of(4));
-    assert_eq!(all_pass(&results), 4 * problems.len());
+    let sample = cases(2, 4);
+    let results = checked_on(&Device::h200(), &compiler, kit, &problems, Sample::Of(sample));
+    assert_eq!(all_pass(&results), sample * problems.len());
 
     // Additions one at a time, for what cannot add vectors.
     let eight = ComputeCapability { major: 8, minor: 0 };

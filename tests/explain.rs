@@ -1,18 +1,12 @@
 //! `gemm-tune explain`, on a machine with no GPU: a recorded winner beside a journal of four.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use program::{Said, gemm_tune, gemm_tune_with};
-
-#[path = "support/program.rs"]
-mod program;
-mod support;
+use crate::support::program::{Said, gemm_tune, gemm_tune_with};
+use crate::support::{cache, nvrtc_or_skip};
 
 /// A record of the database: 16, 4 and 0 of these parameters.
 const SHAPE: &str = "33x65x129";
@@ -61,15 +55,14 @@ fn journal(folder: &Path, m: u64, n: u64, k: u64) -> PathBuf {
 }
 
 fn explain(arguments: &[&str]) -> Said {
-    let cache = std::path::absolute(Path::new("target/test-cache")).unwrap();
+    let cache = cache();
     let variables = [("GEMM_TUNE_CACHE", cache.to_str().unwrap()), ("CUDA_VISIBLE_DEVICES", "")];
     gemm_tune_with(&[&["explain"], arguments].concat(), &variables)
 }
 
 #[test]
 fn a_winner_is_explained_by_its_limits_neighbours_and_losers() {
-    if let Err(reason) = support::nvrtc("sm_90".parse().unwrap()) {
-        let _ = writeln!(std::io::stderr(), "skipped: no NVRTC: {reason}");
+    if nvrtc_or_skip().is_none() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -1,19 +1,11 @@
 //! What `inspect` shows of one configuration of every family, with no list to maintain: a new family
 //! is shown by being there. Needs no GPU.
 //!
-//! What a compiler decides is kept as snapshots for each version of NVRTC that they were taken with;
-//! with another one only their form is looked at. `INSTA_UPDATE=always cargo test --test inspect`
-//! takes them anew.
-
-#![expect(clippy::unwrap_used, reason = "a test says what it sees and may fail")]
-
-#[path = "support/program.rs"]
-mod program;
-mod support;
+//! What a compiler decides is kept as snapshots for each version of NVRTC that they were taken with.
+//! `INSTA_UPDATE=always cargo test --test suite inspect` takes them anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 
 use gemm_tune::compile::{Compile, CompileTarget, Compiler, Nvrtc};
@@ -23,7 +15,10 @@ use gemm_tune::model::{Device, Dtype, Problem};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::report::picture as drawn;
 use gemm_tune::space::{Families, Family};
-use program::{gemm_tune, gemm_tune_with};
+
+use crate::support::program::{gemm_tune, gemm_tune_with};
+use crate::support::without::skip;
+use crate::support::{architecture, cache, nvrtc_or_skip};
 
 /// Large enough for a whole tile of every default, small enough to be executed whole.
 const SHAPE: &str = "128x128x64";
@@ -38,7 +33,7 @@ fn shape(family: &str) -> &'static str {
 
 /// Runs `gemm-tune inspect` as if there were no GPU, and gives what it prints.
 fn inspect(arguments: &[&str]) -> Result<String, String> {
-    let cache = std::path::absolute(Path::new("target/test-cache")).unwrap();
+    let cache = cache();
     let variables = [("GEMM_TUNE_CACHE", cache.to_str().unwrap()), ("CUDA_VISIBLE_DEVICES", "")];
     let said = gemm_tune_with(&[&["inspect"], arguments].concat(), &variables);
     if said.code == Some(0) { Ok(said.out) } else { Err(said.err) }
@@ -57,32 +52,19 @@ fn names() -> Vec<String> {
     serves.map(|family| family.name.clone()).collect()
 }
 
-/// The version of the NVRTC of this host, such as `13.0`; `None` after saying that there is none.
-fn nvrtc_or_skip() -> Option<String> {
-    match support::nvrtc("sm_90".parse().unwrap()) {
-        Ok(nvrtc) => Some(format!("{}.{}", nvrtc.version().0, nvrtc.version().1)),
-        Err(reason) => {
-            say(&format!("skipped: no NVRTC: {reason}"));
-            None
-        }
-    }
-}
-
-/// Writes past the test harness, which hides what a passing test prints.
-fn say(notice: &str) {
-    let _ = writeln!(std::io::stderr(), "{notice}");
-}
-
-/// Compares with what was seen with the same NVRTC, or says that there is nothing to compare with.
-fn compare(name: &str, nvrtc: &str, text: &str) {
-    let name = format!("{name}@nvrtc-{nvrtc}");
-    let known = Path::new("tests/snapshots").join(format!("inspect__{name}.snap")).exists();
-    if known || std::env::var_os("INSTA_UPDATE").is_some() {
+/// Compares a text with the snapshot of the same NVRTC. A version without snapshots is as none.
+fn compare(name: &str, nvrtc: &Nvrtc, text: &str) {
+    let (major, minor) = nvrtc.version();
+    let name = format!("{name}@nvrtc-{major}.{minor}");
+    let snapshot = format!("tests/snapshots/suite__inspect__{name}.snap");
+    if Path::new(&snapshot).exists() || std::env::var_os("INSTA_UPDATE").is_some() {
         insta::with_settings!({ omit_expression => true }, {
             insta::assert_snapshot!(name, text);
         });
     } else {
-        say(&format!("not compared: {name} was never seen"));
+        let way = "PIP_CONSTRAINT=tests/pip-constraints.txt installs the version of the snapshots \
+                   into an empty target/test-cache, INSTA_UPDATE=always takes new ones";
+        skip("nvrtc", &format!("no {snapshot}: {way}"));
     }
 }
 
@@ -112,11 +94,7 @@ fn of_sass(line: &str) -> Option<&str> {
 
 #[test]
 fn the_source_of_every_family_is_what_is_compiled_and_compiles_as_it_is() {
-    let architecture = "sm_90".parse().unwrap();
-    let nvrtc = support::nvrtc(architecture);
-    if let Err(reason) = &nvrtc {
-        say(&format!("not compiled: no NVRTC: {reason}"));
-    }
+    let nvrtc = nvrtc_or_skip();
     let (families, templates) = (Families::built_in().unwrap(), Templates::built_in().unwrap());
     let device = Device::h200();
     for name in names() {
@@ -126,9 +104,9 @@ fn the_source_of_every_family_is_what_is_compiled_and_compiles_as_it_is() {
         let default = family.default_for(&problem, &device).unwrap().unwrap();
         let rendered = render(family, &templates, &default, &problem, &device).unwrap();
         assert_eq!(source, rendered.source, "{name}");
-        if let Ok(nvrtc) = &nvrtc {
+        if let Some(nvrtc) = &nvrtc {
             let compiled =
-                nvrtc.compile(&source, "kernel.cu", CompileTarget::Cubin(architecture), &[]);
+                nvrtc.compile(&source, "kernel.cu", CompileTarget::Cubin(architecture()), &[]);
             compiled.unwrap_or_else(|error| panic!("{name}: {error}"));
         }
     }
@@ -152,8 +130,7 @@ fn sass_is_machine_code_with_known_instructions() {
         let sass = match inspect(&arguments) {
             Ok(sass) => sass,
             Err(error) if error.contains("nvdisasm was not installed") => {
-                say(&format!("skipped: {error}"));
-                return;
+                return skip("nvrtc", &error);
             }
             Err(error) => panic!("{name}: {error}"),
         };
@@ -241,7 +218,7 @@ fn pictured(family: &Family, shape: &str, nvrtc: &Nvrtc) -> (InspectedKernel, Pi
     let chosen = family.choose("", &problem, &device).unwrap();
     let templates = Templates::built_in().unwrap();
     let subject = InspectedKernel::new(family, &templates, chosen, problem, device).unwrap();
-    let target = CompileTarget::Ptx("sm_90".parse().unwrap());
+    let target = CompileTarget::Ptx(architecture());
     let ptx = Compiler::new(nvrtc.clone(), None, target).unwrap().compile(&subject.request());
     let picture = picture(&subject, &ptx.unwrap().image).unwrap();
     (subject, picture)
@@ -250,7 +227,7 @@ fn pictured(family: &Family, shape: &str, nvrtc: &Nvrtc) -> (InspectedKernel, Pi
 /// The example that the ladder's texts draw: a 4x4 product of 2x2 tiles.
 #[test]
 fn four_threads_share_what_they_bring_of_a_4x4_product() {
-    let Ok(nvrtc) = support::nvrtc("sm_90".parse().unwrap()) else { return };
+    let Some(nvrtc) = nvrtc_or_skip() else { return };
     let alone = changed(
         "naive",
         &[
@@ -291,7 +268,7 @@ fn four_threads_share_what_they_bring_of_a_4x4_product() {
 /// In general tiles divide what a thread reads by their width.
 #[test]
 fn tiles_divide_what_a_thread_reads_by_their_width() {
-    let Ok(nvrtc) = support::nvrtc("sm_90".parse().unwrap()) else { return };
+    let Some(nvrtc) = nvrtc_or_skip() else { return };
     for tile in [8, 16, 32] {
         let family = changed("tiled", &[("TILE = 16", &format!("TILE = {tile}"))]);
         let (_, picture) = pictured(&family, "64x64x64", &nvrtc);
@@ -302,8 +279,7 @@ fn tiles_divide_what_a_thread_reads_by_their_width() {
 
 #[test]
 fn every_element_that_a_block_needs_is_loaded() {
-    let Some(version) = nvrtc_or_skip() else { return };
-    let nvrtc = support::nvrtc("sm_90".parse().unwrap()).unwrap();
+    let Some(nvrtc) = nvrtc_or_skip() else { return };
     let families = Families::built_in().unwrap();
     for name in names() {
         let family = families.get(&name).unwrap();
@@ -320,7 +296,7 @@ fn every_element_that_a_block_needs_is_loaded() {
         for needed in of_a.chain(of_b) {
             assert!(loaded.contains(&needed), "{name}: {needed:?}");
         }
-        compare(&format!("{name}-picture"), &version, &drawn::text(&subject, &picture));
+        compare(&format!("{name}-picture"), &nvrtc, &drawn::text(&subject, &picture));
         let svg = drawn::svg(&subject, &picture);
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{name}");
         for tag in ["rect", "text", "g", "title"] {

@@ -13,13 +13,16 @@ use super::libraries::SearchPaths;
 use super::nvrtc::Nvrtc;
 use super::provide::Network;
 
-/// Returns the NVRTC that tests share, or prints that the test is skipped.
+#[path = "../../tests/support/without.rs"]
+mod without;
+
+/// Returns the NVRTC that tests share; `None` for a test that may be skipped without one.
 pub(crate) fn nvrtc_or_skip() -> Option<Nvrtc> {
     static NVRTC: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
     match NVRTC.get_or_init(find) {
         Ok(nvrtc) => Some(nvrtc.clone()),
         Err(reason) => {
-            println!("skipped: no NVRTC: {reason}");
+            without::skip("nvrtc", &format!("no NVRTC: {reason}"));
             None
         }
     }

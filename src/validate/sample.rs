@@ -14,10 +14,10 @@ use crate::model::Problem;
 /// Maximum number of executed blocks.
 const MAX_BLOCKS: usize = 9;
 
-/// Multiply-adds that they may take together; at least [`MIN_BLOCKS`] blocks are executed. A core checks
+/// Multiply-adds that they may take together; at least [`LEAST_BLOCKS`] blocks are executed. A core checks
 /// 5e8 per second: a quarter of a second on two cores.
 const MAX_WORK: u64 = 1 << 28;
-const MIN_BLOCKS: usize = 4;
+const LEAST_BLOCKS: usize = 4;
 
 /// Products with up to this many multiply-adds are executed completely: 512x512x512.
 const COMPLETE_WORK: u64 = 1 << 27;
@@ -42,7 +42,7 @@ pub(super) fn choose(
     let [x, y, z] = grid.map(u64::from);
     let (slice, all) = (x * y, x * y * z);
     let each = (work(problem) / all).max(1);
-    let count = ((MAX_WORK / each) as usize).clamp(MIN_BLOCKS, MAX_BLOCKS);
+    let count = ((MAX_WORK / each) as usize).clamp(LEAST_BLOCKS, MAX_BLOCKS);
     let mut placed = vec![all - 1];
     if let Some([rows, columns]) = tiles(problem, first).filter(|[r, c]| r * c == slice) {
         let (right, bottom) = (columns - 1, (rows - 1) * columns);
@@ -153,7 +153,7 @@ mod tests {
             let first = tile(&problem, size, [0, 0]);
             let chosen = choose(&problem, grid, &first, 7);
             assert_eq!(chosen, choose(&problem, grid, &first, 7));
-            assert!(chosen.len() >= MIN_BLOCKS - 1 && chosen.len() < MAX_BLOCKS, "{chosen:?}");
+            assert!(chosen.len() >= LEAST_BLOCKS - 1 && chosen.len() < MAX_BLOCKS, "{chosen:?}");
             let mut runs = first.runs.clone();
             runs.extend(
                 chosen.iter().flat_map(|[x, _, _]| tile(&problem, size, place((*x).into())).runs),

@@ -8,7 +8,8 @@ use std::process::Command;
 
 use gemm_tune::export::{CHECKSUMS, MANIFEST, open_bundle, seal};
 
-use crate::rig::{artifact, python, skip};
+use super::rig::{artifact, python};
+use crate::support::without::skip;
 
 type Files = BTreeMap<String, Vec<u8>>;
 
@@ -108,7 +109,7 @@ fn manifests_and_databases_are_what_their_schemas_say() {
     let Some(folder) = artifact("bundle") else { return };
     let python = match python() {
         Ok(python) => python,
-        Err(why) => return skip(&format!("no Python with jsonschema: {why}")),
+        Err(why) => return skip("python", &format!("no Python with jsonschema: {why}")),
     };
     let manifest = folder.join(MANIFEST);
     for (schema, document) in [

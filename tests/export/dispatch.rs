@@ -10,8 +10,10 @@ use gemm_tune::model::{Device, Dtype, PlacedMap, Problem};
 use gemm_tune::runtime::{Bundle, Driver, GemmOperands, Runtime};
 use serde_json::{Value, json};
 
-use crate::program::gemm_tune;
-use crate::rig::{CACHE, skip, tune};
+use super::rig::tune;
+use crate::support::CACHE;
+use crate::support::program::gemm_tune;
+use crate::support::without::skip;
 
 struct Idle;
 
@@ -148,7 +150,7 @@ fn a_dispatch_set_is_what_programs_choose_by() {
             let said = String::from_utf8_lossy(&output.stdout);
             assert_eq!(said.lines().collect::<Vec<_>>(), names, "Python chooses as Rust does");
         }
-        Err(error) => skip(&format!("no python3: {error}")),
+        Err(error) => skip("python", &format!("no python3: {error}")),
     }
     let source = fs::read_to_string(Path::new(&export("c")).join("gemm_tuned.c")).unwrap();
     assert!(source.contains("if (p[0] < 128) { /* M */"), "the tree is in the source");

@@ -9,7 +9,7 @@ use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::model::{Device, Dtype, PlacedMap, Problem};
 use gemm_tune::runtime::{Bundle, Driver, GemmOperands, Runtime, RuntimeError};
 
-use crate::rig::artifact;
+use super::rig::artifact;
 
 /// The system's, with the number of allocations of each thread.
 struct Counting;

@@ -2,20 +2,18 @@
 //! judges the T4 results; C compilers and Python take the artifacts. Python packages are installed
 //! below `target/`.
 
-#![expect(clippy::unwrap_used, reason = "a test says what it sees and may fail")]
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use program::gemm_tune;
-use rig::{export, python, skip, tune};
+use rig::{export, python, tune};
+
+use crate::support::program::gemm_tune;
+use crate::support::without::skip;
 
 mod artifacts;
 mod bundle;
 mod dispatch;
-#[path = "../support/program.rs"]
-mod program;
 mod rig;
 mod runtime;
 
@@ -66,7 +64,7 @@ fn kernel_tuner_plays_an_exported_space_and_its_schema_takes_the_results() {
 
     let python = match python() {
         Ok(python) => python,
-        Err(why) => return skip(&format!("no Python with kernel_tuner: {why}")),
+        Err(why) => return skip("python", &format!("no Python with kernel_tuner: {why}")),
     };
     for (program, file, word) in [(PLAY, &cache, "best"), (VALIDATE, &results, "valid")] {
         let output =
