@@ -303,7 +303,6 @@ impl Session {
         Ok(Hints {
             experience: self.transfer.learned(),
             transfer: self.transfer.corrections(),
-            footprints: self.transfer.footprints(),
             ..lookup.hints(problem)
         })
     }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::model::{Device, Problem};
 use crate::predict::{LearnedModel, ProblemTimes, TransferModel};
-use crate::space::{Family, Footprints};
+use crate::space::Family;
 use crate::tune::Event;
 
 /// Answers after which a problem tells of itself again: as many as a search asks for at once.
@@ -20,15 +20,12 @@ pub struct TransferHub {
     families: Vec<Family>,
     /// What kernels took for other problems on this GPU: what is told is what that is off by.
     experience: Arc<LearnedModel>,
-    /// What kernels ask of the device, as far as it was found for a problem of this run.
-    footprints: Arc<Footprints>,
 }
 
 impl TransferHub {
     /// Nothing yet, of kernels of these families.
     pub fn new(device: Device, families: Vec<Family>, experience: Arc<LearnedModel>) -> Self {
-        let (transfer, footprints) = (Mutex::default(), Arc::default());
-        Self { transfer, device, families, experience, footprints }
+        Self { transfer: Mutex::default(), device, families, experience }
     }
 
     /// What is known by now.
@@ -39,11 +36,6 @@ impl TransferHub {
     /// The model learned before this run.
     pub fn learned(&self) -> Arc<LearnedModel> {
         Arc::clone(&self.experience)
-    }
-
-    /// Work of configurations found so far.
-    pub fn footprints(&self) -> Arc<Footprints> {
-        Arc::clone(&self.footprints)
     }
 
     /// What tells of a problem.
@@ -75,13 +67,8 @@ impl TransferObserver<'_> {
             _ => false,
         };
         if is_enough {
-            let TransferHub { transfer, device, families, experience, footprints } = self.transfer;
-            Arc::make_mut(&mut transfer.lock()).learn(
-                &self.told,
-                experience,
-                families,
-                (device, footprints),
-            );
+            let TransferHub { transfer, device, families, experience } = self.transfer;
+            Arc::make_mut(&mut transfer.lock()).learn(&self.told, experience, families, device);
         }
         is_enough
     }

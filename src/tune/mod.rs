@@ -51,7 +51,7 @@ use crate::model::{
 };
 use crate::render::{RenderError, Templates};
 use crate::search::Search;
-use crate::space::{Family, Pruned, SpaceError};
+use crate::space::{Family, PrunedCount, SpaceError};
 use crate::validate::HostFailure;
 use crate::worker::WorkerError;
 
@@ -263,7 +263,7 @@ pub struct Coverage {
     /// Legal ones.
     pub legal: usize,
     /// Why the others are not, one entry for each constraint.
-    pub pruned: Vec<Pruned>,
+    pub pruned: Vec<PrunedCount>,
     /// Evaluated ones, by outcome.
     pub outcomes: std::collections::BTreeMap<OutcomeKind, usize>,
     /// How often the worker had to be replaced because of one.

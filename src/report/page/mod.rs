@@ -13,7 +13,7 @@ use super::plot::rates::{self, Axes, Series};
 use super::plot::{self, Plot};
 use crate::database::Record;
 use crate::model::{Device, Micros, Problem, Tflops};
-use crate::space::Pruned;
+use crate::space::PrunedCount;
 use crate::tune::Recorded;
 use case::told;
 
@@ -27,7 +27,7 @@ pub struct Case<'a> {
     /// The winner's source, or why there is none.
     pub source: Option<String>,
     /// What constraints removed of the families that the journal has.
-    pub pruned: Vec<Pruned>,
+    pub pruned: Vec<PrunedCount>,
 }
 
 impl Case<'_> {
