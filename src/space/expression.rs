@@ -94,7 +94,7 @@ impl Expression {
                 Some(own) => names.get(own).cloned().unwrap_or_default(),
             }
         };
-        let span = self.places.get(fault.node).cloned().unwrap_or(0..self.text.len());
+        let span = self.places.get(fault.node as usize).cloned().unwrap_or(0..self.text.len());
         let read = self.reads.iter().filter(|slot| scope.get(**slot) != Term::Unknown);
         let mut read: Vec<(String, Term<'_>)> =
             read.map(|slot| (name(*slot), scope.get(*slot))).collect();

@@ -2,7 +2,7 @@
 //! once, the rest is a few formulas for each problem.
 
 use super::family::Family;
-use super::formula::{Formula, OPEN, Solver, Term, open_values};
+use super::formula::{Formula, OPEN, Solver, open_values};
 use crate::model::{Configuration, Device, Problem, Storage};
 
 /// The conditions on extents that remain of a configuration's constraints on a device.
@@ -25,14 +25,12 @@ struct Unfolded {
 #[derive(Debug)]
 pub struct Extents {
     values: [i64; OPEN.len()],
-    terms: [Term<'static>; OPEN.len()],
 }
 
 impl Extents {
     /// Those of a problem as it is stored.
     pub fn new(problem: &Problem, storage: &Storage) -> Self {
-        let values = open_values(problem, storage);
-        Self { values, terms: values.map(|value| Term::Int(i128::from(value))) }
+        Self { values: open_values(problem, storage) }
     }
 }
 
@@ -69,8 +67,7 @@ impl Legality {
     /// Whether the configuration, which is one of `family`, is legal for these extents. A constraint
     /// that cannot be evaluated counts as broken.
     pub fn permits(&self, family: &Family, extents: &Extents) -> bool {
-        let holds = |formula: &Formula| formula.evaluate(&extents.terms) == Ok(Term::Bool(true));
-        self.conditions.iter().all(holds)
+        self.conditions.iter().all(|condition| condition.holds(&extents.values))
             && self.unfolded.as_ref().is_none_or(|unfolded| unfolded.permits(family, extents))
     }
 }

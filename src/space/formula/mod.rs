@@ -10,7 +10,7 @@ mod print;
 mod read;
 mod solve;
 
-pub use evaluate::{Fault, FaultKind, Term};
+pub use evaluate::{Fault, FaultKind, Term, TermKind};
 pub use print::Language;
 pub(crate) use read::{ReadError, read};
 pub use solve::{Bound, BoundLaunch, Solver, open_values};
@@ -122,6 +122,12 @@ impl Formula {
             // Elsewhere `and` and `or` give conditions, here one of the operands.
             Self::Binary(Binary::And | Binary::Or, a, b) => {
                 [a, b].into_iter().all(|one| one.is_condition() && one.is_closed())
+            }
+            // Elsewhere conditions are numbers, here they equal none.
+            Self::Binary(Binary::Equal | Binary::Unequal, a, b)
+                if a.is_condition() != b.is_condition() =>
+            {
+                false
             }
             Self::Binary(_, a, b) => a.is_closed() && b.is_closed(),
             Self::If(parts) => parts.iter().all(Self::is_closed),

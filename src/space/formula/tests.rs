@@ -103,7 +103,7 @@ fn a_value_that_cannot_be_computed_is_blamed_on_an_operand() {
         let fault = formula.evaluate(&terms(7)).unwrap_err();
         let said = fault.kind.message(|slot| NAMES[usize::from(slot)].to_owned());
         assert!(said.contains(message), "{text}: {said}");
-        assert_eq!(&text[places[fault.node].clone()], blamed, "{text}");
+        assert_eq!(&text[places[fault.node as usize].clone()], blamed, "{text}");
     }
     let (formula, _) = read_test("M + N").unwrap();
     let fault = formula.evaluate(&[Term::Unknown]).unwrap_err();
@@ -203,7 +203,7 @@ proptest! {
             Ok((formula, places)) => {
                 prop_assert_eq!(places.len(), formula.size());
                 prop_assert!(places.iter().all(|place| text.get(place.clone()).is_some()));
-                let _ = formula.evaluate(&terms(3)).map_err(|fault| places[fault.node].clone());
+                let _ = formula.evaluate(&terms(3)).map_err(|fault| places[fault.node as usize].clone());
             }
             Err(error) => prop_assert!(text.get(error.span.clone()).is_some(), "{error:?}"),
         }
