@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::kernels::{CAUTION, launch};
 use crate::model::{Configuration, Device, Micros, Problem, Shape};
 use crate::predict::CostModel;
-use crate::space::{Besides, Family, Footprint};
+use crate::space::{Family, Tiling, Work};
 
 /// What the time of a kernel hangs on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -56,25 +56,24 @@ impl Expectation {
         time: Micros,
     ) -> Self {
         // Tiles that are shared are no whole blocks: the time is then taken to go with the work.
-        let footprint = Footprint::of(family, configuration, problem, device);
-        let footprint = footprint.filter(|footprint| footprint.wave == 1);
-        let besides = Besides::of(family, configuration, problem, device);
-        let cost = CostModel::new((footprint, besides), occupancy, device);
+        let work = Work::of(family, configuration, problem, device);
+        let tiling = work.tiling.filter(|tiling| tiling.wave == 1);
+        let cost = CostModel::new(Work { tiling, ..work }, occupancy, device);
         let parts = cost.parts();
-        let footprint = footprint.unwrap_or(Footprint {
+        let tiling = tiling.unwrap_or(Tiling {
             tile_m: 1,
             tile_n: 1,
             slice_k: u64::MAX,
-            fixed: 1,
+            blocks_per_tile: 1,
             wave: 1,
             threads: 1,
         });
         let launch_us = launch(&cost, time).0;
         let unscaled = Self {
-            tile_m: footprint.tile_m,
-            tile_n: footprint.tile_n,
-            slice_k: if footprint.slice_k == u64::MAX { 0 } else { footprint.slice_k },
-            blocks_of_a_tile: footprint.fixed,
+            tile_m: tiling.tile_m,
+            tile_n: tiling.tile_n,
+            slice_k: if tiling.slice_k == u64::MAX { 0 } else { tiling.slice_k },
+            blocks_of_a_tile: tiling.blocks_per_tile,
             blocks_per_sm: parts.resident,
             busy_clocks: parts.busy,
             alone_clocks: parts.alone,
@@ -148,15 +147,14 @@ mod tests {
                 Expectation::of((family, &default), &problem, (&device, Some(0.25)), Micros(800.0));
             let cost = |shape: &str| {
                 let problem = Problem::new(shape.parse().unwrap(), Dtype::F32);
-                let footprint = Footprint::of(family, &default, &problem, &device);
-                let besides = Besides::of(family, &default, &problem, &device);
-                CostModel::new((footprint, besides), Some(0.25), &device).clocks(&problem)
+                let work = Work::of(family, &default, &problem, &device);
+                CostModel::new(work, Some(0.25), &device).clocks(&problem)
             };
             let us = |shape: &str| found.us(&shape.parse().unwrap(), 1, device.sms);
             assert!((us("4096x4096x1024") - 800.0).abs() < 1e-6, "{}", family.name);
             for shape in ["100x5000x333", "4096x4096x2048", "1x1x1", "8000x16x16"] {
-                let besides = Besides::of(family, &default, &problem, &device);
-                let start = 2.0 + 1.4 * f64::from(besides.launches);
+                let work = Work::of(family, &default, &problem, &device);
+                let start = 2.0 + 1.4 * f64::from(work.more_launches);
                 let expected = start + (800.0 - start) * cost(shape) / cost("4096x4096x1024");
                 assert!((us(shape) / expected - 1.0).abs() < 1e-6, "{} {shape}", family.name);
                 let own: Shape = shape.parse().unwrap();

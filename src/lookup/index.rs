@@ -16,7 +16,7 @@ use crate::model::{
 };
 use crate::predict::{FamilyModel, LearnedModel, Predictor};
 use crate::render::Templates;
-use crate::space::{Extents, Family, Footprints};
+use crate::space::{Extents, Family};
 
 /// Records that are looked at for one that is legal.
 pub(super) const MOST_LOOKED_AT: usize = 64;
@@ -109,10 +109,8 @@ impl Lookup {
             lessons: Vec::new(),
             experience: LearnedModel::default(),
         };
-        let footprints = Footprints::new();
         let records = best_of_each_place(records).into_par_iter();
-        let ready: Vec<_> =
-            records.map(|record| (record, lookup.ready(record, &footprints))).collect();
+        let ready: Vec<_> = records.map(|record| (record, lookup.ready(record))).collect();
         for (record, ready) in ready {
             match ready {
                 Ok(Some(known)) => lookup.known.push(known),
@@ -120,7 +118,7 @@ impl Lookup {
                 Err(why) => lookup.unusable.push(Unusable { key: record.key(), why }),
             }
         }
-        lookup.group(&footprints);
+        lookup.group();
         lookup
     }
 
@@ -183,11 +181,7 @@ impl Lookup {
     }
 
     /// A record made ready; `None` for one that has no part in answers about this device.
-    fn ready(
-        &self,
-        record: &Record,
-        footprints: &Footprints,
-    ) -> Result<Option<RecordedKernel>, String> {
+    fn ready(&self, record: &Record) -> Result<Option<RecordedKernel>, String> {
         let capability = self.device.compute_capability.to_string();
         let is_own = record.is_of(&self.device);
         if record.device.compute_capability != capability
@@ -211,7 +205,6 @@ impl Lookup {
             family.completed(record.configuration()),
             &problem,
             (occupancy, &self.device),
-            footprints,
         );
         let unlike = || format!("its configuration is not legal on {}", self.device.name);
         let kernel = kernel.ok_or_else(unlike)?;
@@ -231,7 +224,7 @@ impl Lookup {
     }
 
     /// Puts what is known into place: by problem, and by nearness.
-    fn group(&mut self, footprints: &Footprints) {
+    fn group(&mut self) {
         let mut places: BTreeMap<(Pattern, bool), Vec<(Question, usize)>> = BTreeMap::new();
         for (place, known) in self.known.iter().enumerate() {
             let problem = &known.problem;
@@ -254,7 +247,7 @@ impl Lookup {
                 continue;
             }
             let defaults = self.repeatable_defaults(pattern).into_par_iter();
-            let defaults = defaults.filter_map(|one| self.default_kernel(one, pattern, footprints));
+            let defaults = defaults.filter_map(|one| self.default_kernel(one, pattern));
             let mut group = self.group_with(pattern, own, siblings, defaults.collect());
             self.survey(&mut group);
             group.error_percent = self.error(&group);
@@ -289,9 +282,8 @@ impl Lookup {
     /// A group without records. On one thread: while others wait for it, no work may be stolen that asks
     /// for it too.
     fn group_without(&self, pattern: Pattern) -> Group {
-        let footprints = Footprints::new();
         let defaults = self.repeatable_defaults(pattern).into_iter();
-        let defaults = defaults.filter_map(|one| self.default_kernel(one, pattern, &footprints));
+        let defaults = defaults.filter_map(|one| self.default_kernel(one, pattern));
         let mut group = self.group_with(pattern, Vec::new(), Vec::new(), defaults.collect());
         for kernel in &mut group.defaults {
             let family = &self.families[kernel.family].0;
@@ -334,11 +326,10 @@ impl Lookup {
         &self,
         (place, configuration): (usize, &Configuration),
         pattern: Pattern,
-        footprints: &Footprints,
     ) -> Option<KnownKernel> {
         let family = (place, &self.families[place].0);
         let of = (None, &self.device);
-        KnownKernel::new(family, configuration.clone(), &some_problem(pattern), of, footprints)
+        KnownKernel::new(family, configuration.clone(), &some_problem(pattern), of)
     }
 
     /// Learns what the landmarks of a group's own records tell.

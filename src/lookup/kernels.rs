@@ -8,7 +8,7 @@ use crate::database::Record;
 use crate::model::{Configuration, Device, Micros, Problem};
 use crate::predict::CostModel;
 use crate::predict::{self, Predictor};
-use crate::space::{Family, Footprints, Legality};
+use crate::space::{Family, Legality, Work};
 
 /// By how much a prediction is distrusted for each factor of two between the costs: of two records
 /// from which about the same is expected, the one that is more alike is believed.
@@ -58,11 +58,10 @@ impl KnownKernel {
         configuration: Configuration,
         pattern: &Problem,
         (occupancy, device): (Option<f64>, &Device),
-        footprints: &Footprints,
     ) -> Option<Self> {
         let legality = Legality::of(family, &configuration, pattern, device)?;
-        let found = footprints.of(family, &configuration, pattern, device);
-        let cost = CostModel::new(found, occupancy, device);
+        let work = Work::of(family, &configuration, pattern, device);
+        let cost = CostModel::new(work, occupancy, device);
         Some(Self { family: place, configuration, legality, cost, learned: None })
     }
 

@@ -15,7 +15,7 @@ use super::kernels::KnownKernel;
 use super::resolve::first_legal;
 use crate::model::Micros;
 use crate::predict::ProblemFeatures;
-use crate::space::{Extents, Footprints};
+use crate::space::Extents;
 
 /// Records, the nearest ones, whose winners are asked about beside a list, and where there is none: each
 /// takes half a microsecond.
@@ -121,7 +121,6 @@ impl Lookup {
             let mut learned =
                 Learned { numbers: vec![Vec::new(); self.families.len()], ..Learned::default() };
             let Some(pattern) = group.pattern.map(some_problem) else { return learned };
-            let footprints = Footprints::new();
             for (place, ((family, _), family_model)) in
                 self.families.iter().zip(&self.lessons).enumerate()
             {
@@ -135,9 +134,7 @@ impl Lookup {
                     };
                     let default = group.defaults.iter().position(is_own).map(KernelRef::Default);
                     let of = (None, &self.device);
-                    let made = || {
-                        KnownKernel::new((place, family), configuration, &pattern, of, &footprints)
-                    };
+                    let made = || KnownKernel::new((place, family), configuration, &pattern, of);
                     let who = default.or_else(|| {
                         let mut kernel = made()?;
                         kernel.learn(&predictor, &self.device);

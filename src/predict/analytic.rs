@@ -22,7 +22,7 @@
 //! to four words are one load.
 
 use crate::model::{Device, Micros, Problem};
-use crate::space::{Besides, Footprint};
+use crate::space::Work;
 
 /// Clocks of a step of K in a thread that waits for its operands.
 const STEP_CLOCKS: f64 = 39.0;
@@ -51,9 +51,8 @@ const NEXT_LAUNCH: Micros = Micros(1.4);
 /// What is known of a kernel that its cost hangs on.
 #[derive(Debug, Clone, Copy)]
 pub struct CostModel {
-    /// `None` for a grid that says nothing: cost is then proportional to the operations.
-    footprint: Option<Footprint>,
-    besides: Besides,
+    /// Without a tiling, the cost is proportional to the operations.
+    work: Work,
     /// Blocks that an SM holds at once.
     resident: f64,
     sms: f64,
@@ -102,29 +101,25 @@ pub struct Dealt {
 
 impl CostModel {
     /// `occupancy` is the share of an SM's threads that are resident, where it is known.
-    pub fn new(
-        (footprint, besides): (Option<Footprint>, Besides),
-        occupancy: Option<f64>,
-        device: &Device,
-    ) -> Self {
-        let threads = footprint.map_or(256, |footprint| footprint.threads).max(1) as f64;
+    pub fn new(work: Work, occupancy: Option<f64>, device: &Device) -> Self {
+        let threads = work.tiling.map_or(256, |tiling| tiling.threads).max(1) as f64;
         // Where nobody measured it, half of an SM: what 64 registers a thread give.
         let share = occupancy.unwrap_or(0.5);
         let resident = (share * f64::from(device.threads_per_sm) / threads).round().max(1.0);
         let lanes = f64::from(device.compute_capability.f32_lanes());
         let sms = f64::from(device.sms.max(1));
-        let parts = Parts::of((footprint, besides), resident, (sms, lanes));
-        Self { footprint, besides, resident, sms, lanes, parts }
+        let parts = Parts::of(work, resident, (sms, lanes));
+        Self { work, resident, sms, lanes, parts }
     }
 
     /// The same kernel on another device.
     pub fn on(&self, device: &Device, occupancy: Option<f64>) -> Self {
-        Self::new((self.footprint, self.besides), occupancy, device)
+        Self::new(self.work, occupancy, device)
     }
 
     /// Launches after the first.
     pub fn more_launches(&self) -> u32 {
-        self.besides.launches
+        self.work.more_launches
     }
 
     /// Clocks of the busiest SM.
@@ -137,7 +132,7 @@ impl CostModel {
 
     /// What starting its launches takes.
     pub fn launching(&self) -> Micros {
-        Micros(LAUNCH.0 + NEXT_LAUNCH.0 * f64::from(self.besides.launches))
+        Micros(LAUNCH.0 + NEXT_LAUNCH.0 * f64::from(self.work.more_launches))
     }
 
     /// The time for a problem on a device with so many clocks in a microsecond.
@@ -147,30 +142,30 @@ impl CostModel {
 
     /// How the problem is dealt out; nothing where the grid says nothing.
     pub fn dealt(&self, problem: &Problem) -> Option<Dealt> {
-        let (footprint, shape) = (self.footprint?, problem.shape);
+        let (tiling, shape) = (self.work.tiling?, problem.shape);
         let filled = |extent: u64, tile: u64| {
             extent as f64 / extent.div_ceil(tile).saturating_mul(tile).max(1) as f64
         };
-        let share = footprint.work(&shape, problem.batch) as f64 / self.sms;
-        let parts = footprint.fixed.max(1) as f64;
+        let share = tiling.work(&shape, problem.batch) as f64 / self.sms;
+        let parts = tiling.blocks_per_tile.max(1) as f64;
         Some(Dealt {
-            tile: [footprint.tile_m as f64, footprint.tile_n as f64],
-            threads: footprint.threads as f64,
-            filled: [filled(shape.m, footprint.tile_m), filled(shape.n, footprint.tile_n)],
+            tile: [tiling.tile_m as f64, tiling.tile_n as f64],
+            threads: tiling.threads as f64,
+            filled: [filled(shape.m, tiling.tile_m), filled(shape.n, tiling.tile_n)],
             share,
             waves: (share.ceil() / self.resident).ceil(),
-            steps: shape.k.min(footprint.slice_k) as f64 / parts,
+            steps: shape.k.min(tiling.slice_k) as f64 / parts,
             parts,
         })
     }
 
     fn computing(&self, problem: &Problem, parts: &Parts) -> f64 {
-        let Some(footprint) = self.footprint else {
+        let Some(tiling) = self.work.tiling else {
             return problem.operations() / 2.0 / self.lanes / self.sms;
         };
-        let share = footprint.work(&problem.shape, problem.batch) as f64 / self.sms;
-        let steps = problem.shape.k.min(footprint.slice_k) as f64;
-        if footprint.wave > 1 {
+        let share = tiling.work(&problem.shape, problem.batch) as f64 / self.sms;
+        let steps = problem.shape.k.min(tiling.slice_k) as f64;
+        if tiling.wave > 1 {
             // All have as much to do, and one tile more to write for a part of each wave.
             let pace = parts.busy.max(parts.alone / self.resident);
             let waves = share / self.resident + 1.0;
@@ -191,33 +186,30 @@ impl CostModel {
 
     /// Whether a launch can have the blocks that the problem needs.
     pub fn fits(&self, problem: &Problem) -> bool {
-        self.footprint
-            .is_none_or(|footprint| footprint.blocks(&problem.shape, 1) <= i32::MAX as u64)
+        let tiling = self.work.tiling;
+        tiling.is_none_or(|tiling| tiling.blocks(&problem.shape, 1) <= i32::MAX as u64)
     }
 }
 
 impl Parts {
-    fn of(
-        (footprint, besides): (Option<Footprint>, Besides),
-        resident: f64,
-        (sms, lanes): (f64, f64),
-    ) -> Self {
+    fn of(work: Work, resident: f64, (sms, lanes): (f64, f64)) -> Self {
         let packing = |bytes: f64| 2.0 * bytes / PACKED_A_CLOCK / sms;
-        let (of_a, of_b) = (packing(besides.bytes_of_a), packing(besides.bytes_of_b));
-        let Some(footprint) = footprint else {
+        let [a_bytes, b_bytes, c_bytes] = work.workspace_bytes;
+        let (of_a, of_b) = (packing(a_bytes), packing(b_bytes));
+        let Some(tiling) = work.tiling else {
             let busy = 1.0 / lanes;
             return Self { resident: 1, busy, alone: 0.0, block: 0.0, wave: 0.0, of_a, of_b };
         };
-        let sums = (footprint.tile_m * footprint.tile_n) as f64;
-        let own = (sums / footprint.threads as f64).max(1.0);
+        let sums = (tiling.tile_m * tiling.tile_n) as f64;
+        let own = (sums / tiling.threads as f64).max(1.0);
         let instructions = own + OTHER_INSTRUCTIONS * own.sqrt();
         let multiplying = sums / lanes * (instructions / own);
         let loads = 2.0 * (own.sqrt() / WORDS_A_LOAD).max(1.0);
-        let loading = footprint.threads as f64 * loads / LOAD_LANES;
+        let loading = tiling.threads as f64 * loads / LOAD_LANES;
         let alone = (CLOCKS_AN_INSTRUCTION * instructions).max(STEP_CLOCKS);
         // The blocks of one tile share its K.
-        let sharing = footprint.fixed.max(1) as f64;
-        let times_stored = if besides.bytes_of_c > 0.0 || footprint.wave > 1 { 2.0 } else { 1.0 };
+        let sharing = tiling.blocks_per_tile.max(1) as f64;
+        let times_stored = if c_bytes > 0.0 || tiling.wave > 1 { 2.0 } else { 1.0 };
         Self {
             resident: resident as u64,
             busy: multiplying.max(loading) / sharing,
@@ -234,16 +226,23 @@ impl Parts {
 mod tests {
     use super::*;
     use crate::model::Dtype;
+    use crate::space::Tiling;
 
     fn clocks(tile: u64, threads: u64, shape: &str) -> f64 {
         clocks_in_waves(tile, threads, 1, shape)
     }
 
     fn clocks_in_waves(tile: u64, threads: u64, wave: u64, shape: &str) -> f64 {
-        let footprint =
-            Footprint { tile_m: tile, tile_n: tile, slice_k: u64::MAX, fixed: 1, wave, threads };
-        let cost =
-            CostModel::new((Some(footprint), Besides::default()), Some(0.25), &Device::h200());
+        let tiling = Tiling {
+            tile_m: tile,
+            tile_n: tile,
+            slice_k: u64::MAX,
+            blocks_per_tile: 1,
+            wave,
+            threads,
+        };
+        let work = Work { tiling: Some(tiling), ..Work::default() };
+        let cost = CostModel::new(work, Some(0.25), &Device::h200());
         cost.clocks(&Problem::new(shape.parse().unwrap(), Dtype::F32))
     }
 
@@ -272,21 +271,20 @@ mod tests {
     #[test]
     fn packing_costs_what_it_moves() {
         let device = Device::h200();
-        let footprint = Footprint {
+        let tiling = Tiling {
             tile_m: 128,
             tile_n: 128,
             slice_k: u64::MAX,
-            fixed: 1,
+            blocks_per_tile: 1,
             wave: 1,
             threads: 128,
         };
+        let plain = Work { tiling: Some(tiling), ..Work::default() };
         let problem = Problem::new("4096x4096x1024".parse().unwrap(), Dtype::F32);
-        let clocks = |besides| {
-            CostModel::new((Some(footprint), besides), Some(0.125), &device).clocks(&problem)
-        };
-        let packing = Besides { launches: 1, bytes_of_a: 4.0, ..Besides::default() };
+        let clocks = |work| CostModel::new(work, Some(0.125), &device).clocks(&problem);
+        let packing = Work { more_launches: 1, workspace_bytes: [4.0, 0.0, 0.0], ..plain };
         // 16 MiB are read and written.
-        let took = (clocks(packing) - clocks(Besides::default())) / 1980.0;
+        let took = (clocks(packing) - clocks(plain)) / 1980.0;
         assert!((took - 8.3).abs() < 0.3, "{took} us");
     }
 

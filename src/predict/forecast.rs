@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::analytic::CostModel;
 use crate::model::{Configuration, Device, Micros, Problem, Storage};
 use crate::predict::{Correction, Predictor, ProblemFeatures, TransferModel};
-use crate::space::{Family, Footprints, LegalSpace};
+use crate::space::{Family, LegalSpace, Work};
 
 /// Configurations that are looked at, at random where there are more; and where it is known what other
 /// problems took, which tells more of each. The best of 4096x128x4096 is expected to be among the best
@@ -109,11 +109,10 @@ pub(crate) fn forecast(
     default: Option<&Configuration>,
     (problem, device): (&Problem, &Device),
     (predictor, transfer): (Option<&Predictor<'_>>, &TransferModel),
-    footprints: &Footprints,
 ) -> Option<Forecast> {
     let opinion = predictor.and_then(|_| transfer.of(family, problem));
     let cost = |configuration: &Configuration| {
-        CostModel::new(footprints.of(family, configuration, problem, device), None, device)
+        CostModel::new(Work::of(family, configuration, problem, device), None, device)
     };
     let time = |cost: &CostModel| {
         let clocks = cost.clocks(problem);
@@ -239,19 +238,13 @@ mod tests {
     fn forecasts(shape: &str) -> BTreeMap<String, (Forecast, LegalSpace)> {
         let (families, device) = (Families::built_in().unwrap(), Device::h200());
         let problem = Problem::new(shape.parse().unwrap(), Dtype::F32);
-        let (transfer, footprints) = (TransferModel::default(), Footprints::new());
+        let transfer = TransferModel::default();
         let serving = families.iter().filter(|family| family.refusal(&problem, &device).is_none());
         let spaces = serving.filter_map(|family| {
             let space = LegalSpace::of(family, &problem, &device).unwrap();
             let default = family.default_for(&problem, &device).unwrap();
-            let forecast = forecast(
-                family,
-                &space,
-                default.as_ref(),
-                (&problem, &device),
-                (None, &transfer),
-                &footprints,
-            )?;
+            let forecast =
+                forecast(family, &space, default.as_ref(), (&problem, &device), (None, &transfer))?;
             Some((family.name.clone(), (forecast, space)))
         });
         spaces.collect()

@@ -15,7 +15,7 @@ use super::{LearnedModel, ProblemTimes};
 use crate::model::{Configuration, Device, Micros, Problem, Storage, Value, statistics};
 use crate::predict::CostModel;
 use crate::predict::cholesky::{backward, decompose, dot, forward, row_start};
-use crate::space::{Family, Footprints};
+use crate::space::{Family, Work};
 
 /// By how many parameters configurations differ whose correlation is 1/e, by how many factors of two the
 /// extents of problems whose correlation is 1/√e, and what a transposed operand counts as.
@@ -68,7 +68,7 @@ impl TransferModel {
         measured: &ProblemTimes,
         experience: &LearnedModel,
         families: &[Family],
-        (device, footprints): (&Device, &Footprints),
+        device: &Device,
     ) {
         let ProblemTimes { problem, times } = measured;
         let storage = Storage::packed(problem);
@@ -95,8 +95,8 @@ impl TransferModel {
                 *name == family.name && (time.0 / best).ln() <= TELLING
             };
             let off = |(_, configuration, time): &(String, Configuration, Micros)| {
-                let found = footprints.of(family, configuration, problem, device);
-                let cost = CostModel::new(found, None, device);
+                let work = Work::of(family, configuration, problem, device);
+                let cost = CostModel::new(work, None, device);
                 let expected = predictor.expects(configuration, &cost, (problem, &storage));
                 let off = (time.0 / expected.0).ln().clamp(-MOST_OFF, MOST_OFF);
                 (values(family, configuration), off)
@@ -238,11 +238,11 @@ mod tests {
         let family = Families::built_in().unwrap().get("pipelined").unwrap().clone();
         let experience = LearnedModel::built_in(&device).unwrap();
         let predictor = experience.predictor(&family, &device).unwrap();
-        let (problem, footprints) = (problem(shape), Footprints::new());
+        let problem = problem(shape);
         let storage = Storage::packed(&problem);
         let of = |configuration: Configuration| {
-            let found = footprints.of(&family, &configuration, &problem, &device);
-            let cost = CostModel::new(found, None, &device);
+            let work = Work::of(&family, &configuration, &problem, &device);
+            let cost = CostModel::new(work, None, &device);
             let time = predictor.expects(&configuration, &cost, (&problem, &storage));
             (configuration, time)
         };
@@ -264,12 +264,7 @@ mod tests {
         let measured = ProblemTimes { problem: problem("1024x2048x2048"), times: times.collect() };
         let (device, mut transfer) = (Device::h200(), TransferModel::default());
         let experience = LearnedModel::built_in(&device).unwrap();
-        transfer.learn(
-            &measured,
-            &experience,
-            std::slice::from_ref(&family),
-            (&device, &Footprints::new()),
-        );
+        transfer.learn(&measured, &experience, std::slice::from_ref(&family), &device);
         let of = |shape: &str, at: usize| {
             let opinion = transfer.of(&family, &problem(shape))?;
             Some(opinion.factor(&family, &good[at].0))
@@ -289,12 +284,7 @@ mod tests {
         let other = others.iter().map(|(configuration, _)| configuration).find(|c| is_other(c));
         assert!(!opinion.tried(&family, other.unwrap()));
         let mut again = transfer.clone();
-        again.learn(
-            &measured,
-            &experience,
-            std::slice::from_ref(&family),
-            (&device, &Footprints::new()),
-        );
+        again.learn(&measured, &experience, std::slice::from_ref(&family), &device);
         assert_eq!(again, transfer, "what is told again takes the place of what was");
         let behind = transfer.behind(&family, &problem("1024x4096x2048"));
         assert_eq!(behind, Some(1.0), "no other family was tried");
@@ -307,12 +297,7 @@ mod tests {
         assert!(TransferModel::default().of(&family, &problem("64x64x64")).is_none());
         let (device, mut transfer) = (Device::h200(), TransferModel::default());
         let nothing = ProblemTimes { problem: problem("64x64x64"), times: Vec::new() };
-        transfer.learn(
-            &nothing,
-            &LearnedModel::default(),
-            std::slice::from_ref(&family),
-            (&device, &Footprints::new()),
-        );
+        transfer.learn(&nothing, &LearnedModel::default(), std::slice::from_ref(&family), &device);
         assert_eq!(transfer, TransferModel::default());
     }
 }

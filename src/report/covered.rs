@@ -150,11 +150,11 @@ fn rounded(count: u128) -> String {
 mod tests {
     use super::*;
     use crate::model::{Dtype, OutcomeKind, Problem, Shape};
-    use crate::space::Pruned;
+    use crate::space::PrunedCount;
     use crate::tune::Phases;
 
     fn summary(end: SearchEnd, chance: Option<f64>) -> Summary {
-        let pruned = |require: &str, configurations| Pruned {
+        let pruned = |require: &str, configurations| PrunedCount {
             require: require.to_owned(),
             because: "it must".to_owned(),
             configurations,

@@ -227,7 +227,6 @@ impl Run<'_> {
         Ok(Hints {
             experience: self.transfer.learned(),
             transfer: self.transfer.corrections(),
-            footprints: self.transfer.footprints(),
             ..lookup.hints(problem)
         })
     }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::model::{Device, Problem};
 use crate::predict::{LearnedModel, ProblemTimes, TransferModel};
-use crate::space::{Family, Footprints};
+use crate::space::Family;
 use crate::tune::TuneEvent;
 
 /// Outcomes after which the timings of a problem are passed on again: as many as a search proposes at once.
@@ -20,15 +20,12 @@ pub(super) struct TransferHub {
     families: Vec<Family>,
     /// The learned model of the device, whose errors the timings correct.
     learned: Arc<LearnedModel>,
-    /// The work of configurations, as far as a problem of this run needed it.
-    footprints: Arc<Footprints>,
 }
 
 impl TransferHub {
     /// A hub without timings.
     pub(super) fn new(device: Device, families: Vec<Family>, learned: Arc<LearnedModel>) -> Self {
-        let (corrections, footprints) = (Mutex::default(), Arc::default());
-        Self { corrections, device, families, learned, footprints }
+        Self { corrections: Mutex::default(), device, families, learned }
     }
 
     /// The corrections so far.
@@ -39,11 +36,6 @@ impl TransferHub {
     /// The learned model of the device.
     pub(super) fn learned(&self) -> Arc<LearnedModel> {
         Arc::clone(&self.learned)
-    }
-
-    /// The work of configurations found so far.
-    pub(super) fn footprints(&self) -> Arc<Footprints> {
-        Arc::clone(&self.footprints)
     }
 
     /// An observer that passes the timings of a problem on.
@@ -75,13 +67,8 @@ impl TransferObserver<'_> {
             _ => false,
         };
         if is_due {
-            let TransferHub { corrections, device, families, learned, footprints } = self.hub;
-            Arc::make_mut(&mut corrections.lock()).learn(
-                &self.timings,
-                learned,
-                families,
-                (device, footprints),
-            );
+            let TransferHub { corrections, device, families, learned } = self.hub;
+            Arc::make_mut(&mut corrections.lock()).learn(&self.timings, learned, families, device);
         }
         is_due
     }

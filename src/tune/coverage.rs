@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::{Configuration, Micros, Outcome, OutcomeKind};
-use crate::space::Pruned;
+use crate::space::PrunedCount;
 
 /// The outcomes of the candidates of one family.
 #[derive(Debug, Clone, Default)]
@@ -15,7 +15,7 @@ pub struct Coverage {
     /// Legal ones.
     pub legal: usize,
     /// Why the others are not, one entry for each constraint.
-    pub pruned: Vec<Pruned>,
+    pub pruned: Vec<PrunedCount>,
     /// Evaluated ones, by outcome.
     pub outcomes: BTreeMap<OutcomeKind, usize>,
     /// How often the worker had to be replaced because of one.

@@ -62,7 +62,6 @@ impl Spaces {
                 default,
                 (problem, device),
                 (predictor.as_ref(), &hints.transfer),
-                &hints.footprints,
             );
         }
         let bests = self.families.iter().filter_map(|own| own.forecast.as_ref());

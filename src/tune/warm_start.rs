@@ -6,7 +6,6 @@ use super::prepare::Spaces;
 use crate::model::Configuration;
 use crate::predict::{LearnedModel, TransferModel};
 use crate::search::{Pick, SearchSpace};
-use crate::space::Footprints;
 
 /// A configuration that won somewhere.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,9 +28,6 @@ pub struct Hints {
     pub experience: Arc<LearnedModel>,
     /// What they took for problems of the same run.
     pub transfer: Arc<TransferModel>,
-    /// What configurations ask of the device, as far as it was found already: of a large space it takes
-    /// seconds to find.
-    pub footprints: Arc<Footprints>,
 }
 
 impl Spaces {

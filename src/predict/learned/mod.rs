@@ -22,7 +22,7 @@ use crate::model::{
     Compute, Configuration, Device, Dtype, Micros, Problem, Storage, Value, statistics,
 };
 use crate::predict::CostModel;
-use crate::space::{Besides, Family, Footprint, Footprints};
+use crate::space::{Family, Work};
 use boosted_trees::{Boosted, COLUMNS, Row, Rows, SIDE_BY_SIDE};
 use features::{Columns, FeatureReader, OfProblem};
 use shortlists::Shortlists;
@@ -377,8 +377,7 @@ impl FamilyModel {
     fn learn(device: &Device, family: &Family, measured: &[ProblemTimes]) -> Option<Self> {
         let parameters: Vec<String> = family.parameters.keys().cloned().collect();
         let reading = FeatureReader::of(family, &parameters)?;
-        let footprints = Footprints::new();
-        let of_problem = |one: &ProblemTimes| reading.told_by((family, device), &footprints, one);
+        let of_problem = |one: &ProblemTimes| reading.told_by((family, device), one);
         let Problem { dtype, compute, .. } = measured.first()?.problem;
         let is_alike =
             |one: &&ProblemTimes| (one.problem.dtype, one.problem.compute) == (dtype, compute);
@@ -448,12 +447,7 @@ fn error_percent(told: &[Rows]) -> f64 {
 impl FeatureReader<'_> {
     /// What the times of one problem tell of a family. All together weigh 1: every problem tells as
     /// much, however many of its kernels were measured.
-    fn told_by(
-        &self,
-        (family, device): (&Family, &Device),
-        footprints: &Footprints,
-        measured: &ProblemTimes,
-    ) -> Rows {
+    fn told_by(&self, (family, device): (&Family, &Device), measured: &ProblemTimes) -> Rows {
         let ProblemTimes { problem, times } = measured;
         let best = times.iter().map(|(.., time)| time.0).fold(f64::INFINITY, f64::min);
         let is_telling = |time: f64| time > 0.0 && time <= HOPELESS * best;
@@ -462,8 +456,8 @@ impl FeatureReader<'_> {
         let mut rows = Rows::default();
         for (_, configuration, time) in own {
             let configuration = family.completed(configuration.clone());
-            let found = footprints.of(family, &configuration, problem, device);
-            let cost = CostModel::new(found, None, device);
+            let work = Work::of(family, &configuration, problem, device);
+            let cost = CostModel::new(work, None, device);
             let mut row = self.of_configuration(&configuration);
             let modelled = features::complete(&mut row, &cost, (&of_problem, problem), device);
             rows.values.push(row);
@@ -481,9 +475,7 @@ pub fn cost(
     pattern: &Problem,
     device: &Device,
 ) -> CostModel {
-    let footprint = Footprint::of(family, configuration, pattern, device);
-    let besides = Besides::of(family, configuration, pattern, device);
-    CostModel::new((footprint, besides), None, device)
+    CostModel::new(Work::of(family, configuration, pattern, device), None, device)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::database::Record;
 use crate::model::{Device, Problem};
-use crate::space::Pruned;
+use crate::space::PrunedCount;
 use crate::tune::Recorded;
 
 /// The content for one problem on a device: a record, a journal or both.
@@ -15,7 +15,7 @@ pub struct ProblemReport<'a> {
     /// The winner's source, or the reason why there is none.
     pub source: Option<String>,
     /// Configurations that constraints removed, for the families of the journal.
-    pub pruned: Vec<Pruned>,
+    pub pruned: Vec<PrunedCount>,
 }
 
 impl ProblemReport<'_> {

@@ -7,7 +7,7 @@ use crate::model::Device;
 use crate::predict::forecast;
 use crate::predict::{LearnedModel, TransferModel};
 use crate::search::{Recording, SearchSpace};
-use crate::space::{Families, Footprints};
+use crate::space::Families;
 use crate::tune::journal::Recorded;
 
 /// The space of a journal, with that.
@@ -46,7 +46,6 @@ pub(super) fn recording(
             best.as_ref(),
             (&problem, &device),
             (predictor.as_ref(), &TransferModel::default()),
-            &Footprints::new(),
         );
     });
     if !is_known {
