@@ -188,6 +188,12 @@ proptest! {
     #[test]
     fn formulas_and_the_engine_agree(text in expressions(), m in prop_oneof![-9..9_i64, any::<i64>()]) {
         let (own, engine) = (by_the_formula(&text, m), by_the_engine(&text, m));
+        // A list is no operand of arithmetic: formulas refuse it unread, the engine when it gets there.
+        prop_assume!(!own.as_ref().is_err_and(|error| error.contains("the end of an operand")));
+        // Formulas have `not -x`, lists in lists in lists, and longer expressions than the engine.
+        let limits = ["used consecutively", "maximum of 2 dimensions", "too complex"];
+        let is_limit = |error: &String| limits.iter().any(|limit| error.contains(limit));
+        prop_assume!(!engine.as_ref().is_err_and(is_limit));
         prop_assert_eq!(own.as_ref().ok(), engine.as_ref().ok(), "{}: {:?} {:?}", text, own, engine);
     }
 
