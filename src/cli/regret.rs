@@ -59,8 +59,9 @@ fn run(arguments: &RegretArguments, console: Console) -> Result<(Value, ExitCode
     };
     let kept = database.records().iter().filter(|record| !is_held_out(record));
     let families = rig.families.clone();
-    let lookup = Lookup::new(kept, &families, &rig.templates, &device, regime)
-        .with_learned(&databases::experience([path.as_path()], &device)?);
+    let lookup = Lookup::new(kept, &families, &rig.templates, &device, regime).with_predictor(
+        databases::predictor([path.as_path()], &device, (&families, &rig.templates), console)?,
+    );
     let mut kit = rig.kit(console)?;
     let mut regrets = Vec::new();
     for problem in in_turn(&problems, console)? {
@@ -93,7 +94,7 @@ fn run(arguments: &RegretArguments, console: Console) -> Result<(Value, ExitCode
         let library = retimed.libraries.into_iter().next().map(|(library, _)| library);
         regrets.push(Regret {
             problem: *problem,
-            rung: answer.rung.name(),
+            source: answer.source.name(),
             family: winner.family,
             parameters: winner.configuration.to_string(),
             predicted: answer.predicted,

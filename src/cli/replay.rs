@@ -6,12 +6,13 @@ use serde_json::json;
 
 use super::arguments::ReplayArguments;
 use super::console::Console;
-use super::{Failure, request};
+use super::{Failure, databases, request};
 use crate::model::Device;
 use crate::predict::LearnedModel;
+use crate::render::Templates;
 use crate::report::replayed;
 use crate::search::replay::{Trials, replay};
-use crate::space::Families;
+use crate::space::{Families, Family};
 use crate::tune::{read_informed, read_recording};
 
 /// Plays, prints and gives the exit code.
@@ -38,11 +39,14 @@ fn run(arguments: &ReplayArguments, console: Console) -> Result<(), Failure> {
     };
     let recording = if arguments.informed {
         let families = Families::built_in().map_err(Failure::work)?;
-        let experience = match &arguments.experience {
-            Some(path) => request::experience(path)?,
+        let templates = Templates::built_in().map_err(Failure::work)?;
+        let learned = match &arguments.experience {
+            Some(path) => request::learned_model(path)?,
             None => LearnedModel::built_in(&Device::h200()).map_err(Failure::work)?,
         };
-        read_informed(&arguments.file, &families, &experience)
+        let all: Vec<Family> = families.iter().cloned().collect();
+        let predictor = databases::noted(learned, (&all, &templates), console);
+        read_informed(&arguments.file, &families, &predictor)
     } else {
         read_recording(&arguments.file)
     };

@@ -97,7 +97,12 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
         transfer: TransferHub::new(
             device.clone(),
             job.families.clone(),
-            Arc::new(databases::experience([database.as_path()], &device)?),
+            databases::predictor(
+                [database.as_path()],
+                &device,
+                (&job.families, &job.templates),
+                console,
+            )?,
         ),
         database,
         stop: interrupt::listen()?,
@@ -182,7 +187,7 @@ impl Session {
         lane: &Lane<'_, '_>,
     ) -> Result<Vec<(usize, Value)>, Failure> {
         let (ahead, ordered) = (Precompiler::of(&kit), Mutex::new(None));
-        let has_related = |problem: &Problem| self.transfer.corrections().has_related(problem);
+        let has_related = |problem: &Problem| self.transfer.predictor().has_related(problem);
         if let Some(problem) = lane.leader() {
             self.pilot(problem, &mut kit, turns).inspect_err(|_| turns.give_up())?;
             turns.follow();
@@ -300,12 +305,7 @@ impl Session {
         let records = databases.iter().flat_map(Database::records);
         let regime = self.settings.regime;
         let lookup = Lookup::new(records, families, templates, &self.device, regime);
-        Ok(Hints {
-            experience: self.transfer.learned(),
-            transfer: self.transfer.corrections(),
-            footprints: self.transfer.footprints(),
-            ..lookup.hints(problem)
-        })
+        Ok(Hints { start: lookup.warm_start(problem), predictor: self.transfer.predictor() })
     }
 
     fn failed(&self, problem: &Problem, message: &str) -> Value {

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::{four_figures, rfc3339, round_us, wide};
 use crate::model::{
-    CachePolicy, Configuration, Device, KernelLaunch, Landmark, LaunchPlan, Measurement, Micros,
-    PowerState, Problem, Regime, Resources, Swizzle, TensorMap, Timing, Validation, Value,
-    Workspace,
+    CachePolicy, Configuration, Device, KernelLaunch, LaunchPlan, Measurement, Micros, PowerState,
+    Problem, Regime, Resources, Swizzle, TensorMap, Timing, Validation, Value, Workspace,
 };
+use crate::predict::Landmark;
 
 /// The fastest correct kernel found for a problem on a device, with the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

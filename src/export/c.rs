@@ -1,6 +1,6 @@
 //! Kernels as one C header and source that embed their machine code and use nothing but the CUDA
 //! driver. A call takes the kernel that was tuned for the very shape, else the one of which the least
-//! is expected ([`crate::lookup::Expectation`]).
+//! is expected ([`crate::predict::TimeFormula`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

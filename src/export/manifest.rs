@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::database::{StoredBaseline, StoredProblem, StoredValidation};
 use crate::dispatch::Node;
-use crate::lookup::Expectation;
 use crate::model::Value;
+use crate::predict::TimeFormula;
 use crate::space::Formula;
 
 /// The schema that this version writes and reads.
@@ -71,7 +71,7 @@ pub struct BundledKernel {
     /// Scratch buffers, which the launches share and nobody else uses meanwhile.
     pub workspaces: Vec<BundledWorkspace>,
     /// What it is expected to take for other problems.
-    pub expectation: Expectation,
+    pub expectation: TimeFormula,
     /// The median time for its problem, in microseconds; absent where it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median_us: Option<f64>,

@@ -8,10 +8,11 @@ use thiserror::Error;
 
 use crate::database::Record;
 use crate::dispatch::{Dispatch, Node};
-use crate::lookup::{Expectation, Lookup, Question, Rung};
+use crate::lookup::{AnswerSource, Lookup, Question};
 use crate::model::{
     Compute, Configuration, Device, Dtype, LaunchPlan, Layout, Micros, Problem, Shape, Storage,
 };
+use crate::predict::TimeFormula;
 use crate::render::{RenderError, Templates, render_stored};
 use crate::space::formula::{Bound, Solver, open_values};
 use crate::space::{Family, Legality};
@@ -47,7 +48,7 @@ pub struct Draft {
     /// For which problems it is right, and how it is launched for them.
     pub bound: Bound,
     /// What it is expected to take for them.
-    pub expectation: Expectation,
+    pub expectation: TimeFormula,
 }
 
 /// Why a winner cannot be shipped.
@@ -107,7 +108,7 @@ impl Draft {
             return Err(ShipError::Changed(record.family.clone()));
         }
         let configuration = family.completed(record.configuration());
-        let expectation = Expectation::of(
+        let expectation = TimeFormula::of(
             (family, &configuration),
             &problem,
             (source.device, record.resources.occupancy),
@@ -145,7 +146,7 @@ impl Draft {
         }
         // A time of no record: as slow as can be, so that only what else serves nothing uses it.
         let expectation =
-            Expectation::of((family, &configuration), problem, (device, None), UNKNOWN);
+            TimeFormula::of((family, &configuration), problem, (device, None), UNKNOWN);
         Ok(Self {
             problem: *problem,
             record: None,
@@ -256,11 +257,11 @@ pub fn for_any_shape(chosen: &[Draft], lookup: &Lookup, source: Source<'_>) -> V
         let Some(draft) = draft.ok().filter(|draft| draft.serves_around(&question)) else {
             continue;
         };
-        let occupancy = answer.source.filter(|_| answer.rung != Rung::Default);
+        let occupancy = answer.record.filter(|_| answer.source != AnswerSource::Default);
         let occupancy = occupancy.and_then(|record| record.resources.occupancy);
         let expectation = answer.predicted.map(|time| {
             let kernel = (answer.family, answer.configuration);
-            Expectation::of(kernel, &question.problem, (source.device, occupancy), time)
+            TimeFormula::of(kernel, &question.problem, (source.device, occupancy), time)
         });
         made.push(Draft { expectation: expectation.unwrap_or(draft.expectation), ..draft });
     }

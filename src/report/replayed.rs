@@ -5,7 +5,7 @@ use textplots::{Chart, LabelBuilder as _, LabelFormat, Plot as _, Shape};
 
 use super::table::{plain_table, right_aligned, trim_lines};
 use crate::search::Recording;
-use crate::search::replay::{Calibration, Level, Replay, Stop, Trials};
+use crate::search::replay::{Calibration, Replay, ReplayLevel, Stop, Trials};
 
 /// Dots of the plot, of which a character has 2 x 4.
 const PLOT_DOTS: (u32, u32) = (120, 40);
@@ -25,7 +25,7 @@ pub fn table(recording: &Recording, trials: &Trials, replay: &Replay, width: u16
     let mut table = plain_table(width);
     let none: [String; 0] = [];
     table.set_header(right_aligned(["evaluations", "mean", "median", "worst"], none.clone()));
-    for Level { evaluations, mean, median, worst } in replay.levels(trials.most) {
+    for ReplayLevel { evaluations, mean, median, worst } in replay.levels(trials.most) {
         let figures = [mean, median, worst].map(|fraction| format!("{fraction:.4}"));
         let row = [vec![evaluations.to_string()], figures.to_vec()].concat();
         table.add_row(right_aligned(row, none.clone()));
@@ -102,7 +102,7 @@ fn plot(trials: &Trials, replay: &Replay) -> Option<String> {
 /// An array of the levels.
 pub fn document(trials: &Trials, replay: &Replay) -> Value {
     let levels = replay.levels(trials.most).into_iter().map(|level| {
-        let Level { evaluations, mean, median, worst } = level;
+        let ReplayLevel { evaluations, mean, median, worst } = level;
         json!({ "evaluations": evaluations, "mean": mean, "median": median, "worst": worst })
     });
     levels.collect()

@@ -1,7 +1,7 @@
 //! Every configuration once, defaults first and then hints.
 
 use super::history::starts;
-use super::{Pick, SearchSpace, Strategy};
+use super::strategy::{Pick, SearchSpace, Strategy};
 use crate::model::Micros;
 
 /// See the module.
@@ -11,7 +11,7 @@ pub(super) struct Exhaustive {
     starts: Vec<Pick>,
     /// How many configurations each family has.
     lens: Vec<usize>,
-    /// How many were asked of these, and the next of the others.
+    /// How many were proposed of these, and the next of the others.
     begun: usize,
     next: Pick,
 }
@@ -21,7 +21,7 @@ impl Exhaustive {
     pub(super) fn new(search_spaces: &[SearchSpace]) -> Self {
         Self {
             starts: starts(search_spaces),
-            lens: search_spaces.iter().map(|territory| territory.space.len()).collect(),
+            lens: search_spaces.iter().map(|search_space| search_space.space.len()).collect(),
             begun: 0,
             next: Pick { family: 0, rank: 0 },
         }
@@ -48,9 +48,9 @@ impl Exhaustive {
 }
 
 impl Strategy for Exhaustive {
-    fn ask(&mut self, most: usize) -> Vec<Pick> {
+    fn propose(&mut self, most: usize) -> Vec<Pick> {
         (0..most).map_while(|_| self.next()).collect()
     }
 
-    fn tell(&mut self, _: Pick, _: Option<Micros>) {}
+    fn observe(&mut self, _: Pick, _: Option<Micros>) {}
 }

@@ -11,7 +11,7 @@ use std::array;
 use fastrand::Rng;
 use rayon::prelude::*;
 
-use super::encoding::{Encoding, Point};
+use super::encoding::{EncodedPoint, Encoding};
 
 /// Trees. On recorded spaces 12, 32 and 100 do equally well.
 const TREES: usize = 16;
@@ -24,13 +24,13 @@ const TOO_CLOSE: f32 = 1e-4;
 
 /// A direction to split along: up to three axes with their signs.
 #[derive(Debug, Clone, Copy, Default)]
-struct Direction {
+struct SplitDirection {
     axes: [u8; 3],
     signs: [f32; 3],
     count: u8,
 }
 
-impl Direction {
+impl SplitDirection {
     fn of(&self, values: &[f32]) -> f32 {
         let terms = self.axes.iter().zip(self.signs).take(usize::from(self.count));
         terms.map(|(axis, sign)| sign * values[usize::from(*axis)]).sum()
@@ -38,13 +38,13 @@ impl Direction {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Node {
+enum ForestNode {
     Leaf {
         mean: f32,
     },
     /// Points up to `cut` go to the node `below`, others to the one after it.
     Split {
-        direction: Direction,
+        direction: SplitDirection,
         cut: f32,
         below: u32,
     },
@@ -53,20 +53,20 @@ enum Node {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Forest {
-    trees: Vec<Vec<Node>>,
+    trees: Vec<Vec<ForestNode>>,
 }
 
 /// What the trees say of one point.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Vote {
+pub(super) struct ForestVote {
     pub(super) each: [f32; TREES],
     pub(super) mean: f32,
     pub(super) deviation: f32,
 }
 
 /// A point's values, which trees split.
-pub(super) fn values(terrain: &Encoding, point: &Point) -> Vec<f32> {
-    let levels = point.iter().zip(&terrain.axes);
+pub(super) fn values(encoding: &Encoding, point: &EncodedPoint) -> Vec<f32> {
+    let levels = point.iter().zip(&encoding.axes);
     levels.map(|(level, axis)| axis.values[usize::from(*level)]).collect()
 }
 
@@ -78,22 +78,22 @@ impl Forest {
 
     /// A forest that predicts `targets` at `rows` of values.
     pub(super) fn grow(
-        terrain: &Encoding,
+        encoding: &Encoding,
         rows: &[Vec<f32>],
         targets: &[f32],
         seeds: [u64; TREES],
     ) -> Self {
-        let logarithmic = terrain.axes.iter().enumerate().filter(|(_, axis)| axis.is_logarithmic);
+        let logarithmic = encoding.axes.iter().enumerate().filter(|(_, axis)| axis.is_logarithmic);
         let logarithmic: Vec<u8> = logarithmic.map(|(at, _)| at as u8).collect();
         // Each grows by its own seed, whichever is grown first.
         let trees = seeds.into_par_iter().map(|seed| {
             let mut rng = Rng::with_seed(seed);
-            let mut growth = Growth {
-                axes: terrain.axes.len(),
+            let mut growth = TreeInGrowth {
+                axes: encoding.axes.len(),
                 logarithmic: &logarithmic,
                 rows,
                 targets,
-                nodes: vec![Node::Leaf { mean: 0.0 }],
+                nodes: vec![ForestNode::Leaf { mean: 0.0 }],
                 rng: &mut rng,
             };
             let mut all: Vec<u32> = (0..rows.len() as u32).collect();
@@ -108,23 +108,23 @@ impl Forest {
         number % TREES
     }
 
-    pub(super) fn vote(&self, values: &[f32]) -> Vote {
+    pub(super) fn vote(&self, values: &[f32]) -> ForestVote {
         let mut each = [0.0; TREES];
         for (vote, tree) in each.iter_mut().zip(&self.trees) {
             *vote = predict(tree, values);
         }
         let mean = each.iter().sum::<f32>() / TREES as f32;
         let squares: f32 = each.iter().map(|vote| (vote - mean).powi(2)).sum();
-        Vote { each, mean, deviation: (squares / TREES as f32).sqrt() }
+        ForestVote { each, mean, deviation: (squares / TREES as f32).sqrt() }
     }
 }
 
-fn predict(tree: &[Node], values: &[f32]) -> f32 {
+fn predict(tree: &[ForestNode], values: &[f32]) -> f32 {
     let mut at = 0;
     loop {
         match &tree[at] {
-            Node::Leaf { mean } => return *mean,
-            Node::Split { direction, cut, below } => {
+            ForestNode::Leaf { mean } => return *mean,
+            ForestNode::Split { direction, cut, below } => {
                 at = *below as usize + usize::from(direction.of(values) > *cut);
             }
         }
@@ -132,23 +132,23 @@ fn predict(tree: &[Node], values: &[f32]) -> f32 {
 }
 
 /// A tree that grows.
-struct Growth<'a> {
+struct TreeInGrowth<'a> {
     axes: usize,
     logarithmic: &'a [u8],
     rows: &'a [Vec<f32>],
     targets: &'a [f32],
-    nodes: Vec<Node>,
+    nodes: Vec<ForestNode>,
     rng: &'a mut Rng,
 }
 
-impl Growth<'_> {
+impl TreeInGrowth<'_> {
     /// Grows the node `at` over some of the rows.
     fn grow(&mut self, at: usize, members: &mut [u32]) {
         let count = members.len() as f32;
         let targets = members.iter().map(|row| self.targets[*row as usize]);
         let mean = targets.clone().sum::<f32>() / count;
         let is_flat = targets.clone().all(|target| (target - mean).abs() < 1e-5);
-        self.nodes[at] = Node::Leaf { mean };
+        self.nodes[at] = ForestNode::Leaf { mean };
         if members.len() < 2 || is_flat || self.axes == 0 {
             return;
         }
@@ -161,16 +161,16 @@ impl Growth<'_> {
             }
         }
         let below = self.nodes.len();
-        self.nodes.extend([Node::Leaf { mean }; 2]);
-        self.nodes[at] = Node::Split { direction, cut, below: below as u32 };
+        self.nodes.extend([ForestNode::Leaf { mean }; 2]);
+        self.nodes[at] = ForestNode::Split { direction, cut, below: below as u32 };
         let (low, high) = members.split_at_mut(lower);
         self.grow(below, low);
         self.grow(below + 1, high);
     }
 
     /// Of some random directions, each cut at random, the one that lowers the variance most.
-    fn split(&mut self, members: &[u32], mean: f32) -> Option<(Direction, f32)> {
-        let mut best: Option<(f32, Direction, f32)> = None;
+    fn split(&mut self, members: &[u32], mean: f32) -> Option<(SplitDirection, f32)> {
+        let mut best: Option<(f32, SplitDirection, f32)> = None;
         let mut along = Vec::with_capacity(members.len());
         let mut tried = 0;
         // Many directions do not vary among few rows.
@@ -208,12 +208,13 @@ impl Growth<'_> {
     }
 
     /// One axis, two or three, with weights 1 : 1 : 0.5.
-    fn direction(&mut self) -> Direction {
+    fn direction(&mut self) -> SplitDirection {
         let available = self.logarithmic.len();
         let weights =
             [1.0, f64::from(u8::from(available >= 2)), 0.5 * f64::from(u8::from(available >= 3))];
         let at = self.rng.f64() * weights.iter().sum::<f64>();
-        let mut direction = Direction { signs: [1.0; 3], count: 1, ..Direction::default() };
+        let mut direction =
+            SplitDirection { signs: [1.0; 3], count: 1, ..SplitDirection::default() };
         if at < weights[0] {
             direction.axes[0] = self.rng.usize(..self.axes) as u8;
             return direction;
@@ -244,12 +245,13 @@ mod tests {
         let values: Vec<Value> = (0..8).map(|value| Value::Int(1 << value)).collect();
         let parameters = ["X", "Y"].map(|name| (name.to_owned(), values.clone())).to_vec();
         let all: Vec<Vec<usize>> = (0..64).map(|at| vec![at / 8, at % 8]).collect();
-        let terrain = Encoding::of(&LegalSpace::of_recorded(parameters, all.clone()).unwrap());
-        let rows: Vec<Vec<f32>> = all.iter().map(|indices| values_of(&terrain, indices)).collect();
+        let encoding = Encoding::of(&LegalSpace::of_recorded(parameters, all.clone()).unwrap());
+        let rows: Vec<Vec<f32>> = all.iter().map(|indices| values_of(&encoding, indices)).collect();
         let target = |row: &Vec<f32>| (row[0] - row[1]).abs();
         let seen: Vec<Vec<f32>> = rows.iter().step_by(2).cloned().collect();
         let targets: Vec<f32> = seen.iter().map(target).collect();
-        let forest = Forest::grow(&terrain, &seen, &targets, Forest::seeds(&mut Rng::with_seed(3)));
+        let forest =
+            Forest::grow(&encoding, &seen, &targets, Forest::seeds(&mut Rng::with_seed(3)));
         let error = |row: &Vec<f32>| f64::from((forest.vote(row).mean - target(row)).abs());
         let seen_error: f64 = seen.iter().map(error).sum::<f64>() / 32.0;
         let other_error: f64 = rows.iter().skip(1).step_by(2).map(error).sum::<f64>() / 32.0;
@@ -263,16 +265,16 @@ mod tests {
         assert!(sure < 0.1 * unsure, "{sure} {unsure}");
     }
 
-    fn values_of(terrain: &Encoding, indices: &[usize]) -> Vec<f32> {
-        values(terrain, &terrain.point(indices))
+    fn values_of(encoding: &Encoding, indices: &[usize]) -> Vec<f32> {
+        values(encoding, &encoding.point(indices))
     }
 
     #[test]
     fn nothing_to_split_is_a_leaf() {
-        let terrain = Encoding { axes: Vec::new() };
+        let encoding = Encoding { axes: Vec::new() };
         let rows = vec![Vec::new(); 3];
         let forest =
-            Forest::grow(&terrain, &rows, &[1.0, 2.0, 6.0], Forest::seeds(&mut Rng::with_seed(3)));
+            Forest::grow(&encoding, &rows, &[1.0, 2.0, 6.0], Forest::seeds(&mut Rng::with_seed(3)));
         assert_eq!((forest.vote(&[]).mean, forest.vote(&[]).deviation), (3.0, 0.0));
     }
 }

@@ -8,7 +8,7 @@
 use fastrand::Rng;
 
 use super::history::History;
-use super::{Pick, SearchSpace, Strategy};
+use super::strategy::{Pick, SearchSpace, Strategy};
 use crate::model::Micros;
 
 /// Places that are drawn at random before the first walk, the defaults among them.
@@ -26,7 +26,7 @@ const ATTEMPTS: usize = 30;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Local {
-    ledger: History,
+    history: History,
     starts: Vec<Pick>,
     rng: Rng,
     /// The best of all.
@@ -39,19 +39,19 @@ pub(super) struct Local {
 
 impl Local {
     pub(super) fn new(search_spaces: Vec<SearchSpace>, seed: u64) -> Self {
-        let (ledger, rng) = (History::new(search_spaces), Rng::with_seed(seed));
-        Self { starts: ledger.starts(), ledger, rng, best: None, place: None, around: Vec::new() }
+        let (history, rng) = (History::new(search_spaces), Rng::with_seed(seed));
+        Self { starts: history.starts(), history, rng, best: None, place: None, around: Vec::new() }
     }
 
     fn next(&mut self) -> Option<Pick> {
-        if let Some(start) = self.ledger.next_of(&self.starts) {
-            return self.ledger.ask(start);
+        if let Some(start) = self.history.next_of(&self.starts) {
+            return self.history.propose(start);
         }
-        if self.ledger.asked() < FIRST {
+        if self.history.proposed() < FIRST {
             return self.anywhere();
         }
         while let Some(pick) = self.around.pop() {
-            if let Some(pick) = self.ledger.ask(pick) {
+            if let Some(pick) = self.history.propose(pick) {
                 return Some(pick);
             }
         }
@@ -64,9 +64,9 @@ impl Local {
     }
 
     fn anywhere(&mut self) -> Option<Pick> {
-        let families: Vec<usize> = (0..self.ledger.search_spaces.len()).collect();
-        let pick = self.ledger.any(&families, &mut self.rng)?;
-        self.ledger.ask(pick)
+        let families: Vec<usize> = (0..self.history.search_spaces.len()).collect();
+        let pick = self.history.any(&families, &mut self.rng)?;
+        self.history.propose(pick)
     }
 
     /// A place a few changes away from the best.
@@ -75,9 +75,9 @@ impl Local {
         for _ in 0..ATTEMPTS {
             let mut pick = best;
             for _ in 0..KICK {
-                pick = *self.rng.choice(&self.ledger.neighbours(pick))?;
+                pick = *self.rng.choice(&self.history.neighbours(pick))?;
             }
-            if let Some(pick) = self.ledger.ask(pick) {
+            if let Some(pick) = self.history.propose(pick) {
                 return Some(pick);
             }
         }
@@ -86,12 +86,12 @@ impl Local {
 }
 
 impl Strategy for Local {
-    fn ask(&mut self, most: usize) -> Vec<Pick> {
+    fn propose(&mut self, most: usize) -> Vec<Pick> {
         (0..most).map_while(|_| self.next()).collect()
     }
 
-    fn tell(&mut self, pick: Pick, time: Option<Micros>) {
-        self.ledger.tell(pick, time);
+    fn observe(&mut self, pick: Pick, time: Option<Micros>) {
+        self.history.observe(pick, time);
         let Some(Micros(time)) = time else { return };
         let faster = |than: Option<(Pick, f64)>| than.is_none_or(|(_, than)| time < than);
         if faster(self.best) {
@@ -99,7 +99,7 @@ impl Strategy for Local {
         }
         if faster(self.place) {
             self.place = Some((pick, time));
-            self.around = self.ledger.neighbours(pick);
+            self.around = self.history.neighbours(pick);
             self.rng.shuffle(&mut self.around);
         }
     }

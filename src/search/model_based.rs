@@ -1,10 +1,10 @@
 //! Learns from the answers: a forest and a Gaussian process predict the times of configurations
-//! that were not tried, and those that promise most are asked for.
+//! that were not tried, and those that promise most are proposed for.
 //!
 //! The first questions are spread over the space: each is the one of many random configurations
 //! that is farthest from all others. On recorded GEMM spaces this gains 0.01 to 0.04 of the optimum
 //! after 50 evaluations over random ones. A batch is then chosen by several rules in turn, for the
-//! best few by one rule are too much alike; see `prospects`.
+//! best few by one rule are too much alike; see `scored`.
 //!
 //! Every family has models of its own, of the logarithm of times. They compete with their
 //! expectations; one that is far behind after its first questions gets no more.
@@ -14,15 +14,15 @@ use std::ops::RangeInclusive;
 use fastrand::Rng;
 use rayon::prelude::*;
 
-use super::acquisition::{AT_ONCE, Acquisition, LookedAt, Times};
-use super::encoding::{Encoding, Point};
+use super::acquisition::{AT_ONCE, Acquisition, LookedAt, TimeLevels};
+use super::encoding::{EncodedPoint, Encoding};
 use super::history::{History, slowness};
 use super::stopping::StoppingRule;
+use super::strategy::{LEFT_BEHIND, Pick, SearchSpace, Strategy};
 use super::surrogate::Surrogate;
-use super::{LEFT_BEHIND, Pick, SearchSpace, Strategy};
 use crate::model::Micros;
 use crate::model::statistics::quantile;
-use crate::predict::NOT_SERIOUS;
+use crate::predict::SERIOUS;
 
 /// First questions to a family, its default among them: two for each axis, within these. On
 /// recorded spaces of 10 axes 12 to 20 do about equally well; 8 lose 0.01 to 0.02 of the optimum after 50
@@ -44,12 +44,12 @@ const DOUBTFUL: f64 = 1.5;
 /// Where times are expected: so many configurations of which the least is expected are the first
 /// questions instead, of so many those that differ from each other in at least two parameters; fewer where
 /// problems of the same run told what is expected wrongly.
-const EXPECTED_FIRST: usize = 16;
-const EXPECTED_FIRST_AMONG_KIN: usize = 12;
+const PREDICTED_FIRST: usize = 16;
+const CORRECTED_FIRST: usize = 12;
 const CHOSEN_FROM: usize = 200;
 const DIFFERENT: usize = 2;
 
-/// Random configurations of which the farthest from all others is asked for.
+/// Random configurations of which the farthest from all others is proposed for.
 const DRAWN: usize = 300;
 
 /// Random configurations that the models look at for a batch, and those that promised most when the
@@ -83,14 +83,14 @@ const MATES: usize = 30;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct ModelBased {
-    ledger: History,
+    history: History,
     rng: Rng,
-    fields: Vec<Surrogate>,
+    surrogates: Vec<Surrogate>,
     /// How many times slower each family is than the best, by forecasts.
     slowness: Vec<f64>,
-    /// What is asked for before the models have a say, the next one last.
+    /// What is proposed for before the models have a say, the next one last.
     seeds: Vec<Pick>,
-    /// How many of the first questions were asked.
+    /// How many of the first questions were proposed.
     firsts: usize,
     told: usize,
     best: f64,
@@ -107,20 +107,20 @@ pub(super) struct ModelBased {
 impl ModelBased {
     pub(super) fn new(search_spaces: Vec<SearchSpace>, seed: u64) -> Self {
         let slowness = slowness(&search_spaces, |forecast| Some(forecast.best));
-        let terrains = search_spaces.iter().map(|territory| Encoding::of(&territory.space));
-        let fields = terrains.zip(&search_spaces).map(|(terrain, territory)| {
-            let forecast = territory.forecast.as_ref();
-            Surrogate::new(terrain, forecast.is_some_and(|forecast| forecast.expected.is_some()))
+        let encodings = search_spaces.iter().map(|search_space| Encoding::of(&search_space.space));
+        let surrogates = encodings.zip(&search_spaces).map(|(encoding, search_space)| {
+            let forecast = search_space.forecast.as_ref();
+            Surrogate::new(encoding, forecast.is_some_and(|forecast| forecast.times.is_some()))
         });
-        let fields = fields.collect();
-        let ledger = History::new(search_spaces);
-        let mut seeds = promising_first(&ledger.search_spaces, &slowness);
-        seeds.extend(ledger.starts());
+        let surrogates = surrogates.collect();
+        let history = History::new(search_spaces);
+        let mut seeds = promising_first(&history.search_spaces, &slowness);
+        seeds.extend(history.starts());
         seeds.reverse();
         Self {
-            ledger,
+            history,
             rng: Rng::with_seed(seed),
-            fields,
+            surrogates,
             slowness,
             seeds,
             firsts: 0,
@@ -135,20 +135,20 @@ impl ModelBased {
 
     /// Notes a question; gives it back if it is a new one.
     fn note(&mut self, pick: Pick) -> Option<Pick> {
-        let pick = self.ledger.ask(pick)?;
-        let indices = self.ledger.search_spaces[pick.family].space.indices(pick.rank)?;
-        self.fields[pick.family].ask(pick, &indices, self.ledger.expected(pick));
+        let pick = self.history.propose(pick)?;
+        let indices = self.history.search_spaces[pick.family].space.indices(pick.rank)?;
+        self.surrogates[pick.family].propose(pick, &indices, self.history.expected(pick));
         Some(pick)
     }
 
     /// What is known of the family that has the best.
-    fn outlook(&self) -> StoppingRule {
-        let best = self.ledger.correct().min_by(|a, b| a.1.total_cmp(&b.1));
+    fn stopping_rule(&self) -> StoppingRule {
+        let best = self.history.correct().min_by(|a, b| a.1.total_cmp(&b.1));
         let forecast =
-            best.and_then(|(pick, _)| self.ledger.search_spaces[pick.family].forecast.as_ref());
-        match forecast.filter(|forecast| forecast.expected.is_some()) {
-            Some(forecast) if forecast.is_among_kin() => StoppingRule::AMONG_KIN,
-            Some(_) => StoppingRule::EXPERIENCED,
+            best.and_then(|(pick, _)| self.history.search_spaces[pick.family].forecast.as_ref());
+        match forecast.filter(|forecast| forecast.times.is_some()) {
+            Some(forecast) if forecast.is_corrected() => StoppingRule::CORRECTED,
+            Some(_) => StoppingRule::LEARNED,
             None => StoppingRule::BLIND,
         }
     }
@@ -160,12 +160,12 @@ impl ModelBased {
         self.told - self.gained_at.max(chosen_at)
     }
 
-    fn point(&self, pick: Pick) -> Option<Point> {
-        let indices = self.ledger.search_spaces[pick.family].space.indices(pick.rank)?;
-        Some(self.fields[pick.family].terrain.point(&indices))
+    fn point(&self, pick: Pick) -> Option<EncodedPoint> {
+        let indices = self.history.search_spaces[pick.family].space.indices(pick.rank)?;
+        Some(self.surrogates[pick.family].encoding.point(&indices))
     }
 
-    /// The next of the first questions, none where all were asked.
+    /// The next of the first questions, none where all were proposed.
     fn first(&mut self) -> Option<Pick> {
         while let Some(seed) = self.seeds.pop() {
             if let Some(pick) = self.note(seed) {
@@ -173,50 +173,50 @@ impl ModelBased {
                 return Some(pick);
             }
         }
-        // The family whose share of what it should be asked is smallest.
+        // The family whose share of what it should be proposed is smallest.
         let share = |family: usize| {
-            let field = &self.fields[family];
-            let wanted = (2 * field.terrain.axes.len()).clamp(*FIRST.start(), *FIRST.end());
+            let surrogate = &self.surrogates[family];
+            let wanted = (2 * surrogate.encoding.axes.len()).clamp(*FIRST.start(), *FIRST.end());
             let wanted = match self.slowness[family] {
                 0.0..DOUBTFUL => wanted,
                 DOUBTFUL..LEFT_BEHIND => wanted / 2,
                 _ => 0,
             };
-            let wanted = if field.is_expected { 0 } else { wanted };
-            let wanted = wanted.min(field.len() + self.ledger.left(family));
-            (field.len() < wanted).then_some(field.len() as f64 / wanted as f64)
+            let wanted = if surrogate.is_predicted { 0 } else { wanted };
+            let wanted = wanted.min(surrogate.len() + self.history.left(family));
+            (surrogate.len() < wanted).then_some(surrogate.len() as f64 / wanted as f64)
         };
-        let shares = (0..self.fields.len()).filter_map(|family| Some((share(family)?, family)));
+        let shares = (0..self.surrogates.len()).filter_map(|family| Some((share(family)?, family)));
         let (_, family) = shares.min_by(|a, b| a.0.total_cmp(&b.0))?;
         let pick = self.farthest(family)?;
         self.firsts += 1;
         self.note(pick)
     }
 
-    /// Of some random configurations of a family, the one farthest from all that were asked for;
+    /// Of some random configurations of a family, the one farthest from all that were proposed for;
     /// of those that are likely to be fast, where that is known.
     fn farthest(&mut self, family: usize) -> Option<Pick> {
-        let drawn = if self.fields[family].len() == 0 { 1 } else { DRAWN };
+        let drawn = if self.surrogates[family].len() == 0 { 1 } else { DRAWN };
         let mut farthest: Option<(f32, Pick)> = None;
         for _ in 0..drawn {
             let pick = Pick { family, rank: self.likely(family) };
-            if self.ledger.is_asked(pick) {
+            if self.history.is_proposed(pick) {
                 continue;
             }
-            let nearest = self.fields[family].nearest(&self.point(pick)?);
+            let nearest = self.surrogates[family].nearest(&self.point(pick)?);
             if farthest.is_none_or(|(most, _)| nearest > most) {
                 farthest = Some((nearest, pick));
             }
         }
         match farthest {
             Some((_, pick)) => Some(pick),
-            None => self.ledger.any_of(family, &mut self.rng),
+            None => self.history.any_of(family, &mut self.rng),
         }
     }
 
     /// A random configuration of a family that is likely to be fast; any, where nothing is known.
     fn likely(&mut self, family: usize) -> usize {
-        let SearchSpace { space, forecast, .. } = &self.ledger.search_spaces[family];
+        let SearchSpace { space, forecast, .. } = &self.history.search_spaces[family];
         let likely = forecast.as_ref().and_then(|forecast| self.rng.choice(&forecast.likely));
         likely.copied().unwrap_or_else(|| self.rng.usize(..space.len()))
     }
@@ -224,16 +224,16 @@ impl ModelBased {
     /// The configurations of a family that the models look at: `wanted` random ones, half of them of
     /// those that are likely to be fast, those that promised most before, and the neighbours of the best.
     fn pool(&mut self, family: usize, wanted: usize, best: &[Pick]) -> Vec<LookedAt> {
-        let len = self.ledger.search_spaces[family].space.len();
+        let len = self.history.search_spaces[family].space.len();
         let mut ranks: Vec<usize> = if 2 * wanted >= len {
             (0..len).collect()
         } else {
             let near = best.iter().filter(|pick| pick.family == family);
-            let near = near.flat_map(|pick| self.ledger.neighbours(*pick));
+            let near = near.flat_map(|pick| self.history.neighbours(*pick));
             let leads = self.leads.iter().copied().filter(|pick| pick.family == family);
             let mut ranks: Vec<usize> = near.chain(leads).map(|pick| pick.rank).collect();
-            let forecast = self.ledger.search_spaces[family].forecast.as_ref();
-            if let Some(forecast) = forecast.filter(|forecast| forecast.expected.is_some()) {
+            let forecast = self.history.search_spaces[family].forecast.as_ref();
+            if let Some(forecast) = forecast.filter(|forecast| forecast.times.is_some()) {
                 ranks.extend(forecast.likely.iter().take(wanted));
             }
             for number in 0..wanted {
@@ -245,9 +245,9 @@ impl ModelBased {
         ranks.sort_unstable();
         ranks.dedup();
         let picks = ranks.into_iter().map(|rank| Pick { family, rank });
-        let free: Vec<Pick> = picks.filter(|pick| !self.ledger.is_asked(*pick)).collect();
+        let free: Vec<Pick> = picks.filter(|pick| !self.history.is_proposed(*pick)).collect();
         let look = |pick| {
-            let (expected, price) = (self.ledger.expected(pick), self.ledger.price(pick));
+            let (expected, price) = (self.history.expected(pick), self.history.price(pick));
             Some(LookedAt { pick, point: self.point(pick)?, expected, price })
         };
         free.into_par_iter().with_min_len(AT_ONCE).filter_map(look).collect()
@@ -266,7 +266,7 @@ impl ModelBased {
                 Some(mate) if self.rng.bool() => mate.rank,
                 _ => self.likely(centre.family),
             };
-            let space = &self.ledger.search_spaces[centre.family].space;
+            let space = &self.history.search_spaces[centre.family].space;
             let mut indices = space.indices(centre.rank)?;
             if self.rng.bool() {
                 let radices: Vec<usize> = space.radices().collect();
@@ -284,7 +284,7 @@ impl ModelBased {
             }
             let Some(rank) = space.rank_of(&indices) else { continue };
             let pick = Pick { family: centre.family, rank };
-            if !self.ledger.is_asked(pick) {
+            if !self.history.is_proposed(pick) {
                 return Some(pick);
             }
         }
@@ -294,7 +294,7 @@ impl ModelBased {
     /// Up to `most` picks by the models; none before there is a correct answer.
     fn promising(&mut self, most: usize) -> Vec<Pick> {
         let mut correct: Vec<(f64, Pick)> =
-            self.ledger.correct().map(|(pick, time)| (time.ln(), pick)).collect();
+            self.history.correct().map(|(pick, time)| (time.ln(), pick)).collect();
         correct.sort_by(|a, b| a.0.total_cmp(&b.0));
         let logs: Vec<f64> = correct.iter().map(|(time, _)| *time).collect();
         let followed = if logs.len() < FEW { FOLLOWED_OF_FEW } else { FOLLOWED };
@@ -303,18 +303,18 @@ impl ModelBased {
         else {
             return Vec::new();
         };
-        let times = Times { fastest, slow, slowest };
+        let times = TimeLevels { fastest, slow, slowest };
         let best: Vec<Pick> = correct.iter().take(MATES).map(|(_, pick)| *pick).collect();
         let centres = &best[..best.len().min(CENTRES)];
 
-        let families = self.ledger.promising(LEFT_BEHIND);
-        let weight = |ledger: &History, family: usize| (ledger.left(family) as f64 + 1.0).ln();
-        let total: f64 = families.iter().map(|family| weight(&self.ledger, *family)).sum();
-        let mut prospects = Acquisition::new(times, self.turn);
+        let families = self.history.promising(LEFT_BEHIND);
+        let weight = |history: &History, family: usize| (history.left(family) as f64 + 1.0).ln();
+        let total: f64 = families.iter().map(|family| weight(&self.history, *family)).sum();
+        let mut scored = Acquisition::new(times, self.turn);
         for family in families {
-            let share = weight(&self.ledger, family) / total;
+            let share = weight(&self.history, family) / total;
             let looked_at = self.pool(family, (POOL as f64 * share).ceil() as usize, centres);
-            prospects.survey(&mut self.fields[family], looked_at, times, &mut self.rng);
+            scored.survey(&mut self.surrogates[family], looked_at, times, &mut self.rng);
         }
         let stagnates = self.since_gain(false) >= STAGNATION;
         let mut picks = Vec::new();
@@ -327,15 +327,15 @@ impl ModelBased {
                 picks.push(pick);
                 continue;
             }
-            match prospects.pick(astray, &mut self.rng) {
+            match scored.pick(astray, &mut self.rng) {
                 Some(pick) if picks.contains(&pick) => {}
                 Some(pick) => picks.push(pick),
                 None => break,
             }
         }
-        self.leads = prospects.leads(LEADS);
-        self.least = prospects.least();
-        self.turn = prospects.turn();
+        self.leads = scored.leads(LEADS);
+        self.least = scored.least();
+        self.turn = scored.turn();
         picks.into_iter().filter_map(|pick| self.note(pick)).collect()
     }
 }
@@ -348,11 +348,10 @@ fn promising_first(search_spaces: &[SearchSpace], slowness: &[f64]) -> Vec<Pick>
         let Some(forecast) = forecast.as_ref().filter(|_| slowness[family] <= LEFT_BEHIND) else {
             continue;
         };
-        let most = if forecast.is_among_kin() { EXPECTED_FIRST_AMONG_KIN } else { EXPECTED_FIRST };
+        let most = if forecast.is_corrected() { CORRECTED_FIRST } else { PREDICTED_FIRST };
         let mut chosen: Vec<Vec<usize>> = Vec::new();
         for rank in forecast.likely.iter().take(CHOSEN_FROM) {
-            let (Some(time), Some(indices)) = (forecast.expects(*rank), space.indices(*rank))
-            else {
+            let (Some(time), Some(indices)) = (forecast.time(*rank), space.indices(*rank)) else {
                 continue;
             };
             let differs = |other: &Vec<usize>| {
@@ -360,20 +359,23 @@ fn promising_first(search_spaces: &[SearchSpace], slowness: &[f64]) -> Vec<Pick>
             };
             if chosen.len() < most && chosen.iter().all(differs) {
                 chosen.push(indices);
-                all.push((Micros(time.0 * forecast.price_of(*rank)), Pick { family, rank: *rank }));
+                all.push((
+                    Micros(time.0 * forecast.compile_factor(*rank)),
+                    Pick { family, rank: *rank },
+                ));
             }
         }
     }
     all.sort_by(|a, b| a.0.0.total_cmp(&b.0.0));
     let least = all.first().map_or(f64::INFINITY, |(time, _)| time.0);
-    all.retain(|(time, _)| time.0 <= NOT_SERIOUS * least);
+    all.retain(|(time, _)| time.0 <= SERIOUS * least);
     all.into_iter().map(|(_, pick)| pick).collect()
 }
 
 impl Strategy for ModelBased {
-    fn ask(&mut self, most: usize) -> Vec<Pick> {
+    fn propose(&mut self, most: usize) -> Vec<Pick> {
         // Picks that know little of what is under way would be much alike.
-        let under_way = self.ledger.asked() - self.told;
+        let under_way = self.history.proposed() - self.told;
         if under_way >= (2 * most).max(self.told / 2) {
             return Vec::new();
         }
@@ -389,9 +391,9 @@ impl Strategy for ModelBased {
         }
         if picks.is_empty() && under_way == 0 {
             // Nothing was correct so far, or all that is not far behind was tried.
-            let families: Vec<usize> = (0..self.fields.len()).collect();
+            let families: Vec<usize> = (0..self.surrogates.len()).collect();
             while picks.len() < most
-                && let Some(pick) = self.ledger.any(&families, &mut self.rng)
+                && let Some(pick) = self.history.any(&families, &mut self.rng)
             {
                 picks.extend(self.note(pick));
             }
@@ -399,9 +401,9 @@ impl Strategy for ModelBased {
         picks
     }
 
-    fn tell(&mut self, pick: Pick, time: Option<Micros>) {
-        self.ledger.tell(pick, time);
-        self.fields[pick.family].tell(pick, time);
+    fn observe(&mut self, pick: Pick, time: Option<Micros>) {
+        self.history.observe(pick, time);
+        self.surrogates[pick.family].observe(pick, time);
         self.told += 1;
         if let Some(Micros(time)) = time
             && time < self.best
@@ -414,23 +416,23 @@ impl Strategy for ModelBased {
     }
 
     fn chance_of_better(&self, _: f64) -> Option<f64> {
-        let mut families = 0..self.fields.len();
+        let mut families = 0..self.surrogates.len();
         // What is under way is left too.
-        let is_all_told = self.told == self.ledger.asked();
-        if is_all_told && families.all(|family| self.ledger.left(family) == 0) {
+        let is_all_told = self.told == self.history.proposed();
+        if is_all_told && families.all(|family| self.history.left(family) == 0) {
             return Some(0.0);
         }
-        let outlook = self.outlook();
-        Some(outlook.chance_of_better(self.since_gain(outlook.counts_first)))
+        let stopping_rule = self.stopping_rule();
+        Some(stopping_rule.chance_of_better(self.since_gain(stopping_rule.counts_first)))
     }
 
     fn answers_until(&self, _: f64, chance: f64) -> Option<usize> {
-        let outlook = self.outlook();
-        let answers = outlook.answers_until(chance);
-        Some(answers.saturating_sub(self.since_gain(outlook.counts_first)))
+        let stopping_rule = self.stopping_rule();
+        let answers = stopping_rule.answers_until(chance);
+        Some(answers.saturating_sub(self.since_gain(stopping_rule.counts_first)))
     }
 
-    fn least_expected(&self) -> Option<Micros> {
+    fn least_predicted(&self) -> Option<Micros> {
         self.least.map(|least| Micros(least.exp()))
     }
 }

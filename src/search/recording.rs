@@ -6,13 +6,13 @@ use std::collections::HashMap;
 use indexmap::IndexMap;
 use thiserror::Error;
 
-use super::{Pick, SearchSpace};
+use super::strategy::{Pick, SearchSpace};
 use crate::model::{Configuration, Micros, Value};
 use crate::space::LegalSpace;
 
 /// One recorded configuration.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct RecordedRow {
     /// Its family; files that know none have one family of any name.
     pub family: String,
     /// Its parameters.
@@ -62,8 +62,8 @@ impl Recording {
     ///
     /// # Errors
     /// [`RowError`].
-    pub fn new(rows: &[Row]) -> Result<Self, RowError> {
-        let mut families: IndexMap<&str, Vec<(usize, &Row)>> = IndexMap::new();
+    pub fn new(rows: &[RecordedRow]) -> Result<Self, RowError> {
+        let mut families: IndexMap<&str, Vec<(usize, &RecordedRow)>> = IndexMap::new();
         for (entry, row) in rows.iter().enumerate() {
             families.entry(&row.family).or_default().push((entry, row));
         }
@@ -88,8 +88,8 @@ impl Recording {
     /// Lets strategies know more of its families than their configurations: `knowledge` sets, for
     /// the name of each, where to begin and what to expect.
     pub fn inform(&mut self, mut knowledge: impl FnMut(&str, &mut SearchSpace)) {
-        for (name, territory) in self.families.iter().zip(&mut self.search_spaces) {
-            knowledge(name, territory);
+        for (name, search_space) in self.families.iter().zip(&mut self.search_spaces) {
+            knowledge(name, search_space);
         }
     }
 
@@ -125,7 +125,7 @@ impl Recording {
 }
 
 /// The space of one family's rows, and their times by rank.
-fn family(rows: &[(usize, &Row)]) -> Result<(LegalSpace, Vec<Option<Micros>>), RowError> {
+fn family(rows: &[(usize, &RecordedRow)]) -> Result<(LegalSpace, Vec<Option<Micros>>), RowError> {
     let Some((_, first)) = rows.first() else { return Err(RowError::NoTime) };
     let mut parameters: Vec<(String, Vec<Value>)> =
         first.configuration.0.keys().map(|name| (name.clone(), Vec::new())).collect();
@@ -158,7 +158,7 @@ fn family(rows: &[(usize, &Row)]) -> Result<(LegalSpace, Vec<Option<Micros>>), R
         places.push(known.keys().cloned().enumerate().map(|(at, word)| (word, at)).collect());
         values.extend(known.into_values());
     }
-    let indices = |row: &Row| -> Vec<usize> {
+    let indices = |row: &RecordedRow| -> Vec<usize> {
         let values = parameters.iter().map(|(name, _)| row.configuration.get(name));
         let places = values.zip(&places).map(|(value, places)| {
             value.and_then(|value| places.get(&value.to_string()).copied()).unwrap_or_default()

@@ -18,7 +18,7 @@ pub struct Trials {
     pub repeats: usize,
     /// Evaluations of each.
     pub most: usize,
-    /// Candidates that are asked for before any of them is answered.
+    /// Candidates that are proposed for before any of them is answered.
     pub batch: usize,
     /// The first seed.
     pub seed: u64,
@@ -30,7 +30,7 @@ pub struct Trials {
 /// How close the trials came after some evaluations, as fractions of the optimum: its time over
 /// the best one's, 0 where none was correct.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Level {
+pub struct ReplayLevel {
     /// After how many.
     pub evaluations: usize,
     /// Mean of the trials.
@@ -54,7 +54,7 @@ pub struct Saying {
 
 /// What became of a trial.
 #[derive(Debug, Clone, Default)]
-pub struct Trial {
+pub struct ReplayTrial {
     /// The fraction of the optimum after each evaluation.
     pub curve: Vec<f64>,
     /// What the strategy said of the rest; empty where it knows nothing.
@@ -65,7 +65,7 @@ pub struct Trial {
 #[derive(Debug, Clone)]
 pub struct Replay {
     /// Each of them.
-    pub trials: Vec<Trial>,
+    pub trials: Vec<ReplayTrial>,
 }
 
 /// What would be, if trials ended as soon as the chance that something better is left is below a
@@ -104,12 +104,12 @@ pub fn replay(recording: &Recording, trials: &Trials) -> Replay {
     Replay { trials: played.collect() }
 }
 
-fn play(recording: &Recording, trials: &Trials, seed: u64) -> Trial {
+fn play(recording: &Recording, trials: &Trials, seed: u64) -> ReplayTrial {
     let mut strategy = trials.search.begin(recording.search_spaces().to_vec(), seed);
     let mut best = f64::INFINITY;
     let (mut curve, mut sayings) = (Vec::new(), Vec::new());
     while curve.len() < trials.most {
-        let batch = strategy.ask(trials.batch.min(trials.most - curve.len()));
+        let batch = strategy.propose(trials.batch.min(trials.most - curve.len()));
         if batch.is_empty() {
             break;
         }
@@ -117,7 +117,7 @@ fn play(recording: &Recording, trials: &Trials, seed: u64) -> Trial {
             let time = recording.time(pick);
             best = best.min(time.map_or(f64::INFINITY, |time| time.0));
             curve.push(recording.best().0 / best);
-            strategy.tell(pick, time);
+            strategy.observe(pick, time);
         }
         sayings.extend(strategy.chance_of_better(trials.within).map(|chance| Saying {
             evaluations: curve.len(),
@@ -125,10 +125,10 @@ fn play(recording: &Recording, trials: &Trials, seed: u64) -> Trial {
             is_left: recording.best().0 < (1.0 - trials.within) * best,
         }));
     }
-    Trial { curve, sayings }
+    ReplayTrial { curve, sayings }
 }
 
-impl Trial {
+impl ReplayTrial {
     /// The fraction of the optimum after some evaluations; where it ended before, at its end.
     fn reached(&self, evaluations: usize) -> f64 {
         self.curve[..evaluations.min(self.curve.len())].last().copied().unwrap_or(0.0)
@@ -137,17 +137,17 @@ impl Trial {
 
 impl Replay {
     /// How close they came after `evaluations`. A trial that ended before stays where it was.
-    pub fn level(&self, evaluations: usize) -> Level {
+    pub fn level(&self, evaluations: usize) -> ReplayLevel {
         let mut reached: Vec<f64> =
             self.trials.iter().map(|trial| trial.reached(evaluations)).collect();
         reached.sort_by(f64::total_cmp);
         let mean = reached.iter().sum::<f64>() / reached.len().max(1) as f64;
         let median = crate::model::statistics::quantile(&reached, 0.5).unwrap_or(0.0);
-        Level { evaluations, mean, median, worst: reached.first().copied().unwrap_or(0.0) }
+        ReplayLevel { evaluations, mean, median, worst: reached.first().copied().unwrap_or(0.0) }
     }
 
     /// The levels at all [`CHECKPOINTS`] up to `most`, and at `most`.
-    pub fn levels(&self, most: usize) -> Vec<Level> {
+    pub fn levels(&self, most: usize) -> Vec<ReplayLevel> {
         let before = CHECKPOINTS.into_iter().filter(|checkpoint| *checkpoint < most);
         before.chain([most]).map(|evaluations| self.level(evaluations)).collect()
     }

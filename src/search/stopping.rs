@@ -24,13 +24,13 @@ impl StoppingRule {
     /// Of searches that expect times by what other problems took. In four trials each of 35 problems that
     /// were held out, something better was left after 0, 5, 23 and 55 answers without a gain in 0.24, 0.14,
     /// 0.04 and 0.002 of the cases; this says 0.29, 0.13, 0.04 and 0.014.
-    pub(super) const EXPERIENCED: Self = Self::of(-0.9, -0.45);
+    pub(super) const LEARNED: Self = Self::of(-0.9, -0.45);
 
     /// Of searches that know besides what these times were off by for problems of the same run, for whom the
     /// first answers are among the best. In seven runs of 20 layers of a language model on H200s, in all but
     /// the first layer of each, something 1 % better came after 0, 4, 8, 12, 16, 20 and 24 answers without a
     /// gain in 59, 23, 14, 5, 3.8, 2.3 and 1.5 % of 133 cases; this says 65, 20, 10, 5, 3.2, 2.0 and 1.3 %.
-    pub(super) const AMONG_KIN: Self = Self { counts_first: true, ..Self::of(0.6, -1.0) };
+    pub(super) const CORRECTED: Self = Self { counts_first: true, ..Self::of(0.6, -1.0) };
 
     const fn of(constant: f64, waiting: f64) -> Self {
         Self { constant, waiting, counts_first: false }
@@ -57,11 +57,11 @@ mod tests {
 
     #[test]
     fn so_many_answers_make_a_chance() {
-        for outlook in [StoppingRule::BLIND, StoppingRule::EXPERIENCED, StoppingRule::AMONG_KIN] {
+        for stopping_rule in [StoppingRule::BLIND, StoppingRule::LEARNED, StoppingRule::CORRECTED] {
             for chance in [0.2, 0.1, 0.05, 0.01] {
-                let answers = outlook.answers_until(chance);
-                assert!(outlook.chance_of_better(answers) < chance, "{chance} {answers}");
-                let before = outlook.chance_of_better(answers - 1);
+                let answers = stopping_rule.answers_until(chance);
+                assert!(stopping_rule.chance_of_better(answers) < chance, "{chance} {answers}");
+                let before = stopping_rule.chance_of_better(answers - 1);
                 assert!(before >= chance || answers == 1, "{chance} {answers}: {before}");
             }
         }

@@ -1,12 +1,12 @@
-//! What a model knows of one family: the points that were asked for, what was answered, and the
+//! What a model knows of one family: the points that were proposed for, what was answered, and the
 //! forest and the process that learn from it.
 
 use fastrand::Rng;
 
-use super::Pick;
-use super::encoding::{Encoding, Point};
+use super::encoding::{EncodedPoint, Encoding};
 use super::forest::{self, Forest};
-use super::gaussian::{Correlation, Gaussian};
+use super::gaussian::{Covariance, Gaussian};
+use super::strategy::Pick;
 use crate::model::Micros;
 
 /// Points that a process knows: the best, and as many others. Its work grows with the square.
@@ -26,22 +26,22 @@ const SURPRISE: f64 = 0.3;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Surrogate {
-    pub(super) terrain: Encoding,
-    asked: Vec<(Pick, Point)>,
+    pub(super) encoding: Encoding,
+    proposed: Vec<(Pick, EncodedPoint)>,
     /// The logarithm of what each was expected to take before anything was known; 0 where nobody
     /// expects anything.
     expected: Vec<f64>,
-    /// One for each that was asked for.
-    answers: Vec<Answer>,
+    /// One for each that was proposed for.
+    answers: Vec<Evaluation>,
     /// Whether times are expected: then models learn what expectations are off by.
-    pub(super) is_expected: bool,
+    pub(super) is_predicted: bool,
     /// Where the last fit ended, and how many answers it knew.
-    correlation: Option<Correlation>,
+    covariance: Option<Covariance>,
     fitted_to: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Answer {
+enum Evaluation {
     UnderWay,
     Failed,
     /// The logarithm of the time.
@@ -49,60 +49,60 @@ enum Answer {
 }
 
 impl Surrogate {
-    pub(super) fn new(terrain: Encoding, is_expected: bool) -> Self {
+    pub(super) fn new(encoding: Encoding, is_predicted: bool) -> Self {
         Self {
-            terrain,
-            asked: Vec::new(),
+            encoding,
+            proposed: Vec::new(),
             expected: Vec::new(),
             answers: Vec::new(),
-            is_expected,
-            correlation: None,
+            is_predicted,
+            covariance: None,
             fitted_to: 0,
         }
     }
 
     /// Notes a question, of which the logarithm of so long a time is expected.
-    pub(super) fn ask(&mut self, pick: Pick, indices: &[usize], expected: f64) {
-        self.asked.push((pick, self.terrain.point(indices)));
+    pub(super) fn propose(&mut self, pick: Pick, indices: &[usize], expected: f64) {
+        self.proposed.push((pick, self.encoding.point(indices)));
         self.expected.push(expected);
-        self.answers.push(Answer::UnderWay);
+        self.answers.push(Evaluation::UnderWay);
     }
 
-    pub(super) fn tell(&mut self, pick: Pick, time: Option<Micros>) {
-        if let Some(at) = self.asked.iter().rposition(|(asked, _)| *asked == pick) {
+    pub(super) fn observe(&mut self, pick: Pick, time: Option<Micros>) {
+        if let Some(at) = self.proposed.iter().rposition(|(proposed, _)| *proposed == pick) {
             self.answers[at] = match time {
                 // A clock may say zero; logarithms may not be of it.
-                Some(Micros(time)) => Answer::Time(time.max(f64::MIN_POSITIVE).ln()),
-                None => Answer::Failed,
+                Some(Micros(time)) => Evaluation::Time(time.max(f64::MIN_POSITIVE).ln()),
+                None => Evaluation::Failed,
             };
         }
     }
 
-    /// How many were asked for.
+    /// How many were proposed for.
     pub(super) fn len(&self) -> usize {
-        self.asked.len()
+        self.proposed.len()
     }
 
-    /// The distance to the nearest that was asked for.
-    pub(super) fn nearest(&self, point: &Point) -> f32 {
-        let distances = self.asked.iter().map(|(_, other)| self.terrain.distance(point, other));
+    /// The distance to the nearest that was proposed for.
+    pub(super) fn nearest(&self, point: &EncodedPoint) -> f32 {
+        let distances = self.proposed.iter().map(|(_, other)| self.encoding.distance(point, other));
         distances.fold(f32::INFINITY, f32::min)
     }
 
     /// The points whose answers are awaited.
-    fn under_way(&self) -> impl Iterator<Item = &Point> {
-        let asked = self.asked.iter().zip(&self.answers);
-        asked.filter(|(_, answer)| **answer == Answer::UnderWay).map(|((_, point), _)| point)
+    fn under_way(&self) -> impl Iterator<Item = &EncodedPoint> {
+        let proposed = self.proposed.iter().zip(&self.answers);
+        proposed.filter(|(_, answer)| **answer == Evaluation::UnderWay).map(|((_, point), _)| point)
     }
 
     /// The points that were answered, with logarithms of times, `failed` for those that have none;
     /// less what was expected.
-    fn answered(&self, failed: f64) -> Vec<(f64, &Point)> {
-        let asked = self.asked.iter().zip(&self.answers).zip(&self.expected);
-        let answered = asked.filter_map(|(((_, point), answer), expected)| match answer {
-            Answer::Time(time) => Some((*time - expected, point)),
-            Answer::Failed => Some((failed - expected, point)),
-            Answer::UnderWay => None,
+    fn answered(&self, failed: f64) -> Vec<(f64, &EncodedPoint)> {
+        let proposed = self.proposed.iter().zip(&self.answers).zip(&self.expected);
+        let answered = proposed.filter_map(|(((_, point), answer), expected)| match answer {
+            Evaluation::Time(time) => Some((*time - expected, point)),
+            Evaluation::Failed => Some((failed - expected, point)),
+            Evaluation::UnderWay => None,
         });
         answered.collect()
     }
@@ -119,9 +119,9 @@ impl Surrogate {
         let seeds = Forest::seeds(rng);
         move || {
             let rows: Vec<Vec<f32>> =
-                answered.iter().map(|(_, point)| forest::values(&self.terrain, point)).collect();
+                answered.iter().map(|(_, point)| forest::values(&self.encoding, point)).collect();
             let targets: Vec<f32> = answered.iter().map(|(time, _)| *time as f32).collect();
-            Forest::grow(&self.terrain, &rows, &targets, seeds)
+            Forest::grow(&self.encoding, &rows, &targets, seeds)
         }
     }
 
@@ -129,22 +129,22 @@ impl Surrogate {
     /// failures, it knows only that: one that follows all slow times knows the fast ones less well. Where
     /// times are expected, slow is what is slower than expected by [`SURPRISE`].
     pub(super) fn process(&self, slow: f64, rng: &mut Rng) -> Option<Gaussian> {
-        let clip = if self.is_expected { SURPRISE } else { slow };
+        let clip = if self.is_predicted { SURPRISE } else { slow };
         let mut known = self.answered(slow);
         for (time, _) in &mut known {
             *time = time.min(clip);
         }
         let moves = if self.is_fit_due() { MOVES } else { 0 };
-        let earlier = self.correlation.clone();
+        let earlier = self.covariance.clone();
         best_and_others(&mut known, KNOWN, rng);
-        let (targets, mut points): (Vec<f64>, Vec<&Point>) = known.into_iter().unzip();
+        let (targets, mut points): (Vec<f64>, Vec<&EncodedPoint>) = known.into_iter().unzip();
         points.extend(self.under_way());
-        Gaussian::fit(&self.terrain, &points, &targets, earlier, moves, rng)
+        Gaussian::fit(&self.encoding, &points, &targets, earlier, moves, rng)
     }
 
     /// Keeps where the fit of a process ended, for the next one to begin there.
     pub(super) fn keep_fit(&mut self, process: &Gaussian) {
-        self.correlation = Some(process.correlation.clone());
+        self.covariance = Some(process.covariance.clone());
         if self.is_fit_due() {
             self.fitted_to = self.answered_so_far();
         }
@@ -155,12 +155,12 @@ impl Surrogate {
     }
 
     fn answered_so_far(&self) -> usize {
-        self.answers.iter().filter(|answer| **answer != Answer::UnderWay).count()
+        self.answers.iter().filter(|answer| **answer != Evaluation::UnderWay).count()
     }
 }
 
 /// Where there are more than `most`: the fastest half of that, and as many of the others.
-fn best_and_others(answered: &mut Vec<(f64, &Point)>, most: usize, rng: &mut Rng) {
+fn best_and_others(answered: &mut Vec<(f64, &EncodedPoint)>, most: usize, rng: &mut Rng) {
     if answered.len() > most {
         answered.sort_by(|a, b| a.0.total_cmp(&b.0));
         rng.shuffle(&mut answered[most / 2..]);

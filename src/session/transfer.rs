@@ -6,8 +6,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::model::{Device, Problem};
-use crate::predict::{LearnedModel, ProblemTimes, TransferModel};
-use crate::space::{Family, Footprints};
+use crate::predict::{Predictor, ProblemTimes};
+use crate::space::Family;
 use crate::tune::Event;
 
 /// Answers after which a problem tells of itself again: as many as a search asks for at once.
@@ -15,35 +15,20 @@ const EVERY: usize = 12;
 
 /// What was told so far.
 pub struct TransferHub {
-    transfer: Mutex<Arc<TransferModel>>,
+    predictor: Mutex<Arc<Predictor>>,
     device: Device,
     families: Vec<Family>,
-    /// What kernels took for other problems on this GPU: what is told is what that is off by.
-    experience: Arc<LearnedModel>,
-    /// What kernels ask of the device, as far as it was found for a problem of this run.
-    footprints: Arc<Footprints>,
 }
 
 impl TransferHub {
-    /// Nothing yet, of kernels of these families.
-    pub fn new(device: Device, families: Vec<Family>, experience: Arc<LearnedModel>) -> Self {
-        let (transfer, footprints) = (Mutex::default(), Arc::default());
-        Self { transfer, device, families, experience, footprints }
+    /// Delivers timings of kernels of these families to a predictor.
+    pub fn new(device: Device, families: Vec<Family>, predictor: Predictor) -> Self {
+        Self { predictor: Mutex::new(Arc::new(predictor)), device, families }
     }
 
-    /// What is known by now.
-    pub fn corrections(&self) -> Arc<TransferModel> {
-        Arc::clone(&self.transfer.lock())
-    }
-
-    /// The model learned before this run.
-    pub fn learned(&self) -> Arc<LearnedModel> {
-        Arc::clone(&self.experience)
-    }
-
-    /// Work of configurations found so far.
-    pub fn footprints(&self) -> Arc<Footprints> {
-        Arc::clone(&self.footprints)
+    /// The predictor with all timings that were delivered so far.
+    pub fn predictor(&self) -> Arc<Predictor> {
+        Arc::clone(&self.predictor.lock())
     }
 
     /// What tells of a problem.
@@ -75,13 +60,8 @@ impl TransferObserver<'_> {
             _ => false,
         };
         if is_enough {
-            let TransferHub { transfer, device, families, experience, footprints } = self.transfer;
-            Arc::make_mut(&mut transfer.lock()).learn(
-                &self.told,
-                experience,
-                families,
-                (device, footprints),
-            );
+            let TransferHub { predictor, device, families } = self.transfer;
+            Arc::make_mut(&mut predictor.lock()).observe(&self.told, families, device);
         }
         is_enough
     }
@@ -91,14 +71,17 @@ impl TransferObserver<'_> {
 mod tests {
     use super::*;
     use crate::model::{Configuration, Dtype, Outcome};
+    use crate::predict::LearnedModel;
+    use crate::render::Templates;
     use crate::space::Families;
 
     #[test]
     fn a_problem_tells_after_twelve_answers_and_in_the_end() {
         let device = Device::h200();
         let families: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
-        let experience = Arc::new(LearnedModel::built_in(&device).unwrap());
-        let transfer = TransferHub::new(device, families, experience);
+        let learned = LearnedModel::built_in(&device).unwrap();
+        let (predictor, _) = Predictor::new(learned, &families, &Templates::built_in().unwrap());
+        let transfer = TransferHub::new(device, families, predictor);
         let problem = Problem::new("1024x1024x1024".parse().unwrap(), Dtype::F32);
         let mut observer = transfer.observer(&problem);
         let configuration = Configuration::default();
@@ -120,6 +103,6 @@ mod tests {
         }
         assert_eq!(told, [12, 24]);
         assert!(observer.observe(&Event::Searched));
-        assert!(!transfer.corrections().has_related(&problem), "nothing was correct");
+        assert!(!transfer.predictor().has_related(&problem), "nothing was correct");
     }
 }

@@ -42,13 +42,14 @@ pub use recording::{RecordingError, read_informed, read_journal, read_recording}
 pub use run::{pilot, tune};
 pub use sanitize::Sanitizer;
 pub use verify::{Named, Retimed, retime, time_each};
-pub use warm_start::{Hint, Hints};
+pub use warm_start::Hints;
 
 use crate::compile::{Compile, CompileError, CompileThreads};
 use crate::model::units::human_bytes;
 use crate::model::{
-    Configuration, Device, Landmark, Measurement, Micros, Outcome, OutcomeKind, Problem, Regime,
+    Configuration, Device, Measurement, Micros, Outcome, OutcomeKind, Problem, Regime,
 };
+use crate::predict::Landmark;
 use crate::render::{RenderError, Templates};
 use crate::search::Search;
 use crate::space::{Family, Pruned, SpaceError};

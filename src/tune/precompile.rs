@@ -65,7 +65,7 @@ impl Precompiler {
         let mut spaces = spaces(families, templates, problem, device, hints)?;
         spaces.forecast(families, problem, device, hints);
         let search_spaces = spaces.search_spaces(hints, settings.fresh);
-        let picks = settings.search.begin(search_spaces, settings.seed).ask(QUESTIONS);
+        let picks = settings.search.begin(search_spaces, settings.seed).propose(QUESTIONS);
         let pool = CompilePool::new(Arc::clone(&self.compiler), self.threads.clone());
         for pick in picks {
             let entry = &spaces.families[pick.family];

@@ -144,7 +144,7 @@ impl SearchLoop<'_> {
                 && !self.should_stop()
             {
                 let most = batch.min(wanted - (asked - told)).min(self.most - asked);
-                let picks = strategy.ask(most);
+                let picks = strategy.propose(most);
                 if picks.is_empty() {
                     break;
                 }
@@ -160,7 +160,7 @@ impl SearchLoop<'_> {
             }
             // One answer, then the next question: always with the same number of answers behind.
             if let Some((pick, time)) = self.answers.remove(&told) {
-                strategy.tell(pick, time);
+                strategy.observe(pick, time);
                 told += 1;
                 self.settle(strategy.as_ref(), asked - told);
                 continue;
@@ -179,7 +179,7 @@ impl SearchLoop<'_> {
         }
         self.end = self.why_it_ended();
         self.rest.chance = strategy.chance_of_better(self.rest.within);
-        self.rest.least = strategy.least_expected();
+        self.rest.least = strategy.least_predicted();
         Ok(asked)
     }
 

@@ -8,7 +8,8 @@ use super::prepare::Spaces;
 use super::warm_start::Hints;
 use super::{Coverage, Event, median};
 use crate::measure::{FEWEST_SAMPLES, Race};
-use crate::model::{Configuration, Landmark, Micros, Outcome, OutcomeKind};
+use crate::model::{Configuration, Micros, Outcome, OutcomeKind};
+use crate::predict::Landmark;
 
 /// Correct candidates whose compiled form is kept: finalists, and the table a person sees.
 const KEPT: usize = 10;
