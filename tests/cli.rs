@@ -328,6 +328,13 @@ fn learn_reports_the_regret_for_held_out_problems() {
         ])
     };
     assert!(ask(&database).out.contains("by the learned model"), "{}", ask(&database).err);
+    // A model of other code is not used, and the user is told.
+    let text = std::fs::read_to_string(&file).unwrap();
+    let stale = text.replacen("\"template_hash\":\"", "\"template_hash\":\"0", 1);
+    std::fs::write(&file, stale).unwrap();
+    let said = ask(&database);
+    assert!(said.err.contains("belongs to other code and is not used"), "{}", said.err);
+    assert!(!said.out.contains("by the learned model"), "{}", said.out);
     std::fs::write(&file, "{}").unwrap();
     assert!(ask(&database).err.contains("db.model.json`: no file of `gemm-tune learn`"));
 }

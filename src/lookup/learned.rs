@@ -85,14 +85,9 @@ impl Lookup {
         let kernel = self.kernel(group, one.kernel_ref);
         let model = self.model(kernel.family, problem);
         let of_default = Answer {
-            source: AnswerSource::Default,
-            why: Why::LeastOf { compared },
-            family: &self.families[kernel.family].0,
-            configuration: &kernel.configuration,
-            predicted: Some(self.possible(&question.problem, time)),
+            predicted: Some(self.possible(problem, time)),
             error_percent: model.map(|model| model.error_percent),
-            record: None,
-            template_changed: false,
+            ..self.untuned(kernel, Why::LeastOf { compared })
         };
         Some(match (one.kernel_ref, one.record) {
             (KernelRef::Default(_), None) => of_default,

@@ -52,14 +52,10 @@ impl Lookup {
         let default = self.default(group, best.as_ref(), problem, &mut extents);
         match (best, default) {
             (Some(best), Some((kernel, Some(time)))) if time < best.time => Ok(Answer {
-                source: AnswerSource::Default,
-                why: Why::ExpectedFaster { best: Micros(best.time) },
-                family: &self.families[kernel.family].0,
-                configuration: &kernel.configuration,
                 predicted: Some(self.possible(problem, time)),
                 error_percent: group.error_percent,
                 record: Some(&best.known.record),
-                template_changed: false,
+                ..self.untuned(kernel, Why::ExpectedFaster { best: Micros(best.time) })
             }),
             (Some(best), default) => {
                 let default = default.and_then(|(_, time)| time).map(Micros);
@@ -69,16 +65,8 @@ impl Lookup {
                     group.error_percent.filter(|_| source == AnswerSource::Neighbour);
                 Ok(Answer { source, why, predicted, error_percent, ..self.exactly(best.known) })
             }
-            (None, Some((kernel, _))) => Ok(Answer {
-                source: AnswerSource::Default,
-                why: if tried == 0 { Why::NoRecords } else { Why::NoneLegal { tried } },
-                family: &self.families[kernel.family].0,
-                configuration: &kernel.configuration,
-                predicted: None,
-                error_percent: None,
-                record: None,
-                template_changed: false,
-            }),
+            (None, Some((kernel, _))) if tried == 0 => Ok(self.untuned(kernel, Why::NoRecords)),
+            (None, Some((kernel, _))) => Ok(self.untuned(kernel, Why::NoneLegal { tried })),
             (None, None) => Err(self.nothing(problem)),
         }
     }
@@ -117,6 +105,20 @@ impl Lookup {
             error_percent: Some(100.0 * spread),
             record: Some(&known.record),
             template_changed: known.record.provenance.template_hash != *hash,
+        }
+    }
+
+    /// The answer with a default, without a time.
+    pub(super) fn untuned<'a>(&'a self, kernel: &'a KnownKernel, why: Why) -> Answer<'a> {
+        Answer {
+            source: AnswerSource::Default,
+            why,
+            family: &self.families[kernel.family].0,
+            configuration: &kernel.configuration,
+            predicted: None,
+            error_percent: None,
+            record: None,
+            template_changed: false,
         }
     }
 
@@ -262,21 +264,16 @@ impl Lookup {
             }),
             winner => {
                 let (time, candidate, _) = default?;
-                let kernel = kernel(candidate);
+                let why = match winner {
+                    Some((time, ..)) => Why::ExpectedFaster { best: Micros(time) },
+                    None => Why::NoneLegal { tried: candidates.len() },
+                };
+                let known = winner.and_then(|(_, candidate, _)| record(candidate));
                 Some(Answer {
-                    source: AnswerSource::Default,
-                    why: match winner {
-                        Some((time, ..)) => Why::ExpectedFaster { best: Micros(time) },
-                        None => Why::NoneLegal { tried: candidates.len() },
-                    },
-                    family: &self.families[kernel.family].0,
-                    configuration: &kernel.configuration,
                     predicted: Some(self.possible(problem, time)),
                     error_percent: group.error_percent,
-                    record: winner
-                        .and_then(|(_, candidate, _)| record(candidate))
-                        .map(|known| &known.record),
-                    template_changed: false,
+                    record: known.map(|known| &known.record),
+                    ..self.untuned(kernel(candidate), why)
                 })
             }
         }

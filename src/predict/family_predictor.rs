@@ -1,7 +1,7 @@
 //! Predictions of one family's kernels for one GEMM type, by its learned model.
 
 use super::analytic::CostModel;
-use super::boosted_trees::FeatureRow;
+use super::boosted_trees::COLUMNS;
 use super::features::{FeatureReader, KernelFeatures, ProblemFeatures, SpaceColumns};
 use super::learned_model::{FamilyModel, LearnedModel};
 use crate::model::{Configuration, Device, Micros, Problem, Value};
@@ -43,46 +43,24 @@ impl<'m> FamilyPredictor<'m> {
         KernelFeatures { row: self.reader.row(configuration), cost: *cost }
     }
 
-    /// Prepares a space whose configurations are given by the places of their values.
-    pub(super) fn space(&self, parameters: &[(String, Vec<Value>)]) -> SpacePredictor<'_> {
-        SpacePredictor { predictor: self, columns: self.reader.space(parameters) }
+    /// Prepares the parameters of a space.
+    pub(super) fn columns(&self, parameters: &[(String, Vec<Value>)]) -> SpaceColumns {
+        self.reader.space(parameters)
     }
-}
 
-/// Prepared space of configurations.
-#[derive(Debug)]
-pub(super) struct SpacePredictor<'m> {
-    predictor: &'m FamilyPredictor<'m>,
-    columns: SpaceColumns,
-}
-
-impl SpacePredictor<'_> {
-    /// Prepares configurations with one cost, for one problem.
-    pub(super) fn with_cost(
+    /// Predicts configurations of a space with one cost, given by the places of their values.
+    pub(super) fn times_of(
         &self,
-        cost: &CostModel,
+        (columns, cost): (&SpaceColumns, &CostModel),
         problem: &ProblemFeatures,
-    ) -> TilePredictor<'_> {
-        let mut row = [0.0; super::boosted_trees::COLUMNS];
-        let modelled = problem.complete(&mut row, cost, self.predictor.device);
-        TilePredictor { space: self, row, modelled }
-    }
-}
-
-/// Prepared configurations with one cost, for one problem.
-#[derive(Debug)]
-pub(super) struct TilePredictor<'m> {
-    space: &'m SpacePredictor<'m>,
-    row: FeatureRow,
-    modelled: f64,
-}
-
-impl TilePredictor<'_> {
-    /// Predicts the configuration with these values.
-    pub(super) fn time(&self, indices: &[usize]) -> Micros {
-        let mut row = self.row;
-        self.space.columns.fill(&mut row, indices);
-        let factor = self.space.predictor.model.boosted.predict(&row);
-        Micros((self.modelled + f64::from(factor)).exp())
+        configurations: impl Iterator<Item = Vec<usize>>,
+    ) -> Vec<Micros> {
+        let mut row = [0.0; COLUMNS];
+        let modelled = problem.complete(&mut row, cost, self.device);
+        let time = |indices: Vec<usize>| {
+            columns.fill(&mut row, &indices);
+            Micros((modelled + f64::from(self.model.boosted.predict(&row))).exp())
+        };
+        configurations.map(time).collect()
     }
 }

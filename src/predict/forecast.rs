@@ -52,7 +52,7 @@ pub(crate) const SERIOUS: f64 = 1.25;
 const SERIOUS_CORRECTED: f64 = 1.05;
 
 /// Factor on the predicted time of a kernel that has to be compiled, where related problems compiled others. With 1
-/// and with 1.04, 20 layers compile 380 to 400 and 280 kernels (docs/decisions/2026-11-23-transfer.md).
+/// and with 1.04, 20 layers compile 380 to 400 and 280 kernels (docs/decisions/2026-11-23-compile-factor.md).
 const UNCOMPILED: f64 = 1.04;
 
 impl Forecast {
@@ -144,11 +144,11 @@ fn learned_times(
     groups: Vec<(&CostModel, &[usize])>,
 ) -> (Vec<usize>, Vec<Micros>) {
     let features = ProblemFeatures::of(problem, &Storage::packed(problem));
-    let prepared = predictor.space(space.parameters());
+    let columns = predictor.columns(space.parameters());
     let of_group = |(cost, ranks): (&CostModel, &[usize])| -> Vec<(f64, usize)> {
-        let tile = prepared.with_cost(cost, &features);
-        let time = |rank: &usize| Some((tile.time(&space.indices(*rank)?).0, *rank));
-        ranks.iter().filter_map(time).collect()
+        let configurations = ranks.iter().filter_map(|rank| space.indices(*rank));
+        let times = predictor.times_of((&columns, cost), &features, configurations);
+        times.into_iter().map(|time| time.0).zip(ranks.iter().copied()).collect()
     };
     let found: Vec<Vec<(f64, usize)>> = groups.into_par_iter().map(of_group).collect();
     let mut ranked = found.concat();

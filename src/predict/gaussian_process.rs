@@ -11,7 +11,7 @@ use std::array;
 /// Partial sums of [`dot`], and columns that are solved at once.
 const COLUMNS: usize = 4;
 
-/// Points whose equations [`Factor::whiten`] solves at once: four registers of four.
+/// Points whose equations [`TriangularFactor::whiten`] solves at once: four registers of four.
 pub const LANES: usize = 16;
 
 /// Posterior of a process after observations.
@@ -45,16 +45,16 @@ impl Posterior {
     }
 
     /// The triangular factor in single precision, for the variances of many points.
-    pub fn factor(&self) -> Factor {
-        Factor(self.lower.iter().map(|entry| *entry as f32).collect())
+    pub fn factor(&self) -> TriangularFactor {
+        TriangularFactor(self.lower.iter().map(|entry| *entry as f32).collect())
     }
 }
 
 /// Lower triangle L of a Cholesky decomposition, in single precision.
 #[derive(Debug)]
-pub struct Factor(Vec<f32>);
+pub struct TriangularFactor(Vec<f32>);
 
-impl Factor {
+impl TriangularFactor {
     /// Replaces correlations with the observed points, a row each and a point in each lane, by L⁻¹ times them.
     /// Returns the sum of squares for each lane: the share of the variance that the observations explain.
     pub fn whiten(&self, rows: &mut [[f32; LANES]]) -> [f32; LANES] {

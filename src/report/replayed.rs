@@ -31,7 +31,7 @@ pub fn table(recording: &Recording, trials: &Trials, replay: &Replay, width: u16
         table.add_row(right_aligned(row, none.clone()));
     }
     text.push_str(&trim_lines(&table.to_string()));
-    text.push_str(&sayings(trials, replay, width));
+    text.push_str(&stated(trials, replay, width));
     if let Some(plot) = plot(trials, replay) {
         text.push_str(&format!("\nmean fraction of the optimum, by evaluations\n{plot}"));
     }
@@ -39,7 +39,7 @@ pub fn table(recording: &Recording, trials: &Trials, replay: &Replay, width: u16
 }
 
 /// What the strategy said of the rest, and what would be if it were followed.
-fn sayings(trials: &Trials, replay: &Replay, width: u16) -> String {
+fn stated(trials: &Trials, replay: &Replay, width: u16) -> String {
     let calibration = replay.calibration();
     if calibration.is_empty() {
         return String::new();
@@ -48,9 +48,9 @@ fn sayings(trials: &Trials, replay: &Replay, width: u16) -> String {
     let better = format!("one better by more than {} %", 100.0 * trials.within);
     let mut said = plain_table(width);
     said.set_header(right_aligned(["chance", "times", "said", "was"], none.clone()));
-    for Calibration { between: (from, to), sayings, said: mean, was } in calibration {
+    for Calibration { between: (from, to), stated, said: mean, was } in calibration {
         let range = format!("{from:.2} to {to:.2}");
-        let row = [range, sayings.to_string(), format!("{mean:.3}"), format!("{was:.3}")];
+        let row = [range, stated.to_string(), format!("{mean:.3}"), format!("{was:.3}")];
         said.add_row(right_aligned(row, none.clone()));
     }
     let mut stops = plain_table(width);

@@ -1,18 +1,17 @@
-//! Configurations as points for models: one axis for each parameter that varies, its values as
-//! coordinates that have about the same spread. Names and units are left behind here.
+//! Encoding of configurations as points: one axis for each parameter that varies, with coordinates of similar spread.
 
 use fastrand::Rng;
 
 use crate::model::Value;
 use crate::space::LegalSpace;
 
-/// Most levels of an axis; where a parameter has more values, neighbours share one.
+/// Most levels of an axis; further values share one with their neighbours.
 const MAX_LEVELS: usize = 64;
 
-/// Configurations that the spread of an axis is computed of.
+/// Configurations in the sample for the spread of an axis.
 const SAMPLED: usize = 4096;
 
-/// A configuration: its level on each axis.
+/// A configuration as its level on each axis.
 pub(super) type EncodedPoint = Box<[u8]>;
 
 /// The axes of a space.
@@ -21,17 +20,16 @@ pub(super) struct Encoding {
     pub(super) axes: Vec<EncodingAxis>,
 }
 
-/// A parameter.
+/// Axis of one parameter.
 #[derive(Debug)]
 pub(super) struct EncodingAxis {
-    /// Its place among the space's parameters.
+    /// Index among the space's parameters.
     parameter: usize,
     /// The level of each value.
     levels: Vec<u8>,
-    /// Whether it has numbers, which are ordered; words are not.
+    /// Whether its values are numbers; words have no order.
     pub(super) is_ordered: bool,
-    /// Whether its numbers are all positive: then `values` are their binary logarithms, of which
-    /// sums and differences stand for products and ratios.
+    /// Whether its numbers are all positive: `values` are then their binary logarithms.
     pub(super) is_logarithmic: bool,
     /// The value of each level.
     pub(super) values: Vec<f32>,
@@ -41,7 +39,7 @@ pub(super) struct EncodingAxis {
 
 impl Encoding {
     pub(super) fn of(space: &LegalSpace) -> Self {
-        // At random: in steps of one width some parameters would always have the same value.
+        // At random: equal steps would hit some parameters at one value only.
         let mut rng = Rng::with_seed(0);
         let ranks: Vec<usize> = if space.len() <= SAMPLED {
             (0..space.len()).collect()
@@ -58,13 +56,12 @@ impl Encoding {
         Self { axes: axes.collect() }
     }
 
-    /// The point of a configuration, given by its value indices.
+    /// Encodes a configuration, given by its value indices.
     pub(super) fn point(&self, indices: &[usize]) -> EncodedPoint {
         self.axes.iter().map(|axis| axis.levels[indices[axis.parameter]]).collect()
     }
 
-    /// The distance of two points: what they are apart along each axis, in standard deviations, summed.
-    /// Of points that are far apart by it, more differ in many parameters than by the Euclidean one.
+    /// Manhattan distance of two points in standard deviations, which favours differences in many parameters.
     pub(super) fn distance(&self, one: &EncodedPoint, other: &EncodedPoint) -> f32 {
         let levels = one.iter().zip(other.iter());
         levels.zip(&self.axes).map(|((a, b), axis)| axis.distance(*a, *b).abs()).sum()
@@ -108,8 +105,7 @@ impl EncodingAxis {
         Some(Self { parameter, levels, is_ordered, is_logarithmic, values, places })
     }
 
-    /// How far apart two levels are, in standard deviations. Any two words are as far apart as
-    /// two values on opposite sides of the mean.
+    /// Distance of two levels in standard deviations; 1.5 for any two words.
     pub(super) fn distance(&self, one: u8, other: u8) -> f32 {
         match (one == other, self.is_ordered) {
             (true, _) => 0.0,

@@ -9,10 +9,10 @@ use crate::model::Micros;
 pub(super) struct Exhaustive {
     /// The defaults and hints.
     starts: Vec<Pick>,
-    /// How many configurations each family has.
+    /// Sizes of the spaces.
     lens: Vec<usize>,
-    /// How many were proposed of these, and the next of the others.
-    begun: usize,
+    /// Number of starts proposed, and the next of the others.
+    started: usize,
     next: Pick,
 }
 
@@ -22,14 +22,14 @@ impl Exhaustive {
         Self {
             starts: starts(search_spaces),
             lens: search_spaces.iter().map(|search_space| search_space.space.len()).collect(),
-            begun: 0,
+            started: 0,
             next: Pick { family: 0, rank: 0 },
         }
     }
 
     fn next(&mut self) -> Option<Pick> {
-        if let Some(start) = self.starts.get(self.begun) {
-            self.begun += 1;
+        if let Some(start) = self.starts.get(self.started) {
+            self.started += 1;
             return Some(*start);
         }
         while self.next.family < self.lens.len() {

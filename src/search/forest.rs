@@ -1,10 +1,7 @@
-//! A forest of extremely randomised trees (Geurts, Ernst and Wehenkel 2006): the mean and the
-//! spread of what its trees predict for a point.
+//! Forest of extremely randomised trees (Geurts, Ernst and Wehenkel 2006): mean and spread of the trees' predictions.
 //!
-//! A split may be along one axis, or along the sum or difference of two or three logarithmic ones:
-//! products and ratios of parameters, such as the work of a thread, are what kernels' times hang on.
-//! On recorded GEMM spaces pairs raise the fraction of the optimum after 100 evaluations by 0.005
-//! to 0.012; triples add nothing there that can be told from chance, and cost nothing.
+//! A split runs along one axis, or along the sum or difference of two or three logarithmic ones, because times depend
+//! on products and ratios of parameters.
 
 use std::array;
 
@@ -13,16 +10,16 @@ use rayon::prelude::*;
 
 use super::encoding::{EncodedPoint, Encoding};
 
-/// Trees. On recorded spaces 12, 32 and 100 do equally well.
+/// Trees; 12, 32 and 100 do equally well on recorded spaces.
 const TREES: usize = 16;
 
-/// Directions that are tried for a split.
+/// Directions tried for a split.
 const DIRECTIONS: usize = 5;
 
-/// Splits closer than this would separate nothing but rounding errors.
+/// Smallest extent along a direction that is split.
 const TOO_CLOSE: f32 = 1e-4;
 
-/// A direction to split along: up to three axes with their signs.
+/// Direction of a split: up to three axes with their signs.
 #[derive(Debug, Clone, Copy, Default)]
 struct SplitDirection {
     axes: [u8; 3],
@@ -56,7 +53,7 @@ pub(super) struct Forest {
     trees: Vec<Vec<ForestNode>>,
 }
 
-/// What the trees say of one point.
+/// Predictions of the trees for one point.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ForestVote {
     pub(super) each: [f32; TREES],
@@ -64,19 +61,19 @@ pub(super) struct ForestVote {
     pub(super) deviation: f32,
 }
 
-/// A point's values, which trees split.
+/// Coordinates of a point that trees split.
 pub(super) fn values(encoding: &Encoding, point: &EncodedPoint) -> Vec<f32> {
     let levels = point.iter().zip(&encoding.axes);
     levels.map(|(level, axis)| axis.values[usize::from(*level)]).collect()
 }
 
 impl Forest {
-    /// What the trees of a forest grow by.
+    /// Seeds of the trees.
     pub(super) fn seeds(rng: &mut Rng) -> [u64; TREES] {
         array::from_fn(|_| rng.u64(..))
     }
 
-    /// A forest that predicts `targets` at `rows` of values.
+    /// Trains a forest on `targets` at `rows` of coordinates.
     pub(super) fn grow(
         encoding: &Encoding,
         rows: &[Vec<f32>],
@@ -85,10 +82,10 @@ impl Forest {
     ) -> Self {
         let logarithmic = encoding.axes.iter().enumerate().filter(|(_, axis)| axis.is_logarithmic);
         let logarithmic: Vec<u8> = logarithmic.map(|(at, _)| at as u8).collect();
-        // Each grows by its own seed, whichever is grown first.
+        // Each tree has its own seed, whatever the order.
         let trees = seeds.into_par_iter().map(|seed| {
             let mut rng = Rng::with_seed(seed);
-            let mut growth = TreeInGrowth {
+            let mut growth = ForestGrowth {
                 axes: encoding.axes.len(),
                 logarithmic: &logarithmic,
                 rows,
@@ -103,7 +100,7 @@ impl Forest {
         Self { trees: trees.collect() }
     }
 
-    /// A tree by its number, which may be any.
+    /// Index of a tree from any number.
     pub(super) fn tree(number: usize) -> usize {
         number % TREES
     }
@@ -131,8 +128,8 @@ fn predict(tree: &[ForestNode], values: &[f32]) -> f32 {
     }
 }
 
-/// A tree that grows.
-struct TreeInGrowth<'a> {
+/// State of one tree in training.
+struct ForestGrowth<'a> {
     axes: usize,
     logarithmic: &'a [u8],
     rows: &'a [Vec<f32>],
@@ -141,8 +138,8 @@ struct TreeInGrowth<'a> {
     rng: &'a mut Rng,
 }
 
-impl TreeInGrowth<'_> {
-    /// Grows the node `at` over some of the rows.
+impl ForestGrowth<'_> {
+    /// Grows the node `at` over these rows.
     fn grow(&mut self, at: usize, members: &mut [u32]) {
         let count = members.len() as f32;
         let targets = members.iter().map(|row| self.targets[*row as usize]);
@@ -168,12 +165,12 @@ impl TreeInGrowth<'_> {
         self.grow(below + 1, high);
     }
 
-    /// Of some random directions, each cut at random, the one that lowers the variance most.
+    /// The random direction and cut with the largest reduction of variance.
     fn split(&mut self, members: &[u32], mean: f32) -> Option<(SplitDirection, f32)> {
         let mut best: Option<(f32, SplitDirection, f32)> = None;
         let mut along = Vec::with_capacity(members.len());
         let mut tried = 0;
-        // Many directions do not vary among few rows.
+        // Few rows do not vary along many directions.
         for _ in 0..8 * DIRECTIONS {
             let direction = self.direction();
             along.clear();
@@ -194,7 +191,7 @@ impl TreeInGrowth<'_> {
             if count as usize == members.len() {
                 continue; // the cut was rounded to the highest value
             }
-            // Deviations from the mean sum to zero: the other side's are the same, negative.
+            // Deviations from the mean sum to zero over both sides.
             let gain = sum * sum / count + sum * sum / (members.len() as f32 - count);
             if best.is_none_or(|(most, ..)| gain > most) {
                 best = Some((gain, direction, cut));
@@ -241,7 +238,7 @@ mod tests {
     use crate::space::LegalSpace;
 
     #[test]
-    fn a_forest_learns_a_ratio_and_is_less_sure_where_it_saw_nothing() {
+    fn a_forest_learns_a_ratio_and_is_less_certain_without_data() {
         let values: Vec<Value> = (0..8).map(|value| Value::Int(1 << value)).collect();
         let parameters = ["X", "Y"].map(|name| (name.to_owned(), values.clone())).to_vec();
         let all: Vec<Vec<usize>> = (0..64).map(|at| vec![at / 8, at % 8]).collect();
@@ -270,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_split_is_a_leaf() {
+    fn without_axes_a_tree_is_a_leaf() {
         let encoding = Encoding { axes: Vec::new() };
         let rows = vec![Vec::new(); 3];
         let forest =

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use rayon::prelude::*;
 
 use super::encoding::{EncodedPoint, Encoding, EncodingAxis};
-use crate::predict::gaussian_process::{Factor, LANES, Posterior, row_start};
+use crate::predict::gaussian_process::{LANES, Posterior, TriangularFactor, row_start};
 
 /// Points that the covariance is fitted to: half of them the best.
 const FITTED: usize = 80;
@@ -93,7 +93,7 @@ pub(super) struct Gaussian {
     tables: Vec<Vec<f32>>,
     /// Points with targets, then points under evaluation.
     observed: Vec<EncodedPoint>,
-    factor: Factor,
+    factor: TriangularFactor,
     /// Weight of each target in a mean.
     weights: Vec<f32>,
     mean: f64,

@@ -1,5 +1,4 @@
-//! What a strategy remembers: what it proposed for and what it was told. Chooses nothing, but for
-//! a configuration at random.
+//! History of a search: proposals and outcomes, and the first proposals of all strategies.
 
 use std::collections::HashSet;
 
@@ -9,24 +8,24 @@ use super::strategy::{LEFT_BEHIND, OUT_OF_SIGHT, Pick, SearchSpace};
 use crate::model::Micros;
 use crate::predict::Forecast;
 
-/// The search_spaces, the questions and the answers so far.
+/// The spaces, the proposals and the outcomes so far.
 #[derive(Debug)]
 pub(super) struct History {
     pub(super) search_spaces: Vec<SearchSpace>,
     proposed: HashSet<Pick>,
-    /// How many were proposed of each family.
+    /// Proposals of each family.
     counts: Vec<usize>,
-    /// In the order in which they were told; none where a candidate failed.
-    told: Vec<(Pick, Option<f64>)>,
+    /// In the order of observation; `None` for failures.
+    observed: Vec<(Pick, Option<f64>)>,
 }
 
 impl History {
     pub(super) fn new(search_spaces: Vec<SearchSpace>) -> Self {
         let counts = vec![0; search_spaces.len()];
-        Self { search_spaces, proposed: HashSet::new(), counts, told: Vec::new() }
+        Self { search_spaces, proposed: HashSet::new(), counts, observed: Vec::new() }
     }
 
-    /// Notes a question; gives it back if it is a new one.
+    /// Records a proposal; returns it if it is new.
     pub(super) fn propose(&mut self, pick: Pick) -> Option<Pick> {
         let new = self.proposed.insert(pick);
         self.counts[pick.family] += usize::from(new);
@@ -34,7 +33,7 @@ impl History {
     }
 
     pub(super) fn observe(&mut self, pick: Pick, time: Option<Micros>) {
-        self.told.push((pick, time.map(|time| time.0)));
+        self.observed.push((pick, time.map(|time| time.0)));
     }
 
     pub(super) fn is_proposed(&self, pick: Pick) -> bool {
@@ -45,13 +44,13 @@ impl History {
         self.proposed.len()
     }
 
-    /// How many of a family were not proposed for.
+    /// Configurations of a family that were not proposed.
     pub(super) fn left(&self, family: usize) -> usize {
         self.search_spaces[family].space.len() - self.counts[family]
     }
 
-    /// The logarithm of what a configuration is expected to take in microseconds, and of the longest
-    /// expectation where nobody looked at it; 0 where nothing is expected of its family.
+    /// Logarithm of a configuration's predicted time in microseconds, or of the longest prediction where the forecast
+    /// lacks it; 0 for families without predictions.
     pub(super) fn expected(&self, pick: Pick) -> f64 {
         let forecast = self.search_spaces[pick.family].forecast.as_ref();
         let Some(forecast) = forecast.filter(|forecast| forecast.times.is_some()) else {
@@ -61,18 +60,18 @@ impl History {
         forecast.time(pick.rank).or_else(slow).map_or(0.0, |time| time.0.ln())
     }
 
-    /// The logarithm of what it costs to ask for a configuration beyond its time.
+    /// Logarithm of the factor for compiling a configuration.
     pub(super) fn price(&self, pick: Pick) -> f64 {
         let forecast = self.search_spaces[pick.family].forecast.as_ref();
         forecast.map_or(0.0, |forecast| forecast.compile_factor(pick.rank).ln())
     }
 
-    /// The correct ones with their times.
+    /// Correct configurations with their times.
     pub(super) fn correct(&self) -> impl Iterator<Item = (Pick, f64)> {
-        self.told.iter().filter_map(|(pick, time)| Some((*pick, (*time)?)))
+        self.observed.iter().filter_map(|(pick, time)| Some((*pick, (*time)?)))
     }
 
-    /// Families that have something left and whose best is not `far` times slower than that of all.
+    /// Families with configurations left whose best is not `far` times slower than the best of all.
     pub(super) fn promising(&self, far: f64) -> Vec<usize> {
         let mut bests = vec![f64::INFINITY; self.search_spaces.len()];
         for (pick, time) in self.correct() {
@@ -83,31 +82,30 @@ impl History {
         families.map(|(family, _)| family).filter(|family| self.left(*family) > 0).collect()
     }
 
-    /// Where to begin, see [`starts`].
+    /// First proposals, see [`starts`].
     pub(super) fn starts(&self) -> Vec<Pick> {
         starts(&self.search_spaces)
     }
 
-    /// The first of these that was not proposed for.
+    /// The first of these that was not proposed.
     pub(super) fn next_of(&self, picks: &[Pick]) -> Option<Pick> {
         picks.iter().copied().find(|pick| !self.is_proposed(*pick))
     }
 
-    /// Any configuration of a family that was not proposed for, none where all were.
+    /// A random configuration of a family that was not proposed.
     pub(super) fn any_of(&self, family: usize, rng: &mut Rng) -> Option<Pick> {
         let len = self.search_spaces[family].space.len();
         if self.left(family) == 0 {
             return None;
         }
-        // A few throws; then the next free one after a random place, at most a walk through all.
-        let throws: Vec<usize> = (0..20).map(|_| rng.usize(..len)).collect();
-        let start = throws[0];
-        let ranks = throws.into_iter().chain(start..len).chain(0..start);
+        // A few draws; then the next free one after a random place.
+        let draws: Vec<usize> = (0..20).map(|_| rng.usize(..len)).collect();
+        let start = draws[0];
+        let ranks = draws.into_iter().chain(start..len).chain(0..start);
         ranks.map(|rank| Pick { family, rank }).find(|pick| !self.is_proposed(*pick))
     }
 
-    /// Any configuration of some of the families. They share by the logarithm of what they have
-    /// left: a small one is not forgotten beside one that is a thousand times larger.
+    /// A random configuration of these families, in shares by the logarithm of their remaining sizes.
     pub(super) fn any(&self, families: &[usize], rng: &mut Rng) -> Option<Pick> {
         let weight = |family: usize| (self.left(family) as f64 + 1.0).ln();
         let total: f64 = families.iter().map(|family| weight(*family)).sum();
@@ -139,16 +137,14 @@ impl History {
     }
 }
 
-/// Where to begin: the default of every family that has one, then the hints of all, then the families'
-/// other defaults; of hints and others only those of which enough is expected, where that is known.
-/// Defaults come in the order of their forecasts; those of which there is nothing to hope for come last,
-/// or not at all, and no others of their families.
+/// First proposals: the default of every family, the hints of all, then the other defaults, where their predicted
+/// times are low enough. Defaults are ordered by their forecasts; those of hopeless families come last or not at all.
 pub(super) fn starts(search_spaces: &[SearchSpace]) -> Vec<Pick> {
     let slowness = slowness(search_spaces, |forecast| forecast.default);
     let mut forecasts =
         search_spaces.iter().filter_map(|search_space| search_space.forecast.as_ref());
-    let is_told = forecasts.any(Forecast::is_corrected);
-    let out_of_sight = if is_told { LEFT_BEHIND } else { OUT_OF_SIGHT };
+    let has_corrections = forecasts.any(Forecast::is_corrected);
+    let out_of_sight = if has_corrections { LEFT_BEHIND } else { OUT_OF_SIGHT };
     let mut defaults: Vec<(f64, Pick)> = search_spaces
         .iter()
         .enumerate()
@@ -191,8 +187,7 @@ pub(super) fn starts(search_spaces: &[SearchSpace]) -> Vec<Pick> {
     starts
 }
 
-/// How many times slower each family is than the best of all, by a time of its forecast; those
-/// without are as fast.
+/// Time of each family over the best of all, by a time of its forecast; 1 without a forecast.
 pub(super) fn slowness(
     search_spaces: &[SearchSpace],
     time: impl Fn(&Forecast) -> Option<Micros>,

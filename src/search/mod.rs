@@ -1,6 +1,5 @@
-//! Which configurations to try next. A strategy is proposed for candidates and told what became of
-//! them; it renders, compiles and times nothing, and two runs with one seed and one history of
-//! answers ask the same. [`replay`] plays strategies against recorded times.
+//! Search strategies: they propose configurations and observe their outcomes. They render, compile and time nothing;
+//! with one seed and one history of outcomes they propose the same. [`replay`] runs them on recorded times.
 
 mod acquisition;
 mod encoding;
@@ -29,8 +28,7 @@ pub use recording::{RecordedRow, Recording, RowError};
 pub use stopping::WITHIN;
 pub use strategy::{Pick, SearchSpace, Strategy};
 
-/// Spaces up to this size are tried whole: the models' first questions take a third of them, and
-/// there is little to gain by choosing among the rest.
+/// Largest space that is evaluated whole: the models' first proposals are a third of it.
 const SMALL: usize = 48;
 
 /// The strategies, by name.
@@ -42,15 +40,15 @@ pub enum Search {
     Exhaustive,
     /// Defaults, then any.
     Random,
-    /// Descents from random places along changes of one parameter, with kicks from the best.
+    /// Descents along changes of one parameter, restarted near the best.
     Local,
     /// Offspring and neighbours of the best.
     Evolve,
-    /// What models of the answers promise most of.
+    /// The configurations with the most expected improvement by models.
     Model,
 }
 
-/// A word that names no strategy.
+/// Unknown name of a strategy.
 #[derive(Debug, Error)]
 #[error("`{word}` is no search: choose one of {}", Search::ALL.map(Search::name).join(", "))]
 pub struct UnknownSearch {
@@ -62,7 +60,7 @@ impl Search {
     pub const ALL: [Self; 6] =
         [Self::Auto, Self::Exhaustive, Self::Random, Self::Local, Self::Evolve, Self::Model];
 
-    /// The name that is typed.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -74,7 +72,7 @@ impl Search {
         }
     }
 
-    /// A search of `search_spaces` at its beginning.
+    /// Starts a search of `search_spaces`.
     pub fn begin(self, search_spaces: Vec<SearchSpace>, seed: u64) -> Box<dyn Strategy> {
         match self {
             Self::Auto => {

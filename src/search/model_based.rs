@@ -1,20 +1,15 @@
-//! Learns from the answers: a forest and a Gaussian process predict the times of configurations
-//! that were not tried, and those that promise most are proposed for.
+//! Model-based search: a forest and a Gaussian process predict the times of the pool, and the acquisition functions
+//! pick the next batch. The first proposals are spread over the space, or follow the predictions. Every family has
+//! surrogates of its own, of logarithms of times; families that are far behind are dropped.
 //!
-//! The first questions are spread over the space: each is the one of many random configurations
-//! that is farthest from all others. On recorded GEMM spaces this gains 0.01 to 0.04 of the optimum
-//! after 50 evaluations over random ones. A batch is then chosen by several rules in turn, for the
-//! best few by one rule are too much alike; see `scored`.
-//!
-//! Every family has models of its own, of the logarithm of times. They compete with their
-//! expectations; one that is far behind after its first questions gets no more.
+//! The reasons for the constants stand in docs/decisions/2026-11-23-search-constants.md.
 
 use std::ops::RangeInclusive;
 
 use fastrand::Rng;
 use rayon::prelude::*;
 
-use super::acquisition::{AT_ONCE, Acquisition, LookedAt, TimeLevels};
+use super::acquisition::{AT_ONCE, Acquisition, PoolEntry, TimeLevels};
 use super::encoding::{EncodedPoint, Encoding};
 use super::history::{History, slowness};
 use super::stopping::StoppingRule;
@@ -24,60 +19,44 @@ use crate::model::Micros;
 use crate::model::statistics::quantile;
 use crate::predict::SERIOUS;
 
-/// First questions to a family, its default among them: two for each axis, within these. On
-/// recorded spaces of 10 axes 12 to 20 do about equally well; 8 lose 0.01 to 0.02 of the optimum after 50
-/// evaluations, and 40 lose 0.03 to 0.06.
+/// First proposals to a family: two for each axis, within these.
 const FIRST: RangeInclusive<usize> = 4..=16;
 
-/// What share of the times a process follows, and of the rest knows only that they are slow: while
-/// there are few answers, the fastest half alone would be too few to learn from. With half from the
-/// beginning, 60 trials each on two recorded spaces are 0.007 and 0.002 further from the optimum
-/// after 50 evaluations.
+/// Quantile of the times above which the process clips them, and while there are few.
 const FOLLOWED: f64 = 0.5;
 const FOLLOWED_OF_FEW: f64 = 0.75;
 const FEW: usize = 100;
 
-/// A family whose best is so many times slower by its forecast gets half of the first questions. A
-/// judgement: forecasts of what is fast on large squares are within 1.3 of each other.
+/// Forecast over the best from which a family gets half of the first proposals. A judgement.
 const DOUBTFUL: f64 = 1.5;
 
-/// Where times are expected: so many configurations of which the least is expected are the first
-/// questions instead, of so many those that differ from each other in at least two parameters; fewer where
-/// problems of the same run told what is expected wrongly.
+/// With predictions, number of first proposals, also after corrections: of the configurations with the lowest
+/// predicted times those that differ in at least two parameters.
 const PREDICTED_FIRST: usize = 16;
 const CORRECTED_FIRST: usize = 12;
 const CHOSEN_FROM: usize = 200;
 const DIFFERENT: usize = 2;
 
-/// Random configurations of which the farthest from all others is proposed for.
+/// Random configurations of which the farthest from all others is proposed.
 const DRAWN: usize = 300;
 
-/// Random configurations that the models look at for a batch, and those that promised most when the
-/// last one was chosen. With all of 18,000 configurations instead the fractions of the optimum after
-/// 50, 100 and 200 evaluations were the same within the error of 0.005, for three to six times the
-/// time.
+/// Random configurations in the pool of a batch, and the best of the last pool.
 const POOL: usize = 1500;
 const LEADS: usize = 1000;
 
-/// The best so far, all of whose neighbours are looked at, and near which further ones are picked.
+/// The best so far, whose neighbours enter the pool, and near which further ones are picked.
 const CENTRES: usize = 10;
 
-/// Answers in a row without a gain of 0.1 % after which half of the picks are random: the models
-/// may be wrong about a part of the space that they never look into.
+/// Outcomes without a gain of 0.1 % after which half of the picks are random.
 const STAGNATION: usize = 24;
 const GAIN: f64 = 1e-3;
 
-/// The share of those that is not from anywhere but near one of the best: half of it a few changes
-/// away, so many at most, half of it between that one and another, which may be many changes of
-/// parameters that hang together; and throws until one is legal and new.
+/// Share of random picks near the best: half of them a few changes away, half crossovers with another configuration.
 const AROUND: f64 = 0.5;
 const MOST_CHANGES: usize = 3;
 const ATTEMPTS: usize = 300;
 
-/// Every second time the other one is among so many of the best, for what is good about two of them
-/// may belong together. On three spaces measured whole on an H200 the mean fraction of the optimum
-/// after 200 evaluations went from 0.994 to 0.999, ten blind trials each; of 180 trials on a recorded
-/// one 1 instead of 3 ends 6 % behind it. Always among them is no better.
+/// Every second crossover is with one of so many of the best.
 const MATES: usize = 30;
 
 /// See the module.
@@ -86,21 +65,21 @@ pub(super) struct ModelBased {
     history: History,
     rng: Rng,
     surrogates: Vec<Surrogate>,
-    /// How many times slower each family is than the best, by forecasts.
+    /// Time of each family over the best, by forecasts.
     slowness: Vec<f64>,
-    /// What is proposed for before the models have a say, the next one last.
+    /// Proposals before those of the models, in reverse order.
     seeds: Vec<Pick>,
-    /// How many of the first questions were proposed.
+    /// Number of first proposals.
     firsts: usize,
-    told: usize,
+    observed: usize,
     best: f64,
-    /// How many were told when the best last gained.
+    /// Outcomes at the last gain.
     gained_at: usize,
-    /// What promised most when the last batch was chosen.
+    /// The best of the last pool.
     leads: Vec<Pick>,
-    /// The logarithm of the least time that was expected of those that were not picked then.
+    /// Logarithm of the lowest predicted time in the last pool.
     least: Option<f64>,
-    /// Where the turn of the rules is.
+    /// Position in the sequence of acquisition functions.
     turn: f64,
 }
 
@@ -124,7 +103,7 @@ impl ModelBased {
             slowness,
             seeds,
             firsts: 0,
-            told: 0,
+            observed: 0,
             best: f64::INFINITY,
             gained_at: 0,
             leads: Vec::new(),
@@ -133,7 +112,7 @@ impl ModelBased {
         }
     }
 
-    /// Notes a question; gives it back if it is a new one.
+    /// Records a proposal; returns it if it is new.
     fn note(&mut self, pick: Pick) -> Option<Pick> {
         let pick = self.history.propose(pick)?;
         let indices = self.history.search_spaces[pick.family].space.indices(pick.rank)?;
@@ -141,7 +120,7 @@ impl ModelBased {
         Some(pick)
     }
 
-    /// What is known of the family that has the best.
+    /// The stopping rule for the family of the best.
     fn stopping_rule(&self) -> StoppingRule {
         let best = self.history.correct().min_by(|a, b| a.1.total_cmp(&b.1));
         let forecast =
@@ -153,11 +132,10 @@ impl ModelBased {
         }
     }
 
-    /// Answers in a row without a gain; those before the models choose count where waiting for them says
-    /// something.
+    /// Outcomes without a gain; those of first proposals count for some stopping rules.
     fn since_gain(&self, counts_first: bool) -> usize {
-        let chosen_at = if counts_first { 0 } else { self.firsts.min(self.told) };
-        self.told - self.gained_at.max(chosen_at)
+        let chosen_at = if counts_first { 0 } else { self.firsts.min(self.observed) };
+        self.observed - self.gained_at.max(chosen_at)
     }
 
     fn point(&self, pick: Pick) -> Option<EncodedPoint> {
@@ -165,7 +143,7 @@ impl ModelBased {
         Some(self.surrogates[pick.family].encoding.point(&indices))
     }
 
-    /// The next of the first questions, none where all were proposed.
+    /// The next first proposal.
     fn first(&mut self) -> Option<Pick> {
         while let Some(seed) = self.seeds.pop() {
             if let Some(pick) = self.note(seed) {
@@ -173,7 +151,7 @@ impl ModelBased {
                 return Some(pick);
             }
         }
-        // The family whose share of what it should be proposed is smallest.
+        // The family with the smallest share of its first proposals.
         let share = |family: usize| {
             let surrogate = &self.surrogates[family];
             let wanted = (2 * surrogate.encoding.axes.len()).clamp(*FIRST.start(), *FIRST.end());
@@ -193,8 +171,7 @@ impl ModelBased {
         self.note(pick)
     }
 
-    /// Of some random configurations of a family, the one farthest from all that were proposed for;
-    /// of those that are likely to be fast, where that is known.
+    /// The one of some random likely configurations of a family that is farthest from all proposals.
     fn farthest(&mut self, family: usize) -> Option<Pick> {
         let drawn = if self.surrogates[family].len() == 0 { 1 } else { DRAWN };
         let mut farthest: Option<(f32, Pick)> = None;
@@ -214,16 +191,16 @@ impl ModelBased {
         }
     }
 
-    /// A random configuration of a family that is likely to be fast; any, where nothing is known.
+    /// A random likely configuration of a family, or any without a forecast.
     fn likely(&mut self, family: usize) -> usize {
         let SearchSpace { space, forecast, .. } = &self.history.search_spaces[family];
         let likely = forecast.as_ref().and_then(|forecast| self.rng.choice(&forecast.likely));
         likely.copied().unwrap_or_else(|| self.rng.usize(..space.len()))
     }
 
-    /// The configurations of a family that the models look at: `wanted` random ones, half of them of
-    /// those that are likely to be fast, those that promised most before, and the neighbours of the best.
-    fn pool(&mut self, family: usize, wanted: usize, best: &[Pick]) -> Vec<LookedAt> {
+    /// The pool of a family: `wanted` random configurations, half of them likely, the best of the last pool, and
+    /// neighbours of the best.
+    fn pool(&mut self, family: usize, wanted: usize, best: &[Pick]) -> Vec<PoolEntry> {
         let len = self.history.search_spaces[family].space.len();
         let mut ranks: Vec<usize> = if 2 * wanted >= len {
             (0..len).collect()
@@ -248,17 +225,17 @@ impl ModelBased {
         let free: Vec<Pick> = picks.filter(|pick| !self.history.is_proposed(*pick)).collect();
         let look = |pick| {
             let (expected, price) = (self.history.expected(pick), self.history.price(pick));
-            Some(LookedAt { pick, point: self.point(pick)?, expected, price })
+            Some(PoolEntry { pick, point: self.point(pick)?, expected, price })
         };
         free.into_par_iter().with_min_len(AT_ONCE).filter_map(look).collect()
     }
 
-    /// A configuration that differs in a few parameters from one of the [`CENTRES`], or has some of
-    /// another one's; the better ones more often. `best` are the best so far, at least one.
+    /// A configuration near one of the [`CENTRES`], the better ones more often: a few changes or a crossover. `best`
+    /// are the best so far, at least one.
     fn around(&mut self, best: &[Pick]) -> Option<Pick> {
         let centres = &best[..best.len().min(CENTRES)];
         for _ in 0..ATTEMPTS {
-            // Of two places the better one.
+            // The better of two.
             let place = self.rng.usize(..centres.len()).min(self.rng.usize(..centres.len()));
             let centre = centres[place];
             let mate = self.rng.choice(best).filter(|mate| mate.family == centre.family);
@@ -291,7 +268,7 @@ impl ModelBased {
         None
     }
 
-    /// Up to `most` picks by the models; none before there is a correct answer.
+    /// Up to `most` picks by the models; none before a correct outcome.
     fn promising(&mut self, most: usize) -> Vec<Pick> {
         let mut correct: Vec<(f64, Pick)> =
             self.history.correct().map(|(pick, time)| (time.ln(), pick)).collect();
@@ -310,11 +287,11 @@ impl ModelBased {
         let families = self.history.promising(LEFT_BEHIND);
         let weight = |history: &History, family: usize| (history.left(family) as f64 + 1.0).ln();
         let total: f64 = families.iter().map(|family| weight(&self.history, *family)).sum();
-        let mut scored = Acquisition::new(times, self.turn);
+        let mut acquisition = Acquisition::new(times, self.turn);
         for family in families {
             let share = weight(&self.history, family) / total;
-            let looked_at = self.pool(family, (POOL as f64 * share).ceil() as usize, centres);
-            scored.survey(&mut self.surrogates[family], looked_at, times, &mut self.rng);
+            let entries = self.pool(family, (POOL as f64 * share).ceil() as usize, centres);
+            acquisition.score_pool(&mut self.surrogates[family], entries, times, &mut self.rng);
         }
         let stagnates = self.since_gain(false) >= STAGNATION;
         let mut picks = Vec::new();
@@ -327,21 +304,21 @@ impl ModelBased {
                 picks.push(pick);
                 continue;
             }
-            match scored.pick(astray, &mut self.rng) {
+            match acquisition.pick(astray, &mut self.rng) {
                 Some(pick) if picks.contains(&pick) => {}
                 Some(pick) => picks.push(pick),
                 None => break,
             }
         }
-        self.leads = scored.leads(LEADS);
-        self.least = scored.least();
-        self.turn = scored.turn();
+        self.leads = acquisition.leads(LEADS);
+        self.least = acquisition.least();
+        self.turn = acquisition.turn();
         picks.into_iter().filter_map(|pick| self.note(pick)).collect()
     }
 }
 
-/// Of each family that is not left behind and of which times are expected, the configurations of which
-/// the least is, but none that is nearly another one; the least of all first.
+/// The configurations with the lowest predicted times of each family that is not left behind, without similar ones, the
+/// fastest first.
 fn promising_first(search_spaces: &[SearchSpace], slowness: &[f64]) -> Vec<Pick> {
     let mut all: Vec<(Micros, Pick)> = Vec::new();
     for (family, SearchSpace { space, forecast, .. }) in search_spaces.iter().enumerate() {
@@ -374,9 +351,9 @@ fn promising_first(search_spaces: &[SearchSpace], slowness: &[f64]) -> Vec<Pick>
 
 impl Strategy for ModelBased {
     fn propose(&mut self, most: usize) -> Vec<Pick> {
-        // Picks that know little of what is under way would be much alike.
-        let under_way = self.history.proposed() - self.told;
-        if under_way >= (2 * most).max(self.told / 2) {
+        // Picks with few outcomes between them would be much alike.
+        let under_way = self.history.proposed() - self.observed;
+        if under_way >= (2 * most).max(self.observed / 2) {
             return Vec::new();
         }
         let mut picks = Vec::new();
@@ -386,11 +363,11 @@ impl Strategy for ModelBased {
             picks.push(pick);
         }
         if picks.len() < most {
-            // On a thread of those that share the work: another one would be woken after each of some thirty pieces.
+            // On a worker thread, which needs no wake-up after each piece of work.
             picks.extend(rayon::scope(|_| self.promising(most - picks.len())));
         }
         if picks.is_empty() && under_way == 0 {
-            // Nothing was correct so far, or all that is not far behind was tried.
+            // No outcome was correct, or the promising families are exhausted.
             let families: Vec<usize> = (0..self.surrogates.len()).collect();
             while picks.len() < most
                 && let Some(pick) = self.history.any(&families, &mut self.rng)
@@ -404,12 +381,12 @@ impl Strategy for ModelBased {
     fn observe(&mut self, pick: Pick, time: Option<Micros>) {
         self.history.observe(pick, time);
         self.surrogates[pick.family].observe(pick, time);
-        self.told += 1;
+        self.observed += 1;
         if let Some(Micros(time)) = time
             && time < self.best
         {
             if time < (1.0 - GAIN) * self.best {
-                self.gained_at = self.told;
+                self.gained_at = self.observed;
             }
             self.best = time;
         }
@@ -417,8 +394,8 @@ impl Strategy for ModelBased {
 
     fn chance_of_better(&self, _: f64) -> Option<f64> {
         let mut families = 0..self.surrogates.len();
-        // What is under way is left too.
-        let is_all_told = self.told == self.history.proposed();
+        // Points under evaluation are left too.
+        let is_all_told = self.observed == self.history.proposed();
         if is_all_told && families.all(|family| self.history.left(family) == 0) {
             return Some(0.0);
         }

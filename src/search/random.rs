@@ -1,4 +1,4 @@
-//! Defaults, then any configuration: what every other strategy has to beat.
+//! Random search after the defaults: the baseline of all strategies.
 
 use fastrand::Rng;
 

@@ -1,5 +1,4 @@
-//! A space whose times are known: what strategies are played against. Where recordings come from
-//! is not known here; see `tune::recording`.
+//! Recorded spaces: all configurations with their times. `tune::recording` reads them from files.
 
 use std::collections::HashMap;
 
@@ -10,18 +9,18 @@ use super::strategy::{Pick, SearchSpace};
 use crate::model::{Configuration, Micros, Value};
 use crate::space::LegalSpace;
 
-/// One recorded configuration.
+/// Configuration of a recorded space.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordedRow {
-    /// Its family; files that know none have one family of any name.
+    /// Its family; any name where a file has only one.
     pub family: String,
     /// Its parameters.
     pub configuration: Configuration,
-    /// Its time; none where it failed.
+    /// Its time; `None` after a failure.
     pub time: Option<Micros>,
 }
 
-/// Why rows are no space.
+/// Why rows form no space.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum RowError {
     /// A row has other parameters than the first of its family.
@@ -30,22 +29,22 @@ pub enum RowError {
          entries of a space have the same parameters", .entry + 1
     )]
     Parameters {
-        /// Which row, from 0.
+        /// Index of the row.
         entry: usize,
-        /// Names.
+        /// Names of its parameters.
         found: String,
-        /// Names.
+        /// Names of its parameters.
         expected: String,
     },
     /// The parameters have too many values.
     #[error("the values of the parameters have more than 2^64 combinations")]
     TooLarge,
-    /// Nothing to find.
+    /// No configuration was correct.
     #[error("no entry has a time: there is nothing to search for")]
     NoTime,
 }
 
-/// A recorded space: its configurations are exactly those that were recorded.
+/// Recorded space: its configurations are exactly the recorded ones.
 #[derive(Debug, Clone)]
 pub struct Recording {
     /// The names of its families.
@@ -57,8 +56,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// A space of rows. Of rows with the same parameters the last one counts, as it does for tools
-    /// that resume from their files.
+    /// Builds a space from rows. The last row of equal parameters counts, as in files that tools resume from.
     ///
     /// # Errors
     /// [`RowError`].
@@ -85,8 +83,7 @@ impl Recording {
         Ok(Self { families, search_spaces, times, best: best.ok_or(RowError::NoTime)? })
     }
 
-    /// Lets strategies know more of its families than their configurations: `knowledge` sets, for
-    /// the name of each, where to begin and what to expect.
+    /// Adds warm starts and forecasts: `knowledge` sets them for each family by its name.
     pub fn inform(&mut self, mut knowledge: impl FnMut(&str, &mut SearchSpace)) {
         for (name, search_space) in self.families.iter().zip(&mut self.search_spaces) {
             knowledge(name, search_space);
@@ -108,12 +105,12 @@ impl Recording {
         self.len() == 0
     }
 
-    /// How many of them failed.
+    /// Number of failures.
     pub fn failed(&self) -> usize {
         self.times.iter().flatten().filter(|time| time.is_none()).count()
     }
 
-    /// The time of a configuration; none where it failed.
+    /// The time of a configuration; `None` after a failure.
     pub fn time(&self, pick: Pick) -> Option<Micros> {
         self.times.get(pick.family)?.get(pick.rank).copied().flatten()
     }
@@ -141,7 +138,7 @@ fn family(rows: &[(usize, &RecordedRow)]) -> Result<(LegalSpace, Vec<Option<Micr
             });
         }
     }
-    // Each value by its text: a recording may have thousands of rows and dozens of values.
+    // Values by their text, for recordings with thousands of rows.
     let mut places: Vec<HashMap<String, usize>> = Vec::new();
     for (name, values) in &mut parameters {
         let mut known: IndexMap<String, Value> = IndexMap::new();
@@ -150,7 +147,7 @@ fn family(rows: &[(usize, &RecordedRow)]) -> Result<(LegalSpace, Vec<Option<Micr
                 known.entry(value.to_string()).or_insert_with(|| value.clone());
             }
         }
-        // Stable: what has no order stays as it was found.
+        // Stable: words stay in the order of the rows.
         known.sort_by(|_, a, _, b| match (a.number(), b.number()) {
             (Some(a), Some(b)) => a.total_cmp(&b),
             _ => std::cmp::Ordering::Equal,

@@ -4,64 +4,61 @@ use crate::model::Micros;
 use crate::predict::Forecast;
 use crate::space::LegalSpace;
 
-/// A configuration by its family's place in the list and its rank among that family's legal ones.
+/// A configuration: the index of its family's space and its rank in that space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pick {
-    /// Which space.
+    /// Index of the space.
     pub family: usize,
-    /// Which of its configurations.
+    /// Rank of the configuration.
     pub rank: usize,
 }
 
-/// A space and where to begin in it.
+/// A space and its warm start.
 #[derive(Debug, Clone)]
 pub struct SearchSpace {
     /// The legal configurations.
     pub space: LegalSpace,
     /// The rank of the family's default, where that is legal.
     pub default: Option<usize>,
-    /// Ranks of configurations that won elsewhere, the most telling first.
+    /// Ranks of winners of other problems, the most similar first.
     pub hints: Vec<usize>,
-    /// Ranks of the family's other defaults that are legal: each is good somewhere.
+    /// Ranks of the family's other legal defaults.
     pub seeds: Vec<usize>,
-    /// What is expected of it.
+    /// Its forecast.
     pub forecast: Option<Forecast>,
 }
 
-/// A family whose best is this many times slower than the best of all is left behind. A judgement:
-/// on an H200 at 4096x4096x1024 the bests of the ladder's lower rungs are 2.9, 4.8 and 7.2 times
-/// slower than that of the highest.
+/// Time over the best of all from which a family is left behind. A judgement: the lower steps of the ladder are 2.9
+/// to 7.2 times slower at 4096x4096x1024 on an H200.
 pub(super) const LEFT_BEHIND: f64 = 3.0;
 
-/// Where the forecast of a family's default is this many times slower than the best forecast, not
-/// even that is tried; where problems of the same run tell, none that is left behind.
+/// Forecast of a family's default over the best forecast from which not even that is evaluated; with corrected
+/// forecasts, none that is left behind is.
 pub(super) const OUT_OF_SIGHT: f64 = 10.0;
 
-/// Chooses candidates. Several may be under way: answers come later, in the order of the questions.
+/// Proposes configurations. Several may be under evaluation; outcomes come in the order of the proposals.
 pub trait Strategy {
-    /// Up to `most` candidates, never one twice; none when there is none for now. If none is under
-    /// way either, the search is over.
+    /// Proposes up to `most` configurations, none twice. An empty proposal with nothing under evaluation ends the
+    /// search.
     fn propose(&mut self, most: usize) -> Vec<Pick>;
 
-    /// What became of one: its time, or `None` where it failed.
+    /// Observes an outcome: a time, or `None` after a failure.
     fn observe(&mut self, pick: Pick, time: Option<Micros>);
 
-    /// The chance that a configuration is left that takes less than the best by more than the
-    /// fraction `within`; none where the strategy knows nothing of the rest.
+    /// Probability that a configuration is left that is faster than the best by more than the fraction `within`;
+    /// `None` where the strategy has no model of it.
     fn chance_of_better(&self, within: f64) -> Option<f64> {
         let _ = within;
         None
     }
 
-    /// How many more answers without a gain it takes until that chance is below `chance`; none
-    /// where it is not known.
+    /// Further outcomes without a gain until that probability is below `chance`; `None` where it is unknown.
     fn answers_until(&self, within: f64, chance: f64) -> Option<usize> {
         let _ = (within, chance);
         None
     }
 
-    /// The least time that models expect of the configurations that they looked at and that were
-    /// not proposed for; none where there are no models.
+    /// Lowest predicted time of the scored configurations that were not proposed; `None` without models.
     fn least_predicted(&self) -> Option<Micros> {
         None
     }

@@ -1,5 +1,4 @@
-//! What every strategy must do: ask for nothing twice, try all of a small space, end, and do the
-//! same again with the same seed.
+//! Requirements of every strategy: no proposal twice, all of a small space, an end, and determinism.
 
 use std::collections::HashSet;
 
@@ -51,14 +50,14 @@ pub(super) fn time(search_spaces: &[SearchSpace], pick: Pick) -> Micros {
     Micros(if pick.family == 0 { 1000.0 } else { 10.0 + distance as f64 })
 }
 
-/// Everything that a search asks for, up to `most`, in batches, where `answer` says what became
+/// Everything that a search asks for, up to `most`, in batches, where `outcome` says what became
 /// of each.
 fn proposed(
     search: Search,
     seed: u64,
     most: usize,
     batch: usize,
-    answer: impl Fn(&[SearchSpace], Pick) -> Option<Micros>,
+    outcome: impl Fn(&[SearchSpace], Pick) -> Option<Micros>,
 ) -> Vec<Pick> {
     let spaces = search_spaces();
     let mut strategy = search.begin(search_spaces(), seed);
@@ -70,7 +69,7 @@ fn proposed(
         }
         for pick in picks {
             proposed.push(pick);
-            strategy.observe(pick, answer(&spaces, pick));
+            strategy.observe(pick, outcome(&spaces, pick));
         }
     }
     proposed
@@ -93,7 +92,7 @@ fn the_best_place_is_found_with_a_fraction_of_the_space() {
 }
 
 #[test]
-fn nothing_is_asked_twice_and_batches_are_no_larger_than_wanted() {
+fn nothing_is_proposed_twice_and_batches_are_no_larger_than_wanted() {
     for search in Search::ALL {
         let mut strategy = search.begin(search_spaces(), 1);
         let mut distinct = HashSet::new();
@@ -110,7 +109,7 @@ fn nothing_is_asked_twice_and_batches_are_no_larger_than_wanted() {
 }
 
 #[test]
-fn a_space_is_tried_whole_and_then_the_search_ends() {
+fn a_space_is_evaluated_whole_and_then_the_search_ends() {
     for search in Search::ALL {
         let small = || search_spaces().into_iter().take(1).collect::<Vec<_>>();
         let mut strategy = search.begin(small(), 3);
@@ -165,7 +164,7 @@ fn forecast(slowness: [f64; 2]) -> Vec<SearchSpace> {
 }
 
 #[test]
-fn of_a_hopeless_family_no_more_than_the_default_is_tried_and_of_a_worse_one_nothing() {
+fn of_a_hopeless_family_only_the_default_is_evaluated_and_of_a_worse_one_nothing() {
     for (slowness, default) in [(4.0, 1), (11.0, 0)] {
         let search_spaces = forecast([slowness, 1.0]);
         let mut strategy = Search::Auto.begin(search_spaces.clone(), 3);
@@ -187,7 +186,7 @@ fn of_a_hopeless_family_no_more_than_the_default_is_tried_and_of_a_worse_one_not
 }
 
 #[test]
-fn first_questions_are_spread_over_what_is_likely() {
+fn first_proposals_are_spread_over_likely_configurations() {
     let search_spaces = forecast([1.0, 1.2]);
     let mut strategy = Search::Model.begin(search_spaces, 5);
     let first = strategy.propose(8);
@@ -196,7 +195,7 @@ fn first_questions_are_spread_over_what_is_likely() {
 }
 
 #[test]
-fn small_spaces_are_tried_whole_in_order() {
+fn small_spaces_are_evaluated_whole_in_order() {
     let rows: Vec<RecordedRow> =
         (1..=40).map(|x| row("t", &[("X", Value::Int(x))], Some(x as f64))).collect();
     let recording = Recording::new(&rows).unwrap();
@@ -206,7 +205,7 @@ fn small_spaces_are_tried_whole_in_order() {
 }
 
 #[test]
-fn the_longer_nothing_is_gained_the_less_is_left() {
+fn the_chance_of_better_falls_without_gains() {
     let mut strategy = Search::Model.begin(search_spaces(), 2);
     let mut chances = Vec::new();
     for _ in 0..40 {
@@ -221,7 +220,7 @@ fn the_longer_nothing_is_gained_the_less_is_left() {
 }
 
 #[test]
-fn the_first_answers_count_where_they_are_expected_to_be_the_best() {
+fn first_outcomes_count_after_corrections() {
     for (corrected, counted) in [(true, true), (false, false)] {
         let mut search_spaces = forecast([1.0, 1.0]);
         for SearchSpace { space, forecast, .. } in &mut search_spaces {
@@ -241,12 +240,12 @@ fn the_first_answers_count_where_they_are_expected_to_be_the_best() {
         for pick in &picks[1..5] {
             strategy.observe(*pick, Some(Micros(9.0)));
         }
-        assert_eq!(until(strategy.as_ref()) < at_once, counted, "among kin: {corrected}");
+        assert_eq!(until(strategy.as_ref()) < at_once, counted, "corrected: {corrected}");
     }
 }
 
 #[test]
-fn of_those_that_are_alike_the_compiled_come_first_among_kin() {
+fn compiled_configurations_come_first_after_corrections() {
     let first = |tried: HashSet<usize>| -> Vec<Pick> {
         let mut search_spaces = forecast([1.0, 1.0]);
         for SearchSpace { space, forecast, .. } in &mut search_spaces {
@@ -274,7 +273,7 @@ fn a_far_family_is_left_behind() {
 }
 
 #[test]
-fn one_seed_asks_one_sequence() {
+fn one_seed_gives_one_sequence() {
     for search in Search::ALL {
         let run = |seed| proposed(search, seed, 100, 12, correct);
         assert_eq!(run(5), run(5), "{search}");
@@ -283,14 +282,14 @@ fn one_seed_asks_one_sequence() {
 }
 
 #[test]
-fn evolution_asks_nearly_the_same_where_times_are_noisy() {
+fn evolution_proposes_nearly_the_same_with_noise() {
     let run = |noise: u64| -> HashSet<Pick> {
-        let answer = |spaces: &[SearchSpace], pick: Pick| {
+        let outcome = |spaces: &[SearchSpace], pick: Pick| {
             let at = (noise << 32) + pick.rank as u64;
             let factor = 1.0 + 0.005 * (Rng::with_seed(at).f64() - 0.5);
             Some(Micros(time(spaces, pick).0 * factor))
         };
-        proposed(Search::Evolve, 3, 400, 1, answer).into_iter().collect()
+        proposed(Search::Evolve, 3, 400, 1, outcome).into_iter().collect()
     };
     let (first, second) = (run(1), run(2));
     let common = first.intersection(&second).count();
@@ -298,7 +297,7 @@ fn evolution_asks_nearly_the_same_where_times_are_noisy() {
 }
 
 #[test]
-fn failures_all_round_end_no_search_in_a_panic() {
+fn a_search_of_failures_does_not_panic() {
     for search in Search::ALL {
         let picks = proposed(search, 0, 100, 12, |_, _| None);
         assert!(picks.len() >= 12, "{search}: {}", picks.len());
@@ -394,13 +393,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
-    fn any_answers_are_taken(seed in any::<u64>(), batch in 1usize..30, salt in any::<u64>()) {
+    fn any_outcomes_are_accepted(seed in any::<u64>(), batch in 1usize..30, salt in any::<u64>()) {
         for search in Search::ALL {
-            let answer = |_: &[SearchSpace], pick: Pick| {
+            let outcome = |_: &[SearchSpace], pick: Pick| {
                 let mut rng = Rng::with_seed(salt ^ pick.rank as u64);
                 (rng.f64() < 0.6).then(|| Micros(rng.f64() * 1e3 + 1e-3))
             };
-            let picks = proposed(search, seed, 90, batch, answer);
+            let picks = proposed(search, seed, 90, batch, outcome);
             let distinct: HashSet<&Pick> = picks.iter().collect();
             prop_assert_eq!(distinct.len(), picks.len());
         }
@@ -408,7 +407,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_under_way_is_left_too() {
+fn configurations_under_evaluation_are_left_too() {
     let rows: Vec<RecordedRow> =
         (1..=60).map(|x| row("t", &[("X", Value::Int(x))], Some(x as f64))).collect();
     let recording = Recording::new(&rows).unwrap();

@@ -198,11 +198,11 @@ fn kernels_are_predicted_together_as_one_by_one_and_by_the_places_of_their_value
     let kernels: Vec<&KernelFeatures> = all.iter().map(|(kernel, ..)| kernel).collect();
     let together = own.model.times(&kernels, &features, &device);
     assert_eq!(together.len(), all.len());
-    let of_space = own.space(space.parameters());
+    let columns = own.columns(space.parameters());
     for ((kernel, cost, rank), time) in all.iter().zip(together) {
         assert_eq!(time, own.model.times(&[kernel], &features, &device)[0]);
-        let indices = space.indices(*rank).unwrap();
-        assert_eq!(time, of_space.with_cost(cost, &features).time(&indices));
+        let indices = space.indices(*rank).into_iter();
+        assert_eq!(own.times_of((&columns, cost), &features, indices), [time]);
     }
 }
 
