@@ -406,7 +406,7 @@ fn the_cpu_device_tunes_and_its_records_say_that_times_are_modelled() {
     };
     let said = tune("40x30x20", &path);
     assert_eq!(said.code, Some(0), "{}", said.err);
-    for words in ["modelled", "an NVIDIA H200 peaks at", "f64 on the host, all", "recorded in"] {
+    for words in ["modelled", "the peak of an NVIDIA H200", "f64 on the host, all", "recorded in"] {
         assert!(said.out.contains(words), "{words}: {}", said.out);
     }
     let stored = fs::read_to_string(&database).unwrap();

@@ -80,7 +80,7 @@ fn pruning_tells_first_and_then_does() {
     insta::assert_snapshot!(said.replace(text(folder.path()), "FOLDER"));
     assert_eq!(fs::read_to_string(&path).unwrap(), before);
     let said = good(&[&prune[..], &["--yes"]].concat());
-    assert!(said.contains("1 records taken out of"), "{said}");
+    assert!(said.contains("1 records removed from"), "{said}");
     let after = fs::read_to_string(&path).unwrap();
     assert!(after.starts_with("# From the second node.\nschema = 1\n"), "{after}");
     assert_eq!(after.matches("[[record]]").count(), 2);
@@ -178,11 +178,11 @@ fn verifying_tells_a_record_that_holds_from_one_that_does_not() {
         (late, "the winner takes "),
         (
             recorded.replace(&line("template_hash"), "template_hash = \"0\""),
-            "the template has changed since, from 0 to ",
+            "the template has changed, from 0 to ",
         ),
         (
             recorded.replace("PAD = 0", "PAD = 1"),
-            "the winner does not hold: it is not legal any more: `PAD == 0 or",
+            "the winner cannot be confirmed: it is not legal any more: `PAD == 0 or",
         ),
         (recorded.replace("family = \"tiled\"", "family = \"x\""), "no family is named `x`"),
     ] {

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gemm_tune::compile::{Compile, CompileThreads, Compiler, Target};
+use gemm_tune::compile::{Compile, CompileTarget, CompileThreads, Compiler};
 use gemm_tune::model::{
     ComputeCapability, Device, Dtype, Hint, Layout, Outcome, OutcomeKind, Problem, Timing, Value,
     WarmStart,
@@ -33,7 +33,7 @@ use gemm_tune::tune::{
 fn compiler_or_skip() -> Option<Compiler> {
     let architecture = "sm_90".parse().unwrap();
     match support::nvrtc(architecture) {
-        Ok(nvrtc) => Some(Compiler::new(nvrtc, None, Target::Ptx(architecture)).unwrap()),
+        Ok(nvrtc) => Some(Compiler::new(nvrtc, None, CompileTarget::Ptx(architecture)).unwrap()),
         Err(reason) => {
             println!("skipped: no NVRTC: {reason}");
             None
@@ -221,14 +221,18 @@ fn planted_faults_are_named_with_their_line() {
         ("writes_past_c", Runtime, "out of bounds: "),
         ("reads_beyond_a", Runtime, "out of bounds: "),
         ("reads_c_when_beta_is_0", Runtime, "unwritten memory: "),
-        ("changes_a", Runtime, "written to memory that kernels may only read"),
+        ("changes_a", Runtime, "written to read-only memory"),
         ("drops_a_product", Correctness, "1 elements wrong, worst at C[25][20]"),
         ("ignores_beta", Correctness, "uniform values"),
-        ("illegal_address", Runtime, "no global memory is at"),
+        ("illegal_address", Runtime, "no global memory is mapped at"),
         ("loops_forever", Runtime, "runaway loop: "),
         ("does_not_compile", Compile, "faulty.cu(11): error"),
         ("wrong_entry_point", Runtime, "the program has no kernel `gemm`"),
-        ("too_much_shared_memory", Runtime, "1002048 bytes of shared memory, a block has 232448"),
+        (
+            "too_much_shared_memory",
+            Runtime,
+            "1002048 bytes of shared memory; the limit per block is 232448",
+        ),
     ] {
         let outcome = whole[fault].as_ref().unwrap_or_else(|| panic!("{fault} passed"));
         let failure = outcome.failure().unwrap_or_default();

@@ -88,7 +88,7 @@ fn a_winner_is_explained_by_its_limits_neighbours_and_losers() {
         "TILE=16    32 +20.0 % (+20.0 %), 8 none correct",
         "K_TILES=4  1 +2.0 % (+2.0 %)",
         "+2.0 %  tiled: as the winner but K_TILES=1",
-        "one value away: 2 measured, 1 legal and not tried, 1 ruled out, 0 of these promising",
+        "neighbours one value away: 2 measured, 1 legal and not tried, 1 excluded, 0 of these promising",
         "PAD=1 breaks `PAD == 0 or a_transposed or b_transposed` (padding",
         "not tried: TILE=8",
     ] {

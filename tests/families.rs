@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gemm_tune::compile::{
-    Architecture, CompilePool, CompileRequest, CompileThreads, Compiler, Target,
+    Architecture, CompilePool, CompileRequest, CompileTarget, CompileThreads, Compiler,
 };
 use gemm_tune::model::{Compute, Configuration, Device, Dtype, Layout, Problem, Shape};
 use gemm_tune::render::{Rendered, Templates, render};
@@ -343,7 +343,7 @@ fn defaults_and_a_sample_of_each_space_compile() {
         Ok(nvrtc) => nvrtc,
         Err(reason) => return say(&format!("skipped: no NVRTC: {reason}")),
     };
-    let compiler = Compiler::new(nvrtc, None, Target::Cubin(architecture)).unwrap();
+    let compiler = Compiler::new(nvrtc, None, CompileTarget::Cubin(architecture)).unwrap();
     let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let pool = CompilePool::new(Arc::new(compiler), CompileThreads::new(jobs).unwrap());
     let candidates = candidates();

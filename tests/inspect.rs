@@ -16,9 +16,9 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use gemm_tune::compile::{Compile, Compiler, Nvrtc, Target};
-use gemm_tune::cpu::Program;
-use gemm_tune::inspect::{Factor, Picture, Subject, picture};
+use gemm_tune::compile::{Compile, CompileTarget, Compiler, Nvrtc};
+use gemm_tune::cpu::PtxModule;
+use gemm_tune::inspect::{Factor, InspectedKernel, Picture, picture};
 use gemm_tune::model::{Device, Dtype, Problem};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::report::picture as drawn;
@@ -127,7 +127,8 @@ fn the_source_of_every_family_is_what_is_compiled_and_compiles_as_it_is() {
         let rendered = render(family, &templates, &default, &problem, &device).unwrap();
         assert_eq!(source, rendered.source, "{name}");
         if let Ok(nvrtc) = &nvrtc {
-            let compiled = nvrtc.compile(&source, "kernel.cu", Target::Cubin(architecture), &[]);
+            let compiled =
+                nvrtc.compile(&source, "kernel.cu", CompileTarget::Cubin(architecture), &[]);
             compiled.unwrap_or_else(|error| panic!("{name}: {error}"));
         }
     }
@@ -138,7 +139,7 @@ fn ptx_is_a_program_with_known_instructions() {
     let Some(nvrtc) = nvrtc_or_skip() else { return };
     for name in names() {
         let ptx = shown(&name, "ptx");
-        Program::parse(&ptx).unwrap_or_else(|error| panic!("{name}: {error}"));
+        PtxModule::parse(&ptx).unwrap_or_else(|error| panic!("{name}: {error}"));
         compare(&format!("{name}-ptx"), &nvrtc, &instructions(&ptx, of_ptx));
     }
 }
@@ -168,7 +169,7 @@ fn sass_is_machine_code_with_known_instructions() {
 fn resources_and_memory_are_tables() {
     let Some(nvrtc) = nvrtc_or_skip() else { return };
     for name in names() {
-        // How A and B are brought is the family's own affair: by loads or by copies.
+        // A family loads A and B either by loads or by copies.
         for (emit, words) in [
             ("resources", ["registers", "occupancy", "waves", "arithmetic floor"]),
             ("memory", ["requests", "sectors", "wavefronts", "global store"]),
@@ -192,7 +193,7 @@ fn two_kernels_are_compared() {
         compare(&format!("difference-of-{name}"), &nvrtc, &text);
     }
     let same = inspect(&["--diff", "tiled", "tiled", "--shape", SHAPE]).unwrap();
-    assert!(same.contains("the sources are the same"), "{same}");
+    assert!(same.contains("the sources are equal"), "{same}");
     assert!(!same.contains('*'), "{same}");
 }
 
@@ -235,12 +236,12 @@ fn changed(name: &str, changes: &[(&str, &str)]) -> Family {
 }
 
 /// The picture of a family's default, and what it is of.
-fn pictured(family: &Family, shape: &str, nvrtc: &Nvrtc) -> (Subject, Picture) {
+fn pictured(family: &Family, shape: &str, nvrtc: &Nvrtc) -> (InspectedKernel, Picture) {
     let (problem, device) = (Problem::new(shape.parse().unwrap(), Dtype::F32), Device::h200());
     let chosen = family.choose("", &problem, &device).unwrap();
     let templates = Templates::built_in().unwrap();
-    let subject = Subject::new(family, &templates, chosen, problem, device).unwrap();
-    let target = Target::Ptx("sm_90".parse().unwrap());
+    let subject = InspectedKernel::new(family, &templates, chosen, problem, device).unwrap();
+    let target = CompileTarget::Ptx("sm_90".parse().unwrap());
     let ptx = Compiler::new(nvrtc.clone(), None, target).unwrap().compile(&subject.request());
     let picture = picture(&subject, &ptx.unwrap().image).unwrap();
     (subject, picture)
@@ -267,8 +268,8 @@ fn four_threads_share_what_they_bring_of_a_4x4_product() {
         changed("tiled", &[("TILE = [8, 16, 32]", "TILE = [2]"), ("TILE = 16", "TILE = 2")]);
     let (subject, picture) = pictured(&shared, "4x4x4", &nvrtc);
     assert_eq!((picture.threads, picture.reads), (4, 4), "{picture:?}");
-    let brought = |stage: usize, factor: Factor| -> Vec<(u64, u64, u32)> {
-        let stage = &picture.stages[stage].brought;
+    let loaded = |stage: usize, factor: Factor| -> Vec<(u64, u64, u32)> {
+        let stage = &picture.stages[stage].loaded;
         let of_factor = stage.iter().filter(|one| one.factor == factor);
         of_factor.map(|one| (one.row, one.column, one.thread)).collect()
     };
@@ -276,8 +277,8 @@ fn four_threads_share_what_they_bring_of_a_4x4_product() {
     for (stage, k) in [(0, 0), (1, 2)] {
         let a = [(0, k, 0), (0, k + 1, 1), (1, k, 2), (1, k + 1, 3)];
         let b = [(k, 0, 0), (k, 1, 1), (k + 1, 0, 2), (k + 1, 1, 3)];
-        assert_eq!(brought(stage, Factor::A), a, "stage {stage}");
-        assert_eq!(brought(stage, Factor::B), b, "stage {stage}");
+        assert_eq!(loaded(stage, Factor::A), a, "stage {stage}");
+        assert_eq!(loaded(stage, Factor::B), b, "stage {stage}");
     }
     let computed: Vec<_> =
         picture.computed.iter().map(|one| (one.row, one.column, one.thread)).collect();
@@ -300,7 +301,7 @@ fn tiles_divide_what_a_thread_reads_by_their_width() {
 }
 
 #[test]
-fn every_element_that_a_block_needs_is_brought() {
+fn every_element_that_a_block_needs_is_loaded() {
     let Some(version) = nvrtc_or_skip() else { return };
     let nvrtc = support::nvrtc("sm_90".parse().unwrap()).unwrap();
     let families = Families::built_in().unwrap();
@@ -310,14 +311,14 @@ fn every_element_that_a_block_needs_is_brought() {
         let rows: BTreeSet<u64> = picture.computed.iter().map(|one| one.row).collect();
         let columns: BTreeSet<u64> = picture.computed.iter().map(|one| one.column).collect();
         assert_eq!(rows.len() * columns.len(), picture.computed.len(), "{name}: no rectangle");
-        let brought: BTreeSet<(Factor, u64, u64)> = (picture.stages.iter())
-            .flat_map(|stage| stage.brought.iter().map(|one| (one.factor, one.row, one.column)))
+        let loaded: BTreeSet<(Factor, u64, u64)> = (picture.stages.iter())
+            .flat_map(|stage| stage.loaded.iter().map(|one| (one.factor, one.row, one.column)))
             .collect();
         let depth = subject.problem.shape.k;
         let of_a = rows.iter().flat_map(|row| (0..depth).map(|k| (Factor::A, *row, k)));
         let of_b = columns.iter().flat_map(|column| (0..depth).map(|k| (Factor::B, k, *column)));
         for needed in of_a.chain(of_b) {
-            assert!(brought.contains(&needed), "{name}: {needed:?}");
+            assert!(loaded.contains(&needed), "{name}: {needed:?}");
         }
         compare(&format!("{name}-picture"), &version, &drawn::text(&subject, &picture));
         let svg = drawn::svg(&subject, &picture);

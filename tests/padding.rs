@@ -12,18 +12,20 @@ mod support;
 
 use std::sync::{Arc, Mutex};
 
-use gemm_tune::compile::{Compile, CompileRequest, Compiler, Target};
-use gemm_tune::cpu::{Checks, Memory, Options, Parameter, Program, Tracking, launch};
+use gemm_tune::compile::{Compile, CompileRequest, CompileTarget, Compiler};
+use gemm_tune::cpu::{
+    ExecutionChecks, GlobalMemory, KernelParameter, LaunchOptions, PtxModule, WriteTracking, launch,
+};
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::lookup::Question;
 use gemm_tune::model::{Configuration, Device, Dtype, Layout, PlacedMap, Problem, Shape, Storage};
 use gemm_tune::render::{Templates, render_stored};
 use gemm_tune::runtime::{
-    Catalogue, Chosen, ChosenLaunch, Driver, Operands, Runtime, RuntimeError,
+    Catalogue, Driver, GemmOperands, Runtime, RuntimeError, SelectedKernel, SelectedLaunch,
 };
 use gemm_tune::space::{Extents, Families, Family, LegalSpace, Legality};
 use gemm_tune::validate::bound::relative_bound;
-use gemm_tune::validate::inputs::Values;
+use gemm_tune::validate::inputs::ValueKind;
 use rayon::prelude::*;
 
 /// What lies between rows: a NaN that no arithmetic makes.
@@ -42,11 +44,14 @@ struct Pinned<'a> {
 }
 
 impl Catalogue for Pinned<'_> {
-    fn choose(&self, Question { problem, storage }: &Question) -> Result<Chosen, RuntimeError> {
+    fn choose(
+        &self,
+        Question { problem, storage }: &Question,
+    ) -> Result<SelectedKernel, RuntimeError> {
         let (configuration, device) = (self.configuration, &self.device);
         let rendered =
             render_stored(self.family, self.templates, configuration, problem, storage, device)?;
-        let launches = rendered.plan.kernels.into_iter().map(|kernel| ChosenLaunch {
+        let launches = rendered.plan.kernels.into_iter().map(|kernel| SelectedLaunch {
             entry: kernel.entry,
             grid: kernel.grid,
             block: kernel.block,
@@ -54,7 +59,7 @@ impl Catalogue for Pinned<'_> {
             arguments: kernel.arguments.iter().map(|a| a.name().to_owned()).collect(),
         });
         let workspaces = rendered.plan.workspaces.into_iter();
-        Ok(Chosen {
+        Ok(SelectedKernel {
             name: format!("{} {configuration}", self.family.name),
             image: String::new(),
             source: Some(rendered.source.into()),
@@ -64,7 +69,7 @@ impl Catalogue for Pinned<'_> {
         })
     }
 
-    fn code(&self, chosen: &Chosen) -> Result<Arc<[u8]>, RuntimeError> {
+    fn code(&self, chosen: &SelectedKernel) -> Result<Arc<[u8]>, RuntimeError> {
         let source = chosen.source.clone().unwrap();
         let name = "gemm.cu".to_owned();
         let request = CompileRequest { source, name, options: Vec::new() };
@@ -73,20 +78,24 @@ impl Catalogue for Pinned<'_> {
 }
 
 /// The `cpu` device, every check on.
-struct Host(Mutex<Memory>);
+struct Host(Mutex<GlobalMemory>);
 
 fn refused(call: &'static str, error: impl ToString) -> GpuError {
     GpuError::Call { call, code: "cpu".to_owned(), message: error.to_string() }
 }
 
 impl Driver for &Host {
-    type Kernel = (Arc<Program>, String);
-    type Memory = (u64, u64);
-    type Map = PlacedMap;
+    type KernelHandle = (Arc<PtxModule>, String);
+    type Allocation = (u64, u64);
+    type MapHandle = PlacedMap;
 
-    fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<Self::Kernel>, GpuError> {
+    fn load(
+        &self,
+        image: &[u8],
+        kernels: &[(&str, u32)],
+    ) -> Result<Vec<Self::KernelHandle>, GpuError> {
         let text = String::from_utf8_lossy(image);
-        let program = Program::parse(&text).map_err(|error| refused("load", error))?;
+        let program = PtxModule::parse(&text).map_err(|error| refused("load", error))?;
         let program = Arc::new(program);
         Ok(kernels.iter().map(|(entry, _)| (Arc::clone(&program), (*entry).to_owned())).collect())
     }
@@ -98,21 +107,24 @@ impl Driver for &Host {
     fn launch(
         &self,
         _: Stream,
-        (program, entry): &Self::Kernel,
+        (program, entry): &Self::KernelHandle,
         (grid, block, shared): ([u32; 3], [u32; 3], u32),
         arguments: &[KernelArgument],
         maps: &[PlacedMap],
     ) -> Result<(), GpuError> {
         let parameters = arguments.iter().map(|argument| match *argument {
-            KernelArgument::Pointer(address) => Parameter::from(address),
-            KernelArgument::I32(value) => Parameter::from(value),
-            KernelArgument::I64(value) => Parameter::from(value),
-            KernelArgument::F32(value) => Parameter::from(value),
-            KernelArgument::Map(place) => Parameter::from(maps[place]),
+            KernelArgument::Pointer(address) => KernelParameter::from(address),
+            KernelArgument::I32(value) => KernelParameter::from(value),
+            KernelArgument::I64(value) => KernelParameter::from(value),
+            KernelArgument::F32(value) => KernelParameter::from(value),
+            KernelArgument::Map(place) => KernelParameter::from(maps[place]),
         });
-        let parameters: Vec<Parameter> = parameters.collect();
-        let options =
-            Options { checks: Checks::ALL, instruction_budget: 1 << 26, ..Options::default() };
+        let parameters: Vec<KernelParameter> = parameters.collect();
+        let options = LaunchOptions {
+            checks: ExecutionChecks::ALL,
+            instruction_budget: 1 << 26,
+            ..LaunchOptions::default()
+        };
         let (kernel, memory) = (program.kernel(entry).unwrap(), self.0.lock().unwrap());
         launch(kernel, (grid, block), shared, &parameters, &memory, &options)
             .map(|_| ())
@@ -124,7 +136,7 @@ impl Driver for &Host {
         address.map(|at| (at, bytes)).map_err(|error| refused("allocate", error))
     }
 
-    fn place(memory: &(u64, u64)) -> (u64, u64) {
+    fn address_and_size(memory: &(u64, u64)) -> (u64, u64) {
         *memory
     }
 }
@@ -144,7 +156,7 @@ impl Matrices {
     /// An allocation of theirs that begins at a multiple of `alignment` bytes and of no more, where
     /// that is less than what allocations have.
     fn allocate(
-        memory: &mut Memory,
+        memory: &mut GlobalMemory,
         [count, rows, width, pitch]: [u64; 4],
         alignment: u64,
     ) -> Self {
@@ -156,9 +168,9 @@ impl Matrices {
     }
 
     /// Writes the rows alone.
-    fn fill(&self, memory: &Memory, seed: u64) {
+    fn fill(&self, memory: &GlobalMemory, seed: u64) {
         for row in 0..self.count * self.rows {
-            let value = |column| Values::Uniform.at(Dtype::F32, row * self.pitch + column, seed);
+            let value = |column| ValueKind::Uniform.at(Dtype::F32, row * self.pitch + column, seed);
             let bytes: Vec<u8> =
                 (0..self.width).flat_map(|column| (value(column) as f32).to_le_bytes()).collect();
             memory.write(self.at + 4 * row * self.pitch, &bytes).unwrap();
@@ -166,7 +178,7 @@ impl Matrices {
     }
 
     /// All words, those between rows too.
-    fn words(&self, memory: &Memory) -> Vec<u32> {
+    fn words(&self, memory: &GlobalMemory) -> Vec<u32> {
         let elements = (self.count * self.rows - 1) * self.pitch + self.width;
         let bytes = memory.read(self.at, 4 * elements).unwrap();
         bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
@@ -204,7 +216,7 @@ impl Case {
     fn run(&self, pinned: Pinned<'_>) -> Result<(), String> {
         let Self { problem, storage, beta, .. } = *self;
         let Problem { shape: Shape { m, n, k }, batch, layout, .. } = problem;
-        let mut memory = Memory::new(Tracking::Written);
+        let mut memory = GlobalMemory::new(WriteTracking::Written);
         let mut matrices = |rows, width, pitch| {
             Matrices::allocate(&mut memory, [batch, rows, width, pitch], storage.alignment)
         };
@@ -220,7 +232,8 @@ impl Case {
         }
         let before = [a, b, c].map(|matrices| matrices.words(&memory));
         let Storage { lda, ldb, ldc, .. } = storage;
-        let operands = Operands { a: a.at, b: b.at, c: c.at, lda, ldb, ldc, alpha: ALPHA, beta };
+        let operands =
+            GemmOperands { a: a.at, b: b.at, c: c.at, lda, ldb, ldc, alpha: ALPHA, beta };
         let host = Host(Mutex::new(memory));
         let runtime = Runtime::new(pinned, &host);
         let ran = runtime.gemm(Stream::default(), &problem, &operands);
@@ -347,7 +360,7 @@ fn cases() -> Vec<Case> {
 fn every_family_keeps_within_rows_that_are_padded_or_begin_anywhere() {
     let architecture = "sm_90".parse().unwrap();
     let compiler = match support::nvrtc(architecture) {
-        Ok(nvrtc) => Compiler::new(nvrtc, None, Target::Ptx(architecture)).unwrap(),
+        Ok(nvrtc) => Compiler::new(nvrtc, None, CompileTarget::Ptx(architecture)).unwrap(),
         Err(reason) => return println!("skipped: no NVRTC: {reason}"),
     };
     let (families, templates) = (Families::built_in().unwrap(), Templates::built_in().unwrap());

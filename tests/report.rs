@@ -172,7 +172,7 @@ fn a_page_is_small_and_needs_nothing_else() {
         "data-plot=\"distribution\"",
         "data-plot=\"convergence\"",
         "data-plot=\"values\"",
-        "seconds of searching",
+        "search time in seconds",
         "while launching: fault at",
         "extern &quot;C&quot; __global__",
         "580.159.04",

@@ -14,7 +14,7 @@ use super::measure_context::MeasureContext;
 use super::output::finish;
 use super::{Failure, databases, interrupt};
 use crate::database::{Database, Record};
-use crate::dispatch::{self, Dispatch, Table, Tabled, Wanted};
+use crate::dispatch::{self, CoverGoal, Dispatch, DispatchKernel, TimeTable};
 use crate::model::{Configuration, Problem, Regime};
 use crate::tune::time_each;
 
@@ -62,13 +62,13 @@ pub(super) fn main(arguments: &DispatchArguments) -> ExitCode {
 }
 
 fn run(arguments: &DispatchArguments, console: Console) -> Result<Value, Failure> {
-    let wanted = Wanted { max_kernels: arguments.max_kernels, loss: loss(&arguments.loss)? };
+    let wanted = CoverGoal { max_kernels: arguments.max_kernels, loss: loss(&arguments.loss)? };
     let table = match &arguments.times {
         Some(path) if path.exists() => {
             let text = fs::read_to_string(path).map_err(|error| {
                 Failure::Work(format!("cannot read `{}`: {error}", path.display()))
             })?;
-            Table::parse(&text)
+            TimeTable::parse(&text)
                 .map_err(|error| Failure::Work(format!("`{}`: {error}", path.display())))?
         }
         path => {
@@ -77,7 +77,7 @@ fn run(arguments: &DispatchArguments, console: Console) -> Result<Value, Failure
                 write(path, &json!(table))?;
             }
             // What cannot be read back is no table: a shape that nothing has a time for.
-            Table::parse(&json!(table).to_string()).map_err(Failure::work)?
+            TimeTable::parse(&json!(table).to_string()).map_err(Failure::work)?
         }
     };
     let found = Dispatch::of(&table, wanted).map_err(Failure::work)?;
@@ -115,7 +115,7 @@ fn loss(text: &str) -> Result<f64, Failure> {
 }
 
 /// Every winner for every shape.
-fn measured(arguments: &DispatchArguments, console: Console) -> Result<Table, Failure> {
+fn measured(arguments: &DispatchArguments, console: Console) -> Result<TimeTable, Failure> {
     let pattern = arguments.problems.pattern(1)?;
     let RigArguments { db, device, seed } = &arguments.rig;
     let rig = MeasureContext::new(device, &arguments.families, &arguments.common, console)?;
@@ -166,8 +166,9 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<Table, Fa
         let times = times.map_err(Failure::work)?;
         times_us.push(times.into_iter().map(|time| time.ok().map(|time| time.0)).collect());
     }
-    let tabled = kernels.into_iter().map(|(family, own)| Tabled { family, parameters: own.0 });
-    Ok(Table {
+    let tabled =
+        kernels.into_iter().map(|(family, own)| DispatchKernel { family, parameters: own.0 });
+    Ok(TimeTable {
         schema: dispatch::SCHEMA,
         device: device.name,
         dtype: pattern.dtype.name().to_owned(),

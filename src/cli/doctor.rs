@@ -8,12 +8,12 @@ use super::Failure;
 use super::arguments::DoctorArguments;
 use super::console::Console;
 use super::machine::{Wish, Workshop};
-use crate::compile::{Architecture, Network, SearchPaths, Wanted, acquire};
-use crate::cpu::Memory;
+use crate::compile::{Architecture, Network, NvrtcRequirements, SearchPaths, acquire};
+use crate::cpu::GlobalMemory;
 use crate::model::units::human_bytes;
 use crate::model::{Device, Dtype, Problem, Shape};
 use crate::report::table::pairs;
-use crate::worker::{Executor as _, Worker};
+use crate::worker::{Executor as _, GpuWorker};
 
 /// One thing that was looked at.
 struct Finding {
@@ -108,7 +108,7 @@ fn examine(arguments: &DoctorArguments) -> Result<Vec<Finding>, Failure> {
 /// The host itself: there is always one.
 fn cpu_finding() -> Finding {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
-    let memory = Memory::host_available()
+    let memory = GlobalMemory::host_available()
         .map(|bytes| format!(", {} of memory available", human_bytes(bytes)))
         .unwrap_or_default();
     let text = format!(
@@ -118,7 +118,7 @@ fn cpu_finding() -> Finding {
     Finding { name: "cpu device", state: State::Good, text }
 }
 
-fn device_findings(worker: &mut Worker, device: &Device) -> Vec<Finding> {
+fn device_findings(worker: &mut GpuWorker, device: &Device) -> Vec<Finding> {
     let good = |name, text| Finding { name, state: State::Good, text };
     let (major, minor) = (device.driver_cuda / 1000, device.driver_cuda % 1000 / 10);
     let mut findings = vec![
@@ -177,7 +177,7 @@ fn nvrtc_finding(
     device: Option<&Device>,
 ) -> Finding {
     let device_or_nominal = device.cloned().unwrap_or_else(Device::h200);
-    let wanted = Wanted {
+    let wanted = NvrtcRequirements {
         architecture: Architecture::from(device_or_nominal.compute_capability),
         driver_major: device.and_then(|device| u32::try_from(device.driver_cuda / 1000).ok()),
     };

@@ -12,8 +12,8 @@ use super::environment::cache_folder;
 use super::inspect_context::InspectContext;
 use super::output::finish;
 use super::{Failure, journals};
-use crate::inspect::explanation::{effects, limits, losers, neighbours, own_time};
-use crate::inspect::{Subject, landscape, traffic};
+use crate::inspect::explanation::{close_candidates, effects, limits, neighbours, own_time};
+use crate::inspect::{InspectedKernel, landscape, traffic};
 use crate::model::{Micros, Regime};
 use crate::report::explained::{self, Explained, Fastest};
 use crate::tune::{Entry, Recorded};
@@ -68,7 +68,7 @@ fn run(arguments: &ExplainArguments, console: Console) -> Result<Value, Failure>
     let explained = Explained {
         time,
         limits: limits(&figures, &launches, &desk.problem, &desk.device),
-        losers: losers(entries, family, configuration, searched),
+        losers: close_candidates(entries, family, configuration, searched),
         neighbours: neighbours(entries, declared, configuration, &effects, place),
         fastest: Fastest::of(record.as_ref()),
         tried: entries.len(),
@@ -110,7 +110,7 @@ fn journal(
 }
 
 /// The fastest of a search whose winner is not on record.
-fn best(entries: &[Entry], desk: &InspectContext) -> Result<(Subject, Micros), Failure> {
+fn best(entries: &[Entry], desk: &InspectContext) -> Result<(InspectedKernel, Micros), Failure> {
     let timed = entries.iter().filter_map(|entry| Some((entry, landscape::time(entry)?)));
     let best = timed.min_by(|a, b| a.1.0.total_cmp(&b.1.0));
     let (entry, time) = best.ok_or_else(|| {

@@ -9,8 +9,10 @@ use super::console::Console;
 use super::inspect_context::InspectContext;
 use super::output::finish;
 use super::{Failure, highlight};
-use crate::compile::Target;
-use crate::inspect::{Figures, Mix, Subject, difference, picture, traffic};
+use crate::compile::CompileTarget;
+use crate::inspect::{
+    InspectedKernel, InstructionMix, ResourceFigures, difference, picture, traffic,
+};
 use crate::report::inspected::{self, Side};
 use crate::report::picture as drawn;
 
@@ -48,7 +50,7 @@ fn run(arguments: &InspectArguments, console: Console) -> Result<Value, Failure>
 
 impl InspectContext {
     /// Shows one aspect of a kernel.
-    fn show(&self, subject: &Subject, emit: Emit) -> Result<Value, Failure> {
+    fn show(&self, subject: &InspectedKernel, emit: Emit) -> Result<Value, Failure> {
         let mut document = inspected::subject_document(subject);
         let width = self.console.width();
         let (name, value) = match emit {
@@ -58,13 +60,13 @@ impl InspectContext {
                 ("cuda", json!(source))
             }
             Emit::Ptx => {
-                let compiled = self.compiled(subject, Target::Ptx)?;
+                let compiled = self.compiled(subject, CompileTarget::Ptx)?;
                 let text = String::from_utf8_lossy(&compiled.image).into_owned();
                 self.console.code(&text, str::to_owned);
                 ("ptx", json!(text))
             }
             Emit::Sass => {
-                let compiled = self.compiled(subject, Target::Cubin)?;
+                let compiled = self.compiled(subject, CompileTarget::Cubin)?;
                 let text = self.workshop.disassemble(&compiled.image, self.console)?;
                 self.console.code(&text, str::to_owned);
                 ("sass", json!(text))
@@ -75,13 +77,13 @@ impl InspectContext {
                 ("resources", inspected::figures_document(&figures))
             }
             Emit::Memory => {
-                let compiled = self.compiled(subject, Target::Ptx)?;
+                let compiled = self.compiled(subject, CompileTarget::Ptx)?;
                 let launches = traffic(subject, &compiled.image).map_err(Failure::work)?;
                 self.console.result(&inspected::traffic(subject, &launches, width));
                 ("memory", inspected::traffic_document(&launches))
             }
             Emit::Picture | Emit::Svg => {
-                let compiled = self.compiled(subject, Target::Ptx)?;
+                let compiled = self.compiled(subject, CompileTarget::Ptx)?;
                 let picture = picture(subject, &compiled.image).map_err(Failure::work)?;
                 let drawn = match emit {
                     Emit::Svg => drawn::svg(subject, &picture),
@@ -97,13 +99,14 @@ impl InspectContext {
 
     /// Shows how two kernels differ.
     fn compare(&self, names: [&str; 2]) -> Result<Value, Failure> {
-        let look = |name: &str| -> Result<(Subject, Figures, Mix), Failure> {
-            let subject = self.named(name)?;
-            let (compiled, figures) = self.figures(&subject)?;
-            let launches = traffic(&subject, &compiled.image).map_err(Failure::work)?;
-            let mix = Mix::of(&launches, &subject.problem);
-            Ok((subject, figures, mix))
-        };
+        let look =
+            |name: &str| -> Result<(InspectedKernel, ResourceFigures, InstructionMix), Failure> {
+                let subject = self.named(name)?;
+                let (compiled, figures) = self.figures(&subject)?;
+                let launches = traffic(&subject, &compiled.image).map_err(Failure::work)?;
+                let mix = InstructionMix::of(&launches, &subject.problem);
+                Ok((subject, figures, mix))
+            };
         let [first, second] = [look(names[0])?, look(names[1])?];
         let difference = difference(&first.0, &second.0);
         let sides = [&first, &second].map(|(subject, figures, mix)| Side { subject, figures, mix });
@@ -113,7 +116,7 @@ impl InspectContext {
     }
 
     /// `winner`, or `FAMILY:NAME=VALUE,NAME=VALUE`.
-    fn named(&self, text: &str) -> Result<Subject, Failure> {
+    fn named(&self, text: &str) -> Result<InspectedKernel, Failure> {
         if text == WINNER {
             return self.winner();
         }

@@ -7,9 +7,9 @@ use super::arguments::KernelArguments;
 use super::console::Console;
 use super::machine::{Wish, Workshop};
 use super::{Failure, databases, request};
-use crate::compile::{Architecture, Compile as _, Compiled, Target};
+use crate::compile::{Architecture, Compile as _, CompileTarget, Compiled};
 use crate::database::{Database, Record};
-use crate::inspect::{Figures, Subject, figures};
+use crate::inspect::{InspectedKernel, ResourceFigures, figures};
 use crate::model::{Configuration, Device, Problem, Regime};
 use crate::render::Templates;
 use crate::space::{Family, LoadError};
@@ -46,7 +46,7 @@ impl InspectContext {
     }
 
     /// The kernel of a family with some of its parameters set.
-    pub(super) fn chosen(&self, family: &str, set: &str) -> Result<Subject, Failure> {
+    pub(super) fn chosen(&self, family: &str, set: &str) -> Result<InspectedKernel, Failure> {
         let family = self.family(family).map_err(Failure::usage)?;
         let chosen = family.choose(set, &self.problem, &self.device).map_err(Failure::usage)?;
         self.subject(family, chosen)
@@ -59,7 +59,7 @@ impl InspectContext {
     }
 
     /// The kernel that the database has for the problem.
-    pub(super) fn winner(&self) -> Result<Subject, Failure> {
+    pub(super) fn winner(&self) -> Result<InspectedKernel, Failure> {
         let record = self.record()?.ok_or_else(|| {
             Failure::Work(format!(
                 "`{}` has no winner for {} on {}: tune it with `gemm-tune --shape {}`, or look \
@@ -74,7 +74,7 @@ impl InspectContext {
     }
 
     /// The kernel of a record, as its template gives it today.
-    pub(super) fn recorded(&self, record: &Record) -> Result<Subject, Failure> {
+    pub(super) fn recorded(&self, record: &Record) -> Result<InspectedKernel, Failure> {
         let family = self.family(&record.family).map_err(|error| {
             let path = self.database.display();
             Failure::Work(format!("the winner in `{path}` cannot be made again: {error}"))
@@ -99,15 +99,19 @@ impl InspectContext {
         &self,
         family: &Family,
         configuration: Configuration,
-    ) -> Result<Subject, Failure> {
+    ) -> Result<InspectedKernel, Failure> {
         let (problem, device) = (self.problem, self.device.clone());
         let configuration = family.completed(configuration);
-        Subject::new(family, &self.templates, configuration, problem, device).map_err(Failure::work)
+        InspectedKernel::new(family, &self.templates, configuration, problem, device)
+            .map_err(Failure::work)
     }
 
     /// What a kernel takes, and its PTX.
-    pub(super) fn figures(&self, subject: &Subject) -> Result<(Compiled, Figures), Failure> {
-        let compiled = self.compiled(subject, Target::AssembledPtx)?;
+    pub(super) fn figures(
+        &self,
+        subject: &InspectedKernel,
+    ) -> Result<(Compiled, ResourceFigures), Failure> {
+        let compiled = self.compiled(subject, CompileTarget::AssembledPtx)?;
         let figures = figures(subject, &compiled.resources);
         Ok((compiled, figures))
     }
@@ -115,8 +119,8 @@ impl InspectContext {
     /// A kernel compiled for the device.
     pub(super) fn compiled(
         &self,
-        subject: &Subject,
-        target: fn(Architecture) -> Target,
+        subject: &InspectedKernel,
+        target: fn(Architecture) -> CompileTarget,
     ) -> Result<Compiled, Failure> {
         let target = target(Architecture::from(self.device.compute_capability));
         let compiler = self.workshop.compiler_to(target, None, self.console)?;

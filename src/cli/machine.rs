@@ -13,13 +13,13 @@ use super::environment::{cache_folder, network, search_paths, worker_command};
 use crate::compile::cache::DEFAULT_MAX_BYTES;
 use crate::compile::libraries::programs;
 use crate::compile::{
-    Architecture, Compiler, CubinCache, Network, ProvideEvent, SearchPaths, Target, Wanted,
-    acquire, disassemble,
+    Architecture, CompileTarget, Compiler, CubinCache, Network, NvrtcRequirements, ProvideEvent,
+    SearchPaths, acquire, disassemble,
 };
-use crate::gpu::installed;
+use crate::gpu::installed_gpus;
 use crate::model::Device;
 use crate::tune::{Machine, Sanitizer, TuneError};
-use crate::worker::{Executor, Worker, WorkerError};
+use crate::worker::{Executor, GpuWorker, WorkerError};
 
 /// A device as typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,8 +73,8 @@ impl Workshop {
     }
 
     /// A worker for the GPU that is meant.
-    pub(super) fn worker(&self, ordinal: usize) -> Result<Result<Worker, WorkerError>, Failure> {
-        Ok(Worker::start(worker_command(ordinal, &self.paths)?))
+    pub(super) fn worker(&self, ordinal: usize) -> Result<Result<GpuWorker, WorkerError>, Failure> {
+        Ok(GpuWorker::start(worker_command(ordinal, &self.paths)?))
     }
 
     /// The device that is meant, ready for work. Where there is no GPU and none was asked for, that
@@ -102,7 +102,7 @@ impl Workshop {
     /// The first GPU with all that are like it: figures of different kinds are never mixed.
     fn all_gpus(&self, console: Console) -> Result<Machine, Failure> {
         let kind = |device: &Device| (device.name.clone(), device.sms, device.memory_bytes);
-        let mut workers = self.workers(0..installed().max(1));
+        let mut workers = self.workers(0..installed_gpus().max(1));
         let first = workers.remove(0)?.map_err(|error| refused(&error))?;
         let (wanted, others) = (kind(first.device()), first.devices().saturating_sub(1));
         // What CUDA does not show has no worker.
@@ -125,7 +125,10 @@ impl Workshop {
     }
 
     /// Workers for several GPUs, started together: a context takes a driver most of a second.
-    fn workers(&self, ordinals: Range<usize>) -> Vec<Result<Result<Worker, WorkerError>, Failure>> {
+    fn workers(
+        &self,
+        ordinals: Range<usize>,
+    ) -> Vec<Result<Result<GpuWorker, WorkerError>, Failure>> {
         thread::scope(|scope| {
             let started: Vec<_> =
                 ordinals.map(|ordinal| scope.spawn(move || self.worker(ordinal))).collect();
@@ -165,16 +168,18 @@ impl Workshop {
         match machine {
             Machine::Gpus(_) => {
                 let driver_major = u32::try_from(device.driver_cuda / 1000).ok();
-                self.compiler_to(Target::Cubin(architecture), driver_major, console)
+                self.compiler_to(CompileTarget::Cubin(architecture), driver_major, console)
             }
-            Machine::Host => self.compiler_to(Target::AssembledPtx(architecture), None, console),
+            Machine::Host => {
+                self.compiler_to(CompileTarget::AssembledPtx(architecture), None, console)
+            }
         }
     }
 
     /// The compiler for what is only executed on the host.
     pub(super) fn compiler_to_ptx(&self, console: Console) -> Result<Compiler, Failure> {
         let architecture = Architecture::from(Device::cpu().compute_capability);
-        self.compiler_to(Target::Ptx(architecture), None, console)
+        self.compiler_to(CompileTarget::Ptx(architecture), None, console)
     }
 
     /// The text of machine code.
@@ -199,11 +204,11 @@ impl Workshop {
     /// A compiler to what is asked for.
     pub(super) fn compiler_to(
         &self,
-        target: Target,
+        target: CompileTarget,
         driver_major: Option<u32>,
         console: Console,
     ) -> Result<Compiler, Failure> {
-        let wanted = Wanted { architecture: target.architecture(), driver_major };
+        let wanted = NvrtcRequirements { architecture: target.architecture(), driver_major };
         let on_event = &mut |event: ProvideEvent| console.note(&provision(&event));
         let nvrtc = acquire(&self.paths, &wanted, self.network, on_event).map_err(Failure::work)?;
         let cache = CubinCache::new(self.cache.join("cubin"), DEFAULT_MAX_BYTES);

@@ -17,7 +17,7 @@ use crate::database::{Database, Record};
 use crate::inspect::landscape;
 use crate::model::{Device, Problem};
 use crate::render::{Templates, render};
-use crate::report::page::{self, Case};
+use crate::report::page::{self, ProblemReport};
 use crate::space::{Family, LegalSpace};
 use crate::tune::Recorded;
 
@@ -63,7 +63,7 @@ fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> 
     let records: Vec<&Record> = databases
         .iter()
         .flat_map(Database::records)
-        .filter(|record| selection.takes(record))
+        .filter(|record| selection.matches(record))
         .collect();
     let named: Vec<Recorded> =
         arguments.journal.iter().map(|path| journals::read(path)).collect::<Result<_, _>>()?;
@@ -77,7 +77,7 @@ fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> 
         }
     }
     let bench = Bench::new(&arguments.folders, console)?;
-    let mut cases: Vec<Case<'_>> = Vec::new();
+    let mut cases: Vec<ProblemReport<'_>> = Vec::new();
     for record in &records {
         let journal = journals.iter().find(|journal| is_of(record, journal));
         if journal.is_some() || !only_journals {
@@ -145,8 +145,12 @@ impl Bench {
     }
 
     /// What is shown of a winner and its search.
-    fn case<'a>(&self, record: Option<&'a Record>, journal: Option<&'a Recorded>) -> Case<'a> {
-        let mut case = Case { record, journal, ..Case::default() };
+    fn case<'a>(
+        &self,
+        record: Option<&'a Record>,
+        journal: Option<&'a Recorded>,
+    ) -> ProblemReport<'a> {
+        let mut case = ProblemReport { record, journal, ..ProblemReport::default() };
         let (Some(problem), Some(device)) = (case.problem(), case.device()) else { return case };
         if let Some(record) = record {
             case.source = self.source(record, &problem, &device);

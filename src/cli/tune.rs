@@ -20,11 +20,13 @@ use super::progress::{Aim, Board, Progress};
 use super::shard::{self, Shard};
 use super::{Failure, interrupt, request};
 use crate::compile::{Compile, CompileThreads};
-use crate::database::{Database, Origin, Recorded, Replace, check_writable, record_summary};
+use crate::database::{
+    Database, ReplacePolicy, ResultOrigin, StoreOutcome, check_writable, record_summary,
+};
 use crate::lookup::Lookup;
 use crate::model::{Device, Problem, Regime};
 use crate::render::Templates;
-use crate::report::{covered, json as documents, table};
+use crate::report::{covered, json as documents, tuned};
 use crate::search;
 use crate::session::{Claim, Lane, Scheduler, TransferHub, share};
 use crate::space::Family;
@@ -39,7 +41,7 @@ struct Job {
     families: Vec<Family>,
     templates: Templates,
     settings: Settings,
-    replace: Replace,
+    replace: ReplacePolicy,
 }
 
 /// Tunes, prints and gives the exit code.
@@ -144,7 +146,7 @@ struct Session {
     transfer: TransferHub,
     stop: Arc<AtomicBool>,
     settings: Settings,
-    replace: Replace,
+    replace: ReplacePolicy,
 }
 
 impl Session {
@@ -278,10 +280,10 @@ impl Session {
             Err(error) if ends_all(&error) => return Err(Failure::work(error)),
             Err(error) => return Ok(self.failed(problem, &error.to_string())),
         };
-        let ranking = table::ranking(&summary, &self.device, self.width);
+        let ranking = tuned::ranking(&summary, &self.device, self.width);
         let coverage =
-            format!("{}{}", table::coverage(&summary, self.width), covered::text(&summary));
-        let verdict = table::verdict(&summary, &self.device);
+            format!("{}{}", tuned::coverage(&summary, self.width), covered::text(&summary));
+        let verdict = tuned::verdict(&summary, &self.device);
         if summary.winner().is_none() {
             self.board.result(&format!("\n{ranking}\n{coverage}"));
             return Ok(self.failed(problem, verdict.trim_end()));
@@ -317,7 +319,7 @@ impl Session {
     fn record(&self, summary: &Summary, kit: &Kit) -> Result<(&'static str, String), Failure> {
         let family = summary.winner().map(|winner| winner.family.as_str());
         let template = kit.families.iter().find(|known| Some(known.name.as_str()) == family);
-        let origin = Origin {
+        let origin = ResultOrigin {
             device: self.device.clone(),
             template_hash: template.map(|family| kit.templates.hash(family)).unwrap_or_default(),
             nvrtc: self.nvrtc.clone(),
@@ -329,11 +331,11 @@ impl Session {
         let path = self.database.display();
         Ok(match recorded {
             None => ("nothing", "nothing recorded".to_owned()),
-            Some(Recorded::Added) => ("added", format!("recorded in {path}")),
-            Some(Recorded::Replaced { before }) => {
+            Some(StoreOutcome::Added) => ("added", format!("recorded in {path}")),
+            Some(StoreOutcome::Replaced { before }) => {
                 ("replaced", format!("recorded in {path}, in place of one of {before}"))
             }
-            Some(Recorded::Kept { stored }) => (
+            Some(StoreOutcome::Kept { stored }) => (
                 "kept",
                 format!(
                     "{path} keeps its record of {stored}, which is faster (`--force` replaces)"
@@ -360,7 +362,7 @@ fn job(arguments: &TuneArguments, workshop: &Workshop, console: Console) -> Resu
         sanitizer: arguments.sanitize.then(|| workshop.sanitizer()).transpose()?,
         seed: arguments.seed,
     };
-    let replace = if arguments.force { Replace::Always } else { Replace::IfFaster };
+    let replace = if arguments.force { ReplacePolicy::Always } else { ReplacePolicy::IfFaster };
     Ok(Job { problems: problems(arguments, console)?, families, templates, settings, replace })
 }
 
@@ -405,7 +407,7 @@ fn dry_run(job: &Job, device: &Device, console: Console) -> Result<(Value, ExitC
         let spaces = spaces(&job.families, &job.templates, problem, device, &Hints::default())
             .map_err(Failure::work)?;
         let candidates = spaces.legal().min(job.settings.most(device));
-        console.result(&table::spaces(&spaces, problem, candidates, console.width()));
+        console.result(&tuned::spaces(&spaces, problem, candidates, console.width()));
         documents.push(documents::spaces(&spaces, problem, candidates));
     }
     let document = json!({

@@ -1,5 +1,5 @@
-//! The plain values that all rooms speak in: problems, devices, configurations, launch plans,
-//! outcomes, measurements, units. No file, process or device is touched here.
+//! Plain values that all rooms share: problems, devices, configurations, launch plans, outcomes,
+//! measurements, units. Nothing here touches a file, process or device.
 
 pub mod configuration;
 pub mod device;

@@ -1,14 +1,14 @@
-//! What a lookup found.
+//! Report of a lookup.
 
 use serde_json::{Value, json};
 
 use super::json::problem_document;
-use super::records::{self, NOT_REPEATABLE};
+use super::records::{self, NON_DETERMINISTIC};
 use super::table::pairs;
 use crate::lookup::{Answer, AnswerSource, Question};
 use crate::model::{Device, LaunchPlan, Storage, Tflops};
 
-/// The kernel, where it comes from, and what to expect of it.
+/// The kernel, the source of the answer, and its predicted time.
 pub fn text(
     question: &Question,
     device: &Device,
@@ -26,8 +26,8 @@ pub fn text(
         Some(error) if answer.source == AnswerSource::Exact => {
             format!(", samples within {error:.1} %")
         }
-        Some(error) => format!(", 9 in 10 within {error:.0} %"),
-        None => ", with an error that is not known".to_owned(),
+        Some(error) => format!(", 90 % of predictions within {error:.0} %"),
+        None => ", error unknown".to_owned(),
     };
     let word = match (answer.source, device.is_cpu()) {
         (AnswerSource::Exact, false) => "measured",
@@ -41,7 +41,7 @@ pub fn text(
                 let rate = Tflops::of(problem.operations(), time);
                 format!("{time} = {rate} TFLOP/s{error}")
             }
-            None => "not known: nothing like it was measured".to_owned(),
+            None => "unknown: no similar kernel was measured".to_owned(),
         },
     );
     if let Some(record) = answer.record {
@@ -57,10 +57,13 @@ pub fn text(
         }
     }
     if !answer.is_deterministic() {
-        row("repeatable", NOT_REPEATABLE.to_owned());
+        row("deterministic", NON_DETERMINISTIC.to_owned());
     }
     if answer.template_changed {
-        row("warning", "its template has changed since: the time is of another kernel".to_owned());
+        row(
+            "warning",
+            "its template has changed: the recorded time is of another kernel".to_owned(),
+        );
     }
     if *storage != Storage::packed(problem) {
         let Storage { lda, ldb, ldc, alignment } = storage;
@@ -78,7 +81,7 @@ pub fn text(
     format!("{problem} on {}\n{}", device.name, pairs(&rows, width))
 }
 
-/// The same as a document.
+/// The answer as JSON.
 pub fn document(
     question: &Question,
     device: &Device,

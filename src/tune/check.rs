@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 use super::TuneError;
 use super::cpu_evaluator::{failed, parse};
 use crate::compile::{Compile, CompileError, CompileRequest};
-use crate::cpu::{Counting, Memory, Program};
+use crate::cpu::{CountingMode, GlobalMemory, PtxModule};
 use crate::model::{Configuration, Device, Outcome, Problem};
 use crate::render::{Templates, render};
 use crate::space::{Family, LegalSpace};
@@ -107,7 +107,7 @@ pub fn check(
     on_event: &mut dyn FnMut(CheckEvent<'_>),
 ) -> Result<Vec<Checked>, TuneError> {
     let needed = checks.problems.iter().map(HostValidator::footprint).sum();
-    if let (Some(free), Some(first)) = (Memory::host_available(), checks.problems.first())
+    if let (Some(free), Some(first)) = (GlobalMemory::host_available(), checks.problems.first())
         && needed > free
     {
         let problem = format!("{first} with the other problems");
@@ -253,7 +253,7 @@ impl Worker<'_> {
         report: &mut dyn FnMut(usize, Result<(), Outcome>) -> bool,
     ) -> Result<(), TuneError> {
         // Problems of one layout mostly share their source.
-        let mut last: Option<(Arc<str>, Result<Program, Outcome>)> = None;
+        let mut last: Option<(Arc<str>, Result<PtxModule, Outcome>)> = None;
         for (problem_at, place) in &job.problems {
             let problem = &self.checks.problems[*problem_at];
             let device = self.checks.device;
@@ -276,7 +276,7 @@ impl Worker<'_> {
                     });
                     program.as_ref().map_err(Outcome::clone).and_then(|program| {
                         validator
-                            .validate(program, &rendered.plan, Counting::Off)
+                            .validate(program, &rendered.plan, CountingMode::Off)
                             .map(|_| ())
                             .map_err(failed)
                     })
@@ -293,7 +293,7 @@ impl Worker<'_> {
         &self,
         family: &str,
         source: &Arc<str>,
-    ) -> Result<Result<Program, Outcome>, TuneError> {
+    ) -> Result<Result<PtxModule, Outcome>, TuneError> {
         let request = CompileRequest::kernel(family, Arc::clone(source));
         match self.compiler.compile(&request) {
             Ok(compiled) => Ok(parse(&compiled.image)),

@@ -4,7 +4,7 @@
 use super::evaluator::{Candidate, Decided, Evaluated, Evaluator, Kept};
 use super::sanitize::Sanitizer;
 use super::{Event, TuneError};
-use crate::cpu::{Counting, Counts, Memory, Program};
+use crate::cpu::{CountingMode, Counts, GlobalMemory, PtxModule};
 use crate::measure::Race;
 use crate::model::{Device, Fault, Measurement, Outcome, Problem, Regime, Resources, Timing};
 use crate::predict::{ExecutedLaunch, modelled_time};
@@ -21,7 +21,7 @@ impl CpuEvaluator {
     /// Makes the operands.
     pub(super) fn prepare(problem: Problem, device: Device, seed: u64) -> Result<Self, TuneError> {
         let needed = HostValidator::footprint(&problem);
-        if let Some(free) = Memory::host_available()
+        if let Some(free) = GlobalMemory::host_available()
             && needed > free
         {
             return Err(TuneError::Memory { problem: problem.to_string(), needed, free });
@@ -32,7 +32,7 @@ impl CpuEvaluator {
 
     fn outcome(&self, candidate: &Candidate) -> Result<Outcome, Outcome> {
         let program = parse(&candidate.compiled.image)?;
-        let validated = self.validator.validate(&program, &candidate.plan, Counting::On);
+        let validated = self.validator.validate(&program, &candidate.plan, CountingMode::On);
         let executed = validated.map_err(failed)?;
         let launches = launches(candidate, &program, &executed.counts);
         let time = modelled_time(&launches, &self.problem, &self.device);
@@ -51,8 +51,8 @@ impl CpuEvaluator {
 }
 
 /// A compiled candidate as the `cpu` device's program, or what is wrong with it.
-pub(super) fn parse(image: &[u8]) -> Result<Program, Outcome> {
-    Program::parse(&String::from_utf8_lossy(image)).map_err(|error| {
+pub(super) fn parse(image: &[u8]) -> Result<PtxModule, Outcome> {
+    PtxModule::parse(&String::from_utf8_lossy(image)).map_err(|error| {
         Outcome::Runtime(Fault { during: "loading".to_owned(), message: error.to_string() })
     })
 }
@@ -96,7 +96,7 @@ impl Evaluator for CpuEvaluator {
 /// A plan's launches with what each did and takes.
 fn launches<'a>(
     candidate: &'a Candidate,
-    program: &Program,
+    program: &PtxModule,
     counts: &'a [Counts],
 ) -> Vec<ExecutedLaunch<'a>> {
     let launches = candidate.plan.kernels.iter().zip(counts).filter_map(|(launch, counts)| {

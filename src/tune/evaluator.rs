@@ -6,7 +6,7 @@ use super::journal::KernelId;
 use super::sanitize::Sanitizer;
 use super::{Event, TuneError};
 use crate::compile::Compiled;
-use crate::measure::{ConditionsRange, Ended, Margin, Race};
+use crate::measure::{ConditionsRange, FinalEnd, Margin, Race};
 use crate::model::{
     Configuration, LaunchPlan, Measurement, Outcome, Problem, Resources, Validation,
 };
@@ -150,7 +150,7 @@ pub struct Certainty {
     /// The candidates that tie, the winner first; the winner alone where there is no tie.
     pub tie_set: Vec<(String, Configuration)>,
     /// Why no more rounds were taken.
-    pub ended: Ended,
+    pub ended: FinalEnd,
     /// What the sensors showed over the rounds.
     pub conditions: ConditionsRange,
 }

@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
     use crate::compile::Compiled;
-    use crate::compile::compiler::Origin;
+    use crate::compile::compiler::ImageOrigin;
     use crate::model::{LaunchPlan, Micros, Outcome};
     use crate::tune::Event;
     use crate::tune::evaluator::{Decided, Kept};
@@ -162,7 +162,7 @@ mod tests {
             image: Arc::from([]),
             log: String::new(),
             resources: indexmap::IndexMap::new(),
-            origin: Origin::Cache,
+            origin: ImageOrigin::Cache,
             elapsed: Duration::ZERO,
         };
         Candidate { plan: LaunchPlan::default(), compiled }

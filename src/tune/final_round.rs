@@ -8,10 +8,10 @@ use super::finalist_checks::check_finalist;
 use super::gpu_evaluator::GpuEvaluator;
 use super::sanitize::{Sanitized, Sanitizer};
 use super::{Event, TuneError, median};
-use crate::measure::{ConditionsRange, Confidence, Entrant, Final, Rules, WorkFor, hold};
+use crate::measure::{ConditionsRange, Confidence, Entrant, Final, FinalRules, WorkFor, run_final};
 use crate::model::{LaunchPlan, Micros, Outcome, floor};
-use crate::validate::Subject;
-use crate::worker::{Operands, Scalars, Work, WorkerError};
+use crate::validate::ValidationSubject;
+use crate::worker::{OperandAddresses, Scalars, Work, WorkerError};
 
 /// Candidates that take part. A judgement: the README's transcript has eight within 0.4 % of the
 /// winner, so that a sixth could have won, by as little.
@@ -32,8 +32,8 @@ struct Library {
 }
 
 impl Library {
-    fn work(&self, operands: Operands, scalars: Scalars) -> Vec<Work> {
-        let Operands { a, b, c } = operands;
+    fn work(&self, operands: OperandAddresses, scalars: Scalars) -> Vec<Work> {
+        let OperandAddresses { a, b, c } = operands;
         let Scalars { alpha, beta } = scalars;
         vec![Work::Baseline { index: self.index, a, b, c, alpha, beta }]
     }
@@ -170,8 +170,8 @@ fn hold_final(
     let keys = finalists.iter().map(|kept| Entrant::Candidate(modesty(&kept.standing)));
     let entrants = keys.chain(libraries.iter().map(|_| Entrant::Baseline)).collect();
     let floor = floor(&evaluator.problem, evaluator.executor.device());
-    let mut contest = Final::new(entrants, Rules { floor, ..Rules::default() });
-    let held = hold(evaluator.executor, &evaluator.stopwatch, &work, &mut contest)?;
+    let mut contest = Final::new(entrants, FinalRules { floor, ..FinalRules::default() });
+    let held = run_final(evaluator.executor, &evaluator.stopwatch, &work, &mut contest)?;
     drop(boxes);
     let mut measurements = held.measurements.into_iter();
     evaluator.unmount(mounted)?;
@@ -187,8 +187,8 @@ fn hold_final(
         .filter(|(_, measurement)| !measurement.samples.is_empty())
         .map(|(library, measurement)| BaselineTime { name: library.name, measurement })
         .collect();
-    if let Some(verdict) = contest.verdict() {
-        let taint = contest.taints().first().map(ToString::to_string);
+    if let Some(verdict) = contest.result() {
+        let taint = contest.disturbances().first().map(ToString::to_string);
         decided.certainty = Some(certainty(&verdict.confidence, finalists, taint, held.conditions));
         let place = |entrant: usize| verdict.order.iter().position(|p| p.entrant == entrant);
         let mut placed: Vec<(Option<usize>, Kept)> =
@@ -217,7 +217,7 @@ fn certainty(
     Certainty {
         runner_up,
         rounds: confidence.rounds,
-        tainted_rounds: confidence.tainted_rounds,
+        tainted_rounds: confidence.disturbed_rounds,
         taint,
         tie_set: confidence.tie_set.iter().filter_map(|entrant| name(*entrant)).collect(),
         ended: confidence.ended,
@@ -225,7 +225,7 @@ fn certainty(
     }
 }
 
-type BoxedWork<'a> = Box<dyn Fn(Operands) -> Vec<Work> + 'a>;
+type BoxedWork<'a> = Box<dyn Fn(OperandAddresses) -> Vec<Work> + 'a>;
 
 /// cuBLAS, and the fastest of cuBLASLt's heuristics that gives right results.
 fn libraries(
@@ -284,7 +284,7 @@ fn look(
     looks: usize,
 ) -> Result<Micros, WorkerError> {
     let work = |operands| library.work(operands, Scalars::PLAIN);
-    evaluator.stopwatch.looks(evaluator.executor, &work, looks)
+    evaluator.stopwatch.probe_median(evaluator.executor, &work, looks)
 }
 
 /// Why a routine's result is wrong; `None` for a right one. A library that computed another
@@ -294,7 +294,7 @@ fn wrong(
     library: &Library,
 ) -> Result<Option<String>, WorkerError> {
     let work = |operands, scalars| library.work(operands, scalars);
-    let subject = Subject { work: &work, workspaces: &[] };
+    let subject = ValidationSubject { work: &work, workspaces: &[] };
     match evaluator.validator.validate(evaluator.executor, &subject) {
         Ok(Ok(_)) => Ok(None),
         Ok(Err(mismatch)) => Ok(Some(mismatch.to_string())),

@@ -7,7 +7,7 @@ use super::evaluator::Kept;
 use super::gpu_evaluator::{GpuEvaluator, outcome_of};
 use super::{Event, TuneError};
 use crate::model::{LaunchPlan, Mismatch, Outcome, Problem};
-use crate::validate::{Subject, Validator};
+use crate::validate::{ValidationSubject, Validator};
 use crate::worker::WorkerError;
 
 /// What distinguishes the values of the second run from those of the first.
@@ -118,7 +118,7 @@ fn examine(
 ) -> Result<Result<(), Mismatch>, WorkerError> {
     let mounted = evaluator.mount(&[(&kept.candidate.compiled.image, plan)], problem)?;
     let work = |operands, scalars| mounted.work(0, operands, scalars);
-    let subject = Subject { work: &work, workspaces: mounted.workspaces() };
+    let subject = ValidationSubject { work: &work, workspaces: mounted.workspaces() };
     let mut judged = validator.validate(evaluator.executor, &subject)?.map(|_| ());
     if judged.is_ok() {
         judged = if plan.nondeterministic {

@@ -9,13 +9,14 @@ use super::machine::Gpu;
 use super::sanitize::Sanitizer;
 use super::{Event, TuneError, final_round};
 use crate::compile::{Compile, CompileRequest};
-use crate::measure::{Race, Racer, Reason, Step, Stopwatch};
+use crate::measure::{DropReason, Race, RaceStep, RacingCandidate, Stopwatch};
 use crate::model::{
     Fault, LaunchPlan, Measurement, Micros, Outcome, Problem, Regime, Resources, Timing,
 };
-use crate::validate::{KERNELS, Subject, Validator, Zone, compile_options};
+use crate::validate::{GuardedBuffer, KERNELS, ValidationSubject, Validator, compile_options};
 use crate::worker::{
-    Announced, Executor, KernelFacts, Loaded, Operands, Scalars, Work, WorkerError, bind,
+    Executor, KernelFacts, KernelSetup, LoadedModule, OperandAddresses, Scalars, Work, WorkerError,
+    bind,
 };
 
 /// How long a candidate gets before any time is known: a start-up allowance, and the time of a
@@ -52,13 +53,13 @@ pub(super) struct GpuEvaluator<'a> {
 /// compared by where that lies: on an H200 six copies of a kernel for 1x1x1048576, with 1 KB of sums, took 5.69 to
 /// 5.72 µs in three places and 5.83 to 5.86 in three others, and all took 5.69 to 5.72 in one place.
 pub(super) struct Mounted {
-    loaded: Vec<(Loaded, LaunchPlan)>,
-    workspaces: Vec<Zone>,
+    loaded: Vec<(LoadedModule, LaunchPlan)>,
+    workspaces: Vec<GuardedBuffer>,
     problem: Problem,
 }
 
 impl Mounted {
-    pub(super) fn workspaces(&self) -> &[Zone] {
+    pub(super) fn workspaces(&self) -> &[GuardedBuffer] {
         &self.workspaces
     }
 
@@ -69,7 +70,12 @@ impl Mounted {
 
     /// The work of one product by the candidate at `place`: none where there is no such place. A plan whose
     /// arguments have no value was refused when mounting.
-    pub(super) fn work(&self, place: usize, operands: Operands, scalars: Scalars) -> Vec<Work> {
+    pub(super) fn work(
+        &self,
+        place: usize,
+        operands: OperandAddresses,
+        scalars: Scalars,
+    ) -> Vec<Work> {
         let workspaces: Vec<u64> = self.workspaces.iter().map(|zone| zone.address).collect();
         let launches = self.loaded.get(place).and_then(|(loaded, plan)| {
             bind(plan, loaded.module, &self.problem, operands, &workspaces, scalars).ok()
@@ -149,13 +155,13 @@ impl<'a> GpuEvaluator<'a> {
         race: &Race,
         during: &mut &'static str,
     ) -> Result<Outcome, WorkerError> {
-        let mut racer = Racer::new();
+        let mut racer = RacingCandidate::new();
         loop {
             *during = "loading";
             let (problem, image) = (self.problem, &candidate.compiled.image);
             let mounted = self.mount(&[(image, &candidate.plan)], &problem)?;
             *during = "validating";
-            let subject = Subject {
+            let subject = ValidationSubject {
                 work: &|operands, scalars| mounted.work(0, operands, scalars),
                 workspaces: &mounted.workspaces,
             };
@@ -174,12 +180,12 @@ impl<'a> GpuEvaluator<'a> {
             let resources = self.resources(candidate, mounted.facts());
             self.unmount(mounted)?;
             match step {
-                Step::More | Step::Confirm(_) => {}
-                Step::Drop(reason @ Reason::Impossible { .. }) => {
+                RaceStep::More | RaceStep::Confirm(_) => {}
+                RaceStep::Drop(reason @ DropReason::Impossible { .. }) => {
                     let (during, message) = ("timing".to_owned(), reason.to_string());
                     return Ok(Outcome::Runtime(Fault { during, message }));
                 }
-                Step::Enough | Step::Drop(_) => {
+                RaceStep::Enough | RaceStep::Drop(_) => {
                     let measurement = Measurement {
                         samples: racer.samples().to_vec(),
                         launches_per_sample,
@@ -235,12 +241,12 @@ impl<'a> GpuEvaluator<'a> {
     ) -> Result<(), WorkerError> {
         let mut bytes: Vec<u64> = Vec::new();
         for (image, plan) in candidates {
-            let probe = Operands { a: 0, b: 0, c: 0 };
+            let probe = OperandAddresses { a: 0, b: 0, c: 0 };
             let addresses = vec![0; plan.workspaces.len()];
             if let Err(error) = bind(plan, 0, &mounted.problem, probe, &addresses, Scalars::PLAIN) {
                 return Err(WorkerError::Device { message: error.to_string(), sticky: false });
             }
-            let loaded = self.executor.load(image, &Announced::of(plan))?;
+            let loaded = self.executor.load(image, &KernelSetup::of(plan))?;
             mounted.loaded.push((loaded, (*plan).clone()));
             bytes.resize(bytes.len().max(plan.workspaces.len()), 0);
             for (bytes, workspace) in bytes.iter_mut().zip(&plan.workspaces) {
@@ -248,7 +254,7 @@ impl<'a> GpuEvaluator<'a> {
             }
         }
         for bytes in bytes {
-            mounted.workspaces.push(Zone::allocate(self.executor, bytes)?);
+            mounted.workspaces.push(GuardedBuffer::allocate(self.executor, bytes)?);
         }
         Ok(())
     }

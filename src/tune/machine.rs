@@ -115,7 +115,7 @@ impl Machine {
         for own in dealt {
             let others = own.first().into_iter().flat_map(|first| {
                 let other =
-                    || Seat(Place::Shared(first.executor.another(), Arc::clone(&first.shared)));
+                    || Seat(Place::Shared(first.executor.starter(), Arc::clone(&first.shared)));
                 std::iter::repeat_with(other).take(wanted.min(others_of(first)))
             });
             let others: Vec<Seat> = others.collect();

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use super::evaluator::Candidate;
 use super::gpu_evaluator::patience_seconds;
 use crate::model::{Fault, Outcome, Problem};
-use crate::worker::{Announced, Executor, Operands, Scalars, Work, WorkerError, bind};
+use crate::worker::{Executor, KernelSetup, OperandAddresses, Scalars, Work, WorkerError, bind};
 
 /// What is looked for, one tool at a time.
 const TOOLS: [&str; 4] = ["memcheck", "initcheck", "racecheck", "synccheck"];
@@ -98,7 +98,7 @@ impl Sanitizer {
             return untried(format!("`{}`: {error}", self.logs.display()));
         }
         let launched = (|| {
-            let mut watched = executor.under(&self.wrapper(tool, &log))?;
+            let mut watched = executor.start_wrapped(&self.wrapper(tool, &log))?;
             watched.set_deadline(SLOWDOWN + SLOWDOWN * patience_seconds(problem));
             // A finding may end the worker; what ended is in the log.
             let launched = launch(watched.as_mut(), problem, group);
@@ -176,8 +176,8 @@ fn launch(
         for workspace in &plan.workspaces {
             workspaces.push(executor.allocate(workspace.bytes)?);
         }
-        let loaded = executor.load(&candidate.compiled.image, &Announced::of(plan))?;
-        let operands = Operands { a, b, c };
+        let loaded = executor.load(&candidate.compiled.image, &KernelSetup::of(plan))?;
+        let operands = OperandAddresses { a, b, c };
         let launches = bind(plan, loaded.module, problem, operands, &workspaces, Scalars::PLAIN);
         let work: Vec<Work> = launches.unwrap_or_default().into_iter().map(Work::Kernel).collect();
         executor.run(&work)?;

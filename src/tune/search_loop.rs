@@ -19,7 +19,7 @@ use super::renderer::Renderer;
 use super::stats::{EvaluatedCandidate, SearchStats};
 use super::warm_start::Hints;
 use super::{Event, Phases, Settings, TuneError};
-use crate::compile::compiler::Origin;
+use crate::compile::compiler::ImageOrigin;
 use crate::compile::{CompileError, CompilePool, CompileRequest, CompileResult};
 use crate::model::{
     Configuration, Device, LaunchPlan, Measurement, Micros, Outcome, Problem, floor,
@@ -343,7 +343,7 @@ impl SearchLoop<'_> {
             Err(error @ CompileError::Panicked { .. }) => error.to_string(),
             Ok(compiled) => {
                 self.phases.compiling += compiled.elapsed;
-                self.phases.from_cache += usize::from(compiled.origin == Origin::Cache);
+                self.phases.from_cache += usize::from(compiled.origin == ImageOrigin::Cache);
                 let kernel = KernelId::of(&compiled.image, &plan);
                 let candidate = Candidate { plan, compiled };
                 let ready = Ready { turn, pick, configuration, kernel };

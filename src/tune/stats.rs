@@ -7,7 +7,7 @@ use super::journal::KernelId;
 use super::prepare::Spaces;
 use super::warm_start::Hints;
 use super::{Coverage, Event, median};
-use crate::measure::{FEWEST_SAMPLES, Race};
+use crate::measure::{MIN_SAMPLES, Race};
 use crate::model::{Configuration, Micros, Outcome, OutcomeKind};
 use crate::predict::Landmark;
 
@@ -106,7 +106,7 @@ impl SearchStats {
         coverage.recalled += usize::from(recalled);
         if let Some(measurement) = outcome.measurement() {
             // Those that were dropped at once have fewer samples.
-            if measurement.samples.len() >= FEWEST_SAMPLES {
+            if measurement.samples.len() >= MIN_SAMPLES {
                 self.race.admit(&measurement.samples);
             }
             let time = measurement.median();

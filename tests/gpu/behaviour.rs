@@ -23,7 +23,7 @@ pub(crate) fn killed_worker() -> Result<(), Failed> {
         Command::new("pkill").args(["-KILL", "-P", &std::process::id().to_string()]).status();
     assert!(killed.is_ok_and(|status| status.success()), "pkill is needed for this test");
     let error = worker.read(address, 4).unwrap_err();
-    assert!(matches!(error, WorkerError::Died { .. }), "{error}");
+    assert!(matches!(error, WorkerError::Exited { .. }), "{error}");
     assert!(error.ends_worker());
     worker.restart()?;
     let address = worker.allocate(1024)?;

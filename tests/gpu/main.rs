@@ -23,7 +23,7 @@ use correctness::{
     families_are_correct, hundred_candidates, planted_faults, reference_agrees, same_bits,
     sanitized,
 };
-use gemm_tune::worker::Worker;
+use gemm_tune::worker::GpuWorker;
 use libtest_mimic::{Arguments, Failed, Trial};
 use rig::worker_command;
 
@@ -54,7 +54,7 @@ const TESTS: [(&str, Test); 19] = [
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let missing = Worker::start(worker_command()).err().map(|error| error.to_string());
+    let missing = GpuWorker::start(worker_command()).err().map(|error| error.to_string());
     if let (Some(why), false) = (&missing, arguments.list) {
         for (name, _) in TESTS {
             println!("{name} ... skipped: no CUDA device ({why})");

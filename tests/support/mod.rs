@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gemm_tune::compile::{Architecture, Network, Nvrtc, SearchPaths, Wanted, acquire};
+use gemm_tune::compile::{Architecture, Network, Nvrtc, NvrtcRequirements, SearchPaths, acquire};
 
 /// An NVRTC of this host, else one that pip installs where this crate's other tests put it too.
 pub(crate) fn nvrtc(architecture: Architecture) -> Result<Nvrtc, String> {
@@ -14,6 +14,6 @@ pub(crate) fn nvrtc(architecture: Architecture) -> Result<Nvrtc, String> {
         cuda_homes: folders("CUDA_HOME").unwrap_or_default(),
         python: Some("python3".into()),
     };
-    let wanted = Wanted { architecture, driver_major: None };
+    let wanted = NvrtcRequirements { architecture, driver_major: None };
     acquire(&paths, &wanted, Network::Allowed, &mut |_| {}).map_err(|error| error.to_string())
 }

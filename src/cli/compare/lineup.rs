@@ -12,7 +12,7 @@ use crate::cli::output::write;
 use crate::cli::{Failure, databases, request};
 use crate::database::Database;
 use crate::model::{Configuration, Device, Problem, Regime};
-use crate::report::lineup::{self, Lined};
+use crate::report::lineup::{self, LineUpReport};
 use crate::report::plot::{self, rates};
 use crate::space::{Family, Rung, ladder};
 use crate::tune::{Kit, line_up};
@@ -56,10 +56,10 @@ pub(super) fn run(
             .map_err(Failure::work)?;
         let names: Vec<(String, Option<String>)> =
             wanted.into_iter().map(|wanted| (wanted.name, wanted.chosen.err())).collect();
-        lined.push(Lined::of(*problem, &names, &result));
+        lined.push(LineUpReport::of(*problem, &names, &result));
     }
     show(arguments, problems, &lined, &device, console)?;
-    let whole = lined.len() == problems.len() && lined.iter().all(Lined::is_whole);
+    let whole = lined.len() == problems.len() && lined.iter().all(LineUpReport::is_whole);
     let code = if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     Ok((lineup::document(&lined, &device), code))
 }
@@ -68,7 +68,7 @@ pub(super) fn run(
 fn show(
     arguments: &CompareArguments,
     problems: &[Problem],
-    lined: &[Lined],
+    lined: &[LineUpReport],
     device: &Device,
     console: Console,
 ) -> Result<(), Failure> {

@@ -16,7 +16,7 @@ use crate::cli::output::finish;
 use crate::cli::{Failure, databases, request};
 use crate::database::Database;
 use crate::model::Regime;
-use crate::report::comparison::{self, Compared};
+use crate::report::comparison::{self, LibraryComparison};
 use crate::tune::retime;
 
 /// Times the winners of a database again, each in turn with cuBLAS and the fastest of cuBLASLt's
@@ -83,7 +83,7 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
     for problem in in_turn(&problems, console)? {
         let Some(record) = database.find(problem, &device, regime) else {
             let why = format!("no record of {} in {}", device.name, path.display());
-            compared.push(Compared::without(*problem, why));
+            compared.push(LibraryComparison::without(*problem, why));
             continue;
         };
         let (family, configuration) = databases::kernel(record, &kit.families);
@@ -91,7 +91,7 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
         let on_event = &mut notes(console);
         let retimed = retime(problem, winner, None, &mut kit, (regime, *seed), on_event)
             .map_err(Failure::work)?;
-        compared.push(Compared::of(*problem, retimed));
+        compared.push(LibraryComparison::of(*problem, retimed));
     }
     if arguments.csv {
         console.result(&comparison::csv(&compared));

@@ -10,7 +10,7 @@ use crate::cli::console::Console;
 use crate::cli::databases::{self, files};
 use crate::cli::output::OutputArguments;
 use crate::cli::request::shapes;
-use crate::database::{Database, Record, Selection};
+use crate::database::{Database, Record, RecordFilter};
 use crate::model::Shape;
 use crate::report::records;
 
@@ -32,14 +32,14 @@ pub(in crate::cli) struct SelectionArguments {
 }
 
 impl SelectionArguments {
-    pub(in crate::cli) fn selection(&self) -> Result<Selection, Failure> {
+    pub(in crate::cli) fn selection(&self) -> Result<RecordFilter, Failure> {
         fn words<T: std::str::FromStr>(words: &[String]) -> Result<Vec<T>, Failure>
         where
             T::Err: std::fmt::Display,
         {
             words.iter().map(|word| word.parse().map_err(Failure::usage)).collect()
         }
-        Ok(Selection {
+        Ok(RecordFilter {
             shapes: shapes(&self.shape)?,
             dtypes: words(&self.dtype)?,
             layouts: words(&self.layout)?,
@@ -74,7 +74,7 @@ pub(super) struct ShowArguments {
 pub(super) fn list(arguments: &ListArguments, console: Console) -> Result<Value, Failure> {
     let selection = arguments.selection.selection()?;
     let (files, databases) = load(&arguments.db)?;
-    let found = select(&files, &databases, |record| selection.takes(record));
+    let found = select(&files, &databases, |record| selection.matches(record));
     if found.is_empty() {
         console.note(&format!("no such record in {}", records::names(&files)));
     } else {
@@ -95,9 +95,9 @@ pub(super) fn show(arguments: &ShowArguments, console: Console) -> Result<Value,
     }
     let (files, databases) = load(&arguments.db)?;
     let key = what.to_lowercase();
-    let wanted = Selection { shapes: shape.into_iter().collect(), ..Selection::default() };
+    let wanted = RecordFilter { shapes: shape.into_iter().collect(), ..RecordFilter::default() };
     let found = select(&files, &databases, |record| match shape {
-        Some(_) => wanted.takes(record),
+        Some(_) => wanted.matches(record),
         None => record.key().starts_with(&key),
     });
     if found.is_empty() {

@@ -60,7 +60,7 @@ pub(super) fn verify(
         None => Database::load_existing(&path).map_err(Failure::work)?,
     };
     let chosen: Vec<&Record> =
-        database.records().iter().filter(|record| selection.takes(record)).collect();
+        database.records().iter().filter(|record| selection.matches(record)).collect();
     let (own, others): (Vec<&Record>, Vec<&Record>) =
         chosen.into_iter().partition(|record| record.is_of(&device));
     if !others.is_empty() {

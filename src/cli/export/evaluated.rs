@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use super::{ExportArguments, Format};
 use crate::cli::environment::cache_folder;
 use crate::cli::{Failure, journals};
-use crate::database::Selection;
+use crate::database::RecordFilter;
 use crate::export::{self, EvaluatedSpace};
 use crate::tune::Recorded;
 
 /// The text of a format that is made from a journal, and what it is of.
 pub(super) fn text(
     arguments: &ExportArguments,
-    selection: &Selection,
+    selection: &RecordFilter,
 ) -> Result<(String, String), Failure> {
     let path = match &arguments.journal {
         Some(path) => path.clone(),
@@ -33,9 +33,9 @@ pub(super) fn text(
 }
 
 /// The only journal below `folder` that a selection takes.
-fn journal(folder: &Path, selection: &Selection) -> Result<PathBuf, Failure> {
+fn journal(folder: &Path, selection: &RecordFilter) -> Result<PathBuf, Failure> {
     let taken = |(_, heading): &(PathBuf, Recorded)| {
-        selection.takes_problem(&heading.problem, &heading.device)
+        selection.matches_problem(&heading.problem, &heading.device)
     };
     let found: Vec<(PathBuf, Recorded)> =
         journals::below(folder)?.into_iter().filter(taken).collect();

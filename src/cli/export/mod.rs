@@ -108,7 +108,7 @@ fn run(arguments: &ExportArguments, console: Console) -> Result<Value, Failure> 
             let records: Vec<&Record> = all
                 .iter()
                 .copied()
-                .filter(|record| selection.takes(record))
+                .filter(|record| selection.matches(record))
                 .filter(|record| arguments.family.as_ref().is_none_or(|f| *f == record.family))
                 .collect();
             if records.is_empty() {

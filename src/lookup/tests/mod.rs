@@ -1,4 +1,4 @@
-//! The ladder, on the families that come with the program and made-up records.
+//! Lookup with the built-in families and made-up records.
 
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -130,7 +130,7 @@ fn sources_are_tried_from_the_most_to_the_least_certain() {
 }
 
 #[test]
-fn a_sibling_is_expected_to_take_its_share_of_sms_and_clocks() {
+fn a_sibling_is_predicted_by_its_sms_and_clocks() {
     let h200 = Device::h200();
     let half = Device { name: "half".to_owned(), sms: 66, max_sm_clock_mhz: 990, ..Device::h200() };
     let large = problem("8192x8192x1024");
@@ -166,7 +166,7 @@ fn rows_that_vectors_do_not_fit_get_a_kernel_without_them() {
 }
 
 #[test]
-fn a_kernel_with_other_bits_in_each_run_answers_its_own_problem_alone() {
+fn a_non_deterministic_kernel_answers_only_its_own_problem() {
     let h200 = Device::h200();
     let mut records = some_records(&h200);
     records[0].deterministic = false;
@@ -174,7 +174,7 @@ fn a_kernel_with_other_bits_in_each_run_answers_its_own_problem_alone() {
     let asked = lookup(&records, &h200);
     let answer = asked.answer(&Question::packed(own)).unwrap();
     assert_eq!((answer.source, answer.is_deterministic()), (AnswerSource::Exact, false));
-    assert!(answer.because().contains("last bits differ"), "{}", answer.because());
+    assert!(answer.because().contains("non-deterministic"), "{}", answer.because());
 
     // What else there is answers for others, as if the record were not there.
     let without = lookup(&records[1..], &h200);
@@ -238,7 +238,7 @@ fn a_tile_that_is_mostly_edge_gives_way_to_the_default() {
 }
 
 #[test]
-fn landmarks_tell_what_the_model_does_not_see() {
+fn landmarks_correct_the_analytic_model() {
     let h200 = Device::h200();
     let families = Families::built_in().unwrap();
     let pipelined = families.get("pipelined").unwrap();
@@ -308,7 +308,7 @@ fn what_is_not_pinned_is_refused() {
 }
 
 #[test]
-fn a_record_that_no_answer_can_come_from_is_told() {
+fn a_record_that_no_answer_can_use_is_reported() {
     let h200 = Device::h200();
     let mut records = some_records(&h200);
     records[0].family = "gone".to_owned();
@@ -321,7 +321,7 @@ fn a_record_that_no_answer_can_come_from_is_told() {
 }
 
 #[test]
-fn hints_are_the_record_then_the_nearest_winners_then_those_of_other_devices() {
+fn a_warm_start_is_the_record_then_near_winners_then_those_of_other_devices() {
     let h200 = Device::h200();
     let h100 = Device { name: "NVIDIA H100".to_owned(), sms: 114, ..Device::h200() };
     let asked = problem("1024x1024x1024");
