@@ -18,10 +18,10 @@ use gemm_tune::compile::{
 };
 use gemm_tune::database::ReplacePolicy;
 use gemm_tune::model::{Device, Dtype, Problem};
-use gemm_tune::predict::LearnedModel;
+use gemm_tune::predict::{LearnedModel, Predictor};
 use gemm_tune::render::Templates;
 use gemm_tune::session::{self, ProblemOutcome, SessionDevice, SessionEvent, SessionPlan};
-use gemm_tune::space::Families;
+use gemm_tune::space::{Families, Family};
 use gemm_tune::tune::{Effort, Machine, Settings};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -34,12 +34,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     for shape in shapes {
         problems.push(Problem::new(shape.parse()?, Dtype::F32));
     }
+    let families: Vec<Family> = Families::built_in()?.iter().cloned().collect();
+    let templates = Templates::built_in()?;
+    let (predictor, _) = Predictor::new(LearnedModel::built_in(&device)?, &families, &templates);
     let plan = SessionPlan {
         problems,
-        families: Families::built_in()?.iter().cloned().collect(),
-        templates: Templates::built_in()?,
+        families,
+        templates,
         settings: Settings { effort: Effort::Quick, max_configs: Some(12), ..Settings::default() },
-        learned: Arc::new(LearnedModel::built_in(&device)?),
+        predictor: Arc::new(predictor),
         database: Some(PathBuf::from(database)),
         other_databases: Vec::new(),
         replace: ReplacePolicy::IfFaster,

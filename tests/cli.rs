@@ -247,7 +247,7 @@ fn a_journal_is_replayed_as_a_search_of_its_problem_begins() {
         let document: serde_json::Value = serde_json::from_str(&gemm_tune(arguments).out).unwrap();
         document[0]["worst"].as_f64().unwrap()
     };
-    // The best is among those of which least is expected by what other problems took.
+    // The best is among those with the lowest predicted times.
     assert!(fraction(&arguments) < 0.99);
     assert_eq!(fraction(&[&arguments[..], &["--informed"]].concat()), 1.0);
     let expected =
@@ -256,9 +256,9 @@ fn a_journal_is_replayed_as_a_search_of_its_problem_begins() {
 }
 
 #[test]
-fn what_is_learned_is_told_of_problems_that_are_held_out() {
+fn learn_reports_the_regret_for_held_out_problems() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("db.experience.json");
+    let file = folder.path().join("db.model.json");
     let journals = "tests/data/journals";
     // Five of these eight are of `pipelined`, too few to learn from.
     check(&["learn", journals], 1, &["8 journals are too few to learn of any family"]);
@@ -307,9 +307,16 @@ fn what_is_learned_is_told_of_problems_that_are_held_out() {
             "96x96x96",
         ])
     };
-    assert!(ask(&database).out.contains("by what other problems took"), "{}", ask(&database).err);
+    assert!(ask(&database).out.contains("by the learned model"), "{}", ask(&database).err);
+    // A model of other code is not used, and the user is told.
+    let text = std::fs::read_to_string(&file).unwrap();
+    let stale = text.replacen("\"template_hash\":\"", "\"template_hash\":\"0", 1);
+    std::fs::write(&file, stale).unwrap();
+    let said = ask(&database);
+    assert!(said.err.contains("belongs to other code and is not used"), "{}", said.err);
+    assert!(!said.out.contains("by the learned model"), "{}", said.out);
     std::fs::write(&file, "{}").unwrap();
-    assert!(ask(&database).err.contains("db.experience.json`: no file of `gemm-tune learn`"));
+    assert!(ask(&database).err.contains("db.model.json`: no file of `gemm-tune learn`"));
 }
 
 #[test]

@@ -189,7 +189,7 @@ fn verifying_tells_a_record_that_holds_from_one_that_does_not() {
 }
 
 #[test]
-fn a_lookup_says_which_rung_it_stands_on_and_why() {
+fn a_lookup_states_its_source_and_the_reason() {
     let lookup = |arguments: &[&str]| {
         good(
             &[&["lookup", "--db", ONE, "--db", TWO, "--device-name", "nvidia h200"], arguments]
@@ -205,12 +205,12 @@ fn a_lookup_says_which_rung_it_stands_on_and_why() {
         ]
         .join("\n")
     );
-    // Where something was learned, of all that is known one that is legal, by what others took.
+    // With a learned model, the legal kernel with the lowest time by it.
     let many = "tests/databases/h200.toml";
     let document = json(&["lookup", "--shape", "4096x4096x3072", "--db", many, "--device", "auto"]);
-    assert_ne!(document["rung"], "exact");
+    assert_ne!(document["source"], "exact");
     let because = document["because"].as_str().unwrap();
-    assert!(because.contains("by what other problems took, of "), "{because}");
+    assert!(because.contains("by the learned model"), "{because}");
     assert!(document["predicted_us"].as_f64().is_some_and(|time| time > 500.0), "{document}");
 }
 

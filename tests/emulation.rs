@@ -9,14 +9,14 @@ use std::sync::atomic::AtomicBool;
 
 use gemm_tune::compile::{Compile, CompileThreads};
 use gemm_tune::model::{
-    ComputeCapability, Device, Dtype, Layout, Outcome, OutcomeKind, Problem, Timing, Value,
+    ComputeCapability, Device, Dtype, Hint, Layout, Outcome, OutcomeKind, Problem, Timing, Value,
+    WarmStart,
 };
 use gemm_tune::render::Templates;
 use gemm_tune::search::Search;
 use gemm_tune::space::{Families, Family};
 use gemm_tune::tune::{
-    CheckPlan, CheckResult, Hint, Hints, Kit, Machine, Sample, Settings, TuneEvent, check, spaces,
-    tune,
+    CheckPlan, CheckResult, Hints, Kit, Machine, Sample, Settings, TuneEvent, check, spaces, tune,
 };
 
 use crate::support::cases::cases;
@@ -395,7 +395,8 @@ fn kernels_with_other_bits_in_each_run_are_tried_by_who_allows_them() {
                   SPLITS=2,TAIL=whole,MEET=atomic,UNROLL=16,READ_ORDER=down";
     let configuration = family.choose(choice, &problem, &Device::cpu()).unwrap();
     let record = Hint { family: "pipelined".to_owned(), configuration: configuration.clone() };
-    let hints = Hints { record: Some(record), ..Hints::default() };
+    let start = WarmStart { record: Some(record), others: Vec::new() };
+    let hints = Hints { start, ..Hints::default() };
     let compiler: Arc<dyn Compile> = Arc::new(compiler);
     let tuned = |family: Family| {
         let mut kit = Kit {
@@ -449,7 +450,8 @@ fn what_won_before_is_tried_first_and_the_record_is_in_the_final_whatever_the_se
         (5..space.len()).filter(|rank| Some(*rank) != space.rank(&default)).collect();
     let gone = Hint { family: "gone".to_owned(), configuration: default.clone() };
     let won = vec![gone, hint(others[0])];
-    let hints = Hints { record: Some(hint(others[1])), others: won, ..Hints::default() };
+    let start = WarmStart { record: Some(hint(others[1])), others: won };
+    let hints = Hints { start, ..Hints::default() };
     let mut tuned = |fresh: bool, max_configs: usize| {
         let (search, max_configs) = (Search::Exhaustive, Some(max_configs));
         let settings = Settings { max_configs, fresh, search, ..Settings::default() };

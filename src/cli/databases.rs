@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use super::console::Console;
 use super::failure::Failure;
 use super::request;
 use crate::database::{Database, Record};
 use crate::model::device::CPU;
 use crate::model::{Configuration, Device};
-use crate::predict::LearnedModel;
+use crate::predict::{LearnedModel, Predictor};
+use crate::render::Templates;
 use crate::space::Family;
 
 /// The named files, else all of `results/`.
@@ -42,21 +44,36 @@ pub(super) fn load(files: &[PathBuf]) -> Result<Vec<Database>, Failure> {
     files.iter().map(|file| Database::load_existing(file).map_err(Failure::work)).collect()
 }
 
-/// What was learned of a device: from the file beside a database, the first that has one, as
-/// `results/nvidia-l4.experience.json` beside `results/nvidia-l4.toml`; else what comes with the program.
-pub(super) fn experience<'p>(
+/// The predictor of a device. Its learned model is the file beside a database, the first that has one, as
+/// `results/nvidia-l4.model.json` beside `results/nvidia-l4.toml`; else the built-in one. Notes models of other code.
+pub(super) fn predictor<'p>(
     databases: impl IntoIterator<Item = &'p Path>,
     device: &Device,
-) -> Result<LearnedModel, Failure> {
-    let beside = databases.into_iter().map(|path| path.with_extension("experience.json"));
+    (families, templates): (&[Family], &Templates),
+    console: Console,
+) -> Result<Predictor, Failure> {
+    let names = ["model.json", "experience.json"];
+    let beside = databases.into_iter().flat_map(|path| names.map(|name| path.with_extension(name)));
     let found: Vec<PathBuf> = beside.filter(|path| path.exists()).collect();
     for path in found {
-        let experience = request::experience(&path)?;
-        if experience.device == device.name {
-            return Ok(experience);
+        let learned = request::learned_model(&path)?;
+        if learned.device == device.name {
+            return Ok(noted(learned, (families, templates), console));
         }
     }
-    LearnedModel::built_in(device).map_err(Failure::work)
+    let built_in = LearnedModel::built_in(device).map_err(Failure::work)?;
+    Ok(noted(built_in, (families, templates), console))
+}
+
+/// A predictor of a learned model; notes models of other code.
+pub(super) fn noted(
+    learned: LearnedModel,
+    (families, templates): (&[Family], &Templates),
+    console: Console,
+) -> Predictor {
+    let (predictor, stale) = Predictor::new(learned, families, templates);
+    stale.iter().for_each(|model| console.note(&model.to_string()));
+    predictor
 }
 
 /// The kernel of a record: the name of its family, and its configuration completed with newer parameters.

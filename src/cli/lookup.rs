@@ -82,8 +82,14 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<Value, Failure> 
     let databases = databases::load(&files)?;
     let records = || databases.iter().flat_map(Database::records);
     let device = device(arguments, &records().collect::<Vec<_>>(), console)?;
-    let lookup = Lookup::new(records(), &families, &templates, &device, regime)
-        .with_learned(&databases::experience(files.iter().map(PathBuf::as_path), &device)?);
+    let lookup = Lookup::new(records(), &families, &templates, &device, regime).with_predictor(
+        databases::predictor(
+            files.iter().map(PathBuf::as_path),
+            &device,
+            (&families, &templates),
+            console,
+        )?,
+    );
     for unusable in lookup.unusable() {
         console.note(&format!("record {} is left out: {}", unusable.key, unusable.why));
     }

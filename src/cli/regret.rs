@@ -60,8 +60,9 @@ fn run(arguments: &RegretArguments, console: Console) -> Result<(Value, ExitCode
     };
     let kept = database.records().iter().filter(|record| !is_held_out(record));
     let families = context.families.clone();
-    let lookup = Lookup::new(kept, &families, &context.templates, &device, regime)
-        .with_learned(&databases::experience([path.as_path()], &device)?);
+    let lookup = Lookup::new(kept, &families, &context.templates, &device, regime).with_predictor(
+        databases::predictor([path.as_path()], &device, (&families, &context.templates), console)?,
+    );
     let mut kit = context.kit(console)?;
     let mut regrets = Vec::new();
     for problem in in_turn(&problems, console)? {
@@ -94,7 +95,7 @@ fn run(arguments: &RegretArguments, console: Console) -> Result<(Value, ExitCode
         let library = retimed.libraries.into_iter().next().map(|(library, _)| library);
         regrets.push(Regret {
             problem: *problem,
-            rung: answer.rung.name(),
+            source: answer.source.name(),
             family: winner.family,
             parameters: winner.configuration.to_string(),
             predicted: answer.predicted,

@@ -9,12 +9,13 @@ use serde_json::json;
 
 use super::console::Console;
 use super::failure::Failure;
-use super::request;
+use super::{databases, request};
 use crate::model::Device;
 use crate::predict::LearnedModel;
+use crate::render::Templates;
 use crate::report::replayed;
 use crate::search::replay::{Trials, replay};
-use crate::space::Families;
+use crate::space::{Families, Family};
 use crate::tune::{read_informed, read_recording};
 
 #[derive(Debug, Args)]
@@ -76,11 +77,14 @@ fn run(arguments: &ReplayArguments, console: Console) -> Result<(), Failure> {
     };
     let recording = if arguments.informed {
         let families = Families::built_in().map_err(Failure::work)?;
-        let experience = match &arguments.experience {
-            Some(path) => request::experience(path)?,
+        let templates = Templates::built_in().map_err(Failure::work)?;
+        let learned = match &arguments.experience {
+            Some(path) => request::learned_model(path)?,
             None => LearnedModel::built_in(&Device::h200()).map_err(Failure::work)?,
         };
-        read_informed(&arguments.file, &families, &experience)
+        let all: Vec<Family> = families.iter().cloned().collect();
+        let predictor = databases::noted(learned, (&all, &templates), console);
+        read_informed(&arguments.file, &families, &predictor)
     } else {
         read_recording(&arguments.file)
     };

@@ -50,8 +50,8 @@ fn chosen(
     Ok((families, templates))
 }
 
-/// Reads the file of `gemm-tune learn`.
-pub(super) fn experience(path: &Path) -> Result<LearnedModel, Failure> {
+/// What `gemm-tune learn` wrote to a file.
+pub(super) fn learned_model(path: &Path) -> Result<LearnedModel, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::Work(format!("cannot read `{}`: {error}", path.display())))?;
     let named = |error| Failure::Work(format!("`{}`: {error}", path.display()));

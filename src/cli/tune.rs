@@ -21,7 +21,7 @@ use super::{databases, interrupt, request};
 use crate::compile::CompileThreads;
 use crate::database::{ReplacePolicy, check_writable};
 use crate::model::{Device, Problem, Regime};
-use crate::predict::LearnedModel;
+use crate::predict::Predictor;
 use crate::report::{json as documents, tuned};
 use crate::search;
 use crate::session::{self, ProblemResult, SessionDevice, SessionPlan, Shard};
@@ -121,7 +121,12 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
     let database = databases::of(&device, arguments.db.as_deref());
     // Before a compiler is installed.
     check_writable(&database, &device).map_err(Failure::work)?;
-    plan.learned = Arc::new(databases::experience([database.as_path()], &device)?);
+    plan.predictor = Arc::new(databases::predictor(
+        [database.as_path()],
+        &device,
+        (&plan.families, &plan.templates),
+        console,
+    )?);
     if arguments.db.is_none() {
         // Winners of other GPUs are warm starts too.
         let files = databases::files(&[]).unwrap_or_default().into_iter();
@@ -201,7 +206,7 @@ fn plan(
         families,
         templates,
         settings,
-        learned: Arc::new(LearnedModel::default()),
+        predictor: Arc::new(Predictor::default()),
         database: None,
         other_databases: Vec::new(),
         replace: if arguments.force { ReplacePolicy::Always } else { ReplacePolicy::IfFaster },

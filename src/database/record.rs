@@ -15,9 +15,10 @@ use super::sections::{
     StoredValidation, StoredWorkspace,
 };
 use crate::model::{
-    CachePolicy, Configuration, Device, KernelLaunch, Landmark, LaunchPlan, Measurement, Micros,
-    PowerState, Problem, Regime, Resources, TensorMap, Validation, Value, Workspace,
+    CachePolicy, Configuration, Device, KernelLaunch, LaunchPlan, Measurement, Micros, PowerState,
+    Problem, Regime, Resources, TensorMap, Validation, Value, Workspace,
 };
+use crate::predict::Landmark;
 
 /// The fastest correct kernel found for a problem on a device, with the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

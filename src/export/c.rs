@@ -1,6 +1,6 @@
 //! C export: one header and one source file that embed the machine code and need only the CUDA
 //! driver. A call uses the kernel that was tuned for exactly this shape, else the one with the
-//! lowest predicted time ([`crate::lookup::Expectation`]).
+//! lowest predicted time ([`crate::predict::TimeFormula`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::database::Record;
-use crate::lookup::{Expectation, Question};
+use crate::lookup::Question;
 use crate::model::{
     Compute, Configuration, Device, Dtype, LaunchPlan, Layout, Micros, Problem, Shape, Storage,
 };
+use crate::predict::TimeFormula;
 use crate::render::{RenderError, Templates, render_stored};
 use crate::space::formula::{Bound, Solver, open_values};
 use crate::space::{Family, Legality};
@@ -37,7 +38,7 @@ pub struct KernelDraft {
     /// The conditions for problems that it serves, and its launches for them.
     pub bound: Bound,
     /// Its predicted times for them.
-    pub expectation: Expectation,
+    pub expectation: TimeFormula,
 }
 
 /// Reasons why a kernel cannot be exported.
@@ -97,7 +98,7 @@ impl KernelDraft {
             return Err(DraftError::Changed(record.family.clone()));
         }
         let configuration = family.completed(record.configuration());
-        let expectation = Expectation::of(
+        let expectation = TimeFormula::of(
             (family, &configuration),
             &problem,
             (source.device, record.resources.occupancy),
@@ -136,7 +137,7 @@ impl KernelDraft {
         }
         // Without a record, a very long time: the kernel is used only where no other one serves.
         let expectation =
-            Expectation::of((family, &configuration), problem, (device, None), UNKNOWN);
+            TimeFormula::of((family, &configuration), problem, (device, None), UNKNOWN);
         Ok(Self {
             problem: *problem,
             record: None,

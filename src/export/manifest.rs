@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::database::{StoredBaseline, StoredProblem, StoredValidation};
 use crate::dispatch::DispatchNode;
-use crate::lookup::Expectation;
 use crate::model::Value;
+use crate::predict::TimeFormula;
 use crate::space::Formula;
 
 /// Schema that this version writes and reads.
@@ -72,7 +72,7 @@ pub struct BundledKernel {
     /// Scratch buffers that the launches share; nothing else may use them meanwhile.
     pub workspaces: Vec<BundledWorkspace>,
     /// Its predicted time for other problems.
-    pub expectation: Expectation,
+    pub expectation: TimeFormula,
     /// The median time for its problem, in microseconds; absent where it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median_us: Option<f64>,

@@ -3,8 +3,9 @@
 use super::draft::{DraftError, ExportSource, KernelDraft};
 use crate::database::Record;
 use crate::dispatch::{Dispatch, DispatchNode};
-use crate::lookup::{Expectation, Lookup, Question, Rung};
+use crate::lookup::{AnswerSource, Lookup, Question};
 use crate::model::{Compute, Dtype, Layout, Problem, Shape, Storage};
+use crate::predict::TimeFormula;
 
 /// Extents of the problems for which lookup selects kernels for any shape: one or a few rows, less
 /// than a tile, a few tiles, many.
@@ -45,11 +46,11 @@ pub fn for_any_shape(
         let Some(draft) = draft.ok().filter(|draft| draft.serves_around(&question)) else {
             continue;
         };
-        let occupancy = answer.source.filter(|_| answer.rung != Rung::Default);
+        let occupancy = answer.record.filter(|_| answer.source != AnswerSource::Default);
         let occupancy = occupancy.and_then(|record| record.resources.occupancy);
         let expectation = answer.predicted.map(|time| {
             let kernel = (answer.family, answer.configuration);
-            Expectation::of(kernel, &question.problem, (source.device, occupancy), time)
+            TimeFormula::of(kernel, &question.problem, (source.device, occupancy), time)
         });
         made.push(KernelDraft { expectation: expectation.unwrap_or(draft.expectation), ..draft });
     }

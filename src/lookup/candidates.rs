@@ -1,6 +1,5 @@
-//! The kernels that a group of records knows, by number: its families' defaults, then the winners of
-//! its records; and of these the ones that an answer near given records may be. Which of them is
-//! legal for a problem, and which is expected to take the least, is decided where it is asked.
+//! Candidates for answers without a learned model: the defaults of a group's families and the winners of its
+//! records, with their landmark errors.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,49 +7,47 @@ use std::sync::OnceLock;
 
 use super::answer::Question;
 use super::kernels::{KnownKernel, RecordedKernel};
-use super::landmarks::{Landmarks, Measured};
-use super::neighbours::{CELLS, Position, cell, position};
+use super::neighbours::{CELLS, cell, position};
+use crate::predict::{LandmarkModel, LogErrors, ProblemPosition};
 
-/// How many times slower than the winner a kernel is that tells nothing any more: what makes it so is
-/// not what makes those faster or slower that may be chosen.
+/// Time over the winner's above which a landmark is left out: its reasons do not matter for good kernels.
 const HOPELESS: f64 = 2.0;
 
-/// A kernel that an answer may be.
+/// Kernel that an answer may have.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Candidate {
-    pub(super) who: KernelRef,
-    /// The place of a record that it is the winner of: the nearest, if there is a near one. None for
-    /// a default that has not won hereabouts.
-    pub(super) source: Option<usize>,
-    /// How many times as long as modelled it is expected to take.
+pub(super) struct LookupCandidate {
+    pub(super) kernel_ref: KernelRef,
+    /// Index of a record that it won: the nearest, if there is a near one. `None` for a default without one.
+    pub(super) record: Option<usize>,
+    /// Factor on its modelled time.
     pub(super) factor: f64,
 }
 
-/// Which kernel.
+/// Reference to a kernel of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KernelRef {
-    /// The default at this place of the group's.
+    /// Index among the group's defaults.
     Default(usize),
-    /// The winner of the record at this place of all.
+    /// Index of the record that it won.
     Winner(usize),
-    /// The kernel at this place of those that were learned of.
+    /// Index among the kernels of learned models.
     Learned(usize),
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct CandidateIndex {
-    landmarks: Landmarks,
+    landmarks: LandmarkModel,
     defaults: usize,
-    /// The place of a record that has it, for each kernel that is no default.
+    /// Index of a record, for each kernel that is no default.
     winners: Vec<usize>,
-    /// By cell, once somebody asked; see [`super::neighbours`].
-    cells: Vec<OnceLock<Option<Vec<Candidate>>>>,
+    /// By cell, computed on demand; see [`super::neighbours`].
+    cells: Vec<OnceLock<Option<Vec<LookupCandidate>>>>,
 }
 
 impl CandidateIndex {
-    /// Of defaults and of the records at `places`; tells each of these what its landmarks tell.
-    pub(super) fn survey(
+    /// Candidates from defaults and from the records at `places`; sets the landmark errors of these.
+    pub(super) fn of(
         defaults: &[(String, &KnownKernel)],
         known: &mut [RecordedKernel],
         places: &[usize],
@@ -68,33 +65,33 @@ impl CandidateIndex {
             });
         }
         let all = &*known;
-        let measured = |(place, name): (&usize, &String)| -> Measured {
+        let measured = |(place, name): (&usize, &String)| -> LogErrors {
             let known = &all[*place];
             let won = known.record.median().0;
             let own = [(name.as_str(), won)];
             let landmarks = &known.record.landmarks_us;
-            // A winner alone, of which it is known only where it won, says nothing of others.
+            // A winner without landmarks has nothing to compare with.
             let own = own.into_iter().filter(|_| !landmarks.is_empty());
             let others = landmarks.iter().filter(|(other, _)| *other != name);
             let times = own.chain(others.map(|(name, time)| (&**name, *time)));
-            let tells = |time: f64| time > 0.0 && time <= HOPELESS * won;
-            let off = |(name, time): (&str, f64)| {
-                let number = *numbers.get(name).filter(|_| tells(time))?;
+            let is_useful = |time: f64| time > 0.0 && time <= HOPELESS * won;
+            let error = |(name, time): (&str, f64)| {
+                let number = *numbers.get(name).filter(|_| is_useful(time))?;
                 let kernel = match number.checked_sub(defaults.len()) {
                     None => defaults[number].1,
                     Some(winner) => &all[winners[winner]].kernel,
                 };
-                let off = (time / kernel.modelled(&known.problem, clock_mhz)).ln();
-                off.is_finite().then_some((number, off))
+                let error = (time / kernel.modelled(&known.problem, clock_mhz)).ln();
+                error.is_finite().then_some((number, error))
             };
-            times.filter_map(off).collect()
+            times.filter_map(error).collect()
         };
-        let measured: Vec<Measured> = places.iter().zip(&names).map(measured).collect();
-        let (landmarks, sightings) = Landmarks::survey(defaults.len() + winners.len(), &measured);
+        let measured: Vec<LogErrors> = places.iter().zip(&names).map(measured).collect();
+        let (landmarks, errors) = LandmarkModel::fit(defaults.len() + winners.len(), &measured);
         let of_winner: Vec<Option<usize>> =
             names.iter().map(|name| numbers.get(&**name).copied()).collect();
-        for ((place, sighting), number) in places.iter().zip(sightings).zip(of_winner) {
-            (known[*place].sighting, known[*place].number) = (sighting, number);
+        for ((place, errors), number) in places.iter().zip(errors).zip(of_winner) {
+            (known[*place].errors, known[*place].number) = (errors, number);
         }
         let cells = if places.is_empty() { 0 } else { CELLS };
         Self {
@@ -105,14 +102,14 @@ impl CandidateIndex {
         }
     }
 
-    /// The kernels that an answer may be with these records near; `None` where these tell nothing.
-    /// Problems of one cell have the same candidates.
+    /// Candidates with the factors of these near records; `None` where the records have no landmarks. Problems of
+    /// one cell share them.
     pub(super) fn around(
         &self,
         question: &Question,
         known: &[RecordedKernel],
         near: &[usize],
-    ) -> Option<Cow<'_, [Candidate]>> {
+    ) -> Option<Cow<'_, [LookupCandidate]>> {
         let cell = cell(question).and_then(|(cell, middle)| Some((self.cells.get(cell)?, middle)));
         match cell {
             Some((cell, middle)) => {
@@ -123,58 +120,66 @@ impl CandidateIndex {
         }
     }
 
-    /// The defaults, without a factor of their own.
-    pub(super) fn defaults(&self, known: &[RecordedKernel], near: &[usize]) -> Vec<Candidate> {
+    /// The defaults, without factors.
+    pub(super) fn defaults(
+        &self,
+        known: &[RecordedKernel],
+        near: &[usize],
+    ) -> Vec<LookupCandidate> {
         (0..self.defaults).map(|number| self.candidate(number, known, near, 1.0)).collect()
     }
 
-    /// The winners of records, without a factor of their own, each once; `near` are the nearest records.
+    /// The winners of records, without factors, each once; `near` are the nearest records.
     pub(super) fn of_records<'a>(
         &'a self,
         known: &'a [RecordedKernel],
         records: impl Iterator<Item = usize>,
         near: &'a [usize],
-    ) -> impl Iterator<Item = Candidate> + 'a {
+    ) -> impl Iterator<Item = LookupCandidate> + 'a {
         let numbers: BTreeSet<usize> = records.filter_map(|place| known[place].number).collect();
         numbers.into_iter().map(|number| self.candidate(number, known, near, 1.0))
     }
 
-    /// The same for one place among problems, found anew.
+    /// Candidates with the factors at one position.
     pub(super) fn candidates(
         &self,
-        here: &Position,
+        here: &ProblemPosition,
         known: &[RecordedKernel],
         near: &[usize],
-    ) -> Option<Vec<Candidate>> {
-        let sightings = near.iter().filter_map(|place| {
+    ) -> Option<Vec<LookupCandidate>> {
+        let errors = near.iter().filter_map(|place| {
             let known = &known[*place];
-            Some((&known.position, known.sighting.as_ref()?))
+            Some((&known.position, known.errors.as_ref()?))
         });
-        let bearings = self.landmarks.bearings(here, sightings)?;
+        let local = self.landmarks.local(here, errors)?;
         // Winners that were measured nearby, and those of near records that have no landmarks.
         let own = near.iter().filter_map(|place| known[*place].number);
         let winners: BTreeSet<usize> =
-            bearings.seen().chain(own).filter(|number| *number >= self.defaults).collect();
+            local.measured().chain(own).filter(|number| *number >= self.defaults).collect();
         let candidate = |number: usize| {
-            self.candidate(number, known, near, self.landmarks.factor(&bearings, number))
+            self.candidate(number, known, near, self.landmarks.factor(&local, number))
         };
         Some((0..self.defaults).chain(winners).map(candidate).collect())
     }
 
-    /// The kernel of a number, as the winner of a near record where it is one.
+    /// The candidate of a number, as the winner of a near record where it is one.
     fn candidate(
         &self,
         number: usize,
         known: &[RecordedKernel],
         near: &[usize],
         factor: f64,
-    ) -> Candidate {
+    ) -> LookupCandidate {
         let won = near.iter().copied().find(|place| known[*place].number == Some(number));
         match number.checked_sub(self.defaults) {
-            None => Candidate { who: KernelRef::Default(number), source: won, factor },
+            None => LookupCandidate { kernel_ref: KernelRef::Default(number), record: won, factor },
             Some(winner) => {
                 let place = self.winners[winner];
-                Candidate { who: KernelRef::Winner(place), source: won.or(Some(place)), factor }
+                LookupCandidate {
+                    kernel_ref: KernelRef::Winner(place),
+                    record: won.or(Some(place)),
+                    factor,
+                }
             }
         }
     }

@@ -1,58 +1,54 @@
-//! Answers by what was learned of a device: a kernel that is known, be it the winner of a record nearby, a
-//! default, or one that came near the best of some problem and won nothing.
-//!
-//! **How.** ProblemFeatures about are a few of them, of which one is nearly always the best for problems like the one in
-//! question, and the winners of the nearest records; where none of these is legal, or no list was made for
-//! such problems, all, which takes a fifth of a millisecond. The answer is remembered.
+//! Answers by the learned models of a device. Candidates are a short list of the kernel set and the winners of the
+//! nearest records; where no list exists, or none of these is legal, all kernels, which takes a fifth of a
+//! millisecond. Answers are cached.
 
 use std::collections::HashMap;
 use std::sync::RwLock;
 
-use super::answer::{Answer, Question, Rung, Why};
-use super::candidates::{Candidate, KernelRef};
+use super::answer::{Answer, AnswerSource, Question, Why};
+use super::candidates::{KernelRef, LookupCandidate};
 use super::index::{Group, Lookup, some_problem};
 use super::kernels::KnownKernel;
 use super::resolve::first_legal;
-use crate::model::Micros;
-use crate::predict::ProblemFeatures;
+use crate::model::{Micros, Problem};
+use crate::predict::{FamilyModel, ProblemFeatures};
 use crate::space::Extents;
 
-/// Records, the nearest ones, whose winners are asked about beside a list, and where there is none: each
-/// takes half a microsecond.
+/// Nearest records whose winners are predicted beside a list, and without one: each takes half a microsecond.
 const BESIDE_A_LIST: usize = 3;
-const ASKED_ABOUT: usize = 64;
+const WITHOUT_A_LIST: usize = 64;
 
-/// Room for a list and what is asked about beside it.
-const ROOM: usize = 16;
+/// Capacity for a list and the winners beside it.
+const CAPACITY: usize = 16;
 
-/// Questions whose answers are remembered; one more, and all are found again.
+/// Capacity of the cache; it is cleared when full.
 const REMEMBERED: usize = 1 << 16;
 
-/// A kernel with the time in microseconds that is expected of it, and of how many it is the least.
+/// Kernel with its predicted time in microseconds, and the number of kernels compared.
 #[derive(Debug, Clone, Copy)]
 struct Choice {
     time: f64,
-    candidate: Candidate,
+    candidate: LookupCandidate,
     compared: usize,
 }
 
-/// Kernels that were learned of.
+/// Kernels of the learned models.
 #[derive(Debug, Default)]
-pub(super) struct Learned {
-    /// Those that are no defaults, made ready.
+pub(super) struct LearnedKernels {
+    /// Those that are no defaults.
     pub(super) kernels: Vec<KnownKernel>,
-    /// Which kernel each is that a family's family_model names by a number; none for one that is not legal.
+    /// For each family, the kernels of its kernel set; `None` for one that is not legal.
     numbers: Vec<Vec<Option<KernelRef>>>,
 }
 
-/// What was chosen so far.
+/// Cache of choices.
 #[derive(Debug, Default)]
 pub(super) struct Choices {
     known: RwLock<HashMap<Question, Option<Choice>>>,
 }
 
 impl Choices {
-    /// The choice for a question, made by `choose` where it is new.
+    /// The choice for a question, computed by `choose` where it is new.
     fn of(&self, question: &Question, choose: impl FnOnce() -> Option<Choice>) -> Option<Choice> {
         if let Ok(known) = self.known.read()
             && let Some(choice) = known.get(question)
@@ -71,8 +67,8 @@ impl Choices {
 }
 
 impl Lookup {
-    /// The kernel of which least is expected; `None` where nothing was learned, nothing that is known is
-    /// legal, or landmarks know of a better one. `near` are records near the problem, the nearest first.
+    /// The kernel with the lowest predicted time; `None` without a learned model or a legal kernel, or where
+    /// landmarks predict a lower time. `near` are records near the problem, the nearest first.
     pub(super) fn by_learned_model<'a>(
         &'a self,
         group: &'a Group,
@@ -81,31 +77,26 @@ impl Lookup {
         extents: &mut Extents,
     ) -> Option<Answer<'a>> {
         let problem = &question.problem;
-        if !self.lessons.iter().flatten().any(|family_model| family_model.serves(problem)) {
+        if self.models(problem).all(|model| model.is_none()) {
             return None;
         }
         let choose = || self.choose(group, question, near, extents);
         let Choice { time, candidate: one, compared } = group.choices.of(question, choose)?;
-        let kernel = self.kernel(group, one.who);
-        let family_model = self.lessons[kernel.family].as_ref();
+        let kernel = self.kernel(group, one.kernel_ref);
+        let model = self.model(kernel.family, problem);
         let of_default = Answer {
-            rung: Rung::Default,
-            why: Why::LeastOf { compared },
-            family: &self.families[kernel.family].0,
-            configuration: &kernel.configuration,
-            predicted: Some(self.possible(&question.problem, time)),
-            error_percent: family_model.map(|family_model| family_model.error_percent),
-            source: None,
-            template_changed: false,
+            predicted: Some(self.possible(problem, time)),
+            error_percent: model.map(|model| model.error_percent),
+            ..self.untuned(kernel, Why::LeastOf { compared })
         };
-        Some(match (one.who, one.source) {
+        Some(match (one.kernel_ref, one.record) {
             (KernelRef::Default(_), None) => of_default,
-            (KernelRef::Learned(_), None) => Answer { rung: Rung::Learned, ..of_default },
-            (_, source) => {
+            (KernelRef::Learned(_), None) => Answer { source: AnswerSource::Learned, ..of_default },
+            (_, record) => {
                 let Answer { why, predicted, error_percent, .. } = of_default;
-                let known = &self.known[source?];
+                let known = &self.known[record?];
                 Answer {
-                    rung: Rung::Neighbour,
+                    source: AnswerSource::Neighbour,
                     why,
                     predicted,
                     error_percent,
@@ -115,59 +106,66 @@ impl Lookup {
         })
     }
 
-    /// The kernels of a group that were learned of.
-    pub(super) fn learned<'a>(&self, group: &'a Group) -> &'a Learned {
+    /// The learned model of a family, by its index, for a problem's GEMM type.
+    fn model(&self, family: usize, problem: &Problem) -> Option<&FamilyModel> {
+        self.predictor.model(&self.families[family].0, problem, &self.device)
+    }
+
+    /// The learned models of all families, in order.
+    fn models(&self, problem: &Problem) -> impl Iterator<Item = Option<&FamilyModel>> {
+        (0..self.families.len()).map(|family| self.model(family, problem))
+    }
+
+    /// The kernels of learned models for a group.
+    pub(super) fn learned<'a>(&self, group: &'a Group) -> &'a LearnedKernels {
         group.learned.get_or_init(|| {
-            let mut learned =
-                Learned { numbers: vec![Vec::new(); self.families.len()], ..Learned::default() };
+            let mut learned = LearnedKernels {
+                numbers: vec![Vec::new(); self.families.len()],
+                ..LearnedKernels::default()
+            };
             let Some(pattern) = group.pattern.map(some_problem) else { return learned };
-            for (place, ((family, _), family_model)) in
-                self.families.iter().zip(&self.lessons).enumerate()
-            {
-                let predictor = self.experience.predictor(family, &self.device);
-                let (Some(family_model), Some(predictor)) = (family_model, predictor) else {
-                    continue;
-                };
-                for configuration in family_model.kernels(family) {
+            for (place, (family, _)) in self.families.iter().enumerate() {
+                let predictor = self.predictor.family(family, &pattern, &self.device);
+                let Some(predictor) = predictor else { continue };
+                for configuration in predictor.model.kernels(family) {
                     let is_own = |default: &KnownKernel| {
                         default.family == place && default.configuration == configuration
                     };
                     let default = group.defaults.iter().position(is_own).map(KernelRef::Default);
                     let of = (None, &self.device);
                     let made = || KnownKernel::new((place, family), configuration, &pattern, of);
-                    let who = default.or_else(|| {
+                    let kernel_ref = default.or_else(|| {
                         let mut kernel = made()?;
-                        kernel.learn(&predictor, &self.device);
+                        kernel.prepare(&predictor, &self.device);
                         learned.kernels.push(kernel);
                         Some(KernelRef::Learned(learned.kernels.len() - 1))
                     });
-                    learned.numbers[place].push(who);
+                    learned.numbers[place].push(kernel_ref);
                 }
             }
             learned
         })
     }
 
-    /// The kernels that are worth asking about for a question by what was learned; `None` where that is
-    /// not known of a family.
-    fn listed(&self, group: &Group, question: &Question) -> Option<Vec<Candidate>> {
+    /// The short lists of all learned models for a question; `None` where one has none.
+    fn listed(&self, group: &Group, question: &Question) -> Option<Vec<LookupCandidate>> {
         let Question { problem, storage } = question;
-        let mut listed = Vec::with_capacity(ROOM);
-        for (family_model, numbers) in self.lessons.iter().zip(&self.learned(group).numbers) {
-            let Some(family_model) =
-                family_model.as_ref().filter(|family_model| family_model.serves(problem))
-            else {
-                continue;
-            };
-            let list = family_model.shortlist(problem, storage)?;
+        let mut listed = Vec::with_capacity(CAPACITY);
+        for (model, numbers) in self.models(problem).zip(&self.learned(group).numbers) {
+            let Some(model) = model else { continue };
+            let list = model.shortlist(problem, storage)?;
             let known = list.iter().filter_map(|kernel| *numbers.get(usize::from(*kernel))?);
-            listed.extend(known.map(|who| Candidate { who, source: None, factor: 1.0 }));
+            listed.extend(known.map(|kernel_ref| LookupCandidate {
+                kernel_ref,
+                record: None,
+                factor: 1.0,
+            }));
         }
         Some(listed)
     }
 
-    /// The legal kernel of which least is expected; `None` where landmarks expect less of one of which
-    /// nothing was learned.
+    /// The legal kernel with the lowest predicted time; `None` where landmarks predict a lower one of a family
+    /// without a learned model.
     fn choose(
         &self,
         group: &Group,
@@ -177,55 +175,59 @@ impl Lookup {
     ) -> Option<Choice> {
         let listed = self.listed(group, question).and_then(|mut listed| {
             let nearest = near.iter().copied().take(BESIDE_A_LIST);
-            listed.extend(group.roster.of_records(&self.known, nearest, near));
+            listed.extend(group.candidates.of_records(&self.known, nearest, near));
             self.least_of(group, question, &listed, extents)
         });
         let chosen = listed.or_else(|| {
-            let records = group.own.nearest_first(question).take(ASKED_ABOUT);
-            let mut all = group.roster.defaults(&self.known, near);
-            let winners = group.roster.of_records(&self.known, records, near);
-            all.extend(winners.filter(|one| !matches!(one.who, KernelRef::Default(_))));
+            let records = group.own.nearest_first(question).take(WITHOUT_A_LIST);
+            let mut all = group.candidates.defaults(&self.known, near);
+            let winners = group.candidates.of_records(&self.known, records, near);
+            all.extend(winners.filter(|one| !matches!(one.kernel_ref, KernelRef::Default(_))));
             let learned = (0..self.learned(group).kernels.len()).map(KernelRef::Learned);
-            all.extend(learned.map(|who| Candidate { who, source: None, factor: 1.0 }));
+            all.extend(learned.map(|kernel_ref| LookupCandidate {
+                kernel_ref,
+                record: None,
+                factor: 1.0,
+            }));
             self.least_of(group, question, &all, extents)
         })?;
         let other = self.least_of_unlearned(group, question, near, extents);
         (!other.is_some_and(|other| other.0 < chosen.time)).then_some(chosen)
     }
 
-    /// Of candidates that something was learned of the legal one of which least is expected.
+    /// Of candidates with a learned model, the legal one with the lowest predicted time.
     fn least_of(
         &self,
         group: &Group,
         question: &Question,
-        candidates: &[Candidate],
+        candidates: &[LookupCandidate],
         extents: &mut Extents,
     ) -> Option<Choice> {
-        let asked = ProblemFeatures::of(&question.problem, &question.storage);
+        let features = ProblemFeatures::of(&question.problem, &question.storage);
         let room = candidates.len();
-        let mut left: Vec<(f64, &Candidate)> = Vec::with_capacity(room);
-        for (family, family_model) in self.lessons.iter().enumerate() {
-            let Some(family_model) = family_model else { continue };
+        let mut left: Vec<(f64, &LookupCandidate)> = Vec::with_capacity(room);
+        for (family, model) in self.models(&question.problem).enumerate() {
+            let Some(model) = model else { continue };
             let (mut kernels, mut own) = (Vec::with_capacity(room), Vec::with_capacity(room));
             for one in candidates {
-                let kernel = self.kernel(group, one.who);
-                if let Some(known) = kernel.learned.as_ref().filter(|_| kernel.family == family) {
+                let kernel = self.kernel(group, one.kernel_ref);
+                if let Some(known) = kernel.features.as_ref().filter(|_| kernel.family == family) {
                     kernels.push(known);
                     own.push(one);
                 }
             }
-            let times = family_model.expects_each(&kernels, &asked, &self.device);
+            let times = model.times(&kernels, &features, &self.device);
             left.extend(times.into_iter().map(|time| time.0).zip(own));
         }
         let compared = left.len();
         let (time, candidate) = first_legal(&mut left, |one| {
-            let kernel = self.kernel(group, one.who);
+            let kernel = self.kernel(group, one.kernel_ref);
             kernel.cost.fits(&question.problem) && self.permits(kernel, extents)
         })?;
         Some(Choice { time, candidate: *candidate, compared })
     }
 
-    /// What landmarks expect of the kernel that is best by them, where nothing was learned of its family.
+    /// The predicted time of the best kernel by landmarks, where its family has no learned model.
     fn least_of_unlearned(
         &self,
         group: &Group,
@@ -233,11 +235,12 @@ impl Lookup {
         near: &[usize],
         extents: &mut Extents,
     ) -> Option<Micros> {
-        if group.winning.iter().all(|family| self.lessons[*family].is_some()) {
+        let problem = &question.problem;
+        if group.winning.iter().all(|family| self.model(*family, problem).is_some()) {
             return None;
         }
         let answer = self.least_by_landmarks(group, question, near, extents)?;
-        let is_learned = self.experience.families.contains_key(&answer.family.name);
+        let is_learned = self.predictor.model(answer.family, problem, &self.device).is_some();
         answer.predicted.filter(|_| !is_learned)
     }
 }
@@ -248,18 +251,19 @@ mod tests {
     use crate::model::{Dtype, Problem};
 
     #[test]
-    fn a_choice_is_made_once() {
+    fn a_choice_is_computed_once() {
         let choices = Choices::default();
         let problem = Problem::new("64x65x66".parse().unwrap(), Dtype::F32);
         let question = Question::packed(problem);
-        let candidate = Candidate { who: KernelRef::Learned(3), source: None, factor: 1.0 };
+        let candidate =
+            LookupCandidate { kernel_ref: KernelRef::Learned(3), record: None, factor: 1.0 };
         let made = choices.of(&question, || Some(Choice { time: 7.0, candidate, compared: 9 }));
         assert!(made.is_some_and(|made| made.compared == 9));
-        let again = choices.of(&question, || unreachable!("it is known"));
-        assert_eq!(again.unwrap().candidate.who, KernelRef::Learned(3));
-        // Nothing is a choice too.
+        let again = choices.of(&question, || unreachable!("it is cached"));
+        assert_eq!(again.unwrap().candidate.kernel_ref, KernelRef::Learned(3));
+        // An empty choice is cached too.
         let other = Question::packed(Problem { batch: 2, ..problem });
         assert!(choices.of(&other, || None).is_none());
-        assert!(choices.of(&other, || unreachable!("it is known")).is_none());
+        assert!(choices.of(&other, || unreachable!("it is cached")).is_none());
     }
 }

@@ -1,5 +1,5 @@
-//! Which records are near a problem. Problems whose extents lie between the same powers of two share
-//! an answer, which is found once: a search in the tree takes longer than all the rest.
+//! Records near a problem. Problems whose extents lie between the same powers of two share an answer, which is
+//! computed once: a search in the tree takes longer than the rest.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -8,38 +8,36 @@ use rstar::RTree;
 use rstar::primitives::GeomWithData;
 
 use super::answer::Question;
+use crate::predict::ProblemPosition;
 
-/// Records that are compared. A judgement: the model ranks well what is alike.
+/// Records that are compared. A judgement: the model ranks similar ones well.
 const COMPARED: usize = 12;
 
-/// Extents up to 2^15 have cells; beyond them, and for batches, the tree is asked each time.
+/// Extents up to 2^15 have cells; larger ones and batches search the tree each time.
 const OCTAVES: usize = 15;
 
-/// What rows are aligned to: 1, 2 or 4 elements.
+/// Alignments of rows: 1, 2 or 4 elements.
 const ALIGNMENTS: usize = 3;
 
-/// How many cells there are.
+/// Number of cells.
 pub(super) const CELLS: usize = OCTAVES * OCTAVES * OCTAVES * ALIGNMENTS;
 
-/// A problem's place among others, see [`position`].
-pub(super) type Position = [f64; 5];
+/// Position of a record's problem, and the record's index.
+type RecordPoint = GeomWithData<ProblemPosition, usize>;
 
-/// A record's place among problems, and which record it is.
-type Point = GeomWithData<Position, usize>;
-
-/// Records by where they are among problems.
+/// Records by the positions of their problems.
 #[derive(Debug, Default)]
 pub(super) struct NeighbourIndex {
-    tree: RTree<Point>,
+    tree: RTree<RecordPoint>,
     /// By the octaves of M, N and K and the alignment; empty where there is no record.
     cells: Vec<OnceLock<Vec<usize>>>,
 }
 
 impl NeighbourIndex {
-    /// Of records, each with the question that it answers.
+    /// Index of records, each with its problem.
     pub(super) fn new(records: impl IntoIterator<Item = (Question, usize)>) -> Self {
         let point = |(question, record)| GeomWithData::new(position(&question), record);
-        let points: Vec<Point> = records.into_iter().map(point).collect();
+        let points: Vec<RecordPoint> = records.into_iter().map(point).collect();
         if points.is_empty() {
             return Self::default();
         }
@@ -49,12 +47,12 @@ impl NeighbourIndex {
         }
     }
 
-    /// All records, in no order that means anything.
+    /// All records, in arbitrary order.
     pub(super) fn all(&self) -> impl Iterator<Item = usize> {
         self.tree.iter().map(|point| point.data)
     }
 
-    /// The records nearest to a question, or to the middle of the cell that it is in.
+    /// The records nearest to a question, or to the middle of its cell.
     pub(super) fn around(&self, question: &Question) -> Cow<'_, [usize]> {
         let cell = cell(question).and_then(|(cell, middle)| Some((self.cells.get(cell)?, middle)));
         let nearest = |position| self.from(position).take(COMPARED).collect();
@@ -69,7 +67,7 @@ impl NeighbourIndex {
         self.from(position(question))
     }
 
-    fn from(&self, position: Position) -> impl Iterator<Item = usize> {
+    fn from(&self, position: ProblemPosition) -> impl Iterator<Item = usize> {
         self.tree.nearest_neighbor_iter(position).map(|at| at.data)
     }
 }
@@ -78,8 +76,8 @@ impl NeighbourIndex {
 /// left out in turn, the chosen kernel takes 3.5 % longer than the best with one, 2.8 % with two.
 const ALIGNMENT: f64 = 2.0;
 
-/// Where a problem is among others: a factor of two in any extent is one step.
-pub(super) fn position(question: &Question) -> Position {
+/// Position of a problem: a factor of two in any extent is one step.
+pub(super) fn position(question: &Question) -> ProblemPosition {
     let Question { problem, storage } = question;
     let shape = problem.shape;
     let [m, n, k, batch] =
@@ -87,8 +85,8 @@ pub(super) fn position(question: &Question) -> Position {
     [m, n, k, batch, ALIGNMENT * f64::from(storage.row_alignment(problem))]
 }
 
-/// The number of the cell that a question is in, and the cell's middle.
-pub(super) fn cell(question: &Question) -> Option<(usize, Position)> {
+/// Index of a question's cell, and the cell's middle.
+pub(super) fn cell(question: &Question) -> Option<(usize, ProblemPosition)> {
     let Question { problem, storage } = question;
     if problem.batch != 1 {
         return None;
@@ -115,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn near_is_what_has_about_the_same_extents_and_alignment() {
+    fn near_records_have_similar_extents_and_alignment() {
         let shapes = ["64x64x64", "4096x64x64", "4096x4096x64", "4000x4096x4096", "4001x4095x4097"];
         let near =
             NeighbourIndex::new(shapes.iter().enumerate().map(|(at, shape)| (question(shape), at)));
@@ -130,7 +128,7 @@ mod tests {
             assert_eq!(near.around(&question(shape))[0], nearest, "{shape}");
             assert_eq!(near.nearest_first(&question(shape)).next(), Some(nearest), "{shape}");
         }
-        // Whoever asks first, those of one cell have the same answer.
+        // All questions of one cell have the same answer.
         let (one, other) = (question("4097x4100x4200"), question("8000x8000x8000"));
         assert_eq!(near.around(&one), near.around(&other));
         assert!(NeighbourIndex::new([]).around(&one).is_empty());

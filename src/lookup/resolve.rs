@@ -1,15 +1,15 @@
-//! One question, and the ladder that is climbed for it. What is known was made ready in `index`.
+//! Resolves one question from the prepared records and families of `index`.
 
-use super::answer::{Answer, NoAnswer, Question, Rung, Why};
-use super::candidates::{Candidate, KernelRef};
+use super::answer::{Answer, AnswerSource, NoAnswer, Question, Why};
+use super::candidates::{KernelRef, LookupCandidate};
 use super::index::{FEWEST_CHECKED, Group, Lookup, MOST_LOOKED_AT};
 use super::kernels::{KnownKernel, RecordedKernel};
 use super::neighbours::NeighbourIndex;
 use crate::model::{Micros, Problem, floor};
 use crate::space::Extents;
 
-/// A kernel that is legal, and the time it is expected to take.
-struct Expected<'a> {
+/// Legal kernel of a record with its predicted time.
+struct PredictedRecord<'a> {
     known: &'a RecordedKernel,
     time: f64,
     compared: usize,
@@ -42,9 +42,9 @@ impl Lookup {
             return Ok(answer);
         }
         let (own, mut tried) = self.nearest(&group.own, question, &mut extents);
-        let mut rung = Rung::Neighbour;
+        let mut source = AnswerSource::Neighbour;
         let best = own.or_else(|| {
-            rung = Rung::Sibling;
+            source = AnswerSource::Sibling;
             let (sibling, more) = self.nearest(&group.siblings, question, &mut extents);
             tried += more;
             sibling
@@ -52,32 +52,21 @@ impl Lookup {
         let default = self.default(group, best.as_ref(), problem, &mut extents);
         match (best, default) {
             (Some(best), Some((kernel, Some(time)))) if time < best.time => Ok(Answer {
-                rung: Rung::Default,
-                why: Why::ExpectedFaster { best: Micros(best.time) },
-                family: &self.families[kernel.family].0,
-                configuration: &kernel.configuration,
                 predicted: Some(self.possible(problem, time)),
                 error_percent: group.error_percent,
-                source: Some(&best.known.record),
-                template_changed: false,
+                record: Some(&best.known.record),
+                ..self.untuned(kernel, Why::ExpectedFaster { best: Micros(best.time) })
             }),
             (Some(best), default) => {
                 let default = default.and_then(|(_, time)| time).map(Micros);
                 let why = Why::BestOf { compared: best.compared, default };
                 let predicted = Some(self.possible(problem, best.time));
-                let error_percent = group.error_percent.filter(|_| rung == Rung::Neighbour);
-                Ok(Answer { rung, why, predicted, error_percent, ..self.exactly(best.known) })
+                let error_percent =
+                    group.error_percent.filter(|_| source == AnswerSource::Neighbour);
+                Ok(Answer { source, why, predicted, error_percent, ..self.exactly(best.known) })
             }
-            (None, Some((kernel, _))) => Ok(Answer {
-                rung: Rung::Default,
-                why: if tried == 0 { Why::NoRecords } else { Why::NoneLegal { tried } },
-                family: &self.families[kernel.family].0,
-                configuration: &kernel.configuration,
-                predicted: None,
-                error_percent: None,
-                source: None,
-                template_changed: false,
-            }),
+            (None, Some((kernel, _))) if tried == 0 => Ok(self.untuned(kernel, Why::NoRecords)),
+            (None, Some((kernel, _))) => Ok(self.untuned(kernel, Why::NoneLegal { tried })),
             (None, None) => Err(self.nothing(problem)),
         }
     }
@@ -108,14 +97,28 @@ impl Lookup {
         let measurement = &known.record.measurement;
         let spread = (measurement.p95_us - measurement.p05_us) / 2.0 / measurement.median_us;
         Answer {
-            rung: Rung::Exact,
+            source: AnswerSource::Exact,
             why: Why::Tuned,
             family,
             configuration: &known.kernel.configuration,
             predicted: Some(known.record.median()),
             error_percent: Some(100.0 * spread),
-            source: Some(&known.record),
+            record: Some(&known.record),
             template_changed: known.record.provenance.template_hash != *hash,
+        }
+    }
+
+    /// The answer with a default, without a time.
+    pub(super) fn untuned<'a>(&'a self, kernel: &'a KnownKernel, why: Why) -> Answer<'a> {
+        Answer {
+            source: AnswerSource::Default,
+            why,
+            family: &self.families[kernel.family].0,
+            configuration: &kernel.configuration,
+            predicted: None,
+            error_percent: None,
+            record: None,
+            template_changed: false,
         }
     }
 
@@ -123,14 +126,14 @@ impl Lookup {
         NoAnswer::Nothing { problem: problem.to_string(), device: self.device.name.clone() }
     }
 
-    /// Of the records near a question whose kernels are legal, the one of which the least is
-    /// expected; where none is, the nearest that is. And how many were looked at.
+    /// Of the records near a question with a legal kernel, the one with the lowest predicted time; otherwise the
+    /// nearest legal one. Also the number of records tried.
     fn nearest(
         &self,
         near: &NeighbourIndex,
         question: &Question,
         extents: &mut Extents,
-    ) -> (Option<Expected<'_>>, usize) {
+    ) -> (Option<PredictedRecord<'_>>, usize) {
         let problem = &question.problem;
         let mut legal = |place: usize| self.serves(&self.known[place], problem, extents);
         let around = near.around(question);
@@ -155,16 +158,16 @@ impl Lookup {
         });
         let best = best.map(|place| {
             let known = &self.known[place];
-            Expected { known, time: known.predict(problem), compared }
+            PredictedRecord { known, time: known.predict(problem), compared }
         });
         (best, looked_at)
     }
 
-    /// The legal default of which the least is expected, with the time if there is anything to go by.
+    /// The legal default with the lowest predicted time, and that time where a record gives one.
     fn default<'a>(
         &self,
         group: &'a Group,
-        best: Option<&Expected<'_>>,
+        best: Option<&PredictedRecord<'_>>,
         problem: &Problem,
         extents: &mut Extents,
     ) -> Option<(&'a KnownKernel, Option<f64>)> {
@@ -172,11 +175,12 @@ impl Lookup {
             Some(best) => best.known.predict_default(kernel, problem),
             None => kernel.cost.clocks(problem),
         };
-        // Defaults are measured in every search: a family that has won none of several here is not
-        // expected to, whatever a model says that sees grids alone.
-        let told = best.is_some() && group.records >= FEWEST_CHECKED;
-        let of_winners =
-            group.defaults.iter().filter(|kernel| !told || group.winning.contains(&kernel.family));
+        // Searches measure defaults: a family that has won none of several is left out.
+        let has_records = best.is_some() && group.records >= FEWEST_CHECKED;
+        let of_winners = group
+            .defaults
+            .iter()
+            .filter(|kernel| !has_records || group.winning.contains(&kernel.family));
         let mut left: Vec<(f64, &KnownKernel)> =
             of_winners.map(|kernel| (expected(kernel), kernel)).collect();
         let is_legal =
@@ -185,17 +189,16 @@ impl Lookup {
         Some((kernel, best.map(|_| time)))
     }
 
-    /// The kernel that a candidate is.
-    pub(super) fn kernel<'a>(&'a self, group: &'a Group, who: KernelRef) -> &'a KnownKernel {
-        match who {
+    /// The kernel of a candidate.
+    pub(super) fn kernel<'a>(&'a self, group: &'a Group, kernel_ref: KernelRef) -> &'a KnownKernel {
+        match kernel_ref {
             KernelRef::Default(at) => &group.defaults[at],
             KernelRef::Winner(place) => &self.known[place].kernel,
             KernelRef::Learned(at) => &self.learned(group).kernels[at],
         }
     }
 
-    /// The winner or default of which the least is expected by what landmarks tell; `None` where the
-    /// records at `near` tell nothing.
+    /// The winner or default with the lowest time by landmarks; `None` where the records at `near` have none.
     pub(super) fn least_by_landmarks<'a>(
         &'a self,
         group: &'a Group,
@@ -203,43 +206,44 @@ impl Lookup {
         near: &[usize],
         extents: &mut Extents,
     ) -> Option<Answer<'a>> {
-        let candidates = group.roster.around(question, &self.known, near)?;
+        let candidates = group.candidates.around(question, &self.known, near)?;
         let timed = self.by_landmarks(group, &question.problem, &candidates);
-        self.least_expected(group, &question.problem, &timed, extents)
+        self.fastest(group, &question.problem, &timed, extents)
     }
 
-    /// Candidates with the times that are expected by what landmarks tell.
+    /// Candidates with their times by landmarks.
     pub(super) fn by_landmarks(
         &self,
         group: &Group,
         problem: &Problem,
-        candidates: &[Candidate],
-    ) -> Vec<(f64, Candidate)> {
-        let timed = |candidate: &Candidate| {
-            let kernel = self.kernel(group, candidate.who);
+        candidates: &[LookupCandidate],
+    ) -> Vec<(f64, LookupCandidate)> {
+        let timed = |candidate: &LookupCandidate| {
+            let kernel = self.kernel(group, candidate.kernel_ref);
             let modelled = kernel.modelled(problem, self.device.max_sm_clock_mhz);
             (modelled * candidate.factor, *candidate)
         };
         candidates.iter().map(timed).collect()
     }
 
-    /// Of the legal candidates, the winner or default of which the least is expected.
-    pub(super) fn least_expected<'a>(
+    /// Of the legal candidates, the winner or default with the lowest time.
+    pub(super) fn fastest<'a>(
         &'a self,
         group: &'a Group,
         problem: &Problem,
-        candidates: &[(f64, Candidate)],
+        candidates: &[(f64, LookupCandidate)],
         extents: &mut Extents,
     ) -> Option<Answer<'a>> {
-        let kernel = |candidate: &Candidate| self.kernel(group, candidate.who);
-        // A default of a family that has won none of several times is not expected to now.
-        let told = group.records >= FEWEST_CHECKED;
-        let is_serious =
-            |candidate: &Candidate| !told || group.winning.contains(&kernel(candidate).family);
+        let kernel = |candidate: &LookupCandidate| self.kernel(group, candidate.kernel_ref);
+        // A family that has won none of several is left out.
+        let has_records = group.records >= FEWEST_CHECKED;
+        let is_serious = |candidate: &LookupCandidate| {
+            !has_records || group.winning.contains(&kernel(candidate).family)
+        };
         let mut least = |won: bool| {
             let timed = candidates.iter().map(|(time, candidate)| (*time, candidate));
-            let mut left: Vec<(f64, &Candidate)> = timed
-                .filter(|(_, candidate)| candidate.source.is_some() == won && is_serious(candidate))
+            let mut left: Vec<(f64, &LookupCandidate)> = timed
+                .filter(|(_, candidate)| candidate.record.is_some() == won && is_serious(candidate))
                 .collect();
             let compared = left.len();
             first_legal(&mut left, |candidate| {
@@ -249,46 +253,39 @@ impl Lookup {
         };
         let (winner, default) = (least(true), least(false));
         let default_time = default.as_ref().map_or(f64::INFINITY, |(time, ..)| *time);
-        let source = |candidate: &Candidate| candidate.source.map(|place| &self.known[place]);
+        let record = |candidate: &LookupCandidate| candidate.record.map(|place| &self.known[place]);
         match winner {
             Some((time, candidate, compared)) if time <= default_time => Some(Answer {
-                rung: Rung::Neighbour,
+                source: AnswerSource::Neighbour,
                 why: Why::BestOf { compared, default: default.map(|(time, ..)| Micros(time)) },
                 predicted: Some(self.possible(problem, time)),
                 error_percent: group.error_percent,
-                ..self.exactly(source(candidate)?)
+                ..self.exactly(record(candidate)?)
             }),
             winner => {
                 let (time, candidate, _) = default?;
-                let kernel = kernel(candidate);
+                let why = match winner {
+                    Some((time, ..)) => Why::ExpectedFaster { best: Micros(time) },
+                    None => Why::NoneLegal { tried: candidates.len() },
+                };
+                let known = winner.and_then(|(_, candidate, _)| record(candidate));
                 Some(Answer {
-                    rung: Rung::Default,
-                    why: match winner {
-                        Some((time, ..)) => Why::ExpectedFaster { best: Micros(time) },
-                        None => Why::NoneLegal { tried: candidates.len() },
-                    },
-                    family: &self.families[kernel.family].0,
-                    configuration: &kernel.configuration,
                     predicted: Some(self.possible(problem, time)),
                     error_percent: group.error_percent,
-                    source: winner
-                        .and_then(|(_, candidate, _)| source(candidate))
-                        .map(|known| &known.record),
-                    template_changed: false,
+                    record: known.map(|known| &known.record),
+                    ..self.untuned(kernel(candidate), why)
                 })
             }
         }
     }
 
-    /// A predicted time, but none that the device cannot reach: a model of what was measured on one
-    /// problem knows no limit on another.
+    /// A predicted time, but at least the device's limit.
     pub(super) fn possible(&self, problem: &Problem, time: f64) -> Micros {
         Micros(time.max(floor(problem, &self.device).0))
     }
 }
 
-/// The first that is legal, from the least up. One of the first two nearly always is: that is found
-/// sooner than all are sorted.
+/// The legal one with the lowest time. One of the first two nearly always is, so that nothing is sorted.
 pub(super) fn first_legal<'k, K>(
     left: &mut Vec<(f64, &'k K)>,
     mut is_legal: impl FnMut(&K) -> bool,

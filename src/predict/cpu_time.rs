@@ -1,8 +1,7 @@
-//! The time that a kernel would take, computed from what it did on the `cpu` device. A model, not a
-//! measurement: it says which of two kernels asks less of an SM, and everything that shows it says
-//! that it is modelled.
+//! Modelled time of a kernel, from what it did on the `cpu` device. It is no measurement: it tells which of two kernels
+//! needs less of an SM, and all output marks it as modelled.
 //!
-//! A block costs its SM the most of what it asks of four pipes, as if they overlapped perfectly:
+//! A block takes the time of the busiest of four pipes, as if they overlapped perfectly:
 //!
 //! | pipe | what it serves in a clock |
 //! |---|---|
@@ -26,22 +25,21 @@ use crate::cpu::{Counts, InstructionClass};
 use crate::model::device::H200_BANDWIDTH;
 use crate::model::{BlockNeeds, Device, KernelLaunch, Micros, Occupancy, Problem};
 
-/// Clocks that are lost at a barrier: about the latency of the second-level cache.
+/// Clocks lost at a barrier: about the latency of the second-level cache.
 const BARRIER_CLOCKS: f64 = 300.0;
 
 /// Clocks between two instructions of a warp that is alone.
 const CLOCKS_AN_INSTRUCTION: f64 = 1.5;
 
-/// What a launch takes that does nothing, replayed in a graph. On an H200 the smallest product,
-/// 33x65x129, takes 4.5 µs.
+/// Time of an empty launch in a graph.
 const LAUNCH: Micros = Micros(2.0);
 
-/// One launch, as far as it was executed.
+/// Launch, as far as it was executed.
 #[derive(Debug, Clone)]
 pub struct ExecutedLaunch<'a> {
     /// Its extents.
     pub launch: &'a KernelLaunch,
-    /// What its executed blocks did.
+    /// Counts of its executed blocks.
     pub counts: &'a Counts,
     /// Registers of a thread.
     pub registers: u64,

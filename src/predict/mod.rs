@@ -1,22 +1,47 @@
-//! Predictions: what a kernel will take before it is measured.
-//!
-//! `analytic` is the model of tiles and waves, `learned` the trees that correct it from measured times,
-//! `transfer` the corrections from related problems of the same run, `forecast` what a search starts with, and
-//! `cpu_time` the modelled time of what the `cpu` device executed.
+//! Predictions: the time of a kernel before it is measured. Search, tune, lookup and sessions ask [`Predictor`].
 
 mod analytic;
-pub mod cholesky;
+mod boosted_trees;
+mod calibration;
 mod cpu_time;
+mod family_predictor;
+mod features;
 mod forecast;
-mod learned;
+pub mod gaussian_process;
+mod kernel_set;
+mod landmarks;
+mod learned_model;
+mod predictor;
+mod shortlists;
+#[cfg(test)]
+mod tests;
+mod time_formula;
+mod training;
 mod transfer;
 
 pub use analytic::CostModel;
+pub use calibration::error_percent;
 pub use cpu_time::{ExecutedLaunch, modelled_time};
+pub use family_predictor::FamilyPredictor;
+pub use features::{FormerParameter, KernelFeatures, ProblemFeatures};
 pub use forecast::Forecast;
-pub(crate) use forecast::{NOT_SERIOUS, forecast};
-pub use learned::{
-    FamilyModel, KernelFeatures, LearnedModel, LearnedModelError, Predictor, ProblemFeatures,
-    ProblemTimes, SpacePredictor, TilePredictor, cost,
+pub(crate) use forecast::SERIOUS;
+pub use landmarks::{
+    Landmark, LandmarkErrors, LandmarkModel, LocalErrors, LogErrors, ProblemPosition,
 };
-pub use transfer::{Correction, TransferModel};
+pub use learned_model::{FamilyModel, LearnedModel, LearnedModelError, StaleModel};
+pub use predictor::{PredictedTime, PredictionSource, Predictor};
+pub use time_formula::{CAUTION, TimeFormula, launch_time};
+pub use training::ProblemTimes;
+
+use crate::model::{Configuration, Device, Problem};
+use crate::space::{Family, Work};
+
+/// Analytic cost of a configuration before it is compiled.
+fn cost(
+    (family, configuration): (&Family, &Configuration),
+    pattern: &Problem,
+    device: &Device,
+) -> CostModel {
+    CostModel::new(Work::of(family, configuration, pattern, device), None, device)
+}

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::json::problem_document;
 use super::table::{named, plain_table, trim_lines};
 use crate::model::Problem;
-use crate::predict::LearnedModel;
+use crate::predict::{FamilyModel, LearnedModel};
 
 /// Numbers of evaluated kernels at which the quality is reported.
 pub const COUNTS: [usize; 6] = [1, 5, 10, 20, 40, 80];
@@ -20,15 +20,15 @@ pub struct HeldOut {
 }
 
 /// For people.
-pub fn table(experience: &LearnedModel, held_out: &[HeldOut], width: u16) -> String {
+pub fn table(model: &LearnedModel, held_out: &[HeldOut], width: u16) -> String {
     let mut table = plain_table(width);
     table.set_header(named("family", ["problems", "times", "90 % within"]));
-    for (name, family_model) in &experience.families {
+    for (name, family_model) in models(model) {
         let within = format!("{:.0} %", family_model.error_percent);
         let (problems, times) = (family_model.problems.to_string(), family_model.times.to_string());
         table.add_row([name.clone(), problems, times, within]);
     }
-    let mut text = format!("learned on {}\n{}", experience.device, trim_lines(&table.to_string()));
+    let mut text = format!("learned on {}\n{}", model.device, trim_lines(&table.to_string()));
     if !held_out.is_empty() {
         let mut table = plain_table(width);
         let counts = COUNTS.map(|count| count.to_string());
@@ -45,9 +45,14 @@ pub fn table(experience: &LearnedModel, held_out: &[HeldOut], width: u16) -> Str
     text
 }
 
+/// The models of all families with their names.
+fn models(model: &LearnedModel) -> impl Iterator<Item = (&String, &FamilyModel)> {
+    model.families.iter().flat_map(|(name, models)| models.iter().map(move |one| (name, one)))
+}
+
 /// For programs.
-pub fn document(experience: &LearnedModel, held_out: &[HeldOut]) -> Value {
-    let families = experience.families.iter().map(|(name, family_model)| {
+pub fn document(model: &LearnedModel, held_out: &[HeldOut]) -> Value {
+    let families = models(model).map(|(name, family_model)| {
         json!({
             "family": name,
             "problems": family_model.problems,
@@ -63,7 +68,7 @@ pub fn document(experience: &LearnedModel, held_out: &[HeldOut]) -> Value {
         json!({ "problem": problem_document(&one.problem), "found": found })
     });
     json!({
-        "device": experience.device,
+        "device": model.device,
         "families": families.collect::<Vec<_>>(),
         "held_out": held_out.collect::<Vec<_>>(),
     })

@@ -14,7 +14,7 @@ pub struct Regret {
     /// The problem.
     pub problem: Problem,
     /// Source of the answer.
-    pub rung: &'static str,
+    pub source: &'static str,
     /// Its family.
     pub family: String,
     /// Its parameters.
@@ -66,7 +66,7 @@ pub fn table(regrets: &[Regret], device: &Device, width: u16) -> String {
     for regret in regrets {
         let text = |time: Option<Micros>| time.map_or(String::new(), |time| time.to_string());
         let cells = [
-            regret.rung.to_owned(),
+            regret.source.to_owned(),
             regret.family.clone(),
             text(regret.predicted),
             regret.time.to_string(),
@@ -97,7 +97,7 @@ pub fn table(regrets: &[Regret], device: &Device, width: u16) -> String {
 
 /// Columns of [`csv`] after those of the problem.
 const COLUMNS: [&str; 9] = [
-    "rung",
+    "source",
     "family",
     "parameters",
     "predicted_us",
@@ -112,7 +112,7 @@ const COLUMNS: [&str; 9] = [
 pub fn csv(regrets: &[Regret]) -> String {
     let rows = regrets.iter().map(|regret| {
         let row = [
-            regret.rung.to_owned(),
+            regret.source.to_owned(),
             regret.family.clone(),
             regret.parameters.clone(),
             regret.predicted.map_or(String::new(), |time| format!("{:.3}", time.0)),
@@ -132,7 +132,7 @@ pub fn document(regrets: &[Regret], device: &Device) -> Value {
     let rows = regrets.iter().map(|regret| {
         json!({
             "problem": problem_document(&regret.problem),
-            "rung": regret.rung,
+            "source": regret.source,
             "family": regret.family,
             "parameters": regret.parameters,
             "predicted_us": regret.predicted.map(|time| time.0),
@@ -164,7 +164,7 @@ mod tests {
     fn ratios_are_summed_up_by_their_geometric_mean_and_maximum() {
         let of = |time: f64, library: Option<f64>| Regret {
             problem: Problem::new("64x65x66".parse().unwrap(), Dtype::F32),
-            rung: "neighbour",
+            source: "neighbour",
             family: "f".to_owned(),
             parameters: "A=1".to_owned(),
             predicted: Some(Micros(9.0)),

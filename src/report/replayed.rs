@@ -6,7 +6,7 @@ use textplots::{Chart, LabelBuilder as _, LabelFormat, Plot as _, Shape};
 use super::figures::fixed;
 use super::table::{plain_table, right_aligned, trim_lines};
 use crate::search::Recording;
-use crate::search::replay::{Calibration, Level, Replay, Stop, Trials};
+use crate::search::replay::{Calibration, Replay, ReplayLevel, Stop, Trials};
 
 /// Dots of the plot; a character has 2 x 4.
 const PLOT_DOTS: (u32, u32) = (120, 40);
@@ -26,7 +26,7 @@ pub fn table(recording: &Recording, trials: &Trials, replay: &Replay, width: u16
     let mut table = plain_table(width);
     let none: [String; 0] = [];
     table.set_header(right_aligned(["evaluations", "mean", "median", "worst"], none.clone()));
-    for Level { evaluations, mean, median, worst } in replay.levels(trials.most) {
+    for ReplayLevel { evaluations, mean, median, worst } in replay.levels(trials.most) {
         let figures = [mean, median, worst].map(|fraction| fixed(fraction, 4));
         let row = [vec![evaluations.to_string()], figures.to_vec()].concat();
         table.add_row(right_aligned(row, none.clone()));
@@ -50,9 +50,9 @@ fn stopping_calibration(trials: &Trials, replay: &Replay, width: u16) -> String 
     let mut calibrated = plain_table(width);
     calibrated
         .set_header(right_aligned(["chance", "estimates", "predicted", "observed"], none.clone()));
-    for Calibration { between: (from, to), sayings, said: mean, was } in calibration {
+    for Calibration { between: (from, to), stated, said: mean, was } in calibration {
         let range = format!("{} to {}", fixed(from, 2), fixed(to, 2));
-        let row = [range, sayings.to_string(), fixed(mean, 3), fixed(was, 3)];
+        let row = [range, stated.to_string(), fixed(mean, 3), fixed(was, 3)];
         calibrated.add_row(right_aligned(row, none.clone()));
     }
     let mut stops = plain_table(width);
@@ -104,7 +104,7 @@ fn plot(trials: &Trials, replay: &Replay) -> Option<String> {
 /// The levels as JSON.
 pub fn document(trials: &Trials, replay: &Replay) -> Value {
     let levels = replay.levels(trials.most).into_iter().map(|level| {
-        let Level { evaluations, mean, median, worst } = level;
+        let ReplayLevel { evaluations, mean, median, worst } = level;
         json!({ "evaluations": evaluations, "mean": mean, "median": median, "worst": worst })
     });
     levels.collect()

@@ -1,180 +1,180 @@
-//! Configurations that models look at to choose a batch, what the models say of them, and the rules
-//! by which some are picked.
+//! Acquisition: scores a pool of configurations with the surrogate models and picks the next batch.
 
 use fastrand::Rng;
 use rayon::prelude::*;
 
-use super::Pick;
-use super::encoding::Point;
-use super::forest::{self, Forest, Vote};
-use super::gaussian::{Belief, Gaussian};
+use super::encoding::EncodedPoint;
+use super::forest::{self, Forest, ForestVote};
+use super::gaussian::{Gaussian, Prediction};
+use super::strategy::Pick;
 use super::surrogate::Surrogate;
 
-/// The rules, and how often each has its turn. On recorded spaces no single one is best on all:
-/// the process finds the optimum of one in 200 evaluations in 99.9 % and of the other in 99.0 %,
-/// the forest sooner on the latter.
-const RULES: [(Rule, f64); 3] =
-    [(Rule::ProcessImprovement, 0.5), (Rule::ForestImprovement, 0.25), (Rule::OneTree, 0.25)];
+/// Acquisition functions with their shares of the picks. On recorded spaces no single one is best on all
+/// (docs/decisions/2026-11-23-ablation-search.md).
+const FUNCTIONS: [(AcquisitionFunction, f64); 3] = [
+    (AcquisitionFunction::ProcessImprovement, 0.5),
+    (AcquisitionFunction::ForestImprovement, 0.25),
+    (AcquisitionFunction::OneTree, 0.25),
+];
 
-/// Acquisition that one thread looks up or scores, in the time that it takes to have another one help.
+/// Configurations that one thread scores before another one is worth waking.
 pub(super) const AT_ONCE: usize = 200;
 
-/// How a pick is made.
+/// Acquisition function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rule {
-    /// The most improvement that the process expects.
+enum AcquisitionFunction {
+    /// Expected improvement by the process.
     ProcessImprovement,
-    /// The most improvement that the forest expects.
+    /// Expected improvement by the forest.
     ForestImprovement,
-    /// The shortest time that one tree expects: Thompson sampling.
+    /// Lowest time by one tree: Thompson sampling.
     OneTree,
 }
 
-/// What is known of the times so far: logarithms.
+/// Logarithms of the times so far.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Times {
+pub(super) struct TimeLevels {
     pub(super) fastest: f64,
-    /// What takes longer, a process knows only as slow.
+    /// Level at which the process clips slower times.
     pub(super) slow: f64,
     pub(super) slowest: f64,
 }
 
-/// A configuration that the models look at.
-pub(super) struct LookedAt {
+/// Configuration of the pool.
+pub(super) struct PoolEntry {
     pub(super) pick: Pick,
-    pub(super) point: Point,
-    /// The logarithm of what was expected before; the models say what that is off by.
+    pub(super) point: EncodedPoint,
+    /// Logarithm of the forecast, which the models correct; 0 without one.
     pub(super) expected: f64,
-    /// The logarithm of what it costs to ask for it beyond its time.
+    /// Logarithm of the factor for compiling it.
     pub(super) price: f64,
 }
 
 /// See the module.
 pub(super) struct Acquisition {
     fastest: f64,
-    prospects: Vec<ScoredConfiguration>,
-    surveys: Vec<Survey>,
-    /// Where the turn of the rules is, from 0 to 1.
+    scored: Vec<ScoredPick>,
+    pools: Vec<FamilyPool>,
+    /// Position in the sequence of functions, from 0 to 1.
     turn: f64,
 }
 
-/// A configuration.
-struct ScoredConfiguration {
+/// Configuration with its scores.
+struct ScoredPick {
     pick: Pick,
-    survey: usize,
-    /// Its place in the survey.
+    pool_index: usize,
+    /// Its index in the pool of its family.
     at: usize,
     expected: f64,
     price: f64,
-    vote: Vote,
+    vote: ForestVote,
     is_taken: bool,
 }
 
-/// Those of one family, and the process that looks at them.
-struct Survey {
-    points: Vec<Point>,
-    process: Option<(Gaussian, Belief)>,
+/// Pool of one family with the predictions of its process.
+struct FamilyPool {
+    points: Vec<EncodedPoint>,
+    process: Option<(Gaussian, Prediction)>,
 }
 
 impl Acquisition {
     /// None yet.
-    pub(super) fn new(times: Times, turn: f64) -> Self {
-        Self { fastest: times.fastest, prospects: Vec::new(), surveys: Vec::new(), turn }
+    pub(super) fn new(times: TimeLevels, turn: f64) -> Self {
+        Self { fastest: times.fastest, scored: Vec::new(), pools: Vec::new(), turn }
     }
 
-    /// Has a family's models look at some of its configurations.
-    pub(super) fn survey(
+    /// Scores a family's pool.
+    pub(super) fn score_pool(
         &mut self,
-        field: &mut Surrogate,
-        looked_at: Vec<LookedAt>,
-        times: Times,
+        surrogate: &mut Surrogate,
+        pool: Vec<PoolEntry>,
+        times: TimeLevels,
         rng: &mut Rng,
     ) {
-        let survey = self.surveys.len();
-        let own = |LookedAt { pick, point, expected, price }| (point, (pick, expected, price));
-        let (points, looked_at): (Vec<Point>, Vec<_>) = looked_at.into_iter().map(own).unzip();
-        let grow = field.forest(times.slowest, rng);
-        // Few threads can help to fit a process: others make the forest meanwhile.
+        let pool_index = self.pools.len();
+        let own = |PoolEntry { pick, point, expected, price }| (point, (pick, expected, price));
+        let (points, pool): (Vec<EncodedPoint>, Vec<_>) = pool.into_iter().map(own).unzip();
+        let grow = surrogate.forest(times.slowest, rng);
+        // A fit uses few threads; the forest grows on the others meanwhile.
         let by_forest = || {
             let forest = grow();
-            let both = looked_at.par_iter().zip(&points).enumerate();
-            let prospects = both.map(|(at, (&(pick, expected, price), point))| {
-                let vote = forest.vote(&forest::values(&field.terrain, point));
-                ScoredConfiguration { pick, survey, at, expected, price, vote, is_taken: false }
+            let both = pool.par_iter().zip(&points).enumerate();
+            let scored = both.map(|(at, (&(pick, expected, price), point))| {
+                let vote = forest.vote(&forest::values(&surrogate.encoding, point));
+                ScoredPick { pick, pool_index, at, expected, price, vote, is_taken: false }
             });
-            prospects.collect::<Vec<_>>()
+            scored.collect::<Vec<_>>()
         };
         let by_process = || {
-            let process = field.process(times.slow, rng)?;
-            let belief = process.survey(&points);
-            Some((process, belief))
+            let process = surrogate.process(times.slow, rng)?;
+            let prediction = process.predict(&points);
+            Some((process, prediction))
         };
-        let (prospects, process) = rayon::join(by_forest, by_process);
+        let (scored, process) = rayon::join(by_forest, by_process);
         if let Some((process, _)) = &process {
-            field.keep_fit(process);
+            surrogate.keep_fit(process);
         }
-        self.prospects.extend(prospects);
-        self.surveys.push(Survey { points, process });
+        self.scored.extend(scored);
+        self.pools.push(FamilyPool { points, process });
     }
 
-    /// The next pick, by the rule whose turn it is; any where `at_random`.
+    /// Picks by the next function of the sequence, or uniformly where `at_random`.
     pub(super) fn pick(&mut self, at_random: bool, rng: &mut Rng) -> Option<Pick> {
         let chosen = if at_random {
-            let all = self.prospects.iter().enumerate();
-            let free = all.filter_map(|(at, prospect)| (!prospect.is_taken).then_some(at));
+            let all = self.scored.iter().enumerate();
+            let free = all.filter_map(|(at, one)| (!one.is_taken).then_some(at));
             *rng.choice(&free.collect::<Vec<_>>())?
         } else {
-            // Multiples of the golden ratio take turns evenly, whatever the weights.
+            // Multiples of the golden ratio spread evenly for any shares.
             self.turn = (self.turn + 0.618_033_988_749_895) % 1.0;
             let (rule, tree) = (rule(self.turn), Forest::tree(rng.usize(..1 << 16)));
-            let all = self.prospects.par_iter().with_min_len(AT_ONCE).enumerate();
-            let free = all.filter(|(_, prospect)| !prospect.is_taken);
-            let scored = free.map(|(at, prospect)| (self.score(prospect, rule, tree), at));
+            let all = self.scored.par_iter().with_min_len(AT_ONCE).enumerate();
+            let free = all.filter(|(_, one)| !one.is_taken);
+            let scored = free.map(|(at, one)| (self.score(one, rule, tree), at));
             scored.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))).map(|(_, at)| at)?
         };
-        let prospect = &mut self.prospects[chosen];
-        prospect.is_taken = true;
-        let Survey { points, process } = &mut self.surveys[prospect.survey];
-        if let Some((process, belief)) = process {
-            process.suppose(belief, points, prospect.at);
+        let one = &mut self.scored[chosen];
+        one.is_taken = true;
+        let FamilyPool { points, process } = &mut self.pools[one.pool_index];
+        if let Some((process, prediction)) = process {
+            process.suppose(prediction, points, one.at);
         }
-        Some(prospect.pick)
+        Some(one.pick)
     }
 
-    fn score(&self, prospect: &ScoredConfiguration, rule: Rule, tree: usize) -> f64 {
-        let vote = &prospect.vote;
+    fn score(&self, one: &ScoredPick, rule: AcquisitionFunction, tree: usize) -> f64 {
+        let vote = &one.vote;
         match rule {
-            Rule::ProcessImprovement => self.process_improvement(prospect),
-            Rule::ForestImprovement => improvement(
-                self.fastest,
-                prospect.price + prospect.by_forest(),
-                vote.deviation.into(),
-            ),
-            // Many share a leaf; the other trees decide among them.
-            Rule::OneTree => {
+            AcquisitionFunction::ProcessImprovement => self.process_improvement(one),
+            AcquisitionFunction::ForestImprovement => {
+                improvement(self.fastest, one.price + one.by_forest(), vote.deviation.into())
+            }
+            // Many share a leaf; the mean of all trees breaks ties.
+            AcquisitionFunction::OneTree => {
                 let own = f64::from(vote.each[tree] + 1e-3 * vote.mean);
-                -(prospect.price + prospect.expected + own)
+                -(one.price + one.expected + own)
             }
         }
     }
 
-    /// What the process expects; the forest where there is no process.
-    fn process_improvement(&self, prospect: &ScoredConfiguration) -> f64 {
-        let ScoredConfiguration { survey, at, expected, price, vote, .. } = prospect;
-        let (mean, deviation) = match &self.surveys[*survey].process {
-            Some((_, belief)) => (expected + belief.means[*at], belief.variances[*at].sqrt()),
-            None => (prospect.by_forest(), vote.deviation.into()),
+    /// Expected improvement by the process, or by the forest without one.
+    fn process_improvement(&self, one: &ScoredPick) -> f64 {
+        let ScoredPick { pool_index, at, expected, price, vote, .. } = one;
+        let (mean, deviation) = match &self.pools[*pool_index].process {
+            Some((_, prediction)) => {
+                (expected + prediction.means[*at], prediction.variances[*at].sqrt())
+            }
+            None => (one.by_forest(), vote.deviation.into()),
         };
         improvement(self.fastest, price + mean, deviation)
     }
 
-    /// Those that promise most and were not picked: half of them by the process, half by the
-    /// forest.
+    /// The best of those that were not picked: half by the process, half by the forest.
     pub(super) fn leads(&self, most: usize) -> Vec<Pick> {
-        let all = || self.prospects.par_iter().with_min_len(AT_ONCE);
-        let free = || all().filter(|prospect| !prospect.is_taken);
-        let by_forest = free().map(|prospect| (-prospect.by_forest(), prospect.pick));
-        let by_process = free().map(|prospect| (self.process_improvement(prospect), prospect.pick));
+        let all = || self.scored.par_iter().with_min_len(AT_ONCE);
+        let free = || all().filter(|one| !one.is_taken);
+        let by_forest = free().map(|one| (-one.by_forest(), one.pick));
+        let by_process = free().map(|one| (self.process_improvement(one), one.pick));
         let mut leads = Vec::new();
         for mut scored in [by_forest.collect::<Vec<_>>(), by_process.collect()] {
             if scored.len() > most / 2 {
@@ -186,45 +186,44 @@ impl Acquisition {
         leads
     }
 
-    /// The logarithm of the least time that is expected of those that were not picked: the mean of
-    /// what the process and the forest expect.
+    /// Logarithm of the lowest predicted time of those that were not picked: the mean of process and forest.
     pub(super) fn least(&self) -> Option<f64> {
-        let free = self.prospects.iter().filter(|prospect| !prospect.is_taken);
-        let expected = free.map(|prospect| {
-            let by_forest = prospect.by_forest();
-            let process = self.surveys[prospect.survey].process.as_ref();
-            process.map_or(by_forest, |(_, belief)| {
-                f64::midpoint(by_forest, prospect.expected + belief.means[prospect.at])
+        let free = self.scored.iter().filter(|one| !one.is_taken);
+        let expected = free.map(|one| {
+            let by_forest = one.by_forest();
+            let process = self.pools[one.pool_index].process.as_ref();
+            process.map_or(by_forest, |(_, prediction)| {
+                f64::midpoint(by_forest, one.expected + prediction.means[one.at])
             })
         });
         expected.min_by(f64::total_cmp)
     }
 
-    /// Where the turn of the rules is.
+    /// Position in the sequence of functions.
     pub(super) fn turn(&self) -> f64 {
         self.turn
     }
 }
 
-impl ScoredConfiguration {
-    /// What the forest expects.
+impl ScoredPick {
+    /// Prediction of the forest.
     fn by_forest(&self) -> f64 {
         self.expected + f64::from(self.vote.mean)
     }
 }
 
-/// The rule at a place from 0 to 1.
-fn rule(mut at: f64) -> Rule {
-    for (rule, weight) in RULES {
+/// The function at a position from 0 to 1.
+fn rule(mut at: f64) -> AcquisitionFunction {
+    for (rule, weight) in FUNCTIONS {
         at -= weight;
         if at < 0.0 {
             return rule;
         }
     }
-    RULES[0].0
+    FUNCTIONS[0].0
 }
 
-/// By how much a normal variable is expected to be below `best` (Jones, Schonlau and Welch 1998).
+/// Expected improvement of a normal variable below `best` (Jones, Schonlau and Welch 1998).
 fn improvement(best: f64, mean: f64, deviation: f64) -> f64 {
     let deviation = deviation.max(1e-9);
     let at = (best - mean) / deviation;
@@ -237,21 +236,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_take_turns_by_their_weights() {
+    fn functions_alternate_by_their_shares() {
         let mut counts = [0; 3];
         let mut turn = 0.3;
         for _ in 0..400 {
             turn = (turn + 0.618_033_988_749_895) % 1.0;
-            let at = RULES.iter().position(|(known, _)| *known == rule(turn)).unwrap();
+            let at = FUNCTIONS.iter().position(|(known, _)| *known == rule(turn)).unwrap();
             counts[at] += 1;
         }
-        for (count, (_, weight)) in counts.into_iter().zip(RULES) {
+        for (count, (_, weight)) in counts.into_iter().zip(FUNCTIONS) {
             assert!((f64::from(count) - 400.0 * weight).abs() <= 3.0, "{counts:?}");
         }
     }
 
     #[test]
-    fn improvement_is_what_a_normal_variable_has_below_the_best() {
+    fn improvement_is_the_expected_part_below_the_best() {
         // At the best itself: deviation / sqrt(2 pi).
         assert!((improvement(1.0, 1.0, 2.0) - 0.797_884_56).abs() < 1e-6);
         assert!((improvement(1.0, -4.0, 1e-12) - 5.0).abs() < 1e-6);

@@ -1,37 +1,35 @@
-//! Configurations as points for models: one axis for each parameter that varies, its values as
-//! coordinates that have about the same spread. Names and units are left behind here.
+//! Encoding of configurations as points: one axis for each parameter that varies, with coordinates of similar spread.
 
 use fastrand::Rng;
 
 use crate::model::Value;
 use crate::space::LegalSpace;
 
-/// Most levels of an axis; where a parameter has more values, neighbours share one.
+/// Most levels of an axis; further values share one with their neighbours.
 const MAX_LEVELS: usize = 64;
 
-/// Configurations that the spread of an axis is computed of.
+/// Configurations in the sample for the spread of an axis.
 const SAMPLED: usize = 4096;
 
-/// A configuration: its level on each axis.
-pub(super) type Point = Box<[u8]>;
+/// A configuration as its level on each axis.
+pub(super) type EncodedPoint = Box<[u8]>;
 
 /// The axes of a space.
 #[derive(Debug)]
 pub(super) struct Encoding {
-    pub(super) axes: Vec<Axis>,
+    pub(super) axes: Vec<EncodingAxis>,
 }
 
-/// A parameter.
+/// Axis of one parameter.
 #[derive(Debug)]
-pub(super) struct Axis {
-    /// Its place among the space's parameters.
+pub(super) struct EncodingAxis {
+    /// Index among the space's parameters.
     parameter: usize,
     /// The level of each value.
     levels: Vec<u8>,
-    /// Whether it has numbers, which are ordered; words are not.
+    /// Whether its values are numbers; words have no order.
     pub(super) is_ordered: bool,
-    /// Whether its numbers are all positive: then `values` are their binary logarithms, of which
-    /// sums and differences stand for products and ratios.
+    /// Whether its numbers are all positive: `values` are then their binary logarithms.
     pub(super) is_logarithmic: bool,
     /// The value of each level.
     pub(super) values: Vec<f32>,
@@ -41,7 +39,7 @@ pub(super) struct Axis {
 
 impl Encoding {
     pub(super) fn of(space: &LegalSpace) -> Self {
-        // At random: in steps of one width some parameters would always have the same value.
+        // At random: equal steps would hit some parameters at one value only.
         let mut rng = Rng::with_seed(0);
         let ranks: Vec<usize> = if space.len() <= SAMPLED {
             (0..space.len()).collect()
@@ -53,25 +51,24 @@ impl Encoding {
         let parameters = space.parameters().iter().enumerate();
         let axes = parameters.filter_map(|(parameter, (_, values))| {
             let indices: Vec<usize> = sample.iter().map(|indices| indices[parameter]).collect();
-            Axis::of(parameter, values, &indices)
+            EncodingAxis::of(parameter, values, &indices)
         });
         Self { axes: axes.collect() }
     }
 
-    /// The point of a configuration, given by its value indices.
-    pub(super) fn point(&self, indices: &[usize]) -> Point {
+    /// Encodes a configuration, given by its value indices.
+    pub(super) fn point(&self, indices: &[usize]) -> EncodedPoint {
         self.axes.iter().map(|axis| axis.levels[indices[axis.parameter]]).collect()
     }
 
-    /// The distance of two points: what they are apart along each axis, in standard deviations, summed.
-    /// Of points that are far apart by it, more differ in many parameters than by the Euclidean one.
-    pub(super) fn distance(&self, one: &Point, other: &Point) -> f32 {
+    /// Manhattan distance of two points in standard deviations, which favours differences in many parameters.
+    pub(super) fn distance(&self, one: &EncodedPoint, other: &EncodedPoint) -> f32 {
         let levels = one.iter().zip(other.iter());
         levels.zip(&self.axes).map(|((a, b), axis)| axis.distance(*a, *b).abs()).sum()
     }
 }
 
-impl Axis {
+impl EncodingAxis {
     /// None where the parameter does not vary over the `sample` of its value indices.
     fn of(parameter: usize, values: &[Value], sample: &[usize]) -> Option<Self> {
         if sample.iter().all(|index| *index == sample[0]) {
@@ -108,8 +105,7 @@ impl Axis {
         Some(Self { parameter, levels, is_ordered, is_logarithmic, values, places })
     }
 
-    /// How far apart two levels are, in standard deviations. Any two words are as far apart as
-    /// two values on opposite sides of the mean.
+    /// Distance of two levels in standard deviations; 1.5 for any two words.
     pub(super) fn distance(&self, one: u8, other: u8) -> f32 {
         match (one == other, self.is_ordered) {
             (true, _) => 0.0,
@@ -147,27 +143,27 @@ mod tests {
     #[test]
     fn axes_are_parameters_that_vary_in_the_order_of_their_values() {
         let words = vec![Value::Text("b".to_owned()), Value::Text("a".to_owned())];
-        let terrain = Encoding::of(&space(&[
+        let encoding = Encoding::of(&space(&[
             ("TILE", ints(&[64, 16, 32])),
             ("ONE", ints(&[7])),
             ("PAD", ints(&[0, 4])),
             ("WORD", words),
         ]));
-        let [tile, pad, word] = terrain.axes.as_slice() else { panic!("{terrain:?}") };
+        let [tile, pad, word] = encoding.axes.as_slice() else { panic!("{encoding:?}") };
         assert_eq!((tile.values.as_slice(), tile.is_logarithmic), (&[4.0, 5.0, 6.0][..], true));
         assert_eq!((pad.values.as_slice(), pad.is_logarithmic), (&[0.0, 4.0][..], false));
         assert_eq!(pad.places, [-1.0, 1.0]);
         assert!(!word.is_ordered && !word.is_logarithmic);
-        assert_eq!(*terrain.point(&[0, 0, 1, 1]), [2, 1, 1]);
-        let (one, other) = (terrain.point(&[1, 0, 0, 0]), terrain.point(&[1, 0, 1, 1]));
-        assert_eq!(terrain.distance(&one, &other), 2.0 + 1.5);
+        assert_eq!(*encoding.point(&[0, 0, 1, 1]), [2, 1, 1]);
+        let (one, other) = (encoding.point(&[1, 0, 0, 0]), encoding.point(&[1, 0, 1, 1]));
+        assert_eq!(encoding.distance(&one, &other), 2.0 + 1.5);
     }
 
     #[test]
     fn many_values_share_levels() {
-        let terrain = Encoding::of(&space(&[("X", ints(&(1..=1000).collect::<Vec<_>>()))]));
-        assert_eq!(terrain.axes[0].values.len(), MAX_LEVELS);
-        assert_eq!(*terrain.point(&[999]), [63]);
-        assert_eq!(*terrain.point(&[0]), [0]);
+        let encoding = Encoding::of(&space(&[("X", ints(&(1..=1000).collect::<Vec<_>>()))]));
+        assert_eq!(encoding.axes[0].values.len(), MAX_LEVELS);
+        assert_eq!(*encoding.point(&[999]), [63]);
+        assert_eq!(*encoding.point(&[0]), [0]);
     }
 }

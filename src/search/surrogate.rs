@@ -1,47 +1,44 @@
-//! What a model knows of one family: the points that were asked for, what was answered, and the
-//! forest and the process that learn from it.
+//! Surrogate models of one family: its proposals and outcomes, and the forest and the process that are fitted to them.
 
 use fastrand::Rng;
 
-use super::Pick;
-use super::encoding::{Encoding, Point};
+use super::encoding::{EncodedPoint, Encoding};
 use super::forest::{self, Forest};
-use super::gaussian::{Correlation, Gaussian};
+use super::gaussian::{Covariance, Gaussian};
+use super::strategy::Pick;
 use crate::model::Micros;
 
-/// Points that a process knows: the best, and as many others. Its work grows with the square.
-const KNOWN: usize = 200;
+/// Most points of a process: the best, and as many others.
+const MOST_OBSERVED: usize = 200;
 
-/// The same for a forest, which is grown anew for every batch.
-const KNOWN_TO_FOREST: usize = 1000;
+/// Most points of a forest.
+const MOST_OF_FOREST: usize = 1000;
 
-/// Random moves of a fit of the process, and by how much the points grow until the next one.
+/// Random moves of a fit, and the growth of the points until the next one.
 const MOVES: usize = 80;
 const REFIT: f64 = 1.3;
 
-/// By how much a logarithm of a time exceeds what was expected, from where on a process knows only
-/// that it does: the forecasts of an H200's kernels are within 0.15 nine times in ten.
+/// Error of a predicted time, as a logarithm, at which the process clips.
 const SURPRISE: f64 = 0.3;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Surrogate {
-    pub(super) terrain: Encoding,
-    asked: Vec<(Pick, Point)>,
-    /// The logarithm of what each was expected to take before anything was known; 0 where nobody
-    /// expects anything.
+    pub(super) encoding: Encoding,
+    proposed: Vec<(Pick, EncodedPoint)>,
+    /// Logarithm of each predicted time; 0 without predictions.
     expected: Vec<f64>,
-    /// One for each that was asked for.
-    answers: Vec<Answer>,
-    /// Whether times are expected: then models learn what expectations are off by.
-    pub(super) is_expected: bool,
-    /// Where the last fit ended, and how many answers it knew.
-    correlation: Option<Correlation>,
+    /// One for each proposal.
+    outcomes: Vec<Evaluation>,
+    /// Whether times are predicted: the models then learn the errors of predictions.
+    pub(super) is_predicted: bool,
+    /// The last fit, and the number of its outcomes.
+    covariance: Option<Covariance>,
     fitted_to: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Answer {
+enum Evaluation {
     UnderWay,
     Failed,
     /// The logarithm of the time.
@@ -49,121 +46,118 @@ enum Answer {
 }
 
 impl Surrogate {
-    pub(super) fn new(terrain: Encoding, is_expected: bool) -> Self {
+    pub(super) fn new(encoding: Encoding, is_predicted: bool) -> Self {
         Self {
-            terrain,
-            asked: Vec::new(),
+            encoding,
+            proposed: Vec::new(),
             expected: Vec::new(),
-            answers: Vec::new(),
-            is_expected,
-            correlation: None,
+            outcomes: Vec::new(),
+            is_predicted,
+            covariance: None,
             fitted_to: 0,
         }
     }
 
-    /// Notes a question, of which the logarithm of so long a time is expected.
-    pub(super) fn ask(&mut self, pick: Pick, indices: &[usize], expected: f64) {
-        self.asked.push((pick, self.terrain.point(indices)));
+    /// Records a proposal with the logarithm of its predicted time.
+    pub(super) fn propose(&mut self, pick: Pick, indices: &[usize], expected: f64) {
+        self.proposed.push((pick, self.encoding.point(indices)));
         self.expected.push(expected);
-        self.answers.push(Answer::UnderWay);
+        self.outcomes.push(Evaluation::UnderWay);
     }
 
-    pub(super) fn tell(&mut self, pick: Pick, time: Option<Micros>) {
-        if let Some(at) = self.asked.iter().rposition(|(asked, _)| *asked == pick) {
-            self.answers[at] = match time {
-                // A clock may say zero; logarithms may not be of it.
-                Some(Micros(time)) => Answer::Time(time.max(f64::MIN_POSITIVE).ln()),
-                None => Answer::Failed,
+    pub(super) fn observe(&mut self, pick: Pick, time: Option<Micros>) {
+        if let Some(at) = self.proposed.iter().rposition(|(proposed, _)| *proposed == pick) {
+            self.outcomes[at] = match time {
+                // A clock may say zero, which has no logarithm.
+                Some(Micros(time)) => Evaluation::Time(time.max(f64::MIN_POSITIVE).ln()),
+                None => Evaluation::Failed,
             };
         }
     }
 
-    /// How many were asked for.
+    /// Number of proposals.
     pub(super) fn len(&self) -> usize {
-        self.asked.len()
+        self.proposed.len()
     }
 
-    /// The distance to the nearest that was asked for.
-    pub(super) fn nearest(&self, point: &Point) -> f32 {
-        let distances = self.asked.iter().map(|(_, other)| self.terrain.distance(point, other));
+    /// Distance to the nearest proposal.
+    pub(super) fn nearest(&self, point: &EncodedPoint) -> f32 {
+        let distances = self.proposed.iter().map(|(_, other)| self.encoding.distance(point, other));
         distances.fold(f32::INFINITY, f32::min)
     }
 
-    /// The points whose answers are awaited.
-    fn under_way(&self) -> impl Iterator<Item = &Point> {
-        let asked = self.asked.iter().zip(&self.answers);
-        asked.filter(|(_, answer)| **answer == Answer::UnderWay).map(|((_, point), _)| point)
+    /// Points under evaluation.
+    fn under_way(&self) -> impl Iterator<Item = &EncodedPoint> {
+        let proposed = self.proposed.iter().zip(&self.outcomes);
+        proposed.filter(|(_, answer)| **answer == Evaluation::UnderWay).map(|((_, point), _)| point)
     }
 
-    /// The points that were answered, with logarithms of times, `failed` for those that have none;
-    /// less what was expected.
-    fn answered(&self, failed: f64) -> Vec<(f64, &Point)> {
-        let asked = self.asked.iter().zip(&self.answers).zip(&self.expected);
-        let answered = asked.filter_map(|(((_, point), answer), expected)| match answer {
-            Answer::Time(time) => Some((*time - expected, point)),
-            Answer::Failed => Some((failed - expected, point)),
-            Answer::UnderWay => None,
+    /// Evaluated points, with logarithms of measured over predicted times; `failed` stands for the time of failures.
+    fn evaluated(&self, failed: f64) -> Vec<(f64, &EncodedPoint)> {
+        let proposed = self.proposed.iter().zip(&self.outcomes).zip(&self.expected);
+        let evaluated = proposed.filter_map(|(((_, point), answer), expected)| match answer {
+            Evaluation::Time(time) => Some((*time - expected, point)),
+            Evaluation::Failed => Some((failed - expected, point)),
+            Evaluation::UnderWay => None,
         });
-        answered.collect()
+        evaluated.collect()
     }
 
-    /// Grows a forest of what was answered when it is called, all that is random drawn before; failures are as
-    /// slow as the slowest.
+    /// Prepares a forest of the outcomes, with its random numbers drawn; failures are as slow as the slowest.
     pub(super) fn forest<'a>(
         &'a self,
         slowest: f64,
         rng: &mut Rng,
     ) -> impl FnOnce() -> Forest + use<'a> {
-        let mut answered = self.answered(slowest);
-        best_and_others(&mut answered, KNOWN_TO_FOREST, rng);
+        let mut evaluated = self.evaluated(slowest);
+        best_and_others(&mut evaluated, MOST_OF_FOREST, rng);
         let seeds = Forest::seeds(rng);
         move || {
             let rows: Vec<Vec<f32>> =
-                answered.iter().map(|(_, point)| forest::values(&self.terrain, point)).collect();
-            let targets: Vec<f32> = answered.iter().map(|(time, _)| *time as f32).collect();
-            Forest::grow(&self.terrain, &rows, &targets, seeds)
+                evaluated.iter().map(|(_, point)| forest::values(&self.encoding, point)).collect();
+            let targets: Vec<f32> = evaluated.iter().map(|(time, _)| *time as f32).collect();
+            Forest::grow(&self.encoding, &rows, &targets, seeds)
         }
     }
 
-    /// A process that knows what was answered, and what will be. Of what is slower than `slow`, and of
-    /// failures, it knows only that: one that follows all slow times knows the fast ones less well. Where
-    /// times are expected, slow is what is slower than expected by [`SURPRISE`].
+    /// A process conditioned on the outcomes, with points under evaluation. Times above `slow`, or above predictions by
+    /// [`SURPRISE`], and failures are clipped: a process that follows slow times fits the fast ones less well.
     pub(super) fn process(&self, slow: f64, rng: &mut Rng) -> Option<Gaussian> {
-        let clip = if self.is_expected { SURPRISE } else { slow };
-        let mut known = self.answered(slow);
+        let clip = if self.is_predicted { SURPRISE } else { slow };
+        let mut known = self.evaluated(slow);
         for (time, _) in &mut known {
             *time = time.min(clip);
         }
         let moves = if self.is_fit_due() { MOVES } else { 0 };
-        let earlier = self.correlation.clone();
-        best_and_others(&mut known, KNOWN, rng);
-        let (targets, mut points): (Vec<f64>, Vec<&Point>) = known.into_iter().unzip();
+        let earlier = self.covariance.clone();
+        best_and_others(&mut known, MOST_OBSERVED, rng);
+        let (targets, mut points): (Vec<f64>, Vec<&EncodedPoint>) = known.into_iter().unzip();
         points.extend(self.under_way());
-        Gaussian::fit(&self.terrain, &points, &targets, earlier, moves, rng)
+        Gaussian::fit(&self.encoding, &points, &targets, earlier, moves, rng)
     }
 
-    /// Keeps where the fit of a process ended, for the next one to begin there.
+    /// Keeps the fit of a process as the start of the next.
     pub(super) fn keep_fit(&mut self, process: &Gaussian) {
-        self.correlation = Some(process.correlation.clone());
+        self.covariance = Some(process.covariance.clone());
         if self.is_fit_due() {
-            self.fitted_to = self.answered_so_far();
+            self.fitted_to = self.evaluated_count();
         }
     }
 
     fn is_fit_due(&self) -> bool {
-        self.answered_so_far() as f64 >= REFIT * self.fitted_to as f64
+        self.evaluated_count() as f64 >= REFIT * self.fitted_to as f64
     }
 
-    fn answered_so_far(&self) -> usize {
-        self.answers.iter().filter(|answer| **answer != Answer::UnderWay).count()
+    fn evaluated_count(&self) -> usize {
+        self.outcomes.iter().filter(|answer| **answer != Evaluation::UnderWay).count()
     }
 }
 
-/// Where there are more than `most`: the fastest half of that, and as many of the others.
-fn best_and_others(answered: &mut Vec<(f64, &Point)>, most: usize, rng: &mut Rng) {
-    if answered.len() > most {
-        answered.sort_by(|a, b| a.0.total_cmp(&b.0));
-        rng.shuffle(&mut answered[most / 2..]);
-        answered.truncate(most);
+/// Truncates to `most`: the fastest half of that, and a random sample of the others.
+fn best_and_others(evaluated: &mut Vec<(f64, &EncodedPoint)>, most: usize, rng: &mut Rng) {
+    if evaluated.len() > most {
+        evaluated.sort_by(|a, b| a.0.total_cmp(&b.0));
+        rng.shuffle(&mut evaluated[most / 2..]);
+        evaluated.truncate(most);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::compile::{Compile, CompileThreads};
 use crate::database::ReplacePolicy;
 use crate::model::Problem;
-use crate::predict::LearnedModel;
+use crate::predict::Predictor;
 use crate::render::Templates;
 use crate::space::Family;
 use crate::tune::{Machine, Settings};
@@ -22,8 +22,8 @@ pub struct SessionPlan {
     /// How each problem is tuned. With a budget, problems are tuned one at a time: a budget is the time that one
     /// problem has on the device.
     pub settings: Settings,
-    /// The learned model of the device, such as [`LearnedModel::built_in`]; the default one predicts nothing.
-    pub learned: Arc<LearnedModel>,
+    /// Predicts kernels of the device. The default one has no learned model.
+    pub predictor: Arc<Predictor>,
     /// The database file that winners are recorded in; without one, nothing is recorded. Its records are warm starts.
     pub database: Option<PathBuf>,
     /// Other database files whose winners are warm starts. Unreadable files are skipped.

@@ -43,7 +43,7 @@ pub fn run(
     on_event(SessionEvent::Started { device: &device, lanes: seats.len() });
     let scheduler = Scheduler::new(&plan.problems, seats.len(), searches);
     let transfer =
-        TransferHub::new(device.clone(), plan.families.clone(), Arc::clone(&plan.learned));
+        TransferHub::new(device.clone(), plan.families.clone(), Arc::clone(&plan.predictor));
     let run = Run { plan, device, compiler, nvrtc, threads, scheduler, transfer, stop, on_event };
     run.all(seats)
 }
@@ -106,7 +106,7 @@ impl Run<'_> {
         lane: &SchedulerLane<'_, '_>,
     ) -> Result<Vec<ProblemResult>, SessionError> {
         let (precompiler, precompiled) = (Precompiler::of(&kit), Mutex::new(None));
-        let has_related = |problem: &Problem| self.transfer.corrections().has_related(problem);
+        let has_related = |problem: &Problem| self.transfer.predictor().has_related(problem);
         if let Some((number, problem)) = lane.pilot() {
             let step = SessionStep { number, problem: *problem, stage: SessionStage::Pilot };
             self.pilot(step, &mut kit).inspect_err(|_| self.scheduler.give_up())?;
@@ -224,11 +224,7 @@ impl Run<'_> {
         let records = databases.iter().flat_map(Database::records);
         let regime = self.plan.settings.regime;
         let lookup = Lookup::new(records, families, templates, &self.device, regime);
-        Ok(Hints {
-            experience: self.transfer.learned(),
-            transfer: self.transfer.corrections(),
-            ..lookup.hints(problem)
-        })
+        Ok(Hints { start: lookup.warm_start(problem), predictor: self.transfer.predictor() })
     }
 
     fn record(&self, summary: &Summary, kit: &Kit) -> Result<Option<StoreOutcome>, SessionError> {
@@ -258,7 +254,7 @@ mod tests {
     use crate::compile::{CompileError, CompileRequest, Compiled};
     use crate::database::ReplacePolicy;
     use crate::model::Dtype;
-    use crate::predict::LearnedModel;
+    use crate::predict::Predictor;
     use crate::search::Search;
     use crate::space::Families;
     use crate::tune::Settings;
@@ -284,7 +280,7 @@ mod tests {
                 search: Search::Random,
                 ..Settings::default()
             },
-            learned: Arc::new(LearnedModel::default()),
+            predictor: Arc::new(Predictor::default()),
             database,
             other_databases: Vec::new(),
             replace: ReplacePolicy::IfFaster,

@@ -1,12 +1,12 @@
 //! Transfer of timings: passes the timings of each problem on while it is tuned, so that they correct the predictions for
-//! related problems of the same run. The model is [`TransferModel`].
+//! related problems of the same run. The model is the [`Predictor`]'s.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::model::{Device, Problem};
-use crate::predict::{LearnedModel, ProblemTimes, TransferModel};
+use crate::predict::{Predictor, ProblemTimes};
 use crate::space::Family;
 use crate::tune::TuneEvent;
 
@@ -15,27 +15,20 @@ const EVERY: usize = 12;
 
 /// The timings that were passed on so far, and what predictions are made from besides.
 pub(super) struct TransferHub {
-    corrections: Mutex<Arc<TransferModel>>,
+    predictor: Mutex<Arc<Predictor>>,
     device: Device,
     families: Vec<Family>,
-    /// The learned model of the device, whose errors the timings correct.
-    learned: Arc<LearnedModel>,
 }
 
 impl TransferHub {
     /// A hub without timings.
-    pub(super) fn new(device: Device, families: Vec<Family>, learned: Arc<LearnedModel>) -> Self {
-        Self { corrections: Mutex::default(), device, families, learned }
+    pub(super) fn new(device: Device, families: Vec<Family>, predictor: Arc<Predictor>) -> Self {
+        Self { predictor: Mutex::new(predictor), device, families }
     }
 
-    /// The corrections so far.
-    pub(super) fn corrections(&self) -> Arc<TransferModel> {
-        Arc::clone(&self.corrections.lock())
-    }
-
-    /// The learned model of the device.
-    pub(super) fn learned(&self) -> Arc<LearnedModel> {
-        Arc::clone(&self.learned)
+    /// The predictor with all timings so far.
+    pub(super) fn predictor(&self) -> Arc<Predictor> {
+        Arc::clone(&self.predictor.lock())
     }
 
     /// An observer that passes the timings of a problem on.
@@ -67,8 +60,8 @@ impl TransferObserver<'_> {
             _ => false,
         };
         if is_due {
-            let TransferHub { corrections, device, families, learned } = self.hub;
-            Arc::make_mut(&mut corrections.lock()).learn(&self.timings, learned, families, device);
+            let TransferHub { predictor, device, families } = self.hub;
+            Arc::make_mut(&mut predictor.lock()).observe(&self.timings, families, device);
         }
         is_due
     }
@@ -78,14 +71,17 @@ impl TransferObserver<'_> {
 mod tests {
     use super::*;
     use crate::model::{Configuration, Dtype, Outcome};
+    use crate::predict::LearnedModel;
+    use crate::render::Templates;
     use crate::space::Families;
 
     #[test]
     fn timings_are_passed_on_after_twelve_outcomes_and_in_the_end() {
         let device = Device::h200();
         let families: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
-        let learned = Arc::new(LearnedModel::built_in(&device).unwrap());
-        let transfer = TransferHub::new(device, families, learned);
+        let learned = LearnedModel::built_in(&device).unwrap();
+        let (predictor, _) = Predictor::new(learned, &families, &Templates::built_in().unwrap());
+        let transfer = TransferHub::new(device, families, Arc::new(predictor));
         let problem = Problem::new("1024x1024x1024".parse().unwrap(), Dtype::F32);
         let mut observer = transfer.observer(&problem);
         let configuration = Configuration::default();
@@ -107,6 +103,6 @@ mod tests {
         }
         assert_eq!(passed_on, [12, 24]);
         assert!(observer.observe(&TuneEvent::Searched));
-        assert!(!transfer.corrections().has_related(&problem), "nothing was correct");
+        assert!(!transfer.predictor().has_related(&problem), "nothing was correct");
     }
 }

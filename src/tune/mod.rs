@@ -59,7 +59,7 @@ pub use sanitize::Sanitizer;
 pub use settings::Settings;
 pub use summary::{Phases, Summary};
 pub use verify::{Retimed, retime};
-pub use warm_start::{Hint, Hints};
+pub use warm_start::Hints;
 
 pub(crate) use machine::PendingWorker;
 pub(crate) use opening::Opening;

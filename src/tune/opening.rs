@@ -37,7 +37,7 @@ impl Opening<'_> {
         let mut spaces = spaces(families, templates, problem, device, hints)?;
         spaces.forecast(families, problem, device, hints);
         let search_spaces = spaces.search_spaces(hints, settings.fresh);
-        let picks = settings.search.begin(search_spaces, settings.seed).ask(count);
+        let picks = settings.search.begin(search_spaces, settings.seed).propose(count);
         let requests = picks.into_iter().filter_map(|pick| {
             let entry = &spaces.families[pick.family];
             let family = &families[entry.family];

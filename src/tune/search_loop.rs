@@ -149,7 +149,7 @@ impl SearchLoop<'_> {
                 && !self.should_stop()
             {
                 let most = batch.min(wanted - (proposed - reported)).min(self.most - proposed);
-                let picks = strategy.ask(most);
+                let picks = strategy.propose(most);
                 if picks.is_empty() {
                     break;
                 }
@@ -165,7 +165,7 @@ impl SearchLoop<'_> {
             }
             // One outcome is reported before the next proposal, so that each proposal follows the same number of outcomes.
             if let Some((pick, time)) = self.unreported.remove(&reported) {
-                strategy.tell(pick, time);
+                strategy.observe(pick, time);
                 reported += 1;
                 self.apply_rule(strategy.as_ref(), proposed - reported);
                 continue;
@@ -184,7 +184,7 @@ impl SearchLoop<'_> {
         }
         self.end = self.why_it_ended();
         self.rest.chance = strategy.chance_of_better(self.rest.within);
-        self.rest.least = strategy.least_expected();
+        self.rest.least = strategy.least_predicted();
         Ok(proposed)
     }
 

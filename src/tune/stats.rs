@@ -9,7 +9,8 @@ use super::prepare::Spaces;
 use super::ranking::{Standing, median};
 use super::warm_start::Hints;
 use crate::measure::{MIN_SAMPLES, Race};
-use crate::model::{Configuration, Landmark, Micros, Outcome, OutcomeKind};
+use crate::model::{Configuration, Micros, Outcome, OutcomeKind};
+use crate::predict::Landmark;
 
 /// Correct candidates that are kept compiled: possible finalists, and the table of results.
 const KEPT: usize = 10;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::coverage::Coverage;
 use super::effort::{Rest, SearchEnd};
 use super::ranking::{BaselineTime, Certainty, Standing};
-use crate::model::{Landmark, Problem};
+use crate::model::Problem;
+use crate::predict::Landmark;
 
 /// Where a problem's time went.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,67 +1,59 @@
-//! What is known before a problem is tuned, by whoever knows it: this room reads no database.
+//! Knowledge before a problem is tuned: its warm start and the predictor. This room reads no database.
 
 use std::sync::Arc;
 
-use super::prepare::Spaces;
-use crate::model::Configuration;
-use crate::predict::{LearnedModel, TransferModel};
+use super::prepare::{FamilySpace, Spaces};
+use crate::model::{Configuration, Hint, WarmStart};
+use crate::predict::Predictor;
 use crate::search::{Pick, SearchSpace};
 
-/// A configuration that won somewhere.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Hint {
-    /// Its family.
-    pub family: String,
-    /// Its values.
-    pub configuration: Configuration,
-}
-
-/// What is known of a problem. What is not legal for it, or of no family that serves it, is passed
-/// over.
+/// Knowledge about a problem. Hints that are not legal for it, or of no family that serves it, are skipped.
 #[derive(Debug, Clone, Default)]
 pub struct Hints {
-    /// The record of this very problem. It is evaluated in any case and takes part in the final.
-    pub record: Option<Hint>,
-    /// What won for others, the most telling first. Tried right after the families' defaults.
-    pub others: Vec<Hint>,
-    /// What kernels took for other problems.
-    pub experience: Arc<LearnedModel>,
-    /// What they took for problems of the same run.
-    pub transfer: Arc<TransferModel>,
+    /// Kernels to start with.
+    pub start: WarmStart,
+    /// Predicts kernels of the device.
+    pub predictor: Arc<Predictor>,
+}
+
+impl Hints {
+    /// All kernels to start with, the record first.
+    fn kernels(&self) -> impl Iterator<Item = &Hint> {
+        self.start.record.iter().chain(&self.start.others)
+    }
 }
 
 impl Spaces {
-    /// Where a hint is.
+    /// The place of a hint in the spaces.
     fn find(&self, hint: &Hint) -> Option<Pick> {
         let family = self.families.iter().position(|known| known.name == hint.family)?;
         let rank = self.families[family].space.rank(&hint.configuration)?;
         Some(Pick { family, rank })
     }
 
-    /// What is measured for many problems: the defaults of each family, and what won elsewhere.
+    /// The kernels that are measured for many problems: the defaults of each family, and the hints.
     pub(super) fn landmarks(&self, hints: &Hints) -> Vec<(usize, Configuration)> {
         let defaults = self.families.iter().enumerate().flat_map(|(place, entry)| {
             entry.defaults().map(move |configuration| (place, configuration))
         });
         let mut landmarks: Vec<(usize, Configuration)> = defaults.collect();
-        for hint in hints.record.iter().chain(&hints.others) {
+        for hint in hints.kernels() {
             let found = self.find(hint).map(|pick| (pick.family, hint.configuration.clone()));
             landmarks.extend(found.filter(|found| !landmarks.contains(found)));
         }
         landmarks
     }
 
-    /// Where the record is.
+    /// The place of the record.
     pub(super) fn record(&self, hints: &Hints) -> Option<Pick> {
-        self.find(hints.record.as_ref()?)
+        self.find(hints.start.record.as_ref()?)
     }
 
-    /// Where to search, and with which hints to begin, the record first; with none where everything
-    /// is to be found anew.
+    /// The spaces of a search with their hints, the record first; without hints for a `fresh` search.
     pub(super) fn search_spaces(&self, hints: &Hints, fresh: bool) -> Vec<SearchSpace> {
-        let known = hints.record.iter().chain(&hints.others).filter(|_| !fresh);
+        let known = hints.kernels().filter(|_| !fresh);
         let known: Vec<Pick> = known.filter_map(|hint| self.find(hint)).collect();
-        let territory = |(place, family): (usize, &super::prepare::FamilySpace)| {
+        let search_space = |(place, family): (usize, &FamilySpace)| {
             let own = known.iter().filter(|pick| pick.family == place);
             SearchSpace {
                 space: family.space.clone(),
@@ -71,6 +63,6 @@ impl Spaces {
                 forecast: family.forecast.clone(),
             }
         };
-        self.families.iter().enumerate().map(territory).collect()
+        self.families.iter().enumerate().map(search_space).collect()
     }
 }

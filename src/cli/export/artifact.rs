@@ -20,7 +20,6 @@ use crate::export::{
 };
 use crate::lookup::Lookup;
 use crate::model::Device;
-use crate::predict::LearnedModel;
 
 /// The files of a format, and what is in them. `records` were chosen; `all` are known besides.
 pub(super) fn files(
@@ -66,7 +65,7 @@ pub(super) fn files(
     if !arguments.only_tuned {
         let all = all.iter().copied();
         let lookup = Lookup::new(all, &families, &templates, &device, regime)
-            .with_learned(&LearnedModel::built_in(&device).map_err(Failure::work)?);
+            .with_predictor(databases::predictor([], &device, (&families, &templates), console)?);
         drafts.extend(for_any_shape(&drafts, &lookup, source));
     }
     let others = drafts.len() - tuned;

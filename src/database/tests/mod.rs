@@ -16,10 +16,10 @@ use tempfile::TempDir;
 use super::{Database, LibraryTime, Provenance, Record, StoredConditions, Winner};
 use crate::model::launch::STANDARD_ARGUMENTS;
 use crate::model::{
-    Argument, Configuration, Device, Dtype, KernelLaunch, Landmark, LaunchPlan, Measurement,
-    Micros, Problem, Regime, Resources, Shape, Swizzle, TensorMap, Timing, Validation, Value,
-    Workspace,
+    Argument, Configuration, Device, Dtype, KernelLaunch, LaunchPlan, Measurement, Micros, Problem,
+    Regime, Resources, Shape, Swizzle, TensorMap, Timing, Validation, Value, Workspace,
 };
+use crate::predict::Landmark;
 
 fn device() -> Device {
     Device { driver: "580.159.04".to_owned(), ..Device::h200() }

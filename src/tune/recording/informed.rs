@@ -1,20 +1,17 @@
-//! What a search knows of its problem before anything is evaluated, for a journal that is replayed: the
-//! defaults of the families that it has outcomes of, and what is expected of their configurations.
-//! It knows them as they are now, also where they were others when the journal was written.
+//! Journals that are replayed with the knowledge of a search: the defaults of today's families, and forecasts.
 
 use super::{RecordingFault, recording as blind};
 use crate::model::Device;
-use crate::predict::forecast;
-use crate::predict::{LearnedModel, TransferModel};
+use crate::predict::Predictor;
 use crate::search::{Recording, SearchSpace};
 use crate::space::Families;
 use crate::tune::journal::Recorded;
 
-/// The space of a journal, with that.
+/// The space of a journal, with that knowledge.
 pub(super) fn recording(
     text: &str,
     families: &Families,
-    experience: &LearnedModel,
+    predictor: &Predictor,
 ) -> Result<Recording, RecordingFault> {
     let Some(Recorded { problem, device: name, .. }) = Recorded::parse(text) else {
         return Err(RecordingFault::somewhere(
@@ -31,22 +28,16 @@ pub(super) fn recording(
     }
     let mut recording = blind(text)?;
     let mut is_known = false;
-    recording.inform(|name, territory| {
+    recording.inform(|name, search_space| {
         let Ok(family) = families.get(name) else { return };
         is_known = true;
-        let SearchSpace { space, default, seeds, forecast: expected, .. } = territory;
+        let SearchSpace { space, default, seeds, forecast, .. } = search_space;
         let mut known = family.defaults().iter().filter_map(|known| space.rank(known));
         *default = known.next();
         *seeds = known.collect();
         let best = default.and_then(|rank| space.get(rank));
-        let predictor = experience.predictor(family, &device);
-        *expected = forecast(
-            family,
-            space,
-            best.as_ref(),
-            (&problem, &device),
-            (predictor.as_ref(), &TransferModel::default()),
-        );
+        let spaces = [(family, &*space, best.as_ref())];
+        *forecast = predictor.forecasts(&spaces, &problem, &device).pop().flatten();
     });
     if !is_known {
         return Err(RecordingFault::somewhere(

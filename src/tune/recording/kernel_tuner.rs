@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use super::{RecordingFault, configuration};
 use crate::model::Micros;
-use crate::search::Row;
+use crate::search::RecordedRow;
 
 /// From here on a time, in ms, is a failure: what old versions wrote for one.
 const FAILED_MS: f64 = 1e20;
@@ -37,12 +37,12 @@ pub(super) fn closed(text: &str) -> Cow<'_, str> {
     format!("{open}\n}}\n}}").into()
 }
 
-pub(super) fn rows(cache: Cache) -> Result<Vec<Row>, RecordingFault> {
+pub(super) fn rows(cache: Cache) -> Result<Vec<RecordedRow>, RecordingFault> {
     let Cache { tune_params_keys: parameters, kernel_name, cache } = cache;
     let row = |(name, entry): (&String, &IndexMap<String, Json>)| {
         let values = parameters.iter().map(|key| (key.as_str(), entry.get(key)));
         let configuration = configuration(name, values)?;
-        Ok(Row { family: kernel_name.clone(), configuration, time: time(name, entry)? })
+        Ok(RecordedRow { family: kernel_name.clone(), configuration, time: time(name, entry)? })
     };
     cache.iter().map(row).collect()
 }

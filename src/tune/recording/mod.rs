@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 use thiserror::Error;
 
 use crate::model::{Configuration, Value};
-use crate::predict::LearnedModel;
+use crate::predict::Predictor;
 use crate::search::{Recording, RowError};
 use crate::space::Families;
 use crate::tune::journal::Recorded;
@@ -73,9 +73,8 @@ pub fn read_recording(path: &Path) -> Result<Recording, RecordingError> {
     read(path, recording)
 }
 
-/// Reads a journal of this program as a recorded space of which strategies know what a search of its
-/// problem knows at its beginning: the defaults of `families`, and which configurations are likely to
-/// be fast by what these families' files say and by `experience`.
+/// Reads a journal of this program as a recorded space with the knowledge of a search: the defaults of
+/// `families`, and forecasts of a `predictor`.
 ///
 /// # Errors
 /// [`RecordingError`]: as of [`read_recording`], and where it is no journal, or of a device or
@@ -83,9 +82,9 @@ pub fn read_recording(path: &Path) -> Result<Recording, RecordingError> {
 pub fn read_informed(
     path: &Path,
     families: &Families,
-    experience: &LearnedModel,
+    predictor: &Predictor,
 ) -> Result<Recording, RecordingError> {
-    read(path, |text| informed::recording(text, families, experience))
+    read(path, |text| informed::recording(text, families, predictor))
 }
 
 /// Reads a journal of this program.

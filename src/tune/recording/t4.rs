@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::{RecordingFault, configuration};
 use crate::model::Micros;
-use crate::search::Row;
+use crate::search::RecordedRow;
 
 /// What is read of a file.
 #[derive(Debug, Deserialize)]
@@ -39,7 +39,7 @@ struct Figure {
     unit: String,
 }
 
-pub(super) fn rows(results: T4Results) -> Result<Vec<Row>, RecordingFault> {
+pub(super) fn rows(results: T4Results) -> Result<Vec<RecordedRow>, RecordingFault> {
     let default_unit = results.metadata.timeunit.unwrap_or_default();
     let row = |(at, entry): (usize, &T4Entry)| {
         let name = format!("results[{at}]");
@@ -49,7 +49,7 @@ pub(super) fn rows(results: T4Results) -> Result<Vec<Row>, RecordingFault> {
             "correct" => Some(time(&name, entry, &default_unit)?),
             _ => None,
         };
-        Ok(Row { family: String::new(), configuration, time })
+        Ok(RecordedRow { family: String::new(), configuration, time })
     };
     results.results.iter().enumerate().map(row).collect()
 }

@@ -1,13 +1,9 @@
-//! For problems that are alike the few kernels that one of them is nearly always the best of: lookup asks
-//! about these alone, which takes microseconds where all would take a fifth of a millisecond.
+//! Short lists: for similar problems, the few kernels of the set of which one is nearly always the best. Lookup
+//! predicts these alone, in a twentieth of the time that all take.
 //!
-//! **TilePredictor** are problems of a layout whose extents are nearest to the same powers of two, most extents that
-//! are asked about being one, and whose rows the same vectors fit. **How good** lists of 8 are, by what a
-//! family_model expects itself: 1200 problems that had no part in choosing them lose 0.4 % in the mean, 1 % in nine
-//! of ten cases, 15 % at worst. Without telling rows that pairs fit from those that nothing fits, the latter
-//! lose 1.4 % instead of 0.5 %; and with one list for whatever the least aligned of all rows is, five of 30
-//! odd shapes got kernels that took 5 to 23 % longer on an H200 than those of which least is expected among
-//! all.
+//! Similar problems have one layout, extents nearest to the same powers of two, and rows that fit the same vectors.
+//! CellLists of 8 lose 0.4 % in the mean by the model's own predictions
+//! (docs/decisions/2026-11-23-ablation-lookup.md).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,65 +12,62 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::FamilyModel;
-use super::kernel_pool::Pool;
-use super::kernel_set::{cover, losses};
+use super::kernel_set::{KernelPool, cover, losses};
+use super::learned_model::FamilyModel;
 use crate::model::{Device, Layout, Problem, Shape, Storage};
 use crate::space::Family;
 
-/// Powers of two that extents are near to; problems that are larger or smaller have no list.
+/// Exponents of the powers of two; larger and smaller problems have no list.
 const OCTAVES: Range<u32> = 5..15;
 const ACROSS: usize = (OCTAVES.end - OCTAVES.start) as usize;
 
-/// Cells of one layout and fit of vectors.
+/// Cells of one layout and vector fit.
 const CELLS: usize = ACROSS * ACROSS * ACROSS;
 
-/// The vectors that rows are told apart by, of 1, 2 and 4 elements, as powers of two: for M, N and K the
-/// widest that fits all rows of that length.
+/// Vector widths of 1, 2 and 4 elements, as exponents: for M, N and K the widest that fits all rows of that length.
 const WIDTHS: usize = 3;
 const WIDEST: u32 = WIDTHS as u32 - 1;
 const FITS: usize = WIDTHS * WIDTHS * WIDTHS;
 
-/// Problems that a list is chosen for, and tries to find them: some leave their cell.
+/// Problems that a list is chosen for, and attempts to draw them: some fall outside their cell.
 const PROBLEMS: usize = 120;
 const TRIES: usize = 10 * PROBLEMS;
 
-/// What extents are multiples of where a row allows it.
+/// Multiples that extents are drawn as, where the vector fit allows it.
 const MULTIPLES: [u64; 5] = [1, 2, 4, 32, 64];
 
-/// The length of a list at most, and what may be lost by one that is shorter, in the mean of the
-/// logarithms.
+/// Longest list, and the mean loss at which a list ends sooner, as a logarithm of times.
 pub(super) const MOST: usize = 8;
 const LOSS: f64 = 0.0003;
 
-/// What stands for no kernel behind the last of a shorter list.
+/// Filler of lists with fewer kernels.
 const NONE: u8 = u8::MAX;
 
-/// Lists of kernels for each layout and each fit, each kernel by its place in the family_model.
+/// Short lists for each layout and vector fit; kernels by their place in the kernel set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Shortlists {
-    by_layout: BTreeMap<Layout, Vec<Lists>>,
+    by_layout: BTreeMap<Layout, Vec<CellLists>>,
 }
 
-/// The lists of all cells one after the other, each of [`MOST`] bytes: in a file two digits to base 16 for
-/// each kernel. Empty of a fit that no problem of the layout has.
+/// Lists of all cells, each of [`MOST`] bytes; two hexadecimal digits for each in a file. Empty for a fit that no
+/// problem of the layout has.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-struct Lists(#[serde(with = "hex::serde")] Vec<u8>);
+struct CellLists(#[serde(with = "hex::serde")] Vec<u8>);
 
-/// The lists that problems look into, and where: octaves and widths are of M, N and K.
+/// Class of similar problems: octaves and vector widths of M, N and K.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Cell {
+struct ShortlistCell {
     octaves: [usize; 3],
     widths: [u32; 3],
 }
 
 impl Shortlists {
-    /// Chooses lists by what a family_model expects of its kernels. `chosen` hears how many are chosen, of how
-    /// many.
+    /// Chooses lists by the predicted times of a model's kernels. Reports progress to `chosen`: lists done, and in
+    /// all.
     pub(super) fn choose(
-        (family_model, family): (&FamilyModel, &Family),
+        (model, family): (&FamilyModel, &Family),
         device: &Device,
         chosen: &(dyn Fn(usize, usize) + Sync),
     ) -> Self {
@@ -82,26 +75,26 @@ impl Shortlists {
         let total = CELLS * Layout::ALL.iter().map(|layout| fits(*layout).count()).sum::<usize>();
         let done = AtomicUsize::new(0);
         let of_layout = |layout: Layout| {
-            let pattern = problem(family_model, layout, [1024; 3]);
-            let pool = Pool::of((family_model, family), device, &pattern);
-            let mut lists = vec![Lists::default(); FITS];
+            let pattern = problem(model, layout, [1024; 3]);
+            let pool = KernelPool::of((model, family), device, &pattern);
+            let mut lists = vec![CellLists::default(); FITS];
             for fit in fits(layout) {
                 let list = |place: usize| {
-                    let cell = Cell { octaves: octaves(place), widths: widths(fit) };
-                    let list = list(&pool, &problems(family_model, layout, cell));
+                    let cell = ShortlistCell { octaves: octaves(place), widths: widths(fit) };
+                    let list = list(&pool, &problems(model, layout, cell));
                     chosen(done.fetch_add(1, Ordering::Relaxed) + 1, total);
                     list
                 };
-                lists[fit] = Lists((0..CELLS).into_par_iter().flat_map_iter(list).collect());
+                lists[fit] = CellLists((0..CELLS).into_par_iter().flat_map_iter(list).collect());
             }
             (layout, lists)
         };
         Self { by_layout: Layout::ALL.iter().copied().map(of_layout).collect() }
     }
 
-    /// The kernels to ask about for a problem; `None` where no list was made.
+    /// The list for a problem; `None` where there is none.
     pub(super) fn of(&self, problem: &Problem, storage: &Storage) -> Option<&[u8]> {
-        let cell = Cell::of(problem, storage)?;
+        let cell = ShortlistCell::of(problem, storage)?;
         let lists = self.by_layout.get(&problem.layout)?.get(cell.fit())?;
         let list = lists.0.get(MOST * cell.place()..)?.get(..MOST)?;
         let length = list.iter().position(|kernel| *kernel == NONE).unwrap_or(MOST);
@@ -109,11 +102,11 @@ impl Shortlists {
     }
 }
 
-impl Cell {
-    /// Of a problem; `None` where it is too large or too small, or several at once.
+impl ShortlistCell {
+    /// The cell of a problem; `None` for one that is too large, too small or batched.
     fn of(problem: &Problem, storage: &Storage) -> Option<Self> {
         let octave = |extent: u64| {
-            // The square's is twice as near: half of one more is the nearest.
+            // Half of the square's logarithm, rounded up, is the nearest power.
             let octave = extent.checked_pow(2)?.checked_ilog2()?.div_ceil(2);
             OCTAVES.contains(&octave).then(|| (octave - OCTAVES.start) as usize)
         };
@@ -127,12 +120,12 @@ impl Cell {
         (problem.batch == 1).then_some(Self { octaves, widths })
     }
 
-    /// The number of its list among those of a fit.
+    /// Index of its list among those of a fit.
     fn place(self) -> usize {
         self.octaves.iter().fold(0, |place, octave| place * ACROSS + octave)
     }
 
-    /// The number of what vectors fit.
+    /// Index of its vector fit.
     fn fit(self) -> usize {
         self.widths.iter().fold(0, |fit, width| fit * WIDTHS + *width as usize)
     }
@@ -146,24 +139,24 @@ fn rows_of(layout: Layout) -> [usize; 3] {
     [a, b, n]
 }
 
-/// Undoes [`Cell::place`].
+/// Undoes [`ShortlistCell::place`].
 fn octaves(place: usize) -> [usize; 3] {
     [place / ACROSS / ACROSS, place / ACROSS % ACROSS, place % ACROSS]
 }
 
-/// Undoes [`Cell::fit`].
+/// Undoes [`ShortlistCell::fit`].
 fn widths(fit: usize) -> [u32; 3] {
     [fit / WIDTHS / WIDTHS, fit / WIDTHS % WIDTHS, fit % WIDTHS].map(|width| width as u32)
 }
 
-/// Whether problems of a layout fit vectors so: what is the length of no row limits none.
+/// Whether problems of a layout can have this fit: an extent that is no row's length is unlimited.
 fn is_fit(layout: Layout, widths: [u32; 3]) -> bool {
     let rows = rows_of(layout);
     (0..3).all(|extent| rows.contains(&extent) || widths[extent] == WIDEST)
 }
 
-/// Problems of a cell, always the same, their extents log-uniform; fewer where few are found.
-fn problems(family_model: &FamilyModel, layout: Layout, cell: Cell) -> Vec<Problem> {
+/// Sample problems of a cell, always the same, with log-uniform extents; fewer where few are found.
+fn problems(model: &FamilyModel, layout: Layout, cell: ShortlistCell) -> Vec<Problem> {
     let mut random = fastrand::Rng::with_seed(cell.place() as u64);
     let rows = rows_of(layout);
     let made = (0..TRIES).map(|_| {
@@ -178,20 +171,20 @@ fn problems(family_model: &FamilyModel, layout: Layout, cell: Cell) -> Vec<Probl
                 (false, _) => extent.next_multiple_of(widest),
             }
         };
-        problem(family_model, layout, [extent(0), extent(1), extent(2)])
+        problem(model, layout, [extent(0), extent(1), extent(2)])
     });
-    made.filter(|problem| Cell::of(problem, &Storage::packed(problem)) == Some(cell))
+    made.filter(|problem| ShortlistCell::of(problem, &Storage::packed(problem)) == Some(cell))
         .take(PROBLEMS)
         .collect()
 }
 
-fn problem(family_model: &FamilyModel, layout: Layout, [m, n, k]: [u64; 3]) -> Problem {
+fn problem(model: &FamilyModel, layout: Layout, [m, n, k]: [u64; 3]) -> Problem {
     let shape = Shape { m, n, k };
-    Problem { shape, batch: 1, dtype: family_model.dtype, compute: family_model.compute, layout }
+    Problem { shape, batch: 1, dtype: model.dtype, compute: model.compute, layout }
 }
 
-/// The kernels to ask about, by what is expected of each for each problem.
-fn list(pool: &Pool<'_>, problems: &[Problem]) -> [u8; MOST] {
+/// Chooses one list by the kernels' predicted times for each problem.
+fn list(pool: &KernelPool<'_>, problems: &[Problem]) -> [u8; MOST] {
     let times: Vec<Vec<f32>> = problems.iter().map(|problem| pool.times(problem)).collect();
     let mut list = [NONE; MOST];
     let chosen = cover(&losses(&times), LOSS, MOST);
@@ -207,19 +200,19 @@ mod tests {
     use crate::predict::LearnedModel;
 
     #[test]
-    fn problems_of_a_cell_are_in_it() {
+    fn sample_problems_are_in_their_cell() {
         let device = Device::h200();
-        let experience = LearnedModel::built_in(&device).unwrap();
-        let family_model = &experience.families["pipelined"];
+        let learned = LearnedModel::built_in(&device).unwrap();
+        let model = &learned.families["pipelined"][0];
         for layout in Layout::ALL.iter().copied() {
             let fits: Vec<usize> = (0..FITS).filter(|fit| is_fit(layout, widths(*fit))).collect();
             let lengths = if layout == Layout::Tt { 3 } else { 2 };
             assert_eq!(fits.len(), WIDTHS.pow(lengths), "{layout}");
             for fit in fits {
                 for place in [0, 100, CELLS - 1] {
-                    let cell = Cell { octaves: octaves(place), widths: widths(fit) };
+                    let cell = ShortlistCell { octaves: octaves(place), widths: widths(fit) };
                     assert_eq!((cell.place(), cell.fit()), (place, fit));
-                    let found = problems(family_model, layout, cell);
+                    let found = problems(model, layout, cell);
                     assert_eq!(found.len(), PROBLEMS, "{layout} {cell:?}");
                 }
             }

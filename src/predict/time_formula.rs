@@ -1,17 +1,24 @@
-//! The model of time in numbers that another program can take along: what a kernel with one known
-//! time is expected to take for other problems (`measure/cost.rs` says where the model comes from).
+//! The analytic model as numbers for other programs: from one time of a kernel, its times for other problems.
 
 use serde::{Deserialize, Serialize};
 
-use super::kernels::{CAUTION, launch};
+use super::analytic::CostModel;
 use crate::model::{Configuration, Device, Micros, Problem, Shape};
-use crate::predict::CostModel;
 use crate::space::{Family, Tiling, Work};
 
-/// What the time of a kernel hangs on.
+/// Distrust of a prediction for each factor of two between the costs: between two records with about the same
+/// predicted time, the more similar one wins.
+pub const CAUTION: f64 = 0.05;
+
+/// Share of a time for starting its launches: half of it at most.
+pub fn launch_time(cost: &CostModel, time: Micros) -> Micros {
+    Micros(cost.launching().0.min(time.0 / 2.0))
+}
+
+/// Coefficients of a kernel's time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Expectation {
+pub struct TimeFormula {
     /// Rows of C that a block computes.
     pub tile_m: u64,
     /// Columns of C.
@@ -26,7 +33,7 @@ pub struct Expectation {
     pub busy_clocks: f64,
     /// The same when it has one.
     pub alone_clocks: f64,
-    /// Clocks of an SM for a block besides.
+    /// Clocks of an SM for each block besides.
     #[serde(default)]
     pub block_clocks: f64,
     /// Clocks for each time that an SM is filled with blocks.
@@ -38,24 +45,24 @@ pub struct Expectation {
     /// The same of B.
     #[serde(default)]
     pub b_clocks: f64,
-    /// What its launches take besides.
+    /// Time of starting its launches.
     pub launch_us: f64,
-    /// As measured for the one problem.
+    /// Measured for one problem.
     pub us_per_clock: f64,
     /// Clocks of that problem.
     pub own_clocks: f64,
 }
 
-impl Expectation {
-    /// From a time of a configuration for `problem`; `occupancy` is the share of an SM's threads that
-    /// are resident, where it is known.
+impl TimeFormula {
+    /// Fits a measured time of a configuration for `problem`; `occupancy` is the share of an SM's threads that are
+    /// resident, where it is known.
     pub fn of(
         (family, configuration): (&Family, &Configuration),
         problem: &Problem,
         (device, occupancy): (&Device, Option<f64>),
         time: Micros,
     ) -> Self {
-        // Tiles that are shared are no whole blocks: the time is then taken to go with the work.
+        // Shared tiles are no whole blocks: the time is then proportional to the work.
         let work = Work::of(family, configuration, problem, device);
         let tiling = work.tiling.filter(|tiling| tiling.wave == 1);
         let cost = CostModel::new(Work { tiling, ..work }, occupancy, device);
@@ -68,7 +75,7 @@ impl Expectation {
             wave: 1,
             threads: 1,
         });
-        let launch_us = launch(&cost, time).0;
+        let launch_us = launch_time(&cost, time).0;
         let unscaled = Self {
             tile_m: tiling.tile_m,
             tile_n: tiling.tile_n,
@@ -107,13 +114,12 @@ impl Expectation {
             + (of_a + of_b) * batch as f64
     }
 
-    /// What a problem is expected to take.
+    /// Predicted time of a problem in microseconds.
     pub fn us(&self, shape: &Shape, batch: u64, sms: u32) -> f64 {
         self.launch_us + self.clocks(shape, batch, sms) * self.us_per_clock
     }
 
-    /// The same for choosing between several: a problem that costs much more or less than the one
-    /// whose time is known is distrusted.
+    /// The same for choosing between kernels: longer, the more the cost differs from that of the measured problem.
     pub fn cautious_us(&self, shape: &Shape, batch: u64, sms: u32) -> f64 {
         let clocks = self.clocks(shape, batch, sms);
         let mut ratio = clocks / self.own_clocks;
@@ -121,7 +127,7 @@ impl Expectation {
             ratio = 1.0 / ratio;
         }
         let mut time = self.launch_us + clocks * self.us_per_clock;
-        // A power of the ratio, without a library of mathematics: C has to compute the same.
+        // A power of the ratio without a mathematics library, as the C form computes it.
         while ratio >= 2.0 {
             ratio /= 2.0;
             time *= 1.0 + CAUTION;
@@ -137,14 +143,14 @@ mod tests {
     use crate::space::Families;
 
     #[test]
-    fn the_one_time_that_is_known_is_expected_and_others_go_with_the_cost() {
+    fn the_measured_time_is_predicted_and_others_are_proportional_to_the_cost() {
         let families = Families::built_in().unwrap();
         let device = Device::h200();
         for family in families.iter() {
             let problem = Problem::new("4096x4096x1024".parse().unwrap(), Dtype::F32);
             let Some(default) = family.default_for(&problem, &device).unwrap() else { continue };
             let found =
-                Expectation::of((family, &default), &problem, (&device, Some(0.25)), Micros(800.0));
+                TimeFormula::of((family, &default), &problem, (&device, Some(0.25)), Micros(800.0));
             let cost = |shape: &str| {
                 let problem = Problem::new(shape.parse().unwrap(), Dtype::F32);
                 let work = Work::of(family, &default, &problem, &device);

@@ -1,44 +1,41 @@
-//! Gradient boosting (Friedman 2001): small regression trees, each of which learns what those before it
-//! left. Numbers and weights only; what columns stand for is not known here.
+//! Gradient boosting (Friedman 2001): small regression trees, each fitted to the residuals of those before it.
+//! Columns are numbers here; their meaning stands in `features`.
 //!
-//! Columns are cut at quantiles of their values, at most [`BINS`], so that a split is found from sums
-//! over bins (Ke and others 2017, LightGBM). All leaves of a tree are equally deep, so that a walk down
-//! one has no branch that a processor could guess wrong: lookup asks about a kernel in half a microsecond.
-//! Deterministic: no part of it is random, and sums are taken in one order.
+//! Columns are cut at quantiles of their values, at most [`BINS`], so that splits are found from sums over bins
+//! (Ke and others 2017, LightGBM). All leaves of a tree have one depth, so that a walk has no unpredictable
+//! branch. Deterministic: nothing is random, and sums are taken in one order.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// Trees, and the share of what a leaf finds that is believed. Forecasts of five spaces measured whole on
-/// an H200, learned from 126 other problems, are as good with 400 trees that believe 0.06.
+/// Trees, and the share of a leaf's residual that it takes up. 400 trees at 0.06 predict equally well.
 const TREES: usize = 150;
-const BELIEVED: f64 = 0.12;
+const LEARNING_RATE: f64 = 0.12;
 
-/// Splits on the way to a leaf, and leaves of a tree: one more than it has splits, so that a mask keeps
-/// the places of both within their lists.
+/// Splits on a path, and leaves of a tree: one more than its splits, so that a mask keeps indices of both in
+/// range.
 const DEPTH: usize = 4;
 const LEAVES: usize = 1 << DEPTH;
 const WITHIN: usize = LEAVES - 1;
 
-/// Parts that the values of a column fall into.
+/// Bins of a column.
 const BINS: usize = 64;
 
 /// The least weight of a leaf; a row's weight is 1 in the mean.
 const LEAST_WEIGHT: f64 = 15.0;
 
-/// Columns of a row, a power of two; those that nothing is in are 0.
+/// Columns of a row, a power of two; unused ones are 0.
 pub(super) const COLUMNS: usize = 64;
 
-/// What is known of one case.
-pub(super) type Row = [f32; COLUMNS];
+/// Features of one case.
+pub(super) type FeatureRow = [f32; COLUMNS];
 
-/// Rows that are asked about together, and how they lie: by column, so that one comparison is of all.
-pub(super) const SIDE_BY_SIDE: usize = 8;
-pub(super) type Abreast = [[f32; SIDE_BY_SIDE]; COLUMNS];
+/// Rows that are predicted together, stored by column so that one comparison serves all.
+pub(super) const LANES: usize = 8;
+pub(super) type FeatureLanes = [[f32; LANES]; COLUMNS];
 
-/// A tree. Split `i` has the splits `2i + 1`, where rows go whose value is at most the cut, and `2i + 2`
-/// below it; behind the last splits come the leaves in the same order. The last entry of the first two lists
-/// is no split.
+/// Regression tree. Rows at split `i` go to split `2i + 1` where their value is at most the cut, else to `2i + 2`;
+/// leaves follow the last splits in the same order. The last entry of the first two lists is unused.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Tree {
@@ -47,24 +44,24 @@ struct Tree {
     leaves: [f32; LEAVES],
 }
 
-/// Trees whose sum predicts.
+/// Trees whose sum is the prediction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Boosted {
+pub(super) struct BoostedTrees {
     base: f32,
     trees: Vec<Tree>,
 }
 
-/// What is learned from: rows, with what is to be predicted and its weight.
+/// Training data: rows, targets and weights.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Rows {
-    pub(super) values: Vec<Row>,
+pub(super) struct TrainingRows {
+    pub(super) values: Vec<FeatureRow>,
     pub(super) targets: Vec<f64>,
     pub(super) weights: Vec<f64>,
 }
 
-impl Rows {
-    /// The rows of all; weights become 1 in the mean.
+impl TrainingRows {
+    /// Concatenates rows; weights become 1 in the mean.
     pub(super) fn joined<'r>(all: impl Iterator<Item = &'r Self>) -> Self {
         let mut joined = Self::default();
         for rows in all {
@@ -78,29 +75,29 @@ impl Rows {
     }
 }
 
-impl Boosted {
-    /// Learns from rows; from none, that everything is zero.
-    pub(super) fn learn(rows: &Rows) -> Self {
+impl BoostedTrees {
+    /// Trains on rows; without rows every prediction is zero.
+    pub(super) fn learn(rows: &TrainingRows) -> Self {
         let total: f64 = rows.weights.iter().sum();
         let sum: f64 = rows.targets.iter().zip(&rows.weights).map(|(target, w)| target * w).sum();
         let base = if total > 0.0 { sum / total } else { 0.0 };
-        let mut left: Vec<f64> = rows.targets.iter().map(|target| target - base).collect();
-        let columns = Column::all(&rows.values);
+        let mut residuals: Vec<f64> = rows.targets.iter().map(|target| target - base).collect();
+        let columns = BinnedColumn::all(&rows.values);
         let mut trees = Vec::new();
         if rows.values.len() > 1 {
             for _ in 0..TREES {
-                trees.push(Growth::grow(&columns, &rows.weights, &mut left));
+                trees.push(TreeGrowth::grow(&columns, &rows.weights, &mut residuals));
             }
         }
         Self { base: base as f32, trees }
     }
 
-    /// What is predicted of a row.
-    pub(super) fn predict(&self, row: &Row) -> f32 {
+    /// Predicts one row.
+    pub(super) fn predict(&self, row: &FeatureRow) -> f32 {
         let of_tree = |tree: &Tree| {
             let mut at = 0;
             for _ in 0..DEPTH {
-                // No file can ask for a column that is not there.
+                // A file may name any column.
                 let column = usize::from(tree.columns[at & WITHIN]) % COLUMNS;
                 at = 2 * at + 1 + usize::from(row[column] > tree.cuts[at & WITHIN]);
             }
@@ -109,9 +106,9 @@ impl Boosted {
         self.base + self.trees.iter().map(of_tree).sum::<f32>()
     }
 
-    /// The same of rows abreast.
-    pub(super) fn predict_abreast(&self, rows: &Abreast) -> [f32; SIDE_BY_SIDE] {
-        let mut sums = [0.0; SIDE_BY_SIDE];
+    /// Predicts several rows.
+    pub(super) fn predict_lanes(&self, rows: &FeatureLanes) -> [f32; LANES] {
+        let mut sums = [0.0; LANES];
         for tree in &self.trees {
             for (sum, leaf) in sums.iter_mut().zip(tree.leaves(rows)) {
                 *sum += tree.leaves[leaf & WITHIN];
@@ -122,11 +119,9 @@ impl Boosted {
 }
 
 impl Tree {
-    /// The leaves of rows abreast. Every split is asked of all rows, fifteen where a walk asks four, but by
-    /// vectors and with nothing to wait for: a row takes half the time (0.6 instead of 1.2 µs for 150 trees on
-    /// a core without wide vectors).
-    fn leaves(&self, rows: &Abreast) -> [usize; SIDE_BY_SIDE] {
-        let mut over = [[0_u32; SIDE_BY_SIDE]; WITHIN];
+    /// Leaves of several rows. Evaluating all fifteen splits by vectors takes half the time of a walk for each row.
+    fn leaves(&self, rows: &FeatureLanes) -> [usize; LANES] {
+        let mut over = [[0_u32; LANES]; WITHIN];
         for (split, over) in over.iter_mut().enumerate() {
             let column = &rows[usize::from(self.columns[split]) % COLUMNS];
             for (over, value) in over.iter_mut().zip(column) {
@@ -152,15 +147,15 @@ fn pick(bit: u32, no: u32, yes: u32) -> u32 {
     (no & bit.wrapping_sub(1)) | (yes & bit.wrapping_neg())
 }
 
-/// A column, its values replaced by the bins that they fall into.
-struct Column {
+/// Column with its values replaced by bins.
+struct BinnedColumn {
     /// The highest value of each bin but the last.
     cuts: Vec<f32>,
     bins: Vec<u8>,
 }
 
-impl Column {
-    fn all(rows: &[Row]) -> Vec<Self> {
+impl BinnedColumn {
+    fn all(rows: &[FeatureRow]) -> Vec<Self> {
         let column = |at: usize| Self::of(rows.iter().map(|row| row[at]).collect());
         (0..COLUMNS).into_par_iter().map(column).collect()
     }
@@ -183,11 +178,11 @@ impl Column {
     }
 }
 
-/// Weight and weighted sum of what is left, for each bin of a column.
+/// Weight and weighted residual of each bin of a column.
 type Histogram = Vec<(f64, f64)>;
 
-/// The rows that came to one place of a tree.
-struct Part {
+/// Rows at one node of a tree.
+struct NodeRows {
     rows: Vec<u32>,
     histograms: Vec<Histogram>,
 }
@@ -199,94 +194,95 @@ struct Split {
     bin: usize,
 }
 
-/// A tree that grows.
-struct Growth<'a> {
-    columns: &'a [Column],
+/// State of one tree in training.
+struct TreeGrowth<'a> {
+    columns: &'a [BinnedColumn],
     weights: &'a [f64],
-    left: &'a [f64],
+    residuals: &'a [f64],
 }
 
-impl<'a> Growth<'a> {
-    /// Grows a tree, level by level, and takes what it found from what is left.
-    fn grow(columns: &'a [Column], weights: &'a [f64], left: &mut [f64]) -> Tree {
-        let growth = Growth { columns, weights, left };
-        // A split that nothing passes, where there is none that gains.
+impl<'a> TreeGrowth<'a> {
+    /// Grows a tree level by level and subtracts its predictions from the residuals.
+    fn grow(columns: &'a [BinnedColumn], weights: &'a [f64], residuals: &mut [f64]) -> Tree {
+        let growing = TreeGrowth { columns, weights, residuals };
+        // Without a gain, a split sends all rows one way.
         let mut tree =
             Tree { columns: [0; LEAVES], cuts: [f32::MAX; LEAVES], leaves: [0.0; LEAVES] };
         let all: Vec<u32> = (0..weights.len() as u32).collect();
-        let histograms = growth.histograms(&all);
-        let mut level = vec![Part { rows: all, histograms }];
+        let histograms = growing.histograms(&all);
+        let mut level = vec![NodeRows { rows: all, histograms }];
         for depth in 0..DEPTH {
             let first = (1 << depth) - 1;
             let mut next = Vec::with_capacity(2 * level.len());
-            for (at, part) in level.into_iter().enumerate() {
-                match best_split(&part.histograms) {
+            for (at, node) in level.into_iter().enumerate() {
+                match best_split(&node.histograms) {
                     Some(split) => {
                         tree.columns[first + at] = split.column as u8;
                         tree.cuts[first + at] = columns[split.column].cuts[split.bin];
-                        next.extend(growth.split(part, split));
+                        next.extend(growing.split(node, split));
                     }
-                    None => next.extend([part, Part { rows: Vec::new(), histograms: Vec::new() }]),
+                    None => {
+                        next.extend([node, NodeRows { rows: Vec::new(), histograms: Vec::new() }])
+                    }
                 }
             }
             level = next;
         }
-        let found: Vec<f64> = level.iter().map(|part| growth.value(part)).collect();
-        for ((leaf, part), found) in tree.leaves.iter_mut().zip(level).zip(found) {
+        let found: Vec<f64> = level.iter().map(|node| growing.value(node)).collect();
+        for ((leaf, node), found) in tree.leaves.iter_mut().zip(level).zip(found) {
             *leaf = found as f32;
-            for row in part.rows {
-                left[row as usize] -= found;
+            for row in node.rows {
+                residuals[row as usize] -= found;
             }
         }
         tree
     }
 
-    fn value(&self, part: &Part) -> f64 {
-        let of = |row: &u32| (self.weights[*row as usize], self.left[*row as usize]);
-        let sums = part
-            .rows
-            .iter()
-            .map(of)
-            .fold((0.0, 0.0), |(weight, sum), (own, left)| (weight + own, sum + own * left));
-        BELIEVED * sums.1 / sums.0.max(f64::MIN_POSITIVE)
+    fn value(&self, node: &NodeRows) -> f64 {
+        let of = |row: &u32| (self.weights[*row as usize], self.residuals[*row as usize]);
+        let sums = node.rows.iter().map(of).fold((0.0, 0.0), |(weight, sum), (own, residuals)| {
+            (weight + own, sum + own * residuals)
+        });
+        LEARNING_RATE * sums.1 / sums.0.max(f64::MIN_POSITIVE)
     }
 
     fn histograms(&self, rows: &[u32]) -> Vec<Histogram> {
-        let of_column = |column: &Column| {
+        let of_column = |column: &BinnedColumn| {
             if column.cuts.is_empty() {
                 return Vec::new();
             }
             let mut histogram = vec![(0.0, 0.0); column.cuts.len() + 1];
             for row in rows {
-                let (weight, left) = (self.weights[*row as usize], self.left[*row as usize]);
+                let (weight, residuals) =
+                    (self.weights[*row as usize], self.residuals[*row as usize]);
                 let bin = &mut histogram[usize::from(column.bins[*row as usize])];
                 bin.0 += weight;
-                bin.1 += weight * left;
+                bin.1 += weight * residuals;
             }
             histogram
         };
         self.columns.par_iter().map(of_column).collect()
     }
 
-    /// The two halves of a part. The sums of the larger one are what the smaller one's leave.
-    fn split(&self, part: Part, split: Split) -> [Part; 2] {
+    /// Splits a node. The larger half's sums are the differences to the smaller half's.
+    fn split(&self, node: NodeRows, split: Split) -> [NodeRows; 2] {
         let column = &self.columns[split.column];
         let is_low = |row: &u32| usize::from(column.bins[*row as usize]) <= split.bin;
-        let (low, high): (Vec<u32>, Vec<u32>) = part.rows.into_iter().partition(is_low);
+        let (low, high): (Vec<u32>, Vec<u32>) = node.rows.into_iter().partition(is_low);
         let is_low_smaller = low.len() <= high.len();
         let small = self.histograms(if is_low_smaller { &low } else { &high });
-        let mut large = part.histograms;
+        let mut large = node.histograms;
         for (large, small) in large.iter_mut().zip(&small) {
             for (large, small) in large.iter_mut().zip(small) {
                 *large = (large.0 - small.0, large.1 - small.1);
             }
         }
         let (of_low, of_high) = if is_low_smaller { (small, large) } else { (large, small) };
-        [Part { rows: low, histograms: of_low }, Part { rows: high, histograms: of_high }]
+        [NodeRows { rows: low, histograms: of_low }, NodeRows { rows: high, histograms: of_high }]
     }
 }
 
-/// The split that lowers the squares most; none where no part would be heavy enough.
+/// The split with the largest reduction of squares; none where a half would be too light.
 fn best_split(histograms: &[Histogram]) -> Option<Split> {
     let mut best: Option<Split> = None;
     for (column, histogram) in histograms.iter().enumerate() {
@@ -311,15 +307,15 @@ fn best_split(histograms: &[Histogram]) -> Option<Split> {
 mod tests {
     use super::*;
 
-    fn row(values: &[f32]) -> Row {
+    fn row(values: &[f32]) -> FeatureRow {
         let mut row = [0.0; COLUMNS];
         row[..values.len()].copy_from_slice(values);
         row
     }
 
-    /// A grid of rows with three columns, the last of which means nothing.
-    fn rows(target: impl Fn(f32, f32) -> f32) -> Rows {
-        let mut rows = Rows::default();
+    /// A grid of rows with three columns, the last without effect.
+    fn rows(target: impl Fn(f32, f32) -> f32) -> TrainingRows {
+        let mut rows = TrainingRows::default();
         for at in 0..4000_u32 {
             let (x, y) = ((at % 50) as f32, (at / 50 % 40) as f32);
             rows.values.push(row(&[x, y, (at % 7) as f32]));
@@ -330,9 +326,9 @@ mod tests {
     }
 
     #[test]
-    fn what_hangs_on_two_columns_together_is_learned() {
+    fn interactions_of_two_columns_are_learned() {
         let target = |x: f32, y: f32| if x > 20.0 && y > 10.0 { 2.0 } else { 0.01 * x };
-        let learned = Boosted::learn(&rows(target));
+        let learned = BoostedTrees::learn(&rows(target));
         for (x, y) in [(5.0, 5.0), (30.0, 5.0), (30.0, 30.0), (19.0, 39.0)] {
             let found = learned.predict(&row(&[x, y, 3.0]));
             assert!((found - target(x, y)).abs() < 0.1, "{x} {y}: {found}");
@@ -347,22 +343,23 @@ mod tests {
             rows.targets.push(500.0);
             rows.weights.push(1e-6);
         }
-        assert!(Boosted::learn(&rows).predict(&row(&[25.0, 0.0, 0.0])) < 40.0);
+        assert!(BoostedTrees::learn(&rows).predict(&row(&[25.0, 0.0, 0.0])) < 40.0);
     }
 
     #[test]
     fn nothing_to_learn_from_predicts_the_mean() {
-        assert_eq!(Boosted::learn(&Rows::default()).predict(&row(&[1.0])), 0.0);
-        let one = Rows { values: vec![row(&[3.0])], targets: vec![2.5], weights: vec![4.0] };
-        assert_eq!(Boosted::learn(&one).predict(&row(&[0.0])), 2.5);
+        assert_eq!(BoostedTrees::learn(&TrainingRows::default()).predict(&row(&[1.0])), 0.0);
+        let one =
+            TrainingRows { values: vec![row(&[3.0])], targets: vec![2.5], weights: vec![4.0] };
+        assert_eq!(BoostedTrees::learn(&one).predict(&row(&[0.0])), 2.5);
     }
 
     #[test]
     fn a_file_may_name_any_column() {
-        let mut learned = Boosted::learn(&rows(|x, y| x + y));
+        let mut learned = BoostedTrees::learn(&rows(|x, y| x + y));
         learned.trees[0].columns = [255; LEAVES];
         let text = serde_json::to_string(&learned).unwrap();
-        let read: Boosted = serde_json::from_str(&text).unwrap();
+        let read: BoostedTrees = serde_json::from_str(&text).unwrap();
         assert!(read.predict(&row(&[1.0])).is_finite());
     }
 }
