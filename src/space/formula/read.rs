@@ -316,8 +316,8 @@ impl Reader<'_> {
             }
             items.push(self.expression(0)?);
         }
-        let mut places = vec![start..self.place(self.at - 1).end];
-        places.extend(items.iter().flat_map(|item| item.places.iter().cloned()));
+        let own = std::iter::once(start..self.place(self.at - 1).end);
+        let places = own.chain(items.iter().flat_map(|item| item.places.iter().cloned())).collect();
         let depth = 1 + items.iter().map(|item| item.depth).max().unwrap_or(0);
         let formula = Formula::List(items.into_iter().map(|item| item.formula).collect());
         Ok(Parsed { formula, places, depth })
