@@ -80,7 +80,7 @@ impl Console {
         }
     }
 
-    /// Prints the JSON document, where JSON is asked for.
+    /// Prints the JSON document with `--json`.
     pub(super) fn document(self, document: &serde_json::Value) {
         if self.json {
             println!("{document:#}");

@@ -22,9 +22,9 @@ use crate::tune::{Entry, Recorded};
 /// What can be typed after `explain`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Limits are computed from what the kernel executes, here, on the host. What \
-    parameters do and who nearly won is known from the journal of the search, which tuning keeps \
-    below the cache folder."
+    after_help = "Limits are computed from what the kernel executes, here, on the host. The \
+    effects of parameters and the closest competitors come from the journal of the search, which \
+    tuning keeps below the cache folder."
 )]
 pub(super) struct ExplainArguments {
     /// Shape of the winner, such as 4096x4096x1024
@@ -54,8 +54,8 @@ fn run(arguments: &ExplainArguments, console: Console) -> Result<Value, Failure>
     };
     if journal.is_none() {
         console.note(
-            "no journal of the search is here: what parameters do and who nearly won is known from it \
-             alone (`--journal FILE`)",
+            "no journal of the search found: the effects of parameters and the closest competitors come \
+             from it (`--journal FILE`)",
         );
     }
     let (compiled, figures) = context.figures(&subject)?;

@@ -101,14 +101,14 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
     Ok((json!({ "learned": learned::document(&model, &seen) }), ExitCode::SUCCESS))
 }
 
-/// With the lists of kernels that lookup asks about.
+/// Adds the short lists of kernels that lookup compares.
 fn with_shortlists(
     model: LearnedModel,
     device: &Device,
     families: &[Family],
     console: Console,
 ) -> LearnedModel {
-    console.note("choosing the kernels that lookup asks about");
+    console.note("choosing the kernels that lookup compares");
     let progress = Mutex::new(CountProgress::new(console, "lists chosen"));
     model.with_shortlists(device, families, &|count, total| {
         let mut progress = progress.lock();

@@ -117,8 +117,8 @@ fn question(arguments: &LookupArguments) -> Result<Question, Failure> {
     Ok(Question { problem, storage })
 }
 
-/// The device that is asked about: the one that is named, else the one that is here, else the only
-/// one that there are records of.
+/// The device to answer for: the named one, else the one in this machine, else the only one with
+/// records.
 fn device(
     arguments: &LookupArguments,
     records: &[&Record],

@@ -17,7 +17,7 @@ use crate::model::{Problem, Regime};
 use crate::report::regret::{self, Regret};
 use crate::tune::retime;
 
-/// Leaves the records of some shapes out, asks lookup for each, and times its answer in turn with the
+/// Leaves the records of some shapes out, looks each of them up, and times the answer in turn with the
 /// recorded winner and the libraries: what a shape costs that nobody tuned. The shapes have to be tuned
 /// before, into the same database.
 #[derive(Debug, Args)]

@@ -45,7 +45,7 @@ pub(super) struct ReplayArguments {
     /// The first seed
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// What counts as better where the search says how likely it is that something better is left
+    /// Gain whose remaining chance the search states
     #[arg(long, default_value = "1%", value_name = "PERCENT")]
     stop_within: String,
     /// Print an array of {evaluations, mean, median, worst}

@@ -341,13 +341,13 @@ impl Lookup {
         }
         let step = places.len().div_ceil(MOST_CHECKED);
         let errors = places.iter().step_by(step).filter_map(|place| {
-            let asked = &self.known[*place];
-            let problem = &asked.problem;
+            let held_out = &self.known[*place];
+            let problem = &held_out.problem;
             let question = Question::packed(*problem);
             let mut extents = Extents::new(problem, &question.storage);
             let others = group.own.nearest_first(&question).filter(|other| other != place);
             let near: Vec<usize> = others.take(CHECKED_AGAINST).collect();
-            let candidates = group.candidates.candidates(&asked.position, &self.known, &near);
+            let candidates = group.candidates.candidates(&held_out.position, &self.known, &near);
             let answer = candidates.and_then(|all| {
                 let timed = self.by_landmarks(group, problem, &all);
                 self.fastest(group, problem, &timed, &mut extents)
@@ -362,7 +362,7 @@ impl Lookup {
                         .predict(problem)
                 }
             };
-            let measured = asked.record.median().0;
+            let measured = held_out.record.median().0;
             Some((time / measured).ln())
         });
         error_percent(errors)

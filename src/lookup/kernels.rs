@@ -56,7 +56,7 @@ impl KnownKernel {
         Some(Self { family: place, configuration, legality, cost, features: None })
     }
 
-    /// Prepares it for a learned model, which knows no measured occupancy.
+    /// Prepares it for a learned model, which has no measured occupancy.
     pub(super) fn prepare(&mut self, predictor: &FamilyPredictor<'_>, device: &Device) {
         let unmeasured = self.cost.on(device, None);
         self.features = Some(predictor.prepare(&self.configuration, &unmeasured));

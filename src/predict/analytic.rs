@@ -57,7 +57,7 @@ pub struct CostModel {
     resident: f64,
     sms: f64,
     lanes: f64,
-    /// Found once: lookup asks many kernels in a microsecond.
+    /// Computed once: lookup compares many kernels in a microsecond.
     parts: Parts,
 }
 

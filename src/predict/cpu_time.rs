@@ -1,5 +1,5 @@
-//! Modelled time of a kernel, from what it did on the `cpu` device. It is no measurement: it tells which of two kernels
-//! needs less of an SM, and all output marks it as modelled.
+//! Modelled time of a kernel, from what it did on the `cpu` device. It is no measurement: it ranks kernels by their
+//! load of an SM, and all output marks it as modelled.
 //!
 //! A block takes the time of the busiest of four pipes, as if they overlapped perfectly:
 //!

@@ -1,6 +1,6 @@
 //! Linear algebra and posterior of Gaussian processes (Rasmussen and Williams 2006, chapter 2).
 //!
-//! Callers give the correlations of the observed points; the process itself knows no covariance function.
+//! Callers give the correlations of the observed points; the process itself has no covariance function.
 //! Search surrogates have one over encoded configurations, the transfer model one over problems and kernels.
 //! Matrices are symmetric and positive definite, stored as lower triangles row by row, and decomposed by
 //! Cholesky's method (Golub and Van Loan 2013, section 4.2). The equations of the first few unknowns are the

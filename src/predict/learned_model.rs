@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 use thiserror::Error;
 
@@ -49,6 +49,7 @@ pub struct FamilyModel {
     /// See `dtype`.
     pub compute: Compute,
     /// Parameters that are features, each with its values at the time of training.
+    #[serde(deserialize_with = "parameters")]
     pub(super) parameters: IndexMap<String, Vec<Value>>,
     /// The kernel set: values of the parameters.
     pub(super) kernels: Vec<Vec<Value>>,
@@ -162,6 +163,23 @@ impl LearnedModel {
     }
 }
 
+/// The parameters of a model: with their values, or the bare names of the version before. Their order is the order of
+/// the columns that the trees read.
+fn parameters<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<IndexMap<String, Vec<Value>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Parameters {
+        Named(Vec<String>),
+        WithValues(IndexMap<String, Vec<Value>>),
+    }
+    Ok(match Parameters::deserialize(deserializer)? {
+        Parameters::Named(names) => names.into_iter().map(|name| (name, Vec::new())).collect(),
+        Parameters::WithValues(parameters) => parameters,
+    })
+}
+
 /// A file of the version before in today's form.
 fn migrated(mut file: Json) -> Json {
     if let Some(file) = file.as_object_mut() {
@@ -171,10 +189,6 @@ fn migrated(mut file: Json) -> Json {
     let families = file.get_mut("families").and_then(Json::as_object_mut);
     for model in families.into_iter().flat_map(serde_json::Map::values_mut) {
         model["template_hash"] = "".into();
-        let names = model["parameters"].as_array().cloned().unwrap_or_default();
-        let names = names.iter().filter_map(Json::as_str);
-        model["parameters"] =
-            names.map(|name| (name.to_owned(), Json::Array(Vec::new()))).collect();
         *model = Json::Array(vec![model.take()]);
     }
     file

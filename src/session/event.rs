@@ -1,4 +1,4 @@
-//! What happens in a session, for whoever shows or logs it.
+//! Events of a session, for display and logs.
 
 use super::result::ProblemResult;
 use crate::model::{Device, Problem};

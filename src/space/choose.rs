@@ -109,12 +109,12 @@ impl Family {
             })?;
             configuration.0.insert(name.to_owned(), chosen.clone());
         }
-        let told =
+        let explain =
             |constraint: &Constraint| format!("`{}` ({})", constraint.text, constraint.because);
         if text.trim().is_empty() {
             // There is no other default either.
             let broken = self.violated(&configuration, problem, device)?;
-            return match broken.map(told) {
+            return match broken.map(explain) {
                 None => Ok(configuration),
                 Some(constraint) => {
                     Err(ChoiceError::NoDefault { family: family(), problem: boxed(), constraint })
@@ -123,7 +123,7 @@ impl Family {
         }
         // What somebody names need not be worth a search's time.
         let broken = self.forbidden(&configuration, problem, device)?;
-        match broken.map(told) {
+        match broken.map(explain) {
             None => Ok(configuration),
             Some(constraint) => Err(ChoiceError::Illegal {
                 family: family(),

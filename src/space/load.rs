@@ -44,7 +44,7 @@ pub enum LoadError {
     /// A name that no family has.
     #[error("no family is named `{name}`{}", .help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default())]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// A guess, or the names that exist.
         help: Option<String>,

@@ -1,4 +1,4 @@
-//! What happens while a problem is tuned, for whoever shows or logs it.
+//! Events of tuning one problem, for display and logs.
 
 use std::path::Path;
 use std::time::Duration;

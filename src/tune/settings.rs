@@ -27,7 +27,7 @@ pub struct Settings {
     pub fresh: bool,
     /// How candidates are chosen.
     pub search: Search,
-    /// The conditions that times are measured under. The host, whose times are modelled, knows the default only.
+    /// The conditions that times are measured under. The host models times and has the default only.
     pub regime: Regime,
     /// A sanitizer that finalists run under, besides the validation of all candidates. The host takes none: it checks
     /// every access itself.

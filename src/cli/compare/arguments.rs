@@ -16,7 +16,7 @@ use crate::cli::arguments::{CommonArguments, FamilyArguments, MeasureArguments, 
         shape.help("Shape to compare on, such as 4096x4096x1024; may be repeated")
     }),
     mut_arg("device", |device| {
-        device.help("Device to compare on: auto, cuda:N, or cpu, which knows no library")
+        device.help("Device to compare on: auto, cuda:N, or cpu, which has no libraries")
     })
 )]
 pub(in crate::cli) struct CompareArguments {

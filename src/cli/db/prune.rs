@@ -11,7 +11,7 @@ use crate::cli::failure::Failure;
 use crate::database::{self, PruneConditions, Version};
 use crate::report::record_changes;
 
-/// Records go that meet every condition that is given. Which they are is always said; without
+/// Removes records that meet every given condition. The list is always shown; without
 /// `--yes` the file is left alone.
 #[derive(Debug, Args)]
 pub(super) struct PruneArguments {

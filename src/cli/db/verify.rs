@@ -101,7 +101,7 @@ pub(super) fn verify(
     Ok((document, if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }))
 }
 
-/// Verifies a record, shows what came of it, and says whether it holds.
+/// Verifies a record, shows the result, and returns whether it holds.
 fn one(
     record: &Record,
     kit: &mut Kit,

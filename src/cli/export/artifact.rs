@@ -84,7 +84,7 @@ fn read_dispatch(path: &Path) -> Result<Dispatch, Failure> {
     })
 }
 
-/// Compiled, and in the form that was asked for.
+/// Compiles, in the requested form.
 fn written(
     arguments: &ExportArguments,
     (drafts, tree): (Vec<KernelDraft>, Option<DispatchNode>),

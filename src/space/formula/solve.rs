@@ -112,7 +112,7 @@ impl<'a> Solver<'a> {
         for place in (0..OPEN.len()).filter(|place| used.contains(&(*place as Slot))) {
             serves.push(equal(Formula::Name(place as Slot), open[place]));
         }
-        // In the order in which they are derived: each knows what is fixed before it.
+        // In the order of derivation: each uses the values fixed before it.
         for derived in &self.family.derived {
             let mut formula = self.formula(&derived.expression);
             if used.contains(&derived.slot) {

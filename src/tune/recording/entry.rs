@@ -20,7 +20,7 @@ impl RecordingFault {
 
 impl From<serde_json::Error> for RecordingFault {
     fn from(error: serde_json::Error) -> Self {
-        // The place is said by whoever names the file.
+        // The caller adds the position to the name of the file.
         let text = error.to_string();
         let reason = text.split(" at line ").next().unwrap_or_default().to_owned();
         Self { at: (error.line() > 0).then(|| (error.line(), error.column())), reason }

@@ -1,6 +1,5 @@
 //! Reads recorded spaces for `replay`: cache files of Kernel Tuner, results of the T4 format, and
-//! this program's journals, each as they are or compressed by gzip. What kind a file is, is told by
-//! what is in it.
+//! this program's journals, plain or compressed by gzip. The content of a file decides its format.
 
 mod entry;
 mod informed;
