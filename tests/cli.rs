@@ -209,7 +209,7 @@ fn what_gives_other_bits_in_each_run_is_searched_where_it_is_allowed() {
         let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
         let family = document["dry_run"][0]["families"][0].clone();
         let rules = family["pruned"].as_array().unwrap().clone();
-        let rule = rules.into_iter().find(|rule| rule["require"] == "not (MEET == 'atomic')");
+        let rule = rules.into_iter().find(|rule| rule["require"] == "not (REDUCTION == 'atomic')");
         (family["legal"].as_u64().unwrap(), rule)
     };
     let (usual, rule) = spaces(&[]);

@@ -60,14 +60,17 @@ pub(super) fn experience<'p>(
 
 /// The kernel of a record: its family's name, and its configuration with what the family has gained
 /// since.
-pub(super) fn kernel(record: &Record, families: &[Family]) -> (String, Configuration) {
+pub(super) fn kernel(
+    record: &Record,
+    families: &[Family],
+) -> Result<(String, Configuration), Failure> {
     let family = families.iter().find(|family| family.name == record.family);
     let configuration = record.configuration();
     let completed = match family {
-        Some(family) => family.completed(configuration),
+        Some(family) => family.completed(configuration).map_err(Failure::work)?,
         None => configuration,
     };
-    (record.family.clone(), completed)
+    Ok((record.family.clone(), completed))
 }
 
 /// The device of that name among those of records; without a name, the only one, or the only GPU.

@@ -101,7 +101,7 @@ impl Desk {
         configuration: Configuration,
     ) -> Result<Subject, Failure> {
         let (problem, device) = (self.problem, self.device.clone());
-        let configuration = family.completed(configuration);
+        let configuration = family.completed(configuration).map_err(Failure::work)?;
         Subject::new(family, &self.templates, configuration, problem, device).map_err(Failure::work)
     }
 

@@ -134,7 +134,7 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<Table, Fa
         .collect();
     let mut kernels: Vec<(String, Configuration)> = Vec::new();
     for (_, record) in &records {
-        let kernel = databases::kernel(record, &rig.families);
+        let kernel = databases::kernel(record, &rig.families)?;
         if !kernels.contains(&kernel) {
             kernels.push(kernel);
         }

@@ -75,7 +75,7 @@ fn run(arguments: &RegretArguments, console: Console) -> Result<(Value, ExitCode
                 continue;
             }
         };
-        let (_, tuned) = databases::kernel(record, &families);
+        let (_, tuned) = databases::kernel(record, &families)?;
         let is_same = answer.family.name == record.family && *answer.configuration == tuned;
         let other = (!is_same).then_some((record.family.as_str(), &tuned));
         let on_event = &mut notes(console);

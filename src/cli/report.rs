@@ -164,7 +164,13 @@ impl Bench {
     /// A winner's source as its template gives it today.
     fn source(&self, record: &Record, problem: &Problem, device: &Device) -> Option<String> {
         let family = self.family(&record.family)?;
-        let configuration = family.completed(record.configuration());
+        let configuration = match family.completed(record.configuration()) {
+            Ok(configuration) => configuration,
+            Err(error) => {
+                self.console.note(&format!("{problem}: no source is shown: {error}"));
+                return None;
+            }
+        };
         if self.templates.hash(family) != record.provenance.template_hash {
             self.changed.set(self.changed.get() + 1);
         }

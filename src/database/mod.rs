@@ -16,6 +16,7 @@ mod migrate;
 mod prune;
 mod rank;
 pub mod record;
+mod restamp;
 mod selection;
 mod summary;
 
@@ -34,5 +35,6 @@ pub use record::{
     LibraryTime, Provenance, Record, StoredBaseline, StoredConditions, StoredConfidence,
     StoredProblem, StoredValidation, Winner,
 };
+pub use restamp::restamp;
 pub use selection::Selection;
 pub use summary::{Origin, record_summary};

@@ -348,7 +348,8 @@ impl Lesson {
     pub fn kernels(&self, family: &Family) -> impl Iterator<Item = Configuration> {
         self.kernels.iter().map(|values| {
             let named = self.parameters.iter().cloned().zip(values.iter().cloned());
-            family.completed(named.collect())
+            let configuration: Configuration = named.collect();
+            family.completed(configuration.clone()).unwrap_or(configuration)
         })
     }
 
@@ -379,7 +380,7 @@ impl Lesson {
             error_percent: error_percent(&told),
             dtype,
             compute,
-            kernels: worth_asking(family, &measured, &parameters),
+            kernels: worth_asking((family, device), &measured, &parameters),
             parameters,
             shortlists: Shortlists::default(),
             boosted: Boosted::learn(&rows),
@@ -391,11 +392,15 @@ impl Lesson {
 }
 
 /// A family's defaults, and of each problem its kernels that are among the best of all, each once.
-fn worth_asking(family: &Family, measured: &[Measured], parameters: &[String]) -> Vec<Vec<Value>> {
+fn worth_asking(
+    (family, device): (&Family, &Device),
+    measured: &[Measured],
+    parameters: &[String],
+) -> Vec<Vec<Value>> {
     let values = |configuration: &Configuration| -> Option<Vec<Value>> {
         parameters.iter().map(|name| configuration.get(name).cloned()).collect()
     };
-    let mut kernels: Vec<Vec<Value>> = family.defaults().iter().filter_map(values).collect();
+    let mut kernels: Vec<Vec<Value>> = family.defaults(device).iter().filter_map(values).collect();
     for Measured { times, .. } in measured {
         let mut ranked: Vec<&(String, Configuration, Micros)> = times.iter().collect();
         ranked.sort_by(|a, b| a.2.0.total_cmp(&b.2.0));
@@ -404,7 +409,8 @@ fn worth_asking(family: &Family, measured: &[Measured], parameters: &[String]) -
             .iter()
             .filter(|(name, _, time)| *name == family.name && time.0 <= AMONG_BEST * best);
         for (_, configuration, _) in near.take(REMEMBERED) {
-            let own = values(&family.completed(configuration.clone()));
+            let own = family.completed(configuration.clone()).ok();
+            let own = own.and_then(|configuration| values(&configuration));
             kernels.extend(own.filter(|one| !kernels.contains(one)));
         }
     }
@@ -441,7 +447,8 @@ impl Reading<'_> {
         let of_problem = traits::of_problem(problem, &Storage::packed(problem));
         let mut rows = Rows::default();
         for (_, configuration, time) in own {
-            let configuration = family.completed(configuration.clone());
+            // Times of kernels that the family does not have any more teach nothing.
+            let Ok(configuration) = family.completed(configuration.clone()) else { continue };
             let found = footprints.of(family, &configuration, problem, device);
             let cost = Cost::new(found, None, device);
             let mut row = self.of_configuration(&configuration);

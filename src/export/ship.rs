@@ -14,7 +14,7 @@ use crate::model::{
 };
 use crate::render::{RenderError, Templates, render_stored};
 use crate::space::formula::{Bound, Solver, open_values};
-use crate::space::{Family, Legality};
+use crate::space::{Family, Legality, Outdated};
 
 /// Extents of the problems that lookup is asked about for kernels that serve any shape: one or a few
 /// rows, less than a tile, a few tiles, many.
@@ -59,6 +59,9 @@ pub enum ShipError {
     /// Its family is gone.
     #[error("no family is named `{0}`")]
     NoFamily(String),
+    /// Its family has no such kernel any more.
+    #[error(transparent)]
+    Outdated(#[from] Outdated),
     /// A kernel of a dispatch set whose record is gone.
     #[error("no record has the kernel of `{0}` that the dispatch set has: choose the set anew")]
     NoRecord(String),
@@ -106,7 +109,7 @@ impl Draft {
         if changed && !source.changed_templates {
             return Err(ShipError::Changed(record.family.clone()));
         }
-        let configuration = family.completed(record.configuration());
+        let configuration = family.completed(record.configuration())?;
         let expectation = Expectation::of(
             (family, &configuration),
             &problem,
@@ -325,7 +328,7 @@ fn serving_everything(pattern: &Problem, source: Source<'_>) -> Option<Draft> {
     let shape = Shape { m: 1000, n: 1000, k: 1000 };
     let question = Question::packed(Problem { shape, batch: 1, ..*pattern });
     let defaults = source.families.iter().flat_map(|family| {
-        family.defaults().iter().map(move |configuration| (family, configuration))
+        family.defaults(source.device).iter().map(move |configuration| (family, configuration))
     });
     let drafts = defaults.filter_map(|(family, configuration)| {
         let draft = Draft::new(family, configuration.clone(), &question, source).ok()?;

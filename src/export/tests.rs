@@ -30,11 +30,11 @@ fn a_kernel_with_other_bits_in_each_run_is_shipped_for_its_problem_alone_and_sai
         let has = |name: &str, value: &str| {
             record.parameters.get(name).is_some_and(|own| own.to_string() == value)
         };
-        record.family == "pipelined" && !has("SPLITS", "1") && !has("MEET", "cluster")
+        record.family == "pipelined" && !has("SPLIT_K", "1") && !has("REDUCTION", "cluster")
     };
     let record = shipped.records().iter().find(splits).unwrap();
     let mut adding = record.clone();
-    adding.parameters.insert("MEET".to_owned(), Value::Text("atomic".to_owned()));
+    adding.parameters.insert("REDUCTION".to_owned(), Value::Text("atomic".to_owned()));
     let families: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
     let (templates, device) = (Templates::built_in().unwrap(), Device::h200());
     let source = Source {

@@ -5,6 +5,7 @@
 //! Pure: values in, values out. How they are shown is for `report` to say, what is asked for `cli`.
 
 mod difference;
+pub mod equivalence;
 pub mod explanation;
 pub mod landscape;
 mod memory;

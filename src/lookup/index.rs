@@ -197,7 +197,7 @@ impl Lookup {
         }
         let kernel = Kernel::new(
             (place, family),
-            family.completed(record.configuration()),
+            family.completed(record.configuration()).map_err(|error| text(&error))?,
             &problem,
             (occupancy, &self.device),
             footprints,
@@ -308,7 +308,7 @@ impl Lookup {
             let repeatable = move |configuration: &&Configuration| {
                 family.is_deterministic(configuration, &problem, &self.device).unwrap_or(false)
             };
-            family.defaults().iter().filter(repeatable).map(move |one| (place, one))
+            family.defaults(&self.device).iter().filter(repeatable).map(move |one| (place, one))
         });
         of_family.collect()
     }

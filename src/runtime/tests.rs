@@ -184,11 +184,15 @@ fn addresses_and_rows_decide_between_kernels() {
     assert!(error.to_string().contains("lda is 1000: rows of A have 1024"), "{error}");
 }
 
-/// `pipelined`, whose defaults bring tiles as boxes.
+/// `tma`, whose tiles are copied as boxes, with defaults for operands as they lie and for packed ones.
 fn boxes() -> Family {
-    let text = include_str!("../../search-spaces/pipelined.toml")
-        .replace(r#"COPIES = "lanes""#, r#"COPIES = "boxes""#);
-    Family::parse("pipelined.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+    let text = include_str!("../../search-spaces/tma.toml");
+    let (head, rest) = text.split_once("[default]\n").unwrap();
+    let (default, rest) = rest.split_once("\n[parameters]").unwrap();
+    let packed = format!("[[default]]\n{default}");
+    let as_it_lies = packed.replace(r#"PACK = "both""#, r#"PACK = "none""#);
+    let text = format!("{head}{as_it_lies}{packed}\n[parameters]{rest}");
+    Family::parse("tma.toml", &text).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]

@@ -74,7 +74,7 @@ mod tests {
         ] {
             let mut configuration = default.clone();
             configuration.0.insert("PACK".to_owned(), Value::Text(pack.to_owned()));
-            configuration.0.insert("SPLITS".to_owned(), Value::Int(splits));
+            configuration.0.insert("SPLIT_K".to_owned(), Value::Int(splits));
             let found = Besides::of(pipelined, &configuration, &problem, &device);
             assert_eq!(found, expected, "{pack} {splits}");
         }

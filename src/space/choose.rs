@@ -142,7 +142,7 @@ impl Family {
         device: &Device,
     ) -> Result<Configuration, ChoiceError> {
         let legal = self.default_for(problem, device)?;
-        Ok(legal.or_else(|| self.defaults.first().cloned()).unwrap_or_default())
+        Ok(legal.or_else(|| self.defaults(device).first().cloned()).unwrap_or_default())
     }
 
     fn values_of(&self, name: &str) -> Result<&[Value], ChoiceError> {

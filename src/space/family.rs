@@ -10,7 +10,9 @@ use tera::Context;
 
 use super::expression::{ExpressionError, ExpressionId, Expressions};
 use super::parse;
+use super::recorded::{Removed, Renamed};
 use super::scope::{bind, bind_all, built_in_scope, stored_scope};
+use super::seeds::{self, Seeds};
 use crate::model::{
     Argument, Compute, ComputeCapability, Configuration, Device, Diagnostic, Dtype, Layout,
     Problem, Storage, Swizzle, Value,
@@ -118,7 +120,14 @@ pub struct Family {
     pub(crate) kernels: Vec<KernelSpec>,
     pub(crate) workspaces: Vec<WorkspaceSpec>,
     pub(crate) tensor_maps: Vec<TensorMapSpec>,
+    /// Of the file: one at least.
     pub(super) defaults: Vec<Configuration>,
+    /// What searches begin with, by GPU.
+    pub(super) seeds: Vec<Seeds>,
+    /// Old names of parameters, for configurations that were written down.
+    pub(super) renamed: IndexMap<String, Renamed>,
+    /// Parameters that the family had once, with what their value follows from today.
+    pub(super) removed: IndexMap<String, Removed>,
     pub(super) expressions: Expressions,
     pub(super) file: Arc<SourceFile>,
 }
@@ -179,9 +188,18 @@ impl Family {
         self.parameters.keys().chain(self.derived.keys()).map(String::as_str)
     }
 
-    /// Its defaults, the first that is legal being the one to use.
-    pub fn defaults(&self) -> &[Configuration] {
-        &self.defaults
+    /// The configurations that searches on a device begin with, the best known first: the device's seeds,
+    /// or those of the GPU with the nearest compute capability; without seeds, those of its file.
+    pub fn defaults(&self, device: &Device) -> &[Configuration] {
+        match seeds::nearest(&self.seeds, device) {
+            Some(seeds) => &seeds.configurations,
+            None => &self.defaults,
+        }
+    }
+
+    /// The default of its file, which is right for every problem that the family serves on any device.
+    pub fn default(&self) -> &Configuration {
+        &self.defaults[0]
     }
 
     /// Why the family cannot serve `problem` on `device`; `None` if it can.
@@ -234,8 +252,8 @@ impl Family {
         Ok(!self.holds(expression, &scope)?)
     }
 
-    /// The first of the family's defaults that is legal for `problem` on `device`; where rules that only
-    /// spare a search's time leave none, the first that is right.
+    /// The first of the device's defaults that is legal for `problem`, or that of the family's file; where
+    /// rules that only spare a search's time leave none, the first of the device's that is right.
     ///
     /// # Errors
     /// Where a constraint or derived value cannot be evaluated.
@@ -245,13 +263,16 @@ impl Family {
         device: &Device,
     ) -> Result<Option<Configuration>, Box<Diagnostic>> {
         let mut right = None;
-        for configuration in &self.defaults {
+        for configuration in self.defaults(device) {
             if self.violated(configuration, problem, device)?.is_none() {
                 return Ok(Some(configuration.clone()));
             }
             if right.is_none() && self.excluded(configuration, problem, device)?.is_none() {
                 right = Some(configuration.clone());
             }
+        }
+        if right.is_none() && self.violated(self.default(), problem, device)?.is_none() {
+            right = Some(self.default().clone());
         }
         Ok(right)
     }

@@ -23,6 +23,7 @@ pub mod load;
 mod parse;
 mod recorded;
 pub mod scope;
+mod seeds;
 
 pub use besides::Besides;
 pub use choose::ChoiceError;
@@ -36,3 +37,4 @@ pub use ladder::Rung;
 pub use legal::{LegalSpace, Pruned};
 pub use legality::{Extents, Legality};
 pub use load::{Families, LoadError, ladder};
+pub use recorded::Outdated;

@@ -12,7 +12,10 @@ use toml::Spanned;
 
 use super::expression::{ExpressionError, Expressions};
 use super::family::{Bars, Constraint, Family, KernelSpec, Located, SourceFile, WorkspaceSpec};
-use super::file::{Extent, FamilyFile, KernelFile, OneOrMany, SCHEMA};
+use super::file::{
+    Extent, FamilyFile, KernelFile, OneOrMany, PrunesFile, RemovedFile, RenamedFile, SCHEMA,
+};
+use super::recorded::{Removed, Renamed};
 use super::scope::{self, BUILT_INS};
 use crate::model::diagnostic::did_you_mean;
 use crate::model::launch::STANDARD_ARGUMENTS;
@@ -55,8 +58,11 @@ impl Builder {
         for constraint in file.constraints {
             let require = self.expression(&constraint.require)?;
             let text = constraint.require.into_inner();
-            let (because, prunes) = (constraint.because, constraint.prunes);
-            let bars = if prunes { Bars::Slow } else { Bars::Wrong };
+            let because = constraint.because;
+            let (require, bars) = match &constraint.prunes {
+                None => (require, Bars::Wrong),
+                Some(prunes) => (self.bound_where_measured(require, &text, prunes)?, Bars::Slow),
+            };
             constraints.push(Constraint { require, text, because, bars });
         }
         let nondeterministic = match &file.nondeterministic {
@@ -89,6 +95,8 @@ impl Builder {
             .map(|kernel| self.kernel(kernel, &buffers))
             .collect::<Checked<Vec<_>>>()?;
         let defaults = self.defaults(&parameters, file.default)?;
+        let renamed = self.renamed(&parameters, file.renamed)?;
+        let removed = self.removed(&parameters, file.removed)?;
         let template = match file.template {
             Some(template) => template.into_inner(),
             None => format!("{name}.cu.tera"),
@@ -117,8 +125,122 @@ impl Builder {
             workspaces,
             tensor_maps,
             defaults,
+            seeds: Vec::new(),
+            renamed,
+            removed,
             expressions: self.expressions,
             file: self.source,
+        })
+    }
+
+    /// A constraint that only spares searches, as it binds on devices: everywhere, or on those of the
+    /// architectures that it was measured on.
+    fn bound_where_measured(
+        &mut self,
+        require: Located,
+        text: &str,
+        prunes: &Spanned<PrunesFile>,
+    ) -> Checked<Located> {
+        let on = match prunes.get_ref() {
+            PrunesFile::Everywhere(true) => return Ok(require),
+            PrunesFile::Everywhere(false) => {
+                let message = "leave `prunes` out of a constraint that is no matter of taste";
+                return Err(self.source.error(prunes.span(), message));
+            }
+            PrunesFile::On { on } => on,
+        };
+        let mut elsewhere = Vec::new();
+        for word in on {
+            let Some(ComputeCapability { major, minor }) = ComputeCapability::parse(word) else {
+                let message = format!("`{word}` is no compute capability: write `9.0`");
+                return Err(self.source.error(prunes.span(), message));
+            };
+            elsewhere.push(format!("compute_capability != {}", 10 * major + minor));
+        }
+        if elsewhere.is_empty() {
+            let message = "name the architectures that it was measured on, as in `on = [\"9.0\"]`";
+            return Err(self.source.error(prunes.span(), message));
+        }
+        let bound = format!("{} or ({text})", elsewhere.join(" and "));
+        self.parse_expression(&bound, require.span)
+    }
+
+    /// Parameters that have another name now.
+    fn renamed(
+        &self,
+        parameters: &IndexMap<String, Vec<Value>>,
+        declared: IndexMap<Spanned<String>, Spanned<RenamedFile>>,
+    ) -> Checked<IndexMap<String, Renamed>> {
+        let mut renamed = IndexMap::new();
+        for (name, now) in declared {
+            self.retired_name(parameters, &name)?;
+            let at = now.span();
+            let (to, values) = match now.into_inner() {
+                RenamedFile::Name(to) => (to, IndexMap::new()),
+                RenamedFile::Values { to, values } => (to, values),
+            };
+            let known = self.parameter(parameters, &to, &at)?;
+            if let Some(value) = values.values().find(|value| !known.contains(*value)) {
+                let message = format!("`{to}` has no value {value}");
+                return Err(self.source.error(at, message));
+            }
+            renamed.insert(name.into_inner(), Renamed { to, values });
+        }
+        Ok(renamed)
+    }
+
+    /// Parameters that the family does not have any more.
+    fn removed(
+        &self,
+        parameters: &IndexMap<String, Vec<Value>>,
+        declared: IndexMap<Spanned<String>, Spanned<RemovedFile>>,
+    ) -> Checked<IndexMap<String, Removed>> {
+        let mut removed = IndexMap::new();
+        for (name, now) in declared {
+            self.retired_name(parameters, &name)?;
+            let at = now.span();
+            let now = match now.into_inner() {
+                RemovedFile::Always(value) => Removed::Always(value),
+                RemovedFile::Follows { follows, values } => {
+                    let known = self.parameter(parameters, &follows, &at)?;
+                    let missing =
+                        known.iter().find(|value| !values.contains_key(&value.to_string()));
+                    if let Some(value) = missing {
+                        let message = format!("nothing is said of `{follows}` = {value}");
+                        return Err(self.source.error(at, message));
+                    }
+                    Removed::Follows(follows, values)
+                }
+            };
+            removed.insert(name.into_inner(), now);
+        }
+        Ok(removed)
+    }
+
+    /// Checks that a name that the family had once is none that it has now.
+    fn retired_name(
+        &self,
+        parameters: &IndexMap<String, Vec<Value>>,
+        name: &Spanned<String>,
+    ) -> Checked<()> {
+        if parameters.contains_key(name.get_ref()) {
+            let message = format!("`{}` is a parameter", name.get_ref());
+            return Err(self.source.error(name.span(), message));
+        }
+        self.identifier(name, "a name").map(|_| ())
+    }
+
+    /// The values of a parameter that `[renamed]` or `[removed]` refers to.
+    fn parameter<'p>(
+        &self,
+        parameters: &'p IndexMap<String, Vec<Value>>,
+        name: &str,
+        at: &Range<usize>,
+    ) -> Checked<&'p [Value]> {
+        parameters.get(name).map(Vec::as_slice).ok_or_else(|| {
+            let help = did_you_mean(name, parameters.keys().map(String::as_str));
+            let error = self.source.error(at.clone(), format!("`{name}` is no parameter"));
+            Diagnostic { help, ..error }
         })
     }
 

@@ -122,10 +122,11 @@ pub(crate) fn boxes_are_correct() -> Result<(), Failed> {
 /// `pipelined` with parts of K that are added to C, which searches leave alone.
 fn adding() -> Family {
     let text = include_str!("../../search-spaces/pipelined.toml")
-        .replace(r#"MEET = ["memory", "cluster", "atomic"]"#, r#"MEET = ["atomic"]"#)
-        .replace(r#"MEET = "memory" "#, r#"MEET = "atomic" "#)
-        .replace(r#"MEET = "cluster""#, r#"MEET = "atomic""#);
-    let family = Family::parse("pipelined.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+        .replace(r#"REDUCTION = ["workspace", "cluster", "atomic"]"#, r#"REDUCTION = ["atomic"]"#)
+        .replace(r#"REDUCTION = "workspace""#, r#"REDUCTION = "atomic""#)
+        .replace(r#"SPLIT_K = 1\n"#, r#"SPLIT_K = 2\n"#);
+    let (text, _) = text.split_once("[renamed]").unwrap();
+    let family = Family::parse("pipelined.toml", text).unwrap_or_else(|error| panic!("{error}"));
     family.allowing_nondeterministic()
 }
 
@@ -148,7 +149,7 @@ pub(crate) fn atomic_sums_are_correct() -> Result<(), Failed> {
         correct_ones += summary.evaluated();
         for standing in &summary.ranking {
             assert!(standing.plan.nondeterministic, "{problem}: {}", standing.configuration);
-            let parts = standing.configuration.get("SPLITS").map(ToString::to_string);
+            let parts = standing.configuration.get("SPLIT_K").map(ToString::to_string);
             *splits.entry(parts.unwrap_or_default()).or_insert(0) += 1;
         }
         let winner = summary.winner().ok_or("no winner")?;
@@ -157,35 +158,6 @@ pub(crate) fn atomic_sums_are_correct() -> Result<(), Failed> {
     }
     println!("{correct_ones} correct, of which the fastest by parts of K: {splits:?}");
     assert!(correct_ones >= 150 && splits.len() >= 3, "{correct_ones} {splits:?}");
-    Ok(())
-}
-
-/// `pipelined` with blocks that go on to the next tile of C.
-fn going_on() -> Family {
-    let text = include_str!("../../search-spaces/pipelined.toml")
-        .replace("PERSISTENT = [false, true]", "PERSISTENT = [true]")
-        .replace("PERSISTENT = false", "PERSISTENT = true");
-    let rules = text.split("\n[[").filter(|part| !part.contains("require = \"not PERSISTENT\""));
-    let text = rules.collect::<Vec<_>>().join("\n[[");
-    Family::parse("pipelined.toml", &text).unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// More tiles of C than blocks that run at once, with edges on every side, and batches.
-pub(crate) fn blocks_that_go_on_are_correct() -> Result<(), Failed> {
-    let mut kit = kit(vec![going_on()], Templates::built_in().unwrap());
-    let mut correct_ones = 0;
-    for problem in problems([
-        ("3000x3100x65", Layout::Nn, 1),
-        ("2049x4097x129", Layout::Tn, 1),
-        ("4097x3003x40", Layout::Nt, 1),
-        ("2560x2560x300", Layout::Tt, 1),
-        ("514x1030x33", Layout::Nn, 17),
-        ("4096x4096x256", Layout::Nn, 1),
-    ]) {
-        correct_ones += all_correct(&problem, &mut kit, 24)?.evaluated();
-    }
-    println!("{correct_ones} correct");
-    assert!(correct_ones >= 100, "{correct_ones}");
     Ok(())
 }
 

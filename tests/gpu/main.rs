@@ -19,9 +19,8 @@ use std::process::ExitCode;
 use artifacts::{artifacts_multiply, runtime_encodes_maps, runtime_multiplies};
 use behaviour::{budget, copies_tie, doctor, killed_worker, libraries, memory, program};
 use correctness::{
-    atomic_sums_are_correct, blocks_that_go_on_are_correct, boxes_are_correct,
-    families_are_correct, hundred_candidates, planted_faults, reference_agrees, same_bits,
-    sanitized,
+    atomic_sums_are_correct, boxes_are_correct, families_are_correct, hundred_candidates,
+    planted_faults, reference_agrees, same_bits, sanitized,
 };
 use gemm_tune::worker::Worker;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -34,7 +33,6 @@ const TESTS: [(&str, Test); 19] = [
     ("every_family_is_correct_for_awkward_shapes", families_are_correct),
     ("boxes_of_the_copy_engine_are_correct", boxes_are_correct),
     ("sums_that_blocks_add_to_c_are_correct", atomic_sums_are_correct),
-    ("blocks_that_go_on_to_the_next_tile_are_correct", blocks_that_go_on_are_correct),
     ("the_cpu_device_gives_the_bits_of_the_gpu", same_bits),
     ("planted_faults_get_their_outcomes", planted_faults),
     ("a_hundred_candidates_of_which_thirty_are_broken", hundred_candidates),

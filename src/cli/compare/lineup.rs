@@ -39,7 +39,8 @@ pub(super) fn run(
         match winners.find(problem, &device, regime) {
             Some(record) => wanted.push(Wanted {
                 name: WINNER.to_owned(),
-                chosen: Ok(databases::kernel(record, &kit.families)),
+                chosen: databases::kernel(record, &kit.families)
+                    .map_err(|error| error.message().to_owned()),
             }),
             None => console.note(&format!(
                 "no winner of {problem} takes part: {} has no record of {}",

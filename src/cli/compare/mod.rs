@@ -86,7 +86,7 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
             compared.push(Compared::without(*problem, why));
             continue;
         };
-        let (family, configuration) = databases::kernel(record, &kit.families);
+        let (family, configuration) = databases::kernel(record, &kit.families)?;
         let winner = (family.as_str(), &configuration);
         let on_event = &mut notes(console);
         let retimed = retime(problem, winner, None, &mut kit, (regime, *seed), on_event)

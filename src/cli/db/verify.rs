@@ -109,7 +109,7 @@ fn one(
 ) -> Result<(Value, bool), Failure> {
     let problem = Problem::try_from(&record.problem).map_err(Failure::work)?;
     console.note(&format!("verifying {problem}"));
-    let (family_name, configuration) = databases::kernel(record, &kit.families);
+    let (family_name, configuration) = databases::kernel(record, &kit.families)?;
     let runner_up = runner_up(record, kit);
     let named = runner_up.as_ref().map(|(family, values)| (family.as_str(), values));
     let on_event = &mut notes(console);

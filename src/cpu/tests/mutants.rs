@@ -31,8 +31,8 @@ const SMALL: &[(&str, i64)] = &[
     ("BN", 32),
     ("TM", 4),
     ("TN", 4),
-    ("SPLIT_M", 1),
-    ("SPLIT_N", 1),
+    ("RUNS_M", 1),
+    ("RUNS_N", 1),
     ("PAD", 0),
     ("DOUBLE_BUFFER", 1),
 ];
@@ -42,8 +42,8 @@ const SINGLE: &[(&str, i64)] = &[
     ("BN", 32),
     ("TM", 4),
     ("TN", 4),
-    ("SPLIT_M", 1),
-    ("SPLIT_N", 1),
+    ("RUNS_M", 1),
+    ("RUNS_N", 1),
     ("PAD", 0),
     ("DOUBLE_BUFFER", 0),
 ];
@@ -58,16 +58,13 @@ const RING: [(&str, i64); 11] = [
     ("LANES_M", 4),
     ("BK", 16),
     ("STAGES", 3),
-    ("FRAGMENTS", 1),
+    ("FRAGMENT_STAGES", 1),
     ("MIN_BLOCKS", 2),
     ("UNROLL", 16),
 ];
 
 /// Two parts of K, which add to C.
-const ADDING: &[(&str, i64)] = &with(("SPLITS", 2), ("MEET", 2));
-
-/// Blocks that go on to the next tile of C.
-const GOING_ON: &[(&str, i64)] = &with(("SPLITS", 1), ("PERSISTENT", 1));
+const ADDING: &[(&str, i64)] = &with(("SPLIT_K", 2), ("REDUCTION", 2));
 
 /// [`RING`] and two more.
 const fn with(one: (&'static str, i64), other: (&'static str, i64)) -> [(&'static str, i64); 13] {
@@ -296,7 +293,7 @@ const MUTANTS: &[Mutant] = &[
         family: "pipelined",
         values: ADDING,
         shape: "33x40x200",
-        change: ("* ldc + column], result)", "* ldc + column + 1], result)"),
+        change: ("* problem.ldc + column], result)", "* problem.ldc + column + 1], result)"),
         caught: By(Misaligned, "red.global.add.v4.f32"),
     },
     Mutant {
@@ -304,43 +301,11 @@ const MUTANTS: &[Mutant] = &[
         family: "pipelined",
         values: ADDING,
         shape: "33x40x200",
-        change: ("if (row >= M || column >= N)", "if (row > M || column >= N)"),
-        caught: By(OutOfBounds, "red.global.add.v4.f32"),
-    },
-    Mutant {
-        name: "a ring that is filled for the next tile of C while others read it",
-        family: "pipelined",
-        values: GOING_ON,
-        shape: "100x72x56",
-        change: ("__syncthreads();  // all are done with the ring\n", "\n"),
-        caught: By(Race, ""),
-    },
-    Mutant {
-        name: "a ring that is filled while sums pass through it",
-        family: "pipelined",
-        values: GOING_ON,
-        shape: "100x73x40",
-        change: ("__syncthreads();  // all are done with what sums passed through\n", "\n"),
-        caught: By(Race, ""),
-    },
-    Mutant {
-        name: "tiles of C that no block goes on to",
-        family: "pipelined",
-        values: GOING_ON,
-        shape: "100x72x40",
-        change: ("index += gridDim.x", "index += 2 * gridDim.x"),
-        caught: ByComparison,
-    },
-    Mutant {
-        name: "sums that go on from one tile of C to the next",
-        family: "pipelined",
-        values: GOING_ON,
-        shape: "100x72x40",
         change: (
-            "    for (;;) {\n        float sum[TM][TN] = {};\n",
-            "    for (float sum[TM][TN] = {};;) {\n",
+            "if (row >= problem.M || column >= problem.N)",
+            "if (row > problem.M || column >= problem.N)",
         ),
-        caught: ByComparison,
+        caught: By(OutOfBounds, "red.global.add.v4.f32"),
     },
 ];
 

@@ -86,7 +86,7 @@ fn lookup(records: &[Record], device: &Device) -> Lookup {
 fn tile(vec: i64) -> Configuration {
     let families = Families::built_in().unwrap();
     let text = format!(
-        "BM=64 BN=64 BK=8 TM=8 TN=8 VEC={vec} SPLIT_M=2 SPLIT_N=2 LANES_M=4 PAD=4 \
+        "BM=64 BN=64 BK=8 TM=8 TN=8 VEC={vec} RUNS_M=2 RUNS_N=2 LANES_M=4 PAD=4 \
          DOUBLE_BUFFER=true UNROLL=8 MIN_BLOCKS=1"
     );
     families.get("blocktile").unwrap().read_configuration(&text).unwrap()
@@ -221,7 +221,7 @@ fn a_tile_that_is_mostly_edge_gives_way_to_the_default() {
     let square = problem("4096x4096x1024");
     let wide = family
         .read_configuration(
-            "BM=128 BN=256 BK=16 TM=16 TN=8 VEC=4 SPLIT_M=1 SPLIT_N=2 LANES_M=1 PAD=4 \
+            "BM=128 BN=256 BK=16 TM=16 TN=8 VEC=4 RUNS_M=1 RUNS_N=2 LANES_M=1 PAD=4 \
              DOUBLE_BUFFER=false UNROLL=8 MIN_BLOCKS=1",
         )
         .unwrap();
@@ -246,7 +246,7 @@ fn landmarks_tell_what_the_model_does_not_see() {
     let shapes = ["1000x1000x1000", "900x1100x1000", "1100x900x1000"];
     // One default takes a third of what all others do, on each of them.
     let defaults: Vec<&Configuration> = pipelined
-        .defaults()
+        .defaults(&Device::h200())
         .iter()
         .filter(|default| {
             let legal = |shape: &str| {

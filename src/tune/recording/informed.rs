@@ -2,10 +2,10 @@
 //! defaults of the families that it has outcomes of, and what is expected of their configurations.
 //! It knows them as they are now, also where they were others when the journal was written.
 
-use super::{Fault, recording as blind};
+use super::{Fault, journal};
 use crate::experience::{Experience, Kin};
 use crate::model::Device;
-use crate::search::{Recording, Territory};
+use crate::search::{Recording, Row, Territory};
 use crate::space::{Families, Footprints};
 use crate::tune::forecast::forecast;
 use crate::tune::journal::Recorded;
@@ -29,13 +29,16 @@ pub(super) fn recording(
             device.name
         )));
     }
-    let mut recording = blind(text)?;
+    let rows = journal::rows(text).unwrap_or_default();
+    let rows: Vec<Row> =
+        rows.into_iter().map(|row| of_today(row, families)).collect::<Result<_, _>>()?;
+    let mut recording = Recording::new(&rows)?;
     let mut is_known = false;
     recording.inform(|name, territory| {
         let Ok(family) = families.get(name) else { return };
         is_known = true;
         let Territory { space, default, seeds, forecast: expected, .. } = territory;
-        let mut known = family.defaults().iter().filter_map(|known| space.rank(known));
+        let mut known = family.defaults(&device).iter().filter_map(|known| space.rank(known));
         *default = known.next();
         *seeds = known.collect();
         let best = default.and_then(|rank| space.get(rank));
@@ -56,4 +59,12 @@ pub(super) fn recording(
         ));
     }
     Ok(recording)
+}
+
+/// A row whose parameters have the names and values that they have today, where its family is known.
+fn of_today(row: Row, families: &Families) -> Result<Row, Fault> {
+    let Ok(family) = families.get(&row.family) else { return Ok(row) };
+    let configuration =
+        family.completed(row.configuration).map_err(|error| Fault::somewhere(error.to_string()))?;
+    Ok(Row { configuration, ..row })
 }
