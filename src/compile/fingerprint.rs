@@ -119,7 +119,7 @@ fn of_cubin(image: &[u8], entries: &[&str], globals: Globals) -> Option<blake3::
 fn reads_bank_4(code: &[u8]) -> bool {
     code.chunks_exact(16).any(|instruction| {
         let word = instruction.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        let has_constant = matches!(word >> 9 & 7, 3 | 5 | 7);
+        let has_constant = matches!(word >> 9 & 7, 3 | 5);
         has_constant && word >> 54 & 31 == 4
     })
 }
