@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Parser;
 use gemm_tune::compile::{
-    Architecture, Compile, CompilePool, CompileRequest, CompileThreads, Compiler, Network, Nvrtc,
-    SearchPaths, Target, Wanted, acquire,
+    Architecture, Compile, CompilePool, CompileRequest, CompileTarget, CompileThreads, Compiler,
+    Network, Nvrtc, NvrtcRequirements, SearchPaths, acquire,
 };
 use gemm_tune::model::{Device, Dtype, Problem, Shape};
 use gemm_tune::render::{Templates, render};
@@ -59,7 +59,7 @@ fn main() -> anyhow::Result<()> {
     println!("NVRTC {major}.{minor}, {}", nvrtc.path().display());
 
     let compiler: Arc<dyn Compile> =
-        Arc::new(Compiler::new(nvrtc, None, Target::Cubin(arguments.arch))?);
+        Arc::new(Compiler::new(nvrtc, None, CompileTarget::Cubin(arguments.arch))?);
     let count = if arguments.test { 4 } else { arguments.count };
     let sources = kernels(count)?;
     // The first compile of a process also reads the library from disk.
@@ -98,7 +98,7 @@ fn find_nvrtc(arguments: &Arguments) -> Option<Nvrtc> {
         cuda_homes: homes.into_iter().flatten().map(Into::into).collect(),
         python: Some("python3".into()),
     };
-    let wanted = Wanted { architecture: arguments.arch, driver_major: None };
+    let wanted = NvrtcRequirements { architecture: arguments.arch, driver_major: None };
     acquire(&paths, &wanted, Network::Forbidden, &mut |_| {})
         .inspect_err(|error| println!("{error}"))
         .ok()

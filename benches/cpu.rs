@@ -10,12 +10,17 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use gemm_tune::compile::{Architecture, Network, Nvrtc, SearchPaths, Target, Wanted, acquire};
-use gemm_tune::cpu::{Checks, Counting, Memory, Options, Parameter, Program, Tracking, launch};
+use gemm_tune::compile::{
+    Architecture, CompileTarget, Network, Nvrtc, NvrtcRequirements, SearchPaths, acquire,
+};
+use gemm_tune::cpu::{
+    CountingMode, ExecutionChecks, GlobalMemory, KernelParameter, LaunchOptions, PtxModule,
+    WriteTracking, launch,
+};
 use gemm_tune::model::{Device, Dtype, LaunchPlan, Problem};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::space::Families;
-use gemm_tune::worker::{Operands, Scalars, bind};
+use gemm_tune::worker::{OperandAddresses, Scalars, bind};
 
 /// Rows, columns and depth.
 const EXTENT: u64 = 512;
@@ -37,19 +42,23 @@ fn main() -> anyhow::Result<()> {
         let Some(configuration) = family.default_for(&problem, &device)? else { continue };
         let rendered = render(family, &Templates::built_in()?, &configuration, &problem, &device)?;
         let options = ["--generate-line-info".to_owned()];
-        let compiled =
-            nvrtc.compile(&rendered.source, "kernel.cu", Target::Ptx(architecture), &options)?;
-        let program = Program::parse(std::str::from_utf8(&compiled.image)?)?;
+        let compiled = nvrtc.compile(
+            &rendered.source,
+            "kernel.cu",
+            CompileTarget::Ptx(architecture),
+            &options,
+        )?;
+        let program = PtxModule::parse(std::str::from_utf8(&compiled.image)?)?;
         let time = |checks, counting| {
-            let options = Options { checks, counting, ..Options::default() };
+            let options = LaunchOptions { checks, counting, ..LaunchOptions::default() };
             run(&program, &rendered.plan, &problem, &options)
         };
         println!(
             "{:<12} {:>8.3} s {:>8.3} s {:>8.3} s",
             family.name,
-            time(Checks::NONE, Counting::Off)?.as_secs_f64(),
-            time(Checks::ALL, Counting::Off)?.as_secs_f64(),
-            time(Checks::NONE, Counting::On)?.as_secs_f64(),
+            time(ExecutionChecks::NONE, CountingMode::Off)?.as_secs_f64(),
+            time(ExecutionChecks::ALL, CountingMode::Off)?.as_secs_f64(),
+            time(ExecutionChecks::NONE, CountingMode::On)?.as_secs_f64(),
         );
     }
     if let Some(mib) = peak_rss_mib() {
@@ -60,13 +69,17 @@ fn main() -> anyhow::Result<()> {
 
 /// The best of three launches.
 fn run(
-    program: &Program,
+    program: &PtxModule,
     plan: &LaunchPlan,
     problem: &Problem,
-    options: &Options,
+    options: &LaunchOptions,
 ) -> anyhow::Result<Duration> {
-    let tracking = if options.checks == Checks::NONE { Tracking::Off } else { Tracking::Written };
-    let mut memory = Memory::new(tracking);
+    let tracking = if options.checks == ExecutionChecks::NONE {
+        WriteTracking::Off
+    } else {
+        WriteTracking::Written
+    };
+    let mut memory = GlobalMemory::new(tracking);
     let mut random = fastrand::Rng::with_seed(1);
     let mut addresses = Vec::new();
     for elements in [problem.a_elements(), problem.b_elements(), problem.c_elements()] {
@@ -78,14 +91,14 @@ fn run(
     let [a, b, c] = addresses[..] else { bail!("a product has three operands") };
     let sizes = plan.workspaces.iter().map(|workspace| memory.allocate(workspace.bytes));
     let workspaces: Vec<u64> = sizes.collect::<Result<_, _>>()?;
-    let operands = Operands { a, b, c };
+    let operands = OperandAddresses { a, b, c };
     let launches = bind(plan, 0, problem, operands, &workspaces, Scalars::PLAIN)?;
     let mut best = Duration::MAX;
     for _ in 0..3 {
         let start = Instant::now();
         for wanted in &launches {
-            let parameters: Vec<Parameter> =
-                wanted.arguments.iter().copied().map(Parameter::from).collect();
+            let parameters: Vec<KernelParameter> =
+                wanted.arguments.iter().copied().map(KernelParameter::from).collect();
             let kernel = program.kernel(&wanted.entry).context("the kernel is missing")?;
             let (extents, shared) = ((wanted.grid, wanted.block), wanted.dynamic_shared_bytes);
             launch(kernel, extents, shared, &parameters, &memory, options)?;
@@ -106,7 +119,7 @@ fn find_nvrtc(architecture: Architecture) -> Option<Nvrtc> {
         cuda_homes: homes.into_iter().flatten().map(Into::into).collect(),
         python: Some("python3".into()),
     };
-    let wanted = Wanted { architecture, driver_major: None };
+    let wanted = NvrtcRequirements { architecture, driver_major: None };
     acquire(&paths, &wanted, Network::Forbidden, &mut |_| {})
         .inspect_err(|error| println!("{error}"))
         .ok()

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use gemm_tune::database::{Provenance, Record, Winner};
-use gemm_tune::experience::Experience;
 use gemm_tune::lookup::{Lookup, Question};
 use gemm_tune::model::{
-    Device, Dtype, Landmark, Measurement, Micros, Problem, Regime, Resources, Shape, Storage,
-    Timing, Validation,
+    Device, Dtype, Measurement, Micros, Problem, Regime, Resources, Shape, Storage, Timing,
+    Validation,
 };
+use gemm_tune::predict::{Landmark, LearnedModel, Predictor};
 use gemm_tune::render::{Templates, launches};
 use gemm_tune::space::{Families, LegalSpace};
 
@@ -112,9 +112,9 @@ fn benchmark(criterion: &mut Criterion) {
     let records = records(&families, &templates, &device);
     let known: Vec<_> = families.iter().cloned().collect();
     let began = std::time::Instant::now();
-    let experience = Experience::built_in(&device).unwrap();
+    let learned = LearnedModel::built_in(&device).unwrap();
     let lookup = Lookup::new(&records, &known, &templates, &device, Regime::default())
-        .experienced(&experience);
+        .with_predictor(Predictor::new(learned, &known, &templates).0);
     println!("{RECORDS} records made ready in {:.2?}", began.elapsed());
 
     let mut seed = 99;
@@ -166,7 +166,7 @@ fn benchmark(criterion: &mut Criterion) {
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
                 let question = next.next().unwrap();
-                black_box(lookup.answer(black_box(question)).map(|answer| answer.rung).ok())
+                black_box(lookup.answer(black_box(question)).map(|answer| answer.source).ok())
             });
         });
     }

@@ -12,19 +12,19 @@ use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::lookup::Question;
 use gemm_tune::model::{Dtype, PlacedMap, Problem, STANDARD_ARGUMENTS, Shape};
 use gemm_tune::runtime::{
-    Catalogue, Chosen, ChosenLaunch, Driver, Operands, Runtime, RuntimeError,
+    Catalogue, Driver, GemmOperands, Runtime, RuntimeError, SelectedKernel, SelectedLaunch,
 };
 
 /// One kernel for everything.
 struct Single;
 
 impl Catalogue for Single {
-    fn choose(&self, _: &Question) -> Result<Chosen, RuntimeError> {
-        Ok(Chosen {
+    fn choose(&self, _: &Question) -> Result<SelectedKernel, RuntimeError> {
+        Ok(SelectedKernel {
             name: "kernel".to_owned(),
             image: "image".to_owned(),
             source: None,
-            launches: vec![ChosenLaunch {
+            launches: vec![SelectedLaunch {
                 entry: "gemm".to_owned(),
                 grid: [64, 1, 1],
                 block: [256, 1, 1],
@@ -36,7 +36,7 @@ impl Catalogue for Single {
         })
     }
 
-    fn code(&self, _: &Chosen) -> Result<Arc<[u8]>, RuntimeError> {
+    fn code(&self, _: &SelectedKernel) -> Result<Arc<[u8]>, RuntimeError> {
         Ok(Arc::from(*b"code"))
     }
 }
@@ -45,9 +45,9 @@ impl Catalogue for Single {
 struct Idle;
 
 impl Driver for Idle {
-    type Kernel = ();
-    type Memory = u64;
-    type Map = ();
+    type KernelHandle = ();
+    type Allocation = u64;
+    type MapHandle = ();
 
     fn load(&self, _: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<()>, GpuError> {
         Ok(vec![(); kernels.len()])
@@ -73,17 +73,17 @@ impl Driver for Idle {
         Ok(bytes)
     }
 
-    fn place(memory: &u64) -> (u64, u64) {
+    fn address_and_size(memory: &u64) -> (u64, u64) {
         (0, *memory)
     }
 }
 
 fn benchmark(criterion: &mut Criterion) {
     let runtime = Runtime::new(Single, Idle);
-    let problems: Vec<(Problem, Operands)> = (1..=1000)
+    let problems: Vec<(Problem, GemmOperands)> = (1..=1000)
         .map(|n| {
             let problem = Problem::new(Shape { m: 7 * n, n: 64, k: 128 }, Dtype::F32);
-            (problem, Operands::packed(&problem, 256, 512, 768))
+            (problem, GemmOperands::packed(&problem, 256, 512, 768))
         })
         .collect();
     for (problem, operands) in &problems {

@@ -11,7 +11,7 @@ use std::env;
 use std::time::{Duration, Instant};
 
 use gemm_tune::model::{Micros, Value};
-use gemm_tune::search::{Recording, Row, Search};
+use gemm_tune::search::{RecordedRow, Recording, Search};
 
 /// Evaluations, as many as a search of normal effort takes.
 const EVALUATIONS: usize = 500;
@@ -54,27 +54,27 @@ fn main() {
 fn play(search: Search, recording: &Recording, evaluations: usize) -> Duration {
     let mut spent = Duration::ZERO;
     let begun = Instant::now();
-    let mut strategy = search.begin(recording.territories().to_vec(), 1);
+    let mut strategy = search.begin(recording.search_spaces().to_vec(), 1);
     spent += begun.elapsed();
     let (mut under_way, mut told) = (VecDeque::new(), 0);
     while told < evaluations {
         let begun = Instant::now();
         while under_way.len() + BATCH <= UNDER_WAY {
-            let picks = strategy.ask(BATCH);
+            let picks = strategy.propose(BATCH);
             if picks.is_empty() {
                 break;
             }
             under_way.extend(picks);
         }
         let Some(pick) = under_way.pop_front() else { break };
-        strategy.tell(pick, recording.time(pick));
+        strategy.observe(pick, recording.time(pick));
         spent += begun.elapsed();
         told += 1;
     }
     spent
 }
 
-fn rows() -> Vec<Row> {
+fn rows() -> Vec<RecordedRow> {
     let radices = [5, 5, 5, 5, 4, 4, 2];
     let count: usize = radices.iter().product();
     (0..count)
@@ -95,7 +95,7 @@ fn rows() -> Vec<Row> {
                 .map(|(name, digit)| ((*name).to_owned(), Value::Int(1 << digit)));
             let word = Value::Text(["plain", "swizzled"][digits[6]].to_owned());
             let configuration = powers.chain([("WORD".to_owned(), word)]).collect();
-            Row { family: "made up".to_owned(), configuration, time: Some(Micros(time)) }
+            RecordedRow { family: "made up".to_owned(), configuration, time: Some(Micros(time)) }
         })
         .collect()
 }

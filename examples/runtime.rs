@@ -11,15 +11,15 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use gemm_tune::gpu::{Buffer, Gpu};
+use gemm_tune::gpu::{CudaDevice, DeviceBuffer};
 use gemm_tune::model::{Dtype, Micros, Problem};
-use gemm_tune::runtime::{Operands, Runtime};
+use gemm_tune::runtime::{GemmOperands, Runtime};
 use gemm_tune::validate::bound::relative_bound;
 
 const SAMPLES: usize = 40;
 const LAUNCHES: usize = 10;
 const ELEMENTS: usize = 4000;
-/// Operands rotate through so much, more than twice the L2 cache of an H200.
+/// GemmOperands rotate through so much, more than twice the L2 cache of an H200.
 const ROTATED_BYTES: u64 = 160 << 20;
 const MAX_SETS: u64 = 64;
 
@@ -28,8 +28,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [bundle, shapes @ ..] = &arguments[..] else {
         return Err("usage: runtime BUNDLE MxNxK[+PAD][:US]...".into());
     };
-    // Its context is current from here on: the runtime is a guest in it.
-    let gpu = Gpu::open(0)?;
+    // Its context is current from here on: a foreign context for the runtime.
+    let gpu = CudaDevice::open(0)?;
     let runtime = Runtime::open_bundle(Path::new(bundle))?;
     let flushed = gpu.allocate(ROTATED_BYTES)?;
     let mut right = true;
@@ -51,10 +51,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let all = (a_bytes.len() + b_bytes.len() + c_bytes.len()) as u64;
         let sets = (0..(ROTATED_BYTES / all + 1).min(MAX_SETS))
             .map(|_| Ok([put(&gpu, &a_bytes)?, put(&gpu, &b_bytes)?, put(&gpu, &c_bytes)?]))
-            .collect::<Result<Vec<[Buffer; 3]>, Box<dyn Error>>>()?;
+            .collect::<Result<Vec<[DeviceBuffer; 3]>, Box<dyn Error>>>()?;
         let call = |turn: usize| {
-            let [a, b, c] = sets[turn % sets.len()].each_ref().map(Buffer::address);
-            let operands = Operands { lda, ldb, ldc, ..Operands::packed(&problem, a, b, c) };
+            let [a, b, c] = sets[turn % sets.len()].each_ref().map(DeviceBuffer::address);
+            let operands =
+                GemmOperands { lda, ldb, ldc, ..GemmOperands::packed(&problem, a, b, c) };
             runtime.gemm(gpu.stream(), &problem, &operands)
         };
         call(0)?;
@@ -119,7 +120,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if right { Ok(()) } else { Err("a result is beyond its bound".into()) }
 }
 
-fn put(gpu: &Gpu, bytes: &[u8]) -> Result<Buffer, Box<dyn Error>> {
+fn put(gpu: &CudaDevice, bytes: &[u8]) -> Result<DeviceBuffer, Box<dyn Error>> {
     let buffer = gpu.allocate(bytes.len() as u64)?;
     gpu.copy_to_device(buffer.address(), bytes)?;
     Ok(buffer)

@@ -1,27 +1,29 @@
 //! Finds the fastest correct CUDA kernel for a matrix multiplication on the GPU in this machine.
 //!
-//! The modules are the rooms of one house; a room uses the rooms that come before it on data's
-//! way, never one after it. That way is: `model`, `space`, `render`, `compile`, `gpu`, `cpu`,
-//! `worker`, `validate`, `measure`, `experience`, `search`, `tune`, `database`, `lookup`, `dispatch`,
-//! `export`, `runtime`, `inspect`, `report`, `cli`
-//! (`ARCHITECTURE.md` has the map).
+//! The modules are layers, here called rooms. A room uses the rooms before it in this list, never one after it: `model`,
+//! `space`, `render`, `compile`, `gpu`, `cpu`, `worker`, `validate`, `measure`, `predict`, `search`, `tune`, `database`,
+//! `lookup`, `session`, `dispatch`, `export`, `runtime`, `inspect`, `report`, `cli`. `ARCHITECTURE.md` has the map.
+//!
+//! Programs that embed the crate tune one problem with [`tune::tune()`] and several with [`session::run()`], and find a kernel
+//! for any problem with [`lookup::Lookup`].
 
 pub mod cli;
 pub mod compile;
 pub mod cpu;
 pub mod database;
 pub mod dispatch;
-pub mod experience;
 pub mod export;
 pub mod gpu;
 pub mod inspect;
 pub mod lookup;
 pub mod measure;
 pub mod model;
+pub mod predict;
 pub mod render;
 pub mod report;
 pub mod runtime;
 pub mod search;
+pub mod session;
 pub mod space;
 pub mod tune;
 pub mod validate;

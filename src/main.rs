@@ -1,4 +1,4 @@
-//! The `gemm-tune` program: hands over to the library's command line.
+//! The `gemm-tune` program: runs the library's command line.
 
 fn main() -> std::process::ExitCode {
     gemm_tune::cli::main()

@@ -1,44 +1,39 @@
-//! The house's invariants, checked by reading `src/`: what a room may use, who may print, where
-//! `unsafe` may stand, that no family is known by name. Each rule is a function from a file to the
-//! faults in it, tested below with planted ones.
+//! Invariants of the architecture, checked by reading `src/`: what a room may use, which files may
+//! import each other, where `print` and `unsafe` may stand, that types have names of their own and
+//! that no family is named. Each rule is a function that returns faults; `planted` tests each rule
+//! with faults planted in small sources.
+//!
+//! `cargo test --test architecture imports` writes the import graph to `target/tmp/imports.dot`
+//! (Graphviz: `dot -Tsvg target/tmp/imports.dot`).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
-use gemm_tune::space::Families;
-
+use imports::Imports;
 use source::{Source, words};
+use types::types;
 
+#[path = "architecture/imports.rs"]
+mod imports;
+#[path = "architecture/planted.rs"]
+mod planted;
 #[path = "architecture/source.rs"]
 mod source;
+#[path = "architecture/types.rs"]
+mod types;
 
-/// The rooms in the order of the data's way: a room uses those before it, never one after it.
+/// The rooms in the order of the data flow: a room uses rooms before it, never one after it.
 ///
 /// `tune` comes before `database`, which makes records of its summaries, and `lookup`, which answers
 /// from records; all before `dispatch`, `export`, `runtime`, `inspect` and `report`, which show what was found.
-const ROOMS: [&str; 20] = [
-    "model",
-    "space",
-    "render",
-    "compile",
-    "gpu",
-    "cpu",
-    "worker",
-    "validate",
-    "measure",
-    "experience",
-    "search",
-    "tune",
-    "database",
-    "lookup",
-    "dispatch",
-    "export",
-    "runtime",
-    "inspect",
-    "report",
-    "cli",
+const ROOMS: [&str; 21] = [
+    "model", "space", "render", "compile", "gpu", "cpu", "worker", "validate", "measure",
+    "predict", "search", "tune", "database", "lookup", "session", "dispatch", "export", "runtime",
+    "inspect", "report", "cli",
 ];
 
 /// Names that only some files may use.
@@ -54,12 +49,12 @@ const RESERVED: [Reserved; 3] = [
     Reserved {
         names: &["cudarc", "nvml_wrapper"],
         to: &["src/gpu/"],
-        because: "every other room speaks to the device through gpu/",
+        because: "every other room uses the device through gpu/",
     },
     Reserved {
         names: &["unsafe"],
         to: &["src/gpu/", "src/compile/nvrtc.rs"],
-        because: "these wrap C libraries; the rest of the program needs no promise to the compiler",
+        because: "these wrap C libraries; the rest of the program needs no unsafe code",
     },
     Reserved {
         names: &[
@@ -76,15 +71,49 @@ const RESERVED: [Reserved; 3] = [
             "process::exit",
         ],
         to: &["src/cli/", "src/main.rs"],
-        because: "a room takes what it needs from its caller and returns what it has to say",
+        because: "a room takes its input from the caller and returns its results",
     },
 ];
 
-/// The longest file. A file is best split from 500 lines on; above this the test insists.
+/// The longest file. A file is best split from 500 lines on; above this the test fails.
 const MAX_LINES: usize = 600;
 
+/// The most files that may import each other in a circle.
+const MAX_CIRCLE: usize = 3;
+
+/// A larger circle of imports that is tolerated for now. The test fails when it is gone.
+struct Circle {
+    /// All its files are in this folder.
+    within: &'static str,
+    because: &'static str,
+}
+
+const CIRCLES: &[Circle] = &[
+    Circle {
+        within: "src/predict/learned/",
+        because: "the family model's file has values that its parts read",
+    },
+    Circle { within: "src/search/", because: "strategies and their factory stand in one file" },
+    Circle {
+        within: "src/tune/recording/",
+        because: "the reader's errors stand in the file that calls the readers of each format",
+    },
+];
+
+/// Code for other programs, whose types live in files of those programs.
+const EXEMPT_TYPES: &str = "src/export/artifact/";
+
+/// Names that several types share for now. The test fails when one of them is not shared any more.
+const SHARED_NAMES: &[&str] =
+    &["Answer", "Extent", "Growth", "OperandAddresses", "Point", "Row", "Rule", "Rung"];
+
 /// Every file of the program, those that only tests compile left out.
-fn sources() -> Vec<Source> {
+fn sources() -> &'static [Source] {
+    static SOURCES: LazyLock<Vec<Source>> = LazyLock::new(read);
+    &SOURCES
+}
+
+fn read() -> Vec<Source> {
     let mut sources = Vec::new();
     collect(Path::new("src"), &mut sources);
     assert!(!sources.is_empty(), "src/ holds no Rust file");
@@ -133,7 +162,7 @@ fn room_order(source: &Source) -> Vec<String> {
     let late = source.names.iter().filter_map(|(line, name)| Some((line, used(name)?)));
     late.map(|(line, used)| {
         format!(
-            "{}:{line}: `{room}` uses `{used}`, which comes after it on the data's way",
+            "{}:{line}: `{room}` uses `{used}`, which comes after it in the data flow",
             source.path
         )
     })
@@ -164,15 +193,15 @@ fn reserved_names(source: &Source) -> Vec<String> {
     faults
 }
 
-/// A file says first what it is for.
+/// A file begins with its purpose.
 fn opening(source: &Source) -> Vec<String> {
     if source.text.starts_with("//!") {
         return Vec::new();
     }
-    vec![format!("{}:1: a file begins with `//!` and what it is for", source.path)]
+    vec![format!("{}:1: a file begins with `//!` and its purpose", source.path)]
 }
 
-/// No file outgrows a reader.
+/// No file is longer than a reader can follow.
 fn length(source: &Source) -> Vec<String> {
     let lines = source.text.lines().count();
     if lines <= MAX_LINES {
@@ -181,7 +210,7 @@ fn length(source: &Source) -> Vec<String> {
     vec![format!("{}:{lines}: a file has at most {MAX_LINES} lines, best 500", source.path)]
 }
 
-/// The names that search-space files give to families and parameters are no part of the program.
+/// No file names a family or a parameter.
 fn family_names(source: &Source, known: &[String]) -> Vec<String> {
     // An escape would join the word after it: `\nBM`.
     let literals = source.literals.iter().map(|(line, text)| (line, text.replace("\\n", " ")));
@@ -190,12 +219,98 @@ fn family_names(source: &Source, known: &[String]) -> Vec<String> {
     for (line, text) in code.chain(literals) {
         for name in words(&text).filter(|word| known.iter().any(|name| name == word)) {
             faults.push(format!(
-                "{}:{line}: `{name}` is named in search-spaces/: what families call things is data",
+                "{}:{line}: `{name}` is a name in search-spaces/: names of families and parameters are data",
                 source.path
             ));
         }
     }
     faults
+}
+
+/// No circle of imports is larger than [`MAX_CIRCLE`], those of `tolerated` excepted, which exist.
+fn circles(imports: &Imports, tolerated: &[Circle]) -> Vec<String> {
+    let large = imports.circles().into_iter().filter(|circle| circle.len() > MAX_CIRCLE);
+    let mut needed = BTreeSet::new();
+    let mut faults = Vec::new();
+    for circle in large {
+        let inside = |known: &&Circle| circle.iter().all(|file| file.starts_with(known.within));
+        if let Some(known) = tolerated.iter().find(inside) {
+            needed.insert(known.within);
+            continue;
+        }
+        faults.push(format!(
+            "{}: {} files import each other in a circle, at most {MAX_CIRCLE} may:\n{}",
+            circle[0],
+            circle.len(),
+            imports.drawn(&circle),
+        ));
+    }
+    let idle = tolerated.iter().filter(|known| !needed.contains(known.within));
+    faults.extend(idle.map(|Circle { within, because }| {
+        format!("{within}: no large circle is left here; remove it from CIRCLES ({because})")
+    }));
+    faults
+}
+
+/// No two types share a name, those of `tolerated` excepted, which do.
+fn shared_names(sources: &[Source], tolerated: &[&str]) -> Vec<String> {
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for source in sources.iter().filter(|source| !source.path.starts_with(EXEMPT_TYPES)) {
+        for (line, name) in types(source) {
+            places.entry(name).or_default().push(format!("{}:{line}", source.path));
+        }
+    }
+    let shared = |name: &str| places.get(name).is_some_and(|places| places.len() > 1);
+    let mut faults: Vec<String> = places
+        .iter()
+        .filter(|(name, _)| shared(name) && !tolerated.contains(&name.as_str()))
+        .map(|(name, places)| {
+            format!("{}: `{name}` is also the name of another type", places.join(", "))
+        })
+        .collect();
+    let idle = tolerated.iter().filter(|name| !shared(name));
+    faults.extend(
+        idle.map(|name| format!("`{name}` is not shared any more; remove it from SHARED_NAMES")),
+    );
+    faults
+}
+
+/// Every room has a row in ARCHITECTURE.md, in the order of the rooms, with one sentence.
+fn room_table(map: &str, rooms: &[&str]) -> Vec<String> {
+    let rows = map.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.strip_prefix("| `")?.split('|').map(str::trim).collect();
+        let [room, purpose, _, ""] = cells[..] else { return None };
+        Some((room.trim_end_matches('`'), purpose))
+    });
+    let rows: Vec<(&str, &str)> = rows.collect();
+    let named: Vec<&str> = rows.iter().map(|(room, _)| *room).collect();
+    let mut faults = Vec::new();
+    if named != rooms {
+        faults.push(format!("ARCHITECTURE.md lists the rooms {named:?}, not {rooms:?}"));
+    }
+    for (room, purpose) in rows {
+        let sentence = purpose.strip_suffix('.').unwrap_or_default();
+        if sentence.is_empty() || sentence.contains(". ") {
+            faults.push(format!("ARCHITECTURE.md: `{room}` needs one sentence, not `{purpose}`"));
+        }
+    }
+    faults
+}
+
+/// The names that search-space files give to families and parameters.
+fn names_of_families() -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir("search-spaces").unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let family: toml::Table = toml::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+            // A file without parameters is no family.
+            let Some(toml::Value::Table(parameters)) = family.get("parameters") else { continue };
+            names.extend(parameters.keys().cloned());
+            names.push(family["name"].as_str().unwrap().to_owned());
+        }
+    }
+    names
 }
 
 #[test]
@@ -220,108 +335,32 @@ fn no_file_outgrows_a_reader() {
 
 #[test]
 fn families_and_parameters_are_data() {
-    let families = Families::built_in().unwrap();
-    let known: Vec<String> = families
-        .iter()
-        .flat_map(|family| family.parameters.keys().chain([&family.name]))
-        .cloned()
-        .collect();
-    assert!(!known.is_empty());
+    let known = names_of_families();
+    assert!(known.len() > 10, "{known:?}");
     check_all(|source| family_names(source, &known));
 }
 
-mod planted {
-    use super::*;
+#[test]
+fn imports_form_no_large_circle() {
+    let imports = Imports::of(sources());
+    let drawing = Path::new(env!("CARGO_TARGET_TMPDIR")).join("imports.dot");
+    fs::write(&drawing, imports.dot()).unwrap();
+    let faults = circles(&imports, CIRCLES);
+    let drawn = drawing.display();
+    assert!(faults.is_empty(), "\n{}\nthe whole graph is drawn in {drawn}\n", faults.join("\n"));
+}
 
-    /// Checks what `rule` says of a file, without the file's name.
-    fn check(rule: impl Fn(&Source) -> Vec<String>, path: &str, text: &str, expected: &[&str]) {
-        let faults = rule(&Source::new(path, text));
-        assert_eq!(faults.len(), expected.len(), "{path}: {text}\n{faults:#?}");
-        for (fault, expected) in faults.iter().zip(expected) {
-            assert!(fault.starts_with(&format!("{path}:")), "{fault}");
-            assert!(fault.contains(expected), "{fault}");
-        }
-    }
+#[test]
+fn no_two_types_share_a_name() {
+    let faults = shared_names(sources(), SHARED_NAMES);
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
 
-    #[test]
-    fn a_later_room_is_reported_wherever_it_is_named() {
-        let late = "`render` uses `tune`, which comes after it on the data's way";
-        for (text, expected) in [
-            ("use crate::tune::Plan;", vec![late]),
-            ("use crate::{model::Shape, tune::{Plan, self}};", vec![late, late]),
-            ("\nfn f() -> crate::tune::Plan {}", vec![":2: `render` uses `tune`"]),
-            ("use super::super::tune::Plan;", vec![late]),
-            ("use super::tune;", vec![]),
-            ("use crate::model::Shape; use crate::render::x; use std::fmt;", vec![]),
-            ("//! [`crate::tune`]\nconst X: &str = \"crate::tune\";", vec![]),
-            ("#[cfg(test)] mod tests { use crate::tune::Plan; }", vec![]),
-        ] {
-            check(room_order, "src/render/plan.rs", text, &expected);
-        }
-        let named = "use super::tune::Plan; use crate::tune_up;";
-        check(room_order, "src/render/mod.rs", named, &[late]);
-        check(room_order, "src/database/mod.rs", "use crate::tune::Summary;", &[]);
-        check(room_order, "src/main.rs", "use crate::cli;", &[]);
-        check(room_order, "src/attic/mod.rs", "", &["`attic` has no place in ROOMS"]);
+#[test]
+fn every_room_has_a_folder_and_a_sentence() {
+    for room in ROOMS {
+        assert!(Path::new("src").join(room).join("mod.rs").is_file(), "src/{room}/mod.rs");
     }
-
-    #[test]
-    fn a_reserved_name_is_reported_outside_its_place() {
-        let device = "only src/gpu/ may use `cudarc`";
-        let promise = "only src/gpu/ and src/compile/nvrtc.rs may use `unsafe`";
-        for (path, text, expected) in [
-            ("src/worker/serve.rs", "use cudarc::driver::CudaContext;", vec![device]),
-            ("src/worker/serve.rs", "let x: &dyn Fn(cudarc::X);", vec![device]),
-            ("src/worker/serve.rs", "use nvml_wrapper::Nvml;", vec!["`nvml_wrapper`"]),
-            ("src/gpu/lt.rs", "use cudarc::driver; unsafe { f() }", vec![]),
-            ("src/compile/nvrtc.rs", "unsafe { f() }", vec![]),
-            ("src/compile/pool.rs", "unsafe { f() }", vec![promise]),
-            (
-                "src/compile/pool.rs",
-                "// unsafe\nconst X: &str = \"unsafe\"; allow(unsafe_code)",
-                vec![],
-            ),
-            ("src/tune/mod.rs", "std::println!(\"x\")", vec!["may use `println!`"]),
-            ("src/tune/mod.rs", "use std::env::{self, args};", vec!["may use `env::args`"]),
-            (
-                "src/tune/mod.rs",
-                "env::var_os(x); env::split_paths(x)",
-                vec!["may use `env::var_os`"],
-            ),
-            ("src/tune/mod.rs", "writeln!(out, \"println!\")", vec![]),
-            ("src/tune/mod.rs", "#[cfg(test)] fn f() { println!(\"x\") }", vec![]),
-            ("src/cli/tune.rs", "println!(\"x\"); std::process::exit(1)", vec![]),
-            ("src/client/mod.rs", "std::process::exit(1)", vec!["may use `process::exit`"]),
-            ("src/main.rs", "env::args()", vec![]),
-        ] {
-            check(reserved_names, path, text, &expected);
-        }
-    }
-
-    #[test]
-    fn a_file_without_an_opening_is_reported() {
-        check(opening, "src/a.rs", "//! What it is.\n", &[]);
-        check(opening, "src/a.rs", "// What it is.\n", &[":1: a file begins with `//!`"]);
-        check(opening, "src/a.rs", "\n//! What it is.\n", &[":1: a file begins with `//!`"]);
-    }
-
-    #[test]
-    fn a_file_beyond_the_limit_is_reported() {
-        check(length, "src/a.rs", &"//!\n".repeat(600), &[]);
-        check(length, "src/a.rs", &"//!\n".repeat(601), &[":601: a file has at most 600"]);
-    }
-
-    #[test]
-    fn a_name_from_a_search_space_is_reported() {
-        let known = ["simt".to_owned(), "BM".to_owned()];
-        for (text, expected) in [
-            ("configuration.get(\"BM\")", vec![":1: `BM` is named in search-spaces/"]),
-            ("f(\"\\nBM\"); struct X<const BM: u32>;", vec!["`BM`", "`BM`"]),
-            ("mod simt;", vec!["`simt`"]),
-            ("// BM\nf(\"BMX simt_2\"); let bm = 1;", vec![]),
-            ("#[cfg(test)] mod tests { const X: &str = \"BM\"; }", vec![]),
-        ] {
-            check(|source| family_names(source, &known), "src/a.rs", text, &expected);
-        }
-    }
+    let faults = room_table(&fs::read_to_string("ARCHITECTURE.md").unwrap(), &ROOMS);
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
 }

@@ -1,32 +1,12 @@
-//! What the program says to people and programs, as far as no GPU is needed: usage, bad input,
-//! dry runs. `GEMM_TUNE_BIN` names the program where cargo does not.
-
-#![expect(clippy::unwrap_used, reason = "a test says what it sees and may fail")]
+//! Output of the program for people and programs, as far as no GPU is needed: usage, bad input,
+//! dry runs.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-fn program() -> PathBuf {
-    std::env::var_os("GEMM_TUNE_BIN")
-        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_gemm-tune")), PathBuf::from)
-}
-
-struct Said {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
-
-fn gemm_tune(arguments: &[&str]) -> Said {
-    let output = Command::new(program())
-        .args(arguments)
-        .env("NO_COLOR", "1")
-        .output()
-        .expect("the program starts");
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
-}
+use crate::support::program::{gemm_tune, path};
+use crate::support::{CACHE, nvrtc_or_skip};
 
 /// The program ends with `code` and says all of `words` on standard error.
 fn check(arguments: &[&str], code: i32, words: &[&str]) {
@@ -267,7 +247,7 @@ fn a_journal_is_replayed_as_a_search_of_its_problem_begins() {
         let document: serde_json::Value = serde_json::from_str(&gemm_tune(arguments).out).unwrap();
         document[0]["worst"].as_f64().unwrap()
     };
-    // The best is among those of which least is expected by what other problems took.
+    // The best is among those with the lowest predicted times.
     assert!(fraction(&arguments) < 0.99);
     assert_eq!(fraction(&[&arguments[..], &["--informed"]].concat()), 1.0);
     let expected =
@@ -276,9 +256,9 @@ fn a_journal_is_replayed_as_a_search_of_its_problem_begins() {
 }
 
 #[test]
-fn what_is_learned_is_told_of_problems_that_are_held_out() {
+fn learn_reports_the_regret_for_held_out_problems() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("db.experience.json");
+    let file = folder.path().join("db.model.json");
     let journals = "tests/data/journals";
     // Five of these eight are of `pipelined`, too few to learn from.
     check(&["learn", journals], 1, &["8 journals are too few to learn of any family"]);
@@ -327,9 +307,16 @@ fn what_is_learned_is_told_of_problems_that_are_held_out() {
             "96x96x96",
         ])
     };
-    assert!(ask(&database).out.contains("by what other problems took"), "{}", ask(&database).err);
+    assert!(ask(&database).out.contains("by the learned model"), "{}", ask(&database).err);
+    // A model of other code is not used, and the user is told.
+    let text = std::fs::read_to_string(&file).unwrap();
+    let stale = text.replacen("\"template_hash\":\"", "\"template_hash\":\"0", 1);
+    std::fs::write(&file, stale).unwrap();
+    let said = ask(&database);
+    assert!(said.err.contains("belongs to other code and is not used"), "{}", said.err);
+    assert!(!said.out.contains("by the learned model"), "{}", said.out);
     std::fs::write(&file, "{}").unwrap();
-    assert!(ask(&database).err.contains("db.experience.json`: no file of `gemm-tune learn`"));
+    assert!(ask(&database).err.contains("db.model.json`: no file of `gemm-tune learn`"));
 }
 
 #[test]
@@ -343,13 +330,13 @@ fn without_a_gpu_the_program_says_so_and_where_to_look() {
     let arguments = ["--shape", "64x64x64", "--device", "cuda:0", "--db", "target/no.toml"];
     check(&arguments, 1, &["gemm-tune doctor"]);
     let arguments = ["--shape", "64x64x64", "--dry-run"];
-    check(&arguments, 0, &["taking an NVIDIA H200 for it"]);
+    check(&arguments, 0, &["using the limits of an NVIDIA H200"]);
 }
 
 #[test]
 fn without_nvrtc_the_program_goes_to_pip() {
     let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(program())
+    let output = Command::new(path())
         .args(["check", "--family", "naive", "--shape", "1x1x1", "--cache"])
         .arg(folder.path())
         .env("PATH", "")
@@ -364,20 +351,9 @@ fn without_nvrtc_the_program_goes_to_pip() {
     assert!(said.contains("`python3` does not start"), "{said}");
 }
 
-/// Whether this machine has an NVRTC, which the tests of the library install.
-fn nvrtc() -> bool {
-    let found = gemm_tune(&["doctor", "--device", "cpu", "--json", "--cache", CACHE]);
-    let document: serde_json::Value = serde_json::from_str(&found.out).unwrap();
-    let findings = document["findings"].as_array().unwrap();
-    findings.iter().any(|finding| finding["name"] == "NVRTC" && finding["state"] == "ok")
-}
-
-const CACHE: &str = "target/test-cache";
-
 #[test]
 fn the_cpu_device_tunes_and_its_records_say_that_times_are_modelled() {
-    if !nvrtc() {
-        println!("skipped: no NVRTC");
+    if nvrtc_or_skip().is_none() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -399,7 +375,7 @@ fn the_cpu_device_tunes_and_its_records_say_that_times_are_modelled() {
     };
     let said = tune("40x30x20", &path);
     assert_eq!(said.code, Some(0), "{}", said.err);
-    for words in ["modelled", "an NVIDIA H200 peaks at", "f64 on the host, all", "recorded in"] {
+    for words in ["modelled", "the peak of an NVIDIA H200", "f64 on the host, all", "recorded in"] {
         assert!(said.out.contains(words), "{words}: {}", said.out);
     }
     let stored = fs::read_to_string(&database).unwrap();
@@ -432,8 +408,7 @@ fn the_cpu_device_tunes_and_its_records_say_that_times_are_modelled() {
 
 #[test]
 fn checking_names_the_fault_of_a_family() {
-    if !nvrtc() {
-        println!("skipped: no NVRTC");
+    if nvrtc_or_skip().is_none() {
         return;
     }
     let files = ["--spaces", "tests/faulty/spaces", "--templates", "tests/faulty/templates"];

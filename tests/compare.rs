@@ -1,21 +1,14 @@
 //! `gemm-tune compare` with rungs and chosen configurations, on the host: who takes part, in which
 //! order, and what is drawn. Times are modelled and not looked at.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
-use std::io::Write as _;
-use std::path::Path;
 
 use gemm_tune::model::{Device, Dtype, Problem};
 use gemm_tune::space::{Families, ladder};
 use serde_json::Value;
 
-use program::{Said, gemm_tune, gemm_tune_with};
-
-#[path = "support/program.rs"]
-mod program;
-mod support;
+use crate::support::program::{Said, gemm_tune, gemm_tune_with};
+use crate::support::{cache, nvrtc_or_skip};
 
 const RUNGS: [&str; 7] = [
     "naive",
@@ -28,7 +21,7 @@ const RUNGS: [&str; 7] = [
 ];
 
 fn compare(arguments: &[&str]) -> Said {
-    let cache = std::path::absolute(Path::new("target/test-cache")).unwrap();
+    let cache = cache();
     let variables = [("GEMM_TUNE_CACHE", cache.to_str().unwrap()), ("CUDA_VISIBLE_DEVICES", "")];
     gemm_tune_with(&[&["compare", "--device", "cpu", "--db"], arguments].concat(), &variables)
 }
@@ -54,8 +47,7 @@ fn every_rung_is_legal_on_the_series_of_the_ladder() {
 
 #[test]
 fn rungs_and_chosen_configurations_stand_side_by_side() {
-    if let Err(reason) = support::nvrtc("sm_90".parse().unwrap()) {
-        let _ = writeln!(std::io::stderr(), "skipped: no NVRTC: {reason}");
+    if nvrtc_or_skip().is_none() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -93,7 +85,7 @@ fn rungs_and_chosen_configurations_stand_side_by_side() {
 
 #[test]
 fn who_cannot_take_part_is_told_and_the_others_do() {
-    if support::nvrtc("sm_90".parse().unwrap()).is_err() {
+    if nvrtc_or_skip().is_none() {
         return;
     }
     let chosen = ["--config", "tiled:TILE=8", "--config", "tiled:TILE=3"];

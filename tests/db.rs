@@ -1,15 +1,11 @@
 //! What `gemm-tune db` and `--shard` show and do, as a person sees it: on the databases of
 //! `tests/databases/`, where `one.toml` and `two.toml` disagree about two problems.
 
-#![expect(clippy::unwrap_used, reason = "a test says what it sees and may fail")]
-
 use std::fs;
 use std::path::Path;
 
-use program::{Said, gemm_tune, gemm_tune_with};
-
-#[path = "support/program.rs"]
-mod program;
+use crate::support::program::{Said, gemm_tune, gemm_tune_with};
+use crate::support::{CACHE, nvrtc_or_skip};
 
 const ONE: &str = "tests/databases/one.toml";
 const TWO: &str = "tests/databases/two.toml";
@@ -80,7 +76,7 @@ fn pruning_tells_first_and_then_does() {
     insta::assert_snapshot!(said.replace(text(folder.path()), "FOLDER"));
     assert_eq!(fs::read_to_string(&path).unwrap(), before);
     let said = good(&[&prune[..], &["--yes"]].concat());
-    assert!(said.contains("1 records taken out of"), "{said}");
+    assert!(said.contains("1 records removed from"), "{said}");
     let after = fs::read_to_string(&path).unwrap();
     assert!(after.starts_with("# From the second node.\nschema = 1\n"), "{after}");
     assert_eq!(after.matches("[[record]]").count(), 2);
@@ -140,19 +136,9 @@ fn shards_of_a_file_are_all_of_it() {
     assert_eq!(searched(&["--shard", "/2"], &[("JOB_COMPLETION_INDEX", "0")]), [64, 4096]);
 }
 
-/// Whether this machine has an NVRTC, which the tests of the library install.
-fn nvrtc() -> bool {
-    let found = json(&["doctor", "--device", "cpu", "--cache", CACHE]);
-    let findings = found["findings"].as_array().unwrap();
-    findings.iter().any(|finding| finding["name"] == "NVRTC" && finding["state"] == "ok")
-}
-
-const CACHE: &str = "target/test-cache";
-
 #[test]
 fn verifying_tells_a_record_that_holds_from_one_that_does_not() {
-    if !nvrtc() {
-        println!("skipped: no NVRTC");
+    if nvrtc_or_skip().is_none() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -178,11 +164,11 @@ fn verifying_tells_a_record_that_holds_from_one_that_does_not() {
         (late, "the winner takes "),
         (
             recorded.replace(&line("template_hash"), "template_hash = \"0\""),
-            "the template has changed since, from 0 to ",
+            "the template has changed, from 0 to ",
         ),
         (
             recorded.replace("PAD = 0", "PAD = 1"),
-            "the winner does not hold: it is not legal any more: `PAD == 0 or",
+            "the winner cannot be confirmed: it is not legal any more: `PAD == 0 or",
         ),
         (recorded.replace("family = \"tiled\"", "family = \"x\""), "no family is named `x`"),
     ] {
@@ -203,7 +189,7 @@ fn verifying_tells_a_record_that_holds_from_one_that_does_not() {
 }
 
 #[test]
-fn a_lookup_says_which_rung_it_stands_on_and_why() {
+fn a_lookup_states_its_source_and_the_reason() {
     let lookup = |arguments: &[&str]| {
         good(
             &[&["lookup", "--db", ONE, "--db", TWO, "--device-name", "nvidia h200"], arguments]
@@ -219,12 +205,12 @@ fn a_lookup_says_which_rung_it_stands_on_and_why() {
         ]
         .join("\n")
     );
-    // Where something was learned, of all that is known one that is legal, by what others took.
+    // With a learned model, the legal kernel with the lowest time by it.
     let many = "tests/databases/h200.toml";
     let document = json(&["lookup", "--shape", "4096x4096x3072", "--db", many, "--device", "auto"]);
-    assert_ne!(document["rung"], "exact");
+    assert_ne!(document["source"], "exact");
     let because = document["because"].as_str().unwrap();
-    assert!(because.contains("by what other problems took, of "), "{because}");
+    assert!(because.contains("by the learned model"), "{because}");
     assert!(document["predicted_us"].as_f64().is_some_and(|time| time > 500.0), "{document}");
 }
 

@@ -1,44 +1,26 @@
 //! Every family on the `cpu` device: rendered, compiled by NVRTC, executed with every check on and
 //! held against a reference. What stands for a GPU where there is none.
 
-#![expect(
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "a test says what it sees and may fail"
-)]
-
-#[path = "support/boxes.rs"]
-mod boxes;
-mod support;
-
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gemm_tune::compile::{Compile, CompileThreads, Compiler, Target};
+use gemm_tune::compile::{Compile, CompileThreads};
 use gemm_tune::model::{
-    ComputeCapability, Device, Dtype, Layout, Outcome, OutcomeKind, Problem, Timing, Value,
+    ComputeCapability, Device, Dtype, Hint, Layout, Outcome, OutcomeKind, Problem, Timing, Value,
+    WarmStart,
 };
 use gemm_tune::render::Templates;
 use gemm_tune::search::Search;
 use gemm_tune::space::{Families, Family};
 use gemm_tune::tune::{
-    Checked, Checks, Event, Hint, Hints, Kit, Machine, Sample, Settings, check, spaces, tune,
+    CheckPlan, CheckResult, Hints, Kit, Machine, Sample, Settings, TuneEvent, check, spaces, tune,
 };
 
-/// A compiler to PTX, or `None` after saying that the test is skipped.
-fn compiler_or_skip() -> Option<Compiler> {
-    let architecture = "sm_90".parse().unwrap();
-    match support::nvrtc(architecture) {
-        Ok(nvrtc) => Some(Compiler::new(nvrtc, None, Target::Ptx(architecture)).unwrap()),
-        Err(reason) => {
-            println!("skipped: no NVRTC: {reason}");
-            None
-        }
-    }
-}
+use crate::support::cases::cases;
+use crate::support::{boxes, compiler_or_skip};
 
 fn jobs() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
@@ -63,7 +45,7 @@ fn checked(
     (families, templates): &(Vec<Family>, Templates),
     problems: &[Problem],
     sample: Sample,
-) -> Vec<Checked> {
+) -> Vec<CheckResult> {
     checked_on(&Device::cpu(), compiler, (families, templates), problems, sample)
 }
 
@@ -73,13 +55,13 @@ fn checked_on(
     (families, templates): (&[Family], &Templates),
     problems: &[Problem],
     sample: Sample,
-) -> Vec<Checked> {
-    let checks = Checks { families, templates, problems, device, sample, seed: 3, jobs: jobs() };
+) -> Vec<CheckResult> {
+    let checks = CheckPlan { families, templates, problems, device, sample, seed: 3, jobs: jobs() };
     check(&checks, compiler, &AtomicBool::new(false), &mut |_| {}).unwrap()
 }
 
 /// Everything that is legal passes; gives how many executions that were.
-fn all_pass(results: &[Checked]) -> usize {
+fn all_pass(results: &[CheckResult]) -> usize {
     for result in results {
         let first = result.failures.first();
         let why = first.and_then(|(_, outcome)| outcome.failure());
@@ -88,18 +70,17 @@ fn all_pass(results: &[Checked]) -> usize {
     results.iter().map(|result| result.passed).sum()
 }
 
-/// Spaces up to this size are executed whole, of larger ones so many.
-const MANY: usize = 300;
-
 #[test]
 fn whole_spaces_pass_on_awkward_shapes() {
     let Some(compiler) = compiler_or_skip() else { return };
     let problems = ["7x5x3", "33x65x129", "100x36x17"].map(|shape| problem(shape, Layout::Nn));
     let kit = built_in();
-    let results = checked(&compiler, &kit, &problems, Sample::Of(MANY));
+    // Spaces up to this size are executed whole, of larger ones so many configurations.
+    let many = cases(24, 300);
+    let results = checked(&compiler, &kit, &problems, Sample::Of(many));
     println!("{} executions passed", all_pass(&results));
     for result in results {
-        assert_eq!(result.passed, result.legal.min(MANY), "{}", result.family);
+        assert_eq!(result.passed, result.legal.min(many), "{}", result.family);
     }
 }
 
@@ -127,11 +108,13 @@ fn every_family_passes_on_every_kind_of_edge_in_all_layouts() {
         problems.push(Problem { layout, ..Problem::new(shape, Dtype::I32) });
     }
     let kit = built_in();
-    let results = checked(&compiler, &kit, &problems, Sample::Of(6));
+    let sample = cases(2, 6);
+    let results = checked(&compiler, &kit, &problems, Sample::Of(sample));
     println!("{} executions passed", all_pass(&results));
     for family in &kit.0 {
         let passed = results.iter().filter(|result| result.family == family.name);
-        assert!(passed.map(|result| result.passed).sum::<usize>() >= 24, "{}", family.name);
+        let passed: usize = passed.map(|result| result.passed).sum();
+        assert!(passed * 6 >= 24 * sample, "{}: {passed}", family.name);
     }
 }
 
@@ -148,12 +131,13 @@ fn the_copy_engine_brings_what_lanes_do() {
     // With few SMs there is a tail to share.
     let device = Device { sms: 2, ..Device::cpu() };
     let templates = Templates::built_in().unwrap();
-    let checks = Checks {
+    let sample = cases(4, 12);
+    let checks = CheckPlan {
         families: &families,
         templates: &templates,
         problems: &problems,
         device: &device,
-        sample: Sample::Of(12),
+        sample: Sample::Of(sample),
         seed: 5,
         jobs: jobs(),
     };
@@ -167,7 +151,7 @@ fn the_copy_engine_brings_what_lanes_do() {
     });
     let passed = all_pass(&results.unwrap());
     println!("{passed} executions passed: {seen:?}");
-    assert!(passed > 100, "{passed}");
+    assert!(passed * 12 > 100 * sample, "{passed}");
     for value in ["PACK=none", "PACK=both", "SPLIT_K=3", "SCHEDULER=stream_k", "REDUCTION=cluster"]
     {
         assert!(seen.contains_key(value), "{value} is not among {seen:?}");
@@ -183,7 +167,7 @@ fn faults(compiler: &dyn Compile, problem: Problem) -> BTreeMap<String, Option<O
     };
     let mut outcomes = BTreeMap::new();
     let problems = [problem];
-    let checks = Checks {
+    let checks = CheckPlan {
         families: &families,
         templates: &templates,
         problems: &problems,
@@ -221,14 +205,18 @@ fn planted_faults_are_named_with_their_line() {
         ("writes_past_c", Runtime, "out of bounds: "),
         ("reads_beyond_a", Runtime, "out of bounds: "),
         ("reads_c_when_beta_is_0", Runtime, "unwritten memory: "),
-        ("changes_a", Runtime, "written to memory that kernels may only read"),
+        ("changes_a", Runtime, "written to read-only memory"),
         ("drops_a_product", Correctness, "1 elements wrong, worst at C[25][20]"),
         ("ignores_beta", Correctness, "uniform values"),
-        ("illegal_address", Runtime, "no global memory is at"),
+        ("illegal_address", Runtime, "no global memory is mapped at"),
         ("loops_forever", Runtime, "runaway loop: "),
         ("does_not_compile", Compile, "faulty.cu(11): error"),
         ("wrong_entry_point", Runtime, "the program has no kernel `gemm`"),
-        ("too_much_shared_memory", Runtime, "1002048 bytes of shared memory, a block has 232448"),
+        (
+            "too_much_shared_memory",
+            Runtime,
+            "1002048 bytes of shared memory; the limit per block is 232448",
+        ),
     ] {
         let outcome = whole[fault].as_ref().unwrap_or_else(|| panic!("{fault} passed"));
         let failure = outcome.failure().unwrap_or_default();
@@ -275,7 +263,7 @@ fn a_tail_that_blocks_share_is_right_on_every_kind_of_edge() {
     let Some(compiler) = compiler_or_skip() else { return };
     let (family, templates) =
         ([pipelined("SCHEDULER", "stream_k")], Templates::built_in().unwrap());
-    let mut executed = 0;
+    let (sample, mut executed) = (cases(2, 8), 0);
     for (sms, shapes) in [
         (3, ["256x256x300", "257x391x258", "300x262x517"]),
         (5, ["320x384x131", "510x258x260", "301x515x257"]),
@@ -283,16 +271,15 @@ fn a_tail_that_blocks_share_is_right_on_every_kind_of_edge() {
         let device = Device { sms, ..Device::cpu() };
         let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|s| problem(s, *layout)));
         let problems: Vec<Problem> = pairs.collect();
-        let sample = Sample::Of(8);
         let kit = (family.as_slice(), &templates);
-        let results = checked_on(&device, &compiler, kit, &problems, sample);
+        let results = checked_on(&device, &compiler, kit, &problems, Sample::Of(sample));
         for result in &results {
             println!("{} on {sms} SMs: {} of {}", result.problem, result.passed, result.legal);
         }
         executed += all_pass(&results);
     }
     println!("{executed} executions passed");
-    assert!(executed >= 150, "{executed}");
+    assert!(executed * 8 >= 150 * sample, "{executed}");
 }
 
 #[test]
@@ -304,10 +291,9 @@ fn parts_of_k_that_meet_in_a_cluster_are_right_on_every_kind_of_edge() {
     let mut problems: Vec<Problem> = pairs.collect();
     problems.push(Problem { batch: 3, ..problem("40x50x260", Layout::Nn) });
     let kit = (family.as_slice(), &templates);
-    let results = checked_on(&Device::h200(), &compiler, kit, &problems, Sample::Of(8));
-    let executed = all_pass(&results);
-    println!("{executed} executions passed");
-    assert_eq!(executed, 8 * problems.len());
+    let sample = cases(2, 8);
+    let results = checked_on(&Device::h200(), &compiler, kit, &problems, Sample::Of(sample));
+    assert_eq!(all_pass(&results), sample * problems.len());
 }
 
 #[test]
@@ -320,8 +306,9 @@ fn parts_of_k_that_are_added_to_c_are_right_on_every_kind_of_edge() {
     let mut problems: Vec<Problem> = pairs.collect();
     problems.push(Problem { batch: 3, ..problem("40x50x260", Layout::Nn) });
     let kit = (family.as_slice(), &templates);
-    let results = checked_on(&Device::h200(), &compiler, kit, &problems, Sample::Of(4));
-    assert_eq!(all_pass(&results), 4 * problems.len());
+    let sample = cases(2, 4);
+    let results = checked_on(&Device::h200(), &compiler, kit, &problems, Sample::Of(sample));
+    assert_eq!(all_pass(&results), sample * problems.len());
 
     // Additions one at a time, for what cannot add vectors.
     let eight = ComputeCapability { major: 8, minor: 0 };
@@ -360,8 +347,8 @@ fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() 
     };
     let settings = Settings { max_configs: Some(40), ..Settings::default() };
     let mut evaluated = 0;
-    let on_event = &mut |event: Event<'_>| {
-        evaluated += usize::from(matches!(event, Event::Evaluated { .. }));
+    let on_event = &mut |event: TuneEvent<'_>| {
+        evaluated += usize::from(matches!(event, TuneEvent::Evaluated { .. }));
     };
     let problem = problem("65x100x40", Layout::Nn);
     let stop = AtomicBool::new(false);
@@ -384,7 +371,8 @@ fn kernels_with_other_bits_in_each_run_are_tried_by_who_allows_them() {
                   SPLIT_K=2,SCHEDULER=data_parallel,REDUCTION=atomic,UNROLL=16,READ_ORDER=down";
     let configuration = family.choose(choice, &problem, &Device::cpu()).unwrap();
     let record = Hint { family: "pipelined".to_owned(), configuration: configuration.clone() };
-    let hints = Hints { record: Some(record), ..Hints::default() };
+    let start = WarmStart { record: Some(record), others: Vec::new() };
+    let hints = Hints { start, ..Hints::default() };
     let compiler: Arc<dyn Compile> = Arc::new(compiler);
     let tuned = |family: Family| {
         let mut kit = Kit {
@@ -438,14 +426,15 @@ fn what_won_before_is_tried_first_and_the_record_is_in_the_final_whatever_the_se
         (5..space.len()).filter(|rank| Some(*rank) != space.rank(&default)).collect();
     let gone = Hint { family: "gone".to_owned(), configuration: default.clone() };
     let won = vec![gone, hint(others[0])];
-    let hints = Hints { record: Some(hint(others[1])), others: won, ..Hints::default() };
+    let start = WarmStart { record: Some(hint(others[1])), others: won };
+    let hints = Hints { start, ..Hints::default() };
     let mut tuned = |fresh: bool, max_configs: usize| {
         let (search, max_configs) = (Search::Exhaustive, Some(max_configs));
         let settings = Settings { max_configs, fresh, search, ..Settings::default() };
         let (mut evaluated, mut announced) = (Vec::new(), 0);
-        let on_event = &mut |event: Event<'_>| match event {
-            Event::Started { hints, .. } => announced = hints,
-            Event::Evaluated { configuration, .. } => evaluated.push(configuration.clone()),
+        let on_event = &mut |event: TuneEvent<'_>| match event {
+            TuneEvent::Started { hints, .. } => announced = hints,
+            TuneEvent::Evaluated { configuration, .. } => evaluated.push(configuration.clone()),
             _ => {}
         };
         let stop = AtomicBool::new(false);

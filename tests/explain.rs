@@ -1,18 +1,12 @@
 //! `gemm-tune explain`, on a machine with no GPU: a recorded winner beside a journal of four.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use program::{Said, gemm_tune, gemm_tune_with};
-
-#[path = "support/program.rs"]
-mod program;
-mod support;
+use crate::support::program::{Said, gemm_tune, gemm_tune_with};
+use crate::support::{cache, nvrtc_or_skip};
 
 /// A record of the database: 16, 4 and 0 of these parameters.
 const SHAPE: &str = "33x65x129";
@@ -61,15 +55,14 @@ fn journal(folder: &Path, m: u64, n: u64, k: u64) -> PathBuf {
 }
 
 fn explain(arguments: &[&str]) -> Said {
-    let cache = std::path::absolute(Path::new("target/test-cache")).unwrap();
+    let cache = cache();
     let variables = [("GEMM_TUNE_CACHE", cache.to_str().unwrap()), ("CUDA_VISIBLE_DEVICES", "")];
     gemm_tune_with(&[&["explain"], arguments].concat(), &variables)
 }
 
 #[test]
 fn a_winner_is_explained_by_its_limits_neighbours_and_losers() {
-    if let Err(reason) = support::nvrtc("sm_90".parse().unwrap()) {
-        let _ = writeln!(std::io::stderr(), "skipped: no NVRTC: {reason}");
+    if nvrtc_or_skip().is_none() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -88,7 +81,7 @@ fn a_winner_is_explained_by_its_limits_neighbours_and_losers() {
         "TILE=16    32 +20.0 % (+20.0 %), 8 none correct",
         "K_TILES=4  1 +2.0 % (+2.0 %)",
         "+2.0 %  tiled: as the winner but K_TILES=1",
-        "one value away: 2 measured, 1 legal and not tried, 1 ruled out, 0 of these promising",
+        "neighbours one value away: 2 measured, 1 legal and not tried, 1 excluded, 0 of these promising",
         "PAD=1 breaks `PAD == 0 or a_transposed or b_transposed` (padding",
         "not tried: TILE=8",
     ] {

@@ -2,11 +2,7 @@
 //! files in `search-spaces/` and `templates/` is tested by being there. Needs no GPU.
 //!
 //! The rendered defaults are kept as snapshots, so that a change of a template shows what users
-//! will read; `INSTA_UPDATE=always cargo test --test families` writes them anew.
-
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
+//! will read; `INSTA_UPDATE=always cargo test --test suite families` writes them anew.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,13 +12,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gemm_tune::compile::{
-    Architecture, CompilePool, CompileRequest, CompileThreads, Compiler, Target,
+    Architecture, CompilePool, CompileRequest, CompileTarget, CompileThreads, Compiler,
 };
 use gemm_tune::model::{
     Compute, ComputeCapability, Configuration, Device, Dtype, Layout, Problem, Shape,
 };
 use gemm_tune::render::{Rendered, Templates, render};
 use gemm_tune::space::{Families, Family, LegalSpace};
+
+use crate::support::nvrtc_or_skip;
 
 /// A large problem, one whose extents are no powers of two, one with odd extents, a row and a few
 /// columns. A family may be for some of them only.
@@ -407,11 +405,8 @@ fn candidates() -> Vec<Candidate> {
 #[test]
 fn defaults_and_a_sample_of_each_space_compile() {
     let architecture = Architecture::from(device().compute_capability);
-    let nvrtc = match support::nvrtc(architecture) {
-        Ok(nvrtc) => nvrtc,
-        Err(reason) => return say(&format!("skipped: no NVRTC: {reason}")),
-    };
-    let compiler = Compiler::new(nvrtc, None, Target::Cubin(architecture)).unwrap();
+    let Some(nvrtc) = nvrtc_or_skip() else { return };
+    let compiler = Compiler::new(nvrtc, None, CompileTarget::Cubin(architecture)).unwrap();
     let jobs = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let pool = CompilePool::new(Arc::new(compiler), CompileThreads::new(jobs).unwrap());
     let candidates = candidates();

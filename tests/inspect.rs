@@ -1,29 +1,24 @@
 //! What `inspect` shows of one configuration of every family, with no list to maintain: a new family
 //! is shown by being there. Needs no GPU.
 //!
-//! What a compiler decides is kept as snapshots for each version of NVRTC that they were taken with;
-//! with another one only their form is looked at. `INSTA_UPDATE=always cargo test --test inspect`
-//! takes them anew.
-
-#![expect(clippy::unwrap_used, reason = "a test says what it sees and may fail")]
-
-#[path = "support/program.rs"]
-mod program;
-mod support;
+//! What a compiler decides is kept as snapshots for each version of NVRTC that they were taken with.
+//! `INSTA_UPDATE=always cargo test --test suite inspect` takes them anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 
-use gemm_tune::compile::{Compile, Compiler, Nvrtc, Target};
-use gemm_tune::cpu::Program;
-use gemm_tune::inspect::{Factor, Picture, Subject, picture};
+use gemm_tune::compile::{Compile, CompileTarget, Compiler, Nvrtc};
+use gemm_tune::cpu::PtxModule;
+use gemm_tune::inspect::{Factor, InspectedKernel, Picture, picture};
 use gemm_tune::model::{Device, Dtype, Problem};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::report::picture as drawn;
 use gemm_tune::space::{Families, Family};
-use program::{gemm_tune, gemm_tune_with};
+
+use crate::support::program::{gemm_tune, gemm_tune_with};
+use crate::support::without::skip;
+use crate::support::{architecture, cache, nvrtc_or_skip};
 
 /// Large enough for a whole tile of every default, small enough to be executed whole.
 const SHAPE: &str = "128x128x64";
@@ -38,7 +33,7 @@ fn shape(family: &str) -> &'static str {
 
 /// Runs `gemm-tune inspect` as if there were no GPU, and gives what it prints.
 fn inspect(arguments: &[&str]) -> Result<String, String> {
-    let cache = std::path::absolute(Path::new("target/test-cache")).unwrap();
+    let cache = cache();
     let variables = [("GEMM_TUNE_CACHE", cache.to_str().unwrap()), ("CUDA_VISIBLE_DEVICES", "")];
     let said = gemm_tune_with(&[&["inspect"], arguments].concat(), &variables);
     if said.code == Some(0) { Ok(said.out) } else { Err(said.err) }
@@ -57,32 +52,19 @@ fn names() -> Vec<String> {
     serves.map(|family| family.name.clone()).collect()
 }
 
-/// The version of the NVRTC of this host, such as `13.0`; `None` after saying that there is none.
-fn nvrtc_or_skip() -> Option<String> {
-    match support::nvrtc("sm_90".parse().unwrap()) {
-        Ok(nvrtc) => Some(format!("{}.{}", nvrtc.version().0, nvrtc.version().1)),
-        Err(reason) => {
-            say(&format!("skipped: no NVRTC: {reason}"));
-            None
-        }
-    }
-}
-
-/// Writes past the test harness, which hides what a passing test prints.
-fn say(notice: &str) {
-    let _ = writeln!(std::io::stderr(), "{notice}");
-}
-
-/// Compares with what was seen with the same NVRTC, or says that there is nothing to compare with.
-fn compare(name: &str, nvrtc: &str, text: &str) {
-    let name = format!("{name}@nvrtc-{nvrtc}");
-    let known = Path::new("tests/snapshots").join(format!("inspect__{name}.snap")).exists();
-    if known || std::env::var_os("INSTA_UPDATE").is_some() {
+/// Compares a text with the snapshot of the same NVRTC. A version without snapshots is as none.
+fn compare(name: &str, nvrtc: &Nvrtc, text: &str) {
+    let (major, minor) = nvrtc.version();
+    let name = format!("{name}@nvrtc-{major}.{minor}");
+    let snapshot = format!("tests/snapshots/suite__inspect__{name}.snap");
+    if Path::new(&snapshot).exists() || std::env::var_os("INSTA_UPDATE").is_some() {
         insta::with_settings!({ omit_expression => true }, {
             insta::assert_snapshot!(name, text);
         });
     } else {
-        say(&format!("not compared: {name} was never seen"));
+        let way = "PIP_CONSTRAINT=tests/pip-constraints.txt installs the version of the snapshots \
+                   into an empty target/test-cache, INSTA_UPDATE=always takes new ones";
+        skip("nvrtc", &format!("no {snapshot}: {way}"));
     }
 }
 
@@ -112,11 +94,7 @@ fn of_sass(line: &str) -> Option<&str> {
 
 #[test]
 fn the_source_of_every_family_is_what_is_compiled_and_compiles_as_it_is() {
-    let architecture = "sm_90".parse().unwrap();
-    let nvrtc = support::nvrtc(architecture);
-    if let Err(reason) = &nvrtc {
-        say(&format!("not compiled: no NVRTC: {reason}"));
-    }
+    let nvrtc = nvrtc_or_skip();
     let (families, templates) = (Families::built_in().unwrap(), Templates::built_in().unwrap());
     let device = Device::h200();
     for name in names() {
@@ -126,8 +104,9 @@ fn the_source_of_every_family_is_what_is_compiled_and_compiles_as_it_is() {
         let default = family.default_for(&problem, &device).unwrap().unwrap();
         let rendered = render(family, &templates, &default, &problem, &device).unwrap();
         assert_eq!(source, rendered.source, "{name}");
-        if let Ok(nvrtc) = &nvrtc {
-            let compiled = nvrtc.compile(&source, "kernel.cu", Target::Cubin(architecture), &[]);
+        if let Some(nvrtc) = &nvrtc {
+            let compiled =
+                nvrtc.compile(&source, "kernel.cu", CompileTarget::Cubin(architecture()), &[]);
             compiled.unwrap_or_else(|error| panic!("{name}: {error}"));
         }
     }
@@ -138,7 +117,7 @@ fn ptx_is_a_program_with_known_instructions() {
     let Some(nvrtc) = nvrtc_or_skip() else { return };
     for name in names() {
         let ptx = shown(&name, "ptx");
-        Program::parse(&ptx).unwrap_or_else(|error| panic!("{name}: {error}"));
+        PtxModule::parse(&ptx).unwrap_or_else(|error| panic!("{name}: {error}"));
         compare(&format!("{name}-ptx"), &nvrtc, &instructions(&ptx, of_ptx));
     }
 }
@@ -151,8 +130,7 @@ fn sass_is_machine_code_with_known_instructions() {
         let sass = match inspect(&arguments) {
             Ok(sass) => sass,
             Err(error) if error.contains("nvdisasm was not installed") => {
-                say(&format!("skipped: {error}"));
-                return;
+                return skip("nvrtc", &error);
             }
             Err(error) => panic!("{name}: {error}"),
         };
@@ -168,7 +146,7 @@ fn sass_is_machine_code_with_known_instructions() {
 fn resources_and_memory_are_tables() {
     let Some(nvrtc) = nvrtc_or_skip() else { return };
     for name in names() {
-        // How A and B are brought is the family's own affair: by loads or by copies.
+        // A family loads A and B either by loads or by copies.
         for (emit, words) in [
             ("resources", ["registers", "occupancy", "waves", "arithmetic floor"]),
             ("memory", ["requests", "sectors", "wavefronts", "global store"]),
@@ -192,7 +170,7 @@ fn two_kernels_are_compared() {
         compare(&format!("difference-of-{name}"), &nvrtc, &text);
     }
     let same = inspect(&["--diff", "tiled", "tiled", "--shape", SHAPE]).unwrap();
-    assert!(same.contains("the sources are the same"), "{same}");
+    assert!(same.contains("the sources are equal"), "{same}");
     assert!(!same.contains('*'), "{same}");
 }
 
@@ -235,12 +213,12 @@ fn changed(name: &str, changes: &[(&str, &str)]) -> Family {
 }
 
 /// The picture of a family's default, and what it is of.
-fn pictured(family: &Family, shape: &str, nvrtc: &Nvrtc) -> (Subject, Picture) {
+fn pictured(family: &Family, shape: &str, nvrtc: &Nvrtc) -> (InspectedKernel, Picture) {
     let (problem, device) = (Problem::new(shape.parse().unwrap(), Dtype::F32), Device::h200());
     let chosen = family.choose("", &problem, &device).unwrap();
     let templates = Templates::built_in().unwrap();
-    let subject = Subject::new(family, &templates, chosen, problem, device).unwrap();
-    let target = Target::Ptx("sm_90".parse().unwrap());
+    let subject = InspectedKernel::new(family, &templates, chosen, problem, device).unwrap();
+    let target = CompileTarget::Ptx(architecture());
     let ptx = Compiler::new(nvrtc.clone(), None, target).unwrap().compile(&subject.request());
     let picture = picture(&subject, &ptx.unwrap().image).unwrap();
     (subject, picture)
@@ -249,7 +227,7 @@ fn pictured(family: &Family, shape: &str, nvrtc: &Nvrtc) -> (Subject, Picture) {
 /// The example that the ladder's texts draw: a 4x4 product of 2x2 tiles.
 #[test]
 fn four_threads_share_what_they_bring_of_a_4x4_product() {
-    let Ok(nvrtc) = support::nvrtc("sm_90".parse().unwrap()) else { return };
+    let Some(nvrtc) = nvrtc_or_skip() else { return };
     let alone = changed(
         "naive",
         &[
@@ -267,8 +245,8 @@ fn four_threads_share_what_they_bring_of_a_4x4_product() {
         changed("tiled", &[("TILE = [8, 16, 32]", "TILE = [2]"), ("TILE = 16", "TILE = 2")]);
     let (subject, picture) = pictured(&shared, "4x4x4", &nvrtc);
     assert_eq!((picture.threads, picture.reads), (4, 4), "{picture:?}");
-    let brought = |stage: usize, factor: Factor| -> Vec<(u64, u64, u32)> {
-        let stage = &picture.stages[stage].brought;
+    let loaded = |stage: usize, factor: Factor| -> Vec<(u64, u64, u32)> {
+        let stage = &picture.stages[stage].loaded;
         let of_factor = stage.iter().filter(|one| one.factor == factor);
         of_factor.map(|one| (one.row, one.column, one.thread)).collect()
     };
@@ -276,8 +254,8 @@ fn four_threads_share_what_they_bring_of_a_4x4_product() {
     for (stage, k) in [(0, 0), (1, 2)] {
         let a = [(0, k, 0), (0, k + 1, 1), (1, k, 2), (1, k + 1, 3)];
         let b = [(k, 0, 0), (k, 1, 1), (k + 1, 0, 2), (k + 1, 1, 3)];
-        assert_eq!(brought(stage, Factor::A), a, "stage {stage}");
-        assert_eq!(brought(stage, Factor::B), b, "stage {stage}");
+        assert_eq!(loaded(stage, Factor::A), a, "stage {stage}");
+        assert_eq!(loaded(stage, Factor::B), b, "stage {stage}");
     }
     let computed: Vec<_> =
         picture.computed.iter().map(|one| (one.row, one.column, one.thread)).collect();
@@ -290,7 +268,7 @@ fn four_threads_share_what_they_bring_of_a_4x4_product() {
 /// In general tiles divide what a thread reads by their width.
 #[test]
 fn tiles_divide_what_a_thread_reads_by_their_width() {
-    let Ok(nvrtc) = support::nvrtc("sm_90".parse().unwrap()) else { return };
+    let Some(nvrtc) = nvrtc_or_skip() else { return };
     for tile in [8, 16, 32] {
         let family = changed("tiled", &[("TILE = 16", &format!("TILE = {tile}"))]);
         let (_, picture) = pictured(&family, "64x64x64", &nvrtc);
@@ -300,9 +278,8 @@ fn tiles_divide_what_a_thread_reads_by_their_width() {
 }
 
 #[test]
-fn every_element_that_a_block_needs_is_brought() {
-    let Some(version) = nvrtc_or_skip() else { return };
-    let nvrtc = support::nvrtc("sm_90".parse().unwrap()).unwrap();
+fn every_element_that_a_block_needs_is_loaded() {
+    let Some(nvrtc) = nvrtc_or_skip() else { return };
     let families = Families::built_in().unwrap();
     for name in names() {
         let family = families.get(&name).unwrap();
@@ -310,16 +287,16 @@ fn every_element_that_a_block_needs_is_brought() {
         let rows: BTreeSet<u64> = picture.computed.iter().map(|one| one.row).collect();
         let columns: BTreeSet<u64> = picture.computed.iter().map(|one| one.column).collect();
         assert_eq!(rows.len() * columns.len(), picture.computed.len(), "{name}: no rectangle");
-        let brought: BTreeSet<(Factor, u64, u64)> = (picture.stages.iter())
-            .flat_map(|stage| stage.brought.iter().map(|one| (one.factor, one.row, one.column)))
+        let loaded: BTreeSet<(Factor, u64, u64)> = (picture.stages.iter())
+            .flat_map(|stage| stage.loaded.iter().map(|one| (one.factor, one.row, one.column)))
             .collect();
         let depth = subject.problem.shape.k;
         let of_a = rows.iter().flat_map(|row| (0..depth).map(|k| (Factor::A, *row, k)));
         let of_b = columns.iter().flat_map(|column| (0..depth).map(|k| (Factor::B, k, *column)));
         for needed in of_a.chain(of_b) {
-            assert!(brought.contains(&needed), "{name}: {needed:?}");
+            assert!(loaded.contains(&needed), "{name}: {needed:?}");
         }
-        compare(&format!("{name}-picture"), &version, &drawn::text(&subject, &picture));
+        compare(&format!("{name}-picture"), &nvrtc, &drawn::text(&subject, &picture));
         let svg = drawn::svg(&subject, &picture);
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{name}");
         for tag in ["rect", "text", "g", "title"] {

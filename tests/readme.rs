@@ -1,12 +1,10 @@
 //! What README.md tells people to type exists: its shell blocks are read, and every option of this
 //! program in them is looked for in the program's own help. Nothing that it shows is run.
-//!
-//! `GEMM_TUNE_BIN` names the program to ask where it is not the one that cargo built.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write as _;
-use std::process::Command;
+
+use crate::support::program::gemm_tune;
 
 /// What a first reader must find.
 const ESSENTIAL: [&str; 2] = ["cargo test", "cargo run --release -- --shape 4096x4096x1024"];
@@ -116,28 +114,18 @@ fn fault(arguments: &[&str], help: &mut dyn FnMut(&[&str]) -> String) -> Option<
         .map(|option| format!("`{option}` is no option"))
 }
 
-/// Asks the program, once for each command.
+/// The help of the program's commands, read once for each.
 fn help_of_program() -> impl FnMut(&[&str]) -> String {
-    let built = env!("CARGO_BIN_EXE_gemm-tune");
-    let program = std::env::var_os("GEMM_TUNE_BIN").unwrap_or_else(|| built.into());
     let mut known: BTreeMap<String, String> = BTreeMap::new();
     move |words| {
-        let ask = || {
-            let output = Command::new(&program).args(words).arg("--help").output();
-            let output = output.unwrap_or_else(|error| panic!("{}: {error}", program.display()));
-            String::from_utf8_lossy(&output.stdout).into_owned()
-        };
+        let ask = || gemm_tune(&[words, &["--help"]].concat()).out;
         known.entry(words.join(" ")).or_insert_with(ask).clone()
     }
 }
 
 #[test]
 fn commands_in_the_readme_exist() {
-    let Ok(readme) = fs::read_to_string("README.md") else {
-        // Not `println!`: the test harness hides what a passing test prints with it.
-        let _ = writeln!(std::io::stderr(), "skipped: there is no README.md");
-        return;
-    };
+    let readme = fs::read_to_string("README.md").expect("README.md is there");
     let commands = commands(&readme);
     for essential in ESSENTIAL {
         assert!(
@@ -222,7 +210,7 @@ fn what_help_does_not_show_is_a_fault() {
 /// The search space that shows how a family is added is one.
 #[test]
 fn the_family_in_the_readme_parses() {
-    let Ok(readme) = std::fs::read_to_string("README.md") else { return };
+    let readme = fs::read_to_string("README.md").expect("README.md is there");
     let example = readme.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
     let family = gemm_tune::space::Family::parse("README.md", example.expect("there is one"));
     assert_eq!(family.map(|family| family.name), Ok("mine".to_owned()));

@@ -1,21 +1,15 @@
 //! `gemm-tune report`: a page of every record and a search of 20,000 configurations, small, whole
 //! and, in a headless Chromium, without a complaint or a request, with plots and a filter that
-//! filters. `GEMM_TUNE_CHROMIUM` names the browser where it is not found; without one that part is
-//! skipped, and says so.
-
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! filters. `GEMM_TUNE_CHROMIUM` names the browser where it is not on the PATH.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use program::gemm_tune;
-
-#[path = "support/program.rs"]
-mod program;
+use crate::support::program::gemm_tune;
+use crate::support::without::skip;
 
 const DATABASE: &str = "tests/databases/h200.toml";
 
@@ -117,20 +111,20 @@ fn report() -> (tempfile::TempDir, PathBuf, String) {
     (folder, page, text)
 }
 
-/// Past the test harness, which hides what a passing test prints.
-fn say(notice: &str) {
-    let _ = writeln!(std::io::stderr(), "{notice}");
-}
-
-fn chromium() -> Option<PathBuf> {
+/// A Chromium; `None` for a test that may be skipped for want of one.
+fn chromium_or_skip() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("GEMM_TUNE_CHROMIUM") {
         return Some(named.into());
     }
-    let folders = std::env::var_os("PATH")?;
+    let folders = std::env::var_os("PATH").unwrap_or_default();
     let names = ["chromium", "chromium-browser", "google-chrome"];
-    std::env::split_paths(&folders)
+    let found = std::env::split_paths(&folders)
         .flat_map(|folder| names.map(|name| folder.join(name)))
-        .find(|program| program.is_file())
+        .find(|program| program.is_file());
+    if found.is_none() {
+        skip("chromium", "no Chromium is on the PATH, so no page was opened");
+    }
+    found
 }
 
 /// A document after its scripts ran, and what the browser's console said.
@@ -172,7 +166,7 @@ fn a_page_is_small_and_needs_nothing_else() {
         "data-plot=\"distribution\"",
         "data-plot=\"convergence\"",
         "data-plot=\"values\"",
-        "seconds of searching",
+        "search time in seconds",
         "while launching: fault at",
         "extern &quot;C&quot; __global__",
         "580.159.04",
@@ -209,10 +203,7 @@ addEventListener("load", () => setTimeout(() => {
 
 #[test]
 fn a_browser_shows_plots_and_filters_without_a_complaint() {
-    let Some(chromium) = chromium() else {
-        say("skipped: no Chromium is on the PATH, so no page was opened");
-        return;
-    };
+    let Some(chromium) = chromium_or_skip() else { return };
     let (folder, page, text) = report();
     let (_, console) = browse(&chromium, &page);
     assert!(console.is_empty(), "{console:#?}");
@@ -248,7 +239,7 @@ fn a_browser_shows_plots_and_filters_without_a_complaint() {
 /// The check above would see what it looks for.
 #[test]
 fn a_browser_would_have_complained() {
-    let Some(chromium) = chromium() else { return };
+    let Some(chromium) = chromium_or_skip() else { return };
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("planted.html");
     fs::write(&page, "<!doctype html><script>console.error('planted'); undefined.x</script>")

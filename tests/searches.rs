@@ -4,11 +4,12 @@
 
 use std::path::Path;
 
-use gemm_tune::experience::Experience;
 use gemm_tune::model::Device;
+use gemm_tune::predict::{LearnedModel, Predictor};
+use gemm_tune::render::Templates;
 use gemm_tune::search::Search;
 use gemm_tune::search::replay::{Trials, replay};
-use gemm_tune::space::Families;
+use gemm_tune::space::{Families, Family};
 use gemm_tune::tune::{read_informed, read_recording};
 
 const SEEDS: usize = 4;
@@ -20,7 +21,9 @@ fn trials(most: usize) -> Trials {
 #[test]
 fn a_tenth_of_a_space_holds_its_best_within_one_percent() {
     let families = Families::built_in().unwrap();
-    let experience = Experience::built_in(&Device::h200()).unwrap();
+    let learned = LearnedModel::built_in(&Device::h200()).unwrap();
+    let all: Vec<Family> = families.iter().cloned().collect();
+    let (predictor, _) = Predictor::new(learned, &all, &Templates::built_in().unwrap());
     // Single rows, columns and dots, deep, odd and transposed ones, batches, and large squares. Of dots one
     // informed seed in four is 1.5 % behind.
     for (name, worst) in [
@@ -34,7 +37,7 @@ fn a_tenth_of_a_space_holds_its_best_within_one_percent() {
         ("64x64x64-x256", 0.99),
     ] {
         let path = format!("tests/data/journals/{name}.jsonl.gz");
-        let informed = read_informed(Path::new(&path), &families, &experience).unwrap();
+        let informed = read_informed(Path::new(&path), &families, &predictor).unwrap();
         let most = (informed.len() / 10).min(400);
         let level = replay(&informed, &trials(most)).level(most);
         assert!(level.mean >= 0.99, "{name} after {most}: {level:?}");

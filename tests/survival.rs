@@ -1,14 +1,6 @@
 //! What is left when the program is killed, and when several of it run at once. On the `cpu` device,
 //! so that no GPU is needed.
 
-#![expect(
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "a test says what it sees and may fail"
-)]
-
-mod support;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,6 +9,9 @@ use std::time::Duration;
 
 use gemm_tune::database::Database;
 
+use crate::support::cases::cases;
+use crate::support::{nvrtc_or_skip, program};
+
 /// A folder for caches, journals and databases, and the NVRTC to use.
 struct Place {
     folder: tempfile::TempDir,
@@ -24,18 +19,9 @@ struct Place {
 }
 
 impl Place {
-    /// `None` after saying that the test is skipped.
     fn new() -> Option<Self> {
-        match support::nvrtc("sm_90".parse().unwrap()) {
-            Ok(nvrtc) => {
-                let folder = tempfile::tempdir().unwrap();
-                Some(Self { folder, nvrtc: nvrtc.path().to_owned() })
-            }
-            Err(reason) => {
-                println!("skipped: no NVRTC: {reason}");
-                None
-            }
-        }
+        let nvrtc = nvrtc_or_skip()?.path().to_owned();
+        Some(Self { folder: tempfile::tempdir().unwrap(), nvrtc })
     }
 
     fn database(&self) -> PathBuf {
@@ -44,9 +30,7 @@ impl Place {
 
     /// Tunes shapes over some small spaces.
     fn tune(&self, shape: &str, more: &[&str]) -> Child {
-        let program = std::env::var_os("GEMM_TUNE_BIN")
-            .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_gemm-tune")), PathBuf::from);
-        Command::new(program)
+        Command::new(program::path())
             .args(["--device", "cpu", "--family", "naive", "--family", "coarsened"])
             // All of them, in an order that the times have no part in.
             .args(["--shape", shape, "--search", "exhaustive", "--json", "--quiet"])
@@ -102,7 +86,7 @@ fn a_killed_run_loses_nothing_and_the_next_one_goes_on() {
     let Some(place) = Place::new() else { return };
     let mut random = fastrand::Rng::with_seed(5);
     let mut known: Vec<String> = Vec::new();
-    for _ in 0..20 {
+    for _ in 0..cases(6, 20) {
         let mut child = place.tune("96x80x64", &[]);
         std::thread::sleep(Duration::from_millis(random.u64(100..1200)));
         child.kill().unwrap();

@@ -8,19 +8,20 @@
 mod mutation;
 
 use gemm_tune::cpu::{
-    Checks, Counting, LoadError, Memory, Options, Parameter, Program, Tracking, launch,
+    CountingMode, ExecutionChecks, GlobalMemory, KernelParameter, LaunchOptions, PtxLoadError,
+    PtxModule, WriteTracking, launch,
 };
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 
 fuzz_target!(|text: &str| {
-    match Program::parse(text) {
+    match PtxModule::parse(text) {
         Ok(program) => run(&program),
-        Err(LoadError::Ptx(error)) => {
+        Err(PtxLoadError::Ptx(error)) => {
             // Behind the last line there may be an end that was not expected.
             let lines = text.lines().count() as u32 + 1;
             assert!((1..=lines).contains(&error.line()), "{error}");
         }
-        Err(LoadError::Memory(error)) => panic!("{error}"),
+        Err(PtxLoadError::Memory(error)) => panic!("{error}"),
     }
 });
 
@@ -37,18 +38,18 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
 
 /// Runs every kernel with two warps, the second not whole, and everything watched. Whatever comes
 /// of it is a result or a violation.
-fn run(program: &Program) {
-    let mut memory = Memory::new(Tracking::Written);
+fn run(program: &PtxModule) {
+    let mut memory = GlobalMemory::new(WriteTracking::Written);
     let Ok(address) = memory.allocate(4096) else { return };
-    let options = Options {
-        checks: Checks::ALL,
-        counting: Counting::On,
+    let options = LaunchOptions {
+        checks: ExecutionChecks::ALL,
+        counting: CountingMode::On,
         instruction_budget: 10_000,
-        ..Options::default()
+        ..LaunchOptions::default()
     };
     for kernel in program.kernels() {
         let value = |bytes: &u64| {
-            if *bytes == 8 { Parameter::Long(address) } else { Parameter::Word(8) }
+            if *bytes == 8 { KernelParameter::Long(address) } else { KernelParameter::Word(8) }
         };
         let parameters: Vec<_> = kernel.facts().parameters.iter().map(value).collect();
         let _ = launch(kernel, ([1, 1, 1], [40, 1, 1]), 256, &parameters, &memory, &options);

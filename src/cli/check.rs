@@ -1,21 +1,59 @@
-//! `gemm-tune check`: executes configurations of families on the host, watched by every check.
+//! `gemm-tune check`: executes configurations of families on the host with every check on.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
+use clap::Args;
 use serde_json::Value;
 
-use super::arguments::CheckArguments;
+use super::arguments::{CommonArguments, FamilyArguments};
 use super::console::{Console, Volume};
+use super::failure::Failure;
 use super::machine::Workshop;
 use super::output::finish;
-use super::tally::Tally;
-use super::{Failure, interrupt, request};
+use super::progress_bar::CountProgress;
+use super::{interrupt, request};
 use crate::model::{Device, Dtype, Layout, Problem};
 use crate::report::checked;
 use crate::space::Family;
-use crate::tune::{CheckEvent, Checks, Sample, check};
+use crate::tune::{CheckEvent, CheckPlan, Sample, check};
+
+#[derive(Debug, Args)]
+pub(super) struct CheckArguments {
+    /// Shape to check on, such as 33x65x129; may be repeated [default: shapes with every kind of edge]
+    #[arg(long, value_name = "MxNxK")]
+    shape: Vec<String>,
+    /// How elements are stored: f32 or i32
+    #[arg(long, default_value = "f32")]
+    dtype: String,
+    /// Arithmetic contract, named as cuBLAS does [default: that of the dtype]
+    #[arg(long)]
+    compute: Option<String>,
+    /// Whether A and B are used as stored (n) or transposed (t); may be repeated [default: all four]
+    #[arg(long)]
+    layout: Vec<String>,
+    /// Number of independent products
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    batch: u64,
+    /// Configurations of each family to check for a shape and layout; `all` takes every legal one
+    #[arg(long, default_value = "20", value_name = "N")]
+    sample: String,
+    /// Streaming multiprocessors that kernels are for: with few, what serves products large for a GPU
+    /// is executed on small ones [default: an H200's 132]
+    #[arg(long, value_name = "COUNT")]
+    sms: Option<NonZeroU32>,
+    /// Seed of the sample and of the operands
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Compiler threads [default: one for each core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    families: FamilyArguments,
+    #[command(flatten)]
+    common: CommonArguments,
+}
 
 /// Shapes with every kind of edge: a single element; less than any tile, and K less than any step
 /// along it; no multiple of anything; multiples of the usual tiles; one more and one less.
@@ -23,7 +61,7 @@ const SHAPES: [&str; 6] = ["1x1x1", "7x5x3", "33x65x129", "128x96x64", "129x127x
 
 const LAYOUTS: [Layout; 4] = [Layout::Nn, Layout::Nt, Layout::Tn, Layout::Tt];
 
-/// Checks, prints, and gives 0 where everything that was executed is right.
+/// Checks, prints, and gives 0 where all executed kernels are correct.
 pub(super) fn main(arguments: &CheckArguments) -> ExitCode {
     let console = Console::new(&arguments.common);
     finish(console, run(arguments, console))
@@ -32,14 +70,14 @@ pub(super) fn main(arguments: &CheckArguments) -> ExitCode {
 fn run(arguments: &CheckArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
     let problems = problems(arguments)?;
     let (families, templates) = request::families(&arguments.families)?;
-    // Whether a kernel is right does not hang on whether its last bits are the same in each run.
+    // Non-deterministic kernels are checked too.
     let families: Vec<Family> =
         families.into_iter().map(Family::allowing_nondeterministic).collect();
     let sample = sample(&arguments.sample)?;
     let compiler = Workshop::new(&arguments.common)?.compiler_to_ptx(console)?;
     let cpu = Device::cpu();
     let device = Device { sms: arguments.sms.map_or(cpu.sms, NonZeroU32::get), ..cpu };
-    let checks = Checks {
+    let checks = CheckPlan {
         families: &families,
         templates: &templates,
         problems: &problems,
@@ -49,13 +87,13 @@ fn run(arguments: &CheckArguments, console: Console) -> Result<(Value, ExitCode)
         jobs: request::jobs(arguments.jobs),
     };
     let stop = interrupt::listen()?;
-    let mut progress = Progress::new(console);
+    let mut progress = CheckProgress::new(console);
     let on_event = &mut |event: CheckEvent<'_>| progress.event(&event);
     let results = check(&checks, &compiler, &stop, on_event);
     drop(progress);
     let results = results.map_err(Failure::work)?;
     if stop.load(Ordering::Relaxed) {
-        console.note("stopped as asked: not all of the sample was executed");
+        console.note("interrupted: a part of the sample was not executed");
     }
     console.result(&checked::table(&results, console.width()));
     let good = results.iter().all(|result| result.failures.is_empty())
@@ -98,22 +136,22 @@ fn sample(word: &str) -> Result<Sample, Failure> {
     }
 }
 
-/// What a person sees while it runs.
-struct Progress {
-    tally: Tally,
+/// Progress of the executions.
+struct CheckProgress {
+    bar: CountProgress,
     is_verbose: bool,
     failed: usize,
 }
 
-impl Progress {
+impl CheckProgress {
     fn new(console: Console) -> Self {
         let is_verbose = console.volume == Volume::Verbose;
-        Self { tally: Tally::new(console, "executed"), is_verbose, failed: 0 }
+        Self { bar: CountProgress::new(console, "executed"), is_verbose, failed: 0 }
     }
 
     fn event(&mut self, event: &CheckEvent<'_>) {
         match event {
-            CheckEvent::Started { executions } => self.tally.expect(*executions),
+            CheckEvent::Started { executions } => self.bar.expect(*executions),
             CheckEvent::Executed { count, family, problem, configuration, failure } => {
                 self.failed += usize::from(failure.is_some());
                 if self.is_verbose {
@@ -121,9 +159,9 @@ impl Progress {
                         failure.failure().unwrap_or_default()
                     });
                     let line = format!("{count:>5} {word}  {problem}: {family} {configuration}");
-                    self.tally.say(&line);
+                    self.bar.say(&line);
                 }
-                self.tally.reach(*count, &format!(", {} failed", self.failed));
+                self.bar.reach(*count, &format!(", {} failed", self.failed));
             }
         }
     }

@@ -1,14 +1,16 @@
-//! Where words go: results to standard output, everything else to standard error.
-#![expect(clippy::print_stdout, reason = "this is what prints")]
+//! Console output: results go to standard output, everything else to standard error.
+#![expect(clippy::print_stdout, reason = "the console prints")]
 
 use std::io::{IsTerminal as _, stderr};
 
 use anstyle::{AnsiColor, Style};
 
+use super::arguments::{CommonArguments, OutputArguments};
+
 /// Columns where the width of the terminal is not known.
 const DEFAULT_WIDTH: u16 = 120;
 
-/// How much is said besides results.
+/// How much is printed besides results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Volume {
     Quiet,
@@ -16,7 +18,7 @@ pub(super) enum Volume {
     Verbose,
 }
 
-/// Prints, in the form and volume that was asked for.
+/// Prints in the chosen form and volume.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Console {
     pub(super) volume: Volume,
@@ -24,7 +26,7 @@ pub(super) struct Console {
 }
 
 impl Console {
-    pub(super) fn new(common: &super::arguments::CommonArguments) -> Self {
+    pub(super) fn new(common: &CommonArguments) -> Self {
         let volume = match (common.quiet, common.verbose) {
             (true, _) => Volume::Quiet,
             (_, true) => Volume::Verbose,
@@ -36,6 +38,12 @@ impl Console {
     /// For a command that only has results, as a document or for people.
     pub(super) fn of_results(json: bool) -> Self {
         Self { volume: Volume::Normal, json }
+    }
+
+    /// For a command that needs no device.
+    pub(super) fn of_output(output: &OutputArguments) -> Self {
+        let volume = if output.quiet { Volume::Quiet } else { Volume::Normal };
+        Self { volume, json: output.json }
     }
 
     pub(super) fn plain() -> Self {
@@ -56,15 +64,14 @@ impl Console {
         columns.max(60)
     }
 
-    /// A result for people; nothing where JSON is asked for.
+    /// Prints a result for people; nothing where JSON is printed.
     pub(super) fn result(self, text: &str) {
         if !self.json {
             anstream::print!("{text}");
         }
     }
 
-    /// Code: as it is where a file or a program takes it, so that it compiles, and coloured for a
-    /// person.
+    /// Prints code: coloured on a terminal, plain for a file or a program, so that it compiles.
     pub(super) fn code(self, text: &str, colored: fn(&str) -> String) {
         if std::io::stdout().is_terminal() {
             self.result(&colored(text));
@@ -73,21 +80,21 @@ impl Console {
         }
     }
 
-    /// The document that a program asked for.
+    /// Prints the JSON document, where JSON is asked for.
     pub(super) fn document(self, document: &serde_json::Value) {
         if self.json {
             println!("{document:#}");
         }
     }
 
-    /// Something worth knowing.
+    /// Prints a note.
     pub(super) fn note(self, text: &str) {
         if self.volume > Volume::Quiet {
             anstream::eprintln!("{text}");
         }
     }
 
-    /// What went wrong.
+    /// Prints an error.
     pub(super) fn error(self, text: &str) {
         let red = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
         anstream::eprintln!("{red}error:{red:#} {text}");

@@ -1,15 +1,18 @@
-//! Which database files a command reads, and which device their records are of.
+//! Database files that a command reads, and the device of their records.
 
 use std::path::{Path, PathBuf};
 
-use super::{Failure, request};
+use super::console::Console;
+use super::failure::Failure;
+use super::request;
 use crate::database::{Database, Record};
-use crate::experience::Experience;
 use crate::model::device::CPU;
 use crate::model::{Configuration, Device};
+use crate::predict::{LearnedModel, Predictor};
+use crate::render::Templates;
 use crate::space::Family;
 
-/// The files that were named, or else all of `results/`.
+/// The named files, else all of `results/`.
 pub(super) fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     if !named.is_empty() {
         return Ok(named.to_vec());
@@ -31,35 +34,49 @@ pub(super) fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// The file that was named, or else a device's own.
+/// The named file, else the file of a device.
 pub(super) fn of(device: &Device, named: Option<&Path>) -> PathBuf {
     named.map_or_else(|| Path::new("results").join(device.slug() + ".toml"), Path::to_owned)
 }
 
-/// Reads files that have to be there.
+/// Reads files that must exist.
 pub(super) fn load(files: &[PathBuf]) -> Result<Vec<Database>, Failure> {
     files.iter().map(|file| Database::load_existing(file).map_err(Failure::work)).collect()
 }
 
-/// What was learned of a device: from the file beside a database, the first that has one, as
-/// `results/nvidia-l4.experience.json` beside `results/nvidia-l4.toml`; else what comes with the program.
-pub(super) fn experience<'p>(
+/// The predictor of a device. Its learned model is the file beside a database, the first that has one, as
+/// `results/nvidia-l4.model.json` beside `results/nvidia-l4.toml`; else the built-in one. Notes models of other code.
+pub(super) fn predictor<'p>(
     databases: impl IntoIterator<Item = &'p Path>,
     device: &Device,
-) -> Result<Experience, Failure> {
-    let beside = databases.into_iter().map(|path| path.with_extension("experience.json"));
+    (families, templates): (&[Family], &Templates),
+    console: Console,
+) -> Result<Predictor, Failure> {
+    let names = ["model.json", "experience.json"];
+    let beside = databases.into_iter().flat_map(|path| names.map(|name| path.with_extension(name)));
     let found: Vec<PathBuf> = beside.filter(|path| path.exists()).collect();
     for path in found {
-        let experience = request::experience(&path)?;
-        if experience.device == device.name {
-            return Ok(experience);
+        let learned = request::learned_model(&path)?;
+        if learned.device == device.name {
+            return Ok(noted(learned, (families, templates), console));
         }
     }
-    Experience::built_in(device).map_err(Failure::work)
+    let built_in = LearnedModel::built_in(device).map_err(Failure::work)?;
+    Ok(noted(built_in, (families, templates), console))
 }
 
-/// The kernel of a record: its family's name, and its configuration with what the family has gained
-/// since.
+/// A predictor of a learned model; notes models of other code.
+pub(super) fn noted(
+    learned: LearnedModel,
+    (families, templates): (&[Family], &Templates),
+    console: Console,
+) -> Predictor {
+    let (predictor, stale) = Predictor::new(learned, families, templates);
+    stale.iter().for_each(|model| console.note(&model.to_string()));
+    predictor
+}
+
+/// The kernel of a record: the name of its family, and its configuration in today's parameters.
 pub(super) fn kernel(
     record: &Record,
     families: &[Family],
@@ -73,14 +90,14 @@ pub(super) fn kernel(
     Ok((record.family.clone(), completed))
 }
 
-/// The device of that name among those of records; without a name, the only one, or the only GPU.
+/// The device of that name among those of records. Without a name, the only device or the only GPU.
 pub(super) fn device(records: &[&Record], name: Option<&str>) -> Result<Device, Failure> {
     let mut known: Vec<Device> = Vec::new();
     for record in records {
         let same = |device: &&Device| record.is_of(device);
         if known.iter().find(same).is_none() {
             let device = Device::try_from(&record.device).map_err(Failure::work)?;
-            // What is known of the host's device is more than its records keep.
+            // Records keep less than the description of the host's device has.
             known.push(if record.device.name == CPU { Device::cpu() } else { device });
         }
     }
@@ -97,7 +114,7 @@ pub(super) fn device(records: &[&Record], name: Option<&str>) -> Result<Device, 
         ([only], _) => Ok(only.clone()),
         (_, [gpu]) => Ok((*gpu).clone()),
         ([], _) => Err(Failure::Work(
-            "the databases have no record and no GPU is here: there is no device to answer for"
+            "no GPU found, and the databases have no record: there is no device to answer for"
                 .to_owned(),
         )),
         _ => Err(Failure::Usage(format!(

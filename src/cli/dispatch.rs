@@ -8,13 +8,14 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::{CommonArguments, FamilyArguments, ProblemArguments, RigArguments};
+use super::arguments::{CommonArguments, FamilyArguments, MeasureArguments, ProblemArguments};
 use super::console::Console;
+use super::failure::Failure;
+use super::measure_context::MeasureContext;
 use super::output::finish;
-use super::rig::Rig;
-use super::{Failure, databases, interrupt};
+use super::{databases, interrupt};
 use crate::database::{Database, Record};
-use crate::dispatch::{self, Dispatch, Table, Tabled, Wanted};
+use crate::dispatch::{self, CoverGoal, Dispatch, DispatchKernel, TimeTable};
 use crate::model::{Configuration, Problem, Regime};
 use crate::tune::time_each;
 
@@ -29,7 +30,7 @@ use crate::tune::time_each;
             "Shape to measure, such as 4096x4096x1024; may be repeated [default: those of the winners]",
         )
     }),
-    // What differs in more than its shape is no part of the table.
+    // The table has problems that differ in their shape only.
     mut_arg("shapes", |shapes| shapes.help("File with one shape a line"))
 )]
 pub(super) struct DispatchArguments {
@@ -48,7 +49,7 @@ pub(super) struct DispatchArguments {
     #[command(flatten)]
     problems: ProblemArguments,
     #[command(flatten)]
-    rig: RigArguments,
+    measure: MeasureArguments,
     #[command(flatten)]
     families: FamilyArguments,
     #[command(flatten)]
@@ -62,13 +63,13 @@ pub(super) fn main(arguments: &DispatchArguments) -> ExitCode {
 }
 
 fn run(arguments: &DispatchArguments, console: Console) -> Result<Value, Failure> {
-    let wanted = Wanted { max_kernels: arguments.max_kernels, loss: loss(&arguments.loss)? };
+    let wanted = CoverGoal { max_kernels: arguments.max_kernels, loss: loss(&arguments.loss)? };
     let table = match &arguments.times {
         Some(path) if path.exists() => {
             let text = fs::read_to_string(path).map_err(|error| {
                 Failure::Work(format!("cannot read `{}`: {error}", path.display()))
             })?;
-            Table::parse(&text)
+            TimeTable::parse(&text)
                 .map_err(|error| Failure::Work(format!("`{}`: {error}", path.display())))?
         }
         path => {
@@ -76,8 +77,8 @@ fn run(arguments: &DispatchArguments, console: Console) -> Result<Value, Failure
             if let Some(path) = path {
                 write(path, &json!(table))?;
             }
-            // What cannot be read back is no table: a shape that nothing has a time for.
-            Table::parse(&json!(table).to_string()).map_err(Failure::work)?
+            // A table with a shape that no kernel has a time for cannot be read back.
+            TimeTable::parse(&json!(table).to_string()).map_err(Failure::work)?
         }
     };
     let found = Dispatch::of(&table, wanted).map_err(Failure::work)?;
@@ -114,12 +115,12 @@ fn loss(text: &str) -> Result<f64, Failure> {
     })
 }
 
-/// Every winner for every shape.
-fn measured(arguments: &DispatchArguments, console: Console) -> Result<Table, Failure> {
+/// Measures every winner for every shape.
+fn measured(arguments: &DispatchArguments, console: Console) -> Result<TimeTable, Failure> {
     let pattern = arguments.problems.pattern(1)?;
-    let RigArguments { db, device, seed } = &arguments.rig;
-    let rig = Rig::new(device, &arguments.families, &arguments.common, console)?;
-    let device = rig.machine.device();
+    let MeasureArguments { db, device, seed } = &arguments.measure;
+    let context = MeasureContext::new(device, &arguments.families, &arguments.common, console)?;
+    let device = context.machine.device();
     let path = databases::of(&device, db.as_deref());
     let database = Database::load_existing(&path).map_err(Failure::work)?;
     let regime = Regime::default();
@@ -127,14 +128,14 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<Table, Fa
         .records()
         .iter()
         .filter(|record| record.is_of(&device) && record.regime() == Some(regime))
-        // Who runs other shapes did not choose a kernel with other bits in each run.
+        // Non-deterministic winners serve their own problems only.
         .filter(|record| record.deterministic)
         .filter_map(|record| Some((Problem::try_from(&record.problem).ok()?, record)))
         .filter(|(problem, _)| Problem { shape: pattern.shape, ..*problem } == pattern)
         .collect();
     let mut kernels: Vec<(String, Configuration)> = Vec::new();
     for (_, record) in &records {
-        let kernel = databases::kernel(record, &rig.families)?;
+        let kernel = databases::kernel(record, &context.families)?;
         if !kernels.contains(&kernel) {
             kernels.push(kernel);
         }
@@ -153,21 +154,22 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<Table, Fa
         problems = records.iter().map(|(problem, _)| *problem).collect();
     }
     problems.retain(|problem| Problem { shape: pattern.shape, ..*problem } == pattern);
-    let mut kit = rig.kit(console)?;
+    let mut kit = context.kit(console)?;
     let stop = interrupt::listen()?;
     let named: Vec<_> = kernels.iter().map(|(family, own)| (family.as_str(), own)).collect();
     let mut times_us = Vec::new();
     for (number, problem) in problems.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
-            return Err(Failure::Work("stopped as asked, before all was measured".to_owned()));
+            return Err(Failure::Work("interrupted before all kernels were measured".to_owned()));
         }
         console.note(&format!("{} of {}: {problem}", number + 1, problems.len()));
         let times = time_each(problem, &named, &mut kit, (regime, *seed));
         let times = times.map_err(Failure::work)?;
         times_us.push(times.into_iter().map(|time| time.ok().map(|time| time.0)).collect());
     }
-    let tabled = kernels.into_iter().map(|(family, own)| Tabled { family, parameters: own.0 });
-    Ok(Table {
+    let tabled =
+        kernels.into_iter().map(|(family, own)| DispatchKernel { family, parameters: own.0 });
+    Ok(TimeTable {
         schema: dispatch::SCHEMA,
         device: device.name,
         dtype: pattern.dtype.name().to_owned(),

@@ -1,37 +1,47 @@
-//! `gemm-tune doctor`: what this machine can do, and how to fix what it cannot.
+//! `gemm-tune doctor`: reports what this machine can do, and how to fix what it cannot.
 
 use std::process::ExitCode;
 
+use clap::Args;
 use serde_json::json;
 
-use super::Failure;
-use super::arguments::DoctorArguments;
+use super::arguments::CommonArguments;
 use super::console::Console;
+use super::failure::Failure;
 use super::machine::{Wish, Workshop};
-use crate::compile::{Architecture, Network, SearchPaths, Wanted, acquire};
-use crate::cpu::Memory;
+use crate::compile::{Architecture, Network, NvrtcRequirements, SearchPaths, acquire};
+use crate::cpu::GlobalMemory;
 use crate::model::units::human_bytes;
 use crate::model::{Device, Dtype, Problem, Shape};
 use crate::report::table::pairs;
-use crate::worker::{Executor as _, Worker};
+use crate::worker::{Executor as _, GpuWorker};
 
-/// One thing that was looked at.
+#[derive(Debug, Args)]
+pub(super) struct DoctorArguments {
+    /// Device to look at: auto, cuda:N or cpu
+    #[arg(long, default_value = "auto")]
+    device: String,
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
+/// The finding for one component.
 struct Finding {
     name: &'static str,
-    state: State,
+    state: FindingState,
     text: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum FindingState {
     Good,
-    /// Tuning works without it.
+    /// It is missing, and tuning works without it.
     Missing,
-    /// Tuning does not work.
+    /// Tuning does not work without it.
     Broken,
 }
 
-impl State {
+impl FindingState {
     fn word(self) -> &'static str {
         match self {
             Self::Good => "ok",
@@ -41,7 +51,7 @@ impl State {
     }
 }
 
-/// Looks, prints, and gives 0 where tuning works here.
+/// Examines the machine, prints, and gives 0 where tuning works.
 pub(super) fn main(arguments: &DoctorArguments) -> ExitCode {
     let console = Console::new(&arguments.common);
     let findings = match examine(arguments) {
@@ -59,7 +69,7 @@ pub(super) fn main(arguments: &DoctorArguments) -> ExitCode {
         })
         .collect();
     console.result(&pairs(&rows, console.width()));
-    let works = findings.iter().all(|finding| finding.state != State::Broken);
+    let works = findings.iter().all(|finding| finding.state != FindingState::Broken);
     let verdict = if works { "this machine can tune" } else { "this machine cannot tune yet" };
     console.result(&format!("\n{verdict}\n"));
     let document: Vec<_> = findings
@@ -91,7 +101,7 @@ fn examine(arguments: &DoctorArguments) -> Result<Vec<Finding>, Failure> {
             }
             Err(error) => {
                 let text = error.to_string();
-                findings.push(Finding { name: "GPU", state: State::Broken, text });
+                findings.push(Finding { name: "GPU", state: FindingState::Broken, text });
             }
         }
     }
@@ -99,27 +109,27 @@ fn examine(arguments: &DoctorArguments) -> Result<Vec<Finding>, Failure> {
     findings.push(nvrtc_finding(arguments, paths, device.as_ref()));
     findings.push(Finding {
         name: "cache",
-        state: State::Good,
+        state: FindingState::Good,
         text: format!("{} ({})", cache.display(), human_bytes(folder_bytes(cache))),
     });
     Ok(findings)
 }
 
-/// The host itself: there is always one.
+/// The finding for the host.
 fn cpu_finding() -> Finding {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
-    let memory = Memory::host_available()
+    let memory = GlobalMemory::host_available()
         .map(|bytes| format!(", {} of memory available", human_bytes(bytes)))
         .unwrap_or_default();
     let text = format!(
         "{cores} cores{memory}; `--device cpu` and `gemm-tune check` execute kernels here: results \
          are validated, times are modelled"
     );
-    Finding { name: "cpu device", state: State::Good, text }
+    Finding { name: "cpu device", state: FindingState::Good, text }
 }
 
-fn device_findings(worker: &mut Worker, device: &Device) -> Vec<Finding> {
-    let good = |name, text| Finding { name, state: State::Good, text };
+fn device_findings(worker: &mut GpuWorker, device: &Device) -> Vec<Finding> {
+    let good = |name, text| Finding { name, state: FindingState::Good, text };
     let (major, minor) = (device.driver_cuda / 1000, device.driver_cuda % 1000 / 10);
     let mut findings = vec![
         good("driver", format!("{} (CUDA {major}.{minor})", device.driver)),
@@ -142,14 +152,16 @@ fn device_findings(worker: &mut Worker, device: &Device) -> Vec<Finding> {
         }
         Ok(found) => Finding {
             name: "cuBLAS",
-            state: State::Missing,
+            state: FindingState::Missing,
             text: format!(
                 "{}; winners are not compared with it. It comes with the CUDA toolkit and with \
                  `python3 -m pip install nvidia-cublas`",
                 found.note.unwrap_or_default()
             ),
         },
-        Err(error) => Finding { name: "cuBLAS", state: State::Missing, text: error.to_string() },
+        Err(error) => {
+            Finding { name: "cuBLAS", state: FindingState::Missing, text: error.to_string() }
+        }
     });
     findings.push(match worker.conditions() {
         Ok(conditions) if conditions.sm_clock_mhz.is_some() => {
@@ -162,7 +174,7 @@ fn device_findings(worker: &mut Worker, device: &Device) -> Vec<Finding> {
         }
         _ => Finding {
             name: "NVML",
-            state: State::Missing,
+            state: FindingState::Missing,
             text: "libnvidia-ml.so.1 does not answer; records carry no clocks. It comes with the \
                    driver"
                 .to_owned(),
@@ -177,7 +189,7 @@ fn nvrtc_finding(
     device: Option<&Device>,
 ) -> Finding {
     let device_or_nominal = device.cloned().unwrap_or_else(Device::h200);
-    let wanted = Wanted {
+    let wanted = NvrtcRequirements {
         architecture: Architecture::from(device_or_nominal.compute_capability),
         driver_major: device.and_then(|device| u32::try_from(device.driver_cuda / 1000).ok()),
     };
@@ -185,14 +197,14 @@ fn nvrtc_finding(
         Ok(nvrtc) => {
             let (major, minor) = nvrtc.version();
             let text = format!("version {major}.{minor}, {}", nvrtc.path().display());
-            Finding { name: "NVRTC", state: State::Good, text }
+            Finding { name: "NVRTC", state: FindingState::Good, text }
         }
         Err(error) if arguments.common.offline => {
-            Finding { name: "NVRTC", state: State::Broken, text: error.to_string() }
+            Finding { name: "NVRTC", state: FindingState::Broken, text: error.to_string() }
         }
         Err(_) => Finding {
             name: "NVRTC",
-            state: State::Missing,
+            state: FindingState::Missing,
             text: "none found; the first run installs it through pip into the cache".to_owned(),
         },
     }

@@ -1,12 +1,12 @@
-//! What the environment says: where caches and libraries are, and this program itself.
+//! The environment: folders of caches and libraries, variables, and the file of this program.
 
 use std::env;
 use std::path::PathBuf;
 
 use etcetera::BaseStrategy as _;
 
-use super::Failure;
 use super::arguments::CommonArguments;
+use super::failure::Failure;
 use crate::compile::libraries::find;
 use crate::compile::{Network, SearchPaths};
 use crate::worker::WorkerCommand;
@@ -24,7 +24,7 @@ pub(super) fn cache_folder(common: &CommonArguments) -> Result<PathBuf, Failure>
     Ok(base.cache_dir().join("gemm-tune"))
 }
 
-/// Where shared libraries are looked for.
+/// Folders in which shared libraries are searched.
 pub(super) fn search_paths(common: &CommonArguments, cache: PathBuf) -> SearchPaths {
     let list = |name: &str| {
         env::var_os(name)
@@ -40,17 +40,17 @@ pub(super) fn search_paths(common: &CommonArguments, cache: PathBuf) -> SearchPa
     }
 }
 
-/// Whether anything may be installed.
+/// Whether the network may be used to install tools.
 pub(super) fn network(common: &CommonArguments) -> Network {
     if common.offline { Network::Forbidden } else { Network::Allowed }
 }
 
-/// The value of a variable that a scheduler sets for its jobs.
+/// The value of an environment variable.
 pub(super) fn variable(name: &str) -> Option<String> {
     env::var(name).ok()
 }
 
-/// How the worker for a GPU, numbered as the driver does, is started: as this very program.
+/// The command that starts a worker for a GPU, numbered as the driver does: this program itself.
 pub(super) fn worker_command(
     ordinal: usize,
     paths: &SearchPaths,

@@ -1,4 +1,4 @@
-//! `gemm-tune explain`: why a winner wins, by its search's journal and an execution on the host.
+//! `gemm-tune explain`: why a winner wins, from the journal of its search and an execution on the host.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,12 +8,13 @@ use serde_json::Value;
 
 use super::arguments::KernelArguments;
 use super::console::Console;
-use super::desk::Desk;
 use super::environment::cache_folder;
+use super::failure::Failure;
+use super::inspect_context::InspectContext;
+use super::journals;
 use super::output::finish;
-use super::{Failure, journals};
-use crate::inspect::explanation::{effects, limits, losers, neighbours, own_time};
-use crate::inspect::{Subject, landscape, traffic};
+use crate::inspect::explanation::{close_candidates, effects, limits, neighbours, own_time};
+use crate::inspect::{InspectedKernel, landscape, traffic};
 use crate::model::{Micros, Regime};
 use crate::report::explained::{self, Explained, Fastest};
 use crate::tune::{Entry, Recorded};
@@ -43,13 +44,13 @@ pub(super) fn main(arguments: &ExplainArguments) -> ExitCode {
 }
 
 fn run(arguments: &ExplainArguments, console: Console) -> Result<Value, Failure> {
-    let desk = Desk::new(&arguments.shape, &arguments.of, console)?;
-    let journal = journal(arguments, &desk)?;
+    let context = InspectContext::new(&arguments.shape, &arguments.of, console)?;
+    let journal = journal(arguments, &context)?;
     let entries: &[Entry] = journal.as_ref().map_or(&[], |journal| &journal.entries);
-    let record = desk.record()?;
+    let record = context.record()?;
     let (subject, time) = match &record {
-        Some(record) => (desk.recorded(record)?, record.median()),
-        None => best(entries, &desk)?,
+        Some(record) => (context.recorded(record)?, record.median()),
+        None => best(entries, &context)?,
     };
     if journal.is_none() {
         console.note(
@@ -57,18 +58,18 @@ fn run(arguments: &ExplainArguments, console: Console) -> Result<Value, Failure>
              alone (`--journal FILE`)",
         );
     }
-    let (compiled, figures) = desk.figures(&subject)?;
+    let (compiled, figures) = context.figures(&subject)?;
     let launches = traffic(&subject, &compiled.image).map_err(Failure::work)?;
-    // Times of one search compare with each other, those of a final with each other.
+    // Times of one search are comparable, and so are times of one final.
     let (family, configuration) = (subject.family.as_str(), &subject.configuration);
     let searched = own_time(entries, family, configuration).unwrap_or(time);
     let effects = effects(entries, family, configuration, searched);
-    let declared = desk.family(family).map_err(Failure::work)?;
-    let place = (&desk.problem, &desk.device);
+    let declared = context.family(family).map_err(Failure::work)?;
+    let place = (&context.problem, &context.device);
     let explained = Explained {
         time,
-        limits: limits(&figures, &launches, &desk.problem, &desk.device),
-        losers: losers(entries, family, configuration, searched),
+        limits: limits(&figures, &launches, &context.problem, &context.device),
+        losers: close_candidates(entries, family, configuration, searched),
         neighbours: neighbours(entries, declared, configuration, &effects, place),
         fastest: Fastest::of(record.as_ref()),
         tried: entries.len(),
@@ -81,10 +82,13 @@ fn run(arguments: &ExplainArguments, console: Console) -> Result<Value, Failure>
 }
 
 /// The journal of the search for the problem, if there is one.
-fn journal(arguments: &ExplainArguments, desk: &Desk) -> Result<Option<Recorded>, Failure> {
+fn journal(
+    arguments: &ExplainArguments,
+    context: &InspectContext,
+) -> Result<Option<Recorded>, Failure> {
     let is_of = |journal: &Recorded| {
-        journal.problem == desk.problem
-            && journal.device == desk.device.name
+        journal.problem == context.problem
+            && journal.device == context.device.name
             && journal.regime == Regime::default()
     };
     if let Some(path) = &arguments.journal {
@@ -95,8 +99,8 @@ fn journal(arguments: &ExplainArguments, desk: &Desk) -> Result<Option<Recorded>
                 path.display(),
                 journal.problem,
                 journal.device,
-                desk.problem,
-                desk.device.name
+                context.problem,
+                context.device.name
             )));
         }
         return Ok(Some(journal));
@@ -106,20 +110,20 @@ fn journal(arguments: &ExplainArguments, desk: &Desk) -> Result<Option<Recorded>
     found.map(|(path, _)| journals::read(&path)).transpose()
 }
 
-/// The fastest of a search whose winner is not on record.
-fn best(entries: &[Entry], desk: &Desk) -> Result<(Subject, Micros), Failure> {
+/// The fastest kernel of a search whose winner is not recorded.
+fn best(entries: &[Entry], context: &InspectContext) -> Result<(InspectedKernel, Micros), Failure> {
     let timed = entries.iter().filter_map(|entry| Some((entry, landscape::time(entry)?)));
     let best = timed.min_by(|a, b| a.1.0.total_cmp(&b.1.0));
     let (entry, time) = best.ok_or_else(|| {
         Failure::Work(format!(
             "`{}` has no winner for {} on {}, and there is no journal of a search for it: tune it with \
              `gemm-tune --shape {}`",
-            desk.database.display(),
-            desk.problem,
-            desk.device.name,
-            desk.problem.shape
+            context.database.display(),
+            context.problem,
+            context.device.name,
+            context.problem.shape
         ))
     })?;
-    let family = desk.family(&entry.family).map_err(Failure::work)?;
-    Ok((desk.subject(family, entry.parameters.clone())?, time))
+    let family = context.family(&entry.family).map_err(Failure::work)?;
+    Ok((context.subject(family, entry.parameters.clone())?, time))
 }

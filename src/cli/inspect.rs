@@ -2,25 +2,70 @@
 
 use std::process::ExitCode;
 
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::arguments::{Emit, InspectArguments};
+use super::arguments::KernelArguments;
 use super::console::Console;
-use super::desk::Desk;
+use super::failure::Failure;
+use super::highlight;
+use super::inspect_context::InspectContext;
 use super::output::finish;
-use super::{Failure, highlight};
-use crate::compile::Target;
-use crate::inspect::{Figures, Mix, Subject, difference, picture, traffic};
+use crate::compile::CompileTarget;
+use crate::inspect::{
+    InspectedKernel, InstructionMix, ResourceFigures, difference, picture, traffic,
+};
 use crate::report::inspected::{self, Side};
 use crate::report::picture as drawn;
 
-/// The shape that a family is looked at for where none is given.
+#[derive(Debug, Args)]
+#[command(after_help = "Without --family and --diff it is the winner of --shape in the database.")]
+pub(super) struct InspectArguments {
+    /// Shape that the kernel is for, such as 4096x4096x1024 [default: 1024x1024x1024 with --family]
+    #[arg(long, value_name = "MxNxK")]
+    shape: Option<String>,
+    /// Family whose kernel to show [default: the winner's]
+    #[arg(long, value_name = "NAME")]
+    family: Option<String>,
+    /// Parameters of the family, such as BM=128,BN=64 [default for others: the family's own]
+    #[arg(long, value_name = "NAME=VALUE,...", requires = "family")]
+    set: Option<String>,
+    /// What to show of it
+    #[arg(long, value_enum, default_value_t = Emit::Cuda)]
+    emit: Emit,
+    /// Compare two kernels, each `winner` or FAMILY:NAME=VALUE,...
+    #[arg(long, num_args = 2, value_names = ["X", "Y"], conflicts_with_all = ["family", "emit"])]
+    diff: Vec<String>,
+    #[command(flatten)]
+    of: KernelArguments,
+}
+
+/// What is shown of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Emit {
+    /// CUDA C++, ready to compile
+    Cuda,
+    /// What NVRTC makes of it
+    Ptx,
+    /// Machine code, through nvdisasm
+    Sass,
+    /// Registers, spills, shared memory, occupancy, waves, floors
+    Resources,
+    /// Requests, sectors, wavefronts and bank conflicts of every line, executed on the host
+    Memory,
+    /// Which thread brings which element into which bank, and computes what
+    Picture,
+    /// The same as a drawing
+    Svg,
+}
+
+/// The shape for a family where none is given.
 const SHAPE: &str = "1024x1024x1024";
 
-/// The word for what the database has.
+/// The word for the recorded winner.
 const WINNER: &str = "winner";
 
-/// Looks, prints and gives the exit code.
+/// Shows kernels and gives the exit code.
 pub(super) fn main(arguments: &InspectArguments) -> ExitCode {
     let console = Console::new(&arguments.of.common);
     finish(console, run(arguments, console).map(|document| (document, ExitCode::SUCCESS)))
@@ -34,20 +79,21 @@ fn run(arguments: &InspectArguments, console: Console) -> Result<Value, Failure>
                 .to_owned(),
         ));
     }
-    let desk = Desk::new(arguments.shape.as_deref().unwrap_or(SHAPE), &arguments.of, console)?;
+    let context =
+        InspectContext::new(arguments.shape.as_deref().unwrap_or(SHAPE), &arguments.of, console)?;
     if let [first, second] = &arguments.diff[..] {
-        return desk.compare([first, second]);
+        return context.compare([first, second]);
     }
     let subject = match (&arguments.family, &arguments.set) {
-        (Some(family), set) => desk.chosen(family, set.as_deref().unwrap_or(""))?,
-        (None, _) => desk.winner()?,
+        (Some(family), set) => context.chosen(family, set.as_deref().unwrap_or(""))?,
+        (None, _) => context.winner()?,
     };
-    desk.show(&subject, arguments.emit)
+    context.show(&subject, arguments.emit)
 }
 
-impl Desk {
+impl InspectContext {
     /// Shows one aspect of a kernel.
-    fn show(&self, subject: &Subject, emit: Emit) -> Result<Value, Failure> {
+    fn show(&self, subject: &InspectedKernel, emit: Emit) -> Result<Value, Failure> {
         let mut document = inspected::subject_document(subject);
         let width = self.console.width();
         let (name, value) = match emit {
@@ -57,13 +103,13 @@ impl Desk {
                 ("cuda", json!(source))
             }
             Emit::Ptx => {
-                let compiled = self.compiled(subject, Target::Ptx)?;
+                let compiled = self.compiled(subject, CompileTarget::Ptx)?;
                 let text = String::from_utf8_lossy(&compiled.image).into_owned();
                 self.console.code(&text, str::to_owned);
                 ("ptx", json!(text))
             }
             Emit::Sass => {
-                let compiled = self.compiled(subject, Target::Cubin)?;
+                let compiled = self.compiled(subject, CompileTarget::Cubin)?;
                 let text = self.workshop.disassemble(&compiled.image, self.console)?;
                 self.console.code(&text, str::to_owned);
                 ("sass", json!(text))
@@ -74,13 +120,13 @@ impl Desk {
                 ("resources", inspected::figures_document(&figures))
             }
             Emit::Memory => {
-                let compiled = self.compiled(subject, Target::Ptx)?;
+                let compiled = self.compiled(subject, CompileTarget::Ptx)?;
                 let launches = traffic(subject, &compiled.image).map_err(Failure::work)?;
                 self.console.result(&inspected::traffic(subject, &launches, width));
                 ("memory", inspected::traffic_document(&launches))
             }
             Emit::Picture | Emit::Svg => {
-                let compiled = self.compiled(subject, Target::Ptx)?;
+                let compiled = self.compiled(subject, CompileTarget::Ptx)?;
                 let picture = picture(subject, &compiled.image).map_err(Failure::work)?;
                 let drawn = match emit {
                     Emit::Svg => drawn::svg(subject, &picture),
@@ -96,13 +142,14 @@ impl Desk {
 
     /// Shows how two kernels differ.
     fn compare(&self, names: [&str; 2]) -> Result<Value, Failure> {
-        let look = |name: &str| -> Result<(Subject, Figures, Mix), Failure> {
-            let subject = self.named(name)?;
-            let (compiled, figures) = self.figures(&subject)?;
-            let launches = traffic(&subject, &compiled.image).map_err(Failure::work)?;
-            let mix = Mix::of(&launches, &subject.problem);
-            Ok((subject, figures, mix))
-        };
+        let look =
+            |name: &str| -> Result<(InspectedKernel, ResourceFigures, InstructionMix), Failure> {
+                let subject = self.named(name)?;
+                let (compiled, figures) = self.figures(&subject)?;
+                let launches = traffic(&subject, &compiled.image).map_err(Failure::work)?;
+                let mix = InstructionMix::of(&launches, &subject.problem);
+                Ok((subject, figures, mix))
+            };
         let [first, second] = [look(names[0])?, look(names[1])?];
         let difference = difference(&first.0, &second.0);
         let sides = [&first, &second].map(|(subject, figures, mix)| Side { subject, figures, mix });
@@ -112,7 +159,7 @@ impl Desk {
     }
 
     /// `winner`, or `FAMILY:NAME=VALUE,NAME=VALUE`.
-    fn named(&self, text: &str) -> Result<Subject, Failure> {
+    fn named(&self, text: &str) -> Result<InspectedKernel, Failure> {
         if text == WINNER {
             return self.winner();
         }

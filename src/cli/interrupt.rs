@@ -1,20 +1,20 @@
-//! Ctrl-C: the first one asks the work to end with what it has, the second one ends the program.
+//! Ctrl-C: the first one ends the work with its results so far, the second one ends the program.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Failure;
+use super::failure::Failure;
 
 /// A flag that the first Ctrl-C sets.
 ///
 /// # Errors
-/// Where the system takes no handler.
+/// The system accepts no handler.
 pub(super) fn listen() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let handler = Arc::clone(&stop);
     ctrlc::set_handler(move || {
         if handler.swap(true, Ordering::Relaxed) {
-            #[expect(clippy::exit, reason = "asked twice, a person wants it to end now")]
+            #[expect(clippy::exit, reason = "a second Ctrl-C ends the program at once")]
             std::process::exit(130);
         }
     })

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Failure;
+use super::failure::Failure;
 use crate::tune::Recorded;
 
-/// Every journal of this version below a folder with what it is of; the outcomes are not read.
+/// Every journal of this version below a folder, with its heading. Outcomes are not read.
 pub(super) fn below(folder: &Path) -> Result<Vec<(PathBuf, Recorded)>, Failure> {
     let mut found = Vec::new();
     for device in entries(folder)?.into_iter().filter(|path| path.is_dir()) {
@@ -21,7 +21,7 @@ pub(super) fn below(folder: &Path) -> Result<Vec<(PathBuf, Recorded)>, Failure> 
     Ok(found)
 }
 
-/// Reads one whole.
+/// Reads a whole journal.
 pub(super) fn read(path: &Path) -> Result<Recorded, Failure> {
     let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
     Recorded::parse(&text).ok_or_else(|| {
@@ -32,7 +32,7 @@ pub(super) fn read(path: &Path) -> Result<Recorded, Failure> {
     })
 }
 
-/// What is in a folder, in no order; nothing where there is none.
+/// The paths in a folder, in no order; none where the folder does not exist.
 pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     match fs::read_dir(folder) {
         Ok(entries) => {
@@ -43,6 +43,7 @@ pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
 }
 
+/// The failure for a file that cannot be read.
 pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::Work(format!("cannot read `{}`: {error}", path.display()))
 }

@@ -1,4 +1,4 @@
-//! `gemm-tune learn`: from journals to a file of experience. No GPU has a part in it.
+//! `gemm-tune learn`: trains a learned model on journals. Needs no GPU.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,18 +9,19 @@ use serde_json::{Value, json};
 
 use super::arguments::{CommonArguments, FamilyArguments};
 use super::console::Console;
+use super::failure::Failure;
 use super::machine::{Wish, Workshop};
 use super::output::finish;
-use super::tally::Tally;
-use super::{Failure, journals, request};
-use crate::experience::{Experience, Measured};
+use super::progress_bar::CountProgress;
+use super::{journals, request};
 use crate::model::{Device, Measurement};
+use crate::predict::{LearnedModel, Predictor, ProblemTimes};
 use crate::report::learned::{self, HeldOut};
 use crate::space::Family;
 use crate::tune::{Recorded, read_journal};
 
 /// Learns from the times in journals, as tuning leaves them below the cache folder, what kernels of a
-/// family take for any problem. A file beside a database, as `results/nvidia-l4.experience.json` beside
+/// family take for any problem. A file beside a database, as `results/nvidia-l4.model.json` beside
 /// `results/nvidia-l4.toml`, is known to every search and lookup with that database. For the NVIDIA H200
 /// one comes with the program.
 #[derive(Debug, Args)]
@@ -48,7 +49,7 @@ pub(super) fn main(arguments: &LearnArguments) -> ExitCode {
 }
 
 fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
-    let (families, _) = request::families(&arguments.families)?;
+    let (families, templates) = request::families(&arguments.families)?;
     let held_out = read(&arguments.hold_out)?;
     let mut known = read(&arguments.journals)?;
     known.retain(|(_, one)| held_out.iter().all(|(_, other)| one.problem != other.problem));
@@ -74,43 +75,45 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
             )));
         }
     }
-    let measured: Vec<Measured> = known.iter().map(|(_, recorded)| measured(recorded)).collect();
-    let experience = Experience::learn(&device, &families, &measured);
-    if experience.families.is_empty() {
+    let measured: Vec<ProblemTimes> =
+        known.iter().map(|(_, recorded)| measured(recorded)).collect();
+    let model = LearnedModel::learn(&device, &families, &templates, &measured);
+    if model.families.is_empty() {
         return Err(Failure::Work(format!(
             "{} journals are too few to learn of any family: tune more shapes",
             known.len()
         )));
     }
+    let (predictor, _) = Predictor::new(model.clone(), &families, &templates);
     let counts = &learned::COUNTS;
     let seen = held_out.iter().filter_map(|(_, recorded)| {
-        let found = experience.found_by(&families, &device, &self::measured(recorded), counts)?;
+        let found = predictor.regret(&families, &device, &self::measured(recorded), counts)?;
         Some(HeldOut { problem: recorded.problem, found })
     });
     let seen: Vec<HeldOut> = seen.collect();
     if let Some(path) = &arguments.output {
-        let listed = with_shortlists(experience.clone(), &device, &families, console);
+        let listed = with_shortlists(model.clone(), &device, &families, console);
         let text = listed.text().map_err(Failure::work)?;
         write(path, &text)?;
         console.note(&format!("written to {}", path.display()));
     }
-    console.result(&learned::table(&experience, &seen, console.width()));
-    Ok((json!({ "learned": learned::document(&experience, &seen) }), ExitCode::SUCCESS))
+    console.result(&learned::table(&model, &seen, console.width()));
+    Ok((json!({ "learned": learned::document(&model, &seen) }), ExitCode::SUCCESS))
 }
 
 /// With the lists of kernels that lookup asks about.
 fn with_shortlists(
-    experience: Experience,
+    model: LearnedModel,
     device: &Device,
     families: &[Family],
     console: Console,
-) -> Experience {
+) -> LearnedModel {
     console.note("choosing the kernels that lookup asks about");
-    let tally = Mutex::new(Tally::new(console, "lists chosen"));
-    experience.with_shortlists(device, families, &|count, total| {
-        let mut tally = tally.lock();
-        tally.expect(total);
-        tally.reach(count, "");
+    let progress = Mutex::new(CountProgress::new(console, "lists chosen"));
+    model.with_shortlists(device, families, &|count, total| {
+        let mut progress = progress.lock();
+        progress.expect(total);
+        progress.reach(count, "");
     })
 }
 
@@ -151,10 +154,10 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
 }
 
 /// The times of a journal.
-fn measured(recorded: &Recorded) -> Measured {
+fn measured(recorded: &Recorded) -> ProblemTimes {
     let times = recorded.entries.iter().filter_map(|entry| {
         let time = entry.outcome.measurement().map(Measurement::median)?;
         Some((entry.family.clone(), entry.parameters.clone(), time))
     });
-    Measured { problem: recorded.problem, times: times.collect() }
+    ProblemTimes { problem: recorded.problem, times: times.collect() }
 }

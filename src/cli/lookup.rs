@@ -9,9 +9,10 @@ use serde_json::Value;
 use super::arguments::{CommonArguments, FamilyArguments, PatternArguments};
 use super::console::Console;
 use super::databases;
+use super::failure::Failure;
 use super::machine::{Wish, Workshop};
 use super::output::finish;
-use super::{Failure, request};
+use super::request;
 use crate::database::{Database, Record};
 use crate::lookup::{Lookup, Question};
 use crate::model::{Device, Problem, Storage};
@@ -55,7 +56,7 @@ pub(super) struct LookupArguments {
     /// GPU to answer for: auto, cuda:N or cpu [default: that of this machine, else the databases']
     #[arg(long)]
     device: Option<String>,
-    /// GPU to answer for, by a name that the databases have; no GPU is asked
+    /// GPU to answer for, by a name that the databases have; the GPU of this machine is not queried
     #[arg(long, value_name = "NAME", conflicts_with = "device")]
     device_name: Option<String>,
     #[command(flatten)]
@@ -81,8 +82,14 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<Value, Failure> 
     let databases = databases::load(&files)?;
     let records = || databases.iter().flat_map(Database::records);
     let device = device(arguments, &records().collect::<Vec<_>>(), console)?;
-    let lookup = Lookup::new(records(), &families, &templates, &device, regime)
-        .experienced(&databases::experience(files.iter().map(PathBuf::as_path), &device)?);
+    let lookup = Lookup::new(records(), &families, &templates, &device, regime).with_predictor(
+        databases::predictor(
+            files.iter().map(PathBuf::as_path),
+            &device,
+            (&families, &templates),
+            console,
+        )?,
+    );
     for unusable in lookup.unusable() {
         console.note(&format!("record {} is left out: {}", unusable.key, unusable.why));
     }
@@ -135,7 +142,7 @@ fn device(
     let device = databases::device(records, arguments.device_name.as_deref())?;
     if arguments.device_name.is_none() {
         console.note(&format!(
-            "no GPU is here: answering for {}, which the records are of",
+            "no GPU found; answering for {}, the device of the records",
             device.name
         ));
     }

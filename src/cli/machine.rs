@@ -1,34 +1,33 @@
-//! Which device is meant by what was typed, and what is needed to use it: the worker that owns a GPU,
-//! and the compiler for it.
+//! The chosen device and what its use needs: the worker that owns a GPU, and the compiler for it.
 
 use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::thread;
 
-use super::Failure;
 use super::arguments::CommonArguments;
 use super::console::Console;
 use super::environment::{cache_folder, network, search_paths, worker_command};
+use super::failure::Failure;
 use crate::compile::cache::DEFAULT_MAX_BYTES;
 use crate::compile::libraries::programs;
 use crate::compile::{
-    Architecture, Compiler, CubinCache, Network, ProvideEvent, SearchPaths, Target, Wanted,
-    acquire, disassemble,
+    Architecture, CompileTarget, Compiler, CubinCache, Network, NvrtcRequirements, ProvideEvent,
+    SearchPaths, acquire, disassemble,
 };
-use crate::gpu::installed;
+use crate::gpu::installed_gpus;
 use crate::model::Device;
 use crate::tune::{Machine, Sanitizer, TuneError};
-use crate::worker::{Executor, Worker, WorkerError};
+use crate::worker::{Executor, GpuWorker, WorkerError};
 
-/// A device as typed.
+/// A device as it is named on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// The first GPU, or else the host.
+    /// The first GPU, else the host.
     Auto,
-    /// A GPU, as the driver counts.
+    /// A GPU, numbered as the driver does.
     Gpu(usize),
-    /// Every GPU that is of the kind of the first.
+    /// Every GPU of the same model as the first.
     AllGpus,
     /// The host.
     Cpu,
@@ -53,12 +52,12 @@ impl FromStr for Wish {
     }
 }
 
-/// Why the GPU that was asked for cannot be had.
+/// The failure for a GPU that cannot be used.
 fn refused(error: &WorkerError) -> Failure {
     Failure::Work(format!("{error}\n`gemm-tune doctor` says what this machine can do"))
 }
 
-/// Where this machine's libraries and caches are.
+/// The libraries and caches of this machine.
 pub(super) struct Workshop {
     pub(super) cache: PathBuf,
     pub(super) paths: SearchPaths,
@@ -72,13 +71,12 @@ impl Workshop {
         Ok(Self { cache, paths, network: network(common) })
     }
 
-    /// A worker for the GPU that is meant.
-    pub(super) fn worker(&self, ordinal: usize) -> Result<Result<Worker, WorkerError>, Failure> {
-        Ok(Worker::start(worker_command(ordinal, &self.paths)?))
+    /// Starts a worker for a GPU.
+    pub(super) fn worker(&self, ordinal: usize) -> Result<Result<GpuWorker, WorkerError>, Failure> {
+        Ok(GpuWorker::start(worker_command(ordinal, &self.paths)?))
     }
 
-    /// The device that is meant, ready for work. Where there is no GPU and none was asked for, that
-    /// is the host, which is said.
+    /// The chosen device, ready for work. Where no GPU is found and none was named, it is the host, and a note says so.
     pub(super) fn machine(&self, wish: Wish, console: Console) -> Result<Machine, Failure> {
         let ordinal = match wish {
             Wish::Cpu => return Ok(Machine::Host),
@@ -99,13 +97,13 @@ impl Workshop {
         }
     }
 
-    /// The first GPU with all that are like it: figures of different kinds are never mixed.
+    /// The first GPU and all of the same model: times of different models are never mixed.
     fn all_gpus(&self, console: Console) -> Result<Machine, Failure> {
         let kind = |device: &Device| (device.name.clone(), device.sms, device.memory_bytes);
-        let mut workers = self.workers(0..installed().max(1));
+        let mut workers = self.workers(0..installed_gpus().max(1));
         let first = workers.remove(0)?.map_err(|error| refused(&error))?;
         let (wanted, others) = (kind(first.device()), first.devices().saturating_sub(1));
-        // What CUDA does not show has no worker.
+        // GPUs that are hidden from CUDA have no worker.
         workers.truncate(others);
         workers.extend(self.workers(1 + workers.len()..1 + others));
         let mut executors: Vec<Box<dyn Executor>> = vec![Box::new(first)];
@@ -124,8 +122,11 @@ impl Workshop {
         Ok(Machine::gpus(executors))
     }
 
-    /// Workers for several GPUs, started together: a context takes a driver most of a second.
-    fn workers(&self, ordinals: Range<usize>) -> Vec<Result<Result<Worker, WorkerError>, Failure>> {
+    /// Starts workers for several GPUs at the same time: a driver takes most of a second for a context.
+    fn workers(
+        &self,
+        ordinals: Range<usize>,
+    ) -> Vec<Result<Result<GpuWorker, WorkerError>, Failure>> {
         thread::scope(|scope| {
             let started: Vec<_> =
                 ordinals.map(|ordinal| scope.spawn(move || self.worker(ordinal))).collect();
@@ -136,8 +137,8 @@ impl Workshop {
         })
     }
 
-    /// What the device is that is meant, without doing anything on it. Where it cannot be asked, an
-    /// NVIDIA H200 stands in, which is said.
+    /// The description of the chosen device, without work on it. Where it cannot be queried, that of an NVIDIA H200, and
+    /// a note says so.
     pub(super) fn described_device(&self, wish: Wish, console: Console) -> Result<Device, Failure> {
         let ordinal = match wish {
             Wish::Cpu => return Ok(Device::cpu()),
@@ -147,14 +148,13 @@ impl Workshop {
         match self.worker(ordinal)? {
             Ok(worker) => Ok(worker.device().clone()),
             Err(error) => {
-                console.note(&format!("{error}; taking an NVIDIA H200 for it"));
+                console.note(&format!("{error}; using the limits of an NVIDIA H200"));
                 Ok(Device::h200())
             }
         }
     }
 
-    /// The compiler for what is tuned on a machine: to cubins for a GPU; to PTX for the host, but
-    /// assembled too, for the registers that the assembler gives.
+    /// The compiler for a machine: to cubins for a GPU; to PTX for the host, assembled too for its register counts.
     pub(super) fn compiler(
         &self,
         machine: &Machine,
@@ -165,25 +165,27 @@ impl Workshop {
         match machine {
             Machine::Gpus(_) => {
                 let driver_major = u32::try_from(device.driver_cuda / 1000).ok();
-                self.compiler_to(Target::Cubin(architecture), driver_major, console)
+                self.compiler_to(CompileTarget::Cubin(architecture), driver_major, console)
             }
-            Machine::Host => self.compiler_to(Target::AssembledPtx(architecture), None, console),
+            Machine::Host => {
+                self.compiler_to(CompileTarget::AssembledPtx(architecture), None, console)
+            }
         }
     }
 
-    /// The compiler for what is only executed on the host.
+    /// The compiler for kernels that are only executed on the host.
     pub(super) fn compiler_to_ptx(&self, console: Console) -> Result<Compiler, Failure> {
         let architecture = Architecture::from(Device::cpu().compute_capability);
-        self.compiler_to(Target::Ptx(architecture), None, console)
+        self.compiler_to(CompileTarget::Ptx(architecture), None, console)
     }
 
-    /// The text of machine code.
+    /// Disassembles machine code.
     pub(super) fn disassemble(&self, cubin: &[u8], console: Console) -> Result<String, Failure> {
         let on_event = &mut |event: ProvideEvent| console.note(&provision(&event));
         disassemble(cubin, &self.paths, self.network, on_event).map_err(Failure::work)
     }
 
-    /// What finalists are run under on request.
+    /// The sanitizer that finalists run under on request.
     pub(super) fn sanitizer(&self) -> Result<Sanitizer, Failure> {
         let found = programs("compute-sanitizer", &self.paths).into_iter().next();
         let program = found.ok_or_else(|| {
@@ -196,14 +198,14 @@ impl Workshop {
         Ok(Sanitizer { program, logs: self.cache.join("sanitizer") })
     }
 
-    /// A compiler to what is asked for.
+    /// A compiler for a target.
     pub(super) fn compiler_to(
         &self,
-        target: Target,
+        target: CompileTarget,
         driver_major: Option<u32>,
         console: Console,
     ) -> Result<Compiler, Failure> {
-        let wanted = Wanted { architecture: target.architecture(), driver_major };
+        let wanted = NvrtcRequirements { architecture: target.architecture(), driver_major };
         let on_event = &mut |event: ProvideEvent| console.note(&provision(&event));
         let nvrtc = acquire(&self.paths, &wanted, self.network, on_event).map_err(Failure::work)?;
         let cache = CubinCache::new(self.cache.join("cubin"), DEFAULT_MAX_BYTES);
@@ -211,7 +213,7 @@ impl Workshop {
     }
 }
 
-/// What is being done to provide a tool.
+/// The note on a step of providing a tool.
 fn provision(event: &ProvideEvent) -> String {
     match event {
         ProvideEvent::Waiting { tool, folder } => {

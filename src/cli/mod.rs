@@ -1,5 +1,5 @@
-//! The command line: the only room that prints, reads the environment, looks at the clock and
-//! exits. One file a command.
+//! The command line: parses arguments, calls the other rooms and prints. The only room that prints, reads
+//! the environment and exits. Each command and its arguments have a file; `arguments` has what several share.
 
 mod arguments;
 mod check;
@@ -7,73 +7,99 @@ mod compare;
 mod console;
 mod databases;
 mod db;
-mod desk;
 mod dispatch;
 mod doctor;
 mod environment;
+mod eta;
 mod explain;
 mod export;
+mod failure;
 mod highlight;
 mod inspect;
+mod inspect_context;
 mod interrupt;
 mod journals;
 mod learn;
 mod lookup;
 mod machine;
+mod measure_context;
 mod output;
-mod pace;
 mod progress;
+mod progress_bar;
 mod regret;
 mod replay;
 mod report;
 mod request;
-mod rig;
-mod shard;
-mod talk;
-mod tally;
+mod session_display;
 mod tune;
-mod turns;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
-use arguments::{Arguments, Command};
+use check::CheckArguments;
+use compare::CompareArguments;
 use console::Console;
+use db::DbArguments;
+use dispatch::DispatchArguments;
+use doctor::DoctorArguments;
+use explain::ExplainArguments;
+use export::ExportArguments;
+use inspect::InspectArguments;
+use learn::LearnArguments;
+use lookup::LookupArguments;
+use regret::RegretArguments;
+use replay::ReplayArguments;
+use report::ReportArguments;
+use tune::TuneArguments;
 
-/// Why a command ended without doing what it was asked.
-#[derive(Debug)]
-enum Failure {
-    /// The command makes no sense as typed: exit code 2.
-    Usage(String),
-    /// What was asked for failed: exit code 1.
-    Work(String),
+/// Finds the fastest correct CUDA matrix-multiplication kernel for a shape on this machine's GPU.
+#[derive(Debug, Parser)]
+#[command(name = "gemm-tune", version, args_conflicts_with_subcommands = true)]
+#[command(after_help = "Exit codes: 0 done, 1 the work failed, 2 wrong usage.")]
+struct Arguments {
+    #[command(flatten)]
+    tune: TuneArguments,
+    #[command(subcommand)]
+    command: Option<Command>,
 }
 
-impl Failure {
-    fn work(error: impl std::fmt::Display) -> Self {
-        Self::Work(error.to_string())
-    }
-
-    fn usage(error: impl std::fmt::Display) -> Self {
-        Self::Usage(error.to_string())
-    }
-
-    fn message(&self) -> &str {
-        match self {
-            Self::Usage(message) | Self::Work(message) => message,
-        }
-    }
-
-    fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::Usage(_) => ExitCode::from(2),
-            Self::Work(_) => ExitCode::FAILURE,
-        }
-    }
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Tune one or more shapes: the main job, also done when no command is named
+    Tune(TuneArguments),
+    /// Execute configurations of families on the host, watched by every check: no GPU is needed
+    Check(CheckArguments),
+    /// Measure recorded winners beside the libraries, in turn
+    Compare(CompareArguments),
+    /// Play a search strategy against recorded times, and report how fast it approaches the best
+    Replay(ReplayArguments),
+    /// Learn the times of kernels from journals, to predict them in searches and lookup
+    Learn(LearnArguments),
+    /// Find the kernel to use for a shape, tuned or not
+    Lookup(LookupArguments),
+    /// List, show, merge, prune and verify tuning databases
+    Db(DbArguments),
+    /// Measure how much slower lookup's answers are than the winners of shapes that are held out
+    Regret(RegretArguments),
+    /// Choose a few kernels for many shapes, and a decision tree between them
+    Dispatch(DispatchArguments),
+    /// Write winners and evaluated configurations in the forms that other programs read
+    Export(ExportArguments),
+    /// Show a kernel or how two differ: source, PTX, machine code, resources, memory traffic
+    Inspect(InspectArguments),
+    /// Explain why a winner wins: what bounds it, what each parameter does, which kernels came close
+    Explain(ExplainArguments),
+    /// Draw winners and their searches as one HTML page
+    Report(ReportArguments),
+    /// Report what this machine can do, and how to fix what it cannot
+    Doctor(DoctorArguments),
+    /// Serve a device to the program that started this process
+    #[command(hide = true)]
+    Worker,
 }
 
-/// Reads the command line and does what it says.
+/// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match arguments.command {
@@ -96,9 +122,9 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The life of a worker process.
+/// Serves as a worker process.
 fn worker() -> ExitCode {
-    // A terminal sends Ctrl-C to the whole group; only the parent decides what it ends.
+    // A terminal sends Ctrl-C to the whole process group. Only the parent reacts to it.
     let _ = ctrlc::set_handler(|| {});
     match crate::worker::serve() {
         Ok(()) => ExitCode::SUCCESS,

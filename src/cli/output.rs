@@ -1,34 +1,16 @@
-//! How a command speaks that needs no device, how files are written, and how every command ends.
+//! The end of every command, and files that commands write.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Args;
 use serde_json::{Value, json};
 
-use super::Failure;
-use super::console::{Console, Volume};
+use super::console::Console;
+use super::failure::Failure;
 
-#[derive(Debug, Args)]
-pub(super) struct OutputArguments {
-    /// Print one JSON document on standard output, also on failure
-    #[arg(long)]
-    json: bool,
-    /// Show results only
-    #[arg(short, long)]
-    quiet: bool,
-}
-
-impl OutputArguments {
-    pub(super) fn console(&self) -> Console {
-        let volume = if self.quiet { Volume::Quiet } else { Volume::Normal };
-        Console { volume, json: self.json }
-    }
-}
-
-/// Prints the document or what went wrong, and gives the exit code.
+/// Prints the document or the error, and gives the exit code.
 pub(super) fn finish(console: Console, result: Result<(Value, ExitCode), Failure>) -> ExitCode {
     match result {
         Ok((document, code)) => {
@@ -54,7 +36,7 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(unwritable)?;
-    // Readable by whom the system's mask lets read, as any file that is written.
+    // Permissions by the system's mask, as for any file.
     let mode = fs::Permissions::from_mode(0o666);
     let file = tempfile::Builder::new().permissions(mode).tempfile_in(folder);
     let file = file.map_err(unwritable)?;

@@ -1,29 +1,37 @@
-//! What a person sees while a search runs: a bar on a terminal, a line now and then elsewhere.
+//! Progress of searches: a bar on a terminal, a line now and then elsewhere.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::console::{Console, Volume};
-use super::pace::Pace;
+use super::eta::SearchEta;
 use crate::model::{Device, Micros, Outcome, Problem, Tflops};
-use crate::tune::Event;
+use crate::session::SessionStage;
+use crate::tune::TuneEvent;
 
 /// How often a plain line is written.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// Where the progress of problems that are tuned at the same time is drawn, and results between it.
+/// Draws the progress of problems that are tuned at the same time, and prints results between the bars.
 #[derive(Clone)]
-pub(super) struct Board {
+pub(super) struct ProgressBoard {
     console: Console,
     bars: MultiProgress,
-    /// Whether lines must say which problem they are about.
-    several: bool,
+    /// Whether lines begin with their problem.
+    names_problems: Arc<AtomicBool>,
 }
 
-impl Board {
-    pub(super) fn new(console: Console, several: bool) -> Self {
-        Self { console, bars: MultiProgress::new(), several }
+impl ProgressBoard {
+    pub(super) fn new(console: Console) -> Self {
+        Self { console, bars: MultiProgress::new(), names_problems: Arc::default() }
+    }
+
+    /// Sets whether lines begin with their problem.
+    pub(super) fn name_problems(&self, names: bool) {
+        self.names_problems.store(names, Ordering::Relaxed);
     }
 
     /// A result, whole and between the bars.
@@ -41,30 +49,26 @@ impl Board {
     }
 }
 
-/// What is done with a problem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Aim {
-    /// A winner is looked for.
-    Winner,
-    /// It is asked a little, for what that tells of others.
-    Others,
-}
-
 /// Draws the events of one problem's tuning.
-pub(super) struct Progress {
-    board: Board,
+pub(super) struct TuneProgress {
+    board: ProgressBoard,
     problem: Problem,
-    aim: Aim,
+    stage: SessionStage,
     /// Whether times are modelled rather than measured.
     modelled: bool,
     bar: ProgressBar,
     compiled: usize,
-    pace: Pace,
+    eta: SearchEta,
     last_line: Instant,
 }
 
-impl Progress {
-    pub(super) fn new(board: &Board, problem: Problem, device: &Device, aim: Aim) -> Self {
+impl TuneProgress {
+    pub(super) fn new(
+        board: &ProgressBoard,
+        problem: Problem,
+        device: &Device,
+        stage: SessionStage,
+    ) -> Self {
         let bar = if board.console.interactive() {
             board.bars.add(ProgressBar::no_length())
         } else {
@@ -73,18 +77,18 @@ impl Progress {
         let now = Instant::now();
         let modelled = device.is_cpu();
         let board = board.clone();
-        let pace = Pace::new(now, None);
-        Self { board, problem, aim, modelled, bar, compiled: 0, pace, last_line: now }
+        let eta = SearchEta::new(now, None);
+        Self { board, problem, stage, modelled, bar, compiled: 0, eta, last_line: now }
     }
 
-    pub(super) fn event(&mut self, event: &Event<'_>) {
+    pub(super) fn event(&mut self, event: &TuneEvent<'_>) {
         match event {
-            Event::Started { problem, spaces, candidates, patience, journal, known, hints } => {
+            TuneEvent::Started { problem, spaces, candidates, patience, journal, known, hints } => {
                 let families: Vec<&str> =
                     spaces.families.iter().map(|family| family.name.as_str()).collect();
-                let doing = match self.aim {
-                    Aim::Winner => format!("tuning {problem}"),
-                    Aim::Others => format!("asking what {problem} tells of the others"),
+                let doing = match self.stage {
+                    SessionStage::Tuning => format!("tuning {problem}"),
+                    SessionStage::Pilot => format!("pilot on {problem}, for the other problems"),
                 };
                 self.say(&format!(
                     "{doing}: at most {candidates} of {} candidates of {}",
@@ -93,17 +97,17 @@ impl Progress {
                 ));
                 if let (Some(journal), 1..) = (journal, known) {
                     self.say(&format!(
-                        "{known} kernels are known already and not {} again (`--fresh` does): {}",
+                        "{known} kernels are known already and not {} again (`--fresh` measures them again): {}",
                         self.done(),
                         journal.display()
                     ));
                 }
                 if *hints > 0 {
                     self.say(&format!(
-                        "begins with the defaults and what won before, {hints} of it (`--fresh` does without)"
+                        "begins with the defaults and {hints} earlier winners (`--fresh` begins without)"
                     ));
                 }
-                self.pace = Pace::new(Instant::now(), *patience);
+                self.eta = SearchEta::new(Instant::now(), *patience);
                 self.bar.set_length(*candidates as u64);
                 let template = format!(
                     "{}{{bar:24}} {{pos}}/{{len}} {}, {{msg}}, {{elapsed}} elapsed",
@@ -115,14 +119,22 @@ impl Progress {
                 }
                 self.bar.enable_steady_tick(Duration::from_millis(200));
             }
-            Event::Compiled { count } => self.compiled = *count,
-            Event::Evaluated { count, family, configuration, outcome, recalled, best, left } => {
+            TuneEvent::Compiled { count } => self.compiled = *count,
+            TuneEvent::Evaluated {
+                count,
+                family,
+                configuration,
+                outcome,
+                recalled,
+                best,
+                left,
+            } => {
                 if self.board.console.volume == Volume::Verbose {
                     let result = self.describe(outcome);
                     let mark = if *recalled { "=" } else { " " };
                     self.say(&format!("{count:>5}{mark}{result}  {family} {configuration}"));
                 }
-                self.pace.tick(Instant::now());
+                self.eta.tick(Instant::now());
                 self.bar.set_position(*count as u64);
                 self.bar.set_length((count + left) as u64);
                 let (best, ends) = (self.best(*best), self.ends(*left));
@@ -130,8 +142,8 @@ impl Progress {
                 self.bar.set_message(message);
                 self.line(*count, *left, &best);
             }
-            Event::Restarted { reason } => self.say(&format!("GPU worker restarted: {reason}")),
-            Event::GivenUp { coverage } => self.say(&format!(
+            TuneEvent::Restarted { reason } => self.say(&format!("GPU worker restarted: {reason}")),
+            TuneEvent::GivenUp { coverage } => self.say(&format!(
                 "{} is given up: {} of its {} candidates so far ended the GPU worker; \
                  `--verbose` lists them, and `gemm-tune check --family {}` looks for the cause",
                 coverage.family,
@@ -139,14 +151,15 @@ impl Progress {
                 coverage.evaluated(),
                 coverage.family
             )),
-            Event::Contest { contestants } => {
-                self.bar.set_message(format!("contest of {contestants}"));
+            TuneEvent::FinalRound { entrants } => {
+                let text = format!("final round of {entrants}");
                 if self.board.console.volume == Volume::Verbose {
-                    self.say(&format!("contest of {contestants}"));
+                    self.say(&text);
                 }
+                self.bar.set_message(text);
             }
-            Event::Searched => {}
-            Event::Note(note) => self.say(note),
+            TuneEvent::Searched => {}
+            TuneEvent::Note(note) => self.say(note),
         }
     }
 
@@ -175,16 +188,20 @@ impl Progress {
         ));
     }
 
-    /// When the search ends, if nothing better comes.
+    /// How many candidates follow, and for how long, if nothing better is found.
     fn ends(&self, left: usize) -> String {
-        let time = self.pace.remaining(left, Instant::now());
-        let time = time.map(|time| format!(" in {:.0} s", time.as_secs_f64().ceil()));
-        format!("{left} more{} if nothing better comes", time.unwrap_or_default())
+        let time = self.eta.remaining(left, Instant::now());
+        let time = time.map(|time| format!(", about {:.0} s", time.as_secs_f64().ceil()));
+        format!("up to {left} more candidates{}", time.unwrap_or_default())
     }
 
-    /// Which problem a line is about, where that is not clear.
+    /// The problem that a line is about, where several are tuned at a time.
     fn prefix(&self) -> String {
-        if self.board.several { format!("{}: ", self.problem) } else { String::new() }
+        if self.board.names_problems.load(Ordering::Relaxed) {
+            format!("{}: ", self.problem)
+        } else {
+            String::new()
+        }
     }
 
     /// What is done to a candidate on the device.

@@ -1,15 +1,16 @@
-//! `gemm-tune regret`: lookup's answers for shapes that are held out, beside their winners.
+//! `gemm-tune regret`: measures lookup's answers for held-out shapes beside their winners.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::Value;
 
-use super::arguments::{CommonArguments, FamilyArguments, ProblemArguments, RigArguments};
+use super::arguments::{CommonArguments, FamilyArguments, MeasureArguments, ProblemArguments};
 use super::console::Console;
+use super::failure::Failure;
+use super::measure_context::{MeasureContext, in_turn, notes};
 use super::output::finish;
-use super::rig::{Rig, in_turn, notes};
-use super::{Failure, databases, request};
+use super::{databases, request};
 use crate::database::{Database, Record};
 use crate::lookup::{Lookup, Question};
 use crate::model::{Problem, Regime};
@@ -27,7 +28,7 @@ pub(super) struct RegretArguments {
     #[command(flatten)]
     problems: ProblemArguments,
     #[command(flatten)]
-    rig: RigArguments,
+    measure: MeasureArguments,
     /// Print comma-separated values instead of a table
     #[arg(long, conflicts_with = "json")]
     csv: bool,
@@ -48,9 +49,9 @@ fn run(arguments: &RegretArguments, console: Console) -> Result<(Value, ExitCode
     if problems.is_empty() {
         return Err(request::no_shape("hold out", "gemm-tune regret"));
     }
-    let RigArguments { db, device, seed } = &arguments.rig;
-    let rig = Rig::new(device, &arguments.families, &arguments.common, console)?;
-    let device = rig.machine.device();
+    let MeasureArguments { db, device, seed } = &arguments.measure;
+    let context = MeasureContext::new(device, &arguments.families, &arguments.common, console)?;
+    let device = context.machine.device();
     let path = databases::of(&device, db.as_deref());
     let database = Database::load_existing(&path).map_err(Failure::work)?;
     let regime = Regime::default();
@@ -58,10 +59,11 @@ fn run(arguments: &RegretArguments, console: Console) -> Result<(Value, ExitCode
         Problem::try_from(&record.problem).is_ok_and(|problem| problems.contains(&problem))
     };
     let kept = database.records().iter().filter(|record| !is_held_out(record));
-    let families = rig.families.clone();
-    let lookup = Lookup::new(kept, &families, &rig.templates, &device, regime)
-        .experienced(&databases::experience([path.as_path()], &device)?);
-    let mut kit = rig.kit(console)?;
+    let families = context.families.clone();
+    let lookup = Lookup::new(kept, &families, &context.templates, &device, regime).with_predictor(
+        databases::predictor([path.as_path()], &device, (&families, &context.templates), console)?,
+    );
+    let mut kit = context.kit(console)?;
     let mut regrets = Vec::new();
     for problem in in_turn(&problems, console)? {
         let Some(record) = database.find(problem, &device, regime) else {
@@ -93,7 +95,7 @@ fn run(arguments: &RegretArguments, console: Console) -> Result<(Value, ExitCode
         let library = retimed.libraries.into_iter().next().map(|(library, _)| library);
         regrets.push(Regret {
             problem: *problem,
-            rung: answer.rung.name(),
+            source: answer.source.name(),
             family: winner.family,
             parameters: winner.configuration.to_string(),
             predicted: answer.predicted,

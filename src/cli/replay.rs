@@ -1,18 +1,57 @@
-//! `gemm-tune replay`: plays a strategy against a recorded space; no GPU has a part in it.
+//! `gemm-tune replay`: plays a strategy against a recorded space, without a GPU.
 
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::Args;
 use serde_json::json;
 
-use super::arguments::ReplayArguments;
 use super::console::Console;
-use super::{Failure, request};
-use crate::experience::Experience;
+use super::failure::Failure;
+use super::{databases, request};
 use crate::model::Device;
+use crate::predict::LearnedModel;
+use crate::render::Templates;
 use crate::report::replayed;
 use crate::search::replay::{Trials, replay};
-use crate::space::Families;
+use crate::space::{Families, Family};
 use crate::tune::{read_informed, read_recording};
+
+#[derive(Debug, Args)]
+pub(super) struct ReplayArguments {
+    /// Recorded space: a Kernel Tuner cache, T4 results or a journal of this program, plain or .gz
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Begin as a search of the journal's problem does, with the families' defaults and predicted times; else nothing is
+    /// known of the configurations
+    #[arg(long)]
+    informed: bool,
+    /// File of `gemm-tune learn` to begin with instead of the built-in one
+    #[arg(long, requires = "informed", value_name = "FILE")]
+    experience: Option<PathBuf>,
+    /// Strategy to play: auto, exhaustive, random, local, evolve or model
+    #[arg(long, default_value = "auto", value_name = "NAME")]
+    search: String,
+    /// How often to play it, each time with another seed
+    #[arg(long, default_value = "30", value_name = "R")]
+    repeats: NonZeroUsize,
+    /// Distinct configurations that each play evaluates
+    #[arg(long, default_value = "400", value_name = "N")]
+    max_configs: NonZeroUsize,
+    /// Candidates that are proposed before the outcome of any of them is reported
+    #[arg(long, default_value = "12", value_name = "N")]
+    batch: NonZeroUsize,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// What counts as better where the search says how likely it is that something better is left
+    #[arg(long, default_value = "1%", value_name = "PERCENT")]
+    stop_within: String,
+    /// Print an array of {evaluations, mean, median, worst}
+    #[arg(long)]
+    json: bool,
+}
 
 /// Plays, prints and gives the exit code.
 pub(super) fn main(arguments: &ReplayArguments) -> ExitCode {
@@ -38,11 +77,14 @@ fn run(arguments: &ReplayArguments, console: Console) -> Result<(), Failure> {
     };
     let recording = if arguments.informed {
         let families = Families::built_in().map_err(Failure::work)?;
-        let experience = match &arguments.experience {
-            Some(path) => request::experience(path)?,
-            None => Experience::built_in(&Device::h200()).map_err(Failure::work)?,
+        let templates = Templates::built_in().map_err(Failure::work)?;
+        let learned = match &arguments.experience {
+            Some(path) => request::learned_model(path)?,
+            None => LearnedModel::built_in(&Device::h200()).map_err(Failure::work)?,
         };
-        read_informed(&arguments.file, &families, &experience)
+        let all: Vec<Family> = families.iter().cloned().collect();
+        let predictor = databases::noted(learned, (&all, &templates), console);
+        read_informed(&arguments.file, &families, &predictor)
     } else {
         read_recording(&arguments.file)
     };

@@ -1,4 +1,4 @@
-//! `gemm-tune report`: winners and what searches saw, as a page that needs nothing else.
+//! `gemm-tune report`: winners and their searches as one self-contained page.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -7,17 +7,17 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::{CommonArguments, FolderArguments};
+use super::arguments::{CommonArguments, FolderArguments, SelectionArguments};
 use super::console::Console;
-use super::db::SelectionArguments;
 use super::environment::cache_folder;
+use super::failure::Failure;
 use super::output::{finish, write};
-use super::{Failure, databases, journals, request};
+use super::{databases, journals, request};
 use crate::database::{Database, Record};
 use crate::inspect::landscape;
 use crate::model::{Device, Problem};
 use crate::render::{Templates, render};
-use crate::report::page::{self, Case};
+use crate::report::page::{self, ProblemReport};
 use crate::space::{Family, LegalSpace};
 use crate::tune::Recorded;
 
@@ -54,7 +54,7 @@ pub(super) fn main(arguments: &ReportArguments) -> ExitCode {
 
 fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> {
     let selection = arguments.selection.selection()?;
-    // A journal alone is enough to look at a run; what else there is of it is in the default folder.
+    // A journal alone is enough for a page.
     let files = match databases::files(&arguments.db) {
         Err(_) if !arguments.journal.is_empty() => Vec::new(),
         files => files?,
@@ -63,7 +63,7 @@ fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> 
     let records: Vec<&Record> = databases
         .iter()
         .flat_map(Database::records)
-        .filter(|record| selection.takes(record))
+        .filter(|record| selection.matches(record))
         .collect();
     let named: Vec<Recorded> =
         arguments.journal.iter().map(|path| journals::read(path)).collect::<Result<_, _>>()?;
@@ -76,24 +76,24 @@ fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> 
             }
         }
     }
-    let bench = Bench::new(&arguments.folders, console)?;
-    let mut cases: Vec<Case<'_>> = Vec::new();
+    let context = ReportContext::new(&arguments.folders, console)?;
+    let mut cases: Vec<ProblemReport<'_>> = Vec::new();
     for record in &records {
         let journal = journals.iter().find(|journal| is_of(record, journal));
         if journal.is_some() || !only_journals {
-            cases.push(bench.case(Some(record), journal));
+            cases.push(context.case(Some(record), journal));
         }
     }
     for journal in &journals {
         if !records.iter().any(|record| is_of(record, journal)) {
-            cases.push(bench.case(None, Some(journal)));
+            cases.push(context.case(None, Some(journal)));
         }
     }
-    if bench.changed.get() > 0 {
+    if context.changed.get() > 0 {
         console.note(&format!(
             "the templates of {} winners have changed since: the page has the sources that they give \
              today",
-            bench.changed.get()
+            context.changed.get()
         ));
     }
     if cases.is_empty() {
@@ -125,8 +125,8 @@ fn is_of(record: &Record, journal: &Recorded) -> bool {
         && record.regime() == Some(journal.regime)
 }
 
-/// What kernels are made of again.
-struct Bench {
+/// Families and templates that sources are rendered from again.
+struct ReportContext {
     families: Vec<Family>,
     templates: Templates,
     console: Console,
@@ -134,7 +134,7 @@ struct Bench {
     changed: Cell<usize>,
 }
 
-impl Bench {
+impl ReportContext {
     fn new(folders: &FolderArguments, console: Console) -> Result<Self, Failure> {
         let (families, templates) = request::all_families(folders)?;
         Ok(Self { families, templates, console, changed: Cell::new(0) })
@@ -144,9 +144,13 @@ impl Bench {
         self.families.iter().find(|family| family.name == name)
     }
 
-    /// What is shown of a winner and its search.
-    fn case<'a>(&self, record: Option<&'a Record>, journal: Option<&'a Recorded>) -> Case<'a> {
-        let mut case = Case { record, journal, ..Case::default() };
+    /// The case of a winner and its search.
+    fn case<'a>(
+        &self,
+        record: Option<&'a Record>,
+        journal: Option<&'a Recorded>,
+    ) -> ProblemReport<'a> {
+        let mut case = ProblemReport { record, journal, ..ProblemReport::default() };
         let (Some(problem), Some(device)) = (case.problem(), case.device()) else { return case };
         if let Some(record) = record {
             case.source = self.source(record, &problem, &device);
@@ -161,7 +165,7 @@ impl Bench {
         case
     }
 
-    /// A winner's source as its template gives it today.
+    /// The source of a winner, rendered from the present template.
     fn source(&self, record: &Record, problem: &Problem, device: &Device) -> Option<String> {
         let family = self.family(&record.family)?;
         let configuration = match family.completed(record.configuration()) {

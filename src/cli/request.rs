@@ -1,13 +1,16 @@
-//! From words that were typed to problems, families and numbers, for all commands alike.
+//! Parses words of the command line into problems, families and numbers, for all commands.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use super::Failure;
-use super::arguments::{FamilyArguments, FolderArguments, PatternArguments, ProblemArguments};
-use crate::experience::Experience;
+use super::arguments::{
+    FamilyArguments, FolderArguments, PatternArguments, ProblemArguments, SelectionArguments,
+};
+use super::failure::Failure;
+use crate::database::RecordFilter;
 use crate::model::problem::MAX_BATCH;
 use crate::model::{CachePolicy, Compute, Dtype, PowerState, Problem, Regime, Shape};
+use crate::predict::LearnedModel;
 use crate::render::Templates;
 use crate::space::{Families, Family, LoadError};
 
@@ -33,7 +36,7 @@ fn chosen(
     let families = if names.is_empty() {
         families.iter().cloned().collect()
     } else {
-        // Who names a family wants it searched, whatever supersedes it.
+        // A named family is searched, even if another one supersedes it.
         let named = names.iter().map(|name| families.get(name).cloned());
         let mut named = named.collect::<Result<Vec<Family>, _>>().map_err(Failure::usage)?;
         named.iter_mut().for_each(|family| family.superseded_by = None);
@@ -48,11 +51,11 @@ fn chosen(
 }
 
 /// What `gemm-tune learn` wrote to a file.
-pub(super) fn experience(path: &Path) -> Result<Experience, Failure> {
+pub(super) fn learned_model(path: &Path) -> Result<LearnedModel, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::Work(format!("cannot read `{}`: {error}", path.display())))?;
     let named = |error| Failure::Work(format!("`{}`: {error}", path.display()));
-    Experience::parse(&text).map_err(named)
+    LearnedModel::parse(&text).map_err(named)
 }
 
 /// A family by its name.
@@ -62,7 +65,7 @@ pub(super) fn family<'f>(families: &'f [Family], name: &str) -> Result<&'f Famil
 }
 
 impl PatternArguments {
-    /// What problems have in common, with a shape that stands for any.
+    /// The common part of the problems, with a placeholder for the shape.
     pub(super) fn pattern(&self) -> Result<Problem, Failure> {
         let pattern = pattern(&self.dtype, self.compute.as_deref(), self.batch)?;
         Ok(Problem { layout: self.layout.parse().map_err(Failure::usage)?, ..pattern })
@@ -70,19 +73,37 @@ impl PatternArguments {
 }
 
 impl ProblemArguments {
-    /// What they have in common, with a shape that stands for any.
+    /// The common part of the problems, with a placeholder for the shape.
     pub(super) fn pattern(&self, batch: u64) -> Result<Problem, Failure> {
         let pattern = pattern(&self.dtype, None, batch)?;
         Ok(Problem { layout: self.layout.parse().map_err(Failure::usage)?, ..pattern })
     }
 
-    /// All of them, as many products each as `batch` says, unless the file says otherwise.
+    /// All problems, each of `batch` products unless the file gives another number.
     pub(super) fn all(&self, batch: u64) -> Result<Vec<Problem>, Failure> {
         problems(&self.shape, self.shapes.as_deref(), self.pattern(batch)?)
     }
 }
 
-/// What problems have in common, with a shape and layout that stand for any.
+impl SelectionArguments {
+    /// The records that the arguments select.
+    pub(super) fn selection(&self) -> Result<RecordFilter, Failure> {
+        fn words<T: std::str::FromStr>(words: &[String]) -> Result<Vec<T>, Failure>
+        where
+            T::Err: std::fmt::Display,
+        {
+            words.iter().map(|word| word.parse().map_err(Failure::usage)).collect()
+        }
+        Ok(RecordFilter {
+            shapes: shapes(&self.shape)?,
+            dtypes: words(&self.dtype)?,
+            layouts: words(&self.layout)?,
+            device_name: self.device_name.clone(),
+        })
+    }
+}
+
+/// The common part of problems, with placeholders for shape and layout.
 pub(super) fn pattern(dtype: &str, compute: Option<&str>, batch: u64) -> Result<Problem, Failure> {
     let dtype: Dtype = dtype.parse().map_err(Failure::usage)?;
     let compute: Compute = match compute {
@@ -93,7 +114,7 @@ pub(super) fn pattern(dtype: &str, compute: Option<&str>, batch: u64) -> Result<
     Ok(Problem { batch, compute, ..Problem::new(Shape { m: 1, n: 1, k: 1 }, dtype) })
 }
 
-/// What times are taken in.
+/// The conditions that times are measured under.
 pub(super) fn regime(cache: &str, power: &str) -> Result<Regime, Failure> {
     let cache =
         CachePolicy::ALL.into_iter().find(|known| known.name() == cache).ok_or_else(|| {
@@ -106,12 +127,12 @@ pub(super) fn regime(cache: &str, power: &str) -> Result<Regime, Failure> {
     Ok(Regime { cache, power })
 }
 
-/// Shapes, as typed.
+/// Parses shapes.
 pub(super) fn shapes(words: &[String]) -> Result<Vec<Shape>, Failure> {
     words.iter().map(|word| word.parse().map_err(Failure::usage)).collect()
 }
 
-/// The problems of shapes, as typed, and then those of a file.
+/// The problems of shapes on the command line, then those of a file.
 pub(super) fn problems(
     words: &[String],
     file: Option<&Path>,
@@ -126,7 +147,7 @@ pub(super) fn problems(
     Ok(problems)
 }
 
-/// Why a command does not begin that was given no shape.
+/// The failure of a command without a shape.
 pub(super) fn no_shape(deed: &str, command: &str) -> Failure {
     Failure::Usage(format!(
         "nothing to {deed}: give a shape, as in `{command} --shape 4096x4096x1024`, or `--shapes FILE`"

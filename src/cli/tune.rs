@@ -1,46 +1,104 @@
-//! `gemm-tune tune`: tunes the shapes that were asked for and records the winners.
+//! `gemm-tune tune`: tunes the shapes on the command line and records the winners.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::TuneArguments;
+use super::arguments::{CommonArguments, FamilyArguments, PatternArguments};
 use super::console::Console;
-use super::databases;
 use super::environment::variable;
+use super::failure::Failure;
 use super::machine::{Wish, Workshop};
 use super::output::finish;
-use super::progress::{Aim, Board, Progress};
-use super::shard::{self, Shard};
-use super::talk::Talk;
-use super::turns::{Lane, Taken, Turns};
-use super::{Failure, interrupt, request};
-use crate::compile::{Compile, CompileThreads};
-use crate::database::{Database, Origin, Recorded, Replace, check_writable, record_summary};
-use crate::lookup::Lookup;
+use super::session_display::{SessionDisplay, document};
+use super::{databases, interrupt, request};
+use crate::compile::CompileThreads;
+use crate::database::{ReplacePolicy, check_writable};
 use crate::model::{Device, Problem, Regime};
-use crate::render::Templates;
-use crate::report::{covered, json as documents, table};
+use crate::predict::Predictor;
+use crate::report::{json as documents, tuned};
 use crate::search;
+use crate::session::{self, ProblemResult, SessionDevice, SessionPlan, Shard};
 use crate::space::Family;
-use crate::tune::{
-    Ahead, Event, Hints, Kit, Machine, Ordered, Seat, Settings, Summary, TuneError, lanes, share,
-    sound, spaces, tune,
-};
+use crate::tune::{Hints, Settings, spaces};
 
-/// What the arguments mean.
-struct Job {
-    problems: Vec<Problem>,
-    families: Vec<Family>,
-    templates: Templates,
-    settings: Settings,
-    replace: Replace,
+#[derive(Debug, Args)]
+pub(super) struct TuneArguments {
+    /// Shape to tune, such as 4096x4096x1024; may be repeated
+    #[arg(long, value_name = "MxNxK")]
+    shape: Vec<String>,
+    /// File with one shape a line, layout and batch behind it if they differ: `512x512x512 nt x16`
+    #[arg(long, value_name = "FILE")]
+    shapes: Option<PathBuf>,
+    /// Shard of --shapes that this process tunes: the Ith of N, I from 1; with /N, the cluster's scheduler gives I
+    /// [default: the task of a Slurm array, else all]
+    #[arg(long, value_name = "I/N", requires = "shapes")]
+    shard: Option<String>,
+    #[command(flatten)]
+    pattern: PatternArguments,
+    /// Device to tune on: auto, cuda:N, cuda:all, or cpu, which validates for real and models times
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// Tuning database to write, whose winners are tried first [default: results/<gpu>.toml]
+    #[arg(long, value_name = "PATH")]
+    db: Option<PathBuf>,
+    /// ReplacePolicy a stored record even if it is faster
+    #[arg(long)]
+    force: bool,
+    /// Search and measure everything anew, without the results of earlier runs and databases; only the record of the
+    /// problem takes part in the final
+    #[arg(long)]
+    fresh: bool,
+    /// Search kernels too whose bits may differ from run to run, such as those whose blocks add to C with
+    /// atomic operations; records of such are marked, and only their own problems are answered with them
+    #[arg(long)]
+    allow_nondeterministic: bool,
+    /// Where operands are when a timed launch begins: rotate, not in the L2 cache, or hot, in it
+    #[arg(long, default_value = "rotate", value_name = "POLICY")]
+    cache_policy: String,
+    /// Run finalists under compute-sanitizer too, a program of CUDA's toolkit
+    #[arg(long)]
+    sanitize: bool,
+    /// How warm the GPU is: burst, with pauses between samples, or sustained, without
+    #[arg(long, default_value = "burst", value_name = "STATE")]
+    power: String,
+    /// How long to search: quick, until something 3 % better is rather unlikely to be left (chance below
+    /// 20 %); normal, 1 % and below 2 %; full, until nothing is left or 10000 candidates are evaluated
+    #[arg(long, default_value = "normal", value_name = "EFFORT")]
+    effort: String,
+    /// End when one better by more than this is unlikely to be left [default: by effort]
+    #[arg(long, value_name = "PERCENT")]
+    stop_within: Option<String>,
+    /// Time after which a shape's search ends, such as 60s or 2m [default: none; on the cpu device 1m
+    /// for quick and 4m for normal effort]
+    #[arg(long, value_name = "TIME")]
+    budget: Option<String>,
+    /// Most candidates to evaluate for a shape [default: by effort 300, 1000 or 10000; a fifth of that
+    /// on the cpu device]
+    #[arg(long, value_name = "N")]
+    max_configs: Option<NonZeroUsize>,
+    /// How candidates are chosen: auto, exhaustive, random, local, evolve or model
+    #[arg(long, default_value = "auto", value_name = "NAME")]
+    search: String,
+    /// Seed of the search and of the operands
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Compiler threads [default: one for each core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    families: FamilyArguments,
+    /// Show what would be searched, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    common: CommonArguments,
 }
 
 /// Tunes, prints and gives the exit code.
@@ -51,294 +109,82 @@ pub(super) fn main(arguments: &TuneArguments) -> ExitCode {
 
 fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
     let workshop = Workshop::new(&arguments.common)?;
-    let job = job(arguments, &workshop, console)?;
+    let mut plan = plan(arguments, &workshop, console)?;
     let wish: Wish = arguments.device.parse()?;
     if arguments.dry_run {
         let device = workshop.described_device(wish, console)?;
-        return dry_run(&job, &device, console);
+        return dry_run(&plan, &device, console);
     }
     let machine = workshop.machine(wish, console)?;
     let device = machine.device();
+    check_host(arguments, &plan.settings, &device)?;
+    let database = databases::of(&device, arguments.db.as_deref());
+    // Before a compiler is installed.
+    check_writable(&database, &device).map_err(Failure::work)?;
+    plan.predictor = Arc::new(databases::predictor(
+        [database.as_path()],
+        &device,
+        (&plan.families, &plan.templates),
+        console,
+    )?);
+    if arguments.db.is_none() {
+        // Winners of other GPUs are warm starts too.
+        let files = databases::files(&[]).unwrap_or_default().into_iter();
+        plan.other_databases = files.filter(|other| *other != database).collect();
+    }
+    plan.database = Some(database.clone());
+    let compiler = workshop.compiler(&machine, console)?;
+    let (major, minor) = compiler.nvrtc().version();
+    let nvrtc = format!("{major}.{minor}");
+    let threads = CompileThreads::new(request::jobs(arguments.jobs)).map_err(Failure::work)?;
+    let session_device =
+        SessionDevice { machine, compiler: Arc::new(compiler), nvrtc: nvrtc.clone(), threads };
+    let stop = interrupt::listen()?;
+    let display = SessionDisplay::new(console, &device, &database);
+    let on_event = |event: session::SessionEvent<'_>| display.event(&event);
+    let results = session::run(&plan, session_device, &stop, &on_event).map_err(Failure::work)?;
+    if stop.load(Ordering::Relaxed) {
+        console.note("interrupted");
+    }
+    let is_won = |result: &ProblemResult| result.outcome.is_won();
+    let code = if results.iter().all(is_won) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    let document = json!({
+        "gemm_tune": env!("CARGO_PKG_VERSION"),
+        "device": device,
+        "nvrtc": nvrtc,
+        "database": database,
+        "results": results.iter().map(|result| document(result, &device)).collect::<Vec<_>>(),
+    });
+    Ok((document, code))
+}
+
+/// Refuses what the host does not do.
+fn check_host(
+    arguments: &TuneArguments,
+    settings: &Settings,
+    device: &Device,
+) -> Result<(), Failure> {
     if device.is_cpu() && arguments.sanitize {
         return Err(Failure::Usage(
             "the cpu device checks every access itself: leave out `--sanitize`".to_owned(),
         ));
     }
-    if device.is_cpu() && job.settings.regime != Regime::default() {
+    if device.is_cpu() && settings.regime != Regime::default() {
         return Err(Failure::Usage(
             "the cpu device models times of operands outside the cache and of a device at rest: \
              leave out `--cache-policy` and `--power`"
                 .to_owned(),
         ));
     }
-    let database = databases::of(&device, arguments.db.as_deref());
-    check_writable(&database, &device).map_err(Failure::work)?;
-    let compiler = workshop.compiler(&machine, console)?;
-    let (major, minor) = compiler.nvrtc().version();
-    let compiler: Arc<dyn Compile> = Arc::new(compiler);
-    let threads = CompileThreads::new(request::jobs(arguments.jobs)).map_err(Failure::work)?;
-    // A budget is a problem's own time on the device.
-    let lanes = if job.settings.budget.is_some() { 1 } else { lanes(threads.count()) };
-    let searches = lanes * machine.count().clamp(1, job.problems.len().max(1));
-    let seats = machine.seats(job.problems.len(), lanes);
-    let kit_for = |machine| Kit {
-        families: job.families.clone(),
-        templates: job.templates.clone(),
-        compiler: Arc::clone(&compiler),
-        threads: threads.clone(),
-        machine,
-    };
-    // Winners of other GPUs are hints too; a file of them that cannot be read hints at nothing.
-    let others = arguments.db.is_none().then(|| databases::files(&[]).unwrap_or_default());
-    let session = Session {
-        board: Board::new(console, seats.len() > 1),
-        width: console.width(),
-        nvrtc: format!("{major}.{minor}"),
-        others: others.into_iter().flatten().filter(|other| *other != database).collect(),
-        talk: Talk::new(
-            device.clone(),
-            job.families.clone(),
-            Arc::new(databases::experience([database.as_path()], &device)?),
-        ),
-        database,
-        stop: interrupt::listen()?,
-        settings: job.settings,
-        replace: job.replace,
-        device,
-    };
-    let turns = Turns::new(&job.problems, seats.len(), searches);
-    let results = session.tune_all(&turns, seats, &kit_for)?;
-    if session.stop.load(Ordering::Relaxed) {
-        console.note("stopped as asked");
-    }
-    let failed = results.iter().filter(|result| result.get("error").is_some()).count();
-    let code = if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-    let document = json!({
-        "gemm_tune": env!("CARGO_PKG_VERSION"),
-        "device": session.device,
-        "nvrtc": session.nvrtc,
-        "database": session.database,
-        "results": results,
-    });
-    Ok((document, code))
+    Ok(())
 }
 
-/// Whether a device or compiler is gone, which is gone for the other problems too.
-fn ends_all(error: &TuneError) -> bool {
-    matches!(error, TuneError::Device(_) | TuneError::Compiler(_) | TuneError::Panicked)
-}
-
-/// What all problems of a run share.
-struct Session {
-    board: Board,
-    width: u16,
-    device: Device,
-    nvrtc: String,
-    database: PathBuf,
-    /// Databases that hints may come from besides.
-    others: Vec<PathBuf>,
-    talk: Talk,
-    stop: Arc<AtomicBool>,
-    settings: Settings,
-    replace: Replace,
-}
-
-impl Session {
-    /// Tunes the problems, as many at a time as there are seats, and gives the documents about them
-    /// in the order of the problems. What comes after a stop is left out.
-    fn tune_all(
-        &self,
-        turns: &Turns<'_>,
-        seats: Vec<Seat>,
-        kit_for: &(dyn Fn(Machine) -> Kit + Sync),
-    ) -> Result<Vec<Value>, Failure> {
-        let lanes: Vec<Result<Vec<(usize, Value)>, Failure>> = thread::scope(|scope| {
-            let tune_in = move |(number, seat): (usize, Seat)| {
-                let lane = turns.lane(number);
-                let machine = turns.example().and_then(|problem| seat.machine(problem));
-                let kit = machine.map(kit_for);
-                kit.map_or(Ok(Vec::new()), |kit| self.tune_in_turn(kit, turns, &lane))
-            };
-            let seats = seats.into_iter().enumerate();
-            let lanes: Vec<_> = seats.map(|seat| scope.spawn(move || tune_in(seat))).collect();
-            let joined = lanes.into_iter().map(|lane| lane.join());
-            joined
-                .map(|lane| lane.unwrap_or_else(|_| Err(Failure::work(TuneError::Panicked))))
-                .collect()
-        });
-        let mut results = Vec::new();
-        for lane in lanes {
-            results.extend(lane?);
-        }
-        results.sort_by_key(|(number, _)| *number);
-        Ok(results.into_iter().map(|(_, result)| result).collect())
-    }
-
-    /// Tunes one problem after the other until none is left or somebody stops; gives the documents about
-    /// them by their numbers. Meanwhile the compiler begins with the one that comes next.
-    fn tune_in_turn(
-        &self,
-        mut kit: Kit,
-        turns: &Turns<'_>,
-        lane: &Lane<'_, '_>,
-    ) -> Result<Vec<(usize, Value)>, Failure> {
-        let (ahead, ordered) = (Ahead::of(&kit), Mutex::new(None));
-        let has_kin = |problem: &Problem| self.talk.heard().has_kin(problem);
-        if let Some(problem) = lane.leader() {
-            self.sound(problem, &mut kit, turns).inspect_err(|_| turns.give_up())?;
-            turns.follow();
-        }
-        let mut results = Vec::new();
-        while let Some(Taken { number, problem, search }) = lane.take(&has_kin) {
-            if self.stop.load(Ordering::Relaxed) {
-                break;
-            }
-            let mut search = Some(search);
-            let order_next = || {
-                let order = lane.coming(&has_kin).and_then(|problem| self.order(problem, &ahead));
-                *ordered.lock().unwrap_or_else(PoisonError::into_inner) = order;
-            };
-            let mut teller = self.talk.teller(problem);
-            let result = thread::scope(|scope| {
-                self.tune(problem, &mut kit, &mut |event| {
-                    teller.hears(event);
-                    // The cores have nothing to do any more.
-                    if matches!(event, Event::Searched) {
-                        search = None;
-                        scope.spawn(order_next);
-                    }
-                })
-            });
-            if result.is_err() {
-                turns.give_up();
-            }
-            results.push((number, result?));
-        }
-        Ok(results)
-    }
-
-    /// Asks the first questions of a problem, for what they tell the others, who follow as soon as they know.
-    fn sound(&self, problem: &Problem, kit: &mut Kit, turns: &Turns<'_>) -> Result<(), Failure> {
-        let hints = self.hints(problem, &kit.families, &kit.templates)?;
-        let mut progress = Progress::new(&self.board, *problem, &self.device, Aim::Others);
-        let mut teller = self.talk.teller(problem);
-        let on_event = &mut |event: Event<'_>| {
-            progress.event(&event);
-            if teller.hears(&event) {
-                turns.follow();
-            }
-        };
-        let sounded = sound(problem, &hints, kit, &self.settings, &self.stop, on_event);
-        progress.finish();
-        match sounded {
-            Err(error) if ends_all(&error) => Err(Failure::work(error)),
-            // What else stands in the way will be told when its turn comes.
-            _ => Ok(()),
-        }
-    }
-
-    /// Has the compiler begin with what the search of a problem will ask for. What stands in the way will
-    /// be told when its turn comes.
-    fn order(&self, problem: &Problem, ahead: &Ahead) -> Option<Ordered> {
-        if self.stop.load(Ordering::Relaxed) {
-            return None;
-        }
-        let hints = self.hints(problem, ahead.families(), ahead.templates()).ok()?;
-        ahead.order(problem, &hints, &self.settings).ok()
-    }
-
-    /// Tunes one problem, shows and records the winner, and gives the document about it. What happens
-    /// meanwhile is passed on to `on_event`.
-    fn tune(
-        &self,
-        problem: &Problem,
-        kit: &mut Kit,
-        on_event: &mut dyn FnMut(&Event<'_>),
-    ) -> Result<Value, Failure> {
-        let hints = self.hints(problem, &kit.families, &kit.templates)?;
-        let mut progress = Progress::new(&self.board, *problem, &self.device, Aim::Winner);
-        let on_event = &mut |event: Event<'_>| {
-            progress.event(&event);
-            on_event(&event);
-        };
-        let result = tune(problem, &hints, kit, &self.settings, &self.stop, on_event);
-        progress.finish();
-        let summary = match result {
-            Ok(summary) => summary,
-            Err(error) if ends_all(&error) => return Err(Failure::work(error)),
-            Err(error) => return Ok(self.failed(problem, &error.to_string())),
-        };
-        let ranking = table::ranking(&summary, &self.device, self.width);
-        let coverage =
-            format!("{}{}", table::coverage(&summary, self.width), covered::text(&summary));
-        let verdict = table::verdict(&summary, &self.device);
-        if summary.winner().is_none() {
-            self.board.result(&format!("\n{ranking}\n{coverage}"));
-            return Ok(self.failed(problem, verdict.trim_end()));
-        }
-        let mut document = documents::summary(&summary, &self.device);
-        let (word, text) = self.record(&summary, kit)?;
-        document["recorded"] = json!(word);
-        self.board.result(&format!("\n{ranking}\n{coverage}\n{verdict}  {text}\n"));
-        Ok(document)
-    }
-
-    /// What the databases know of a problem by now: what was just recorded is a hint for the next.
-    fn hints(
-        &self,
-        problem: &Problem,
-        families: &[Family],
-        templates: &Templates,
-    ) -> Result<Hints, Failure> {
-        let mut databases = vec![Database::load(&self.database).map_err(Failure::work)?];
-        databases.extend(self.others.iter().filter_map(|path| Database::load(path).ok()));
-        let records = databases.iter().flat_map(Database::records);
-        let regime = self.settings.regime;
-        let lookup = Lookup::new(records, families, templates, &self.device, regime);
-        Ok(Hints {
-            experience: self.talk.experience(),
-            kin: self.talk.heard(),
-            footprints: self.talk.footprints(),
-            ..lookup.hints(problem)
-        })
-    }
-
-    fn failed(&self, problem: &Problem, message: &str) -> Value {
-        self.board.error(message);
-        json!({ "problem": documents::problem_document(problem), "error": message })
-    }
-
-    /// Records the winner, and says what became of it in a word and in words.
-    fn record(&self, summary: &Summary, kit: &Kit) -> Result<(&'static str, String), Failure> {
-        let family = summary.winner().map(|winner| winner.family.as_str());
-        let template = kit.families.iter().find(|known| Some(known.name.as_str()) == family);
-        let origin = Origin {
-            device: self.device.clone(),
-            template_hash: template.map(|family| kit.templates.hash(family)).unwrap_or_default(),
-            nvrtc: self.nvrtc.clone(),
-            time: jiff::Timestamp::now(),
-            seed: self.settings.seed,
-        };
-        let recorded = record_summary(summary, &origin, &self.database, self.replace)
-            .map_err(Failure::work)?;
-        let path = self.database.display();
-        Ok(match recorded {
-            None => ("nothing", "nothing recorded".to_owned()),
-            Some(Recorded::Added) => ("added", format!("recorded in {path}")),
-            Some(Recorded::Replaced { before }) => {
-                ("replaced", format!("recorded in {path}, in place of one of {before}"))
-            }
-            Some(Recorded::Kept { stored }) => (
-                "kept",
-                format!(
-                    "{path} keeps its record of {stored}, which is faster (`--force` replaces)"
-                ),
-            ),
-        })
-    }
-}
-
-fn job(arguments: &TuneArguments, workshop: &Workshop, console: Console) -> Result<Job, Failure> {
+/// The plan by the arguments, without the files that depend on the device.
+fn plan(
+    arguments: &TuneArguments,
+    workshop: &Workshop,
+    console: Console,
+) -> Result<SessionPlan, Failure> {
     let (mut families, templates) = request::families(&arguments.families)?;
     if arguments.allow_nondeterministic {
         families = families.into_iter().map(Family::allowing_nondeterministic).collect();
@@ -355,8 +201,16 @@ fn job(arguments: &TuneArguments, workshop: &Workshop, console: Console) -> Resu
         sanitizer: arguments.sanitize.then(|| workshop.sanitizer()).transpose()?,
         seed: arguments.seed,
     };
-    let replace = if arguments.force { Replace::Always } else { Replace::IfFaster };
-    Ok(Job { problems: problems(arguments, console)?, families, templates, settings, replace })
+    Ok(SessionPlan {
+        problems: problems(arguments, console)?,
+        families,
+        templates,
+        settings,
+        predictor: Arc::new(Predictor::default()),
+        database: None,
+        other_databases: Vec::new(),
+        replace: if arguments.force { ReplacePolicy::Always } else { ReplacePolicy::IfFaster },
+    })
 }
 
 fn problems(arguments: &TuneArguments, console: Console) -> Result<Vec<Problem>, Failure> {
@@ -366,13 +220,14 @@ fn problems(arguments: &TuneArguments, console: Console) -> Result<Vec<Problem>,
         return Err(request::no_shape("tune", "gemm-tune"));
     }
     let shard = match &arguments.shapes {
-        Some(_) => shard::shard(arguments.shard.as_deref(), variable)?,
+        Some(_) => Shard::find(arguments.shard.as_deref(), &variable).map_err(Failure::usage)?,
         None => None,
     };
-    let Some(Shard { index, count, source }) = shard else { return Ok(problems) };
-    let own = share(&problems, index, count);
-    let (number, all) = (index + 1, problems.len());
-    console.note(&format!("share {number} of {count} ({source}): {} of {all} shapes", own.len()));
+    let Some(shard) = shard else { return Ok(problems) };
+    let own = shard.of(&problems);
+    let (Shard { index, count, source }, all) = (shard, problems.len());
+    let number = index + 1;
+    console.note(&format!("shard {number} of {count} ({source}): {} of {all} shapes", own.len()));
     Ok(own)
 }
 
@@ -382,7 +237,7 @@ fn budget(text: &str) -> Result<Duration, Failure> {
     Duration::try_from(time).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
 }
 
-/// What counts as better, within what is known of searches.
+/// The fraction that counts as better, within the range that stopping rules support.
 fn within(word: &str) -> Result<f64, Failure> {
     let fraction = request::fraction(word)?;
     if search::WITHIN.contains(&fraction) {
@@ -394,13 +249,18 @@ fn within(word: &str) -> Result<f64, Failure> {
     )))
 }
 
-fn dry_run(job: &Job, device: &Device, console: Console) -> Result<(Value, ExitCode), Failure> {
+/// Shows what would be searched.
+fn dry_run(
+    plan: &SessionPlan,
+    device: &Device,
+    console: Console,
+) -> Result<(Value, ExitCode), Failure> {
     let mut documents = Vec::new();
-    for problem in &job.problems {
-        let spaces = spaces(&job.families, &job.templates, problem, device, &Hints::default())
+    for problem in &plan.problems {
+        let spaces = spaces(&plan.families, &plan.templates, problem, device, &Hints::default())
             .map_err(Failure::work)?;
-        let candidates = spaces.legal().min(job.settings.most(device));
-        console.result(&table::spaces(&spaces, problem, candidates, console.width()));
+        let candidates = spaces.legal().min(plan.settings.most(device));
+        console.result(&tuned::spaces(&spaces, problem, candidates, console.width()));
         documents.push(documents::spaces(&spaces, problem, candidates));
     }
     let document = json!({

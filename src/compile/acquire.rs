@@ -1,4 +1,4 @@
-//! Chooses the NVRTC of a run: the first one on this host that fits the driver and the
+//! Selection of the NVRTC for a run: the first installed one that fits the driver and the
 //! architecture, else one that [`mod@super::provide`] installs.
 
 use std::cmp::Reverse;
@@ -12,41 +12,41 @@ use super::nvrtc::{Nvrtc, NvrtcError};
 use super::provide::{Network, ProvideError, ProvideEvent, ProvideFailure, Tool, provide};
 use super::target::Architecture;
 
-/// The CUDA major version that is provided where no driver says which it supports.
+/// The CUDA major version to install when no driver limits it.
 const NEWEST_MAJOR: u32 = 13;
 
-/// The oldest architecture of CUDA 13; drivers of 13 still run older GPUs. Source: CUDA 13.0
-/// release notes, deprecated architectures.
+/// The oldest architecture that CUDA 13 compiles for; its drivers still run older GPUs. Source:
+/// CUDA 13.0 release notes, deprecated architectures.
 const OLDEST_OF_CUDA_13: u32 = 75;
 
-/// What an NVRTC has to serve.
+/// Requirements on an NVRTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct NvrtcRequirements {
     /// The architecture to compile for.
     pub architecture: Architecture,
-    /// The CUDA major version of the driver; `None` without a GPU, when the newest NVRTC is taken.
+    /// The CUDA major version of the driver; `None` without a GPU, which selects the newest NVRTC.
     pub driver_major: Option<u32>,
 }
 
-/// A library that was found and cannot be used.
+/// An installed library that was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
     /// The library.
     pub path: PathBuf,
-    /// Why not.
+    /// The reason.
     pub reason: RejectionReason,
 }
 
-/// Why a library cannot be used.
+/// Reason for rejecting a library.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RejectionReason {
-    /// It does not load, or does not know the architecture.
+    /// It does not load, or does not support the architecture.
     #[error(transparent)]
     Nvrtc(#[from] NvrtcError),
-    /// The driver may refuse what it compiles.
+    /// It is newer than the driver, which may reject its output.
     #[error(
         "NVRTC {}.{} at `{}` is too new: the driver supports CUDA {driver_major} and may not load \
-         what it compiles; update the driver or use an NVRTC of CUDA {driver_major}",
+         its output; update the driver or use an NVRTC of CUDA {driver_major}",
         version.0, version.1, path.display()
     )]
     NewerThanDriver {
@@ -59,22 +59,22 @@ pub enum RejectionReason {
     },
 }
 
-/// Why a run has no NVRTC.
+/// Reason that a run has no NVRTC.
 #[derive(Debug, Error)]
 pub enum AcquireError {
-    /// The one that was asked for cannot be used.
-    #[error("the NVRTC that was asked for cannot be used: {0}")]
+    /// The requested NVRTC cannot be used.
+    #[error("the requested NVRTC cannot be used: {0}")]
     Explicit(Rejection),
-    /// None on this host can be used, and none could be provided.
+    /// No NVRTC on this host can be used, and none could be installed.
     #[error("no NVRTC can be used on this host\n{}{error}", list(rejected))]
     NotProvided {
-        /// Those that were found.
+        /// The rejected ones.
         rejected: Vec<Rejection>,
-        /// Why none was provided.
+        /// The reason that none was installed.
         error: ProvideError,
     },
-    /// The one that was provided cannot be used.
-    #[error("the NVRTC that was installed cannot be used: {0}")]
+    /// The installed NVRTC cannot be used.
+    #[error("the installed NVRTC cannot be used: {0}")]
     Provided(Rejection),
 }
 
@@ -88,20 +88,20 @@ fn list(rejected: &[Rejection]) -> String {
     rejected.iter().map(|rejection| format!("{rejection}\n")).collect()
 }
 
-/// Opens an NVRTC that serves `wanted`: one that was found, in the order of
-/// [`libraries::find`] (without a driver, the newest), else one that is installed now.
+/// Opens an NVRTC that meets `required`: an existing one in the order of [`libraries::find`] (the
+/// newest without a driver), else one that it installs.
 ///
 /// # Errors
-/// There is none; the error says why each that was found was passed over.
+/// No NVRTC is usable; the error lists the reason for each rejection.
 pub fn acquire(
     paths: &SearchPaths,
-    wanted: &Wanted,
+    required: &NvrtcRequirements,
     network: Network,
     on_event: &mut dyn FnMut(ProvideEvent),
 ) -> Result<Nvrtc, AcquireError> {
     let mut rejected = vec![];
     for search in [libraries::installed, libraries::in_python] {
-        if let Some(nvrtc) = choose(search("nvrtc", paths), wanted, &mut rejected) {
+        if let Some(nvrtc) = choose(search("nvrtc", paths), required, &mut rejected) {
             return Ok(nvrtc);
         }
     }
@@ -110,49 +110,49 @@ pub fn acquire(
     {
         return Err(AcquireError::Explicit(rejection));
     }
-    let path = match provide_for(paths, wanted, network, on_event) {
+    let path = match provide_for(paths, required, network, on_event) {
         Ok(path) => path,
         Err(error) => return Err(AcquireError::NotProvided { rejected, error }),
     };
-    open(&path, wanted).map_err(AcquireError::Provided)
+    open(&path, required).map_err(AcquireError::Provided)
 }
 
-/// The first that serves, or the newest where no driver sets a limit.
+/// Returns the first usable library, or the newest when no driver sets a limit.
 fn choose(
     candidates: Vec<PathBuf>,
-    wanted: &Wanted,
+    required: &NvrtcRequirements,
     rejected: &mut Vec<Rejection>,
 ) -> Option<Nvrtc> {
     let mut usable = candidates
         .iter()
-        .filter_map(|path| open(path, wanted).map_err(|rejection| rejected.push(rejection)).ok());
-    match wanted.driver_major {
+        .filter_map(|path| open(path, required).map_err(|rejection| rejected.push(rejection)).ok());
+    match required.driver_major {
         Some(_) => usable.next(),
         None => usable.min_by_key(|nvrtc| Reverse(nvrtc.version())),
     }
 }
 
-fn open(path: &Path, wanted: &Wanted) -> Result<Nvrtc, Rejection> {
+fn open(path: &Path, required: &NvrtcRequirements) -> Result<Nvrtc, Rejection> {
     let reject = |reason| Rejection { path: path.to_owned(), reason };
     let nvrtc = Nvrtc::open(path).map_err(|error| reject(error.into()))?;
     let version = nvrtc.version();
-    if let Some(driver_major) = wanted.driver_major
+    if let Some(driver_major) = required.driver_major
         && i64::from(version.0) > i64::from(driver_major)
     {
         let path = path.to_owned();
         return Err(reject(RejectionReason::NewerThanDriver { path, version, driver_major }));
     }
-    nvrtc.check_architecture(wanted.architecture).map_err(|error| reject(error.into()))?;
+    nvrtc.check_architecture(required.architecture).map_err(|error| reject(error.into()))?;
     Ok(nvrtc)
 }
 
 fn provide_for(
     paths: &SearchPaths,
-    wanted: &Wanted,
+    required: &NvrtcRequirements,
     network: Network,
     on_event: &mut dyn FnMut(ProvideEvent),
 ) -> Result<PathBuf, ProvideError> {
-    let major = major_to_provide(wanted);
+    let major = major_to_provide(required);
     let refuse = |reason| Err(ProvideError { tool: Tool::Nvrtc, reason, major });
     if network == Network::Forbidden {
         return refuse(ProvideFailure::Offline);
@@ -162,9 +162,9 @@ fn provide_for(
     provide(Tool::Nvrtc, cache, major, python, on_event)
 }
 
-fn major_to_provide(wanted: &Wanted) -> u32 {
-    let major = wanted.driver_major.unwrap_or(NEWEST_MAJOR);
-    if wanted.architecture.number < OLDEST_OF_CUDA_13 { major.min(12) } else { major }
+fn major_to_provide(required: &NvrtcRequirements) -> u32 {
+    let major = required.driver_major.unwrap_or(NEWEST_MAJOR);
+    if required.architecture.number < OLDEST_OF_CUDA_13 { major.min(12) } else { major }
 }
 
 #[cfg(test)]
@@ -174,17 +174,17 @@ mod tests {
     use super::super::testing::nvrtc_or_skip;
     use super::*;
 
-    fn wanted(architecture: &str, driver_major: Option<u32>) -> Wanted {
-        Wanted { architecture: architecture.parse().unwrap(), driver_major }
+    fn required(architecture: &str, driver_major: Option<u32>) -> NvrtcRequirements {
+        NvrtcRequirements { architecture: architecture.parse().unwrap(), driver_major }
     }
 
-    /// A search that finds `file` only, whatever this host has installed.
+    /// Search paths that find only `file`, independent of this host.
     fn only(file: &Path) -> SearchPaths {
         SearchPaths { explicit: Some(file.to_owned()), ..SearchPaths::default() }
     }
 
-    fn refusal(paths: &SearchPaths, wanted: &Wanted) -> String {
-        let refused = acquire(paths, wanted, Network::Forbidden, &mut |_| {});
+    fn refusal(paths: &SearchPaths, required: &NvrtcRequirements) -> String {
+        let refused = acquire(paths, required, Network::Forbidden, &mut |_| {});
         refused.unwrap_err().to_string()
     }
 
@@ -197,7 +197,7 @@ mod tests {
             ("sm_70", Some(13), 12),
             ("sm_70", Some(11), 11),
         ] {
-            assert_eq!(major_to_provide(&wanted(architecture, driver_major)), expected);
+            assert_eq!(major_to_provide(&required(architecture, driver_major)), expected);
         }
     }
 
@@ -206,7 +206,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("libnvrtc.so.13");
         let check = |cause: &str| {
-            let error = refusal(&only(&file), &wanted("sm_90", None));
+            let error = refusal(&only(&file), &required("sm_90", None));
             for words in ["cannot load", "libnvrtc.so.13`", cause] {
                 assert!(error.contains(words), "{error}");
             }
@@ -222,26 +222,26 @@ mod tests {
         let (major, minor) = nvrtc.version();
         let real = nvrtc.path().canonicalize().unwrap();
         let other = real.with_file_name(format!("libnvrtc-builtins.so.{major}.{minor}"));
-        let error = refusal(&only(&other), &wanted("sm_90", None));
+        let error = refusal(&only(&other), &required("sm_90", None));
         assert!(error.contains("has no symbol `nvrtcVersion`"), "{error}");
     }
 
     #[test]
-    fn an_nvrtc_that_does_not_serve_is_refused_with_both_sides_named() {
+    fn an_unsuitable_nvrtc_is_rejected_with_both_versions_named() {
         let Some(nvrtc) = nvrtc_or_skip() else { return };
-        for (wanted, message) in [
-            (wanted("sm_90", Some(11)), "the driver supports CUDA 11"),
-            (wanted("sm_999", None), "does not know sm_999"),
-            (wanted("sm_999", None), "use a newer NVRTC"),
-            (wanted("sm_10", None), "of an earlier major version"),
+        for (required, message) in [
+            (required("sm_90", Some(11)), "the driver supports CUDA 11"),
+            (required("sm_999", None), "does not support sm_999"),
+            (required("sm_999", None), "use a newer NVRTC"),
+            (required("sm_10", None), "of an earlier major version"),
         ] {
-            let error = refusal(&only(nvrtc.path()), &wanted);
+            let error = refusal(&only(nvrtc.path()), &required);
             assert!(error.contains(message), "{error}");
         }
     }
 
     #[test]
-    fn offline_and_homeless_runs_say_how_to_get_nvrtc() {
+    fn offline_runs_and_runs_without_python_say_how_to_get_nvrtc() {
         for (network, python, message) in [
             (Network::Forbidden, None, "offline"),
             (Network::Allowed, None, "no Python"),
@@ -250,7 +250,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let cache = Some(folder.path().to_owned());
             let paths = SearchPaths { cache, python, ..SearchPaths::default() };
-            let error = provide_for(&paths, &wanted("sm_90", None), network, &mut |_| {});
+            let error = provide_for(&paths, &required("sm_90", None), network, &mut |_| {});
             let error = error.unwrap_err().to_string();
             assert!(error.contains(message), "{error}");
             assert!(error.contains("3. pass `--nvrtc PATH`"), "{error}");

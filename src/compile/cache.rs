@@ -1,8 +1,8 @@
-//! Compiled images on disk, by the content of what they were compiled from. What goes into a key,
-//! [`super::compiler`] says. A cache only saves time: nothing that goes wrong in it fails a run.
+//! On-disk cache of compiled images, addressed by a hash of the compiler's inputs.
+//! [`super::compiler`] forms the key. The cache only saves time: no failure in it fails a run.
 //!
-//! Several processes may use one folder. An entry appears whole, by renaming; a reader that finds
-//! it gone, cut short or damaged has a miss.
+//! Several processes may share one folder. An entry appears atomically, by renaming. A missing,
+//! truncated or damaged entry is a miss.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -15,26 +15,25 @@ use serde::{Deserialize, Serialize};
 use tempfile::Builder;
 use thiserror::Error;
 
-/// The size that a cache keeps to by default: about 20 000 cubins of 50 kB, more than a month of
-/// tuning writes.
+/// Default size limit: about 20,000 cubins of 50 kB, more than a month of tuning.
 pub const DEFAULT_MAX_BYTES: u64 = 1 << 30;
 
-/// The first bytes of an entry; the digit is the version of its format.
+/// Magic number of an entry; the digit is the format version.
 const MAGIC: &[u8; 8] = b"GTCUBIN1";
 
-/// How the names of files begin that are being written.
+/// Name prefix of files that are being written.
 const TEMPORARY: &str = "writing-";
 
-/// A temporary file that is older is not being written any more: a crash left it.
+/// Age from which a temporary file counts as left over from a crash.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// The name of an entry: a hash of everything that the image depends on.
+/// Key of an entry: a hash of everything that the image depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CacheKey(blake3::Hash);
 
 impl CacheKey {
-    /// The key of a list of texts. Each is hashed with its length before it, so that no two lists
-    /// run together into one.
+    /// Hashes a list of texts. Each is prefixed with its length, so that different lists never give
+    /// the same bytes.
     pub fn of<'a>(fields: impl IntoIterator<Item = &'a str>) -> Self {
         Self(digest(fields.into_iter().map(str::as_bytes)))
     }
@@ -49,108 +48,109 @@ fn digest<'a>(fields: impl IntoIterator<Item = &'a [u8]>) -> blake3::Hash {
     hasher.finalize()
 }
 
-/// What is kept.
+/// A cached compilation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct CacheEntry {
     /// The cubin, or the PTX text.
     pub image: Arc<[u8]>,
-    /// What the compiler said when it made it.
+    /// The compiler's log.
     pub log: String,
 }
 
-/// Stands before the image in an entry's file, as JSON.
+/// JSON header before the image in an entry's file.
 #[derive(Serialize, Deserialize)]
-struct Header {
+struct CacheHeader {
     log: String,
-    /// Of the log and the image.
+    /// Checksum of log and image.
     blake3: String,
 }
 
-impl Entry {
+impl CacheEntry {
     fn digest(&self) -> String {
         digest([self.log.as_bytes(), &self.image]).to_hex().to_string()
     }
 
-    /// Magic, length of the header (4 bytes, little endian), header, image.
+    /// Serialises as magic, header length (4 bytes, little endian), header, image.
     fn to_bytes(&self) -> io::Result<Vec<u8>> {
-        let header = serde_json::to_vec(&Header { log: self.log.clone(), blake3: self.digest() })?;
+        let header =
+            serde_json::to_vec(&CacheHeader { log: self.log.clone(), blake3: self.digest() })?;
         let length = u32::try_from(header.len()).map_err(io::Error::other)?;
         Ok([MAGIC, &length.to_le_bytes()[..], &header, &self.image].concat())
     }
 
-    /// `None` for anything that [`Entry::to_bytes`] did not write.
+    /// Parses an entry; `None` for anything that [`CacheEntry::to_bytes`] did not write.
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let rest = bytes.strip_prefix(MAGIC)?;
         let (length, rest) = rest.split_first_chunk::<4>()?;
         let (header, image) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-        let header: Header = serde_json::from_slice(header).ok()?;
+        let header: CacheHeader = serde_json::from_slice(header).ok()?;
         let entry = Self { image: image.into(), log: header.log };
         (entry.digest() == header.blake3).then_some(entry)
     }
 }
 
-/// How often a cache helped.
+/// Hit and miss counts of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheStats {
-    /// Images that it had.
+    /// Images found.
     pub hits: u64,
-    /// Images that it did not have.
+    /// Images not found.
     pub misses: u64,
 }
 
-/// The cache stores nothing more in this process.
+/// Warning that the cache stopped storing entries in this process.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "cannot write to the compile cache at `{}`: {reason}; kernels are compiled anew on every run until the folder is writable",
+    "cannot write to the compile cache at `{}`: {reason}; every run compiles all kernels until the folder is writable",
     folder.display()
 )]
 pub struct CacheWarning {
-    /// Where the cache is.
+    /// The cache folder.
     pub folder: PathBuf,
-    /// The system's words.
+    /// The operating system's message.
     pub reason: String,
 }
 
-/// A folder of entries, kept to a size by removing what was not used for longest.
+/// A folder of entries with a size limit and least-recently-used eviction.
 #[derive(Debug)]
 pub struct CubinCache {
     folder: PathBuf,
     max_bytes: u64,
     hits: AtomicU64,
     misses: AtomicU64,
-    /// Bytes that may still be written before the folder is measured again.
+    /// Bytes that may be written before the folder size is measured again.
     allowance: AtomicU64,
     warning: OnceLock<CacheWarning>,
 }
 
 impl CubinCache {
-    /// A cache in `folder`, which is made when the first entry is written.
+    /// Creates a cache in `folder`; the folder is created with the first entry.
     pub fn new(folder: PathBuf, max_bytes: u64) -> Self {
         Self {
             folder,
             max_bytes,
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
-            // None: what earlier runs left is measured at the first write.
+            // Zero: the first write measures what earlier runs left.
             allowance: AtomicU64::new(0),
             warning: OnceLock::new(),
         }
     }
 
-    /// The entry of `key`, which then counts as just used. A damaged one is removed.
-    pub fn get(&self, key: &CacheKey) -> Option<Entry> {
+    /// Returns the entry of `key` and marks it as used now. Removes a damaged entry.
+    pub fn get(&self, key: &CacheKey) -> Option<CacheEntry> {
         let entry = self.read(&self.path(key));
         let counter = if entry.is_some() { &self.hits } else { &self.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         entry
     }
 
-    fn read(&self, path: &Path) -> Option<Entry> {
+    fn read(&self, path: &Path) -> Option<CacheEntry> {
         let mut file = File::open(path).ok()?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).ok()?;
-        let entry = Entry::from_bytes(&bytes);
-        // Either may fail in a folder that is not ours to write; the entry is as good or as bad.
+        let entry = CacheEntry::from_bytes(&bytes);
+        // Either call may fail in a read-only folder, which changes nothing for the caller.
         let _ = match entry {
             Some(_) => file.set_modified(SystemTime::now()),
             None => fs::remove_file(path),
@@ -158,9 +158,9 @@ impl CubinCache {
         entry
     }
 
-    /// Keeps `entry` under `key`, and now and then evicts. After a write that failed, none is
-    /// tried: see [`CubinCache::warning`].
-    pub fn put(&self, key: &CacheKey, entry: &Entry) {
+    /// Stores `entry` under `key` and evicts when due. After a failed write it stores nothing more:
+    /// see [`CubinCache::warning`].
+    pub fn put(&self, key: &CacheKey, entry: &CacheEntry) {
         if self.warning.get().is_some() {
             return;
         }
@@ -173,7 +173,7 @@ impl CubinCache {
         }
     }
 
-    fn write(&self, path: &Path, entry: &Entry) -> io::Result<u64> {
+    fn write(&self, path: &Path, entry: &CacheEntry) -> io::Result<u64> {
         let bytes = entry.to_bytes()?;
         let shard = path.parent().unwrap_or(&self.folder);
         fs::create_dir_all(shard)?;
@@ -183,7 +183,7 @@ impl CubinCache {
         Ok(bytes.len() as u64)
     }
 
-    /// Evicts each time that a tenth of the bound was written, which is what an eviction frees.
+    /// Evicts after every tenth of the limit written, which is also what an eviction frees.
     fn spend(&self, bytes: u64) {
         let spent = self
             .allowance
@@ -194,8 +194,7 @@ impl CubinCache {
         }
     }
 
-    /// Where the folder is larger than its bound, removes what was not used for longest until it
-    /// is under 90 % of it.
+    /// Removes the least recently used entries of a folder above its limit, down to 90 % of it.
     pub fn evict(&self) {
         let mut files = self.files();
         let mut total: u64 = files.iter().map(|file| file.bytes).sum();
@@ -207,13 +206,13 @@ impl CubinCache {
             if total <= self.max_bytes / 10 * 9 {
                 break;
             }
-            // Another process may have removed it already.
+            // Another process may have removed the file already.
             let _ = fs::remove_file(&file.path);
             total -= file.bytes;
         }
     }
 
-    /// The files in the shards, but for those that some process is writing.
+    /// Lists the files of all shards, except those that a process is writing.
     fn files(&self) -> Vec<CachedFile> {
         let shards = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let files = shards.filter_map(|shard| fs::read_dir(shard.path()).ok()).flatten().flatten();
@@ -230,7 +229,7 @@ impl CubinCache {
             .collect()
     }
 
-    /// How often it helped since it was made.
+    /// Hits and misses since construction.
     pub fn stats(&self) -> CacheStats {
         CacheStats {
             hits: self.hits.load(Ordering::Relaxed),
@@ -238,12 +237,12 @@ impl CubinCache {
         }
     }
 
-    /// Why it stopped storing, if it did.
+    /// The reason that it stopped storing, if it did.
     pub fn warning(&self) -> Option<&CacheWarning> {
         self.warning.get()
     }
 
-    /// Sharded by the first two digits, so that no folder grows to tens of thousands of files.
+    /// Path of an entry, sharded by the first two digits to keep folders small.
     fn path(&self, key: &CacheKey) -> PathBuf {
         let name = key.0.to_hex();
         self.folder.join(&name[..2]).join(&name[2..])
@@ -270,8 +269,8 @@ mod tests {
         (folder, cache)
     }
 
-    fn entry(bytes: usize) -> Entry {
-        Entry { image: vec![7; bytes].into(), log: "ptxas info\n".to_owned() }
+    fn entry(bytes: usize) -> CacheEntry {
+        CacheEntry { image: vec![7; bytes].into(), log: "ptxas info\n".to_owned() }
     }
 
     fn key(name: &str) -> CacheKey {
@@ -279,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_is_got_and_counted() {
+    fn a_stored_entry_is_returned_and_counted() {
         let (_folder, cache) = cache(DEFAULT_MAX_BYTES);
         assert_eq!(cache.get(&key("a")), None);
         cache.put(&key("a"), &entry(10));
@@ -290,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_do_not_run_together() {
+    fn lists_of_fields_never_collide() {
         let lists: [&[&str]; 6] = [&["ab"], &["a", "b"], &["ab", ""], &["", "ab"], &[], &[""]];
         for (i, left) in lists.iter().enumerate() {
             for (j, right) in lists.iter().enumerate() {
@@ -322,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn eviction_removes_what_was_not_used_for_longest() {
+    fn eviction_removes_the_least_recently_used() {
         let (_folder, cache) = cache(10_000);
         let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
         for (age, name) in names.iter().rev().enumerate() {
@@ -341,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_alone_keeps_it_near_its_bound() {
+    fn writes_alone_keep_the_cache_near_its_limit() {
         let (_folder, cache) = cache(20_000);
         for number in 0..200 {
             cache.put(&key(&number.to_string()), &entry(900));
@@ -351,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn eviction_leaves_alone_what_is_being_written_and_clears_what_a_crash_left() {
+    fn eviction_keeps_files_being_written_and_removes_abandoned_ones() {
         let (_folder, cache) = cache(0);
         let shard = cache.folder.join("00");
         fs::create_dir_all(&shard).unwrap();

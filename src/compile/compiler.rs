@@ -1,5 +1,5 @@
-//! Compiles one source: the cache first, then NVRTC. On which thread is not decided here, see
-//! [`super::pool`].
+//! The compiler of one source: looks in the cache, then calls NVRTC. [`super::pool`] decides on
+//! which thread that happens.
 
 use std::fs;
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use std::time::{Duration, Instant};
 use indexmap::IndexMap;
 use thiserror::Error;
 
-use super::cache::{CacheKey, CubinCache, Entry};
+use super::cache::{CacheEntry, CacheKey, CubinCache};
+use super::in_flight::InFlight;
 use super::nvrtc::{Nvrtc, NvrtcError, RawCompile};
-use super::queue::Queue;
 use super::resources::{KernelResources, parse_log};
-use super::target::Target;
+use super::target::CompileTarget;
 
 /// A source to compile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompileRequest {
     /// The CUDA C++ text.
     pub source: Arc<str>,
-    /// What logs call it, as if it were a file.
+    /// File name that compiler logs show.
     pub name: String,
-    /// Options beside those that every compile has.
+    /// Options in addition to the standard ones.
     pub options: Vec<String>,
 }
 
 impl CompileRequest {
-    /// A kernel of a family, of which nothing else is asked.
+    /// A request for a kernel of a family, without extra options.
     pub fn kernel(family: &str, source: impl Into<Arc<str>>) -> Self {
         Self { source: source.into(), name: format!("{family}.cu"), options: Vec::new() }
     }
@@ -37,49 +37,49 @@ impl CompileRequest {
 pub struct Compiled {
     /// The cubin, or the PTX text.
     pub image: Arc<[u8]>,
-    /// What the compiler said; when cached, what it said at the time.
+    /// The compiler's log; a cached image keeps its original log.
     pub log: String,
-    /// What each entry function takes; empty for PTX that was not assembled.
+    /// Resources of each entry function; empty for PTX that was not assembled.
     pub resources: IndexMap<String, KernelResources>,
-    /// Where the image came from.
-    pub origin: Origin,
-    /// How long it took to get it.
+    /// Source of the image.
+    pub origin: ImageOrigin,
+    /// Time taken to obtain it.
     pub elapsed: Duration,
 }
 
-/// Where an image came from.
+/// Source of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
-    /// The compiler made it.
+pub enum ImageOrigin {
+    /// Compiled now.
     Compiler,
-    /// The cache had it.
+    /// Read from the cache.
     Cache,
 }
 
-/// Why there is no image.
+/// Reason that there is no image.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CompileError {
-    /// The source or its options are wrong: the fault of one candidate.
+    /// The source or its options are wrong; this concerns one candidate.
     #[error("the source does not compile:\n{log}")]
     Source {
         /// The compiler's log.
         log: String,
     },
-    /// The compiler is: no candidate compiles until that is put right.
+    /// The compiler is unusable; no candidate compiles until it is repaired.
     #[error(transparent)]
     Environment(#[from] NvrtcError),
-    /// The code that was to compile it panicked: a fault of this program.
+    /// The compiling code panicked: a bug in this program.
     #[error("compiling panicked: {message}; please report this with the kernel's source")]
     Panicked {
-        /// What the panic said.
+        /// The panic message.
         message: String,
     },
 }
 
-/// Asks for what each kernel takes; see [`super::resources`].
+/// Option that makes the log report each kernel's resources; see [`super::resources`].
 const VERBOSE: &str = "--ptxas-options=-v";
 
-/// Something that compiles: [`Compiler`], or a stand-in where a test has no NVRTC.
+/// A compiler: [`Compiler`], or a test double where there is no NVRTC.
 pub trait Compile: Send + Sync {
     /// Compiles one source.
     ///
@@ -88,51 +88,51 @@ pub trait Compile: Send + Sync {
     fn compile(&self, request: &CompileRequest) -> Result<Compiled, CompileError>;
 }
 
-/// NVRTC behind a cache, for one target.
+/// NVRTC with a cache in front, for one target.
 #[derive(Debug)]
 pub struct Compiler {
     nvrtc: Nvrtc,
     library_bytes: u64,
     cache: Option<CubinCache>,
-    queue: Queue<CacheKey>,
-    target: Target,
+    in_flight: InFlight<CacheKey>,
+    target: CompileTarget,
 }
 
 impl Compiler {
-    /// A compiler for `target`; without a cache, it compiles everything anew.
+    /// Creates a compiler for `target`; without a cache it compiles everything.
     ///
     /// # Errors
-    /// `nvrtc` does not know the target's architecture.
+    /// `nvrtc` does not support the target's architecture.
     pub fn new(
         nvrtc: Nvrtc,
         cache: Option<CubinCache>,
-        target: Target,
+        target: CompileTarget,
     ) -> Result<Self, NvrtcError> {
         nvrtc.check_architecture(target.architecture())?;
         let library_bytes = fs::metadata(nvrtc.path()).map_or(0, |metadata| metadata.len());
-        Ok(Self { nvrtc, library_bytes, cache, queue: Queue::default(), target })
+        Ok(Self { nvrtc, library_bytes, cache, in_flight: InFlight::default(), target })
     }
 
-    /// The NVRTC that it uses.
+    /// The NVRTC in use.
     pub fn nvrtc(&self) -> &Nvrtc {
         &self.nvrtc
     }
 
-    /// The cache, for its figures and its warning.
+    /// The cache, for its statistics and warning.
     pub fn cache(&self) -> Option<&CubinCache> {
         self.cache.as_ref()
     }
 
     fn options(&self, request: &CompileRequest) -> Vec<String> {
         let mut options = vec!["-std=c++17".to_owned()];
-        if !matches!(self.target, Target::Ptx(_)) {
+        if !matches!(self.target, CompileTarget::Ptx(_)) {
             options.push(VERBOSE.to_owned());
         }
-        // PTX is read by what points to the source.
-        if !matches!(self.target, Target::Cubin(_)) {
+        // Readers of PTX need the source lines.
+        if !matches!(self.target, CompileTarget::Cubin(_)) {
             options.push("--generate-line-info".to_owned());
         }
-        // NVRTC's own cache, on by default since it exists, would double ours.
+        // NVRTC's own cache, on by default, would duplicate this one.
         if self.nvrtc.version() >= (12, 9) {
             options.push("--no-cache".to_owned());
         }
@@ -148,8 +148,9 @@ impl Compiler {
         self.nvrtc.compile(&request.source, &request.name, self.target, options)
     }
 
-    /// Where the assembler refuses a kernel (too much shared memory, say), its verbose log has
-    /// the figures but not the error, as seen with 13.0 and 13.5. Its plain log has the error.
+    /// Replaces a log without an error by one that has it. When the assembler rejects a kernel (for
+    /// instance for too much shared memory), its verbose log has the figures but no error; its
+    /// plain log has the error (seen with 13.0 and 13.5).
     fn with_cause(
         &self,
         error: CompileError,
@@ -165,7 +166,8 @@ impl Compiler {
         self.run(request, &plain).err().unwrap_or(error)
     }
 
-    /// Two builds of NVRTC with one version number differ in size, as those of 13.0 do.
+    /// Forms the cache key. The library size tells apart builds with the same version number, as
+    /// there are of 13.0.
     fn key(&self, source: &str, options: &[String]) -> CacheKey {
         let (major, minor) = self.nvrtc.version();
         let compiler = format!("nvrtc {major}.{minor}, {} bytes", self.library_bytes);
@@ -179,7 +181,7 @@ impl Compile for Compiler {
     fn compile(&self, request: &CompileRequest) -> Result<Compiled, CompileError> {
         let start = Instant::now();
         let options = self.options(request);
-        let compiled = |entry: Entry, origin| Compiled {
+        let compiled = |entry: CacheEntry, origin| Compiled {
             resources: parse_log(&entry.log),
             image: entry.image,
             log: entry.log,
@@ -188,18 +190,18 @@ impl Compile for Compiler {
         };
 
         let cache = self.cache.as_ref().map(|cache| (cache, self.key(&request.source, &options)));
-        let _turn = cache.as_ref().map(|(_, key)| self.queue.turn(*key));
+        let _guard = cache.as_ref().map(|(_, key)| self.in_flight.enter(*key));
         if let Some(entry) = cache.as_ref().and_then(|(cache, key)| cache.get(key)) {
-            return Ok(compiled(entry, Origin::Cache));
+            return Ok(compiled(entry, ImageOrigin::Cache));
         }
         let raw = self
             .run(request, &options)
             .map_err(|error| self.with_cause(error, request, &options))?;
-        let entry = Entry { image: raw.image.into(), log: raw.log };
+        let entry = CacheEntry { image: raw.image.into(), log: raw.log };
         if let Some((cache, key)) = &cache {
             cache.put(key, &entry);
         }
-        Ok(compiled(entry, Origin::Compiler))
+        Ok(compiled(entry, ImageOrigin::Compiler))
     }
 }
 
@@ -218,7 +220,7 @@ mod tests {
     }
 
     fn compiler(nvrtc: Nvrtc, cache: Option<CubinCache>) -> Compiler {
-        Compiler::new(nvrtc, cache, Target::Cubin("sm_90".parse().unwrap())).unwrap()
+        Compiler::new(nvrtc, cache, CompileTarget::Cubin("sm_90".parse().unwrap())).unwrap()
     }
 
     #[test]
@@ -228,13 +230,13 @@ mod tests {
         assert!(compiled.image.starts_with(b"\x7fELF"));
         assert!(compiled.log.contains("Compiling entry function 'scale'"), "{}", compiled.log);
         assert!(compiled.resources["scale"].registers > 0, "{:?}", compiled.resources);
-        assert_eq!(compiled.origin, Origin::Compiler);
+        assert_eq!(compiled.origin, ImageOrigin::Compiler);
     }
 
     #[test]
     fn ptx_is_text_without_a_nul() {
         let Some(nvrtc) = nvrtc_or_skip() else { return };
-        let target = Target::Ptx("sm_90".parse().unwrap());
+        let target = CompileTarget::Ptx("sm_90".parse().unwrap());
         let compiled = Compiler::new(nvrtc, None, target).unwrap().compile(&request(SCALE));
         let ptx = String::from_utf8(compiled.unwrap().image.to_vec()).unwrap();
         assert!(ptx.contains(".target sm_90") && ptx.contains(".entry scale("), "{ptx}");
@@ -249,8 +251,8 @@ mod tests {
             let compiler = Compiler::new(nvrtc.clone(), None, target).unwrap();
             compiler.compile(&request(SCALE)).unwrap()
         };
-        let plain = image(Target::Ptx(architecture));
-        let assembled = image(Target::AssembledPtx(architecture));
+        let plain = image(CompileTarget::Ptx(architecture));
+        let assembled = image(CompileTarget::AssembledPtx(architecture));
         assert_eq!(plain.image, assembled.image);
         assert!(plain.resources.is_empty());
         assert!(assembled.resources["scale"].registers > 0, "{}", assembled.log);
@@ -282,9 +284,9 @@ mod tests {
     }
 
     #[test]
-    fn an_architecture_that_nvrtc_does_not_know_is_an_error_of_the_environment() {
+    fn an_unsupported_architecture_is_an_error_of_the_environment() {
         let Some(nvrtc) = nvrtc_or_skip() else { return };
-        let target = Target::Cubin("sm_999".parse().unwrap());
+        let target = CompileTarget::Cubin("sm_999".parse().unwrap());
         let error = Compiler::new(nvrtc, None, target).unwrap_err();
         assert!(matches!(error, NvrtcError::UnknownArchitecture { .. }), "{error}");
     }
@@ -297,12 +299,12 @@ mod tests {
         let compiler = compiler(nvrtc, Some(cache));
         let first = compiler.compile(&request(SCALE)).unwrap();
         let second = compiler.compile(&request(SCALE)).unwrap();
-        assert_eq!((first.origin, second.origin), (Origin::Compiler, Origin::Cache));
+        assert_eq!((first.origin, second.origin), (ImageOrigin::Compiler, ImageOrigin::Cache));
         let said = |compiled: Compiled| (compiled.image, compiled.log, compiled.resources);
         assert_eq!(said(first), said(second));
 
         let other = CompileRequest { options: vec!["-DX".to_owned()], ..request(SCALE) };
-        assert_eq!(compiler.compile(&other).unwrap().origin, Origin::Compiler);
+        assert_eq!(compiler.compile(&other).unwrap().origin, ImageOrigin::Compiler);
         for _ in 0..2 {
             assert!(compiler.compile(&request("int x = ;")).is_err());
         }
@@ -311,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_may_share_one() {
+    fn threads_may_share_a_compiler() {
         let Some(nvrtc) = nvrtc_or_skip() else { return };
         let compiler = compiler(nvrtc, None);
         let expected = compiler.compile(&request(SCALE)).unwrap().image;

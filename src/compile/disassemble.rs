@@ -1,5 +1,5 @@
-//! From machine code to its text: NVIDIA's disassembler, found on this host or installed on demand.
-//! What the text means is not looked at here.
+//! The disassembler: converts machine code to text with `nvdisasm`, installed or provided on
+//! demand. This module does not interpret the text.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use thiserror::Error;
 use super::libraries::{SearchPaths, programs};
 use super::provide::{Network, ProvideError, ProvideEvent, ProvideFailure, Tool, provide};
 
-/// The CUDA major version whose disassembler is installed: the first that has a wheel.
+/// CUDA major version of the disassembler to install: the first with a wheel.
 const MAJOR: u32 = 13;
 
-/// Why machine code was not disassembled.
+/// Reason that machine code was not disassembled.
 #[derive(Debug, Error)]
 pub enum DisassembleError {
-    /// There is no disassembler.
+    /// No disassembler is available.
     #[error("{}{error}", list(rejected))]
     NotProvided {
-        /// What those said that were found.
+        /// Messages of the disassemblers that failed.
         rejected: Vec<String>,
-        /// Why none was installed.
+        /// The reason that none was installed.
         error: ProvideError,
     },
-    /// The one that was installed does not do it.
+    /// The installed disassembler fails.
     #[error("{0}")]
     Failed(String),
 }
@@ -33,11 +33,11 @@ fn list(rejected: &[String]) -> String {
     rejected.iter().map(|rejection| format!("{rejection}\n")).collect()
 }
 
-/// The text of a cubin, by the first disassembler that takes it: one of an older toolkit may not
-/// know the architecture.
+/// Disassembles a cubin with the first disassembler that accepts it: that of an older toolkit may
+/// not support the architecture.
 ///
 /// # Errors
-/// There is none and none can be installed, or what was installed fails.
+/// No disassembler is found or installable, or the installed one fails.
 pub fn disassemble(
     cubin: &[u8],
     paths: &SearchPaths,
@@ -71,7 +71,7 @@ fn provide_for(
     provide(tool, cache, MAJOR, python, on_event)
 }
 
-/// Runs a disassembler on a cubin, or says what went wrong.
+/// Runs a disassembler on a cubin; returns its text or an error message.
 fn run(program: &Path, cubin: &[u8]) -> Result<String, String> {
     let output = || -> io::Result<_> {
         let mut file = tempfile::Builder::new().suffix(".cubin").tempfile()?;

@@ -1,25 +1,22 @@
-//! What two compiled images have in common when they are the same kernels: machine code, constants
-//! and what the driver is told about them, but not names, symbols or compiler versions. Two
-//! configurations whose fingerprints agree run the same and need to be measured once.
-
-use std::fmt;
+//! Identity of compiled kernels: a hash of machine code, constants and kernel attributes, without
+//! names, symbols and compiler versions. Configurations with equal fingerprints run the same code
+//! and are measured once.
 
 use object::read::elf::{ElfFile64, FileHeader as _, SectionHeader as _};
 use object::{LittleEndian, elf};
 
-/// A hash over everything in an image that its kernels' behaviour depends on.
+/// Hash of everything in an image that its kernels' behaviour depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint(String);
 
-/// Sections that belong to kernels, by the beginnings of their names; a kernel's own name follows.
-/// `.nv.info` with nothing behind it is about symbols.
+/// Name prefixes of the sections that belong to kernels; the kernel's name follows. A bare
+/// `.nv.info` describes symbols.
 const KERNEL_SECTIONS: [&str; 6] =
     [".text.", ".nv.constant", ".nv.shared.", ".nv.local.", ".nv.global", ".nv.info."];
 
 impl Fingerprint {
-    /// That of a cubin of which kernels are launched by these names, in this order: which of its
-    /// kernels a name means is part of it, the name itself is not. Of anything else, the hash of
-    /// all its bytes.
+    /// Hashes a cubin whose kernels are launched in the order of `entries`. The kernel that each
+    /// name refers to is part of the hash; the name is not. Hashes all bytes of anything else.
     pub fn of(image: &[u8], entries: &[&str]) -> Self {
         let hash = of_cubin(image, entries, All).unwrap_or_else(|| blake3::hash(image));
         Self(hash.to_hex().chars().take(32).collect())
@@ -32,24 +29,13 @@ impl Fingerprint {
         Self(hash.to_hex().chars().take(32).collect())
     }
 
-    /// One that was written before.
-    pub fn from_text(text: &str) -> Self {
-        Self(text.to_owned())
-    }
-
-    /// As text: 32 hexadecimal digits.
+    /// The text: 32 hexadecimal digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl fmt::Display for Fingerprint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// What a kernel's machine code is in: its name follows.
+/// Name prefix of the section with a kernel's machine code.
 const CODE: &str = ".text.";
 
 /// Which global data is part of a hash.
@@ -94,8 +80,7 @@ fn of_cubin(image: &[u8], entries: &[&str], globals: Globals) -> Option<blake3::
             continue;
         }
         kernels.extend(name.strip_prefix(CODE));
-        // The architecture's flags and a section's size say what its bytes do not: shared memory has
-        // none.
+        // The section size is hashed too: shared memory has a size but no bytes.
         hasher.update(kind.as_bytes());
         hasher.update(&section.sh_size(LittleEndian).to_le_bytes());
         let data = section.data(LittleEndian, image).ok()?;
@@ -107,7 +92,7 @@ fn of_cubin(image: &[u8], entries: &[&str], globals: Globals) -> Option<blake3::
     }
     hasher.update(&header.e_flags(LittleEndian).0.to_le_bytes());
     for entry in entries {
-        // A kernel that is not there is told from all that are.
+        // A missing kernel hashes to a place that no kernel has.
         let place = kernels.iter().position(|kernel| kernel == entry).unwrap_or(usize::MAX);
         hasher.update(&place.to_le_bytes());
     }
@@ -144,12 +129,12 @@ fn without_symbols(attributes: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::target::Target;
+    use super::super::target::CompileTarget;
     use super::super::testing::nvrtc_or_skip;
     use super::*;
 
     fn fingerprint(source: &str, entries: &[&str]) -> Option<Fingerprint> {
-        let target = Target::Cubin("sm_90".parse().unwrap());
+        let target = CompileTarget::Cubin("sm_90".parse().unwrap());
         let compiled = nvrtc_or_skip()?.compile(source, "kernel.cu", target, &[]).unwrap();
         assert!(of_cubin(&compiled.image, entries, All).is_some());
         Some(Fingerprint::of(&compiled.image, entries))
@@ -186,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn which_kernel_a_name_means_matters() {
+    fn the_kernel_that_a_name_refers_to_matters() {
         let source = "extern \"C\" __global__ void one(float* x) { x[threadIdx.x] = 1.0f; }\n\
                       extern \"C\" __global__ void two(float* x) { x[threadIdx.x] = 2.0f; }";
         let Some(first) = fingerprint(source, &["one", "two"]) else { return };
@@ -198,7 +183,7 @@ mod tests {
     #[test]
     fn constants_that_no_instruction_reads_are_left_out_of_the_code() {
         let compiled = |source: &str| {
-            let target = Target::Cubin("sm_90".parse().unwrap());
+            let target = CompileTarget::Cubin("sm_90".parse().unwrap());
             Some(nvrtc_or_skip()?.compile(source, "kernel.cu", target, &[]).unwrap().image)
         };
         let plain = "extern \"C\" __global__ void gemm(float* x) { x[threadIdx.x] *= 2.0f; }";
@@ -222,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cubin_is_hashed_whole() {
+    fn other_images_are_hashed_whole() {
         assert_ne!(Fingerprint::of(b".version 9.0", &[]), Fingerprint::of(b".version 9.1", &[]));
         assert_eq!(Fingerprint::of(b"\x7fELF", &[]), Fingerprint::of(b"\x7fELF", &[]));
     }

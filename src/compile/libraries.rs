@@ -1,5 +1,6 @@
-//! Where NVIDIA's shared libraries may be on this host. Looks at folders only: whether a library
-//! loads, and is of the right version, its opener finds out. Also used for cuBLAS.
+//! Search for NVIDIA's shared libraries and programs on this host. It only looks at folders;
+//! whether a library loads and has the right version is checked when it is opened. Also used for
+//! cuBLAS.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -8,42 +9,42 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where to look beside the usual folders. The command line fills it in from its options and the
-/// environment.
+/// Search locations in addition to the standard folders. The command line fills them in from its
+/// options and the environment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SearchPaths {
-    /// A file that was asked for: nothing else is looked at.
+    /// An explicitly given file: the only candidate.
     pub explicit: Option<PathBuf>,
-    /// This program's cache folder, where an earlier run may have put the library.
+    /// This program's cache folder, where an earlier run may have installed the library.
     pub cache: Option<PathBuf>,
     /// The folders of `LD_LIBRARY_PATH`.
     pub library_path: Vec<PathBuf>,
     /// CUDA toolkits: `CUDA_HOME`, `CUDA_PATH`.
     pub cuda_homes: Vec<PathBuf>,
-    /// The Python whose packages may hold the library; `None` leaves Python alone.
+    /// The Python whose packages may contain the library; `None` skips Python.
     pub python: Option<OsString>,
 }
 
-/// Where a toolkit keeps its libraries.
+/// Library folders of a CUDA toolkit.
 const TOOLKIT_FOLDERS: [&str; 3] = ["lib64", "lib", "targets/x86_64-linux/lib"];
 
-/// Where distributions put them.
+/// Library folders of distributions.
 const SYSTEM_FOLDERS: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "usr/lib64"];
 
-/// The absolute paths of all that may be the library `stem` (`nvrtc`, `cublasLt`), in the order
-/// in which to try them; a file that is reached in two ways comes once. Python is asked only
-/// where there is nothing else, as that starts a process.
+/// Finds all candidates for the library `stem` (`nvrtc`, `cublasLt`): absolute paths in the order
+/// to try them, each file once. Queries Python only when nothing else is found, since that starts a
+/// process.
 pub fn find(stem: &str, paths: &SearchPaths) -> Vec<PathBuf> {
     let installed = installed(stem, paths);
     if installed.is_empty() { in_python(stem, paths) } else { installed }
 }
 
-/// What [`find`] lists without asking Python.
+/// The part of [`find`] that needs no Python.
 pub(super) fn installed(stem: &str, paths: &SearchPaths) -> Vec<PathBuf> {
     installed_under(Path::new("/"), stem, paths)
 }
 
-/// What the packages of Python hold.
+/// Finds candidates in Python packages.
 pub(super) fn in_python(stem: &str, paths: &SearchPaths) -> Vec<PathBuf> {
     let (None, Some(python)) = (&paths.explicit, &paths.python) else { return vec![] };
     let output = Command::new(python)
@@ -58,24 +59,24 @@ pub(super) fn in_python(stem: &str, paths: &SearchPaths) -> Vec<PathBuf> {
     libraries_in(folders, stem)
 }
 
-/// The folder below `cache` that the wheel of one CUDA major version is unpacked into.
+/// Folder below `cache` into which the wheel of a CUDA major version is unpacked.
 pub(super) fn provided_folder(cache: &Path, tool: &str, major: u32) -> PathBuf {
     cache.join(tool).join(format!("cu{major}"))
 }
 
-/// The libraries in an unpacked wheel.
+/// Finds the libraries in an unpacked wheel.
 pub(super) fn in_wheel(site: &Path, stem: &str) -> Vec<PathBuf> {
     libraries_in(wheel_folders(site), stem)
 }
 
-/// The program in an unpacked wheel.
+/// Finds the program in an unpacked wheel.
 pub(super) fn program_in_wheel(site: &Path, name: &str) -> Option<PathBuf> {
     let packages = newest_first(&site.join("nvidia"), "cu").into_iter();
     packages.map(|package| package.join("bin").join(name)).find(|path| path.is_file())
 }
 
-/// The absolute paths of all that may be the program `name`, in the order in which to try them: that
-/// of an earlier run, of toolkits, of the system.
+/// Finds all candidates for the program `name`, as absolute paths in the order to try them: from an
+/// earlier run, from toolkits, from the system.
 pub fn programs(name: &str, paths: &SearchPaths) -> Vec<PathBuf> {
     programs_under(Path::new("/"), name, paths)
 }
@@ -106,14 +107,14 @@ fn installed_under(root: &Path, stem: &str, paths: &SearchPaths) -> Vec<PathBuf>
     libraries_in(folders, stem)
 }
 
-/// The library folders of NVIDIA's wheels in a folder of Python packages: `nvidia/cu13/lib` since
-/// CUDA 13, `nvidia/cuda_nvrtc/lib`, `nvidia/cublas/lib` and so on before.
+/// Lists the library folders of NVIDIA's wheels in a folder of Python packages: `nvidia/cu13/lib`
+/// since CUDA 13; `nvidia/cuda_nvrtc/lib`, `nvidia/cublas/lib` and so on before.
 fn wheel_folders(site: &Path) -> Vec<PathBuf> {
     let packages = newest_first(&site.join("nvidia"), "cu");
     packages.into_iter().map(|package| package.join("lib")).collect()
 }
 
-/// The `libSTEM.so` and `libSTEM.so.MAJOR` in `folders`, in their order, each file once.
+/// Lists `libSTEM.so` and `libSTEM.so.MAJOR` in `folders`, in their order, each file once.
 fn libraries_in(folders: Vec<PathBuf>, stem: &str) -> Vec<PathBuf> {
     let prefix = format!("lib{stem}.so");
     let mut seen = HashSet::new();
@@ -129,8 +130,8 @@ fn is_version_character(c: char) -> bool {
     c == '.' || c.is_ascii_digit()
 }
 
-/// What is in `folder` by a name that begins with `prefix`, the highest version first and what
-/// has no version last; nothing where there is no such folder.
+/// Lists the entries of `folder` whose names begin with `prefix`, highest version first and those
+/// without a version last. Empty when the folder does not exist.
 fn newest_first(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = fs::read_dir(folder)
         .into_iter()
@@ -142,7 +143,7 @@ fn newest_first(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The numbers in a name: 13 and 0 of `cuda-13.0`.
+/// Parses the numbers in a name: 13 and 0 of `cuda-13.0`.
 fn version_of(name: &str) -> Vec<u64> {
     name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
@@ -164,7 +165,7 @@ mod tests {
     use super::super::testing::program;
     use super::*;
 
-    /// A root folder with these empty files.
+    /// Creates a root folder with these empty files.
     fn root(files: &[&str]) -> TempDir {
         let root = tempfile::tempdir().unwrap();
         for file in files {
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_comes_once_by_its_most_telling_name() {
+    fn each_file_is_listed_once_by_its_most_specific_name() {
         let root = root(&["usr/local/cuda-13.0/lib64/libcublas.so.13.1.0.3"]);
         let toolkit = root.path().join("usr/local/cuda-13.0");
         for name in ["libcublas.so", "libcublas.so.13"] {
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_only_begin_alike_are_other_libraries() {
+    fn names_with_the_same_prefix_are_other_libraries() {
         let root = root(&[
             "usr/lib64/libnvrtc-builtins.so.13.0",
             "usr/lib64/libnvrtc.alt.so.13",

@@ -1,37 +1,39 @@
-//! From CUDA source to machine code for the GPU at hand: finds NVRTC or provides it, compiles in
-//! parallel, keeps what it compiled on disk.
+//! Compilation of CUDA source to machine code: finds or installs NVRTC, compiles in parallel, and
+//! caches the results on disk.
 //!
-//! Not here: rendering a source (that comes before) and loading a cubin (that comes after; no
-//! driver is needed to compile). The room reads no environment variable and prints nothing: its
-//! callers pass in where to look, and receive events, errors and warnings as values.
+//! Rendering comes before this room and loading a cubin after it; compiling needs no driver. The
+//! room reads no environment variable and prints nothing. Callers pass in search paths and receive
+//! events, errors and warnings as values.
 //!
-//! In the order of a run: [`acquire()`] opens an [`Nvrtc`], a [`Compiler`] puts a [`CubinCache`]
-//! before it, and a [`CompilePool`] runs that on several threads.
+//! In the order of a run: [`acquire()`] opens an [`Nvrtc`], a [`Compiler`] puts a [`CubinCache`] in
+//! front of it, and a [`CompilePool`] runs that on several threads.
 
 pub mod acquire;
 pub mod cache;
 pub mod compiler;
 pub mod disassemble;
 pub mod fingerprint;
+mod in_flight;
 pub mod libraries;
 pub mod nvrtc;
 pub mod pool;
 pub mod provide;
-mod queue;
 pub mod resources;
 pub mod target;
+mod threads;
 
-pub use acquire::{AcquireError, Rejection, Wanted, acquire};
+pub use acquire::{AcquireError, NvrtcRequirements, Rejection, acquire};
 pub use cache::{CacheStats, CacheWarning, CubinCache};
 pub use compiler::{Compile, CompileError, CompileRequest, Compiled, Compiler};
 pub use disassemble::{DisassembleError, disassemble};
 pub use fingerprint::Fingerprint;
 pub use libraries::SearchPaths;
 pub use nvrtc::{Nvrtc, NvrtcError};
-pub use pool::{CompilePool, CompileResult, CompileThreads, PoolError};
+pub use pool::{CompilePool, CompileResult};
 pub use provide::{Network, ProvideError, ProvideEvent, Tool};
 pub use resources::KernelResources;
-pub use target::{Architecture, Target};
+pub use target::{Architecture, CompileTarget};
+pub use threads::{CompileThreads, ThreadsError};
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -1,6 +1,6 @@
-//! A binding to NVRTC, opened at run time by absolute path. Every call is a `Result`; nothing
-//! panics where the library or a symbol is missing. Which library to open, see
-//! [`mod@super::acquire`]; caching, see [`super::compiler`].
+//! Binding to NVRTC, opened at run time by absolute path. Every call returns a `Result`; a missing
+//! library or symbol never panics. [`mod@super::acquire`] selects the library and
+//! [`super::compiler`] caches results.
 
 #![expect(unsafe_code, reason = "NVRTC is a C library that is opened at run time")]
 
@@ -13,17 +13,17 @@ use libloading::Library;
 use thiserror::Error;
 
 use super::compiler::CompileError;
-use super::target::{Architecture, Target};
+use super::target::{Architecture, CompileTarget};
 
-/// What is wrong with an NVRTC. Nothing compiles until it is put right.
+/// Failure of NVRTC itself. Nothing compiles until it is repaired.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NvrtcError {
     /// The dynamic loader refused the file.
-    #[error("cannot load `{}`: {reason}; check that the file is whole and for this machine", path.display())]
+    #[error("cannot load `{}`: {reason}; check that the file is complete and built for this machine", path.display())]
     Open {
         /// The library.
         path: PathBuf,
-        /// The loader's words.
+        /// The loader's message.
         reason: String,
     },
     /// It is not an NVRTC, or an old one.
@@ -34,12 +34,12 @@ pub enum NvrtcError {
     MissingSymbol {
         /// The library.
         path: PathBuf,
-        /// What it lacks.
+        /// The missing symbol.
         symbol: &'static str,
     },
-    /// It cannot compile for the wanted architecture.
+    /// It cannot compile for the requested architecture.
     #[error(
-        "NVRTC {}.{} at `{}` does not know {architecture}, only {}; use {}",
+        "NVRTC {}.{} at `{}` does not support {architecture}, only {}; use {}",
         version.0, version.1, path.display(), list(supported), remedy(*architecture, supported)
     )]
     UnknownArchitecture {
@@ -47,12 +47,12 @@ pub enum NvrtcError {
         path: PathBuf,
         /// Its major and minor version.
         version: (i32, i32),
-        /// What it was asked for.
+        /// The requested architecture.
         architecture: Architecture,
-        /// What it has.
+        /// The supported architectures.
         supported: Vec<u32>,
     },
-    /// A call failed for a reason that is not in the source.
+    /// A call failed for a reason outside the source.
     #[error(
         "`{call}` of `{}` failed: {reason}{log}; if its installation is damaged, use another NVRTC",
         path.display()
@@ -62,9 +62,9 @@ pub enum NvrtcError {
         path: PathBuf,
         /// The function.
         call: &'static str,
-        /// NVRTC's name for the failure.
+        /// NVRTC's name of the error.
         reason: String,
-        /// The program's log after `: `; empty where there is none.
+        /// The program's log after `: `; may be empty.
         log: String,
     },
 }
@@ -78,20 +78,20 @@ fn remedy(wanted: Architecture, supported: &[u32]) -> &'static str {
     if supported.iter().all(|number| *number > wanted.number) {
         "an NVRTC of an earlier major version, which still has it"
     } else {
-        "a newer NVRTC, of the next major version if need be"
+        "a newer NVRTC, if necessary of the next major version"
     }
 }
 
-/// What NVRTC made of a source.
+/// Output of NVRTC for a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawCompile {
     /// The cubin, or the PTX text without a final NUL.
     pub image: Vec<u8>,
-    /// Warnings, and what options such as `--ptxas-options=-v` asked for.
+    /// Warnings, and the output of options such as `--ptxas-options=-v`.
     pub log: String,
 }
 
-/// Results of the C interface that the program tells apart (`nvrtcResult` in `nvrtc.h`).
+/// Result codes of the C interface that the program distinguishes (`nvrtcResult` in `nvrtc.h`).
 mod code {
     pub(super) const SUCCESS: i32 = 0;
     pub(super) const INVALID_OPTION: i32 = 5;
@@ -99,27 +99,27 @@ mod code {
     pub(super) const INTERNAL_ERROR: i32 = 11;
 }
 
-type Handle = *mut c_void;
-type SizeFn = unsafe extern "C" fn(Handle, *mut usize) -> c_int;
-type ReadFn = unsafe extern "C" fn(Handle, *mut c_char) -> c_int;
+type NvrtcHandle = *mut c_void;
+type SizeFn = unsafe extern "C" fn(NvrtcHandle, *mut usize) -> c_int;
+type ReadFn = unsafe extern "C" fn(NvrtcHandle, *mut c_char) -> c_int;
 
-/// The functions of the library, with their signatures of `nvrtc.h`, unchanged since CUDA 11.2.
+/// Functions of the library with their signatures in `nvrtc.h`, unchanged since CUDA 11.2.
 #[derive(Debug, Clone, Copy)]
-struct Api {
+struct NvrtcApi {
     version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int,
     error_string: unsafe extern "C" fn(c_int) -> *const c_char,
     architecture_count: unsafe extern "C" fn(*mut c_int) -> c_int,
     architectures: unsafe extern "C" fn(*mut c_int) -> c_int,
     create: unsafe extern "C" fn(
-        *mut Handle,
+        *mut NvrtcHandle,
         *const c_char,
         *const c_char,
         c_int,
         *const *const c_char,
         *const *const c_char,
     ) -> c_int,
-    destroy: unsafe extern "C" fn(*mut Handle) -> c_int,
-    compile: unsafe extern "C" fn(Handle, c_int, *const *const c_char) -> c_int,
+    destroy: unsafe extern "C" fn(*mut NvrtcHandle) -> c_int,
+    compile: unsafe extern "C" fn(NvrtcHandle, c_int, *const *const c_char) -> c_int,
     log_size: SizeFn,
     log: ReadFn,
     cubin_size: SizeFn,
@@ -128,7 +128,7 @@ struct Api {
     ptx: ReadFn,
 }
 
-impl Api {
+impl NvrtcApi {
     fn of(library: &Library, path: &Path) -> Result<Self, NvrtcError> {
         // SAFETY: each field is declared with the signature that `nvrtc.h` gives for the symbol.
         unsafe {
@@ -160,33 +160,34 @@ unsafe fn symbol<F: Copy>(
     path: &Path,
     symbol: &'static str,
 ) -> Result<F, NvrtcError> {
-    // SAFETY: the caller vouches for the type; the library is never unloaded (`load`).
+    // SAFETY: the caller guarantees the type; the library is never unloaded (`load`).
     match unsafe { library.get::<F>(symbol) } {
         Ok(function) => Ok(*function),
         Err(_) => Err(NvrtcError::MissingSymbol { path: path.to_owned(), symbol }),
     }
 }
 
-/// Opens a library for as long as the process lives.
+/// Loads a library for the lifetime of the process.
 fn load(path: &Path) -> Result<&'static Library, NvrtcError> {
-    // SAFETY: the initialisers that run are those of NVIDIA's compiler libraries, which ask
-    // nothing of the process that loads them.
+    // SAFETY: the initialisers that run are those of NVIDIA's compiler libraries, which have no
+    // preconditions.
     let library = unsafe { Library::new(path) }.map_err(|error| {
-        // The loader's words are in the source; the error itself says no more than that it failed.
+        // The loader's message is the error's source; the error itself only says that loading
+        // failed.
         let reason = error.source().map_or_else(|| error.to_string(), ToString::to_string);
         NvrtcError::Open { path: path.to_owned(), reason }
     })?;
-    // Never unloaded: the functions copied out of it stay valid on every thread.
+    // Never unloaded: the copied function pointers stay valid on every thread.
     Ok(Box::leak(Box::new(library)))
 }
 
-/// An open NVRTC. Copies share the one library, which stays loaded until the process ends.
+/// An open NVRTC. Clones share the library, which stays loaded until the process ends.
 ///
-/// It may be used from several threads at once: NVRTC is thread safe, each program being used by
-/// one thread, and compiles of separate threads do run in parallel.
+/// Several threads may use it at once: NVRTC is thread safe, each program belongs to one thread,
+/// and compiles on separate threads run in parallel.
 #[derive(Debug, Clone)]
 pub struct Nvrtc {
-    api: Api,
+    api: NvrtcApi,
     path: PathBuf,
     version: (i32, i32),
 }
@@ -198,7 +199,7 @@ impl Nvrtc {
     /// # Errors
     /// The file cannot be loaded, or is not an NVRTC.
     pub fn open(path: &Path) -> Result<Self, NvrtcError> {
-        let api = Api::of(load(path)?, path)?;
+        let api = NvrtcApi::of(load(path)?, path)?;
         let mut nvrtc = Self { api, path: path.to_owned(), version: (0, 0) };
         let (mut major, mut minor) = (0, 0);
         // SAFETY: both pointers are to live integers.
@@ -209,13 +210,13 @@ impl Nvrtc {
         Ok(nvrtc)
     }
 
-    /// Loads the library's companion before its first compile asks the dynamic loader for it by
-    /// name: the wheel of 13.0.88 has no RPATH to find it by, and every compile would fail.
+    /// Loads the companion library `libnvrtc-builtins` before the first compile needs it. The wheel
+    /// of 13.0.88 has no RPATH to find it by, and every compile would fail.
     fn load_builtins(&self) {
         let (major, minor) = self.version;
         let real = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
         let builtins = real.with_file_name(format!("libnvrtc-builtins.so.{major}.{minor}"));
-        // Where it is elsewhere, NVRTC may still find it; if not, its first compile says so.
+        // NVRTC may still find it elsewhere; otherwise its first compile reports the error.
         let _ = load(&builtins);
     }
 
@@ -229,10 +230,10 @@ impl Nvrtc {
         &self.path
     }
 
-    /// The architectures that it compiles for, as compute capabilities without their dots.
+    /// Lists the supported architectures, as compute capabilities without their dots.
     ///
     /// # Errors
-    /// NVRTC does not tell.
+    /// NVRTC does not report them.
     pub fn supported_architectures(&self) -> Result<Vec<u32>, NvrtcError> {
         let mut count = 0;
         // SAFETY: the pointer is to a live integer.
@@ -245,10 +246,10 @@ impl Nvrtc {
         Ok(numbers.into_iter().filter_map(|number| u32::try_from(number).ok()).collect())
     }
 
-    /// Refuses an architecture that this NVRTC does not compile for.
+    /// Checks that this NVRTC compiles for an architecture.
     ///
     /// # Errors
-    /// It does not, or does not tell.
+    /// It does not, or does not report its architectures.
     pub fn check_architecture(&self, architecture: Architecture) -> Result<(), NvrtcError> {
         let supported = self.supported_architectures()?;
         if supported.contains(&architecture.number) {
@@ -262,7 +263,7 @@ impl Nvrtc {
         })
     }
 
-    /// Compiles `source`, which messages call `name`, for `target`.
+    /// Compiles `source` for `target`; messages refer to it as `name`.
     ///
     /// # Errors
     /// [`CompileError::Source`] where the source or an option is at fault (also for a NUL byte in
@@ -271,7 +272,7 @@ impl Nvrtc {
         &self,
         source: &str,
         name: &str,
-        target: Target,
+        target: CompileTarget,
         options: &[String],
     ) -> Result<RawCompile, CompileError> {
         let source = c_string("source", source)?;
@@ -282,14 +283,14 @@ impl Nvrtc {
             .map(|option| c_string("option", option))
             .collect::<Result<_, _>>()?;
 
-        let program = Program::create(self, &source, &name)?;
+        let program = NvrtcProgram::create(self, &source, &name)?;
         program.compile(&options)?;
         let log = program.log()?;
         let image = match target {
-            Target::Cubin(_) => {
+            CompileTarget::Cubin(_) => {
                 program.read("nvrtcGetCUBIN", self.api.cubin_size, self.api.cubin)?
             }
-            Target::Ptx(_) | Target::AssembledPtx(_) => {
+            CompileTarget::Ptx(_) | CompileTarget::AssembledPtx(_) => {
                 text_of(program.read("nvrtcGetPTX", self.api.ptx_size, self.api.ptx)?)
             }
         };
@@ -315,7 +316,7 @@ impl Nvrtc {
     }
 }
 
-/// A text for C. One with a NUL byte is the fault of who wrote it.
+/// Converts a text for C. A NUL byte in it counts as an error of the source.
 fn c_string(what: &str, text: &str) -> Result<CString, CompileError> {
     CString::new(text).map_err(|error| CompileError::Source {
         log: format!("the {what} has a NUL byte at offset {}", error.nul_position()),
@@ -329,13 +330,13 @@ fn text_of(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A program of NVRTC; destroyed when dropped. Holds a raw pointer, so it stays on one thread.
-struct Program<'nvrtc> {
+/// An NVRTC program, destroyed when dropped. Holds a raw pointer, so it stays on one thread.
+struct NvrtcProgram<'nvrtc> {
     nvrtc: &'nvrtc Nvrtc,
-    handle: Handle,
+    handle: NvrtcHandle,
 }
 
-impl<'nvrtc> Program<'nvrtc> {
+impl<'nvrtc> NvrtcProgram<'nvrtc> {
     fn create(nvrtc: &'nvrtc Nvrtc, source: &CStr, name: &CStr) -> Result<Self, NvrtcError> {
         let mut handle = ptr::null_mut();
         // SAFETY: the strings outlive the call, which copies them; no headers are passed (0, null).
@@ -355,7 +356,7 @@ impl<'nvrtc> Program<'nvrtc> {
 
     fn compile(&self, options: &[CString]) -> Result<(), CompileError> {
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
-        // A command line of 2^31 options does not fit in memory.
+        // The count of options is far below 2^31.
         let count = c_int::try_from(pointers.len()).unwrap_or(c_int::MAX);
         // SAFETY: the handle is live; `count` pointers to strings that outlive the call follow.
         let result = unsafe { (self.nvrtc.api.compile)(self.handle, count, pointers.as_ptr()) };
@@ -365,7 +366,7 @@ impl<'nvrtc> Program<'nvrtc> {
         let reason = self.nvrtc.reason(result);
         let log = self.log().unwrap_or_default();
         match result {
-            // An internal error comes from one source, and others may well compile.
+            // An internal error is specific to one source; others may compile.
             code::COMPILATION | code::INVALID_OPTION | code::INTERNAL_ERROR => {
                 let log = if log.trim().is_empty() { reason } else { log };
                 Err(CompileError::Source { log })
@@ -398,7 +399,7 @@ impl<'nvrtc> Program<'nvrtc> {
     }
 }
 
-impl Drop for Program<'_> {
+impl Drop for NvrtcProgram<'_> {
     fn drop(&mut self) {
         // SAFETY: the handle came from `nvrtcCreateProgram` and is destroyed only here.
         unsafe { (self.nvrtc.api.destroy)(&raw mut self.handle) };

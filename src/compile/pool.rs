@@ -1,153 +1,71 @@
-//! Compiles on several threads and hands results back as they come. Knows nothing about NVRTC:
-//! any [`Compile`] will do.
+//! Compiles on several threads and returns results in order of completion. Works with any
+//! [`Compile`].
 
 use std::any::Any;
-use std::fmt;
-use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use rayon::{ThreadPool, ThreadPoolBuilder};
-use thiserror::Error;
 
 use super::compiler::{Compile, CompileError, CompileRequest, Compiled};
+use super::threads::CompileThreads;
 
-/// What became of a request.
+/// Result of a request.
 pub type CompileResult = Result<Compiled, CompileError>;
 
-/// How long a dropped pool waits for the compiles that run. The slowest kernel seen took 2.6 s
-/// (256 x 128 x 32 tile, fully unrolled); leaving NVRTC running while the process exits is unsafe.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest time that dropping a pool waits for running compiles (the slowest kernel seen took 2.6
+/// s). Exiting the process while NVRTC runs is unsafe.
+const DROP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// By how much the threads that compile are nicer than others (nice(2)).
-const COURTESY: i32 = 10;
-
-/// Threads that compile for any number of pools, first come, first served.
-#[derive(Clone)]
-pub struct CompileThreads {
-    threads: Arc<ThreadPool>,
-    sharers: Arc<AtomicUsize>,
-    /// None for who does not share.
-    own: Option<Arc<Sharer>>,
-}
-
-/// One of those that keep threads busy together, counted as long as it lives.
-struct Sharer(Arc<AtomicUsize>);
-
-impl CompileThreads {
-    /// So many threads.
-    ///
-    /// # Errors
-    /// The system gives no threads.
-    pub fn new(jobs: NonZeroUsize) -> Result<Self, PoolError> {
-        let threads = ThreadPoolBuilder::new()
-            .num_threads(jobs.get())
-            .thread_name(|index| format!("compile-{index}"))
-            // Whoever measures meanwhile comes first. Where that is refused, things are as they were.
-            .start_handler(|_| {
-                let _ = rustix::process::nice(COURTESY);
-            })
-            .build()
-            .map_err(|error| PoolError { jobs, reason: error.to_string() })?;
-        Ok(Self { threads: Arc::new(threads), sharers: Arc::default(), own: None })
-    }
-
-    /// The same threads, for one more who keeps them busy together with others, for as long as this or a
-    /// clone of it is there.
-    pub fn shared(&self) -> Self {
-        self.sharers.fetch_add(1, Ordering::Relaxed);
-        Self { own: Some(Arc::new(Sharer(Arc::clone(&self.sharers)))), ..self.clone() }
-    }
-
-    /// The same threads, for one who has them alone for now.
-    pub fn alone(&self) -> Self {
-        Self { own: None, ..self.clone() }
-    }
-
-    /// How many there are for whoever asks: all, or an equal share for each of those that share them now.
-    pub fn count(&self) -> usize {
-        let all = self.threads.current_num_threads();
-        match &self.own {
-            Some(own) => (all / own.0.load(Ordering::Relaxed).max(1)).max(1),
-            None => all,
-        }
-    }
-}
-
-impl Drop for Sharer {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl fmt::Debug for CompileThreads {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CompileThreads").field("count", &self.count()).finish()
-    }
-}
-
-/// What one asks to have compiled. Dropping it forgets what is queued and waits for what runs.
+/// A queue of compile requests. Dropping it cancels queued requests and waits for running ones.
 pub struct CompilePool<T> {
     threads: CompileThreads,
     compiler: Arc<dyn Compile>,
     sender: Sender<(T, CompileResult)>,
     receiver: Receiver<(T, CompileResult)>,
-    door: Arc<Door>,
-}
-
-/// The system gives no threads.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("cannot start {jobs} compile threads: {reason}; ask for fewer jobs")]
-pub struct PoolError {
-    /// How many were asked for.
-    pub jobs: NonZeroUsize,
-    /// The system's words.
-    pub reason: String,
+    active: Arc<ActiveJobs>,
 }
 
 impl<T: Send + 'static> CompilePool<T> {
-    /// A pool on threads that others may use too. Finished results wait to be received: who
-    /// submits without receiving fills the memory.
+    /// Creates a pool on threads that may be shared. Finished results are buffered without limit
+    /// until received.
     pub fn new(compiler: Arc<dyn Compile>, threads: CompileThreads) -> Self {
         let (sender, receiver) = unbounded();
-        Self { threads, compiler, sender, receiver, door: Arc::default() }
+        Self { threads, compiler, sender, receiver, active: Arc::default() }
     }
 
-    /// How many threads there are for this pool now.
+    /// Number of threads available to this pool now.
     pub fn threads(&self) -> usize {
         self.threads.count()
     }
 
-    /// Queues a request and returns at once. Its result comes back with `tag`.
+    /// Queues a request and returns at once. Its result is returned with `tag`.
     pub fn submit(&self, tag: T, request: CompileRequest) {
         let compiler = Arc::clone(&self.compiler);
         let sender = self.sender.clone();
-        let door = Arc::clone(&self.door);
-        self.threads.threads.spawn_fifo(move || {
-            if door.enter() {
-                // Nobody receives once the pool is dropped, and nobody needs to.
+        let active = Arc::clone(&self.active);
+        self.threads.spawn(move || {
+            if active.start() {
+                // The receiver is gone once the pool is dropped.
                 let _ = sender.send((tag, compile(&*compiler, &request)));
-                door.leave();
+                active.finish();
             }
         });
     }
 
-    /// Where results come, in order of completion.
+    /// Channel of results, in order of completion.
     pub fn results(&self) -> &Receiver<(T, CompileResult)> {
         &self.receiver
     }
 
-    /// Forgets what is queued and has not begun; nothing that is submitted later begins, and others have
-    /// this one's share of the threads.
+    /// Cancels queued requests and all later ones, and releases this pool's share of the threads.
     pub fn forget(&mut self) {
-        self.door.close(Duration::ZERO);
+        self.active.close(Duration::ZERO);
         self.threads = self.threads.alone();
     }
 
-    /// The next result; `None` when none came in `timeout`.
+    /// Returns the next result; `None` when none arrives within `timeout`.
     pub fn recv_timeout(&self, timeout: Duration) -> Option<(T, CompileResult)> {
         self.receiver.recv_timeout(timeout).ok()
     }
@@ -155,46 +73,46 @@ impl<T: Send + 'static> CompilePool<T> {
 
 impl<T> Drop for CompilePool<T> {
     fn drop(&mut self) {
-        self.door.close(PATIENCE);
+        self.active.close(DROP_TIMEOUT);
     }
 }
 
-/// What requests pass on their way to the compiler, until it is closed.
+/// Counter of running compiles that can be closed to new ones.
 #[derive(Default)]
-struct Door {
-    state: Mutex<DoorState>,
-    left: Condvar,
+struct ActiveJobs {
+    state: Mutex<ActiveJobsState>,
+    finished: Condvar,
 }
 
 #[derive(Default)]
-struct DoorState {
+struct ActiveJobsState {
     closed: bool,
-    inside: usize,
+    running: usize,
 }
 
-impl Door {
-    /// Whether the door was open.
-    fn enter(&self) -> bool {
+impl ActiveJobs {
+    /// Counts a compile as started; `false` once closed.
+    fn start(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.inside += usize::from(!state.closed);
+        state.running += usize::from(!state.closed);
         !state.closed
     }
 
-    fn leave(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).inside -= 1;
-        self.left.notify_all();
+    fn finish(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).running -= 1;
+        self.finished.notify_all();
     }
 
-    /// Lets nobody in any more and waits until all are out, or the time is over.
-    fn close(&self, patience: Duration) {
+    /// Rejects further compiles and waits until the running ones finish, at most for `timeout`.
+    fn close(&self, timeout: Duration) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.closed = true;
-        // Whether time ran out does not matter: nothing more can be done.
-        let _ = self.left.wait_timeout_while(state, patience, |state| state.inside > 0);
+        // A timeout is ignored: no further action is possible.
+        let _ = self.finished.wait_timeout_while(state, timeout, |state| state.running > 0);
     }
 }
 
-/// A panic would take the process down with its thread of the pool.
+/// Turns a panic into an error; it would otherwise end the process.
 fn compile(compiler: &dyn Compile, request: &CompileRequest) -> CompileResult {
     catch_unwind(AssertUnwindSafe(|| compiler.compile(request)))
         .unwrap_or_else(|panic| Err(CompileError::Panicked { message: message_of(&*panic) }))
@@ -207,16 +125,17 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroUsize;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
     use std::time::Instant;
 
     use indexmap::IndexMap;
 
-    use super::super::compiler::Origin;
+    use super::super::compiler::ImageOrigin;
     use super::*;
 
-    /// Takes as many milliseconds as the source says, and counts.
+    /// Sleeps for the milliseconds that the source states, and counts.
     #[derive(Debug, Default)]
     struct Sleeper {
         compiled: AtomicUsize,
@@ -231,7 +150,7 @@ mod tests {
                 image: Arc::new([]),
                 log: String::new(),
                 resources: IndexMap::new(),
-                origin: Origin::Compiler,
+                origin: ImageOrigin::Compiler,
                 elapsed,
             })
         }
@@ -268,11 +187,11 @@ mod tests {
         let (_, result) = pool.recv_timeout(LONG).unwrap();
         let message = result.unwrap_err().to_string();
         assert!(message.starts_with("compiling panicked: a number"), "{message}");
-        assert!(pool.recv_timeout(LONG).unwrap().1.is_ok(), "the thread lives on");
+        assert!(pool.recv_timeout(LONG).unwrap().1.is_ok(), "the thread keeps running");
     }
 
     #[test]
-    fn dropping_it_forgets_what_is_queued_and_waits_for_what_runs() {
+    fn dropping_it_cancels_queued_requests_and_waits_for_running_ones() {
         let (sleeper, pool) = pool(2);
         for tag in 0..1000 {
             pool.submit(tag, request("50"));
@@ -287,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn pools_share_threads_and_end_apart() {
+    fn pools_share_threads_and_end_independently() {
         let threads = CompileThreads::new(NonZeroUsize::MIN).unwrap();
         let sleeper = Arc::new(Sleeper::default());
         let compiler = || Arc::clone(&sleeper) as Arc<dyn Compile>;
@@ -299,30 +218,14 @@ mod tests {
         }
         assert_eq!(one.recv_timeout(LONG).unwrap().0, 0);
         drop(one);
-        // What is queued of one holds up the other no more.
+        // Queued requests of the dropped pool no longer delay the other.
         let tags: Vec<i32> = (0..10).map(|_| other.recv_timeout(LONG).unwrap().0).collect();
         assert_eq!(tags, (0..10).collect::<Vec<_>>());
         assert!(sleeper.compiled.load(Ordering::Relaxed) < 15);
     }
 
     #[test]
-    fn shares_follow_those_that_are_there() {
-        let threads = CompileThreads::new(NonZeroUsize::new(8).unwrap()).unwrap();
-        let first = threads.shared();
-        assert_eq!((threads.count(), first.count()), (8, 8));
-        let others: Vec<CompileThreads> = (0..2).map(|_| threads.shared()).collect();
-        let clone = others[0].clone();
-        assert_eq!((first.count(), clone.count(), first.alone().count()), (2, 2, 8));
-        drop(others);
-        assert_eq!(first.count(), 4, "the clone shares them");
-        drop(clone);
-        assert_eq!(first.count(), 8);
-        let crowd: Vec<CompileThreads> = (0..20).map(|_| threads.shared()).collect();
-        assert_eq!(crowd[0].count(), 1);
-    }
-
-    #[test]
-    fn results_that_nobody_takes_do_not_block_a_drop() {
+    fn unreceived_results_do_not_block_a_drop() {
         let (_, pool) = pool(2);
         for tag in 0..100 {
             pool.submit(tag, request("0"));

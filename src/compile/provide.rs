@@ -1,5 +1,5 @@
-//! Gets a tool of NVIDIA's where there is none: lets pip install its wheel below the cache folder.
-//! Decides nothing about which version is wanted, see [`mod@super::acquire`].
+//! Installation of NVIDIA tools on demand: lets pip install a wheel below the cache folder.
+//! [`mod@super::acquire`] decides the version.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -15,13 +15,13 @@ use super::libraries::{in_wheel, program_in_wheel, provided_folder};
 /// Whether this run may use the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
-    /// It may.
+    /// Network access is allowed.
     Allowed,
-    /// It may not.
+    /// Network access is forbidden.
     Forbidden,
 }
 
-/// Something that is installed on demand.
+/// A tool that can be installed on demand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
     /// The compiler, a shared library.
@@ -31,8 +31,8 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// The wheel that has it. Up to CUDA 12 wheels carry the major version in their names; there is
-    /// none of the disassembler before 13.
+    /// Name of its wheel. Up to CUDA 12 the name has the major version; the disassembler has no
+    /// wheel before 13.
     fn package(self, major: u32) -> String {
         match self {
             Self::Nvrtc if major <= 12 => format!("nvidia-cuda-nvrtc-cu{major}"),
@@ -41,7 +41,7 @@ impl Tool {
         }
     }
 
-    /// The file that is wanted of an unpacked wheel.
+    /// Finds its file in an unpacked wheel.
     fn in_wheel(self, folder: &Path) -> Option<PathBuf> {
         match self {
             Self::Nvrtc => in_wheel(folder, "nvrtc").into_iter().next(),
@@ -49,7 +49,7 @@ impl Tool {
         }
     }
 
-    /// What that file is called.
+    /// Name of that file.
     fn file(self) -> &'static str {
         match self {
             Self::Nvrtc => "libnvrtc.so",
@@ -57,7 +57,7 @@ impl Tool {
         }
     }
 
-    /// The folder below the cache for all that is installed of it.
+    /// Folder below the cache for its installations.
     pub(super) fn folder(self) -> &'static str {
         match self {
             Self::Nvrtc => "nvrtc",
@@ -65,7 +65,7 @@ impl Tool {
         }
     }
 
-    /// About how much is loaded, in MB, as seen with 12.9 to 13.5.
+    /// Approximate download size in MB (12.9 to 13.5).
     pub fn megabytes(self) -> &'static str {
         match self {
             Self::Nvrtc => "60 to 90",
@@ -73,8 +73,8 @@ impl Tool {
         }
     }
 
-    /// The ways to get it by hand, as the end of an error message.
-    fn ways_to_get(self, major: u32) -> String {
+    /// Instructions to install it by hand, as the end of an error message.
+    fn manual_installation(self, major: u32) -> String {
         let package = self.package(major);
         let ways = format!(
             "to get {self}, do one of:\n  \
@@ -100,62 +100,62 @@ impl fmt::Display for Tool {
     }
 }
 
-/// What providing a tool is doing; it can take a minute on a slow line.
+/// Progress of an installation, which can take a minute on a slow connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProvideEvent {
-    /// Another run is at it; this one waits.
+    /// Another run is installing; this one waits.
     Waiting {
-        /// What is wanted.
+        /// The tool.
         tool: Tool,
-        /// Where it installs.
+        /// The target folder.
         folder: PathBuf,
     },
     /// pip starts.
     Installing {
-        /// What is wanted.
+        /// The tool.
         tool: Tool,
-        /// What is installed, as pip understands it.
+        /// The requirement passed to pip.
         package: String,
-        /// Where.
+        /// The target folder.
         folder: PathBuf,
     },
-    /// It is there.
+    /// The tool is installed.
     Installed {
         /// The library or program.
         file: PathBuf,
     },
 }
 
-/// Why a tool could not be provided, and how to get it otherwise.
+/// Error: a tool was not installed, with the reason and manual instructions.
 #[derive(Debug, Error)]
-#[error("{tool} was not installed: {reason}\n{}", tool.ways_to_get(*major))]
+#[error("{tool} was not installed: {reason}\n{}", tool.manual_installation(*major))]
 pub struct ProvideError {
-    /// What was wanted.
+    /// The tool.
     pub tool: Tool,
-    /// What went wrong.
+    /// The reason.
     pub reason: ProvideFailure,
-    /// The CUDA major version that was to be provided.
+    /// The requested CUDA major version.
     pub major: u32,
 }
 
-/// What went wrong in providing a tool.
+/// Reason that a tool was not installed.
 #[derive(Debug, Error)]
 pub enum ProvideFailure {
-    /// The run may not use the network.
+    /// The run is offline.
     #[error("this run is offline")]
     Offline,
-    /// There is nowhere to install to.
+    /// There is no cache folder.
     #[error("there is no cache folder to install it into")]
     NoCache,
-    /// Nothing runs pip.
+    /// There is no Python to run pip.
     #[error("no Python was found to run pip with")]
     NoPython,
     /// Python does not start.
     #[error("`{python}` does not start: {error}")]
     Python {
-        /// What was to be started.
+        /// The command.
         python: String,
-        /// The system's words.
+        /// The operating system's message.
         error: io::Error,
     },
     /// pip is missing or did not succeed.
@@ -163,34 +163,34 @@ pub enum ProvideFailure {
     Pip {
         /// The command line.
         command: String,
-        /// The last lines that it wrote.
+        /// The last lines of its error output.
         stderr: String,
     },
-    /// The wheel is not laid out as those known.
-    #[error("{package} in `{}` has no `{file}` in it", folder.display())]
+    /// The wheel has an unknown layout.
+    #[error("{package} in `{}` contains no `{file}`", folder.display())]
     NoFile {
-        /// What was looked for.
+        /// The missing file.
         file: &'static str,
-        /// What was installed.
+        /// The installed package.
         package: String,
-        /// Where.
+        /// The target folder.
         folder: PathBuf,
     },
-    /// A folder below the cache cannot be used.
+    /// A folder below the cache cannot be written.
     #[error("`{}` cannot be installed into: {error}; make the folder writable", folder.display())]
     Folder {
-        /// Where it was to go.
+        /// The target folder.
         folder: PathBuf,
-        /// The system's words.
+        /// The operating system's message.
         error: io::Error,
     },
 }
 
-/// Installs the newest `tool` of CUDA `major` below `cache`, unless a run did so before, and returns
-/// the library or program. Of runs at the same time, one installs and the others wait.
+/// Installs the newest `tool` of CUDA `major` below `cache`, unless it is there, and returns the
+/// library or program. Of concurrent runs one installs and the others wait.
 ///
 /// # Errors
-/// See [`ProvideFailure`]; what was half done is removed.
+/// See [`ProvideFailure`]; a partial installation is removed.
 pub fn provide(
     tool: Tool,
     cache: &Path,
@@ -215,7 +215,7 @@ fn install(
     let folder = provided_folder(cache, tool.folder(), major);
     let refused = |error| ProvideFailure::Folder { folder: folder.clone(), error };
     let file = || tool.in_wheel(&folder);
-    // The folder appears whole, so that who finds it has no need of the lock.
+    // The folder appears atomically, so a reader that finds it needs no lock.
     if let Some(file) = file() {
         return Ok(file);
     }
@@ -236,9 +236,10 @@ fn install(
     }
 
     let package = format!("{}=={major}.*", tool.package(major));
-    let said = ProvideEvent::Installing { tool, package: package.clone(), folder: folder.clone() };
-    on_event(said);
-    // Beside the folder, so that renaming makes it appear whole; removed if we fail before.
+    let started =
+        ProvideEvent::Installing { tool, package: package.clone(), folder: folder.clone() };
+    on_event(started);
+    // On the same file system, so that a rename makes the folder appear atomically.
     let staging =
         tempfile::Builder::new().prefix("staging-").tempdir_in(parent).map_err(refused)?;
     run_pip(python, &package, staging.path())?;
@@ -272,7 +273,7 @@ fn run_pip(python: &OsStr, package: &str, target: &Path) -> Result<(), ProvideFa
     Err(ProvideFailure::Pip { command: words.join(" "), stderr })
 }
 
-/// The last lines of an output, indented: the cause is in them, what led to it above.
+/// Returns the last lines of an output, indented; they hold the cause.
 fn last_lines(text: &str) -> String {
     const LINES: usize = 5;
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -289,8 +290,8 @@ mod tests {
     use super::super::testing::program;
     use super::*;
 
-    /// A Python whose pip does what the script says; `$TARGET` is the folder to install into,
-    /// `$PACKAGE` what to install.
+    /// Creates a Python whose pip runs the script; `$TARGET` is the target folder and `$PACKAGE`
+    /// the package.
     fn python(script: &str) -> (TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let parse = r#"while [ $# -gt 1 ]; do [ "$1" = --target ] && TARGET=$2; shift; done"#;
@@ -351,7 +352,7 @@ mod tests {
     fn failures_say_why_and_how_to_get_nvrtc_otherwise() {
         for (script, message) in [
             ("echo noise >&2; echo No module named pip >&2; exit 1", "No module named pip"),
-            (":", "has no `libnvrtc.so` in it"),
+            (":", "contains no `libnvrtc.so`"),
         ] {
             let (folder, python) = python(script);
             let error = provide(Tool::Nvrtc, folder.path(), 12, python.as_os_str(), &mut |_| {});
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn of_runs_at_the_same_time_one_installs() {
+    fn of_concurrent_runs_one_installs() {
         let (folder, python) = python(&format!("sleep 0.3\n{INSTALL_13}"));
         let installs: usize = thread::scope(|scope| {
             let runs: Vec<_> = (0..4)

@@ -1,32 +1,32 @@
-//! Reads what each kernel of a program takes from the log that `--ptxas-options=-v` asks for.
-//! Pure text work; dynamic shared memory and occupancy are not in the log.
+//! Parser of the compiler log that `--ptxas-options=-v` produces: the resources of each kernel. The
+//! log contains neither dynamic shared memory nor occupancy.
 
 use indexmap::IndexMap;
 
-/// What one entry function takes, by the assembler's count.
+/// Resources of one entry function, as the assembler reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KernelResources {
-    /// Registers of a thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Bytes that a thread writes to local memory for want of registers.
+    /// Bytes per thread that spills write to local memory.
     pub spill_store_bytes: u32,
-    /// Bytes that a thread reads back.
+    /// Bytes per thread that spills read back.
     pub spill_load_bytes: u32,
-    /// Bytes of a thread's stack frame, local arrays and spills together.
+    /// Bytes of a thread's stack frame, with local arrays and spills.
     pub stack_bytes: u32,
-    /// Bytes of static shared memory of a block.
+    /// Bytes of static shared memory per block.
     pub shared_bytes: u32,
 }
 
 impl KernelResources {
-    /// Bytes that a thread spills, stores and loads together.
+    /// Bytes per thread that spills write and read.
     pub fn spill_bytes(&self) -> u32 {
         self.spill_store_bytes + self.spill_load_bytes
     }
 }
 
-/// The resources of each entry function that `log` names, in its order. Lines that it does not
-/// know are passed over: a log also holds warnings, and functions that are not entries.
+/// Parses the resources of each entry function in `log`, in its order. Other lines are ignored: a
+/// log also holds warnings, and functions that are not entries.
 pub fn parse_log(log: &str) -> IndexMap<String, KernelResources> {
     let mut kernels: IndexMap<String, KernelResources> = IndexMap::new();
     let mut entry: Option<&str> = None;
@@ -51,8 +51,8 @@ pub fn parse_log(log: &str) -> IndexMap<String, KernelResources> {
     kernels
 }
 
-/// The number before `unit` in a list such as `64 registers, 32768 bytes smem`; 0 without one,
-/// as the assembler leaves out what a kernel does not use.
+/// Parses the number before `unit` in a list such as `64 registers, 32768 bytes smem`; 0 when
+/// missing, since the assembler omits unused resources.
 fn figure(list: &str, unit: &str) -> u32 {
     list.split(',')
         .filter_map(|item| item.trim().strip_suffix(unit))
@@ -65,8 +65,8 @@ fn figure(list: &str, unit: &str) -> u32 {
 mod tests {
     use super::*;
 
-    /// What 13.0.88 and 13.5.37 both wrote for a program with a warning, a template, a spilling
-    /// kernel, a function that is not inlined, and static shared memory (times left as they came).
+    /// Output of 13.0.88 and 13.5.37 for a program with a warning, a template, a spilling kernel, a
+    /// function that is not inlined, and static shared memory.
     const FOUR_KERNELS: &str = r#"k.cu(4): warning #177-D: variable "unused" was declared but never referenced
   extern "C" __global__ void reduce(float*p,int n){ int unused; p[0]=helper(p,n); }
                                                         ^

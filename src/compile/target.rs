@@ -1,5 +1,5 @@
-//! What code is compiled for, by the names that compilers use. Which of them an NVRTC knows, it
-//! says itself: see [`super::nvrtc`].
+//! Compilation targets, by the names that compilers use. [`super::nvrtc`] reports which of them an
+//! NVRTC supports.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,24 +8,24 @@ use thiserror::Error;
 
 use crate::model::ComputeCapability;
 
-/// A GPU architecture: `sm_90`, or `sm_90a` with the instructions that only that one has.
+/// A GPU architecture: `sm_90`, or `sm_90a` with its architecture-specific instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Architecture {
     /// The compute capability without its dot: 90 for 9.0.
     pub number: u32,
-    /// Which instructions code may use.
+    /// The instruction set that code may use.
     pub features: Features,
 }
 
-/// Which instructions of an architecture code may use, by the suffix of the architecture's name.
+/// Instruction set of an architecture, by the suffix of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Features {
-    /// No suffix: those that later revisions have too.
+    /// No suffix: portable to later revisions.
     #[default]
     Portable,
-    /// `f`: also those of its family.
+    /// `f`: family-specific instructions too.
     Family,
-    /// `a`: also those that no other architecture has, such as `wgmma` of `sm_90a`.
+    /// `a`: architecture-specific instructions too, such as `wgmma` of `sm_90a`.
     Specific,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// A text that is no architecture.
+/// Error: a text is not an architecture.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{0}` is not an architecture: write `sm_` and a number, as in `sm_90` or `sm_90a`")]
 pub struct ArchitectureError(String);
@@ -78,20 +78,20 @@ impl FromStr for Architecture {
     }
 }
 
-/// What the compiler is to produce.
+/// Output format and architecture of a compilation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Target {
-    /// Machine code: the driver loads it as it is, so no driver is too old for its PTX.
+pub enum CompileTarget {
+    /// Machine code, which every driver loads without a PTX compiler.
     Cubin(Architecture),
-    /// PTX text, for reading and for running on a CPU.
+    /// PTX text, for reading and for the cpu device.
     Ptx(Architecture),
-    /// PTX text of a source that was assembled besides, for the figures in the log. Takes as long as
-    /// a cubin: NVRTC gives either from one compile.
+    /// PTX text of a source that is also assembled, for the figures in the log. Takes as long as a
+    /// cubin: NVRTC gives both from one compile.
     AssembledPtx(Architecture),
 }
 
-impl Target {
-    /// The architecture that the code is for.
+impl CompileTarget {
+    /// The architecture.
     pub fn architecture(self) -> Architecture {
         match self {
             Self::Cubin(architecture)
@@ -100,7 +100,7 @@ impl Target {
         }
     }
 
-    /// The option that asks NVRTC for it: `--gpu-architecture=sm_90`.
+    /// The NVRTC option: `--gpu-architecture=sm_90`.
     pub fn option(self) -> String {
         match self {
             Self::Cubin(architecture) | Self::AssembledPtx(architecture) => {
@@ -136,8 +136,8 @@ mod tests {
     #[test]
     fn a_target_asks_for_a_real_or_a_virtual_architecture() {
         let architecture = ComputeCapability { major: 9, minor: 0 }.into();
-        assert_eq!(Target::Cubin(architecture).option(), "--gpu-architecture=sm_90");
-        assert_eq!(Target::AssembledPtx(architecture).option(), "--gpu-architecture=sm_90");
-        assert_eq!(Target::Ptx(architecture).option(), "--gpu-architecture=compute_90");
+        assert_eq!(CompileTarget::Cubin(architecture).option(), "--gpu-architecture=sm_90");
+        assert_eq!(CompileTarget::AssembledPtx(architecture).option(), "--gpu-architecture=sm_90");
+        assert_eq!(CompileTarget::Ptx(architecture).option(), "--gpu-architecture=compute_90");
     }
 }

@@ -1,5 +1,5 @@
-//! What several tests need: an NVRTC (one of this host, else one that pip installs below
-//! `target/`), and programs to run in place of real ones.
+//! Test support: an NVRTC (installed, else provided by pip below `target/`), and scripts that stand
+//! in for real programs.
 
 use std::env;
 use std::fs;
@@ -8,18 +8,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use super::acquire::{Wanted, acquire};
+use super::acquire::{NvrtcRequirements, acquire};
 use super::libraries::SearchPaths;
 use super::nvrtc::Nvrtc;
 use super::provide::Network;
 
-/// The NVRTC that tests share, or `None` after saying that the test is skipped.
+#[path = "../../tests/support/without.rs"]
+mod without;
+
+/// Returns the NVRTC that tests share; `None` for a test that may be skipped without one.
 pub(crate) fn nvrtc_or_skip() -> Option<Nvrtc> {
     static NVRTC: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
     match NVRTC.get_or_init(find) {
         Ok(nvrtc) => Some(nvrtc.clone()),
         Err(reason) => {
-            println!("skipped: no NVRTC: {reason}");
+            without::skip("nvrtc", &format!("no NVRTC: {reason}"));
             None
         }
     }
@@ -35,17 +38,17 @@ fn find() -> Result<Nvrtc, String> {
         python: Some("python3".into()),
     };
     let architecture = "sm_90".parse().map_err(|_| "sm_90 is an architecture")?;
-    let wanted = Wanted { architecture, driver_major: None };
-    acquire(&paths, &wanted, Network::Allowed, &mut |_| {}).map_err(|error| error.to_string())
+    let required = NvrtcRequirements { architecture, driver_major: None };
+    acquire(&paths, &required, Network::Allowed, &mut |_| {}).map_err(|error| error.to_string())
 }
 
-/// Makes a program in `folder` of a shell script.
+/// Creates a program in `folder` from a shell script.
 pub(crate) fn program(folder: &Path, name: &str, script: &str) -> PathBuf {
     let (text, program) = (folder.join(format!("{name}.sh")), folder.join(name));
     fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&text, fs::Permissions::from_mode(0o755)).unwrap();
-    // Copied by another process: were it written here, a child that some other test starts just
-    // then would inherit the open file, and running it would fail with "text file busy".
+    // Copied by another process. A file written here could be inherited open by a child that
+    // another test starts, and running it would fail with "text file busy".
     let copied = Command::new("cp").arg(&text).arg(&program).status().unwrap();
     assert!(copied.success(), "{copied}");
     program

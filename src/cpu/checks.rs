@@ -1,4 +1,4 @@
-//! What a kernel may do wrong, and which of it is looked for.
+//! Checks of a launch, and the violations that a kernel can commit.
 
 use std::fmt;
 
@@ -6,70 +6,70 @@ use thiserror::Error;
 
 use super::error::SourceLine;
 
-/// Something that costs time to look for, and so can be left out.
+/// An optional check, which costs time.
 ///
-/// What else ends a launch is always found, since going on would make no sense: accesses out of
-/// bounds or misaligned, deadlocks, loops that do not end.
+/// Violations after which execution cannot continue are always detected: accesses out of bounds or
+/// misaligned, deadlocks, and loops without end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Check {
-    /// Reads of memory that nothing wrote: shared and local memory, and global memory that
-    /// remembers what was written ([`super::Tracking::Written`]).
+pub enum ExecutionCheck {
+    /// Reads of unwritten memory: shared memory, local memory, and global memory with
+    /// [`super::WriteTracking::Written`].
     Unwritten,
-    /// Accesses of two threads to the same place in shared memory, one of them a write, without
-    /// a barrier between them; accesses to another block's shared memory that no barrier of the
-    /// cluster keeps from coming before the block begins or after it ends.
+    /// Data races in shared memory: accesses of two threads to the same place, one of them a write,
+    /// without a barrier between them. Also accesses to another block's shared memory that no
+    /// cluster barrier orders after the block's start and before its end.
     Race,
-    /// Barriers that not all threads of a warp, or of a block, reach together.
+    /// Barriers that some threads of a warp or a block do not reach.
     Divergence,
 }
 
 /// A set of checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Checks(u8);
+pub struct ExecutionChecks(u8);
 
-impl Checks {
-    /// None: the fastest.
+impl ExecutionChecks {
+    /// No checks: the fastest.
     pub const NONE: Self = Self(0);
-    /// All of them.
+    /// All checks.
     pub const ALL: Self = Self(0b111);
 
-    /// This set and one more.
+    /// Adds a check to the set.
     #[must_use]
-    pub const fn with(self, check: Check) -> Self {
+    pub const fn with(self, check: ExecutionCheck) -> Self {
         Self(self.0 | 1 << check as u8)
     }
 
-    /// Whether a check is among them.
-    pub const fn has(self, check: Check) -> bool {
+    /// Whether the set contains a check.
+    pub const fn has(self, check: ExecutionCheck) -> bool {
         self.0 >> check as u8 & 1 == 1
     }
 }
 
-/// What a kernel did wrong.
+/// Kind of a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ViolationKind {
-    /// An access to memory that belongs to nothing.
+    /// An access outside of all memory of its space.
     OutOfBounds,
     /// An access to an address that is no multiple of its size.
     Misaligned,
-    /// A read of memory that nothing wrote.
+    /// A read of unwritten memory.
     Unwritten,
     /// Accesses of two threads that no barrier orders.
     Race,
-    /// A barrier or an exchange between lanes that some threads do not reach with the others.
+    /// A barrier or a lane exchange that some participating threads do not reach.
     BarrierDivergence,
-    /// Threads wait for each other, or for one that has ended.
+    /// Threads wait for each other, or for a thread that has ended.
     Deadlock,
-    /// More instructions than the launch may take.
+    /// More instructions than the budget of the launch.
     Runaway,
-    /// The kernel trapped.
+    /// The kernel executed `trap`.
     Trap,
-    /// A tensor map or an mbarrier that is none, or is used as it may not be.
+    /// An invalid tensor map or mbarrier, or an invalid use of one.
     CopyEngine,
 }
 
 impl ViolationKind {
-    /// A short name.
+    /// Short name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::OutOfBounds => "out of bounds",
@@ -91,7 +91,7 @@ impl fmt::Display for ViolationKind {
     }
 }
 
-/// Something that a kernel did wrong, and where.
+/// A violation by a kernel, with its location.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "{kind}: {text} (kernel `{kernel}`{}, PTX line {ptx_line}, block {block:?}{})",
@@ -99,40 +99,42 @@ impl fmt::Display for ViolationKind {
     thread.map(|thread| format!(", thread {thread:?}")).unwrap_or_default()
 )]
 pub struct Violation {
-    /// What kind of wrong.
+    /// Kind of the violation.
     pub kind: ViolationKind,
-    /// The kernel.
+    /// Name of the kernel.
     pub kernel: String,
-    /// The line of the CUDA source, where the compiler recorded it.
+    /// Line of the CUDA source, where the compiler recorded it.
     pub source_line: Option<SourceLine>,
-    /// The line of the PTX text.
+    /// Line of the PTX text.
     pub ptx_line: u32,
-    /// The block, by its index in x, y and z.
+    /// Index of the block in x, y and z.
     pub block: [u32; 3],
-    /// The thread, likewise; none where it concerns a whole warp or block.
+    /// Index of the thread in x, y and z; `None` where the violation concerns a whole warp or
+    /// block.
     pub thread: Option<[u32; 3]>,
-    /// The address, where there is one. In shared and local memory it counts from their beginning.
+    /// Address of the access, if any. In shared and local memory it counts from the start of that
+    /// memory.
     pub address: Option<u64>,
-    /// What happened, in words.
+    /// Description.
     pub text: String,
 }
 
-/// A violation before its place in texts and grid is known.
+/// A violation whose location is not resolved yet: neither source line nor block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wrong {
+pub(super) struct LaneViolation {
     pub(super) kind: ViolationKind,
     pub(super) lane: Option<usize>,
     pub(super) address: Option<u64>,
     pub(super) text: String,
 }
 
-impl Wrong {
-    /// What concerns a whole warp.
+impl LaneViolation {
+    /// A violation by a whole warp.
     pub(super) fn of_warp(kind: ViolationKind, text: impl Into<String>) -> Self {
         Self { kind, lane: None, address: None, text: text.into() }
     }
 
-    /// An access of one lane.
+    /// A violation by the access of one lane.
     pub(super) fn access(kind: ViolationKind, lane: usize, address: u64, text: String) -> Self {
         Self { kind, lane: Some(lane), address: Some(address), text }
     }

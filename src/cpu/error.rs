@@ -1,23 +1,23 @@
-//! Why a text is no program that this device runs.
+//! Errors of PTX text that the device cannot execute.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// A line of CUDA source, as the compiler recorded it (`--generate-line-info`).
+/// Line of CUDA source, as the compiler recorded it (`--generate-line-info`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceLine {
-    /// The file, as the compiler noted it.
+    /// Name of the file, as the compiler recorded it.
     pub file: std::sync::Arc<str>,
-    /// The line, from 1 on.
+    /// Line number, from 1.
     pub line: u32,
-    /// The line of the call, where the code belongs to an inlined function.
+    /// Line of the call, where the code belongs to an inlined function.
     pub inlined_at: Option<u32>,
 }
 
 impl fmt::Display for SourceLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // NVRTC puts the working folder before the name that it was told.
+        // NVRTC prepends the working folder to the file name it is given.
         let name = self.file.rsplit('/').next().unwrap_or(&self.file);
         write!(f, "{name}:{}", self.line)?;
         match self.inlined_at {
@@ -27,7 +27,7 @@ impl fmt::Display for SourceLine {
     }
 }
 
-/// The place of a fault in both texts.
+/// Location of an error in both texts.
 fn place(line: u32, source: Option<&SourceLine>) -> String {
     match source {
         Some(source) => format!("PTX line {line}, from {source}"),
@@ -35,35 +35,35 @@ fn place(line: u32, source: Option<&SourceLine>) -> String {
     }
 }
 
-/// Why a text is no program that this device runs.
+/// Error of PTX text that the device cannot execute.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PtxError {
-    /// The text breaks the grammar.
+    /// The text violates the grammar.
     #[error("PTX line {line}: expected {expected}, found `{found}`")]
     Syntax {
-        /// Where.
+        /// Line of the PTX text.
         line: u32,
-        /// What the grammar wants there.
+        /// What the grammar expects there.
         expected: String,
-        /// How the text goes on.
+        /// The text found there.
         found: String,
     },
-    /// A statement means nothing, or nothing that this device does.
+    /// A statement that is invalid, or that this device does not support.
     #[error("{}: `{text}`: {what}", place(*.line, .source_line.as_ref()))]
     Statement {
-        /// Its line.
+        /// Line of the PTX text.
         line: u32,
-        /// The CUDA line that it comes from, where the compiler recorded it.
+        /// CUDA source line, where the compiler recorded it.
         source_line: Option<SourceLine>,
         /// The opcode or directive.
         text: String,
-        /// What is wrong with it.
+        /// Description of the error.
         what: String,
     },
 }
 
 impl PtxError {
-    /// The line of the PTX text.
+    /// Line of the PTX text.
     pub fn line(&self) -> u32 {
         match self {
             Self::Syntax { line, .. } | Self::Statement { line, .. } => *line,

@@ -1,161 +1,39 @@
-//! Global memory: allocations with addresses of their own, shared by all blocks that run.
-//!
-//! Kept in words that are read and written with relaxed atomic operations, which cost what plain
-//! ones do; so kernels may race as they may on a GPU, and this program stays sound.
+//! Global memory of the device: allocations that all blocks of a launch share.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
-use thiserror::Error;
 
+use super::allocation::{Allocation, MemoryError, WriteTracking};
 use super::layout::{ALLOCATION_SHIFT, MODULE_BASE};
 
-/// Why memory was not allocated, freed, read or written.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum MemoryError {
-    /// The host has not as much memory.
-    #[error("cannot allocate {bytes} bytes for the cpu device: {why}; choose a smaller problem")]
-    OutOfMemory {
-        /// How many were asked for.
-        bytes: u64,
-        /// The host's words.
-        why: String,
-    },
-    /// The address is not where an allocation begins.
-    #[error("no allocation begins at address {address:#x}")]
-    NotAllocated {
-        /// The address.
-        address: u64,
-    },
-    /// The range is not within one allocation.
-    #[error("{bytes} bytes at address {address:#x} are not within one allocation")]
-    OutOfBounds {
-        /// Where the range begins.
-        address: u64,
-        /// Its length.
-        bytes: u64,
-    },
-}
-
-/// Whether a memory remembers which of its bytes were ever written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Tracking {
-    /// It does not: reads of what nothing wrote go unnoticed.
-    #[default]
-    Off,
-    /// It does, for an eighth more memory and a little more time for each store.
-    Written,
-}
-
-/// One allocation.
-#[derive(Debug)]
-pub(super) struct Allocation {
-    pub(super) base: u64,
-    pub(super) bytes: u64,
-    words: Box<[AtomicU32]>,
-    /// A bit for every byte that was written.
-    written: Option<Box<[AtomicU32]>>,
-    /// Whether kernels may only read it.
-    pub(super) read_only: bool,
-}
-
-/// The global memory of the device.
+/// Global memory of the device.
 #[derive(Debug, Default)]
-pub struct Memory {
-    /// By number; what was freed leaves a gap, so that no address is given twice.
+pub struct GlobalMemory {
+    /// Indexed by number. A freed allocation leaves a gap, so that addresses are never reused.
     allocations: Vec<Option<Arc<Allocation>>>,
-    tracking: Tracking,
-    /// Taken for atomic operations of 64 bits, which two words cannot do alone.
+    tracking: WriteTracking,
+    /// Lock for 64-bit atomic operations, which two words cannot provide.
     long_updates: Mutex<()>,
 }
 
-fn zeros(words: u64, bytes: u64) -> Result<Box<[AtomicU32]>, MemoryError> {
-    let failed = |why: String| MemoryError::OutOfMemory { bytes, why };
-    let count = usize::try_from(words).map_err(|error| failed(error.to_string()))?;
-    let mut zeros = Vec::new();
-    zeros.try_reserve_exact(count).map_err(|error| failed(error.to_string()))?;
-    zeros.resize_with(count, AtomicU32::default);
-    Ok(zeros.into_boxed_slice())
-}
-
-impl Allocation {
-    pub(super) fn new(base: u64, bytes: u64, tracking: Tracking) -> Result<Self, MemoryError> {
-        let words = zeros(bytes.div_ceil(4), bytes)?;
-        let written = match tracking {
-            Tracking::Off => None,
-            Tracking::Written => Some(zeros(bytes.div_ceil(32), bytes)?),
-        };
-        Ok(Self { base, bytes, words, written, read_only: false })
-    }
-
-    /// The words from a byte offset on, which must be a multiple of 4.
-    #[inline(always)]
-    pub(super) fn words(&self, offset: u64) -> &[AtomicU32] {
-        self.words.get(offset as usize / 4..).unwrap_or_default()
-    }
-
-    /// Replaces `bytes` bytes, 1 or 2, within a word.
-    pub(super) fn store_part(&self, offset: u64, bytes: u32, value: u32) {
-        let shift = offset as u32 % 4 * 8;
-        let mask = (u32::MAX >> (32 - 8 * bytes.clamp(1, 4))) << shift;
-        if let Some(word) = self.words(offset & !3).first() {
-            let merge = |old| Some(old & !mask | value << shift & mask);
-            // Never fails: `merge` always gives a value.
-            let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, merge);
-        }
-    }
-
-    /// Notes that bytes were written; they do not cross a multiple of 32.
-    #[inline(always)]
-    pub(super) fn mark(&self, offset: u64, bytes: u32) {
-        let Some(written) = &self.written else { return };
-        let Some(word) = written.get(offset as usize / 32) else { return };
-        let bits = byte_bits(offset, bytes);
-        if word.load(Ordering::Relaxed) & bits != bits {
-            word.fetch_or(bits, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether all of the bytes were written, as far as anyone knows.
-    #[inline(always)]
-    pub(super) fn is_written(&self, offset: u64, bytes: u32) -> bool {
-        let Some(written) = &self.written else { return true };
-        let bits = byte_bits(offset, bytes);
-        let word = written.get(offset as usize / 32);
-        word.is_none_or(|word| word.load(Ordering::Relaxed) & bits == bits)
-    }
-
-    fn mark_range(&self, offset: u64, bytes: u64) {
-        let mut at = offset;
-        while at < offset + bytes {
-            let length = (32 - at % 32).min(offset + bytes - at);
-            self.mark(at, length as u32);
-            at += length;
-        }
-    }
-}
-
-/// A part of an allocation.
-struct Range<'a> {
+/// A range of an allocation.
+struct AllocationRange<'a> {
     allocation: &'a Allocation,
     offset: u64,
     bytes: u64,
 }
 
-impl Range<'_> {
+impl AllocationRange<'_> {
     fn mark(&self) {
         self.allocation.mark_range(self.offset, self.bytes);
     }
 }
 
-fn byte_bits(offset: u64, bytes: u32) -> u32 {
-    (u32::MAX >> (32 - bytes.clamp(1, 32))) << (offset % 32)
-}
-
-impl Memory {
-    /// Bytes of the host's memory that new allocations may take, as the system estimates; `None`
-    /// where it does not say.
+impl GlobalMemory {
+    /// Bytes of host memory available for new allocations, as the operating system estimates;
+    /// `None` where it gives no estimate.
     pub fn host_available() -> Option<u64> {
         let report = std::fs::read_to_string("/proc/meminfo").ok()?;
         let line = report.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -163,13 +41,13 @@ impl Memory {
         kibibytes.checked_mul(1024)
     }
 
-    /// An empty memory.
-    pub fn new(tracking: Tracking) -> Self {
+    /// Creates an empty memory.
+    pub fn new(tracking: WriteTracking) -> Self {
         Self { tracking, ..Self::default() }
     }
 
-    /// Allocates `bytes` bytes and gives their address, a multiple of 256. They are zero, and count
-    /// as written by nothing.
+    /// Allocates `bytes` bytes and returns their address, a multiple of 256. The bytes are zero and
+    /// count as unwritten.
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`].
@@ -177,7 +55,7 @@ impl Memory {
         let number = self.allocations.len() as u64 + 1;
         let base = number << ALLOCATION_SHIFT;
         if bytes >= 1 << (ALLOCATION_SHIFT - 1) || base >= MODULE_BASE {
-            let why = "beyond the device's addresses".to_owned();
+            let why = "the device has no addresses left".to_owned();
             return Err(MemoryError::OutOfMemory { bytes, why });
         }
         let allocation = Allocation::new(base, bytes, self.tracking)?;
@@ -185,7 +63,8 @@ impl Memory {
         Ok(base)
     }
 
-    /// Frees what [`Self::allocate`] gave. The address is not given again.
+    /// Frees the allocation at an address that [`Self::allocate`] returned. The address is not
+    /// reused.
     ///
     /// # Errors
     /// [`MemoryError::NotAllocated`].
@@ -200,8 +79,8 @@ impl Memory {
         }
     }
 
-    /// A memory that has all allocations of this one, each at its address, and gets its own from
-    /// then on. What is written to the shared ones is seen in both.
+    /// Creates a memory that shares all present allocations of this one, each at its address. Later
+    /// allocations are separate. Writes to shared allocations are visible in both.
     #[must_use]
     pub fn sharing(&self) -> Self {
         Self {
@@ -211,10 +90,10 @@ impl Memory {
         }
     }
 
-    /// From now on kernels may only read an allocation; a store there is out of bounds.
+    /// Makes an allocation read-only for kernels: a store there is out of bounds.
     ///
     /// # Errors
-    /// [`MemoryError::NotAllocated`], also where it is shared with another memory already.
+    /// [`MemoryError::NotAllocated`], also if another memory shares the allocation already.
     pub fn protect(&mut self, address: u64) -> Result<(), MemoryError> {
         let number = (address >> ALLOCATION_SHIFT) as usize;
         let slot = self.allocations.get_mut(number.wrapping_sub(1)).and_then(Option::as_mut);
@@ -223,15 +102,10 @@ impl Memory {
         Ok(())
     }
 
-    /// The bytes that are allocated.
-    pub fn allocated_bytes(&self) -> u64 {
-        self.allocations.iter().flatten().map(|allocation| allocation.bytes).sum()
-    }
-
     /// Writes bytes.
     ///
     /// # Errors
-    /// [`MemoryError::OutOfBounds`]; so have the methods below.
+    /// [`MemoryError::OutOfBounds`], as for all methods below.
     pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
         let (allocation, offset) = self.range(address, bytes.len() as u64)?;
         allocation.mark_range(offset, bytes.len() as u64);
@@ -268,13 +142,8 @@ impl Memory {
         Ok(read)
     }
 
-    /// Sets `count` words of 32 bits from `address` on, which must be a multiple of 4.
-    pub fn fill(&self, address: u64, word: u32, count: u64) -> Result<(), MemoryError> {
-        self.set_words(address, count, |_| word)?.mark();
-        Ok(())
-    }
-
-    /// As [`Self::fill`], with the word that `word_at` gives for each place, on all cores.
+    /// Sets `count` words of 32 bits from `address` on, in parallel: each to `word_at` of its
+    /// index. The address must be a multiple of 4.
     pub fn fill_with(
         &self,
         address: u64,
@@ -285,19 +154,20 @@ impl Memory {
         Ok(())
     }
 
-    /// As [`Self::fill`], but the words still count as written by nothing.
+    /// Sets words to one value without marking them as written.
     pub fn poison(&self, address: u64, word: u32, count: u64) -> Result<(), MemoryError> {
         self.set_words(address, count, |_| word).map(|_| ())
     }
 
-    /// Which of `count` words from `address` on were written, each a multiple of 4: whole, by
-    /// kernels or by this program. All of them where the memory does not track that.
+    /// For each of `count` words from `address` on, whether it was written completely, by kernels
+    /// or by this program. True for all without tracking. The address must be a multiple of 4.
     pub fn written(&self, address: u64, count: u64) -> Result<Vec<bool>, MemoryError> {
         let (allocation, offset) = self.range(address, count.saturating_mul(4))?;
         Ok((0..count).map(|word| allocation.is_written(offset + 4 * word, 4)).collect())
     }
 
-    /// `count` words of 32 bits from `address` on, which must be a multiple of 4.
+    /// Reads `count` words of 32 bits from `address` on, in parallel. The address must be a
+    /// multiple of 4.
     pub fn words(
         &self,
         address: u64,
@@ -312,13 +182,13 @@ impl Memory {
         Ok(words.par_iter().with_min_len(1 << 14).map(|word| word.load(Ordering::Relaxed)))
     }
 
-    /// Sets words and gives the range, which is not marked yet.
+    /// Sets words and returns their range, not marked as written yet.
     fn set_words(
         &self,
         address: u64,
         count: u64,
         word_at: impl Fn(u64) -> u32 + Sync,
-    ) -> Result<Range<'_>, MemoryError> {
+    ) -> Result<AllocationRange<'_>, MemoryError> {
         let bytes = count.saturating_mul(4);
         let (allocation, offset) = self.range(address, bytes)?;
         if offset % 4 != 0 {
@@ -328,7 +198,7 @@ impl Memory {
         words.par_iter().enumerate().with_min_len(1 << 14).for_each(|(at, to)| {
             to.store(word_at(at as u64), Ordering::Relaxed);
         });
-        Ok(Range { allocation, offset, bytes })
+        Ok(AllocationRange { allocation, offset, bytes })
     }
 
     fn range(&self, address: u64, bytes: u64) -> Result<(&Allocation, u64), MemoryError> {
@@ -341,16 +211,16 @@ impl Memory {
         Ok((allocation, offset))
     }
 
-    /// The allocation that an address is near to: at its beginning or anywhere behind.
+    /// The allocation whose address range contains an address, or is the nearest one below it.
     #[inline(always)]
     pub(super) fn find(&self, address: u64) -> Option<&Allocation> {
         let number = (address >> ALLOCATION_SHIFT) as usize;
         self.allocations.get(number.wrapping_sub(1))?.as_deref()
     }
 
-    /// Does something that must not be torn apart by another block's update of 64 bits.
+    /// Runs `update` atomically with respect to the 64-bit updates of other blocks.
     pub(super) fn update_long<T>(&self, update: impl FnOnce() -> T) -> T {
-        // Nothing that runs under this lock panics; were it so, the lock guards no state.
+        // Nothing panics under this lock, and it guards no data, so poisoning is harmless.
         let _held = self.long_updates.lock().unwrap_or_else(PoisonError::into_inner);
         update()
     }

@@ -1,34 +1,47 @@
-//! A device made of this host's processor: executes the PTX that NVRTC emits, block by block and
-//! warp by warp, checks every access and counts what a GPU would have moved.
+//! The `cpu` device: executes the PTX that NVRTC emits on the host's processor, warp by warp. It
+//! checks every access and counts the memory traffic a GPU would have.
 //!
-//! It gives the results of a kernel, not its speed. What PTX leaves open it decides in one way:
-//! warps of a block run in turn, each until it waits. Not here: finding a compiler (`compile`), the
-//! launch plan of a configuration (`model`), what results are compared with (`validate`).
+//! The device gives the results of a kernel, not its speed. Where PTX leaves an order open, the
+//! device has one fixed order: the warps of a block run in turn, each until it waits. Finding a
+//! compiler (`compile`), launch plans (`model`) and reference results (`validate`) are elsewhere.
 //!
-//! A text becomes a [`Program`] once; [`launch`] runs one of its kernels on a [`Memory`].
+//! [`PtxModule::parse`] reads a module once; [`launch`] runs one of its kernels on a
+//! [`GlobalMemory`].
+//!
+//! `parse` makes a syntax tree of the text, `decode` makes operations of the tree, and `execute`
+//! runs operations. The last two share only plain data: `operation` and `kernel_code`.
 
+mod access_cost;
+mod allocation;
 mod checks;
 mod counts;
 mod decode;
 mod error;
 mod execute;
+mod kernel_code;
+mod lanes;
 mod layout;
-mod map;
 mod memory;
+mod module;
 mod numeric;
 mod operation;
 mod parse;
-mod program;
 mod shadow;
+mod step_counts;
+mod tensor_map;
 #[cfg(test)]
 mod tests;
 mod trace;
 mod types;
+mod vector_clock;
 
-pub use checks::{Check, Checks, Violation, ViolationKind};
+pub use allocation::{MemoryError, WriteTracking};
+pub use checks::{ExecutionCheck, ExecutionChecks, Violation, ViolationKind};
 pub use counts::{AccessSite, Counts, InstructionClass, MemoryCounts};
 pub use error::{PtxError, SourceLine};
-pub use execute::{Blocks, Counting, LaunchError, Options, Parameter, launch};
-pub use memory::{Memory, MemoryError, Tracking};
-pub use program::{Facts, Kernel, LoadError, Program};
-pub use trace::{Access, Movement};
+pub use execute::{
+    BlockSelection, CountingMode, KernelParameter, LaunchError, LaunchOptions, launch,
+};
+pub use memory::GlobalMemory;
+pub use module::{Facts, PtxKernel, PtxLoadError, PtxModule};
+pub use trace::{MemoryAccess, Movement};

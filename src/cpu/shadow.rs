@@ -1,98 +1,48 @@
-//! What checks remember of shared memory: for every few bytes, who wrote and read them last, and
-//! when. Time is counted by warps: each has a clock that goes on at every barrier, and knows up to
-//! which time of every other warp the barriers order what was done (after FastTrack, Flanagan and
-//! Freund 2009).
+//! Shadow memory of a cluster's shared memory: for every few bytes, the last writer and readers and
+//! their time.
 //!
-//! The copy engine has a clock for each mbarrier, which counts its copies: who waited for a phase knows
-//! which of them have arrived.
+//! Time is a vector clock per warp. A warp's own clock advances at every barrier; its other entries
+//! say up to which time the barriers order the work of other warps before its own (FastTrack,
+//! Flanagan and Freund 2009).
 //!
-//! Of readers two are kept, of different threads: with barriers of all warps that is enough to find
-//! every race of a place; with barriers of some warps, or of one block of a cluster, one may escape.
+//! The copy engine has one clock per mbarrier, which counts its copies. A warp that has waited for
+//! a phase has observed the copies that arrived.
+//!
+//! Two readers of different threads are kept. With barriers of all warps that suffices to find
+//! every race. With barriers of some warps, or of one block of a cluster, a race can go undetected.
 
-use std::ops::Range;
+use super::checks::{ExecutionCheck, ExecutionChecks, LaneViolation, ViolationKind};
+use super::vector_clock::VectorClock;
 
-use super::checks::{Check, Checks, ViolationKind, Wrong};
-
-/// When a thread did something; a clock of 0 is never.
+/// Time of an access by a thread; a clock of 0 means never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Moment {
+struct Epoch {
     clock: u32,
     thread: u16,
     atomic: bool,
 }
 
-/// What is known of a place.
+/// Shadow of one cell of shared memory.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
-    writer: Moment,
-    readers: [Moment; 2],
+struct ShadowCell {
+    writer: Epoch,
+    readers: [Epoch; 2],
 }
 
-/// How memory is used.
+/// Kind of an access to shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Touch {
+pub(super) enum SharedAccess {
     Read,
     Write,
-    /// Both, in one piece.
+    /// An atomic read and write.
     Update,
-    /// A write that will happen until the thread waits for it: `cp.async` when it is issued.
-    Promise,
+    /// A write that takes effect at any time before the thread waits for it: `cp.async` at issue.
+    Pending,
 }
 
-/// The times that a warp knows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Clocks(Vec<u32>);
-
-impl Clocks {
-    /// At the beginning of a cluster of so many warps.
-    pub(super) fn new(warps: usize, own: usize) -> Self {
-        let mut clocks = vec![0; warps];
-        clocks[own] = 1;
-        Self(clocks)
-    }
-
-    /// Learns what another warp knows.
-    pub(super) fn join(&mut self, other: &Self) {
-        if self.0.len() < other.0.len() {
-            self.0.resize(other.0.len(), 0);
-        }
-        for (own, other) in self.0.iter_mut().zip(&other.0) {
-            *own = (*own).max(*other);
-        }
-    }
-
-    /// Learns that an engine has come to a time.
-    pub(super) fn learn(&mut self, engine: usize, clock: u32) {
-        if self.0.len() <= engine {
-            self.0.resize(engine + 1, 0);
-        }
-        self.0[engine] = self.0[engine].max(clock);
-    }
-
-    /// Whether a barrier orders what another warp did at a time before what comes now.
-    pub(super) fn knows(&self, warp: usize, clock: u32) -> bool {
-        self.0[warp] >= clock
-    }
-
-    /// Whether anything is known of some warps.
-    pub(super) fn know_any(&self, warps: Range<usize>) -> bool {
-        self.0.get(warps).is_some_and(|clocks| clocks.iter().any(|clock| *clock > 0))
-    }
-
-    /// The time of the warp that these clocks belong to.
-    pub(super) fn now(&self, own: usize) -> u32 {
-        self.0[own]
-    }
-
-    /// Goes on to the next time.
-    pub(super) fn advance(&mut self, own: usize) {
-        self.0[own] += 1;
-    }
-}
-
-/// What a cluster has of shared memory, and who uses it.
+/// Size of a cluster's shared memory, and the number of its users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Extent {
+pub(super) struct SharedExtent {
     pub(super) blocks: usize,
     /// Bytes of each block.
     pub(super) bytes: u64,
@@ -100,64 +50,64 @@ pub(super) struct Extent {
     pub(super) warps: usize,
 }
 
-/// The memory of what happened to the shared memory of a cluster.
+/// Shadow of the shared memory of a cluster.
 #[derive(Debug)]
-pub(super) struct Shadow {
-    checks: Checks,
-    extent: Extent,
-    places: Vec<Place>,
-    /// A place has two to the power of this many bytes.
+pub(super) struct ShadowMemory {
+    checks: ExecutionChecks,
+    extent: SharedExtent,
+    cells: Vec<ShadowCell>,
+    /// Base-2 logarithm of the bytes of a cell.
     shift: u32,
 }
 
-impl Shadow {
-    /// For shared memory that is told apart by `granule` bytes.
-    pub(super) fn new(checks: Checks, extent: Extent, granule: u32) -> Self {
+impl ShadowMemory {
+    /// Creates a shadow with cells of `granule` bytes.
+    pub(super) fn new(checks: ExecutionChecks, extent: SharedExtent, granule: u32) -> Self {
         let shift = granule.max(1).ilog2();
-        let wanted = checks.has(Check::Race) || checks.has(Check::Unwritten);
+        let wanted = checks.has(ExecutionCheck::Race) || checks.has(ExecutionCheck::Unwritten);
         let bytes = extent.blocks as u64 * extent.bytes;
         let count = if wanted { bytes.div_ceil(1 << shift) } else { 0 };
-        Self { checks, extent, places: vec![Place::default(); count as usize], shift }
+        Self { checks, extent, cells: vec![ShadowCell::default(); count as usize], shift }
     }
 
-    /// Forgets everything: another cluster begins.
+    /// Clears the shadow for the next cluster.
     pub(super) fn reset(&mut self) {
-        self.places.fill(Place::default());
+        self.cells.fill(ShadowCell::default());
     }
 
-    /// Notes what a lane does, and says what is wrong with it. Warps are known by their number in
-    /// the cluster, addresses count from the beginning of its shared memory.
+    /// Records the access of a lane, or returns the violation that it commits. `warp` is the number
+    /// of the warp in the cluster; addresses count from the start of the cluster's shared memory.
     pub(super) fn touch(
         &mut self,
-        clocks: &Clocks,
+        clocks: &VectorClock,
         warp: usize,
         lane: usize,
         (address, bytes): (u64, u32),
-        touch: Touch,
-    ) -> Result<(), Wrong> {
+        touch: SharedAccess,
+    ) -> Result<(), LaneViolation> {
         let first = (address >> self.shift) as usize;
         let last = (address + u64::from(bytes)).div_ceil(1 << self.shift) as usize;
         let thread = (warp * 32 + lane) as u16;
-        let now = Moment { clock: clocks.0[warp], thread, atomic: touch == Touch::Update };
-        let races = self.checks.has(Check::Race);
-        let unwritten = self.checks.has(Check::Unwritten);
-        let before = |then: Moment| {
+        let now = Epoch { clock: clocks.now(warp), thread, atomic: touch == SharedAccess::Update };
+        let races = self.checks.has(ExecutionCheck::Race);
+        let unwritten = self.checks.has(ExecutionCheck::Unwritten);
+        let before = |then: Epoch| {
             let other = usize::from(then.thread / 32);
-            let known = clocks.0.get(other).copied().unwrap_or(0);
+            let known = clocks.of(other);
             then.clock < known + u32::from(other != warp) || then.thread == thread
         };
-        for place in self.places.get_mut(first..last).unwrap_or_default() {
-            let reads = matches!(touch, Touch::Read | Touch::Update);
-            if reads && unwritten && place.writer.clock == 0 {
+        for cell in self.cells.get_mut(first..last).unwrap_or_default() {
+            let reads = matches!(touch, SharedAccess::Read | SharedAccess::Update);
+            if reads && unwritten && cell.writer.clock == 0 {
                 return Err(self.unwritten(lane, (address, bytes)));
             }
             if races {
-                let writer = place.writer;
+                let writer = cell.writer;
                 if !(before(writer) || now.atomic && writer.atomic) {
                     return Err(self.race(lane, address, touch, ("written", writer)));
                 }
-                let reader = place.readers.iter().find(|reader| !before(**reader));
-                if let (true, Some(reader)) = (touch != Touch::Read, reader)
+                let reader = cell.readers.iter().find(|reader| !before(**reader));
+                if let (true, Some(reader)) = (touch != SharedAccess::Read, reader)
                     && !(now.atomic && reader.atomic)
                 {
                     let before = ("read", *reader);
@@ -165,28 +115,35 @@ impl Shadow {
                 }
             }
             match touch {
-                Touch::Read => place.note_reader(now, before(place.readers[0])),
-                Touch::Write => *place = Place { writer: now, readers: [Moment::default(); 2] },
-                Touch::Update => place.writer = now,
-                Touch::Promise => {}
+                SharedAccess::Read => cell.note_reader(now, before(cell.readers[0])),
+                SharedAccess::Write => {
+                    *cell = ShadowCell { writer: now, readers: [Epoch::default(); 2] }
+                }
+                SharedAccess::Update => cell.writer = now,
+                SharedAccess::Pending => {}
             }
         }
         Ok(())
     }
 
-    /// Notes that an engine writes a range, from now on until the time `clock` of the engine.
-    pub(super) fn hand_over(&mut self, (address, bytes): (u64, u32), engine: usize, clock: u32) {
+    /// Records that an engine writes a range until the engine's time `clock`.
+    pub(super) fn record_engine_write(
+        &mut self,
+        (address, bytes): (u64, u32),
+        engine: usize,
+        clock: u32,
+    ) {
         let first = (address >> self.shift) as usize;
         let last = (address + u64::from(bytes)).div_ceil(1 << self.shift) as usize;
-        let writer = Moment { clock, thread: (engine * 32) as u16, atomic: false };
-        let places = self.places.get_mut(first..last).unwrap_or_default();
-        places.fill(Place { writer, readers: [Moment::default(); 2] });
+        let writer = Epoch { clock, thread: (engine * 32) as u16, atomic: false };
+        let cells = self.cells.get_mut(first..last).unwrap_or_default();
+        cells.fill(ShadowCell { writer, readers: [Epoch::default(); 2] });
     }
 
     #[cold]
-    fn unwritten(&self, lane: usize, (address, bytes): (u64, u32)) -> Wrong {
-        let text = format!("{bytes} bytes of {} are read that nothing wrote", self.name(address));
-        Wrong::access(ViolationKind::Unwritten, lane, address % self.extent.bytes, text)
+    fn unwritten(&self, lane: usize, (address, bytes): (u64, u32)) -> LaneViolation {
+        let text = format!("{bytes} unwritten bytes of {} are read", self.name(address));
+        LaneViolation::access(ViolationKind::Unwritten, lane, address % self.extent.bytes, text)
     }
 
     #[cold]
@@ -194,35 +151,40 @@ impl Shadow {
         &self,
         lane: usize,
         address: u64,
-        touch: Touch,
-        (before, other): (&str, Moment),
-    ) -> Wrong {
+        touch: SharedAccess,
+        (before, other): (&str, Epoch),
+    ) -> LaneViolation {
         let now = match touch {
-            Touch::Read => "read",
-            Touch::Write | Touch::Promise => "written",
-            Touch::Update => "updated",
+            SharedAccess::Read => "read",
+            SharedAccess::Write | SharedAccess::Pending => "written",
+            SharedAccess::Update => "updated",
         };
         let (warp, other_lane) = (usize::from(other.thread / 32), other.thread % 32);
         if warp >= self.extent.blocks * self.extent.warps {
             let text = format!(
-                "{} is {now} that a copy of the copy engine writes, and this thread has not waited for \
-                 the phase of its mbarrier",
+                "{} is {now} while a tensor copy may write it; this thread has not waited for the phase of its \
+                 mbarrier",
                 self.name(address)
             );
-            return Wrong::access(ViolationKind::Race, lane, address % self.extent.bytes, text);
+            return LaneViolation::access(
+                ViolationKind::Race,
+                lane,
+                address % self.extent.bytes,
+                text,
+            );
         }
         let (rank, warp) = (warp / self.extent.warps, warp % self.extent.warps);
         let block =
             if self.extent.blocks == 1 { String::new() } else { format!(" of block {rank}") };
         let text = format!(
-            "{} is {now} that lane {other_lane} of warp {warp}{block} has {before} with no barrier \
-             between",
+            "{} is {now} after lane {other_lane} of warp {warp}{block} has {before} it, with no barrier \
+             in between",
             self.name(address)
         );
-        Wrong::access(ViolationKind::Race, lane, address % self.extent.bytes, text)
+        LaneViolation::access(ViolationKind::Race, lane, address % self.extent.bytes, text)
     }
 
-    /// Whose shared memory an address is in.
+    /// Name of the shared memory that contains an address.
     fn name(&self, address: u64) -> String {
         match self.extent.blocks {
             1 => "shared memory".to_owned(),
@@ -231,8 +193,8 @@ impl Shadow {
     }
 }
 
-impl Place {
-    fn note_reader(&mut self, now: Moment, first_is_over: bool) {
+impl ShadowCell {
+    fn note_reader(&mut self, now: Epoch, first_is_over: bool) {
         if first_is_over || self.readers[0].clock == 0 {
             self.readers[0] = now;
         } else {

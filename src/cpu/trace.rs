@@ -1,50 +1,53 @@
-//! What a block's warps bring from and to memory, access by access: for pictures of who moves what.
+//! Trace of the memory accesses of a block's warps, for pictures of data movement.
 
-use super::counts::StepCounts;
+use super::access_cost::wavefronts;
 
-/// What an access does.
+/// Direction of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Movement {
-    /// Global memory is read into registers.
+    /// From global memory to registers.
     GlobalLoad,
-    /// Registers are written to global memory.
+    /// From registers to global memory.
     GlobalStore,
-    /// Registers are written to shared memory.
+    /// From registers to shared memory.
     SharedStore,
-    /// Global memory is copied to shared memory, without registers.
+    /// From global to shared memory, without registers.
     Copy,
 }
 
-/// One instruction of a warp that moved something. Loads from shared memory are not kept.
+/// One memory access of a warp. Loads from shared memory are not traced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Access {
-    /// What it does.
+pub struct MemoryAccess {
+    /// Direction of the access.
     pub movement: Movement,
-    /// The warp, by its place in the block.
+    /// Index of the warp in its block.
     pub warp: usize,
-    /// How many barriers of the block the warp had passed.
+    /// Number of barriers that the warp had passed.
     pub barriers: u32,
-    /// The lanes that took part, a bit each.
+    /// Mask of the participating lanes.
     pub lanes: u32,
-    /// The address of each lane; of a copy, where it goes to.
+    /// Address of each lane; for a copy, its destination.
     pub addresses: [u64; 32],
-    /// The words that each lane moved; of a copy that reads nothing, zeros.
+    /// Words that each lane moved; zeros for a copy that reads nothing.
     pub words: Vec<[u32; 32]>,
     /// Wavefronts of shared memory that a layout without bank conflicts would not need.
     pub conflicts: u64,
 }
 
-impl Access {
+impl MemoryAccess {
     pub(super) fn new(
         movement: Movement,
         (warp, barriers): (usize, u32),
         (addresses, lanes, bytes): (&[u64; 32], u32, u32),
         words: &[[u32; 32]],
     ) -> Self {
-        let mut counts = StepCounts::default();
-        if matches!(movement, Movement::SharedStore | Movement::Copy) {
-            counts.shared(addresses, lanes, bytes);
-        }
+        let conflicts = match movement {
+            Movement::SharedStore | Movement::Copy => {
+                let (wavefronts, needed) = wavefronts(addresses, lanes, bytes);
+                wavefronts - needed
+            }
+            Movement::GlobalLoad | Movement::GlobalStore => 0,
+        };
         Self {
             movement,
             warp,
@@ -52,7 +55,7 @@ impl Access {
             lanes,
             addresses: *addresses,
             words: words[..bytes.div_ceil(4) as usize].to_vec(),
-            conflicts: counts.memory.bank_conflicts,
+            conflicts,
         }
     }
 }

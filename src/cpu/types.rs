@@ -1,6 +1,6 @@
-//! The types and state spaces of PTX (ISA sections 5.1 and 5.2), as instructions name them.
+//! Types and state spaces of PTX (ISA sections 5.1 and 5.2).
 
-/// A type, named as the modifier of an instruction or of a declaration.
+/// A type, as a modifier of an instruction or a declaration names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Type {
     Predicate,
@@ -25,7 +25,7 @@ pub(super) enum Type {
     F64,
 }
 
-/// What a register is kept in. Registers of 8 and 16 bits are words whose upper bits are zero.
+/// Class of a register. Registers of 8 and 16 bits are words with zero upper bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Class {
     Predicate,
@@ -34,7 +34,7 @@ pub(super) enum Class {
 }
 
 impl Type {
-    /// The type that a modifier names.
+    /// The type with a modifier's name.
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "pred" => Self::Predicate,
@@ -61,7 +61,7 @@ impl Type {
         })
     }
 
-    /// Its size; a predicate has none that memory knows.
+    /// Size in bytes; 0 for a predicate, which has no form in memory.
     pub(super) fn bytes(self) -> u32 {
         match self {
             Self::Predicate => 0,
@@ -73,7 +73,7 @@ impl Type {
         }
     }
 
-    /// Where its values are kept.
+    /// Class of the registers that hold the type.
     pub(super) fn class(self) -> Class {
         match self.bytes() {
             0 => Class::Predicate,
@@ -100,7 +100,7 @@ impl Type {
     }
 }
 
-/// A state space that instructions address.
+/// A state space of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Space {
     Global,
@@ -114,7 +114,7 @@ pub(super) enum Space {
 }
 
 impl Space {
-    /// The space that a modifier names.
+    /// The space with a modifier's name.
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "global" => Self::Global,

@@ -1,11 +1,11 @@
-//! Sections of a record from and to the values that the rest of the program speaks in.
+//! Conversions between sections of a record and the types of [`crate::model`].
 //!
-//! A measurement goes one way only: a record keeps less of it than the model has.
+//! A measurement converts in one direction only: a record stores less of it than the model has.
 
 use thiserror::Error;
 
 use super::figures::{cuda_version, four_figures, three_figures};
-use super::record::{
+use super::sections::{
     StoredDevice, StoredLaunch, StoredProblem, StoredResources, StoredTensorMap, StoredValidation,
     StoredWorkspace,
 };
@@ -15,9 +15,9 @@ use crate::model::{
     Validation, Workspace,
 };
 
-/// A compute capability that does not read as two numbers.
+/// A compute capability that is not two numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{0}` is no compute capability such as `9.0`")]
+#[error("`{0}` is not a compute capability such as `9.0`")]
 pub struct UnknownCapability(String);
 
 impl From<&Problem> for StoredProblem {
@@ -38,7 +38,7 @@ impl From<&Problem> for StoredProblem {
 impl TryFrom<&StoredProblem> for Problem {
     type Error = UnknownWord;
 
-    /// Fails on a word that this version does not have.
+    /// Fails on a word that this version does not define.
     fn try_from(stored: &StoredProblem) -> Result<Self, UnknownWord> {
         Ok(Self {
             shape: Shape { m: stored.m, n: stored.n, k: stored.k },
@@ -68,7 +68,7 @@ impl From<&Device> for StoredDevice {
 impl TryFrom<&StoredDevice> for Device {
     type Error = UnknownCapability;
 
-    /// Limits that a record does not keep are those of the compute capability.
+    /// Takes limits that a record does not store from the compute capability.
     fn try_from(stored: &StoredDevice) -> Result<Self, UnknownCapability> {
         let capability = ComputeCapability::parse(&stored.compute_capability)
             .ok_or_else(|| UnknownCapability(stored.compute_capability.clone()))?;
@@ -147,7 +147,7 @@ impl From<&StoredTensorMap> for TensorMap {
 }
 
 impl From<&Validation> for StoredValidation {
-    /// Rounding is monotonic, so an error within its bound is still within it.
+    /// Rounds errors. Rounding is monotonic, so an error within its bound stays within it.
     fn from(validation: &Validation) -> Self {
         Self {
             reference: validation.reference.clone(),

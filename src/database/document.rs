@@ -1,5 +1,5 @@
-//! The text of a database file as records, and changes to it that keep what is not ours: comments,
-//! unknown keys and the formatting of whatever does not change. No file is touched here.
+//! A database file as TOML text and as records. Changes keep comments, unknown keys and the
+//! formatting of everything else. This module touches no file.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,18 +7,19 @@ use std::path::Path;
 
 use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, RawString, Table, TableLike};
 
-use super::error::{DatabaseError, Position};
+use super::error::{DatabaseError, TextPosition};
 use super::layout;
 use super::migrate::{STEPS, migrate};
-use super::record::{Record, StoredProblem};
+use super::record::Record;
+use super::sections::StoredProblem;
 
-/// The schema that this version reads and writes. Within it, fields and words are only added.
+/// Schema that this version reads and writes. Within a schema, fields and words are only added.
 pub const SCHEMA: i64 = 1;
 
-/// What a file begins with that this program makes.
+/// Header of a new file.
 const NEW_FILE: &str = "\
-# Kernels found by gemm-tune, the fastest correct one for each problem, cache policy and power state.
-# Comments and keys that it does not know survive when it writes to this file.
+# Kernels found by gemm-tune: the fastest correct one for each problem, cache policy and power state.
+# gemm-tune keeps comments and unknown keys when it writes to this file.
 ";
 
 /// A database file in memory: its TOML, and the records that it holds.
@@ -29,14 +30,14 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// Reads `text`; `path` is for messages. A text of nothing but white space is a new file.
+    /// Reads `text`; `path` is for messages. A text of white space alone is a new file.
     pub(super) fn parse(text: &str, path: &Path) -> Result<Self, DatabaseError> {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
         let toml = toml_edit::Document::parse(text).map_err(|error| DatabaseError::Syntax {
             path: path.to_owned(),
-            position: Position::of(text, error.span().map_or(0, |span| span.start)),
+            position: TextPosition::of(text, error.span().map_or(0, |span| span.start)),
             message: error.message().to_owned(),
         })?;
         let schema = check_schema(toml.as_table(), text, path)?;
@@ -59,19 +60,20 @@ impl Document {
         self.records
     }
 
-    /// Takes out the records, each with its table: comments, unknown keys and all.
+    /// Removes the records and returns each with its table, including comments and unknown keys.
     pub(super) fn take_tables(&mut self) -> Vec<(Record, Table)> {
         let item = self.toml.remove("record").unwrap_or_default();
         let tables = item.into_array_of_tables().unwrap_or_default().into_iter();
         std::mem::take(&mut self.records).into_iter().zip(tables).collect()
     }
 
-    /// What the file has besides records and the schema.
+    /// Top-level keys besides the records and the schema.
     pub(super) fn other_keys(&self) -> impl Iterator<Item = (&str, &Item)> {
         self.toml.iter().filter(|(key, _)| !["schema", "record"].contains(key))
     }
 
-    /// Takes over a key that is not ours from another file; false where this file has it otherwise.
+    /// Copies an unknown key from another file; returns false where this file has another value for
+    /// it.
     pub(super) fn adopt_key(&mut self, key: &str, item: &Item) -> bool {
         if let Some(own) = self.toml.get(key) {
             return own.to_string() == item.to_string();
@@ -86,12 +88,14 @@ impl Document {
         true
     }
 
-    /// Puts records with their tables, sorted, in the place of all that the file has.
+    /// Replaces all records of the file by these, sorted.
     pub(super) fn put_tables(&mut self, mut entries: Vec<(Record, Table)>) {
         self.write_schema();
         self.take_tables();
         entries.sort_by(|(a, _), (b, _)| {
-            order(&a.problem).cmp(&order(&b.problem)).then_with(|| a.place().cmp(&b.place()))
+            order(&a.problem)
+                .cmp(&order(&b.problem))
+                .then_with(|| a.record_key().cmp(&b.record_key()))
         });
         let mut tables = ArrayOfTables::new();
         for (record, mut table) in entries {
@@ -104,7 +108,7 @@ impl Document {
         }
     }
 
-    /// Takes out the records for which `keep` is false, with all that stands in their tables.
+    /// Removes the records for which `keep` is false, with their tables.
     pub(super) fn retain(&mut self, keep: impl Fn(usize) -> bool) {
         if let Some(tables) = self.toml.get_mut("record").and_then(Item::as_array_of_tables_mut) {
             for index in (0..self.records.len()).rev().filter(|index| !keep(*index)) {
@@ -114,7 +118,7 @@ impl Document {
         }
     }
 
-    /// What every file begins with.
+    /// Adds the schema and the header where they are missing.
     fn write_schema(&mut self) {
         if !self.toml.contains_key("schema") {
             let mut schema = toml_edit::Key::new("schema");
@@ -123,7 +127,7 @@ impl Document {
         }
     }
 
-    /// Adds `record` before the first that sorts after it; the others stay where they are.
+    /// Adds `record` before the first record that sorts after it; the others keep their positions.
     pub(super) fn insert(&mut self, record: &Record) -> Result<(), DatabaseError> {
         let table = encode(record)?;
         self.write_schema();
@@ -137,7 +141,7 @@ impl Document {
         Ok(())
     }
 
-    /// Puts `record` in the place of the one at `index`, which keeps its unknown keys.
+    /// Replaces the record at `index` and keeps the unknown keys of its table.
     pub(super) fn replace(&mut self, index: usize, record: &Record) -> Result<(), DatabaseError> {
         let Some(stored) = self.records.get_mut(index) else { return Ok(()) };
         let (before, after) = (encode(stored)?, encode(record)?);
@@ -156,13 +160,13 @@ impl fmt::Display for Document {
     }
 }
 
-/// What records are sorted by: problems that one program uses together stand together.
+/// Sort key of records: problems of one GEMM type stand together.
 fn order(problem: &StoredProblem) -> (&str, &str, &str, [u64; 4]) {
     let StoredProblem { m, n, k, batch, dtype, compute, layout } = problem;
     (dtype, compute, layout, [*batch, *m, *n, *k])
 }
 
-/// Makes a table stand where it is inserted, not where it stood in the file that it was read from.
+/// Clears the position that a table had in its source file, so that it stays where it is inserted.
 fn forget_place(table: &mut Table) {
     table.set_position(None);
     for (_, item) in table.iter_mut() {
@@ -181,12 +185,12 @@ fn encode(record: &Record) -> Result<Table, DatabaseError> {
     })
 }
 
-/// The schema of a file that this version reads.
+/// Returns the schema of a file, if this version can read it.
 fn check_schema(root: &Table, text: &str, path: &Path) -> Result<i64, DatabaseError> {
     let item = root.get("schema");
     let wrong = |found: String| {
         let offset = item.and_then(Item::span).map_or(0, |span| span.start);
-        let (path, position) = (path.to_owned(), Position::of(text, offset));
+        let (path, position) = (path.to_owned(), TextPosition::of(text, offset));
         Err(DatabaseError::Schema { path, position, found })
     };
     match item.map(|item| item.as_integer().ok_or(item.type_name())) {
@@ -203,7 +207,7 @@ fn read_records(root: &Table, text: &str, path: &Path) -> Result<Vec<Record>, Da
     let Some(tables) = item.as_array_of_tables() else {
         return Err(DatabaseError::Records {
             path: path.to_owned(),
-            position: Position::of(text, item.span().map_or(0, |span| span.start)),
+            position: TextPosition::of(text, item.span().map_or(0, |span| span.start)),
             found: item.type_name(),
         });
     };
@@ -212,7 +216,7 @@ fn read_records(root: &Table, text: &str, path: &Path) -> Result<Vec<Record>, Da
             let span = error.span().or(table.span()).unwrap_or_default();
             DatabaseError::Field {
                 path: path.to_owned(),
-                position: Position::of(text, span.start),
+                position: TextPosition::of(text, span.start),
                 record: index + 1,
                 field: field_at(table, &span).unwrap_or_default(),
                 message: error.message().to_owned(),
@@ -222,7 +226,7 @@ fn read_records(root: &Table, text: &str, path: &Path) -> Result<Vec<Record>, Da
     tables.iter().enumerate().map(read).collect()
 }
 
-/// The dotted name of what stands at exactly `span` somewhere in `table`.
+/// Dotted name of the item at exactly `span` in `table`.
 fn field_at(table: &dyn TableLike, span: &Range<usize>) -> Option<String> {
     table.iter().find_map(|(name, item)| {
         let own = item.span().or_else(|| table.key(name)?.span());
@@ -238,8 +242,8 @@ fn field_at(table: &dyn TableLike, span: &Range<usize>) -> Option<String> {
     })
 }
 
-/// Changes `table` from `before` to `after`, two forms of the record that this version writes. A
-/// key of neither is not ours and stays. What is the same in both keeps its formatting.
+/// Changes `table` from `before` to `after`, which are two encoded records. A key of neither is
+/// unknown and stays. Equal values keep their formatting.
 fn merge(table: &mut dyn TableLike, before: &dyn TableLike, after: &dyn TableLike) {
     for (key, _) in before.iter().filter(|(key, _)| !after.contains_key(key)) {
         table.remove(key);
@@ -253,7 +257,7 @@ fn merge(table: &mut dyn TableLike, before: &dyn TableLike, after: &dyn TableLik
             table.insert(key, new.clone());
             continue;
         };
-        // The keys of `parameters` are all the family's: another family has others.
+        // All keys of `parameters` belong to the family; another family has other keys.
         let section = if key == "parameters" { None } else { item.as_table_like_mut() };
         let old = old.and_then(Item::as_table_like);
         if let (Some(section), Some(old), Some(new)) = (section, old, new.as_table_like()) {
@@ -264,13 +268,13 @@ fn merge(table: &mut dyn TableLike, before: &dyn TableLike, after: &dyn TableLik
         } else if item.is_value() == new.is_value() {
             assign(item, new.clone());
         } else {
-            // From tables to a line or back: the formatting of one does not fit the other.
+            // The formatting of a table does not fit an inline table, and the reverse.
             table.insert(key, new.clone());
         }
     }
 }
 
-/// Takes back the spaces that belonged to the last key of a line, which may be another one now.
+/// Removes the spaces that followed the last key of an inline table, which may now be another key.
 fn tidy(line: &mut InlineTable) {
     for (_, value) in line.iter_mut() {
         let blank = |part: Option<&RawString>| {
@@ -282,7 +286,7 @@ fn tidy(line: &mut InlineTable) {
     }
 }
 
-/// Puts `new` into `item`, which keeps the comment at the end of its line.
+/// Assigns `new` to `item` and keeps the comment at the end of its line.
 fn assign(item: &mut Item, mut new: Item) {
     if let (Some(old), Some(new)) = (item.as_value(), new.as_value_mut()) {
         *new.decor_mut() = old.decor().clone();

@@ -1,5 +1,5 @@
-//! Whether a record still holds: what it says against times that were taken anew. Pure; who takes
-//! the times is [`crate::tune::retime`].
+//! Drift: compares a record with new timings of its kernel. Pure; [`crate::tune::retime`] takes the
+//! timings.
 
 use std::fmt;
 
@@ -8,62 +8,62 @@ use crate::measure::Margin;
 use crate::model::Micros;
 use crate::tune::Retimed;
 
-/// By how many per cent a kernel's time may differ from one run to the next without anything having
-/// changed: the same cubin does by as much on an H200 at 4096x4096x4096 ([`crate::measure::Rules`]).
+/// Allowed change of a kernel's time between runs, in per cent. The same cubin varies by this much
+/// on an H200 at 4096x4096x4096 ([`crate::measure::FinalRules`]).
 const RUN_TO_RUN_PERCENT: f64 = 1.0;
 
-/// Differences between two kernels of one final below this are a tie, and no drift either
-/// ([`crate::measure::Rules`]).
+/// Differences below this between two kernels of one final round are a tie, and no drift
+/// ([`crate::measure::FinalRules`]).
 const TIE_PERCENT: f64 = 0.5;
 
-/// Something that a record says and that is not so any more.
+/// A statement of a record that new timings contradict.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Drift {
-    /// The winner is not legal, does not compile or is wrong.
+    /// The winner is not legal any more, does not compile or computes wrong results.
     Broken {
         /// Why.
         why: String,
     },
-    /// The family's template is not the one that the record was made with.
+    /// The family's template has changed since the record was made.
     Template {
-        /// Its hash then.
+        /// The recorded hash.
         stored: String,
-        /// Its hash now.
+        /// The current hash.
         now: String,
     },
-    /// The winner's time left the 5 % to 95 % of its samples, by more than one run differs from
-    /// another.
+    /// The winner's time is outside the 5 % to 95 % quantiles of its samples, by more than runs
+    /// vary.
     Time {
-        /// From and to, with that allowance.
+        /// Lower and upper limit, with that allowance.
         allowed: [Micros; 2],
-        /// The median now.
+        /// The new median.
         now: Micros,
     },
-    /// The runner-up's margin over the winner left its interval, by more than a tie.
+    /// The runner-up's margin over the winner is outside the recorded interval, by more than a tie.
     Margin {
-        /// The interval then, in per cent.
+        /// The recorded interval, in per cent.
         stored: [f64; 2],
-        /// The margin now.
+        /// The new margin.
         now: Margin,
     },
-    /// The runner-up is faster now, by more than a tie.
+    /// The runner-up is now faster, by more than a tie.
     Overturned {
-        /// Its margin over the winner now: below zero.
+        /// Its new margin over the winner, below zero.
         now: Margin,
     },
-    /// The fastest library's margin over the winner left what was recorded, by more than one run
-    /// differs from another.
+    /// The fastest library's margin over the winner differs from the recorded one, by more than
+    /// runs vary.
     Library {
-        /// What it took more than the winner then, in per cent.
+        /// The recorded margin, in per cent.
         stored: f64,
-        /// And now.
+        /// The new margin.
         now: Margin,
     },
 }
 
 impl Drift {
-    /// What of `record` does not hold, given its winner timed again, and the hash of its family's
-    /// template now.
+    /// Lists the statements of `record` that do not hold, given new timings of its winner and the
+    /// current hash of its family's template.
     pub fn of(record: &Record, retimed: &Retimed, template_hash: &str) -> Vec<Self> {
         let mut drifts = Vec::new();
         let stored = &record.provenance.template_hash;
@@ -107,11 +107,11 @@ impl Drift {
     }
 }
 
-/// Within which times a record's winner holds.
+/// Range of times in which a record's winner holds.
 fn allowed(record: &Record) -> [Micros; 2] {
     let allowance = RUN_TO_RUN_PERCENT / 100.0;
     let measurement = &record.measurement;
-    // A file shortened by hand may lack sense here; the median is within in any case.
+    // A hand-edited file may have inconsistent quantiles; the median is always inside the range.
     let low = measurement.p05_us.min(measurement.median_us);
     let high = measurement.p95_us.max(measurement.median_us);
     [Micros(low * (1.0 - allowance)), Micros(high * (1.0 + allowance))]
@@ -123,24 +123,24 @@ impl fmt::Display for Drift {
             format!("{:+.2} % ({:+.2} to {:+.2})", margin.percent, margin.low, margin.high)
         };
         match self {
-            Self::Broken { why } => write!(f, "the winner does not hold: {why}"),
+            Self::Broken { why } => write!(f, "the winner cannot be confirmed: {why}"),
             Self::Template { stored, now } => {
-                write!(f, "the template has changed since, from {stored} to {now}: tune again")
+                write!(f, "the template has changed, from {stored} to {now}: tune again")
             }
             Self::Time { allowed: [low, high], now } => {
-                write!(f, "the winner takes {now}, outside of {low} to {high}")
+                write!(f, "the winner takes {now}, outside {low} to {high}")
             }
             Self::Margin { stored: [low, high], now } => write!(
                 f,
-                "the runner-up takes {} more, outside of {low:+.2} to {high:+.2} %",
+                "the runner-up takes {} more, outside {low:+.2} to {high:+.2} %",
                 margin(now)
             ),
             Self::Overturned { now } => {
-                write!(f, "the runner-up is faster now: it takes {} more", margin(now))
+                write!(f, "the runner-up is now faster: it takes {} more", margin(now))
             }
             Self::Library { stored, now } => write!(
                 f,
-                "the fastest library takes {} more than the winner, recorded were {stored:+.2} %",
+                "the fastest library takes {} more than the winner; the record says {stored:+.2} %",
                 margin(now)
             ),
         }

@@ -1,4 +1,4 @@
-//! What can be wrong with a database file: which file, where in it, and what to do next.
+//! Errors of database files: which file, which position, and what to do next.
 
 use std::fmt;
 use std::io;
@@ -8,17 +8,17 @@ use thiserror::Error;
 
 use super::document::SCHEMA;
 
-/// A place in a text, both counted from 1, columns in characters.
+/// A position in a text; lines and columns count from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position {
+pub struct TextPosition {
     /// The line.
     pub line: usize,
-    /// The character within it.
+    /// The character within the line.
     pub column: usize,
 }
 
-impl Position {
-    /// The place of the byte at `offset`; an offset past the end is the end.
+impl TextPosition {
+    /// Position of the byte at `offset`; an offset past the end gives the end.
     pub fn of(text: &str, offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -29,41 +29,41 @@ impl Position {
     }
 }
 
-impl fmt::Display for Position {
+impl fmt::Display for TextPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
 }
 
-/// Why a database was not read or not written. The file is as it was before.
+/// Reason why a database was not read or not written. The file is unchanged.
 #[derive(Debug, Error)]
 pub enum DatabaseError {
-    /// The file is there, but its text is not to be had.
+    /// The file exists and cannot be read.
     #[error("cannot read `{}`: {error}; make it readable or give another file with `--db PATH`", .path.display())]
     Unreadable {
         /// The database file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         error: io::Error,
     },
-    /// The text is not TOML, as of a file cut short.
+    /// The text is not TOML; the file may be truncated.
     #[error("{}:{position}: not TOML: {message}; repair the file or give another with `--db PATH`", .path.display())]
     Syntax {
         /// The database file.
         path: PathBuf,
-        /// Where TOML ends.
-        position: Position,
-        /// What the parser expected.
+        /// Where the syntax error is.
+        position: TextPosition,
+        /// Message of the parser.
         message: String,
     },
-    /// TOML, but without the number that says how to read it.
-    #[error("{}:{position}: `schema` is {found}: a tuning database begins with `schema = {SCHEMA}`; give another file with `--db PATH` if this is none", .path.display())]
+    /// The file is TOML without a valid schema number.
+    #[error("{}:{position}: `schema` is {found}: a tuning database begins with `schema = {SCHEMA}`; if this file is not a database, give another with `--db PATH`", .path.display())]
     Schema {
         /// The database file.
         path: PathBuf,
-        /// Where `schema` is, or should be.
-        position: Position,
-        /// What is there instead of a number from 1.
+        /// Where `schema` is, or where it should be.
+        position: TextPosition,
+        /// The value found in place of a number from 1.
         found: String,
     },
     /// A later version of this program wrote it.
@@ -71,73 +71,73 @@ pub enum DatabaseError {
     Newer {
         /// The database file.
         path: PathBuf,
-        /// The schema that it has.
+        /// Its schema.
         schema: i64,
     },
-    /// `record` is something else than a list of records.
+    /// `record` is not a list of records.
     #[error("{}:{position}: `record` is {found}: write each record under a `[[record]]` line", .path.display())]
     Records {
         /// The database file.
         path: PathBuf,
-        /// Where it is.
-        position: Position,
-        /// The TOML type that it has.
+        /// Where `record` is.
+        position: TextPosition,
+        /// Its TOML type.
         found: &'static str,
     },
-    /// A record lacks a field or has one of another type.
+    /// A record lacks a field or has a field of another type.
     #[error("{}:{position}: record {record}{}: {message}; correct the record, delete it, or give another file with `--db PATH`", .path.display(), within(.field))]
     Field {
         /// The database file.
         path: PathBuf,
         /// Where the field, or the section that lacks it, begins.
-        position: Position,
+        position: TextPosition,
         /// Which record, counted from 1.
         record: usize,
         /// The field or section, as in `measurement.median_us`; empty for the record itself.
         field: String,
-        /// What is wrong with it.
+        /// The error of the field.
         message: String,
     },
     /// The record to store has a value that TOML cannot hold.
     #[error("the record of {problem} cannot be written as TOML: {error}")]
     Encode {
-        /// Whose winner it is.
+        /// The problem of the record.
         problem: String,
-        /// The value's type.
+        /// The encoder's error.
         error: toml_edit::ser::Error,
     },
-    /// A folder or a file could not be made or written.
+    /// A folder or a file cannot be created or written.
     #[error("cannot write `{}`: {error}; make it writable or give another file with `--db PATH`", .path.display())]
     Unwritable {
         /// The folder or file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         error: io::Error,
     },
-    /// Times that were measured and times that were modelled do not share a file.
-    #[error("`{}` holds records of {stored}: the times of {new} are not of that kind, for those of the cpu device are modelled; give another file with `--db PATH`", .path.display())]
-    Company {
+    /// Measured and modelled times do not share a file.
+    #[error("`{}` holds records of {stored}; the times of {new} cannot be added, because times of the cpu device are modelled and times of a GPU are measured; give another file with `--db PATH`", .path.display())]
+    MixedTiming {
         /// The database file.
         path: PathBuf,
-        /// The device of a record that it has.
+        /// Device of a stored record.
         stored: String,
-        /// The device whose record was to be stored.
+        /// Device of the new record.
         new: String,
     },
-    /// Files to merge hold times of both kinds.
-    #[error("`{}` holds measured times and `{}` modelled ones of the cpu device, which do not share a file; merge them apart", .measured.display(), .modelled.display())]
-    Kinds {
+    /// Files to merge hold measured and modelled times.
+    #[error("`{}` holds measured times and `{}` holds modelled times of the cpu device; they cannot share a file; merge them separately", .measured.display(), .modelled.display())]
+    MixedInputs {
         /// A file with records of a GPU.
         measured: PathBuf,
-        /// A file with records of the cpu device; may be the same.
+        /// A file with records of the cpu device; may be the same file.
         modelled: PathBuf,
     },
-    /// The lock that keeps writers apart was refused.
+    /// The system refused the lock that serialises writers.
     #[error("cannot lock `{}`: {error}; give a file on a disk that supports locks with `--db PATH`", .path.display())]
     Lock {
         /// The lock file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         error: io::Error,
     },
 }
@@ -155,7 +155,11 @@ mod tests {
         for (offset, line, column) in
             [(0, 1, 1), (2, 1, 3), (3, 2, 1), (5, 2, 2), (6, 2, 3), (99, 2, 3)]
         {
-            assert_eq!(Position::of("ab\nµc", offset), Position { line, column }, "at {offset}");
+            assert_eq!(
+                TextPosition::of("ab\nµc", offset),
+                TextPosition { line, column },
+                "at {offset}"
+            );
         }
     }
 }

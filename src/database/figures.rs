@@ -1,29 +1,29 @@
-//! How single figures are kept in a file: rounded to what they mean, in forms that others read.
+//! Rounding and text forms of figures in a database file.
 
 use crate::model::Micros;
 
-/// To a nanosecond: events resolve half a microsecond, and a sample is a mean over launches.
+/// Rounds to a nanosecond. Events resolve half a microsecond, and a sample is a mean over launches.
 pub(super) fn round_us(time: Micros) -> f64 {
     (time.0 * 1e3).round() / 1e3
 }
 
-/// To the precision that rates and ratios of timings have at best.
+/// Rounds to the best precision of rates and ratios of timings.
 pub(super) fn four_figures(value: f64) -> f64 {
-    // Through text, because only decimal rounding gives the nearest number to a short decimal.
+    // Rounding through text gives the nearest double to a short decimal.
     format!("{value:.3e}").parse().unwrap_or(value)
 }
 
-/// To the precision at which errors are looked at.
+/// Rounds to the precision at which errors are reported.
 pub(super) fn three_figures(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }
 
-/// A version as CUDA encodes it, as people write it: 12090 is `12.9`.
+/// Formats a version that CUDA encodes as a number: 12090 is `12.9`.
 pub(super) fn cuda_version(encoded: i32) -> String {
     format!("{}.{}", encoded / 1000, encoded % 1000 / 10)
 }
 
-/// A point in time as RFC 3339 text in UTC: `2026-01-31T12:00:00Z`.
+/// Serialises a point in time as RFC 3339 text in UTC: `2026-01-31T12:00:00Z`.
 pub(super) mod rfc3339 {
     use jiff::Timestamp;
     use serde::de::Error as _;
@@ -41,7 +41,7 @@ pub(super) mod rfc3339 {
     ) -> Result<Timestamp, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(|_| {
-            D::Error::custom(format!("`{text}` is no time such as `2026-01-31T12:00:00Z`"))
+            D::Error::custom(format!("`{text}` is not a time such as `2026-01-31T12:00:00Z`"))
         })
     }
 

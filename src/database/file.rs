@@ -1,4 +1,4 @@
-//! Database files: read without a lock, changed under one, replaced whole or not at all.
+//! Database files: reads take no lock, writes take one and replace the whole file atomically.
 
 use std::cmp::Ordering;
 use std::fs::{self, File, OpenOptions};
@@ -18,22 +18,23 @@ pub struct Database {
 }
 
 impl Database {
-    /// Reads the file at `path`; one that does not exist holds no records. No lock is needed: a
-    /// file is replaced in one step, so that a reader sees all of it as it was or as it is.
+    /// Reads the file at `path`; a missing file holds no records. Reading needs no lock: a file is
+    /// replaced in one step, so a reader sees it before or after the change.
     ///
-    /// A record with a word that this version does not have, such as a cache policy of a later one,
-    /// is loaded with the others; no question matches it.
+    /// A record with an unknown word, such as a cache policy of a later version, is loaded with the
+    /// others; no question matches it.
     ///
     /// # Errors
-    /// [`DatabaseError`] for a file that cannot be read, or not as records of this schema.
+    /// [`DatabaseError`] for a file that cannot be read, or whose records do not follow this
+    /// schema.
     pub fn load(path: &Path) -> Result<Self, DatabaseError> {
         Ok(Self { records: read(path)?.into_records() })
     }
 
-    /// Reads a file that has to be there, as one that a person named.
+    /// Reads a file that must exist, such as one that the user named.
     ///
     /// # Errors
-    /// As [`Database::load`], and where it does not exist.
+    /// As [`Database::load`], and for a missing file.
     pub fn load_existing(path: &Path) -> Result<Self, DatabaseError> {
         Ok(Self { records: read_existing(path)?.into_records() })
     }
@@ -43,7 +44,7 @@ impl Database {
         &self.records
     }
 
-    /// The fastest record for a problem on a device (the same name and compute capability) under
+    /// Finds the fastest record for a problem on a device (same name and compute capability) under
     /// a regime.
     pub fn find(&self, problem: &Problem, device: &Device, regime: Regime) -> Option<&Record> {
         let answers = |record: &&Record| record.answers(problem, device, regime);
@@ -51,55 +52,55 @@ impl Database {
     }
 }
 
-/// When a record gives way to a new one for the same problem, device and regime.
+/// When a new record replaces a stored one for the same problem, device and regime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Replace {
-    /// When the new one has the lower median; also when the stored one is of an interrupted run and
-    /// the new one is not, or gives other bits in each run and the new one does not.
+pub enum ReplacePolicy {
+    /// When the new record has the lower median. Also when the stored one is of an interrupted run
+    /// and the new one is not, or is non-deterministic and the new one is not.
     IfFaster,
-    /// In any case.
+    /// Always.
     Always,
 }
 
-/// What became of a record.
+/// Outcome of storing a record.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Recorded {
-    /// It is the first for its problem, device and regime.
+pub enum StoreOutcome {
+    /// The record is the first for its problem, device and regime.
     Added,
-    /// It replaced one.
+    /// The record replaced a stored one.
     Replaced {
-        /// The median of the one before.
+        /// Median of the replaced record.
         before: Micros,
     },
-    /// The stored one is at least as fast; the file is untouched.
+    /// The stored record is at least as fast; the file is unchanged.
     Kept {
-        /// Its median.
+        /// Median of the stored record.
         stored: Micros,
     },
 }
 
-/// Stores `record` in the file at `path`, which is made, with its folder, where it is missing.
-/// Other programs may do the same at the same time: writers wait for each other.
+/// Stores `record` in the file at `path`, and creates the file and its folder where they are
+/// missing. Concurrent writers wait for each other.
 ///
 /// # Errors
-/// [`DatabaseError`]; the file is then as it was before.
+/// [`DatabaseError`]; the file is then unchanged.
 pub fn record_winner(
     path: &Path,
     record: &Record,
-    replace: Replace,
-) -> Result<Recorded, DatabaseError> {
+    replace: ReplacePolicy,
+) -> Result<StoreOutcome, DatabaseError> {
     let linked = follow(path);
-    let target = Target::of(linked.as_deref().unwrap_or(path))?;
+    let target = DatabasePath::of(linked.as_deref().unwrap_or(path))?;
     target.make_folder()?;
     let _lock = lock(&target)?;
     let mut document = read(target.path)?;
     check_kind(target.path, document.records(), &record.device.name)?;
     let incumbent = incumbent(document.records(), record);
-    // What an interrupted run found gives way to what a whole one finds.
+    // A complete run replaces the result of an interrupted one.
     let finishes = incumbent
         .is_some_and(|(_, stored)| stored.provenance.interim && !record.provenance.interim);
-    // A kernel with other bits in each run is no rival of one without: who finds the latter did not allow
-    // the former, or had both in one final.
+    // A non-deterministic kernel never keeps a deterministic one out: the run that found the latter
+    // either did not allow the former, or compared both in one final round.
     let settles =
         incumbent.is_some_and(|(_, stored)| !stored.deterministic && record.deterministic);
     let stored =
@@ -107,29 +108,29 @@ pub fn record_winner(
     let recorded = match (stored, replace) {
         (None, _) => {
             document.insert(record)?;
-            Recorded::Added
+            StoreOutcome::Added
         }
-        (Some((_, stored, Ordering::Equal | Ordering::Greater)), Replace::IfFaster)
+        (Some((_, stored, Ordering::Equal | Ordering::Greater)), ReplacePolicy::IfFaster)
             if !finishes && !settles =>
         {
-            return Ok(Recorded::Kept { stored });
+            return Ok(StoreOutcome::Kept { stored });
         }
         (Some((index, before, _)), _) => {
             document.replace(index, record)?;
-            Recorded::Replaced { before }
+            StoreOutcome::Replaced { before }
         }
     };
     write(&target, &document.to_string())?;
     Ok(recorded)
 }
 
-/// Checks that a record of `device` can be stored at `path`, so that nobody measures for minutes in vain: the
-/// file is missing or in order, and its folder takes new files.
+/// Checks before a long run that a record of `device` can be stored at `path`: the file is missing
+/// or valid, and its folder is writable.
 ///
 /// # Errors
-/// [`DatabaseError`], the one that storing would give.
+/// The [`DatabaseError`] that storing would return.
 pub fn check_writable(path: &Path, device: &Device) -> Result<(), DatabaseError> {
-    let target = Target::of(path)?;
+    let target = DatabasePath::of(path)?;
     target.make_folder()?;
     let _lock = lock(&target)?;
     check_kind(target.path, read(target.path)?.records(), &device.name)?;
@@ -140,45 +141,45 @@ pub fn check_writable(path: &Path, device: &Device) -> Result<(), DatabaseError>
     Ok(())
 }
 
-/// Refuses to put records of a GPU and of the host's device into one file.
+/// Refuses to mix records of a GPU and of the cpu device in one file.
 fn check_kind(path: &Path, records: &[Record], device: &str) -> Result<(), DatabaseError> {
     let other = records.iter().find(|record| (record.device.name == CPU) != (device == CPU));
     let Some(other) = other else { return Ok(()) };
-    Err(DatabaseError::Company {
+    Err(DatabaseError::MixedTiming {
         path: path.to_owned(),
         stored: other.device.name.clone(),
         new: device.to_owned(),
     })
 }
 
-/// The fastest stored record in the place of `record`, with its index.
+/// Fastest stored record with the key of `record`, and its index.
 fn incumbent<'a>(records: &'a [Record], record: &Record) -> Option<(usize, &'a Record)> {
-    let rivals = records.iter().enumerate().filter(|(_, other)| other.place() == record.place());
+    let rivals =
+        records.iter().enumerate().filter(|(_, other)| other.record_key() == record.record_key());
     rivals.min_by(|(_, a), (_, b)| by_median(a, b))
 }
 
-/// The faster first; a time that is no number is slower than every number.
+/// Orders by median, fastest first; NaN sorts last.
 fn by_median(a: &Record, b: &Record) -> Ordering {
     a.median().0.total_cmp(&b.median().0)
 }
 
-/// Where a link leads: through it to the file itself, so that the link stays one and both names
-/// share a lock.
+/// Resolves a symbolic link, so that the link stays one and both names share a lock.
 pub(super) fn follow(path: &Path) -> Option<PathBuf> {
     if path.is_symlink() { fs::canonicalize(path).ok() } else { None }
 }
 
-/// A database file, by its parts.
-pub(super) struct Target<'a> {
+/// The path of a database file, split into folder and name.
+pub(super) struct DatabasePath<'a> {
     pub(super) path: &'a Path,
     folder: &'a Path,
     name: &'a str,
 }
 
-impl<'a> Target<'a> {
+impl<'a> DatabasePath<'a> {
     pub(super) fn of(path: &'a Path) -> Result<Self, DatabaseError> {
         let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
-            unwritable(path)(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"))
+            unwritable(path)(io::Error::new(io::ErrorKind::InvalidInput, "not a file name"))
         })?;
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -196,7 +197,7 @@ fn unwritable(path: &Path) -> impl FnOnce(io::Error) -> DatabaseError {
     move |error| DatabaseError::Unwritable { path: path.to_owned(), error }
 }
 
-/// Reads a file; one that does not exist holds nothing.
+/// Reads a file; a missing file is an empty document.
 pub(super) fn read(path: &Path) -> Result<Document, DatabaseError> {
     match read_existing(path) {
         Err(DatabaseError::Unreadable { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
@@ -206,16 +207,16 @@ pub(super) fn read(path: &Path) -> Result<Document, DatabaseError> {
     }
 }
 
-/// Reads a file that has to be there.
+/// Reads a file that must exist.
 pub(super) fn read_existing(path: &Path) -> Result<Document, DatabaseError> {
     let text = fs::read_to_string(path)
         .map_err(|error| DatabaseError::Unreadable { path: path.to_owned(), error })?;
     Document::parse(&text, path)
 }
 
-/// Waits until no other writer holds the file. The lock is on a file of its own that is never
-/// renamed or removed: a lock on the database would be left behind on the file it replaces.
-pub(super) fn lock(target: &Target<'_>) -> Result<File, DatabaseError> {
+/// Waits for the write lock of the file. The lock is held on a separate file that is never renamed
+/// or removed: a lock on the database would stay with the file that is replaced.
+pub(super) fn lock(target: &DatabasePath<'_>) -> Result<File, DatabaseError> {
     let path = target.folder.join(format!(".{}.lock", target.name));
     let file = OpenOptions::new()
         .create(true)
@@ -226,18 +227,18 @@ pub(super) fn lock(target: &Target<'_>) -> Result<File, DatabaseError> {
     loop {
         match file.lock() {
             Ok(()) => return Ok(file),
-            // A signal, such as a resized terminal, ends the wait early.
+            // A signal, such as a terminal resize, interrupts the wait.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(DatabaseError::Lock { path, error }),
         }
     }
 }
 
-/// Writes a new file beside the old one and renames it into place once it is on the disk, so that
-/// neither a reader nor a crash meets half a file.
-pub(super) fn write(target: &Target<'_>, text: &str) -> Result<(), DatabaseError> {
+/// Writes a temporary file, syncs it to disk and renames it into place, so that neither a reader
+/// nor a crash sees half a file.
+pub(super) fn write(target: &DatabasePath<'_>, text: &str) -> Result<(), DatabaseError> {
     let replace = || -> io::Result<()> {
-        // Renaming asks only the folder; a file that its owner made read-only stays as it is.
+        // A rename checks permissions of the folder only; a read-only file must not be replaced.
         let permissions = match OpenOptions::new().append(true).open(target.path) {
             Ok(file) => Some(file.metadata()?.permissions()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -259,7 +260,7 @@ pub(super) fn write(target: &Target<'_>, text: &str) -> Result<(), DatabaseError
     replace().map_err(unwritable(target.path))
 }
 
-/// Gives a new file the permissions of any other: temporary files are their owner's alone.
+/// Gives a new file the usual permissions; temporary files are private by default.
 #[cfg(unix)]
 fn share(builder: &mut tempfile::Builder<'_, '_>) {
     use std::os::unix::fs::PermissionsExt as _;

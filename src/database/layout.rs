@@ -1,21 +1,21 @@
-//! How a record is laid out as TOML: one line for each short section, a table for each long one,
-//! so that a file is pleasant to read and a new winner changes few lines.
+//! TOML layout of a record: a line for each short section, a table for each long one. A file is
+//! easy to read, and a new winner changes few lines.
 
 use toml_edit::visit_mut::VisitMut;
 use toml_edit::{ArrayOfTables, Formatted, InlineTable, Item, Table, Value, ser};
 
 use super::record::Record;
 
-/// Sections that get a table of their own.
+/// Sections with a table of their own.
 const TABLES: [&str; 5] = ["confidence", "landmarks_us", "measurement", "device", "provenance"];
 
-/// Lists of tables with an entry that fits a line.
+/// Lists whose entries take a line each.
 const LISTS: [&str; 2] = ["workspaces", "tensor_maps"];
 
-/// Samples in a line: a line stays under 100 columns for samples below a second.
+/// Samples per line: keeps lines under 100 columns for samples below a second.
 const SAMPLES_A_LINE: usize = 8;
 
-/// `record` as the table of a `[[record]]`.
+/// Encodes `record` as the table of a `[[record]]`.
 pub(super) fn table(record: &Record) -> Result<Table, ser::Error> {
     let mut table = ser::to_document(record)?.into_table();
     ShortFloats.visit_table_mut(&mut table);
@@ -49,7 +49,7 @@ fn as_table(item: Item) -> Item {
 
 fn as_array_of_tables(item: Item) -> Item {
     let Item::Value(Value::Array(array)) = item else { return item };
-    // A list of no tables has no other form than `[]`.
+    // An empty list has no other form than `[]`.
     if array.is_empty() {
         return Item::Value(Value::Array(array));
     }
@@ -72,7 +72,7 @@ fn in_lines(item: &mut Item, each: usize) {
     }
 }
 
-/// Writes what would be a long row of zeros with an exponent: `1.23e-7`.
+/// Writes very small and very large numbers with an exponent: `1.23e-7`.
 struct ShortFloats;
 
 impl VisitMut for ShortFloats {

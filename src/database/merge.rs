@@ -1,10 +1,10 @@
-//! Several database files as one. What comes out depends on what is in the files, not on the order
-//! in which they are named, and every record that is not in it is reported.
+//! Merges database files. The output depends on the contents of the files, not on their order, and
+//! every record that is left out is reported.
 //!
-//! Records of different problems, devices or cache policies stand side by side. Of those in one
-//! place, one whose bits are the same in each run comes before one whose are not, then the one of a whole
-//! run before one of an interrupted run, then the faster, then the earlier; the others stay in the files
-//! that they came from, which are not touched.
+//! Records with different keys (problem, device, cache policy, power state) are all kept. Of
+//! records with the same key, the output has the preferred one: deterministic before
+//! non-deterministic, complete before interrupted, then the faster, then the earlier
+//! ([`preference`]). The inputs are not changed.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,57 +15,57 @@ use toml_edit::{DocumentMut, Table};
 
 use super::document::Document;
 use super::error::DatabaseError;
-use super::file::{Target, follow, lock, read, read_existing, write};
+use super::file::{DatabasePath, follow, lock, read, read_existing, write};
 use super::rank::preference;
 use super::record::Record;
 
-/// What became of the records of several files.
+/// Report of a merge.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Merged {
-    /// Each file with its number of records; the output, where it existed, too.
+pub struct MergeReport {
+    /// Each file with its number of records, including an output that existed.
     pub files: Vec<(PathBuf, usize)>,
     /// Records in the output.
     pub records: usize,
-    /// Records that were in more than one file, word for word.
+    /// Records that were in more than one file, unchanged.
     pub repeated: usize,
-    /// Places for which the files have different records.
+    /// Keys for which the files have different records.
     pub conflicts: Vec<Conflict>,
-    /// Keys besides the records that the files have with different values; the first file's stay.
+    /// Other top-level keys with different values; the first file's value stays.
     pub differing_keys: Vec<String>,
 }
 
-/// Different records for the same problem, device and cache policy.
+/// Different records with the same key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conflict {
-    /// The one that is in the output.
-    pub kept: Contender,
-    /// Those that are not, best first.
-    pub left_out: Vec<Contender>,
+    /// The record in the output.
+    pub kept: MergeCandidate,
+    /// The records that were left out, best first.
+    pub left_out: Vec<MergeCandidate>,
 }
 
-/// A record and the file it is from.
+/// A record with its file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Contender {
+pub struct MergeCandidate {
     /// The file.
     pub file: PathBuf,
     /// The record.
     pub record: Record,
 }
 
-/// Puts the records of all `inputs` into the file at `output`. Where that exists, its records take
-/// part like the others, so that none is lost, and its comments stay.
+/// Merges the records of all `inputs` into the file at `output`. An existing output takes part as
+/// an input, and its comments stay.
 ///
 /// # Errors
-/// [`DatabaseError`]; the output is then as it was before. An input that does not exist is one.
-pub fn merge(inputs: &[PathBuf], output: &Path) -> Result<Merged, DatabaseError> {
+/// [`DatabaseError`], also for a missing input; the output is then unchanged.
+pub fn merge(inputs: &[PathBuf], output: &Path) -> Result<MergeReport, DatabaseError> {
     let linked = follow(output);
-    let target = Target::of(linked.as_deref().unwrap_or(output))?;
+    let target = DatabasePath::of(linked.as_deref().unwrap_or(output))?;
     target.make_folder()?;
     let _lock = lock(&target)?;
     let mut base = read(target.path)?;
     let before = base.to_string();
 
-    // By name, so that the order of the arguments tells nothing; the output first, if it is there.
+    // Sorted by name, so that the order of arguments has no effect; an existing output comes first.
     let mut named: BTreeMap<PathBuf, &Path> = BTreeMap::new();
     for input in inputs {
         named.entry(fs::canonicalize(input).unwrap_or_else(|_| input.clone())).or_insert(input);
@@ -73,7 +73,7 @@ pub fn merge(inputs: &[PathBuf], output: &Path) -> Result<Merged, DatabaseError>
     if let Ok(own) = fs::canonicalize(target.path) {
         named.remove(&own);
     }
-    let mut merged = Merged {
+    let mut merged = MergeReport {
         files: Vec::new(),
         records: 0,
         repeated: 0,
@@ -84,7 +84,7 @@ pub fn merge(inputs: &[PathBuf], output: &Path) -> Result<Merged, DatabaseError>
     let mut take = |file: &Path, document: &mut Document| {
         merged.files.push((file.to_owned(), document.records().len()));
         let tables = document.take_tables().into_iter();
-        entries.extend(tables.map(|(record, table)| Entry::new(file, record, table)));
+        entries.extend(tables.map(|(record, table)| MergeEntry::new(file, record, table)));
     };
     if target.path.exists() {
         take(output, &mut base);
@@ -111,43 +111,43 @@ pub fn merge(inputs: &[PathBuf], output: &Path) -> Result<Merged, DatabaseError>
     Ok(merged)
 }
 
-/// A record with its table, and the file it is from.
-struct Entry {
+/// A record with its table and its file.
+struct MergeEntry {
     file: PathBuf,
     record: Record,
     table: Table,
     text: String,
 }
 
-impl Entry {
+impl MergeEntry {
     fn new(file: &Path, record: Record, table: Table) -> Self {
         let text = DocumentMut::from(table.clone()).to_string().trim().to_owned();
         Self { file: file.to_owned(), record, table, text }
     }
 
-    /// By place, then the best first. Of equal records, the one that says more besides, in comments
-    /// and keys of others.
+    /// Orders by key, then by preference. Of equal records, the one with more comments and unknown
+    /// keys comes first.
     fn order(&self, other: &Self) -> Ordering {
-        (self.record.place().cmp(&other.record.place()))
+        (self.record.record_key().cmp(&other.record.record_key()))
             .then_with(|| preference(&self.record, &other.record))
             .then_with(|| other.text.len().cmp(&self.text.len()))
             .then_with(|| self.text.cmp(&other.text))
             .then_with(|| self.file.cmp(&other.file))
     }
 
-    fn contender(&self) -> Contender {
-        Contender { file: self.file.clone(), record: self.record.clone() }
+    fn contender(&self) -> MergeCandidate {
+        MergeCandidate { file: self.file.clone(), record: self.record.clone() }
     }
 }
 
-/// One record for each place; what is not chosen is noted in `merged`.
-fn choose(mut entries: Vec<Entry>, merged: &mut Merged) -> Vec<(Record, Table)> {
-    entries.sort_by(Entry::order);
+/// Chooses one record for each key; the others are listed in `merged`.
+fn choose(mut entries: Vec<MergeEntry>, merged: &mut MergeReport) -> Vec<(Record, Table)> {
+    entries.sort_by(MergeEntry::order);
     let mut chosen = Vec::new();
-    for rivals in entries.chunk_by(|a, b| a.record.place() == b.record.place()) {
-        let mut different: Vec<&Entry> = Vec::new();
+    for rivals in entries.chunk_by(|a, b| a.record.record_key() == b.record.record_key()) {
+        let mut different: Vec<&MergeEntry> = Vec::new();
         for rival in rivals {
-            let same = |seen: &&Entry| seen.record == rival.record || seen.text == rival.text;
+            let same = |seen: &&MergeEntry| seen.record == rival.record || seen.text == rival.text;
             if different.iter().any(same) {
                 merged.repeated += 1;
             } else {
@@ -164,14 +164,14 @@ fn choose(mut entries: Vec<Entry>, merged: &mut Merged) -> Vec<(Record, Table)> 
     chosen
 }
 
-/// Refuses to put measured and modelled times into one file.
-fn check_kinds(entries: &[Entry]) -> Result<(), DatabaseError> {
+/// Refuses to mix measured and modelled times in one file.
+fn check_kinds(entries: &[MergeEntry]) -> Result<(), DatabaseError> {
     let of = |modelled: bool| {
         let found = entries.iter().find(|entry| entry.record.is_modelled() == modelled);
         found.map(|entry| entry.file.clone())
     };
     match (of(false), of(true)) {
-        (Some(measured), Some(modelled)) => Err(DatabaseError::Kinds { measured, modelled }),
+        (Some(measured), Some(modelled)) => Err(DatabaseError::MixedInputs { measured, modelled }),
         _ => Ok(()),
     }
 }

@@ -1,16 +1,15 @@
-//! Files of older schemas made into what this version reads, one step from each schema to the next. What
-//! is written afterwards is of this version's schema.
+//! Migrates files of older schemas, one step per schema. Later writes use this version's schema.
 
 use toml_edit::{DocumentMut, value};
 
-/// Changes a document of one schema into one of the next.
-pub(super) type Step = fn(&mut DocumentMut);
+/// Changes a document of one schema into the next.
+pub(super) type MigrationStep = fn(&mut DocumentMut);
 
-/// The steps, the first from schema 1 to 2. There is none yet: schema 1 is the first.
-pub(super) const STEPS: &[Step] = &[];
+/// Migration steps, the first from schema 1 to 2. There is none yet: schema 1 is the first.
+pub(super) const STEPS: &[MigrationStep] = &[];
 
-/// Takes a document from `schema` to the last that `steps` lead to.
-pub(super) fn migrate(document: &mut DocumentMut, schema: i64, steps: &[Step]) {
+/// Migrates a document from `schema` to the schema after the last step.
+pub(super) fn migrate(document: &mut DocumentMut, schema: i64, steps: &[MigrationStep]) {
     let done = usize::try_from(schema - 1).unwrap_or(0);
     for (step, to) in steps.iter().zip(2..).skip(done) {
         step(document);
@@ -24,7 +23,7 @@ mod tests {
 
     #[test]
     fn a_document_takes_every_step_from_its_own_schema_on() {
-        let steps: [Step; 2] = [
+        let steps: [MigrationStep; 2] = [
             |document| document["renamed"] = document.remove("old").unwrap_or_default(),
             |document| document["added"] = value(true),
         ];

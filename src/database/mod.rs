@@ -1,8 +1,8 @@
 //! The tuning database: winners as records of a TOML file, one file for each GPU model.
 //!
-//! Here is what a record is ([`record`]), how a file of them is read and changed without losing
-//! anything that others put there ([`mod@file`]), and how several become one ([`merge()`]). Which candidate wins is decided before it gets
-//! here; nothing here times, compiles or knows a family.
+//! A record ([`record`], [`sections`]) is one winner. [`mod@file`] reads and changes a file of
+//! records and keeps comments and unknown keys. [`merge()`] combines several files into one. The
+//! winner is decided before; this room times nothing, compiles nothing and names no family.
 
 mod convert;
 mod document;
@@ -17,6 +17,7 @@ mod prune;
 mod rank;
 pub mod record;
 mod restamp;
+pub mod sections;
 mod selection;
 mod summary;
 
@@ -26,15 +27,16 @@ mod tests;
 pub use convert::UnknownCapability;
 pub use document::SCHEMA;
 pub use drift::Drift;
-pub use error::{DatabaseError, Position};
-pub use file::{Database, Recorded, Replace, check_writable, record_winner};
-pub use merge::{Conflict, Contender, Merged, merge};
-pub use prune::{Conditions, Pruned, Version, prune};
+pub use error::{DatabaseError, TextPosition};
+pub use file::{Database, ReplacePolicy, StoreOutcome, check_writable, record_winner};
+pub use merge::{Conflict, MergeCandidate, MergeReport, merge};
+pub use prune::{PruneConditions, PrunedRecord, Version, prune};
 pub use rank::preference;
-pub use record::{
-    LibraryTime, Provenance, Record, StoredBaseline, StoredConditions, StoredConfidence,
-    StoredProblem, StoredValidation, Winner,
-};
+pub use record::{Record, Winner};
 pub use restamp::restamp;
-pub use selection::Selection;
-pub use summary::{Origin, record_summary};
+pub use sections::{
+    LibraryTime, Provenance, StoredBaseline, StoredConditions, StoredConfidence, StoredProblem,
+    StoredValidation,
+};
+pub use selection::RecordFilter;
+pub use summary::{ResultOrigin, record_summary};

@@ -1,35 +1,36 @@
-//! Taking records out of a file, by conditions that all have to hold. What goes is always told.
+//! Removes records from a file that meet all given conditions, and returns what was removed.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use super::error::DatabaseError;
-use super::file::{Target, follow, lock, read_existing, write};
+use super::file::{DatabasePath, follow, lock, read_existing, write};
 use super::rank::preference;
-use super::record::{Place, Record};
+use super::record::{Record, RecordKey};
 
-/// Which records go: those that meet every condition that is set. Without one, none goes.
+/// Conditions for removal. A record is removed if it meets every condition that is set; without
+/// conditions, none is removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Conditions {
-    /// A better one is in the same place: of a whole run where this is of an interrupted one, or
-    /// faster, or as fast and earlier.
+pub struct PruneConditions {
+    /// A better record has the same key: of a complete run where this one is interim, or faster, or
+    /// as fast and earlier.
     pub superseded: bool,
-    /// It is of an interrupted run.
+    /// The run was interrupted.
     pub interim: bool,
-    /// It was measured on the GPU of this name.
+    /// The device has this name.
     pub device_name: Option<String>,
-    /// It was compiled by an NVRTC before this one.
+    /// The NVRTC version is below this one.
     pub nvrtc_before: Option<Version>,
-    /// It was found by a version of this program before this one.
+    /// The gemm-tune version is below this one.
     pub gemm_tune_before: Option<Version>,
 }
 
-/// A version, as numbers: `13.0`, `0.1.0`.
+/// A version number: `13.0`, `0.1.0`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(Vec<u64>);
 
 impl Version {
-    /// Reads numbers with dots between; `None` for anything else.
+    /// Parses numbers separated by dots; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
         let mut numbers: Vec<u64> =
             text.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
@@ -40,49 +41,49 @@ impl Version {
     }
 }
 
-/// A record that goes, and why.
+/// A removed record with the reason.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pruned {
+pub struct PrunedRecord {
     /// The record.
     pub record: Record,
-    /// Each condition that it meets, in words.
+    /// Each condition that it meets, as text.
     pub because: Vec<String>,
 }
 
-impl Conditions {
-    /// Whether none is set.
+impl PruneConditions {
+    /// Whether no condition is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Which of `records` go.
-    pub fn apply(&self, records: &[Record]) -> Vec<(usize, Pruned)> {
+    /// Selects the records to remove, with their indices.
+    pub fn apply(&self, records: &[Record]) -> Vec<(usize, PrunedRecord)> {
         if self.is_empty() {
             return Vec::new();
         }
-        let mut best: HashMap<Place<'_>, usize> = HashMap::new();
+        let mut best: HashMap<RecordKey<'_>, usize> = HashMap::new();
         for (index, record) in records.iter().enumerate() {
-            let place = best.entry(record.place()).or_insert(index);
+            let place = best.entry(record.record_key()).or_insert(index);
             if preference(record, &records[*place]).is_lt() {
                 *place = index;
             }
         }
         let going = |(index, record): (usize, &Record)| {
-            let rival = best.get(&record.place()).filter(|best| **best != index);
+            let rival = best.get(&record.record_key()).filter(|best| **best != index);
             let because = self.met_by(record, rival.map(|best| &records[*best]))?;
-            Some((index, Pruned { record: record.clone(), because }))
+            Some((index, PrunedRecord { record: record.clone(), because }))
         };
         records.iter().enumerate().filter_map(going).collect()
     }
 
-    /// The conditions in words, if a record meets all; `better` is the best in its place where that
-    /// is another.
+    /// The conditions as text, if a record meets all; `better` is the preferred record with the
+    /// same key.
     fn met_by(&self, record: &Record, better: Option<&Record>) -> Option<Vec<String>> {
         let mut because = Vec::new();
         if self.superseded {
             let rival = better?;
-            let whole = if rival.provenance.interim { "" } else { " of a whole run" };
-            because.push(format!("another{whole} takes {}", rival.median()));
+            let whole = if rival.provenance.interim { "" } else { " of a complete run" };
+            because.push(format!("a record{whole} takes {}", rival.median()));
         }
         if self.interim {
             if !record.provenance.interim {
@@ -102,7 +103,7 @@ impl Conditions {
         ];
         for (before, own, what) in toolchain {
             let Some(before) = before else { continue };
-            // What is no version is not known to be old.
+            // An unreadable version is not treated as old.
             if Version::parse(own).is_none_or(|own| own >= *before) {
                 return None;
             }
@@ -112,27 +113,27 @@ impl Conditions {
     }
 }
 
-/// Takes the records out of the file at `path` that `conditions` say, and tells which they were;
-/// with `dry_run` the file is left alone.
+/// Removes the records that meet `conditions` from the file at `path` and returns them. With
+/// `dry_run` the file stays unchanged.
 ///
 /// # Errors
-/// [`DatabaseError`]; the file is then as it was before.
+/// [`DatabaseError`]; the file is then unchanged.
 pub fn prune(
     path: &Path,
-    conditions: &Conditions,
+    conditions: &PruneConditions,
     dry_run: bool,
-) -> Result<Vec<Pruned>, DatabaseError> {
+) -> Result<Vec<PrunedRecord>, DatabaseError> {
     if dry_run {
         let document = read_existing(path)?;
         let going = conditions.apply(document.records());
         return Ok(going.into_iter().map(|(_, pruned)| pruned).collect());
     }
     let linked = follow(path);
-    let target = Target::of(linked.as_deref().unwrap_or(path))?;
+    let target = DatabasePath::of(linked.as_deref().unwrap_or(path))?;
     read_existing(target.path)?;
     let _lock = lock(&target)?;
     let mut document = read_existing(target.path)?;
-    let (indices, pruned): (Vec<usize>, Vec<Pruned>) =
+    let (indices, pruned): (Vec<usize>, Vec<PrunedRecord>) =
         conditions.apply(document.records()).into_iter().unzip();
     if !indices.is_empty() {
         document.retain(|index| !indices.contains(&index));

@@ -1,21 +1,22 @@
-//! Which of several records in one place counts, by a rule that no order of files changes; and the
-//! short name of a place.
+//! Preference among records with the same key, independent of the order of files; and the short
+//! key.
 
 use std::cmp::Ordering;
 
-use super::record::{Place, Record};
+use super::record::{Record, RecordKey};
 use crate::model::Device;
 use crate::model::device::CPU;
 
-/// Hexadecimal digits of a key: with 10,000 records two share one with a probability of 1 %, and
+/// Hexadecimal digits of a key. Among 10,000 records two share a key with a probability of 1 %;
 /// then both are shown.
 const KEY_DIGITS: usize = 8;
 
 impl Record {
-    /// A short name of what the record is for: its problem, device, cache policy and power state. Records that
-    /// compete with each other have the same.
+    /// Short hash of the record key (problem, device, cache policy, power state). Competing records
+    /// have the same.
     pub fn key(&self) -> String {
-        let Place { problem, device, compute_capability, cache_policy, power } = self.place();
+        let RecordKey { problem, device, compute_capability, cache_policy, power } =
+            self.record_key();
         let mut hasher = blake3::Hasher::new();
         for number in [problem.m, problem.n, problem.k, problem.batch] {
             hasher.update(&number.to_le_bytes());
@@ -28,21 +29,21 @@ impl Record {
         hasher.finalize().to_hex().chars().take(KEY_DIGITS).collect()
     }
 
-    /// Whether it was found on this device, or one of its kind.
+    /// Whether it was measured on this device model.
     pub fn is_of(&self, device: &Device) -> bool {
-        let Place { device: name, compute_capability, .. } = self.place();
+        let RecordKey { device: name, compute_capability, .. } = self.record_key();
         name == device.name && compute_capability == device.compute_capability.to_string()
     }
 
-    /// Whether its time was computed on the host and not measured on a GPU.
+    /// Whether its time was modelled on the host and not measured on a GPU.
     pub fn is_modelled(&self) -> bool {
         self.device.name == CPU
     }
 }
 
-/// The better of two records in one place comes first: one whose bits are the same in each run before
-/// one whose are not, for who reads several files allowed nothing; then one of a whole run before one of
-/// an interrupted run, then the lower median, then the earlier one.
+/// Orders records with the same key, the preferred one first: deterministic before
+/// non-deterministic, because readers of several files did not allow non-determinism. Then complete
+/// before interrupted, then the lower median, then the earlier one.
 pub fn preference(a: &Record, b: &Record) -> Ordering {
     (b.deterministic.cmp(&a.deterministic))
         .then_with(|| a.provenance.interim.cmp(&b.provenance.interim))
@@ -50,7 +51,7 @@ pub fn preference(a: &Record, b: &Record) -> Ordering {
         .then_with(|| a.provenance.time.cmp(&b.provenance.time))
 }
 
-/// A median to compare by; what is no number is slower than everything.
+/// Median for comparison; NaN counts as infinity.
 fn time(record: &Record) -> f64 {
     let median = record.median().0;
     if median.is_nan() { f64::INFINITY } else { median }

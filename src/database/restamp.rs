@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::error::DatabaseError;
-use super::file::{Target, follow, lock, read_existing, write};
+use super::file::{DatabasePath, follow, lock, read_existing, write};
 use super::record::Record;
 
 /// Replaces the records of the file at `path` for which `change` gives a new one, and says how many.
@@ -16,7 +16,7 @@ pub fn restamp(
     change: impl Fn(usize, &Record) -> Option<Record>,
 ) -> Result<usize, DatabaseError> {
     let linked = follow(path);
-    let target = Target::of(linked.as_deref().unwrap_or(path))?;
+    let target = DatabasePath::of(linked.as_deref().unwrap_or(path))?;
     read_existing(target.path)?;
     let _lock = lock(&target)?;
     let mut document = read_existing(target.path)?;

@@ -1,36 +1,37 @@
-//! Which records a person or program asks to see.
+//! Filter of records by shape, type, layout and device.
 
-use super::record::{Record, StoredProblem};
+use super::record::Record;
+use super::sections::StoredProblem;
 use crate::model::{Dtype, Layout, Problem, Shape};
 
-/// Records that meet every condition that is set; without one, all.
+/// Conditions that a record has to meet; without conditions, every record matches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Selection {
-    /// M, N and K, one of these.
+pub struct RecordFilter {
+    /// Accepted shapes.
     pub shapes: Vec<Shape>,
-    /// How elements are stored, one of these.
+    /// Accepted storage types.
     pub dtypes: Vec<Dtype>,
-    /// How operands are stored, one of these.
+    /// Accepted layouts.
     pub layouts: Vec<Layout>,
-    /// Part of the GPU's name, whether letters are large or small.
+    /// Part of the GPU's name, ignoring case.
     pub device_name: Option<String>,
 }
 
-impl Selection {
+impl RecordFilter {
     /// Whether a record meets the conditions.
-    pub fn takes(&self, record: &Record) -> bool {
+    pub fn matches(&self, record: &Record) -> bool {
         let StoredProblem { m, n, k, dtype, layout, .. } = &record.problem;
         let shape = Shape { m: *m, n: *n, k: *k };
-        self.takes_words(shape, (dtype, layout), &record.device.name)
+        self.matches_words(shape, (dtype, layout), &record.device.name)
     }
 
-    /// Whether something of this problem and device meets them.
-    pub fn takes_problem(&self, problem: &Problem, device: &str) -> bool {
+    /// Whether a problem on a device meets the conditions.
+    pub fn matches_problem(&self, problem: &Problem, device: &str) -> bool {
         let words = (problem.dtype.name(), problem.layout.name());
-        self.takes_words(problem.shape, words, device)
+        self.matches_words(problem.shape, words, device)
     }
 
-    fn takes_words(&self, shape: Shape, (dtype, layout): (&str, &str), device: &str) -> bool {
+    fn matches_words(&self, shape: Shape, (dtype, layout): (&str, &str), device: &str) -> bool {
         let named = |name: &String| device.to_lowercase().contains(name.to_lowercase().as_str());
         one_of(&self.shapes, |known| *known == shape)
             && one_of(&self.dtypes, |known| known.name() == dtype)

@@ -1,21 +1,21 @@
-//! From what tuning a problem gave to the record of its winner.
+//! Turns the summary of a tuned problem into the record of its winner.
 
 use std::path::Path;
 
 use super::{
-    DatabaseError, LibraryTime, Provenance, Record, Recorded, Replace, StoredConditions,
+    DatabaseError, LibraryTime, Provenance, Record, ReplacePolicy, StoreOutcome, StoredConditions,
     StoredConfidence, Winner, record_winner,
 };
 use crate::measure::ConditionsRange;
 use crate::model::Device;
 use crate::tune::{Certainty, Summary};
 
-/// Where a result comes from.
+/// Origin of a result.
 #[derive(Debug, Clone)]
-pub struct Origin {
-    /// The device that it was measured on.
+pub struct ResultOrigin {
+    /// The device of the measurement.
     pub device: Device,
-    /// The fingerprint of the winner's template.
+    /// Hash of the winner's template.
     pub template_hash: String,
     /// The compiler's version.
     pub nvrtc: String,
@@ -28,7 +28,7 @@ pub struct Origin {
 impl From<&Certainty> for StoredConfidence {
     fn from(certainty: &Certainty) -> Self {
         let margin = certainty.runner_up.as_ref().map(|(_, _, margin)| *margin);
-        // Without rounds enough for an interval its ends are no numbers that tell anything.
+        // Without enough rounds the ends of the interval are infinite; they are not stored.
         let interval = margin.filter(|margin| margin.high.is_finite());
         let hundredths = |percent: f64| (100.0 * percent).round() / 100.0;
         Self {
@@ -58,16 +58,16 @@ impl From<&ConditionsRange> for StoredConditions {
     }
 }
 
-/// Records a summary's winner; `None` where there is none.
+/// Records a summary's winner; `None` where the summary has none.
 ///
 /// # Errors
 /// See [`DatabaseError`].
 pub fn record_summary(
     summary: &Summary,
-    origin: &Origin,
+    origin: &ResultOrigin,
     path: &Path,
-    replace: Replace,
-) -> Result<Option<Recorded>, DatabaseError> {
+    replace: ReplacePolicy,
+) -> Result<Option<StoreOutcome>, DatabaseError> {
     let Some(winner) = summary.winner() else { return Ok(None) };
     let libraries: Vec<LibraryTime> = summary
         .baselines

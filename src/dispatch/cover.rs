@@ -1,55 +1,65 @@
-//! The smallest set of kernels that is nearly as good as all of them.
+//! Kernel cover: the smallest set of kernels that is nearly as good as all of them.
 
 use thiserror::Error;
 
-use super::table::Table;
-use super::{Wanted, percent};
+use super::table::TimeTable;
 
-/// Sets of one size that are all looked at; where there are more, the set is grown one kernel at a time
-/// and then improved by exchanging one.
+/// Largest number of sets that are all evaluated. Above it, the set grows greedily by one kernel
+/// and is improved by exchanges.
 const MOST_SETS: u64 = 20_000;
+
+/// Limits for a set of kernels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CoverGoal {
+    /// Largest number of kernels.
+    pub max_kernels: usize,
+    /// Allowed loss against the best kernels of the table, in the geometric mean over shapes: 0.05
+    /// for 5 %.
+    pub loss: f64,
+}
 
 /// A set of kernels.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Cover {
-    /// Their places in the table, ascending.
+pub struct KernelCover {
+    /// Indices in the table, ascending.
     pub kernels: Vec<usize>,
-    /// The mean over shapes of the logarithm of what it takes over what the best takes.
+    /// Mean over shapes of the logarithm of the set's time divided by the best time.
     pub loss: f64,
-    /// The largest of these.
+    /// Largest of these logarithms.
     pub worst: f64,
 }
 
-/// Why there is no set.
+/// Reasons why no set meets the limits.
 #[derive(Debug, Clone, PartialEq, Error)]
-pub enum NoCover {
-    /// Not good enough.
+pub enum CoverError {
+    /// The best set loses too much.
     #[error(
-        "the best {kernels} of {known} kernels are {percent} % slower than all in the geometric mean, more than {wanted} %: allow more with `--max-kernels` or `--loss`"
+        "the best {kernels} of {known} kernels are {percent} % slower than all in the geometric mean, and {wanted} % is allowed: raise `--max-kernels` or `--loss`"
     )]
     Loss {
-        /// Most kernels.
+        /// Largest number of kernels.
         kernels: usize,
-        /// Kernels of the table.
+        /// Number of kernels in the table.
         known: usize,
-        /// Their loss.
+        /// Loss of the best set, in per cent.
         percent: f64,
-        /// What was asked.
+        /// Allowed loss, in per cent.
         wanted: f64,
     },
-    /// Some shape has none.
-    #[error("no {kernels} kernels serve all shapes: allow more with `--max-kernels`")]
+    /// No set of this size has a kernel for every shape.
+    #[error("no set of {kernels} kernels serves all shapes: raise `--max-kernels`")]
     Unserved {
-        /// Most kernels.
+        /// Largest number of kernels.
         kernels: usize,
     },
 }
 
-/// The smallest set within the loss; of sets of one size, the one that loses least.
+/// Finds the smallest set within the allowed loss; of sets of one size, the one with the lowest
+/// loss.
 ///
 /// # Errors
-/// [`NoCover`].
-pub fn cover(table: &Table, wanted: Wanted) -> Result<Cover, NoCover> {
+/// [`CoverError`].
+pub fn cover(table: &TimeTable, wanted: CoverGoal) -> Result<KernelCover, CoverError> {
     let most = wanted.max_kernels.clamp(1, table.kernels.len());
     let limit = wanted.loss.ln_1p();
     let mut grown: Vec<usize> = Vec::new();
@@ -69,9 +79,9 @@ pub fn cover(table: &Table, wanted: Wanted) -> Result<Cover, NoCover> {
     }
     let loss = best.map_or(f64::INFINITY, |best| best.loss);
     if loss.is_infinite() {
-        return Err(NoCover::Unserved { kernels: most });
+        return Err(CoverError::Unserved { kernels: most });
     }
-    Err(NoCover::Loss {
+    Err(CoverError::Loss {
         kernels: most,
         known: table.kernels.len(),
         percent: percent(loss),
@@ -79,7 +89,7 @@ pub fn cover(table: &Table, wanted: Wanted) -> Result<Cover, NoCover> {
     })
 }
 
-fn judged(table: &Table, mut kernels: Vec<usize>) -> Cover {
+fn judged(table: &TimeTable, mut kernels: Vec<usize>) -> KernelCover {
     kernels.sort_unstable();
     let losses: Vec<f64> = (0..table.shapes.len())
         .map(|shape| {
@@ -88,11 +98,11 @@ fn judged(table: &Table, mut kernels: Vec<usize>) -> Cover {
         })
         .collect();
     let worst = losses.iter().copied().fold(0.0, f64::max);
-    Cover { loss: losses.iter().sum::<f64>() / losses.len() as f64, worst, kernels }
+    KernelCover { loss: losses.iter().sum::<f64>() / losses.len() as f64, worst, kernels }
 }
 
-/// What a set is compared by: shapes without a kernel first, then the loss of the others.
-fn cost(table: &Table, kernels: &[usize]) -> (usize, f64) {
+/// Cost of a set: the number of shapes without a kernel, then the loss of the others.
+fn cost(table: &TimeTable, kernels: &[usize]) -> (usize, f64) {
     let mut unserved = 0;
     let mut loss = 0.0;
     for shape in 0..table.shapes.len() {
@@ -105,17 +115,17 @@ fn cost(table: &Table, kernels: &[usize]) -> (usize, f64) {
     (unserved, loss)
 }
 
-/// How many sets of `size` there are of `of`.
+/// Number of sets of `size` out of `of` items.
 fn sets(of: usize, size: usize) -> u64 {
     (0..size as u64).fold(1_u64, |sets, taken| sets.saturating_mul(of as u64 - taken) / (taken + 1))
 }
 
-/// The best of all sets of a size.
-fn of_all(table: &Table, size: usize) -> Vec<usize> {
+/// Finds the best of all sets of a size.
+fn of_all(table: &TimeTable, size: usize) -> Vec<usize> {
     let count = table.kernels.len();
     let mut set: Vec<usize> = (0..size).collect();
     let mut best = (cost(table, &set), set.clone());
-    // The next in lexicographic order: the last place that can go on does, those after it follow it.
+    // Advances to the next set in lexicographic order.
     while let Some(place) = (0..size).rev().find(|place| set[*place] < count - size + place) {
         set[place] += 1;
         for after in place + 1..size {
@@ -129,16 +139,16 @@ fn of_all(table: &Table, size: usize) -> Vec<usize> {
     best.1
 }
 
-/// A set with the kernel added that helps most.
-fn grow(table: &Table, set: Vec<usize>) -> Vec<usize> {
+/// Adds the kernel that lowers the cost most.
+fn grow(table: &TimeTable, set: Vec<usize>) -> Vec<usize> {
     let others = (0..table.kernels.len()).filter(|kernel| !set.contains(kernel));
     let grown = others.map(|kernel| [&set[..], &[kernel]].concat());
     let best = grown.map(|set| (cost(table, &set), set)).min_by(|a, b| order(a.0, b.0));
     best.map_or_else(|| set.clone(), |(_, set)| set)
 }
 
-/// A set with kernels exchanged, one at a time, as long as that helps.
-fn exchanged(table: &Table, mut set: Vec<usize>) -> Vec<usize> {
+/// Exchanges one kernel at a time while the cost falls.
+fn exchanged(table: &TimeTable, mut set: Vec<usize>) -> Vec<usize> {
     loop {
         let own = cost(table, &set);
         let exchanges = (0..set.len()).flat_map(|place| {
@@ -160,4 +170,9 @@ fn exchanged(table: &Table, mut set: Vec<usize>) -> Vec<usize> {
 
 fn order(a: (usize, f64), b: (usize, f64)) -> std::cmp::Ordering {
     a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+}
+
+/// Converts a logarithm of a ratio to per cent above 1, rounded to a hundredth.
+pub(super) fn percent(log: f64) -> f64 {
+    (1e4 * log.exp_m1()).round() / 100.0
 }

@@ -1,138 +1,19 @@
-//! A few kernels for many shapes, and a decision tree that says which: chosen from a table of measured
-//! times, shapes x kernels. Pure: who measures, reads and writes is not known here.
+//! Dispatch: a few kernels for many shapes, and the decision tree that selects among them, fitted
+//! to a table of measured times (shapes x kernels). Pure: this room measures, reads and writes
+//! nothing.
 //!
-//! [`Table`] holds the times, [`cover()`] finds the smallest set of kernels whose loss is small enough,
-//! [`Node::fit`] grows the tree, and [`Dispatch::of`] does all that and says what it costs on shapes that
-//! the tree has not seen.
+//! [`TimeTable`] holds the times. [`cover()`] finds the smallest set of kernels with a small enough
+//! loss. [`DispatchNode::fit`] grows the tree. [`Dispatch::of`] combines both and reports the loss
+//! on held-out shapes.
 
 mod cover;
+mod set;
 mod table;
 #[cfg(test)]
 mod tests;
 mod tree;
 
-use serde::{Deserialize, Serialize};
-
-pub use cover::{Cover, NoCover, cover};
-pub use table::{Table, TableError, Tabled};
-pub use tree::{Extent, Node};
-
-use crate::model::Shape;
-
-/// The schema of tables and dispatch documents.
-pub const SCHEMA: u64 = 1;
-
-/// Parts that shapes are dealt out to, each of which is held out once.
-const FOLDS: usize = 10;
-
-/// What is asked of a set of kernels.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Wanted {
-    /// Most kernels.
-    pub max_kernels: usize,
-    /// By how much they may be slower than the best kernel of the table in the geometric mean of the
-    /// shapes: 0.05 for 5 %.
-    pub loss: f64,
-}
-
-/// Kernels and the tree that chooses between them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Dispatch {
-    /// [`SCHEMA`].
-    pub schema: u64,
-    /// The GPU that the times are of.
-    pub device: String,
-    /// How elements are stored.
-    pub dtype: String,
-    /// The arithmetic contract.
-    pub compute: String,
-    /// Which operands are stored transposed.
-    pub layout: String,
-    /// The kernels; the tree names them by their place here.
-    pub kernels: Vec<Tabled>,
-    /// The tree.
-    pub tree: Node,
-    /// What it costs.
-    pub loss: Losses,
-}
-
-/// By how much times are longer than those of the table's best kernels, in per cent.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Losses {
-    /// Shapes of the table.
-    pub shapes: usize,
-    /// Geometric mean, if the best of the set were always chosen.
-    pub set_percent: f64,
-    /// The worst shape of that.
-    pub set_worst_percent: f64,
-    /// Geometric mean of what the tree chooses for the shapes that it was fitted to.
-    pub tree_percent: f64,
-    /// Geometric mean for shapes that it was not fitted to: a tree for each part of the shapes, fitted
-    /// to the other parts.
-    pub held_out_percent: f64,
-    /// The worst shape of that.
-    pub held_out_worst_percent: f64,
-    /// How many parts.
-    pub folds: usize,
-}
-
-impl Dispatch {
-    /// The smallest set that is good enough, and its tree.
-    ///
-    /// # Errors
-    /// [`NoCover`].
-    pub fn of(table: &Table, wanted: Wanted) -> Result<Self, NoCover> {
-        let covered = cover(table, wanted)?;
-        let set = &covered.kernels;
-        let all: Vec<usize> = (0..table.shapes.len()).collect();
-        let tree = Node::fit(table, &all, set);
-        let regret = |tree: &Node, shape: usize| {
-            let chosen = tree.order(&table.shapes[shape]);
-            let mut times = chosen.iter().filter_map(|kernel| table.time(shape, set[*kernel]));
-            times.next().map_or(f64::INFINITY, |time| (time / table.best(shape)).ln())
-        };
-        let folds = FOLDS.min(all.len());
-        let held_out: Vec<f64> = (0..folds)
-            .flat_map(|fold| {
-                let (out, rest): (Vec<usize>, Vec<usize>) =
-                    all.iter().partition(|shape| *shape % folds == fold);
-                let tree = Node::fit(table, &rest, set);
-                out.into_iter().map(move |shape| (tree.clone(), shape))
-            })
-            .map(|(tree, shape)| regret(&tree, shape))
-            .collect();
-        let fitted: Vec<f64> = all.iter().map(|shape| regret(&tree, *shape)).collect();
-        let mean = |logs: &[f64]| percent(logs.iter().sum::<f64>() / logs.len().max(1) as f64);
-        let worst = |logs: &[f64]| percent(logs.iter().copied().fold(0.0, f64::max));
-        Ok(Self {
-            schema: SCHEMA,
-            device: table.device.clone(),
-            dtype: table.dtype.clone(),
-            compute: table.compute.clone(),
-            layout: table.layout.clone(),
-            kernels: set.iter().map(|kernel| table.kernels[*kernel].clone()).collect(),
-            tree,
-            loss: Losses {
-                shapes: all.len(),
-                set_percent: percent(covered.loss),
-                set_worst_percent: percent(covered.worst),
-                tree_percent: mean(&fitted),
-                held_out_percent: mean(&held_out),
-                held_out_worst_percent: worst(&held_out),
-                folds,
-            },
-        })
-    }
-
-    /// The kernels for a shape, the best first.
-    pub fn order(&self, shape: &Shape) -> &[usize] {
-        self.tree.order(shape)
-    }
-}
-
-/// A logarithm of a ratio in per cent above 1, to a hundredth.
-fn percent(log: f64) -> f64 {
-    (1e4 * log.exp_m1()).round() / 100.0
-}
+pub use cover::{CoverError, CoverGoal, KernelCover, cover};
+pub use set::{Dispatch, DispatchLoss};
+pub use table::{DispatchKernel, SCHEMA, TimeTable, TimeTableError};
+pub use tree::{Dimension, DispatchNode};

@@ -1,31 +1,33 @@
-//! Measured times, shapes x kernels, as their file has them.
+//! Table of measured times (shapes x kernels), as its file has it.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::SCHEMA;
 use crate::model::{Shape, Value};
 
-/// A kernel of a table.
+/// Schema of tables and dispatch documents.
+pub const SCHEMA: u64 = 1;
+
+/// A kernel of a table or a dispatch set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Tabled {
-    /// The family that it is of.
+pub struct DispatchKernel {
+    /// Its family.
     pub family: String,
     /// The value of each parameter.
     pub parameters: IndexMap<String, Value>,
 }
 
-/// Times of one pattern on one GPU.
+/// Times for one dtype, compute type and layout on one GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Table {
+pub struct TimeTable {
     /// The schema of the file.
     pub schema: u64,
-    /// The driver's name for the GPU.
+    /// Name of the GPU, as the driver reports it.
     pub device: String,
-    /// How elements are stored.
+    /// Storage type of the elements.
     pub dtype: String,
     /// The arithmetic contract.
     pub compute: String,
@@ -34,37 +36,38 @@ pub struct Table {
     /// The shapes.
     pub shapes: Vec<Shape>,
     /// The kernels.
-    pub kernels: Vec<Tabled>,
-    /// A row for each shape: the median of each kernel in microseconds; null where it is not legal or
-    /// not correct.
+    pub kernels: Vec<DispatchKernel>,
+    /// A row for each shape: the median of each kernel in microseconds; null where the kernel is
+    /// not legal or not correct.
     pub times_us: Vec<Vec<Option<f64>>>,
 }
 
-/// What is wrong with a table.
+/// Errors of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum TableError {
-    /// It is none.
-    #[error("no table of times: {0}")]
+pub enum TimeTableError {
+    /// The text is not a table.
+    #[error("not a table of times: {0}")]
     Malformed(String),
     /// A later version wrote it.
-    #[error("a table of schema {0}, written by a newer gemm-tune: update gemm-tune")]
+    #[error("the table has schema {0} and was written by a newer gemm-tune: update gemm-tune")]
     Newer(u64),
-    /// A shape without any time.
+    /// A shape has no time.
     #[error("no kernel has a time for {0}: leave it out, or measure with more kernels")]
     Empty(String),
 }
 
-impl Table {
-    /// Reads the text of a file.
+impl TimeTable {
+    /// Parses the text of a file.
     ///
     /// # Errors
-    /// [`TableError`].
-    pub fn parse(text: &str) -> Result<Self, TableError> {
-        let malformed = |error: &dyn std::fmt::Display| TableError::Malformed(error.to_string());
+    /// [`TimeTableError`].
+    pub fn parse(text: &str) -> Result<Self, TimeTableError> {
+        let malformed =
+            |error: &dyn std::fmt::Display| TimeTableError::Malformed(error.to_string());
         let any: serde_json::Value =
             serde_json::from_str(text).map_err(|error| malformed(&error))?;
         if let Some(newer) = any["schema"].as_u64().filter(|schema| *schema > SCHEMA) {
-            return Err(TableError::Newer(newer));
+            return Err(TimeTableError::Newer(newer));
         }
         let table: Self = serde_json::from_value(any).map_err(|error| malformed(&error))?;
         let (shapes, kernels) = (table.shapes.len(), table.kernels.len());
@@ -80,25 +83,25 @@ impl Table {
         }
         for (row, shape) in table.times_us.iter().zip(&table.shapes) {
             if row.iter().all(Option::is_none) {
-                return Err(TableError::Empty(shape.to_string()));
+                return Err(TimeTableError::Empty(shape.to_string()));
             }
         }
         Ok(table)
     }
 
-    /// The time of a kernel for a shape, by their places.
+    /// Time of a kernel for a shape, both by index.
     pub fn time(&self, shape: usize, kernel: usize) -> Option<f64> {
         *self.times_us.get(shape)?.get(kernel)?
     }
 
-    /// The least for a shape.
+    /// Lowest time for a shape.
     pub fn best(&self, shape: usize) -> f64 {
         let times = self.times_us.get(shape).into_iter().flatten().flatten();
         times.copied().fold(f64::INFINITY, f64::min)
     }
 
-    /// How much slower a kernel is than the best, as the logarithm of the ratio; infinite where it has
-    /// no time.
+    /// Logarithm of a kernel's time divided by the lowest time; infinite where the kernel has no
+    /// time.
     pub(super) fn log_loss(&self, shape: usize, kernel: usize) -> f64 {
         self.time(shape, kernel).map_or(f64::INFINITY, |time| (time / self.best(shape)).ln())
     }

@@ -1,10 +1,10 @@
-//! Sets and trees for tables whose best answer is known.
+//! Covers and trees for tables with a known best answer.
 
 use super::*;
-use crate::model::Value;
+use crate::model::{Shape, Value};
 
 /// Shapes in three dimensions, and kernels that are good where a rule says so.
-fn table(kernels: &[fn(&Shape) -> Option<f64>]) -> Table {
+fn table(kernels: &[fn(&Shape) -> Option<f64>]) -> TimeTable {
     let extents = [64, 128, 256, 512, 1024, 2048];
     let mut shapes = Vec::new();
     for m in extents {
@@ -15,11 +15,11 @@ fn table(kernels: &[fn(&Shape) -> Option<f64>]) -> Table {
         }
     }
     let times = |shape: &Shape| kernels.iter().map(|time| time(shape)).collect();
-    let named = |number: usize| Tabled {
+    let named = |number: usize| DispatchKernel {
         family: "f".to_owned(),
         parameters: [("N".to_owned(), Value::Int(number as i64))].into_iter().collect(),
     };
-    Table {
+    TimeTable {
         schema: SCHEMA,
         device: "NVIDIA H200".to_owned(),
         dtype: "f32".to_owned(),
@@ -31,12 +31,12 @@ fn table(kernels: &[fn(&Shape) -> Option<f64>]) -> Table {
     }
 }
 
-fn wanted(max_kernels: usize, loss: f64) -> Wanted {
-    Wanted { max_kernels, loss }
+fn wanted(max_kernels: usize, loss: f64) -> CoverGoal {
+    CoverGoal { max_kernels, loss }
 }
 
-/// One for few rows, one for many, one that is nearly as good as both, one for deep K alone.
-fn four() -> Table {
+/// One kernel for few rows, one for many, one nearly as good as both, one for deep K alone.
+fn four() -> TimeTable {
     table(&[
         |shape| Some(if shape.m < 300 { 10.0 } else { 20.0 }),
         |shape| (shape.m >= 128).then_some(if shape.m < 300 { 20.0 } else { 10.0 }),
@@ -57,19 +57,19 @@ fn the_smallest_set_within_the_loss_is_found() {
     let halves =
         table(&[|shape| (shape.m < 300).then_some(1.0), |shape| (shape.m > 300).then_some(1.0)]);
     let error = cover(&halves, wanted(1, 0.5)).unwrap_err();
-    assert_eq!(error, NoCover::Unserved { kernels: 1 });
+    assert_eq!(error, CoverError::Unserved { kernels: 1 });
     assert_eq!(cover(&halves, wanted(2, 0.0)).unwrap().kernels, [0, 1]);
 }
 
 #[test]
-fn a_tree_finds_the_rule_and_knows_what_it_costs() {
+fn a_tree_finds_the_rule_and_reports_its_loss() {
     let found = Dispatch::of(&four(), wanted(4, 0.001)).unwrap();
-    let Node::Question { extent, below, then, otherwise } = &found.tree else {
+    let DispatchNode::Split { extent, below, then, otherwise } = &found.tree else {
         panic!("{:?}", found.tree)
     };
-    assert_eq!((*extent, *below), (Extent::M, 363), "halfway between 256 and 512");
-    assert_eq!(**then, Node::Answer { kernels: vec![0, 1] });
-    assert_eq!(**otherwise, Node::Answer { kernels: vec![1, 0] });
+    assert_eq!((*extent, *below), (Dimension::M, 363), "halfway between 256 and 512");
+    assert_eq!(**then, DispatchNode::Leaf { kernels: vec![0, 1] });
+    assert_eq!(**otherwise, DispatchNode::Leaf { kernels: vec![1, 0] });
     assert_eq!(found.loss.held_out_percent, found.loss.tree_percent);
     assert_eq!(found.loss.shapes, 72);
     assert!(found.loss.set_percent <= 0.1 && found.loss.tree_percent <= 0.1, "{:?}", found.loss);
@@ -83,7 +83,7 @@ fn noise_makes_no_branches() {
         |shape| Some(10.0 + (shape.m * 7 + shape.n * 13 + shape.k) as f64 % 11.0 / 1e4),
         |shape| Some(10.0 + (shape.m * 5 + shape.n * 3 + shape.k) as f64 % 11.0 / 1e4),
     ]);
-    assert_eq!(Node::fit(&noisy, &(0..72).collect::<Vec<_>>(), &[0, 1]).leaves(), 1);
+    assert_eq!(DispatchNode::fit(&noisy, &(0..72).collect::<Vec<_>>(), &[0, 1]).leaves(), 1);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_table_that_is_none_is_refused() {
     let edited = |name: &str, value: serde_json::Value| {
         let mut document = whole.clone();
         document[name] = value;
-        Table::parse(&document.to_string())
+        TimeTable::parse(&document.to_string())
             .map_or_else(|error| error.to_string(), |_| String::new())
     };
     assert_eq!(edited("schema", 1.into()), "");
@@ -125,10 +125,10 @@ fn a_table_that_is_none_is_refused() {
     dark.times_us[3] = vec![None; 4];
     let text = serde_json::to_string(&dark).unwrap();
     assert!(
-        Table::parse(&text)
+        TimeTable::parse(&text)
             .unwrap_err()
             .to_string()
             .contains("no kernel has a time for 64x128x1024")
     );
-    assert!(Table::parse("{").unwrap_err().to_string().contains("no table of times"));
+    assert!(TimeTable::parse("{").unwrap_err().to_string().contains("not a table of times"));
 }

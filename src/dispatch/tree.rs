@@ -1,48 +1,47 @@
-//! A small decision tree over M, N and K, grown by what wrong choices cost.
+//! Decision tree over M, N and K that selects kernels. Splits minimise the cost of wrong choices.
 
 use serde::{Deserialize, Serialize};
 
-use super::table::Table;
+use super::table::TimeTable;
 use crate::model::Shape;
 
-/// Questions from the root to a leaf, at most.
+/// Largest depth.
 const MAX_DEPTH: usize = 5;
 
-/// Shapes of a leaf, at least: one alone says little about those near it.
+/// Fewest shapes of a leaf: one shape is weak evidence for its neighbours.
 const FEWEST: usize = 2;
 
-/// What a question has to save: the sum over its shapes of logarithms of times, 0.02 being 2 % of one
-/// shape.
+/// Least gain of a split: the sum over its shapes of logarithms of times; 0.02 is 2 % of one shape.
 const LEAST_GAIN: f64 = 0.02;
 
-/// What a kernel counts that is not legal for a shape, as the logarithm of a ratio: 20 times slower.
+/// Cost of a kernel that is not legal for a shape, as the logarithm of a ratio: 20 times slower.
 const ILLEGAL: f64 = 3.0;
 
-/// A question or an answer.
+/// A node of the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-pub enum Node {
-    /// Which side a shape is on.
-    Question {
+pub enum DispatchNode {
+    /// Compares one dimension with a threshold.
+    Split {
         /// `M`, `N` or `K`.
-        extent: Extent,
-        /// The extent that is the least on the other side.
+        extent: Dimension,
+        /// The threshold: smallest value of the upper branch.
         below: u64,
-        /// For shapes whose extent is below.
+        /// Branch for values below the threshold.
         then: Box<Self>,
-        /// For all others.
+        /// Branch for all other values.
         otherwise: Box<Self>,
     },
-    /// Kernels, the best first: the next is for shapes that one is not legal for.
-    Answer {
-        /// By their places.
+    /// Kernels, best first; the next one serves shapes for which one is not legal.
+    Leaf {
+        /// Their indices.
         kernels: Vec<usize>,
     },
 }
 
-/// What a question asks for.
+/// A dimension of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Extent {
+pub enum Dimension {
     /// Rows of C.
     M,
     /// Columns of C.
@@ -51,8 +50,8 @@ pub enum Extent {
     K,
 }
 
-impl Extent {
-    /// Its value.
+impl Dimension {
+    /// Its value for a shape.
     pub fn of(self, shape: &Shape) -> u64 {
         match self {
             Self::M => shape.m,
@@ -71,17 +70,17 @@ impl Extent {
     }
 }
 
-impl Node {
-    /// Fits a tree to some shapes of a table. Answers are places in `set`.
-    pub fn fit(table: &Table, shapes: &[usize], set: &[usize]) -> Self {
+impl DispatchNode {
+    /// Fits a tree to some shapes of a table. Leaves hold indices into `set`.
+    pub fn fit(table: &TimeTable, shapes: &[usize], set: &[usize]) -> Self {
         grow(table, shapes, set, MAX_DEPTH)
     }
 
-    /// The kernels for a shape, the best first.
+    /// Kernels for a shape, best first.
     pub fn order(&self, shape: &Shape) -> &[usize] {
         match self {
-            Self::Answer { kernels } => kernels,
-            Self::Question { extent, below, then, otherwise } => {
+            Self::Leaf { kernels } => kernels,
+            Self::Split { extent, below, then, otherwise } => {
                 if extent.of(shape) < *below {
                     then.order(shape)
                 } else {
@@ -91,14 +90,14 @@ impl Node {
         }
     }
 
-    /// The same with each kernel replaced by others, by their places.
+    /// Copies the tree with each index replaced by a list of others.
     #[must_use]
     pub fn mapped(&self, others: &impl Fn(usize) -> Vec<usize>) -> Self {
         match self {
-            Self::Answer { kernels } => Self::Answer {
-                kernels: kernels.iter().flat_map(|kernel| others(*kernel)).collect(),
-            },
-            Self::Question { extent, below, then, otherwise } => Self::Question {
+            Self::Leaf { kernels } => {
+                Self::Leaf { kernels: kernels.iter().flat_map(|kernel| others(*kernel)).collect() }
+            }
+            Self::Split { extent, below, then, otherwise } => Self::Split {
                 extent: *extent,
                 below: *below,
                 then: Box::new(then.mapped(others)),
@@ -107,36 +106,36 @@ impl Node {
         }
     }
 
-    /// The highest place that an answer names.
+    /// Highest index in a leaf.
     pub fn last(&self) -> usize {
         match self {
-            Self::Answer { kernels } => kernels.iter().copied().max().unwrap_or(0),
-            Self::Question { then, otherwise, .. } => then.last().max(otherwise.last()),
+            Self::Leaf { kernels } => kernels.iter().copied().max().unwrap_or(0),
+            Self::Split { then, otherwise, .. } => then.last().max(otherwise.last()),
         }
     }
 
-    /// How many answers it has.
+    /// Number of leaves.
     pub fn leaves(&self) -> usize {
         match self {
-            Self::Answer { .. } => 1,
-            Self::Question { then, otherwise, .. } => then.leaves() + otherwise.leaves(),
+            Self::Leaf { .. } => 1,
+            Self::Split { then, otherwise, .. } => then.leaves() + otherwise.leaves(),
         }
     }
 }
 
-fn grow(table: &Table, shapes: &[usize], set: &[usize], depth: usize) -> Node {
+fn grow(table: &TimeTable, shapes: &[usize], set: &[usize], depth: usize) -> DispatchNode {
     let (kernels, own) = answer(table, shapes, set);
     if depth == 0 || shapes.len() < 2 * FEWEST {
-        return Node::Answer { kernels };
+        return DispatchNode::Leaf { kernels };
     }
-    let mut best: Option<(f64, Extent, u64)> = None;
-    for extent in [Extent::M, Extent::N, Extent::K] {
+    let mut best: Option<(f64, Dimension, u64)> = None;
+    for extent in [Dimension::M, Dimension::N, Dimension::K] {
         let of = |shape: &usize| extent.of(&table.shapes[*shape]);
         let mut values: Vec<u64> = shapes.iter().map(of).collect();
         values.sort_unstable();
         values.dedup();
         for pair in values.windows(2) {
-            // Halfway on a scale of factors.
+            // The geometric mean of neighbouring values.
             let middle = (pair[0] as f64 * pair[1] as f64).sqrt().ceil() as u64;
             let below = middle.clamp(pair[0] + 1, pair[1]);
             let (low, high) = halves(table, shapes, extent, below);
@@ -144,7 +143,7 @@ fn grow(table: &Table, shapes: &[usize], set: &[usize], depth: usize) -> Node {
                 continue;
             }
             let split = answer(table, &low, set).1 + answer(table, &high, set).1;
-            // Of equal questions the first, so that a table has one tree.
+            // The first of equal splits wins, so that the tree is deterministic.
             if best.is_none_or(|(known, ..)| split < known) {
                 best = Some((split, extent, below));
             }
@@ -155,14 +154,19 @@ fn grow(table: &Table, shapes: &[usize], set: &[usize], depth: usize) -> Node {
             let (low, high) = halves(table, shapes, extent, below);
             let then = grow(table, &low, set, depth - 1);
             let otherwise = grow(table, &high, set, depth - 1);
-            Node::Question { extent, below, then: Box::new(then), otherwise: Box::new(otherwise) }
+            DispatchNode::Split {
+                extent,
+                below,
+                then: Box::new(then),
+                otherwise: Box::new(otherwise),
+            }
         }
-        _ => Node::Answer { kernels },
+        _ => DispatchNode::Leaf { kernels },
     }
 }
 
-/// All kernels by what they lose over some shapes, and what the first of them loses.
-fn answer(table: &Table, shapes: &[usize], set: &[usize]) -> (Vec<usize>, f64) {
+/// Orders all kernels by their cost over some shapes; also returns the lowest cost.
+fn answer(table: &TimeTable, shapes: &[usize], set: &[usize]) -> (Vec<usize>, f64) {
     let mut costs: Vec<(f64, usize)> = set
         .iter()
         .enumerate()
@@ -176,6 +180,11 @@ fn answer(table: &Table, shapes: &[usize], set: &[usize]) -> (Vec<usize>, f64) {
     (costs.into_iter().map(|(_, place)| place).collect(), least)
 }
 
-fn halves(table: &Table, shapes: &[usize], extent: Extent, below: u64) -> (Vec<usize>, Vec<usize>) {
+fn halves(
+    table: &TimeTable,
+    shapes: &[usize],
+    extent: Dimension,
+    below: u64,
+) -> (Vec<usize>, Vec<usize>) {
     shapes.iter().partition(|shape| extent.of(&table.shapes[**shape]) < below)
 }

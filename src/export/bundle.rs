@@ -1,6 +1,6 @@
-//! A folder that another program can run kernels from without this one: for each kernel its source,
-//! machine code and PTX, a manifest that says how they are launched, and `SHA256SUMS` of all, as
-//! `sha256sum -c` reads it. Kernels of the same source share their files.
+//! Bundle: a folder with kernels that other programs run without gemm-tune. It holds source,
+//! machine code and PTX of each kernel, a manifest that describes the launches, and `SHA256SUMS` of
+//! all files, as `sha256sum -c` reads it. Kernels with the same source share their files.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,76 +8,76 @@ use std::io;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+use super::draft::KernelDraft;
 use super::manifest::{
     BundledDevice, BundledFile, BundledFiles, BundledKernel, BundledLaunch, BundledWorkspace,
     LaunchFormulas, Manifest, SCHEMA,
 };
-use super::ship::Draft;
-use crate::dispatch::Node;
+use crate::dispatch::DispatchNode;
 use crate::model::{Argument, Device, STANDARD_ARGUMENTS};
 
-/// The name of the file that says what the others are.
+/// Name of the manifest file.
 pub const MANIFEST: &str = "manifest.json";
 
-/// The name of the file with the checksums of all others.
+/// Name of the file with the checksums of all others.
 pub const CHECKSUMS: &str = "SHA256SUMS";
 
-/// Digits of a checksum in a file's name.
+/// Digits of a checksum in a file name.
 const NAME_DIGITS: usize = 12;
 
-/// Bytes of the largest file that is read: more than any cubin of a kernel.
+/// Largest size of a file that is read, in bytes: more than any cubin of a kernel.
 pub const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// A kernel with its code.
+/// A kernel with its compiled code.
 #[derive(Debug, Clone)]
-pub struct Shipped {
-    /// What it is.
-    pub draft: Draft,
-    /// PTX of the lowest architecture.
+pub struct ExportedKernel {
+    /// The kernel.
+    pub draft: KernelDraft,
+    /// PTX for the lowest architecture.
     pub ptx: std::sync::Arc<[u8]>,
     /// Machine code by architecture: `sm_90`.
     pub cubins: BTreeMap<String, std::sync::Arc<[u8]>>,
 }
 
-/// All that goes into an artifact.
+/// Contents of an artifact.
 #[derive(Debug, Clone)]
 pub struct Artifact {
     /// The GPU that the kernels were tuned on.
     pub device: Device,
     /// The kernels.
-    pub kernels: Vec<Shipped>,
-    /// Which of them a shape gets that was not tuned, where that was decided beforehand.
-    pub tree: Option<Node>,
+    pub kernels: Vec<ExportedKernel>,
+    /// Decision tree for shapes that were not tuned, where one was fitted.
+    pub tree: Option<DispatchNode>,
 }
 
-/// What is wrong with a bundle.
+/// Errors of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BundleError {
-    /// The manifest is none.
-    #[error("`{MANIFEST}` is no manifest: {0}; export the bundle again")]
+    /// The manifest is not valid.
+    #[error("`{MANIFEST}` is not a valid manifest: {0}; export the bundle again")]
     Manifest(String),
     /// A later version wrote it.
-    #[error("`{MANIFEST}` is of schema {0}, written by a newer gemm-tune: update gemm-tune")]
+    #[error("`{MANIFEST}` has schema {0} and was written by a newer gemm-tune: update gemm-tune")]
     Newer(u64),
-    /// The checksums are none.
+    /// A line of the checksums is not valid.
     #[error(
-        "`{CHECKSUMS}`, line {line}: `{text}` is no checksum and name; export the bundle again"
+        "`{CHECKSUMS}`, line {line}: `{text}` is not a checksum and a name; export the bundle again"
     )]
     Checksums {
         /// The line, counted from 1.
         line: usize,
-        /// What it says.
+        /// Its text.
         text: String,
     },
-    /// A name that leads out of the folder.
-    #[error("{by} names `{name}`, which is no plain file name: the bundle was tampered with")]
+    /// A name that is not a file name in the folder.
+    #[error("{by} names `{name}`, which is not a plain file name: the bundle was tampered with")]
     Name {
-        /// The file that has the name.
+        /// The file that contains the name.
         by: &'static str,
         /// The name.
         name: String,
     },
-    /// A file that has no checksum.
+    /// A file without a checksum.
     #[error("`{CHECKSUMS}` does not list `{0}`: the bundle was changed; export it again")]
     Unlisted(String),
     /// A file is missing or unreadable.
@@ -85,20 +85,20 @@ pub enum BundleError {
     Missing {
         /// The file.
         file: String,
-        /// What the system said.
+        /// Error of the operating system.
         message: String,
     },
-    /// A file is not what it was.
-    #[error("`{file}` was changed since it was exported: {what}; export the bundle again")]
+    /// A file was changed.
+    #[error("`{file}` was changed after the export: {what}; export the bundle again")]
     Damaged {
         /// The file.
         file: String,
-        /// Its length or checksum.
+        /// The difference in length or checksum.
         what: String,
     },
 }
 
-/// The files of a bundle, by name.
+/// Makes the files of a bundle, by name.
 pub fn bundle(artifact: &Artifact) -> BTreeMap<String, Vec<u8>> {
     let Artifact { device, kernels, tree } = artifact;
     let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
@@ -155,7 +155,7 @@ pub fn seal(mut files: BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-fn entry(draft: &Draft, files: BundledFiles) -> BundledKernel {
+fn entry(draft: &KernelDraft, files: BundledFiles) -> BundledKernel {
     let bound = &draft.bound;
     let launches =
         bound.launches.iter().zip(&draft.plan.kernels).map(|(launch, own)| BundledLaunch {
@@ -199,11 +199,11 @@ fn entry(draft: &Draft, files: BundledFiles) -> BundledKernel {
     }
 }
 
-/// Checks that a bundle is whole: `read` gives the bytes of a file of its folder, which it does not
-/// leave. Gives the manifest and all files.
+/// Opens a bundle and checks that it is complete. `read` returns the bytes of a file of its folder.
+/// Returns the manifest and all files.
 ///
 /// # Errors
-/// [`BundleError`], of the first thing that is wrong.
+/// The first [`BundleError`].
 pub fn open_bundle(
     read: impl Fn(&str) -> io::Result<Vec<u8>>,
 ) -> Result<(Manifest, BTreeMap<String, Vec<u8>>), BundleError> {
@@ -229,7 +229,7 @@ pub fn open_bundle(
     if let Some(tree) =
         manifest.dispatch.as_ref().filter(|tree| tree.last() >= manifest.kernels.len())
     {
-        let what = format!("`dispatch` names kernel {}, which is not there", tree.last());
+        let what = format!("`dispatch` names kernel {}, which does not exist", tree.last());
         return Err(BundleError::Manifest(what));
     }
     for kernel in &manifest.kernels {
@@ -241,7 +241,7 @@ pub fn open_bundle(
     Ok((manifest, files))
 }
 
-/// Names with their checksums.
+/// Parses names with their checksums.
 fn checksums(text: &str) -> Result<Vec<(String, String)>, BundleError> {
     let line = |(number, line): (usize, &str)| {
         let malformed = || BundleError::Checksums { line: number + 1, text: line.to_owned() };
@@ -257,18 +257,18 @@ fn checksums(text: &str) -> Result<Vec<(String, String)>, BundleError> {
 
 fn parse(bytes: &[u8]) -> Result<Manifest, BundleError> {
     let no_manifest = |error: &dyn std::fmt::Display| BundleError::Manifest(error.to_string());
-    // The schema first: a newer manifest has fields that this version does not know.
+    // Checks the schema first: a newer manifest may have unknown fields.
     let any: serde_json::Value =
         serde_json::from_slice(bytes).map_err(|error| no_manifest(&error))?;
     match any["schema"].as_u64() {
         Some(SCHEMA) => {}
         Some(newer) if newer > SCHEMA => return Err(BundleError::Newer(newer)),
-        _ => return Err(no_manifest(&"`schema` is missing or no number from 1")),
+        _ => return Err(no_manifest(&"`schema` is missing or not a number from 1")),
     }
     serde_json::from_value(any).map_err(|error| no_manifest(&error))
 }
 
-/// Checks what launching relies on: every argument is one of the convention or a workspace.
+/// Checks that every argument is a standard one or a workspace.
 fn check_launches(kernel: &BundledKernel) -> Result<(), BundleError> {
     let refuse =
         |what: String| Err(BundleError::Manifest(format!("kernel `{}` {what}", kernel.name)));
@@ -278,7 +278,9 @@ fn check_launches(kernel: &BundledKernel) -> Result<(), BundleError> {
     for argument in kernel.launches.iter().flat_map(|launch| &launch.arguments) {
         let is_standard = STANDARD_ARGUMENTS.contains(&Argument::from(argument.clone()));
         if !is_standard && !kernel.workspaces.iter().any(|space| space.name == *argument) {
-            return refuse(format!("takes `{argument}`, which is no argument and no workspace"));
+            return refuse(format!(
+                "takes `{argument}`, which is neither a standard argument nor a workspace"
+            ));
         }
     }
     Ok(())
@@ -296,12 +298,12 @@ fn check_file(
         return damaged(format!("it has {} bytes, `{MANIFEST}` says {bytes}", found.len()));
     }
     if sha256(found) != *expected {
-        return damaged(format!("its checksum is not the one that `{MANIFEST}` says"));
+        return damaged(format!("its checksum differs from the one in `{MANIFEST}`"));
     }
     Ok(())
 }
 
-/// Refuses what is not the name of a file in the folder itself.
+/// Refuses a name that is not a file name in the folder.
 fn plain(by: &'static str, name: &str) -> Result<(), BundleError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if name.is_empty() || name.starts_with('.') || !name.chars().all(allowed) {

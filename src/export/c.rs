@@ -1,28 +1,28 @@
-//! Kernels as one C header and source that embed their machine code and use nothing but the CUDA
-//! driver. A call takes the kernel that was tuned for the very shape, else the one of which the least
-//! is expected ([`crate::lookup::Expectation`]).
+//! C export: one header and one source file that embed the machine code and need only the CUDA
+//! driver. A call uses the kernel that was tuned for exactly this shape, else the one with the
+//! lowest predicted time ([`crate::predict::TimeFormula`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::bundle::{Artifact, Shipped};
-use crate::dispatch::Node;
+use super::bundle::{Artifact, ExportedKernel};
+use crate::dispatch::DispatchNode;
 use crate::model::{Argument, Dtype, Layout, STANDARD_ARGUMENTS};
 use crate::space::Formula;
 use crate::space::formula::{Bound, Language, OPEN};
 
-/// Words of an image in a line.
+/// Words of an image per line.
 const WORDS_A_LINE: usize = 5;
 
-/// Launches and workspaces of a kernel that the C source has room for: `MAX_LAUNCHES` there.
+/// Largest number of launches and of workspaces of a kernel: `MAX_LAUNCHES` in the C source.
 const MOST: usize = 8;
 
-/// The files by name, and the kernels that they do without, each with the reason. `architecture` is
-/// the one whose machine code is embedded. No file where no kernel is left.
+/// Makes the files by name, and lists the kernels that are left out, each with the reason. The
+/// machine code for `architecture` is embedded. Without any kernel, there are no files.
 pub fn c(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, String>, Vec<String>) {
     let Artifact { device, kernels, tree } = artifact;
     let mut left_out = Vec::new();
-    let mut tables = Tables::default();
+    let mut tables = CTables::default();
     let mut places = vec![Vec::new(); kernels.len()];
     for (place, kernel) in kernels.iter().enumerate() {
         match (unfit(kernel), kernel.cubins.get(architecture)) {
@@ -38,7 +38,7 @@ pub fn c(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, String>, 
     }
     let Some(first) = tables.patterns.first() else { return (BTreeMap::new(), left_out) };
     let example = function(*first);
-    let functions = |of: &dyn Fn(usize, Pattern) -> String| -> String {
+    let functions = |of: &dyn Fn(usize, TypePattern) -> String| -> String {
         tables.patterns.iter().enumerate().map(|(number, pattern)| of(number, *pattern)).collect()
     };
     let numbered = |count: usize| -> String {
@@ -71,12 +71,12 @@ pub fn c(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, String>, 
     (files.into_iter().collect(), left_out)
 }
 
-type Pattern = (Dtype, Layout);
+type TypePattern = (Dtype, Layout);
 
-/// The tables of the source, as far as they are written.
+/// Tables of the C source, built kernel by kernel.
 #[derive(Default)]
-struct Tables<'a> {
-    patterns: Vec<Pattern>,
+struct CTables<'a> {
+    patterns: Vec<TypePattern>,
     images: Vec<&'a [u8]>,
     launches: usize,
     launch_rows: String,
@@ -85,8 +85,8 @@ struct Tables<'a> {
     kernel_rows: String,
 }
 
-impl<'a> Tables<'a> {
-    fn add(&mut self, kernel: &'a Shipped, image: &'a [u8]) {
+impl<'a> CTables<'a> {
+    fn add(&mut self, kernel: &'a ExportedKernel, image: &'a [u8]) {
         let draft = &kernel.draft;
         let (dtype, _, layout) = draft.pattern();
         let pattern = place(&mut self.patterns, (dtype, layout));
@@ -136,8 +136,8 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// The function that says which kernels to look at first.
-fn preferred(tree: Option<Node>) -> String {
+/// Writes the function that returns the preferred kernels.
+fn preferred(tree: Option<DispatchNode>) -> String {
     let mut orders = String::new();
     let mut count = 0;
     let mut body = String::new();
@@ -148,13 +148,19 @@ fn preferred(tree: Option<Node>) -> String {
     format!("{orders}static const int *preferred(const long long *p, int *count)\n{{\n{body}}}\n")
 }
 
-fn branches(node: &Node, depth: usize, count: &mut usize, orders: &mut String, body: &mut String) {
+fn branches(
+    node: &DispatchNode,
+    depth: usize,
+    count: &mut usize,
+    orders: &mut String,
+    body: &mut String,
+) {
     let indent = "    ".repeat(depth);
     match node {
-        Node::Answer { kernels } if kernels.is_empty() => {
+        DispatchNode::Leaf { kernels } if kernels.is_empty() => {
             body.push_str(&format!("{indent}*count = 0;\n{indent}return NULL;\n"));
         }
-        Node::Answer { kernels } => {
+        DispatchNode::Leaf { kernels } => {
             let places: Vec<String> = kernels.iter().map(ToString::to_string).collect();
             orders.push_str(&format!(
                 "static const int order_{count}[] = {{ {} }};\n",
@@ -166,7 +172,7 @@ fn branches(node: &Node, depth: usize, count: &mut usize, orders: &mut String, b
             ));
             *count += 1;
         }
-        Node::Question { extent, below, then, otherwise } => {
+        DispatchNode::Split { extent, below, then, otherwise } => {
             let place = *extent as usize;
             body.push_str(&format!(
                 "{indent}if (p[{place}] < {below}) {{ /* {} */\n",
@@ -179,7 +185,7 @@ fn branches(node: &Node, depth: usize, count: &mut usize, orders: &mut String, b
     }
 }
 
-/// The place of an item, which is added where it is missing.
+/// Index of an item; adds it where it is missing.
 pub(super) fn place<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
     items.iter().position(|known| *known == item).unwrap_or_else(|| {
         items.push(item);
@@ -187,28 +193,28 @@ pub(super) fn place<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
     })
 }
 
-/// Why a kernel has no place in the files; `None` for one that has.
-pub(super) fn unfit(kernel: &Shipped) -> Option<&'static str> {
+/// Reason why a kernel cannot be in the files; `None` for one that can.
+pub(super) fn unfit(kernel: &ExportedKernel) -> Option<&'static str> {
     let draft = &kernel.draft;
     let plan = &draft.plan;
     let constant = |launch: &crate::space::formula::BoundLaunch| {
         matches!(launch.dynamic_shared_bytes, Formula::Int(_))
     };
     if draft.problem.batch != 1 {
-        Some("it is of a batch: use a bundle")
+        Some("it is for a batch: use a bundle")
     } else if draft.problem.compute != draft.problem.dtype.default_compute() {
-        Some("its arithmetic is not that of its dtype: use a bundle")
+        Some("its compute type is not the default of its dtype: use a bundle")
     } else if plan.kernels.len() > MOST || plan.workspaces.len() > MOST {
         Some("it has too many launches or workspaces")
     } else if !draft.bound.launches.iter().all(constant) {
-        Some("its shared memory hangs on the shape: use a bundle")
+        Some("its shared memory depends on the shape: use a bundle")
     } else {
         None
     }
 }
 
-/// Where arguments are among the standard ones and the workspaces behind them, as a list.
-pub(super) fn argument_places(kernel: &Shipped, arguments: &[Argument]) -> String {
+/// Indices of arguments among the standard ones, followed by the workspaces.
+pub(super) fn argument_places(kernel: &ExportedKernel, arguments: &[Argument]) -> String {
     let place = |argument: &Argument| {
         let standard = STANDARD_ARGUMENTS.iter().position(|known| known == argument);
         standard.unwrap_or_else(|| {
@@ -221,8 +227,7 @@ pub(super) fn argument_places(kernel: &Shipped, arguments: &[Argument]) -> Strin
     places.join(", ")
 }
 
-/// All sizes, in the order in which the tables have them: grid, block and shared memory of each launch,
-/// then the workspaces.
+/// All sizes in table order: grid, block and shared memory of each launch, then the workspaces.
 pub(super) fn sizes(bound: &Bound) -> Vec<&Formula> {
     let mut sizes: Vec<&Formula> = Vec::new();
     for launch in &bound.launches {
@@ -233,8 +238,8 @@ pub(super) fn sizes(bound: &Bound) -> Vec<&Formula> {
     sizes
 }
 
-/// The two functions of a kernel.
-fn formulas(kernel: &Shipped, number: usize) -> String {
+/// Writes the two functions of a kernel.
+fn formulas(kernel: &ExportedKernel, number: usize) -> String {
     let bound = &kernel.draft.bound;
     let text = |formula: &Formula| formula.text(Language::C);
     let sizes = sizes(bound);
@@ -254,7 +259,7 @@ fn formulas(kernel: &Shipped, number: usize) -> String {
     )
 }
 
-/// Names for the values that formulas read.
+/// Declares the values that formulas read.
 fn names<'a>(formulas: impl Iterator<Item = &'a Formula>) -> String {
     let mut read = [false; OPEN.len()];
     for formula in formulas {
@@ -273,11 +278,11 @@ fn names<'a>(formulas: impl Iterator<Item = &'a Formula>) -> String {
     }
 }
 
-fn function((dtype, layout): Pattern) -> String {
+fn function((dtype, layout): TypePattern) -> String {
     format!("gemm_tuned_{dtype}_{layout}")
 }
 
-/// The C type of an element; the 16-bit types as their bits.
+/// C type of an element; 16-bit types are passed as their bits.
 fn element(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::F32 => "float",
@@ -286,12 +291,12 @@ fn element(dtype: Dtype) -> &'static str {
     }
 }
 
-/// The C type of alpha and beta.
+/// C type of alpha and beta.
 fn scalar(dtype: Dtype) -> &'static str {
     if dtype == Dtype::I32 { "int" } else { "float" }
 }
 
-fn signature(pattern: Pattern) -> String {
+fn signature(pattern: TypePattern) -> String {
     let (element, scalar) = (element(pattern.0), scalar(pattern.0));
     format!(
         "int {}(const gemm_tuned *tuned, CUstream stream, int m, int n, int k,\n    \
@@ -301,21 +306,21 @@ fn signature(pattern: Pattern) -> String {
     )
 }
 
-fn workspace_signature(pattern: Pattern) -> String {
+fn workspace_signature(pattern: TypePattern) -> String {
     format!(
         "size_t {}_workspace(const gemm_tuned *tuned, int m, int n, int k, int lda, int ldb, int ldc)",
         function(pattern)
     )
 }
 
-fn declaration(pattern: Pattern) -> String {
+fn declaration(pattern: TypePattern) -> String {
     let (dtype, layout) = pattern;
     let stored = |transposed: bool, own: &str, other: &str| {
         if transposed { format!("{other} x {own}") } else { format!("{own} x {other}") }
     };
     format!(
         "/* A is stored {}, B {}, elements are {dtype}. */\n{};\n\n\
-         /* Bytes of workspace that the best kernel needs, for allocated memory. */\n{};\n\n",
+         /* Workspace bytes of the best kernel for this shape, if pointers are aligned to 256 bytes. */\n{};\n\n",
         stored(layout.a_transposed(), "M", "K"),
         stored(layout.b_transposed(), "K", "N"),
         signature(pattern),
@@ -323,7 +328,7 @@ fn declaration(pattern: Pattern) -> String {
     )
 }
 
-fn definition(number: usize, pattern: Pattern) -> String {
+fn definition(number: usize, pattern: TypePattern) -> String {
     let (dtype, layout) = pattern;
     let row_of_a = if layout.a_transposed() { "m" } else { "k" };
     let row_of_b = if layout.b_transposed() { "k" } else { "n" };
@@ -346,7 +351,7 @@ fn definition(number: usize, pattern: Pattern) -> String {
     )
 }
 
-/// An image as an array of words, the last one filled up with zeros.
+/// Writes an image as an array of words, the last one padded with zeros.
 fn array((place, image): (usize, &&[u8])) -> String {
     let words: Vec<String> = image
         .chunks(8)

@@ -1,5 +1,5 @@
-//! Records as a table of comma-separated values (RFC 4180), a line each, for spreadsheets and data
-//! frames. What a line cannot hold, as samples, is left to the other formats.
+//! CSV export (RFC 4180): a line per record, for spreadsheets and data frames. Details that do not
+//! fit a line, such as samples, are left to the other formats.
 
 use crate::database::Record;
 
@@ -38,11 +38,11 @@ const COLUMNS: [&str; 32] = [
     "deterministic",
 ];
 
-/// The table, its first line naming the columns. Times are in microseconds; what is not known is
+/// Makes the table; its first line names the columns. Times are in microseconds; unknown values are
 /// empty.
 ///
 /// # Errors
-/// Where the table cannot be written, which memory always can.
+/// An error of the CSV writer, which does not occur in memory.
 pub fn csv(records: &[&Record]) -> Result<String, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(COLUMNS)?;

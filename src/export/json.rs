@@ -1,10 +1,10 @@
-//! Records as one JSON document, with the fields of the database file and their names.
+//! JSON export: records as one document, with the field names of the database file.
 
 use serde_json::{Value, json as document};
 
 use crate::database::{Record, SCHEMA};
 
-/// `{ "schema": 1, "gemm_tune": "0.1.0", "records": [...] }`; each record has its `key` besides.
+/// `{ "schema": 1, "gemm_tune": "0.1.0", "records": [...] }`; each record also has its `key`.
 pub fn json(records: &[&Record]) -> Value {
     let records: Vec<Value> = records
         .iter()

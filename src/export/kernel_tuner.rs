@@ -1,9 +1,9 @@
-//! All evaluated configurations of a family as a cache file of Kernel Tuner, which its simulation mode
-//! plays: a header, then a line for each configuration, and the two closing braces on lines of their
-//! own, which Kernel Tuner cuts off when it goes on writing.
+//! Kernel Tuner export: all evaluated configurations of a family as a cache file for its simulation
+//! mode. The file has a header and a line for each configuration. The two closing braces stand on
+//! lines of their own, because Kernel Tuner removes them when it appends.
 //!
-//! A failure stands in the place of the time, the older of the two forms that Kernel Tuner reads:
-//! autotuning_methodology 1.1 stumbles over the newer one.
+//! A failed configuration has its failure as time, the older of two accepted forms:
+//! autotuning_methodology 1.1 rejects the newer one.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -11,12 +11,12 @@ use super::space::{EvaluatedSpace, ordered, plain, word};
 use super::t4::{benchmark_ms, failure, runtimes_ms};
 use crate::tune::Entry;
 
-/// The text of the file. What a journal does not keep, such as the time that a configuration took to
-/// compile, is 0. Configurations that nobody evaluated are not in it: whoever plays it restricts the
-/// search to those that are.
+/// Makes the text of the file. Values that a journal does not store, such as compile times, are 0.
+/// Configurations that were not evaluated are left out; a simulation has to restrict its search to
+/// the file.
 pub fn kernel_tuner(space: &EvaluatedSpace<'_>) -> String {
     let shape = space.problem.shape;
-    // In the order of the keys, which Kernel Tuner insists on and a JSON object does not keep.
+    // In the order of the keys, which Kernel Tuner requires and a JSON object does not keep.
     let values: Vec<String> = space
         .parameters
         .iter()
@@ -38,7 +38,7 @@ pub fn kernel_tuner(space: &EvaluatedSpace<'_>) -> String {
     format!("{}\n{}}}\n}}", lines.join("\n"), entries.join(",\n") + "\n")
 }
 
-/// The values of a parameter that occur, in order.
+/// Distinct values of a parameter, in order.
 fn values_of(space: &EvaluatedSpace<'_>, name: &str) -> Vec<Json> {
     let found = space.entries.iter().filter_map(|entry| entry.parameters.get(name));
     let mut values: Vec<Json> = Vec::new();

@@ -1,5 +1,5 @@
-//! What `manifest.json` of a bundle says, exactly as it stands there. `schemas/manifest.schema.json`
-//! is the same as a JSON Schema.
+//! The manifest of a bundle, exactly as `manifest.json` has it. `schemas/manifest.schema.json` is
+//! the same as a JSON Schema.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use crate::database::{StoredBaseline, StoredProblem, StoredValidation};
-use crate::dispatch::Node;
-use crate::lookup::Expectation;
+use crate::dispatch::DispatchNode;
 use crate::model::Value;
+use crate::predict::TimeFormula;
 use crate::space::Formula;
 
-/// The schema that this version writes and reads.
+/// Schema that this version writes and reads.
 pub(super) const SCHEMA: u64 = 1;
 
 /// The whole document.
@@ -25,20 +25,20 @@ pub struct Manifest {
     pub gemm_tune: String,
     /// The GPU that the kernels were tuned on.
     pub device: BundledDevice,
-    /// The kernels. Of several that serve a problem, the one is used that was tuned for it, else the
-    /// one of which the least is expected.
+    /// The kernels. Of several that serve a problem, the one that was tuned for it is used, else
+    /// the one with the lowest predicted time.
     pub kernels: Vec<BundledKernel>,
-    /// A decision tree that comes between the two: its answers are places in `kernels`, the first of
-    /// which that serves the problem is used.
+    /// A decision tree that is consulted between these two. Its leaves are indices into `kernels`;
+    /// the first kernel that serves the problem is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dispatch: Option<Node>,
+    pub dispatch: Option<DispatchNode>,
 }
 
 /// A GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BundledDevice {
-    /// The driver's name for it.
+    /// Name that the driver reports.
     pub name: String,
     /// Its compute capability: `9.0`.
     pub compute_capability: String,
@@ -50,41 +50,42 @@ pub struct BundledDevice {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BundledKernel {
-    /// Unique in the bundle.
+    /// Its name, unique in the bundle.
     pub name: String,
-    /// What it was made for; what it serves has the same dtype, compute type and layout.
+    /// The problem that it was made for. It serves problems with the same dtype, compute type and
+    /// layout.
     pub problem: StoredProblem,
     /// Whether it is the recorded winner of that problem.
     pub tuned: bool,
-    /// The family that it is of.
+    /// Its family.
     pub family: String,
     /// The value of each parameter.
     pub parameters: IndexMap<String, Value>,
-    /// False where two runs on the same values may differ in their last bits: then it serves its own
-    /// problem alone. Absent otherwise.
+    /// False for a kernel with non-deterministic results, which serves only its own problem. Absent
+    /// otherwise.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub deterministic: bool,
-    /// Conditions that all have to hold of a problem that it serves.
+    /// Conditions that a problem has to meet to be served.
     pub serves: Vec<Formula>,
-    /// What to launch, first to last on one stream.
+    /// Its launches, first to last on one stream.
     pub launches: Vec<BundledLaunch>,
-    /// Scratch buffers, which the launches share and nobody else uses meanwhile.
+    /// Scratch buffers that the launches share; nothing else may use them meanwhile.
     pub workspaces: Vec<BundledWorkspace>,
-    /// What it is expected to take for other problems.
-    pub expectation: Expectation,
+    /// Its predicted time for other problems.
+    pub expectation: TimeFormula,
     /// The median time for its problem, in microseconds; absent where it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median_us: Option<f64>,
     /// `measured` or `modelled`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timing: Option<String>,
-    /// The fastest library beside it.
+    /// The fastest library measured with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<StoredBaseline>,
     /// How its result was checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation: Option<StoredValidation>,
-    /// Where its code is.
+    /// Its files.
     pub files: BundledFiles,
 }
 
@@ -94,15 +95,15 @@ pub struct BundledKernel {
 pub struct BundledLaunch {
     /// The `extern "C"` name of the kernel.
     pub entry: String,
-    /// Blocks in x, y and z for the problem that it was made for.
+    /// Blocks in x, y and z for its own problem.
     pub grid: [u32; 3],
     /// Threads of a block.
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub dynamic_shared_bytes: u32,
-    /// The same for every problem that is served.
+    /// The same sizes as formulas, for every served problem.
     pub formulas: LaunchFormulas,
-    /// What it is called with, in order.
+    /// Its arguments, in order.
     pub arguments: Vec<String>,
 }
 
@@ -124,9 +125,9 @@ pub struct LaunchFormulas {
 pub struct BundledWorkspace {
     /// The name that arguments refer to.
     pub name: String,
-    /// Its size for the problem that the kernel was made for.
+    /// Its size for the kernel's own problem.
     pub bytes: u64,
-    /// Its size for every problem that is served.
+    /// Its size for every served problem.
     pub formula: Formula,
 }
 
@@ -136,7 +137,7 @@ pub struct BundledWorkspace {
 pub struct BundledFiles {
     /// CUDA C++.
     pub source: BundledFile,
-    /// PTX, for architectures that there is no machine code for.
+    /// PTX, for architectures without machine code.
     pub ptx: BundledFile,
     /// Machine code by architecture: `sm_90`.
     pub cubins: BTreeMap<String, BundledFile>,

@@ -1,18 +1,19 @@
-//! Winners and evaluated configurations in the forms that other programs read, one file here for
-//! each. Pure: values in, texts out; who writes them, and where, is not known here.
+//! Export of winners and evaluated configurations, one file per format. Pure: values in, texts out;
+//! `cli` writes the files.
 //!
-//! What is run elsewhere (bundle, C, Python, Rust) is made of [`Draft`]s: kernels with the conditions
-//! under which they are right for a problem, as formulas.
+//! Formats that run elsewhere (bundle, C, Python, Rust) are made of [`KernelDraft`]s: kernels with
+//! the conditions under which they serve a problem, as formulas.
 
 mod bundle;
 mod c;
 mod csv;
+mod draft;
 mod json;
 mod kernel_tuner;
 mod manifest;
 mod python;
 mod rust;
-mod ship;
+mod selection;
 mod space;
 mod t4;
 #[cfg(test)]
@@ -21,9 +22,11 @@ mod wisdom;
 
 pub use self::csv::csv;
 pub use bundle::{
-    Artifact, BundleError, CHECKSUMS, MANIFEST, MAX_FILE_BYTES, Shipped, bundle, open_bundle, seal,
+    Artifact, BundleError, CHECKSUMS, ExportedKernel, MANIFEST, MAX_FILE_BYTES, bundle,
+    open_bundle, seal,
 };
 pub use c::c;
+pub use draft::{DraftError, ExportSource, KernelDraft};
 pub use json::json;
 pub use kernel_tuner::kernel_tuner;
 pub use manifest::{
@@ -32,7 +35,7 @@ pub use manifest::{
 };
 pub use python::python;
 pub use rust::rust;
-pub use ship::{Draft, ShipError, Source, for_any_shape, of_dispatch};
-pub use space::{EvaluatedSpace, SpaceError};
+pub use selection::{for_any_shape, of_dispatch};
+pub use space::{EvaluatedSpace, SpaceExportError};
 pub use t4::t4;
 pub use wisdom::wisdom;

@@ -1,11 +1,11 @@
-//! A bundle with a Python module in it that calls its kernels on PyTorch tensors and CuPy arrays.
-//! The module is the same for every bundle.
+//! Python export: a bundle with a Python module that calls its kernels on PyTorch tensors and CuPy
+//! arrays. The module is the same for every bundle.
 
 use std::collections::BTreeMap;
 
 use super::bundle::{Artifact, bundle, seal};
 
-/// The files by name.
+/// Makes the files by name.
 pub fn python(artifact: &Artifact) -> BTreeMap<String, Vec<u8>> {
     let mut files = bundle(artifact);
     let module = include_str!("artifact/gemm_tuned.py").as_bytes();

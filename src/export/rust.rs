@@ -1,12 +1,12 @@
-//! Kernels as a Rust module for programs with cudarc, with the cubins that it includes beside it. It
-//! chooses as the C source does.
+//! Rust export: a module for programs with cudarc, and the cubins that it includes. It selects
+//! kernels as the C source does.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::bundle::{Artifact, Shipped, sha256};
+use super::bundle::{Artifact, ExportedKernel, sha256};
 use super::c::{argument_places, place, sizes, unfit};
-use crate::dispatch::Node;
+use crate::dispatch::DispatchNode;
 use crate::model::{Dtype, Layout};
 use crate::space::Formula;
 use crate::space::formula::{Language, OPEN};
@@ -14,8 +14,8 @@ use crate::space::formula::{Language, OPEN};
 /// Digits of a checksum in the name of a cubin.
 const NAME_DIGITS: usize = 12;
 
-/// The files by name, and the kernels that they do without, each with the reason. `architecture` is the
-/// one whose machine code is included. No file where no kernel is left.
+/// Makes the files by name, and lists the kernels that are left out, each with the reason. The
+/// machine code for `architecture` is included. Without any kernel, there are no files.
 pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8>>, Vec<String>) {
     let mut left_out = Vec::new();
     let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
@@ -105,8 +105,8 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
     (files, left_out)
 }
 
-/// The two functions of a kernel.
-fn functions(kernel: &Shipped, number: usize) -> String {
+/// Writes the two functions of a kernel.
+fn functions(kernel: &ExportedKernel, number: usize) -> String {
     let bound = &kernel.draft.bound;
     let text = |formula: &Formula| formula.text(Language::Rust);
     let serves: Vec<String> =
@@ -124,14 +124,14 @@ fn functions(kernel: &Shipped, number: usize) -> String {
     )
 }
 
-fn branches(node: &Node, depth: usize) -> String {
+fn branches(node: &DispatchNode, depth: usize) -> String {
     let indent = "    ".repeat(depth);
     match node {
-        Node::Answer { kernels } => {
+        DispatchNode::Leaf { kernels } => {
             let places: Vec<String> = kernels.iter().map(ToString::to_string).collect();
             format!("{indent}&[{}]\n", places.join(", "))
         }
-        Node::Question { extent, below, then, otherwise } => format!(
+        DispatchNode::Split { extent, below, then, otherwise } => format!(
             "{indent}if p[{}] < {below} {{ // {}\n{}{indent}}} else {{\n{}{indent}}}\n",
             *extent as usize,
             extent.name(),
@@ -158,8 +158,8 @@ fn method(number: usize, (dtype, layout): (Dtype, Layout)) -> String {
         if layout.b_transposed() { ("[n, k]", "k") } else { ("[k, n]", "n") };
     let bytes = dtype.bytes();
     format!(
-        "    /// Puts a product of {dtype} into the stream; A is stored {stored_a}, B {stored_b}. Each matrix
-    /// comes with the elements between its rows.
+        "    /// Enqueues a product of {dtype}. A is stored as {stored_a}, B as {stored_b}. Each matrix comes
+    /// with its leading dimension.
     pub fn {name}<A: DevicePtr<{element}>, B: DevicePtr<{element}>, C: DevicePtrMut<{element}>>(
         &self,
         stream: &CudaStream,
@@ -178,8 +178,8 @@ fn method(number: usize, (dtype, layout): (Dtype, Layout)) -> String {
         let (b, _b) = b.device_ptr(stream);
         let (c, _c) = c.device_ptr_mut(stream);
         let room = workspace.as_ref().map_or(0, |space| space.len() as i64);
-        let lent = workspace.map(|space| space.device_ptr_mut(stream));
-        let at = lent.as_ref().map_or(0, |lent| lent.0);
+        let borrowed = workspace.map(|space| space.device_ptr_mut(stream));
+        let at = borrowed.as_ref().map_or(0, |memory| memory.0);
         let product = Product {{
             pattern: {number},
             shape: [m, n, k],
@@ -192,7 +192,7 @@ fn method(number: usize, (dtype, layout): (Dtype, Layout)) -> String {
         self.run(stream, product, [(&raw mut alpha).cast(), (&raw mut beta).cast()])
     }}
 
-    /// Bytes of workspace that the best kernel needs for that, in memory as it is allocated.
+    /// Workspace bytes of the best kernel for this shape, if pointers are aligned to 256 bytes.
     pub fn {name}_workspace(&self, [m, n, k]: [i32; 3], rows: [i32; 3]) -> usize {{
         let p = open([m, n, k], rows, [{length_a}, {length_b}, n], 0, {bytes});
         let best = self.choose({number}, &p, i64::MAX);

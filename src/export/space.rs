@@ -1,5 +1,5 @@
-//! All evaluated configurations of one family: what the formats of other tuners are made of. They
-//! know one kernel with one list of parameters, and no booleans.
+//! All evaluated configurations of one family, as input for the formats of other tuners. These
+//! describe one kernel with one list of parameters, without booleans.
 
 use jiff::Timestamp;
 use serde_json::Value as Json;
@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::model::{Configuration, Dtype, Problem, Timing, Value};
 use crate::tune::{Entry, Recorded};
 
-/// The outcomes of one family for a problem on a device.
+/// Outcomes of one family for a problem on a device.
 #[derive(Debug)]
 pub struct EvaluatedSpace<'a> {
     pub(super) problem: Problem,
@@ -19,39 +19,39 @@ pub struct EvaluatedSpace<'a> {
     pub(super) time: Timestamp,
 }
 
-/// Why a journal has no space to export.
+/// Reasons why a journal cannot be exported.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum SpaceError {
-    /// Several families, and none was chosen.
-    #[error("the journal has outcomes of {}: choose one with `--family NAME`", .families.join(", "))]
+pub enum SpaceExportError {
+    /// The journal has several families, and none was selected.
+    #[error("the journal has outcomes of {}: select one with `--family NAME`", .families.join(", "))]
     Several {
-        /// Each with its number of outcomes.
+        /// Each family with its number of outcomes.
         families: Vec<String>,
     },
-    /// The family that was chosen is not there.
-    #[error("the journal has no outcome of `{family}`, but of {}", .families.join(", "))]
+    /// The journal lacks the selected family.
+    #[error("the journal has no outcome of `{family}`; it has outcomes of {}", .families.join(", "))]
     Missing {
-        /// What was chosen.
+        /// The selected family.
         family: String,
-        /// Each that it has, with its number of outcomes.
+        /// Each family of the journal, with its number of outcomes.
         families: Vec<String>,
     },
-    /// There is nothing in it.
+    /// The journal is empty.
     #[error("the journal has no outcome yet")]
     Empty,
 }
 
 impl<'a> EvaluatedSpace<'a> {
-    /// The outcomes of `family`, or of the only one that there is. Where several configurations are
-    /// the same kernel, the journal has the first. `time` is when they were found.
+    /// Takes the outcomes of `family`, or of the only family. Of several configurations with the
+    /// same kernel, the journal has the first. `time` is the time of the search.
     ///
     /// # Errors
-    /// [`SpaceError`].
+    /// [`SpaceExportError`].
     pub fn of(
         recorded: &'a Recorded,
         family: Option<&str>,
         time: Timestamp,
-    ) -> Result<Self, SpaceError> {
+    ) -> Result<Self, SpaceExportError> {
         let mut names: Vec<&str> =
             recorded.entries.iter().map(|entry| entry.family.as_str()).collect();
         names.sort_unstable();
@@ -64,14 +64,14 @@ impl<'a> EvaluatedSpace<'a> {
             names.iter().map(count).collect::<Vec<_>>()
         };
         let chosen = match (family, names.as_slice()) {
-            (_, []) => return Err(SpaceError::Empty),
+            (_, []) => return Err(SpaceExportError::Empty),
             (None, [only]) => *only,
-            (None, _) => return Err(SpaceError::Several { families: counted() }),
+            (None, _) => return Err(SpaceExportError::Several { families: counted() }),
             (Some(wanted), _) => match names.iter().find(|name| **name == wanted) {
                 Some(name) => *name,
                 None => {
                     let family = wanted.to_owned();
-                    return Err(SpaceError::Missing { family, families: counted() });
+                    return Err(SpaceExportError::Missing { family, families: counted() });
                 }
             },
         };
@@ -89,17 +89,17 @@ impl<'a> EvaluatedSpace<'a> {
         })
     }
 
-    /// How many configurations there are.
+    /// Number of configurations.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is none, which [`EvaluatedSpace::of`] refuses.
+    /// Whether there is none; [`EvaluatedSpace::of`] refuses that.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// What the kernel is called in files of other tuners: `gemm_f32_nn_tiled`.
+    /// Name of the kernel in files of other tuners: `gemm_f32_nn_tiled`.
     pub(super) fn kernel_name(&self) -> String {
         let Problem { dtype, compute, layout, .. } = self.problem;
         let compute = if compute == Dtype::default_compute(dtype) {
@@ -110,19 +110,19 @@ impl<'a> EvaluatedSpace<'a> {
         format!("gemm_{dtype}{compute}_{layout}_{}", self.family)
     }
 
-    /// The time in the form that the other tuners use: `2026-01-31 12:00:00+00:00`.
+    /// The time in the format of other tuners: `2026-01-31 12:00:00+00:00`.
     pub(super) fn timestamp(&self) -> String {
         self.time.strftime("%Y-%m-%d %H:%M:%S+00:00").to_string()
     }
 
-    /// Whether times were computed and not measured.
+    /// Whether times were modelled and not measured.
     pub(super) fn is_modelled(&self) -> bool {
         let measured = self.entries.iter().filter_map(|entry| entry.outcome.measurement());
         measured.into_iter().any(|measurement| measurement.timing == Timing::Modelled)
     }
 }
 
-/// A value as the other tuners have them: booleans are 0 and 1.
+/// A value for other tuners: booleans become 0 and 1.
 pub(super) fn plain(value: &Value) -> Json {
     match value {
         Value::Bool(value) => Json::from(i64::from(*value)),

@@ -1,14 +1,13 @@
-//! All evaluated configurations of a family in the T4 results format, version 1.0.0, of the auto-tuning
-//! community (`results-schema.json` of Kernel Tuner and of autotuning_methodology). Times are in
-//! milliseconds, which the metadata says: readers take seconds otherwise.
+//! T4 export: all evaluated configurations of a family in the T4 results format, version 1.0.0, of
+//! the auto-tuning community (`results-schema.json` of Kernel Tuner and of autotuning_methodology).
+//! Times are in milliseconds, as the metadata states; readers assume seconds otherwise.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::space::{EvaluatedSpace, ordered, plain};
 use crate::model::{Measurement, Outcome, OutcomeKind};
 
-/// The document. What a journal does not keep, such as the time that a configuration took to
-/// compile, is 0.
+/// Makes the document. Values that a journal does not store, such as compile times, are 0.
 pub fn t4(space: &EvaluatedSpace<'_>) -> Json {
     let timestamp = space.timestamp();
     let results: Vec<Json> = space
@@ -74,12 +73,12 @@ fn measurements(outcome: &Outcome) -> Vec<Json> {
     }
 }
 
-/// What is no number in JSON is a word.
+/// Converts a number; infinities and NaN become text, which JSON numbers cannot express.
 fn number(value: f64) -> Json {
     if value.is_finite() { json!(value) } else { json!(value.to_string()) }
 }
 
-/// The class of error that Kernel Tuner has in the place of a time. It has none for wrong results.
+/// Kernel Tuner's error class in place of a time. It has none for wrong results.
 pub(super) fn failure(kind: OutcomeKind) -> &'static str {
     match kind {
         OutcomeKind::Constraints => "InvalidConfig",
@@ -91,12 +90,12 @@ pub(super) fn failure(kind: OutcomeKind) -> &'static str {
     }
 }
 
-/// Each sample.
+/// Samples in milliseconds.
 pub(super) fn runtimes_ms(measurement: &Measurement) -> Vec<f64> {
     measurement.samples.iter().map(|sample| sample.as_millis()).collect()
 }
 
-/// How long the device was busy with samples.
+/// Total time of the samples in milliseconds.
 pub(super) fn benchmark_ms(measurement: &Measurement) -> f64 {
     runtimes_ms(measurement).iter().sum::<f64>() * f64::from(measurement.launches_per_sample)
 }

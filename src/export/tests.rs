@@ -1,4 +1,4 @@
-//! What the formats look like, and what is in them.
+//! Contents and look of the export formats.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::render::Templates;
 use crate::space::{Families, Family};
 use crate::tune::{Entry, KernelId, Recorded};
 
-/// The records of two files that the tests of the program have.
+/// The records of two test databases.
 fn records() -> Vec<Record> {
     let load = |name: &str| {
         let path = Path::new("tests/databases").join(name);
@@ -24,7 +24,7 @@ fn records() -> Vec<Record> {
 }
 
 #[test]
-fn a_kernel_with_other_bits_in_each_run_is_shipped_for_its_problem_alone_and_said_to_be_so() {
+fn a_non_deterministic_kernel_is_exported_for_its_own_problem_only_with_a_remark() {
     let shipped = Database::load_existing(Path::new("results/nvidia-h200.toml")).unwrap();
     let splits = |record: &&Record| {
         let has = |name: &str, value: &str| {
@@ -37,7 +37,7 @@ fn a_kernel_with_other_bits_in_each_run_is_shipped_for_its_problem_alone_and_sai
     adding.parameters.insert("REDUCTION".to_owned(), Value::Text("atomic".to_owned()));
     let families: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
     let (templates, device) = (Templates::built_in().unwrap(), Device::h200());
-    let source = Source {
+    let source = ExportSource {
         families: &families,
         templates: &templates,
         changed_templates: true,
@@ -45,9 +45,9 @@ fn a_kernel_with_other_bits_in_each_run_is_shipped_for_its_problem_alone_and_sai
     };
     let image: Arc<[u8]> = vec![0; 16].into();
     let artifact = |record: &Record| {
-        let draft = Draft::of_record(record, source).unwrap();
+        let draft = KernelDraft::of_record(record, source).unwrap();
         let cubins = [("sm_90".to_owned(), Arc::clone(&image))].into_iter().collect();
-        let kernels = vec![Shipped { draft, ptx: Arc::clone(&image), cubins }];
+        let kernels = vec![ExportedKernel { draft, ptx: Arc::clone(&image), cubins }];
         Artifact { device: device.clone(), kernels, tree: None }
     };
     for (record, deterministic) in [(record, true), (&adding, false)] {
@@ -161,21 +161,24 @@ fn evaluated_configurations_keep_their_outcomes() {
     insta::assert_snapshot!(kernel_tuner(&space));
     let document = t4(&space);
     let results = document["results"].as_array().unwrap();
-    let told: Vec<&str> =
+    let found: Vec<&str> =
         results.iter().map(|result| result["invalidity"].as_str().unwrap()).collect();
-    assert_eq!(told, ["correct", "correctness", "runtime", "timeout", "compile"]);
+    assert_eq!(found, ["correct", "correctness", "runtime", "timeout", "compile"]);
     insta::assert_snapshot!(format!("{:#}\n{:#}", results[0], results[1]));
 }
 
 #[test]
-fn a_journal_of_several_families_asks_which() {
+fn a_journal_of_several_families_needs_a_selection() {
     let mut journal = journal();
     let several = EvaluatedSpace::of(&journal, None, time()).unwrap_err().to_string();
-    assert!(several.contains("`naive` (1), `tiled` (5): choose one with `--family"), "{several}");
+    assert!(several.contains("`naive` (1), `tiled` (5): select one with `--family"), "{several}");
     let missing = EvaluatedSpace::of(&journal, Some("x"), time()).unwrap_err().to_string();
-    assert!(missing.contains("no outcome of `x`, but of `naive` (1), `tiled` (5)"), "{missing}");
+    assert!(
+        missing.contains("no outcome of `x`; it has outcomes of `naive` (1), `tiled` (5)"),
+        "{missing}"
+    );
     journal.entries.truncate(1);
     assert_eq!(EvaluatedSpace::of(&journal, None, time()).unwrap().len(), 1);
     journal.entries.clear();
-    assert_eq!(EvaluatedSpace::of(&journal, None, time()).unwrap_err(), SpaceError::Empty);
+    assert_eq!(EvaluatedSpace::of(&journal, None, time()).unwrap_err(), SpaceExportError::Empty);
 }

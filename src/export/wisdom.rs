@@ -1,6 +1,6 @@
-//! Winners as wisdom files of Kernel Launcher: JSON lines, a header with the names of the parameters
-//! and then a record for each problem size. A file is of one kernel, here of one family for one
-//! dtype, compute type and layout. Times are in milliseconds.
+//! Kernel Launcher export: winners as wisdom files. A file is JSON lines: a header with the
+//! parameter names, then a record per problem size. A file describes one kernel, here one family
+//! for one dtype, compute type and layout. Times are in milliseconds.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use serde_json::{Value as Json, json};
 use super::space::plain;
 use crate::database::Record;
 
-/// Each file's name and text. Batched products are left out: a problem size of Kernel Launcher has
-/// three extents.
+/// Makes each file's name and text. Batched products are left out: a problem size of Kernel
+/// Launcher has three extents.
 pub fn wisdom(records: &[&Record]) -> BTreeMap<String, String> {
     let mut kernels: BTreeMap<String, Vec<&Record>> = BTreeMap::new();
     for record in records.iter().filter(|record| record.problem.batch == 1) {
@@ -31,7 +31,7 @@ pub fn wisdom(records: &[&Record]) -> BTreeMap<String, String> {
 }
 
 fn file(name: &str, records: &[&Record]) -> String {
-    // A family may have gained parameters since: the header has those of every record.
+    // Records of a family may have different parameters: the header has those of all.
     let mut parameters: Vec<&str> = Vec::new();
     for key in records.iter().flat_map(|record| record.parameters.keys()) {
         if !parameters.contains(&key.as_str()) {

@@ -1,7 +1,8 @@
-//! A row-major problem as the column-major multiplication that BLAS libraries do. Pure.
+//! Conversion of a row-major problem to the column-major multiplication of BLAS libraries. Pure.
 //!
-//! A row-major matrix read column by column is its transpose. So C^T = op(B)^T op(A)^T is asked
-//! for: B goes first, A second, M and N change places, and no element moves.
+//! A row-major matrix read in column-major order is its transpose. The libraries therefore compute
+//! C^T = op(B)^T op(A)^T: B is the first operand, A the second, M and N are exchanged, and no
+//! element moves.
 
 use crate::model::{Compute, Dtype, Problem};
 
@@ -17,46 +18,46 @@ pub(super) struct ColumnMajor {
     /// The summed dimension.
     pub(super) k: i32,
     /// The problem's B, op(B)^T being m x k.
-    pub(super) first: Operand,
+    pub(super) first: ColumnMajorOperand,
     /// The problem's A, op(A)^T being k x n.
-    pub(super) second: Operand,
+    pub(super) second: ColumnMajorOperand,
     /// The problem's C.
-    pub(super) result: Operand,
-    /// How many products.
+    pub(super) result: ColumnMajorOperand,
+    /// Number of products.
     pub(super) batch: i32,
 }
 
 /// One matrix of a batch, column-major.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Operand {
-    /// Whether it is used transposed.
+pub(super) struct ColumnMajorOperand {
+    /// Whether the library transposes it.
     pub(super) transposed: bool,
     /// Rows as stored.
     pub(super) rows: i32,
     /// Columns as stored.
     pub(super) columns: i32,
-    /// Elements from one matrix of the batch to the next.
+    /// Elements between consecutive matrices of the batch.
     pub(super) stride: i64,
 }
 
-impl Operand {
-    /// Elements from one stored column to the next: problems are packed.
+impl ColumnMajorOperand {
+    /// Elements between stored columns; problems are packed.
     pub(super) fn leading_dimension(&self) -> i32 {
         self.rows
     }
 }
 
 impl ColumnMajor {
-    /// Whether a problem asks for what cuBLAS computes in strict binary32.
+    /// Whether cuBLAS computes the problem in strict binary32.
     pub(super) fn supports(problem: &Problem) -> bool {
         problem.dtype == Dtype::F32 && problem.compute == Compute::F32
     }
 
-    /// The multiplication that gives `problem`'s C.
+    /// Converts `problem`.
     ///
     /// # Errors
-    /// [`GpuError::Unsupported`] for other arithmetic, and for figures beyond 32 bits, which the
-    /// libraries' classic interfaces do not take.
+    /// [`GpuError::Unsupported`] for other arithmetic, and for values beyond 32 bits, which the
+    /// libraries' classic interfaces do not accept.
     pub(super) fn of(problem: &Problem, library: &'static str) -> Result<Self, GpuError> {
         if !Self::supports(problem) {
             let what = format!("`{problem}` is not computed in f32 throughout");
@@ -79,7 +80,7 @@ impl ColumnMajor {
         let k = int("K", problem.shape.k)?;
         let operand = |transposed, (rows, columns): (i32, i32), stride| {
             let (rows, columns) = if transposed { (columns, rows) } else { (rows, columns) };
-            Operand { transposed, rows, columns, stride }
+            ColumnMajorOperand { transposed, rows, columns, stride }
         };
         Ok(Self {
             m,
@@ -112,8 +113,8 @@ mod tests {
         Problem { layout, batch: 2, ..Problem::new(SHAPE, Dtype::F32) }
     }
 
-    /// The value at (row, column) of op(matrix), of matrix `index` of a batch, as BLAS reads it.
-    fn at(matrix: &[i64], operand: Operand, index: i64, row: i32, column: i32) -> i64 {
+    /// The value at (row, column) of op(matrix), for matrix `index` of a batch, as BLAS reads it.
+    fn at(matrix: &[i64], operand: ColumnMajorOperand, index: i64, row: i32, column: i32) -> i64 {
         let (row, column) = if operand.transposed { (column, row) } else { (row, column) };
         let offset = i64::from(column) * i64::from(operand.leading_dimension()) + i64::from(row);
         matrix[usize::try_from(index * operand.stride + offset).unwrap()]
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_libraries_cannot_take_is_refused() {
+    fn unsupported_problems_are_refused() {
         let beyond = Shape { n: 1 << 31, ..SHAPE };
         for (problem, message) in [
             (

@@ -1,4 +1,4 @@
-//! What can go wrong between this program and a GPU, and which of it ends the process's context.
+//! Errors of the driver and the libraries, and which of them end the process's context.
 
 #![expect(unsafe_code, reason = "the driver and cuBLAS name their errors in C")]
 
@@ -10,77 +10,77 @@ use thiserror::Error;
 
 use crate::model::units::human_bytes;
 
-/// Why something that needs a GPU did not happen.
+/// Error of an operation that needs a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GpuError {
-    /// There is no driver to talk to.
+    /// There is no driver.
     #[error(
-        "an NVIDIA driver is needed and {why}: run on a machine with an NVIDIA GPU, or give the container access to its driver"
+        "no NVIDIA driver: {why}; run on a machine with an NVIDIA GPU, or give the container access to its driver"
     )]
     NoDriver {
-        /// What is amiss, as a clause.
+        /// The reason, as a clause.
         why: String,
     },
-    /// The driver shows no device of that number.
+    /// The driver reports no device of that number.
     #[error(
-        "there is no CUDA device {ordinal}: the driver shows {count} (`CUDA_VISIBLE_DEVICES` limits what it shows)"
+        "there is no CUDA device {ordinal}: the driver reports {count} (`CUDA_VISIBLE_DEVICES` limits them)"
     )]
     NoDevice {
-        /// The device asked for, counted from 0.
+        /// The requested device, counted from 0.
         ordinal: usize,
-        /// How many there are.
+        /// The number of devices.
         count: usize,
     },
     /// No context is current on the thread.
     #[error(
-        "no CUDA context is current on this thread: make one current, as any use of the CUDA runtime does"
+        "no CUDA context is current on this thread: make one current, for instance by a call of the CUDA runtime"
     )]
     NoContext,
-    /// A call of the driver or of a library failed.
+    /// A call of the driver or a library failed.
     #[error("{call} failed: {message} ({code})")]
     Call {
         /// The function.
         call: &'static str,
         /// The error's name: `CUDA_ERROR_ILLEGAL_ADDRESS`, `CUBLAS_STATUS_NOT_SUPPORTED`.
         code: String,
-        /// The library's own words for it.
+        /// The library's message.
         message: String,
     },
-    /// The device's memory is used up.
+    /// The device has too little free memory.
     #[error(
-        "out of device memory: {} asked for, {} free; choose a smaller problem or end other programs on this GPU",
+        "out of device memory: {} requested, {} free; choose a smaller problem or end other programs on this GPU",
         human_bytes(*.bytes),
         human_bytes(*.free)
     )]
     OutOfMemory {
-        /// Bytes asked for.
+        /// Requested bytes.
         bytes: u64,
-        /// Bytes that were free then.
+        /// Free bytes at that time.
         free: u64,
     },
-    /// A shared library is missing, or is not what it should be.
+    /// A shared library is missing or unusable.
     #[error("{name} cannot be used: {why}")]
     Library {
         /// The library's file name.
         name: &'static str,
-        /// What is amiss.
+        /// The reason.
         why: String,
     },
-    /// An image is not a whole cubin.
-    #[error("the image is no loadable cubin: {why}; compile the kernel again")]
+    /// An image is not a complete cubin.
+    #[error("the image is not a loadable cubin: {why}; compile the kernel again")]
     Image {
-        /// What is amiss.
+        /// The reason.
         why: &'static str,
     },
-    /// An image lacks the entry point asked for.
+    /// An image lacks the requested entry point.
     #[error(
         "the cubin has no kernel `{entry}`: declare it `extern \"C\" __global__` under that name"
     )]
     NoEntry {
-        /// The name asked for.
+        /// The requested name.
         entry: String,
     },
-    /// A launch's arguments are not what the kernel was compiled to take.
+    /// The arguments of a launch do not match the kernel's parameters.
     #[error("kernel `{entry}` cannot take these arguments: {what}")]
     Arguments {
         /// The kernel's name.
@@ -88,19 +88,19 @@ pub enum GpuError {
         /// The mismatch, with the figures.
         what: String,
     },
-    /// A library cannot be asked for this.
+    /// A library does not support the problem.
     #[error("{library} cannot be used for this problem: {what}")]
     Unsupported {
         /// The library.
         library: &'static str,
-        /// Which limit is in the way, with the figures.
+        /// The exceeded limit, with the figures.
         what: String,
     },
 }
 
-/// Errors after which the context answers every call with an error, until the process ends. The
-/// driver's documentation says so of all down to `EXTERNAL_DEVICE`; the others leave a device or
-/// a context that nothing should be measured with.
+/// Errors after which every call in the context fails until the process ends. The driver's
+/// documentation says so for all up to `EXTERNAL_DEVICE`; after the others a device or context is
+/// unfit for measurements.
 const STICKY: [&str; 18] = [
     "CUDA_ERROR_CONTAINED",
     "CUDA_ERROR_ILLEGAL_ADDRESS",
@@ -123,31 +123,31 @@ const STICKY: [&str; 18] = [
 ];
 
 impl GpuError {
-    /// Whether there is no GPU to speak of, rather than one that fails.
+    /// Whether there is no GPU, rather than a failing one.
     pub fn is_absence(&self) -> bool {
         matches!(self, Self::NoDriver { .. } | Self::NoDevice { count: 0, .. })
     }
 
-    /// Whether the context is lost, so that only a new process can use the GPU again.
+    /// Whether the context is lost, so that only a new process can use the GPU.
     ///
-    /// cuBLAS reports a lost context by codes that it also uses for harmless failures; after one
-    /// of those, `Gpu::synchronize` gives the driver's verdict.
+    /// cuBLAS reports a lost context by codes that it also uses for harmless failures. After one of
+    /// those, `CudaDevice::synchronize` returns the driver's status.
     pub fn is_sticky(&self) -> bool {
         matches!(self, Self::Call { code, .. } if STICKY.contains(&code.as_str()))
     }
 }
 
-/// The result of a driver call.
+/// Converts the status of a driver call.
 ///
-/// cudarc declares status codes as Rust enums, and a driver may be newer than its list. So a code
-/// is compared as the number it is, and never printed through the enum's `Debug`.
+/// cudarc declares status codes as Rust enums, and a driver may be newer than its list. A code is
+/// therefore compared as a number, and never printed through the enum's `Debug`.
 pub(super) fn check(call: &'static str, status: driver::sys::CUresult) -> Result<(), GpuError> {
     if status as u32 == 0 {
         return Ok(());
     }
     let (mut name, mut message) = (ptr::null(), ptr::null());
-    // SAFETY: both calls only write the pointer they are given; for an unknown code they leave
-    // or make it null.
+    // SAFETY: both calls only write the given pointer; for an unknown code they leave or set it
+    // null.
     unsafe {
         driver::sys::cuGetErrorName(status, &raw mut name);
         driver::sys::cuGetErrorString(status, &raw mut message);
@@ -156,7 +156,7 @@ pub(super) fn check(call: &'static str, status: driver::sys::CUresult) -> Result
     Err(unsafe { failed(call, "CUDA_ERROR", status as u32, name, message) })
 }
 
-/// The result of a cuBLAS call.
+/// Converts the status of a cuBLAS call.
 pub(super) fn check_blas(
     call: &'static str,
     status: cublas::sys::cublasStatus_t,
@@ -164,7 +164,7 @@ pub(super) fn check_blas(
     if status as u32 == 0 {
         return Ok(());
     }
-    // SAFETY: cuBLAS answers any status with a static text.
+    // SAFETY: cuBLAS returns a static text for any status.
     Err(unsafe {
         let name = cublas::sys::cublasGetStatusName(status);
         let message = cublas::sys::cublasGetStatusString(status);
@@ -172,7 +172,7 @@ pub(super) fn check_blas(
     })
 }
 
-/// The result of a cuBLASLt call.
+/// Converts the status of a cuBLASLt call.
 pub(super) fn check_lt(
     call: &'static str,
     status: cublaslt::sys::cublasStatus_t,
@@ -180,7 +180,7 @@ pub(super) fn check_lt(
     if status as u32 == 0 {
         return Ok(());
     }
-    // SAFETY: cuBLASLt answers any status with a static text.
+    // SAFETY: cuBLASLt returns a static text for any status.
     Err(unsafe {
         let name = cublaslt::sys::cublasLtGetStatusName(status);
         let message = cublaslt::sys::cublasLtGetStatusString(status);
@@ -235,20 +235,20 @@ mod tests {
     }
 
     #[test]
-    fn texts_say_what_is_wrong_and_what_to_do() {
+    fn messages_state_the_fault_and_the_remedy() {
         for (error, text) in [
             (
                 GpuError::NoDriver { why: "libcuda.so.1 was not found".to_owned() },
-                "an NVIDIA driver is needed and libcuda.so.1 was not found: run on a machine with an NVIDIA GPU, or give the container access to its driver",
+                "no NVIDIA driver: libcuda.so.1 was not found; run on a machine with an NVIDIA GPU, or give the container access to its driver",
             ),
             (
                 GpuError::NoDevice { ordinal: 2, count: 1 },
-                "there is no CUDA device 2: the driver shows 1 (`CUDA_VISIBLE_DEVICES` limits what it shows)",
+                "there is no CUDA device 2: the driver reports 1 (`CUDA_VISIBLE_DEVICES` limits them)",
             ),
             (call("CUDA_ERROR_X"), "cuLaunchKernel failed: m (CUDA_ERROR_X)"),
             (
                 GpuError::OutOfMemory { bytes: 3 << 30, free: 512 << 20 },
-                "out of device memory: 3.00 GiB asked for, 512.0 MiB free; choose a smaller problem or end other programs on this GPU",
+                "out of device memory: 3.00 GiB requested, 512.0 MiB free; choose a smaller problem or end other programs on this GPU",
             ),
             (
                 GpuError::Library { name: "libcublas", why: "it was not found".to_owned() },
@@ -256,7 +256,7 @@ mod tests {
             ),
             (
                 GpuError::Image { why: "it is empty" },
-                "the image is no loadable cubin: it is empty; compile the kernel again",
+                "the image is not a loadable cubin: it is empty; compile the kernel again",
             ),
             (
                 GpuError::NoEntry { entry: "gemm".to_owned() },
@@ -285,24 +285,27 @@ mod tests {
         assert!(!GpuError::NoDevice { ordinal: 0, count: 0 }.is_sticky());
     }
 
-    /// cudarc panics at a missing symbol, so a call that is not in its library's list is a bug.
+    /// cudarc panics at a missing symbol, so a call that is missing from its library's list is a
+    /// bug.
     #[test]
     fn every_foreign_call_is_looked_up_when_its_library_is_opened() {
         let sources = [
-            include_str!("blas.rs"),
+            include_str!("context.rs"),
+            include_str!("cublas.rs"),
+            include_str!("cublas_lt.rs"),
             include_str!("driver.rs"),
             include_str!("error.rs"),
+            include_str!("foreign.rs"),
             include_str!("function.rs"),
-            include_str!("guest.rs"),
             include_str!("kernel.rs"),
-            include_str!("lt.rs"),
+            include_str!("memory.rs"),
             include_str!("tensor_map.rs"),
             include_str!("timing.rs"),
         ];
         let looked_up: BTreeSet<&str> = super::super::driver::SYMBOLS
             .iter()
-            .chain(super::super::blas::SYMBOLS)
-            .chain(super::super::lt::SYMBOLS)
+            .chain(super::super::cublas::SYMBOLS)
+            .chain(super::super::cublas_lt::SYMBOLS)
             .chain(super::super::tensor_map::SYMBOLS)
             .copied()
             .collect();

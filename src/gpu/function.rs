@@ -1,7 +1,7 @@
-//! A function of a loaded image: finding it, and launching it on any stream. Whose the context is, and
-//! what keeps the image loaded, is not known here: see `kernel` and `guest`.
+//! A function of a loaded image: lookup, and launches on any stream. The owners of context and
+//! image are in `kernel` and `foreign`.
 //!
-//! The driver trusts what it is given (arguments have no types), so it is checked first.
+//! The driver does not check its input (arguments have no types), so this module does.
 
 #![expect(unsafe_code, reason = "the CUDA driver is a C library")]
 
@@ -14,18 +14,18 @@ use cudarc::driver::sys::CUfunction_attribute as Attribute;
 use super::error::{GpuError, check};
 use super::tensor_map::EncodedMap;
 
-/// The most arguments that a launch can have. Families use about fifteen.
+/// Maximum number of launch arguments. Families use about fifteen.
 const MAX_ARGUMENTS: usize = 64;
 
-/// The shared memory that a block gets without asking for more, on every device to date.
+/// Shared memory per block without opting in, on every device so far.
 const DEFAULT_SHARED_BYTES: u32 = 48 << 10;
 
-/// A function that is ready to launch for as long as its image is loaded.
+/// A function that can be launched while its image is loaded.
 #[derive(Debug, Clone)]
-pub(super) struct Function {
+pub(super) struct LoadedFunction {
     entry: String,
     pub(super) handle: sys::CUfunction,
-    /// Bytes of each parameter, in order.
+    /// Size of each parameter in bytes, in order.
     parameters: Vec<usize>,
     pub(super) static_shared_bytes: u32,
 }
@@ -41,13 +41,13 @@ pub enum KernelArgument {
     I64(i64),
     /// A `float`.
     F32(f32),
-    /// A tensor map, by its place among those of the launch.
+    /// A tensor map, by its index among those of the launch.
     Map(usize),
 }
 
 impl KernelArgument {
-    /// Where the value is, and its size; nothing for a map that is not there. The driver copies it out
-    /// during the launch.
+    /// Address and size of the value; `None` for a missing map. The driver copies the value during
+    /// the launch.
     fn storage(&self, maps: &[EncodedMap]) -> Option<(*mut c_void, usize)> {
         fn of<T>(value: &T) -> (*mut c_void, usize) {
             (ptr::from_ref(value).cast_mut().cast(), size_of::<T>())
@@ -62,9 +62,9 @@ impl KernelArgument {
     }
 }
 
-impl Function {
-    /// Finds `entry` in an image and finishes loading it, so that its first launch costs what later
-    /// ones cost.
+impl LoadedFunction {
+    /// Finds `entry` in an image and finishes loading it, so that its first launch costs no more
+    /// than later ones.
     pub(super) fn find(image: sys::CUmodule, entry: &str) -> Result<Self, GpuError> {
         let missing = || GpuError::NoEntry { entry: entry.to_owned() };
         let name = CString::new(entry).map_err(|_| missing())?;
@@ -85,8 +85,8 @@ impl Function {
         })
     }
 
-    /// Lets launches use up to `bytes` of dynamic shared memory. Only what is above 48 KiB, static
-    /// included, has to be told.
+    /// Allows launches up to `bytes` of dynamic shared memory. Needed above 48 KiB, static
+    /// included.
     pub(super) fn allow_dynamic_shared(&self, bytes: u32) -> Result<(), GpuError> {
         if bytes.saturating_add(self.static_shared_bytes) <= DEFAULT_SHARED_BYTES {
             return Ok(());
@@ -98,7 +98,7 @@ impl Function {
         check("cuFuncSetAttribute", status)
     }
 
-    /// Launches it on `grid` blocks of `block` threads; does not wait and does not allocate.
+    /// Launches on `grid` blocks of `block` threads; does not wait or allocate.
     pub(super) fn launch(
         &self,
         stream: sys::CUstream,
@@ -113,8 +113,8 @@ impl Function {
             *slot = argument.storage(maps).map_or(ptr::null_mut(), |(value, _)| value);
         }
         // SAFETY: each of the function's parameters (`parameters` bounds their number) has a slot
-        // that points to a value of its size, which lives until the call returns; no map is missing,
-        // which was checked with the sizes.
+        // with a pointer to a value of its size, which lives until the call returns. No map is
+        // missing, which the size check verified.
         let status = unsafe {
             sys::cuLaunchKernel(
                 self.handle,
@@ -134,7 +134,7 @@ impl Function {
     }
 }
 
-/// What the compiler made of a function; for attributes that are never negative.
+/// Reads an attribute of a compiled function; for attributes that are never negative.
 pub(super) fn figure(function: sys::CUfunction, attribute: Attribute) -> Result<u32, GpuError> {
     let mut value = 0;
     // SAFETY: `value` is written; the function's image is loaded.
@@ -142,7 +142,7 @@ pub(super) fn figure(function: sys::CUfunction, attribute: Attribute) -> Result<
     check("cuFuncGetAttribute", status).map(|()| value.unsigned_abs())
 }
 
-/// The sizes of a function's parameters, in order.
+/// Reads the sizes of a function's parameters, in order.
 fn parameters(entry: &str, function: sys::CUfunction) -> Result<Vec<usize>, GpuError> {
     let mut sizes = Vec::new();
     loop {
@@ -151,7 +151,7 @@ fn parameters(entry: &str, function: sys::CUfunction) -> Result<Vec<usize>, GpuE
         let status = unsafe {
             sys::cuFuncGetParamInfo(function, sizes.len(), &raw mut offset, &raw mut size)
         };
-        // The driver's way of saying that there is no such parameter.
+        // The driver reports a missing parameter by this error.
         if status == sys::CUresult::CUDA_ERROR_INVALID_VALUE {
             return Ok(sizes);
         }
@@ -171,12 +171,12 @@ fn check_arguments(
     maps: &[EncodedMap],
 ) -> Result<(), String> {
     if parameters.len() != arguments.len() {
-        return Err(format!("it takes {}, given {}", parameters.len(), arguments.len()));
+        return Err(format!("expected {}, got {}", parameters.len(), arguments.len()));
     }
     for (position, (parameter, argument)) in parameters.iter().zip(arguments).enumerate() {
         if argument.storage(maps).is_none_or(|(_, bytes)| *parameter != bytes) {
             return Err(format!(
-                "number {} takes {parameter} bytes, given {argument:?}",
+                "argument {} has {parameter} bytes, got {argument:?}",
                 position + 1
             ));
         }
@@ -196,13 +196,13 @@ mod tests {
         };
         for (parameters, expected) in [
             (&[8, 4][..], ""),
-            (&[8], "it takes 1, given 2"),
-            (&[8, 8], "number 2 takes 8 bytes, given F32(1.0)"),
+            (&[8], "expected 1, got 2"),
+            (&[8, 8], "argument 2 has 8 bytes, got F32(1.0)"),
         ] {
             assert_eq!(check(parameters, &arguments, &[]), expected);
         }
         let map = [KernelArgument::Map(0)];
         assert_eq!(check(&[128], &map, &[EncodedMap::default()]), "");
-        assert_eq!(check(&[128], &map, &[]), "number 1 takes 128 bytes, given Map(0)");
+        assert_eq!(check(&[128], &map, &[]), "argument 1 has 128 bytes, got Map(0)");
     }
 }

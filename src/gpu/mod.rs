@@ -1,41 +1,49 @@
-//! The GPU: its driver, the libraries that kernels are measured against, and its sensors.
+//! The GPU: CUDA driver, cuBLAS and cuBLASLt as baselines, and sensors through NVML.
 //!
-//! The only room that names cudarc, and with `compile/nvrtc.rs` the only one with `unsafe`. It is
-//! no tuner: it knows devices, memory, kernels, graphs and cuBLAS, and nothing of configurations.
+//! The only room that uses cudarc, and with `compile/nvrtc.rs` the only one with `unsafe`. It
+//! handles devices, memory, kernels, graphs and cuBLAS, and no configurations.
 //!
-//! All but [`Guest`], which is for a user's own context and any of its threads, is for the GPU worker:
-//! a process with one thread, one GPU and one stream. A faulty kernel ends the CUDA context of the
-//! process that launched it, for good; so the worker is expendable, and [`GpuError::is_sticky`] says
-//! when to replace it. Its handles hold an [`Rc`](std::rc::Rc) to the context and are therefore bound to
-//! the thread that opened the GPU, which is also the only thread that the context is current on.
+//! Everything but [`ForeignContext`] is for the GPU worker: a process with one thread, one GPU and
+//! one stream. A faulty kernel permanently breaks the CUDA context of its process. The worker is
+//! therefore replaceable, and [`GpuError::is_sticky`] says when to replace it. Handles hold an
+//! [`Rc`](std::rc::Rc) to the context, which binds them to the thread that opened the GPU. The
+//! context is current on that thread only. [`ForeignContext`] works in a context of the embedding
+//! program, on any of its threads.
 //!
-//! Rust's guarantees end where a kernel begins: an address is a number here, and a kernel that is
-//! handed a wrong one reads and writes device memory that it should not.
+//! Rust's guarantees end at a kernel launch: an address is a number here, and a kernel that
+//! receives a wrong one reads and writes other device memory.
 //!
-//! cudarc is used for its declarations (`sys`) alone. Its safe layer adds events to launches and
-//! hides cuBLASLt's heuristics, and both its layers panic where a library or a symbol is missing:
-//! here every symbol in use is looked up when a library is opened, so that an old driver is an
-//! error like any other.
+//! Only cudarc's declarations (`sys`) are used. Its safe layer adds events to launches and hides
+//! cuBLASLt's heuristics, and both layers panic when a library or a symbol is missing. Here every
+//! symbol in use is looked up when its library is opened, so that an old driver is an ordinary
+//! error.
 
-mod blas;
 mod column_major;
+mod context;
+mod cubin;
+mod cublas;
+mod cublas_lt;
 mod driver;
 mod error;
+mod foreign;
 mod function;
-mod guest;
 mod kernel;
-mod lt;
-mod sensors;
+mod memory;
+mod nvml;
+mod stream;
 mod tensor_map;
 mod timing;
 
-pub use blas::Blas;
-pub use driver::{Buffer, Gpu, Memory, device_count};
+pub use context::CudaDevice;
+pub use cublas::Cublas;
+pub use cublas_lt::CublasLtPlan;
+pub use driver::device_count;
 pub use error::GpuError;
+pub use foreign::{ForeignBuffer, ForeignContext, ForeignKernel};
 pub use function::KernelArgument;
-pub use guest::{Guest, GuestKernel, GuestMemory, Stream};
-pub use kernel::{Kernel, Module};
-pub use lt::LtPlan;
-pub use sensors::{Reading, Sensors, installed};
+pub use kernel::{GpuKernel, GpuModule};
+pub use memory::DeviceBuffer;
+pub use nvml::{SensorReading, Sensors, installed_gpus};
+pub use stream::Stream;
 pub use tensor_map::EncodedMap;
-pub use timing::{Event, Graph};
+pub use timing::{CudaEvent, CudaGraph};

@@ -1,4 +1,4 @@
-//! Tensor maps, encoded by the driver for the copy engine of its devices.
+//! Tensor maps, encoded by the driver for the tensor memory accelerator of its devices.
 
 #![expect(unsafe_code, reason = "the CUDA driver is a C library")]
 
@@ -6,51 +6,27 @@ use std::ptr;
 
 use cudarc::driver::sys;
 
-use super::driver::Gpu;
 use super::error::{GpuError, check, require_symbols};
-use super::guest::Guest;
 use crate::model::tensor_map::MAX_RANK;
 use crate::model::{Dtype, PlacedMap, Swizzle};
 
-/// What only kernels with tensor maps need: looked up when the first is encoded.
+/// Functions that only kernels with tensor maps need; looked up for the first one.
 pub(super) const SYMBOLS: &[&str] = &["cuTensorMapEncodeTiled"];
 
-/// A tensor map as kernels are passed it, by value: 128 bytes that only the copy engine reads.
+/// A tensor map as passed to kernels by value: 128 bytes that only the hardware reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C, align(128))]
 pub struct EncodedMap([u64; 16]);
 
-impl Gpu {
-    /// Encodes a map. Nothing checks that its operand lies there; what is outside its extents reads as
-    /// zero.
-    ///
-    /// # Errors
-    /// [`GpuError::Library`] where the driver knows no tensor maps, [`GpuError::Call`] where it refuses
-    /// this one, as on devices that have no copy engine for boxes.
-    pub fn encode(&self, map: &PlacedMap) -> Result<EncodedMap, GpuError> {
-        encode(map)
-    }
-}
-
-impl Guest {
-    /// As [`Gpu::encode`].
-    ///
-    /// # Errors
-    /// As [`Gpu::encode`].
-    pub fn encode(&self, map: &PlacedMap) -> Result<EncodedMap, GpuError> {
-        encode(map)
-    }
-}
-
-/// Encodes a map, once a device or a context is known, and the library with it.
-fn encode(map: &PlacedMap) -> Result<EncodedMap, GpuError> {
+/// Encodes a map. Callers have opened a device or a context, and with it the library.
+pub(super) fn encode(map: &PlacedMap) -> Result<EncodedMap, GpuError> {
     // SAFETY: callers have opened the library.
     let library = unsafe { sys::culib() };
     let needed = "kernels with tensor maps need a driver of CUDA 12.0 or later";
     require_symbols("libcuda.so.1", library, SYMBOLS, needed)?;
     let mut encoded = EncodedMap::default();
     let steps = [1_u32; MAX_RANK];
-    // SAFETY: the encoded map has 128 bytes at a multiple of 64; no rank is above what the lists have.
+    // SAFETY: the encoded map has 128 aligned bytes, and no rank exceeds the length of the lists.
     let status = unsafe {
         sys::cuTensorMapEncodeTiled(
             (&raw mut encoded).cast(),

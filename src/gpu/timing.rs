@@ -1,5 +1,5 @@
-//! Time on the device: events in the stream, and graphs that replay launches without the host's
-//! cost between them. How often to measure, and what to make of it, is decided elsewhere.
+//! Device timing: events in the stream, and graphs that replay launches without host overhead
+//! between them.
 
 #![expect(unsafe_code, reason = "the CUDA driver is a C library")]
 
@@ -8,53 +8,51 @@ use std::rc::Rc;
 
 use cudarc::driver::sys;
 
-use super::driver::{Context, Gpu};
+use super::context::{CudaDevice, LoadedCubin, PrimaryContext};
 use super::error::{GpuError, check};
-use super::kernel::Image;
 use crate::model::Micros;
 
-/// A point in the stream whose time the device notes.
+/// A point in the stream at which the device records the time.
 #[derive(Debug)]
-pub struct Event {
+pub struct CudaEvent {
     handle: sys::CUevent,
-    context: Rc<Context>,
+    context: Rc<PrimaryContext>,
 }
 
-/// Recorded launches, replayed as one. Keeps its kernels loaded; the buffers that they were given
-/// must be kept by whoever replays it.
+/// Recorded launches, replayed as one. Keeps its kernels loaded; the caller keeps the buffers.
 #[derive(Debug)]
-pub struct Graph {
+pub struct CudaGraph {
     handle: sys::CUgraphExec,
     /// Dropped after the handle is destroyed.
-    _images: Vec<Rc<Image>>,
-    context: Rc<Context>,
+    _images: Vec<Rc<LoadedCubin>>,
+    context: Rc<PrimaryContext>,
 }
 
-impl Gpu {
-    /// Makes an event.
+impl CudaDevice {
+    /// Creates an event.
     ///
     /// # Errors
     /// [`GpuError::Call`].
-    pub fn event(&self) -> Result<Event, GpuError> {
+    pub fn event(&self) -> Result<CudaEvent, GpuError> {
         let mut handle = ptr::null_mut();
         let flags = sys::CUevent_flags::CU_EVENT_DEFAULT as u32; // with timing
         // SAFETY: `handle` is written; the context is current.
         check("cuEventCreate", unsafe { sys::cuEventCreate(&raw mut handle, flags) })?;
-        Ok(Event { handle, context: Rc::clone(&self.context) })
+        Ok(CudaEvent { handle, context: Rc::clone(&self.context) })
     }
 
-    /// Records what `work` puts into the stream, without running it. `work` launches; it cannot
-    /// wait, copy or read times.
+    /// Captures the launches that `work` enqueues, without running them. `work` cannot wait, copy
+    /// or read times.
     ///
     /// # Errors
-    /// That of `work`, after the recording was ended; [`GpuError::Call`].
+    /// The error of `work`, after the capture has ended; [`GpuError::Call`].
     pub fn capture(
         &self,
         work: impl FnOnce(&Self) -> Result<(), GpuError>,
-    ) -> Result<Graph, GpuError> {
+    ) -> Result<CudaGraph, GpuError> {
         let stream = self.context.stream;
-        // Relaxed: the stricter modes guard against other threads and streams, which there are
-        // none of, and forbid the lazy loading that cuBLAS may do at a first call.
+        // Relaxed: there are no other threads and streams for the stricter modes to guard against,
+        // and those forbid the lazy loading of cuBLAS.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: the context keeps its stream.
         let status = unsafe { sys::cuStreamBeginCapture_v2(stream, mode) };
@@ -62,7 +60,7 @@ impl Gpu {
         self.context.captured.replace(Some(Vec::new()));
         let worked = work(self);
         let images = self.context.captured.take().unwrap_or_default();
-        let mut template = Template(ptr::null_mut());
+        let mut template = CapturedGraph(ptr::null_mut());
         // SAFETY: the graph is written: null where the capture was invalidated.
         let status = unsafe { sys::cuStreamEndCapture(stream, &raw mut template.0) };
         worked?;
@@ -72,16 +70,16 @@ impl Gpu {
         // SAFETY: the capture succeeded, so the graph is valid.
         let status = unsafe { sys::cuGraphInstantiateWithFlags(&raw mut handle, template.0, 0) };
         check("cuGraphInstantiate", status)?;
-        let graph = Graph { handle, _images: images, context: Rc::clone(&self.context) };
-        // So that the first launch costs what later ones cost.
+        let graph = CudaGraph { handle, _images: images, context: Rc::clone(&self.context) };
+        // Uploaded, so that the first launch costs no more than later ones.
         // SAFETY: the graph was just instantiated.
         check("cuGraphUpload", unsafe { sys::cuGraphUpload(graph.handle, stream) })?;
         Ok(graph)
     }
 }
 
-impl Event {
-    /// Puts the event into the stream, behind all work given so far.
+impl CudaEvent {
+    /// Enqueues the event after all work so far.
     ///
     /// # Errors
     /// [`GpuError::Call`].
@@ -91,7 +89,7 @@ impl Event {
         check("cuEventRecord", status)
     }
 
-    /// Waits until the device has passed the event.
+    /// Waits until the device reaches the event.
     ///
     /// # Errors
     /// [`GpuError::Call`]; the fault of a kernel launched earlier surfaces here.
@@ -100,12 +98,12 @@ impl Event {
         check("cuEventSynchronize", unsafe { sys::cuEventSynchronize(self.handle) })
     }
 
-    /// The time from `start` to this event, in steps of about half a microsecond. The device must
-    /// have passed both.
+    /// Time from `start` to this event, with a resolution of half a microsecond. The device must
+    /// have reached both.
     ///
     /// # Errors
-    /// [`GpuError::Call`]: `CUDA_ERROR_NOT_READY` where one is not passed yet,
-    /// `CUDA_ERROR_INVALID_HANDLE` where one was never recorded.
+    /// [`GpuError::Call`]: `CUDA_ERROR_NOT_READY` for an event not reached yet,
+    /// `CUDA_ERROR_INVALID_HANDLE` for one that was never recorded.
     pub fn elapsed_since(&self, start: &Self) -> Result<Micros, GpuError> {
         let mut milliseconds = 0f32;
         // SAFETY: `milliseconds` is written; neither event is destroyed yet.
@@ -116,8 +114,8 @@ impl Event {
     }
 }
 
-impl Graph {
-    /// Puts all that was recorded into the stream; does not wait.
+impl CudaGraph {
+    /// Enqueues the recorded launches; does not wait.
     ///
     /// # Errors
     /// [`GpuError::Call`].
@@ -128,24 +126,24 @@ impl Graph {
     }
 }
 
-impl Drop for Event {
+impl Drop for CudaEvent {
     fn drop(&mut self) {
-        // SAFETY: destroyed once; the driver allows it before the event is passed.
+        // SAFETY: destroyed once; the driver allows this before the event is reached.
         unsafe { sys::cuEventDestroy_v2(self.handle) };
     }
 }
 
-impl Drop for Graph {
+impl Drop for CudaGraph {
     fn drop(&mut self) {
         // SAFETY: destroyed once; the driver lets a launch under way finish first.
         unsafe { sys::cuGraphExecDestroy(self.handle) };
     }
 }
 
-/// A recorded graph, of no use once it is instantiated.
-struct Template(sys::CUgraph);
+/// A captured graph, needed only until it is instantiated.
+struct CapturedGraph(sys::CUgraph);
 
-impl Drop for Template {
+impl Drop for CapturedGraph {
     fn drop(&mut self) {
         if !self.0.is_null() {
             // SAFETY: destroyed once.

@@ -1,52 +1,53 @@
-//! How two kernels differ: in their parameters and in their source. Figures are put side by side by
-//! who shows them.
+//! Differences between two kernels: parameters and source. `report` shows their figures side by
+//! side.
 
 use similar::{ChangeTag, TextDiff};
 
-use super::subject::Subject;
+use super::inspected::InspectedKernel;
 
-/// Lines of the source around a change that are shown with it.
+/// Context lines around a change.
 const CONTEXT: usize = 3;
 
-/// How one kernel differs from another.
+/// Differences between two kernels.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
-    /// Name of a parameter, its value in the first and in the second, for all that either has. Values
-    /// are `None` where a family has no such parameter.
+pub struct KernelDifference {
+    /// Each parameter with its value in the first and in the second kernel. A value is `None` where
+    /// the family lacks the parameter.
     pub parameters: Vec<(String, Option<String>, Option<String>)>,
-    /// The source as groups of lines, each around changes that are near each other.
-    pub source: Vec<Vec<Change>>,
+    /// The source as groups of lines around neighbouring changes.
+    pub source: Vec<Vec<SourceChange>>,
 }
 
-/// A line of a source.
+/// A source line of a difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// `-` where the first has it alone, `+` where the second has, a blank where both have.
+pub struct SourceChange {
+    /// `-` for a line of the first alone, `+` for one of the second alone, a blank for a common
+    /// line.
     pub sign: char,
-    /// Its number in the first, from 1 on, and in the second.
+    /// Its line number, from 1, in the first and in the second source.
     pub lines: (Option<usize>, Option<usize>),
     /// Its text.
     pub text: String,
 }
 
-/// Compares two subjects.
-pub fn difference(first: &Subject, second: &Subject) -> Difference {
+/// Compares two kernels.
+pub fn difference(first: &InspectedKernel, second: &InspectedKernel) -> KernelDifference {
     let names = first.configuration.0.keys();
     let others = second.configuration.0.keys();
     let others = others.filter(|name| first.configuration.get(name).is_none());
-    let value = |subject: &Subject, name: &str| {
+    let value = |subject: &InspectedKernel, name: &str| {
         subject.configuration.get(name).map(|value| value.to_string())
     };
     let parameters = names
         .chain(others)
         .map(|name| (name.clone(), value(first, name), value(second, name)))
         .collect();
-    Difference { parameters, source: source(&first.rendered.source, &second.rendered.source) }
+    KernelDifference { parameters, source: source(&first.rendered.source, &second.rendered.source) }
 }
 
-fn source(first: &str, second: &str) -> Vec<Vec<Change>> {
+fn source(first: &str, second: &str) -> Vec<Vec<SourceChange>> {
     let diff = TextDiff::from_lines(first, second);
-    let change = |change: similar::Change<&str>| Change {
+    let change = |change: similar::Change<&str>| SourceChange {
         sign: match change.tag() {
             ChangeTag::Delete => '-',
             ChangeTag::Insert => '+',
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_stand_with_what_is_around_them() {
+    fn changes_are_shown_with_their_context() {
         let first: String = (1..=20).map(|line| format!("line {line}\n")).collect();
         let second = first.replace("line 10\n", "line ten\n").replace("line 20\n", "");
         let groups = source(&first, &second);
@@ -83,6 +84,6 @@ mod tests {
         assert_eq!(texts[1], *expected[1]);
         assert_eq!(groups[0][3].lines, (Some(10), None));
         assert_eq!(groups[0][4].lines, (None, Some(10)));
-        assert_eq!(source(&first, &first), Vec::<Vec<Change>>::new());
+        assert_eq!(source(&first, &first), Vec::<Vec<SourceChange>>::new());
     }
 }

@@ -1,126 +1,126 @@
-//! Why a winner wins: how far it is from what bounds it, what each parameter does around it, who
-//! nearly won, and which constraints stand beside it.
+//! Explanation of a winner: its distance from lower bounds, the effect of each parameter, the
+//! closest candidates, and the constraints on its neighbours.
 //!
-//! Evidence only: times are those of the search's journal, counts those of an execution on the
-//! `cpu` device. What was not measured is said not to be.
+//! Uses evidence only: times come from the search's journal, counts from an execution on the `cpu`
+//! device. Missing measurements are reported as missing.
 
 use serde::Serialize;
 
 use super::landscape::{self, differing, time};
 use super::memory::Traffic;
-use super::resources::Figures;
+use super::resources::ResourceFigures;
 use crate::model::{Configuration, Device, Micros, Problem, Value};
 use crate::space::Family;
 use crate::tune::Entry;
 
-/// Losers that are told.
-const LOSERS: usize = 5;
+/// Number of closest candidates.
+const CLOSEST: usize = 5;
 
-/// A value is promising whose best configuration is slower than the winner by less than this
-/// fraction. A judgement: twice of what a change of one parameter is usually worth near the best.
+/// A value is promising if its best configuration is slower than the winner by less than this
+/// fraction. A judgement: twice the usual effect of one parameter near the best.
 const PROMISING: f64 = 0.05;
 
-/// A time that something alone would take.
+/// A lower bound of a kernel's time: the time of one resource alone.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Limit {
-    /// What.
+pub struct LowerBound {
+    /// The resource.
     pub name: &'static str,
-    /// How long.
+    /// The bound.
     pub time_us: Micros,
-    /// What it is computed from.
+    /// Its derivation.
     pub basis: String,
 }
 
-/// What changing one parameter does.
+/// Effect of changing one parameter.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Effect {
+pub struct ParameterEffect {
     /// Its name.
     pub parameter: String,
     /// The winner's value.
     pub value: Value,
     /// The other values.
-    pub others: Vec<Other>,
+    pub others: Vec<OtherValue>,
 }
 
-/// A value that the winner does not have.
+/// A value that differs from the winner's.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Other {
+pub struct OtherValue {
     /// The value.
     pub value: Value,
-    /// How much longer the winner takes with only this changed, as a fraction; `None` where that was
-    /// not measured.
+    /// Extra time of the winner with only this value changed, as a fraction; `None` without a
+    /// measurement.
     pub alone: Option<f64>,
-    /// How much longer the best takes of all that have the value, with whatever else.
+    /// Extra time of the best configuration with this value, as a fraction.
     pub best: Option<f64>,
-    /// Configurations that were tried with it.
+    /// Number of evaluated configurations with it.
     pub tried: usize,
 }
 
-/// Who nearly won.
+/// A candidate with a time close to the winner's.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Loser {
+pub struct CloseCandidate {
     /// Its family.
     pub family: String,
     /// Its configuration.
     pub parameters: Configuration,
-    /// How much longer it takes, as a fraction.
+    /// Its extra time, as a fraction.
     pub slower: f64,
-    /// Where it differs from the winner, if it is of the same family.
+    /// Its parameters that differ from the winner's, if it is of the same family.
     pub differing: Vec<(String, Value)>,
 }
 
-/// A neighbour of the winner, one value away, that may not be.
+/// A neighbour of the winner, one value away, that a constraint excludes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Cut {
+pub struct ExcludedNeighbour {
     /// The parameter.
     pub parameter: String,
     /// Its value.
     pub value: Value,
-    /// The constraint that it breaks.
+    /// The violated constraint.
     pub require: String,
-    /// The family's reason.
+    /// The reason that the family gives.
     pub because: String,
-    /// How much longer the best takes that has the value: small where the neighbour looks
+    /// Extra time of the best configuration with the value: small where the neighbour looks
     /// promising.
     pub best: Option<f64>,
 }
 
-impl Cut {
+impl ExcludedNeighbour {
     /// Whether other configurations with the value come close to the winner.
     pub fn is_promising(&self) -> bool {
         self.best.is_some_and(|slower| slower < PROMISING)
     }
 }
 
-/// The neighbours of a winner.
+/// Neighbours of a winner, one value away.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Neighbours {
-    /// That were measured.
+pub struct WinnerNeighbours {
+    /// Number of measured neighbours.
     pub measured: usize,
-    /// That are legal and were never tried.
+    /// Legal neighbours that were not evaluated.
     pub untried: Vec<(String, Value)>,
-    /// That constraints rule out, promising ones first.
-    pub cut: Vec<Cut>,
+    /// Neighbours that constraints exclude, promising ones first.
+    pub cut: Vec<ExcludedNeighbour>,
 }
 
-/// The times that bound a kernel: the shortest in which its arithmetic, its bytes, its instructions
-/// and its shared memory can be served, the longest first. `traffic` is what its launches do.
+/// Lower bounds of a kernel's time, longest first: from its arithmetic, its bytes, its instructions
+/// and its shared-memory accesses. `traffic` holds the counts of its launches.
 pub fn limits(
-    figures: &Figures,
+    figures: &ResourceFigures,
     traffic: &[Traffic],
     problem: &Problem,
     device: &Device,
-) -> Vec<Limit> {
+) -> Vec<LowerBound> {
     let clock = f64::from(device.max_sm_clock_mhz);
     let sms = f64::from(device.sms);
     let mut limits = Vec::new();
-    let mut limit = |name, time_us, basis| limits.push(Limit { name, time_us, basis });
+    let mut limit = |name, time_us, basis| limits.push(LowerBound { name, time_us, basis });
     if let Some((time, peak)) = figures.arithmetic_floor.zip(figures.peak) {
         let operations = problem.operations();
         limit("arithmetic", time, format!("{operations:.3e} operations at {peak} TFLOP/s"));
     }
     if let Some(time) = figures.memory_floor {
-        limit("memory", time, "every operand moved once at the rate of the memory".to_owned());
+        limit("memory", time, "every operand moved once at the memory bandwidth".to_owned());
     }
     if clock > 0.0 && !traffic.is_empty() {
         let whole = |count: fn(&Traffic) -> u64| -> f64 {
@@ -131,10 +131,10 @@ pub fn limits(
             "issue slots",
             Micros(instructions / (SCHEDULERS * sms * clock)),
             format!(
-                "{instructions:.3e} instructions of warps, as PTX has them, {SCHEDULERS:.0} a clock and SM"
+                "{instructions:.3e} PTX instructions of warps, {SCHEDULERS:.0} per clock and SM"
             ),
         );
-        // Blocks do not divide evenly: some SM has one more than others, or others have none.
+        // Blocks do not divide evenly: the busiest SM has one more than others.
         let busiest: f64 = traffic
             .iter()
             .map(|one| {
@@ -145,33 +145,33 @@ pub fn limits(
         limit(
             "busiest SM",
             Micros(busiest / (SCHEDULERS * clock)),
-            "the issue slots of an SM that has the most blocks".to_owned(),
+            "issue slots of the SM with the most blocks".to_owned(),
         );
         let wavefronts = whole(|one| one.memory.values().map(|counts| counts.wavefronts).sum());
         limit(
             "shared memory",
             Micros(wavefronts / (sms * clock)),
-            format!("{wavefronts:.3e} wavefronts, one a clock and SM"),
+            format!("{wavefronts:.3e} wavefronts, one per clock and SM"),
         );
         let sectors = whole(|one| one.memory.values().map(|counts| counts.sectors).sum());
         limit(
             "first-level cache",
             Micros(sectors / (SECTORS * sms * clock)),
-            format!("{sectors:.3e} sectors of global memory, {SECTORS:.0} a clock and SM"),
+            format!("{sectors:.3e} sectors of global memory, {SECTORS:.0} per clock and SM"),
         );
     }
     limits.sort_by(|a, b| b.time_us.0.total_cmp(&a.time_us.0));
     limits
 }
 
-/// Instructions that an SM issues in a clock, one from each of its four schedulers (CUDA C++
+/// Instructions that an SM issues per clock, one from each of its four schedulers (CUDA C++
 /// Programming Guide, compute capabilities 7.x to 9.0).
 const SCHEDULERS: f64 = 4.0;
 
-/// Sectors of 32 bytes that the first-level cache serves in a clock: 128 bytes.
+/// Sectors of 32 bytes that the first-level cache serves per clock: 128 bytes.
 const SECTORS: f64 = 4.0;
 
-/// The time that a configuration took in a search; `None` where it was not measured under its name.
+/// Measured time of a configuration in a search; `None` without a measurement under its name.
 pub fn own_time(entries: &[Entry], family: &str, configuration: &Configuration) -> Option<Micros> {
     let own = entries
         .iter()
@@ -179,13 +179,13 @@ pub fn own_time(entries: &[Entry], family: &str, configuration: &Configuration) 
     time(own)
 }
 
-/// What each parameter does around a winner that took `winner`.
+/// Effect of each parameter around a winner with the time `winner`.
 pub fn effects(
     entries: &[Entry],
     family: &str,
     configuration: &Configuration,
     winner: Micros,
-) -> Vec<Effect> {
+) -> Vec<ParameterEffect> {
     let slower = |time: Micros| time.0 / winner.0 - 1.0;
     let spreads = landscape::spreads(entries, family).into_iter();
     spreads
@@ -194,55 +194,60 @@ pub fn effects(
             let others = spread.values.into_iter().filter(|value| value.value != own);
             let others = others.map(|value| {
                 let changed = with(configuration, &spread.parameter, &value.value);
-                Other {
+                OtherValue {
                     alone: own_time(entries, family, &changed).map(slower),
                     best: value.best.map(slower),
                     tried: value.tried,
                     value: value.value,
                 }
             });
-            Some(Effect { others: others.collect(), parameter: spread.parameter, value: own })
+            Some(ParameterEffect {
+                others: others.collect(),
+                parameter: spread.parameter,
+                value: own,
+            })
         })
         .collect()
 }
 
-/// The fastest others, of any family.
-pub fn losers(
+/// The fastest other candidates, of any family.
+pub fn close_candidates(
     entries: &[Entry],
     family: &str,
     configuration: &Configuration,
     winner: Micros,
-) -> Vec<Loser> {
+) -> Vec<CloseCandidate> {
     let mut others: Vec<(&Entry, Micros)> = entries
         .iter()
         .filter(|entry| entry.family != family || entry.parameters != *configuration)
         .filter_map(|entry| Some((entry, time(entry)?)))
         .collect();
     others.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
-    let told = others.into_iter().take(LOSERS);
-    told.map(|(entry, time)| {
-        let differing = differing(configuration, &entry.parameters)
-            .filter(|_| entry.family == family)
-            .map(|(name, value)| (name.to_owned(), value.clone()));
-        Loser {
-            family: entry.family.clone(),
-            slower: time.0 / winner.0 - 1.0,
-            differing: differing.collect(),
-            parameters: entry.parameters.clone(),
-        }
-    })
-    .collect()
+    let closest = others.into_iter().take(CLOSEST);
+    closest
+        .map(|(entry, time)| {
+            let differing = differing(configuration, &entry.parameters)
+                .filter(|_| entry.family == family)
+                .map(|(name, value)| (name.to_owned(), value.clone()));
+            CloseCandidate {
+                family: entry.family.clone(),
+                slower: time.0 / winner.0 - 1.0,
+                differing: differing.collect(),
+                parameters: entry.parameters.clone(),
+            }
+        })
+        .collect()
 }
 
-/// What there is one value away from a winner. What a constraint cannot be asked is passed over.
+/// Neighbours of a winner. Skips a neighbour whose constraints cannot be evaluated.
 pub fn neighbours(
     entries: &[Entry],
     family: &Family,
     configuration: &Configuration,
-    effects: &[Effect],
+    effects: &[ParameterEffect],
     (problem, device): (&Problem, &Device),
-) -> Neighbours {
-    let mut neighbours = Neighbours::default();
+) -> WinnerNeighbours {
+    let mut neighbours = WinnerNeighbours::default();
     for (name, values) in &family.parameters {
         for value in values {
             if configuration.get(name) == Some(value) {
@@ -255,7 +260,7 @@ pub fn neighbours(
                     let effect = effects.iter().find(|effect| effect.parameter == *name);
                     let other = effect
                         .and_then(|effect| effect.others.iter().find(|one| one.value == *value));
-                    neighbours.cut.push(Cut {
+                    neighbours.cut.push(ExcludedNeighbour {
                         parameter: name.clone(),
                         value: value.clone(),
                         require: constraint.text.clone(),
@@ -269,7 +274,7 @@ pub fn neighbours(
             }
         }
     }
-    let promise = |cut: &Cut| cut.best.unwrap_or(f64::INFINITY);
+    let promise = |cut: &ExcludedNeighbour| cut.best.unwrap_or(f64::INFINITY);
     neighbours.cut.sort_by(|a, b| promise(a).total_cmp(&promise(b)));
     neighbours
 }
@@ -297,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_is_told_alone_and_with_whatever_else() {
+    fn a_parameter_has_an_effect_alone_and_with_others_changed() {
         let effects = effects(&search(), "fast", &winner(), Micros(10.0));
         assert_eq!(effects[0].parameter, "X");
         let other = &effects[0].others[0];
@@ -312,12 +317,14 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_losers_come_first_and_say_where_they_differ() {
-        let losers = losers(&search(), "fast", &winner(), Micros(10.0));
-        let told: Vec<(&str, usize)> =
-            losers.iter().map(|loser| (loser.family.as_str(), loser.differing.len())).collect();
-        assert_eq!(told, [("fast", 1), ("fast", 2), ("slow", 0)]);
-        assert_eq!(losers[0].differing, [("X".to_owned(), Value::Int(16))]);
+    fn the_closest_candidates_come_first_with_their_differences() {
+        let close_candidates = close_candidates(&search(), "fast", &winner(), Micros(10.0));
+        let found: Vec<(&str, usize)> = close_candidates
+            .iter()
+            .map(|loser| (loser.family.as_str(), loser.differing.len()))
+            .collect();
+        assert_eq!(found, [("fast", 1), ("fast", 2), ("slow", 0)]);
+        assert_eq!(close_candidates[0].differing, [("X".to_owned(), Value::Int(16))]);
     }
 
     const FAMILY: &str = r#"
@@ -344,7 +351,7 @@ mod tests {
     "#;
 
     #[test]
-    fn neighbours_are_measured_untried_or_cut() {
+    fn neighbours_are_measured_untried_or_excluded() {
         let family = Family::parse("fast.toml", FAMILY).unwrap();
         let entries = [search(), vec![entry("fast", &[("X", 4), ("Y", 1)], Ok(10.2))]].concat();
         let effects = effects(&entries, "fast", &winner(), Micros(10.0));
@@ -356,16 +363,16 @@ mod tests {
         let [cut] = &neighbours.cut[..] else { panic!("{neighbours:?}") };
         assert_eq!((cut.value.clone(), cut.because.as_str()), (Value::Int(4), "eight is unlucky"));
         assert!(cut.is_promising(), "X=4 with Y=1 took 2 % longer: {cut:?}");
-        assert!(!Cut { best: Some(0.2), ..cut.clone() }.is_promising());
-        assert!(!Cut { best: None, ..cut.clone() }.is_promising());
+        assert!(!ExcludedNeighbour { best: Some(0.2), ..cut.clone() }.is_promising());
+        assert!(!ExcludedNeighbour { best: None, ..cut.clone() }.is_promising());
     }
 
     #[test]
-    fn limits_are_times_of_counts() {
+    fn lower_bounds_are_times_of_counts() {
         use crate::cpu::{InstructionClass, MemoryCounts};
         let device = Device::h200();
         let problem = Problem::new("1024x1024x1024".parse().unwrap(), Dtype::F32);
-        let figures = Figures {
+        let figures = ResourceFigures {
             kernels: Vec::new(),
             flop_per_byte: 1.0,
             balance: None,
@@ -385,10 +392,10 @@ mod tests {
             lines: Vec::new(),
         };
         let limits = limits(&figures, &[traffic], &problem, &device);
-        let told: Vec<(&str, f64)> =
+        let found: Vec<(&str, f64)> =
             limits.iter().map(|limit| (limit.name, limit.time_us.0.round())).collect();
         assert_eq!(
-            told,
+            found,
             [
                 // 10 blocks on 10 of 132 SMs.
                 ("busiest SM", 53.0),

@@ -1,56 +1,58 @@
-//! What a search saw of a space: the outcomes of its journal by parameter, in order, by reason.
+//! Statistics of a search's journal: outcomes by parameter value, in order of evaluation, and by
+//! reason.
 //!
-//! Counts and orders only: why a value is good is not asked here.
+//! Counts and orders only; [`super::explanation`] gives reasons.
 
 use std::collections::BTreeMap;
 
 use crate::model::{Configuration, Micros, OutcomeKind, Value, statistics};
 use crate::tune::Entry;
 
-/// Reasons that are told of an outcome; the others are counted together.
+/// Reasons listed for an outcome; the others are summed up.
 const REASONS: usize = 5;
 
-/// A parameter and how its values did.
+/// A parameter with the results of its values.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Spread {
+pub struct ParameterSpread {
     /// Its name.
     pub parameter: String,
-    /// The values that were tried, numbers in their order.
+    /// The evaluated values, numbers in ascending order.
     pub values: Vec<ValueSpread>,
 }
 
-/// How the configurations did that have one value.
+/// Results of the configurations with one value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValueSpread {
     /// The value.
     pub value: Value,
-    /// Configurations that were tried.
+    /// Number of evaluated configurations.
     pub tried: usize,
-    /// The fastest correct one's time; `None` where none is correct.
+    /// Time of the fastest correct one; `None` where none is correct.
     pub best: Option<Micros>,
-    /// The middle one's.
+    /// Median time of the correct ones.
     pub median: Option<Micros>,
 }
 
-/// What became of how many, and why.
+/// Number of configurations with one outcome, by reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tally {
+pub struct OutcomeCount {
     /// The outcome.
     pub kind: OutcomeKind,
     /// How many.
     pub count: usize,
-    /// Reasons with how many gave them, the most frequent first; none of correct ones. Those that
-    /// differ in numbers only are one.
+    /// Reasons with their counts, most frequent first; none for correct ones. Reasons that differ
+    /// only in numbers are one.
     pub reasons: Vec<(String, usize)>,
 }
 
-/// The time of a correct outcome.
+/// Time of a correct outcome.
 pub fn time(entry: &Entry) -> Option<Micros> {
     let time = entry.outcome.measurement()?.median();
     time.0.is_finite().then_some(time)
 }
 
-/// The families of entries, that with the fastest configuration first, those without any last.
+/// Families of the entries, ordered by their fastest configuration; families without a time come
+/// last.
 pub fn families(entries: &[Entry]) -> Vec<&str> {
     let mut best: BTreeMap<&str, f64> = BTreeMap::new();
     for entry in entries {
@@ -62,8 +64,8 @@ pub fn families(entries: &[Entry]) -> Vec<&str> {
     families.into_iter().map(|(family, _)| family).collect()
 }
 
-/// The parameters of a family, in its order, and how each value did.
-pub fn spreads(entries: &[Entry], family: &str) -> Vec<Spread> {
+/// Parameters of a family, in its order, with the results of each value.
+pub fn spreads(entries: &[Entry], family: &str) -> Vec<ParameterSpread> {
     let own: Vec<&Entry> = entries.iter().filter(|entry| entry.family == family).collect();
     let first = own.first().map(|entry| entry.parameters.0.keys());
     let names = first.into_iter().flatten();
@@ -80,12 +82,15 @@ pub fn spreads(entries: &[Entry], family: &str) -> Vec<Spread> {
                     value,
                 }
             };
-            Spread { parameter: name.clone(), values: values.into_iter().map(spread).collect() }
+            ParameterSpread {
+                parameter: name.clone(),
+                values: values.into_iter().map(spread).collect(),
+            }
         })
         .collect()
 }
 
-/// Values, each once: numbers in their order, then words in that of the alphabet.
+/// Distinct values: numbers in ascending order, then words alphabetically.
 pub fn values<'a>(all: impl Iterator<Item = &'a Value>) -> Vec<Value> {
     let mut values: Vec<Value> = Vec::new();
     for value in all {
@@ -100,7 +105,7 @@ pub fn values<'a>(all: impl Iterator<Item = &'a Value>) -> Vec<Value> {
     values
 }
 
-/// How many were evaluated when the best so far was found, and its time.
+/// Improvements of the best time: the number of evaluations and the new time.
 pub fn convergence(entries: &[Entry]) -> Vec<(usize, Micros)> {
     let mut steps: Vec<(usize, Micros)> = Vec::new();
     for (number, entry) in (1..).zip(entries) {
@@ -113,8 +118,8 @@ pub fn convergence(entries: &[Entry]) -> Vec<(usize, Micros)> {
     steps
 }
 
-/// When each entry was evaluated, in seconds of searching: runs that went on count on. None where
-/// that is not known of all.
+/// Seconds of searching at which each entry was evaluated; resumed runs continue the count. None
+/// where an entry has no time stamp.
 pub fn clock(entries: &[Entry]) -> Option<Vec<f64>> {
     let (mut before, mut last) = (0.0, 0.0);
     entries
@@ -130,9 +135,9 @@ pub fn clock(entries: &[Entry]) -> Option<Vec<f64>> {
         .collect()
 }
 
-/// What became of the entries, the most frequent first.
-pub fn tallies(entries: &[Entry]) -> Vec<Tally> {
-    /// By what is left of a reason without its numbers, told by the first of its kind.
+/// Outcomes of the entries, most frequent first.
+pub fn outcome_counts(entries: &[Entry]) -> Vec<OutcomeCount> {
+    /// Reasons without their digits; the first of a group represents it.
     type Reasons = BTreeMap<String, (String, usize)>;
     let mut kinds: BTreeMap<OutcomeKind, (usize, Reasons)> = BTreeMap::new();
     for entry in entries {
@@ -143,7 +148,7 @@ pub fn tallies(entries: &[Entry]) -> Vec<Tally> {
             reasons.entry(alike).or_insert((reason, 0)).1 += 1;
         }
     }
-    let mut tallies: Vec<Tally> = kinds
+    let mut outcome_counts: Vec<OutcomeCount> = kinds
         .into_iter()
         .map(|(kind, (count, reasons))| {
             let mut reasons: Vec<(String, usize)> = reasons.into_values().collect();
@@ -153,14 +158,14 @@ pub fn tallies(entries: &[Entry]) -> Vec<Tally> {
             if rest > 0 {
                 reasons.push((format!("{} other reasons", others.len()), rest));
             }
-            Tally { kind, count, reasons }
+            OutcomeCount { kind, count, reasons }
         })
         .collect();
-    tallies.sort_by_key(|tally| std::cmp::Reverse(tally.count));
-    tallies
+    outcome_counts.sort_by_key(|tally| std::cmp::Reverse(tally.count));
+    outcome_counts
 }
 
-/// The parameters in which `other` differs from `one`.
+/// Parameters in which `other` differs from `one`.
 pub fn differing<'a>(
     one: &'a Configuration,
     other: &'a Configuration,
@@ -175,7 +180,7 @@ pub(super) mod tests {
     use crate::model::{Fault, Measurement, Outcome, Regime, Resources, Timing, Validation};
     use crate::tune::KernelId;
 
-    /// An entry of `family`: a time in microseconds, or none where it faulted for `fault`.
+    /// An entry of `family`: a time in microseconds, or a fault.
     pub(crate) fn entry(family: &str, values: &[(&str, i64)], outcome: Result<f64, &str>) -> Entry {
         let parameters: Configuration =
             values.iter().map(|(name, value)| ((*name).to_owned(), Value::Int(*value))).collect();
@@ -213,16 +218,16 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn families_stand_in_the_order_of_their_best() {
+    fn families_are_ordered_by_their_best_time() {
         assert_eq!(families(&search()), ["fast", "slow", "broken"]);
     }
 
     #[test]
-    fn values_are_told_by_their_best_and_their_middle() {
+    fn values_have_a_best_and_a_median_time() {
         let spreads = spreads(&search(), "fast");
         let names: Vec<&str> = spreads.iter().map(|spread| spread.parameter.as_str()).collect();
         assert_eq!(names, ["X", "Y"]);
-        let told = |value: &ValueSpread| {
+        let found = |value: &ValueSpread| {
             (
                 value.value.to_string(),
                 value.tried,
@@ -230,7 +235,7 @@ pub(super) mod tests {
                 value.median.map(|median| median.0),
             )
         };
-        let x: Vec<_> = spreads[0].values.iter().map(told).collect();
+        let x: Vec<_> = spreads[0].values.iter().map(found).collect();
         let expected = [("2", 3, Some(10.0), Some(10.0)), ("16", 2, Some(12.0), Some(16.0))];
         assert_eq!(x, expected.map(|(value, n, best, middle)| (value.to_owned(), n, best, middle)));
         assert_eq!(spreads[1].values[2].best, None, "nothing correct has Y=3");
@@ -243,7 +248,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_run_that_goes_on_counts_on() {
+    fn a_resumed_run_continues_the_clock() {
         let mut entries = search()[..4].to_vec();
         for (entry, after) in entries.iter_mut().zip([1.0, 2.5, 0.5, 1.0]) {
             entry.after_s = Some(after);
@@ -255,12 +260,12 @@ pub(super) mod tests {
 
     #[test]
     fn reasons_that_differ_in_numbers_are_one() {
-        let tallies = tallies(&search());
+        let outcome_counts = outcome_counts(&search());
         let kinds: Vec<(OutcomeKind, usize)> =
-            tallies.iter().map(|tally| (tally.kind, tally.count)).collect();
+            outcome_counts.iter().map(|tally| (tally.kind, tally.count)).collect();
         assert_eq!(kinds, [(OutcomeKind::Correct, 4), (OutcomeKind::Runtime, 3)]);
-        assert!(tallies[0].reasons.is_empty());
-        let reasons = &tallies[1].reasons;
+        assert!(outcome_counts[0].reasons.is_empty());
+        let reasons = &outcome_counts[1].reasons;
         assert_eq!(reasons[0], ("while launching: fault at 1f2".to_owned(), 2));
         assert_eq!(reasons[1], ("while launching: no memory".to_owned(), 1));
     }

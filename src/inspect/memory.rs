@@ -1,51 +1,51 @@
-//! What a kernel's lines move: requests, sectors of global memory, wavefronts and bank conflicts of
-//! shared memory, as the `cpu` device counts them while it executes the kernel.
+//! Memory traffic of a kernel's source lines: requests, sectors of global memory, wavefronts and
+//! bank conflicts of shared memory, counted by the `cpu` device.
 
 use std::collections::BTreeMap;
 
-use super::subject::{Subject, SubjectError};
+use super::inspected::{InspectError, InspectedKernel};
 use crate::cpu::{Counts, InstructionClass, MemoryCounts};
 use crate::validate::HostValidator;
 
-/// The seed of the operands. What a kernel of this program moves does not depend on their values.
+/// Seed of the operands. The traffic of these kernels does not depend on values.
 const SEED: u64 = 0;
 
-/// What one launch did.
+/// Traffic of one launch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traffic {
     /// The kernel.
     pub entry: String,
-    /// Blocks that were executed: the whole grid, or the first alone where that would take long.
+    /// Executed blocks: the whole grid, or the first alone where the grid would take long.
     pub executed: u64,
     /// Blocks of the grid.
     pub blocks: u64,
-    /// Instructions that warps executed, by class.
+    /// Warp instructions by class.
     pub instructions: BTreeMap<InstructionClass, u64>,
     /// Accesses by class.
     pub memory: BTreeMap<InstructionClass, MemoryCounts>,
-    /// Accesses by line, in the order of the source.
+    /// Accesses by source line, in the order of the source.
     pub lines: Vec<LineTraffic>,
 }
 
-/// What the accesses of one class did that stand in one line.
+/// Traffic of the accesses of one class in one source line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LineTraffic {
-    /// The line of the source, from 1 on; `None` where the compiler noted none.
+    /// The source line, from 1; `None` where the compiler gave none.
     pub line: Option<u32>,
-    /// What stands there.
+    /// Its text.
     pub text: String,
     /// The class of access.
     pub class: InstructionClass,
-    /// What they did.
+    /// Its counts.
     pub counts: MemoryCounts,
 }
 
-/// Executes a subject's launches on the `cpu` device and counts. `ptx` is its compiled text, with
-/// information on lines.
+/// Executes a kernel's launches on the `cpu` device and counts. `ptx` is the compiled text with
+/// line information.
 ///
 /// # Errors
-/// [`SubjectError::Program`] and [`SubjectError::Execution`].
-pub fn traffic(subject: &Subject, ptx: &[u8]) -> Result<Vec<Traffic>, SubjectError> {
+/// [`InspectError::Program`] and [`InspectError::Execution`].
+pub fn traffic(subject: &InspectedKernel, ptx: &[u8]) -> Result<Vec<Traffic>, InspectError> {
     let program = subject.program(ptx)?;
     let plan = &subject.rendered.plan;
     let host = HostValidator::prepare(&subject.problem, &subject.device, SEED)?;
@@ -63,7 +63,7 @@ pub fn traffic(subject: &Subject, ptx: &[u8]) -> Result<Vec<Traffic>, SubjectErr
         .collect())
 }
 
-/// The accesses by line and class. What was inlined in several places is one.
+/// Accesses by line and class. Inlined copies of a line are summed.
 fn lines(counts: &Counts, source: &str) -> Vec<LineTraffic> {
     let mut merged: BTreeMap<(Option<u32>, InstructionClass), MemoryCounts> = BTreeMap::new();
     for (site, counts) in &counts.by_line {
@@ -84,16 +84,8 @@ fn lines(counts: &Counts, source: &str) -> Vec<LineTraffic> {
 }
 
 impl Traffic {
-    /// A count for a block, on average over those that were executed.
+    /// Average of a count over the executed blocks.
     pub fn per_block(&self, count: u64) -> f64 {
         count as f64 / self.executed.max(1) as f64
-    }
-
-    /// Bytes of global memory that a block asks for in whole sectors, on average.
-    pub fn global_bytes_per_block(&self) -> f64 {
-        use InstructionClass::{AsyncCopy, Atomic, GlobalLoad, GlobalStore};
-        let classes = [AsyncCopy, Atomic, GlobalLoad, GlobalStore];
-        let sectors = classes.iter().filter_map(|class| self.memory.get(class));
-        32.0 * self.per_block(sectors.map(|counts| counts.sectors).sum())
     }
 }

@@ -1,5 +1,5 @@
-//! What a kernel executes for what it computes: instructions and traffic for a thousand of the
-//! multiply-adds that a warp must do. Tiles of different sizes compare by it.
+//! Instruction mix: instructions and traffic per thousand multiply-adds of a warp, which makes
+//! tiles of different sizes comparable.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,22 @@ use super::memory::Traffic;
 use crate::cpu::{InstructionClass, MemoryCounts};
 use crate::model::Problem;
 
-/// What is executed for a thousand multiply-adds of a warp.
+/// Instructions and traffic per thousand multiply-adds of a warp.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Mix {
+pub struct InstructionMix {
     /// Instructions by class.
     pub instructions: BTreeMap<InstructionClass, f64>,
     /// Sectors of global memory.
     pub sectors: f64,
     /// Wavefronts of shared memory.
     pub wavefronts: f64,
-    /// Those of them that conflicts cost.
+    /// Wavefronts caused by bank conflicts.
     pub bank_conflicts: f64,
 }
 
-impl Mix {
-    /// The mix of a subject's launches together. Of a grid of which a part was executed, the other
-    /// blocks are taken to do the same.
+impl InstructionMix {
+    /// Sums up the launches of a kernel. Blocks that were not executed count as the average of
+    /// those that were.
     pub fn of(launches: &[Traffic], problem: &Problem) -> Self {
         let thousands = problem.operations() / 2.0 / 32.0 / 1000.0;
         let mut mix = Self::default();
@@ -47,7 +47,7 @@ mod tests {
     use crate::model::Dtype;
 
     #[test]
-    fn a_block_stands_for_those_that_were_not_executed() {
+    fn executed_blocks_represent_the_others() {
         // 32 * 1000 multiply-adds of threads are a thousand of a warp.
         let problem = Problem::new("32x1000x4".parse().unwrap(), Dtype::F32);
         let counts = MemoryCounts { sectors: 3, ..MemoryCounts::default() };
@@ -61,7 +61,7 @@ mod tests {
             memory: [(InstructionClass::GlobalLoad, counts)].into(),
             lines: Vec::new(),
         };
-        let mix = Mix::of(&[launch], &problem);
+        let mix = InstructionMix::of(&[launch], &problem);
         assert_eq!(mix.instructions[&InstructionClass::Fma], 1000.0);
         assert_eq!(mix.instructions[&InstructionClass::Integer], 100.0);
         assert_eq!((mix.sectors, mix.wavefronts), (3.0, 0.0));

@@ -1,22 +1,21 @@
-//! What a kernel is and why it behaves as it does, told without a GPU: its source, what it takes of
-//! an SM, what every line of it moves, who moves it, and how two of them
-//! differ.
+//! Inspection of kernels without a GPU: source, resources, data movement of every source line and
+//! thread, differences between two kernels, and the explanation of a winner.
 //!
-//! Pure: values in, values out. How they are shown is for `report` to say, what is asked for `cli`.
+//! Pure: values in, values out. `report` formats the results, `cli` parses the requests.
 
 mod difference;
 pub mod equivalence;
 pub mod explanation;
+mod inspected;
 pub mod landscape;
 mod memory;
 mod mix;
 mod picture;
 mod resources;
-mod subject;
 
-pub use difference::{Change, Difference, difference};
+pub use difference::{KernelDifference, SourceChange, difference};
+pub use inspected::{InspectError, InspectedKernel};
 pub use memory::{LineTraffic, Traffic, traffic};
-pub use mix::Mix;
-pub use picture::{Brought, Computed, Factor, Picture, Stage, picture};
-pub use resources::{Figures, KernelFigures, Waves, figures};
-pub use subject::{Subject, SubjectError};
+pub use mix::InstructionMix;
+pub use picture::{ComputedElement, Factor, LoadStage, LoadedElement, Picture, picture};
+pub use resources::{KernelFigures, ResourceFigures, Waves, figures};

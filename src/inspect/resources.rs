@@ -1,32 +1,31 @@
-//! What a kernel takes of an SM, how its blocks fill the device, and the times below which no kernel
-//! for the problem can be.
+//! Resources of a kernel, occupancy, waves, and lower bounds of the time for the problem.
 
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use super::subject::Subject;
+use super::inspected::InspectedKernel;
 use crate::compile::KernelResources;
 use crate::model::{BlockNeeds, Limiter, Micros, Occupancy, Tflops};
 
-/// The figures of a subject.
+/// Resource figures of a kernel plan.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Figures {
-    /// Each launch, in order.
+pub struct ResourceFigures {
+    /// Figures of each launch, in order.
     pub kernels: Vec<KernelFigures>,
-    /// Operations for every byte that must move at least once.
+    /// Operations per byte, where each operand moves once.
     pub flop_per_byte: f64,
-    /// Operations that the device does in the time in which its memory gives a byte; `None` where
-    /// one of the two is not known.
+    /// Operations per byte at which arithmetic and memory take equally long on the device; `None`
+    /// where the device's peak or bandwidth is unknown.
     pub balance: Option<f64>,
-    /// The highest rate of the pipes that do the arithmetic.
+    /// Arithmetic peak of the device for the problem.
     pub peak: Option<Tflops>,
-    /// The time of the arithmetic at that rate.
+    /// Time of the arithmetic at that peak.
     pub arithmetic_floor: Option<Micros>,
-    /// The time of moving every operand's bytes once.
+    /// Time of moving every operand once.
     pub memory_floor: Option<Micros>,
 }
 
-/// The figures of one launch.
+/// Resource figures of one launch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelFigures {
     /// The kernel.
@@ -35,24 +34,24 @@ pub struct KernelFigures {
     pub grid: [u32; 3],
     /// Threads of a block in x, y and z.
     pub block: [u32; 3],
-    /// What a thread takes by the assembler's count.
+    /// Resources that the assembler reports.
     pub assembled: KernelResources,
-    /// Bytes of dynamic shared memory of a block.
+    /// Bytes of dynamic shared memory per block.
     pub dynamic_shared_bytes: u32,
-    /// How many blocks an SM holds, and why not more.
+    /// Blocks per SM with their limiters.
     pub occupancy: Occupancy,
-    /// How the grid passes through the device.
+    /// Waves of the grid.
     pub waves: Option<Waves>,
 }
 
-/// A grid in turns of as many blocks as the device holds at once.
+/// Waves of a grid: a wave is as many blocks as the device holds at once.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Waves {
-    /// Blocks that the device holds at once.
+    /// Blocks per wave.
     pub blocks: u64,
-    /// Turns, the last one counted by its share.
+    /// Number of waves; the last one counts by its share.
     pub count: f64,
-    /// How much of the last turn's places are taken, above 0 to 1.
+    /// Share of the last wave that is filled, above 0 to 1.
     pub tail: f64,
 }
 
@@ -68,9 +67,12 @@ impl Waves {
     }
 }
 
-/// The figures of a subject, from what the assembler said of its kernels. What it said nothing of
-/// takes nothing.
-pub fn figures(subject: &Subject, assembled: &IndexMap<String, KernelResources>) -> Figures {
+/// Computes the figures from the assembler's report. A kernel that is not in the report uses no
+/// resources.
+pub fn figures(
+    subject: &InspectedKernel,
+    assembled: &IndexMap<String, KernelResources>,
+) -> ResourceFigures {
     let (problem, device) = (&subject.problem, &subject.device);
     let kernels = subject.rendered.plan.kernels.iter().map(|launch| {
         let assembled = assembled.get(&launch.entry).copied().unwrap_or_default();
@@ -92,7 +94,7 @@ pub fn figures(subject: &Subject, assembled: &IndexMap<String, KernelResources>)
     });
     let peak = device.peak(problem);
     let bandwidth = device.memory_bandwidth();
-    Figures {
+    ResourceFigures {
         kernels: kernels.collect(),
         flop_per_byte: problem.operations() / problem.bytes() as f64,
         balance: peak.zip(bandwidth).map(|(peak, bandwidth)| peak.0 * 1e12 / bandwidth),
@@ -103,7 +105,7 @@ pub fn figures(subject: &Subject, assembled: &IndexMap<String, KernelResources>)
 }
 
 impl KernelFigures {
-    /// What an SM has too little of for one more block.
+    /// Resources that an SM lacks for one more block.
     pub fn limiters(&self) -> Vec<Limiter> {
         self.occupancy.limiters().collect()
     }

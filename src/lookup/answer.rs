@@ -1,4 +1,4 @@
-//! What can be asked, and what an answer says.
+//! Questions to the lookup and its answers.
 
 use thiserror::Error;
 
@@ -6,12 +6,12 @@ use crate::database::Record;
 use crate::model::{Configuration, Micros, Problem, Storage};
 use crate::space::Family;
 
-/// A problem as it is stored.
+/// Problem and storage of its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Question {
-    /// What is computed.
+    /// The problem.
     pub problem: Problem,
-    /// How its operands lie in memory.
+    /// Its operands in memory.
     pub storage: Storage,
 }
 
@@ -22,9 +22,9 @@ impl Question {
     }
 }
 
-/// How an answer was found, from the surest to the least sure.
+/// Source of an answer, from the most to the least certain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rung {
+pub enum AnswerSource {
     /// The record of this problem on this device.
     Exact,
     /// The winner of another problem on this device.
@@ -37,7 +37,7 @@ pub enum Rung {
     Default,
 }
 
-impl Rung {
+impl AnswerSource {
     /// Its name in documents.
     pub fn name(self) -> &'static str {
         match self {
@@ -50,34 +50,33 @@ impl Rung {
     }
 }
 
-/// Why an answer is of its rung and not of one above.
+/// Reason for the source of an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Why {
     /// It was tuned.
     Tuned,
-    /// Of the records near it, the model expects the least of this one.
+    /// It has the lowest predicted time of the records near the problem.
     BestOf {
-        /// How many were compared.
+        /// Kernels compared.
         compared: usize,
-        /// What the best default is expected to take, where one is legal.
+        /// Predicted time of the best default, where one is legal.
         default: Option<Micros>,
     },
-    /// Of the kernels that were measured for other problems, the least is expected of this one by what
-    /// was learned of all.
+    /// It has the lowest time by the learned model.
     LeastOf {
-        /// How many were compared.
+        /// Kernels compared.
         compared: usize,
     },
-    /// No record is of a problem of this dtype, compute type and layout.
+    /// No record has this dtype, compute type and layout.
     NoRecords,
-    /// None of the records near it is legal for it.
+    /// None of the records near the problem is legal for it.
     NoneLegal {
-        /// How many were tried.
+        /// Records tried.
         tried: usize,
     },
-    /// The model expects the default to be faster than the best that was tuned for other problems.
+    /// The default has a lower predicted time than the best record of other problems.
     ExpectedFaster {
-        /// What that is expected to take.
+        /// Predicted time of that record.
         best: Micros,
     },
 }
@@ -85,79 +84,74 @@ pub enum Why {
 /// The kernel to use.
 #[derive(Debug, Clone)]
 pub struct Answer<'a> {
-    /// How it was found.
-    pub rung: Rung,
-    /// Why not better.
+    /// Its source.
+    pub source: AnswerSource,
+    /// The reason for that source.
     pub why: Why,
     /// The family.
     pub family: &'a Family,
     /// The configuration, which is legal for the problem as it is stored.
     pub configuration: &'a Configuration,
-    /// The time that it is expected to take; measured, where the rung is exact. Unknown where
-    /// nothing was ever measured.
+    /// Predicted time; measured, where the source is exact. `None` where nothing was measured.
     pub predicted: Option<Micros>,
-    /// How far the time may be off: of an exact answer the spread of its samples, otherwise what 9 in
-    /// 10 records are predicted within from the others. `None` where there are too few to tell.
+    /// Error of the time: for an exact answer the spread of its samples, otherwise what 9 in 10 predictions of
+    /// records from the others are within. `None` where there are too few.
     pub error_percent: Option<f64>,
-    /// The record that it comes from, or whose time the prediction rests on; the default of an
-    /// untuned device has none.
-    pub source: Option<&'a Record>,
+    /// The record of the kernel, or of the time that the prediction rests on; the default of an untuned device
+    /// has none.
+    pub record: Option<&'a Record>,
     /// Whether the family's template is not the one that the record was made with.
     pub template_changed: bool,
 }
 
 impl Answer<'_> {
-    /// Whether its kernel gives the same bits in each run: only the record of the very problem may be one
-    /// that does not.
+    /// Whether its kernel is deterministic: only the record of the very problem may not be.
     pub fn is_deterministic(&self) -> bool {
-        self.rung != Rung::Exact || self.source.is_none_or(|record| record.deterministic)
+        self.source != AnswerSource::Exact || self.record.is_none_or(|record| record.deterministic)
     }
 
-    /// In a sentence, why this is the answer.
+    /// The reason for the answer, in a sentence.
     pub fn because(&self) -> String {
-        let shape = self.source.map_or(String::new(), |record| {
+        let shape = self.record.map_or(String::new(), |record| {
             let problem = &record.problem;
             let batch =
                 if problem.batch == 1 { String::new() } else { format!(" x{}", problem.batch) };
             format!("{}x{}x{}{batch}", problem.m, problem.n, problem.k)
         });
-        let device = self.source.map_or("", |record| record.device.name.as_str());
-        match (self.rung, self.why) {
-            (Rung::Exact, _) | (_, Why::Tuned) if self.is_deterministic() => {
+        let device = self.record.map_or("", |record| record.device.name.as_str());
+        match (self.source, self.why) {
+            (AnswerSource::Exact, _) | (_, Why::Tuned) if self.is_deterministic() => {
                 format!("{shape} was tuned on {device}")
             }
-            (Rung::Exact, _) | (_, Why::Tuned) => {
-                format!(
-                    "{shape} was tuned on {device}, with kernels allowed whose last bits differ from run to run"
-                )
+            (AnswerSource::Exact, _) | (_, Why::Tuned) => {
+                format!("{shape} was tuned on {device}, with non-deterministic kernels allowed")
             }
-            (rung, Why::BestOf { compared, default }) => {
+            (source, Why::BestOf { compared, default }) => {
                 let against = match default {
-                    Some(time) => format!("; the best default is expected to take {time}"),
+                    Some(time) => format!("; the predicted time of the best default is {time}"),
                     None => String::new(),
                 };
-                let place = match rung {
-                    Rung::Sibling => {
+                let place = match source {
+                    AnswerSource::Sibling => {
                         format!(
-                            " on {device}, which has the same compute capability; nothing fits of this device"
+                            " on {device}, which has the same compute capability; no record of this device fits"
                         )
                     }
                     _ => String::new(),
                 };
                 format!(
-                    "the least is expected of the winner of {shape}{place}, of {compared} winners near it{against}"
+                    "the winner of {shape}{place} has the lowest predicted time of {compared} winners near it{against}"
                 )
             }
-            (_, Why::LeastOf { compared }) => format!(
-                "the least is expected of it by what other problems took, of {compared} kernels"
-            ),
-            (_, Why::NoRecords) => "nothing like it was tuned".to_owned(),
+            (_, Why::LeastOf { compared }) => {
+                format!("it has the lowest time of {compared} kernels by the learned model")
+            }
+            (_, Why::NoRecords) => "no similar problem was tuned".to_owned(),
             (_, Why::NoneLegal { tried }) => {
                 format!("none of the {tried} records near it is legal for it")
             }
             (_, Why::ExpectedFaster { best }) => format!(
-                "it is expected to be faster than the best that was tuned near it, for {shape}, which \
-                 would take {best}"
+                "its predicted time is lower than that of the best winner near it, of {shape}, with {best}"
             ),
         }
     }

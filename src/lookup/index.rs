@@ -1,4 +1,4 @@
-//! Records and families made ready for one device; `climb` answers from them.
+//! Records and families prepared for one device; `resolve` answers from them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
@@ -6,78 +6,72 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 
 use super::answer::Question;
-use super::experienced::{Choices, Learned};
-use super::known::{Kernel, Known};
-use super::near::Near;
-use super::roster::Roster;
+use super::candidates::CandidateIndex;
+use super::kernels::{KnownKernel, RecordedKernel};
+use super::learned::{Choices, LearnedKernels};
+use super::neighbours::NeighbourIndex;
 use crate::database::{Record, preference};
-use crate::experience::{Experience, Expert, Lesson};
 use crate::model::{
-    Compute, Configuration, Device, Dtype, Layout, Problem, Regime, Shape, Storage, statistics,
+    Compute, Configuration, Device, Dtype, Layout, Problem, Regime, Shape, Storage,
 };
+use crate::predict::{Predictor, error_percent};
 use crate::render::Templates;
-use crate::space::{Extents, Family, Footprints};
+use crate::space::{Extents, Family};
 
-/// Records that are looked at for one that is legal.
+/// Most records in the search for a legal one.
 pub(super) const MOST_LOOKED_AT: usize = 64;
 
-/// Records that are predicted from the others, to say how far predictions are off.
+/// Most records that are predicted from the others, for the error of predictions.
 const MOST_CHECKED: usize = 128;
 
-/// The records nearest to one that it is predicted from: about as many as an answer compares.
+/// Nearest records that one is predicted from: about as many as an answer compares.
 const CHECKED_AGAINST: usize = 12;
 
-/// Records below which nothing is said about that.
+/// Fewest records for that error.
 pub(super) const FEWEST_CHECKED: usize = 5;
 
-/// The share of records that is within the error that is told.
-const WITHIN: f64 = 0.9;
-
-/// A record that no answer can come from.
+/// Record that no answer can use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unusable {
     /// Its key.
     pub key: String,
-    /// Why not.
+    /// The reason.
     pub why: String,
 }
 
-/// The kernels that are known for a device.
+/// Lookup of kernels for a device.
 #[derive(Debug)]
 pub struct Lookup {
     pub(super) device: Device,
     regime: Regime,
     pub(super) families: Vec<(Family, String)>,
-    pub(super) known: Vec<Known>,
+    pub(super) known: Vec<RecordedKernel>,
     pub(super) exact: HashMap<Problem, usize>,
-    /// Those without records are made when somebody asks: it takes the expression engine milliseconds for
-    /// each default.
-    groups: HashMap<Pattern, OnceLock<Group>>,
+    /// Groups without records are made on demand: each default takes milliseconds.
+    groups: HashMap<ProblemPattern, OnceLock<Group>>,
     unusable: Vec<Unusable>,
     pub(super) pinned: bool,
-    /// What was learned of each family.
-    pub(super) lessons: Vec<Option<Lesson>>,
-    pub(super) experience: Experience,
+    pub(super) predictor: Predictor,
 }
 
-/// What problems have in common that share kernels.
-pub(super) type Pattern = (Dtype, Compute, Layout);
+/// Dtype, compute and layout of problems that share kernels.
+pub(super) type ProblemPattern = (Dtype, Compute, Layout);
 
-/// The kernels for problems of one pattern.
+/// Kernels for problems of one pattern.
 #[derive(Debug, Default)]
 pub(super) struct Group {
-    /// What its problems have in common.
-    pub(super) pattern: Option<Pattern>,
+    /// The pattern.
+    pub(super) pattern: Option<ProblemPattern>,
     /// Records of this device.
-    pub(super) own: Near,
+    pub(super) own: NeighbourIndex,
     /// Records of other devices.
-    pub(super) siblings: Near,
-    pub(super) defaults: Vec<Kernel>,
-    /// All kernels of its own records, and what landmarks tell of them.
-    pub(super) roster: Roster,
-    /// Kernels that were learned of; made ready when one is asked about.
-    pub(super) learned: OnceLock<Learned>,
-    /// What was chosen by what was learned.
+    pub(super) siblings: NeighbourIndex,
+    pub(super) defaults: Vec<KnownKernel>,
+    /// Candidates without a learned model.
+    pub(super) candidates: CandidateIndex,
+    /// Kernels of learned models, prepared on demand.
+    pub(super) learned: OnceLock<LearnedKernels>,
+    /// Choices by learned models.
     pub(super) choices: Choices,
     /// Families that have a record in any layout, and the number of records.
     pub(super) winning: BTreeSet<usize>,
@@ -86,8 +80,8 @@ pub(super) struct Group {
 }
 
 impl Lookup {
-    /// Makes the records ready that are of `device` or of another of its compute capability, and
-    /// were measured in the regime.
+    /// Prepares the records of `device` and of others of its compute capability, as far as they were measured in
+    /// the regime.
     pub fn new<'r>(
         records: impl IntoIterator<Item = &'r Record>,
         families: &[Family],
@@ -106,13 +100,10 @@ impl Lookup {
             groups: HashMap::new(),
             unusable: Vec::new(),
             pinned: false,
-            lessons: Vec::new(),
-            experience: Experience::default(),
+            predictor: Predictor::default(),
         };
-        let footprints = Footprints::new();
         let records = best_of_each_place(records).into_par_iter();
-        let ready: Vec<_> =
-            records.map(|record| (record, lookup.ready(record, &footprints))).collect();
+        let ready: Vec<_> = records.map(|record| (record, lookup.ready(record))).collect();
         for (record, ready) in ready {
             match ready {
                 Ok(Some(known)) => lookup.known.push(known),
@@ -120,63 +111,72 @@ impl Lookup {
                 Err(why) => lookup.unusable.push(Unusable { key: record.key(), why }),
             }
         }
-        lookup.group(&footprints);
+        lookup.group();
         lookup
     }
 
-    /// Answers for the problems of its records alone, and only with their very kernels: the same
-    /// question has the same answer for ever.
+    /// Answers only for the problems of its records, with their very kernels: answers never change.
     #[must_use]
     pub fn pinned(self) -> Self {
         Self { pinned: true, ..self }
     }
 
-    /// Chooses between kernels by what was learned of the device, where that knows their families.
+    /// Chooses between kernels by the learned models of a predictor, where it has one of their families.
     #[must_use]
-    pub fn experienced(mut self, experience: &Experience) -> Self {
+    pub fn with_predictor(mut self, predictor: Predictor) -> Self {
         let Self { device, families, known, groups, .. } = &mut self;
-        let experts: Vec<Option<Expert<'_>>> =
-            families.iter().map(|(family, _)| experience.expert(family, device)).collect();
         let groups = groups.values_mut().filter_map(OnceLock::get_mut);
-        let defaults = groups.flat_map(|group| &mut group.defaults);
-        for kernel in known.iter_mut().map(|known| &mut known.kernel).chain(defaults) {
-            if let Some(expert) = &experts[kernel.family] {
-                kernel.learn(expert, device);
+        let defaults = groups.flat_map(|group| {
+            let problem = group.pattern.map(some_problem);
+            group.defaults.iter_mut().filter_map(move |kernel| Some((kernel, problem?)))
+        });
+        let winners = known.iter_mut().map(|known| (&mut known.kernel, known.problem));
+        let mut predictors = HashMap::new();
+        for (kernel, problem) in winners.chain(defaults) {
+            let key = (kernel.family, problem.dtype, problem.compute);
+            let family = &families[kernel.family].0;
+            let own =
+                predictors.entry(key).or_insert_with(|| predictor.family(family, &problem, device));
+            if let Some(own) = own {
+                kernel.prepare(own, device);
             }
         }
-        let lesson = |expert: Option<Expert<'_>>| expert.map(|expert| expert.lesson().clone());
-        self.lessons = experts.into_iter().map(lesson).collect();
-        self.experience = experience.clone();
+        self.predictor = predictor;
         self
     }
 
-    /// Records that no answer can come from, and why.
+    /// Records that no answer can use.
     pub fn unusable(&self) -> &[Unusable] {
         &self.unusable
     }
 
     /// The record of a problem.
-    pub(super) fn record(&self, problem: &Problem) -> Option<&Known> {
+    pub(super) fn record(&self, problem: &Problem) -> Option<&RecordedKernel> {
         self.exact.get(problem).map(|place| &self.known[*place])
     }
 
-    /// What is known for problems like this one.
+    /// The group of a problem.
     pub(super) fn group_of(&self, problem: &Problem) -> Option<&Group> {
         let pattern = (problem.dtype, problem.compute, problem.layout);
         Some(self.groups.get(&pattern)?.get_or_init(|| self.group_without(pattern)))
     }
 
     /// Whether a winner is legal for a problem.
-    pub(super) fn serves(&self, known: &Known, problem: &Problem, extents: &mut Extents) -> bool {
+    pub(super) fn serves(
+        &self,
+        known: &RecordedKernel,
+        problem: &Problem,
+        extents: &mut Extents,
+    ) -> bool {
         known.kernel.cost.fits(problem) && self.permits(&known.kernel, extents)
     }
 
-    pub(super) fn permits(&self, kernel: &Kernel, extents: &mut Extents) -> bool {
+    pub(super) fn permits(&self, kernel: &KnownKernel, extents: &mut Extents) -> bool {
         kernel.legality.permits(&self.families[kernel.family].0, extents)
     }
 
-    /// A record made ready; `None` for one that has no part in answers about this device.
-    fn ready(&self, record: &Record, footprints: &Footprints) -> Result<Option<Known>, String> {
+    /// Prepares a record; `None` for one of another device or regime.
+    fn ready(&self, record: &Record) -> Result<Option<RecordedKernel>, String> {
         let capability = self.device.compute_capability.to_string();
         let is_own = record.is_of(&self.device);
         if record.device.compute_capability != capability
@@ -193,14 +193,13 @@ impl Lookup {
         let family = &self.families[place].0;
         let occupancy = record.resources.occupancy;
         if record.median().0.is_nan() || record.median().0 <= 0.0 {
-            return Err("its time is no time".to_owned());
+            return Err("its time is not positive".to_owned());
         }
-        let kernel = Kernel::new(
+        let kernel = KnownKernel::new(
             (place, family),
             family.completed(record.configuration()).map_err(|error| text(&error))?,
             &problem,
             (occupancy, &self.device),
-            footprints,
         );
         let unlike = || format!("its configuration is not legal on {}", self.device.name);
         let kernel = kernel.ok_or_else(unlike)?;
@@ -210,23 +209,23 @@ impl Lookup {
         }
         if is_own {
             let at_home = kernel.cost;
-            return Ok(Some(Known::new(kernel, record.clone(), problem, &at_home, 1.0)));
+            return Ok(Some(RecordedKernel::new(kernel, record.clone(), problem, &at_home, 1.0)));
         }
         let home = Device::try_from(&record.device).map_err(|error| text(&error))?;
         let at_home = kernel.cost.on(&home, occupancy);
         let clock = |device: &Device| f64::from(device.max_sm_clock_mhz.max(1));
         let ratio = clock(&home) / clock(&self.device);
-        Ok(Some(Known::new(kernel, record.clone(), problem, &at_home, ratio)))
+        Ok(Some(RecordedKernel::new(kernel, record.clone(), problem, &at_home, ratio)))
     }
 
-    /// Puts what is known into place: by problem, and by nearness.
-    fn group(&mut self, footprints: &Footprints) {
-        let mut places: BTreeMap<(Pattern, bool), Vec<(Question, usize)>> = BTreeMap::new();
+    /// Indexes records by problem and by position.
+    fn group(&mut self) {
+        let mut places: BTreeMap<(ProblemPattern, bool), Vec<(Question, usize)>> = BTreeMap::new();
         for (place, known) in self.known.iter().enumerate() {
             let problem = &known.problem;
             let pattern = (problem.dtype, problem.compute, problem.layout);
             let is_own = known.record.is_of(&self.device);
-            // Who asks for another problem did not choose a kernel with other bits in each run.
+            // A non-deterministic kernel answers only for its own problem, whose user allowed it.
             if known.record.deterministic {
                 let own = (Question::packed(*problem), place);
                 places.entry((pattern, is_own)).or_default().push(own);
@@ -243,23 +242,23 @@ impl Lookup {
                 continue;
             }
             let defaults = self.repeatable_defaults(pattern).into_par_iter();
-            let defaults = defaults.filter_map(|one| self.default_kernel(one, pattern, footprints));
+            let defaults = defaults.filter_map(|one| self.default_kernel(one, pattern));
             let mut group = self.group_with(pattern, own, siblings, defaults.collect());
-            self.survey(&mut group);
+            self.find_candidates(&mut group);
             group.error_percent = self.error(&group);
             self.groups.insert(pattern, group.into());
         }
     }
 
-    /// A group that is not surveyed.
+    /// A group without candidates.
     fn group_with(
         &self,
-        pattern: Pattern,
+        pattern: ProblemPattern,
         own: Vec<(Question, usize)>,
         siblings: Vec<(Question, usize)>,
-        defaults: Vec<Kernel>,
+        defaults: Vec<KnownKernel>,
     ) -> Group {
-        // In any layout: families for few rows or columns win nothing where no record has few.
+        // Of any layout: families for few rows or columns win nothing where no record has few.
         let alike = self
             .known
             .iter()
@@ -269,39 +268,38 @@ impl Lookup {
             defaults,
             winning: alike.map(|known| known.kernel.family).collect(),
             records: own.len() + siblings.len(),
-            own: Near::new(own),
-            siblings: Near::new(siblings),
+            own: NeighbourIndex::new(own),
+            siblings: NeighbourIndex::new(siblings),
             ..Group::default()
         }
     }
 
-    /// A group without records. On one thread: while others wait for it, no work may be stolen that asks
-    /// for it too.
-    fn group_without(&self, pattern: Pattern) -> Group {
-        let footprints = Footprints::new();
+    /// A group without records. On one thread: while others wait for it, no stolen work may need it too.
+    fn group_without(&self, pattern: ProblemPattern) -> Group {
         let defaults = self.repeatable_defaults(pattern).into_iter();
-        let defaults = defaults.filter_map(|one| self.default_kernel(one, pattern, &footprints));
+        let defaults = defaults.filter_map(|one| self.default_kernel(one, pattern));
         let mut group = self.group_with(pattern, Vec::new(), Vec::new(), defaults.collect());
         for kernel in &mut group.defaults {
             let family = &self.families[kernel.family].0;
-            if let Some(expert) = self.experience.expert(family, &self.device) {
-                kernel.learn(&expert, &self.device);
+            let predictor = self.predictor.family(family, &some_problem(pattern), &self.device);
+            if let Some(predictor) = predictor {
+                kernel.prepare(&predictor, &self.device);
             }
         }
-        group.roster =
-            Roster::survey(&self.named(&group.defaults), &mut [], &[], |_| String::new(), 0);
+        group.candidates =
+            CandidateIndex::of(&self.named(&group.defaults), &mut [], &[], |_| String::new(), 0);
         group
     }
 
-    /// Kernels by the names that landmarks have.
-    fn named<'k>(&self, kernels: &'k [Kernel]) -> Vec<(String, &'k Kernel)> {
+    /// Kernels by their names in landmarks.
+    fn named<'k>(&self, kernels: &'k [KnownKernel]) -> Vec<(String, &'k KnownKernel)> {
         let name =
-            |kernel: &Kernel| self.families[kernel.family].0.short_name(&kernel.configuration);
+            |kernel: &KnownKernel| self.families[kernel.family].0.short_name(&kernel.configuration);
         kernels.iter().map(|kernel| (name(kernel), kernel)).collect()
     }
 
-    /// The defaults of all families, each with its family's place, that give the same bits in every run.
-    fn repeatable_defaults(&self, pattern: Pattern) -> Vec<(usize, &Configuration)> {
+    /// The deterministic defaults of all families, each with its family's index.
+    fn repeatable_defaults(&self, pattern: ProblemPattern) -> Vec<(usize, &Configuration)> {
         let problem = some_problem(pattern);
         let families = self.families.iter().enumerate();
         let of_family = families.flat_map(|(place, (family, _))| {
@@ -313,30 +311,29 @@ impl Lookup {
         of_family.collect()
     }
 
-    /// A default made ready, if it is legal for some problem of a pattern.
+    /// Prepares a default, if it is legal for some problem of a pattern.
     fn default_kernel(
         &self,
         (place, configuration): (usize, &Configuration),
-        pattern: Pattern,
-        footprints: &Footprints,
-    ) -> Option<Kernel> {
+        pattern: ProblemPattern,
+    ) -> Option<KnownKernel> {
         let family = (place, &self.families[place].0);
         let of = (None, &self.device);
-        Kernel::new(family, configuration.clone(), &some_problem(pattern), of, footprints)
+        KnownKernel::new(family, configuration.clone(), &some_problem(pattern), of)
     }
 
-    /// Learns what the landmarks of a group's own records tell.
-    fn survey(&mut self, group: &mut Group) {
+    /// Fits the landmark errors of a group's own records.
+    fn find_candidates(&mut self, group: &mut Group) {
         let defaults = self.named(&group.defaults);
         let families = &self.families;
-        let name = |kernel: &Kernel| families[kernel.family].0.short_name(&kernel.configuration);
+        let name =
+            |kernel: &KnownKernel| families[kernel.family].0.short_name(&kernel.configuration);
         let places: Vec<usize> = group.own.all().collect();
         let clock_mhz = self.device.max_sm_clock_mhz;
-        group.roster = Roster::survey(&defaults, &mut self.known, &places, name, clock_mhz);
+        group.candidates = CandidateIndex::of(&defaults, &mut self.known, &places, name, clock_mhz);
     }
 
-    /// How far records are predicted from the others of a group, in per cent: what nine in ten are
-    /// within.
+    /// Error of a group's records in per cent, each predicted from the others.
     fn error(&self, group: &Group) -> Option<f64> {
         let places: Vec<usize> = group.own.all().collect();
         if places.len() < FEWEST_CHECKED {
@@ -350,10 +347,10 @@ impl Lookup {
             let mut extents = Extents::new(problem, &question.storage);
             let others = group.own.nearest_first(&question).filter(|other| other != place);
             let near: Vec<usize> = others.take(CHECKED_AGAINST).collect();
-            let candidates = group.roster.candidates(&asked.position, &self.known, &near);
+            let candidates = group.candidates.candidates(&asked.position, &self.known, &near);
             let answer = candidates.and_then(|all| {
                 let timed = self.by_landmarks(group, problem, &all);
-                self.least_expected(group, problem, &timed, &mut extents)
+                self.fastest(group, problem, &timed, &mut extents)
             });
             let time = match answer {
                 Some(answer) => answer.predicted?.0,
@@ -366,19 +363,19 @@ impl Lookup {
                 }
             };
             let measured = asked.record.median().0;
-            Some(100.0 * (time / measured).ln().abs().exp_m1())
+            Some((time / measured).ln())
         });
-        statistics::quantile(&errors.collect::<Vec<f64>>(), WITHIN)
+        error_percent(errors)
     }
 }
 
-/// A problem of a pattern, where its extents do not matter.
-pub(super) fn some_problem((dtype, compute, layout): Pattern) -> Problem {
+/// A problem of a pattern with arbitrary extents.
+pub(super) fn some_problem((dtype, compute, layout): ProblemPattern) -> Problem {
     let shape = Shape { m: 1024, n: 1024, k: 1024 };
     Problem { shape, batch: 1, dtype, compute, layout }
 }
 
-/// The best record of each place, in an order that does not hang on that of the records.
+/// The best record of each problem and device, in an order that does not depend on that of the records.
 fn best_of_each_place<'r>(records: impl IntoIterator<Item = &'r Record>) -> Vec<&'r Record> {
     let mut best: BTreeMap<(String, &str), &Record> = BTreeMap::new();
     for record in records {
@@ -390,8 +387,8 @@ fn best_of_each_place<'r>(records: impl IntoIterator<Item = &'r Record>) -> Vec<
     best.into_values().collect()
 }
 
-/// Every dtype with its usual arithmetic, and every layout, and what else there may be.
-fn patterns() -> impl Iterator<Item = Pattern> {
+/// All patterns.
+fn patterns() -> impl Iterator<Item = ProblemPattern> {
     Dtype::ALL.iter().flat_map(|dtype| {
         Compute::ALL.iter().flat_map(move |compute| {
             Layout::ALL.iter().map(move |layout| (*dtype, *compute, *layout))

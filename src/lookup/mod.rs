@@ -1,28 +1,21 @@
-//! Which kernel to use for a problem on a device, whether or not anybody tuned it, by a ladder of
-//! four rungs: the record of that very problem; the winner of another problem on this device, chosen
-//! by a model of tiles, waves and alignment ([`Cost`](crate::measure::Cost)); a winner of another device of the same
-//! compute capability; a family's default. Where the model expects a default to be faster than what
-//! was tuned for other problems, the default is the answer. What was learned of a device
-//! ([`crate::experience`]) takes the model's place where there is any.
+//! Lookup of the kernel for a problem on a device, tuned or not. The answer's source is the record of that very
+//! problem, else the kernel with the lowest predicted time: by a learned model ([`crate::predict`]) where there is
+//! one, else by landmarks and the analytic model among the winners of similar problems, those of devices of the same
+//! compute capability, and the families' defaults. The same records give searches their warm starts.
 //!
-//! The same records say where the search for a problem's best kernel may begin ([`Lookup::hints`]).
-//!
-//! Pure: from records and families to an answer, in microseconds. What is legal is asked of the
-//! family anew for every problem, as its operands are stored.
+//! Pure: from records and families to an answer, in microseconds. Legality is decided for every problem as its
+//! operands are stored.
 
 mod answer;
-mod climb;
-mod expectation;
-mod experienced;
-mod hints;
+mod candidates;
 mod index;
-mod known;
-mod landmarks;
-mod near;
-mod roster;
+mod kernels;
+mod learned;
+mod neighbours;
+mod resolve;
 #[cfg(test)]
 mod tests;
+mod warm_start;
 
-pub use answer::{Answer, NoAnswer, Question, Rung, Why};
-pub use expectation::Expectation;
+pub use answer::{Answer, AnswerSource, NoAnswer, Question, Why};
 pub use index::{Lookup, Unusable};

@@ -1,27 +1,27 @@
-//! What the sensors showed over the rounds of a final: the range of each.
+//! Range of each sensor over the rounds of a final.
 
 use serde::Serialize;
 
-use crate::worker::Conditions;
+use crate::worker::DeviceConditions;
 
-/// The lowest and the highest that each sensor showed; `None` for one that cannot be read.
+/// Lowest and highest value of each sensor; `None` for unreadable sensors.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct ConditionsRange {
-    /// The clock of the SMs.
+    /// SM clock.
     pub sm_clock_mhz: Option<[u32; 2]>,
-    /// The power drawn.
+    /// Power draw.
     pub power_w: Option<[f64; 2]>,
-    /// The temperature.
+    /// Temperature.
     pub temperature_c: Option<[u32; 2]>,
-    /// All that held clocks down at some time, in NVML's words.
+    /// All throttle reasons that occurred, by NVML's names.
     pub throttle_reasons: Vec<String>,
-    /// The most processes besides this one that computed on the device.
+    /// Maximum number of other processes with a compute context on the device.
     pub other_processes: Option<u32>,
 }
 
 impl ConditionsRange {
-    /// Takes a reading into account.
-    pub fn take(&mut self, reading: &Conditions) {
+    /// Adds a reading.
+    pub fn add(&mut self, reading: &DeviceConditions) {
         widen(&mut self.sm_clock_mhz, reading.sm_clock_mhz);
         widen(&mut self.power_w, reading.power_w);
         widen(&mut self.temperature_c, reading.temperature_c);
@@ -52,10 +52,10 @@ mod tests {
     #[test]
     fn the_extremes_are_kept_and_what_cannot_be_read_is_none() {
         let mut range = ConditionsRange::default();
-        range.take(&Conditions::default());
+        range.add(&DeviceConditions::default());
         assert_eq!(range, ConditionsRange::default());
         for (clock, power, reasons) in [(1980, 300.5, &[][..]), (1755, 690.0, &["power cap"])] {
-            range.take(&Conditions {
+            range.add(&DeviceConditions {
                 sm_clock_mhz: Some(clock),
                 temperature_c: None,
                 power_w: Some(power),

@@ -1,66 +1,62 @@
-//! The final: finalists and libraries are sampled in turn until the fastest is told apart from the
-//! others, or those that cannot be told apart are known. A state machine: it says who is sampled
-//! next and takes what came of it; it knows no device.
+//! The final: samples finalists and libraries in interleaved rounds until the fastest differs
+//! significantly from the others, or a tie is established. A state machine independent of the
+//! device: it selects the entrants of the next round and takes their samples.
 //!
-//! **Looks.** The evidence is looked at again whenever there are 1.4 times as many rounds: after 10, 14, 20, 28,
-//! 40 and so on to 160. At a look everyone is compared with the leader by a [`Margin`], and whoever differs
-//! leaves. The final ends when nobody who is left is in question, or when what is in question is known well
-//! enough. With noise of 0.3 % a second that is 1 % slower is told apart after 20 rounds in the mean
-//! of 1000 simulations, one that is 3 % slower after 12; twins tie after 21. Looks at twice as many rounds each
-//! time asked less of the evidence, for they are fewer, and came too late: among seven contestants who are up to
-//! 7 % slower, finals took 16 % more samples.
+//! **Interim analyses.** The evidence is analysed whenever the number of rounds has grown by √2:
+//! after 10, 14, 20, 28, 40 and so on up to 160. Each analysis compares all entrants with the
+//! leader by a [`Margin`]; entrants that differ leave. The final ends when no remaining entrant is
+//! undecided, or the undecided differences are known precisely enough.
 //!
-//! **Error.** How often identical contestants are declared different is bounded by Bonferroni's
-//! inequality: each interval has the confidence 1 - error / (looks x pairs). All pairs count, for
-//! who leads is found in the same samples. Simulated without ties, 4000 finals of each noise and of
-//! 2, 3, 6 and 8 contestants: 1.7 to 3.1 % err where samples are independent or share their noise,
-//! 2.4 to 3.7 % where each has its own of autocorrelation 0.5, 4.0 to 5.4 % with 0.7.
+//! **Error.** Bonferroni's inequality bounds how often identical entrants are declared different:
+//! each interval has the confidence 1 - error / (analyses x pairs). All pairs count, because the
+//! leader is selected from the same samples.
 //!
-//! **Ties.** A difference below [`Rules::tie_percent`] is a tie even where it is significant. Among
-//! those that tie, a rule decides that never looks at a clock: the smallest key. So another run,
-//! with other noise, gives the same winner.
+//! **Ties.** A difference below [`FinalRules::tie_percent`] is a tie even when significant. Among
+//! tied entrants the smallest key wins, independent of times. Another run with other noise
+//! therefore selects the same winner.
+//!
+//! Power and error rates: `docs/decisions/2026-11-23-interim-analyses.md`.
 
 use std::fmt;
 
-use super::margin::{FEWEST_ROUNDS, Margin};
-use super::taint::Taint;
-use super::turns::turns;
+use super::disturbance::Disturbance;
+use super::margin::{MIN_ROUNDS, Margin};
+use super::sampling_order::sampling_order;
 use crate::model::{Micros, statistics};
-use crate::worker::Conditions;
+use crate::worker::DeviceConditions;
 
-/// By how much the rounds grow from one look to the next.
-const LOOKS_GROW: f64 = std::f64::consts::SQRT_2;
+/// Growth of the number of rounds between analyses.
+const ANALYSIS_GROWTH: f64 = std::f64::consts::SQRT_2;
 
-/// What a final is held by.
+/// Parameters of a final.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rules {
-    /// Rounds before the first look; at least [`FEWEST_ROUNDS`].
-    pub first_look: usize,
-    /// Untainted rounds at most; at least [`Self::first_look`].
-    pub most_rounds: usize,
-    /// Tainted rounds at which the final breaks off.
-    pub most_tainted: usize,
-    /// The nominal probability with which identical contestants are declared different.
+pub struct FinalRules {
+    /// Rounds before the first analysis; at least [`MIN_ROUNDS`].
+    pub first_analysis: usize,
+    /// Maximum of valid rounds; at least [`Self::first_analysis`].
+    pub max_rounds: usize,
+    /// Number of disturbed rounds at which the final is aborted.
+    pub max_disturbed: usize,
+    /// Nominal probability that identical entrants are declared different.
     pub error: f64,
-    /// Contestants whose times differ by less per cent tie.
+    /// Difference in per cent below which entrants tie.
     pub tie_percent: f64,
-    /// A difference that is known to so many per cent, either way, is not looked at further: beside a rival
-    /// that is slower by just a tie, 100 finals of the tests' noise take 3090 rounds in place of 7730.
+    /// Half-width in per cent of an interval that is precise enough to stop. It saves 60 % of the
+    /// rounds when a rival is slower by just a tie.
     pub known_percent: f64,
-    /// No kernel is faster ([`crate::model::floor()`]).
+    /// Shortest possible time ([`crate::model::floor()`]).
     pub floor: Micros,
 }
 
-impl Default for Rules {
-    /// The error is nominally 4 %, so that it stays below 5 % with autocorrelated noise too. A tie
-    /// is a difference below 0.5 %: the same cubin differs by as much from one run to the next on
-    /// an H200 (8192x8192x8192; by 1 % at 4096x4096x4096), so that less is no property of a kernel,
-    /// and to know a difference to half of that is enough.
+impl Default for FinalRules {
+    /// The nominal error of 4 % stays below 5 % with autocorrelated noise. A tie is a difference
+    /// below 0.5 %, by which the same cubin differs between runs on an H200 (8192x8192x8192; 1 % at
+    /// 4096x4096x4096). Half of that is a sufficient precision.
     fn default() -> Self {
         Self {
-            first_look: FEWEST_ROUNDS,
-            most_rounds: 160,
-            most_tainted: 160,
+            first_analysis: MIN_ROUNDS,
+            max_rounds: 160,
+            max_disturbed: 160,
             error: 0.04,
             tie_percent: 0.5,
             known_percent: 0.25,
@@ -69,152 +65,153 @@ impl Default for Rules {
     }
 }
 
-/// Someone who takes part.
+/// A participant of a final.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entrant<K> {
-    /// May win; of those that tie, the one with the smallest key does. The key names no time: the
-    /// fewest resources, then a name.
+    /// May win; of tied candidates the one with the smallest key does. The key contains no time:
+    /// fewest resources first, then a name.
     Candidate(K),
-    /// Is compared with, and cannot win.
+    /// Reference for comparison that cannot win.
     Baseline,
 }
 
-/// A final under way.
+/// State of a final.
 #[derive(Debug)]
 pub struct Final<K> {
-    rules: Rules,
+    rules: FinalRules,
     entrants: Vec<Entrant<K>>,
-    /// Of each entrant, one a round that counted.
+    /// Samples of each entrant, one per valid round.
     samples: Vec<Vec<Micros>>,
-    /// Who is still sampled, in the order of the entrants.
+    /// Entrants that are still sampled, in order.
     active: Vec<usize>,
     rounds: usize,
-    taints: Vec<Taint>,
-    ended: Option<Ended>,
+    disturbances: Vec<Disturbance>,
+    ended: Option<FinalEnd>,
 }
 
-/// Why a final ended.
+/// Reason that a final ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// Everyone but the fastest differs from it.
+pub enum FinalEnd {
+    /// All others differ from the fastest.
     Separated,
-    /// Those that do not differ from the fastest surely tie with it.
+    /// The remaining ones tie with the fastest.
     Tied,
-    /// The rounds were used up with someone still in question.
+    /// The maximum of rounds was reached with an undecided entrant.
     OutOfRounds,
-    /// Too many rounds were tainted, or the stage failed.
+    /// Too many rounds were disturbed, or the device failed.
     BrokenOff,
 }
 
-/// How an entrant compares with the winner.
+/// Comparison of an entrant with the winner.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Place {
-    /// Which one, as counted from 0.
+pub struct FinalStanding {
+    /// Index of the entrant.
     pub entrant: usize,
-    /// How much slower than the winner it is. The interval covers with the confidence 1 -
-    /// [`Rules::error`], at whichever look the final ended.
+    /// Slowdown against the winner. The interval holds with the confidence 1 -
+    /// [`FinalRules::error`], at whichever analysis the final ended.
     pub margin: Margin,
-    /// Rounds that the margin is from.
+    /// Rounds behind the margin.
     pub rounds: usize,
     /// Whether it left because it differs from the leader by more than a tie. That any of several
-    /// identical entrants leaves has the probability [`Rules::error`].
+    /// identical entrants leaves has the probability [`FinalRules::error`].
     pub differs: bool,
 }
 
-/// How sure a winner is.
+/// Evidence for a winner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Confidence {
-    /// The fastest other candidate; `None` where there is none.
-    pub runner_up: Option<Place>,
-    /// Rounds that the winner was sampled in.
+    /// The fastest other candidate, if any.
+    pub runner_up: Option<FinalStanding>,
+    /// Valid rounds of the winner.
     pub rounds: usize,
-    /// Rounds that were taken and thrown away.
-    pub tainted_rounds: usize,
-    /// The candidates that tie, the winner first, then by their keys. Of a winner that the clock
-    /// decided on, itself alone.
+    /// Discarded rounds.
+    pub disturbed_rounds: usize,
+    /// Tied candidates by key, the winner first; the winner alone when its time decided.
     pub tie_set: Vec<usize>,
-    /// Why no more rounds were taken.
-    pub ended: Ended,
+    /// Reason that the final ended.
+    pub ended: FinalEnd,
 }
 
-/// What came of a final.
+/// Result of a final.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
-    /// Every entrant: the winner first, then by their margins over it.
-    pub order: Vec<Place>,
-    /// How sure that is.
+pub struct FinalResult {
+    /// All entrants: the winner first, then by margin.
+    pub order: Vec<FinalStanding>,
+    /// Evidence for the winner.
     pub confidence: Confidence,
 }
 
-/// What a final is held on: a device that samples entrants.
-pub trait Stage {
-    /// Why it cannot.
+/// A device that samples entrants.
+pub trait EntrantSampler {
+    /// Error of a sample or reading.
     type Error;
 
-    /// The time of one launch of an entrant's work.
+    /// Returns the time of one launch of an entrant's work.
     ///
     /// # Errors
-    /// The stage's own.
+    /// The device's error.
     fn sample(&mut self, entrant: usize) -> Result<Micros, Self::Error>;
 
     /// Reads the sensors, right after work.
     ///
     /// # Errors
-    /// The stage's own.
-    fn conditions(&mut self) -> Result<Conditions, Self::Error>;
+    /// The device's error.
+    fn conditions(&mut self) -> Result<DeviceConditions, Self::Error>;
 }
 
 impl<K: Ord> Final<K> {
-    /// A final among `entrants`.
-    pub fn new(entrants: Vec<Entrant<K>>, rules: Rules) -> Self {
-        let first_look = rules.first_look.max(FEWEST_ROUNDS);
-        let most_rounds = rules.most_rounds.max(first_look);
-        let rules = Rules { first_look, most_rounds, ..rules };
+    /// Creates a final among `entrants`.
+    pub fn new(entrants: Vec<Entrant<K>>, rules: FinalRules) -> Self {
+        let first_analysis = rules.first_analysis.max(MIN_ROUNDS);
+        let max_rounds = rules.max_rounds.max(first_analysis);
+        let rules = FinalRules { first_analysis, max_rounds, ..rules };
         Self {
             samples: vec![Vec::new(); entrants.len()],
             active: (0..entrants.len()).collect(),
             rounds: 0,
-            taints: Vec::new(),
-            ended: entrants.is_empty().then_some(Ended::Separated),
+            disturbances: Vec::new(),
+            ended: entrants.is_empty().then_some(FinalEnd::Separated),
             entrants,
             rules,
         }
     }
 
-    /// Holds the final to its end. Everyone is sampled once before the first round, to warm up.
+    /// Runs the final to its end. All entrants are sampled once before the first round, to warm up.
     ///
     /// # Errors
-    /// The stage's; the rounds until then are kept, and [`Self::verdict`] says what they support.
-    pub fn hold<S: Stage>(&mut self, stage: &mut S) -> Result<(), S::Error> {
+    /// The device's error; earlier rounds are kept, and [`Self::result`] evaluates them.
+    pub fn run<S: EntrantSampler>(&mut self, sampler: &mut S) -> Result<(), S::Error> {
         for entrant in &self.active {
-            stage.sample(*entrant)?;
+            sampler.sample(*entrant)?;
         }
-        let mut before = stage.conditions()?;
+        let mut before = sampler.conditions()?;
         while let Some(order) = self.next_round() {
             let mut samples = Vec::with_capacity(order.len());
             for entrant in order {
-                samples.push((entrant, stage.sample(entrant)?));
+                samples.push((entrant, sampler.sample(entrant)?));
             }
-            let after = stage.conditions()?;
-            self.record(&samples, Taint::between(&before, &after));
+            let after = sampler.conditions()?;
+            self.record(&samples, Disturbance::between(&before, &after));
             before = after;
         }
         Ok(())
     }
 
-    /// Who is to be sampled in the next round, in this order; `None` when the final has ended.
+    /// Returns the entrants of the next round in sampling order; `None` when the final has ended.
     pub fn next_round(&self) -> Option<Vec<usize>> {
-        self.ended.is_none().then(|| turns(&self.active, self.rounds))
+        self.ended.is_none().then(|| sampling_order(&self.active, self.rounds))
     }
 
-    /// Takes a round as [`Self::next_round`] asked for it: each entrant with its sample. A tainted
-    /// one is counted and asked for again.
-    pub fn record(&mut self, samples: &[(usize, Micros)], taint: Option<Taint>) {
+    /// Adds the samples of a round from [`Self::next_round`]. A disturbed round is counted and
+    /// repeated.
+    pub fn record(&mut self, samples: &[(usize, Micros)], disturbance: Option<Disturbance>) {
         let times = samples.iter().map(|(_, sample)| *sample);
-        if let Some(taint) = taint.or_else(|| Taint::of_samples(times, self.rules.floor)) {
-            self.taints.push(taint);
-            if self.taints.len() >= self.rules.most_tainted {
-                self.ended = Some(Ended::BrokenOff);
+        if let Some(disturbance) =
+            disturbance.or_else(|| Disturbance::of_samples(times, self.rules.floor))
+        {
+            self.disturbances.push(disturbance);
+            if self.disturbances.len() >= self.rules.max_disturbed {
+                self.ended = Some(FinalEnd::BrokenOff);
             }
             return;
         }
@@ -222,55 +219,56 @@ impl<K: Ord> Final<K> {
             self.samples[*entrant].push(*sample);
         }
         self.rounds += 1;
-        if self.looks().any(|rounds| rounds == self.rounds) {
-            self.look();
+        if self.analyses().any(|rounds| rounds == self.rounds) {
+            self.analyse();
         }
     }
 
-    /// The samples of an entrant, one for each round that counted while it took part.
+    /// Samples of an entrant, one per valid round.
     pub fn samples(&self, entrant: usize) -> &[Micros] {
         &self.samples[entrant]
     }
 
-    /// Why rounds did not count, in the order of the rounds.
-    pub fn taints(&self) -> &[Taint] {
-        &self.taints
+    /// Reasons for the discarded rounds, in order.
+    pub fn disturbances(&self) -> &[Disturbance] {
+        &self.disturbances
     }
 
-    /// What the rounds until now support; `None` where no candidate takes part.
-    pub fn verdict(&self) -> Option<Verdict> {
+    /// Evaluates the rounds so far; `None` without candidates.
+    pub fn result(&self) -> Option<FinalResult> {
         let leader = self.leader()?;
         let mut tie_set: Vec<usize> =
             self.active.iter().copied().filter(|entrant| self.ties(*entrant, leader)).collect();
         tie_set.sort_by_key(|entrant| self.key(*entrant));
         let winner = *tie_set.first()?;
-        let mut order: Vec<Place> =
+        let mut order: Vec<FinalStanding> =
             (0..self.entrants.len()).map(|entrant| self.place(entrant, winner)).collect();
         order.sort_by(|a, b| {
-            let later = |place: &Place| place.entrant != winner;
+            let later = |place: &FinalStanding| place.entrant != winner;
             later(a).cmp(&later(b)).then(a.margin.percent.total_cmp(&b.margin.percent))
         });
-        let rival = |place: &&Place| place.entrant != winner && self.key(place.entrant).is_some();
+        let rival =
+            |place: &&FinalStanding| place.entrant != winner && self.key(place.entrant).is_some();
         let confidence = Confidence {
             runner_up: order.iter().find(rival).cloned(),
             rounds: self.samples[winner].len(),
-            tainted_rounds: self.taints.len(),
+            disturbed_rounds: self.disturbances.len(),
             tie_set,
-            ended: self.ended.unwrap_or(Ended::BrokenOff),
+            ended: self.ended.unwrap_or(FinalEnd::BrokenOff),
         };
-        Some(Verdict { order, confidence })
+        Some(FinalResult { order, confidence })
     }
 
-    /// Compares everyone with the leader.
-    fn look(&mut self) {
+    /// Compares all entrants with the leader.
+    fn analyse(&mut self) {
         let Some(leader) = self.leader() else {
-            self.ended = Some(Ended::Separated);
+            self.ended = Some(FinalEnd::Separated);
             return;
         };
         let count = self.entrants.len();
         let pairs = (count * (count - 1) / 2).max(1);
-        let confidence = 1.0 - self.rules.error / (self.looks().count() * pairs) as f64;
-        let (mut staying, mut in_question) = (Vec::new(), false);
+        let confidence = 1.0 - self.rules.error / (self.analyses().count() * pairs) as f64;
+        let (mut staying, mut undecided) = (Vec::new(), false);
         for entrant in self.active.iter().copied() {
             if entrant == leader || self.surely_ties(entrant, leader) {
                 staying.push(entrant);
@@ -279,27 +277,26 @@ impl<K: Ord> Final<K> {
             let margin = self.margin(entrant, leader, confidence);
             if !margin.differs() || margin.percent.abs() < self.rules.tie_percent {
                 staying.push(entrant);
-                in_question |= !self.is_known(entrant, leader);
+                undecided |= !self.is_known(entrant, leader);
             }
         }
         self.active = staying;
-        self.ended = if !in_question {
-            Some(if self.active.len() == 1 { Ended::Separated } else { Ended::Tied })
+        self.ended = if !undecided {
+            Some(if self.active.len() == 1 { FinalEnd::Separated } else { FinalEnd::Tied })
         } else {
-            (self.rounds >= self.rules.most_rounds).then_some(Ended::OutOfRounds)
+            (self.rounds >= self.rules.max_rounds).then_some(FinalEnd::OutOfRounds)
         };
     }
 
-    /// The rounds at which the evidence is looked at.
-    fn looks(&self) -> impl Iterator<Item = usize> {
-        let Rules { first_look, most_rounds, .. } = self.rules;
-        let grown =
-            (0..).map(move |look| (first_look as f64 * LOOKS_GROW.powi(look)).round() as usize);
-        grown.take_while(move |rounds| *rounds < most_rounds).chain([most_rounds])
+    /// Round counts at which the evidence is analysed.
+    fn analyses(&self) -> impl Iterator<Item = usize> {
+        let FinalRules { first_analysis, max_rounds, .. } = self.rules;
+        let grown = (0..)
+            .map(move |look| (first_analysis as f64 * ANALYSIS_GROWTH.powi(look)).round() as usize);
+        grown.take_while(move |rounds| *rounds < max_rounds).chain([max_rounds])
     }
 
-    /// The candidate that takes the least time, by its rounds relative to the middle of those that
-    /// are sampled beside it.
+    /// Returns the fastest candidate, by its rounds relative to the median of the active entrants.
     fn leader(&self) -> Option<usize> {
         let middle: Vec<Micros> = (0..self.rounds)
             .map(|round| {
@@ -313,8 +310,8 @@ impl<K: Ord> Final<K> {
         candidates.min_by(|a, b| behind(*a).total_cmp(&behind(*b)))
     }
 
-    /// Whether the rule without a clock may choose `entrant`, which has not left, in place of the
-    /// leader: a candidate that is not slower by more than a tie, as far as can be told.
+    /// Whether the tie rule may select `entrant`, which has not left, in place of the leader: a
+    /// candidate whose estimated slowdown is below a tie.
     fn ties(&self, entrant: usize, leader: usize) -> bool {
         entrant == leader
             || self.key(entrant).is_some()
@@ -322,8 +319,8 @@ impl<K: Ord> Final<K> {
                     < self.rules.tie_percent
     }
 
-    /// Whether a difference is known as well as is worth knowing: if it is a tie still may be in question,
-    /// but not by more than [`Rules::known_percent`].
+    /// Whether a difference is known to [`FinalRules::known_percent`]. It may remain undecided
+    /// whether it is a tie.
     fn is_known(&self, entrant: usize, leader: usize) -> bool {
         let Margin { low, high, .. } = self.margin(entrant, leader, 1.0 - self.rules.error);
         (high - low) / 2.0 <= self.rules.known_percent
@@ -333,15 +330,16 @@ impl<K: Ord> Final<K> {
         self.margin(entrant, leader, 1.0 - self.rules.error).is_within(self.rules.tie_percent)
     }
 
-    fn place(&self, entrant: usize, winner: usize) -> Place {
-        // Each look has its share of the error, so that the interval holds whenever the final ends.
-        let confidence = 1.0 - self.rules.error / self.looks().count() as f64;
+    fn place(&self, entrant: usize, winner: usize) -> FinalStanding {
+        // Each analysis has its share of the error, so that the interval holds whenever the final
+        // ends.
+        let confidence = 1.0 - self.rules.error / self.analyses().count() as f64;
         let margin = if entrant == winner {
             Margin { percent: 0.0, low: 0.0, high: 0.0 }
         } else {
             self.margin(entrant, winner, confidence)
         };
-        Place {
+        FinalStanding {
             entrant,
             margin,
             rounds: self.samples[entrant].len(),
@@ -361,7 +359,7 @@ impl<K: Ord> Final<K> {
     }
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for FinalEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Separated => "separated",

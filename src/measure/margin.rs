@@ -1,30 +1,22 @@
-//! By how much one contestant is slower than another, from rounds in which both were sampled, and
-//! how sure that is. Pure numbers: knows no device and decides nothing.
+//! Relative time difference of two entrants, from rounds in which both were sampled, with a
+//! confidence interval. Pure numbers.
 //!
-//! **Pairs.** Samples of one round are a pair, and what counts is the logarithm of their ratio: a
-//! clock or a temperature that both share cancels, however it drifts or jumps between rounds.
-//! (Kalibera and Jones 2013, "Rigorous benchmarking in reasonable time", on ratios of times and
-//! their intervals.)
+//! **Pairs.** Samples of one round are a pair, and the analysis uses the logarithm of their ratio.
+//! Effects that both share, such as clock and temperature, cancel even when they change between
+//! rounds (Kalibera and Jones 2013, "Rigorous benchmarking in reasonable time").
 //!
-//! **Location.** The mean of the logarithms without the lowest and the highest fifth (Tukey and
-//! McLaughlin 1963): samples that are ten times too slow hardly move it, and with normal noise it
-//! needs an eighth more rounds than a mean, where a median needs half as many again.
+//! **Location.** The trimmed mean of the logarithms, without the lowest and highest fifth (Tukey
+//! and McLaughlin 1963). Outliers hardly move it. With normal noise it needs an eighth more rounds
+//! than the mean; the median needs half as many again.
 //!
-//! **Interval.** Rounds are not independent: the samples of the first 20 winners that this project
-//! recorded on an H200 have a lag-1 autocorrelation of 0.45 (median; the largest is 0.71). So the
-//! variance is taken from the slow part of the series. The logarithms, Winsorised as the trimmed
-//! mean's error asks for (Yuen 1974), are projected on the K = 0.4 n^(2/3) slowest cosines; each
-//! projection is an estimate of the long-run variance, and their mean goes with Student's t of K
-//! degrees of freedom (Lazarus, Lewis, Stock and Watson 2018, "HAR inference: recommendations for
-//! practice"). Of nominally 95 %, it covers 94 to 97 % at 10 to 200 rounds of each noise in
-//! `tests/margin.rs` (20,000 simulations each), and 92 to 94 % with an autocorrelation of 0.7.
+//! **Interval.** Rounds are autocorrelated (lag 1: 0.45 in the median on an H200). The variance is
+//! therefore estimated from the low frequencies of the series. The logarithms, Winsorised as the
+//! trimmed mean's error requires (Yuen 1974), are projected on the K = 0.4 n^(2/3) slowest cosines.
+//! Each projection estimates the long-run variance; their mean goes with Student's t of K degrees
+//! of freedom (Lazarus, Lewis, Stock and Watson 2018, "HAR inference: recommendations for
+//! practice").
 //!
-//! **Nothing is resampled.** A percentile bootstrap of the same trimmed mean (Efron and Tibshirani
-//! 1993, chapter 13) with 500 resamples covered 72 to 76 % with an autocorrelation of 0.5, and 76
-//! to 89 % with blocks of n^(1/3) rounds (their section 8.6); and with one sample of 20 ten times
-//! too slow, its interval at 10 rounds was 25 times as wide as this one. Nor does it reach the
-//! levels that several comparisons and looks ask for, such as 99.95 %, without 10^5 resamples. What
-//! is here takes microseconds and no seed.
+//! Coverage, and the comparison with the bootstrap: `docs/decisions/2026-11-23-margin-interval.md`.
 
 use std::f64::consts::PI;
 
@@ -32,38 +24,37 @@ use distrs::StudentsT;
 
 use crate::model::Micros;
 
-/// Rounds below which no interval is given.
-pub const FEWEST_ROUNDS: usize = 10;
+/// Minimum of rounds for an interval.
+pub const MIN_ROUNDS: usize = 10;
 
-/// The share that is left out at each end.
+/// Trimmed fraction at each end.
 const TRIMMED: f64 = 0.2;
 
-/// The factor in the number of cosines (Lazarus et al. 2018).
+/// Factor in the number of cosines (Lazarus et al. 2018).
 const COSINES: f64 = 0.4;
 
-/// Widens the interval by √(n / (n - 5)). Fitted: without it, 10 rounds are covered in 92.4 % of
-/// cases with independent normal noise, for Winsorising takes spread away, and in 90 % with an
-/// autocorrelation of 0.5; with it, in 96.2 % and 94.6 %.
+/// Widens the interval by √(n / (n - 5)), for the spread that Winsorising removes. Fitted: coverage
+/// at 10 rounds rises from 92.4 to 96.2 % with independent normal noise.
 const LOST_ROUNDS: f64 = 5.0;
 
-/// By how many per cent one contestant takes longer than another, negative where it is faster.
+/// Slowdown of one entrant against another in per cent; negative when it is faster.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Margin {
     /// The estimate.
     pub percent: f64,
-    /// The lower end of its interval; -100 where there are too few rounds for one.
+    /// Lower end of the interval; -100 with too few rounds.
     pub low: f64,
-    /// The upper end; infinite where there are too few rounds.
+    /// Upper end of the interval; infinite with too few rounds.
     pub high: f64,
 }
 
 impl Margin {
-    /// Of `slower` over `faster`, whose samples at the same place are of the same round, with an
-    /// interval of the given confidence (0.95). Where one has more rounds, those that both have
-    /// count: the first ones. All samples are positive.
+    /// Compares `slower` with `faster`, whose samples at the same index are of the same round, with
+    /// an interval of the given confidence (0.95). Only the first rounds that both have count. All
+    /// samples are positive.
     pub fn between(slower: &[Micros], faster: &[Micros], confidence: f64) -> Self {
         let logs = logs_of_ratios(slower, faster);
-        let middle = Middle::of(&logs);
+        let middle = TrimmedMean::of(&logs);
         let half_width = middle.half_width(&logs, confidence);
         Self {
             percent: percent(middle.mean),
@@ -72,9 +63,9 @@ impl Margin {
         }
     }
 
-    /// The estimate alone, in per cent.
+    /// Returns only the estimate, in per cent.
     pub(super) fn estimate(slower: &[Micros], faster: &[Micros]) -> f64 {
-        percent(Middle::of(&logs_of_ratios(slower, faster)).mean)
+        percent(TrimmedMean::of(&logs_of_ratios(slower, faster)).mean)
     }
 
     /// Whether the interval rules out that both take the same time.
@@ -96,15 +87,15 @@ fn percent(log_of_ratio: f64) -> f64 {
     100.0 * log_of_ratio.exp_m1()
 }
 
-/// The values that are left when the lowest and the highest are taken away.
-struct Middle {
+/// Mean of the values without the lowest and highest, and the bounds of those kept.
+struct TrimmedMean {
     mean: f64,
     lowest: f64,
     highest: f64,
     count: usize,
 }
 
-impl Middle {
+impl TrimmedMean {
     fn of(values: &[f64]) -> Self {
         let trimmed = (TRIMMED * values.len() as f64) as usize;
         let mut sorted = values.to_vec();
@@ -120,9 +111,9 @@ impl Middle {
         }
     }
 
-    /// Half the width of the mean's interval, from all `values` in the order taken.
+    /// Returns half the width of the mean's interval, from all `values` in their order.
     fn half_width(&self, values: &[f64], confidence: f64) -> f64 {
-        if values.len() < FEWEST_ROUNDS {
+        if values.len() < MIN_ROUNDS {
             return f64::INFINITY;
         }
         let winsorised: Vec<f64> =
@@ -136,8 +127,8 @@ impl Middle {
     }
 }
 
-/// n times the variance of the mean of n values like these, neighbours being correlated: the mean
-/// square of their projections on the slowest cosines.
+/// Estimates n times the variance of the mean of n correlated values: the mean square of their
+/// projections on the slowest cosines.
 fn long_run_variance(values: &[f64], cosines: usize) -> f64 {
     let count = values.len() as f64;
     let square = |frequency: usize| {
@@ -169,8 +160,8 @@ mod tests {
     }
 
     #[test]
-    fn too_few_rounds_give_an_estimate_that_says_nothing() {
-        for rounds in 0..FEWEST_ROUNDS {
+    fn too_few_rounds_give_an_estimate_without_an_interval() {
+        for rounds in 0..MIN_ROUNDS {
             let margin =
                 Margin::between(&micros(&vec![2.0; rounds]), &micros(&vec![1.0; rounds]), 0.95);
             let expected = if rounds == 0 { 0.0 } else { 100.0 };
@@ -209,7 +200,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_other_way_round_is_the_inverse(pairs in pairs()) {
+        fn exchanging_the_entrants_inverts_the_margin(pairs in pairs()) {
             let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
             let there = Margin::between(&micros(&a), &micros(&b), 0.95);
             let back = Margin::between(&micros(&b), &micros(&a), 0.95);
@@ -219,7 +210,7 @@ mod tests {
         }
 
         #[test]
-        fn what_both_share_in_a_round_cancels(
+        fn shared_effects_of_a_round_cancel(
             rounds in prop::collection::vec((1.0..1e4, 1.0..1e4, 0.1..10.0), 10..40),
         ) {
             let plain = Margin::between(

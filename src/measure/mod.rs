@@ -1,31 +1,29 @@
-//! How long a correct kernel takes: samples over rotated operands, the race that screens
-//! candidates, the final in which the best and the libraries take turns, and what its rounds say.
+//! Measurement of correct kernels: samples over rotated operands, the race that screens candidates,
+//! and the final, which samples the best candidates and the libraries in interleaved rounds and
+//! compares them.
 //!
-//! Works on anything that gives work for a set of operands; knows no configuration and no family.
-//! Of what the `cpu` device executed the time is modelled, not measured; [`Cost`] compares what was
-//! never executed.
+//! Works on anything that creates work for a set of operands, independent of configurations and
+//! families. Times of the `cpu` device are modelled, not measured.
 
 mod conditions;
-mod cost;
+mod device_final;
+mod disturbance;
 mod finals;
 mod margin;
-mod modelled;
 mod race;
 mod sampling;
-mod stage;
+mod sampling_order;
 mod stopwatch;
-mod taint;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 pub use conditions::ConditionsRange;
-pub use cost::Cost;
-pub use finals::{Confidence, Ended, Entrant, Final, Place, Rules, Stage, Verdict};
-pub use margin::{FEWEST_ROUNDS, Margin};
-pub use modelled::{ExecutedLaunch, modelled_time};
-pub use race::{Race, Racer, Reason, Step};
-pub use sampling::{FEWEST_SAMPLES, SAMPLES, sets_for};
-pub use stage::{Held, hold};
+pub use device_final::{FinalMeasurements, run_final};
+pub use disturbance::Disturbance;
+pub use finals::{
+    Confidence, Entrant, EntrantSampler, Final, FinalEnd, FinalResult, FinalRules, FinalStanding,
+};
+pub use margin::{MIN_ROUNDS, Margin};
+pub use race::{DropReason, Race, RaceStep, RacingCandidate};
+pub use sampling::{MIN_SAMPLES, SAMPLES, sets_for};
 pub use stopwatch::{Stopwatch, WorkFor};
-pub use taint::Taint;

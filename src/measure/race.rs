@@ -1,32 +1,30 @@
-//! The race that screens candidates: how many samples one gets before it may be a finalist or is
-//! out. It takes samples and says what to do next; it knows no device.
+//! The race that screens candidates: after each sample it decides whether a candidate needs more,
+//! is a possible finalist, or is dropped. Independent of the device.
 //!
-//! A candidate whose first sample is twice as slow as the best is out, and so is one a fifth slower
-//! in two. From then on it goes on, up to [`SAMPLES`] or fewer where each spans much, for as long as it may
-//! still be among the finalists. Of 1000 kernels whose times scatter as in two spaces that others recorded, this
-//! takes 6 % of the samples that 20 for each would be, and 12 % of 1000 that are all within 30 %
-//! of the best, as a search asks for them in the end; a kernel within 0.5 % of the best was among
-//! five finalists in each of 200 such races.
+//! A candidate is dropped when its first sample is twice as slow as the best, or both of its first
+//! two are a fifth slower. Otherwise it is sampled up to [`SAMPLES`] times, or fewer for long
+//! samples, while it can still be a finalist. In simulations a race takes 6 to 12 % of the samples
+//! that 20 per candidate would be, and keeps the best: `docs/decisions/2026-11-23-race.md`.
 //!
-//! Candidates are sampled minutes apart, so that nothing is paired here: what differs by less than
-//! [`DRIFT`] is the same. The final decides between them ([`super::Final`]).
+//! Candidates are sampled minutes apart, so samples are not paired: differences below [`DRIFT`]
+//! count as equal. The final decides between such candidates ([`super::Final`]).
 //!
-//! A lucky sample does more harm than a slow one: as the best, it throws everyone else out. So a
-//! time that beats the best must be seen again in a series of its own before it counts, and a
-//! sample below the physical floor never does.
+//! A fast outlier is worse than a slow one: as the best it would drop all others. A time that beats
+//! the best must therefore be confirmed by a second series, and a sample below the physical floor
+//! never counts.
 
 use std::fmt;
 use std::mem;
 
-use super::sampling::{CLEARLY_SLOWER, FIRST_LOOK, HOPELESS, SAMPLES};
+use super::sampling::{CLEARLY_SLOWER, FIRST_CHECK, HOPELESS, SAMPLES};
 use crate::model::{Micros, statistics};
 
-/// How far the times of one kernel drift between two visits to the device, as a logarithm: the same
-/// cubin differs by up to 1 % between runs on an H200 (4096x4096x4096).
+/// Drift of one kernel's times between two visits to the device, as a logarithm (up to 1 % on an
+/// H200 at 4096x4096x4096).
 const DRIFT: f64 = 0.01;
 
-/// Standard errors by which a candidate must be behind to be out: with normal noise, one look of
-/// 740 errs.
+/// Standard errors by which a candidate must be slower to be dropped: with normal noise, one check
+/// of 740 errs.
 const STANDARD_ERRORS: f64 = 3.0;
 
 /// The standard error of a median over that of a mean, for normal samples: √(π/2).
@@ -35,71 +33,71 @@ const MEDIAN_OVER_MEAN: f64 = 1.2533;
 /// The standard deviation over the median absolute deviation, for normal samples.
 const DEVIATION_OVER_MAD: f64 = 1.4826;
 
-/// The noise of a sample before any is known, as a logarithm. On an H200 it is 0.1 to 0.3 %.
+/// Assumed noise of a sample before any is known, as a logarithm (0.1 to 0.3 % on an H200).
 const USUAL_NOISE: f64 = 0.01;
 
-/// Impossible samples after which a candidate is out.
-const MOST_IMPOSSIBLE: usize = 3;
+/// Number of impossible samples after which a candidate is dropped.
+const MAX_IMPOSSIBLE: usize = 3;
 
-/// Series after which a time that was never seen twice is taken for the slower of the last two.
-const MOST_SERIES: usize = 3;
+/// Number of series after which an unconfirmed time counts as the slower of the last two.
+const MAX_SERIES: usize = 3;
 
-/// The candidates until now, as far as the next one is judged by them.
+/// State of the race: the best candidates and their noise.
 #[derive(Debug, Clone)]
 pub struct Race {
     finalists: usize,
     floor: Micros,
-    /// Medians of the best, fastest first; as many as finalists at most.
+    /// Medians of the best candidates, fastest first; at most as many as finalists.
     best: Vec<Micros>,
-    /// The noise of each candidate that was sampled to the end, and the middle one of these.
+    /// Noise of each fully sampled candidate.
     noises: Vec<f64>,
     usual_noise: f64,
 }
 
-/// A candidate that is being sampled.
+/// Samples of the current candidate.
 #[derive(Debug, Clone)]
-pub struct Racer {
-    /// Samples that will do.
+pub struct RacingCandidate {
+    /// Number of samples that suffice.
     enough: usize,
     series: Vec<Micros>,
-    /// The series before this one, if it is to be confirmed.
+    /// The previous series, if it needs confirmation.
     earlier: Option<Vec<Micros>>,
     repeats: usize,
     impossible: usize,
 }
 
-/// What to do with a candidate next.
+/// Next step for a candidate.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Step {
-    /// Sample it again.
+pub enum RaceStep {
+    /// Take another sample.
     More,
-    /// Prepare it anew, validation included, and go on: it must show this time, which is too good
-    /// to be believed at once, in a second series.
+    /// Prepare it again, including validation, and continue: it must confirm this suspiciously good
+    /// time in a second series.
     Confirm(Micros),
-    /// Its samples will do.
+    /// Its samples suffice.
     Enough,
-    /// It is no finalist.
-    Drop(Reason),
+    /// It is dropped.
+    Drop(DropReason),
 }
 
-/// Why a candidate is out.
+/// Reason that a candidate is dropped.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Reason {
-    /// One sample was so many times as slow as the best.
+pub enum DropReason {
+    /// One sample took this many times the best.
     Hopeless(f64),
-    /// It is so many times as slow as the best.
+    /// It takes this many times the best.
     ClearlySlower(f64),
-    /// It is surely slower than the last of the finalists.
+    /// It is significantly slower than the last finalist.
     NoFinalist,
     /// Its samples are shorter than any kernel can take.
     Impossible {
-        /// The shortest believable time.
+        /// The shortest possible time.
         floor: Micros,
     },
 }
 
 impl Race {
-    /// A race for so many places in the final; no kernel is faster than `floor`
+    /// Starts a race for `finalists` places in the final; no kernel is faster than `floor`
     /// ([`crate::model::floor()`]).
     pub fn new(finalists: usize, floor: Micros) -> Self {
         Self {
@@ -111,23 +109,23 @@ impl Race {
         }
     }
 
-    /// The time of the best.
+    /// Time of the best candidate.
     pub fn best(&self) -> Option<Micros> {
         self.best.first().copied()
     }
 
-    /// Whether one sample is enough to see that a candidate is out. Serves a first look at a single
-    /// launch, before a sequence of many is recorded, too.
-    pub fn hopeless(&self, sample: Micros) -> Option<Reason> {
+    /// Checks whether one sample suffices to drop a candidate. Also applies to the probe of a
+    /// single launch, before a longer sequence is recorded.
+    pub fn hopeless(&self, sample: Micros) -> Option<DropReason> {
         let times = self.times_the_best(sample)?;
-        (times > HOPELESS).then_some(Reason::Hopeless(times))
+        (times > HOPELESS).then_some(DropReason::Hopeless(times))
     }
 
     fn times_the_best(&self, time: Micros) -> Option<f64> {
         Some(time.0 / self.best()?.0)
     }
 
-    /// Takes the samples of a candidate that got [`Step::Enough`] into account.
+    /// Adds the samples of a candidate that got [`RaceStep::Enough`].
     pub fn admit(&mut self, samples: &[Micros]) {
         let Some(time) = median(samples) else { return };
         let place = self.best.partition_point(|better| *better <= time);
@@ -137,7 +135,7 @@ impl Race {
         self.usual_noise = statistics::median(&self.noises).unwrap_or(USUAL_NOISE);
     }
 
-    /// What two medians may differ by and be of the same kernel, as a logarithm.
+    /// Largest difference of two medians of the same kernel, as a logarithm.
     fn tolerance(&self, samples: &[Micros]) -> f64 {
         let noise = self.usual_noise.max(noise(samples));
         let variance = 1.0 / samples.len() as f64 + 1.0 / SAMPLES as f64;
@@ -145,37 +143,37 @@ impl Race {
     }
 }
 
-impl Default for Racer {
+impl Default for RacingCandidate {
     fn default() -> Self {
         let (series, earlier) = (Vec::new(), None);
         Self { enough: SAMPLES, series, earlier, repeats: 0, impossible: 0 }
     }
 }
 
-impl Racer {
-    /// A candidate without samples, of which [`SAMPLES`] will do.
+impl RacingCandidate {
+    /// A candidate without samples; [`SAMPLES`] suffice.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// So many samples will do, at least one: each spans much.
-    pub(super) fn be_content_with(&mut self, samples: usize) {
+    /// Sets the number of samples that suffice, at least one, for long samples.
+    pub(super) fn set_enough(&mut self, samples: usize) {
         self.enough = samples.max(1);
     }
 
-    /// The samples that count: those since it was last prepared.
+    /// Samples since it was last prepared.
     pub fn samples(&self) -> &[Micros] {
         &self.series
     }
 
-    /// Takes a sample and says what is next. All samples span the same number of launches.
-    pub fn take(&mut self, sample: Micros, race: &Race) -> Step {
-        let believable = sample.0.is_finite() && sample.0 > 0.0 && sample >= race.floor;
-        if !believable {
+    /// Adds a sample and returns the next step. All samples span the same number of launches.
+    pub fn take(&mut self, sample: Micros, race: &Race) -> RaceStep {
+        let possible = sample.0.is_finite() && sample.0 > 0.0 && sample >= race.floor;
+        if !possible {
             self.impossible += 1;
             return match self.impossible {
-                MOST_IMPOSSIBLE.. => Step::Drop(Reason::Impossible { floor: race.floor }),
-                _ => Step::More,
+                MAX_IMPOSSIBLE.. => RaceStep::Drop(DropReason::Impossible { floor: race.floor }),
+                _ => RaceStep::More,
             };
         }
         self.series.push(sample);
@@ -184,20 +182,20 @@ impl Racer {
         if count == 1
             && let Some(reason) = race.hopeless(time)
         {
-            return Step::Drop(reason);
+            return RaceStep::Drop(reason);
         }
-        if count == FIRST_LOOK
+        if count == FIRST_CHECK
             && let Some(times) = race.times_the_best(time).filter(|times| *times > CLEARLY_SLOWER)
         {
-            return Step::Drop(Reason::ClearlySlower(times));
+            return RaceStep::Drop(DropReason::ClearlySlower(times));
         }
-        if count >= FIRST_LOOK && self.is_no_finalist(time, race) {
-            return Step::Drop(Reason::NoFinalist);
+        if count >= FIRST_CHECK && self.is_no_finalist(time, race) {
+            return RaceStep::Drop(DropReason::NoFinalist);
         }
         if count < self.enough {
-            return Step::More;
+            return RaceStep::More;
         }
-        if self.is_suspicious(time, race) { self.confirm(time, race) } else { Step::Enough }
+        if self.is_suspicious(time, race) { self.confirm(time, race) } else { RaceStep::Enough }
     }
 
     fn is_no_finalist(&self, time: Micros, race: &Race) -> bool {
@@ -205,32 +203,32 @@ impl Racer {
         last.is_some_and(|last| (time.0 / last.0).ln() > race.tolerance(&self.series))
     }
 
-    /// Whether it is faster than the best by more than noise and drift explain.
+    /// Whether it beats the best by more than noise and drift explain.
     fn is_suspicious(&self, time: Micros, race: &Race) -> bool {
         race.best().is_none_or(|best| (best.0 / time.0).ln() > race.tolerance(&self.series))
     }
 
-    /// Compares a full series with the one before.
-    fn confirm(&mut self, time: Micros, race: &Race) -> Step {
+    /// Compares a full series with the previous one.
+    fn confirm(&mut self, time: Micros, race: &Race) -> RaceStep {
         let series = mem::take(&mut self.series);
         if let Some(earlier) = self.earlier.take() {
             let before = median(&earlier).unwrap_or(time);
             if (time.0 / before.0).ln().abs() <= race.tolerance(&series) {
                 self.series = series;
-                return Step::Enough;
+                return RaceStep::Enough;
             }
-            if self.repeats + 1 == MOST_SERIES {
+            if self.repeats + 1 == MAX_SERIES {
                 self.series = if before > time { earlier } else { series };
-                return Step::Enough;
+                return RaceStep::Enough;
             }
         }
         self.repeats += 1;
         self.earlier = Some(series);
-        Step::Confirm(time)
+        RaceStep::Confirm(time)
     }
 }
 
-/// The middle sample, or the faster of two: one that is late says nothing of a kernel.
+/// Returns the median, or the faster of two: one late sample says nothing about a kernel.
 fn estimate(samples: &[Micros]) -> Option<Micros> {
     match samples {
         [first, second] => Some(Micros(first.0.min(second.0))),
@@ -250,12 +248,12 @@ fn noise(samples: &[Micros]) -> f64 {
     DEVIATION_OVER_MAD * statistics::median(&away).unwrap_or(0.0)
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for DropReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Hopeless(times) => write!(f, "one sample was {times:.1} times the best"),
             Self::ClearlySlower(times) => write!(f, "takes {times:.2} times as long as the best"),
-            Self::NoFinalist => write!(f, "surely slower than the last of the finalists"),
+            Self::NoFinalist => write!(f, "significantly slower than the last finalist"),
             Self::Impossible { floor } => {
                 write!(f, "its samples are impossible (no kernel takes less than {floor})")
             }

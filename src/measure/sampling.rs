@@ -1,59 +1,54 @@
-//! The arithmetic of sampling: how many operand sets, how many launches a sample. Pure.
+//! Numbers of operand sets, launches per sample and samples. Pure.
+//!
+//! Measurements: `docs/decisions/2026-11-23-samples.md`.
 
 use std::time::Duration;
 
 use crate::model::{CachePolicy, Device, Micros, Problem};
 
-/// Samples of a candidate that may be among the finalists. The median of 5 normal samples is within
-/// 0.9 standard deviations of the true one in 9 of 10 cases (its own is 1.25 / √5 = 0.56): of the 0.1 to
-/// 0.3 % that samples scatter on an H200, a fraction of the 1 % that a kernel's times drift by between two
-/// visits. With 5 instead of 10, a thousand evaluations for 20 layers took 17 s instead of 22, and what was
-/// found was as fast; twenty told the final no more than ten.
+/// Samples of a candidate that may be a finalist. Ten found no better kernels and took 30 % more
+/// time.
 pub const SAMPLES: usize = 5;
 
-/// The same at least, of one whose samples each span so much longer than a screened candidate's need to that fewer
-/// make up for it: all of them together span as long.
-pub const FEWEST_SAMPLES: usize = 3;
+/// Minimum of samples for a candidate whose samples are longer: all of them together span the same
+/// time.
+pub const MIN_SAMPLES: usize = 3;
 
-/// What a sample should span: 2000 times the half microsecond that events resolve.
+/// Target duration of a sample in the final: 2000 times the event resolution of half a microsecond.
 const SAMPLE_TIME: Micros = Micros(1000.0);
 
-/// The same of a candidate that is screened, 800 times: how it compares with the best is asked to 1 %.
+/// Target duration of a screening sample, 800 times the resolution: screening compares to 1 %.
 const SCREENING_TIME: Micros = Micros(400.0);
 
-/// Contestants whose first looks are within this of the fastest's share its launches per sample. A sample of theirs
-/// spans up to twice as long then, and what one beyond it reads too much does not matter.
+/// Entrants whose probes are within this factor of the fastest share its launches per sample.
 const CLOSE: f64 = 2.0;
 
-/// Most launches of a sample: a recorded sequence has this many nodes, which the host issues
-/// while the device overwrites the L2 cache.
+/// Maximum of launches per sample: the host enqueues a sequence of this many nodes while the device
+/// overwrites the L2 cache.
 const MAX_LAUNCHES: u32 = 256;
 
-/// A candidate this many times slower than the best is not sampled further. A first look errs by a
-/// few per cent, so that a factor of 2 never drops a winner.
+/// Slowdown against the best at which a candidate is dropped after its probe. A probe errs by a few
+/// per cent, so a factor of 2 never drops a winner.
 pub(super) const HOPELESS: f64 = 2.0;
 
-/// What one launch by itself reads at most beyond one of many, for starting it counts: 4 µs on an H200. With such
-/// looks taken for times, kernels of 4 µs read 8, and all were dropped but the first.
-const START: Micros = Micros(5.0);
+/// Upper bound of the launch overhead in a probe (4 µs on an H200), which a sequence of many
+/// launches does not show.
+const LAUNCH_OVERHEAD: Micros = Micros(5.0);
 
-/// After a first look of so many samples, one that is slower by so much is not sampled further:
-/// on an H200 samples of one kernel lie within 1 % of each other. With two, the faster counts, so
-/// that one hiccup drops nobody; three took a third more of the device's time (0.20 instead of
-/// 0.16 of [`SAMPLES`] for each, 974 candidates of 4096x4096x1024) and decided the same.
-pub(super) const FIRST_LOOK: usize = 2;
+/// Number of samples after which a candidate slower by [`CLEARLY_SLOWER`] is dropped. The faster of
+/// the two counts, so that one outlier drops no candidate.
+pub(super) const FIRST_CHECK: usize = 2;
 pub(super) const CLEARLY_SLOWER: f64 = 1.2;
 
-/// How long the device works without a pause before samples count, where they are to be those of
-/// sustained work: once, for it to grow warm, and before the samples of each kernel, for the power
-/// that is that kernel's own. Judgements: boards answer to a change of power within 100 ms and to
-/// heat within seconds, and an H200 at 648 W of 700 W shows neither (`sgemm` for 5 s).
+/// Durations of uninterrupted work before samples in the sustained regime: once to warm up, and
+/// before each kernel's samples for its own power. Judgements: boards react to power within 100 ms
+/// and to heat within seconds.
 pub(super) const WARM_UP: Duration = Duration::from_secs(3);
 pub(super) const LOAD: Duration = Duration::from_millis(100);
 
-/// Operand sets that launches rotate through: with a hot cache one, else together more than twice the L2
-/// cache, so that no launch finds the operands of the one before it there; at most one for each launch of
-/// a sample, for the cache is overwritten before every sample.
+/// Number of operand sets that launches rotate through. One with a hot cache; else enough to exceed
+/// twice the L2 cache, so that no launch finds the operands of the previous one, and at most one
+/// per launch of a sample, since the cache is flushed before every sample.
 pub fn sets_for(problem: &Problem, device: &Device, policy: CachePolicy) -> u64 {
     if policy == CachePolicy::Hot {
         return 1;
@@ -68,34 +63,34 @@ pub(super) fn set_bytes(problem: &Problem) -> [u64; 3] {
         .map(|elements| (elements * problem.batch * problem.dtype.bytes()).next_multiple_of(256))
 }
 
-/// Bytes that are overwritten before a sample: twice the L2 cache; none where it is to stay hot.
+/// Bytes that are overwritten before a sample: twice the L2 cache; `None` for a hot cache.
 pub(super) fn flush_bytes(device: &Device, policy: CachePolicy) -> Option<u64> {
     (policy == CachePolicy::Rotate).then(|| (2 * device.l2_bytes).max(1 << 20))
 }
 
-/// Launches of the samples of each contestant of a final, whose launches take about as long as these: as many for
-/// those that are close as for the fastest of all, for a sample's first launch takes longer, so that with 90
-/// launches a kernel of 5.7 µs read 0.35 % more than with 104.
+/// Returns the launches per sample of each entrant of a final, from their probes. Close entrants
+/// get the launches of the fastest, because a sample's first launch takes longer (0.35 % between 90
+/// and 104 launches of 5.7 µs).
 pub(super) fn launches_of_final(ones: &[Micros]) -> Vec<u32> {
     let fastest = ones.iter().map(|one| one.0).fold(f64::INFINITY, f64::min);
     let shared = |one: &Micros| if one.0 < CLOSE * fastest { fastest } else { one.0 };
     ones.iter().map(|one| launches_within(SAMPLE_TIME, Micros(shared(one)))).collect()
 }
 
-/// What a launch takes at least that took so long by itself.
+/// Lower bound of a launch's time, from its probe.
 pub(super) fn at_least(one: Micros) -> Micros {
-    Micros((one.0 - START.0).max(1.0))
+    Micros((one.0 - LAUNCH_OVERHEAD.0).max(1.0))
 }
 
-/// Launches of a sample of a candidate that is screened.
+/// Returns the launches per screening sample.
 pub(super) fn launches_of_screening(one: Micros) -> u32 {
     launches_within(SCREENING_TIME, one)
 }
 
-/// Samples of a candidate that may be among the finalists, where each spans so much.
+/// Returns the samples of a candidate whose samples each span `span`.
 pub(super) fn samples_of_screening(span: Micros) -> usize {
     let all = SAMPLES as f64 * SCREENING_TIME.0;
-    ((all / span.0.max(1.0)).round() as usize).clamp(FEWEST_SAMPLES, SAMPLES)
+    ((all / span.0.max(1.0)).round() as usize).clamp(MIN_SAMPLES, SAMPLES)
 }
 
 fn launches_within(time: Micros, one: Micros) -> u32 {
@@ -142,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_starting_takes_makes_no_short_kernel_slow() {
+    fn launch_overhead_makes_no_short_kernel_slow() {
         for (one, least) in [(8.0, 3.0), (2.0, 1.0), (1000.0, 995.0)] {
             assert_eq!(at_least(Micros(one)), Micros(least));
         }
@@ -157,8 +152,8 @@ mod tests {
     }
 
     #[test]
-    fn who_may_win_is_sampled_over_as_many_launches_as_the_fastest() {
-        let looks = [11.0, 10.0, 19.9, 20.0, 100.0].map(Micros);
-        assert_eq!(launches_of_final(&looks), [100, 100, 100, 50, 10]);
+    fn close_entrants_have_the_launches_per_sample_of_the_fastest() {
+        let probes = [11.0, 10.0, 19.9, 20.0, 100.0].map(Micros);
+        assert_eq!(launches_of_final(&probes), [100, 100, 100, 50, 10]);
     }
 }

@@ -1,37 +1,36 @@
-//! Times one candidate after another for one problem on one device.
+//! Timing of candidates for one problem on one device.
 
 use std::time::{Duration, Instant};
 
-use super::race::{Race, Racer, Step};
+use super::race::{Race, RaceStep, RacingCandidate};
 use super::sampling::{
     LOAD, WARM_UP, at_least, flush_bytes, launches_of_screening, samples_of_screening, set_bytes,
     sets_for,
 };
 use crate::model::{CachePolicy, Device, Micros, PowerState, Problem, Regime, statistics};
 use crate::validate::Validator;
-use crate::worker::{Executor, Operands, Work, WorkerError};
+use crate::worker::{Executor, OperandAddresses, Work, WorkerError};
 
-/// Operands, as many sets as the regime wants, and the range that is overwritten to empty the L2
-/// cache.
+/// Operand sets for the regime, and the range that is overwritten to flush the L2 cache.
 #[derive(Debug)]
 pub struct Stopwatch {
-    sets: Vec<Operands>,
+    sets: Vec<OperandAddresses>,
     flush: Option<(u64, u64)>,
     regime: Regime,
 }
 
-/// Gives the work of one product for a set of operands.
-pub type WorkFor<'a> = &'a dyn Fn(Operands) -> Vec<Work>;
+/// Creates the work of one product for a set of operands.
+pub type WorkFor<'a> = &'a dyn Fn(OperandAddresses) -> Vec<Work>;
 
-/// A sequence that is recorded in the executor.
+/// A sequence recorded in the executor.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Recorded {
+pub(super) struct RecordedSequence {
     sequence: u32,
     pub(super) launches: u32,
 }
 
 impl Stopwatch {
-    /// Bytes of device memory that timing `problem` takes.
+    /// Device memory in bytes for timing `problem`.
     pub fn footprint(problem: &Problem, device: &Device, policy: CachePolicy) -> u64 {
         let set: u64 = set_bytes(problem).iter().sum();
         set * sets_for(problem, device, policy) + flush_bytes(device, policy).unwrap_or(0)
@@ -56,7 +55,7 @@ impl Stopwatch {
         let sets = (0..count)
             .map(|set| {
                 let a = start + set * (a_bytes + b_bytes + c_bytes);
-                Operands { a, b: a + a_bytes, c: a + a_bytes + b_bytes }
+                OperandAddresses { a, b: a + a_bytes, c: a + a_bytes + b_bytes }
             })
             .collect();
         let flush = match flush_bytes(&device, regime.cache) {
@@ -66,12 +65,12 @@ impl Stopwatch {
         Ok(Self { sets, flush, regime })
     }
 
-    /// What times are taken in.
+    /// The regime of the timings.
     pub fn regime(&self) -> Regime {
         self.regime
     }
 
-    /// Gives back all device memory.
+    /// Frees all device memory.
     ///
     /// # Errors
     /// [`WorkerError`].
@@ -86,80 +85,79 @@ impl Stopwatch {
         }
     }
 
-    /// Samples a candidate until the race says what becomes of it, and says over how many launches
-    /// each sample went.
+    /// Samples a candidate until the race decides. Returns the decision and the launches per
+    /// sample.
     ///
     /// # Errors
-    /// [`WorkerError`] where it faults or hangs.
+    /// [`WorkerError`] when it faults or hangs.
     pub fn race(
         &self,
         executor: &mut dyn Executor,
         work: WorkFor<'_>,
-        racer: &mut Racer,
+        racer: &mut RacingCandidate,
         race: &Race,
-    ) -> Result<(Step, u32), WorkerError> {
-        let (one, look) = self.look(executor, work)?;
+    ) -> Result<(RaceStep, u32), WorkerError> {
+        let (one, probe) = self.probe(executor, work)?;
         let least = at_least(one);
         if race.hopeless(least).is_some() {
-            self.forget(executor, look)?;
-            return Ok((racer.take(one, race), look.launches));
+            self.forget(executor, probe)?;
+            return Ok((racer.take(one, race), probe.launches));
         }
         let launches = launches_of_screening(least);
-        racer.be_content_with(samples_of_screening(Micros(least.0 * f64::from(launches))));
-        let is_sample = look.launches == launches && self.regime.power == PowerState::Burst;
-        let mut step = if is_sample { racer.take(one, race) } else { Step::More };
-        let recorded = self.instead_of(look, executor, work, launches)?;
+        racer.set_enough(samples_of_screening(Micros(least.0 * f64::from(launches))));
+        let is_sample = probe.launches == launches && self.regime.power == PowerState::Burst;
+        let mut step = if is_sample { racer.take(one, race) } else { RaceStep::More };
+        let recorded = self.rerecord(probe, executor, work, launches)?;
         self.load(executor, recorded)?;
-        while step == Step::More {
+        while step == RaceStep::More {
             step = racer.take(self.sample(executor, recorded)?, race);
         }
         self.forget(executor, recorded)?;
         Ok((step, recorded.launches))
     }
 
-    /// The middle of the times of so many launches, at least one, each by itself.
+    /// Returns the median time of `probes` single launches, at least one.
     ///
     /// # Errors
-    /// [`WorkerError`] where it faults or hangs.
-    pub fn looks(
+    /// [`WorkerError`] when it faults or hangs.
+    pub fn probe_median(
         &self,
         executor: &mut dyn Executor,
         work: WorkFor<'_>,
-        looks: usize,
+        probes: usize,
     ) -> Result<Micros, WorkerError> {
-        let (first, recorded) = self.look(executor, work)?;
+        let (first, recorded) = self.probe(executor, work)?;
         let mut times = vec![first.0];
-        for _ in 1..looks {
+        for _ in 1..probes {
             times.push(self.sample(executor, recorded)?.0);
         }
         self.forget(executor, recorded)?;
         Ok(Micros(statistics::median(&times).unwrap_or(first.0)))
     }
 
-    /// The time of one launch by itself, and what it was taken with. It is the first since something else ran,
-    /// but of 5900 such pairs on an H200 the first took 0.06 % longer than a second where that took more than a
-    /// millisecond, 0.9 % where it took less than 400 µs, and 6 % in one of a hundred cases.
-    pub(super) fn look(
+    /// Times a single launch and returns it with its sequence. Being the first after other work
+    /// changes the time little: `docs/decisions/2026-11-23-samples.md`.
+    pub(super) fn probe(
         &self,
         executor: &mut dyn Executor,
         work: WorkFor<'_>,
-    ) -> Result<(Micros, Recorded), WorkerError> {
+    ) -> Result<(Micros, RecordedSequence), WorkerError> {
         let recorded = self.record(executor, work, 1)?;
         Ok((self.sample(executor, recorded)?, recorded))
     }
 
-    /// A sequence of so many launches, in place of what a look was taken with.
-    pub(super) fn instead_of(
+    /// Records a sequence of `launches` launches in place of the probe's.
+    pub(super) fn rerecord(
         &self,
-        look: Recorded,
+        probe: RecordedSequence,
         executor: &mut dyn Executor,
         work: WorkFor<'_>,
         launches: u32,
-    ) -> Result<Recorded, WorkerError> {
-        if look.launches == launches {
-            return Ok(look);
+    ) -> Result<RecordedSequence, WorkerError> {
+        if probe.launches == launches {
+            return Ok(probe);
         }
-        self.forget(executor, look)?;
+        self.forget(executor, probe)?;
         self.record(executor, work, launches)
     }
 
@@ -168,36 +166,36 @@ impl Stopwatch {
         executor: &mut dyn Executor,
         work: WorkFor<'_>,
         launches: u32,
-    ) -> Result<Recorded, WorkerError> {
+    ) -> Result<RecordedSequence, WorkerError> {
         let sets = self.sets.iter().cycle().take(launches as usize);
         let work: Vec<Work> = sets.flat_map(|set| work(*set)).collect();
-        Ok(Recorded { sequence: executor.record(&work)?, launches })
+        Ok(RecordedSequence { sequence: executor.record(&work)?, launches })
     }
 
-    /// The time of one launch: the mean over a sequence's.
+    /// Replays a sequence and returns the mean time of its launches.
     pub(super) fn sample(
         &self,
         executor: &mut dyn Executor,
-        recorded: Recorded,
+        recorded: RecordedSequence,
     ) -> Result<Micros, WorkerError> {
         let elapsed = executor.replay(recorded.sequence, self.flush)?;
         Ok(Micros(elapsed.0 / f64::from(recorded.launches)))
     }
 
-    /// Keeps the device at work for as long as it takes to grow warm, where that is wanted.
+    /// Runs work until the device is warm, in the sustained regime.
     pub(super) fn warm(
         &self,
         executor: &mut dyn Executor,
-        recorded: Recorded,
+        recorded: RecordedSequence,
     ) -> Result<(), WorkerError> {
         self.work_for(WARM_UP, executor, recorded)
     }
 
-    /// Keeps the device at this work until its power is that of this work, where that is wanted.
+    /// Runs this work until the power is that of this work, in the sustained regime.
     pub(super) fn load(
         &self,
         executor: &mut dyn Executor,
-        recorded: Recorded,
+        recorded: RecordedSequence,
     ) -> Result<(), WorkerError> {
         self.work_for(LOAD, executor, recorded)
     }
@@ -206,7 +204,7 @@ impl Stopwatch {
         &self,
         time: Duration,
         executor: &mut dyn Executor,
-        recorded: Recorded,
+        recorded: RecordedSequence,
     ) -> Result<(), WorkerError> {
         if self.regime.power == PowerState::Burst {
             return Ok(());
@@ -221,7 +219,7 @@ impl Stopwatch {
     pub(super) fn forget(
         &self,
         executor: &mut dyn Executor,
-        recorded: Recorded,
+        recorded: RecordedSequence,
     ) -> Result<(), WorkerError> {
         executor.forget(recorded.sequence)
     }

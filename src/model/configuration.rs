@@ -1,4 +1,4 @@
-//! One value for each parameter of a family.
+//! Configurations: one value for each parameter of a family.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// A value of a parameter, or of an expression over parameters.
+/// Value of a parameter or expression.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -14,14 +14,14 @@ pub enum Value {
     Bool(bool),
     /// A whole number.
     Int(i64),
-    /// A real number; expressions have them, parameters do not.
+    /// A real number; occurs in expressions, not in parameters.
     Float(f64),
-    /// A word, such as the name of a loader.
+    /// A string, such as the name of a loader.
     Text(String),
 }
 
 impl Value {
-    /// What kind of value it is, for messages.
+    /// Name of the kind, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Bool(_) => "boolean",
@@ -31,7 +31,7 @@ impl Value {
         }
     }
 
-    /// The value as a number; words have none.
+    /// The value as a number; `None` for strings.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Bool(value) => Some(f64::from(u8::from(*value))),
@@ -53,21 +53,21 @@ impl fmt::Display for Value {
     }
 }
 
-/// A full assignment: parameter name to value, in the order that the family declares them.
+/// A value for each parameter, in the order that the family declares them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Configuration(pub IndexMap<String, Value>);
 
 impl Configuration {
-    /// The value of `parameter`, if it has one.
+    /// Returns the value of `parameter`, if any.
     pub fn get(&self, parameter: &str) -> Option<&Value> {
         self.0.get(parameter)
     }
 
-    /// A short name for this configuration of `family`, the same for ever: `pipelined-1d746c42`, from
-    /// the SHA-256 of the values that are not the first of their parameter's, by name, as they are
-    /// displayed. A parameter that the family gains later, whose first value stands for what kernels
-    /// did without it, changes no name.
+    /// Returns a short, permanent name for this configuration of `family`: `pipelined-1d746c42`. It
+    /// is derived from the SHA-256 of the values that differ from the first of their parameter,
+    /// sorted by name. A parameter added later, whose first value stands for the earlier behaviour,
+    /// changes no name.
     pub fn short_name<'p>(
         &self,
         family: &str,

@@ -1,4 +1,4 @@
-//! What a search space and a record need to know about a GPU. Queried elsewhere; pure here.
+//! Properties of a GPU that search spaces and records depend on. Pure.
 
 use std::fmt;
 
@@ -17,19 +17,19 @@ pub struct ComputeCapability {
 }
 
 impl ComputeCapability {
-    /// The name that compilers use for code of this device: `sm_90`.
+    /// Name of the architecture for compilers: `sm_90`.
     pub fn architecture(self) -> String {
         format!("sm_{}{}", self.major, self.minor)
     }
 
-    /// Reads `9.0`; `None` for anything else.
+    /// Parses `9.0`; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.split_once('.')?;
         Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
     }
 
-    /// Binary32 multiply-adds that one SM starts in a clock: the lanes of its FP32 pipes.
-    /// Source: CUDA C++ Programming Guide, table of arithmetic throughput by capability.
+    /// Binary32 multiply-adds that an SM starts per clock: the lanes of its FP32 pipes. Source:
+    /// CUDA C++ Programming Guide, table of arithmetic throughput by capability.
     pub(crate) fn f32_lanes(self) -> u32 {
         match (self.major, self.minor) {
             (7, _) | (8, 0) => 64,
@@ -38,7 +38,7 @@ impl ComputeCapability {
         }
     }
 
-    /// 32-bit integer multiply-adds that one SM starts in a clock (same source).
+    /// 32-bit integer multiply-adds that an SM starts per clock (same source).
     fn i32_lanes(self) -> u32 {
         match self.major {
             0..=6 => 32, // emulated from 16-bit pieces on these; an upper bound
@@ -53,12 +53,12 @@ impl fmt::Display for ComputeCapability {
     }
 }
 
-/// A GPU, as far as kernels and records depend on it.
+/// Properties of a GPU that kernels and records depend on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Device {
-    /// The driver's name for it: `NVIDIA H200`.
+    /// Name from the driver: `NVIDIA H200`.
     pub name: String,
-    /// Its compute capability.
+    /// Compute capability.
     pub compute_capability: ComputeCapability,
     /// Streaming multiprocessors.
     pub sms: u32,
@@ -66,41 +66,41 @@ pub struct Device {
     pub shared_bytes_per_block: u32,
     /// Bytes of shared memory of an SM.
     pub shared_bytes_per_sm: u32,
-    /// Bytes of shared memory that the system keeps for itself in every block.
+    /// Bytes of shared memory that the system reserves in every block.
     pub shared_bytes_reserved: u32,
-    /// 32-bit registers that a block may use.
+    /// 32-bit registers per block.
     pub registers_per_block: u32,
-    /// 32-bit registers of an SM.
+    /// 32-bit registers per SM.
     pub registers_per_sm: u32,
-    /// Threads that an SM can hold.
+    /// Maximum of resident threads per SM.
     pub threads_per_sm: u32,
-    /// Threads that a block can have.
+    /// Maximum of threads per block.
     pub threads_per_block: u32,
-    /// Threads of a warp.
+    /// Threads per warp.
     pub warp_size: u32,
-    /// Bytes of the L2 cache.
+    /// L2 cache size in bytes.
     pub l2_bytes: u64,
-    /// Bytes of device memory.
+    /// Device memory in bytes.
     pub memory_bytes: u64,
-    /// The highest clock of the SMs.
+    /// Maximum SM clock.
     pub max_sm_clock_mhz: u32,
-    /// The driver's version as NVML tells it, `580.159.04`; empty where NVML is missing.
+    /// Driver version from NVML, `580.159.04`; empty without NVML.
     pub driver: String,
-    /// The CUDA version that the driver supports, as CUDA encodes it: 13000 for 13.0.
+    /// CUDA version of the driver, in CUDA's encoding: 13000 for 13.0.
     pub driver_cuda: i32,
 }
 
-/// What an NVIDIA H200 is called.
+/// Device name of an NVIDIA H200.
 const H200: &str = "NVIDIA H200";
 
-/// Bytes a second of an H200's memory, by its data sheet.
+/// Memory bandwidth of an H200 in bytes per second, from its data sheet.
 pub(crate) const H200_BANDWIDTH: f64 = 4.8e12;
 
-/// What the device on the host is called, here and in records.
+/// Name of the cpu device, also in records.
 pub const CPU: &str = "cpu";
 
 impl Device {
-    /// The figures of an NVIDIA H200, for looking at search spaces where there is no GPU.
+    /// Properties of an NVIDIA H200, for use without a GPU.
     pub fn h200() -> Self {
         Self {
             name: H200.to_owned(),
@@ -122,12 +122,12 @@ impl Device {
         }
     }
 
-    /// A GPU that is not here, by what is known of every GPU of its compute capability (CUDA C++
-    /// Programming Guide, technical specifications); of a capability that is not known, the least
-    /// that any has. Its caches, memory and clocks are zero.
+    /// Returns the properties that all GPUs of a compute capability share (CUDA C++ Programming
+    /// Guide, technical specifications); for an unknown capability, the smallest of all. Caches,
+    /// memory and clocks are zero.
     pub fn of_capability(name: &str, capability: ComputeCapability, sms: u32) -> Self {
         const KIB: u32 = 1024;
-        // KiB of shared memory for a block after opting in and of an SM, and an SM's threads.
+        // KiB of shared memory per block (with opt-in) and per SM, and threads per SM.
         let (block, sm, threads_per_sm) = match (capability.major, capability.minor) {
             (7, 0 | 2) => (96, 96, 2048),
             (7, 5) => (64, 64, 1024),
@@ -157,19 +157,19 @@ impl Device {
         }
     }
 
-    /// The device that executes kernels on the host. It has the limits of an NVIDIA H200, which
-    /// its times are modelled on, and a name of its own.
+    /// Properties of the cpu device: the limits of an NVIDIA H200, which its times model, under its
+    /// own name.
     pub fn cpu() -> Self {
         Self { name: CPU.to_owned(), ..Self::h200() }
     }
 
-    /// Whether it is [`Device::cpu`], whose times are not measured.
+    /// Whether it is [`Device::cpu`], whose times are modelled.
     pub fn is_cpu(&self) -> bool {
         self.name == CPU
     }
 
-    /// Bytes a second that its memory gives at most, by the data sheet; no driver tells it, and it is
-    /// known of the H200 alone, which the device on the host is modelled on.
+    /// Peak memory bandwidth in bytes per second, from the data sheet. Drivers do not report it; it
+    /// is known only for the H200 and the cpu device modelled on it.
     pub fn memory_bandwidth(&self) -> Option<f64> {
         (self.name == H200 || self.is_cpu()).then_some(H200_BANDWIDTH)
     }
@@ -185,8 +185,7 @@ impl Device {
         if words.is_empty() { "unknown-gpu".to_owned() } else { words.join("-") }
     }
 
-    /// The rate at which the pipes that serve `problem`'s arithmetic run at the highest clock;
-    /// `None` where it is not known.
+    /// Peak rate of the pipes for `problem`'s arithmetic at the maximum clock; `None` if unknown.
     pub fn peak(&self, problem: &Problem) -> Option<Tflops> {
         let lanes = match problem.compute {
             Compute::F32 => self.compute_capability.f32_lanes(),

@@ -1,28 +1,28 @@
-//! An error in a file that a person wrote: which file, where in it, what is wrong, what to do.
+//! Errors in files written by users: file, position, message and help.
 
 use std::fmt;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-/// A located error. `Display` draws the place, without a leading `error:`, which is up to who
-/// prints it; [`Diagnostic::summary`] is one line.
+/// A located error. `Display` draws the excerpt, without a leading `error:`;
+/// [`Diagnostic::summary`] is one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The file, as the person knows it.
+    /// File name for the user.
     pub file: String,
-    /// The file's whole text.
+    /// Text of the file.
     pub source: String,
-    /// The bytes of `source` that are to blame.
+    /// Byte range of the fault in `source`.
     pub span: Range<usize>,
-    /// What is wrong: lower case, no final period.
+    /// Message: lower case, no final period.
     pub message: String,
-    /// What to do next.
+    /// Advice on how to fix it.
     pub help: Option<String>,
 }
 
 impl Diagnostic {
-    /// The line (from 1) and column (from 1, in characters) where the blamed text begins.
+    /// Returns line and column (from 1, in characters) of the fault.
     pub fn position(&self) -> (usize, usize) {
         let start = floor_char_boundary(&self.source, self.span.start);
         let before = &self.source[..start];
@@ -56,7 +56,7 @@ impl fmt::Display for Diagnostic {
 
 impl std::error::Error for Diagnostic {}
 
-/// The word of `known` that `given` most likely means, as a help text.
+/// Returns the word of `known` that `given` most likely means, as a help text.
 pub fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     known
         .into_iter()
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_diagnostic_shows_the_place_and_the_way_out() {
+    fn a_diagnostic_shows_the_position_and_the_help() {
         let source = "name = \"x\"\nrequire = \"WMM > 0\"\n".to_owned();
         let diagnostic = Diagnostic {
             file: "simt.toml".to_owned(),

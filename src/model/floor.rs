@@ -1,25 +1,21 @@
-//! A time that no kernel for a problem can beat on a device: what is measured below it was not
-//! computed, or not timed.
+//! Lower bound on kernel times. A shorter measurement is an error of computation or timing.
 
 use super::device::Device;
 use super::problem::{Compute, Problem};
 use super::units::Micros;
 
-/// How far a clock may exceed [`Device::max_sm_clock_mhz`], which is what the driver reports: the
-/// rated boost clock. An RTX 2060 rated at 1680 MHz was seen at 1920 MHz (TechPowerUp's review of
-/// the Founders Edition). A judgement, with room: a kernel that skips its work is faster by orders
-/// of magnitude.
+/// Factor by which a clock may exceed [`Device::max_sm_clock_mhz`], the rated boost clock from the
+/// driver. An RTX 2060 rated at 1680 MHz ran at 1920 MHz (TechPowerUp's review of the Founders
+/// Edition). A judgement with margin: a kernel that skips work is faster by orders of magnitude.
 const CLOCK_HEADROOM: f64 = 1.5;
 
-/// The shortest time that the arithmetic of `problem` can take on `device`: its operations at the
-/// peak rate of all SMs, 1.5 times the reported clock. Zero, which nothing beats, where no true
-/// bound is known.
+/// Returns the shortest possible time of `problem`'s arithmetic on `device`: its operations at the
+/// peak rate of all SMs and 1.5 times the reported clock. Zero when no bound is known.
 ///
-/// Only binary32 has one: each of the M N K fused multiply-adds of a product takes a lane of the
-/// FP32 pipes for a clock (CUDA C++ Programming Guide, arithmetic throughput). 32-bit integer
-/// products can also be put together from 8-bit ones on tensor cores, whose rates [`Device`] does
-/// not have. Bytes give no bound: operands that fit the L2 cache need not cross the memory bus, and
-/// the bandwidth of neither is known.
+/// Only binary32 has a bound: each of the M N K fused multiply-adds occupies a lane of the FP32
+/// pipes for a clock (CUDA C++ Programming Guide, arithmetic throughput). 32-bit integer products
+/// can be composed of 8-bit ones on tensor cores, whose rates [`Device`] lacks. Bytes give no
+/// bound: operands in the L2 cache need not cross the memory bus, and neither bandwidth is known.
 pub fn floor(problem: &Problem, device: &Device) -> Micros {
     let peak = match problem.compute {
         Compute::F32 => device.peak(problem),
@@ -62,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_bound_is_known_nothing_is_beaten() {
+    fn the_floor_is_zero_where_no_bound_is_known() {
         let device = Device::h200();
         for compute in Compute::ALL {
             let problem = Problem { compute: *compute, ..Problem::new(SQUARE, Dtype::F32) };

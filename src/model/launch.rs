@@ -1,4 +1,4 @@
-//! How a rendered kernel is launched: everything that a program without this one needs to run it.
+//! Launch plans: everything that another program needs to run a rendered kernel.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -6,8 +6,8 @@ use thiserror::Error;
 use super::Dtype;
 use super::tensor_map::{TensorMap, TensorMapLimit};
 
-/// One argument of a kernel, by meaning. All families draw theirs from here, so that an exported
-/// kernel is launched without knowing its family.
+/// A kernel argument, by meaning. All families use these, so that an exported kernel is launched
+/// without knowledge of its family.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", from = "String")]
 pub enum Argument {
@@ -45,7 +45,7 @@ pub enum Argument {
     Named(String),
 }
 
-/// The arguments that a kernel takes when its family does not list them: all but named ones.
+/// Arguments of a kernel whose family lists none: all but named ones.
 pub const STANDARD_ARGUMENTS: [Argument; 15] = [
     Argument::A,
     Argument::B,
@@ -65,7 +65,7 @@ pub const STANDARD_ARGUMENTS: [Argument; 15] = [
 ];
 
 impl Argument {
-    /// The name in search-space files and exported descriptions.
+    /// Name in search-space files and exported descriptions.
     pub fn name(&self) -> &str {
         match self {
             Self::A => "A",
@@ -115,20 +115,20 @@ pub struct KernelLaunch {
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub dynamic_shared_bytes: u32,
-    /// What the kernel is called with, in order.
+    /// Arguments in order.
     pub arguments: Vec<Argument>,
 }
 
-/// A scratch buffer that a family needs beside the operands.
+/// A scratch buffer of a family.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workspace {
-    /// The name that arguments refer to.
+    /// Name for arguments.
     pub name: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// All launches of a configuration, in order, with the buffers that they share.
+/// All launches of a configuration in order, with their shared buffers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LaunchPlan {
     /// The launches, first to last on one stream.
@@ -139,19 +139,19 @@ pub struct LaunchPlan {
     /// The tensor maps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tensor_maps: Vec<TensorMap>,
-    /// Whether two runs on the same values may differ in their last bits, as where blocks add to the
-    /// same elements in any order.
+    /// Whether two runs on the same values may differ in their last bits, for instance because
+    /// blocks add to the same elements in any order.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub nondeterministic: bool,
 }
 
-/// A launch that no CUDA device accepts.
+/// Error: a launch exceeds a limit of every CUDA device.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("kernel `{entry}`: {what}")]
 pub struct LaunchLimit {
     /// The kernel's entry point.
     pub entry: String,
-    /// Which limit is broken, with the figures.
+    /// The exceeded limit, with the figures.
     pub what: String,
 }
 
@@ -160,7 +160,7 @@ impl LaunchPlan {
     /// (1024, 1024, 64, 1024 threads in all), nothing zero.
     ///
     /// # Errors
-    /// The first launch that breaks one, and which.
+    /// The first launch that exceeds one, and which.
     pub fn check_limits(&self) -> Result<(), LaunchLimit> {
         for kernel in &self.kernels {
             let limit = |what: String| Err(LaunchLimit { entry: kernel.entry.clone(), what });
@@ -187,10 +187,10 @@ impl LaunchPlan {
         Ok(())
     }
 
-    /// Checks the tensor maps, whose elements are of a dtype.
+    /// Checks the tensor maps, whose elements have the dtype.
     ///
     /// # Errors
-    /// The first limit that one breaks.
+    /// The first exceeded limit.
     pub fn check_maps(&self, dtype: Dtype) -> Result<(), TensorMapLimit> {
         self.tensor_maps.iter().try_for_each(|map| {
             let space = self.workspaces.iter().find(|space| space.name == map.operand);

@@ -1,4 +1,4 @@
-//! What timing a candidate gave: every sample, and the conditions that they were taken under.
+//! Measurements of a candidate: all samples, and the conditions of their measurement.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,23 +6,23 @@ use super::problem::Problem;
 use super::statistics::quantile;
 use super::units::{Micros, Tflops};
 
-/// Where operands are when a timed launch begins. Part of a measurement's identity: figures of
+/// Location of the operands when a timed launch begins. Part of a measurement's identity: times of
 /// different policies are never compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CachePolicy {
-    /// Every launch reads operands that more than twice the L2 cache has passed since.
+    /// Rotated: more than twice the L2 cache was accessed since a launch's operands.
     #[default]
     Rotate,
-    /// Every launch reads the operands of the one before it, from the L2 cache as far as they fit.
+    /// Hot: every launch reads the operands of the previous one, from the L2 cache if they fit.
     Hot,
 }
 
 impl CachePolicy {
-    /// Both.
+    /// Both policies.
     pub const ALL: [Self; 2] = [Self::Rotate, Self::Hot];
 
-    /// The name used in files.
+    /// Name in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rotate => "rotate",
@@ -31,23 +31,22 @@ impl CachePolicy {
     }
 }
 
-/// How warm the device is. Part of a measurement's identity, as the policy is.
+/// Thermal state of the device. Part of a measurement's identity, as the cache policy is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PowerState {
-    /// Samples with pauses between them, as a program meets that multiplies now and then.
+    /// Samples with pauses between them, as in a program with occasional products.
     #[default]
     Burst,
-    /// Samples out of the middle of uninterrupted work, with the clocks, power and temperature that
-    /// come of it.
+    /// Samples during uninterrupted work, at its clocks, power and temperature.
     Sustained,
 }
 
 impl PowerState {
-    /// Both.
+    /// Both states.
     pub const ALL: [Self; 2] = [Self::Burst, Self::Sustained];
 
-    /// The name used in files.
+    /// Name in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Burst => "burst",
@@ -56,29 +55,28 @@ impl PowerState {
     }
 }
 
-/// The circumstances that times are taken in by choice. Figures of different regimes are never
-/// compared.
+/// Selected conditions of a measurement. Times of different regimes are never compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Regime {
-    /// Where operands are.
+    /// Location of the operands.
     pub cache: CachePolicy,
-    /// How warm the device is.
+    /// Thermal state of the device.
     pub power: PowerState,
 }
 
-/// How a time came about. Part of a measurement's identity, as the policy is.
+/// Origin of a time. Part of a measurement's identity, as the cache policy is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Timing {
-    /// By the clock of the device.
+    /// Measured by the device's clock.
     #[default]
     Measured,
-    /// Computed from what the kernel did where there is no GPU: no evidence of speed.
+    /// Modelled from the executed instructions, without a GPU: no evidence of speed.
     Modelled,
 }
 
 impl Timing {
-    /// The word for it.
+    /// Name of the origin.
     pub fn name(self) -> &'static str {
         match self {
             Self::Measured => "measured",
@@ -90,31 +88,31 @@ impl Timing {
 /// The samples of one candidate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// Time of one launch (mean over a sample's launches), one entry a sample, in order.
+    /// Time of one launch (mean over a sample's launches), one entry per sample, in order.
     pub samples: Vec<Micros>,
-    /// Launches that one sample spans.
+    /// Launches per sample.
     pub launches_per_sample: u32,
-    /// Where operands were, and how warm the device.
+    /// Regime of the samples.
     pub regime: Regime,
-    /// How the samples came about.
+    /// Origin of the samples.
     pub timing: Timing,
-    /// The SM clock read while sampling; `None` without NVML.
+    /// SM clock during sampling; `None` without NVML.
     pub sm_clock_mhz: Option<u32>,
 }
 
 impl Measurement {
-    /// The `q`-quantile of the samples; infinite when there is none, so that it never wins.
+    /// Returns the `q`-quantile of the samples; infinite without samples, so that it never wins.
     pub fn quantile(&self, q: f64) -> Micros {
         let samples: Vec<f64> = self.samples.iter().map(|sample| sample.0).collect();
         Micros(quantile(&samples, q).unwrap_or(f64::INFINITY))
     }
 
-    /// The middle sample.
+    /// Returns the median.
     pub fn median(&self) -> Micros {
         self.quantile(0.5)
     }
 
-    /// The rate at the median.
+    /// Returns the rate at the median.
     pub fn tflops(&self, problem: &Problem) -> Tflops {
         Tflops::of(problem.operations(), self.median())
     }

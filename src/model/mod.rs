@@ -1,12 +1,10 @@
-//! The plain values that all rooms speak in: problems, devices, configurations, launch plans,
-//! outcomes, measurements, units. No file, process or device is touched here.
+//! Plain values that all rooms share: problems, devices, configurations, launch plans, outcomes,
+//! measurements, units. Nothing here touches a file, process or device.
 
-pub mod cholesky;
 pub mod configuration;
 pub mod device;
 pub mod diagnostic;
 pub mod floor;
-pub mod landmark;
 pub mod launch;
 pub mod measurement;
 pub mod occupancy;
@@ -16,12 +14,12 @@ pub mod statistics;
 pub mod storage;
 pub mod tensor_map;
 pub mod units;
+pub mod warm_start;
 
 pub use configuration::{Configuration, Value};
 pub use device::{ComputeCapability, Device};
 pub use diagnostic::Diagnostic;
 pub use floor::floor;
-pub use landmark::Landmark;
 pub use launch::{Argument, KernelLaunch, LaunchPlan, STANDARD_ARGUMENTS, Workspace};
 pub use measurement::{CachePolicy, Measurement, PowerState, Regime, Timing};
 pub use occupancy::{BlockNeeds, Limiter, Occupancy};
@@ -30,3 +28,4 @@ pub use problem::{Compute, Dtype, Layout, Problem, Shape};
 pub use storage::{Storage, StorageError};
 pub use tensor_map::{PlacedMap, Swizzle, TensorMap, TensorMapLimit};
 pub use units::{Micros, Tflops};
+pub use warm_start::{Hint, WarmStart};

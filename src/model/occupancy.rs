@@ -1,31 +1,31 @@
-//! How many blocks of a kernel an SM holds at once, and which of its resources ends first. The rules
-//! of CUDA's occupancy calculator, for where no driver can be asked.
+//! Occupancy: how many blocks of a kernel an SM holds at once, and which resource limits that. The
+//! rules of CUDA's occupancy calculator, for use without a driver.
 
 use std::fmt;
 
 use super::device::{ComputeCapability, Device};
 
-/// What one block of a kernel takes.
+/// Resources of one block of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockNeeds {
     /// Threads.
     pub threads: u64,
-    /// Registers of a thread.
+    /// Registers per thread.
     pub registers: u64,
     /// Bytes of shared memory, static and dynamic.
     pub shared_bytes: u64,
 }
 
-/// Something of which an SM has only so much.
+/// A limited resource of an SM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limiter {
     /// Registers.
     Registers,
     /// Shared memory.
     SharedMemory,
-    /// Places for warps.
+    /// Warp slots.
     Warps,
-    /// Places for blocks.
+    /// Block slots.
     Blocks,
 }
 
@@ -40,26 +40,27 @@ impl fmt::Display for Limiter {
     }
 }
 
-/// How well a kernel fills an SM.
+/// Occupancy of an SM by a kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Occupancy {
-    /// Blocks that an SM holds at once; 0 where not even one fits.
+    /// Blocks that an SM holds at once; 0 if not even one fits.
     pub blocks_per_sm: u64,
-    /// How many blocks each resource would allow.
+    /// Number of blocks that each resource allows.
     pub limits: [(Limiter, u64); 4],
-    /// Resident warps over the places for them, 0 to 1.
+    /// Resident warps relative to the warp slots, 0 to 1.
     pub share: f64,
 }
 
 impl Occupancy {
-    /// What a block with these needs reaches on a device.
+    /// Computes the occupancy of a block with these needs on a device.
     pub fn of(needs: &BlockNeeds, device: &Device) -> Self {
         let warps = needs.threads.div_ceil(u64::from(device.warp_size)).max(1);
         let places = u64::from(device.threads_per_sm / device.warp_size);
-        // A warp gets registers in units of 256, and lives in one of the SM's four parts.
+        // Registers are allocated per warp in units of 256, and each warp belongs to one of the
+        // SM's four partitions.
         let of_warp = (needs.registers.clamp(16, 255) * u64::from(device.warp_size))
             .next_multiple_of(REGISTER_UNIT);
-        let by_registers = PARTS * (u64::from(device.registers_per_sm) / PARTS / of_warp);
+        let by_registers = PARTITIONS * (u64::from(device.registers_per_sm) / PARTITIONS / of_warp);
         let shared = needs.shared_bytes.next_multiple_of(SHARED_UNIT)
             + u64::from(device.shared_bytes_reserved);
         let limits = [
@@ -73,7 +74,7 @@ impl Occupancy {
         Self { blocks_per_sm, limits, share }
     }
 
-    /// The resources that allow no more blocks than there are.
+    /// Returns the resources that limit the number of blocks.
     pub fn limiters(&self) -> impl Iterator<Item = Limiter> {
         let bound = |(limiter, blocks): &(Limiter, u64)| {
             (*blocks == self.blocks_per_sm).then_some(*limiter)
@@ -82,14 +83,14 @@ impl Occupancy {
     }
 }
 
-/// Registers that a warp gets at once, parts of an SM that have registers of their own, and bytes of
-/// shared memory that a block gets at once (CUDA occupancy calculator, capabilities 8.0 to 9.0).
+/// Allocation unit of registers per warp, partitions of an SM with their own registers, and
+/// allocation unit of shared memory per block in bytes (CUDA occupancy calculator, capabilities 8.0
+/// to 9.0).
 const REGISTER_UNIT: u64 = 256;
-const PARTS: u64 = 4;
+const PARTITIONS: u64 = 4;
 const SHARED_UNIT: u64 = 128;
 
-/// Blocks that an SM has places for (CUDA C++ Programming Guide, technical specifications by
-/// capability).
+/// Block slots of an SM (CUDA C++ Programming Guide, technical specifications by capability).
 fn block_places(capability: ComputeCapability) -> u64 {
     match (capability.major, capability.minor) {
         (7, 5) | (8, 6 | 7) => 16,
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_resource_that_ends_first_is_named() {
+    fn the_limiting_resource_is_named() {
         use Limiter::{Blocks, Registers, SharedMemory, Warps};
         let device = Device::h200();
         for (threads, registers, shared_bytes, blocks, share, limiters) in [

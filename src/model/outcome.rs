@@ -1,4 +1,4 @@
-//! What became of a candidate. Failure is data: nothing here ends a run.
+//! Outcome of a candidate. Failures are data: nothing here ends a run.
 
 use std::fmt;
 
@@ -6,57 +6,57 @@ use serde::{Deserialize, Serialize};
 
 use super::measurement::Measurement;
 
-/// What the compiler's log and the driver say that a kernel takes. Of several launches, the
-/// largest figure of each, and the least occupancy: the launch that computes has it, for what packs or
-/// adds up needs little.
+/// Resource usage of a kernel, from the compiler's log and the driver. For several launches, the
+/// maximum of each figure and the minimum occupancy: the computing launch has it, since packing and
+/// reduction kernels need little.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Resources {
-    /// Registers of a thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Bytes that a thread spills to local memory, stores and loads together.
+    /// Bytes per thread that spills write and read.
     pub spill_bytes: u32,
-    /// Bytes of shared memory of a block, static and dynamic.
+    /// Bytes of shared memory per block, static and dynamic.
     pub shared_bytes: u32,
-    /// Resident warps over the most that an SM holds, 0 to 1; `None` until a driver was asked.
+    /// Resident warps relative to the warp slots of an SM, 0 to 1; `None` without a driver.
     pub occupancy: Option<f64>,
 }
 
-/// A passed validation: how close to the bound it came.
+/// A passed validation, with its error and bound.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Validation {
-    /// What the result was compared with, such as `f64 on the device`.
+    /// Reference of the comparison, such as `f64 on the device`.
     pub reference: String,
     /// The largest |C - reference| / (|alpha| |A| |B| + |beta| |C0|) of any element; 0 for
     /// integers.
     pub max_error: f64,
-    /// What `max_error` had to stay within.
+    /// The bound on `max_error`.
     pub bound: f64,
 }
 
-/// A wrong result: where, and by how much.
+/// A wrong result, with position and error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Mismatch {
-    /// Which check failed, as a person would say it.
+    /// Description of the failed check.
     pub check: String,
-    /// The element with the largest error: product of the batch, row, column; `None` where no
-    /// element is to blame, as for a damaged guard zone.
+    /// Element with the largest error: product of the batch, row, column; `None` when no element is
+    /// concerned, as for overwritten guard bytes.
     pub at: Option<[u64; 3]>,
-    /// What the kernel wrote there.
+    /// Value from the kernel.
     #[serde(with = "any_number")]
     pub got: f64,
-    /// What it should have written.
+    /// Expected value.
     #[serde(with = "any_number")]
     pub expected: f64,
-    /// The error in the unit of `bound`.
+    /// Error in the unit of `bound`.
     #[serde(with = "any_number")]
     pub error: f64,
-    /// What it had to stay within.
+    /// The bound on the error.
     pub bound: f64,
-    /// How many elements are wrong.
+    /// Number of wrong elements.
     pub wrong: u64,
 }
 
-/// Numbers in JSON, which has none for NaN and the infinities: those are words.
+/// JSON representation of numbers: NaN and infinities, which JSON lacks, are strings.
 mod any_number {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -97,12 +97,12 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Why a device did not finish a candidate.
+/// Fault of a device during a candidate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fault {
-    /// What was being done: loading, launching, timing.
+    /// The operation: loading, launching, timing.
     pub during: String,
-    /// The driver's words.
+    /// The driver's message.
     pub message: String,
 }
 
@@ -112,22 +112,22 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What became of a candidate.
+/// Outcome of a candidate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "lowercase")]
 pub enum Outcome {
-    /// It ran, its results are right, and it was timed.
+    /// It ran, passed validation and was timed.
     Correct {
-        /// How right.
+        /// Accuracy.
         validation: Validation,
-        /// How fast.
+        /// Times.
         measurement: Measurement,
-        /// At what cost.
+        /// Resource usage.
         resources: Resources,
     },
-    /// A constraint rules it out.
+    /// A constraint excludes it.
     Constraints {
-        /// The reason that the family gives.
+        /// Reason from the family.
         because: String,
     },
     /// It does not render or compile.
@@ -135,18 +135,18 @@ pub enum Outcome {
         /// The compiler's log.
         log: String,
     },
-    /// The device refused or faulted.
+    /// The device rejected it or faulted.
     Runtime(Fault),
-    /// It did not end in time.
+    /// It did not finish in time.
     Timeout {
-        /// How long it was given.
+        /// Time limit.
         seconds: f64,
     },
     /// It ran and its results are wrong.
     Correctness(Mismatch),
 }
 
-/// An outcome without its particulars, for counting.
+/// Kind of an outcome, for counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutcomeKind {
@@ -165,7 +165,7 @@ pub enum OutcomeKind {
 }
 
 impl OutcomeKind {
-    /// The word for it, as the T4 results format has it.
+    /// Name in the T4 results format.
     pub fn name(self) -> &'static str {
         match self {
             Self::Correct => "correct",
@@ -179,7 +179,7 @@ impl OutcomeKind {
 }
 
 impl Outcome {
-    /// Which kind it is.
+    /// Kind of the outcome.
     pub fn kind(&self) -> OutcomeKind {
         match self {
             Self::Correct { .. } => OutcomeKind::Correct,
@@ -191,7 +191,7 @@ impl Outcome {
         }
     }
 
-    /// The measurement of a correct candidate.
+    /// Measurement of a correct candidate.
     pub fn measurement(&self) -> Option<&Measurement> {
         match self {
             Self::Correct { measurement, .. } => Some(measurement),
@@ -199,7 +199,7 @@ impl Outcome {
         }
     }
 
-    /// One line on why it failed; `None` for a correct one.
+    /// Reason of the failure in one line; `None` for a correct candidate.
     pub fn failure(&self) -> Option<String> {
         match self {
             Self::Correct { .. } => None,
@@ -209,7 +209,7 @@ impl Outcome {
                 Some(line.unwrap_or("the compiler gave no reason").trim().to_owned())
             }
             Self::Runtime(fault) => Some(fault.to_string()),
-            Self::Timeout { seconds } => Some(format!("did not end within {seconds:.1} s")),
+            Self::Timeout { seconds } => Some(format!("did not finish within {seconds:.1} s")),
             Self::Correctness(mismatch) => Some(mismatch.to_string()),
         }
     }

@@ -1,4 +1,4 @@
-//! What is computed: C = alpha op(A) op(B) + beta C. Row-major storage throughout.
+//! Problems: C = alpha op(A) op(B) + beta C, row-major throughout.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,12 +6,12 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The largest extent of a dimension: kernels take M, N and K as 32-bit signed integers, and a tile
+/// Largest extent of a dimension: kernels take M, N and K as 32-bit signed integers, and a tile
 /// that begins inside a matrix ends at most 4096 elements beyond it.
 pub const MAX_EXTENT: u64 = i32::MAX as u64 - 4095;
 
-/// The largest batch that a problem may have: kernels count products in 32-bit signed integers, in
-/// steps of at most 65535, the extent of a grid in z.
+/// Largest batch: kernels count products in 32-bit signed integers, in steps of at most 65535, the
+/// grid limit in z.
 pub const MAX_BATCH: u64 = i32::MAX as u64 - 65_535;
 
 /// M x N x K: op(A) is M x K, op(B) is K x N, C is M x N. Written `4096x4096x1024`.
@@ -25,7 +25,7 @@ pub struct Shape {
     pub k: u64,
 }
 
-/// Why a text is no shape.
+/// Error in the text of a shape.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ShapeError {
     /// Not three numbers separated by `x`.
@@ -34,17 +34,17 @@ pub enum ShapeError {
     /// A dimension is zero.
     #[error("`{text}` has {dimension} = 0: every dimension is at least 1")]
     Zero {
-        /// What was typed.
+        /// The text.
         text: String,
         /// `M`, `N` or `K`.
         dimension: char,
     },
-    /// A dimension or an operand is larger than kernels can index.
+    /// A dimension or an operand exceeds what kernels can index.
     #[error("`{text}` is too large: {what}")]
     TooLarge {
-        /// What was typed.
+        /// The text.
         text: String,
-        /// Which limit, with the figures.
+        /// The limit, with the figures.
         what: String,
     },
 }
@@ -79,21 +79,20 @@ impl fmt::Display for Shape {
     }
 }
 
-/// A word of the vocabulary that is not one of those that exist.
+/// Error: an unknown name of an enumeration.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{given}` is no {what}: choose one of {}", .known.join(", "))]
 pub struct UnknownWord {
-    /// What the word should name: `dtype`, `compute`, `layout`, `swizzle`.
+    /// Kind of name: `dtype`, `compute`, `layout`, `swizzle`.
     pub what: &'static str,
-    /// What was given.
+    /// The given text.
     pub given: String,
-    /// The words that exist.
+    /// The valid names.
     pub known: Vec<&'static str>,
 }
 
-/// Declares an enum whose variants have one name in files, on the command line and in
-/// templates.
-macro_rules! words {
+/// Declares an enum whose variants have one name in files, on the command line and in templates.
+macro_rules! named_enum {
     ($(#[$doc:meta])* $type:ident, $what:literal, { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -102,10 +101,10 @@ macro_rules! words {
         }
 
         impl $type {
-            /// Every value, in the order of declaration.
+            /// All values in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The name used everywhere outside this program's memory.
+            /// Name in files, options and templates.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }
@@ -130,10 +129,10 @@ macro_rules! words {
         }
     };
 }
-pub(super) use words;
+pub(super) use named_enum;
 
-words! {
-    /// How an element is stored.
+named_enum! {
+    /// Storage type of an element.
     Dtype, "dtype", {
         /// IEEE binary32.
         F32 = "f32",
@@ -146,8 +145,8 @@ words! {
     }
 }
 
-words! {
-    /// The arithmetic contract, named as cuBLAS names it.
+named_enum! {
+    /// Arithmetic contract, by the names of cuBLAS.
     Compute, "compute", {
         /// Strict IEEE binary32 fused multiply-adds.
         F32 = "f32",
@@ -164,8 +163,8 @@ words! {
     }
 }
 
-words! {
-    /// Which operands are used as stored (`n`) or transposed (`t`); A first, then B.
+named_enum! {
+    /// Layout: which operands are used as stored (`n`) or transposed (`t`); A first, then B.
     Layout, "layout", {
         /// A is stored M x K, B is stored K x N.
         Nn = "nn",
@@ -179,7 +178,7 @@ words! {
 }
 
 impl Dtype {
-    /// The size of one element.
+    /// Size of an element in bytes.
     pub fn bytes(self) -> u64 {
         match self {
             Self::F32 | Self::I32 => 4,
@@ -187,7 +186,7 @@ impl Dtype {
         }
     }
 
-    /// The compute type that people mean when they name only the dtype.
+    /// Default compute type of the dtype.
     pub fn default_compute(self) -> Compute {
         match self {
             Self::F32 => Compute::F32,
@@ -215,18 +214,18 @@ impl Layout {
 pub struct Problem {
     /// M, N and K.
     pub shape: Shape,
-    /// How many independent products, operands packed one after the other.
+    /// Number of independent products, with operands packed one after the other.
     pub batch: u64,
-    /// How elements are stored.
+    /// Storage type of the elements.
     pub dtype: Dtype,
-    /// How they are multiplied and summed.
+    /// Arithmetic contract.
     pub compute: Compute,
-    /// Which operands are stored transposed.
+    /// Layout of the operands.
     pub layout: Layout,
 }
 
 impl Problem {
-    /// A single product of `shape` with the dtype's own arithmetic and both operands as stored.
+    /// Creates a single product of `shape` with the dtype's default arithmetic and layout `nn`.
     pub fn new(shape: Shape, dtype: Dtype) -> Self {
         Self { shape, batch: 1, dtype, compute: dtype.default_compute(), layout: Layout::Nn }
     }
@@ -238,7 +237,7 @@ impl Problem {
     pub fn check_size(&self) -> Result<(), ShapeError> {
         let Shape { m, n, k } = self.shape;
         for (operand, rows, columns) in [("A", m, k), ("B", k, n), ("C", m, n)] {
-            // 2^60 leaves room for the f64 reference and guard zones beside the operand.
+            // 2^60 leaves space for the f64 reference and guard bytes beside the operand.
             let bytes = u128::from(rows)
                 * u128::from(columns)
                 * u128::from(self.batch)
@@ -253,7 +252,7 @@ impl Problem {
         Ok(())
     }
 
-    /// The problems whose shape is one larger or one smaller in one dimension.
+    /// Returns the problems whose shape is one larger or smaller in one dimension.
     pub fn neighbours(&self) -> Vec<Self> {
         let Shape { m, n, k } = self.shape;
         let shapes = [
@@ -273,7 +272,7 @@ impl Problem {
             .collect()
     }
 
-    /// Operations of all products: 2 M N K a product, a multiply-add counting as two.
+    /// Operations of all products: 2 M N K per product; a multiply-add counts as two.
     pub fn operations(&self) -> f64 {
         let Shape { m, n, k } = self.shape;
         2.0 * m as f64 * n as f64 * k as f64 * self.batch as f64
@@ -294,7 +293,7 @@ impl Problem {
         self.shape.m * self.shape.n
     }
 
-    /// The fewest bytes that must move: every operand element once, over the whole batch.
+    /// Minimum memory traffic in bytes: every operand element once, over the whole batch.
     pub fn bytes(&self) -> u64 {
         (self.a_elements() + self.b_elements() + self.c_elements())
             * self.batch
@@ -318,7 +317,7 @@ impl Problem {
 }
 
 impl fmt::Display for Problem {
-    /// `4096x4096x1024 f32 nn`, with the batch and an unusual compute type where they matter.
+    /// Writes `4096x4096x1024 f32 nn`, with the batch and an unusual compute type where present.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.shape, self.dtype)?;
         if self.compute != self.dtype.default_compute() {

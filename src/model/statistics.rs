@@ -1,7 +1,7 @@
-//! Order statistics of samples. Pure numbers; knows nothing of where they come from.
+//! Order statistics of samples. Pure.
 
-/// The `q`-quantile (0 to 1) of `samples` by linear interpolation between closest ranks
-/// (Hyndman and Fan 1996, type 7). `None` for an empty slice.
+/// Returns the `q`-quantile (0 to 1) of `samples` by linear interpolation between closest ranks
+/// (Hyndman and Fan 1996, type 7); `None` for an empty slice.
 pub fn quantile(samples: &[f64], q: f64) -> Option<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -13,7 +13,7 @@ pub fn quantile(samples: &[f64], q: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * fraction)
 }
 
-/// The middle of `samples`, `None` for an empty slice.
+/// Returns the median of `samples`; `None` for an empty slice.
 pub fn median(samples: &[f64]) -> Option<f64> {
     quantile(samples, 0.5)
 }
@@ -31,7 +31,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_median() {
+    fn an_empty_slice_has_no_median() {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[7.0]), Some(7.0));
     }

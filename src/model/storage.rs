@@ -1,10 +1,10 @@
-//! How the operands of a product lie in memory, where that is not as tightly as possible.
+//! Storage of operands that are not packed: leading dimensions and alignment.
 
 use thiserror::Error;
 
 use super::problem::Problem;
 
-/// Leading dimensions, and what the addresses of the operands are multiples of.
+/// Leading dimensions and address alignment of the operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Storage {
     /// Elements between consecutive rows of A as stored.
@@ -13,11 +13,11 @@ pub struct Storage {
     pub ldb: u64,
     /// Elements between consecutive rows of C.
     pub ldc: u64,
-    /// Bytes that the addresses of A, B and C are multiples of: a power of two.
+    /// Alignment of the addresses of A, B and C in bytes: a power of two.
     pub alignment: u64,
 }
 
-/// What cannot be the storage of a problem.
+/// Error: a storage is impossible for a problem.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StorageError {
     /// Rows would overlap.
@@ -25,19 +25,19 @@ pub enum StorageError {
     Overlap {
         /// `lda`, `ldb` or `ldc`.
         name: &'static str,
-        /// What was given.
+        /// The given value.
         given: u64,
         /// The operand.
         operand: char,
         /// The elements of a row.
         least: u64,
     },
-    /// An element would lie across its own alignment.
+    /// The alignment is not a power of two, or less than an element.
     #[error(
-        "addresses aligned to {alignment} bytes: give a power of two from {least} on, the size of an element"
+        "addresses aligned to {alignment} bytes: give a power of two of at least {least}, the size of an element"
     )]
     Alignment {
-        /// What was given.
+        /// The given value.
         alignment: u64,
         /// Bytes of an element.
         least: u64,
@@ -45,14 +45,13 @@ pub enum StorageError {
 }
 
 impl Storage {
-    /// What an allocation has at least: CUDA's are aligned to 256 bytes (CUDA C++ Programming Guide,
-    /// device memory accesses).
+    /// Alignment of CUDA allocations in bytes (CUDA C++ Programming Guide, device memory accesses).
     pub const ALLOCATED: u64 = 256;
 
-    /// Bytes of the widest vector that a thread reads or writes.
+    /// Bytes of the widest vector access of a thread.
     const WIDEST: u64 = 16;
 
-    /// One row after the other, in memory as it is allocated.
+    /// Packed operands in aligned allocations.
     pub fn packed(problem: &Problem) -> Self {
         let (lda, ldb, ldc) = (problem.lda(), problem.ldb(), problem.ldc());
         Self { lda, ldb, ldc, alignment: Self::ALLOCATED }
@@ -81,13 +80,13 @@ impl Storage {
         Ok(())
     }
 
-    /// The leading dimensions as a rule about alignment has to see them: a vector that divides one is
-    /// aligned in every row, and ends within it. Where an address or the length of a row is a
-    /// multiple of `e` elements and of no more, a distance that is a multiple of `2e` is given as one
-    /// that is a multiple of `e` alone.
+    /// Returns leading dimensions that encode the alignment: a vector width that divides one is
+    /// aligned in every row and ends within it. If an address or a row length is a multiple of only
+    /// `e` elements, a leading dimension that is a multiple of `2e` is replaced by one that is a
+    /// multiple of `e` only.
     ///
-    /// Single elements side by side (1) are read in vectors as a row is: where their address does not
-    /// allow the widest, they are given as lying apart (3).
+    /// Contiguous single elements (1) are read in vectors like a row. If their address does not
+    /// allow the widest vector, they are reported as apart (3).
     pub fn leading_dimensions(&self, problem: &Problem) -> [u64; 3] {
         let elements = (self.alignment / problem.dtype.bytes()).max(1);
         let rows =
@@ -102,7 +101,8 @@ impl Storage {
         })
     }
 
-    /// How many elements every row of every operand is aligned to, of 1, 2 and 4, as a power of two.
+    /// Returns the alignment of every row of every operand, in elements (1, 2 or 4), as a power of
+    /// two.
     pub fn row_alignment(&self, problem: &Problem) -> u32 {
         let rows = self.leading_dimensions(problem);
         rows.map(|rows| rows.trailing_zeros()).into_iter().min().unwrap_or(0).min(2)
@@ -120,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn rows_have_room_and_addresses_whole_elements() {
+    fn rows_fit_and_addresses_are_aligned_to_elements() {
         let packed = Storage::packed(&problem());
         assert_eq!((packed.lda, packed.ldb, packed.ldc), (64, 96, 96));
         assert_eq!(packed.check(&problem()), Ok(()));
         for (storage, words) in [
             (Storage { lda: 63, ..packed }, "lda is 63: rows of A have 64 elements"),
             (Storage { ldc: 0, ..packed }, "ldc is 0: rows of C have 96"),
-            (Storage { alignment: 2, ..packed }, "power of two from 4 on"),
+            (Storage { alignment: 2, ..packed }, "power of two of at least 4"),
             (Storage { alignment: 12, ..packed }, "aligned to 12 bytes"),
         ] {
             let error = storage.check(&problem()).unwrap_err().to_string();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_limits_what_rows_are_aligned_to() {
+    fn an_address_limits_the_alignment_of_rows() {
         for (lda, alignment, expected) in [
             (64, 256, 2),
             (66, 256, 1),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_side_by_side_are_a_vector_where_their_address_suits_it() {
+    fn contiguous_elements_are_a_vector_if_their_address_is_aligned() {
         let problem = Problem::new("1x1x64".parse().unwrap(), Dtype::F32);
         let packed = Storage::packed(&problem);
         for (alignment, seen) in [(256, 1), (16, 1), (8, 3), (4, 3)] {

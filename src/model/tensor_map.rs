@@ -1,6 +1,6 @@
-//! Tensor maps: what the copy engine of a GPU is told of an operand, so that one instruction brings a
-//! box of it. What no device takes is refused here, before anything runs; `gpu` and `cpu` encode what
-//! is left, each in its own form.
+//! Tensor maps: descriptions of an operand for the GPU's tensor memory accelerator, which copies a
+//! box of it with one instruction. Invalid maps are rejected here, before anything runs; `gpu` and
+//! `cpu` encode valid ones, each in its own form.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,28 +9,28 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::Dtype;
-use super::problem::{UnknownWord, words};
+use super::problem::{UnknownWord, named_enum};
 
-/// The most dimensions of a map.
+/// Maximum of dimensions.
 pub const MAX_RANK: usize = 5;
 
-/// The most elements of a box along a dimension.
+/// Maximum of elements of a box along a dimension.
 const MAX_BOX: u32 = 256;
 
-/// What addresses, rows of a box and strides are a multiple of, in bytes.
+/// Alignment of addresses, rows of a box and strides in bytes.
 const ALIGNMENT: u64 = 16;
 
 /// The largest extent of a dimension.
 const MAX_EXTENT: u64 = u32::MAX as u64;
 
-/// Where strides end, in bytes.
+/// Exclusive limit of strides in bytes.
 const END_OF_STRIDES: u64 = 1 << 40;
 
-/// A tensor map of a launch plan, whose operand has no address yet. Of its elements, which are the
-/// problem's, those outside the extents read as zero.
+/// A tensor map of a launch plan, whose operand has no address yet. Elements of the problem's dtype
+/// outside the extents read as zero.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TensorMap {
-    /// The name that arguments refer to.
+    /// Name for arguments.
     pub name: String,
     /// The operand it describes: `A`, `B`, `C` or a workspace.
     pub operand: String,
@@ -42,14 +42,14 @@ pub struct TensorMap {
     pub strides: Vec<u64>,
     /// Elements of the box that one copy moves, along each dimension.
     pub tile: Vec<u32>,
-    /// How a box lies in shared memory.
+    /// Layout of a box in shared memory.
     pub swizzle: Swizzle,
 }
 
-words! {
-    /// How 16 bytes of a box change places within rows of shared memory.
+named_enum! {
+    /// Permutation of 16-byte chunks of a box within rows of shared memory.
     Swizzle, "swizzle", {
-        /// They do not.
+        /// No permutation.
         None = "none",
         /// Within 32 bytes.
         B32 = "32B",
@@ -61,7 +61,7 @@ words! {
 }
 
 impl Swizzle {
-    /// Bytes of the rows that it works within; nothing where it does not.
+    /// Bytes of the permuted rows; `None` without a permutation.
     fn bytes(self) -> Option<u64> {
         match self {
             Self::None => None,
@@ -72,12 +72,12 @@ impl Swizzle {
     }
 }
 
-/// A tensor map of an operand that lies somewhere. Dimensions that it does not have are 1.
+/// A tensor map of an operand with an address. Missing dimensions are 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PlacedMap {
-    /// Where the first element is.
+    /// Address of the first element.
     pub address: u64,
-    /// What the elements are.
+    /// Type of the elements.
     pub dtype: Dtype,
     /// Dimensions, 1 to 5.
     pub rank: u32,
@@ -87,32 +87,32 @@ pub struct PlacedMap {
     pub strides: [u64; MAX_RANK - 1],
     /// Elements of a box along each dimension.
     pub tile: [u32; MAX_RANK],
-    /// How a box lies in shared memory.
+    /// Layout of a box in shared memory.
     pub swizzle: Swizzle,
 }
 
-/// A tensor map that no device takes.
+/// Error: a tensor map exceeds a limit of all devices.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("tensor map `{map}`: {what}")]
 pub struct TensorMapLimit {
     /// Its name.
     pub map: String,
-    /// Which limit is broken, with the figures.
+    /// The exceeded limit, with the figures.
     pub what: String,
 }
 
 impl TensorMap {
-    /// Checks what devices ask of a map (CUDA driver API, `cuTensorMapEncodeTiled`); in a workspace of
-    /// so many bytes also that it ends within it.
+    /// Checks the requirements of devices (CUDA driver API, `cuTensorMapEncodeTiled`), and for a
+    /// workspace of the given size that the map ends within it.
     ///
     /// # Errors
-    /// The first limit that is broken.
+    /// The first exceeded limit.
     pub fn check(&self, dtype: Dtype, workspace_bytes: Option<u64>) -> Result<(), TensorMapLimit> {
-        self.broken(dtype, workspace_bytes)
+        self.violation(dtype, workspace_bytes)
             .map_or(Ok(()), |what| Err(TensorMapLimit { map: self.name.clone(), what }))
     }
 
-    fn broken(&self, dtype: Dtype, workspace_bytes: Option<u64>) -> Option<String> {
+    fn violation(&self, dtype: Dtype, workspace_bytes: Option<u64>) -> Option<String> {
         let Self { offset, extents, strides, tile, .. } = self;
         let element = dtype.bytes();
         let rank = extents.len();
@@ -164,7 +164,7 @@ impl TensorMap {
         None
     }
 
-    /// The map for an operand that begins at `address`. It was checked before.
+    /// Returns the map for an operand at `address`; the map has been checked.
     pub fn placed(&self, address: u64, dtype: Dtype) -> PlacedMap {
         let mut placed = PlacedMap {
             address: address.wrapping_add(self.offset),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_device_takes_is_named_with_its_figures() {
+    fn invalid_maps_are_refused_with_their_figures() {
         let bytes = 64 + 4 * 6000;
         assert_eq!(map().check(Dtype::F32, Some(bytes)), Ok(()));
         assert_eq!(map().check(Dtype::F32, None), Ok(()));

@@ -1,4 +1,4 @@
-//! Units as types, so that no bare `f64` of unknown unit crosses a room's border.
+//! Units as types, so that no bare `f64` of unknown unit crosses a module boundary.
 
 use std::fmt;
 
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 pub struct Micros(pub f64);
 
 impl Micros {
-    /// The same duration in milliseconds.
+    /// The duration in milliseconds.
     pub fn as_millis(self) -> f64 {
         self.0 / 1e3
     }
 }
 
 impl fmt::Display for Micros {
-    /// Four significant figures in the unit that keeps them readable: `8.512 µs`, `1.234 ms`.
+    /// Writes four significant figures in a suitable unit: `8.512 µs`, `1.234 ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (value, unit) = match self.0 {
             us if us < 1e3 => (us, "µs"),
@@ -34,14 +34,14 @@ impl fmt::Display for Micros {
 pub struct Tflops(pub f64);
 
 impl Tflops {
-    /// The rate of doing `operations` in `time`; zero for a time that is not positive.
+    /// Returns the rate of `operations` in `time`; zero for a time that is not positive.
     pub fn of(operations: f64, time: Micros) -> Self {
         Self(if time.0 > 0.0 { operations / time.0 / 1e6 } else { 0.0 })
     }
 }
 
 impl fmt::Display for Tflops {
-    /// Four significant figures, without the unit: a column's head carries it.
+    /// Writes four significant figures without the unit, which column headers have.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{:.*}", decimals_for_four_figures(self.0), self.0))
     }
@@ -56,7 +56,7 @@ fn decimals_for_four_figures(value: f64) -> usize {
     }
 }
 
-/// Bytes as a person reads them: `512 B`, `1.50 KiB`, `96.0 MiB`.
+/// Formats bytes for readers: `512 B`, `1.50 KiB`, `96.0 MiB`.
 pub fn human_bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1024 {

@@ -1,11 +1,14 @@
 //! From a family and a configuration to what is compiled and launched: CUDA source and a launch
 //! plan. Nothing is compiled or run here.
 
+mod language;
 mod plan;
 mod templates;
 
 use thiserror::Error;
 
+#[cfg(test)]
+pub(crate) use language::language as template_language;
 pub use templates::Templates;
 
 use crate::model::launch::LaunchLimit;

@@ -1,12 +1,9 @@
-//! The launch plan: those of a family's launches that a configuration has, with every extent
-//! evaluated.
-
-use tera::Context;
+//! The launch plan: the launches of a configuration, with every extent evaluated.
 
 use crate::model::launch::{KernelLaunch, LaunchPlan, STANDARD_ARGUMENTS, Workspace};
 use crate::model::{Argument, Diagnostic, Storage, TensorMap};
-use crate::space::Family;
-use crate::space::family::{Located, TensorMapSpec};
+use crate::space::family::TensorMapSpec;
+use crate::space::{Expression, Family, Scope};
 
 /// Largest workspace, and extent of a tensor map: what a 64-bit signed offset addresses.
 const MAX_SIZE: u64 = i64::MAX as u64;
@@ -15,13 +12,13 @@ const MAX_SIZE: u64 = i64::MAX as u64;
 ///
 /// A launch that lists no arguments takes the standard ones, then every workspace and then every
 /// tensor map in order.
-pub(super) fn launch_plan(
-    family: &Family,
-    scope: &Context,
+pub(super) fn launch_plan<'a>(
+    family: &'a Family,
+    scope: &Scope<'a>,
     storage: &Storage,
 ) -> Result<LaunchPlan, Box<Diagnostic>> {
-    let size32 = |expression: &Located| size32(family, expression, scope);
-    let three = |extents: &[Located]| -> Result<[u32; 3], Box<Diagnostic>> {
+    let size32 = |expression: &'a Expression| size32(family, expression, scope);
+    let three = |extents: &'a [Expression]| -> Result<[u32; 3], Box<Diagnostic>> {
         let mut sizes = [1; 3];
         for (size, expression) in sizes.iter_mut().zip(extents) {
             *size = size32(expression)?;
@@ -36,10 +33,7 @@ pub(super) fn launch_plan(
         }
     }
     // Elsewhere rows stand for what they are aligned to; here they say where elements lie.
-    let mut places = scope.clone();
-    for (name, row) in [("lda", storage.lda), ("ldb", storage.ldb), ("ldc", storage.ldc)] {
-        places.insert(name, &row);
-    }
+    let places = scope.with_rows([storage.lda, storage.ldb, storage.ldc]);
     for map in &family.tensor_maps {
         if let Some(map) = tensor_map(family, map, &plan, &places)? {
             plan.tensor_maps.push(map);
@@ -74,11 +68,11 @@ pub(super) fn launch_plan(
 }
 
 /// A tensor map, if the configuration has it. `plan` has its workspaces and the maps before it.
-fn tensor_map(
-    family: &Family,
-    map: &TensorMapSpec,
+fn tensor_map<'a>(
+    family: &'a Family,
+    map: &'a TensorMapSpec,
     plan: &LaunchPlan,
-    scope: &Context,
+    scope: &Scope<'a>,
 ) -> Result<Option<TensorMap>, Box<Diagnostic>> {
     if let Some(when) = &map.when
         && !family.holds(when, scope)?
@@ -99,8 +93,9 @@ fn tensor_map(
     if let (Some(what), Some(at)) = (fault, map.extents.first()) {
         return Err(family.blame(at, what));
     }
-    let size = |expression: &Located| family.size(expression, scope, MAX_SIZE);
-    let sizes = |expressions: &[Located]| expressions.iter().map(size).collect::<Result<_, _>>();
+    let size = |expression: &'a Expression| family.size(expression, scope, MAX_SIZE);
+    let sizes =
+        |expressions: &'a [Expression]| expressions.iter().map(size).collect::<Result<_, _>>();
     Ok(Some(TensorMap {
         name: map.name.clone(),
         operand: map.operand.clone(),
@@ -112,7 +107,11 @@ fn tensor_map(
     }))
 }
 
-fn size32(family: &Family, expression: &Located, scope: &Context) -> Result<u32, Box<Diagnostic>> {
+fn size32<'a>(
+    family: &'a Family,
+    expression: &'a Expression,
+    scope: &Scope<'a>,
+) -> Result<u32, Box<Diagnostic>> {
     family.size(expression, scope, u64::from(u32::MAX)).map(|size| size as u32)
 }
 

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use include_dir::{Dir, DirEntry, include_dir};
-use tera::{Context, ErrorKind, Tera};
+use tera::{ErrorKind, Tera};
 use thiserror::Error;
 
 use super::RenderError;
+use super::language::{context, language, tidy};
 use crate::model::Diagnostic;
 use crate::model::diagnostic::did_you_mean;
 use crate::space::scope::BUILT_INS;
-use crate::space::{Family, language};
+use crate::space::{Family, Scope};
 
 static BUILT_IN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
 
@@ -117,13 +118,13 @@ impl Templates {
         Ok(names)
     }
 
-    pub(super) fn render(&self, family: &Family, scope: &Context) -> Result<String, RenderError> {
+    pub(super) fn render(&self, family: &Family, scope: &Scope<'_>) -> Result<String, RenderError> {
         if !self.files.contains_key(&family.template) {
             return Err(no_template(family));
         }
         let text = self
             .engine
-            .render(&family.template, scope)
+            .render(&family.template, &context(family, scope))
             .map_err(|error| Box::new(located(&self.files, &family.template, &error)))?;
         Ok(tidy_blank_lines(&text))
     }
@@ -247,7 +248,7 @@ fn located(
         file: file.map_or_else(|| name.to_owned(), |file| file.path.clone()),
         source: file.map(|file| file.text.clone()).unwrap_or_default(),
         span,
-        message: crate::space::expression::tidy(&message),
+        message: tidy(&message),
         help: None,
     }
 }

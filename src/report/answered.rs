@@ -1,14 +1,14 @@
-//! What a lookup found.
+//! Report of a lookup.
 
 use serde_json::{Value, json};
 
 use super::json::problem_document;
-use super::records::{self, NOT_REPEATABLE};
+use super::records::{self, NON_DETERMINISTIC};
 use super::table::pairs;
-use crate::lookup::{Answer, Question, Rung};
+use crate::lookup::{Answer, AnswerSource, Question};
 use crate::model::{Device, LaunchPlan, Storage, Tflops};
 
-/// The kernel, where it comes from, and what to expect of it.
+/// The kernel, the source of the answer, and its predicted time.
 pub fn text(
     question: &Question,
     device: &Device,
@@ -20,16 +20,18 @@ pub fn text(
     let mut rows = Vec::new();
     let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
     row("kernel", format!("{} {}", answer.family.name, answer.configuration));
-    row("rung", answer.rung.name().to_owned());
+    row("source", answer.source.name().to_owned());
     row("because", answer.because());
     let error = match answer.error_percent {
-        Some(error) if answer.rung == Rung::Exact => format!(", samples within {error:.1} %"),
-        Some(error) => format!(", 9 in 10 within {error:.0} %"),
-        None => ", with an error that is not known".to_owned(),
+        Some(error) if answer.source == AnswerSource::Exact => {
+            format!(", samples within {error:.1} %")
+        }
+        Some(error) => format!(", 90 % of predictions within {error:.0} %"),
+        None => ", error unknown".to_owned(),
     };
-    let word = match (answer.rung, device.is_cpu()) {
-        (Rung::Exact, false) => "measured",
-        (Rung::Exact, true) => "modelled",
+    let word = match (answer.source, device.is_cpu()) {
+        (AnswerSource::Exact, false) => "measured",
+        (AnswerSource::Exact, true) => "modelled",
         _ => "predicted",
     };
     row(
@@ -39,12 +41,14 @@ pub fn text(
                 let rate = Tflops::of(problem.operations(), time);
                 format!("{time} = {rate} TFLOP/s{error}")
             }
-            None => "not known: nothing like it was measured".to_owned(),
+            None => "unknown: no similar kernel was measured".to_owned(),
         },
     );
-    if let Some(record) = answer.source {
+    if let Some(record) = answer.record {
         row("record", format!("{} (key {})", records::problem(record), record.key()));
-        if let Some(baseline) = record.baseline.as_ref().filter(|_| answer.rung != Rung::Default) {
+        if let Some(baseline) =
+            record.baseline.as_ref().filter(|_| answer.source != AnswerSource::Default)
+        {
             let word = if baseline.speedup >= 1.0 { "faster than" } else { "as fast as" };
             row(
                 "library",
@@ -53,10 +57,13 @@ pub fn text(
         }
     }
     if !answer.is_deterministic() {
-        row("repeatable", NOT_REPEATABLE.to_owned());
+        row("deterministic", NON_DETERMINISTIC.to_owned());
     }
     if answer.template_changed {
-        row("warning", "its template has changed since: the time is of another kernel".to_owned());
+        row(
+            "warning",
+            "its template has changed: the recorded time is of another kernel".to_owned(),
+        );
     }
     if *storage != Storage::packed(problem) {
         let Storage { lda, ldb, ldc, alignment } = storage;
@@ -74,7 +81,7 @@ pub fn text(
     format!("{problem} on {}\n{}", device.name, pairs(&rows, width))
 }
 
-/// The same as a document.
+/// The answer as JSON.
 pub fn document(
     question: &Question,
     device: &Device,
@@ -86,7 +93,7 @@ pub fn document(
         "problem": problem_document(&question.problem),
         "storage": { "lda": lda, "ldb": ldb, "ldc": ldc, "alignment": alignment },
         "device": device.name,
-        "rung": answer.rung.name(),
+        "source": answer.source.name(),
         "because": answer.because(),
         "family": answer.family.name,
         "parameters": answer.configuration,
@@ -94,7 +101,7 @@ pub fn document(
         "launch": plan,
         "predicted_us": answer.predicted,
         "error_percent": answer.error_percent,
-        "record": answer.source.map(records::summary),
+        "record": answer.record.map(records::summary),
         "template_changed": answer.template_changed,
     })
 }

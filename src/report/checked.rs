@@ -1,26 +1,26 @@
-//! What was checked on the host: as a table for people, and as a document.
+//! Report of checks on the host: a table and a JSON document.
 
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use super::json::problem_document;
 use super::table::{plain_table, right_aligned, trim_lines};
-use crate::tune::Checked;
+use crate::tune::CheckResult;
 
-/// Failures of a family and problem that are shown; the document has all.
+/// Failures shown for a family and problem; the document has all.
 const SHOWN: usize = 3;
 
-/// A family's results for one shape in all layouts.
+/// Results of a family for one shape in all layouts.
 #[derive(Default)]
-struct Row<'a> {
+struct CheckedRow<'a> {
     layouts: Vec<&'a str>,
     executed: usize,
     failed: usize,
 }
 
-/// A line for each family and shape, and then the failures, for a terminal of `width` columns.
-pub fn table(results: &[Checked], width: u16) -> String {
-    let mut rows: IndexMap<(&str, String), Row<'_>> = IndexMap::new();
+/// A line for each family and shape, then the failures, for a terminal of `width` columns.
+pub fn table(results: &[CheckResult], width: u16) -> String {
+    let mut rows: IndexMap<(&str, String), CheckedRow<'_>> = IndexMap::new();
     for result in results.iter().filter(|result| result.legal > 0) {
         let problem = format!("{} {}", result.problem.shape, result.problem.dtype);
         let row = rows.entry((&result.family, problem)).or_default();
@@ -57,8 +57,8 @@ pub fn table(results: &[Checked], width: u16) -> String {
     text
 }
 
-/// The same with all failures.
-pub fn document(results: &[Checked]) -> Value {
+/// The results with all failures, as JSON.
+pub fn document(results: &[CheckResult]) -> Value {
     let entries: Vec<Value> = results
         .iter()
         .map(|result| {

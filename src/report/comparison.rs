@@ -1,46 +1,46 @@
-//! Winners beside the libraries, as a table, as comma-separated values and as a document.
+//! Comparison of winners with libraries, as a table, as comma-separated values and as JSON.
 
 use serde_json::{Value, json};
 
 use super::json::problem_document;
+use super::problem_csv::lines;
 use super::table::{named, plain_table, trim_lines};
-use super::values::lines;
 use crate::measure::Margin;
 use crate::model::{Configuration, Device, Micros, Problem, Tflops};
 use crate::tune::Retimed;
 
-/// A winner timed beside the libraries.
+/// A winner timed with the libraries, for one problem.
 #[derive(Debug, Clone)]
-pub struct Compared {
+pub struct LibraryComparison {
     problem: Problem,
-    result: Result<Times, String>,
+    result: Result<ComparedTimes, String>,
 }
 
 #[derive(Debug, Clone)]
-struct Times {
+struct ComparedTimes {
     family: String,
     configuration: Configuration,
     time: Micros,
     /// The fastest.
-    library: Option<Library>,
+    library: Option<LibraryResult>,
     rounds: usize,
 }
 
 #[derive(Debug, Clone)]
-struct Library {
+struct LibraryResult {
     name: String,
     time: Micros,
-    /// How much slower it is than the winner.
+    /// Its margin over the winner.
     margin: Option<Margin>,
 }
 
-impl Times {
-    /// The library's time over the winner's.
+impl ComparedTimes {
+    /// The library's time divided by the winner's.
     fn speedup(&self) -> Option<f64> {
         Some(self.library.as_ref()?.time.0 / self.time.0)
     }
 
-    /// The ends of its interval.
+    /// Ends of the interval of that ratio.
     fn interval(&self) -> Option<[f64; 2]> {
         let margin = self.library.as_ref()?.margin.filter(|margin| margin.high.is_finite())?;
         Some([margin.low, margin.high].map(|percent| 1.0 + percent / 100.0))
@@ -51,62 +51,64 @@ fn rate(problem: &Problem, time: Micros) -> Tflops {
     Tflops::of(problem.operations(), time)
 }
 
-impl Compared {
-    /// What timing a winner again gave.
+impl LibraryComparison {
+    /// Takes new timings of a winner.
     pub fn of(problem: Problem, retimed: Retimed) -> Self {
         let Retimed { winner, libraries, rounds, .. } = retimed;
         let library = libraries.into_iter().next().map(|(library, margin)| {
             let time = library.measurement.median();
-            Library { name: library.name, time, margin }
+            LibraryResult { name: library.name, time, margin }
         });
         let result = winner.map(|winner| {
             let time = winner.measurement.median();
             let (family, configuration) = (winner.family, winner.configuration);
-            Times { family, configuration, time, library, rounds }
+            ComparedTimes { family, configuration, time, library, rounds }
         });
         Self { problem, result }
     }
 
-    /// A problem that could not be compared on.
+    /// A problem without a comparison.
     pub fn without(problem: Problem, why: String) -> Self {
         Self { problem, result: Err(why) }
     }
 
-    /// Why it could not be compared on.
+    /// Reason why the comparison failed.
     pub fn failure(&self) -> Option<&str> {
         self.result.as_ref().err().map(String::as_str)
     }
 }
 
-/// What all speed-ups say together.
-struct Overall {
+/// Summary of all speed-ups.
+struct OverallSpeedup {
     count: usize,
-    /// None where nothing was compared.
+    /// None without a comparison.
     geometric_mean: Option<f64>,
-    /// Those whose whole interval is below 1.
+    /// Number of problems with the whole interval below 1.
     slower: usize,
 }
 
-impl Overall {
-    fn of(compared: &[Compared]) -> Self {
+impl OverallSpeedup {
+    fn of(compared: &[LibraryComparison]) -> Self {
         let times = || compared.iter().filter_map(|compared| compared.result.as_ref().ok());
-        let logarithms: Vec<f64> = times().filter_map(Times::speedup).map(f64::ln).collect();
+        let logarithms: Vec<f64> =
+            times().filter_map(ComparedTimes::speedup).map(f64::ln).collect();
         let count = logarithms.len();
         let mean = logarithms.iter().sum::<f64>() / count as f64;
-        let slower = times().filter_map(Times::interval).filter(|[_, high]| *high < 1.0).count();
+        let slower =
+            times().filter_map(ComparedTimes::interval).filter(|[_, high]| *high < 1.0).count();
         Self { count, geometric_mean: (count > 0).then(|| mean.exp()), slower }
     }
 }
 
-/// For people.
-pub fn table(compared: &[Compared], device: &Device, width: u16) -> String {
+/// The comparison as a table.
+pub fn table(compared: &[LibraryComparison], device: &Device, width: u16) -> String {
     let mut table = plain_table(width);
     table.set_header(named(
         "problem",
         ["family", "time", "TFLOP/s", "library", "time", "TFLOP/s", "speed-up", "interval"],
     ));
     let mut failures = String::new();
-    for Compared { problem, result } in compared {
+    for LibraryComparison { problem, result } in compared {
         let times = match result {
             Ok(times) => times,
             Err(why) => {
@@ -133,11 +135,11 @@ pub fn table(compared: &[Compared], device: &Device, width: u16) -> String {
         let figures: [&str; 8] = std::array::from_fn(|at| cells.get(at).map_or("", String::as_str));
         table.add_row(named(&problem.to_string(), figures));
     }
-    let overall = Overall::of(compared);
+    let overall = OverallSpeedup::of(compared);
     let summary = match overall.geometric_mean {
         Some(mean) => format!(
             "{mean:.3} times as fast as the fastest library in the geometric mean of {} problems on \
-             {}; slower, beyond the interval, on {}\n",
+             {}; significantly slower on {}\n",
             overall.count, device.name, overall.slower
         ),
         None => format!("no library was measured on {}\n", device.name),
@@ -145,12 +147,12 @@ pub fn table(compared: &[Compared], device: &Device, width: u16) -> String {
     format!("{}\n\n{summary}{failures}", trim_lines(&table.to_string()))
 }
 
-/// The library alone: which of its routines it was is in the other forms.
+/// The library without its routine, which the other forms have.
 fn short(name: &str) -> &str {
     name.split(',').next().unwrap_or(name)
 }
 
-/// The columns of [`csv`] behind those of the problem.
+/// Columns of [`csv`] after those of the problem.
 const COLUMNS: [&str; 10] = [
     "family",
     "parameters",
@@ -164,16 +166,16 @@ const COLUMNS: [&str; 10] = [
     "speedup_high",
 ];
 
-/// For spreadsheets: a line for each problem, none for one that could not be compared on.
-pub fn csv(compared: &[Compared]) -> String {
-    let rows = compared.iter().filter_map(|Compared { problem, result }| {
+/// Comma-separated values: a line for each problem with a comparison.
+pub fn csv(compared: &[LibraryComparison]) -> String {
+    let rows = compared.iter().filter_map(|LibraryComparison { problem, result }| {
         let times = result.as_ref().ok()?;
         Some((*problem, row(problem, times)))
     });
     lines(COLUMNS, rows)
 }
 
-fn row(problem: &Problem, times: &Times) -> [String; COLUMNS.len()] {
+fn row(problem: &Problem, times: &ComparedTimes) -> [String; COLUMNS.len()] {
     let library = times.library.as_ref();
     let text = |value: Option<String>| value.unwrap_or_default();
     let [low, high] = match times.interval() {
@@ -194,9 +196,9 @@ fn row(problem: &Problem, times: &Times) -> [String; COLUMNS.len()] {
     ]
 }
 
-/// For programs.
-pub fn document(compared: &[Compared], device: &Device) -> Value {
-    let rows = compared.iter().map(|Compared { problem, result }| {
+/// The comparison as JSON.
+pub fn document(compared: &[LibraryComparison], device: &Device) -> Value {
+    let rows = compared.iter().map(|LibraryComparison { problem, result }| {
         let mut row = json!({ "problem": problem_document(problem) });
         match result {
             Err(why) => row["error"] = json!(why),
@@ -221,7 +223,7 @@ pub fn document(compared: &[Compared], device: &Device) -> Value {
         }
         row
     });
-    let overall = Overall::of(compared);
+    let overall = OverallSpeedup::of(compared);
     json!({
         "gemm_tune": env!("CARGO_PKG_VERSION"),
         "device": device,
@@ -238,30 +240,31 @@ mod tests {
 
     /// 512x512x512 a fifth faster than the library, 4096x4096x1024 slower, one without a library
     /// and one without a record.
-    fn compared() -> Vec<Compared> {
+    fn compared() -> Vec<LibraryComparison> {
         let of = |shape: &str, time: f64, library: Option<(f64, [f64; 2])>| {
             let problem = Problem::new(shape.parse::<Shape>().unwrap(), Dtype::F32);
-            let library = library.map(|(time, [low, high])| Library {
+            let library = library.map(|(time, [low, high])| LibraryResult {
                 name: "cuBLASLt, strict f32, heuristic 3, \"split\"".to_owned(),
                 time: Micros(time),
                 margin: Some(Margin { percent: (low + high) / 2.0, low, high }),
             });
             let configuration = [("BM".to_owned(), Value::Int(64))].into_iter().collect();
             let family = "blocktile".to_owned();
-            let times = Times { family, configuration, time: Micros(time), library, rounds: 40 };
-            Compared { problem, result: Ok(times) }
+            let times =
+                ComparedTimes { family, configuration, time: Micros(time), library, rounds: 40 };
+            LibraryComparison { problem, result: Ok(times) }
         };
         let unknown = Problem::new("7x5x3".parse::<Shape>().unwrap(), Dtype::F32);
         vec![
             of("512x512x512", 10.0, Some((12.0, [18.0, 22.0]))),
             of("4096x4096x1024", 800.0, Some((760.0, [-6.0, -4.0]))),
             of("33x65x129", 3.0, None),
-            Compared::without(unknown, "no record".to_owned()),
+            LibraryComparison::without(unknown, "no record".to_owned()),
         ]
     }
 
     #[test]
-    fn a_table_says_all_and_sums_up() {
+    fn a_table_lists_all_and_sums_up() {
         let table = table(&compared(), &Device::h200(), 120);
         insta::assert_snapshot!(table);
     }

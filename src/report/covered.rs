@@ -1,14 +1,15 @@
-//! What a search covered: what was evaluated, what rules kept out, and what it says of the rest.
+//! Report of a search's coverage: evaluated and excluded configurations, and the estimate for the
+//! rest.
 
 use serde_json::{Value, json};
 
 use crate::model::Micros;
 use crate::tune::{Coverage, Rest, SearchEnd, StopRule, Summary};
 
-/// Constraints that are named: those that rule out most.
+/// Number of constraints listed: those that exclude most.
 const RULES: usize = 3;
 
-/// In sentences, what the search covered.
+/// The coverage as text.
 pub fn text(summary: &Summary) -> String {
     let coverage = &summary.coverage;
     let legal: usize = coverage.iter().map(|family| family.legal).sum();
@@ -18,7 +19,7 @@ pub fn text(summary: &Summary) -> String {
     let ruled_out = raw.saturating_sub(legal as u128);
     if ruled_out > 0 {
         text.push_str(&format!(
-            "  {} other assignments are ruled out, most of them by\n",
+            "  {} other assignments are excluded, most of them by\n",
             rounded(ruled_out)
         ));
         for (family, require, because, configurations) in most_telling(coverage) {
@@ -32,33 +33,32 @@ pub fn text(summary: &Summary) -> String {
     text
 }
 
-/// Why the search ended.
+/// Reason why the search ended.
 fn end(end: SearchEnd) -> String {
     match end {
-        SearchEnd::Everything => "everything there is".to_owned(),
-        SearchEnd::Most => "as many as asked for (`--max-configs`, `--effort`)".to_owned(),
+        SearchEnd::Everything => "all of them".to_owned(),
+        SearchEnd::Most => "the limit of `--max-configs` or `--effort` was reached".to_owned(),
         SearchEnd::Unlikely(StopRule { within, chance }) => format!(
-            "the chance that one better by more than {} is left is below {}",
+            "the chance that a remaining one is better by more than {} is below {}",
             percent(within),
             percent(chance)
         ),
-        SearchEnd::OutOfTime => "then the time was over (`--budget`)".to_owned(),
-        SearchEnd::Interrupted => "then it was interrupted".to_owned(),
+        SearchEnd::OutOfTime => "the time limit (`--budget`) was reached".to_owned(),
+        SearchEnd::Interrupted => "the search was interrupted".to_owned(),
     }
 }
 
-/// What the search says of what it did not evaluate.
+/// The search's estimate for the candidates that it did not evaluate.
 fn rest(summary: &Summary) -> String {
     let Rest { within, chance, least } = summary.rest;
     if summary.end == SearchEnd::Everything {
         return String::new();
     }
     let Some(chance) = chance else {
-        return "  this search says nothing of the others\n".to_owned();
+        return "  this search strategy gives no estimate for the others\n".to_owned();
     };
     let mut text = format!(
-        "  of the others, by the search's own estimate: one better by more than {} is among them with \
-         a chance of {}\n",
+        "  estimated chance that one of the others is better by more than {}: {}\n",
         percent(within),
         percent(chance)
     );
@@ -69,14 +69,14 @@ fn rest(summary: &Summary) -> String {
     {
         let ratio = 100.0 * (least / best - 1.0);
         text.push_str(&format!(
-            "  the least that its models expect of one is {}, {ratio:+.1} % of the best time seen\n",
+            "  lowest predicted time of the others: {}, {ratio:+.1} % from the best measured time\n",
             Micros(least)
         ));
     }
     text
 }
 
-/// The constraints that rule out most, with their families.
+/// Constraints that exclude most, with their families.
 fn most_telling(coverage: &[Coverage]) -> Vec<(&str, &str, &str, u128)> {
     let mut rules: Vec<(&str, &str, &str, u128)> = coverage
         .iter()
@@ -93,7 +93,7 @@ fn most_telling(coverage: &[Coverage]) -> Vec<(&str, &str, &str, u128)> {
     rules
 }
 
-/// The same for programs, without the families' own figures.
+/// The coverage as JSON, without the figures of each family.
 pub fn document(summary: &Summary) -> Value {
     let Rest { within, chance, least } = summary.rest;
     let rule = match summary.end {
@@ -112,7 +112,7 @@ pub fn document(summary: &Summary) -> Value {
     })
 }
 
-/// The rules of a family for programs.
+/// Constraints of a family with their counts, as JSON.
 pub(super) fn pruned(coverage: &Coverage) -> Value {
     let rules = coverage.pruned.iter().filter(|pruned| pruned.configurations > 0);
     rules
@@ -126,7 +126,7 @@ pub(super) fn pruned(coverage: &Coverage) -> Value {
         .collect()
 }
 
-/// A fraction as a percentage, as short as it says the same.
+/// Formats a fraction as a short percentage.
 fn percent(fraction: f64) -> String {
     let percent = 100.0 * fraction;
     if percent >= 10.0 {
@@ -136,7 +136,7 @@ fn percent(fraction: f64) -> String {
     }
 }
 
-/// A count that nobody reads to the last digit.
+/// Formats a large count with a unit.
 fn rounded(count: u128) -> String {
     match count {
         0..10_000 => count.to_string(),
@@ -150,11 +150,11 @@ fn rounded(count: u128) -> String {
 mod tests {
     use super::*;
     use crate::model::{Dtype, OutcomeKind, Problem, Shape};
-    use crate::space::Pruned;
+    use crate::space::PrunedCount;
     use crate::tune::Phases;
 
     fn summary(end: SearchEnd, chance: Option<f64>) -> Summary {
-        let pruned = |require: &str, configurations| Pruned {
+        let pruned = |require: &str, configurations| PrunedCount {
             require: require.to_owned(),
             because: "it must".to_owned(),
             configurations,
@@ -176,7 +176,6 @@ mod tests {
             library_version: String::new(),
             coverage: vec![coverage],
             landmarks: Vec::new(),
-            times: Vec::new(),
             phases: Phases::default(),
             restarts: 0,
             end,
@@ -185,20 +184,21 @@ mod tests {
     }
 
     #[test]
-    fn a_search_says_what_it_covered_and_what_it_believes() {
+    fn a_search_reports_its_coverage_and_its_estimate() {
         let rule = StopRule { within: 0.01, chance: 0.05 };
         assert_eq!(
             text(&summary(SearchEnd::Unlikely(rule), Some(0.0432))),
-            "evaluated 400 of 4000 candidates: the chance that one better by more than 1 % is left is \
-             below 5 %\n  \
-             45 million other assignments are ruled out, most of them by\n    \
+            "evaluated 400 of 4000 candidates: the chance that a remaining one is better by more \
+             than 1 % is below 5 %\n  \
+             45 million other assignments are excluded, most of them by\n    \
              40 million f `C` (it must)\n    \
              5996 thousand f `B` (it must)\n  \
-             of the others, by the search's own estimate: one better by more than 1 % is among them \
-             with a chance of 4.3 %\n  \
-             the least that its models expect of one is 99.60 µs, -0.4 % of the best time seen\n"
+             estimated chance that one of the others is better by more than 1 %: 4.3 %\n  \
+             lowest predicted time of the others: 99.60 µs, -0.4 % from the best measured time\n"
         );
-        assert!(text(&summary(SearchEnd::OutOfTime, None)).ends_with("nothing of the others\n"));
+        assert!(
+            text(&summary(SearchEnd::OutOfTime, None)).ends_with("no estimate for the others\n")
+        );
         assert!(!text(&summary(SearchEnd::Everything, Some(0.0))).contains("others"));
         let document = document(&summary(SearchEnd::Unlikely(rule), Some(0.04)));
         assert_eq!(document["ended"], "unlikely");

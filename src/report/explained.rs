@@ -1,4 +1,4 @@
-//! Why a winner wins, in words and as a document.
+//! Report of a winner's explanation, as text and as JSON.
 
 use std::fmt::Write as _;
 
@@ -8,54 +8,56 @@ use super::inspected::heading;
 use super::json::problem_document;
 use super::table::{plain_table, right_aligned, trim_lines};
 use crate::database::Record;
-use crate::inspect::explanation::{Cut, Effect, Limit, Loser, Neighbours, Other};
-use crate::inspect::{Figures, Subject};
+use crate::inspect::explanation::{
+    CloseCandidate, ExcludedNeighbour, LowerBound, OtherValue, ParameterEffect, WinnerNeighbours,
+};
+use crate::inspect::{InspectedKernel, ResourceFigures};
 use crate::model::{Micros, Tflops};
 
-/// Untried neighbours that are named.
+/// Number of untried neighbours listed.
 const UNTRIED: usize = 8;
 
-/// Constraints that are named one by one.
+/// Number of excluded neighbours listed.
 const CUTS: usize = 6;
 
-/// All that is known of why a winner wins.
+/// The explanation of a winner.
 #[derive(Debug, Clone)]
 pub struct Explained {
     /// The winner.
-    pub subject: Subject,
+    pub subject: InspectedKernel,
     /// Its time.
     pub time: Micros,
-    /// By how much it won.
+    /// Its margin in the final round.
     pub fastest: Option<Fastest>,
-    /// What it takes of an SM.
-    pub figures: Figures,
-    /// What bounds it, the longest time first.
-    pub limits: Vec<Limit>,
-    /// What its parameters do.
-    pub effects: Vec<Effect>,
-    /// Who nearly won.
-    pub losers: Vec<Loser>,
-    /// What there is one value away.
-    pub neighbours: Neighbours,
-    /// Configurations in the journal; 0 without one.
+    /// Its resources.
+    pub figures: ResourceFigures,
+    /// Lower bounds of its time, longest first.
+    pub limits: Vec<LowerBound>,
+    /// Effects of its parameters.
+    pub effects: Vec<ParameterEffect>,
+    /// The closest candidates.
+    pub losers: Vec<CloseCandidate>,
+    /// Neighbours of the winner, one value away.
+    pub neighbours: WinnerNeighbours,
+    /// Number of configurations in the journal; 0 without a journal.
     pub tried: usize,
 }
 
-/// How a winner stood in its final.
+/// Result of a winner in its final round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fastest {
     /// The runner-up.
     pub runner_up: Option<String>,
-    /// By how many per cent that is slower, with the ends of the interval.
+    /// Extra time of the runner-up in per cent, with the ends of the interval.
     pub margin_percent: Option<(f64, [f64; 2])>,
-    /// The fastest library, and its time over the winner's.
+    /// The fastest library, and its time divided by the winner's.
     pub library: Option<(String, f64)>,
-    /// Whether the time was computed.
+    /// Whether the time was modelled.
     pub modelled: bool,
 }
 
 impl Fastest {
-    /// What a record says of it.
+    /// Reads the result from a record.
     pub fn of(record: Option<&Record>) -> Option<Self> {
         let record = record?;
         let confidence = record.confidence.as_ref();
@@ -71,7 +73,7 @@ impl Fastest {
     }
 }
 
-/// For people.
+/// The explanation as text.
 pub fn text(explained: &Explained, width: u16) -> String {
     let mut text = heading(&explained.subject);
     let problem = &explained.subject.problem;
@@ -85,7 +87,7 @@ pub fn text(explained: &Explained, width: u16) -> String {
         {
             let _ = writeln!(
                 text,
-                "{margin:.2} % ({low:.2} to {high:.2}) faster than the next in its final, {runner_up}"
+                "{margin:.2} % ({low:.2} to {high:.2}) faster than the runner-up of its final round, {runner_up}"
             );
         }
         if let Some((name, speedup)) = &fastest.library {
@@ -101,10 +103,10 @@ pub fn text(explained: &Explained, width: u16) -> String {
     text
 }
 
-/// What bounds it.
+/// Lower bounds of its time.
 fn bounds(explained: &Explained, width: u16) -> String {
     let mut table = plain_table(width);
-    table.set_header(right_aligned(["", "at least", "of its time"], [""]));
+    table.set_header(right_aligned(["", "bound", "of its time"], [""]));
     for limit in &explained.limits {
         let share = 100.0 * limit.time_us.0 / explained.time.0;
         table.add_row(right_aligned(
@@ -112,16 +114,16 @@ fn bounds(explained: &Explained, width: u16) -> String {
             [limit.basis.clone()],
         ));
     }
-    let mut text = format!("\nwhat bounds it\n{}", trim_lines(&table.to_string()));
+    let mut text = format!("\nlower bounds of its time\n{}", trim_lines(&table.to_string()));
     if let Some(limit) = explained.limits.first() {
         let over = 100.0 * (explained.time.0 / limit.time_us.0 - 1.0);
-        let _ = writeln!(text, "it takes {over:.0} % longer than its {} alone would", limit.name);
+        let _ = writeln!(text, "it takes {over:.0} % longer than the bound of {}", limit.name);
     }
     for kernel in &explained.figures.kernels {
         let limiters: Vec<String> = kernel.limiters().iter().map(ToString::to_string).collect();
         let waves = kernel.waves.map_or(String::new(), |waves| {
             format!(
-                "; {:.2} turns of {} blocks, the last of them {:.0} % full",
+                "; {:.2} waves of {} blocks, the last {:.0} % full",
                 waves.count,
                 waves.blocks,
                 100.0 * waves.tail
@@ -129,7 +131,7 @@ fn bounds(explained: &Explained, width: u16) -> String {
         });
         let _ = writeln!(
             text,
-            "{}: {} blocks on an SM ({:.0} % of its warps), limited by {}{waves}",
+            "{}: {} blocks per SM ({:.0} % of its warps), limited by {}{waves}",
             kernel.entry,
             kernel.occupancy.blocks_per_sm,
             100.0 * kernel.occupancy.share,
@@ -143,44 +145,44 @@ fn percent(fraction: f64) -> String {
     format!("{:+.1} %", 100.0 * fraction)
 }
 
-/// How much the nearest other value costs; what was not measured counts for nothing.
-fn weight(effect: &Effect) -> f64 {
+/// Extra time of the best other value; 0 without a measurement.
+fn weight(effect: &ParameterEffect) -> f64 {
     effect.others.iter().filter_map(|other| other.best).reduce(f64::min).unwrap_or(0.0)
 }
 
-/// What each parameter does, the most telling first.
+/// Effect of each parameter, largest first.
 fn parameters(explained: &Explained) -> String {
-    let mut effects: Vec<&Effect> = explained.effects.iter().collect();
+    let mut effects: Vec<&ParameterEffect> = explained.effects.iter().collect();
     effects.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     let mut text = format!(
-        "\nwhat its parameters do, the most telling first: how much longer the best takes that has \
-         another\nvalue ({} configurations measured or failed), and in brackets the winner with that \
-         alone changed\n",
+        "\neffects of its parameters, largest first: extra time of the best configuration with another \
+         value\n({} configurations evaluated); in brackets, of the winner with only that value changed\n",
         explained.tried
     );
     let names = effects.iter().map(|effect| format!("{}={}", effect.parameter, effect.value));
     let names: Vec<String> = names.collect();
     let wide = names.iter().map(String::len).max().unwrap_or(0);
     for (name, effect) in names.iter().zip(effects) {
-        let mut others: Vec<&Other> = effect.others.iter().collect();
-        let cost = |other: &Other| other.best.unwrap_or(f64::INFINITY);
+        let mut others: Vec<&OtherValue> = effect.others.iter().collect();
+        let cost = |other: &OtherValue| other.best.unwrap_or(f64::INFINITY);
         others.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
         let others: Vec<String> = others.into_iter().map(other).collect();
-        let others = if others.is_empty() { vec!["no other was tried".to_owned()] } else { others };
+        let others =
+            if others.is_empty() { vec!["no other value was tried".to_owned()] } else { others };
         let _ = writeln!(text, "  {name:wide$}  {}", others.join(", "));
     }
     text
 }
 
-fn other(other: &Other) -> String {
+fn other(other: &OtherValue) -> String {
     let best = other.best.map_or_else(|| "none correct".to_owned(), percent);
     let alone = other.alone.map_or(String::new(), |alone| format!(" ({})", percent(alone)));
     format!("{} {best}{alone}", other.value)
 }
 
-/// Who nearly won.
+/// The closest candidates.
 fn nearest(explained: &Explained) -> String {
-    let mut text = "\nwho nearly won, by single measurements of the search\n".to_owned();
+    let mut text = "\nclosest candidates, by single measurements of the search\n".to_owned();
     for loser in &explained.losers {
         let what = if loser.differing.is_empty() {
             loser.parameters.to_string()
@@ -193,13 +195,13 @@ fn nearest(explained: &Explained) -> String {
     text
 }
 
-/// What there is one value away.
+/// Neighbours of the winner, one value away.
 fn beside(explained: &Explained) -> String {
     let neighbours = &explained.neighbours;
     let promising = neighbours.cut.iter().filter(|cut| cut.is_promising()).count();
     let mut text = format!(
-        "\none value away: {} measured, {} legal and not tried, {} ruled out, {promising} of these \
-         promising\n",
+        "\nneighbours one value away: {} measured, {} legal and not tried, {} excluded, {promising} of \
+         these promising\n",
         neighbours.measured,
         neighbours.untried.len(),
         neighbours.cut.len()
@@ -208,7 +210,7 @@ fn beside(explained: &Explained) -> String {
         let _ = writeln!(text, "  {}", self::cut(cut));
     }
     if neighbours.cut.len() > CUTS {
-        let _ = writeln!(text, "  and {} more ruled out", neighbours.cut.len() - CUTS);
+        let _ = writeln!(text, "  and {} more excluded", neighbours.cut.len() - CUTS);
     }
     if explained.tried > 0 && !neighbours.untried.is_empty() {
         let named = neighbours.untried.iter().take(UNTRIED);
@@ -219,17 +221,17 @@ fn beside(explained: &Explained) -> String {
     text
 }
 
-fn cut(cut: &Cut) -> String {
+fn cut(cut: &ExcludedNeighbour) -> String {
     let best = cut.best.map_or(String::new(), |best| {
         format!(
-            "; elsewhere the best with it takes {} longer",
+            "; the best configuration with this value takes {} longer",
             percent(best).trim_start_matches('+')
         )
     });
     format!("{}={} breaks `{}` ({}){best}", cut.parameter, cut.value, cut.require, cut.because)
 }
 
-/// For programs.
+/// The explanation as JSON.
 pub fn document(explained: &Explained) -> Value {
     let subject = &explained.subject;
     let waves: Vec<Value> = explained

@@ -1,4 +1,4 @@
-//! What was found out about kernels: as text for people, and as documents.
+//! Reports of inspected kernels, as text and as JSON.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,12 +9,15 @@ use serde_json::{Value, json};
 use super::json::problem_document;
 use super::table::{named, pairs, plain_table, right_aligned, trim_lines};
 use crate::cpu::MemoryCounts;
-use crate::inspect::{Change, Difference, Figures, KernelFigures, Mix, Subject, Traffic};
+use crate::inspect::{
+    InspectedKernel, InstructionMix, KernelDifference, KernelFigures, ResourceFigures,
+    SourceChange, Traffic,
+};
 use crate::model::units::human_bytes;
 
-/// What is looked at, in a line or two.
-pub fn heading(subject: &Subject) -> String {
-    let Subject { family, configuration, problem, device, rendered } = subject;
+/// Heading of a kernel: family, configuration, problem and device.
+pub fn heading(subject: &InspectedKernel) -> String {
+    let InspectedKernel { family, configuration, problem, device, rendered } = subject;
     let bits = if rendered.plan.nondeterministic {
         "not deterministic: two runs on the same values may differ in their last bits\n"
     } else {
@@ -23,17 +26,17 @@ pub fn heading(subject: &Subject) -> String {
     format!("{family}: {configuration}\nfor {problem} on {}\n{bits}", device.name)
 }
 
-/// What a kernel takes, for a terminal of `width` columns.
-pub fn figures(subject: &Subject, figures: &Figures, width: u16) -> String {
+/// Resources of a kernel, for a terminal of `width` columns.
+pub fn figures(subject: &InspectedKernel, figures: &ResourceFigures, width: u16) -> String {
     let mut text = heading(subject);
     for kernel in &figures.kernels {
         let _ = write!(text, "\n{}\n{}", kernel.entry, pairs(&kernel_rows(kernel), width));
     }
     let name = |name: &str| format!("  {name}");
-    let unknown = || format!("not known of {}", subject.device.name);
+    let unknown = || format!("unknown for {}", subject.device.name);
     let mut rows = vec![(
         name("FLOP per byte"),
-        format!("{:.1} where every operand moves once", figures.flop_per_byte),
+        format!("{:.1} if every operand moves once", figures.flop_per_byte),
     )];
     if let Some(balance) = figures.balance {
         let bound = if figures.flop_per_byte > balance { "arithmetic" } else { "memory" };
@@ -60,22 +63,22 @@ fn kernel_rows(kernel: &KernelFigures) -> Vec<(String, String)> {
     let limiters: Vec<String> = kernel.limiters().iter().map(ToString::to_string).collect();
     let rows = [
         ("grid", format!("{x} x {y} x {z} blocks of {threads} threads")),
-        ("registers", format!("{} a thread", assembled.registers)),
+        ("registers", format!("{} per thread", assembled.registers)),
         (
             "spills",
             match assembled.spill_bytes() {
                 0 => "none".to_owned(),
                 _ => format!(
-                    "{} bytes stored, {} loaded a thread",
+                    "{} bytes stored, {} loaded per thread",
                     assembled.spill_store_bytes, assembled.spill_load_bytes
                 ),
             },
         ),
-        ("stack", format!("{} bytes a thread", assembled.stack_bytes)),
+        ("stack", format!("{} bytes per thread", assembled.stack_bytes)),
         (
             "shared memory",
             format!(
-                "{} a block ({} bytes static, {} dynamic)",
+                "{} per block ({} bytes static, {} dynamic)",
                 human_bytes(shared),
                 assembled.shared_bytes,
                 kernel.dynamic_shared_bytes
@@ -84,18 +87,18 @@ fn kernel_rows(kernel: &KernelFigures) -> Vec<(String, String)> {
         (
             "occupancy",
             format!(
-                "{:.1} %: {} an SM, limited by {}",
+                "{:.1} %: {} per SM, limited by {}",
                 100.0 * kernel.occupancy.share,
                 blocks(kernel.occupancy.blocks_per_sm),
                 limiters.join(" and ")
             ),
         ),
-        ("blocks an SM by", limits.join(", ")),
+        ("blocks per SM by", limits.join(", ")),
         (
             "waves",
             kernel.waves.map_or("none: no block fits".to_owned(), |waves| {
                 format!(
-                    "{:.2} of {} blocks, the last one filled to {:.1} %",
+                    "{:.2} of {} blocks, the last filled to {:.1} %",
                     waves.count,
                     waves.blocks,
                     100.0 * waves.tail
@@ -110,16 +113,16 @@ fn blocks(count: u64) -> String {
     if count == 1 { "1 block".to_owned() } else { format!("{count} blocks") }
 }
 
-/// What every line moves, for a terminal of `width` columns.
-pub fn traffic(subject: &Subject, launches: &[Traffic], width: u16) -> String {
+/// Traffic of every source line, for a terminal of `width` columns.
+pub fn traffic(subject: &InspectedKernel, launches: &[Traffic], width: u16) -> String {
     let mut text = heading(subject);
     for launch in launches {
-        let whose = match (launch.executed, launch.blocks) {
+        let extent = match (launch.executed, launch.blocks) {
             (executed, all) if executed == all => format!("the whole grid of {}", blocks(all)),
             (1, all) => format!("the first of {all} blocks"),
             (executed, all) => format!("{executed} of {all} blocks"),
         };
-        let _ = writeln!(text, "\n{}, executed: {whose}", launch.entry);
+        let _ = writeln!(text, "\n{}, executed: {extent}", launch.entry);
         let mut table = plain_table(width);
         table.set_header(right_aligned(
             ["line", "requests", "sectors", "wavefronts", "conflicts", "used"],
@@ -138,8 +141,8 @@ pub fn traffic(subject: &Subject, launches: &[Traffic], width: u16) -> String {
     }
     text.push_str(
         "\nrequests: instructions of a warp; sectors: 32 bytes of global memory; wavefronts: passes \
-         over\nthe 32 banks of shared memory; conflicts: those that another layout would not need; \
-         used: bytes\nthat threads asked for of those that moved, above 100 % where several ask for the same\n",
+         over\nthe 32 banks of shared memory; conflicts: wavefronts caused by bank conflicts; \
+         used: bytes\nrequested by threads, in per cent of bytes moved; above 100 % if threads share bytes\n",
     );
     text
 }
@@ -157,19 +160,19 @@ fn traffic_cells(line: String, counts: &MemoryCounts) -> [String; 6] {
     ]
 }
 
-/// One of two kernels that are compared.
+/// One of two compared kernels.
 #[derive(Debug, Clone, Copy)]
 pub struct Side<'a> {
     /// The kernel.
-    pub subject: &'a Subject,
-    /// What it takes.
-    pub figures: &'a Figures,
-    /// What it executes.
-    pub mix: &'a Mix,
+    pub subject: &'a InspectedKernel,
+    /// Its resources.
+    pub figures: &'a ResourceFigures,
+    /// Its instruction mix.
+    pub mix: &'a InstructionMix,
 }
 
-/// Two kernels side by side, and how their sources differ.
-pub fn comparison(sides: [Side<'_>; 2], difference: &Difference, width: u16) -> String {
+/// Two kernels side by side, with the differences of their sources.
+pub fn comparison(sides: [Side<'_>; 2], difference: &KernelDifference, width: u16) -> String {
     let [first, second] = sides;
     let mut text = format!(
         "X  {}Y  {}\n",
@@ -194,9 +197,9 @@ pub fn comparison(sides: [Side<'_>; 2], difference: &Difference, width: u16) -> 
     for (x, y) in first.figures.kernels.iter().zip(&second.figures.kernels) {
         section(&format!("resources of {}", x.entry), &resource_rows(x, y));
     }
-    section("for 1000 multiply-adds of a warp", &mix_rows(first.mix, second.mix));
+    section("per 1000 multiply-adds of a warp", &mix_rows(first.mix, second.mix));
     if difference.source.is_empty() {
-        text.push_str("the sources are the same\n");
+        text.push_str("the sources are equal\n");
     }
     for group in &difference.source {
         text.push_str(&source_group(group));
@@ -216,7 +219,7 @@ fn resource_rows(x: &KernelFigures, y: &KernelFigures) -> Vec<(String, String, S
             ("registers", kernel.assembled.registers.to_string()),
             ("spilled bytes", kernel.assembled.spill_bytes().to_string()),
             ("shared bytes", shared.to_string()),
-            ("blocks an SM", kernel.occupancy.blocks_per_sm.to_string()),
+            ("blocks per SM", kernel.occupancy.blocks_per_sm.to_string()),
             ("limited by", limiters.join(", ")),
             ("occupancy", format!("{:.1} %", 100.0 * kernel.occupancy.share)),
             ("waves", waves.map_or("-".to_owned(), |waves| format!("{:.2}", waves.count))),
@@ -227,12 +230,13 @@ fn resource_rows(x: &KernelFigures, y: &KernelFigures) -> Vec<(String, String, S
     pairs.map(|((name, x), (_, y))| (name.to_owned(), x, y)).collect()
 }
 
-fn mix_rows(x: &Mix, y: &Mix) -> Vec<(String, String, String)> {
+fn mix_rows(x: &InstructionMix, y: &InstructionMix) -> Vec<(String, String, String)> {
     let classes: BTreeSet<_> = x.instructions.keys().chain(y.instructions.keys()).collect();
-    let of_class = |mix: &Mix, class| mix.instructions.get(class).copied().unwrap_or(0.0);
+    let of_class =
+        |mix: &InstructionMix, class| mix.instructions.get(class).copied().unwrap_or(0.0);
     let classes =
         classes.iter().map(|class| (class.name(), of_class(x, class), of_class(y, class)));
-    let all = |mix: &Mix| mix.instructions.values().sum();
+    let all = |mix: &InstructionMix| mix.instructions.values().sum();
     let totals = [
         ("all instructions", all(x), all(y)),
         ("sectors", x.sectors, y.sectors),
@@ -243,17 +247,18 @@ fn mix_rows(x: &Mix, y: &Mix) -> Vec<(String, String, String)> {
     rows.map(|(name, x, y)| (name.to_owned(), format!("{x:.1}"), format!("{y:.1}"))).collect()
 }
 
-/// Lines of the sources around a change, with the numbers of the first of them.
-fn source_group(group: &[Change]) -> String {
+/// Lines around a change, headed by the number of the first one.
+fn source_group(group: &[SourceChange]) -> String {
     let style = |color: AnsiColor| Style::new().fg_color(Some(color.into()));
-    let first = |number: fn(&Change) -> Option<usize>| group.iter().find_map(number).unwrap_or(0);
+    let first =
+        |number: fn(&SourceChange) -> Option<usize>| group.iter().find_map(number).unwrap_or(0);
     let cyan = style(AnsiColor::Cyan);
     let mut text = format!(
         "{cyan}@@ X line {}, Y line {} @@{cyan:#}\n",
         first(|change| change.lines.0),
         first(|change| change.lines.1)
     );
-    for Change { sign, text: line, .. } in group {
+    for SourceChange { sign, text: line, .. } in group {
         let line = format!("{sign}{line}");
         let line = line.trim_end();
         let _ = match sign {
@@ -265,8 +270,8 @@ fn source_group(group: &[Change]) -> String {
     text
 }
 
-/// What all documents begin with.
-pub fn subject_document(subject: &Subject) -> Value {
+/// Common fields of all documents.
+pub fn subject_document(subject: &InspectedKernel) -> Value {
     json!({
         "gemm_tune": env!("CARGO_PKG_VERSION"),
         "family": subject.family,
@@ -277,8 +282,8 @@ pub fn subject_document(subject: &Subject) -> Value {
     })
 }
 
-/// The figures of a kernel.
-pub fn figures_document(figures: &Figures) -> Value {
+/// Resource figures as JSON.
+pub fn figures_document(figures: &ResourceFigures) -> Value {
     let kernels = figures.kernels.iter().map(|kernel| {
         let limits = kernel.occupancy.limits.map(|(limiter, n)| (limiter.to_string(), json!(n)));
         let assembled = &kernel.assembled;
@@ -307,7 +312,7 @@ pub fn figures_document(figures: &Figures) -> Value {
     })
 }
 
-/// What every line moves.
+/// Traffic of every source line as JSON.
 pub fn traffic_document(launches: &[Traffic]) -> Value {
     let counts = |counts: &MemoryCounts| {
         json!({
@@ -340,12 +345,12 @@ pub fn traffic_document(launches: &[Traffic]) -> Value {
     Value::Array(launches.collect())
 }
 
-/// Two kernels and how they differ.
-pub fn comparison_document(sides: [Side<'_>; 2], difference: &Difference) -> Value {
+/// Two kernels and their differences as JSON.
+pub fn comparison_document(sides: [Side<'_>; 2], difference: &KernelDifference) -> Value {
     let side = |side: Side<'_>| {
         let mut document = subject_document(side.subject);
         document["resources"] = figures_document(side.figures);
-        let Mix { instructions, sectors, wavefronts, bank_conflicts } = side.mix;
+        let InstructionMix { instructions, sectors, wavefronts, bank_conflicts } = side.mix;
         let instructions =
             instructions.iter().map(|(class, n)| (class.name().to_owned(), json!(n)));
         document["per_1000_multiply_adds"] = json!({

@@ -1,4 +1,4 @@
-//! The documents that `--json` prints.
+//! JSON documents of `tune` and `--dry-run`.
 
 use serde_json::{Value, json};
 
@@ -6,10 +6,10 @@ use super::covered;
 use crate::model::{Configuration, Device, Measurement, Problem};
 use crate::tune::{Certainty, Spaces, Standing, Summary};
 
-/// Candidates that a document lists.
+/// Number of candidates listed.
 const TOP: usize = 10;
 
-/// A tuned problem.
+/// The document of a tuned problem.
 pub fn summary(summary: &Summary, device: &Device) -> Value {
     let problem = &summary.problem;
     let ranking: Vec<Value> =
@@ -136,7 +136,7 @@ fn measurement(measurement: &Measurement, problem: &Problem) -> Value {
     })
 }
 
-/// A problem's fields, with the names of the database.
+/// Fields of a problem, with the names of the database.
 pub fn problem_document(problem: &Problem) -> Value {
     json!({
         "m": problem.shape.m, "n": problem.shape.n, "k": problem.shape.k,
@@ -145,7 +145,7 @@ pub fn problem_document(problem: &Problem) -> Value {
     })
 }
 
-/// What would be searched: for `--dry-run`.
+/// The search spaces, for `--dry-run`.
 pub fn spaces(spaces: &Spaces, problem: &Problem, candidates: usize) -> Value {
     let families: Vec<Value> = spaces
         .families

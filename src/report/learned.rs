@@ -1,13 +1,13 @@
-//! What was learned from journals, and what it would have been worth for problems that were held out.
+//! Report of learned models: what they were fitted to, and their quality on held-out problems.
 
 use serde_json::{Value, json};
 
 use super::json::problem_document;
 use super::table::{named, plain_table, trim_lines};
-use crate::experience::Experience;
 use crate::model::Problem;
+use crate::predict::{FamilyModel, LearnedModel};
 
-/// After how many kernels it is said what was found.
+/// Numbers of evaluated kernels at which the quality is reported.
 pub const COUNTS: [usize; 6] = [1, 5, 10, 20, 40, 80];
 
 /// A problem that was held out.
@@ -15,24 +15,27 @@ pub const COUNTS: [usize; 6] = [1, 5, 10, 20, 40, 80];
 pub struct HeldOut {
     /// The problem.
     pub problem: Problem,
-    /// The time of the best of the first so many kernels by what was learned over that of all.
+    /// Best time among the first kernels that the model proposes, divided by the best of all.
     pub found: Vec<f64>,
 }
 
 /// For people.
-pub fn table(experience: &Experience, held_out: &[HeldOut], width: u16) -> String {
+pub fn table(model: &LearnedModel, held_out: &[HeldOut], width: u16) -> String {
     let mut table = plain_table(width);
-    table.set_header(named("family", ["problems", "times", "nine in ten within"]));
-    for (name, lesson) in &experience.families {
-        let within = format!("{:.0} %", lesson.error_percent);
-        let (problems, times) = (lesson.problems.to_string(), lesson.times.to_string());
+    table.set_header(named("family", ["problems", "times", "90 % within"]));
+    for (name, family_model) in models(model) {
+        let within = format!("{:.0} %", family_model.error_percent);
+        let (problems, times) = (family_model.problems.to_string(), family_model.times.to_string());
         table.add_row([name.clone(), problems, times, within]);
     }
-    let mut text = format!("learned of {}\n{}", experience.device, trim_lines(&table.to_string()));
+    let mut text = format!("learned on {}\n{}", model.device, trim_lines(&table.to_string()));
     if !held_out.is_empty() {
         let mut table = plain_table(width);
         let counts = COUNTS.map(|count| count.to_string());
-        table.set_header(named("held out: over the best after", counts.each_ref().map(|c| &**c)));
+        table.set_header(named(
+            "held out: ratio to the best after",
+            counts.each_ref().map(|c| &**c),
+        ));
         for one in held_out {
             let found = one.found.iter().map(|ratio| format!("{ratio:.3}"));
             table.add_row(std::iter::once(one.problem.to_string()).chain(found));
@@ -42,14 +45,19 @@ pub fn table(experience: &Experience, held_out: &[HeldOut], width: u16) -> Strin
     text
 }
 
+/// The models of all families with their names.
+fn models(model: &LearnedModel) -> impl Iterator<Item = (&String, &FamilyModel)> {
+    model.families.iter().flat_map(|(name, models)| models.iter().map(move |one| (name, one)))
+}
+
 /// For programs.
-pub fn document(experience: &Experience, held_out: &[HeldOut]) -> Value {
-    let families = experience.families.iter().map(|(name, lesson)| {
+pub fn document(model: &LearnedModel, held_out: &[HeldOut]) -> Value {
+    let families = models(model).map(|(name, family_model)| {
         json!({
             "family": name,
-            "problems": lesson.problems,
-            "times": lesson.times,
-            "error_percent": lesson.error_percent,
+            "problems": family_model.problems,
+            "times": family_model.times,
+            "error_percent": family_model.error_percent,
         })
     });
     let held_out = held_out.iter().map(|one| {
@@ -60,7 +68,7 @@ pub fn document(experience: &Experience, held_out: &[HeldOut]) -> Value {
         json!({ "problem": problem_document(&one.problem), "found": found })
     });
     json!({
-        "device": experience.device,
+        "device": model.device,
         "families": families.collect::<Vec<_>>(),
         "held_out": held_out.collect::<Vec<_>>(),
     })

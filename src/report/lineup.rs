@@ -1,43 +1,43 @@
-//! Rungs, winners and libraries side by side: as a table, as comma-separated values, as a document and
-//! as series for a plot.
+//! Line-up: kernels and libraries side by side, as a table, as comma-separated values, as JSON and
+//! as series of a plot.
 
 use serde_json::{Value, json};
 
 use super::json::problem_document;
-use super::plot::rates::{Axes, Series};
+use super::plot::rates::{RateAxes, Series};
+use super::problem_csv::lines;
 use super::table::{named, plain_table, trim_lines};
-use super::values::lines;
 use crate::measure::Margin;
 use crate::model::{Configuration, Device, Measurement, Micros, Problem, Tflops, Timing};
 use crate::tune::LineUp;
 
-/// A problem and who took part.
+/// A problem with the kernels and libraries that were compared.
 #[derive(Debug, Clone)]
-pub struct Lined {
+pub struct LineUpReport {
     problem: Problem,
-    contestants: Vec<Contestant>,
+    entries: Vec<LineUpEntry>,
 }
 
-/// Someone who took part.
+/// A kernel or a library in a line-up.
 #[derive(Debug, Clone)]
-struct Contestant {
+struct LineUpEntry {
     name: String,
     is_library: bool,
     kernel: Option<(String, Configuration)>,
-    result: Result<Times, String>,
+    result: Result<EntrantTimes, String>,
 }
 
 #[derive(Debug, Clone)]
-struct Times {
+struct EntrantTimes {
     median: Micros,
-    /// The samples that 5 % are faster and slower than.
+    /// The 5 % and 95 % quantiles.
     spread: [Micros; 2],
     timing: Timing,
-    /// How much slower the fastest library is.
+    /// Margin of the fastest library.
     against: Option<Margin>,
 }
 
-impl Times {
+impl EntrantTimes {
     fn of(measurement: &Measurement, against: Option<Margin>) -> Self {
         Self {
             median: measurement.median(),
@@ -47,23 +47,23 @@ impl Times {
         }
     }
 
-    /// The fastest library's time over its own, with the ends of the interval.
+    /// The fastest library's time divided by its own, with the ends of the interval.
     fn ratio(&self) -> Option<[f64; 3]> {
         let Margin { percent, low, high } = self.against?;
         Some([percent, low, high].map(|percent| 1.0 + percent / 100.0))
     }
 }
 
-impl Contestant {
-    /// Its name; a library's without the routine, which differs from size to size.
+impl LineUpEntry {
+    /// Its name; a library without its routine, which differs between sizes.
     fn label(&self) -> &str {
         if self.is_library { self.name.split(',').next().unwrap_or(&self.name) } else { &self.name }
     }
 }
 
-impl Lined {
-    /// What came of a line-up. Names are told with why one did not take part; the others are its
-    /// kernels, in their order.
+impl LineUpReport {
+    /// Combines the results of a line-up. `names` lists kernels in order, each with the reason if
+    /// it was not measured.
     pub fn of(problem: Problem, names: &[(String, Option<String>)], line_up: &LineUp) -> Self {
         let mut standings = line_up.standings.iter();
         let kernels = names.iter().map(|(name, refused)| {
@@ -74,33 +74,33 @@ impl Lined {
             let kernel = standing.as_ref().ok();
             let kernel = kernel.map(|one| (one.family.clone(), one.configuration.clone()));
             let result = standing.map(|standing| {
-                Times::of(&standing.measurement, line_up.against_library(&standing))
+                EntrantTimes::of(&standing.measurement, line_up.against_library(&standing))
             });
-            Contestant { name: name.clone(), is_library: false, kernel, result }
+            LineUpEntry { name: name.clone(), is_library: false, kernel, result }
         });
-        let libraries = line_up.libraries.iter().map(|library| Contestant {
+        let libraries = line_up.libraries.iter().map(|library| LineUpEntry {
             name: library.name.clone(),
             is_library: true,
             kernel: None,
-            result: Ok(Times::of(&library.measurement, None)),
+            result: Ok(EntrantTimes::of(&library.measurement, None)),
         });
-        Self { problem, contestants: kernels.chain(libraries).collect() }
+        Self { problem, entries: kernels.chain(libraries).collect() }
     }
 
-    /// Whether everyone has a time.
+    /// Whether every entry has a time.
     pub fn is_whole(&self) -> bool {
-        self.contestants.iter().all(|contestant| contestant.result.is_ok())
+        self.entries.iter().all(|entry| entry.result.is_ok())
     }
 
-    fn rate(&self, times: &Times) -> Tflops {
+    fn rate(&self, times: &EntrantTimes) -> Tflops {
         Tflops::of(self.problem.operations(), times.median)
     }
 }
 
-/// For people.
-pub fn table(lined: &[Lined], device: &Device, width: u16) -> String {
+/// The line-up as a table.
+pub fn table(line_ups: &[LineUpReport], device: &Device, width: u16) -> String {
     let mut text = String::new();
-    for one in lined {
+    for one in line_ups {
         let peak = device.peak(&one.problem);
         let mut table = plain_table(width);
         table.set_header(named(
@@ -108,11 +108,11 @@ pub fn table(lined: &[Lined], device: &Device, width: u16) -> String {
             ["time", "5 %", "95 %", "TFLOP/s", "% peak", "vs library", "interval"],
         ));
         let mut failures = String::new();
-        for contestant in &one.contestants {
-            let times = match &contestant.result {
+        for entry in &one.entries {
+            let times = match &entry.result {
                 Ok(times) => times,
                 Err(why) => {
-                    failures.push_str(&format!("{}: {why}\n", contestant.name));
+                    failures.push_str(&format!("{}: {why}\n", entry.name));
                     continue;
                 }
             };
@@ -129,25 +129,25 @@ pub fn table(lined: &[Lined], device: &Device, width: u16) -> String {
                 ratio.map_or_else(String::new, |[ratio, ..]| format!("{ratio:.3}")),
                 ratio.map_or_else(String::new, |[_, low, high]| format!("{low:.3} to {high:.3}")),
             ];
-            table.add_row(named(contestant.label(), cells.each_ref().map(String::as_str)));
+            table.add_row(named(entry.label(), cells.each_ref().map(String::as_str)));
         }
         text.push_str(&format!("{}\n{failures}\n", trim_lines(&table.to_string())));
     }
-    text + &gains(lined)
+    text + &gains(line_ups)
 }
 
-/// How much each contestant gains over the one named before it, over all problems that have both.
-fn gains(lined: &[Lined]) -> String {
-    let Some(first) = lined.first() else { return String::new() };
-    let modelled = if is_modelled(lined) { ", by modelled times" } else { "" };
+/// Speed-up of each entry over the previous one, over all problems with both.
+fn gains(line_ups: &[LineUpReport]) -> String {
+    let Some(first) = line_ups.first() else { return String::new() };
+    let modelled = if is_modelled(line_ups) { ", by modelled times" } else { "" };
     let mut text = String::new();
-    for pair in first.contestants.windows(2) {
-        let [before, after] = [&pair[0], &pair[1]].map(Contestant::label);
-        let ratios: Vec<f64> = lined
+    for pair in first.entries.windows(2) {
+        let [before, after] = [&pair[0], &pair[1]].map(LineUpEntry::label);
+        let ratios: Vec<f64> = line_ups
             .iter()
             .filter_map(|one| {
                 let median = |name: &str| {
-                    let known = one.contestants.iter().find(|known| known.label() == name)?;
+                    let known = one.entries.iter().find(|known| known.label() == name)?;
                     Some(known.result.as_ref().ok()?.median.0)
                 };
                 Some((median(before)? / median(after)?).ln())
@@ -164,27 +164,27 @@ fn gains(lined: &[Lined]) -> String {
     text
 }
 
-/// The axes of a plot.
-pub fn axes(lined: &[Lined]) -> Axes {
-    let problems: Vec<Problem> = lined.iter().map(|one| one.problem).collect();
-    let axes = Axes::of(&problems);
-    if is_modelled(lined) { axes.modelled() } else { axes }
+/// Axes of the plot.
+pub fn axes(line_ups: &[LineUpReport]) -> RateAxes {
+    let problems: Vec<Problem> = line_ups.iter().map(|one| one.problem).collect();
+    let axes = RateAxes::of(&problems);
+    if is_modelled(line_ups) { axes.modelled() } else { axes }
 }
 
-fn is_modelled(lined: &[Lined]) -> bool {
-    let contestants = lined.iter().flat_map(|one| &one.contestants);
-    let mut times = contestants.filter_map(|contestant| contestant.result.as_ref().ok());
+fn is_modelled(line_ups: &[LineUpReport]) -> bool {
+    let entries = line_ups.iter().flat_map(|one| &one.entries);
+    let mut times = entries.filter_map(|entry| entry.result.as_ref().ok());
     times.any(|times| times.timing == Timing::Modelled)
 }
 
-/// The lines of a plot.
-pub fn series(lined: &[Lined], axes: &Axes) -> Vec<Series> {
+/// Series of the plot.
+pub fn series(line_ups: &[LineUpReport], axes: &RateAxes) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
-    for one in lined {
-        for contestant in &one.contestants {
-            let Ok(times) = &contestant.result else { continue };
+    for one in line_ups {
+        for entry in &one.entries {
+            let Ok(times) = &entry.result else { continue };
             let point = (axes.size(&one.problem), one.rate(times));
-            let name = contestant.label();
+            let name = entry.label();
             match series.iter_mut().find(|known| known.name == name) {
                 Some(known) => known.points.push(point),
                 None => series.push(Series { name: name.to_owned(), points: vec![point] }),
@@ -197,7 +197,7 @@ pub fn series(lined: &[Lined], axes: &Axes) -> Vec<Series> {
     series
 }
 
-/// The columns of [`csv`] behind those of the problem.
+/// Columns of [`csv`] after those of the problem.
 const COLUMNS: [&str; 11] = [
     "contestant",
     "family",
@@ -212,47 +212,47 @@ const COLUMNS: [&str; 11] = [
     "speedup_high",
 ];
 
-/// For spreadsheets: a line for each contestant that has a time.
-pub fn csv(lined: &[Lined]) -> String {
-    let rows = lined.iter().flat_map(|one| {
-        let rows = one.contestants.iter().filter_map(|contestant| row(one, contestant));
+/// Comma-separated values: a line for each entry with a time.
+pub fn csv(line_ups: &[LineUpReport]) -> String {
+    let rows = line_ups.iter().flat_map(|one| {
+        let rows = one.entries.iter().filter_map(|entry| row(one, entry));
         rows.map(|row| (one.problem, row))
     });
     lines(COLUMNS, rows)
 }
 
-/// What is behind the problem; nothing for who has no time.
-fn row(lined: &Lined, contestant: &Contestant) -> Option<[String; COLUMNS.len()]> {
-    let times = contestant.result.as_ref().ok()?;
-    let kernel = contestant.kernel.as_ref();
+/// Columns of an entry; nothing without a time.
+fn row(line_up: &LineUpReport, entry: &LineUpEntry) -> Option<[String; COLUMNS.len()]> {
+    let times = entry.result.as_ref().ok()?;
+    let kernel = entry.kernel.as_ref();
     let ratio = times.ratio().map(|ratio| ratio.map(|ratio| format!("{ratio:.4}")));
     let [ratio, low, high] = ratio.unwrap_or_default();
     Some([
-        contestant.name.clone(),
+        entry.name.clone(),
         kernel.map(|(family, _)| family.clone()).unwrap_or_default(),
         kernel.map(|(_, configuration)| configuration.to_string()).unwrap_or_default(),
         times.timing.name().to_owned(),
         format!("{:.3}", times.median.0),
         format!("{:.3}", times.spread[0].0),
         format!("{:.3}", times.spread[1].0),
-        format!("{:.3}", lined.rate(times).0),
+        format!("{:.3}", line_up.rate(times).0),
         ratio,
         low,
         high,
     ])
 }
 
-/// For programs.
-pub fn document(lined: &[Lined], device: &Device) -> Value {
-    let problems = lined.iter().map(|one| {
-        let contestants = one.contestants.iter().map(|contestant| {
-            let kernel = contestant.kernel.as_ref();
+/// The line-up as JSON.
+pub fn document(line_ups: &[LineUpReport], device: &Device) -> Value {
+    let problems = line_ups.iter().map(|one| {
+        let entries = one.entries.iter().map(|entry| {
+            let kernel = entry.kernel.as_ref();
             let mut document = json!({
-                "name": contestant.name,
+                "name": entry.name,
                 "family": kernel.map(|(family, _)| family),
                 "parameters": kernel.map(|(_, configuration)| configuration),
             });
-            match &contestant.result {
+            match &entry.result {
                 Err(why) => document["error"] = json!(why),
                 Ok(times) => {
                     document["median_us"] = json!(times.median);
@@ -270,7 +270,7 @@ pub fn document(lined: &[Lined], device: &Device) -> Value {
         });
         json!({
             "problem": problem_document(&one.problem),
-            "contestants": contestants.collect::<Vec<_>>(),
+            "contestants": entries.collect::<Vec<_>>(),
         })
     });
     json!({
@@ -285,8 +285,8 @@ mod tests {
     use super::*;
     use crate::model::Dtype;
 
-    fn contestant(name: &str, time: Result<f64, &str>, against: Option<f64>) -> Contestant {
-        let times = |time| Times {
+    fn entry(name: &str, time: Result<f64, &str>, against: Option<f64>) -> LineUpEntry {
+        let times = |time| EntrantTimes {
             median: Micros(time),
             spread: [Micros(time * 0.99), Micros(time * 1.02)],
             timing: Timing::Measured,
@@ -296,7 +296,7 @@ mod tests {
                 high: percent + 1.0,
             }),
         };
-        Contestant {
+        LineUpEntry {
             name: name.to_owned(),
             is_library: name.starts_with("cuBLAS"),
             kernel: None,
@@ -304,47 +304,47 @@ mod tests {
         }
     }
 
-    fn lined() -> Vec<Lined> {
-        let of = |shape: &str, times: [f64; 3]| Lined {
+    fn line_ups() -> Vec<LineUpReport> {
+        let of = |shape: &str, times: [f64; 3]| LineUpReport {
             problem: Problem::new(shape.parse().unwrap(), Dtype::F32),
-            contestants: vec![
-                contestant("low", Ok(times[0]), Some(-75.0)),
-                contestant("high", Ok(times[1]), Some(-20.0)),
-                contestant("cuBLASLt, best of 18 (x)", Ok(times[2]), None),
+            entries: vec![
+                entry("low", Ok(times[0]), Some(-75.0)),
+                entry("high", Ok(times[1]), Some(-20.0)),
+                entry("cuBLASLt, best of 18 (x)", Ok(times[2]), None),
             ],
         };
-        let mut lined = vec![
+        let mut line_ups = vec![
             of("1024x1024x1024", [200.0, 50.0, 40.0]),
             of("2048x2048x1024", [800.0, 200.0, 150.0]),
         ];
-        lined[1].contestants.insert(1, contestant("broken", Err("it is wrong"), None));
-        lined
+        line_ups[1].entries.insert(1, entry("broken", Err("it is wrong"), None));
+        line_ups
     }
 
     #[test]
-    fn a_table_tells_everyone_and_what_each_gains() {
-        insta::assert_snapshot!(table(&lined(), &Device::h200(), 120));
+    fn a_table_lists_all_entries_and_their_gains() {
+        insta::assert_snapshot!(table(&line_ups(), &Device::h200(), 120));
     }
 
     #[test]
-    fn libraries_are_one_line_of_a_plot_whatever_the_routine() {
-        let problems: Vec<Problem> = lined().iter().map(|one| one.problem).collect();
-        let axes = Axes::of(&problems);
-        let series = series(&lined(), &axes);
-        let told: Vec<(&str, usize)> =
+    fn a_library_is_one_series_for_all_routines() {
+        let problems: Vec<Problem> = line_ups().iter().map(|one| one.problem).collect();
+        let axes = RateAxes::of(&problems);
+        let series = series(&line_ups(), &axes);
+        let found: Vec<(&str, usize)> =
             series.iter().map(|one| (one.name.as_str(), one.points.len())).collect();
-        assert_eq!(told, [("low", 2), ("high", 2), ("cuBLASLt", 2)]);
+        assert_eq!(found, [("low", 2), ("high", 2), ("cuBLASLt", 2)]);
         assert_eq!(series[0].points[0].0, 1024.0);
     }
 
     #[test]
-    fn values_and_documents_tell_the_same() {
-        let text = csv(&lined());
+    fn csv_and_json_agree() {
+        let text = csv(&line_ups());
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
-        assert_eq!(rows.len(), 6, "who has no time has no line");
+        assert_eq!(rows.len(), 6, "an entry without a time has no line");
         assert_eq!([&rows[0][6], &rows[0][14], &rows[0][15]], ["low", "0.2500", "0.2400"]);
-        let document = document(&lined(), &Device::h200());
+        let document = document(&line_ups(), &Device::h200());
         assert_eq!(document["compared"][1]["contestants"][1]["error"], "it is wrong");
         assert_eq!(document["compared"][0]["contestants"][0]["speedup"], 0.25);
     }

@@ -1,11 +1,12 @@
-//! From results to something to look at: text tables and JSON. Pure: values in, text out; who
-//! prints it is not known here.
+//! Reports: text tables, plots, HTML pages and JSON documents of results. Pure: values in, text
+//! out; `cli` prints.
 
 pub mod answered;
 pub mod checked;
 pub mod comparison;
 pub mod covered;
 pub mod explained;
+mod figures;
 pub mod inspected;
 pub mod json;
 pub mod learned;
@@ -13,9 +14,11 @@ pub mod lineup;
 pub mod page;
 pub mod picture;
 pub mod plot;
+mod problem_csv;
+pub mod record_changes;
 pub mod records;
 pub mod regret;
 pub mod replayed;
 pub mod table;
-mod values;
+pub mod tuned;
 pub mod verified;

@@ -1,22 +1,22 @@
-//! The picture of who moves what: compact for a terminal, and as an SVG that needs nothing else.
+//! Picture of a block's data movement: compact text for a terminal, and a self-contained SVG.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::inspected::heading;
-use crate::inspect::{Brought, Factor, Picture, Stage, Subject};
+use crate::inspect::{Factor, InspectedKernel, LoadStage, LoadedElement, Picture};
 
-/// Stages that are drawn: the later ones are like the second.
+/// Number of stages drawn; later ones are like the second.
 const SHOWN_STAGES: usize = 2;
 
-/// Rows and columns that a terminal shows of a tile.
+/// Rows and columns of a tile shown in a terminal.
 const SHOWN: usize = 8;
 
-/// What belongs to a place of a matrix.
+/// Values by row and column of a matrix.
 type Grid<T> = BTreeMap<u64, BTreeMap<u64, T>>;
 
-/// In words: how much a thread reads, how many elements it computes.
-fn summary(subject: &Subject, picture: &Picture) -> String {
+/// Summary: how many elements a thread reads and computes.
+fn summary(subject: &InspectedKernel, picture: &Picture) -> String {
     let mut computed: BTreeMap<u32, u64> = BTreeMap::new();
     picture.computed.iter().for_each(|one| *computed.entry(one.thread).or_default() += 1);
     let most = computed.values().max().copied().unwrap_or(0);
@@ -31,9 +31,9 @@ fn summary(subject: &Subject, picture: &Picture) -> String {
     )
 }
 
-fn grid(stage: &Stage, factor: Factor) -> Grid<&Brought> {
-    let mut grid: Grid<&Brought> = BTreeMap::new();
-    for one in stage.brought.iter().filter(|one| one.factor == factor) {
+fn grid(stage: &LoadStage, factor: Factor) -> Grid<&LoadedElement> {
+    let mut grid: Grid<&LoadedElement> = BTreeMap::new();
+    for one in stage.loaded.iter().filter(|one| one.factor == factor) {
         grid.entry(one.row).or_default().entry(one.column).or_insert(one);
     }
     grid
@@ -47,12 +47,12 @@ fn computed(picture: &Picture) -> Grid<u32> {
     grid
 }
 
-/// For a terminal: threads by number, the corner of every tile.
-pub fn text(subject: &Subject, picture: &Picture) -> String {
+/// Text for a terminal: thread numbers in the corner of every tile.
+pub fn text(subject: &InspectedKernel, picture: &Picture) -> String {
     let mut text = format!("{}\n{}", heading(subject), summary(subject, picture));
     for (number, stage) in picture.stages.iter().take(SHOWN_STAGES).enumerate() {
         for factor in [Factor::A, Factor::B] {
-            let cell = |one: &&Brought| {
+            let cell = |one: &&LoadedElement| {
                 let bank = one.bank.map(|bank| format!(":{bank}")).unwrap_or_default();
                 format!("{}{bank}{}", one.thread, if one.conflict { "!" } else { "" })
             };
@@ -94,31 +94,31 @@ fn columns<T>(grid: &Grid<T>) -> Vec<u64> {
     columns
 }
 
-/// Pixels: between drawings, of a line of text, of the smallest and largest cell, of a drawing's
-/// longer side where that decides.
+/// Pixels: gap between drawings, height of a text line, smallest and largest cell, longer side of a
+/// drawing.
 const GAP: usize = 24;
 const LINE: usize = 18;
 const CELLS: (usize, usize) = (5, 30);
 const SIDE: usize = 640;
 
-/// Pixels of a cell that has room for a thread and its bank.
+/// Smallest cell, in pixels, with room for a thread and its bank.
 const TWO_LINES: usize = 26;
 
-/// A drawing with its size.
+/// A drawing with its size in pixels.
 struct Drawing {
     width: usize,
     height: usize,
     body: String,
 }
 
-/// As an SVG with light and dark colours. A place says in its tooltip what it is.
-pub fn svg(subject: &Subject, picture: &Picture) -> String {
+/// SVG with light and dark colours. A cell's tooltip describes it.
+pub fn svg(subject: &InspectedKernel, picture: &Picture) -> String {
     let mut rows: Vec<Vec<Drawing>> = Vec::new();
     for (number, stage) in picture.stages.iter().take(SHOWN_STAGES).enumerate() {
         let tile = |factor: Factor| {
             let title = format!("stage {}: {factor:?}, by thread and :bank", number + 1);
             let grid = grid(stage, factor);
-            let cell = |one: &&Brought| {
+            let cell = |one: &&LoadedElement| {
                 let bank = match one.bank {
                     Some(bank) if one.conflict => format!(", bank {bank}, with conflicts"),
                     Some(bank) => format!(", bank {bank}"),
@@ -128,8 +128,8 @@ pub fn svg(subject: &Subject, picture: &Picture) -> String {
             };
             drawing(&title, &format!("{factor:?}"), &grid, cell)
         };
-        let brought = |factor: &Factor| stage.brought.iter().any(|one| one.factor == *factor);
-        rows.push([Factor::A, Factor::B].into_iter().filter(brought).map(tile).collect());
+        let loaded = |factor: &Factor| stage.loaded.iter().any(|one| one.factor == *factor);
+        rows.push([Factor::A, Factor::B].into_iter().filter(loaded).map(tile).collect());
     }
     let cell = |thread: &u32| (*thread, false, None, String::new());
     rows.push(vec![drawing("C, by the thread that computes it", "C", &computed(picture), cell)]);
@@ -163,7 +163,7 @@ pub fn svg(subject: &Subject, picture: &Picture) -> String {
     )
 }
 
-/// A matrix with a cell for each place; neighbours in a row that are alike are one.
+/// Draws a matrix as cells; equal neighbours in a row are merged.
 fn drawing<T>(
     title: &str,
     name: &str,
@@ -200,7 +200,7 @@ fn drawing<T>(
                 color(thread)
             );
             if width >= CELLS.1 - 4 && side >= 14 {
-                // Two lines where there is room for both.
+                // Two lines, where the cell has room for both.
                 let bank = bank.filter(|_| side >= TWO_LINES);
                 let raised = if bank.is_some() { 1 } else { 4 };
                 let (middle, base) = (left + width / 2, top + side / 2 + raised);
@@ -226,7 +226,8 @@ fn drawing<T>(
     }
 }
 
-/// Neighbouring threads get hues far apart: steps of the golden angle. Warps differ in lightness.
+/// Colour of a thread. Neighbours get distant hues, in steps of the golden angle; warps differ in
+/// lightness.
 fn color(thread: u32) -> String {
     let hue = (f64::from(thread) * 137.508) % 360.0;
     let lightness = 62 + 6 * (thread / 32 % 4);

@@ -1,28 +1,26 @@
-//! Records of a database, for people and for programs: lists, all of one, and what became of them
-//! in a merge or when a file was pruned.
+//! Reports of database records: lists and details, as text and as JSON.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use super::table::{pairs, plain_table, right_aligned, trim_lines};
-use crate::database::record::StoredConfidence;
-use crate::database::{Merged, Pruned, Record};
+use crate::database::{Record, StoredConfidence};
 use crate::model::{Micros, Tflops};
 
-/// What is said of a kernel whose bits differ from run to run.
-pub(super) const NOT_REPEATABLE: &str =
+/// Text for a kernel with non-deterministic results.
+pub(super) const NON_DETERMINISTIC: &str =
     "no: two runs on the same values may differ in their last bits";
 
-/// A record and the file it is in.
-pub type Located<'a> = (&'a Path, &'a Record);
+/// A record with its file.
+pub type LocatedRecord<'a> = (&'a Path, &'a Record);
 
-/// The records, one a line.
-pub fn list(records: &[Located<'_>], width: u16) -> String {
+/// List of records, one per line.
+pub fn list(records: &[LocatedRecord<'_>], width: u16) -> String {
     let mut table = plain_table(width);
     table.set_header(right_aligned(
         ["median", "TFLOP/s", "vs library"],
-        ["key", "problem", "device", "sure", "family and configuration"],
+        ["key", "problem", "device", "margin", "family and configuration"],
     ));
     for (_, record) in records {
         let measurement = &record.measurement;
@@ -37,7 +35,7 @@ pub fn list(records: &[Located<'_>], width: u16) -> String {
                 record.key(),
                 problem(record),
                 device(record),
-                sureness(record),
+                margin(record),
                 format!(
                     "{}: {}{}",
                     record.family,
@@ -50,8 +48,8 @@ pub fn list(records: &[Located<'_>], width: u16) -> String {
     trim_lines(&table.to_string())
 }
 
-/// The list as a document: of each record what tells it from others, without samples and launches.
-pub fn list_document(records: &[Located<'_>]) -> Value {
+/// The list as JSON: the summary of each record, without samples and launches.
+pub fn list_document(records: &[LocatedRecord<'_>]) -> Value {
     let entries: Vec<Value> = records
         .iter()
         .map(|(file, record)| {
@@ -63,7 +61,7 @@ pub fn list_document(records: &[Located<'_>]) -> Value {
     json!({ "records": entries })
 }
 
-/// What tells a record from others.
+/// Summary of a record as JSON.
 pub fn summary(record: &Record) -> Value {
     json!({
         "key": record.key(),
@@ -84,7 +82,7 @@ pub fn summary(record: &Record) -> Value {
     })
 }
 
-/// All that is known of a record but its single samples.
+/// Details of a record, without its samples.
 pub fn details(file: &Path, record: &Record, width: u16) -> String {
     let measurement = &record.measurement;
     let mut rows: Vec<(String, String)> = Vec::new();
@@ -92,7 +90,7 @@ pub fn details(file: &Path, record: &Record, width: u16) -> String {
     row("key", format!("{} in {}", record.key(), file.display()));
     row("winner", format!("{} {}", record.family, record.configuration()));
     if !record.deterministic {
-        row("repeatable", NOT_REPEATABLE.to_owned());
+        row("deterministic", NON_DETERMINISTIC.to_owned());
     }
     let timing = measurement.timing.as_deref().map_or(String::new(), |word| format!(", {word}"));
     let peak = measurement.percent_of_peak.map_or(String::new(), |p| format!(", {p:.1} % of peak"));
@@ -192,7 +190,7 @@ pub fn details(file: &Path, record: &Record, width: u16) -> String {
     format!("{}\n{}", problem(record), pairs(&rows, width))
 }
 
-/// A record as a document: every field of the file, its key and where it is.
+/// A record as JSON: every field, its key and its file.
 pub fn document(file: &Path, record: &Record) -> Value {
     let mut document = json!(record);
     document["key"] = json!(record.key());
@@ -200,104 +198,12 @@ pub fn document(file: &Path, record: &Record) -> Value {
     document
 }
 
-/// What a merge did.
-pub fn merged(merged: &Merged, output: &Path) -> String {
-    let mut text = String::new();
-    for conflict in &merged.conflicts {
-        let kept = &conflict.kept;
-        text.push_str(&format!(
-            "conflict: {} on {} (key {})\n  kept      {} of {}\n",
-            problem(&kept.record),
-            device(&kept.record),
-            kept.record.key(),
-            standing(&kept.record),
-            kept.file.display()
-        ));
-        for left in &conflict.left_out {
-            let (record, file) = (standing(&left.record), left.file.display());
-            text.push_str(&format!("  left out  {record} of {file}\n"));
-        }
-    }
-    for key in &merged.differing_keys {
-        text.push_str(&format!("`{key}` differs between the files: the first one's is kept\n"));
-    }
-    let Merged { files, records, repeated, conflicts, .. } = merged;
-    let count: usize = files.iter().map(|(_, records)| records).sum();
-    text.push_str(&format!(
-        "{count} records of {} files: {records} in {}, {repeated} repeated, {} left out of {} conflicts\n",
-        files.len(),
-        output.display(),
-        conflicts.iter().map(|conflict| conflict.left_out.len()).sum::<usize>(),
-        conflicts.len()
-    ));
-    text
-}
-
-/// What a merge did, as a document.
-pub fn merged_document(merged: &Merged, output: &Path) -> Value {
-    let conflicts: Vec<Value> = merged
-        .conflicts
-        .iter()
-        .map(|conflict| {
-            let left: Vec<Value> =
-                conflict.left_out.iter().map(|left| document(&left.file, &left.record)).collect();
-            json!({ "kept": document(&conflict.kept.file, &conflict.kept.record), "left_out": left })
-        })
-        .collect();
-    let files: Vec<Value> = (merged.files.iter())
-        .map(|(file, records)| json!({ "file": file, "records": records }))
-        .collect();
-    json!({
-        "output": output,
-        "records": merged.records,
-        "repeated": merged.repeated,
-        "files": files,
-        "conflicts": conflicts,
-        "differing_keys": merged.differing_keys,
-    })
-}
-
-/// What goes, or went, of a file that is pruned.
-pub fn pruned(pruned: &[Pruned], file: &Path, dry_run: bool) -> String {
-    let mut text = String::new();
-    for Pruned { record, because } in pruned {
-        text.push_str(&format!(
-            "{} {} on {}: {} ({})\n",
-            record.key(),
-            problem(record),
-            device(record),
-            standing(record),
-            because.join(", ")
-        ));
-    }
-    let (count, file) = (pruned.len(), file.display());
-    text.push_str(&if dry_run {
-        format!("{count} records would go from {file}; `--yes` takes them out\n")
-    } else {
-        format!("{count} records taken out of {file}\n")
-    });
-    text
-}
-
-/// What goes, or went, as a document.
-pub fn pruned_document(pruned: &[Pruned], file: &Path, dry_run: bool) -> Value {
-    let records: Vec<Value> = pruned
-        .iter()
-        .map(|pruned| {
-            let mut document = document(file, &pruned.record);
-            document["because"] = json!(pruned.because);
-            document
-        })
-        .collect();
-    json!({ "file": file, "dry_run": dry_run, "pruned": records })
-}
-
-/// Files that were looked at, for messages.
+/// Names of files, for messages.
 pub fn names(files: &[PathBuf]) -> String {
     files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// `4096x4096x1024 f32 nn`, with what is unusual about it.
+/// Formats the problem: `4096x4096x1024 f32 nn`, with everything that is not the default.
 pub fn problem(record: &Record) -> String {
     let stored = &record.problem;
     let mut text =
@@ -317,28 +223,28 @@ pub fn problem(record: &Record) -> String {
     text
 }
 
-fn device(record: &Record) -> String {
+pub(super) fn device(record: &Record) -> String {
     let timing = if record.is_modelled() { ", modelled" } else { "" };
     format!("{}{timing}", record.device.name)
 }
 
-/// `748.8 µs, blocktile BM=128`, and whether its bits differ from run to run or its run was interrupted.
-fn standing(record: &Record) -> String {
+/// Formats time and kernel: `748.8 µs, blocktile BM=128`, marked if non-deterministic or interim.
+pub(super) fn standing(record: &Record) -> String {
     let interim = if record.provenance.interim { ", interim" } else { "" };
     let bits = if record.deterministic { "" } else { ", not deterministic" };
     format!("{}, {} {}{bits}{interim}", record.median(), record.family, record.configuration())
 }
 
-/// In a few characters how sure a winner is.
-fn sureness(record: &Record) -> String {
+/// Short form of a winner's margin.
+fn margin(record: &Record) -> String {
     if record.provenance.interim {
         return "interim".to_owned();
     }
     let Some(confidence) = &record.confidence else { return "-".to_owned() };
     match (confidence.tie_set.len(), confidence.margin_percent) {
         (0, Some(margin)) => format!("{margin:+.2}%"),
-        (0, None) => "alone".to_owned(),
-        (ties, _) => format!("1 of {}", ties + 1),
+        (0, None) => "no other".to_owned(),
+        (ties, _) => format!("tie of {}", ties + 1),
     }
 }
 
@@ -356,7 +262,7 @@ fn decided(confidence: &StoredConfidence) -> String {
     let tainted = if *tainted_rounds == 0 {
         String::new()
     } else {
-        format!(", {tainted_rounds} more did not count")
+        format!(", {tainted_rounds} more discarded")
     };
     format!("{margin}{rounds} rounds, {ended}{tainted}")
 }

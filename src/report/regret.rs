@@ -1,47 +1,47 @@
-//! Lookup's answers beside the winners that a full tune found, as a table, as comma-separated values and
-//! as a document.
+//! Regret of lookup: its answers compared with the winners of a full tune, as a table, as
+//! comma-separated values and as JSON.
 
 use serde_json::{Value, json};
 
 use super::json::problem_document;
+use super::problem_csv::lines;
 use super::table::{named, plain_table, trim_lines};
-use super::values::lines;
 use crate::model::{Device, Micros, Problem};
 
-/// What an answer costs on a shape.
+/// Regret of an answer for a problem.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Regret {
     /// The problem.
     pub problem: Problem,
-    /// How the answer was found.
-    pub rung: &'static str,
+    /// Source of the answer.
+    pub source: &'static str,
     /// Its family.
     pub family: String,
     /// Its parameters.
     pub parameters: String,
-    /// What it was expected to take.
+    /// Its predicted time.
     pub predicted: Option<Micros>,
-    /// What it takes.
+    /// Its measured time.
     pub time: Micros,
-    /// What the winner of a full tune takes, in turn with it.
+    /// Time of the winner of a full tune, measured alternately with it.
     pub tuned: Micros,
-    /// What the fastest library takes, with its name.
+    /// The fastest library with its time.
     pub library: Option<(String, Micros)>,
 }
 
 impl Regret {
-    /// Its time over the winner's.
+    /// Its time divided by the winner's.
     pub fn ratio(&self) -> f64 {
         self.time.0 / self.tuned.0
     }
 
-    /// Its time over the library's.
+    /// Its time divided by the library's.
     pub fn against_library(&self) -> Option<f64> {
         Some(self.time.0 / self.library.as_ref()?.1.0)
     }
 }
 
-/// Ratios in the geometric mean, and the largest.
+/// Geometric mean and maximum of ratios.
 fn overall(ratios: &[f64]) -> Option<[f64; 2]> {
     let mean = ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64;
     let worst = ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -61,12 +61,12 @@ pub fn table(regrets: &[Regret], device: &Device, width: u16) -> String {
     let mut table = plain_table(width);
     table.set_header(named(
         "problem",
-        ["rung", "family", "expected", "time", "tuned", "over tuned", "library", "over library"],
+        ["source", "family", "predicted", "time", "tuned", "over tuned", "library", "over library"],
     ));
     for regret in regrets {
         let text = |time: Option<Micros>| time.map_or(String::new(), |time| time.to_string());
         let cells = [
-            regret.rung.to_owned(),
+            regret.source.to_owned(),
             regret.family.clone(),
             text(regret.predicted),
             regret.time.to_string(),
@@ -77,7 +77,7 @@ pub fn table(regrets: &[Regret], device: &Device, width: u16) -> String {
         ];
         table.add_row(named(&regret.problem.to_string(), cells.each_ref().map(String::as_str)));
     }
-    let said = |of: Option<[f64; 2]>, what: &str| {
+    let summary = |of: Option<[f64; 2]>, what: &str| {
         of.map_or(String::new(), |[mean, worst]| {
             format!(
                 "{mean:.3} times as long as {what} in the geometric mean of {} problems on {}, {worst:.3} \
@@ -90,14 +90,14 @@ pub fn table(regrets: &[Regret], device: &Device, width: u16) -> String {
     format!(
         "{}\n\n{}{}",
         trim_lines(&table.to_string()),
-        said(against_winners(regrets), "the winner of a full tune"),
-        said(against_libraries(regrets), "the fastest library"),
+        summary(against_winners(regrets), "the winner of a full tune"),
+        summary(against_libraries(regrets), "the fastest library"),
     )
 }
 
-/// The columns of [`csv`] behind those of the problem.
+/// Columns of [`csv`] after those of the problem.
 const COLUMNS: [&str; 9] = [
-    "rung",
+    "source",
     "family",
     "parameters",
     "predicted_us",
@@ -112,7 +112,7 @@ const COLUMNS: [&str; 9] = [
 pub fn csv(regrets: &[Regret]) -> String {
     let rows = regrets.iter().map(|regret| {
         let row = [
-            regret.rung.to_owned(),
+            regret.source.to_owned(),
             regret.family.clone(),
             regret.parameters.clone(),
             regret.predicted.map_or(String::new(), |time| format!("{:.3}", time.0)),
@@ -132,7 +132,7 @@ pub fn document(regrets: &[Regret], device: &Device) -> Value {
     let rows = regrets.iter().map(|regret| {
         json!({
             "problem": problem_document(&regret.problem),
-            "rung": regret.rung,
+            "source": regret.source,
             "family": regret.family,
             "parameters": regret.parameters,
             "predicted_us": regret.predicted.map(|time| time.0),
@@ -161,10 +161,10 @@ mod tests {
     use crate::model::Dtype;
 
     #[test]
-    fn ratios_are_summed_up_by_their_geometric_mean_and_their_worst() {
+    fn ratios_are_summed_up_by_their_geometric_mean_and_maximum() {
         let of = |time: f64, library: Option<f64>| Regret {
             problem: Problem::new("64x65x66".parse().unwrap(), Dtype::F32),
-            rung: "neighbour",
+            source: "neighbour",
             family: "f".to_owned(),
             parameters: "A=1".to_owned(),
             predicted: Some(Micros(9.0)),

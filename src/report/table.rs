@@ -1,256 +1,15 @@
-//! Tables for people.
+//! Building blocks of text tables.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table};
 
-use crate::measure::Margin;
-use crate::model::{Device, Measurement, Problem, Resources, Tflops, Timing};
-use crate::tune::{Certainty, Spaces, Summary};
-
-/// Lines of the ranking that are shown.
-const TOP: usize = 10;
-
-/// The fastest candidates and the libraries, fastest first, for a terminal of `width` columns.
-pub fn ranking(summary: &Summary, device: &Device, width: u16) -> String {
-    let problem = &summary.problem;
-    let peak = device.peak(problem);
-    let library = summary.baselines.first().map(|baseline| baseline.measurement.median());
-    if is_modelled(summary) {
-        return modelled_ranking(summary, device, width);
-    }
-    let mut table = plain_table(width);
-    table.set_header(right_aligned(
-        ["#", "median", "p05", "p95", "TFLOP/s", "% peak", "vs library", "regs", "occ"],
-        ["family and configuration"],
-    ));
-    let figures = |measurement: &Measurement| {
-        let median = measurement.median();
-        let rate = measurement.tflops(problem);
-        [
-            median.to_string(),
-            measurement.quantile(0.05).to_string(),
-            measurement.quantile(0.95).to_string(),
-            rate.to_string(),
-            peak.map_or(String::new(), |peak| format!("{:.1}", percent(rate, peak))),
-            library.map_or(String::new(), |library| format!("{:.3}x", library.0 / median.0)),
-        ]
-    };
-    for (place, standing) in summary.ranking.iter().take(TOP).enumerate() {
-        let [median, p05, p95, rate, peak, library] = figures(&standing.measurement);
-        let resources = &standing.resources;
-        // Those that were not in the contest were measured at another time.
-        let place = format!("{}{}", place + 1, if standing.contested { "" } else { "*" });
-        table.add_row(right_aligned(
-            [
-                place,
-                median,
-                p05,
-                p95,
-                rate,
-                peak,
-                library,
-                resources.registers.to_string(),
-                occupancy(resources),
-            ],
-            [format!("{}: {}", standing.family, standing.configuration)],
-        ));
-    }
-    for baseline in &summary.baselines {
-        let [median, p05, p95, rate, peak, library] = figures(&baseline.measurement);
-        table.add_row(right_aligned(
-            [String::new(), median, p05, p95, rate, peak, library, String::new(), String::new()],
-            [baseline.name.clone()],
-        ));
-    }
-    let mut text = trim_lines(&table.to_string());
-    if summary.ranking.iter().take(TOP).any(|standing| !standing.contested) {
-        text.push_str("* not in the contest: measured by itself while searching\n");
-    }
-    text
-}
-
-/// The ranking of a device that models times: they have no spread, and there is no library.
-fn modelled_ranking(summary: &Summary, device: &Device, width: u16) -> String {
-    let problem = &summary.problem;
-    let mut table = plain_table(width);
-    table.set_header(right_aligned(
-        ["#", "modelled", "TFLOP/s", "% peak", "regs", "occ"],
-        ["family and configuration"],
-    ));
-    for (place, standing) in summary.ranking.iter().take(TOP).enumerate() {
-        let rate = standing.measurement.tflops(problem);
-        let peak = device.peak(problem);
-        table.add_row(right_aligned(
-            [
-                (place + 1).to_string(),
-                standing.measurement.median().to_string(),
-                rate.to_string(),
-                peak.map_or(String::new(), |peak| format!("{:.1}", percent(rate, peak))),
-                standing.resources.registers.to_string(),
-                occupancy(&standing.resources),
-            ],
-            [format!("{}: {}", standing.family, standing.configuration)],
-        ));
-    }
-    trim_lines(&table.to_string())
-}
-
-fn is_modelled(summary: &Summary) -> bool {
-    summary.winner().is_some_and(|winner| winner.measurement.timing == Timing::Modelled)
-}
-
-fn occupancy(resources: &Resources) -> String {
-    resources.occupancy.map_or(String::new(), |share| format!("{:.0}%", 100.0 * share))
-}
-
-/// What was evaluated of every family, and what became of it.
-pub fn coverage(summary: &Summary, width: u16) -> String {
-    let mut table = plain_table(width);
-    let best = if is_modelled(summary) { "best, modelled" } else { "best" };
-    table.set_header(right_aligned(["evaluated", "legal", best], ["family", "outcomes"]));
-    for family in &summary.coverage {
-        let outcomes: Vec<String> = family
-            .outcomes
-            .iter()
-            .map(|(outcome, count)| format!("{count} {}", outcome.name()))
-            .collect();
-        let best = family.best.map_or("-".to_owned(), |best| best.to_string());
-        table.add_row(right_aligned(
-            [family.evaluated().to_string(), family.legal.to_string(), best],
-            [family.family.clone(), outcomes.join(", ")],
-        ));
-    }
-    trim_lines(&table.to_string())
-}
-
-/// The winner in a sentence or two: how fast, against what, how sure that it is right.
-pub fn verdict(summary: &Summary, device: &Device) -> String {
-    let problem = &summary.problem;
-    let Some(winner) = summary.winner() else {
-        return format!("no correct kernel for {problem}\n{}", failures(summary));
-    };
-    let rate = winner.measurement.tflops(problem);
-    let (modelled, whose) =
-        if is_modelled(summary) { (" modelled", "an NVIDIA H200") } else { ("", "this device") };
-    let mut text = format!(
-        "winner for {problem}: {} {}\n  {} = {rate} TFLOP/s{modelled}",
-        winner.family,
-        winner.configuration,
-        winner.measurement.median()
-    );
-    if let Some(peak) = device.peak(problem) {
-        let percent = percent(rate, peak);
-        text.push_str(&format!(", {percent:.1} % of the {peak} that {whose} peaks at"));
-    }
-    text.push('\n');
-    if let Some(library) = summary.baselines.first() {
-        let ratio = library.measurement.median().0 / winner.measurement.median().0;
-        let comparison = if ratio >= 1.0 { "faster than" } else { "as fast as" };
-        text.push_str(&format!(
-            "  {ratio:.3} times {comparison} {} ({})\n",
-            library.name,
-            library.measurement.median()
-        ));
-    }
-    if let Some(certainty) = &summary.certainty {
-        text.push_str(&sureness(certainty));
-    }
-    if summary.is_interim() {
-        text.push_str("  interim: the search was interrupted; the same command goes on with it\n");
-    }
-    let validation = &winner.validation;
-    text.push_str(&format!(
-        "  exact on small integers; largest error {:.1e} of the allowed {:.1e} against {}\n",
-        validation.max_error, validation.bound, validation.reference
-    ));
-    if winner.plan.nondeterministic {
-        text.push_str(
-            "  not deterministic: two runs on the same values may differ in their last bits\n",
-        );
-    }
-    if !winner.also.is_empty() {
-        text.push_str(&format!("  also right on {}\n", winner.also.join(", ")));
-    }
-    text
-}
-
-/// By how much the winner wins, or with whom it ties.
-fn sureness(certainty: &Certainty) -> String {
-    let Certainty { runner_up, rounds, tainted_rounds, taint, tie_set, ended, .. } = certainty;
-    let ties = tie_set.len().saturating_sub(1);
-    let mut text = match runner_up {
-        Some((family, configuration, margin)) => {
-            let Margin { percent, low, high } = margin;
-            let than = if ties > 0 {
-                format!("ties with {ties} others and takes the fewest resources; the next takes")
-            } else {
-                "the runner-up takes".to_owned()
-            };
-            format!(
-                "  {than} {percent:+.2} % ({low:+.2} to {high:+.2}, {rounds} rounds, {ended}): \
-                 {family} {configuration}\n"
-            )
-        }
-        None => "  no other candidate took part in the final\n".to_owned(),
-    };
-    if let Some(taint) = taint {
-        text.push_str(&format!("  {tainted_rounds} rounds did not count; the first: {taint}\n"));
-    }
-    text
-}
-
-/// Why nothing is correct: a failure of every family.
-fn failures(summary: &Summary) -> String {
-    let mut text = String::new();
-    for family in &summary.coverage {
-        if let Some((configuration, outcome)) = family.failures.first() {
-            let failure = outcome.failure().unwrap_or_default();
-            text.push_str(&format!("  {} {configuration}: {failure}\n", family.family));
-        }
-    }
-    text
-}
-
-/// What would be searched: for `--dry-run`.
-pub fn spaces(spaces: &Spaces, problem: &Problem, candidates: usize, width: u16) -> String {
-    let mut text = format!("{problem}: {candidates} of {} candidates\n", spaces.legal());
-    for family in &spaces.families {
-        let mut table = plain_table(width);
-        text.push_str(&format!(
-            "\n{}: {} of {} configurations are legal\n",
-            family.name,
-            family.space.len(),
-            family.space.raw
-        ));
-        for pruned in &family.space.pruned {
-            table.add_row(right_aligned(
-                [format!("  -{}", pruned.configurations)],
-                [pruned.require.clone(), pruned.because.clone()],
-            ));
-        }
-        text.push_str(&trim_lines(&table.to_string()));
-        match &family.default {
-            Some(default) => text.push_str(&format!("  default: {default}\n")),
-            None => text.push_str("  none of its defaults is legal\n"),
-        }
-    }
-    if !spaces.refusals.is_empty() {
-        text.push_str(&format!("\nnot used:\n{}\n", spaces.refusals.join("\n")));
-    }
-    text
-}
-
-/// Two columns, the first one's texts beside the second's.
+/// Formats two columns.
 pub fn pairs(rows: &[(String, String)], width: u16) -> String {
     let mut table = plain_table(width);
     for (name, value) in rows {
         table.add_row([name, value]);
     }
     trim_lines(&table.to_string())
-}
-
-fn percent(rate: Tflops, peak: Tflops) -> f64 {
-    100.0 * rate.0 / peak.0
 }
 
 pub(super) fn plain_table(width: u16) -> Table {
@@ -269,13 +28,13 @@ pub(super) fn right_aligned<S: Into<String>, T: Into<String>>(
     right.chain(left).collect::<Vec<_>>().into()
 }
 
-/// A name, and figures beside it.
+/// A row with a name and right-aligned figures.
 pub(super) fn named<const N: usize>(name: &str, figures: [&str; N]) -> Row {
     let figures = figures.map(|text| Cell::new(text).set_alignment(CellAlignment::Right));
     [Cell::new(name)].into_iter().chain(figures).collect::<Vec<_>>().into()
 }
 
-/// Without the blanks that pad a table's last column.
+/// Removes the blanks that pad a table's last column.
 pub(super) fn trim_lines(text: &str) -> String {
     text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }

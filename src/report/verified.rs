@@ -1,4 +1,4 @@
-//! What came of timing a recorded winner again.
+//! Report of the verification of a recorded winner.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::measure::Margin;
 use crate::model::Timing;
 use crate::tune::{Retimed, Standing};
 
-/// A record's times then and now, and what of it does not hold.
+/// Recorded and new times of a record, and its drift.
 pub fn text(record: &Record, retimed: &Retimed, drifts: &[Drift]) -> String {
     let word = if drifts.is_empty() { "holds" } else { "drifts" };
     let mut text = format!("{} (key {}) {word}\n", problem(record), record.key());
@@ -26,7 +26,9 @@ pub fn text(record: &Record, retimed: &Retimed, drifts: &[Drift]) -> String {
     match (&retimed.runner_up, &retimed.margin) {
         (None, _) => {}
         (Some(Err(why)), _) => text.push_str(&format!("  runner-up   cannot be timed: {why}\n")),
-        (Some(Ok(_)), None) => text.push_str("  runner-up   not compared: the final broke off\n"),
+        (Some(Ok(_)), None) => {
+            text.push_str("  runner-up   not compared: the final round was cut short\n")
+        }
         (Some(Ok(_)), Some(margin)) => {
             let stored = record.confidence.as_ref();
             let then = match stored.and_then(|stored| stored.interval_percent) {
@@ -51,7 +53,7 @@ pub fn text(record: &Record, retimed: &Retimed, drifts: &[Drift]) -> String {
     text
 }
 
-/// The same as a document.
+/// The verification as JSON.
 pub fn document(record: &Record, retimed: &Retimed, drifts: &[Drift]) -> Value {
     let standing = |standing: &Result<Standing, String>| match standing {
         Ok(standing) => json!({

@@ -1,4 +1,4 @@
-//! The kernels of a bundle, which are compiled already.
+//! Kernels of a bundle, which are already compiled.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,8 +6,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::RuntimeError;
-use super::pick::{Catalogue, Chosen, ChosenLaunch};
+use super::catalogue::{Catalogue, SelectedKernel, SelectedLaunch};
+use super::error::RuntimeError;
 use crate::compile::Architecture;
 use crate::export::{BundleError, BundledKernel, MAX_FILE_BYTES, Manifest, open_bundle};
 use crate::lookup::Question;
@@ -25,7 +25,7 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Reads a bundle's folder, for a device.
+    /// Opens a bundle's folder for a device.
     ///
     /// # Errors
     /// [`RuntimeError::Bundle`].
@@ -39,13 +39,14 @@ impl Bundle {
         })
     }
 
-    /// What it says of itself.
+    /// Its manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The kernel that was tuned for the very problem, else the one of which the least is expected.
-    fn best(&self, question: &Question) -> Option<Chosen> {
+    /// Selects the kernel that was tuned for exactly this problem, else the one that the dispatch
+    /// tree prefers, else the one with the lowest predicted time.
+    fn best(&self, question: &Question) -> Option<SelectedKernel> {
         let Question { problem, storage } = question;
         let Problem { shape, batch, dtype, compute, layout } = problem;
         let open = open_values(problem, storage);
@@ -84,15 +85,15 @@ impl Bundle {
         })
     }
 
-    fn chosen(&self, kernel: &BundledKernel, open: &[i64; 7]) -> Option<Chosen> {
+    fn chosen(&self, kernel: &BundledKernel, open: &[i64; 7]) -> Option<SelectedKernel> {
         let size = |formula: &Formula| u32::try_from(formula.value(open)?).ok();
         let three =
             |sizes: &[Formula; 3]| Some([size(&sizes[0])?, size(&sizes[1])?, size(&sizes[2])?]);
-        let launches: Vec<ChosenLaunch> = kernel
+        let launches: Vec<SelectedLaunch> = kernel
             .launches
             .iter()
             .map(|launch| {
-                Some(ChosenLaunch {
+                Some(SelectedLaunch {
                     entry: launch.entry.clone(),
                     grid: three(&launch.formulas.grid)?,
                     block: three(&launch.formulas.block)?,
@@ -107,9 +108,9 @@ impl Bundle {
         });
         let files = &kernel.files;
         let code = files.cubins.get(&self.architecture).unwrap_or(&files.ptx);
-        Some(Chosen {
+        Some(SelectedKernel {
             name: kernel.name.clone(),
-            image: Chosen::image_of(&code.file, &launches),
+            image: SelectedKernel::image_of(&code.file, &launches),
             source: None,
             workspaces: workspaces.collect::<Option<_>>()?,
             tensor_maps: Vec::new(),
@@ -119,7 +120,7 @@ impl Bundle {
 }
 
 impl Catalogue for Bundle {
-    fn choose(&self, question: &Question) -> Result<Chosen, RuntimeError> {
+    fn choose(&self, question: &Question) -> Result<SelectedKernel, RuntimeError> {
         self.best(question).ok_or_else(|| {
             let Question { problem, storage } = question;
             let Storage { lda, ldb, ldc, alignment } = storage;
@@ -133,14 +134,14 @@ impl Catalogue for Bundle {
         })
     }
 
-    fn code(&self, chosen: &Chosen) -> Result<Arc<[u8]>, RuntimeError> {
+    fn code(&self, chosen: &SelectedKernel) -> Result<Arc<[u8]>, RuntimeError> {
         let file = chosen.image.split(' ').next().unwrap_or_default();
         let missing = || BundleError::Unlisted(file.to_owned());
         Ok(self.files.get(file).cloned().ok_or_else(missing)?)
     }
 }
 
-/// A file of a bundle; one that is no file or too large to be one is not read.
+/// Reads a file of a bundle; refuses what is not a regular file or is too large.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let metadata = fs::symlink_metadata(path)?;
     if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {

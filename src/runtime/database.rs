@@ -1,24 +1,24 @@
-//! The kernels of a database, chosen by lookup and compiled when they are first needed.
+//! Kernels of a database, selected by lookup and compiled on first use.
 
 use std::sync::Arc;
 
-use super::RuntimeError;
-use super::pick::{Catalogue, Chosen, ChosenLaunch};
+use super::catalogue::{Catalogue, SelectedKernel, SelectedLaunch};
+use super::error::RuntimeError;
 use crate::compile::{Compile, CompileRequest};
 use crate::lookup::{Lookup, Question};
 use crate::model::Device;
 use crate::render::{Templates, render_stored};
 
-/// A lookup, and what makes its answers run.
-pub struct Kernels {
+/// A lookup with the templates and the compiler for its answers.
+pub struct DatabaseKernels {
     lookup: Lookup,
     templates: Templates,
     compiler: Box<dyn Compile>,
     device: Device,
 }
 
-impl Kernels {
-    /// `lookup` is of `device`, [`Lookup::pinned`] or not; the compiler compiles for it.
+impl DatabaseKernels {
+    /// Takes a lookup for `device`, [`Lookup::pinned`] or not, and a compiler for it.
     pub fn new(
         lookup: Lookup,
         templates: Templates,
@@ -29,18 +29,18 @@ impl Kernels {
     }
 }
 
-impl Catalogue for Kernels {
-    fn choose(&self, question: &Question) -> Result<Chosen, RuntimeError> {
+impl Catalogue for DatabaseKernels {
+    fn choose(&self, question: &Question) -> Result<SelectedKernel, RuntimeError> {
         let answer = self.lookup.answer(question)?;
         let Question { problem, storage } = question;
         let (family, configuration) = (answer.family, answer.configuration);
         let rendered =
             render_stored(family, &self.templates, configuration, problem, storage, &self.device)?;
         let plan = rendered.plan;
-        let launches: Vec<ChosenLaunch> = plan
+        let launches: Vec<SelectedLaunch> = plan
             .kernels
             .iter()
-            .map(|kernel| ChosenLaunch {
+            .map(|kernel| SelectedLaunch {
                 entry: kernel.entry.clone(),
                 grid: kernel.grid,
                 block: kernel.block,
@@ -49,9 +49,9 @@ impl Catalogue for Kernels {
             })
             .collect();
         let hash = blake3::hash(rendered.source.as_bytes()).to_hex();
-        Ok(Chosen {
+        Ok(SelectedKernel {
             name: format!("{} {configuration}", family.name),
-            image: Chosen::image_of(&hash, &launches),
+            image: SelectedKernel::image_of(&hash, &launches),
             source: Some(rendered.source.into()),
             workspaces: plan
                 .workspaces
@@ -63,7 +63,7 @@ impl Catalogue for Kernels {
         })
     }
 
-    fn code(&self, chosen: &Chosen) -> Result<Arc<[u8]>, RuntimeError> {
+    fn code(&self, chosen: &SelectedKernel) -> Result<Arc<[u8]>, RuntimeError> {
         let source = chosen.source.clone().unwrap_or_default();
         let name = "gemm.cu".to_owned();
         let request = CompileRequest { source, name, options: Vec::new() };

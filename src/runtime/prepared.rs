@@ -1,48 +1,53 @@
-//! A kernel that is ready to be launched for one problem: what a call has to do besides is to put the
-//! operands' addresses into place.
+//! A kernel that is ready to be launched for one problem: a call only fills in the operands'
+//! addresses.
 
-use super::maps::{Base, Maps};
-use super::pick::Chosen;
-use super::{Driver, Operands, RuntimeError, scalar};
+use super::catalogue::SelectedKernel;
+use super::driver::Driver;
+use super::error::RuntimeError;
+use super::operands::{GemmOperands, scalar};
+use super::tensor_maps::{MapBase, TensorMapCache};
 use crate::gpu::KernelArgument;
 use crate::model::{
     Argument, KernelLaunch, LaunchPlan, Problem, STANDARD_ARGUMENTS, Storage, Workspace,
 };
 
-/// Ready for one problem.
-pub(super) struct Prepared<D: Driver> {
+/// Largest number of arguments of a launch.
+pub(super) const MAX_ARGUMENTS: usize = 64;
+
+/// A kernel prepared for one problem.
+pub(super) struct PreparedKernel<D: Driver> {
     pub(super) name: String,
-    pub(super) launches: Vec<Ready<D::Kernel>>,
-    /// All workspaces, each aligned.
+    pub(super) launches: Vec<PreparedLaunch<D::KernelHandle>>,
+    /// Bytes of all workspaces, each aligned.
     pub(super) workspace_bytes: u64,
-    pub(super) maps: Maps<D::Map>,
+    pub(super) maps: TensorMapCache<D::MapHandle>,
 }
 
-/// A launch.
+/// A launch of a prepared kernel.
 #[derive(Debug)]
-pub(super) struct Ready<K> {
+pub(super) struct PreparedLaunch<K> {
     pub(super) kernel: K,
     pub(super) sizes: ([u32; 3], [u32; 3], u32),
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Vec<ArgumentSource>,
 }
 
-/// Where an argument comes from.
+/// Source of an argument's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Slot {
-    /// By its place in the convention.
+pub(super) enum ArgumentSource {
+    /// Index in the argument convention.
     Standard(usize),
-    /// So many bytes into the workspace.
+    /// Offset in bytes into the workspace.
     Workspace(u64),
-    /// By its place among the tensor maps.
+    /// Index of a tensor map.
     Map(usize),
 }
 
-/// Puts what was chosen and loaded together.
+/// Combines a selected kernel with its loaded code, and checks the launch limits.
 pub(super) fn prepare<D: Driver>(
     problem: &Problem,
-    chosen: Chosen,
-    kernels: Vec<D::Kernel>,
-) -> Result<Prepared<D>, RuntimeError> {
+    chosen: SelectedKernel,
+    kernels: Vec<D::KernelHandle>,
+) -> Result<PreparedKernel<D>, RuntimeError> {
     let plan = LaunchPlan {
         kernels: chosen
             .launches
@@ -80,47 +85,54 @@ pub(super) fn prepare<D: Driver>(
     let slot = |name: &String| {
         let argument = Argument::from(name.clone());
         let standard = STANDARD_ARGUMENTS.iter().position(|known| *known == argument);
-        let map = || plan.tensor_maps.iter().position(|map| map.name == *name).map(Slot::Map);
+        let map =
+            || plan.tensor_maps.iter().position(|map| map.name == *name).map(ArgumentSource::Map);
         standard
-            .map(Slot::Standard)
+            .map(ArgumentSource::Standard)
             .or_else(map)
-            .or_else(|| offset(name).map(Slot::Workspace))
+            .or_else(|| offset(name).map(ArgumentSource::Workspace))
             .ok_or_else(|| {
-                refuse(format!("`{name}` is no argument, no workspace and no tensor map"))
+                refuse(format!("`{name}` is not an argument, a workspace or a tensor map"))
             })
     };
     let base = |operand: &str| match Argument::from(operand.to_owned()) {
-        Argument::A => Some(Base::A),
-        Argument::B => Some(Base::B),
-        Argument::C => Some(Base::C),
-        _ => offset(operand).map(Base::Workspace),
+        Argument::A => Some(MapBase::A),
+        Argument::B => Some(MapBase::B),
+        Argument::C => Some(MapBase::C),
+        _ => offset(operand).map(MapBase::Workspace),
     };
     let maps = plan.tensor_maps.iter().map(|map| {
-        let missing = || refuse(format!("`{}` is no operand and no workspace", map.operand));
+        let missing = || refuse(format!("`{}` is neither an operand nor a workspace", map.operand));
         Ok((map.clone(), base(&map.operand).ok_or_else(missing)?))
     });
     let maps = maps.collect::<Result<_, RuntimeError>>()?;
     let ready = chosen.launches.iter().zip(kernels).map(|(launch, kernel)| {
-        let slots: Vec<Slot> = launch.arguments.iter().map(slot).collect::<Result<_, _>>()?;
-        if slots.len() > super::MAX_ARGUMENTS {
+        let slots: Vec<ArgumentSource> =
+            launch.arguments.iter().map(slot).collect::<Result<_, _>>()?;
+        if slots.len() > MAX_ARGUMENTS {
             return Err(refuse(format!("`{}` has {} arguments", launch.entry, slots.len())));
         }
-        Ok(Ready { kernel, sizes: (launch.grid, launch.block, launch.dynamic_shared_bytes), slots })
+        Ok(PreparedLaunch {
+            kernel,
+            sizes: (launch.grid, launch.block, launch.dynamic_shared_bytes),
+            slots,
+        })
     });
     let launches = ready.collect::<Result<_, RuntimeError>>()?;
-    let maps = Maps::new(problem.dtype, maps);
-    Ok(Prepared { launches, workspace_bytes, maps, name: chosen.name })
+    let maps = TensorMapCache::new(problem.dtype, maps);
+    Ok(PreparedKernel { launches, workspace_bytes, maps, name: chosen.name })
 }
 
-impl Slot {
-    /// The argument's value in a call.
+impl ArgumentSource {
+    /// Value of the argument in a call.
     pub(super) fn value(
         self,
         problem: &Problem,
-        operands: &Operands,
+        operands: &GemmOperands,
         workspace: u64,
     ) -> KernelArgument {
-        // Extents and rows fit: a problem's are checked, and rows go into the same operands.
+        // The casts are safe: a problem's extents are checked, and leading dimensions belong to the
+        // same operands.
         let int = |value: u64| KernelArgument::I32(value as i32);
         let stride = |rows: u64, row: u64| KernelArgument::I64((rows * row) as i64);
         let (shape, layout) = (problem.shape, problem.layout);
@@ -148,7 +160,7 @@ impl Slot {
             }
             Argument::StrideC => stride(shape.m, operands.ldc),
             Argument::Alpha => scalar(problem.dtype, operands.alpha),
-            // None but the last is left: names are no part of the convention.
+            // Only beta is left: named arguments are not in the convention.
             Argument::Beta | Argument::Named(_) => scalar(problem.dtype, operands.beta),
         }
     }

@@ -1,24 +1,26 @@
-//! Picking, caching and argument passing, with a driver that writes down what it is asked.
+//! Selection, caching and argument passing, with a driver that records its calls.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use indexmap::IndexMap;
 
-use super::prepared::Slot;
+use super::prepared::ArgumentSource;
 use super::*;
-use crate::compile::compiler::Origin;
-use crate::compile::{Compile, CompileRequest, Compiled};
+use crate::compile::compiler::ImageOrigin;
+use crate::compile::{Compile, CompileError, CompileRequest, Compiled};
+use crate::gpu::{GpuError, KernelArgument, Stream};
 use crate::lookup::Lookup;
-use crate::model::{Device, Layout, Regime};
+use crate::model::{Device, Dtype, Layout, PlacedMap, Problem, Regime};
 use crate::render::Templates;
 use crate::space::{Families, Family};
 
-/// What was launched: stream, entry, sizes, arguments, tensor maps.
+/// A recorded launch: stream, entry, sizes, arguments, tensor maps.
 type Launched = (Stream, String, ([u32; 3], [u32; 3], u32), Vec<KernelArgument>, Vec<PlacedMap>);
 
 #[derive(Default)]
-struct Spoken {
+struct RecordingDriver {
     loads: AtomicUsize,
     encoded: AtomicUsize,
     launched: Mutex<Vec<Launched>>,
@@ -26,10 +28,10 @@ struct Spoken {
     next: AtomicU64,
 }
 
-impl Driver for &Spoken {
-    type Kernel = String;
-    type Memory = (u64, u64);
-    type Map = PlacedMap;
+impl Driver for &RecordingDriver {
+    type KernelHandle = String;
+    type Allocation = (u64, u64);
+    type MapHandle = PlacedMap;
 
     fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<String>, GpuError> {
         assert!(!image.is_empty());
@@ -60,12 +62,12 @@ impl Driver for &Spoken {
         Ok((self.next.fetch_add(1 << 32, Ordering::SeqCst) + (1 << 32), bytes))
     }
 
-    fn place(memory: &(u64, u64)) -> (u64, u64) {
+    fn address_and_size(memory: &(u64, u64)) -> (u64, u64) {
         *memory
     }
 }
 
-/// Compiles nothing, slowly, and counts how often.
+/// A slow compiler that returns the source and counts its calls.
 struct Counting(Arc<AtomicUsize>);
 
 impl Compile for Counting {
@@ -76,7 +78,7 @@ impl Compile for Counting {
             image: request.source.as_bytes().into(),
             log: String::new(),
             resources: IndexMap::new(),
-            origin: Origin::Compiler,
+            origin: ImageOrigin::Compiler,
             elapsed: Duration::ZERO,
         })
     }
@@ -87,14 +89,14 @@ fn families(names: &[&str]) -> Vec<Family> {
     names.iter().map(|name| all.get(name).unwrap().clone()).collect()
 }
 
-fn kernels(names: &[&str], compiled: &Arc<AtomicUsize>) -> Kernels {
+fn kernels(names: &[&str], compiled: &Arc<AtomicUsize>) -> DatabaseKernels {
     kernels_of(&families(names), compiled)
 }
 
-fn kernels_of(families: &[Family], compiled: &Arc<AtomicUsize>) -> Kernels {
+fn kernels_of(families: &[Family], compiled: &Arc<AtomicUsize>) -> DatabaseKernels {
     let (device, templates) = (Device::h200(), Templates::built_in().unwrap());
     let lookup = Lookup::new([], families, &templates, &device, Regime::default());
-    Kernels::new(lookup, templates, Box::new(Counting(Arc::clone(compiled))), &device)
+    DatabaseKernels::new(lookup, templates, Box::new(Counting(Arc::clone(compiled))), &device)
 }
 
 fn problem(shape: &str) -> Problem {
@@ -102,16 +104,16 @@ fn problem(shape: &str) -> Problem {
 }
 
 #[test]
-fn a_kernel_is_compiled_and_loaded_once_whoever_asks() {
+fn a_kernel_is_compiled_and_loaded_once_for_all_threads() {
     let compiled = Arc::new(AtomicUsize::new(0));
-    let driver = Spoken::default();
+    let driver = RecordingDriver::default();
     let runtime = Runtime::new(kernels(&["tiled"], &compiled), &driver);
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for shape in ["64x64x64", "100x30x7"] {
                     let problem = problem(shape);
-                    let operands = Operands::packed(&problem, 256, 512, 1024);
+                    let operands = GemmOperands::packed(&problem, 256, 512, 1024);
                     runtime.gemm(Stream::default(), &problem, &operands).unwrap();
                 }
             });
@@ -123,13 +125,21 @@ fn a_kernel_is_compiled_and_loaded_once_whoever_asks() {
 }
 
 #[test]
-fn kernels_are_given_what_the_convention_says() {
-    let driver = Spoken::default();
+fn kernels_get_the_arguments_of_the_convention() {
+    let driver = RecordingDriver::default();
     let compiled = Arc::default();
     let runtime = Runtime::new(kernels(&["tiled"], &compiled), &driver);
     let problem = Problem { batch: 3, layout: Layout::Tn, ..problem("5x6x7") };
-    let operands =
-        Operands { a: 4096, b: 8192, c: 12_288, lda: 10, ldb: 11, ldc: 12, alpha: 1.5, beta: -2.0 };
+    let operands = GemmOperands {
+        a: 4096,
+        b: 8192,
+        c: 12_288,
+        lda: 10,
+        ldb: 11,
+        ldc: 12,
+        alpha: 1.5,
+        beta: -2.0,
+    };
     let stream = Stream::from_raw(std::ptr::without_provenance_mut(64));
     runtime.gemm(stream, &problem, &operands).unwrap();
     let launched = driver.launched.lock().unwrap();
@@ -145,15 +155,15 @@ fn kernels_are_given_what_the_convention_says() {
 }
 
 #[test]
-fn workspaces_grow_with_what_is_asked_and_belong_to_a_stream() {
-    let driver = Spoken::default();
+fn workspaces_grow_on_demand_and_belong_to_a_stream() {
+    let driver = RecordingDriver::default();
     let compiled = Arc::default();
     let runtime = Runtime::new(kernels(&["pipelined"], &compiled), &driver);
     let (one, other) = (Stream::default(), Stream::from_raw(std::ptr::without_provenance_mut(8)));
     // Few blocks and a deep K: the default splits it.
     let (small, large) = (problem("64x64x4096"), problem("128x64x4096"));
     for (stream, problem) in [(one, small), (one, large), (one, small), (other, small)] {
-        let operands = Operands::packed(&problem, 256, 256, 256);
+        let operands = GemmOperands::packed(&problem, 256, 256, 256);
         runtime.gemm(stream, &problem, &operands).unwrap();
     }
     let allocated = driver.allocated.lock().unwrap();
@@ -162,29 +172,29 @@ fn workspaces_grow_with_what_is_asked_and_belong_to_a_stream() {
     let launched = driver.launched.lock().unwrap();
     let entries: Vec<&str> = launched.iter().map(|launch| launch.1.as_str()).collect();
     assert_eq!(entries, ["gemm", "reduce"].repeat(4));
-    // The partial sums of the third are where those of the second were.
+    // The third call uses the workspace of the second.
     assert_eq!(launched[3].3[0], launched[5].3[0]);
     assert_ne!(launched[5].3[0], launched[7].3[0]);
 }
 
 #[test]
 fn addresses_and_rows_decide_between_kernels() {
-    let driver = Spoken::default();
+    let driver = RecordingDriver::default();
     let compiled = Arc::default();
     let runtime = Runtime::new(kernels(&["blocktile"], &compiled), &driver);
     let problem = problem("1024x1024x1024");
-    let aligned = Operands::packed(&problem, 256, 512, 1024);
-    let odd = Operands { lda: 1025, ..aligned };
-    let name = |operands: &Operands| runtime.warm_up(&problem, operands).unwrap();
+    let aligned = GemmOperands::packed(&problem, 256, 512, 1024);
+    let odd = GemmOperands { lda: 1025, ..aligned };
+    let name = |operands: &GemmOperands| runtime.warm_up(&problem, operands).unwrap();
     assert!(name(&aligned).contains("VEC=4"), "{}", name(&aligned));
     assert!(name(&odd).contains("VEC=1"));
-    assert!(name(&Operands { a: 260, ..aligned }).contains("VEC=1"));
-    let short = Operands { lda: 1000, ..aligned };
+    assert!(name(&GemmOperands { a: 260, ..aligned }).contains("VEC=1"));
+    let short = GemmOperands { lda: 1000, ..aligned };
     let error = runtime.gemm(Stream::default(), &problem, &short).unwrap_err();
     assert!(error.to_string().contains("lda is 1000: rows of A have 1024"), "{error}");
 }
 
-/// `tma`, whose tiles are copied as boxes, with defaults for operands as they lie and for packed ones.
+/// `tma`, with defaults for operands as they lie and for packed ones.
 fn boxes() -> Family {
     let text = include_str!("../../search-spaces/tma.toml");
     let (head, rest) = text.split_once("[default]\n").unwrap();
@@ -197,13 +207,14 @@ fn boxes() -> Family {
 
 #[test]
 fn tensor_maps_are_encoded_once_for_each_set_of_operands() {
-    let driver = Spoken::default();
+    let driver = RecordingDriver::default();
     let runtime = Runtime::new(kernels_of(&[boxes()], &Arc::default()), &driver);
-    // Boxes of both operands as they lie, then of what was packed.
+    // Boxes of both operands as stored, then of a packed copy.
     let as_it_lies = Problem { layout: Layout::Tn, ..problem("64x96x4096") };
-    let own = Operands { lda: 68, ..Operands::packed(&as_it_lies, 256, 512, 768) };
-    let other = Operands { b: 1 << 20, ..own };
-    let twice = [Slot::Map(0), Slot::Map(1)].map(|slot| slot.value(&as_it_lies, &own, 0));
+    let own = GemmOperands { lda: 68, ..GemmOperands::packed(&as_it_lies, 256, 512, 768) };
+    let other = GemmOperands { b: 1 << 20, ..own };
+    let twice = [ArgumentSource::Map(0), ArgumentSource::Map(1)]
+        .map(|slot| slot.value(&as_it_lies, &own, 0));
     for operands in [own, own, other, own, other] {
         runtime.gemm(Stream::default(), &as_it_lies, &operands).unwrap();
         let launched = std::mem::take(&mut *driver.launched.lock().unwrap());
@@ -216,7 +227,9 @@ fn tensor_maps_are_encoded_once_for_each_set_of_operands() {
     assert_eq!(driver.encoded.load(Ordering::SeqCst), 4, "two maps for two sets");
 
     let packed = problem("4096x4096x512");
-    runtime.gemm(Stream::default(), &packed, &Operands::packed(&packed, 256, 512, 768)).unwrap();
+    runtime
+        .gemm(Stream::default(), &packed, &GemmOperands::packed(&packed, 256, 512, 768))
+        .unwrap();
     let launched = std::mem::take(&mut *driver.launched.lock().unwrap());
     let entries: Vec<&str> = launched.iter().map(|launch| launch.1.as_str()).collect();
     assert_eq!(entries, ["pack", "gemm"]);
@@ -227,9 +240,9 @@ fn tensor_maps_are_encoded_once_for_each_set_of_operands() {
     };
     assert_eq!(of_a.address, *workspace);
 
-    // Far more sets than are remembered.
+    // Far more sets than the cache holds.
     for number in 1..3000 {
-        let operands = Operands { c: 256 * number, ..own };
+        let operands = GemmOperands { c: 256 * number, ..own };
         runtime.gemm(Stream::default(), &as_it_lies, &operands).unwrap();
     }
 }

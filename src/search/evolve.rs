@@ -1,59 +1,54 @@
-//! Random samples, then neighbours and offspring of the best. Families that are far behind after a
-//! few samples get no more.
+//! Evolution: random samples, then neighbours and offspring of the best. Slow families are dropped after a few samples.
 //!
-//! Times carry noise, and a second run with the same seed should ask for nearly the same candidates
-//! all the same, whose cubins are then in the cache. So every question has random numbers of its
-//! own, and the best are found by tournaments among random earlier candidates: a time that differs
-//! by noise changes only the few questions whose tournament it turns.
+//! A second run with the same seed proposes nearly the same despite noise, so that its kernels are in the compile
+//! cache: every proposal has its own random numbers, and parents are found by tournaments.
 
 use fastrand::Rng;
 
-use super::ledger::Ledger;
-use super::{LEFT_BEHIND, Pick, Strategy, Territory};
+use super::history::History;
+use super::strategy::{LEFT_BEHIND, Pick, SearchSpace, Strategy};
 use crate::model::Micros;
 
-/// Samples that every family gets, its default among them, before any is left behind.
+/// Samples of every family, its default among them, before any is left behind.
 const TRIALS: usize = 6;
 
-/// Candidates before the first that has parents.
+/// Proposals before the first with parents.
 const FIRST: usize = 20;
 
-/// The share of random samples among those that come later.
+/// Share of random samples afterwards.
 const RANDOM_SHARE: f64 = 0.1;
 
-/// Of the candidates so far, one in so many takes part in the tournament for a parent, and in that
-/// for a place whose neighbours are tried: the winner is about the 20th and the 4th best.
+/// One in so many configurations takes part in the tournament for a parent, and for a centre of neighbours.
 const PARENTS: usize = 20;
 const CENTRES: usize = 4;
 
-/// Chance that a child has a parameter of its second parent, and that it has one of neither.
-/// Constraints tie parameters together (a larger block wants larger thread tiles), so that good
-/// places are often more than one change apart.
+/// Probability of a parameter of the second parent, and of a random one. Constraints couple parameters, so that good
+/// configurations often differ in more than one.
 const CROSSOVER: f64 = 0.3;
 const MUTATION: f64 = 0.12;
 
-/// Children or neighbours in a row that may turn out illegal or known.
+/// Attempts to find a legal and new configuration.
 const ATTEMPTS: usize = 500;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Evolve {
-    ledger: Ledger,
+    history: History,
     seed: u64,
-    /// First samples, the next one last.
+    /// First samples, in reverse order.
     trials: Vec<Pick>,
 }
 
 impl Evolve {
-    pub(super) fn new(territories: Vec<Territory>, seed: u64) -> Self {
+    pub(super) fn new(search_spaces: Vec<SearchSpace>, seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let mut rounds: Vec<Vec<Pick>> = vec![Vec::new(); TRIALS];
-        for (family, territory) in territories.iter().enumerate() {
-            let mut ranks: Vec<usize> = territory.default.into_iter().collect();
-            let hints = territory.hints.iter().chain(&territory.seeds);
-            let hints = hints.filter(|rank| Some(**rank) != territory.default);
+        for (family, search_space) in search_spaces.iter().enumerate() {
+            let mut ranks: Vec<usize> = search_space.default.into_iter().collect();
+            let hints = search_space.hints.iter().chain(&search_space.seeds);
+            let hints = hints.filter(|rank| Some(**rank) != search_space.default);
             ranks.extend(hints.take(TRIALS - 1));
-            let len = territory.space.len();
+            let len = search_space.space.len();
             while ranks.len() < TRIALS.min(len) {
                 let rank = rng.usize(..len);
                 if !ranks.contains(&rank) {
@@ -64,22 +59,22 @@ impl Evolve {
                 round.push(Pick { family, rank });
             }
         }
-        // Defaults of all families come first: they make the rest's slow ones cheap to drop.
+        // Defaults of all families first, so that slow families are dropped early.
         let mut trials: Vec<Pick> = rounds.into_iter().flatten().collect();
         trials.reverse();
-        Self { ledger: Ledger::new(territories), seed, trials }
+        Self { history: History::new(search_spaces), seed, trials }
     }
 
     fn next(&mut self) -> Option<Pick> {
-        let count = self.ledger.asked();
-        // Multiplying spreads the seeds of consecutive questions over all 64 bits.
+        let count = self.history.proposed();
+        // Multiplying spreads the seeds of consecutive proposals over all 64 bits.
         let mut rng =
             Rng::with_seed((self.seed ^ count as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let correct: Vec<(Pick, f64)> = self.ledger.correct().collect();
+        let correct: Vec<(Pick, f64)> = self.history.correct().collect();
         let pick = if let Some(trial) = self.trials.pop() {
             trial
         } else if correct.is_empty() {
-            // Nothing to go by until a first answer comes; and nothing at all where all fail.
+            // Without a correct outcome there are no parents.
             return None;
         } else if count < FIRST || rng.f64() < RANDOM_SHARE {
             self.random(&mut rng)?
@@ -88,15 +83,15 @@ impl Evolve {
             let offspring = child.or_else(|| self.neighbour(&correct, &mut rng));
             offspring.or_else(|| self.random(&mut rng))?
         };
-        self.ledger.ask(pick)
+        self.history.propose(pick)
     }
 
-    /// Any configuration of a family that is not far behind.
+    /// A random configuration of a family that is not left behind.
     fn random(&self, rng: &mut Rng) -> Option<Pick> {
-        self.ledger.any(&self.ledger.promising(LEFT_BEHIND), rng)
+        self.history.any(&self.history.promising(LEFT_BEHIND), rng)
     }
 
-    /// An untried mixture of two of the best, with changes of its own.
+    /// A new crossover of two of the best, with mutations.
     fn child(&self, correct: &[(Pick, f64)], rng: &mut Rng) -> Option<Pick> {
         for _ in 0..ATTEMPTS {
             let one = champion(correct, PARENTS, rng)?;
@@ -104,7 +99,7 @@ impl Evolve {
             if one.family != other.family {
                 continue;
             }
-            let space = &self.ledger.territories[one.family].space;
+            let space = &self.history.search_spaces[one.family].space;
             let mut child = space.indices(one.rank)?;
             let other = space.indices(other.rank)?;
             for ((index, other), radix) in child.iter_mut().zip(other).zip(space.radices()) {
@@ -122,11 +117,11 @@ impl Evolve {
         None
     }
 
-    /// An untried configuration that differs from one of the best in one parameter.
+    /// A new configuration that differs from one of the best in one parameter.
     fn neighbour(&self, correct: &[(Pick, f64)], rng: &mut Rng) -> Option<Pick> {
         for _ in 0..ATTEMPTS {
             let centre = champion(correct, CENTRES, rng)?;
-            let space = &self.ledger.territories[centre.family].space;
+            let space = &self.history.search_spaces[centre.family].space;
             let mut indices = space.indices(centre.rank)?;
             let parameter = rng.usize(..indices.len());
             indices[parameter] = rng.usize(..space.radices().nth(parameter)?);
@@ -138,12 +133,12 @@ impl Evolve {
     }
 
     fn untried(&self, family: usize, indices: &[usize]) -> Option<Pick> {
-        let rank = self.ledger.territories[family].space.rank_of(indices)?;
-        Some(Pick { family, rank }).filter(|pick| !self.ledger.is_asked(*pick))
+        let rank = self.history.search_spaces[family].space.rank_of(indices)?;
+        Some(Pick { family, rank }).filter(|pick| !self.history.is_proposed(*pick))
     }
 }
 
-/// The fastest of some random candidates, one in `share` of all.
+/// Winner of a tournament among one in `share` of all.
 fn champion(correct: &[(Pick, f64)], share: usize, rng: &mut Rng) -> Option<Pick> {
     let draws = 4 + correct.len() / share;
     let drawn = (0..draws).filter_map(|_| rng.choice(correct));
@@ -151,11 +146,11 @@ fn champion(correct: &[(Pick, f64)], share: usize, rng: &mut Rng) -> Option<Pick
 }
 
 impl Strategy for Evolve {
-    fn ask(&mut self, most: usize) -> Vec<Pick> {
+    fn propose(&mut self, most: usize) -> Vec<Pick> {
         (0..most).map_while(|_| self.next()).collect()
     }
 
-    fn tell(&mut self, pick: Pick, time: Option<Micros>) {
-        self.ledger.tell(pick, time);
+    fn observe(&mut self, pick: Pick, time: Option<Micros>) {
+        self.history.observe(pick, time);
     }
 }

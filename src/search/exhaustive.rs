@@ -1,7 +1,7 @@
 //! Every configuration once, defaults first and then hints.
 
-use super::ledger::starts;
-use super::{Pick, Strategy, Territory};
+use super::history::starts;
+use super::strategy::{Pick, SearchSpace, Strategy};
 use crate::model::Micros;
 
 /// See the module.
@@ -9,27 +9,27 @@ use crate::model::Micros;
 pub(super) struct Exhaustive {
     /// The defaults and hints.
     starts: Vec<Pick>,
-    /// How many configurations each family has.
+    /// Sizes of the spaces.
     lens: Vec<usize>,
-    /// How many were asked of these, and the next of the others.
-    begun: usize,
+    /// Number of starts proposed, and the next of the others.
+    started: usize,
     next: Pick,
 }
 
 impl Exhaustive {
-    /// All configurations of `territories`.
-    pub(super) fn new(territories: &[Territory]) -> Self {
+    /// All configurations of `search_spaces`.
+    pub(super) fn new(search_spaces: &[SearchSpace]) -> Self {
         Self {
-            starts: starts(territories),
-            lens: territories.iter().map(|territory| territory.space.len()).collect(),
-            begun: 0,
+            starts: starts(search_spaces),
+            lens: search_spaces.iter().map(|search_space| search_space.space.len()).collect(),
+            started: 0,
             next: Pick { family: 0, rank: 0 },
         }
     }
 
     fn next(&mut self) -> Option<Pick> {
-        if let Some(start) = self.starts.get(self.begun) {
-            self.begun += 1;
+        if let Some(start) = self.starts.get(self.started) {
+            self.started += 1;
             return Some(*start);
         }
         while self.next.family < self.lens.len() {
@@ -48,9 +48,9 @@ impl Exhaustive {
 }
 
 impl Strategy for Exhaustive {
-    fn ask(&mut self, most: usize) -> Vec<Pick> {
+    fn propose(&mut self, most: usize) -> Vec<Pick> {
         (0..most).map_while(|_| self.next()).collect()
     }
 
-    fn tell(&mut self, _: Pick, _: Option<Micros>) {}
+    fn observe(&mut self, _: Pick, _: Option<Micros>) {}
 }

@@ -1,36 +1,33 @@
-//! A forest of extremely randomised trees (Geurts, Ernst and Wehenkel 2006): the mean and the
-//! spread of what its trees predict for a point.
+//! Forest of extremely randomised trees (Geurts, Ernst and Wehenkel 2006): mean and spread of the trees' predictions.
 //!
-//! A split may be along one axis, or along the sum or difference of two or three logarithmic ones:
-//! products and ratios of parameters, such as the work of a thread, are what kernels' times hang on.
-//! On recorded GEMM spaces pairs raise the fraction of the optimum after 100 evaluations by 0.005
-//! to 0.012; triples add nothing there that can be told from chance, and cost nothing.
+//! A split runs along one axis, or along the sum or difference of two or three logarithmic ones, because times depend
+//! on products and ratios of parameters.
 
 use std::array;
 
 use fastrand::Rng;
 use rayon::prelude::*;
 
-use super::terrain::{Point, Terrain};
+use super::encoding::{EncodedPoint, Encoding};
 
-/// Trees. On recorded spaces 12, 32 and 100 do equally well.
+/// Trees; 12, 32 and 100 do equally well on recorded spaces.
 const TREES: usize = 16;
 
-/// Directions that are tried for a split.
+/// Directions tried for a split.
 const DIRECTIONS: usize = 5;
 
-/// Splits closer than this would separate nothing but rounding errors.
+/// Smallest extent along a direction that is split.
 const TOO_CLOSE: f32 = 1e-4;
 
-/// A direction to split along: up to three axes with their signs.
+/// Direction of a split: up to three axes with their signs.
 #[derive(Debug, Clone, Copy, Default)]
-struct Direction {
+struct SplitDirection {
     axes: [u8; 3],
     signs: [f32; 3],
     count: u8,
 }
 
-impl Direction {
+impl SplitDirection {
     fn of(&self, values: &[f32]) -> f32 {
         let terms = self.axes.iter().zip(self.signs).take(usize::from(self.count));
         terms.map(|(axis, sign)| sign * values[usize::from(*axis)]).sum()
@@ -38,13 +35,13 @@ impl Direction {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Node {
+enum ForestNode {
     Leaf {
         mean: f32,
     },
     /// Points up to `cut` go to the node `below`, others to the one after it.
     Split {
-        direction: Direction,
+        direction: SplitDirection,
         cut: f32,
         below: u32,
     },
@@ -53,47 +50,47 @@ enum Node {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Forest {
-    trees: Vec<Vec<Node>>,
+    trees: Vec<Vec<ForestNode>>,
 }
 
-/// What the trees say of one point.
+/// Predictions of the trees for one point.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Vote {
+pub(super) struct ForestVote {
     pub(super) each: [f32; TREES],
     pub(super) mean: f32,
     pub(super) deviation: f32,
 }
 
-/// A point's values, which trees split.
-pub(super) fn values(terrain: &Terrain, point: &Point) -> Vec<f32> {
-    let levels = point.iter().zip(&terrain.axes);
+/// Coordinates of a point that trees split.
+pub(super) fn values(encoding: &Encoding, point: &EncodedPoint) -> Vec<f32> {
+    let levels = point.iter().zip(&encoding.axes);
     levels.map(|(level, axis)| axis.values[usize::from(*level)]).collect()
 }
 
 impl Forest {
-    /// What the trees of a forest grow by.
+    /// Seeds of the trees.
     pub(super) fn seeds(rng: &mut Rng) -> [u64; TREES] {
         array::from_fn(|_| rng.u64(..))
     }
 
-    /// A forest that predicts `targets` at `rows` of values.
+    /// Trains a forest on `targets` at `rows` of coordinates.
     pub(super) fn grow(
-        terrain: &Terrain,
+        encoding: &Encoding,
         rows: &[Vec<f32>],
         targets: &[f32],
         seeds: [u64; TREES],
     ) -> Self {
-        let logarithmic = terrain.axes.iter().enumerate().filter(|(_, axis)| axis.is_logarithmic);
+        let logarithmic = encoding.axes.iter().enumerate().filter(|(_, axis)| axis.is_logarithmic);
         let logarithmic: Vec<u8> = logarithmic.map(|(at, _)| at as u8).collect();
-        // Each grows by its own seed, whichever is grown first.
+        // Each tree has its own seed, whatever the order.
         let trees = seeds.into_par_iter().map(|seed| {
             let mut rng = Rng::with_seed(seed);
-            let mut growth = Growth {
-                axes: terrain.axes.len(),
+            let mut growth = ForestGrowth {
+                axes: encoding.axes.len(),
                 logarithmic: &logarithmic,
                 rows,
                 targets,
-                nodes: vec![Node::Leaf { mean: 0.0 }],
+                nodes: vec![ForestNode::Leaf { mean: 0.0 }],
                 rng: &mut rng,
             };
             let mut all: Vec<u32> = (0..rows.len() as u32).collect();
@@ -103,52 +100,52 @@ impl Forest {
         Self { trees: trees.collect() }
     }
 
-    /// A tree by its number, which may be any.
+    /// Index of a tree from any number.
     pub(super) fn tree(number: usize) -> usize {
         number % TREES
     }
 
-    pub(super) fn vote(&self, values: &[f32]) -> Vote {
+    pub(super) fn vote(&self, values: &[f32]) -> ForestVote {
         let mut each = [0.0; TREES];
         for (vote, tree) in each.iter_mut().zip(&self.trees) {
             *vote = predict(tree, values);
         }
         let mean = each.iter().sum::<f32>() / TREES as f32;
         let squares: f32 = each.iter().map(|vote| (vote - mean).powi(2)).sum();
-        Vote { each, mean, deviation: (squares / TREES as f32).sqrt() }
+        ForestVote { each, mean, deviation: (squares / TREES as f32).sqrt() }
     }
 }
 
-fn predict(tree: &[Node], values: &[f32]) -> f32 {
+fn predict(tree: &[ForestNode], values: &[f32]) -> f32 {
     let mut at = 0;
     loop {
         match &tree[at] {
-            Node::Leaf { mean } => return *mean,
-            Node::Split { direction, cut, below } => {
+            ForestNode::Leaf { mean } => return *mean,
+            ForestNode::Split { direction, cut, below } => {
                 at = *below as usize + usize::from(direction.of(values) > *cut);
             }
         }
     }
 }
 
-/// A tree that grows.
-struct Growth<'a> {
+/// State of one tree in training.
+struct ForestGrowth<'a> {
     axes: usize,
     logarithmic: &'a [u8],
     rows: &'a [Vec<f32>],
     targets: &'a [f32],
-    nodes: Vec<Node>,
+    nodes: Vec<ForestNode>,
     rng: &'a mut Rng,
 }
 
-impl Growth<'_> {
-    /// Grows the node `at` over some of the rows.
+impl ForestGrowth<'_> {
+    /// Grows the node `at` over these rows.
     fn grow(&mut self, at: usize, members: &mut [u32]) {
         let count = members.len() as f32;
         let targets = members.iter().map(|row| self.targets[*row as usize]);
         let mean = targets.clone().sum::<f32>() / count;
         let is_flat = targets.clone().all(|target| (target - mean).abs() < 1e-5);
-        self.nodes[at] = Node::Leaf { mean };
+        self.nodes[at] = ForestNode::Leaf { mean };
         if members.len() < 2 || is_flat || self.axes == 0 {
             return;
         }
@@ -161,19 +158,19 @@ impl Growth<'_> {
             }
         }
         let below = self.nodes.len();
-        self.nodes.extend([Node::Leaf { mean }; 2]);
-        self.nodes[at] = Node::Split { direction, cut, below: below as u32 };
+        self.nodes.extend([ForestNode::Leaf { mean }; 2]);
+        self.nodes[at] = ForestNode::Split { direction, cut, below: below as u32 };
         let (low, high) = members.split_at_mut(lower);
         self.grow(below, low);
         self.grow(below + 1, high);
     }
 
-    /// Of some random directions, each cut at random, the one that lowers the variance most.
-    fn split(&mut self, members: &[u32], mean: f32) -> Option<(Direction, f32)> {
-        let mut best: Option<(f32, Direction, f32)> = None;
+    /// The random direction and cut with the largest reduction of variance.
+    fn split(&mut self, members: &[u32], mean: f32) -> Option<(SplitDirection, f32)> {
+        let mut best: Option<(f32, SplitDirection, f32)> = None;
         let mut along = Vec::with_capacity(members.len());
         let mut tried = 0;
-        // Many directions do not vary among few rows.
+        // Few rows do not vary along many directions.
         for _ in 0..8 * DIRECTIONS {
             let direction = self.direction();
             along.clear();
@@ -194,7 +191,7 @@ impl Growth<'_> {
             if count as usize == members.len() {
                 continue; // the cut was rounded to the highest value
             }
-            // Deviations from the mean sum to zero: the other side's are the same, negative.
+            // Deviations from the mean sum to zero over both sides.
             let gain = sum * sum / count + sum * sum / (members.len() as f32 - count);
             if best.is_none_or(|(most, ..)| gain > most) {
                 best = Some((gain, direction, cut));
@@ -208,12 +205,13 @@ impl Growth<'_> {
     }
 
     /// One axis, two or three, with weights 1 : 1 : 0.5.
-    fn direction(&mut self) -> Direction {
+    fn direction(&mut self) -> SplitDirection {
         let available = self.logarithmic.len();
         let weights =
             [1.0, f64::from(u8::from(available >= 2)), 0.5 * f64::from(u8::from(available >= 3))];
         let at = self.rng.f64() * weights.iter().sum::<f64>();
-        let mut direction = Direction { signs: [1.0; 3], count: 1, ..Direction::default() };
+        let mut direction =
+            SplitDirection { signs: [1.0; 3], count: 1, ..SplitDirection::default() };
         if at < weights[0] {
             direction.axes[0] = self.rng.usize(..self.axes) as u8;
             return direction;
@@ -240,16 +238,17 @@ mod tests {
     use crate::space::LegalSpace;
 
     #[test]
-    fn a_forest_learns_a_ratio_and_is_less_sure_where_it_saw_nothing() {
+    fn a_forest_learns_a_ratio_and_is_less_certain_without_data() {
         let values: Vec<Value> = (0..8).map(|value| Value::Int(1 << value)).collect();
         let parameters = ["X", "Y"].map(|name| (name.to_owned(), values.clone())).to_vec();
         let all: Vec<Vec<usize>> = (0..64).map(|at| vec![at / 8, at % 8]).collect();
-        let terrain = Terrain::of(&LegalSpace::of_recorded(parameters, all.clone()).unwrap());
-        let rows: Vec<Vec<f32>> = all.iter().map(|indices| values_of(&terrain, indices)).collect();
+        let encoding = Encoding::of(&LegalSpace::of_recorded(parameters, all.clone()).unwrap());
+        let rows: Vec<Vec<f32>> = all.iter().map(|indices| values_of(&encoding, indices)).collect();
         let target = |row: &Vec<f32>| (row[0] - row[1]).abs();
         let seen: Vec<Vec<f32>> = rows.iter().step_by(2).cloned().collect();
         let targets: Vec<f32> = seen.iter().map(target).collect();
-        let forest = Forest::grow(&terrain, &seen, &targets, Forest::seeds(&mut Rng::with_seed(3)));
+        let forest =
+            Forest::grow(&encoding, &seen, &targets, Forest::seeds(&mut Rng::with_seed(3)));
         let error = |row: &Vec<f32>| f64::from((forest.vote(row).mean - target(row)).abs());
         let seen_error: f64 = seen.iter().map(error).sum::<f64>() / 32.0;
         let other_error: f64 = rows.iter().skip(1).step_by(2).map(error).sum::<f64>() / 32.0;
@@ -263,16 +262,16 @@ mod tests {
         assert!(sure < 0.1 * unsure, "{sure} {unsure}");
     }
 
-    fn values_of(terrain: &Terrain, indices: &[usize]) -> Vec<f32> {
-        values(terrain, &terrain.point(indices))
+    fn values_of(encoding: &Encoding, indices: &[usize]) -> Vec<f32> {
+        values(encoding, &encoding.point(indices))
     }
 
     #[test]
-    fn nothing_to_split_is_a_leaf() {
-        let terrain = Terrain { axes: Vec::new() };
+    fn without_axes_a_tree_is_a_leaf() {
+        let encoding = Encoding { axes: Vec::new() };
         let rows = vec![Vec::new(); 3];
         let forest =
-            Forest::grow(&terrain, &rows, &[1.0, 2.0, 6.0], Forest::seeds(&mut Rng::with_seed(3)));
+            Forest::grow(&encoding, &rows, &[1.0, 2.0, 6.0], Forest::seeds(&mut Rng::with_seed(3)));
         assert_eq!((forest.vote(&[]).mean, forest.vote(&[]).deviation), (3.0, 0.0));
     }
 }

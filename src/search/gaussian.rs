@@ -1,30 +1,27 @@
-//! A Gaussian process over points: what it expects of a point that was not evaluated, and how
-//! unsure it is (Rasmussen and Williams 2006, chapters 2 and 5).
+//! Gaussian process over encoded configurations: expected values of points that were not evaluated, and
+//! their uncertainty (Rasmussen and Williams 2006, chapters 2 and 5).
 //!
 //! The correlation of two points is a product over the axes of (1 + w r) / (1 + w), where r is a
-//! Matern 5/2 correlation along that axis. The constant lets a point say something of others
-//! that differ from it much in one parameter: what the others do carries over.
+//! Matern 5/2 correlation along that axis. The constant keeps points correlated that differ much in one
+//! parameter only.
 
 use fastrand::Rng;
 use rayon::prelude::*;
 
-use super::terrain::{Axis, Point, Terrain};
-use crate::model::cholesky::{backward, decompose, dot, forward, row_start};
+use super::encoding::{EncodedPoint, Encoding, EncodingAxis};
+use crate::predict::gaussian_process::{LANES, Posterior, TriangularFactor, row_start};
 
-/// Points that the correlation is fitted to: half of them the best.
+/// Points that the covariance is fitted to: half of them the best.
 const FITTED: usize = 80;
 
-/// Random moves that are tried side by side, as if none of them were made. Where one is, those behind it are
-/// drawn and tried anew: fits end where they would one move after the other.
-const GUESSED: usize = 4;
+/// Random moves that are evaluated in parallel. After an accepted move the later ones are drawn again, so
+/// that fits end where they would with one move at a time.
+const SPECULATED: usize = 4;
 
-/// Points whose equations are solved at once: four registers of four.
-const LANES: usize = 16;
-
-/// What says how alike points are.
+/// Parameters of the covariance function.
 #[derive(Debug, Clone)]
-pub(super) struct Correlation {
-    /// Along each axis, in its standard deviations.
+pub(super) struct Covariance {
+    /// Length scale along each axis, in its standard deviations.
     lengths: Vec<f64>,
     /// The w of the module's formula.
     weight: f64,
@@ -32,20 +29,20 @@ pub(super) struct Correlation {
     noise: f64,
 }
 
-impl Correlation {
-    /// Where fitting begins, and what it is drawn to.
+impl Covariance {
+    /// Start of a fit, and mode of the prior.
     fn prior(axes: usize) -> Self {
         Self { lengths: vec![2.0; axes], weight: 1.0, noise: 1e-3 }
     }
 
-    /// The logarithm of how improbable it is, up to a constant.
+    /// Negative logarithm of the prior, up to a constant.
     fn penalty(&self) -> f64 {
         let lengths = self.lengths.iter().map(|length| (length / 1.5).ln().powi(2));
         let others = self.weight.ln().powi(2) + (self.noise / 1e-3).ln().powi(2);
         0.15 * lengths.sum::<f64>() + 0.1 * others
     }
 
-    /// Another one nearby.
+    /// A random neighbour.
     fn moved(&self, rng: &mut Rng) -> Self {
         let mut moved = self.clone();
         let at = rng.f64();
@@ -65,13 +62,13 @@ impl Correlation {
         moved
     }
 
-    /// For each axis, the correlation of each two levels.
-    fn tables(&self, terrain: &Terrain) -> Vec<Vec<f32>> {
-        let axes = terrain.axes.iter().zip(&self.lengths);
+    /// Correlation of each pair of levels, for each axis.
+    fn tables(&self, encoding: &Encoding) -> Vec<Vec<f32>> {
+        let axes = encoding.axes.iter().zip(&self.lengths);
         axes.map(|(axis, length)| self.table(axis, *length)).collect()
     }
 
-    fn table(&self, axis: &Axis, length: f64) -> Vec<f32> {
+    fn table(&self, axis: &EncodingAxis, length: f64) -> Vec<f32> {
         let levels = 0..axis.values.len() as u8;
         let pairs = levels.clone().flat_map(|one| levels.clone().map(move |other| (one, other)));
         let correlations = pairs.map(|(one, other)| {
@@ -83,49 +80,47 @@ impl Correlation {
     }
 }
 
-/// A number of the standard normal distribution (Box and Muller 1958).
+/// Draws from the standard normal distribution (Box and Muller 1958).
 fn normal(rng: &mut Rng) -> f64 {
     let radius = (-2.0 * rng.f64().max(1e-300).ln()).sqrt();
     radius * (std::f64::consts::TAU * rng.f64()).cos()
 }
 
-/// A process that knows some points.
+/// Process conditioned on evaluated points.
 #[derive(Debug)]
 pub(super) struct Gaussian {
-    pub(super) correlation: Correlation,
+    pub(super) covariance: Covariance,
     tables: Vec<Vec<f32>>,
-    /// Those whose targets are known, then those whose targets will be.
-    known: Vec<Point>,
-    /// Lower triangle, row by row: L of the correlations' Cholesky decomposition.
-    factor: Vec<f32>,
-    /// What each target weighs: the inverse of the correlations times them.
+    /// Points with targets, then points under evaluation.
+    observed: Vec<EncodedPoint>,
+    factor: TriangularFactor,
+    /// Weight of each target in a mean.
     weights: Vec<f32>,
     mean: f64,
     deviation: f64,
-    /// The variance of the process, in those of the targets.
+    /// Variance of the process over that of the targets.
     amplitude: f64,
 }
 
-/// What a process believes of some points.
+/// Means and variances of a pool of points.
 #[derive(Debug)]
-pub(super) struct Belief {
+pub(super) struct Prediction {
     pub(super) means: Vec<f64>,
     /// Above zero.
     pub(super) variances: Vec<f64>,
-    /// L^-1 times the correlations with the known points, for `LANES` points at a time: a row for
-    /// each known point, and for each that was taken as observed since.
+    /// L^-1 times the correlations with the observed points, for `LANES` points at a time: a row for
+    /// each observed point and each supposed one.
     whitened: Vec<Vec<[f32; LANES]>>,
 }
 
 impl Gaussian {
-    /// A process that knows `targets` at the first `known` points, and that it will know those of the others:
-    /// how unsure it is of a point does not depend on their values. Its correlation is searched for in so
-    /// many random `moves` from where an earlier one ended.
+    /// Conditions a process on `targets` at the first points; the other points are under evaluation. Variances
+    /// do not depend on their values. Fits the covariance by random `moves`, starting at an earlier fit.
     pub(super) fn fit(
-        terrain: &Terrain,
-        known: &[&Point],
+        encoding: &Encoding,
+        observed: &[&EncodedPoint],
         targets: &[f64],
-        earlier: Option<Correlation>,
+        earlier: Option<Covariance>,
         moves: usize,
         rng: &mut Rng,
     ) -> Option<Self> {
@@ -135,39 +130,39 @@ impl Gaussian {
         let deviation = (squares / count).sqrt().max(1e-9);
         let scaled: Vec<f64> = targets.iter().map(|target| (target - mean) / deviation).collect();
 
-        let mut best = earlier.unwrap_or_else(|| Correlation::prior(terrain.axes.len()));
+        let mut best = earlier.unwrap_or_else(|| Covariance::prior(encoding.axes.len()));
         if moves > 0 {
             let chosen = fitted(&scaled, rng);
-            let points: Vec<&Point> = chosen.iter().map(|at| known[*at]).collect();
+            let points: Vec<&EncodedPoint> = chosen.iter().map(|at| observed[*at]).collect();
             let scaled: Vec<f64> = chosen.iter().map(|at| scaled[*at]).collect();
-            let likelihood = |correlation: &Correlation| {
-                let tables = correlation.tables(terrain);
-                let solved = Solved::of(&tables, &points, &scaled, correlation.noise);
-                solved.map_or(f64::NEG_INFINITY, |solved| solved.likelihood - correlation.penalty())
+            let likelihood = |covariance: &Covariance| {
+                let tables = covariance.tables(encoding);
+                let solved = posterior(&tables, &points, &scaled, covariance.noise);
+                solved.map_or(f64::NEG_INFINITY, |solved| solved.likelihood - covariance.penalty())
             };
             let mut highest = likelihood(&best);
             let mut left = moves;
             while left > 0 {
-                // Each with what would be drawn after it.
-                let guesses = (0..left.min(GUESSED)).map(|_| (best.moved(rng), rng.clone()));
-                let guesses: Vec<(Correlation, Rng)> = guesses.collect();
-                let tried = guesses.par_iter().map(|(moved, _)| likelihood(moved));
+                // Each with the generator's state after it.
+                let moves = (0..left.min(SPECULATED)).map(|_| (best.moved(rng), rng.clone()));
+                let moves: Vec<(Covariance, Rng)> = moves.collect();
+                let tried = moves.par_iter().map(|(moved, _)| likelihood(moved));
                 let tried: Vec<f64> = tried.collect();
-                let made = tried.iter().position(|likelihood| *likelihood > highest);
-                left -= made.map_or(tried.len(), |at| at + 1);
-                if let Some(at) = made {
+                let accepted = tried.iter().position(|likelihood| *likelihood > highest);
+                left -= accepted.map_or(tried.len(), |at| at + 1);
+                if let Some(at) = accepted {
                     highest = tried[at];
-                    (best, *rng) = guesses[at].clone();
+                    (best, *rng) = moves[at].clone();
                 }
             }
         }
-        let tables = best.tables(terrain);
-        let solved = Solved::of(&tables, known, &scaled, best.noise)?;
+        let tables = best.tables(encoding);
+        let solved = posterior(&tables, observed, &scaled, best.noise)?;
         Some(Self {
-            correlation: best,
+            covariance: best,
             tables,
-            known: known.iter().map(|point| (*point).clone()).collect(),
-            factor: solved.factor.iter().map(|entry| *entry as f32).collect(),
+            observed: observed.iter().map(|point| (*point).clone()).collect(),
+            factor: solved.factor(),
             weights: solved.weights.iter().map(|weight| *weight as f32).collect(),
             mean,
             deviation,
@@ -175,42 +170,42 @@ impl Gaussian {
         })
     }
 
-    /// What it believes of `points`.
-    pub(super) fn survey(&self, points: &[Point]) -> Belief {
-        // Correlations with all known points, by axis and level.
+    /// Predicts `points`.
+    pub(super) fn predict(&self, points: &[EncodedPoint]) -> Prediction {
+        // Correlations with all observed points, by axis and level.
         let rows = self.tables.iter().enumerate().map(|(axis, table)| {
             let levels = width(table);
             let of_level = |level: usize| -> Vec<f32> {
-                let others = self.known.iter().map(|known| usize::from(known[axis]));
+                let others = self.observed.iter().map(|other| usize::from(other[axis]));
                 others.map(|other| table[level * levels + other]).collect()
             };
             (0..levels).map(of_level).collect::<Vec<_>>()
         });
         let rows: Vec<Vec<Vec<f32>>> = rows.collect();
         let parts: Vec<_> =
-            points.par_chunks(LANES).map(|points| self.survey_few(&rows, points)).collect();
-        let mut belief = Belief {
+            points.par_chunks(LANES).map(|points| self.predict_batch(&rows, points)).collect();
+        let mut prediction = Prediction {
             means: Vec::with_capacity(points.len()),
             variances: Vec::with_capacity(points.len()),
             whitened: Vec::with_capacity(parts.len()),
         };
         for (means, variances, whitened) in parts {
-            belief.means.extend(means);
-            belief.variances.extend(variances);
-            belief.whitened.push(whitened);
+            prediction.means.extend(means);
+            prediction.variances.extend(variances);
+            prediction.whitened.push(whitened);
         }
-        belief.means.truncate(points.len());
-        belief.variances.truncate(points.len());
-        belief
+        prediction.means.truncate(points.len());
+        prediction.variances.truncate(points.len());
+        prediction
     }
 
     /// Means, variances and whitened correlations of up to `LANES` points.
-    fn survey_few(
+    fn predict_batch(
         &self,
         rows: &[Vec<Vec<f32>>],
-        points: &[Point],
+        points: &[EncodedPoint],
     ) -> ([f64; LANES], [f64; LANES], Vec<[f32; LANES]>) {
-        let count = self.known.len();
+        let count = self.observed.len();
         let mut whitened = vec![[0f32; LANES]; count];
         let mut means = [0f64; LANES];
         let mut correlations = vec![1f32; count];
@@ -229,35 +224,18 @@ impl Gaussian {
                 row[lane] = *correlation;
             }
         }
-        // Forward substitution, all lanes at once.
-        let mut explained = [0f32; LANES];
-        for at in 0..count {
-            let factors = &self.factor[row_start(at)..][..=at];
-            // A copy, for the compiler keeps in registers what nothing else can be.
-            let mut row = whitened[at];
-            for (factor, solved) in factors.iter().zip(&whitened[..at]) {
-                for lane in 0..LANES {
-                    row[lane] -= factor * solved[lane];
-                }
-            }
-            let scale = 1.0 / factors[at];
-            for lane in 0..LANES {
-                row[lane] *= scale;
-                explained[lane] += row[lane] * row[lane];
-            }
-            whitened[at] = row;
-        }
+        let explained = self.factor.whiten(&mut whitened);
         let variance =
             explained.map(|explained| f64::from((1.0 - explained).max(1e-6)) * self.unit());
         (means, variance, whitened)
     }
 
-    /// The variance of a point of which nothing is known.
+    /// Prior variance of a point.
     fn unit(&self) -> f64 {
         self.amplitude * self.deviation * self.deviation
     }
 
-    fn alike(&self, one: &Point, other: &Point) -> f32 {
+    fn correlation(&self, one: &EncodedPoint, other: &EncodedPoint) -> f32 {
         let levels = one.iter().zip(other.iter());
         let tables = levels.zip(&self.tables).map(|((one, other), table)| {
             let levels = width(table);
@@ -266,14 +244,20 @@ impl Gaussian {
         tables.product()
     }
 
-    /// Takes one of the points of a belief as observed, whatever its value: how unsure the others
-    /// are does not depend on that.
-    pub(super) fn suppose(&self, belief: &mut Belief, points: &[Point], observed: usize) {
+    /// Conditions variances on one of the predicted points, as if it were observed. They do not depend on its
+    /// value.
+    pub(super) fn suppose(
+        &self,
+        prediction: &mut Prediction,
+        points: &[EncodedPoint],
+        observed: usize,
+    ) {
         let (block, lane) = (observed / LANES, observed % LANES);
-        let own: Vec<f32> = belief.whitened[block].iter().map(|row| row[lane]).collect();
-        let known = belief.variances[observed] / self.unit() + self.correlation.noise;
-        let scale = 1.0 / known.sqrt() as f32;
-        let blocks = belief.whitened.par_iter_mut().zip(belief.variances.par_chunks_mut(LANES));
+        let own: Vec<f32> = prediction.whitened[block].iter().map(|row| row[lane]).collect();
+        let own_variance = prediction.variances[observed] / self.unit() + self.covariance.noise;
+        let scale = 1.0 / own_variance.sqrt() as f32;
+        let blocks =
+            prediction.whitened.par_iter_mut().zip(prediction.variances.par_chunks_mut(LANES));
         let blocks = blocks.zip(points.par_chunks(LANES)).with_min_len(8);
         blocks.for_each(|((rows, variances), others)| {
             let mut shared = [0f32; LANES];
@@ -284,7 +268,7 @@ impl Gaussian {
             }
             let mut row = [0f32; LANES];
             for (lane, (other, variance)) in others.iter().zip(variances).enumerate() {
-                row[lane] = (self.alike(&points[observed], other) - shared[lane]) * scale;
+                row[lane] = (self.correlation(&points[observed], other) - shared[lane]) * scale;
                 let explained = f64::from(row[lane] * row[lane]) * self.unit();
                 *variance = (*variance - explained).max(1e-6 * self.unit());
             }
@@ -293,7 +277,7 @@ impl Gaussian {
     }
 }
 
-/// Which targets a correlation is fitted to: the best, which it should get right, and some others.
+/// Targets that a covariance is fitted to: the best and a random sample of the others.
 fn fitted(targets: &[f64], rng: &mut Rng) -> Vec<usize> {
     let mut order: Vec<usize> = (0..targets.len()).collect();
     if order.len() > FITTED {
@@ -304,51 +288,33 @@ fn fitted(targets: &[f64], rng: &mut Rng) -> Vec<usize> {
     order
 }
 
-/// The equations of a process.
-struct Solved {
-    factor: Vec<f64>,
-    weights: Vec<f64>,
-    amplitude: f64,
-    /// The logarithm of the likelihood of the targets, with the amplitude that makes it highest, up
-    /// to a constant; times two.
-    likelihood: f64,
-}
-
-impl Solved {
-    /// The first points are those of the targets. None where points are so alike that the equations cannot
-    /// be solved.
-    fn of(tables: &[Vec<f32>], points: &[&Point], targets: &[f64], noise: f64) -> Option<Self> {
-        let mut factor = Vec::with_capacity(row_start(points.len()));
-        let axes: Vec<(usize, &[f32])> =
-            tables.iter().map(|table| (width(table), table.as_slice())).collect();
-        // The correlations of a point's levels with all others, for each axis.
-        let mut rows: Vec<&[f32]> = Vec::with_capacity(axes.len());
-        for (row, point) in points.iter().enumerate() {
-            rows.clear();
-            for (level, (width, table)) in point.iter().zip(&axes) {
-                rows.push(&table[usize::from(*level) * width..][..*width]);
-            }
-            factor.extend(points[..row].iter().map(|other| {
-                let levels = other.iter().zip(&rows);
-                f64::from(levels.map(|(level, row)| row[usize::from(*level)]).product::<f32>())
-            }));
-            factor.push(1.0 + noise);
+/// Conditions on `targets` at the first points. `None` where points are too much alike.
+fn posterior(
+    tables: &[Vec<f32>],
+    points: &[&EncodedPoint],
+    targets: &[f64],
+    noise: f64,
+) -> Option<Posterior> {
+    let mut correlations = Vec::with_capacity(row_start(points.len()));
+    let axes: Vec<(usize, &[f32])> =
+        tables.iter().map(|table| (width(table), table.as_slice())).collect();
+    // The correlations of a point's levels with all others, for each axis.
+    let mut rows: Vec<&[f32]> = Vec::with_capacity(axes.len());
+    for (row, point) in points.iter().enumerate() {
+        rows.clear();
+        for (level, (width, table)) in point.iter().zip(&axes) {
+            rows.push(&table[usize::from(*level) * width..][..*width]);
         }
-        decompose(&mut factor, points.len())?;
-
-        let count = targets.len();
-        let mut whitened = targets.to_vec();
-        forward(&factor, &mut whitened);
-        let amplitude = dot(&whitened, &whitened) / count as f64;
-        let determinant: f64 = (0..count).map(|row| factor[row_start(row) + row].ln()).sum();
-        let likelihood = -0.5 * count as f64 * amplitude.max(1e-12).ln() - determinant;
-        let mut weights = whitened;
-        backward(&factor, &mut weights);
-        Some(Self { factor, weights, amplitude, likelihood })
+        correlations.extend(points[..row].iter().map(|other| {
+            let levels = other.iter().zip(&rows);
+            f64::from(levels.map(|(level, row)| row[usize::from(*level)]).product::<f32>())
+        }));
+        correlations.push(1.0 + noise);
     }
+    Posterior::of(correlations, points.len(), targets)
 }
 
-/// How many levels a table of their correlations has.
+/// Number of levels in a table of their correlations.
 fn width(table: &[f32]) -> usize {
     table.len().isqrt()
 }
@@ -359,66 +325,67 @@ mod tests {
     use crate::model::Value;
     use crate::space::LegalSpace;
 
-    /// Two axes of eight values, and a target that hangs on both.
-    fn terrain() -> (Terrain, Vec<Point>, Vec<f64>) {
+    /// Two axes of eight values, and a target that depends on both.
+    fn grid() -> (Encoding, Vec<EncodedPoint>, Vec<f64>) {
         let values = (0..8).map(|value| Value::Int(1 << value)).collect::<Vec<_>>();
         let parameters = vec![("X".to_owned(), values.clone()), ("Y".to_owned(), values)];
         let all: Vec<Vec<usize>> = (0..64).map(|at| vec![at / 8, at % 8]).collect();
         let space = LegalSpace::of_recorded(parameters, all.clone()).unwrap();
-        let terrain = Terrain::of(&space);
-        let points = all.iter().map(|indices| terrain.point(indices)).collect();
+        let encoding = Encoding::of(&space);
+        let points = all.iter().map(|indices| encoding.point(indices)).collect();
         let target = |indices: &Vec<usize>| {
             (indices[0] as f64 - 4.5).powi(2) / 9.0 + (indices[1] as f64 / 2.0).sin()
         };
-        (terrain, points, all.iter().map(target).collect())
+        (encoding, points, all.iter().map(target).collect())
     }
 
     #[test]
-    fn a_process_knows_what_it_was_told_and_guesses_what_is_near() {
-        let (terrain, points, targets) = terrain();
-        let told: Vec<usize> = (0..64).filter(|at| at % 3 != 0).collect();
-        let known: Vec<&Point> = told.iter().map(|at| &points[*at]).collect();
-        let known_targets: Vec<f64> = told.iter().map(|at| targets[*at]).collect();
+    fn a_process_reproduces_observations_and_interpolates_between_them() {
+        let (encoding, points, targets) = grid();
+        let observed: Vec<usize> = (0..64).filter(|at| at % 3 != 0).collect();
+        let known: Vec<&EncodedPoint> = observed.iter().map(|at| &points[*at]).collect();
+        let known_targets: Vec<f64> = observed.iter().map(|at| targets[*at]).collect();
         let mut rng = Rng::with_seed(1);
-        let process = Gaussian::fit(&terrain, &known, &known_targets, None, 80, &mut rng).unwrap();
-        let belief = process.survey(&points);
-        for (at, (mean, target)) in belief.means.iter().zip(&targets).enumerate() {
+        let process = Gaussian::fit(&encoding, &known, &known_targets, None, 80, &mut rng).unwrap();
+        let prediction = process.predict(&points);
+        for (at, (mean, target)) in prediction.means.iter().zip(&targets).enumerate() {
             let (near, sure) = if at % 3 == 0 { (0.25, 0.5) } else { (0.05, 0.1) };
             assert!((mean - target).abs() < near, "{at}: {mean} for {target}");
-            assert!(belief.variances[at].sqrt() < sure, "{at}: {}", belief.variances[at]);
+            assert!(prediction.variances[at].sqrt() < sure, "{at}: {}", prediction.variances[at]);
         }
     }
 
     #[test]
-    fn supposing_a_point_is_as_sure_as_knowing_it() {
-        let (terrain, points, targets) = terrain();
-        let known: Vec<&Point> = points.iter().step_by(5).collect();
+    fn supposing_a_point_gives_the_variances_of_observing_it() {
+        let (encoding, points, targets) = grid();
+        let known: Vec<&EncodedPoint> = points.iter().step_by(5).collect();
         let known_targets: Vec<f64> = targets.iter().copied().step_by(5).collect();
         let mut rng = Rng::with_seed(2);
-        let process = Gaussian::fit(&terrain, &known, &known_targets, None, 0, &mut rng).unwrap();
-        let mut supposed = process.survey(&points);
+        let process = Gaussian::fit(&encoding, &known, &known_targets, None, 0, &mut rng).unwrap();
+        let mut supposed = process.predict(&points);
         process.suppose(&mut supposed, &points, 33);
         process.suppose(&mut supposed, &points, 12);
         let mut more = known;
         more.extend([&points[33], &points[12]]);
-        // Their values are not known, and do not matter.
-        let knowing = Gaussian::fit(&terrain, &more, &known_targets, None, 0, &mut rng).unwrap();
-        let knows = knowing.survey(&points);
-        assert_eq!(knows.means, supposed.means);
+        // Their values have no effect.
+        let conditioned =
+            Gaussian::fit(&encoding, &more, &known_targets, None, 0, &mut rng).unwrap();
+        let expected = conditioned.predict(&points);
+        assert_eq!(expected.means, supposed.means);
 
-        // What either is unsure of, by the formula.
-        let mut factor = Vec::new();
+        // Both variances, by the formula.
+        let mut correlations = Vec::new();
         for (row, one) in more.iter().enumerate() {
-            factor.extend(more[..row].iter().map(|other| f64::from(process.alike(one, other))));
-            factor.push(1.0 + process.correlation.noise);
+            let others = more[..row].iter();
+            correlations.extend(others.map(|other| f64::from(process.correlation(one, other))));
+            correlations.push(1.0 + process.covariance.noise);
         }
-        decompose(&mut factor, more.len()).unwrap();
+        let factor = Posterior::of(correlations, more.len(), &[]).unwrap().factor();
         for (at, point) in points.iter().enumerate() {
-            let mut whitened: Vec<f64> =
-                more.iter().map(|other| f64::from(process.alike(point, other))).collect();
-            forward(&factor, &mut whitened);
-            let variance = (1.0 - dot(&whitened, &whitened)) * process.unit();
-            for found in [supposed.variances[at], knows.variances[at]] {
+            let row = |other: &&EncodedPoint| [process.correlation(point, other); LANES];
+            let explained = factor.whiten(&mut more.iter().map(row).collect::<Vec<_>>())[0];
+            let variance = (1.0 - f64::from(explained)) * process.unit();
+            for found in [supposed.variances[at], expected.variances[at]] {
                 let off = (found - variance).abs();
                 assert!(off < 1e-3 * process.unit(), "{at}: {found} {variance}");
             }
@@ -426,10 +393,10 @@ mod tests {
     }
 
     #[test]
-    fn points_that_are_the_same_cannot_be_solved_without_noise() {
+    fn equal_points_need_noise() {
         let tables = [vec![1f32; 4]];
-        let point: Point = Box::new([0]);
-        assert!(Solved::of(&tables, &[&point, &point], &[1.0, 2.0], 0.0).is_none());
-        assert!(Solved::of(&tables, &[&point, &point], &[1.0, 2.0], 1e-3).is_some());
+        let point: EncodedPoint = Box::new([0]);
+        assert!(posterior(&tables, &[&point, &point], &[1.0, 2.0], 0.0).is_none());
+        assert!(posterior(&tables, &[&point, &point], &[1.0, 2.0], 1e-3).is_some());
     }
 }

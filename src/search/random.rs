@@ -1,39 +1,39 @@
-//! Defaults, then any configuration: what every other strategy has to beat.
+//! Random search after the defaults: the baseline of all strategies.
 
 use fastrand::Rng;
 
-use super::ledger::Ledger;
-use super::{Pick, Strategy, Territory};
+use super::history::History;
+use super::strategy::{Pick, SearchSpace, Strategy};
 use crate::model::Micros;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Random {
-    ledger: Ledger,
+    history: History,
     starts: Vec<Pick>,
     rng: Rng,
 }
 
 impl Random {
-    pub(super) fn new(territories: Vec<Territory>, seed: u64) -> Self {
-        let ledger = Ledger::new(territories);
-        Self { starts: ledger.starts(), ledger, rng: Rng::with_seed(seed) }
+    pub(super) fn new(search_spaces: Vec<SearchSpace>, seed: u64) -> Self {
+        let history = History::new(search_spaces);
+        Self { starts: history.starts(), history, rng: Rng::with_seed(seed) }
     }
 
     fn next(&mut self) -> Option<Pick> {
-        let start = self.ledger.next_of(&self.starts);
-        let families: Vec<usize> = (0..self.ledger.territories.len()).collect();
-        let pick = start.or_else(|| self.ledger.any(&families, &mut self.rng))?;
-        self.ledger.ask(pick)
+        let start = self.history.next_of(&self.starts);
+        let families: Vec<usize> = (0..self.history.search_spaces.len()).collect();
+        let pick = start.or_else(|| self.history.any(&families, &mut self.rng))?;
+        self.history.propose(pick)
     }
 }
 
 impl Strategy for Random {
-    fn ask(&mut self, most: usize) -> Vec<Pick> {
+    fn propose(&mut self, most: usize) -> Vec<Pick> {
         (0..most).map_while(|_| self.next()).collect()
     }
 
-    fn tell(&mut self, pick: Pick, time: Option<Micros>) {
-        self.ledger.tell(pick, time);
+    fn observe(&mut self, pick: Pick, time: Option<Micros>) {
+        self.history.observe(pick, time);
     }
 }

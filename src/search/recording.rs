@@ -1,27 +1,26 @@
-//! A space whose times are known: what strategies are played against. Where recordings come from
-//! is not known here; see `tune::recording`.
+//! Recorded spaces: all configurations with their times. `tune::recording` reads them from files.
 
 use std::collections::HashMap;
 
 use indexmap::IndexMap;
 use thiserror::Error;
 
-use super::{Pick, Territory};
+use super::strategy::{Pick, SearchSpace};
 use crate::model::{Configuration, Micros, Value};
 use crate::space::LegalSpace;
 
-/// One recorded configuration.
+/// Configuration of a recorded space.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
-    /// Its family; files that know none have one family of any name.
+pub struct RecordedRow {
+    /// Its family; any name where a file has only one.
     pub family: String,
     /// Its parameters.
     pub configuration: Configuration,
-    /// Its time; none where it failed.
+    /// Its time; `None` after a failure.
     pub time: Option<Micros>,
 }
 
-/// Why rows are no space.
+/// Why rows form no space.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum RowError {
     /// A row has other parameters than the first of its family.
@@ -30,47 +29,46 @@ pub enum RowError {
          entries of a space have the same parameters", .entry + 1
     )]
     Parameters {
-        /// Which row, from 0.
+        /// Index of the row.
         entry: usize,
-        /// Names.
+        /// Names of its parameters.
         found: String,
-        /// Names.
+        /// Names of its parameters.
         expected: String,
     },
     /// The parameters have too many values.
     #[error("the values of the parameters have more than 2^64 combinations")]
     TooLarge,
-    /// Nothing to find.
+    /// No configuration was correct.
     #[error("no entry has a time: there is nothing to search for")]
     NoTime,
 }
 
-/// A recorded space: its configurations are exactly those that were recorded.
+/// Recorded space: its configurations are exactly the recorded ones.
 #[derive(Debug, Clone)]
 pub struct Recording {
     /// The names of its families.
     families: Vec<String>,
-    territories: Vec<Territory>,
+    search_spaces: Vec<SearchSpace>,
     /// By family and rank.
     times: Vec<Vec<Option<Micros>>>,
     best: Micros,
 }
 
 impl Recording {
-    /// A space of rows. Of rows with the same parameters the last one counts, as it does for tools
-    /// that resume from their files.
+    /// Builds a space from rows. The last row of equal parameters counts, as in files that tools resume from.
     ///
     /// # Errors
     /// [`RowError`].
-    pub fn new(rows: &[Row]) -> Result<Self, RowError> {
-        let mut families: IndexMap<&str, Vec<(usize, &Row)>> = IndexMap::new();
+    pub fn new(rows: &[RecordedRow]) -> Result<Self, RowError> {
+        let mut families: IndexMap<&str, Vec<(usize, &RecordedRow)>> = IndexMap::new();
         for (entry, row) in rows.iter().enumerate() {
             families.entry(&row.family).or_default().push((entry, row));
         }
-        let (mut territories, mut times) = (Vec::new(), Vec::new());
+        let (mut search_spaces, mut times) = (Vec::new(), Vec::new());
         for rows in families.values() {
             let (space, by_rank) = family(rows)?;
-            territories.push(Territory {
+            search_spaces.push(SearchSpace {
                 space,
                 default: None,
                 hints: Vec::new(),
@@ -82,20 +80,19 @@ impl Recording {
         let best =
             times.iter().flatten().flatten().copied().reduce(|a, b| if b < a { b } else { a });
         let families = families.keys().map(|name| (*name).to_owned()).collect();
-        Ok(Self { families, territories, times, best: best.ok_or(RowError::NoTime)? })
+        Ok(Self { families, search_spaces, times, best: best.ok_or(RowError::NoTime)? })
     }
 
-    /// Lets strategies know more of its families than their configurations: `knowledge` sets, for
-    /// the name of each, where to begin and what to expect.
-    pub fn inform(&mut self, mut knowledge: impl FnMut(&str, &mut Territory)) {
-        for (name, territory) in self.families.iter().zip(&mut self.territories) {
-            knowledge(name, territory);
+    /// Adds warm starts and forecasts: `knowledge` sets them for each family by its name.
+    pub fn inform(&mut self, mut knowledge: impl FnMut(&str, &mut SearchSpace)) {
+        for (name, search_space) in self.families.iter().zip(&mut self.search_spaces) {
+            knowledge(name, search_space);
         }
     }
 
     /// The spaces of its families.
-    pub fn territories(&self) -> &[Territory] {
-        &self.territories
+    pub fn search_spaces(&self) -> &[SearchSpace] {
+        &self.search_spaces
     }
 
     /// Configurations of all families.
@@ -108,12 +105,12 @@ impl Recording {
         self.len() == 0
     }
 
-    /// How many of them failed.
+    /// Number of failures.
     pub fn failed(&self) -> usize {
         self.times.iter().flatten().filter(|time| time.is_none()).count()
     }
 
-    /// The time of a configuration; none where it failed.
+    /// The time of a configuration; `None` after a failure.
     pub fn time(&self, pick: Pick) -> Option<Micros> {
         self.times.get(pick.family)?.get(pick.rank).copied().flatten()
     }
@@ -125,7 +122,7 @@ impl Recording {
 }
 
 /// The space of one family's rows, and their times by rank.
-fn family(rows: &[(usize, &Row)]) -> Result<(LegalSpace, Vec<Option<Micros>>), RowError> {
+fn family(rows: &[(usize, &RecordedRow)]) -> Result<(LegalSpace, Vec<Option<Micros>>), RowError> {
     let Some((_, first)) = rows.first() else { return Err(RowError::NoTime) };
     let mut parameters: Vec<(String, Vec<Value>)> =
         first.configuration.0.keys().map(|name| (name.clone(), Vec::new())).collect();
@@ -141,7 +138,7 @@ fn family(rows: &[(usize, &Row)]) -> Result<(LegalSpace, Vec<Option<Micros>>), R
             });
         }
     }
-    // Each value by its text: a recording may have thousands of rows and dozens of values.
+    // Values by their text, for recordings with thousands of rows.
     let mut places: Vec<HashMap<String, usize>> = Vec::new();
     for (name, values) in &mut parameters {
         let mut known: IndexMap<String, Value> = IndexMap::new();
@@ -150,7 +147,7 @@ fn family(rows: &[(usize, &Row)]) -> Result<(LegalSpace, Vec<Option<Micros>>), R
                 known.entry(value.to_string()).or_insert_with(|| value.clone());
             }
         }
-        // Stable: what has no order stays as it was found.
+        // Stable: words stay in the order of the rows.
         known.sort_by(|_, a, _, b| match (a.number(), b.number()) {
             (Some(a), Some(b)) => a.total_cmp(&b),
             _ => std::cmp::Ordering::Equal,
@@ -158,7 +155,7 @@ fn family(rows: &[(usize, &Row)]) -> Result<(LegalSpace, Vec<Option<Micros>>), R
         places.push(known.keys().cloned().enumerate().map(|(at, word)| (word, at)).collect());
         values.extend(known.into_values());
     }
-    let indices = |row: &Row| -> Vec<usize> {
+    let indices = |row: &RecordedRow| -> Vec<usize> {
         let values = parameters.iter().map(|(name, _)| row.configuration.get(name));
         let places = values.zip(&places).map(|(value, places)| {
             value.and_then(|value| places.get(&value.to_string()).copied()).unwrap_or_default()

@@ -1,37 +1,33 @@
-//! Plays a strategy against a recorded space and says how close to the optimum it came after how
-//! many evaluations. Every evaluation is of another configuration, for no strategy asks for one
-//! twice.
+//! Replay of a strategy on a recorded space: how close to the optimum it comes after how many evaluations.
 
 use rayon::prelude::*;
 
 use super::{Recording, Search};
 
-/// After how many evaluations is looked.
+/// Evaluations after which results are reported.
 pub const CHECKPOINTS: [usize; 5] = [25, 50, 100, 200, 400];
 
-/// What is played.
+/// Settings of a replay.
 #[derive(Debug, Clone, Copy)]
 pub struct Trials {
     /// The strategy.
     pub search: Search,
-    /// How often, each time with another seed.
+    /// Number of trials, each with its own seed.
     pub repeats: usize,
     /// Evaluations of each.
     pub most: usize,
-    /// Candidates that are asked for before any of them is answered.
+    /// Proposals in a batch.
     pub batch: usize,
     /// The first seed.
     pub seed: u64,
-    /// What counts as better where the strategy says how likely it is that something better is
-    /// left: a time shorter by more than this fraction.
+    /// Gain that counts as better, as a fraction of the time.
     pub within: f64,
 }
 
-/// How close the trials came after some evaluations, as fractions of the optimum: its time over
-/// the best one's, 0 where none was correct.
+/// Fractions of the optimum that the trials reached: its time over the best one's, 0 without a correct one.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Level {
-    /// After how many.
+pub struct ReplayLevel {
+    /// Number of evaluations.
     pub evaluations: usize,
     /// Mean of the trials.
     pub mean: f64,
@@ -41,75 +37,74 @@ pub struct Level {
     pub worst: f64,
 }
 
-/// What a strategy said when a batch was answered, and how it was.
+/// Stated probability after a batch, and the truth.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Saying {
-    /// After how many evaluations.
+pub struct StatedChance {
+    /// Number of evaluations.
     pub evaluations: usize,
-    /// The chance that something better is left, as the strategy says.
+    /// Stated probability that something better is left.
     pub chance: f64,
-    /// Whether it was.
+    /// Whether something better was left.
     pub is_left: bool,
 }
 
-/// What became of a trial.
+/// Result of a trial.
 #[derive(Debug, Clone, Default)]
-pub struct Trial {
+pub struct ReplayTrial {
     /// The fraction of the optimum after each evaluation.
     pub curve: Vec<f64>,
-    /// What the strategy said of the rest; empty where it knows nothing.
-    pub sayings: Vec<Saying>,
+    /// Stated probabilities; empty for strategies without models.
+    pub stated: Vec<StatedChance>,
 }
 
-/// What became of the trials.
+/// Results of all trials.
 #[derive(Debug, Clone)]
 pub struct Replay {
     /// Each of them.
-    pub trials: Vec<Trial>,
+    pub trials: Vec<ReplayTrial>,
 }
 
-/// What would be, if trials ended as soon as the chance that something better is left is below a
-/// limit.
+/// Results if trials ended as soon as the stated probability is below a limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stop {
     /// The limit.
     pub chance: f64,
-    /// How many trials would have ended.
+    /// Trials that would have ended.
     pub stopped: usize,
-    /// After how many evaluations, on average.
+    /// Mean number of evaluations there.
     pub evaluations: f64,
     /// Mean fraction of the optimum there.
     pub fraction: f64,
-    /// The share of them that would have missed something better.
+    /// Share of them that would have missed something better.
     pub missed: f64,
 }
 
-/// How often it was as the strategy said, where it said about the same.
+/// Calibration of stated probabilities in one range.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Calibration {
-    /// The chances that are looked at, from and to.
+    /// The range.
     pub between: (f64, f64),
-    /// How often one of them was said.
-    pub sayings: usize,
-    /// What was said, on average.
+    /// Number of statements.
+    pub stated: usize,
+    /// Mean stated probability.
     pub said: f64,
-    /// The share of them where something better was left.
+    /// Share of them where something better was left.
     pub was: f64,
 }
 
-/// Plays them, as many at a time as there are cores.
+/// Replays all trials in parallel.
 pub fn replay(recording: &Recording, trials: &Trials) -> Replay {
     let seeds = (0..trials.repeats as u64).into_par_iter();
     let played = seeds.map(|trial| play(recording, trials, trials.seed.wrapping_add(trial)));
     Replay { trials: played.collect() }
 }
 
-fn play(recording: &Recording, trials: &Trials, seed: u64) -> Trial {
-    let mut strategy = trials.search.begin(recording.territories().to_vec(), seed);
+fn play(recording: &Recording, trials: &Trials, seed: u64) -> ReplayTrial {
+    let mut strategy = trials.search.begin(recording.search_spaces().to_vec(), seed);
     let mut best = f64::INFINITY;
-    let (mut curve, mut sayings) = (Vec::new(), Vec::new());
+    let (mut curve, mut stated) = (Vec::new(), Vec::new());
     while curve.len() < trials.most {
-        let batch = strategy.ask(trials.batch.min(trials.most - curve.len()));
+        let batch = strategy.propose(trials.batch.min(trials.most - curve.len()));
         if batch.is_empty() {
             break;
         }
@@ -117,49 +112,49 @@ fn play(recording: &Recording, trials: &Trials, seed: u64) -> Trial {
             let time = recording.time(pick);
             best = best.min(time.map_or(f64::INFINITY, |time| time.0));
             curve.push(recording.best().0 / best);
-            strategy.tell(pick, time);
+            strategy.observe(pick, time);
         }
-        sayings.extend(strategy.chance_of_better(trials.within).map(|chance| Saying {
+        stated.extend(strategy.chance_of_better(trials.within).map(|chance| StatedChance {
             evaluations: curve.len(),
             chance,
             is_left: recording.best().0 < (1.0 - trials.within) * best,
         }));
     }
-    Trial { curve, sayings }
+    ReplayTrial { curve, stated }
 }
 
-impl Trial {
-    /// The fraction of the optimum after some evaluations; where it ended before, at its end.
+impl ReplayTrial {
+    /// The fraction of the optimum after some evaluations, or at an earlier end.
     fn reached(&self, evaluations: usize) -> f64 {
         self.curve[..evaluations.min(self.curve.len())].last().copied().unwrap_or(0.0)
     }
 }
 
 impl Replay {
-    /// How close they came after `evaluations`. A trial that ended before stays where it was.
-    pub fn level(&self, evaluations: usize) -> Level {
+    /// The result after `evaluations`; a trial that ended before keeps its last result.
+    pub fn level(&self, evaluations: usize) -> ReplayLevel {
         let mut reached: Vec<f64> =
             self.trials.iter().map(|trial| trial.reached(evaluations)).collect();
         reached.sort_by(f64::total_cmp);
         let mean = reached.iter().sum::<f64>() / reached.len().max(1) as f64;
         let median = crate::model::statistics::quantile(&reached, 0.5).unwrap_or(0.0);
-        Level { evaluations, mean, median, worst: reached.first().copied().unwrap_or(0.0) }
+        ReplayLevel { evaluations, mean, median, worst: reached.first().copied().unwrap_or(0.0) }
     }
 
     /// The levels at all [`CHECKPOINTS`] up to `most`, and at `most`.
-    pub fn levels(&self, most: usize) -> Vec<Level> {
+    pub fn levels(&self, most: usize) -> Vec<ReplayLevel> {
         let before = CHECKPOINTS.into_iter().filter(|checkpoint| *checkpoint < most);
         before.chain([most]).map(|evaluations| self.level(evaluations)).collect()
     }
 
-    /// What would be, if trials ended at some chances.
+    /// Results for several limits of the stated probability.
     pub fn stops(&self) -> Vec<Stop> {
         let stop = |chance: f64| {
             let ends: Vec<(f64, f64, f64)> = self
                 .trials
                 .iter()
                 .filter_map(|trial| {
-                    let end = trial.sayings.iter().find(|saying| saying.chance < chance)?;
+                    let end = trial.stated.iter().find(|one| one.chance < chance)?;
                     let missed = f64::from(u8::from(end.is_left));
                     Some((end.evaluations as f64, trial.reached(end.evaluations), missed))
                 })
@@ -174,22 +169,22 @@ impl Replay {
         [0.2, 0.1, 0.05, 0.02].map(stop).to_vec()
     }
 
-    /// How well what was said agrees with how it was.
+    /// Calibration of the stated probabilities.
     pub fn calibration(&self) -> Vec<Calibration> {
-        let sayings = || self.trials.iter().flat_map(|trial| &trial.sayings);
+        let stated = || self.trials.iter().flat_map(|trial| &trial.stated);
         let bounds = [0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0];
         let ranges = bounds.windows(2).map(|pair| (pair[0], pair[1]));
         let calibration = ranges.map(|(from, to)| {
-            let said = sayings().filter(|saying| from <= saying.chance && saying.chance < to);
+            let said = stated().filter(|one| from <= one.chance && one.chance < to);
             let count = said.clone().count();
             let share = |sum: f64| sum / count.max(1) as f64;
             Calibration {
                 between: (from, to),
-                sayings: count,
-                said: share(said.clone().map(|saying| saying.chance).sum()),
-                was: share(said.filter(|saying| saying.is_left).count() as f64),
+                stated: count,
+                said: share(said.clone().map(|one| one.chance).sum()),
+                was: share(said.filter(|one| one.is_left).count() as f64),
             }
         });
-        calibration.filter(|calibration| calibration.sayings > 0).collect()
+        calibration.filter(|calibration| calibration.stated > 0).collect()
     }
 }

@@ -1,5 +1,4 @@
-//! What every strategy must do: ask for nothing twice, try all of a small space, end, and do the
-//! same again with the same seed.
+//! Requirements of every strategy: no proposal twice, all of a small space, an end, and determinism.
 
 use std::collections::HashSet;
 
@@ -7,11 +6,12 @@ use fastrand::Rng;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Configuration, Device, Dtype, Problem, Shape, Value};
-use crate::space::Family;
+use crate::model::{Configuration, Device, Dtype, Micros, Problem, Shape, Value};
+use crate::predict::Forecast;
+use crate::space::{Family, LegalSpace};
 
 /// Two families: `far` is slow everywhere, `near` has one best place among 4096.
-pub(super) fn territories() -> Vec<Territory> {
+pub(super) fn search_spaces() -> Vec<SearchSpace> {
     let problem = Problem::new(Shape { m: 1, n: 1, k: 1 }, Dtype::F32);
     ["far", "near"]
         .map(|name| {
@@ -25,7 +25,7 @@ pub(super) fn territories() -> Vec<Territory> {
             );
             let family = Family::parse(name, &text).unwrap();
             let space = LegalSpace::of(&family, &problem, &Device::h200()).unwrap();
-            Territory {
+            SearchSpace {
                 space,
                 default: Some(0),
                 hints: Vec::new(),
@@ -36,8 +36,8 @@ pub(super) fn territories() -> Vec<Territory> {
         .to_vec()
 }
 
-pub(super) fn time(territories: &[Territory], pick: Pick) -> Micros {
-    let configuration = territories[pick.family].space.get(pick.rank).unwrap();
+pub(super) fn time(search_spaces: &[SearchSpace], pick: Pick) -> Micros {
+    let configuration = search_spaces[pick.family].space.get(pick.rank).unwrap();
     let distance: i64 = configuration
         .0
         .values()
@@ -50,32 +50,32 @@ pub(super) fn time(territories: &[Territory], pick: Pick) -> Micros {
     Micros(if pick.family == 0 { 1000.0 } else { 10.0 + distance as f64 })
 }
 
-/// Everything that a search asks for, up to `most`, in batches, where `answer` says what became
+/// Everything that a search asks for, up to `most`, in batches, where `outcome` says what became
 /// of each.
-fn asked(
+fn proposed(
     search: Search,
     seed: u64,
     most: usize,
     batch: usize,
-    answer: impl Fn(&[Territory], Pick) -> Option<Micros>,
+    outcome: impl Fn(&[SearchSpace], Pick) -> Option<Micros>,
 ) -> Vec<Pick> {
-    let spaces = territories();
-    let mut strategy = search.begin(territories(), seed);
-    let mut asked = Vec::new();
-    while asked.len() < most {
-        let picks = strategy.ask(batch.min(most - asked.len()));
+    let spaces = search_spaces();
+    let mut strategy = search.begin(search_spaces(), seed);
+    let mut proposed = Vec::new();
+    while proposed.len() < most {
+        let picks = strategy.propose(batch.min(most - proposed.len()));
         if picks.is_empty() {
             break;
         }
         for pick in picks {
-            asked.push(pick);
-            strategy.tell(pick, answer(&spaces, pick));
+            proposed.push(pick);
+            strategy.observe(pick, outcome(&spaces, pick));
         }
     }
-    asked
+    proposed
 }
 
-fn correct(spaces: &[Territory], pick: Pick) -> Option<Micros> {
+fn correct(spaces: &[SearchSpace], pick: Pick) -> Option<Micros> {
     Some(time(spaces, pick))
 }
 
@@ -83,8 +83,8 @@ fn correct(spaces: &[Territory], pick: Pick) -> Option<Micros> {
 fn the_best_place_is_found_with_a_fraction_of_the_space() {
     for (search, most) in [(Search::Local, 300), (Search::Evolve, 300), (Search::Auto, 120)] {
         for seed in 0..10 {
-            let spaces = territories();
-            let picks = asked(search, seed, most, 4, correct);
+            let spaces = search_spaces();
+            let picks = proposed(search, seed, most, 4, correct);
             let best = picks.iter().map(|pick| time(&spaces, *pick).0).fold(1e9, f64::min);
             assert_eq!(best, 10.0, "{search} with seed {seed}");
         }
@@ -92,16 +92,16 @@ fn the_best_place_is_found_with_a_fraction_of_the_space() {
 }
 
 #[test]
-fn nothing_is_asked_twice_and_batches_are_no_larger_than_wanted() {
+fn nothing_is_proposed_twice_and_batches_are_no_larger_than_wanted() {
     for search in Search::ALL {
-        let mut strategy = search.begin(territories(), 1);
+        let mut strategy = search.begin(search_spaces(), 1);
         let mut distinct = HashSet::new();
         for _ in 0..60 {
-            let picks = strategy.ask(5);
+            let picks = strategy.propose(5);
             assert!(picks.len() <= 5, "{search}");
             for pick in picks {
                 assert!(distinct.insert(pick), "{search}");
-                strategy.tell(pick, Some(time(&territories(), pick)));
+                strategy.observe(pick, Some(time(&search_spaces(), pick)));
             }
         }
         assert!(distinct.len() > 250, "{search}: {}", distinct.len());
@@ -109,19 +109,19 @@ fn nothing_is_asked_twice_and_batches_are_no_larger_than_wanted() {
 }
 
 #[test]
-fn a_space_is_tried_whole_and_then_the_search_ends() {
+fn a_space_is_evaluated_whole_and_then_the_search_ends() {
     for search in Search::ALL {
-        let small = || territories().into_iter().take(1).collect::<Vec<_>>();
+        let small = || search_spaces().into_iter().take(1).collect::<Vec<_>>();
         let mut strategy = search.begin(small(), 3);
         let mut count = 0;
         loop {
-            let picks = strategy.ask(7);
+            let picks = strategy.propose(7);
             if picks.is_empty() {
                 break;
             }
             for pick in picks {
                 count += 1;
-                strategy.tell(pick, Some(Micros(1.0 + (pick.rank % 7) as f64)));
+                strategy.observe(pick, Some(Micros(1.0 + (pick.rank % 7) as f64)));
             }
         }
         assert_eq!(count, 81, "{search}");
@@ -131,7 +131,7 @@ fn a_space_is_tried_whole_and_then_the_search_ends() {
 #[test]
 fn defaults_come_first() {
     for search in Search::ALL {
-        let first = search.begin(territories(), 9).ask(2);
+        let first = search.begin(search_spaces(), 9).propose(2);
         let defaults = [Pick { family: 0, rank: 0 }, Pick { family: 1, rank: 0 }];
         assert_eq!(first, defaults, "{search}");
     }
@@ -140,9 +140,9 @@ fn defaults_come_first() {
 #[test]
 fn hints_are_tried_early() {
     for search in Search::ALL {
-        let mut territories = territories();
-        territories[1].hints = vec![77, 0, 99, 77];
-        let first = search.begin(territories, 9).ask(12);
+        let mut search_spaces = search_spaces();
+        search_spaces[1].hints = vec![77, 0, 99, 77];
+        let first = search.begin(search_spaces, 9).propose(12);
         for rank in [77, 99] {
             assert!(first.contains(&Pick { family: 1, rank }), "{search}: {first:?}");
         }
@@ -152,112 +152,112 @@ fn hints_are_tried_early() {
 }
 
 /// Forecasts of the two families, so many times slower than the best.
-fn forecast(slowness: [f64; 2]) -> Vec<Territory> {
-    let mut territories = territories();
-    for (territory, times) in territories.iter_mut().zip(slowness) {
-        let likely = (10..200).filter(|rank| *rank < territory.space.len()).collect();
+fn forecast(slowness: [f64; 2]) -> Vec<SearchSpace> {
+    let mut search_spaces = search_spaces();
+    for (search_space, times) in search_spaces.iter_mut().zip(slowness) {
+        let likely = (10..200).filter(|rank| *rank < search_space.space.len()).collect();
         let time = Micros(7.0 * times);
-        territory.forecast =
-            Some(Forecast { best: time, default: Some(time), likely, expected: None, tried: None });
+        search_space.forecast =
+            Some(Forecast { best: time, default: Some(time), likely, times: None, compiled: None });
     }
-    territories
+    search_spaces
 }
 
 #[test]
-fn of_a_hopeless_family_no_more_than_the_default_is_tried_and_of_a_worse_one_nothing() {
+fn of_a_hopeless_family_only_the_default_is_evaluated_and_of_a_worse_one_nothing() {
     for (slowness, default) in [(4.0, 1), (11.0, 0)] {
-        let territories = forecast([slowness, 1.0]);
-        let mut strategy = Search::Auto.begin(territories.clone(), 3);
-        let mut asked = Vec::new();
-        while asked.len() < 120 {
-            let picks = strategy.ask(12);
+        let search_spaces = forecast([slowness, 1.0]);
+        let mut strategy = Search::Auto.begin(search_spaces.clone(), 3);
+        let mut proposed = Vec::new();
+        while proposed.len() < 120 {
+            let picks = strategy.propose(12);
             for pick in &picks {
                 // As slow as was said.
                 let times = if pick.family == 0 { slowness } else { 1.0 };
-                strategy.tell(*pick, Some(Micros(times * time(&territories, *pick).0)));
+                strategy.observe(*pick, Some(Micros(times * time(&search_spaces, *pick).0)));
             }
-            asked.extend(picks);
+            proposed.extend(picks);
         }
-        let tried: Vec<&Pick> = asked.iter().filter(|pick| pick.family == 0).collect();
+        let tried: Vec<&Pick> = proposed.iter().filter(|pick| pick.family == 0).collect();
         assert_eq!(tried.len(), default, "{slowness}: {tried:?}");
-        // What it says last is asked last, though its family is the first.
-        assert_ne!(asked[0].family, 0);
+        // What it says last is proposed last, though its family is the first.
+        assert_ne!(proposed[0].family, 0);
     }
 }
 
 #[test]
-fn first_questions_are_spread_over_what_is_likely() {
-    let territories = forecast([1.0, 1.2]);
-    let mut strategy = Search::Model.begin(territories, 5);
-    let first = strategy.ask(8);
+fn first_proposals_are_spread_over_likely_configurations() {
+    let search_spaces = forecast([1.0, 1.2]);
+    let mut strategy = Search::Model.begin(search_spaces, 5);
+    let first = strategy.propose(8);
     let likely = first.iter().filter(|pick| (10..200).contains(&pick.rank)).count();
     assert_eq!(likely, first.len() - 2, "all but the defaults: {first:?}");
 }
 
 #[test]
-fn small_spaces_are_tried_whole_in_order() {
-    let rows: Vec<Row> =
+fn small_spaces_are_evaluated_whole_in_order() {
+    let rows: Vec<RecordedRow> =
         (1..=40).map(|x| row("t", &[("X", Value::Int(x))], Some(x as f64))).collect();
     let recording = Recording::new(&rows).unwrap();
-    let mut strategy = Search::Auto.begin(recording.territories().to_vec(), 7);
-    let ranks: Vec<usize> = strategy.ask(50).into_iter().map(|pick| pick.rank).collect();
+    let mut strategy = Search::Auto.begin(recording.search_spaces().to_vec(), 7);
+    let ranks: Vec<usize> = strategy.propose(50).into_iter().map(|pick| pick.rank).collect();
     assert_eq!(ranks, (0..40).collect::<Vec<_>>());
 }
 
 #[test]
-fn the_longer_nothing_is_gained_the_less_is_left() {
-    let mut strategy = Search::Model.begin(territories(), 2);
+fn the_chance_of_better_falls_without_gains() {
+    let mut strategy = Search::Model.begin(search_spaces(), 2);
     let mut chances = Vec::new();
     for _ in 0..40 {
-        for pick in strategy.ask(12) {
-            strategy.tell(pick, Some(time(&territories(), pick)));
+        for pick in strategy.propose(12) {
+            strategy.observe(pick, Some(time(&search_spaces(), pick)));
         }
         chances.push(strategy.chance_of_better(0.01).unwrap());
     }
     assert!(chances.iter().all(|chance| (0.0..=1.0).contains(chance)), "{chances:?}");
     assert!(chances[39] < 0.1 && chances[39] < chances[1], "{chances:?}");
-    assert_eq!(Search::Local.begin(territories(), 2).chance_of_better(0.01), None);
+    assert_eq!(Search::Local.begin(search_spaces(), 2).chance_of_better(0.01), None);
 }
 
 #[test]
-fn the_first_answers_count_where_they_are_expected_to_be_the_best() {
-    for (among_kin, counted) in [(true, true), (false, false)] {
-        let mut territories = forecast([1.0, 1.0]);
-        for Territory { space, forecast, .. } in &mut territories {
+fn first_outcomes_count_after_corrections() {
+    for (corrected, counted) in [(true, true), (false, false)] {
+        let mut search_spaces = forecast([1.0, 1.0]);
+        for SearchSpace { space, forecast, .. } in &mut search_spaces {
             let expected = (0..space.len()).map(|rank| Micros(7.0 + rank as f64)).collect();
             let forecast = forecast.as_mut().unwrap();
             *forecast = Forecast {
-                expected: Some(expected),
-                tried: among_kin.then(HashSet::new),
+                times: Some(expected),
+                compiled: corrected.then(HashSet::new),
                 ..forecast.clone()
             };
         }
-        let mut strategy = Search::Model.begin(territories, 5);
-        let picks = strategy.ask(12);
-        strategy.tell(picks[0], Some(Micros(7.0)));
+        let mut strategy = Search::Model.begin(search_spaces, 5);
+        let picks = strategy.propose(12);
+        strategy.observe(picks[0], Some(Micros(7.0)));
         let until = |strategy: &dyn super::Strategy| strategy.answers_until(0.01, 0.02).unwrap();
         let at_once = until(strategy.as_ref());
         for pick in &picks[1..5] {
-            strategy.tell(*pick, Some(Micros(9.0)));
+            strategy.observe(*pick, Some(Micros(9.0)));
         }
-        assert_eq!(until(strategy.as_ref()) < at_once, counted, "among kin: {among_kin}");
+        assert_eq!(until(strategy.as_ref()) < at_once, counted, "corrected: {corrected}");
     }
 }
 
 #[test]
-fn of_those_that_are_alike_the_compiled_come_first_among_kin() {
+fn compiled_configurations_come_first_after_corrections() {
     let first = |tried: HashSet<usize>| -> Vec<Pick> {
-        let mut territories = forecast([1.0, 1.0]);
-        for Territory { space, forecast, .. } in &mut territories {
+        let mut search_spaces = forecast([1.0, 1.0]);
+        for SearchSpace { space, forecast, .. } in &mut search_spaces {
             let expected = (0..space.len()).map(|rank| Micros(7.0 + 1e-6 * rank as f64)).collect();
             let forecast = forecast.as_mut().unwrap();
             *forecast = Forecast {
-                expected: Some(expected),
-                tried: Some(tried.clone()),
+                times: Some(expected),
+                compiled: Some(tried.clone()),
                 ..forecast.clone()
             };
         }
-        Search::Model.begin(territories, 5).ask(12)
+        Search::Model.begin(search_spaces, 5).propose(12)
     };
     let last = *first(HashSet::new()).last().unwrap();
     let now = first(HashSet::from([last.rank]));
@@ -267,29 +267,29 @@ fn of_those_that_are_alike_the_compiled_come_first_among_kin() {
 #[test]
 fn a_far_family_is_left_behind() {
     for (search, first) in [(Search::Evolve, 6), (Search::Model, 8)] {
-        let picks = asked(search, 1, 300, 12, correct);
+        let picks = proposed(search, 1, 300, 12, correct);
         assert_eq!(picks.iter().filter(|pick| pick.family == 0).count(), first, "{search}");
     }
 }
 
 #[test]
-fn one_seed_asks_one_sequence() {
+fn one_seed_gives_one_sequence() {
     for search in Search::ALL {
-        let run = |seed| asked(search, seed, 100, 12, correct);
+        let run = |seed| proposed(search, seed, 100, 12, correct);
         assert_eq!(run(5), run(5), "{search}");
         assert_eq!(run(5) == run(6), search == Search::Exhaustive, "{search}");
     }
 }
 
 #[test]
-fn evolution_asks_nearly_the_same_where_times_are_noisy() {
+fn evolution_proposes_nearly_the_same_with_noise() {
     let run = |noise: u64| -> HashSet<Pick> {
-        let answer = |spaces: &[Territory], pick: Pick| {
+        let outcome = |spaces: &[SearchSpace], pick: Pick| {
             let at = (noise << 32) + pick.rank as u64;
             let factor = 1.0 + 0.005 * (Rng::with_seed(at).f64() - 0.5);
             Some(Micros(time(spaces, pick).0 * factor))
         };
-        asked(Search::Evolve, 3, 400, 1, answer).into_iter().collect()
+        proposed(Search::Evolve, 3, 400, 1, outcome).into_iter().collect()
     };
     let (first, second) = (run(1), run(2));
     let common = first.intersection(&second).count();
@@ -297,9 +297,9 @@ fn evolution_asks_nearly_the_same_where_times_are_noisy() {
 }
 
 #[test]
-fn failures_all_round_end_no_search_in_a_panic() {
+fn a_search_of_failures_does_not_panic() {
     for search in Search::ALL {
-        let picks = asked(search, 0, 100, 12, |_, _| None);
+        let picks = proposed(search, 0, 100, 12, |_, _| None);
         assert!(picks.len() >= 12, "{search}: {}", picks.len());
     }
 }
@@ -313,9 +313,9 @@ fn the_names_of_searches_are_read_back() {
     assert!(error.starts_with("`best` is no search: choose one of "), "{error}");
 }
 
-fn row(family: &str, values: &[(&str, Value)], time: Option<f64>) -> Row {
+fn row(family: &str, values: &[(&str, Value)], time: Option<f64>) -> RecordedRow {
     let pairs = values.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-    Row {
+    RecordedRow {
         family: family.to_owned(),
         configuration: pairs.collect::<Configuration>(),
         time: time.map(Micros),
@@ -334,7 +334,7 @@ fn a_recording_is_the_space_of_its_rows() {
     ];
     let recording = Recording::new(&rows).unwrap();
     assert_eq!((recording.len(), recording.failed(), recording.best()), (4, 1, Micros(2.0)));
-    let [one, two] = recording.territories() else { panic!() };
+    let [one, two] = recording.search_spaces() else { panic!() };
     let all: Vec<String> =
         (0..one.space.len()).map(|rank| one.space.get(rank).unwrap().to_string()).collect();
     // Numbers are in order, words as they came.
@@ -368,7 +368,7 @@ fn rows_that_are_no_space_are_refused() {
 
 #[test]
 fn a_replay_counts_what_a_strategy_finds() {
-    let rows: Vec<Row> =
+    let rows: Vec<RecordedRow> =
         (1..=10).map(|x| row("t", &[("X", Value::Int(x))], Some((11 - x) as f64))).collect();
     let recording = Recording::new(&rows).unwrap();
     let trials = replay::Trials {
@@ -385,7 +385,7 @@ fn a_replay_counts_what_a_strategy_finds() {
     assert_eq!(replayed.trials[0].curve.len(), 8);
     let level = replayed.level(4);
     assert_eq!((level.mean, level.median, level.worst), (1.0 / 7.0, 1.0 / 7.0, 1.0 / 7.0));
-    assert_eq!(replayed.level(100), replay::Level { evaluations: 100, ..replayed.level(8) });
+    assert_eq!(replayed.level(100), replay::ReplayLevel { evaluations: 100, ..replayed.level(8) });
     assert_eq!(replayed.levels(8).iter().map(|level| level.evaluations).collect::<Vec<_>>(), [8]);
 }
 
@@ -393,13 +393,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
-    fn any_answers_are_taken(seed in any::<u64>(), batch in 1usize..30, salt in any::<u64>()) {
+    fn any_outcomes_are_accepted(seed in any::<u64>(), batch in 1usize..30, salt in any::<u64>()) {
         for search in Search::ALL {
-            let answer = |_: &[Territory], pick: Pick| {
+            let outcome = |_: &[SearchSpace], pick: Pick| {
                 let mut rng = Rng::with_seed(salt ^ pick.rank as u64);
                 (rng.f64() < 0.6).then(|| Micros(rng.f64() * 1e3 + 1e-3))
             };
-            let picks = asked(search, seed, 90, batch, answer);
+            let picks = proposed(search, seed, 90, batch, outcome);
             let distinct: HashSet<&Pick> = picks.iter().collect();
             prop_assert_eq!(distinct.len(), picks.len());
         }
@@ -407,18 +407,18 @@ proptest! {
 }
 
 #[test]
-fn what_is_under_way_is_left_too() {
-    let rows: Vec<Row> =
+fn configurations_under_evaluation_are_left_too() {
+    let rows: Vec<RecordedRow> =
         (1..=60).map(|x| row("t", &[("X", Value::Int(x))], Some(x as f64))).collect();
     let recording = Recording::new(&rows).unwrap();
-    let mut strategy = Search::Model.begin(recording.territories().to_vec(), 7);
-    let mut asked = Vec::new();
-    while asked.len() < 60 {
-        let picks = strategy.ask(60 - asked.len());
+    let mut strategy = Search::Model.begin(recording.search_spaces().to_vec(), 7);
+    let mut proposed = Vec::new();
+    while proposed.len() < 60 {
+        let picks = strategy.propose(60 - proposed.len());
         for pick in picks.iter().take(picks.len() - 1) {
-            strategy.tell(*pick, recording.time(*pick));
+            strategy.observe(*pick, recording.time(*pick));
         }
-        asked.extend(picks);
-        assert_ne!(strategy.chance_of_better(0.01), Some(0.0), "{} asked", asked.len());
+        proposed.extend(picks);
+        assert_ne!(strategy.chance_of_better(0.01), Some(0.0), "{} proposed", proposed.len());
     }
 }

@@ -1,33 +1,33 @@
-//! The walk over all assignments that lists the legal ones. A constraint is tried as soon as its
-//! parameters are bound, so that a broken one removes a whole subtree; each distinct input of a
-//! constraint is evaluated once and remembered. What is found is a [`super::LegalSpace`], whose tests are
-//! this walk's too.
+//! Enumeration of legal configurations. A constraint is evaluated as soon as its parameters have
+//! values, so that a broken one removes a whole subtree, and once for each distinct input. The result
+//! becomes a [`super::LegalSpace`], whose tests cover this file too.
 
 use std::collections::HashMap;
 
-use tera::Context;
 use thiserror::Error;
 
-use super::family::{Family, Located};
-use super::scope::{bind, built_in_scope};
-use crate::model::{Device, Diagnostic, Problem, Value};
+use super::expression::{DerivedValue, Expression};
+use super::family::Family;
+use super::formula::{Slot, Term};
+use super::scope::{FIRST_PARAMETER, Scope};
+use crate::model::{Device, Diagnostic, Problem, Storage, Value};
 
-/// Most assignments, complete or partial, that a walk visits: about ten seconds' worth.
+/// Most assignments, complete or partial, that are visited: about ten seconds' worth.
 const MAX_VISITS: u64 = 1_000_000_000;
 
 /// Most legal configurations that are kept: 8 bytes each.
 const MAX_LEGAL: usize = 100_000_000;
 
-/// Largest table of remembered results: a byte, or 24 for derived values, an entry.
-const MAX_DENSE_TABLE: u64 = 1 << 22;
+/// Most entries of a memo that has room for all inputs: a byte each, or 32 for derived values.
+const MAX_DENSE_MEMO: u64 = 1 << 22;
 
-/// Why a space could not be listed.
+/// Why a space could not be enumerated.
 #[derive(Debug, Error)]
 pub enum SpaceError {
     /// A constraint or derived value cannot be evaluated.
     #[error("{}", .0.summary())]
     Expression(#[from] Box<Diagnostic>),
-    /// The walk would take too long or hold too much.
+    /// The enumeration would take too long or hold too much.
     #[error(
         "the space of family `{family}` is too large to list ({what}): give its parameters fewer \
          values, or constraints that cut earlier"
@@ -35,68 +35,63 @@ pub enum SpaceError {
     TooLarge {
         /// The family.
         family: String,
-        /// Which limit was met.
+        /// The limit.
         what: String,
     },
 }
 
-/// What a walk found.
-pub(super) struct Listed {
-    /// Legal assignments, ascending: the values' indices as digits, the first parameter's first.
+/// The legal assignments of a space.
+pub(super) struct LegalPositions {
+    /// Ascending: the values' indices as digits, the first parameter's first.
     pub(super) positions: Vec<u64>,
     /// Raw configurations that each constraint was the first to rule out.
     pub(super) removed: Vec<u128>,
 }
 
-/// Lists what is legal of a family for a problem on a device.
+/// Enumerates the legal configurations of a family for a problem on a device.
 ///
 /// # Errors
 /// See [`SpaceError`].
-pub(super) fn list(
+pub(super) fn enumerate(
     family: &Family,
     problem: &Problem,
     device: &Device,
-) -> Result<Listed, SpaceError> {
-    let mut walk = Walk::new(family, problem, device)?;
-    walk.descend(0, 0)?;
-    Ok(Listed { positions: walk.positions, removed: walk.removed })
+) -> Result<LegalPositions, SpaceError> {
+    let mut enumeration = Enumeration::new(family, problem, device)?;
+    enumeration.descend(0, 0)?;
+    Ok(LegalPositions { positions: enumeration.positions, removed: enumeration.removed })
 }
 
-/// The state of one walk.
-struct Walk<'a> {
+/// The state of one enumeration: a depth-first search over the parameters.
+struct Enumeration<'a> {
     family: &'a Family,
     values: Vec<&'a [Value]>,
-    names: Vec<&'a str>,
     radices: Vec<u64>,
     /// Assignments below a node at each depth.
     below: Vec<u128>,
-    /// Constraints that become decidable once the first `depth` parameters are bound.
+    /// Constraints that become decidable once the first `depth` parameters have values.
     decidable: Vec<Vec<usize>>,
-    checks: Vec<Check<'a>>,
-    scope: Context,
-    derived: Vec<Derived<'a>>,
+    constraints: Vec<MemoizedConstraint<'a>>,
+    scope: Scope<'a>,
+    derived: Vec<MemoizedValue<'a>>,
     chosen: Vec<u16>,
     positions: Vec<u64>,
     removed: Vec<u128>,
     visits: u64,
 }
 
-struct Check<'a> {
-    require: &'a Located,
-    /// Positions in `Walk::derived`, in order of computation.
-    needs: Vec<usize>,
-    table: Table<bool>,
+struct MemoizedConstraint<'a> {
+    require: &'a Expression,
+    memo: Memo<bool>,
 }
 
-struct Derived<'a> {
-    name: &'a str,
-    expression: &'a Located,
-    table: Table<Value>,
+struct MemoizedValue<'a> {
+    derived: &'a DerivedValue,
+    memo: Memo<Term<'a>>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Enumeration<'a> {
     fn new(family: &'a Family, problem: &Problem, device: &Device) -> Result<Self, SpaceError> {
-        let names: Vec<&str> = family.parameters.keys().map(String::as_str).collect();
         let values: Vec<&[Value]> = family.parameters.values().map(Vec::as_slice).collect();
         let radices: Vec<u64> = values.iter().map(|values| values.len() as u64).collect();
         if radices.iter().try_fold(1u64, |product, radix| product.checked_mul(*radix)).is_none() {
@@ -105,42 +100,31 @@ impl<'a> Walk<'a> {
                 what: "more than 2^64 raw configurations".to_owned(),
             });
         }
-        let derived: Vec<Derived<'_>> = family
-            .derived
-            .iter()
-            .map(|(name, expression)| Derived {
-                name,
-                expression,
-                table: Table::new(family.parameters_for(expression.id), &radices),
-            })
-            .collect();
+        let memoized = |derived: &'a DerivedValue| MemoizedValue {
+            derived,
+            memo: Memo::new(family.parameters_for(&derived.expression), &radices),
+        };
         let mut decidable = vec![Vec::new(); radices.len() + 1];
-        let mut checks = Vec::new();
+        let mut constraints = Vec::new();
         for (index, constraint) in family.constraints.iter().enumerate() {
-            let inputs = family.parameters_for(constraint.require.id);
+            let inputs = family.parameters_for(&constraint.require);
             decidable[inputs.last().map_or(0, |last| last + 1)].push(index);
-            let needed = family.derived_for(constraint.require.id);
-            checks.push(Check {
-                require: &constraint.require,
-                needs: (0..derived.len())
-                    .filter(|at| needed.contains(&derived[*at].name))
-                    .collect(),
-                table: Table::new(inputs, &radices),
-            });
+            let memo = Memo::new(inputs, &radices);
+            constraints.push(MemoizedConstraint { require: &constraint.require, memo });
         }
         let mut below = vec![1u128; radices.len() + 1];
         for depth in (0..radices.len()).rev() {
             below[depth] = below[depth + 1] * u128::from(radices[depth]);
         }
+        let packed = Storage::packed(problem);
         Ok(Self {
             family,
             values,
-            names,
             below,
             decidable,
-            checks,
-            scope: built_in_scope(problem, device),
-            derived,
+            constraints,
+            scope: Scope::of_problem(problem, &packed, device, family.own_names.len()),
+            derived: family.derived.iter().map(memoized).collect(),
             chosen: vec![0; radices.len()],
             positions: Vec::new(),
             removed: vec![0; family.constraints.len()],
@@ -176,35 +160,29 @@ impl<'a> Walk<'a> {
     }
 
     fn holds(&mut self, constraint: usize) -> Result<bool, Box<Diagnostic>> {
-        if let Some(known) = self.checks[constraint].table.get(&self.chosen) {
+        let MemoizedConstraint { require, memo } = &mut self.constraints[constraint];
+        if let Some(known) = memo.get(&self.chosen) {
             return Ok(*known);
         }
-        for input in self.checks[constraint].table.inputs.clone() {
-            self.bind_parameter(input);
+        for input in &memo.inputs {
+            let value = &self.values[*input][usize::from(self.chosen[*input])];
+            self.scope.bind((FIRST_PARAMETER + input) as Slot, Term::of(value));
         }
-        for needed in self.checks[constraint].needs.clone() {
-            self.bind_derived(needed)?;
+        for need in &require.needs {
+            let MemoizedValue { derived, memo } = &mut self.derived[*need];
+            let value = match memo.get(&self.chosen) {
+                Some(known) => *known,
+                None => {
+                    let value = self.family.evaluate(&derived.expression, &self.scope)?;
+                    memo.set(&self.chosen, value);
+                    value
+                }
+            };
+            self.scope.bind(derived.slot, value);
         }
-        let holds = self.family.holds(self.checks[constraint].require, &self.scope)?;
-        self.checks[constraint].table.set(&self.chosen, holds);
+        let holds = self.family.holds(require, &self.scope)?;
+        memo.set(&self.chosen, holds);
         Ok(holds)
-    }
-
-    fn bind_parameter(&mut self, parameter: usize) {
-        let value = &self.values[parameter][usize::from(self.chosen[parameter])];
-        bind(&mut self.scope, self.names[parameter], value);
-    }
-
-    fn bind_derived(&mut self, at: usize) -> Result<(), Box<Diagnostic>> {
-        let derived = &mut self.derived[at];
-        if derived.table.get(&self.chosen).is_none() {
-            let value = self.family.evaluate(derived.expression, &self.scope)?;
-            derived.table.set(&self.chosen, value);
-        }
-        if let Some(value) = derived.table.get(&self.chosen) {
-            bind(&mut self.scope, derived.name, value);
-        }
-        Ok(())
     }
 
     fn too_large(&self, what: String) -> SpaceError {
@@ -213,18 +191,18 @@ impl<'a> Walk<'a> {
 }
 
 /// Results of an expression by the indices of the parameters that it reads.
-struct Table<T> {
+struct Memo<T> {
     inputs: Vec<usize>,
     strides: Vec<u64>,
-    results: Results<T>,
+    results: MemoizedResults<T>,
 }
 
-enum Results<T> {
+enum MemoizedResults<T> {
     Dense(Vec<Option<T>>),
     Sparse(HashMap<u64, T>),
 }
 
-impl<T> Table<T> {
+impl<T> Memo<T> {
     fn new(inputs: Vec<usize>, radices: &[u64]) -> Self {
         let mut entries = 1u64;
         let mut strides = Vec::with_capacity(inputs.len());
@@ -232,10 +210,10 @@ impl<T> Table<T> {
             strides.push(entries);
             entries *= radices[*input]; // cannot overflow: the whole product was checked
         }
-        let results = if entries <= MAX_DENSE_TABLE {
-            Results::Dense((0..entries).map(|_| None).collect())
+        let results = if entries <= MAX_DENSE_MEMO {
+            MemoizedResults::Dense((0..entries).map(|_| None).collect())
         } else {
-            Results::Sparse(HashMap::new())
+            MemoizedResults::Sparse(HashMap::new())
         };
         Self { inputs, strides, results }
     }
@@ -248,16 +226,16 @@ impl<T> Table<T> {
     fn get(&self, chosen: &[u16]) -> Option<&T> {
         let index = self.index(chosen);
         match &self.results {
-            Results::Dense(results) => results[index as usize].as_ref(),
-            Results::Sparse(results) => results.get(&index),
+            MemoizedResults::Dense(results) => results[index as usize].as_ref(),
+            MemoizedResults::Sparse(results) => results.get(&index),
         }
     }
 
     fn set(&mut self, chosen: &[u16], result: T) {
         let index = self.index(chosen);
         match &mut self.results {
-            Results::Dense(results) => results[index as usize] = Some(result),
-            Results::Sparse(results) => {
+            MemoizedResults::Dense(results) => results[index as usize] = Some(result),
+            MemoizedResults::Sparse(results) => {
                 results.insert(index, result);
             }
         }

@@ -1,5 +1,5 @@
-//! A search-space file as it is written. Nothing is checked here beyond TOML and field names;
-//! [`super::family`] says what it means.
+//! A search-space file as written. Nothing is checked here beyond TOML and field names; `parse`
+//! makes a family of it.
 
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -33,6 +33,7 @@ pub(crate) struct FamilyFile {
     pub(crate) workspaces: Vec<WorkspaceFile>,
     #[serde(default)]
     pub(crate) tensor_maps: Vec<TensorMapFile>,
+    pub(crate) work: Option<WorkFile>,
     pub(crate) default: Spanned<OneOrMany>,
     #[serde(default)]
     pub(crate) renamed: IndexMap<Spanned<String>, Spanned<RenamedFile>>,
@@ -78,9 +79,9 @@ pub(crate) enum RemovedFile {
 pub(crate) struct KernelFile {
     pub(crate) entry: Spanned<String>,
     pub(crate) when: Option<Spanned<String>>,
-    pub(crate) grid: Spanned<Vec<Spanned<Extent>>>,
-    pub(crate) block: Spanned<Vec<Spanned<Extent>>>,
-    pub(crate) dynamic_shared_bytes: Option<Spanned<Extent>>,
+    pub(crate) grid: Spanned<Vec<Spanned<SizeText>>>,
+    pub(crate) block: Spanned<Vec<Spanned<SizeText>>>,
+    pub(crate) dynamic_shared_bytes: Option<Spanned<SizeText>>,
     pub(crate) arguments: Option<Vec<Spanned<String>>>,
 }
 
@@ -88,7 +89,7 @@ pub(crate) struct KernelFile {
 #[serde(deny_unknown_fields)]
 pub(crate) struct WorkspaceFile {
     pub(crate) name: Spanned<String>,
-    pub(crate) bytes: Spanned<Extent>,
+    pub(crate) bytes: Spanned<SizeText>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -97,17 +98,40 @@ pub(crate) struct TensorMapFile {
     pub(crate) name: Spanned<String>,
     pub(crate) when: Option<Spanned<String>>,
     pub(crate) operand: Spanned<String>,
-    pub(crate) offset: Option<Spanned<Extent>>,
-    pub(crate) extents: Spanned<Vec<Spanned<Extent>>>,
-    pub(crate) strides: Option<Spanned<Vec<Spanned<Extent>>>>,
-    pub(crate) tile: Spanned<Vec<Spanned<Extent>>>,
+    pub(crate) offset: Option<Spanned<SizeText>>,
+    pub(crate) extents: Spanned<Vec<Spanned<SizeText>>>,
+    pub(crate) strides: Option<Spanned<Vec<Spanned<SizeText>>>>,
+    pub(crate) tile: Spanned<Vec<Spanned<SizeText>>>,
     pub(crate) swizzle: Option<Spanned<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WorkFile {
+    pub(crate) kernel: Option<Spanned<String>>,
+    pub(crate) tile: Spanned<Vec<Spanned<SizeText>>>,
+    pub(crate) slice: Option<Spanned<SizeText>>,
+    pub(crate) blocks: Option<Spanned<SizeText>>,
+    pub(crate) tail: Option<Spanned<String>>,
+    pub(crate) wave: Option<Spanned<SizeText>>,
+    pub(crate) persistent: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(crate) workspace_bytes: WorkspaceBytesFile,
+}
+
+/// Bytes of workspaces for each element of an operand.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WorkspaceBytesFile {
+    pub(crate) a: Option<Spanned<SizeText>>,
+    pub(crate) b: Option<Spanned<SizeText>>,
+    pub(crate) c: Option<Spanned<SizeText>>,
 }
 
 /// A size: a number, or an expression that gives one.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Extent {
+pub(crate) enum SizeText {
     Number(i64),
     Expression(String),
 }

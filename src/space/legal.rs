@@ -1,14 +1,13 @@
-//! The set of a family's legal configurations: how many there are, which has which rank, which parameter
-//! values make it up. How they are found is told in [`super::enumerate`]; which to try is up to search
-//! strategies.
+//! The set of a family's legal configurations: their number, ranks and parameter values.
+//! [`super::enumerate`] finds them, search strategies choose among them.
 
-use super::enumerate::{Listed, SpaceError, list};
+use super::enumerate::{LegalPositions, SpaceError, enumerate};
 use super::family::Family;
 use crate::model::{Configuration, Device, Problem, Value};
 
-/// How many raw configurations a constraint removed.
+/// A constraint and the number of raw configurations that it removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pruned {
+pub struct PrunedCount {
     /// The constraint as written.
     pub require: String,
     /// The family's reason.
@@ -28,7 +27,7 @@ pub struct LegalSpace {
     /// All assignments, legal or not.
     pub raw: u128,
     /// One entry for each constraint, as declared.
-    pub pruned: Vec<Pruned>,
+    pub pruned: Vec<PrunedCount>,
 }
 
 impl LegalSpace {
@@ -37,12 +36,12 @@ impl LegalSpace {
     /// # Errors
     /// See [`SpaceError`].
     pub fn of(family: &Family, problem: &Problem, device: &Device) -> Result<Self, SpaceError> {
-        let Listed { positions, removed } = list(family, problem, device)?;
+        let LegalPositions { positions, removed } = enumerate(family, problem, device)?;
         let pruned = family
             .constraints
             .iter()
             .zip(removed)
-            .map(|(constraint, configurations)| Pruned {
+            .map(|(constraint, configurations)| PrunedCount {
                 require: constraint.text.clone(),
                 because: constraint.because.clone(),
                 configurations,
@@ -55,7 +54,7 @@ impl LegalSpace {
     pub fn closed(family: &Family, rule: &str, because: &str) -> Self {
         let space = Self::without_any(family);
         let (require, because, configurations) = (rule.to_owned(), because.to_owned(), space.raw);
-        Self { pruned: vec![Pruned { require, because, configurations }], ..space }
+        Self { pruned: vec![PrunedCount { require, because, configurations }], ..space }
     }
 
     fn without_any(family: &Family) -> Self {

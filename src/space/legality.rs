@@ -1,56 +1,36 @@
-//! Whether one configuration is right for other problems, worth a search's time or not: what does not
-//! hang on their extents is decided once, the rest is a few formulas for each further question.
+//! Legality of one configuration for other problems: what does not depend on their extents is decided
+//! once, the rest is a few formulas for each problem.
 
-use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
-use tera::Context;
-
-use super::family::{Family, Located};
+use super::family::Family;
 use super::formula::{Formula, OPEN, Solver, open_values};
-use super::scope::{bind, bind_all, built_in_scope};
 use crate::model::{Configuration, Device, Problem, Storage};
 
-/// What is left to check of a configuration on a device.
+/// The conditions on extents that remain of a configuration's constraints on a device.
 #[derive(Debug, Clone)]
 pub struct Legality {
-    rules: Vec<Rule>,
+    conditions: Vec<Formula>,
+    /// The configuration, where some constraint has no formula of reasonable size.
+    unfolded: Option<Box<Unfolded>>,
 }
 
-/// A constraint that reads extents.
+/// A configuration whose constraints are evaluated in full for each problem.
 #[derive(Debug, Clone)]
-enum Rule {
-    /// As a formula, which takes 0.1 µs.
-    Formula(Formula),
-    /// What has none is asked of the engine, which takes 10 µs.
-    Expression(Box<Expression>),
+struct Unfolded {
+    configuration: Configuration,
+    pattern: Problem,
+    device: Device,
 }
 
-/// A constraint in the words of the file.
-#[derive(Debug, Clone)]
-struct Expression {
-    require: Located,
-    /// The values that it reads and that are known.
-    fixed: Context,
-    /// The names of [`OPEN`] that it reads, by place.
-    open: Vec<usize>,
-    /// The derived values that read extents.
-    derived: Vec<(String, Located)>,
-    /// The same for all configurations that answer alike.
-    fingerprint: u64,
-}
-
-/// The extents of a problem, and what was found out about it.
+/// The extents of a problem.
 #[derive(Debug)]
 pub struct Extents {
-    values: [i64; 7],
-    known: Vec<(u64, bool)>,
+    values: [i64; OPEN.len()],
 }
 
 impl Extents {
     /// Those of a problem as it is stored.
     pub fn new(problem: &Problem, storage: &Storage) -> Self {
-        Self { values: open_values(problem, storage), known: Vec::new() }
+        Self { values: open_values(problem, storage) }
     }
 }
 
@@ -66,101 +46,36 @@ impl Legality {
         if family.refusal(pattern, device).is_some() {
             return None;
         }
-        let mut rules = Vec::new();
-        for (constraint, formula) in
-            Solver::new(family, configuration, pattern, device).conditions()
-        {
+        let mut legality = Self { conditions: Vec::new(), unfolded: None };
+        for formula in Solver::new(family, configuration, pattern, device).conditions() {
             match formula {
                 Some(Formula::Bool(true)) => {}
                 Some(Formula::Bool(false)) => return None,
-                Some(formula) => rules.push(Rule::Formula(formula)),
+                Some(formula) => legality.conditions.push(formula),
                 None => {
-                    let mut scope = built_in_scope(pattern, device);
-                    bind_all(&mut scope, configuration);
-                    match Expression::of(family, &constraint.require, scope)? {
-                        Decided::Always => {}
-                        Decided::Never => return None,
-                        Decided::Open(rule) => rules.push(Rule::Expression(Box::new(rule))),
-                    }
+                    legality.unfolded = Some(Box::new(Unfolded {
+                        configuration: configuration.clone(),
+                        pattern: *pattern,
+                        device: device.clone(),
+                    }));
                 }
             }
         }
-        Some(Self { rules })
+        Some(legality)
     }
 
-    /// Whether the configuration, which is one of `family`, is legal for these extents.
-    pub fn permits(&self, family: &Family, extents: &mut Extents) -> bool {
-        self.rules.iter().all(|rule| match rule {
-            Rule::Formula(formula) => formula.holds(&extents.values),
-            Rule::Expression(rule) => {
-                let known = extents.known.iter().find(|(known, _)| *known == rule.fingerprint);
-                if let Some((_, holds)) = known {
-                    return *holds;
-                }
-                let holds = rule.holds(family, &extents.values);
-                extents.known.push((rule.fingerprint, holds));
-                holds
-            }
-        })
+    /// Whether the configuration, which is one of `family`, is legal for these extents. A constraint
+    /// that cannot be evaluated counts as broken.
+    pub fn permits(&self, family: &Family, extents: &Extents) -> bool {
+        self.conditions.iter().all(|condition| condition.holds(&extents.values))
+            && self.unfolded.as_ref().is_none_or(|unfolded| unfolded.permits(family, extents))
     }
 }
 
-/// What is known of a constraint before any extent is.
-enum Decided {
-    Always,
-    Never,
-    Open(Expression),
-}
-
-impl Expression {
-    /// Of a constraint, with the parameters and the device in `scope`; `None` where something that it
-    /// reads cannot be evaluated.
-    fn of(family: &Family, require: &Located, mut scope: Context) -> Option<Decided> {
-        let mut open_names: BTreeSet<&str> = OPEN.into();
-        let mut needed = family.reads(require);
-        let mut derived = Vec::new();
-        for name in family.derived_for(require.id) {
-            let expression = &family.derived[name];
-            let reads = family.reads(expression);
-            if reads.iter().any(|name| open_names.contains(name.as_str())) {
-                open_names.insert(name);
-                derived.push((name.to_owned(), expression.clone()));
-            } else {
-                let value = family.evaluate(expression, &scope).ok()?;
-                bind(&mut scope, name, &value);
-            }
-            needed.extend(reads);
-        }
-        if !needed.iter().any(|name| open_names.contains(name.as_str())) {
-            let holds = family.holds(require, &scope).ok()?;
-            return Some(if holds { Decided::Always } else { Decided::Never });
-        }
-        let mut hasher = DefaultHasher::new();
-        (&family.name, require.span.start).hash(&mut hasher);
-        let mut fixed = Context::new();
-        let known = needed.iter().filter(|name| !open_names.contains(name.as_str()));
-        for (name, value) in known.filter_map(|name| Some((name, scope.get(name)?))) {
-            (name, value.to_string()).hash(&mut hasher);
-            fixed.insert_value(name.clone(), value.clone());
-        }
-        let open = (0..OPEN.len()).filter(|place| needed.contains(OPEN[*place])).collect();
-        let fingerprint = hasher.finish();
-        Some(Decided::Open(Self { require: require.clone(), fixed, open, derived, fingerprint }))
-    }
-
-    /// A rule that cannot be evaluated does not hold.
-    fn holds(&self, family: &Family, values: &[i64; 7]) -> bool {
-        let mut scope = self.fixed.clone();
-        for place in &self.open {
-            scope.insert(OPEN[*place], &values[*place]);
-        }
-        for (name, expression) in &self.derived {
-            match family.evaluate(expression, &scope) {
-                Ok(value) => bind(&mut scope, name, &value),
-                Err(_) => return false,
-            }
-        }
-        family.holds(&self.require, &scope).unwrap_or(false)
+impl Unfolded {
+    fn permits(&self, family: &Family, extents: &Extents) -> bool {
+        let open = extents.values.map(i128::from);
+        family.is_legal_for(&self.configuration, &self.pattern, &self.device, open)
     }
 }
 
@@ -169,7 +84,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::{Dtype, Layout, Shape};
+    use crate::model::{ComputeCapability, Dtype, Layout, Shape};
     use crate::space::{Families, LegalSpace};
 
     fn layouts() -> impl Strategy<Value = Layout> {
@@ -179,9 +94,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// What is asked quickly is what the family says when asked in full.
+        /// The remaining conditions hold exactly where all constraints do.
         #[test]
-        fn quick_answers_are_the_full_ones(
+        fn remaining_conditions_agree_with_all_constraints(
             (m, n, k) in (1..300_u64, 1..300_u64, 1..300_u64),
             layout in layouts(),
             picks in prop::collection::vec(any::<prop::sample::Index>(), 4),
@@ -191,37 +106,63 @@ mod tests {
                 layout,
                 ..Problem::new(Shape { m, n: 1024, k: 1024 }, Dtype::F32)
             };
-            let asked = Problem { shape: Shape { m, n, k }, ..tuned(1024) };
-            let storage = Storage::packed(&asked);
-            let mut extents = Extents::new(&asked, &storage);
+            let other = Problem { shape: Shape { m, n, k }, ..tuned(1024) };
+            let extents = Extents::new(&other, &Storage::packed(&other));
             for family in Families::built_in().unwrap().iter() {
-                // Some families are for few rows only.
-                let mut tuned = tuned(1024);
-                let mut space = LegalSpace::of(family, &tuned, &device).unwrap();
-                if space.is_empty() {
-                    tuned.shape.m = 8;
-                    space = LegalSpace::of(family, &tuned, &device).unwrap();
-                }
+                // Some families are for few rows only, others for devices on which they are not pruned.
+                let tries = [(1024, 9), (8, 9), (1024, 10)].map(|(m, major)| {
+                    let compute_capability = ComputeCapability { major, minor: 0 };
+                    (tuned(m), Device { compute_capability, ..device.clone() })
+                });
+                let mut spaces = tries.iter().map(|(tuned, device)| {
+                    (tuned, device, LegalSpace::of(family, tuned, device).unwrap())
+                });
+                let found = spaces.find(|(.., space)| !space.is_empty());
+                let (tuned, device, space) = found.expect("a space with configurations");
                 for pick in &picks {
                     let configuration = space.get(pick.index(space.len()) as _).unwrap();
-                    let legality = Legality::of(family, &configuration, &tuned, &device).unwrap();
-                    let full = family.forbidden(&configuration, &asked, &device).unwrap();
-                    let quick = legality.permits(family, &mut extents);
-                    prop_assert_eq!(quick, full.is_none(), "{} {} for {}", family.name, configuration, asked);
+                    let legality = Legality::of(family, &configuration, tuned, device).unwrap();
+                    let full = family.forbidden(&configuration, &other, device).unwrap();
+                    let quick = legality.permits(family, &extents);
+                    prop_assert_eq!(quick, full.is_none(), "{} {} for {}", family.name, configuration, other);
                 }
             }
         }
     }
 
+    /// Each derived value has the one before it twice.
     #[test]
-    fn what_no_problem_could_change_is_decided_at_once() {
+    fn constraints_without_a_formula_of_reasonable_size_are_evaluated_in_full() {
+        let derived: String =
+            (1..40).map(|at| format!("D{at} = 'D{0} - 1 + 0 * D{0}'\n", at - 1)).collect();
+        let text = format!(
+            "schema = 1\nname = 't'\nsummary = ''\ndtypes = ['f32']\ncompute = ['f32']\n\
+             layouts = ['nn']\nkernels = [{{ entry = 'k', grid = [1], block = [1] }}]\n\
+             parameters = {{ P = [1] }}\n[derived]\nD0 = 'M * P'\n{derived}\n\
+             [[constraints]]\nrequire = 'D39 > 0'\nbecause = ''\n[default]\nP = 1\n"
+        );
+        let family = Family::parse("t.toml", &text).unwrap();
+        let problem = |m| Problem::new(Shape { m, n: 8, k: 8 }, Dtype::F32);
+        let (device, default) = (Device::h200(), family.default());
+        let legality = Legality::of(&family, default, &problem(8), &device).unwrap();
+        assert!(legality.unfolded.is_some());
+        for (m, legal) in [(1, false), (39, false), (100, true)] {
+            let extents = Extents::new(&problem(m), &Storage::packed(&problem(m)));
+            assert_eq!(legality.permits(&family, &extents), legal, "{m}");
+            let full = family.forbidden(default, &problem(m), &device).unwrap();
+            assert_eq!(full.is_none(), legal, "{m}");
+        }
+    }
+
+    #[test]
+    fn constraints_that_no_extent_changes_are_decided_once() {
         let families = Families::built_in().unwrap();
         let family = families.get("blocktile").unwrap();
         let problem = Problem::new(Shape { m: 1024, n: 1024, k: 1024 }, Dtype::F32);
         let device = Device::h200();
         let default = family.default_for(&problem, &device).unwrap().unwrap();
         let legality = Legality::of(family, &default, &problem, &device).unwrap();
-        assert_eq!(legality.rules.len(), 1, "alignment alone is open");
+        assert_eq!(legality.conditions.len(), 1, "alignment alone is open");
         let small = Device { registers_per_sm: 1024, ..device };
         assert!(Legality::of(family, &default, &problem, &small).is_none());
         // Padded rows and odd addresses are as bad as odd rows.
@@ -233,8 +174,8 @@ mod tests {
             (Storage { alignment: 16, ..packed }, true),
             (Storage { alignment: 8, ..packed }, false),
         ] {
-            let mut extents = Extents::new(&problem, &storage);
-            assert_eq!(legality.permits(family, &mut extents), legal, "{storage:?}");
+            let extents = Extents::new(&problem, &storage);
+            assert_eq!(legality.permits(family, &extents), legal, "{storage:?}");
         }
     }
 }

@@ -1,20 +1,17 @@
 //! A family file and the configurations that it allows. Pure but for [`load`]: no kernel is
 //! rendered, compiled or run here.
 //!
-//! `file` is the TOML as written, `parse` turns it into a [`family`], [`expression`] is the language
-//! of derived values, constraints and launches, [`scope`] the names that expressions may use,
-//! [`enumerate`] the walk that lists legal configurations and counts what each constraint removes,
-//! [`LegalSpace`] the set that it finds,
-//! and [`formula`] what is left of expressions for programs without a template engine.
+//! `file` is the TOML as written, `parse` makes a [`family`] of it, [`formula`] is the language of its
+//! expressions, [`scope`] the names that they may use, `evaluate` their evaluation, [`enumerate`] finds the
+//! legal configurations of a [`LegalSpace`] and counts those that each constraint removes, and [`Work`]
+//! is what a configuration's blocks compute.
 
-mod besides;
 mod choose;
 pub mod enumerate;
-pub mod expression;
+mod evaluate;
+mod expression;
 pub mod family;
 mod file;
-mod footprint;
-mod footprints;
 pub mod formula;
 mod ladder;
 mod legal;
@@ -24,17 +21,17 @@ mod parse;
 mod recorded;
 pub mod scope;
 mod seeds;
+mod work;
 
-pub use besides::Besides;
 pub use choose::ChoiceError;
 pub use enumerate::SpaceError;
-pub use expression::language;
+pub(crate) use expression::Expression;
 pub use family::Family;
-pub use footprint::Footprint;
-pub use footprints::Footprints;
 pub use formula::Formula;
 pub use ladder::Rung;
-pub use legal::{LegalSpace, Pruned};
+pub use legal::{LegalSpace, PrunedCount};
 pub use legality::{Extents, Legality};
 pub use load::{Families, LoadError, ladder};
-pub use recorded::Outdated;
+pub use recorded::{FormerParameter, OutdatedConfiguration};
+pub use scope::Scope;
+pub use work::{Tiling, Work};

@@ -1,7 +1,8 @@
-//! From a search-space file to a family: every name known, every expression parsed, derived values
-//! in an order in which they can be computed. Past this only evaluation can fail.
+//! Parser of search-space files. In the family that it makes every name is known, every expression
+//! parsed, and derived values stand in an order in which they can be computed.
 
 mod maps;
+mod work;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,41 +11,53 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use toml::Spanned;
 
-use super::expression::{ExpressionError, Expressions};
-use super::family::{Bars, Constraint, Family, KernelSpec, Located, SourceFile, WorkspaceSpec};
+use super::expression::{DerivedValue, Expression, SourceFile};
+use super::family::{Constraint, Excludes, Family, KernelSpec, WorkspaceSpec};
 use super::file::{
-    Extent, FamilyFile, KernelFile, OneOrMany, PrunesFile, RemovedFile, RenamedFile, SCHEMA,
+    FamilyFile, KernelFile, OneOrMany, PrunesFile, RemovedFile, RenamedFile, SCHEMA, SizeText,
 };
-use super::recorded::{Removed, Renamed};
-use super::scope::{self, BUILT_INS};
+use super::formula::Slot;
+use super::recorded::{FormerParameter, RenamedParameter};
+use super::scope::{self, BUILT_INS, FIRST_PARAMETER};
+use super::work::contradiction;
 use crate::model::diagnostic::did_you_mean;
 use crate::model::launch::STANDARD_ARGUMENTS;
 use crate::model::problem::UnknownWord;
 use crate::model::{Argument, ComputeCapability, Configuration, Diagnostic, Value};
 
-/// Why a search leaves out what may give other bits in each run, and how to have it searched.
+/// The reason of the constraint that excludes non-deterministic kernels.
 const UNREPEATABLE: &str =
     "two runs may differ in their last bits: `--allow-nondeterministic` searches it";
 
-/// Reads a search-space file; see [`Family::parse`].
-pub(super) fn family(file: &str, text: &str) -> Result<Family, Diagnostic> {
-    let source = Arc::new(SourceFile { name: file.to_owned(), text: text.to_owned() });
-    let parsed: FamilyFile = toml::from_str(text).map_err(|error| toml_error(&source, &error))?;
-    Builder { source, expressions: Expressions::default(), known: Vec::new() }.build(parsed)
+impl Family {
+    /// Reads a search-space file. `file` is its name in messages.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place: TOML, unknown fields and names, expressions
+    /// that do not parse, values that no parameter has, incomplete defaults, declared work that
+    /// contradicts the grid.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Box<Diagnostic>> {
+        let source = SourceFile::new(file, text);
+        let parsed: FamilyFile =
+            toml::from_str(text).map_err(|error| toml_error(&source, &error))?;
+        let family = Builder { source, names: Vec::new(), derived: Vec::new() }.build(parsed)?;
+        contradiction(&family).map_or(Ok(family), |error| Err(Box::new(error)))
+    }
 }
 
-/// Turns a file into a family, checking as it goes.
+/// Builds a family from its file and checks it on the way.
 struct Builder {
     source: Arc<SourceFile>,
-    expressions: Expressions,
-    /// The names of parameters and derived values, which expressions may read beside the built-in ones.
-    known: Vec<String>,
+    /// Parameters and derived values, which expressions may read beside the built-in names.
+    names: Vec<String>,
+    /// The derived values, each after those that it reads.
+    derived: Vec<DerivedValue>,
 }
 
-type Checked<T> = Result<T, Diagnostic>;
+type Parsing<T> = Result<T, Diagnostic>;
 
 impl Builder {
-    fn build(mut self, file: FamilyFile) -> Checked<Family> {
+    fn build(mut self, file: FamilyFile) -> Parsing<Family> {
         if *file.schema.get_ref() != SCHEMA {
             let message =
                 format!("schema is {}, this program reads {SCHEMA}", file.schema.get_ref());
@@ -52,29 +65,32 @@ impl Builder {
         }
         let name = self.identifier(&file.name, "a family's name")?;
         let parameters = self.parameters(file.parameters)?;
-        let derived = self.derived(&parameters, file.derived)?;
+        self.derive(&parameters, file.derived)?;
 
         let mut constraints = Vec::new();
         for constraint in file.constraints {
             let require = self.expression(&constraint.require)?;
             let text = constraint.require.into_inner();
             let because = constraint.because;
-            let (require, bars) = match &constraint.prunes {
-                None => (require, Bars::Wrong),
-                Some(prunes) => (self.bound_where_measured(require, &text, prunes)?, Bars::Slow),
+            let (require, excludes) = match &constraint.prunes {
+                None => (require, Excludes::Illegal),
+                Some(prunes) => {
+                    (self.bound_where_measured(require, &text, prunes)?, Excludes::Slow)
+                }
             };
-            constraints.push(Constraint { require, text, because, bars });
+            constraints.push(Constraint { require, text, because, excludes });
         }
         let nondeterministic = match &file.nondeterministic {
             Some(when) => Some(self.expression(when)?),
             None => None,
         };
-        // A rule like others, so that searches keep to it and counts and reasons name it.
+        // A constraint like others: searches keep to it, and counts and reasons name it.
         if let Some(when) = &file.nondeterministic {
             let text = format!("not ({})", when.get_ref());
             let require = self.parse_expression(&text, when.span())?;
             let because = UNREPEATABLE.to_owned();
-            constraints.push(Constraint { require, text, because, bars: Bars::Unrepeatable });
+            let excludes = Excludes::Nondeterministic;
+            constraints.push(Constraint { require, text, because, excludes });
         }
         let mut workspaces = Vec::new();
         for workspace in file.workspaces {
@@ -93,7 +109,8 @@ impl Builder {
             .kernels
             .into_iter()
             .map(|kernel| self.kernel(kernel, &buffers))
-            .collect::<Checked<Vec<_>>>()?;
+            .collect::<Parsing<Vec<_>>>()?;
+        let work = file.work.map(|work| self.work(work, &kernels)).transpose()?;
         let defaults = self.defaults(&parameters, file.default)?;
         let renamed = self.renamed(&parameters, file.renamed)?;
         let removed = self.removed(&parameters, file.removed)?;
@@ -120,7 +137,8 @@ impl Builder {
             layouts: self.words(&file.layouts)?,
             min_compute_capability,
             nondeterministic,
-            derived,
+            derived: self.derived,
+            own_names: self.names,
             kernels,
             workspaces,
             tensor_maps,
@@ -128,7 +146,7 @@ impl Builder {
             seeds: Vec::new(),
             renamed,
             removed,
-            expressions: self.expressions,
+            work,
             file: self.source,
         })
     }
@@ -137,10 +155,10 @@ impl Builder {
     /// architectures that it was measured on.
     fn bound_where_measured(
         &mut self,
-        require: Located,
+        require: Expression,
         text: &str,
         prunes: &Spanned<PrunesFile>,
-    ) -> Checked<Located> {
+    ) -> Parsing<Expression> {
         let on = match prunes.get_ref() {
             PrunesFile::Everywhere(true) => return Ok(require),
             PrunesFile::Everywhere(false) => {
@@ -170,7 +188,7 @@ impl Builder {
         &self,
         parameters: &IndexMap<String, Vec<Value>>,
         declared: IndexMap<Spanned<String>, Spanned<RenamedFile>>,
-    ) -> Checked<IndexMap<String, Renamed>> {
+    ) -> Parsing<IndexMap<String, RenamedParameter>> {
         let mut renamed = IndexMap::new();
         for (name, now) in declared {
             self.retired_name(parameters, &name)?;
@@ -184,7 +202,7 @@ impl Builder {
                 let message = format!("`{to}` has no value {value}");
                 return Err(self.source.error(at, message));
             }
-            renamed.insert(name.into_inner(), Renamed { to, values });
+            renamed.insert(name.into_inner(), RenamedParameter { to, values });
         }
         Ok(renamed)
     }
@@ -194,13 +212,13 @@ impl Builder {
         &self,
         parameters: &IndexMap<String, Vec<Value>>,
         declared: IndexMap<Spanned<String>, Spanned<RemovedFile>>,
-    ) -> Checked<IndexMap<String, Removed>> {
+    ) -> Parsing<IndexMap<String, FormerParameter>> {
         let mut removed = IndexMap::new();
         for (name, now) in declared {
             self.retired_name(parameters, &name)?;
             let at = now.span();
             let now = match now.into_inner() {
-                RemovedFile::Always(value) => Removed::Always(value),
+                RemovedFile::Always(value) => FormerParameter::Constant(value),
                 RemovedFile::Follows { follows, values } => {
                     let known = self.parameter(parameters, &follows, &at)?;
                     let missing =
@@ -209,7 +227,7 @@ impl Builder {
                         let message = format!("nothing is said of `{follows}` = {value}");
                         return Err(self.source.error(at, message));
                     }
-                    Removed::Follows(follows, values)
+                    FormerParameter::Follows(follows, values)
                 }
             };
             removed.insert(name.into_inner(), now);
@@ -222,7 +240,7 @@ impl Builder {
         &self,
         parameters: &IndexMap<String, Vec<Value>>,
         name: &Spanned<String>,
-    ) -> Checked<()> {
+    ) -> Parsing<()> {
         if parameters.contains_key(name.get_ref()) {
             let message = format!("`{}` is a parameter", name.get_ref());
             return Err(self.source.error(name.span(), message));
@@ -236,7 +254,7 @@ impl Builder {
         parameters: &'p IndexMap<String, Vec<Value>>,
         name: &str,
         at: &Range<usize>,
-    ) -> Checked<&'p [Value]> {
+    ) -> Parsing<&'p [Value]> {
         parameters.get(name).map(Vec::as_slice).ok_or_else(|| {
             let help = did_you_mean(name, parameters.keys().map(String::as_str));
             let error = self.source.error(at.clone(), format!("`{name}` is no parameter"));
@@ -247,7 +265,7 @@ impl Builder {
     fn parameters(
         &self,
         declared: IndexMap<Spanned<String>, Spanned<Vec<Spanned<Value>>>>,
-    ) -> Checked<IndexMap<String, Vec<Value>>> {
+    ) -> Parsing<IndexMap<String, Vec<Value>>> {
         let mut parameters = IndexMap::new();
         for (name, values) in declared {
             let span = values.span();
@@ -279,57 +297,53 @@ impl Builder {
     }
 
     /// Parses derived values and puts each after those that it reads.
-    fn derived(
+    fn derive(
         &mut self,
         parameters: &IndexMap<String, Vec<Value>>,
         declared: IndexMap<Spanned<String>, Spanned<String>>,
-    ) -> Checked<IndexMap<String, Located>> {
-        self.known.extend(parameters.keys().cloned());
+    ) -> Parsing<()> {
+        self.names.extend(parameters.keys().cloned());
         for name in declared.keys() {
             self.new_name(name)?;
             if parameters.contains_key(name.get_ref()) {
                 let message = format!("`{}` is a parameter already", name.get_ref());
                 return Err(self.source.error(name.span(), message));
             }
-            self.known.push(name.get_ref().clone());
+            self.names.push(name.get_ref().clone());
         }
-        let mut waiting: BTreeMap<usize, (String, Located)> = BTreeMap::new();
-        for (position, (name, text)) in declared.into_iter().enumerate() {
-            let expression = self.expression(&text)?;
-            waiting.insert(position, (name.into_inner(), expression));
+        let mut waiting: BTreeMap<Slot, Expression> = BTreeMap::new();
+        let first = FIRST_PARAMETER + parameters.len();
+        for (slot, text) in (first as Slot..).zip(declared.values()) {
+            waiting.insert(slot, self.expression(text)?);
         }
-        let mut ordered: IndexMap<String, Located> = IndexMap::new();
         while !waiting.is_empty() {
-            let ready = waiting.iter().find(|(_, (_, expression))| {
-                self.expressions.reads(expression.id).iter().all(|read| {
-                    parameters.contains_key(read)
-                        || scope::is_built_in(read)
-                        || ordered.contains_key(read)
-                })
-            });
-            match ready.map(|(position, _)| *position).and_then(|at| waiting.remove(&at)) {
-                Some((name, expression)) => {
-                    ordered.insert(name, expression);
-                }
-                None => {
-                    let names: Vec<&str> =
-                        waiting.values().map(|(name, _)| name.as_str()).collect();
-                    let message =
-                        format!("derived values depend on one another: {}", names.join(", "));
-                    let span = waiting.values().next().map_or(0..0, |(_, e)| e.span.clone());
-                    return Err(self.source.error(span, message));
-                }
+            let is_ready = |expression: &Expression| {
+                expression.reads.iter().all(|read| !waiting.contains_key(read))
+            };
+            let ready = waiting.iter().find(|(_, expression)| is_ready(expression));
+            let ready = ready.map(|(slot, _)| *slot);
+            if let Some((slot, mut expression)) =
+                ready.and_then(|slot| Some((slot, waiting.remove(&slot)?)))
+            {
+                expression.find_needs(&self.derived);
+                self.derived.push(DerivedValue { slot, expression });
+                continue;
             }
+            let name = |slot: &Slot| self.names[usize::from(*slot) - FIRST_PARAMETER].as_str();
+            let names: Vec<&str> = waiting.keys().map(name).collect();
+            let message = format!("derived values depend on one another: {}", names.join(", "));
+            let span = waiting.values().next().map_or(0..0, |first| first.span.clone());
+            return Err(self.source.error(span, message));
         }
-        Ok(ordered)
+        Ok(())
     }
 
-    fn kernel(&mut self, kernel: KernelFile, buffers: &[&str]) -> Checked<KernelSpec> {
+    fn kernel(&self, kernel: KernelFile, buffers: &[&str]) -> Parsing<KernelSpec> {
         let standard = STANDARD_ARGUMENTS.iter().map(Argument::name);
         let choices: Vec<&str> = standard.chain(buffers.iter().copied()).collect();
         let argument = |name| self.one_of(name, "argument", &choices).map(Argument::from);
         let arguments = match &kernel.arguments {
-            Some(names) => Some(names.iter().map(argument).collect::<Checked<_>>()?),
+            Some(names) => Some(names.iter().map(argument).collect::<Parsing<_>>()?),
             None => None,
         };
         Ok(KernelSpec {
@@ -348,7 +362,7 @@ impl Builder {
         &self,
         parameters: &IndexMap<String, Vec<Value>>,
         declared: Spanned<OneOrMany>,
-    ) -> Checked<Vec<Configuration>> {
+    ) -> Parsing<Vec<Configuration>> {
         let span = declared.span();
         let candidates = match declared.into_inner() {
             OneOrMany::One(values) => vec![values],
@@ -384,23 +398,23 @@ impl Builder {
         Ok(defaults)
     }
 
-    fn expression(&mut self, text: &Spanned<String>) -> Checked<Located> {
+    fn expression(&self, text: &Spanned<String>) -> Parsing<Expression> {
         self.parse_expression(text.get_ref(), text.span())
     }
 
-    fn extent(&mut self, extent: &Spanned<Extent>) -> Checked<Located> {
+    fn extent(&self, extent: &Spanned<SizeText>) -> Parsing<Expression> {
         match extent.get_ref() {
-            Extent::Number(number) => self.parse_expression(&number.to_string(), extent.span()),
-            Extent::Expression(text) => self.parse_expression(text, extent.span()),
+            SizeText::Number(number) => self.parse_expression(&number.to_string(), extent.span()),
+            SizeText::Expression(text) => self.parse_expression(text, extent.span()),
         }
     }
 
     fn extents(
-        &mut self,
-        extents: &Spanned<Vec<Spanned<Extent>>>,
+        &self,
+        extents: &Spanned<Vec<Spanned<SizeText>>>,
         what: &str,
         count: std::ops::RangeInclusive<usize>,
-    ) -> Checked<Vec<Located>> {
+    ) -> Parsing<Vec<Expression>> {
         let list = extents.get_ref();
         if !count.contains(&list.len()) {
             let (least, most) = (count.start(), count.end());
@@ -412,27 +426,23 @@ impl Builder {
         list.iter().map(|extent| self.extent(extent)).collect()
     }
 
-    fn parse_expression(&mut self, text: &str, span: Range<usize>) -> Checked<Located> {
-        let id = self
-            .expressions
-            .add(text)
-            .map_err(|error| self.source.expression_error(&span, text, error))?;
-        for name in self.expressions.reads(id) {
-            if !scope::is_built_in(&name) && !self.known.contains(&name) {
-                let at = find_word(text, &name);
-                let error = ExpressionError { message: format!("unknown name `{name}`"), span: at };
-                let known = self.known.iter().map(String::as_str);
-                let names = known.chain(BUILT_INS.iter().map(|(name, _)| *name));
-                return Err(Diagnostic {
-                    help: did_you_mean(&name, names),
-                    ..self.source.expression_error(&span, text, error)
-                });
+    fn parse_expression(&self, text: &str, span: Range<usize>) -> Parsing<Expression> {
+        let slot = |name: &str| {
+            let own = self.names.iter().position(|known| known == name);
+            scope::slot_of(name).or(own.map(|at| (FIRST_PARAMETER + at) as Slot))
+        };
+        Expression::parse(text, span.clone(), &slot, &self.derived).map_err(|error| {
+            let known = self.names.iter().map(String::as_str);
+            let names = known.chain(BUILT_INS.iter().map(|(name, _)| *name));
+            let help = error.unknown.and_then(|name| did_you_mean(&name, names));
+            Diagnostic {
+                help,
+                ..self.source.expression_error(&span, text, error.span, error.message)
             }
-        }
-        Ok(Located { id, span })
+        })
     }
 
-    fn new_name(&self, name: &Spanned<String>) -> Checked<()> {
+    fn new_name(&self, name: &Spanned<String>) -> Parsing<()> {
         if scope::is_built_in(name.get_ref()) {
             let message = format!("`{}` is a built-in name", name.get_ref());
             return Err(self.source.error(name.span(), message));
@@ -440,7 +450,7 @@ impl Builder {
         self.identifier(name, "a name").map(|_| ())
     }
 
-    fn identifier(&self, name: &Spanned<String>, what: &str) -> Checked<String> {
+    fn identifier(&self, name: &Spanned<String>, what: &str) -> Parsing<String> {
         let text = name.get_ref();
         let starts_well = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
         let goes_on_well = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -452,7 +462,7 @@ impl Builder {
     }
 
     /// The name of a workspace or a tensor map, by which kernels take it among their arguments.
-    fn buffer_name(&self, name: &Spanned<String>, what: &str) -> Checked<String> {
+    fn buffer_name(&self, name: &Spanned<String>, what: &str) -> Parsing<String> {
         if STANDARD_ARGUMENTS.iter().any(|argument| argument.name() == name.get_ref()) {
             let message = format!("`{}` is an argument of all kernels", name.get_ref());
             return Err(self.source.error(name.span(), message));
@@ -460,7 +470,7 @@ impl Builder {
         self.identifier(name, what)
     }
 
-    fn one_of(&self, word: &Spanned<String>, what: &str, choices: &[&str]) -> Checked<String> {
+    fn one_of(&self, word: &Spanned<String>, what: &str, choices: &[&str]) -> Parsing<String> {
         let text = word.get_ref();
         if choices.contains(&text.as_str()) {
             return Ok(text.clone());
@@ -474,23 +484,15 @@ impl Builder {
     fn words<T: std::str::FromStr<Err = UnknownWord>>(
         &self,
         words: &[Spanned<String>],
-    ) -> Checked<Vec<T>> {
+    ) -> Parsing<Vec<T>> {
         words.iter().map(|word| self.word(word)).collect()
     }
 
-    fn word<T: std::str::FromStr<Err = UnknownWord>>(&self, word: &Spanned<String>) -> Checked<T> {
+    fn word<T: std::str::FromStr<Err = UnknownWord>>(&self, word: &Spanned<String>) -> Parsing<T> {
         word.get_ref()
             .parse()
             .map_err(|error: T::Err| self.source.error(word.span(), error.to_string()))
     }
-}
-
-/// Where `name` stands in `text` as a whole word.
-fn find_word(text: &str, name: &str) -> Range<usize> {
-    let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    text.match_indices(name)
-        .find(|(at, _)| !text[..*at].ends_with(part) && !text[at + name.len()..].starts_with(part))
-        .map_or(0..text.len(), |(at, _)| at..at + name.len())
 }
 
 /// A TOML error with its place, and a guess where a field's name is misspelt.

@@ -7,21 +7,21 @@ use thiserror::Error;
 use super::Family;
 use crate::model::{Configuration, Value};
 
-/// What became of a parameter that has another name now.
+/// A parameter that has another name now.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Renamed {
+pub(super) struct RenamedParameter {
     /// Its name.
     pub(super) to: String,
-    /// Values that have another word now, by the old word.
+    /// Values that have another word now, by the former word.
     pub(super) values: IndexMap<String, Value>,
 }
 
-/// The value that a removed parameter has in all kernels that the family can still express.
+/// A parameter that a family no longer has, as a function of its configurations today.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Removed {
-    /// The same in all.
-    Always(Value),
-    /// It follows from another parameter: its value by that one's, as displayed.
+pub enum FormerParameter {
+    /// All kernels of the family have this value.
+    Constant(Value),
+    /// The value follows from a parameter of today: by that one's value as displayed, else the same value.
     Follows(String, IndexMap<String, Value>),
 }
 
@@ -30,7 +30,7 @@ pub(super) enum Removed {
 #[error(
     "parameter {parameter} = {value} is no longer supported by family {family}; tune the shape again"
 )]
-pub struct Outdated {
+pub struct OutdatedConfiguration {
     /// The family.
     pub family: String,
     /// The parameter that was removed.
@@ -50,8 +50,11 @@ impl Family {
     /// kernels did before there was a choice. A parameter that the family does not know stays as it is.
     ///
     /// # Errors
-    /// [`Outdated`] where a removed parameter has a value that today's parameters cannot express.
-    pub fn completed(&self, configuration: Configuration) -> Result<Configuration, Outdated> {
+    /// [`OutdatedConfiguration`] where a removed parameter has a value that today's parameters cannot express.
+    pub fn completed(
+        &self,
+        configuration: Configuration,
+    ) -> Result<Configuration, OutdatedConfiguration> {
         let mut removed: Vec<(String, Value)> = Vec::new();
         let mut written: IndexMap<String, Value> = IndexMap::new();
         for (name, value) in configuration.0 {
@@ -70,7 +73,7 @@ impl Family {
         completed.0.extend(written);
         for (name, value) in removed {
             if self.value_of_removed(&name, &completed) != Some(&value) {
-                return Err(Outdated {
+                return Err(OutdatedConfiguration {
                     family: self.name.clone(),
                     parameter: name,
                     value: value.to_string(),
@@ -96,15 +99,25 @@ impl Family {
     /// Removed parameters that have one value in all kernels of the family, with that value.
     pub(crate) fn fixed_values(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.removed.iter().filter_map(|(name, removed)| match removed {
-            Removed::Always(value) => Some((name.as_str(), value)),
-            Removed::Follows(..) => None,
+            FormerParameter::Constant(value) => Some((name.as_str(), value)),
+            FormerParameter::Follows(..) => None,
         })
+    }
+
+    /// A parameter that was renamed or removed, as configurations of today have it; `None` for others.
+    pub(crate) fn former_parameter(&self, name: &str) -> Option<FormerParameter> {
+        let renamed = |RenamedParameter { to, values }: &RenamedParameter| {
+            let former =
+                values.iter().map(|(old, new)| (new.to_string(), Value::Text(old.clone())));
+            FormerParameter::Follows(to.clone(), former.collect())
+        };
+        self.removed.get(name).cloned().or_else(|| self.renamed.get(name).map(renamed))
     }
 
     /// The name and the value that a parameter and its value have today.
     fn renamed(&self, name: String, value: Value) -> (String, Value) {
         match self.renamed.get(&name) {
-            Some(Renamed { to, values }) if !self.parameters.contains_key(&name) => {
+            Some(RenamedParameter { to, values }) if !self.parameters.contains_key(&name) => {
                 let value = values.get(&value.to_string()).cloned().unwrap_or(value);
                 (to.clone(), value)
             }
@@ -115,8 +128,10 @@ impl Family {
     /// The value that a removed parameter has in the kernel of a configuration.
     fn value_of_removed(&self, name: &str, configuration: &Configuration) -> Option<&Value> {
         match self.removed.get(name)? {
-            Removed::Always(value) => Some(value),
-            Removed::Follows(other, values) => values.get(&configuration.get(other)?.to_string()),
+            FormerParameter::Constant(value) => Some(value),
+            FormerParameter::Follows(other, values) => {
+                values.get(&configuration.get(other)?.to_string())
+            }
         }
     }
 
@@ -132,7 +147,7 @@ impl Family {
             let found = known.chain(number).find(|value| value.to_string() == word);
             return Some(found.unwrap_or_else(|| Value::Text(word.to_owned())));
         }
-        let Renamed { to, values } = self.renamed.get(name)?;
+        let RenamedParameter { to, values } = self.renamed.get(name)?;
         let old = values.contains_key(word).then(|| Value::Text(word.to_owned()));
         let listed = || self.parameters.get(to)?.iter().find(|value| value.to_string() == word);
         old.or_else(|| listed().cloned())

@@ -1,24 +1,23 @@
-//! The names that every expression and template may use besides a family's own: the problem's and
-//! the device's figures.
+//! Names of expressions and templates besides a family's own, and the values of all names for one
+//! problem, device and configuration.
 
-use tera::Context;
+use super::formula::{OPEN, Slot, Term};
+use crate::model::{Device, Dtype, Problem, Storage};
 
-use crate::model::{Configuration, Device, Problem, Storage, Value};
-
-/// The built-in names, each with what it means, in the order that documentation shows them.
+/// The built-in names, each with what it means. Their slots are their places here.
 pub const BUILT_INS: [(&str, &str); 25] = [
     ("M", "rows of C"),
     ("N", "columns of C"),
     ("K", "the summed dimension"),
     ("batch", "number of independent products"),
+    ("lda", "elements between rows of the stored A"),
+    ("ldb", "elements between rows of the stored B"),
+    ("ldc", "elements between rows of C"),
     ("dtype", "how elements are stored, such as 'f32'"),
     ("compute", "the arithmetic contract, such as 'f32'"),
     ("layout", "'nn', 'nt', 'tn' or 'tt'"),
     ("a_transposed", "whether A is stored K x M"),
     ("b_transposed", "whether B is stored N x K"),
-    ("lda", "elements between rows of the stored A"),
-    ("ldb", "elements between rows of the stored B"),
-    ("ldc", "elements between rows of C"),
     ("element_bytes", "bytes of an element"),
     ("compute_capability", "10 x major + minor: 90 for 9.0"),
     ("sms", "streaming multiprocessors"),
@@ -34,88 +33,135 @@ pub const BUILT_INS: [(&str, &str); 25] = [
     ("element", "the CUDA type of an element: `float` or `int`"),
 ];
 
+/// The slot of a family's first parameter; those of derived values come after all parameters.
+pub(super) const FIRST_PARAMETER: usize = BUILT_INS.len();
+
 /// Whether `name` is built in.
 pub fn is_built_in(name: &str) -> bool {
-    BUILT_INS.iter().any(|(known, _)| *known == name)
+    slot_of(name).is_some()
 }
 
-/// A scope that has the built-in names alone, of a problem whose operands are packed.
-pub fn built_in_scope(problem: &Problem, device: &Device) -> Context {
-    stored_scope(problem, &Storage::packed(problem), device)
+/// The slot of a built-in name.
+pub(super) fn slot_of(name: &str) -> Option<Slot> {
+    BUILT_INS.iter().position(|(known, _)| *known == name).map(|at| at as Slot)
 }
 
-/// A scope that has the built-in names alone.
-pub fn stored_scope(problem: &Problem, storage: &Storage, device: &Device) -> Context {
-    let [lda, ldb, ldc] = storage.leading_dimensions(problem);
-    let mut scope = Context::new();
-    scope.insert("M", &problem.shape.m);
-    scope.insert("N", &problem.shape.n);
-    scope.insert("K", &problem.shape.k);
-    scope.insert("batch", &problem.batch);
-    scope.insert("dtype", problem.dtype.name());
-    scope.insert("compute", problem.compute.name());
-    scope.insert("layout", problem.layout.name());
-    scope.insert("a_transposed", &problem.layout.a_transposed());
-    scope.insert("b_transposed", &problem.layout.b_transposed());
-    scope.insert("lda", &lda);
-    scope.insert("ldb", &ldb);
-    scope.insert("ldc", &ldc);
-    scope.insert("element_bytes", &problem.dtype.bytes());
-    let capability = device.compute_capability;
-    scope.insert("compute_capability", &(10 * capability.major + capability.minor));
-    scope.insert("sms", &device.sms);
-    scope.insert("warp_size", &device.warp_size);
-    scope.insert("threads_per_block", &device.threads_per_block);
-    scope.insert("threads_per_sm", &device.threads_per_sm);
-    scope.insert("registers_per_block", &device.registers_per_block);
-    scope.insert("registers_per_sm", &device.registers_per_sm);
-    scope.insert("shared_bytes_per_block", &device.shared_bytes_per_block);
-    scope.insert("shared_bytes_per_sm", &device.shared_bytes_per_sm);
-    scope.insert("shared_bytes_reserved", &device.shared_bytes_reserved);
-    scope.insert("l2_bytes", &device.l2_bytes);
-    scope.insert("element", element_type(problem));
-    scope
+/// The values of names, by slot.
+#[derive(Debug, Clone)]
+pub struct Scope<'a> {
+    values: Vec<Term<'a>>,
+}
+
+impl<'a> Scope<'a> {
+    /// The built-in names for a problem on a device, except for those of [`OPEN`], and room for `own`
+    /// names of a family.
+    pub(super) fn unsized_problem(problem: &Problem, device: &Device, own: usize) -> Self {
+        let int = |value: u64| Term::Int(i128::from(value));
+        let capability = device.compute_capability;
+        let known: [Term<'a>; BUILT_INS.len() - OPEN.len()] = [
+            Term::Text(problem.dtype.name()),
+            Term::Text(problem.compute.name()),
+            Term::Text(problem.layout.name()),
+            Term::Bool(problem.layout.a_transposed()),
+            Term::Bool(problem.layout.b_transposed()),
+            int(problem.dtype.bytes()),
+            int(u64::from(10 * capability.major + capability.minor)),
+            int(u64::from(device.sms)),
+            int(u64::from(device.warp_size)),
+            int(u64::from(device.threads_per_block)),
+            int(u64::from(device.threads_per_sm)),
+            int(u64::from(device.registers_per_block)),
+            int(u64::from(device.registers_per_sm)),
+            int(u64::from(device.shared_bytes_per_block)),
+            int(u64::from(device.shared_bytes_per_sm)),
+            int(u64::from(device.shared_bytes_reserved)),
+            int(device.l2_bytes),
+            Term::Text(element_type(problem)),
+        ];
+        let mut values = Vec::with_capacity(BUILT_INS.len() + own);
+        values.resize(OPEN.len(), Term::Unknown);
+        values.extend(known);
+        values.resize(BUILT_INS.len() + own, Term::Unknown);
+        Self { values }
+    }
+
+    /// The built-in names for a problem as it is stored, and room for `own` names of a family.
+    pub(super) fn of_problem(
+        problem: &Problem,
+        storage: &Storage,
+        device: &Device,
+        own: usize,
+    ) -> Self {
+        let mut scope = Self::unsized_problem(problem, device, own);
+        let [lda, ldb, ldc] = storage.leading_dimensions(problem);
+        let shape = problem.shape;
+        scope.open([shape.m, shape.n, shape.k, problem.batch, lda, ldb, ldc].map(i128::from));
+        scope
+    }
+
+    /// Gives the names of [`OPEN`] values.
+    pub(super) fn open(&mut self, values: [i128; OPEN.len()]) {
+        for (place, value) in self.values.iter_mut().zip(values) {
+            *place = Term::Int(value);
+        }
+    }
+
+    /// Gives a name a value.
+    pub(super) fn bind(&mut self, slot: Slot, value: Term<'a>) {
+        if let Some(place) = self.values.get_mut(usize::from(slot)) {
+            *place = value;
+        }
+    }
+
+    /// The same with other leading dimensions.
+    pub(crate) fn with_rows(&self, rows: [u64; 3]) -> Self {
+        let mut scope = self.clone();
+        for (slot, row) in (4..).zip(rows) {
+            scope.bind(slot, Term::Int(i128::from(row)));
+        }
+        scope
+    }
+
+    /// The value of a name.
+    pub fn get(&self, slot: Slot) -> Term<'a> {
+        self.values.get(usize::from(slot)).copied().unwrap_or(Term::Unknown)
+    }
+
+    /// All values, by slot.
+    pub fn values(&self) -> &[Term<'a>] {
+        &self.values
+    }
 }
 
 /// The CUDA C++ type of an element. The 16-bit types appear as their bits: the headers that would
 /// name them are no part of the compiler.
 fn element_type(problem: &Problem) -> &'static str {
     match problem.dtype {
-        crate::model::Dtype::F32 => "float",
-        crate::model::Dtype::I32 => "int",
-        crate::model::Dtype::F16 | crate::model::Dtype::Bf16 => "unsigned short",
-    }
-}
-
-/// Puts a value into a scope under `name`.
-pub(crate) fn bind(scope: &mut Context, name: &str, value: &Value) {
-    let value = match value {
-        Value::Bool(value) => tera::Value::from(*value),
-        Value::Int(value) => tera::Value::from(*value),
-        Value::Float(value) => tera::Value::from(*value),
-        Value::Text(value) => tera::Value::normal_string(value),
-    };
-    scope.insert_value(name.to_owned(), value);
-}
-
-/// Puts every parameter of `configuration` into a scope.
-pub(crate) fn bind_all(scope: &mut Context, configuration: &Configuration) {
-    for (name, value) in &configuration.0 {
-        bind(scope, name, value);
+        Dtype::F32 => "float",
+        Dtype::I32 => "int",
+        Dtype::F16 | Dtype::Bf16 => "unsigned short",
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Dtype, Shape};
+    use crate::model::Shape;
 
     #[test]
     fn the_table_names_exactly_what_the_scope_has() {
         let problem = Problem::new(Shape { m: 1, n: 2, k: 3 }, Dtype::F32);
-        let scope = built_in_scope(&problem, &Device::h200());
-        for (name, _) in BUILT_INS {
-            assert!(scope.contains_key(name), "{name}");
+        let packed = Storage::packed(&problem);
+        let scope = Scope::of_problem(&problem, &packed, &Device::h200(), 0);
+        for (slot, (name, _)) in BUILT_INS.iter().enumerate() {
+            assert_ne!(scope.get(slot as Slot), Term::Unknown, "{name}");
+            assert_eq!(OPEN.get(slot).is_none_or(|open| open == name), true, "{name}");
         }
+        let value = |name: &str| scope.get(slot_of(name).unwrap());
+        assert_eq!(value("ldc"), Term::Int(2));
+        assert_eq!(value("compute_capability"), Term::Int(90));
+        assert_eq!(value("element"), Term::Text("float"));
+        assert_eq!(value("sms"), Term::Int(132));
+        assert_eq!(value("l2_bytes"), Term::Int(i128::from(Device::h200().l2_bytes)));
     }
 }

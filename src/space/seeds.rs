@@ -7,7 +7,9 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::family::{Family, SourceFile};
+use super::expression::SourceFile;
+use super::family::Family;
+use super::work::contradiction;
 use crate::model::diagnostic::did_you_mean;
 use crate::model::{ComputeCapability, Configuration, Device, Diagnostic, Value};
 
@@ -84,6 +86,9 @@ pub(super) fn add(
         }
         let device = parsed.device.clone();
         family.seeds.push(Seeds { device, compute_capability: capability, configurations });
+        if let Some(error) = contradiction(family) {
+            return Err(Box::new(error));
+        }
     }
     Ok(())
 }

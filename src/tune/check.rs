@@ -1,6 +1,6 @@
-//! The other story: configurations of families are rendered, compiled to PTX, executed on this host
-//! with every check on, and judged. Nothing is timed, no GPU is needed; a configuration that is legal
-//! for several problems is compiled once where its source is the same.
+//! Checking without timing: configurations of families are rendered, compiled to PTX, executed on this host with every check
+//! on, and validated. It needs no GPU. A configuration that is legal for several problems is compiled once where its source
+//! is the same.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,10 +9,10 @@ use std::sync::{Arc, OnceLock};
 
 use indexmap::IndexMap;
 
-use super::TuneError;
-use super::host_bench::{failed, parse};
+use super::cpu_evaluator::{failed, parse};
+use super::error::TuneError;
 use crate::compile::{Compile, CompileError, CompileRequest};
-use crate::cpu::{Counting, Memory, Program};
+use crate::cpu::{CountingMode, GlobalMemory, PtxModule};
 use crate::model::{Configuration, Device, Outcome, Problem};
 use crate::render::{Templates, render};
 use crate::space::{Family, LegalSpace};
@@ -29,16 +29,16 @@ pub enum Sample {
 
 /// What to check.
 #[derive(Debug, Clone)]
-pub struct Checks<'a> {
-    /// Which families.
+pub struct CheckPlan<'a> {
+    /// The families.
     pub families: &'a [Family],
     /// Their templates.
     pub templates: &'a Templates,
-    /// For which problems.
+    /// The problems.
     pub problems: &'a [Problem],
-    /// What they are legal for, and are rendered for: [`Device::cpu`], or one that differs from it.
+    /// The device that configurations are legal for and rendered for: [`Device::cpu`] or a variant of it.
     pub device: &'a Device,
-    /// How many configurations of each.
+    /// How many configurations of each family.
     pub sample: Sample,
     /// Seeds sample and operands.
     pub seed: u64,
@@ -46,16 +46,16 @@ pub struct Checks<'a> {
     pub jobs: NonZeroUsize,
 }
 
-/// What became of a family's configurations for a problem.
+/// The results of a family's configurations for a problem.
 #[derive(Debug, Clone)]
-pub struct Checked {
+pub struct CheckResult {
     /// The family.
     pub family: String,
     /// The problem.
     pub problem: Problem,
     /// Legal configurations; none where the family does not serve the problem.
     pub legal: usize,
-    /// How many were executed and found right.
+    /// How many were executed and are correct.
     pub passed: usize,
     /// Those that failed, and how.
     pub failures: Vec<(Configuration, Outcome)>,
@@ -84,30 +84,30 @@ pub enum CheckEvent<'a> {
     },
 }
 
-/// A configuration and the places of the problems that it is checked for.
-struct Job<'a> {
+/// A configuration and the problems that it is checked for.
+struct CheckJob<'a> {
     family: &'a Family,
     configuration: Configuration,
-    /// Each with the place of its result.
+    /// The place of each problem, and the place of its result.
     problems: Vec<(usize, usize)>,
 }
 
-/// The result of one execution: which job, the place of its result, and the outcome.
-type Report = (usize, usize, Result<(), Outcome>);
+/// The result of one execution: the job, the place of the result, and the outcome.
+type CheckReport = (usize, usize, Result<(), Outcome>);
 
-/// Checks a sample of each family for each problem: one result for every pair of them, families
-/// in order. When `stop` is set, it ends with what was executed.
+/// Checks a sample of each family for each problem. Gives one result for every pair, families in order. When `stop` is
+/// set, it ends with the executions so far.
 ///
 /// # Errors
-/// See [`TuneError`]; no configuration's failure is one.
+/// See [`TuneError`]; a configuration that fails is a result, and no error.
 pub fn check(
-    checks: &Checks<'_>,
+    checks: &CheckPlan<'_>,
     compiler: &dyn Compile,
     stop: &AtomicBool,
     on_event: &mut dyn FnMut(CheckEvent<'_>),
-) -> Result<Vec<Checked>, TuneError> {
+) -> Result<Vec<CheckResult>, TuneError> {
     let needed = checks.problems.iter().map(HostValidator::footprint).sum();
-    if let (Some(free), Some(first)) = (Memory::host_available(), checks.problems.first())
+    if let (Some(free), Some(first)) = (GlobalMemory::host_available(), checks.problems.first())
         && needed > free
     {
         let problem = format!("{first} with the other problems");
@@ -117,7 +117,7 @@ pub fn check(
     on_event(CheckEvent::Started { executions: jobs.iter().map(|job| job.problems.len()).sum() });
     let validators: Vec<OnceLock<Result<HostValidator, HostFailure>>> =
         checks.problems.iter().map(|_| OnceLock::new()).collect();
-    let worker = Worker { checks, compiler, validators: &validators };
+    let worker = CheckWorker { checks, compiler, validators: &validators };
     let next = AtomicUsize::new(0);
     let (sender, reports) = mpsc::channel();
     let mut broken = None;
@@ -133,7 +133,7 @@ pub fn check(
                         sender.send(Ok((at, place, result))).is_ok()
                     });
                     if let Err(error) = sent {
-                        // The receiver listens as long as any thread runs.
+                        // The receiver is there as long as any thread runs.
                         let _ = sender.send(Err(error));
                         break;
                     }
@@ -143,7 +143,7 @@ pub fn check(
         drop(sender);
         let mut count = 0;
         for report in reports {
-            let (job, place, result): Report = match report {
+            let (job, place, result): CheckReport = match report {
                 Ok(report) => report,
                 Err(error) => {
                     stop.store(true, Ordering::Relaxed);
@@ -172,17 +172,16 @@ pub fn check(
     }
 }
 
-/// Draws the sample. A configuration that was drawn for one problem and is legal for the next is
-/// taken there too.
-fn sample<'a>(checks: &Checks<'a>) -> Result<(Vec<Job<'a>>, Vec<Checked>), TuneError> {
+/// Draws the sample. A configuration that was drawn for one problem is taken for the next one too, where it is legal.
+fn sample<'a>(checks: &CheckPlan<'a>) -> Result<(Vec<CheckJob<'a>>, Vec<CheckResult>), TuneError> {
     let device = checks.device;
     let (mut jobs, mut results) = (Vec::new(), Vec::new());
     for family in checks.families {
         checks.templates.check(family)?;
-        let mut drawn: IndexMap<String, Job<'a>> = IndexMap::new();
+        let mut drawn: IndexMap<String, CheckJob<'a>> = IndexMap::new();
         for (at, problem) in checks.problems.iter().enumerate() {
             let place = results.len();
-            let mut checked = Checked {
+            let mut checked = CheckResult {
                 family: family.name.clone(),
                 problem: *problem,
                 legal: 0,
@@ -197,7 +196,7 @@ fn sample<'a>(checks: &Checks<'a>) -> Result<(Vec<Job<'a>>, Vec<Checked>), TuneE
                     .map_err(|error| TuneError::Space(error.into()))?;
                 for configuration in draw(checks, &space, default, &drawn) {
                     let entry = drawn.entry(configuration.to_string());
-                    let new = || Job { family, configuration, problems: Vec::new() };
+                    let new = || CheckJob { family, configuration, problems: Vec::new() };
                     entry.or_insert_with(new).problems.push((at, place));
                 }
             }
@@ -210,10 +209,10 @@ fn sample<'a>(checks: &Checks<'a>) -> Result<(Vec<Job<'a>>, Vec<Checked>), TuneE
 
 /// The configurations of a space that are checked.
 fn draw(
-    checks: &Checks<'_>,
+    checks: &CheckPlan<'_>,
     space: &LegalSpace,
     default: Option<Configuration>,
-    drawn: &IndexMap<String, Job<'_>>,
+    drawn: &IndexMap<String, CheckJob<'_>>,
 ) -> Vec<Configuration> {
     let wanted = match checks.sample {
         Sample::All => return (0..space.len()).filter_map(|rank| space.get(rank)).collect(),
@@ -235,25 +234,25 @@ fn draw(
     ranks.into_keys().filter_map(|rank| space.get(rank)).collect()
 }
 
-/// What the threads share.
-struct Worker<'a> {
-    checks: &'a Checks<'a>,
+/// The state that the threads share.
+struct CheckWorker<'a> {
+    checks: &'a CheckPlan<'a>,
     compiler: &'a dyn Compile,
     validators: &'a [OnceLock<Result<HostValidator, HostFailure>>],
 }
 
-impl Worker<'_> {
-    /// Executes a configuration for all its problems. `report` says whether to go on.
+impl CheckWorker<'_> {
+    /// Executes a configuration for all its problems. `report` returns whether to continue.
     ///
     /// # Errors
     /// Only where the compiler or the host cannot be used.
     fn execute(
         &self,
-        job: &Job<'_>,
+        job: &CheckJob<'_>,
         report: &mut dyn FnMut(usize, Result<(), Outcome>) -> bool,
     ) -> Result<(), TuneError> {
         // Problems of one layout mostly share their source.
-        let mut last: Option<(Arc<str>, Result<Program, Outcome>)> = None;
+        let mut last: Option<(Arc<str>, Result<PtxModule, Outcome>)> = None;
         for (problem_at, place) in &job.problems {
             let problem = &self.checks.problems[*problem_at];
             let device = self.checks.device;
@@ -276,7 +275,7 @@ impl Worker<'_> {
                     });
                     program.as_ref().map_err(Outcome::clone).and_then(|program| {
                         validator
-                            .validate(program, &rendered.plan, Counting::Off)
+                            .validate(program, &rendered.plan, CountingMode::Off)
                             .map(|_| ())
                             .map_err(failed)
                     })
@@ -293,7 +292,7 @@ impl Worker<'_> {
         &self,
         family: &str,
         source: &Arc<str>,
-    ) -> Result<Result<Program, Outcome>, TuneError> {
+    ) -> Result<Result<PtxModule, Outcome>, TuneError> {
         let request = CompileRequest::kernel(family, Arc::clone(source));
         match self.compiler.compile(&request) {
             Ok(compiled) => Ok(parse(&compiled.image)),

@@ -1,4 +1,4 @@
-//! How much a search may take, and why one ended.
+//! Effort of a search, its stopping rule, and why it ended.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,9 +11,9 @@ use crate::model::{Device, Micros};
 /// How much effort a problem gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Effort {
-    /// Until it is rather unlikely that something clearly better is left.
+    /// Until something clearly better is rather unlikely to be left.
     Quick,
-    /// Until it is unlikely that something better is left.
+    /// Until something better is unlikely to be left.
     #[default]
     Normal,
     /// Until nothing is left or [`Effort::most`] candidates are evaluated.
@@ -27,13 +27,13 @@ pub struct UnknownEffort {
     word: String,
 }
 
-/// When a search may end: as soon as it says that the chance is smaller that a configuration is
-/// left which takes less time than the best by more than a fraction.
+/// Stopping rule: a search ends as soon as its estimate of the chance that a configuration faster than the best by more than
+/// a fraction is left falls below a limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StopRule {
     /// The fraction.
     pub within: f64,
-    /// The chance, from 0 to 1.
+    /// The limit of the chance, from 0 to 1.
     pub chance: f64,
 }
 
@@ -50,7 +50,7 @@ impl Effort {
         }
     }
 
-    /// When a search ends; a `within` that is asked for takes the place of the effort's own.
+    /// The stopping rule. A given `within` replaces that of the effort.
     pub fn rule(self, within: Option<f64>) -> Option<StopRule> {
         let (own, chance) = match self {
             Self::Quick => (Some(0.03), 0.2),
@@ -72,7 +72,7 @@ impl Effort {
         if device.is_cpu() { on_gpu / 5 } else { on_gpu }
     }
 
-    /// How long to evaluate: without an end on a GPU, minutes on the host.
+    /// The time after which a search ends: unlimited on a GPU, minutes on the host.
     pub fn patience(self, device: &Device) -> Option<Duration> {
         let seconds = match self {
             Self::Quick => 60,
@@ -103,18 +103,18 @@ impl fmt::Display for Effort {
 pub enum SearchEnd {
     /// Every legal configuration was evaluated.
     Everything,
-    /// As many were as it was allowed.
+    /// The most candidates that it may evaluate were evaluated.
     Most,
-    /// What it says of the rest satisfies the rule.
+    /// The stopping rule is satisfied.
     Unlikely(StopRule),
-    /// The time that it was given is over.
+    /// Its time is over.
     OutOfTime,
-    /// Somebody stopped it.
+    /// It was interrupted.
     Interrupted,
 }
 
 impl SearchEnd {
-    /// Whether it ended before it was satisfied.
+    /// Whether it ended before its rule was satisfied.
     pub fn is_early(self) -> bool {
         matches!(self, Self::OutOfTime | Self::Interrupted)
     }
@@ -131,14 +131,14 @@ impl SearchEnd {
     }
 }
 
-/// What a search says of the configurations that it did not evaluate.
+/// The estimate of a search for the configurations that it did not evaluate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rest {
     /// What counts as better: a time shorter by more than this fraction.
     pub within: f64,
-    /// The chance that something better is left; none where the strategy knows nothing of it.
+    /// The chance that something better is left; none where the strategy has no estimate.
     pub chance: Option<f64>,
-    /// The least time that the strategy's models expect of any of them that they looked at.
+    /// The lowest predicted time among the configurations that the strategy scored.
     pub least: Option<Micros>,
 }
 

@@ -1,11 +1,9 @@
-//! The journal: every outcome of a problem on a device, on disk as soon as it is known. A run that
-//! was interrupted goes on where it ended, and a kernel that was measured is not measured again, by
-//! whatever family, configuration or run it comes up.
+//! Journal: every outcome of a problem on a device, on disk as soon as it is known. An interrupted run continues where it
+//! ended, and a kernel is measured once, whichever family, configuration or run proposes it.
 //!
-//! A file of JSON lines. The first says what the others are of; where that is not what is tuned now
-//! (another driver, say), the journal begins anew. Each other line is one outcome. Lines are written
-//! whole and at once, so that several processes may share a file, and one that is cut short, as by a
-//! power failure, is passed over.
+//! A journal is a file of JSON lines. The first line is the heading: problem, device, driver and regime. Where it differs
+//! from the present one, the journal begins anew. Each other line is one outcome. Lines are written whole and at once, so
+//! that several processes may share a file. A line that is cut short, as by a power failure, is skipped.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -16,14 +14,14 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::Settings;
-use crate::compile::Fingerprint;
-use crate::model::{Configuration, Device, LaunchPlan, Outcome, Problem, Regime};
+use super::kernel_id::KernelId;
+use super::settings::Settings;
+use crate::model::{Configuration, Device, Outcome, Problem, Regime};
 
 /// Raised whenever a line changes its form.
 const VERSION: u32 = 2;
 
-/// Why there is no journal. Tuning does without one only where that was asked for.
+/// Why a journal cannot be kept. Tuning continues without one only on request.
 #[derive(Debug, Error)]
 #[error("cannot keep the journal `{}`: {error}; make it writable, or choose another folder with `--cache DIR`", .path.display())]
 pub struct JournalError {
@@ -33,7 +31,7 @@ pub struct JournalError {
     pub error: io::Error,
 }
 
-/// What the lines of a journal are of.
+/// The heading of a journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Heading {
     gemm_tune_journal: u32,
@@ -44,70 +42,33 @@ struct Heading {
     regime: Regime,
 }
 
-/// What identifies work on a device: the code, and how it is launched.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct KernelId(String);
-
-impl KernelId {
-    /// That of a source, for those that do not compile.
-    pub fn of_source(source: &str) -> Self {
-        Self(blake3::hash(source.as_bytes()).to_hex().chars().take(32).collect())
-    }
-
-    /// That of a compiled candidate. What its entry points are called has no part in it.
-    pub fn of(image: &[u8], plan: &LaunchPlan) -> Self {
-        let entries: Vec<&str> = plan.kernels.iter().map(|kernel| kernel.entry.as_str()).collect();
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(Fingerprint::of(image, &entries).as_str().as_bytes());
-        for kernel in &plan.kernels {
-            let extents = kernel.grid.iter().chain(&kernel.block);
-            for number in extents.chain([&kernel.dynamic_shared_bytes]) {
-                hasher.update(&number.to_le_bytes());
-            }
-            for argument in &kernel.arguments {
-                hasher.update(argument.name().as_bytes());
-                hasher.update(&[0]);
-            }
-        }
-        for workspace in &plan.workspaces {
-            hasher.update(workspace.name.as_bytes());
-            hasher.update(&workspace.bytes.to_le_bytes());
-        }
-        for map in &plan.tensor_maps {
-            hasher.update(format!("{map:?}").as_bytes());
-        }
-        Self(hasher.finalize().to_hex().chars().take(32).collect())
-    }
-}
-
 /// One outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// What was run.
+    /// The kernel.
     pub kernel: KernelId,
-    /// A family that it comes from, and the first that did.
+    /// The first family that rendered it.
     pub family: String,
     /// The configuration of that family.
     pub parameters: Configuration,
     /// Seconds since its run began; `None` in journals of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_s: Option<f64>,
-    /// What became of it.
+    /// Its outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// A journal that is open.
+/// An open journal.
 #[derive(Debug)]
 pub struct Journal {
-    /// The file, and where it is; none is kept in memory only.
+    /// The file and its path; none where the journal is in memory only.
     file: Option<(File, PathBuf)>,
     known: HashMap<KernelId, Entry>,
 }
 
 impl Journal {
-    /// The journal that settings ask for.
+    /// The journal by the settings.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -126,7 +87,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The journal of a problem below `folder`; what it had of this problem and device is known.
+    /// The journal of a problem below `folder`, with the outcomes that it has.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -174,12 +135,12 @@ impl Journal {
         Ok(Self { file: Some((file, path)), known })
     }
 
-    /// Where it is, unless in memory.
+    /// The path, unless the journal is in memory.
     pub fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|(_, path)| path.as_path())
     }
 
-    /// What became of a kernel before.
+    /// The outcome of a kernel, where it is known.
     pub fn known(&self, kernel: &KernelId) -> Option<&Entry> {
         self.known.get(kernel)
     }
@@ -207,7 +168,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Forgets all that is known, here and on disk: everything is measured anew.
+    /// Forgets all outcomes, in memory and on disk, so that everything is measured anew.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -229,32 +190,31 @@ fn heading_of(text: &str) -> Option<Heading> {
     text.lines().next().and_then(|line| serde_json::from_str(line).ok())
 }
 
-/// The outcomes in a journal's text, whatever it is of; none where the text is no journal. Lines
-/// that are no outcome are passed over.
+/// The outcomes in a journal's text, whatever its heading; none where the text is no journal. Lines that are no outcome are
+/// skipped.
 pub(super) fn entries(text: &str) -> Option<impl Iterator<Item = Entry>> {
     heading_of(text)?;
     Some(text.lines().skip(1).filter_map(|line| serde_json::from_str(line).ok()))
 }
 
-/// A journal as others read it.
+/// The content of a journal.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     /// What was tuned.
     pub problem: Problem,
     /// The name of the device.
     pub device: String,
-    /// How it was measured.
+    /// The conditions that times were measured under.
     pub regime: Regime,
-    /// The outcomes, one for each kernel, in the order in which they came first.
+    /// The outcomes, one for each kernel, in the order of their first lines.
     pub entries: Vec<Entry>,
 }
 
 impl Recorded {
-    /// Reads the text of a journal; `None` where it is none of this version. Lines that are no
-    /// outcome, as one cut short, are passed over.
+    /// Reads the text of a journal; `None` where it is none of this version. Lines that are no outcome are skipped.
     pub fn parse(text: &str) -> Option<Self> {
         let Heading { gemm_tune_journal, problem, device, regime, .. } = heading_of(text)?;
-        // A finalist that was found wrong after all has two outcomes: the later counts.
+        // A finalist that failed a check has two outcomes: the later one counts.
         let mut latest: IndexMap<KernelId, Entry> = IndexMap::new();
         for entry in entries(text)? {
             latest.insert(entry.kernel.clone(), entry);
@@ -264,7 +224,7 @@ impl Recorded {
     }
 }
 
-/// A value as a line, to be written at once.
+/// A value as one line.
 fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
@@ -274,7 +234,9 @@ fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Dtype, Fault, KernelLaunch, Measurement, Micros, STANDARD_ARGUMENTS};
+    use crate::model::{
+        Dtype, Fault, KernelLaunch, LaunchPlan, Measurement, Micros, STANDARD_ARGUMENTS,
+    };
     use crate::model::{Mismatch, Resources, Timing, Validation, Value};
 
     fn problem() -> Problem {
@@ -399,16 +361,5 @@ mod tests {
         );
         fs::write(journal.path().unwrap(), b"\xff\xfe{{{{\n\0\0").unwrap();
         assert!(open(folder.path()).is_empty());
-    }
-
-    #[test]
-    fn launches_tell_kernels_apart_and_names_do_not() {
-        let image = b"code";
-        let id = KernelId::of(image, &plan(4));
-        let mut renamed = plan(4);
-        renamed.kernels[0].entry = "another".to_owned();
-        assert_eq!(KernelId::of(image, &renamed), id);
-        assert_ne!(KernelId::of(image, &plan(5)), id);
-        assert_ne!(KernelId::of(b"other", &plan(4)), id);
     }
 }

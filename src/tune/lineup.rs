@@ -1,21 +1,24 @@
-//! Chosen kernels and the libraries in one final, each beside the others however slow it is: what a
-//! ladder is compared by, and a recorded winner with its runner-up.
+//! Line-up: named kernels and the libraries in one final, however slow they are. The ladder of kernels and recorded
+//! winners are compared this way.
 
-use super::bench::{BaselineTime, Claim, Kept, Standing};
-use super::journal::KernelId;
-use super::verify::{CONFIDENCE, Named, bench, candidate, standing};
-use super::{Event, Kit, TuneError, median};
+use super::error::TuneError;
+use super::event::TuneEvent;
+use super::finalist::{Admission, Finalist};
+use super::kernel_id::KernelId;
+use super::kit::Kit;
+use super::named_kernels::{CONFIDENCE, Named, compile_named, evaluator_for, ranked};
+use super::ranking::{BaselineTime, Standing, median};
 use crate::measure::{Margin, Race};
 use crate::model::{Configuration, Problem, Regime, floor};
 
-/// What came of a line-up.
+/// The result of a line-up.
 #[derive(Debug, Clone)]
 pub struct LineUp {
     /// The kernels in the order in which they were named, or why one has no time.
     pub standings: Vec<Result<Standing, String>>,
     /// The libraries, fastest first.
     pub libraries: Vec<BaselineTime>,
-    /// Rounds that were taken and thrown away.
+    /// Rounds that were discarded.
     pub tainted_rounds: usize,
 }
 
@@ -30,29 +33,29 @@ impl LineUp {
     }
 }
 
-/// Renders, compiles, validates and times kernels for a problem in turn with the libraries. One that
-/// is named twice is measured once.
+/// Renders, compiles, validates and times kernels for a problem in turn with the libraries. A kernel that is named twice
+/// is measured once.
 ///
 /// # Errors
-/// See [`TuneError`]: where nothing can be timed at all. A kernel that is not legal, does not compile
-/// or is wrong is no error, but what comes of it.
+/// See [`TuneError`]: where nothing can be timed at all. A kernel that is not legal, does not compile or is wrong is a
+/// result, and no error.
 pub fn line_up(
     problem: &Problem,
     kernels: &[Named<'_>],
     kit: &mut Kit,
     (regime, seed): (Regime, u64),
-    on_event: &mut dyn FnMut(Event<'_>),
+    on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<LineUp, TuneError> {
     let device = kit.machine.device();
     let mut candidates = Vec::new();
     for named in kernels {
-        candidates.push(candidate(problem, *named, kit, &device)?);
+        candidates.push(compile_named(problem, *named, kit, &device)?);
     }
-    // As many as there are: none is dropped because others are faster.
+    // Places for all: none is dropped because others are faster.
     let race = Race::new(kernels.len(), floor(problem, &device));
-    let mut bench = bench(problem, kit, (regime, seed))?;
+    let mut evaluator = evaluator_for(problem, kit, (regime, seed))?;
     let mut standings: Vec<Result<Standing, String>> = Vec::new();
-    let mut kept: Vec<Kept> = Vec::new();
+    let mut finalists: Vec<Finalist> = Vec::new();
     for (place, ((family, configuration), candidate)) in kernels.iter().zip(candidates).enumerate()
     {
         if let Some(same) = kernels[..place].iter().position(|known| *known == kernels[place]) {
@@ -62,38 +65,39 @@ pub fn line_up(
         standings.push(match candidate {
             Err(why) => Err(why),
             Ok(candidate) => {
-                let evaluated = bench.evaluate(&candidate, &race)?;
-                let standing = standing(family, configuration, &candidate, evaluated.outcome);
+                let evaluated = evaluator.evaluate(&candidate, &race)?;
+                let standing = ranked(family, configuration, &candidate, evaluated.outcome);
                 if let Ok(standing) = &standing {
-                    kept.push(Kept {
-                        claim: Claim::Certain,
+                    finalists.push(Finalist {
+                        admission: Admission::Always,
                         kernel: KernelId::of(&candidate.compiled.image, &candidate.plan),
                         standing: standing.clone(),
                         candidate,
-                        elsewhere: Vec::new(),
+                        neighbours: Vec::new(),
                     });
                 }
                 standing
             }
         });
     }
-    kept.sort_by(|a, b| {
+    finalists.sort_by(|a, b| {
         median(&a.standing.measurement).total_cmp(&median(&b.standing.measurement))
     });
-    let decided = bench.decide(kept, None, on_event)?;
+    let decided = evaluator.decide(finalists, None, on_event)?;
 
-    // What the final says in the place of what was known before it.
+    // The results of the final replace the earlier ones.
     for standing in &mut standings {
         let Ok(known) = standing else { continue };
         let is_known = |family: &String, configuration: &Configuration| {
             *family == known.family && *configuration == known.configuration
         };
         let timed = decided.ranking.iter().find(|one| is_known(&one.family, &one.configuration));
-        let refuted = decided.refuted.iter().find(|one| is_known(&one.family, &one.configuration));
+        let rejected =
+            decided.rejected.iter().find(|one| is_known(&one.family, &one.configuration));
         if let Some(timed) = timed {
             *standing = Ok(timed.clone());
-        } else if let Some(refuted) = refuted {
-            let why = refuted.outcome.failure();
+        } else if let Some(rejected) = rejected {
+            let why = rejected.outcome.failure();
             *standing = Err(why.unwrap_or_else(|| "it is not correct".to_owned()));
         }
     }

@@ -1,12 +1,11 @@
-//! Which families and configurations a problem has, and why others are out. Needs no device, only
-//! its description: `--dry-run` shows just this.
+//! The families and legal configurations of a problem, and the reasons for excluding others. Needs only the
+//! description of a device: `--dry-run` shows just this.
 
-use super::TuneError;
-use super::forecast::forecast;
-use super::hints::Hints;
-use crate::model::{Configuration, Device, Micros, Problem};
+use super::error::TuneError;
+use super::warm_start::Hints;
+use crate::model::{Configuration, Device, Problem};
+use crate::predict::Forecast;
 use crate::render::Templates;
-use crate::search::Forecast;
 use crate::space::{Family, LegalSpace};
 
 /// A family that serves a problem.
@@ -22,7 +21,7 @@ pub struct FamilySpace {
     pub default: Option<Configuration>,
     /// Ranks of the others that are.
     pub seeds: Vec<usize>,
-    /// What is expected of it; nothing where that was not asked for.
+    /// Its forecast, once added.
     pub forecast: Option<Forecast>,
 }
 
@@ -44,7 +43,7 @@ pub struct Spaces {
 }
 
 impl Spaces {
-    /// With forecasts, by which a search knows where to begin.
+    /// Adds forecasts, which searches start with.
     pub(super) fn forecast(
         &mut self,
         families: &[Family],
@@ -52,26 +51,12 @@ impl Spaces {
         device: &Device,
         hints: &Hints,
     ) {
-        for own in &mut self.families {
-            let (family, default) = (&families[own.family], own.default.as_ref());
-            let expert = hints.experience.expert(family, device);
-            let expert = expert.filter(|expert| expert.lesson().serves(problem));
-            own.forecast = forecast(
-                family,
-                &own.space,
-                default,
-                (problem, device),
-                (expert.as_ref(), &hints.kin),
-                &hints.footprints,
-            );
-        }
-        let bests = self.families.iter().filter_map(|own| own.forecast.as_ref());
-        let least = bests.map(|forecast| forecast.best.0).fold(f64::INFINITY, f64::min);
-        for own in &mut self.families {
-            let behind = hints.kin.behind(&families[own.family], problem);
-            if let (Some(behind), Some(forecast)) = (behind, &mut own.forecast) {
-                forecast.raise_to(Micros(behind * least));
-            }
+        let spaces = self.families.iter();
+        let spaces = spaces.map(|own| (&families[own.family], &own.space, own.default.as_ref()));
+        let spaces: Vec<_> = spaces.collect();
+        let forecasts = hints.predictor.forecasts(&spaces, problem, device);
+        for (own, forecast) in self.families.iter_mut().zip(forecasts) {
+            own.forecast = forecast;
         }
     }
 
@@ -110,7 +95,7 @@ pub fn spaces(
             ),
             None => LegalSpace::of(family, problem, device)?,
         };
-        let record = hints.record.iter().filter(|hint| hint.family == family.name);
+        let record = hints.start.record.iter().filter(|hint| hint.family == family.name);
         let known = family.defaults(device).iter().chain(record.map(|hint| &hint.configuration));
         space.admit(family, (problem, device), known)?;
         if space.is_empty() {
@@ -171,8 +156,8 @@ fn pruned(space: &LegalSpace) -> String {
 mod tests {
     use super::*;
     use crate::model::{ComputeCapability, Dtype};
+    use crate::model::{Hint, WarmStart};
     use crate::space::Families;
-    use crate::tune::Hint;
 
     #[test]
     fn a_family_that_is_superseded_has_its_defaults_and_its_record() {
@@ -200,7 +185,12 @@ mod tests {
         let configuration = whole.get(whole.len() / 2).unwrap();
         let family = "blocktile".to_owned();
         let record = Some(Hint { family, configuration: configuration.clone() });
-        let with_record = of(&all, &h200, &Hints { record, ..Hints::default() }).space;
+        let with_record = of(
+            &all,
+            &h200,
+            &Hints { start: WarmStart { record, others: Vec::new() }, ..Hints::default() },
+        )
+        .space;
         assert!(with_record.rank(&configuration).is_some());
         assert_eq!(with_record.len(), few.space.len() + 1);
     }

@@ -1,11 +1,12 @@
-//! From a configuration to its source and launch plan, with all that this needs.
+//! Renderer of one problem: what rendering a configuration needs.
 
-use super::bench::{Elsewhere, Standing};
+use super::finalist::NeighbourPlan;
+use super::ranking::Standing;
 use crate::model::{Device, Problem};
 use crate::render::{Templates, render};
 use crate::space::Family;
 
-/// What rendering needs.
+/// The problem, device, families and templates that configurations are rendered with.
 pub(super) struct Renderer<'a> {
     pub(super) problem: &'a Problem,
     pub(super) families: &'a [Family],
@@ -14,9 +15,9 @@ pub(super) struct Renderer<'a> {
 }
 
 impl Renderer<'_> {
-    /// The problems one larger or smaller in a dimension that a candidate's source serves as well:
-    /// where another would be rendered, this one claims nothing.
-    pub(super) fn elsewhere(&self, standing: &Standing) -> Vec<Elsewhere> {
+    /// The problems one larger or smaller in a dimension that a candidate's source serves too: those for which the same
+    /// source is rendered.
+    pub(super) fn neighbours(&self, standing: &Standing) -> Vec<NeighbourPlan> {
         let family = self.families.iter().find(|family| family.name == standing.family);
         let Some(family) = family else { return Vec::new() };
         let configuration = &standing.configuration;
@@ -32,7 +33,7 @@ impl Renderer<'_> {
         let rendered = neighbours.filter_map(|problem| Some((problem, render(&problem)?)));
         rendered
             .filter(|(_, rendered)| rendered.source == own.source)
-            .map(|(problem, rendered)| Elsewhere { problem, plan: rendered.plan })
+            .map(|(problem, rendered)| NeighbourPlan { problem, plan: rendered.plan })
             .collect()
     }
 }

@@ -1,69 +1,83 @@
-//! One problem from beginning to end: what is to be searched and on what, the search, the final.
+//! Tuning of one problem from beginning to end: search spaces, search loop, final round.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Instant;
 
-use super::bench::{Bench, Decided, Refuted};
-use super::crew::{Crew, Maker};
-use super::hints::Hints;
-use super::host_bench::HostBench;
+use super::cpu_evaluator::CpuEvaluator;
+use super::error::TuneError;
+use super::evaluator::Evaluator;
+use super::evaluator_pool::{EvaluatorMaker, EvaluatorPool};
+use super::event::TuneEvent;
+use super::finalist::{FinalRanking, RejectedFinalist};
+use super::gpu_evaluator::GpuEvaluator;
 use super::journal::{Entry, Journal};
-use super::machine::Gpu;
+use super::kit::Kit;
+use super::machine::{LeasedGpu, Machine};
 use super::prepare::{Spaces, spaces};
-use super::pursuit::{Pursuit, UnderWay, seconds};
 use super::renderer::Renderer;
-use super::workbench::Workbench;
-use super::{Event, Kit, Machine, Phases, Settings, Summary, TuneError};
+use super::search_loop::{PendingCompile, SearchLoop, seconds};
+use super::settings::Settings;
+use super::summary::{Phases, Summary};
+use super::warm_start::Hints;
 use crate::compile::{Compile, CompilePool, CompileThreads};
 use crate::model::{Device, Problem};
 
-/// Questions that [`sound`] asks: those of which most is expected, and the families' defaults. Of 20 layers of a
-/// language model the best of so many takes 0.15 % longer than the best that was found.
-const SOUNDINGS: usize = 24;
+/// Candidates that [`pilot`] evaluates: the families' defaults and those with the lowest predicted times. For 20 layers of
+/// a language model the best of them is 0.15 % slower than the winner.
+const PILOT_CANDIDATES: usize = 24;
 
-/// Finds the fastest correct kernel for a problem, of which `hints` are known. When `stop` is set,
-/// the search ends and is decided with what it has.
+/// Finds the fastest correct kernel for a problem. `hints` are its warm starts. When `stop` is set, the search ends and
+/// the final decides with what it has.
 ///
 /// # Errors
-/// See [`TuneError`]; no candidate's failure is one.
+/// See [`TuneError`]; a failed candidate is an outcome, and no error.
 pub fn tune(
     problem: &Problem,
     hints: &Hints,
     kit: &mut Kit,
     settings: &Settings,
     stop: &AtomicBool,
-    on_event: &mut dyn FnMut(Event<'_>),
+    on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<Summary, TuneError> {
     let (began, device) = (Instant::now(), kit.machine.device());
     let mut spaces = spaces(&kit.families, &kit.templates, problem, &device, hints)?;
     spaces.forecast(&kit.families, problem, &device, hints);
     let prepared = began.elapsed();
     let threads = kit.threads.shared();
-    let course =
-        Course { problem, device: &device, spaces: &spaces, hints, settings, threads, began, stop };
-    let Found { mut search, benches, renderer, pool: _pool } = find(course, kit, on_event)?;
+    let context = SearchContext {
+        problem,
+        device: &device,
+        spaces: &spaces,
+        hints,
+        settings,
+        threads,
+        began,
+        stop,
+    };
+    let SearchOutcome { mut search, evaluators, renderer, pool: _pool } =
+        run_search(context, kit, on_event)?;
     let searched = began.elapsed();
-    on_event(Event::Searched);
+    on_event(TuneEvent::Searched);
 
-    // All have seen the same problem; one decides, so that the finalists meet on one device.
-    let restarts = benches.iter().map(|bench| bench.restarts()).sum();
-    let mut decided = Decided::default();
-    for (place, bench) in benches.into_iter().enumerate() {
+    // The first evaluator decides, so that all finalists run on one device.
+    let restarts = evaluators.iter().map(|evaluator| evaluator.restarts()).sum();
+    let mut decided = FinalRanking::default();
+    for (place, evaluator) in evaluators.into_iter().enumerate() {
         if place > 0 {
-            bench.release()?;
+            evaluator.release()?;
             continue;
         }
-        let mut kept = std::mem::take(&mut search.tally.kept);
-        for kept in &mut kept {
-            kept.elsewhere = renderer.elsewhere(&kept.standing);
+        let mut finalists = std::mem::take(&mut search.stats.finalists);
+        for finalist in &mut finalists {
+            finalist.neighbours = renderer.neighbours(&finalist.standing);
         }
-        decided = bench.decide(kept, settings.sanitizer.as_ref(), on_event)?;
+        decided = evaluator.decide(finalists, settings.sanitizer.as_ref(), on_event)?;
     }
-    for refuted in decided.refuted {
-        search.tally.refute(&refuted);
-        let Refuted { kernel, family, configuration: parameters, outcome } = refuted;
+    for rejected in decided.rejected {
+        search.stats.reject(&rejected);
+        let RejectedFinalist { kernel, family, configuration: parameters, outcome } = rejected;
         let after_s = Some(seconds(began));
         search.journal.append(Entry { kernel, family, parameters, after_s, outcome })?;
     }
@@ -73,9 +87,8 @@ pub fn tune(
         baselines: decided.baselines,
         library_version: decided.library_version,
         certainty: decided.certainty,
-        landmarks: search.tally.landmarks(),
-        times: search.tally.times,
-        coverage: search.tally.coverage,
+        landmarks: search.stats.landmarks(),
+        coverage: search.stats.coverage,
         phases: Phases {
             prepare: prepared,
             search: searched - prepared,
@@ -88,34 +101,42 @@ pub fn tune(
     })
 }
 
-/// Asks the first questions of a search, for what they tell of a problem and of its kin, and decides nothing:
-/// the journal, where there is one, has the outcomes.
+/// Evaluates the first candidates of a search for their timings, which correct the predictions for related problems. It
+/// decides nothing; the journal, where there is one, keeps the outcomes.
 ///
 /// # Errors
 /// As [`tune`].
-pub fn sound(
+pub fn pilot(
     problem: &Problem,
     hints: &Hints,
     kit: &mut Kit,
     settings: &Settings,
     stop: &AtomicBool,
-    on_event: &mut dyn FnMut(Event<'_>),
+    on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<(), TuneError> {
     let (began, device) = (Instant::now(), kit.machine.device());
-    let most = settings.most(&device).min(SOUNDINGS);
+    let most = settings.most(&device).min(PILOT_CANDIDATES);
     let settings = &Settings { max_configs: Some(most), ..settings.clone() };
     let mut spaces = spaces(&kit.families, &kit.templates, problem, &device, hints)?;
     spaces.forecast(&kit.families, problem, &device, hints);
-    // The others wait for what is told.
+    // The other lanes wait for the timings.
     let threads = kit.threads.alone();
-    let course =
-        Course { problem, device: &device, spaces: &spaces, hints, settings, threads, began, stop };
-    let Found { benches, .. } = find(course, kit, on_event)?;
-    benches.into_iter().try_for_each(|bench| bench.release())
+    let context = SearchContext {
+        problem,
+        device: &device,
+        spaces: &spaces,
+        hints,
+        settings,
+        threads,
+        began,
+        stop,
+    };
+    let SearchOutcome { evaluators, .. } = run_search(context, kit, on_event)?;
+    evaluators.into_iter().try_for_each(|evaluator| evaluator.release())
 }
 
-/// What is searched, and how.
-struct Course<'a> {
+/// A search: its problem, its spaces and its settings.
+struct SearchContext<'a> {
     problem: &'a Problem,
     device: &'a Device,
     spaces: &'a Spaces,
@@ -127,27 +148,27 @@ struct Course<'a> {
 }
 
 /// A search that is over.
-struct Found<'a> {
-    search: Pursuit<'a>,
-    benches: Vec<Box<dyn Bench + 'a>>,
+struct SearchOutcome<'a> {
+    search: SearchLoop<'a>,
+    evaluators: Vec<Box<dyn Evaluator + 'a>>,
     renderer: Renderer<'a>,
-    /// Waits for what compiles still when it is dropped, which may take seconds: after the final.
-    pool: CompilePool<UnderWay>,
+    /// Dropping it waits for running compiles, which may take seconds: done after the final.
+    pool: CompilePool<PendingCompile>,
 }
 
-/// Searches, and meets the record.
-fn find<'a>(
-    course: Course<'a>,
+/// Runs the search loop, and evaluates the record of the problem where the search did not propose it.
+fn run_search<'a>(
+    context: SearchContext<'a>,
     kit: &'a mut Kit,
-    on_event: &mut dyn FnMut(Event<'_>),
-) -> Result<Found<'a>, TuneError> {
-    let Course { problem, device, spaces, hints, settings, threads, began, stop } = course;
-    let territories = spaces.territories(hints, settings.fresh);
-    let hinted = territories.iter().map(|territory| territory.hints.len()).sum();
+    on_event: &mut dyn FnMut(TuneEvent<'_>),
+) -> Result<SearchOutcome<'a>, TuneError> {
+    let SearchContext { problem, device, spaces, hints, settings, threads, began, stop } = context;
+    let search_spaces = spaces.search_spaces(hints, settings.fresh);
+    let hinted = search_spaces.iter().map(|space| space.hints.len()).sum();
     let journal = Journal::of(settings, problem, device)?;
     let mut search =
-        Pursuit::new((problem, device), spaces, hints, (settings, began, stop), journal);
-    on_event(Event::Started {
+        SearchLoop::new((problem, device), spaces, hints, (settings, began, stop), journal);
+    on_event(TuneEvent::Started {
         problem,
         spaces,
         candidates: search.most(),
@@ -161,35 +182,35 @@ fn find<'a>(
     let renderer = Renderer { problem, families, templates, device };
     let mut pool = CompilePool::new(Arc::clone(compiler), threads);
     let makers = makers(problem, machine, compiler.as_ref(), settings);
-    let benches = thread::scope(|scope| {
-        let mut crew = Crew::start(scope, makers);
-        let asked = search.run(territories, &mut crew, &renderer, &pool, on_event)?;
-        search.meet_record(asked, &mut crew, &renderer, &pool, on_event)?;
-        crew.end()
+    let evaluators = thread::scope(|scope| {
+        let mut evaluators = EvaluatorPool::start(scope, makers);
+        let proposed = search.run(search_spaces, &mut evaluators, &renderer, &pool, on_event)?;
+        search.evaluate_record(proposed, &mut evaluators, &renderer, &pool, on_event)?;
+        evaluators.end()
     })?;
     pool.forget();
-    Ok(Found { search, benches, renderer, pool })
+    Ok(SearchOutcome { search, evaluators, renderer, pool })
 }
 
-/// What makes each device of the machine ready for the problem.
+/// The functions that prepare an evaluator on each device of the machine.
 fn makers<'a>(
     problem: &Problem,
     machine: &'a mut Machine,
     compiler: &'a dyn Compile,
     settings: &Settings,
-) -> Vec<Maker<'a>> {
+) -> Vec<EvaluatorMaker<'a>> {
     let (problem, regime, seed) = (*problem, settings.regime, settings.seed);
-    let on_gpu = |gpu: &'a mut Gpu| -> Maker<'a> {
+    let on_gpu = |gpu: &'a mut LeasedGpu| -> EvaluatorMaker<'a> {
         Box::new(move || {
-            let bench = Workbench::prepare(gpu, problem, compiler, regime, seed)?;
-            Ok(Box::new(bench) as Box<dyn Bench>)
+            let evaluator = GpuEvaluator::prepare(gpu, problem, compiler, regime, seed)?;
+            Ok(Box::new(evaluator) as Box<dyn Evaluator>)
         })
     };
     match machine {
         Machine::Gpus(gpus) => gpus.iter_mut().map(on_gpu).collect(),
         Machine::Host => vec![Box::new(move || {
-            let bench = HostBench::prepare(problem, Device::cpu(), seed)?;
-            Ok(Box::new(bench) as Box<dyn Bench>)
+            let evaluator = CpuEvaluator::prepare(problem, Device::cpu(), seed)?;
+            Ok(Box::new(evaluator) as Box<dyn Evaluator>)
         })],
     }
 }

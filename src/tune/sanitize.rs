@@ -1,29 +1,29 @@
-//! Finalists under `compute-sanitizer`, which sees what no comparison of results shows: reads beyond
-//! an operand, memory that nothing wrote, hazards in shared memory, barriers that are misused.
+//! Finalists under `compute-sanitizer`, which finds what no comparison of results shows: reads beyond an operand, reads of
+//! unwritten memory, hazards in shared memory, misused barriers.
 //!
-//! A worker of their own is started by it for each of its tools, and launches each finalist once.
-//! Operands are allocated as large as they are, for it watches every allocation's ends. Where a tool
-//! finds something and several were launched, each is launched alone, to tell whose it is.
+//! Each tool starts a worker of its own, which launches each finalist once. OperandAddresses are allocated at their exact size,
+//! because the tools watch the ends of allocations. Where a tool finds something and several finalists were launched, each
+//! is launched alone to find the faulty one.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::bench::Candidate;
-use super::workbench::patience_seconds;
+use super::candidate::CompiledCandidate;
+use super::deadlines::patience_seconds;
 use crate::model::{Fault, Outcome, Problem};
-use crate::worker::{Announced, Executor, Operands, Scalars, Work, WorkerError, bind};
+use crate::worker::{Executor, KernelSetup, OperandAddresses, Scalars, Work, WorkerError, bind};
 
 /// What is looked for, one tool at a time.
 const TOOLS: [&str; 4] = ["memcheck", "initcheck", "racecheck", "synccheck"];
 
-/// How it ends where it found something: a status that the worker itself never ends with.
+/// The exit status after a finding. The worker itself never ends with it.
 const FOUND: i32 = 86;
 
-/// What memcheck keeps free behind every allocation. A judgement: rows that are read too many.
+/// Padding behind every allocation under memcheck. A judgement: it must cover rows that are read too many.
 const PADDING_BYTES: u32 = 1 << 20;
 
-/// By how much a kernel is slower under it, at worst: a judgement, for deadlines alone.
+/// Largest slow-down of a kernel, for deadlines only. A judgement.
 const SLOWDOWN: f64 = 100.0;
 
 /// `compute-sanitizer`, of CUDA's toolkit.
@@ -35,29 +35,28 @@ pub struct Sanitizer {
     pub logs: PathBuf,
 }
 
-/// What became of a finalist.
+/// The result for one finalist.
 pub(super) enum Sanitized {
     /// No tool found anything.
     Clean,
     /// A tool did.
     Found(Outcome),
-    /// It could not be tried.
-    Untried(String),
+    /// It could not run.
+    NotRun(String),
 }
 
 impl Sanitizer {
-    /// What the note on a finalist says that passed.
+    /// The note on a finalist that passed.
     pub(super) fn passed() -> String {
         format!("compute-sanitizer's {}", TOOLS.join(", "))
     }
 
-    /// Launches each candidate once under each tool. `executor` is who works on the device meanwhile,
-    /// untouched.
+    /// Launches each candidate once under each tool. `executor` keeps its state; its workers are started beside it.
     pub(super) fn examine(
         &self,
         executor: &dyn Executor,
         problem: &Problem,
-        candidates: &[&Candidate],
+        candidates: &[&CompiledCandidate],
     ) -> Vec<Sanitized> {
         let mut verdicts: Vec<Sanitized> = candidates.iter().map(|_| Sanitized::Clean).collect();
         for tool in TOOLS {
@@ -65,7 +64,8 @@ impl Sanitizer {
                 || (0..candidates.len()).filter(|at| matches!(verdicts[*at], Sanitized::Clean));
             let group: Vec<usize> = left().collect();
             let launch = |group: &[usize]| {
-                let group: Vec<&Candidate> = group.iter().map(|at| candidates[*at]).collect();
+                let group: Vec<&CompiledCandidate> =
+                    group.iter().map(|at| candidates[*at]).collect();
                 self.watch(tool, executor, problem, &group)
             };
             match (launch(&group), group.as_slice()) {
@@ -81,24 +81,24 @@ impl Sanitizer {
         verdicts
     }
 
-    /// What one tool says of candidates launched one after the other.
+    /// The verdict of one tool on candidates that are launched one after the other.
     fn watch(
         &self,
         tool: &str,
         executor: &dyn Executor,
         problem: &Problem,
-        group: &[&Candidate],
+        group: &[&CompiledCandidate],
     ) -> Sanitized {
         if group.is_empty() {
             return Sanitized::Clean;
         }
         let log = self.log(problem, tool);
-        let untried = |why: String| Sanitized::Untried(format!("{tool}: {why}"));
+        let not_run = |why: String| Sanitized::NotRun(format!("{tool}: {why}"));
         if let Err(error) = fs::create_dir_all(&self.logs) {
-            return untried(format!("`{}`: {error}", self.logs.display()));
+            return not_run(format!("`{}`: {error}", self.logs.display()));
         }
         let launched = (|| {
-            let mut watched = executor.under(&self.wrapper(tool, &log))?;
+            let mut watched = executor.start_wrapped(&self.wrapper(tool, &log))?;
             watched.set_deadline(SLOWDOWN + SLOWDOWN * patience_seconds(problem));
             // A finding may end the worker; what ended is in the log.
             let launched = launch(watched.as_mut(), problem, group);
@@ -115,16 +115,16 @@ impl Sanitizer {
         }
         match launched {
             Ok(Some(0)) => {
-                // Says nothing but that there is nothing to say.
+                // The log only says that nothing was found.
                 let _ = fs::remove_file(&log);
                 Sanitized::Clean
             }
-            Ok(status) => untried(format!(
+            Ok(status) => not_run(format!(
                 "it ended with {}; see {}",
                 status.map_or_else(|| "a signal".to_owned(), |status| format!("status {status}")),
                 log.display()
             )),
-            Err(error) => untried(error.to_string()),
+            Err(error) => not_run(error.to_string()),
         }
     }
 
@@ -135,20 +135,20 @@ impl Sanitizer {
             tool.into(),
             "--error-exitcode".into(),
             FOUND.to_string().into(),
-            // What the driver refuses is an answer of the worker's, and no finding.
+            // An error of the driver API is an answer of the worker, and no finding.
             "--report-api-errors".into(),
             "no".into(),
             "--log-file".into(),
             log.into(),
         ];
         if tool == "memcheck" {
-            // Without it what is past one operand may be within the next.
+            // Without padding, memory past one operand may belong to the next.
             wrapper.extend(["--padding".into(), PADDING_BYTES.to_string().into()]);
         }
         wrapper
     }
 
-    /// Where a tool writes: names of problems are file names but for their blanks and brackets.
+    /// The log file of a tool.
     fn log(&self, problem: &Problem, tool: &str) -> PathBuf {
         let words = problem.to_string().replace(|letter: char| !letter.is_alphanumeric(), "-");
         self.logs.join(format!("{words}-{tool}-{}.log", std::process::id()))
@@ -158,26 +158,25 @@ impl Sanitizer {
 fn launch(
     executor: &mut dyn Executor,
     problem: &Problem,
-    group: &[&Candidate],
+    group: &[&CompiledCandidate],
 ) -> Result<(), WorkerError> {
     let (a_elements, b_elements) = (problem.a_elements(), problem.b_elements());
     let bytes = |elements: u64| elements * problem.dtype.bytes();
     let a = executor.allocate(bytes(a_elements))?;
     let b = executor.allocate(bytes(b_elements))?;
-    // Whatever the words mean as numbers, and whatever is left of a last one of half words: only
-    // whether they are written counts, and where.
+    // Only whether memory is written counts, and not its values.
     executor.fill(a, 0, bytes(a_elements).div_ceil(4))?;
     executor.fill(b, 0, bytes(b_elements).div_ceil(4))?;
     for candidate in group {
         let plan = &candidate.plan;
-        // Nothing writes C before: with beta = 0 it is not read.
+        // C stays unwritten: with beta = 0 it is not read.
         let c = executor.allocate(bytes(problem.c_elements()))?;
         let mut workspaces = Vec::new();
         for workspace in &plan.workspaces {
             workspaces.push(executor.allocate(workspace.bytes)?);
         }
-        let loaded = executor.load(&candidate.compiled.image, &Announced::of(plan))?;
-        let operands = Operands { a, b, c };
+        let loaded = executor.load(&candidate.compiled.image, &KernelSetup::of(plan))?;
+        let operands = OperandAddresses { a, b, c };
         let launches = bind(plan, loaded.module, problem, operands, &workspaces, Scalars::PLAIN);
         let work: Vec<Work> = launches.unwrap_or_default().into_iter().map(Work::Kernel).collect();
         executor.run(&work)?;
@@ -189,8 +188,7 @@ fn launch(
     Ok(())
 }
 
-/// The first thing that a log complains of: its lines begin with `=========`, the first names the
-/// tool, and a summary counts.
+/// The first finding of a log. Its lines begin with `=========`; the first one names the tool, the last one counts.
 fn finding(log: &str) -> Option<String> {
     let mut lines = log
         .lines()
@@ -210,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_a_finding_unless_it_only_sums_up() {
+    fn a_log_has_a_finding_unless_it_only_has_a_summary() {
         for (log, expected) in [
             ("", None),
             ("========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n", None),

@@ -1,52 +1,45 @@
-//! A recorded winner timed again, in a final of its own with its runner-up and the libraries. What
-//! was recorded of its time has no part in it; who asks compares.
+//! Verification: a recorded winner is timed again, in a final with its runner-up and the libraries. The recorded times
+//! play no part; the caller compares.
 
-use super::bench::{BaselineTime, Bench, Candidate, Standing};
-use super::host_bench::HostBench;
+use super::error::TuneError;
+use super::event::TuneEvent;
+use super::kit::Kit;
 use super::lineup::{LineUp, line_up};
-use super::workbench::Workbench;
-use super::{Event, Kit, Machine, TuneError, median};
-use crate::compile::{CompileError, CompileRequest};
-use crate::measure::{Margin, Race};
-use crate::model::{Configuration, Device, Micros, Outcome, Problem, Regime, Timing, floor};
-use crate::render::render;
-
-/// The confidence of intervals: that of the finals whose margins are on record.
-pub(super) const CONFIDENCE: f64 = 0.96;
-
-/// A family's name and a configuration of it.
-pub type Named<'a> = (&'a str, &'a Configuration);
+use super::named_kernels::{CONFIDENCE, Named};
+use super::ranking::{BaselineTime, Standing, median};
+use crate::measure::Margin;
+use crate::model::{Problem, Regime, Timing};
 
 /// A winner timed again.
 #[derive(Debug, Clone)]
 pub struct Retimed {
-    /// The winner, or why it is none.
+    /// The winner, or why it has no time.
     pub winner: Result<Standing, String>,
-    /// The runner-up, or why it is none; `None` where nobody was asked for.
+    /// The runner-up, or why it has no time; `None` where none was named.
     pub runner_up: Option<Result<Standing, String>>,
-    /// By how much the runner-up is slower than the winner; none where either is missing, or where
-    /// the final broke off before its first rounds.
+    /// By how much the runner-up is slower than the winner; none where either has no time, or where the final broke off
+    /// before its first rounds.
     pub margin: Option<Margin>,
     /// The libraries, fastest first, each with how much slower it is than the winner.
     pub libraries: Vec<(BaselineTime, Option<Margin>)>,
     /// Rounds that the winner was sampled in.
     pub rounds: usize,
-    /// Rounds that were taken and thrown away.
+    /// Rounds that were discarded.
     pub tainted_rounds: usize,
 }
 
 /// Renders, compiles, validates and times a winner and its runner-up anew, in a regime.
 ///
 /// # Errors
-/// See [`TuneError`]: where nothing can be timed at all. A kernel that is not legal any more, does
-/// not compile or is wrong is no error, but what comes of it.
+/// See [`TuneError`]: where nothing can be timed at all. A kernel that is no longer legal, does not compile or is wrong
+/// is a result, and no error.
 pub fn retime(
     problem: &Problem,
     winner: Named<'_>,
     runner_up: Option<Named<'_>>,
     kit: &mut Kit,
     (regime, seed): (Regime, u64),
-    on_event: &mut dyn FnMut(Event<'_>),
+    on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<Retimed, TuneError> {
     let named: Vec<Named<'_>> = std::iter::once(winner).chain(runner_up).collect();
     let LineUp { standings, libraries, tainted_rounds } =
@@ -76,58 +69,6 @@ pub fn retime(
     })
 }
 
-/// Times kernels for a problem, each by itself: its median, or why it has none.
-///
-/// # Errors
-/// As [`retime`].
-pub fn time_each(
-    problem: &Problem,
-    kernels: &[Named<'_>],
-    kit: &mut Kit,
-    (regime, seed): (Regime, u64),
-) -> Result<Vec<Result<Micros, String>>, TuneError> {
-    let device = kit.machine.device();
-    let mut candidates = Vec::new();
-    for named in kernels {
-        candidates.push(candidate(problem, *named, kit, &device)?);
-    }
-    // All are kept in mind: none is dropped because others are faster.
-    let race = Race::new(kernels.len(), floor(problem, &device));
-    let mut bench = bench(problem, kit, (regime, seed))?;
-    let mut times = Vec::new();
-    for ((family, configuration), candidate) in kernels.iter().zip(candidates) {
-        times.push(match candidate {
-            Err(why) => Err(why),
-            Ok(candidate) => {
-                let evaluated = bench.evaluate(&candidate, &race)?;
-                let standing = standing(family, configuration, &candidate, evaluated.outcome);
-                standing.map(|standing| Micros(median(&standing.measurement)))
-            }
-        });
-    }
-    bench.release()?;
-    Ok(times)
-}
-
-/// What evaluates candidates for a problem.
-pub(super) fn bench<'k>(
-    problem: &Problem,
-    kit: &'k mut Kit,
-    (regime, seed): (Regime, u64),
-) -> Result<Box<dyn Bench + 'k>, TuneError> {
-    let device = kit.machine.device();
-    Ok(match &mut kit.machine {
-        Machine::Host => Box::new(HostBench::prepare(*problem, device, seed)?),
-        Machine::Gpus(gpus) => match gpus.first_mut() {
-            Some(first) => {
-                let compiler = kit.compiler.as_ref();
-                Box::new(Workbench::prepare(first, *problem, compiler, regime, seed)?)
-            }
-            None => Box::new(HostBench::prepare(*problem, device, seed)?),
-        },
-    })
-}
-
 /// By how much `other` is slower than the winner. Measured times compare round by round; modelled
 /// ones, which have no rounds, as they are.
 fn compare(winner: &Result<Standing, String>, other: &Standing) -> Option<Margin> {
@@ -139,62 +80,4 @@ fn compare(winner: &Result<Standing, String>, other: &Standing) -> Option<Margin
     }
     let contested = winner.contested && other.contested;
     contested.then(|| Margin::between(&its.samples, &own.samples, CONFIDENCE))
-}
-
-/// A compiled candidate, or why there is none.
-pub(super) fn candidate(
-    problem: &Problem,
-    (family, configuration): Named<'_>,
-    kit: &Kit,
-    device: &Device,
-) -> Result<Result<Candidate, String>, TuneError> {
-    let Some(family) = kit.families.iter().find(|known| known.name == family) else {
-        return Ok(Err(format!("no family is named `{family}`")));
-    };
-    if let Some(refusal) = family.refusal(problem, device) {
-        return Ok(Err(format!("`{}` {refusal}", family.name)));
-    }
-    match family.forbidden(configuration, problem, device) {
-        Ok(None) => {}
-        Ok(Some(constraint)) => {
-            return Ok(Err(format!(
-                "it is not legal any more: `{}` ({})",
-                constraint.text, constraint.because
-            )));
-        }
-        Err(error) => return Ok(Err(error.summary())),
-    }
-    let rendered = match render(family, &kit.templates, configuration, problem, device) {
-        Ok(rendered) => rendered,
-        Err(error) => return Ok(Err(error.to_string())),
-    };
-    let request = CompileRequest::kernel(&family.name, rendered.source);
-    match kit.compiler.compile(&request) {
-        Ok(compiled) => Ok(Ok(Candidate { plan: rendered.plan, compiled })),
-        Err(error @ CompileError::Environment(_)) => Err(error.into()),
-        Err(error) => Ok(Err(error.to_string())),
-    }
-}
-
-/// A correct candidate's standing, or what is wrong with it.
-pub(super) fn standing(
-    family: &str,
-    configuration: &Configuration,
-    candidate: &Candidate,
-    outcome: Outcome,
-) -> Result<Standing, String> {
-    let failure = outcome.failure();
-    let Outcome::Correct { validation, measurement, resources } = outcome else {
-        return Err(failure.unwrap_or_else(|| "it is not correct".to_owned()));
-    };
-    Ok(Standing {
-        family: family.to_owned(),
-        configuration: configuration.clone(),
-        plan: candidate.plan.clone(),
-        validation,
-        also: Vec::new(),
-        measurement,
-        resources,
-        contested: false,
-    })
 }

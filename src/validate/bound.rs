@@ -1,30 +1,30 @@
-//! How far a correct result may lie from the exact one.
+//! The error bound of correct results.
 
 use crate::model::{Compute, Problem};
 
 /// The unit roundoff of binary32.
 const UNIT_ROUNDOFF: f64 = 1.0 / (1u64 << 24) as f64;
 
-/// How many standard deviations of a random walk of rounding errors are allowed. A correct element
-/// goes beyond with probability 2 exp(-λ²/2) = 4e-22; the largest problems have 1e11 elements.
+/// Allowed standard deviations of a random walk of rounding errors. A correct element exceeds them
+/// with probability 2 exp(-λ²/2) = 4e-22; the largest problems have 1e11 elements.
 const DEVIATIONS: f64 = 10.0;
 
-/// Roundings besides those of the sum: the product with alpha, that with beta, their sum.
+/// Roundings in addition to those of the sum: the products with alpha and beta, and their sum.
 const SCALING_ROUNDINGS: f64 = 3.0;
 
-/// The bound on |C - reference| / (|alpha| |A| |B| + |beta| |C0|) of every element; 0 for integers,
-/// which are exact.
+/// Returns the bound on |C - reference| / (|alpha| |A| |B| + |beta| |C0|) of every element; 0 for
+/// integers, which are exact.
 ///
-/// For a sum of n rounded terms in any order the error is at most γ(n) = n u / (1 - n u) in that
-/// unit (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1), and with rounding
-/// errors that are independent and of mean zero, at most exp(λ √n u + n u² / (1 - u)) - 1 but for
-/// the probability given above (Higham and Mary, SIAM J. Sci. Comput. 41(5), 2019, theorem 2.4).
-/// The smaller of both is taken: the first up to n = 100, the second beyond.
+/// For a sum of n rounded terms in any order, the error in that unit is at most γ(n) = n u / (1 - n
+/// u) (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1). With independent
+/// rounding errors of mean zero it is at most exp(λ √n u + n u² / (1 - u)) - 1, except with the
+/// probability above (Higham and Mary, SIAM J. Sci. Comput. 41(5), 2019, theorem 2.4). The smaller
+/// of both applies: the first up to n = 100, the second beyond.
 pub fn relative_bound(problem: &Problem) -> f64 {
     match problem.compute {
         Compute::I32 => 0.0,
-        // Families of the other compute types come with bounds of their own; until then theirs is
-        // no looser than strict f32, so that nothing passes by default.
+        // Other compute types have no families yet. Their bound is that of strict f32 until then,
+        // so that nothing passes by default.
         _ => {
             let n = problem.shape.k as f64 + SCALING_ROUNDINGS;
             let u = UNIT_ROUNDOFF;

@@ -1,105 +1,104 @@
-//! The validation of candidates that are executed on the `cpu` device, for one problem.
+//! Validation of candidates on the `cpu` device, for one problem.
 //!
-//! As [`Validator`](super::Validator) does on a GPU, each candidate runs on small integers and on
-//! uniform values. What guard zones and poison do there, the device does here by looking at every
-//! access: A and B can only be read, and C counts as written by nothing. The reference is computed
-//! for what was written only, so that some blocks of a large problem can be executed without the
-//! others.
+//! As with [`Validator`](super::Validator) on a GPU, each candidate runs on small integers and on
+//! uniform values. The device checks every access in place of guard bytes and poison: A and B are
+//! read-only, and C counts as unwritten. The reference is computed only for the written elements,
+//! so that a subset of the blocks of a large problem can be executed.
 
 use rayon::prelude::*;
 use thiserror::Error;
 
-use super::inputs::{Seeds, Values};
+use super::guarded_buffer::POISON;
+use super::inputs::{Seeds, ValueKind};
 use super::region::Region;
-use super::sample::{self, Places};
-use super::trial::Trial;
-use super::zone::POISON;
+use super::run::ValidationRun;
+use super::sample::{self, BlockCoverage};
 use crate::cpu::{
-    Blocks, Checks, Counting, Counts, LaunchError, Memory, MemoryError, Options, Parameter,
-    Program, Tracking, launch,
+    BlockSelection, CountingMode, Counts, ExecutionChecks, GlobalMemory, KernelParameter,
+    LaunchError, LaunchOptions, MemoryError, PtxModule, WriteTracking, launch,
 };
 use crate::model::{
     Argument, Device, Dtype, KernelLaunch, LaunchPlan, Mismatch, Problem, Validation,
 };
-use crate::worker::{Launch, Operands, Scalars, bind};
+use crate::worker::{LaunchCommand, OperandAddresses, Scalars, bind};
 
 /// Operands of one problem in the memory of the `cpu` device.
 #[derive(Debug)]
 pub struct HostValidator {
     problem: Problem,
     seeds: Seeds,
-    memory: Memory,
+    memory: GlobalMemory,
     small: [u64; 2],
     uniform: [u64; 2],
-    /// The most shared memory that a block may have, in bytes.
+    /// Maximum shared memory of a block in bytes.
     shared_limit: u64,
 }
 
-/// A candidate that was executed and found right.
+/// A candidate that was executed and passed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Executed {
-    /// How right it is.
+pub struct ExecutedCandidate {
+    /// Accuracy of the result.
     pub validation: Validation,
-    /// What was executed.
-    pub places: Places,
-    /// What each launch of the plan did, as far as it was executed; nothing unless that was counted.
+    /// Blocks that were executed.
+    pub coverage: BlockCoverage,
+    /// Counts of each launch of the plan, for the executed blocks; empty unless counting was on.
     pub counts: Vec<Counts>,
 }
 
-/// Why a candidate is not right, or was not executed.
+/// Reason that a candidate failed or was not executed.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum HostFailure {
-    /// It broke a rule, or cannot be launched.
+    /// It violated a check, or cannot be launched.
     #[error(transparent)]
     Launch(#[from] LaunchError),
     /// Its results are wrong.
     #[error("{0}")]
     Wrong(Box<Mismatch>),
-    /// The host has not the memory.
+    /// The host has too little memory.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// This device does not execute such a plan.
+    /// This device does not support the plan.
     #[error("{0}")]
     Unsupported(String),
 }
 
-/// The memory that one candidate sees.
+/// Memory of one candidate.
 struct Scratch {
-    memory: Memory,
+    memory: GlobalMemory,
     c: u64,
     workspaces: Vec<u64>,
 }
 
-/// What is executed of a plan.
-struct Part {
-    /// Whether the kernels before the last one are, whole: they lay operands out anew.
+/// The part of a plan to execute.
+struct PlanPart {
+    /// Whether the kernels before the last one run, with all blocks: they pack operands.
     preparation: bool,
-    /// The blocks of the last one.
-    blocks: Blocks,
+    /// BlockSelection of the last kernel.
+    blocks: BlockSelection,
 }
 
 impl HostValidator {
-    /// Bytes of host memory that validating `problem` takes beside workspaces and references: two
-    /// sets of A and B and a C of four bytes an element, a bit for each of these bytes, a note for
-    /// each element of C.
+    /// Host memory in bytes for validating `problem`, without workspaces and references: two sets
+    /// of A and B and a C of four bytes per element, a bit for each of these bytes, a flag per
+    /// element of C.
     pub fn footprint(problem: &Problem) -> u64 {
         let operands = (problem.a_elements() + problem.b_elements()) * problem.batch;
         let c = problem.c_elements() * problem.batch;
         (2 * operands + c) * 4 * 9 / 8 + c
     }
 
-    /// Makes the operands. Candidates have the limits of `device`.
+    /// Creates the operands. Candidates have the limits of `device`.
     ///
     /// # Errors
-    /// [`HostFailure`] where the host has not the memory, or for elements of other than 32 bits.
+    /// [`HostFailure`] when the host has too little memory, or elements do not have 32 bits.
     pub fn prepare(problem: &Problem, device: &Device, seed: u64) -> Result<Self, HostFailure> {
         if problem.dtype.bytes() != 4 {
             let what = format!("the cpu device does not validate {} yet", problem.dtype);
             return Err(HostFailure::Unsupported(what));
         }
         let seeds = Seeds::of(seed);
-        let mut memory = Memory::new(Tracking::Written);
-        let mut operand = |elements: u64, values: Values, seed: u64| {
+        let mut memory = GlobalMemory::new(WriteTracking::Written);
+        let mut operand = |elements: u64, values: ValueKind, seed: u64| {
             let count = elements * problem.batch;
             let address = memory.allocate(4 * count)?;
             memory.fill_with(address, count, |at| values.word_at(problem.dtype, at, seed))?;
@@ -108,112 +107,114 @@ impl HostValidator {
         };
         let (a, b) = (problem.a_elements(), problem.b_elements());
         let [seed_a, seed_b] = seeds.operands();
-        let small = [operand(a, Values::Small, seed_a)?, operand(b, Values::Small, seed_b)?];
-        let uniform = [operand(a, Values::Uniform, seed_a)?, operand(b, Values::Uniform, seed_b)?];
+        let small = [operand(a, ValueKind::Small, seed_a)?, operand(b, ValueKind::Small, seed_b)?];
+        let uniform =
+            [operand(a, ValueKind::Uniform, seed_a)?, operand(b, ValueKind::Uniform, seed_b)?];
         let shared_limit = device.shared_bytes_per_block.into();
         Ok(Self { problem: *problem, seeds, memory, small, uniform, shared_limit })
     }
 
-    /// Executes a candidate and judges it: watched by all checks on small integers, and counted, if
-    /// `counting` says so, on uniform values.
+    /// Executes a candidate and checks it: with all device checks on small integers, and counted on
+    /// uniform values if `counting` requests it.
     ///
     /// # Errors
     /// See [`HostFailure`].
     pub fn validate(
         &self,
-        program: &Program,
+        program: &PtxModule,
         plan: &LaunchPlan,
-        counting: Counting,
-    ) -> Result<Executed, HostFailure> {
-        let small = Trial::small(&self.problem, self.seeds);
+        counting: CountingMode,
+    ) -> Result<ExecutedCandidate, HostFailure> {
+        let small = ValidationRun::small(&self.problem, self.seeds);
         let scratch = self.scratch(plan)?;
         let chosen = self.first_run(program, plan, &small, &scratch)?;
         let marked = scratch.memory.written(scratch.c, self.c_elements())?;
         let region = Region::of(&self.problem, &marked);
         self.judge(&small, &scratch, &region)?;
-        let uniform = Trial::uniform(&self.problem, self.seeds);
+        let uniform = ValidationRun::uniform(&self.problem, self.seeds);
         let scratch = self.scratch(plan)?;
         let old = |at| uniform.old_word(at);
         scratch.memory.fill_with(scratch.c, self.c_elements(), old)?;
-        let options = Options { counting, ..self.options(plan) };
-        let part = Part { preparation: true, blocks: chosen };
+        let options = LaunchOptions { counting, ..self.options(plan) };
+        let part = PlanPart { preparation: true, blocks: chosen };
         let counts = self.run_part(program, plan, &uniform, &scratch, &options, part)?;
-        // Chosen blocks bring the others of their clusters with them.
+        // Selected blocks also execute the other blocks of their clusters.
         let executed = counts.last().map_or(0, |counts| counts.blocks);
         let blocks = plan.kernels.last().map_or(0, |kernel| blocks_of(kernel.grid));
-        let places = Places::of(&self.problem, executed, blocks, &region);
-        self.check_complete(&places, &marked)?;
+        let coverage = BlockCoverage::of(&self.problem, executed, blocks, &region);
+        self.check_complete(&coverage, &marked)?;
         let max_error = self.judge(&uniform, &scratch, &region)?;
         self.check_untouched(&uniform, &scratch, &marked)?;
         let reference = match self.problem.dtype {
-            Dtype::I32 => format!("exact integers on the host, {places}"),
-            Dtype::F32 | Dtype::F16 | Dtype::Bf16 => format!("f64 on the host, {places}"),
+            Dtype::I32 => format!("exact integers on the host, {coverage}"),
+            Dtype::F32 | Dtype::F16 | Dtype::Bf16 => format!("f64 on the host, {coverage}"),
         };
-        Ok(Executed {
+        Ok(ExecutedCandidate {
             validation: Validation { reference, max_error, bound: uniform.bound },
-            places,
-            counts: if counting == Counting::On { counts } else { Vec::new() },
+            coverage,
+            counts: if counting == CountingMode::On { counts } else { Vec::new() },
         })
     }
 
-    /// The words of C that a candidate computes from uniform values with the caller's factors. Every
-    /// block is executed, with all checks. Where beta is not 0, C held uniform values before.
+    /// Returns the words of C that a candidate computes from uniform values with the given factors.
+    /// All blocks run with all checks. If beta is not 0, C held uniform values before.
     ///
     /// # Errors
     /// See [`HostFailure`].
     pub fn result(
         &self,
-        program: &Program,
+        program: &PtxModule,
         plan: &LaunchPlan,
         scalars: Scalars,
     ) -> Result<Vec<u32>, HostFailure> {
-        let mut trial = Trial::uniform(&self.problem, self.seeds);
-        trial.scalars = scalars;
+        let mut run = ValidationRun::uniform(&self.problem, self.seeds);
+        run.scalars = scalars;
         let scratch = self.scratch(plan)?;
         if scalars.beta != 0.0 {
-            let old = |at| trial.old_word(at);
+            let old = |at| run.old_word(at);
             scratch.memory.fill_with(scratch.c, self.c_elements(), old)?;
         }
-        let options = Options { checks: Checks::ALL, ..self.options(plan) };
-        self.run(program, plan, &trial, &scratch, &options)?;
+        let options = LaunchOptions { checks: ExecutionChecks::ALL, ..self.options(plan) };
+        self.run(program, plan, &run, &scratch, &options)?;
         Ok(scratch.memory.words(scratch.c, self.c_elements())?.collect())
     }
 
-    /// Executes a candidate's first run: all blocks of a small problem, else a choice, which is
-    /// given back.
+    /// Executes a candidate's first run and returns its blocks: all of a small problem, else a
+    /// sample.
     fn first_run(
         &self,
-        program: &Program,
+        program: &PtxModule,
         plan: &LaunchPlan,
-        trial: &Trial,
+        run: &ValidationRun,
         scratch: &Scratch,
-    ) -> Result<Blocks, HostFailure> {
-        let options = Options { checks: Checks::ALL, ..self.options(plan) };
+    ) -> Result<BlockSelection, HostFailure> {
+        let options = LaunchOptions { checks: ExecutionChecks::ALL, ..self.options(plan) };
         if sample::is_small(&self.problem) {
-            self.run(program, plan, trial, scratch, &options)?;
-            return Ok(Blocks::All);
+            self.run(program, plan, run, scratch, &options)?;
+            return Ok(BlockSelection::All);
         }
         let multiplies = |kernel: &&KernelLaunch| {
             kernel.arguments.iter().any(|argument| matches!(argument, Argument::A | Argument::B))
         };
         if plan.nondeterministic {
             return Err(HostFailure::Unsupported(format!(
-                "{} is too large for the cpu device to execute whole, and of a plan whose blocks add to \
-                 the same elements it cannot execute a part: sums would miss what is left out",
+                "{} is too large to execute completely on the cpu device, and a part of the plan \
+                 cannot be validated: its blocks add to the same elements, and sums would miss \
+                 the skipped blocks",
                 self.problem
             )));
         }
         let Some(kernel) = plan.kernels.last().filter(multiplies) else {
             return Err(HostFailure::Unsupported(format!(
-                "{} is too large for the cpu device to execute whole, and of a plan whose last \
-                 kernel combines what others computed it cannot execute a part: that kernel would \
-                 miss what is left out",
+                "{} is too large to execute completely on the cpu device, and a part of the plan \
+                 cannot be validated: its last kernel combines results of others, and would \
+                 miss the skipped blocks",
                 self.problem
             )));
         };
         let some = |preparation, blocks| {
-            let part = Part { preparation, blocks: Blocks::Chosen(blocks) };
-            self.run_part(program, plan, trial, scratch, &options, part)
+            let part = PlanPart { preparation, blocks: BlockSelection::Selected(blocks) };
+            self.run_part(program, plan, run, scratch, &options, part)
         };
         let mut chosen = vec![[0; 3]];
         some(true, chosen.clone())?;
@@ -224,141 +225,152 @@ impl HostValidator {
             some(false, others.clone())?;
         }
         chosen.extend(others);
-        Ok(Blocks::Chosen(chosen))
+        Ok(BlockSelection::Selected(chosen))
     }
 
-    /// Executes a plan with alpha = 1 and beta = 0 and counts what each of its launches does,
-    /// unwatched and unjudged: the whole grid of a small problem, or else the first block of each.
+    /// Executes a plan with alpha = 1 and beta = 0 and counts the work of each launch, without
+    /// checks: all blocks of a small problem, else the first block of each launch.
     ///
     /// # Errors
     /// See [`HostFailure`].
-    pub fn count(&self, program: &Program, plan: &LaunchPlan) -> Result<Vec<Counts>, HostFailure> {
+    pub fn count(
+        &self,
+        program: &PtxModule,
+        plan: &LaunchPlan,
+    ) -> Result<Vec<Counts>, HostFailure> {
         let whole = sample::is_small(&self.problem);
-        let blocks = if whole { Blocks::All } else { Blocks::Chosen(vec![[0; 3]]) };
-        let options = Options { counting: Counting::On, blocks, ..self.options(plan) };
-        let trial = Trial::small(&self.problem, self.seeds);
-        self.run(program, plan, &trial, &self.scratch(plan)?, &options)
+        let blocks =
+            if whole { BlockSelection::All } else { BlockSelection::Selected(vec![[0; 3]]) };
+        let options = LaunchOptions { counting: CountingMode::On, blocks, ..self.options(plan) };
+        let run = ValidationRun::small(&self.problem, self.seeds);
+        self.run(program, plan, &run, &self.scratch(plan)?, &options)
     }
 
-    /// Launches a plan's kernels in order.
+    /// Launches the kernels of a plan in order.
     fn run(
         &self,
-        program: &Program,
+        program: &PtxModule,
         plan: &LaunchPlan,
-        trial: &Trial,
+        run: &ValidationRun,
         scratch: &Scratch,
-        options: &Options,
+        options: &LaunchOptions,
     ) -> Result<Vec<Counts>, HostFailure> {
-        let launches = self.launches(plan, trial, scratch)?;
+        let launches = self.launches(plan, run, scratch)?;
         launches.iter().map(|one| self.execute(program, one, &scratch.memory, options)).collect()
     }
 
     /// Launches a part of a plan.
     fn run_part(
         &self,
-        program: &Program,
+        program: &PtxModule,
         plan: &LaunchPlan,
-        trial: &Trial,
+        run: &ValidationRun,
         scratch: &Scratch,
-        options: &Options,
-        part: Part,
+        options: &LaunchOptions,
+        part: PlanPart,
     ) -> Result<Vec<Counts>, HostFailure> {
-        let launches = self.launches(plan, trial, scratch)?;
+        let launches = self.launches(plan, run, scratch)?;
         let Some((last, before)) = launches.split_last() else { return Ok(Vec::new()) };
         let before = if part.preparation { before } else { &[] };
-        let some = Options { blocks: part.blocks, ..options.clone() };
+        let some = LaunchOptions { blocks: part.blocks, ..options.clone() };
         let with = before.iter().map(|one| (one, options)).chain([(last, &some)]);
         with.map(|(one, options)| self.execute(program, one, &scratch.memory, options)).collect()
     }
 
-    /// The launches of a plan.
+    /// Binds the launches of a plan.
     fn launches(
         &self,
         plan: &LaunchPlan,
-        trial: &Trial,
+        run: &ValidationRun,
         scratch: &Scratch,
-    ) -> Result<Vec<Launch>, HostFailure> {
-        let [a, b] = match trial.values {
-            Values::Small => self.small,
-            Values::Uniform => self.uniform,
+    ) -> Result<Vec<LaunchCommand>, HostFailure> {
+        let [a, b] = match run.values {
+            ValueKind::Small => self.small,
+            ValueKind::Uniform => self.uniform,
         };
-        let operands = Operands { a, b, c: scratch.c };
+        let operands = OperandAddresses { a, b, c: scratch.c };
         let workspaces = &scratch.workspaces;
-        let launches = bind(plan, 0, &self.problem, operands, workspaces, trial.scalars);
+        let launches = bind(plan, 0, &self.problem, operands, workspaces, run.scalars);
         launches.map_err(|error| HostFailure::Unsupported(error.to_string()))
     }
 
-    /// How a plan is run, unwatched. A block may take 16 times the instructions of its share of the
-    /// multiply-adds, and for each step along K 2^15 more: a thousand for each of 32 warps.
-    fn options(&self, plan: &LaunchPlan) -> Options {
+    /// LaunchOptions of a run without checks. The instruction budget of a block is 16 times its share of
+    /// the multiply-adds, plus 2^15 per step along K: a thousand for each of 32 warps.
+    fn options(&self, plan: &LaunchPlan) -> LaunchOptions {
         let fewest = plan.kernels.iter().map(|kernel| blocks_of(kernel.grid)).min().unwrap_or(1);
         let share = self.problem.operations() / 64.0 / fewest.max(1) as f64;
         let budget = 16.0 * share + f64::from(1 << 15) * (self.problem.shape.k + 64) as f64;
-        Options { instruction_budget: budget as u64, ..Options::default() }
+        LaunchOptions { instruction_budget: budget as u64, ..LaunchOptions::default() }
     }
 
     /// Launches one kernel on the `cpu` device.
     fn execute(
         &self,
-        program: &Program,
-        wanted: &Launch,
-        memory: &Memory,
-        options: &Options,
+        program: &PtxModule,
+        call: &LaunchCommand,
+        memory: &GlobalMemory,
+        options: &LaunchOptions,
     ) -> Result<Counts, HostFailure> {
-        let kernel = program.kernel(&wanted.entry).ok_or_else(|| {
-            HostFailure::Unsupported(format!("the program has no kernel `{}`", wanted.entry))
+        let kernel = program.kernel(&call.entry).ok_or_else(|| {
+            HostFailure::Unsupported(format!("the program has no kernel `{}`", call.entry))
         })?;
-        let shared = kernel.facts().static_shared_bytes + u64::from(wanted.dynamic_shared_bytes);
+        let shared = kernel.facts().static_shared_bytes + u64::from(call.dynamic_shared_bytes);
         if shared > self.shared_limit {
             return Err(HostFailure::Unsupported(format!(
-                "kernel `{}` takes {shared} bytes of shared memory, a block has {} at most",
-                wanted.entry, self.shared_limit
+                "kernel `{}` needs {shared} bytes of shared memory; the limit per block is {}",
+                call.entry, self.shared_limit
             )));
         }
-        let parameters: Vec<Parameter> =
-            wanted.arguments.iter().map(|argument| (*argument).into()).collect();
-        let extents = (wanted.grid, wanted.block);
-        Ok(launch(kernel, extents, wanted.dynamic_shared_bytes, &parameters, memory, options)?)
+        let parameters: Vec<KernelParameter> =
+            call.arguments.iter().map(|argument| (*argument).into()).collect();
+        let extents = (call.grid, call.block);
+        Ok(launch(kernel, extents, call.dynamic_shared_bytes, &parameters, memory, options)?)
     }
 
-    fn judge(&self, trial: &Trial, scratch: &Scratch, region: &Region) -> Result<f64, HostFailure> {
+    fn judge(
+        &self,
+        run: &ValidationRun,
+        scratch: &Scratch,
+        region: &Region,
+    ) -> Result<f64, HostFailure> {
         let words = region.runs.iter().map(|run| {
             let address = scratch.c + 4 * run.index(&self.problem);
             Ok(scratch.memory.words(address, run.length)?.collect())
         });
         let words: Vec<Vec<u32>> = words.collect::<Result<_, MemoryError>>()?;
-        trial.judge(region, &words).map_err(HostFailure::Wrong)
+        run.judge(region, &words).map_err(HostFailure::Wrong)
     }
 
-    /// Blocks must write, and all of them together all of C.
-    fn check_complete(&self, places: &Places, marked: &[bool]) -> Result<(), HostFailure> {
-        let missing = self.c_elements() - places.elements;
-        if places.elements > 0 && (missing == 0 || !places.whole()) {
+    /// Checks that the blocks wrote, and that all blocks together wrote all of C.
+    fn check_complete(&self, coverage: &BlockCoverage, marked: &[bool]) -> Result<(), HostFailure> {
+        let missing = self.c_elements() - coverage.elements;
+        if coverage.elements > 0 && (missing == 0 || !coverage.whole()) {
             return Ok(());
         }
         let first = marked.iter().position(|marked| !marked).unwrap_or(0);
         let at = self.position(first as u64);
-        let what = format!("{missing} elements that no thread wrote, the first {at}, of {places}");
-        Err(damage(what, missing))
+        let what =
+            format!("{missing} elements that no thread wrote, the first {at}, of {coverage}");
+        Err(unexpected_access(what, missing))
     }
 
-    /// What the first run did not write, the second one must leave as it was.
+    /// Checks that the second run left unchanged what the first run did not write.
     fn check_untouched(
         &self,
-        trial: &Trial,
+        run: &ValidationRun,
         scratch: &Scratch,
         marked: &[bool],
     ) -> Result<(), HostFailure> {
         let words = scratch.memory.words(scratch.c, self.c_elements())?;
         let touched = words.enumerate().find_first(|(at, word)| {
-            !marked.get(*at).copied().unwrap_or(true) && *word != trial.old_word(*at as u64)
+            !marked.get(*at).copied().unwrap_or(true) && *word != run.old_word(*at as u64)
         });
         let Some((at, _)) = touched else { return Ok(()) };
         let at = self.position(at as u64);
-        Err(damage(format!("{at} was written in one of two runs only"), 1))
+        Err(unexpected_access(format!("{at} was written in one of two runs only"), 1))
     }
 
-    /// An element of C by its row and column.
+    /// Formats an element of C by its row and column.
     fn position(&self, at: u64) -> String {
         let (m, n) = (self.problem.shape.m, self.problem.shape.n);
         let (product, row, column) = (at / (m * n), at / n % m, at % n);
@@ -368,7 +380,7 @@ impl HostValidator {
         }
     }
 
-    /// The memory of a candidate: the operands, and a C and workspaces that nothing wrote.
+    /// Creates the memory of a candidate: the operands, and an unwritten C and workspaces.
     fn scratch(&self, plan: &LaunchPlan) -> Result<Scratch, MemoryError> {
         let mut memory = self.memory.sharing();
         let mut poisoned = |bytes: u64| {
@@ -387,8 +399,8 @@ impl HostValidator {
     }
 }
 
-/// A result that is wrong beyond the values of elements.
-fn damage(check: String, wrong: u64) -> HostFailure {
+/// Creates a failure that is not about the value of an element.
+fn unexpected_access(check: String, wrong: u64) -> HostFailure {
     let error = f64::INFINITY;
     let (got, expected, bound) = (f64::NAN, f64::NAN, 0.0);
     HostFailure::Wrong(Box::new(Mismatch { check, at: None, got, expected, error, bound, wrong }))

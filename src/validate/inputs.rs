@@ -1,43 +1,43 @@
-//! Operand values as a function of their index, so that device and host agree on them without
-//! copying. The twins of the generators in `kernels.cu`.
+//! Operand values as a function of their index, so that device and host agree without copies. The
+//! generators in `kernels.cu` are equal.
 
 use crate::model::Dtype;
 use crate::worker::Scalars;
 
-/// Which values an operand holds.
+/// Kind of the values of an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Values {
-    /// -3 to 3 without 0: sums are exact, and no missing product goes unnoticed.
+pub enum ValueKind {
+    /// -3 to 3 without 0: sums are exact, and every missing product shows.
     Small,
     /// Uniform over [-1, 1), or over -1000 to 1000 for integers.
     Uniform,
 }
 
-/// The streams of values that one run of the program has, by its seed.
+/// Seeds of the value streams of one run of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seeds(u64);
 
 impl Seeds {
     pub(super) fn of(seed: u64) -> Self {
-        Self(seed.wrapping_mul(16)) // room for the streams
+        Self(seed.wrapping_mul(16)) // space for the streams
     }
 
-    /// Of A and of B.
+    /// Seeds of A and B.
     pub(super) fn operands(self) -> [u64; 2] {
         [self.stream(1), self.stream(2)]
     }
 
-    /// Of C before it is written.
+    /// Seed of C before it is written.
     pub(super) fn c(self) -> u64 {
         self.stream(3)
     }
 
-    /// Of operands that are only timed.
+    /// Seed of operands that are only timed.
     pub(super) fn timed(self) -> u64 {
         self.stream(4)
     }
 
-    /// For choosing what is executed.
+    /// Seed for selecting blocks.
     pub(super) fn choice(self) -> u64 {
         self.stream(5)
     }
@@ -47,8 +47,8 @@ impl Seeds {
     }
 }
 
-impl Values {
-    /// The number that `kernels.cu` knows them by.
+impl ValueKind {
+    /// Number of the kind in `kernels.cu`.
     pub(super) fn kind(self) -> i32 {
         match self {
             Self::Small => 0,
@@ -56,7 +56,7 @@ impl Values {
         }
     }
 
-    /// The value at `index` of the stream that `seed` names.
+    /// Returns the value at `index` of the stream of `seed`.
     pub fn at(self, dtype: Dtype, index: u64, seed: u64) -> f64 {
         let bits = mix(index, seed);
         match (self, dtype) {
@@ -69,7 +69,7 @@ impl Values {
         }
     }
 
-    /// The same as the bits of an element of 32 bits.
+    /// Returns the value as the bits of a 32-bit element.
     pub(super) fn word_at(self, dtype: Dtype, index: u64, seed: u64) -> u32 {
         let value = self.at(dtype, index, seed);
         match dtype {
@@ -79,7 +79,7 @@ impl Values {
     }
 }
 
-/// The factors of the run on uniform values: neither of them 0, 1 or the other.
+/// Factors of the run on uniform values: neither 0 nor 1, and different.
 pub(super) fn uneven_scalars(dtype: Dtype) -> Scalars {
     match dtype {
         Dtype::I32 => Scalars { alpha: 3.0, beta: -2.0 },
@@ -111,12 +111,12 @@ mod tests {
     #[test]
     fn values_stay_in_their_range() {
         for index in 0..10_000 {
-            let small = Values::Small.at(Dtype::F32, index, 7);
+            let small = ValueKind::Small.at(Dtype::F32, index, 7);
             assert!(small != 0.0 && small.abs() <= 3.0);
-            let uniform = Values::Uniform.at(Dtype::F32, index, 7);
+            let uniform = ValueKind::Uniform.at(Dtype::F32, index, 7);
             assert!((-1.0..1.0).contains(&uniform));
             assert_eq!(f64::from(uniform as f32), uniform);
-            assert!(Values::Uniform.at(Dtype::I32, index, 7).abs() <= 1000.0);
+            assert!(ValueKind::Uniform.at(Dtype::I32, index, 7).abs() <= 1000.0);
         }
     }
 }

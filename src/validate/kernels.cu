@@ -1,7 +1,6 @@
-// What validation does on the device: fills operands with reproducible values, computes the
-// reference, compares, and looks at guard zones. Not tuned: it has to be right, and simple enough
-// to see that it is. Compiled with ELEMENT_F32 or ELEMENT_I32 defined; `inputs.rs` has the
-// generators' twins for the host.
+// Validation kernels: fill operands with reproducible values, compute the reference, compare, and
+// check guard bytes. Not tuned, but simple enough to verify by reading. Compiled with ELEMENT_F32 or
+// ELEMENT_I32 defined; `inputs.rs` has the same generators for the host.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -12,7 +11,7 @@ typedef float element;
 typedef int element;
 #endif
 
-// 64 well-mixed bits for an index: the finaliser of splitmix64 (Steele, Lea and Flood 2014).
+// Hashes an index to 64 bits: the finaliser of splitmix64 (Steele, Lea and Flood 2014).
 __device__ u64 mix(u64 index, u64 seed)
 {
     u64 x = index + seed * 0x9e3779b97f4a7c15ull + 0x9e3779b97f4a7c15ull;
@@ -21,8 +20,8 @@ __device__ u64 mix(u64 index, u64 seed)
     return x ^ (x >> 31);
 }
 
-// One of -3, -2, -1, 1, 2, 3: products and their sums are exact in binary32, and no product that is
-// left out or counted twice goes unnoticed.
+// One of -3, -2, -1, 1, 2, 3: products and their sums are exact in binary32, and every product that is
+// missing or counted twice changes the sum.
 __device__ element small_value(u64 index, u64 seed)
 {
     const int which = (int)((mix(index, seed) >> 32) % 6);
@@ -67,7 +66,7 @@ extern "C" __global__ void fill_words(u32* out, u64 count, u32 word)
         out[i] = word;
 }
 
-// Counts what is no longer as fill_values left it.
+// Counts elements that changed since fill_values.
 extern "C" __global__ void count_changed_values(const element* in, u64 count, int kind, u64 seed, u64* changed)
 {
     for (u64 i = first_index(); i < count; i += index_step())
@@ -75,7 +74,7 @@ extern "C" __global__ void count_changed_values(const element* in, u64 count, in
             atomicAdd(changed, 1ull);
 }
 
-// Counts what is no longer as fill_words left it.
+// Counts words that changed since fill_words.
 extern "C" __global__ void count_changed_words(const u32* in, u64 count, u32 word, u64* changed)
 {
     for (u64 i = first_index(); i < count; i += index_step())
@@ -83,7 +82,7 @@ extern "C" __global__ void count_changed_words(const u32* in, u64 count, u32 wor
             atomicAdd(changed, 1ull);
 }
 
-// Counts words in which two buffers differ.
+// Counts the words in which two buffers differ.
 extern "C" __global__ void count_different_words(const u32* a, const u32* b, u64 count, u64* different)
 {
     for (u64 i = first_index(); i < count; i += index_step())
@@ -91,27 +90,27 @@ extern "C" __global__ void count_different_words(const u32* a, const u32* b, u64
             atomicAdd(different, 1ull);
 }
 
-constexpr int TILE = 64;  // rows and columns of C of a block
-constexpr int STEP = 16;  // how far a stage advances along K
+constexpr int TILE = 64;  // rows and columns of C per block
+constexpr int STEP = 16;  // extent of a stage along K
 constexpr int PER_THREAD = 4;
-constexpr int APART = TILE / PER_THREAD;  // of a thread's rows, and of its columns
+constexpr int APART = TILE / PER_THREAD;  // distance of a thread's rows, and of its columns
 
-// A stage of an operand: TILE of its rows or columns from `first` on, STEP of K from `k0` on, zeros
-// beyond its end. Neighbouring threads read what lies side by side.
+// Loads a stage of an operand: TILE rows or columns from `first`, STEP along K from `k0`, zeros beyond
+// its end. Neighbouring threads read adjacent elements.
 template <typename Sum>
-__device__ void load(Sum (&stage)[STEP][TILE + 1], const element* from, int ld, bool k_side_by_side, int first, int k0,
+__device__ void load(Sum (&stage)[STEP][TILE + 1], const element* from, int ld, bool k_contiguous, int first, int k0,
                      int extent, int K)
 {
     for (int i = threadIdx.x; i < STEP * TILE; i += 256) {
-        const int k = k_side_by_side ? i % STEP : i / TILE;
-        const int x = k_side_by_side ? i / STEP : i % TILE;
-        const u64 at = k_side_by_side ? (u64)(first + x) * ld + (k0 + k) : (u64)(k0 + k) * ld + (first + x);
+        const int k = k_contiguous ? i % STEP : i / TILE;
+        const int x = k_contiguous ? i / STEP : i % TILE;
+        const u64 at = k_contiguous ? (u64)(first + x) * ld + (k0 + k) : (u64)(k0 + k) * ld + (first + x);
         stage[k][x] = first + x < extent && k0 + k < K ? (Sum)from[at] : (Sum)0;
     }
 }
 
-// sum = op(A) op(B) and, where wanted, magnitude = |op(A)| |op(B)|, both summed up in `Sum`. With 256
-// threads, each for rows and columns that are APART, so that neighbours read what lies side by side.
+// Computes sum = op(A) op(B) and optionally magnitude = |op(A)| |op(B)|, both in `Sum`, with 256
+// threads. A thread's rows and columns are APART, so that neighbours read adjacent elements.
 template <typename Sum>
 __device__ void reference(const element* A, const element* B, Sum* sums, float* magnitudes, int M, int N, int K,
                           int batch, int lda, int ldb, int a_transposed, int b_transposed)
@@ -161,7 +160,7 @@ __device__ void reference(const element* A, const element* B, Sum* sums, float* 
     }
 }
 
-// For small values: binary32 holds their sums exactly, in whichever order.
+// For small values, whose sums are exact in binary32 in any order.
 extern "C" __global__ void __launch_bounds__(256)
 reference_small(const element* A, const element* B, float* sums, int M, int N, int K, int batch, int lda, int ldb,
                 int a_transposed, int b_transposed)
@@ -176,11 +175,11 @@ reference_uniform(const element* A, const element* B, double* sums, float* magni
     reference(A, B, sums, magnitudes, M, N, K, batch, lda, ldb, a_transposed, b_transposed);
 }
 
-// What comparing one result found; zeroed before, except `at`, which begins with all bits set.
-struct Verdict {
+// Result of comparing one run; zeroed before, except `at`, which starts with all bits set.
+struct ComparisonResult {
     u64 wrong;  // elements beyond the bound
-    u64 worst;  // the bits of the largest error: ordered as numbers are, since none is negative
-    u64 at;     // the first element with that error, once something is wrong
+    u64 worst;  // bits of the largest error, ordered as numbers since none is negative
+    u64 at;     // first element with that error, if any is wrong
     double got;
     double expected;
 };
@@ -191,7 +190,7 @@ struct Comparison {
     double error;  // relative to the magnitude; infinite for NaN
 };
 
-// A NaN compares with nothing; the largest error has to find it.
+// NaN compares with nothing, and must count as the largest error.
 __device__ double infinite_if_nan(double error)
 {
     return error == error ? error : __longlong_as_double(0x7ff0000000000000ll);
@@ -222,8 +221,8 @@ __device__ Comparison compare_uniform_at(const element* C, const double* sums, c
 #endif
 }
 
-// What one thread has seen of a comparison.
-struct Tally {
+// Errors that one thread found.
+struct ErrorStatistics {
     u64 wrong = 0;
     u64 worst = 0;
 
@@ -233,9 +232,9 @@ struct Tally {
         worst = max(worst, (u64)__double_as_longlong(comparison.error));
     }
 
-    // One atomic operation a warp: nearly every element has a rounding error, and an atomic for
-    // each would queue at one address.
-    __device__ void report(Verdict* verdict)
+    // One atomic operation per warp: nearly every element has a rounding error, and one atomic for
+    // each would serialise at one address.
+    __device__ void report(ComparisonResult* result)
     {
         for (int step = 16; step > 0; step /= 2) {
             wrong += __shfl_xor_sync(0xffffffff, wrong, step);
@@ -243,68 +242,68 @@ struct Tally {
         }
         if (threadIdx.x % 32 == 0) {
             if (wrong > 0)
-                atomicAdd(&verdict->wrong, wrong);
-            atomicMax(&verdict->worst, worst);
+                atomicAdd(&result->wrong, wrong);
+            atomicMax(&result->worst, worst);
         }
     }
 };
 
-// The kernels that find and describe the worst element do nothing where nothing is wrong.
-__device__ void locate(Verdict* verdict, const Comparison& comparison, u64 i)
+// Kernels that locate and describe the worst element return at once if no element is wrong.
+__device__ void locate(ComparisonResult* result, const Comparison& comparison, u64 i)
 {
-    if ((u64)__double_as_longlong(comparison.error) == verdict->worst)
-        atomicMin(&verdict->at, i);
+    if ((u64)__double_as_longlong(comparison.error) == result->worst)
+        atomicMin(&result->at, i);
 }
 
-extern "C" __global__ void compare_small(const element* C, const float* sums, u64 count, Verdict* verdict)
+extern "C" __global__ void compare_small(const element* C, const float* sums, u64 count, ComparisonResult* result)
 {
-    Tally tally;
+    ErrorStatistics statistics;
     for (u64 i = first_index(); i < count; i += index_step())
-        tally.add(compare_small_at(C, sums, i), 0.0);
-    tally.report(verdict);
+        statistics.add(compare_small_at(C, sums, i), 0.0);
+    statistics.report(result);
 }
 
-extern "C" __global__ void locate_small(const element* C, const float* sums, u64 count, Verdict* verdict)
+extern "C" __global__ void locate_small(const element* C, const float* sums, u64 count, ComparisonResult* result)
 {
-    if (verdict->wrong == 0)
+    if (result->wrong == 0)
         return;
     for (u64 i = first_index(); i < count; i += index_step())
-        locate(verdict, compare_small_at(C, sums, i), i);
+        locate(result, compare_small_at(C, sums, i), i);
 }
 
-extern "C" __global__ void describe_small(const element* C, const float* sums, Verdict* verdict)
+extern "C" __global__ void describe_small(const element* C, const float* sums, ComparisonResult* result)
 {
-    if (verdict->wrong == 0)
+    if (result->wrong == 0)
         return;
-    const Comparison worst = compare_small_at(C, sums, verdict->at);
-    verdict->got = worst.got;
-    verdict->expected = worst.expected;
+    const Comparison worst = compare_small_at(C, sums, result->at);
+    result->got = worst.got;
+    result->expected = worst.expected;
 }
 
 extern "C" __global__ void compare_uniform(const element* C, const double* sums, const float* magnitudes, u64 count,
-                                           element alpha, element beta, u64 c_seed, float bound, Verdict* verdict)
+                                           element alpha, element beta, u64 c_seed, float bound, ComparisonResult* result)
 {
-    Tally tally;
+    ErrorStatistics statistics;
     for (u64 i = first_index(); i < count; i += index_step())
-        tally.add(compare_uniform_at(C, sums, magnitudes, i, alpha, beta, c_seed), bound);
-    tally.report(verdict);
+        statistics.add(compare_uniform_at(C, sums, magnitudes, i, alpha, beta, c_seed), bound);
+    statistics.report(result);
 }
 
 extern "C" __global__ void locate_uniform(const element* C, const double* sums, const float* magnitudes, u64 count,
-                                          element alpha, element beta, u64 c_seed, Verdict* verdict)
+                                          element alpha, element beta, u64 c_seed, ComparisonResult* result)
 {
-    if (verdict->wrong == 0)
+    if (result->wrong == 0)
         return;
     for (u64 i = first_index(); i < count; i += index_step())
-        locate(verdict, compare_uniform_at(C, sums, magnitudes, i, alpha, beta, c_seed), i);
+        locate(result, compare_uniform_at(C, sums, magnitudes, i, alpha, beta, c_seed), i);
 }
 
 extern "C" __global__ void describe_uniform(const element* C, const double* sums, const float* magnitudes,
-                                            element alpha, element beta, u64 c_seed, Verdict* verdict)
+                                            element alpha, element beta, u64 c_seed, ComparisonResult* result)
 {
-    if (verdict->wrong == 0)
+    if (result->wrong == 0)
         return;
-    const Comparison worst = compare_uniform_at(C, sums, magnitudes, verdict->at, alpha, beta, c_seed);
-    verdict->got = worst.got;
-    verdict->expected = worst.expected;
+    const Comparison worst = compare_uniform_at(C, sums, magnitudes, result->at, alpha, beta, c_seed);
+    result->got = worst.got;
+    result->expected = worst.expected;
 }

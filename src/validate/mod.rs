@@ -1,23 +1,24 @@
-//! Whether a kernel's results are right: operands that can be made again anywhere, a reference in
-//! f64 on the device, an error bound that grows with K as the error analysis says, an exact run on
-//! small integers, and guard zones around everything. A wrong kernel is an outcome, not an error.
+//! Validation of kernel results: reproducible operands, an f64 reference on the device, an error
+//! bound that grows with K, an exact run on small integers, and guard bytes around every buffer. A
+//! wrong kernel is an outcome, not an error.
 //!
-//! Nothing is timed here. On a GPU the device's part is `kernels.cu`, driven through an
-//! [`Executor`](crate::worker::Executor); what the `cpu` device executes is judged by the host.
+//! Nothing is timed here. On a GPU the device's part is `kernels.cu`, run through an
+//! [`Executor`](crate::worker::Executor); results of the `cpu` device are checked on the host.
 
 pub mod bound;
+mod guarded_buffer;
 mod host;
 pub mod inputs;
-mod launches;
+mod kernels;
+mod readback;
 pub mod reference;
 mod region;
+mod run;
 mod sample;
-mod trial;
 mod validator;
-mod zone;
 
-pub use host::{Executed, HostFailure, HostValidator};
-pub use launches::{KERNELS, compile_options};
-pub use sample::Places;
-pub use validator::{Subject, Validator};
-pub use zone::{GUARD_BYTES, Zone};
+pub use guarded_buffer::{GUARD_BYTES, GuardedBuffer};
+pub use host::{ExecutedCandidate, HostFailure, HostValidator};
+pub use kernels::{KERNELS, compile_options};
+pub use sample::BlockCoverage;
+pub use validator::{ValidationSubject, Validator};

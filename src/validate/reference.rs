@@ -1,9 +1,9 @@
-//! The reference that needs no device: a triple loop in f64. Tests hold the device's reference
-//! against it; it is far too slow for tuning.
+//! The reference on the host: a triple loop in f64. Tests compare the device's reference with it;
+//! it is too slow for tuning.
 
 use crate::model::Problem;
 
-/// op(A) op(B) of every product of the batch, row-major, for operands packed as stored.
+/// Computes op(A) op(B) of every product of the batch, row-major, for packed operands.
 pub fn triple_loop(problem: &Problem, a: &[f64], b: &[f64]) -> Vec<f64> {
     let (m, n, k) = (problem.shape.m as usize, problem.shape.n as usize, problem.shape.k as usize);
     let (lda, ldb) = (problem.lda() as usize, problem.ldb() as usize);

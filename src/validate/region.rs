@@ -1,61 +1,60 @@
-//! A part of C, and what it should hold: computed on the host in f64, for the elements of that part
-//! only.
+//! A part of C and its reference: computed on the host in f64, for the elements of that part only.
 
 use rayon::prelude::*;
 
-use super::inputs::Values;
+use super::inputs::ValueKind;
 use crate::model::Problem;
 
 /// Consecutive elements of a row of C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct RowSegment {
     pub(super) product: u64,
     pub(super) row: u64,
     pub(super) column: u64,
     pub(super) length: u64,
 }
 
-impl Run {
-    /// The place of its first element in memory.
+impl RowSegment {
+    /// Index of its first element in memory.
     pub(super) fn index(&self, problem: &Problem) -> u64 {
         (self.product * problem.shape.m + self.row) * problem.shape.n + self.column
     }
 }
 
-/// Elements of C, as runs in ascending order.
+/// Elements of C, as row segments in ascending order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Region {
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Vec<RowSegment>,
 }
 
-/// What a run should hold, element by element.
+/// Reference of a row segment, by element.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Sums {
+pub(super) struct SegmentSums {
     /// op(A) op(B).
     pub(super) values: Vec<f64>,
     /// |op(A)| |op(B)|.
     pub(super) magnitudes: Vec<f64>,
 }
 
-/// The operands by their values: which, and the seeds of A and B.
+/// Definition of the operand values: their kind, and the seeds of A and B.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Source {
-    pub(super) values: Values,
+pub(super) struct OperandValues {
+    pub(super) values: ValueKind,
     pub(super) seeds: [u64; 2],
 }
 
-/// Elements of op(B) that are held at a time: 8 MiB.
+/// Elements of op(B) in memory at a time: 8 MiB.
 const PANEL: u64 = 1 << 20;
 
 impl Region {
-    /// The elements that are marked, of all of C in the order of memory.
+    /// Collects the marked elements, given for all of C in memory order.
     pub(super) fn of(problem: &Problem, marked: &[bool]) -> Self {
         let (m, n) = (problem.shape.m, problem.shape.n);
         let runs = marked.chunks(n as usize).enumerate().flat_map(|(line, marked)| {
             let (product, row) = (line as u64 / m, line as u64 % m);
             let mut column = 0;
             marked.chunk_by(|a, b| a == b).filter_map(move |chunk| {
-                let run = Run { product, row, column, length: chunk.len() as u64 };
+                let run = RowSegment { product, row, column, length: chunk.len() as u64 };
                 column += run.length;
                 chunk[0].then_some(run)
             })
@@ -63,14 +62,14 @@ impl Region {
         Self { runs: runs.collect() }
     }
 
-    /// How many elements it has.
+    /// Number of elements.
     pub(super) fn elements(&self) -> u64 {
         self.runs.iter().map(|run| run.length).sum()
     }
 
-    /// The product and the sums of its terms' magnitudes, for each run. Integers are exact, as long
-    /// as sums stay below 2^53.
-    pub(super) fn reference(&self, problem: &Problem, source: Source) -> Vec<Sums> {
+    /// Computes the product and the sums of its terms' magnitudes for each segment. Integers are
+    /// exact as long as sums stay below 2^53.
+    pub(super) fn reference(&self, problem: &Problem, source: OperandValues) -> Vec<SegmentSums> {
         let mut sums = Vec::with_capacity(self.runs.len());
         for runs in self.runs.chunk_by(|a, b| a.product == b.product) {
             sums.extend(product(problem, source, runs));
@@ -79,13 +78,13 @@ impl Region {
     }
 }
 
-/// The reference of runs of one product of the batch.
-fn product(problem: &Problem, source: Source, runs: &[Run]) -> Vec<Sums> {
+/// Computes the reference of segments of one product of the batch.
+fn product(problem: &Problem, source: OperandValues, runs: &[RowSegment]) -> Vec<SegmentSums> {
     let number = runs.first().map_or(0, |run| run.product);
-    let columns = Columns::of(runs);
-    let zeros = |run: &Run| vec![0.0; run.length as usize];
-    let mut sums: Vec<Sums> =
-        runs.iter().map(|run| Sums { values: zeros(run), magnitudes: zeros(run) }).collect();
+    let columns = ColumnRanges::of(runs);
+    let zeros = |run: &RowSegment| vec![0.0; run.length as usize];
+    let mut sums: Vec<SegmentSums> =
+        runs.iter().map(|run| SegmentSums { values: zeros(run), magnitudes: zeros(run) }).collect();
     let k = problem.shape.k;
     let step = (PANEL / columns.width.max(1)).clamp(1, k);
     for begin in (0..k).step_by(step as usize) {
@@ -115,28 +114,27 @@ fn product(problem: &Problem, source: Source, runs: &[Run]) -> Vec<Sums> {
     sums
 }
 
-fn a_at(problem: &Problem, source: Source, product: u64, row: u64, k: u64) -> f64 {
+fn a_at(problem: &Problem, source: OperandValues, product: u64, row: u64, k: u64) -> f64 {
     let lda = problem.lda();
     let at = if problem.layout.a_transposed() { k * lda + row } else { row * lda + k };
     source.values.at(problem.dtype, product * problem.a_elements() + at, source.seeds[0])
 }
 
-fn b_at(problem: &Problem, source: Source, product: u64, k: u64, column: u64) -> f64 {
+fn b_at(problem: &Problem, source: OperandValues, product: u64, k: u64, column: u64) -> f64 {
     let ldb = problem.ldb();
     let at = if problem.layout.b_transposed() { column * ldb + k } else { k * ldb + column };
     source.values.at(problem.dtype, product * problem.b_elements() + at, source.seeds[1])
 }
 
-/// The columns that any run has: ranges that neither meet nor overlap, and where each begins when
-/// they are put side by side.
-struct Columns {
+/// Columns that occur in any segment: disjoint ranges, with the place of each in a compact row.
+struct ColumnRanges {
     /// First column, first column behind, place.
     ranges: Vec<(u64, u64, u64)>,
     width: u64,
 }
 
-impl Columns {
-    fn of(runs: &[Run]) -> Self {
+impl ColumnRanges {
+    fn of(runs: &[RowSegment]) -> Self {
         let mut spans: Vec<(u64, u64)> =
             runs.iter().map(|run| (run.column, run.column + run.length)).collect();
         spans.sort_unstable();
@@ -159,7 +157,7 @@ impl Columns {
         self.ranges.iter().flat_map(|(begin, end, _)| *begin..*end)
     }
 
-    /// Where a column is among all; each run's columns are within one range.
+    /// Place of a column in the compact row; the columns of a segment are within one range.
     fn place(&self, column: u64) -> u64 {
         let at = self.ranges.partition_point(|(begin, _, _)| *begin <= column).saturating_sub(1);
         self.ranges.get(at).map_or(0, |(begin, _, place)| place + (column - begin))
@@ -177,7 +175,7 @@ mod tests {
         for layout in [Layout::Nn, Layout::Nt, Layout::Tn, Layout::Tt] {
             let shape = "13x17x29".parse().unwrap();
             let problem = Problem { batch: 2, layout, ..Problem::new(shape, Dtype::F32) };
-            let source = Source { values: Values::Uniform, seeds: [3, 4] };
+            let source = OperandValues { values: ValueKind::Uniform, seeds: [3, 4] };
             let values = |count: u64, seed| -> Vec<f64> {
                 (0..count).map(|at| source.values.at(problem.dtype, at, seed)).collect()
             };

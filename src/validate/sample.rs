@@ -1,9 +1,9 @@
-//! Which blocks of a grid are executed where all of them would take too long.
+//! Selection of the blocks to execute when all of them would take too long.
 //!
-//! What a block computes is the family's affair. The extents of what the first block wrote tell how
-//! large tiles are; if as many of them as there are blocks cover C, corners and edges are where they
-//! are when tiles are numbered row by row. In any other order those are blocks like others:
-//! [`Places`] says what was met.
+//! The family decides what a block computes. The extents of what the first block wrote give the
+//! tile size. If as many such tiles as there are blocks cover C, corners and edges are selected as
+//! if tiles were numbered row by row. In other orders those blocks are arbitrary ones;
+//! [`BlockCoverage`] reports what was covered.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,28 +11,28 @@ use std::fmt;
 use super::region::Region;
 use crate::model::Problem;
 
-/// Blocks that are executed at most.
-const MOST: usize = 9;
+/// Maximum number of executed blocks.
+const MAX_BLOCKS: usize = 9;
 
-/// Multiply-adds that they may take together, but at least [`LEAST`] blocks are executed: at 5e8 a
-/// second on a core with all checks, a quarter of a second on two.
-const WORTH: u64 = 1 << 28;
-const LEAST: usize = 4;
+/// Multiply-adds that they may take together; at least [`LEAST_BLOCKS`] blocks are executed. A core checks
+/// 5e8 per second: a quarter of a second on two cores.
+const MAX_WORK: u64 = 1 << 28;
+const LEAST_BLOCKS: usize = 4;
 
-/// Products with up to so many multiply-adds are executed whole: 512x512x512.
-const WHOLE: u64 = 1 << 27;
+/// Products with up to this many multiply-adds are executed completely: 512x512x512.
+const COMPLETE_WORK: u64 = 1 << 27;
 
-/// Multiply-adds of a problem.
+/// Number of multiply-adds of a problem.
 fn work(problem: &Problem) -> u64 {
     (problem.operations() / 2.0) as u64
 }
 
-/// Whether a problem is small enough to be executed whole.
+/// Whether a problem is small enough to be executed completely.
 pub(super) fn is_small(problem: &Problem) -> bool {
-    work(problem) <= WHOLE
+    work(problem) <= COMPLETE_WORK
 }
 
-/// The blocks to execute besides the first, which wrote `first`.
+/// Selects the blocks to execute in addition to the first, which wrote `first`.
 pub(super) fn choose(
     problem: &Problem,
     grid: [u32; 3],
@@ -42,18 +42,18 @@ pub(super) fn choose(
     let [x, y, z] = grid.map(u64::from);
     let (slice, all) = (x * y, x * y * z);
     let each = (work(problem) / all).max(1);
-    let wanted = ((WORTH / each) as usize).clamp(LEAST, MOST);
+    let count = ((MAX_WORK / each) as usize).clamp(LEAST_BLOCKS, MAX_BLOCKS);
     let mut placed = vec![all - 1];
     if let Some([rows, columns]) = tiles(problem, first).filter(|[r, c]| r * c == slice) {
         let (right, bottom) = (columns - 1, (rows - 1) * columns);
         placed.extend([right, bottom, columns / 2, rows / 2 * columns]);
     }
-    placed.truncate(wanted / 2); // the others are random, so that some lie inside
+    placed.truncate(count / 2); // the others are random, so that some lie inside
     let mut random = fastrand::Rng::with_seed(seed);
-    let drawn = (0..4 * MOST).map(|_| random.u64(..all));
+    let drawn = (0..4 * MAX_BLOCKS).map(|_| random.u64(..all));
     let mut chosen = BTreeSet::from([0]);
     for block in placed.into_iter().chain(drawn) {
-        if chosen.len() < wanted {
+        if chosen.len() < count {
             chosen.insert(block);
         }
     }
@@ -63,34 +63,35 @@ pub(super) fn choose(
     chosen.into_iter().map(index).collect()
 }
 
-/// How many tiles of the first block's size cover C, down and across.
+/// Number of tiles of the first block's size that cover C, vertically and horizontally.
 fn tiles(problem: &Problem, first: &Region) -> Option<[u64; 2]> {
     let rows = first.runs.iter().map(|run| run.row).max()? + 1;
     let columns = first.runs.iter().map(|run| run.column + run.length).max()?;
     Some([problem.shape.m.div_ceil(rows), problem.shape.n.div_ceil(columns)])
 }
 
-/// What was executed of a grid, and where in C that lies.
+/// Executed part of a grid, and the part of C that it covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Places {
-    /// Blocks executed.
+pub struct BlockCoverage {
+    /// Executed blocks.
     pub executed: u64,
     /// Blocks of the grid.
     pub blocks: u64,
-    /// Elements of C that were written.
+    /// Written elements of C.
     pub elements: u64,
-    /// Corners of C among them, of 4.
+    /// Written corners of C, of 4.
     pub corners: u64,
-    /// Borders of C that were touched, of 4.
+    /// Borders of C with a written element, of 4.
     pub borders: u64,
 }
 
-impl Places {
+impl BlockCoverage {
     pub(super) fn of(problem: &Problem, executed: u64, blocks: u64, region: &Region) -> Self {
         let (bottom, right) = (problem.shape.m - 1, problem.shape.n);
-        let ends = |run: &super::region::Run| run.column + run.length == right;
-        let any =
-            |test: &dyn Fn(&super::region::Run) -> bool| u64::from(region.runs.iter().any(test));
+        let ends = |run: &super::region::RowSegment| run.column + run.length == right;
+        let any = |test: &dyn Fn(&super::region::RowSegment) -> bool| {
+            u64::from(region.runs.iter().any(test))
+        };
         Self {
             executed,
             blocks,
@@ -112,7 +113,7 @@ impl Places {
     }
 }
 
-impl fmt::Display for Places {
+impl fmt::Display for BlockCoverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.whole() {
             return write!(f, "all {} blocks", self.blocks);
@@ -127,7 +128,7 @@ impl fmt::Display for Places {
 
 #[cfg(test)]
 mod tests {
-    use super::super::region::Run;
+    use super::super::region::RowSegment;
     use super::*;
     use crate::model::Dtype;
 
@@ -135,7 +136,7 @@ mod tests {
         let (row, column) = (down * rows, across * columns);
         let length = columns.min(problem.shape.n - column);
         let last = (row + rows).min(problem.shape.m);
-        let run = |row| Run { product: 0, row, column, length };
+        let run = |row| RowSegment { product: 0, row, column, length };
         Region { runs: (row..last).map(run).collect() }
     }
 
@@ -152,18 +153,19 @@ mod tests {
             let first = tile(&problem, size, [0, 0]);
             let chosen = choose(&problem, grid, &first, 7);
             assert_eq!(chosen, choose(&problem, grid, &first, 7));
-            assert!(chosen.len() >= LEAST - 1 && chosen.len() < MOST, "{chosen:?}");
+            assert!(chosen.len() >= LEAST_BLOCKS - 1 && chosen.len() < MAX_BLOCKS, "{chosen:?}");
             let mut runs = first.runs.clone();
             runs.extend(
                 chosen.iter().flat_map(|[x, _, _]| tile(&problem, size, place((*x).into())).runs),
             );
-            let places = Places::of(&problem, chosen.len() as u64 + 1, 376, &Region { runs });
+            let places =
+                BlockCoverage::of(&problem, chosen.len() as u64 + 1, 376, &Region { runs });
             assert!(places.corners >= 2 && places.borders == 4, "{places}");
         }
     }
 
     #[test]
-    fn a_grid_of_few_blocks_is_taken_whole() {
+    fn a_grid_of_few_blocks_is_executed_completely() {
         let problem = Problem::new("128x128x65536".parse().unwrap(), Dtype::F32);
         let first = tile(&problem, [64, 64], [0, 0]);
         assert_eq!(choose(&problem, [2, 2, 1], &first, 0).len(), 3);

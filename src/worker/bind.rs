@@ -1,12 +1,12 @@
-//! From a launch plan to launches: every argument gets its value.
+//! Binding of a launch plan: every argument gets its value.
 
 use thiserror::Error;
 
-use super::{Launch, LaunchArgument};
-use crate::cpu::Parameter;
+use super::{LaunchArgument, LaunchCommand};
+use crate::cpu::KernelParameter;
 use crate::model::{Argument, Dtype, LaunchPlan, Problem};
 
-impl From<LaunchArgument> for Parameter {
+impl From<LaunchArgument> for KernelParameter {
     fn from(argument: LaunchArgument) -> Self {
         match argument {
             LaunchArgument::Pointer(address) => Self::Long(address),
@@ -18,9 +18,9 @@ impl From<LaunchArgument> for Parameter {
     }
 }
 
-/// Where one set of operands lies.
+/// Addresses of one set of operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Operands {
+pub struct OperandAddresses {
     /// Address of A.
     pub a: u64,
     /// Address of B.
@@ -29,7 +29,7 @@ pub struct Operands {
     pub c: u64,
 }
 
-/// The factors of a product.
+/// Scalar factors of a product.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scalars {
     /// The factor of op(A) op(B).
@@ -43,24 +43,25 @@ impl Scalars {
     pub const PLAIN: Self = Self { alpha: 1.0, beta: 0.0 };
 }
 
-/// An argument, or the operand of a tensor map, that has no value: a workspace that the plan lacks.
+/// Error: an argument or the operand of a tensor map has no value, since the plan lacks the
+/// workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("argument `{0}` has no value")]
-pub struct Unbound(pub String);
+pub struct UnboundArgument(pub String);
 
-/// The launches of `plan` in `module` for one set of operands. `workspaces` are the addresses of
+/// Binds the launches of `plan` in `module` to a set of operands. `workspaces` are the addresses of
 /// the plan's workspaces, in order.
 ///
 /// # Errors
-/// [`Unbound`].
+/// [`UnboundArgument`].
 pub fn bind(
     plan: &LaunchPlan,
     module: u32,
     problem: &Problem,
-    operands: Operands,
+    operands: OperandAddresses,
     workspaces: &[u64],
     scalars: Scalars,
-) -> Result<Vec<Launch>, Unbound> {
+) -> Result<Vec<LaunchCommand>, UnboundArgument> {
     // Extents are within 31 bits (`MAX_EXTENT`, `MAX_BATCH`) and element counts within 60
     // (`Problem::check_size`).
     let int = |value: u64| LaunchArgument::I32(value as i32);
@@ -73,20 +74,20 @@ pub fn bind(
         let place = plan.workspaces.iter().position(|workspace| workspace.name == name)?;
         workspaces.get(place).copied()
     };
-    let named = |name: &str| -> Result<LaunchArgument, Unbound> {
+    let named = |name: &str| -> Result<LaunchArgument, UnboundArgument> {
         let Some(map) = plan.tensor_maps.iter().find(|map| map.name == name) else {
-            let address = workspace(name).ok_or_else(|| Unbound(name.to_owned()))?;
+            let address = workspace(name).ok_or_else(|| UnboundArgument(name.to_owned()))?;
             return Ok(LaunchArgument::Pointer(address));
         };
         let address = match Argument::from(map.operand.clone()) {
             Argument::A => operands.a,
             Argument::B => operands.b,
             Argument::C => operands.c,
-            other => workspace(other.name()).ok_or_else(|| Unbound(map.operand.clone()))?,
+            other => workspace(other.name()).ok_or_else(|| UnboundArgument(map.operand.clone()))?,
         };
         Ok(LaunchArgument::Map(map.placed(address, problem.dtype)))
     };
-    let value = |argument: &Argument| -> Result<LaunchArgument, Unbound> {
+    let value = |argument: &Argument| -> Result<LaunchArgument, UnboundArgument> {
         Ok(match argument {
             Argument::A => LaunchArgument::Pointer(operands.a),
             Argument::B => LaunchArgument::Pointer(operands.b),
@@ -109,7 +110,7 @@ pub fn bind(
     plan.kernels
         .iter()
         .map(|kernel| {
-            Ok(Launch {
+            Ok(LaunchCommand {
                 module,
                 entry: kernel.entry.clone(),
                 grid: kernel.grid,

@@ -1,4 +1,5 @@
-//! The parent's side: starting a worker, asking it with a deadline, replacing it when it ends.
+//! The parent's side of a worker: starts the process, sends requests with a deadline, replaces it
+//! after it ended.
 
 use std::ffi::OsString;
 use std::io::{BufWriter, Read};
@@ -11,123 +12,126 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::protocol::{Request, Response, VERSION, read_frame, write_frame};
-use super::spawner::spawn;
-use super::{Announced, Baselines, Conditions, Executor, Loaded, Starter, Work, WorkerError};
+use super::protocol::{VERSION, WorkerRequest, WorkerResponse, read_frame, write_frame};
+use super::spawn::spawn;
+use super::{
+    Baselines, DeviceConditions, Executor, KernelSetup, LoadedModule, Starter, Work, WorkerError,
+};
 use crate::model::{Device, Micros, Problem};
 
-/// How long a worker may take to open its device: a cold driver needs seconds.
+/// Time limit for opening the device: a cold driver needs seconds.
 const OPEN_SECONDS: f64 = 60.0;
 
-/// How often it is looked whether a worker has ended.
+/// Polling interval while a worker shuts down.
 const POLL: Duration = Duration::from_millis(10);
 
-/// How much of a worker's last words is kept.
-const LAST_WORDS: usize = 2048;
+/// Bytes kept of a worker's error output.
+const ERROR_OUTPUT_BYTES: usize = 2048;
 
-/// How a worker is started.
+/// Command that starts a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerCommand {
     /// A program that calls [`serve`](super::serve()) when given `arguments`.
     pub program: PathBuf,
-    /// What it is given.
+    /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// The CUDA device, as the driver counts.
+    /// Ordinal of the CUDA device.
     pub ordinal: usize,
-    /// Where cuBLAS may be: absolute paths, best first.
+    /// Candidates for cuBLAS: absolute paths, preferred first.
     pub libraries: Vec<PathBuf>,
 }
 
-/// A worker process and the device that it owns.
+/// A worker process and its device.
 #[derive(Debug)]
-pub struct Worker {
+pub struct GpuWorker {
     command: WorkerCommand,
-    process: Process,
+    process: WorkerProcess,
     device: Device,
     devices: usize,
     deadline_seconds: f64,
 }
 
 #[derive(Debug)]
-struct Process {
+struct WorkerProcess {
     child: Child,
-    /// How it ended, once it was waited for.
+    /// Exit status, once the process was waited for.
     ended: Option<ExitStatus>,
-    /// None once it was told to end.
+    /// `None` after shutdown began.
     requests: Option<BufWriter<ChildStdin>>,
-    responses: Receiver<std::io::Result<Frame>>,
-    last_words: Arc<Mutex<Vec<u8>>>,
+    responses: Receiver<std::io::Result<ResponseFrame>>,
+    error_output: Arc<Mutex<Vec<u8>>>,
 }
 
-/// An answer and the raw bytes that came with it; `None` once the pipe is closed.
-type Frame = Option<(Response, Vec<u8>)>;
+/// A response with its raw bytes; `None` once the pipe is closed.
+type ResponseFrame = Option<(WorkerResponse, Vec<u8>)>;
 
-impl Drop for Process {
+impl Drop for WorkerProcess {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-impl Worker {
+impl GpuWorker {
     /// Starts a worker and opens its device.
     ///
     /// # Errors
-    /// [`WorkerError::Unavailable`] where the program cannot be run or speaks another protocol,
-    /// [`WorkerError::Device`] where there is no usable device.
+    /// [`WorkerError::Unavailable`] when the program cannot be run or has another protocol version,
+    /// [`WorkerError::Device`] when there is no usable device.
     pub fn start(command: WorkerCommand) -> Result<Self, WorkerError> {
-        let (process, device, devices) = Process::start(&command)?;
+        let (process, device, devices) = WorkerProcess::start(&command)?;
         Ok(Self { command, process, device, devices, deadline_seconds: OPEN_SECONDS })
     }
 
-    /// How many devices the driver shows.
+    /// Number of devices that the driver reports.
     pub fn devices(&self) -> usize {
         self.devices
     }
 
-    fn ask(&mut self, request: &Request) -> Result<Response, WorkerError> {
+    fn ask(&mut self, request: &WorkerRequest) -> Result<WorkerResponse, WorkerError> {
         self.ask_with(request, &[]).map(|(response, _)| response)
     }
 
     fn ask_with(
         &mut self,
-        request: &Request,
+        request: &WorkerRequest,
         body: &[u8],
-    ) -> Result<(Response, Vec<u8>), WorkerError> {
+    ) -> Result<(WorkerResponse, Vec<u8>), WorkerError> {
         self.process.ask(request, body, self.deadline_seconds)
     }
 
-    fn done(&mut self, request: &Request) -> Result<(), WorkerError> {
+    fn done(&mut self, request: &WorkerRequest) -> Result<(), WorkerError> {
         match self.ask(request)? {
-            Response::Done => Ok(()),
-            other => Err(out_of_turn(&other)),
+            WorkerResponse::Done => Ok(()),
+            other => Err(unexpected_response(&other)),
         }
     }
 
-    fn number(&mut self, request: &Request) -> Result<u64, WorkerError> {
+    fn number(&mut self, request: &WorkerRequest) -> Result<u64, WorkerError> {
         match self.ask(request)? {
-            Response::Number(number) => Ok(number),
-            other => Err(out_of_turn(&other)),
+            WorkerResponse::Number(number) => Ok(number),
+            other => Err(unexpected_response(&other)),
         }
     }
 }
 
-fn out_of_turn(response: &Response) -> WorkerError {
-    WorkerError::Unavailable { why: format!("it answered out of turn: {response:?}") }
+fn unexpected_response(response: &WorkerResponse) -> WorkerError {
+    WorkerError::Unavailable { why: format!("unexpected response: {response:?}") }
 }
 
-impl Process {
+impl WorkerProcess {
     fn start(command: &WorkerCommand) -> Result<(Self, Device, usize), WorkerError> {
         let unavailable = |why: String| WorkerError::Unavailable { why };
         let mut program = Command::new(&command.program);
         program
             .args(&command.arguments)
-            // Both would let cuBLAS round operands of a strict f32 product.
+            // Both allow cuBLAS to round operands of a strict f32 product.
             .env_remove("NVIDIA_TF32_OVERRIDE")
             .env_remove("CUBLAS_EMULATE_SINGLE_PRECISION")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // Its own group: what it may start ends with it, and a Ctrl-C is the parent's alone.
+            // Its own process group, which is killed as a whole; Ctrl-C then reaches only the
+            // parent.
             .process_group(0);
         let mut child = spawn(program)
             .map_err(|error| unavailable(format!("`{}`: {error}", command.program.display())))?;
@@ -137,7 +141,7 @@ impl Process {
             return Err(unavailable("it has no pipes".to_owned()));
         };
         let (sender, responses) = channel();
-        // Reading in a thread is what gives an answer a deadline; it ends with the pipe.
+        // A reader thread allows a deadline for responses; it ends with the pipe.
         std::thread::spawn(move || {
             loop {
                 let frame = read_frame(&mut stdout);
@@ -147,14 +151,14 @@ impl Process {
                 }
             }
         });
-        let last_words = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&last_words);
+        let error_output = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&error_output);
         std::thread::spawn(move || {
             let mut chunk = [0; 512];
             while let Ok(read @ 1..) = stderr.read(&mut chunk) {
                 let Ok(mut words) = kept.lock() else { return };
                 words.extend_from_slice(&chunk[..read]);
-                let excess = words.len().saturating_sub(LAST_WORDS);
+                let excess = words.len().saturating_sub(ERROR_OUTPUT_BYTES);
                 words.drain(..excess);
             }
         });
@@ -163,56 +167,58 @@ impl Process {
             ended: None,
             requests: Some(BufWriter::new(stdin)),
             responses,
-            last_words,
+            error_output,
         };
-        let open = Request::Open {
+        let open = WorkerRequest::Open {
             version: VERSION,
             ordinal: command.ordinal,
             libraries: command.libraries.clone(),
         };
         match process.ask(&open, &[], OPEN_SECONDS)?.0 {
-            Response::Opened { version: VERSION, device, devices } => {
+            WorkerResponse::Opened { version: VERSION, device, devices } => {
                 Ok((process, *device, devices))
             }
-            Response::Opened { version, .. } => {
-                Err(unavailable(format!("it speaks protocol {version}, this program {VERSION}")))
-            }
-            other => Err(out_of_turn(&other)),
+            WorkerResponse::Opened { version, .. } => Err(unavailable(format!(
+                "it has protocol version {version}, this program {VERSION}"
+            ))),
+            other => Err(unexpected_response(&other)),
         }
     }
 
     fn ask(
         &mut self,
-        request: &Request,
+        request: &WorkerRequest,
         body: &[u8],
         seconds: f64,
-    ) -> Result<(Response, Vec<u8>), WorkerError> {
+    ) -> Result<(WorkerResponse, Vec<u8>), WorkerError> {
         let Some(requests) = &mut self.requests else {
-            return Err(WorkerError::Unavailable { why: "it was told to end".to_owned() });
+            return Err(WorkerError::Unavailable { why: "it was shut down".to_owned() });
         };
         if let Err(error) = write_frame(requests, request, body) {
-            return Err(self.died(&error.to_string()));
+            return Err(self.exited(&error.to_string()));
         }
         let frame = match self.responses.recv_timeout(Duration::from_secs_f64(seconds)) {
             Ok(Ok(Some(frame))) => frame,
             Ok(Ok(None)) | Err(RecvTimeoutError::Disconnected) => {
-                return Err(self.died("its pipe closed"));
+                return Err(self.exited("its pipe closed"));
             }
-            Ok(Err(error)) => return Err(self.died(&error.to_string())),
+            Ok(Err(error)) => return Err(self.exited(&error.to_string())),
             Err(RecvTimeoutError::Timeout) => {
                 self.end();
                 return Err(WorkerError::TimedOut { seconds });
             }
         };
         match frame.0 {
-            Response::Failed { message, sticky } => Err(WorkerError::Device { message, sticky }),
-            Response::OutOfMemory { message } => Err(WorkerError::OutOfMemory { message }),
-            Response::NoDevice { message } => Err(WorkerError::NoDevice { message }),
+            WorkerResponse::Failed { message, sticky } => {
+                Err(WorkerError::Device { message, sticky })
+            }
+            WorkerResponse::OutOfMemory { message } => Err(WorkerError::OutOfMemory { message }),
+            WorkerResponse::NoDevice { message } => Err(WorkerError::NoDevice { message }),
             response => Ok((response, frame.1)),
         }
     }
 
-    /// Closes its pipe, upon which it ends, and waits for that.
+    /// Closes the pipe, which ends the worker, and waits for its exit.
     fn finish(&mut self, seconds: f64) -> Result<Option<i32>, WorkerError> {
         self.requests = None;
         let until = Instant::now() + Duration::from_secs_f64(seconds);
@@ -227,42 +233,41 @@ impl Process {
                     self.end();
                     return Err(WorkerError::TimedOut { seconds });
                 }
-                Err(error) => return Err(self.died(&error.to_string())),
+                Err(error) => return Err(self.exited(&error.to_string())),
             }
         }
     }
 
-    /// Ends the process and all that it started. Only once: until it is waited for, its number is
-    /// nobody else's.
+    /// Kills the process group, once: until the process is waited for, its number is not reused.
     fn end(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
-            // Fails only where nothing is left to be ended.
+            // Fails only if no process of the group is left.
             let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
             self.ended = self.child.wait().ok();
         }
         self.ended
     }
 
-    fn died(&mut self, symptom: &str) -> WorkerError {
+    fn exited(&mut self, symptom: &str) -> WorkerError {
         let mut how = match self.end() {
             Some(status) => format!("{symptom}; {status}"),
             None => symptom.to_owned(),
         };
-        if let Ok(words) = self.last_words.lock()
+        if let Ok(words) = self.error_output.lock()
             && let Some(line) = String::from_utf8_lossy(&words).trim().lines().last()
         {
-            how = format!("{how}; it said: {line}");
+            how = format!("{how}; stderr: {line}");
         }
-        WorkerError::Died { how }
+        WorkerError::Exited { how }
     }
 }
 
-impl Executor for Worker {
+impl Executor for GpuWorker {
     fn device(&self) -> &Device {
         &self.device
     }
 
-    fn under(&self, wrapper: &[OsString]) -> Result<Box<dyn Executor>, WorkerError> {
+    fn start_wrapped(&self, wrapper: &[OsString]) -> Result<Box<dyn Executor>, WorkerError> {
         let mut command = self.command.clone();
         if let Some((program, arguments)) = wrapper.split_first() {
             let own = std::mem::replace(&mut command.program, program.into());
@@ -272,7 +277,7 @@ impl Executor for Worker {
         Ok(Box::new(Self::start(command)?))
     }
 
-    fn another(&self) -> Starter {
+    fn starter(&self) -> Starter {
         let command = self.command.clone();
         Box::new(move || Ok(Box::new(Self::start(command)?)))
     }
@@ -282,56 +287,56 @@ impl Executor for Worker {
     }
 
     fn free_memory(&mut self) -> Result<u64, WorkerError> {
-        self.number(&Request::FreeMemory)
+        self.number(&WorkerRequest::FreeMemory)
     }
 
     fn allocate(&mut self, bytes: u64) -> Result<u64, WorkerError> {
-        self.number(&Request::Allocate { bytes })
+        self.number(&WorkerRequest::Allocate { bytes })
     }
 
     fn free(&mut self, address: u64) -> Result<(), WorkerError> {
-        self.done(&Request::Free { address })
+        self.done(&WorkerRequest::Free { address })
     }
 
     fn fill(&mut self, address: u64, word: u32, words: u64) -> Result<(), WorkerError> {
-        self.done(&Request::Fill { address, word, words })
+        self.done(&WorkerRequest::Fill { address, word, words })
     }
 
     fn read(&mut self, address: u64, bytes: u64) -> Result<Vec<u8>, WorkerError> {
-        match self.ask_with(&Request::Read { address, bytes }, &[])? {
-            (Response::Bytes, read) if read.len() as u64 == bytes => Ok(read),
-            (other, _) => Err(out_of_turn(&other)),
+        match self.ask_with(&WorkerRequest::Read { address, bytes }, &[])? {
+            (WorkerResponse::Bytes, read) if read.len() as u64 == bytes => Ok(read),
+            (other, _) => Err(unexpected_response(&other)),
         }
     }
 
-    fn load(&mut self, image: &[u8], kernels: &[Announced]) -> Result<Loaded, WorkerError> {
-        match self.ask_with(&Request::Load { kernels: kernels.to_vec() }, image)? {
-            (Response::Loaded(loaded), _) => Ok(loaded),
-            (other, _) => Err(out_of_turn(&other)),
+    fn load(&mut self, image: &[u8], kernels: &[KernelSetup]) -> Result<LoadedModule, WorkerError> {
+        match self.ask_with(&WorkerRequest::Load { kernels: kernels.to_vec() }, image)? {
+            (WorkerResponse::Loaded(loaded), _) => Ok(loaded),
+            (other, _) => Err(unexpected_response(&other)),
         }
     }
 
     fn unload(&mut self, module: u32) -> Result<(), WorkerError> {
-        self.done(&Request::Unload { module })
+        self.done(&WorkerRequest::Unload { module })
     }
 
     fn run(&mut self, work: &[Work]) -> Result<(), WorkerError> {
-        self.done(&Request::Run { work: work.to_vec() })
+        self.done(&WorkerRequest::Run { work: work.to_vec() })
     }
 
     fn record(&mut self, work: &[Work]) -> Result<u32, WorkerError> {
-        self.number(&Request::Record { work: work.to_vec() }).map(|id| id as u32)
+        self.number(&WorkerRequest::Record { work: work.to_vec() }).map(|id| id as u32)
     }
 
     fn replay(&mut self, sequence: u32, flush: Option<(u64, u64)>) -> Result<Micros, WorkerError> {
-        match self.ask(&Request::Replay { sequence, flush })? {
-            Response::Elapsed { us } => Ok(Micros(us)),
-            other => Err(out_of_turn(&other)),
+        match self.ask(&WorkerRequest::Replay { sequence, flush })? {
+            WorkerResponse::Elapsed { us } => Ok(Micros(us)),
+            other => Err(unexpected_response(&other)),
         }
     }
 
     fn forget(&mut self, sequence: u32) -> Result<(), WorkerError> {
-        self.done(&Request::Forget { sequence })
+        self.done(&WorkerRequest::Forget { sequence })
     }
 
     fn baselines(
@@ -339,16 +344,16 @@ impl Executor for Worker {
         problem: &Problem,
         heuristics: usize,
     ) -> Result<Baselines, WorkerError> {
-        match self.ask(&Request::Baselines { problem: *problem, heuristics })? {
-            Response::Baselines(baselines) => Ok(baselines),
-            other => Err(out_of_turn(&other)),
+        match self.ask(&WorkerRequest::Baselines { problem: *problem, heuristics })? {
+            WorkerResponse::Baselines(baselines) => Ok(baselines),
+            other => Err(unexpected_response(&other)),
         }
     }
 
-    fn conditions(&mut self) -> Result<Conditions, WorkerError> {
-        match self.ask(&Request::Conditions)? {
-            Response::Conditions(conditions) => Ok(conditions),
-            other => Err(out_of_turn(&other)),
+    fn conditions(&mut self) -> Result<DeviceConditions, WorkerError> {
+        match self.ask(&WorkerRequest::Conditions)? {
+            WorkerResponse::Conditions(conditions) => Ok(conditions),
+            other => Err(unexpected_response(&other)),
         }
     }
 
@@ -357,7 +362,7 @@ impl Executor for Worker {
     }
 
     fn restart(&mut self) -> Result<(), WorkerError> {
-        (self.process, self.device, self.devices) = Process::start(&self.command)?;
+        (self.process, self.device, self.devices) = WorkerProcess::start(&self.command)?;
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! The messages between parent and worker: a frame is two little-endian lengths, a JSON head and
-//! raw bytes (a cubin, or memory that was read).
+//! Messages between parent and worker. A frame consists of two little-endian lengths, a JSON head
+//! and raw bytes (a cubin, or memory contents).
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -7,24 +7,24 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Announced, Baselines, Conditions, Loaded, Work};
+use super::{Baselines, DeviceConditions, KernelSetup, LoadedModule, Work};
 use crate::model::{Device, Problem};
 
-/// Raised whenever a message changes its form: parent and worker must agree.
+/// Protocol version, raised with every change of a message; parent and worker must agree.
 pub(super) const VERSION: u32 = 4;
 
-/// Largest part of a frame: no cubin or read comes near, so a larger length is garbage.
+/// Largest part of a frame. Larger lengths indicate garbage: no cubin or read comes near.
 const MAX_PART: u32 = 1 << 30;
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Request {
+pub(super) enum WorkerRequest {
     Open { version: u32, ordinal: usize, libraries: Vec<PathBuf> },
     FreeMemory,
     Allocate { bytes: u64 },
     Free { address: u64 },
     Fill { address: u64, word: u32, words: u64 },
     Read { address: u64, bytes: u64 },
-    Load { kernels: Vec<Announced> },
+    Load { kernels: Vec<KernelSetup> },
     Unload { module: u32 },
     Run { work: Vec<Work> },
     Record { work: Vec<Work> },
@@ -35,15 +35,15 @@ pub(super) enum Request {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Response {
+pub(super) enum WorkerResponse {
     Opened { version: u32, device: Box<Device>, devices: usize },
     Done,
     Number(u64),
     Bytes,
-    Loaded(Loaded),
+    Loaded(LoadedModule),
     Elapsed { us: f64 },
     Baselines(Baselines),
-    Conditions(Conditions),
+    Conditions(DeviceConditions),
     Failed { message: String, sticky: bool },
     NoDevice { message: String },
     OutOfMemory { message: String },
@@ -86,7 +86,7 @@ pub(super) fn read_frame<T: DeserializeOwned>(
 
 fn read_part(input: &mut impl Read, length: u32) -> io::Result<Vec<u8>> {
     if length > MAX_PART {
-        return Err(io::Error::other("a message announces an impossible length"));
+        return Err(io::Error::other("a message has an impossible length"));
     }
     let mut part = Vec::new();
     input.take(length.into()).read_to_end(&mut part)?;
@@ -103,14 +103,14 @@ mod tests {
     #[test]
     fn a_frame_survives_the_pipe() {
         let mut pipe = Vec::new();
-        write_frame(&mut pipe, &Request::Load { kernels: vec![] }, b"\x7fELF").unwrap();
-        write_frame(&mut pipe, &Request::Conditions, b"").unwrap();
+        write_frame(&mut pipe, &WorkerRequest::Load { kernels: vec![] }, b"\x7fELF").unwrap();
+        write_frame(&mut pipe, &WorkerRequest::Conditions, b"").unwrap();
         let mut input = pipe.as_slice();
-        let (head, body) = read_frame::<Request>(&mut input).unwrap().unwrap();
-        assert!(matches!(head, Request::Load { .. }));
+        let (head, body) = read_frame::<WorkerRequest>(&mut input).unwrap().unwrap();
+        assert!(matches!(head, WorkerRequest::Load { .. }));
         assert_eq!(body, b"\x7fELF");
-        assert!(read_frame::<Request>(&mut input).unwrap().is_some());
-        assert!(read_frame::<Request>(&mut input).unwrap().is_none());
+        assert!(read_frame::<WorkerRequest>(&mut input).unwrap().is_some());
+        assert!(read_frame::<WorkerRequest>(&mut input).unwrap().is_none());
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
         for garbage in
             [&b"hello world, this is no frame"[..], &[255; 16], &[3, 0, 0, 0, 0, 0, 0, 0, 1]]
         {
-            assert!(read_frame::<Request>(&mut &garbage[..]).is_err());
+            assert!(read_frame::<WorkerRequest>(&mut &garbage[..]).is_err());
         }
     }
 }

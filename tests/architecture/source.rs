@@ -9,6 +9,8 @@ pub(crate) struct Source {
     pub(crate) path: String,
     /// The file as it is.
     pub(crate) text: String,
+    /// The file with comments, literals and code for tests replaced by blanks.
+    pub(crate) code: String,
     /// The paths that its code names, each with its line: `crate::model::Shape`, `env::var`,
     /// `println!`, a keyword. What a `use` groups in braces is spelt out.
     pub(crate) names: Vec<(usize, String)>,
@@ -40,6 +42,7 @@ impl Source {
                 .map(|literal| (line_of(text, literal.start), text[literal].to_owned()))
                 .collect(),
             text: text.to_owned(),
+            code,
             test_modules,
         }
     }
@@ -58,7 +61,7 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !is_word(c)).filter(|word| !word.is_empty())
 }
 
-fn is_word(c: char) -> bool {
+pub(crate) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
@@ -188,12 +191,12 @@ fn item(rest: &str) -> usize {
 }
 
 /// A word, `::`, or a character that is neither a word's nor a blank.
-struct Token<'a> {
-    line: usize,
-    text: &'a str,
+pub(crate) struct Token<'a> {
+    pub(crate) line: usize,
+    pub(crate) text: &'a str,
 }
 
-fn tokens(code: &str) -> Vec<Token<'_>> {
+pub(crate) fn tokens(code: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     for (line, mut rest) in (1..).zip(code.lines()) {
         while let Some(next) = rest.chars().next() {

@@ -8,7 +8,8 @@ use std::process::Command;
 
 use gemm_tune::export::{CHECKSUMS, MANIFEST, open_bundle, seal};
 
-use crate::rig::{artifact, python, skip};
+use super::rig::{artifact, python};
+use crate::support::without::skip;
 
 type Files = BTreeMap<String, Vec<u8>>;
 
@@ -63,21 +64,24 @@ fn a_bundle_that_was_changed_is_refused() {
         files
     };
     for (files, words) in [
-        (flipped, vec![&*cubin, "was changed since it was exported: its SHA-256"]),
-        (short, vec![&*cubin, "was changed since it was exported"]),
+        (flipped, vec![&*cubin, "was changed after the export: its SHA-256"]),
+        (short, vec![&*cubin, "was changed after the export"]),
         (missing, vec!["cannot read", &*cubin]),
         (unlisted, vec!["does not list", &*cubin]),
         (edit("\"tuned\": true", "\"tuned\": false"), vec![MANIFEST, "was changed"]),
         (
             seal(edit(&format!("\"file\": \"{cubin}\""), "\"file\": \"../../etc/passwd\"")),
-            vec!["names `../../etc/passwd`, which is no plain file name"],
+            vec!["names `../../etc/passwd`, which is not a plain file name"],
         ),
         (leading("../x"), vec!["SHA256SUMS names `../x`"]),
         (leading("/etc/passwd"), vec!["SHA256SUMS names `/etc/passwd`"]),
         (leading(".hidden"), vec!["names `.hidden`"]),
         (seal(edit("\"schema\": 1", "\"schema\": 2")), vec!["written by a newer gemm-tune"]),
-        (seal(edit("\"schema\": 1", "\"schema\": \"x\"")), vec!["is no manifest"]),
-        (seal(edit("\"beta\"", "\"gamma\"")), vec!["takes `gamma`, which is no argument"]),
+        (seal(edit("\"schema\": 1", "\"schema\": \"x\"")), vec!["is not a valid manifest"]),
+        (
+            seal(edit("\"beta\"", "\"gamma\"")),
+            vec!["takes `gamma`, which is neither a standard argument"],
+        ),
         (seal(edit("ceil_div(", "launch(")), vec!["is no formula"]),
         (seal(edit("\"bytes\": ", "\"bytes\": 1")), vec!["bytes, `manifest.json` says 1"]),
     ] {
@@ -105,7 +109,7 @@ fn manifests_and_databases_are_what_their_schemas_say() {
     let Some(folder) = artifact("bundle") else { return };
     let python = match python() {
         Ok(python) => python,
-        Err(why) => return skip(&format!("no Python with jsonschema: {why}")),
+        Err(why) => return skip("python", &format!("no Python with jsonschema: {why}")),
     };
     let manifest = folder.join(MANIFEST);
     for (schema, document) in [

@@ -7,18 +7,20 @@ use std::process::Command;
 use gemm_tune::database::Database;
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::model::{Device, Dtype, PlacedMap, Problem};
-use gemm_tune::runtime::{Bundle, Driver, Operands, Runtime};
+use gemm_tune::runtime::{Bundle, Driver, GemmOperands, Runtime};
 use serde_json::{Value, json};
 
-use crate::program::gemm_tune;
-use crate::rig::{CACHE, skip, tune};
+use super::rig::tune;
+use crate::support::CACHE;
+use crate::support::program::gemm_tune;
+use crate::support::without::skip;
 
 struct Idle;
 
 impl Driver for Idle {
-    type Kernel = ();
-    type Memory = u64;
-    type Map = ();
+    type KernelHandle = ();
+    type Allocation = u64;
+    type MapHandle = ();
 
     fn load(&self, _: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<()>, GpuError> {
         Ok(vec![(); kernels.len()])
@@ -43,7 +45,7 @@ impl Driver for Idle {
         Ok(bytes)
     }
 
-    fn place(memory: &u64) -> (u64, u64) {
+    fn address_and_size(memory: &u64) -> (u64, u64) {
         (0, *memory)
     }
 }
@@ -138,7 +140,7 @@ fn a_dispatch_set_is_what_programs_choose_by() {
     let mut names = Vec::new();
     for (shape, family) in shapes.iter().zip(families) {
         let problem = Problem::new(shape.parse().unwrap(), Dtype::F32);
-        let operands = Operands::packed(&problem, 256, 256, 256);
+        let operands = GemmOperands::packed(&problem, 256, 256, 256);
         let name = runtime.warm_up(&problem, &operands).unwrap();
         assert_eq!(family_of(&name), family, "{shape}");
         names.push(format!("{shape} {name}"));
@@ -148,7 +150,7 @@ fn a_dispatch_set_is_what_programs_choose_by() {
             let said = String::from_utf8_lossy(&output.stdout);
             assert_eq!(said.lines().collect::<Vec<_>>(), names, "Python chooses as Rust does");
         }
-        Err(error) => skip(&format!("no python3: {error}")),
+        Err(error) => skip("python", &format!("no python3: {error}")),
     }
     let source = fs::read_to_string(Path::new(&export("c")).join("gemm_tuned.c")).unwrap();
     assert!(source.contains("if (p[0] < 128) { /* M */"), "the tree is in the source");

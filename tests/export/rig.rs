@@ -2,17 +2,15 @@
 //! of it.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::program::gemm_tune;
-
-pub(crate) const CACHE: &str = "target/test-cache";
+use crate::support::program::gemm_tune;
+use crate::support::{CACHE, nvrtc_or_skip};
 
 /// A Python with Kernel Tuner, or why there is none.
-pub(crate) fn python() -> Result<PathBuf, String> {
+pub(super) fn python() -> Result<PathBuf, String> {
     let folder = Path::new("target/test-python");
     let python = folder.join("bin/python");
     let run = |program: &Path, arguments: &[&str]| {
@@ -29,17 +27,11 @@ pub(crate) fn python() -> Result<PathBuf, String> {
     works().map(|()| python)
 }
 
-/// Prints past the test harness, which hides what a passing test prints.
-pub(crate) fn skip(why: &str) {
-    let _ = writeln!(std::io::stderr(), "skipped: {why}");
-}
-
 /// Evaluates every configuration of a family for a problem that no other test has, on the host, and
-/// records the winner in the folder's `db.toml`. False after saying that there is no NVRTC.
-pub(crate) fn tune(folder: &Path, shape: &str, family: &str) -> bool {
-    let doctor = gemm_tune(&["doctor", "--device", "cpu", "--cache", CACHE]);
-    if !doctor.out.contains("NVRTC") || doctor.code != Some(0) {
-        skip("no NVRTC");
+/// records the winner in the folder's `db.toml`. False for a test that may be skipped for want of an
+/// NVRTC.
+pub(super) fn tune(folder: &Path, shape: &str, family: &str) -> bool {
+    if nvrtc_or_skip().is_none() {
         return false;
     }
     let database = folder.join("db.toml");
@@ -60,7 +52,7 @@ pub(crate) fn tune(folder: &Path, shape: &str, family: &str) -> bool {
 }
 
 /// Exports the journal of that problem.
-pub(crate) fn export(format: &str, out: &Path) {
+pub(super) fn export(format: &str, out: &Path) {
     let said = gemm_tune(&[
         "export",
         "--format",
@@ -79,8 +71,9 @@ pub(crate) fn export(format: &str, out: &Path) {
 }
 
 /// A folder with what was exported of a problem that was tuned on the host, in a form that programs
-/// run; `None` after saying that there is no NVRTC.
-pub(crate) fn artifact(format: &str) -> Option<PathBuf> {
+/// run; `None` for a test that may be skipped for want of an
+/// NVRTC.
+pub(super) fn artifact(format: &str) -> Option<PathBuf> {
     static DATABASE: OnceLock<Option<PathBuf>> = OnceLock::new();
     let folder = Path::new("target/test-artifacts");
     let database = DATABASE.get_or_init(|| {

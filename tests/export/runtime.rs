@@ -1,5 +1,5 @@
 //! The runtime on a bundle: what it picks, and that a call that is not the first allocates nothing.
-//! Kernels are not run: in the place of the GPU is a driver that only counts.
+//! Kernels are not run: a counting driver replaces the GPU.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::model::{Device, Dtype, PlacedMap, Problem};
-use gemm_tune::runtime::{Bundle, Driver, Operands, Runtime, RuntimeError};
+use gemm_tune::runtime::{Bundle, Driver, GemmOperands, Runtime, RuntimeError};
 
-use crate::rig::artifact;
+use super::rig::artifact;
 
 /// The system's, with the number of allocations of each thread.
 struct Counting;
@@ -39,9 +39,9 @@ static ALLOCATOR: Counting = Counting;
 struct Idle<'a>(&'a AtomicU64);
 
 impl Driver for Idle<'_> {
-    type Kernel = ();
-    type Memory = u64;
-    type Map = ();
+    type KernelHandle = ();
+    type Allocation = u64;
+    type MapHandle = ();
 
     fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<()>, GpuError> {
         assert!(image.starts_with(b"\x7fELF"), "machine code of sm_90");
@@ -69,7 +69,7 @@ impl Driver for Idle<'_> {
         Ok(bytes)
     }
 
-    fn place(memory: &u64) -> (u64, u64) {
+    fn address_and_size(memory: &u64) -> (u64, u64) {
         (1 << 20, *memory)
     }
 }
@@ -88,7 +88,7 @@ fn a_runtime_on_a_bundle_allocates_nothing_after_the_first_call() {
         ("1x5000x5000", 5000, "gemm_f32_nn_"),
     ] {
         let problem = problem(shape);
-        let operands = Operands { lda, ..Operands::packed(&problem, 256, 512, 768) };
+        let operands = GemmOperands { lda, ..GemmOperands::packed(&problem, 256, 512, 768) };
         let told = runtime.warm_up(&problem, &operands).unwrap();
         assert!(told.starts_with(name), "{shape}: {told}");
         // A workspace is made by the first call that needs it.
@@ -101,7 +101,8 @@ fn a_runtime_on_a_bundle_allocates_nothing_after_the_first_call() {
         assert!(launches.load(Ordering::Relaxed) >= launched + 100);
     }
     let other = Problem { dtype: Dtype::I32, ..problem("8x8x8") };
-    let error = runtime.gemm(Stream::default(), &other, &Operands::packed(&other, 256, 256, 256));
+    let error =
+        runtime.gemm(Stream::default(), &other, &GemmOperands::packed(&other, 256, 256, 256));
     assert!(matches!(error, Err(RuntimeError::NoKernel { .. })), "{error:?}");
 }
 
@@ -112,7 +113,7 @@ fn a_runtime_refuses_a_bundle_that_was_changed() {
     let text = std::fs::read_to_string(&file).unwrap().replacen("true", "false", 1);
     std::fs::write(&file, text).unwrap();
     let error = Bundle::open(&folder, &Device::h200()).unwrap_err().to_string();
-    assert!(error.contains("`manifest.json` was changed since it was exported"), "{error}");
+    assert!(error.contains("`manifest.json` was changed after the export"), "{error}");
     std::fs::remove_file(&file).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", &file).unwrap();
     let error = Bundle::open(&folder, &Device::h200()).unwrap_err().to_string();

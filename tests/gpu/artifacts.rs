@@ -4,11 +4,11 @@ use std::path::Path;
 use std::process::Command;
 
 use gemm_tune::database::{Database, Record};
-use gemm_tune::gpu::{Buffer, Gpu, Guest};
+use gemm_tune::gpu::{CudaDevice, DeviceBuffer, ForeignContext};
 use gemm_tune::lookup::Lookup;
 use gemm_tune::model::{Layout, Problem, Regime};
 use gemm_tune::render::Templates;
-use gemm_tune::runtime::{Kernels, Operands, Runtime};
+use gemm_tune::runtime::{DatabaseKernels, GemmOperands, Runtime};
 use gemm_tune::space::{Families, Family};
 use gemm_tune::validate::bound::relative_bound;
 use libtest_mimic::Failed;
@@ -17,14 +17,14 @@ use crate::rig::{boxes, compiler, gemm_tune, problem, worker};
 
 const SAMPLED: usize = 2000;
 
-fn put(gpu: &Gpu, values: &[f32]) -> Buffer {
+fn put(gpu: &CudaDevice, values: &[f32]) -> DeviceBuffer {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
     let buffer = gpu.allocate(bytes.len() as u64).unwrap();
     gpu.copy_to_device(buffer.address(), &bytes).unwrap();
     buffer
 }
 
-fn get(gpu: &Gpu, buffer: &Buffer) -> Vec<f32> {
+fn get(gpu: &CudaDevice, buffer: &DeviceBuffer) -> Vec<f32> {
     let mut bytes = vec![0; buffer.bytes() as usize];
     gpu.copy_to_host(buffer.address(), &mut bytes).unwrap();
     bytes.chunks_exact(4).map(|b| f32::from_ne_bytes([b[0], b[1], b[2], b[3]])).collect()
@@ -62,15 +62,18 @@ pub(crate) fn runtime_encodes_maps() -> Result<(), Failed> {
 }
 
 /// The runtime on families and records, in the context that is current.
-fn runtime_on(families: &[Family], records: &[Record]) -> Result<Runtime<Kernels, Guest>, Failed> {
+fn runtime_on(
+    families: &[Family],
+    records: &[Record],
+) -> Result<Runtime<DatabaseKernels, ForeignContext>, Failed> {
     let worker = worker();
     let compiler = compiler(&worker);
     drop(worker);
-    let guest = Guest::enter()?;
+    let guest = ForeignContext::enter()?;
     let device = guest.device().clone();
     let templates = Templates::built_in()?;
     let lookup = Lookup::new(records, families, &templates, &device, Regime::default());
-    let kernels = Kernels::new(lookup, templates, Box::new(compiler), &device);
+    let kernels = DatabaseKernels::new(lookup, templates, Box::new(compiler), &device);
     Ok(Runtime::new(kernels, guest))
 }
 
@@ -81,7 +84,7 @@ fn multiplies(
     records: &[Record],
     cases: &[([u64; 3], Layout, u64)],
 ) -> Result<(), Failed> {
-    let gpu = Gpu::open(0)?;
+    let gpu = CudaDevice::open(0)?;
     let runtime = runtime_on(families, records)?;
     let mut random = fastrand::Rng::with_seed(1);
     let mut matrix =
@@ -94,13 +97,13 @@ fn multiplies(
         let b = matrix(ldb * if layout.b_transposed() { n } else { k });
         let c = matrix(ldc * m);
         let on_gpu = [put(&gpu, &a), put(&gpu, &b), put(&gpu, &c)];
-        let [at_a, at_b, at_c] = on_gpu.each_ref().map(Buffer::address);
+        let [at_a, at_b, at_c] = on_gpu.each_ref().map(DeviceBuffer::address);
         let operands =
-            Operands { a: at_a, b: at_b, c: at_c, lda, ldb, ldc, alpha: 1.5, beta: -0.5 };
+            GemmOperands { a: at_a, b: at_b, c: at_c, lda, ldb, ldc, alpha: 1.5, beta: -0.5 };
         let name = runtime.warm_up(&problem, &operands)?;
         let elsewhere = [put(&gpu, &b), put(&gpu, &a), put(&gpu, &c)];
-        let [b_there, a_there, c_there] = elsewhere.each_ref().map(Buffer::address);
-        let others = Operands { a: a_there, b: b_there, c: c_there, ..operands };
+        let [b_there, a_there, c_there] = elsewhere.each_ref().map(DeviceBuffer::address);
+        let others = GemmOperands { a: a_there, b: b_there, c: c_there, ..operands };
         runtime.gemm(gpu.stream(), &problem, &operands)?;
         runtime.gemm(gpu.stream(), &problem, &others)?;
         gpu.synchronize()?;
@@ -163,7 +166,7 @@ fn runtime_is_as_fast(records: &[Record]) -> Result<(), Failed> {
     ];
     multiplies(&families, records, &packed.chain(others).collect::<Vec<_>>())?;
 
-    let gpu = Gpu::open(0)?;
+    let gpu = CudaDevice::open(0)?;
     let runtime = runtime_on(&families, records)?;
     let flushed = gpu.allocate(ROTATED_BYTES)?;
     let mut random = fastrand::Rng::with_seed(3);
@@ -172,15 +175,15 @@ fn runtime_is_as_fast(records: &[Record]) -> Result<(), Failed> {
         let mut matrix = |count: u64| {
             put(&gpu, &(0..count).map(|_| random.f32() * 2.0 - 1.0).collect::<Vec<f32>>())
         };
-        let sets: Vec<[Buffer; 3]> = (0..ROTATED_BYTES / problem.bytes() + 1)
+        let sets: Vec<[DeviceBuffer; 3]> = (0..ROTATED_BYTES / problem.bytes() + 1)
             .map(|_| {
                 [problem.a_elements(), problem.b_elements(), problem.c_elements()].map(&mut matrix)
             })
             .collect();
         let count = (SAMPLE_US / measured).ceil().clamp(1.0, MOST_LAUNCHES) as usize;
-        let launch_all = |gpu: &Gpu| {
+        let launch_all = |gpu: &CudaDevice| {
             for [a, b, c] in sets.iter().cycle().take(count) {
-                let operands = Operands::packed(problem, a.address(), b.address(), c.address());
+                let operands = GemmOperands::packed(problem, a.address(), b.address(), c.address());
                 runtime.gemm(gpu.stream(), problem, &operands).unwrap();
             }
             Ok(())

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use gemm_tune::model::{Configuration, Layout, Problem, Regime};
 use gemm_tune::render::Templates;
 use gemm_tune::space::Family;
-use gemm_tune::tune::{Event, Hints, Settings, TuneError, line_up, tune};
+use gemm_tune::tune::{Hints, Settings, TuneError, TuneEvent, line_up, tune};
 use gemm_tune::worker::{Executor as _, WorkerError};
 use libtest_mimic::Failed;
 use serde_json::json;
@@ -23,7 +23,7 @@ pub(crate) fn killed_worker() -> Result<(), Failed> {
         Command::new("pkill").args(["-KILL", "-P", &std::process::id().to_string()]).status();
     assert!(killed.is_ok_and(|status| status.success()), "pkill is needed for this test");
     let error = worker.read(address, 4).unwrap_err();
-    assert!(matches!(error, WorkerError::Died { .. }), "{error}");
+    assert!(matches!(error, WorkerError::Exited { .. }), "{error}");
     assert!(error.ends_worker());
     worker.restart()?;
     let address = worker.allocate(1024)?;
@@ -46,8 +46,8 @@ pub(crate) fn libraries() -> Result<(), Failed> {
     for (layout, batch) in [(Layout::Nn, 1), (Layout::Nt, 1), (Layout::Tn, 3), (Layout::Tt, 1)] {
         let problem = Problem { layout, batch, ..problem(1000, 600, 500) };
         let mut notes = Vec::new();
-        let on_event = &mut |event: Event<'_>| {
-            if let Event::Note(note) = event {
+        let on_event = &mut |event: TuneEvent<'_>| {
+            if let TuneEvent::Note(note) = event {
                 notes.push(note);
             }
         };

@@ -5,15 +5,17 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use gemm_tune::compile::libraries::programs;
-use gemm_tune::compile::{Architecture, Compile as _, CompileRequest, Compiler, Target};
-use gemm_tune::cpu::Program;
+use gemm_tune::compile::{Architecture, Compile as _, CompileRequest, CompileTarget, Compiler};
+use gemm_tune::cpu::PtxModule;
 use gemm_tune::model::{Compute, Dtype, Layout, Outcome, OutcomeKind, Problem, Shape, Value};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::space::{Families, Family, LegalSpace};
-use gemm_tune::tune::{Coverage, Event, Hints, Kit, Sanitizer, Settings, Summary, tune};
+use gemm_tune::tune::{Coverage, Hints, Kit, Sanitizer, Settings, Summary, TuneEvent, tune};
 use gemm_tune::validate::reference::triple_loop;
-use gemm_tune::validate::{HostValidator, KERNELS, Subject, Validator, Zone, compile_options};
-use gemm_tune::worker::{Announced, Executor as _, Scalars, Work, bind};
+use gemm_tune::validate::{
+    GuardedBuffer, HostValidator, KERNELS, ValidationSubject, Validator, compile_options,
+};
+use gemm_tune::worker::{Executor as _, KernelSetup, Scalars, Work, bind};
 use libtest_mimic::Failed;
 
 use crate::rig::{boxes, built_in, compiler, kit, problem, run, search_paths, settings, worker};
@@ -169,7 +171,7 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
     let mut worker = worker();
     let device = worker.device().clone();
     let compiler = compiler(&worker);
-    let target = Target::Ptx(Architecture::from(device.compute_capability));
+    let target = CompileTarget::Ptx(Architecture::from(device.compute_capability));
     let to_ptx = Compiler::new(compiler.nvrtc().clone(), None, target)?;
     let templates = Templates::built_in().unwrap();
     let mut random = fastrand::Rng::with_seed(11);
@@ -206,20 +208,20 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
                     options: Vec::new(),
                 };
                 let ptx = to_ptx.compile(&request)?.image;
-                let program = Program::parse(&String::from_utf8_lossy(&ptx))?;
+                let program = PtxModule::parse(&String::from_utf8_lossy(&ptx))?;
                 let plan = &rendered.plan;
-                let announced = Announced::of(plan);
+                let announced = KernelSetup::of(plan);
                 let module = worker.load(&compiler.compile(&request)?.image, &announced)?.module;
                 let sizes = plan.workspaces.iter().map(|workspace| workspace.bytes);
-                let workspaces: Vec<Zone> = sizes
-                    .map(|bytes| Zone::allocate(&mut worker, bytes))
+                let workspaces: Vec<GuardedBuffer> = sizes
+                    .map(|bytes| GuardedBuffer::allocate(&mut worker, bytes))
                     .collect::<Result<_, _>>()?;
                 let addresses: Vec<u64> = workspaces.iter().map(|zone| zone.address).collect();
                 let work = |operands, scalars| {
                     let launches = bind(plan, module, &problem, operands, &addresses, scalars);
                     launches.unwrap().into_iter().map(Work::Kernel).collect()
                 };
-                let subject = Subject { work: &work, workspaces: &workspaces };
+                let subject = ValidationSubject { work: &work, workspaces: &workspaces };
                 for scalars in [Scalars::PLAIN, Scalars { alpha: -3.0, beta: 2.0 }] {
                     let gpu = validator.result(&mut worker, &subject, scalars)?;
                     let cpu = host.result(&program, plan, scalars)?;
@@ -264,7 +266,7 @@ pub(crate) fn planted_faults() -> Result<(), Failed> {
         ("drops_a_product", OutcomeKind::Correctness, "1 elements wrong, worst at C[256][250]"),
         ("ignores_beta", OutcomeKind::Correctness, "uniform values"),
         ("illegal_address", OutcomeKind::Runtime, "while validating: "),
-        ("loops_forever", OutcomeKind::Timeout, "did not end within"),
+        ("loops_forever", OutcomeKind::Timeout, "did not finish within"),
         ("does_not_compile", OutcomeKind::Compile, "faulty.cu(11): error"),
         ("wrong_entry_point", OutcomeKind::Runtime, "while loading: "),
         ("too_much_shared_memory", OutcomeKind::Runtime, "while loading: "),
@@ -322,8 +324,8 @@ pub(crate) fn sanitized() -> Result<(), Failed> {
     let sanitizer = Sanitizer { program, logs: logs.path().to_owned() };
     let settings = Settings { sanitizer: Some(sanitizer), ..settings(100) };
     let mut notes = Vec::new();
-    let on_event = &mut |event: Event<'_>| {
-        if let Event::Note(note) = event {
+    let on_event = &mut |event: TuneEvent<'_>| {
+        if let TuneEvent::Note(note) = event {
             notes.push(note);
         }
     };
@@ -353,8 +355,8 @@ pub(crate) fn hundred_candidates() -> Result<(), Failed> {
     let hundred = families.get("hundred").unwrap().clone();
     let mut kit = kit(vec![hundred], templates);
     let mut outcomes: BTreeMap<(String, OutcomeKind), usize> = BTreeMap::new();
-    let on_event = &mut |event: Event<'_>| {
-        if let Event::Evaluated { configuration, outcome, .. } = event
+    let on_event = &mut |event: TuneEvent<'_>| {
+        if let TuneEvent::Evaluated { configuration, outcome, .. } = event
             && let Some(Value::Text(fault)) = configuration.get("FAULT")
         {
             *outcomes.entry((fault.clone(), outcome.kind())).or_default() += 1;
@@ -388,8 +390,8 @@ fn faulty_run(
     kit: &mut Kit,
 ) -> Result<(BTreeMap<String, Outcome>, Summary), Failed> {
     let mut outcomes = BTreeMap::new();
-    let on_event = &mut |event: Event<'_>| {
-        if let Event::Evaluated { configuration, outcome, .. } = event
+    let on_event = &mut |event: TuneEvent<'_>| {
+        if let TuneEvent::Evaluated { configuration, outcome, .. } = event
             && let Some(Value::Text(fault)) = configuration.get("FAULT")
         {
             println!("{fault}: {}", outcome.failure().unwrap_or_else(|| "correct".to_owned()));

@@ -22,13 +22,13 @@ use correctness::{
     atomic_sums_are_correct, boxes_are_correct, families_are_correct, hundred_candidates,
     planted_faults, reference_agrees, same_bits, sanitized,
 };
-use gemm_tune::worker::Worker;
+use gemm_tune::worker::GpuWorker;
 use libtest_mimic::{Arguments, Failed, Trial};
 use rig::worker_command;
 
 type Test = fn() -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 19] = [
+const TESTS: [(&str, Test); 18] = [
     ("the_device_reference_agrees_with_the_triple_loop", reference_agrees),
     ("every_family_is_correct_for_awkward_shapes", families_are_correct),
     ("boxes_of_the_copy_engine_are_correct", boxes_are_correct),
@@ -52,7 +52,7 @@ const TESTS: [(&str, Test); 19] = [
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let missing = Worker::start(worker_command()).err().map(|error| error.to_string());
+    let missing = GpuWorker::start(worker_command()).err().map(|error| error.to_string());
     if let (Some(why), false) = (&missing, arguments.list) {
         for (name, _) in TESTS {
             println!("{name} ... skipped: no CUDA device ({why})");

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use gemm_tune::compile::{
-    Architecture, CompileThreads, Compiler, CubinCache, Network, SearchPaths, Target, Wanted,
-    acquire,
+    Architecture, CompileTarget, CompileThreads, Compiler, CubinCache, Network, NvrtcRequirements,
+    SearchPaths, acquire,
 };
 use gemm_tune::model::{Dtype, Problem, Shape};
 use gemm_tune::render::Templates;
 use gemm_tune::space::{Families, Family};
 use gemm_tune::tune::{Hints, Kit, Machine, Settings, Summary, TuneError, tune};
-use gemm_tune::worker::{Executor, Worker, WorkerCommand};
+use gemm_tune::worker::{Executor, GpuWorker, WorkerCommand};
 
 pub(crate) fn program_path() -> PathBuf {
     std::env::var_os("GEMM_TUNE_BIN")
@@ -34,18 +34,18 @@ pub(crate) fn worker_command() -> WorkerCommand {
     }
 }
 
-pub(crate) fn worker() -> Worker {
-    Worker::start(worker_command()).expect("a device was found before")
+pub(crate) fn worker() -> GpuWorker {
+    GpuWorker::start(worker_command()).expect("a device was found before")
 }
 
-pub(crate) fn compiler(worker: &Worker) -> Compiler {
+pub(crate) fn compiler(worker: &GpuWorker) -> Compiler {
     let device = worker.device();
     let architecture = Architecture::from(device.compute_capability);
     let driver_major = u32::try_from(device.driver_cuda / 1000).ok();
-    let wanted = Wanted { architecture, driver_major };
+    let wanted = NvrtcRequirements { architecture, driver_major };
     let nvrtc = acquire(&search_paths(), &wanted, Network::Allowed, &mut |_| {}).unwrap();
     let cache = CubinCache::new("target/test-cache/cubin".into(), 1 << 30);
-    Compiler::new(nvrtc, Some(cache), Target::Cubin(architecture)).unwrap()
+    Compiler::new(nvrtc, Some(cache), CompileTarget::Cubin(architecture)).unwrap()
 }
 
 pub(crate) fn threads() -> CompileThreads {

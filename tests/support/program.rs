@@ -1,24 +1,27 @@
-//! Runs the program as a person does. `GEMM_TUNE_BIN` names it where cargo does not.
+//! Runs the program as a user does. `GEMM_TUNE_BIN` names it where cargo does not.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What it said.
+/// Exit code and output of a call.
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
+pub(crate) fn path() -> PathBuf {
+    std::env::var_os("GEMM_TUNE_BIN")
+        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_gemm-tune")), PathBuf::from)
+}
+
 pub(crate) fn gemm_tune(arguments: &[&str]) -> Said {
     gemm_tune_with(arguments, &[])
 }
 
-/// Runs it with further variables in its environment, and without those of a scheduler.
+/// Runs it with further variables in its environment, and without those of a job scheduler.
 pub(crate) fn gemm_tune_with(arguments: &[&str], variables: &[(&str, &str)]) -> Said {
-    let program = std::env::var_os("GEMM_TUNE_BIN")
-        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_gemm-tune")), PathBuf::from);
-    let mut command = Command::new(program);
+    let mut command = Command::new(path());
     for name in ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX"] {
         command.env_remove(name);
     }

@@ -1,23 +1,24 @@
-//! Winners, rungs of the ladder, chosen configurations and libraries, all in one final for each shape.
+//! Line-up: winners, kernels of the ladder, named configurations and libraries in one final for each shape.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::CompareArguments;
+use super::arguments::CompareArguments;
 use crate::cli::console::Console;
+use crate::cli::failure::Failure;
+use crate::cli::measure_context::{in_turn, notes};
 use crate::cli::output::write;
-use crate::cli::rig::{in_turn, notes};
-use crate::cli::{Failure, databases, request};
+use crate::cli::{databases, request};
 use crate::database::Database;
 use crate::model::{Configuration, Device, Problem, Regime};
-use crate::report::lineup::{self, Lined};
+use crate::report::lineup::{self, LineUpReport};
 use crate::report::plot::{self, rates};
 use crate::space::{Family, Rung, ladder};
 use crate::tune::{Kit, line_up};
 
-/// What the recorded winner is called.
+/// The name of the recorded winner.
 const WINNER: &str = "winner";
 
 /// Measures, prints, draws and gives the exit code.
@@ -34,10 +35,12 @@ pub(super) fn run(
     let winners = Database::load(database).map_err(Failure::work)?;
     let mut lined = Vec::new();
     for problem in in_turn(problems, console)? {
-        let mut wanted: Vec<Wanted> =
-            rungs.iter().map(|rung| Wanted::of(rung, &kit.families, problem, &device)).collect();
+        let mut wanted: Vec<RequestedEntrant> = rungs
+            .iter()
+            .map(|rung| RequestedEntrant::of(rung, &kit.families, problem, &device))
+            .collect();
         match winners.find(problem, &device, regime) {
-            Some(record) => wanted.push(Wanted {
+            Some(record) => wanted.push(RequestedEntrant {
                 name: WINNER.to_owned(),
                 chosen: databases::kernel(record, &kit.families)
                     .map_err(|error| error.message().to_owned()),
@@ -53,23 +56,23 @@ pub(super) fn run(
         let named: Vec<_> =
             chosen.iter().map(|(family, values)| (family.as_str(), values)).collect();
         let on_event = &mut notes(console);
-        let result = line_up(problem, &named, kit, (regime, arguments.rig.seed), on_event)
+        let result = line_up(problem, &named, kit, (regime, arguments.measure.seed), on_event)
             .map_err(Failure::work)?;
         let names: Vec<(String, Option<String>)> =
             wanted.into_iter().map(|wanted| (wanted.name, wanted.chosen.err())).collect();
-        lined.push(Lined::of(*problem, &names, &result));
+        lined.push(LineUpReport::of(*problem, &names, &result));
     }
     show(arguments, problems, &lined, &device, console)?;
-    let whole = lined.len() == problems.len() && lined.iter().all(Lined::is_whole);
+    let whole = lined.len() == problems.len() && lined.iter().all(LineUpReport::is_whole);
     let code = if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     Ok((lineup::document(&lined, &device), code))
 }
 
-/// Prints the table and the plot, or values, and draws the file that was asked for.
+/// Prints the table and the plot, or values, and draws the plot file.
 fn show(
     arguments: &CompareArguments,
     problems: &[Problem],
-    lined: &[Lined],
+    lined: &[LineUpReport],
     device: &Device,
     console: Console,
 ) -> Result<(), Failure> {
@@ -93,7 +96,7 @@ fn show(
     Ok(())
 }
 
-/// The rungs of the ladder, where that is asked for, and the configurations that were named.
+/// The kernels of the ladder, where it takes part, and the named configurations.
 fn rungs(arguments: &CompareArguments, families: &[Family]) -> Result<Vec<Rung>, Failure> {
     let mut rungs = Vec::new();
     if arguments.ladder {
@@ -108,14 +111,14 @@ fn rungs(arguments: &CompareArguments, families: &[Family]) -> Result<Vec<Rung>,
     Ok(rungs)
 }
 
-/// A contestant that was asked for.
-struct Wanted {
+/// A named entrant.
+struct RequestedEntrant {
     name: String,
-    /// Its family and configuration, or why it cannot be for the problem.
+    /// Its family and configuration, or why it cannot serve the problem.
     chosen: Result<(String, Configuration), String>,
 }
 
-impl Wanted {
+impl RequestedEntrant {
     fn of(rung: &Rung, families: &[Family], problem: &Problem, device: &Device) -> Self {
         let (family, set) = rung.config.split_once(':').unwrap_or((&rung.config, ""));
         let family = request::family(families, family).map_err(|error| error.to_string());

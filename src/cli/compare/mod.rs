@@ -1,62 +1,25 @@
 //! `gemm-tune compare`: recorded winners beside the libraries, the ladder and chosen configurations,
 //! measured now.
 
+mod arguments;
 mod lineup;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
 use serde_json::Value;
 
-use crate::cli::arguments::{CommonArguments, FamilyArguments, ProblemArguments, RigArguments};
+pub(in crate::cli) use arguments::CompareArguments;
+
+use crate::cli::arguments::MeasureArguments;
 use crate::cli::console::Console;
+use crate::cli::failure::Failure;
+use crate::cli::measure_context::{MeasureContext, in_turn, notes};
 use crate::cli::output::finish;
-use crate::cli::rig::{Rig, in_turn, notes};
-use crate::cli::{Failure, databases, request};
+use crate::cli::{databases, request};
 use crate::database::Database;
 use crate::model::Regime;
-use crate::report::comparison::{self, Compared};
+use crate::report::comparison::{self, LibraryComparison};
 use crate::tune::retime;
-
-/// Times the winners of a database again, each in turn with cuBLAS and the fastest of cuBLASLt's
-/// routines, and says by how much they are faster. The speed-up is the library's time over the
-/// winner's, with its interval at a confidence of 96 %.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Exit codes: 0 all were compared, 1 one was not, 2 wrong usage.",
-    mut_arg("shape", |shape| {
-        shape.help("Shape to compare on, such as 4096x4096x1024; may be repeated")
-    }),
-    mut_arg("device", |device| {
-        device.help("Device to compare on: auto, cuda:N, or cpu, which knows no library")
-    })
-)]
-pub(in crate::cli) struct CompareArguments {
-    #[command(flatten)]
-    problems: ProblemArguments,
-    /// Number of independent products
-    #[arg(long, default_value_t = 1, value_name = "COUNT")]
-    batch: u64,
-    #[command(flatten)]
-    rig: RigArguments,
-    /// Measure each rung of the ladder too: the reference kernels, from one thread an element upwards
-    #[arg(long)]
-    ladder: bool,
-    /// Configuration to measure too; may be repeated. What is not named is the family's default
-    #[arg(long, value_name = "FAMILY:NAME=VALUE,...")]
-    config: Vec<String>,
-    /// File to draw TFLOP/s over size into, as SVG; needs two sizes at least
-    #[arg(long, value_name = "OUT.svg")]
-    plot: Option<PathBuf>,
-    /// Print comma-separated values instead of a table
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
-    #[command(flatten)]
-    families: FamilyArguments,
-    #[command(flatten)]
-    common: CommonArguments,
-}
 
 /// Compares, prints and gives the exit code.
 pub(in crate::cli) fn main(arguments: &CompareArguments) -> ExitCode {
@@ -69,9 +32,9 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
     if problems.is_empty() {
         return Err(request::no_shape("compare on", "gemm-tune compare"));
     }
-    let RigArguments { db, device, seed } = &arguments.rig;
-    let mut kit =
-        Rig::new(device, &arguments.families, &arguments.common, console)?.kit(console)?;
+    let MeasureArguments { db, device, seed } = &arguments.measure;
+    let mut kit = MeasureContext::new(device, &arguments.families, &arguments.common, console)?
+        .kit(console)?;
     let device = kit.machine.device();
     let path = databases::of(&device, db.as_deref());
     if arguments.ladder || !arguments.config.is_empty() || arguments.plot.is_some() {
@@ -83,7 +46,7 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
     for problem in in_turn(&problems, console)? {
         let Some(record) = database.find(problem, &device, regime) else {
             let why = format!("no record of {} in {}", device.name, path.display());
-            compared.push(Compared::without(*problem, why));
+            compared.push(LibraryComparison::without(*problem, why));
             continue;
         };
         let (family, configuration) = databases::kernel(record, &kit.families)?;
@@ -91,7 +54,7 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
         let on_event = &mut notes(console);
         let retimed = retime(problem, winner, None, &mut kit, (regime, *seed), on_event)
             .map_err(Failure::work)?;
-        compared.push(Compared::of(*problem, retimed));
+        compared.push(LibraryComparison::of(*problem, retimed));
     }
     if arguments.csv {
         console.result(&comparison::csv(&compared));

@@ -5,48 +5,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::cli::Failure;
+use crate::cli::arguments::{OutputArguments, SelectionArguments};
 use crate::cli::console::Console;
 use crate::cli::databases::{self, files};
-use crate::cli::output::OutputArguments;
-use crate::cli::request::shapes;
-use crate::database::{Database, Record, Selection};
+use crate::cli::failure::Failure;
+use crate::database::{Database, Record, RecordFilter};
 use crate::model::Shape;
 use crate::report::records;
-
-/// Which records are meant.
-#[derive(Debug, Args)]
-pub(in crate::cli) struct SelectionArguments {
-    /// Shape of the records, such as 4096x4096x1024; may be repeated
-    #[arg(long, value_name = "MxNxK")]
-    shape: Vec<String>,
-    /// How elements are stored, such as f32; may be repeated
-    #[arg(long)]
-    dtype: Vec<String>,
-    /// How operands are stored: nn, nt, tn or tt; may be repeated
-    #[arg(long)]
-    layout: Vec<String>,
-    /// GPU of the records, or a part of its name
-    #[arg(long, value_name = "NAME")]
-    device_name: Option<String>,
-}
-
-impl SelectionArguments {
-    pub(in crate::cli) fn selection(&self) -> Result<Selection, Failure> {
-        fn words<T: std::str::FromStr>(words: &[String]) -> Result<Vec<T>, Failure>
-        where
-            T::Err: std::fmt::Display,
-        {
-            words.iter().map(|word| word.parse().map_err(Failure::usage)).collect()
-        }
-        Ok(Selection {
-            shapes: shapes(&self.shape)?,
-            dtypes: words(&self.dtype)?,
-            layouts: words(&self.layout)?,
-            device_name: self.device_name.clone(),
-        })
-    }
-}
 
 #[derive(Debug, Args)]
 pub(super) struct ListArguments {
@@ -74,7 +39,7 @@ pub(super) struct ShowArguments {
 pub(super) fn list(arguments: &ListArguments, console: Console) -> Result<Value, Failure> {
     let selection = arguments.selection.selection()?;
     let (files, databases) = load(&arguments.db)?;
-    let found = select(&files, &databases, |record| selection.takes(record));
+    let found = select(&files, &databases, |record| selection.matches(record));
     if found.is_empty() {
         console.note(&format!("no such record in {}", records::names(&files)));
     } else {
@@ -95,9 +60,9 @@ pub(super) fn show(arguments: &ShowArguments, console: Console) -> Result<Value,
     }
     let (files, databases) = load(&arguments.db)?;
     let key = what.to_lowercase();
-    let wanted = Selection { shapes: shape.into_iter().collect(), ..Selection::default() };
+    let wanted = RecordFilter { shapes: shape.into_iter().collect(), ..RecordFilter::default() };
     let found = select(&files, &databases, |record| match shape {
-        Some(_) => wanted.takes(record),
+        Some(_) => wanted.matches(record),
         None => record.key().starts_with(&key),
     });
     if found.is_empty() {

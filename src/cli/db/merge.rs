@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::Value;
 
-use crate::cli::Failure;
+use crate::cli::arguments::OutputArguments;
 use crate::cli::console::Console;
-use crate::cli::output::OutputArguments;
+use crate::cli::failure::Failure;
 use crate::database;
-use crate::report::records;
+use crate::report::record_changes;
 
 /// Of records for the same problem, GPU and cache policy, a deterministic one comes before others, then
 /// one of a whole run before one of an interrupted run, then the faster, then the earlier. The others are
@@ -28,6 +28,6 @@ pub(super) struct MergeArguments {
 
 pub(super) fn merge(arguments: &MergeArguments, console: Console) -> Result<Value, Failure> {
     let merged = database::merge(&arguments.files, &arguments.into).map_err(Failure::work)?;
-    console.result(&records::merged(&merged, &arguments.into));
-    Ok(records::merged_document(&merged, &arguments.into))
+    console.result(&record_changes::merged(&merged, &arguments.into));
+    Ok(record_changes::merged_document(&merged, &arguments.into))
 }

@@ -1,4 +1,4 @@
-//! `gemm-tune db`: looks at tuning databases, joins them, tidies them up and says whether they hold.
+//! `gemm-tune db`: lists, shows, merges, prunes and verifies tuning databases.
 
 mod look;
 mod merge;
@@ -10,11 +10,10 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-pub(super) use look::SelectionArguments;
-
-use super::Failure;
+use super::arguments::OutputArguments;
 use super::console::Console;
-use super::output::{OutputArguments, finish};
+use super::failure::Failure;
+use super::output::finish;
 
 #[derive(Debug, Args)]
 pub(super) struct DbArguments {
@@ -38,7 +37,7 @@ enum DbCommand {
     Verify(verify::VerifyArguments),
 }
 
-/// Does what is asked and gives the exit code.
+/// Runs the command and gives the exit code.
 pub(super) fn main(arguments: &DbArguments) -> ExitCode {
     match &arguments.command {
         DbCommand::List(list) => with(&list.output, |console| look::list(list, console)),
@@ -60,6 +59,6 @@ fn with(
     output: &OutputArguments,
     run: impl FnOnce(Console) -> Result<serde_json::Value, Failure>,
 ) -> ExitCode {
-    let console = output.console();
+    let console = Console::of_output(output);
     finish(console, run(console).map(|document| (document, ExitCode::SUCCESS)))
 }

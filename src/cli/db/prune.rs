@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::Value;
 
-use crate::cli::Failure;
+use crate::cli::arguments::OutputArguments;
 use crate::cli::console::Console;
-use crate::cli::output::OutputArguments;
-use crate::database::{self, Conditions, Version};
-use crate::report::records;
+use crate::cli::failure::Failure;
+use crate::database::{self, PruneConditions, Version};
+use crate::report::record_changes;
 
 /// Records go that meet every condition that is given. Which they are is always said; without
 /// `--yes` the file is left alone.
@@ -44,7 +44,7 @@ pub(super) struct PruneArguments {
 }
 
 pub(super) fn prune(arguments: &PruneArguments, console: Console) -> Result<Value, Failure> {
-    let conditions = Conditions {
+    let conditions = PruneConditions {
         superseded: arguments.superseded,
         interim: arguments.interim,
         device_name: arguments.device_name.clone(),
@@ -60,8 +60,8 @@ pub(super) fn prune(arguments: &PruneArguments, console: Console) -> Result<Valu
     }
     let dry_run = !arguments.yes;
     let pruned = database::prune(&arguments.db, &conditions, dry_run).map_err(Failure::work)?;
-    console.result(&records::pruned(&pruned, &arguments.db, dry_run));
-    Ok(records::pruned_document(&pruned, &arguments.db, dry_run))
+    console.result(&record_changes::pruned(&pruned, &arguments.db, dry_run));
+    Ok(record_changes::pruned_document(&pruned, &arguments.db, dry_run))
 }
 
 fn version(text: &str) -> Result<Version, Failure> {

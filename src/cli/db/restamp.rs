@@ -11,12 +11,14 @@ use serde_json::{Value, json};
 
 use crate::cli::arguments::{CommonArguments, FolderArguments};
 use crate::cli::console::Console;
+use crate::cli::failure::Failure;
 use crate::cli::machine::Workshop;
-use crate::cli::{Failure, request};
-use crate::compile::{Architecture, Target};
+use crate::cli::request;
+use crate::compile::{Architecture, CompileTarget};
 use crate::database::{self, Database, Record};
 use crate::inspect::equivalence::{self, Case, Edition, Source, Verdict};
 use crate::model::{Configuration, Device, Problem};
+use crate::predict::LearnedModel;
 use crate::render::Templates;
 use crate::space::{Families, Family};
 
@@ -56,7 +58,7 @@ pub(in crate::cli) struct RestampArguments {
     /// File to write what was compared to, a line each
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Stamp the records of families all of whose kernels are equal, with today's names of parameters
+    /// Stamp the records and learned models of families all of whose kernels are equal
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -96,7 +98,7 @@ pub(super) fn restamp(
 
     let architecture = Architecture::from(device.compute_capability);
     let compiler = Workshop::new(&arguments.common)?.compiler_to(
-        Target::Cubin(architecture),
+        CompileTarget::Cubin(architecture),
         None,
         console,
     )?;
@@ -162,7 +164,9 @@ pub(super) fn restamp(
         own.clone().count() > 0
             && own.clone().all(|(_, one)| matches!(one, Verdict::Equal | Verdict::Inexpressible(_)))
     };
-    let names = names(&cases, before, after);
+    let model_path = arguments.db.with_extension("model.json");
+    let mut model = model_path.exists().then(|| request::learned_model(&model_path)).transpose()?;
+    let names = names(&cases, model.as_ref(), before, after);
     let changed = |place: usize, record: &Record| {
         let own = cases.iter().position(|case| case.source == Source::Record(place))?;
         let (family, configuration) = cases[own].after.as_ref().ok()?;
@@ -180,22 +184,56 @@ pub(super) fn restamp(
     if arguments.yes {
         let count = database::restamp(&arguments.db, changed).map_err(Failure::work)?;
         console.result(&format!("{count} records stamped anew in {}\n", arguments.db.display()));
+        if let Some(model) = &mut model {
+            let count = stamp_model(model, before, after, &clean);
+            let text = model.text().map_err(Failure::work)?;
+            std::fs::write(&model_path, text).map_err(Failure::work)?;
+            let path = model_path.display();
+            console.result(&format!("{count} learned models stamped anew in {path}\n"));
+        }
     }
     let good = verdicts.iter().all(|verdict| *verdict == Verdict::Equal);
     let code = if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     Ok((json!({ "compared": rows }), code))
 }
 
-/// Today's short names of kernels by those that they had.
-fn names(cases: &[Case], before: Edition<'_>, after: Edition<'_>) -> BTreeMap<String, String> {
+/// Stamps the models of families whose kernels are all equal. Returns how many were stamped.
+fn stamp_model(
+    model: &mut LearnedModel,
+    before: Edition<'_>,
+    after: Edition<'_>,
+    is_clean: &dyn Fn(&String) -> bool,
+) -> usize {
+    let clean = after.families.iter().filter(|family| is_clean(&family.name));
+    let stamped = clean.map(|family| {
+        let old = before.families.iter().find(|old| old.name == family.name);
+        let from = old.map(|old| before.templates.hash(old));
+        from.map_or(0, |from| model.restamp(&family.name, &from, &after.templates.hash(family)))
+    });
+    stamped.sum()
+}
+
+/// Today's short names, by the former ones, of kernels that were compared or are in the learned model's sets.
+fn names(
+    cases: &[Case],
+    model: Option<&LearnedModel>,
+    before: Edition<'_>,
+    after: Edition<'_>,
+) -> BTreeMap<String, String> {
     let short = |edition: Edition<'_>, (name, configuration): &(String, Configuration)| {
         let family = edition.families.iter().find(|family| family.name == *name);
         family.map(|family| family.short_name(configuration))
     };
-    let pair = |case: &Case| {
-        Some((short(before, &case.before)?, short(after, case.after.as_ref().ok()?)?))
+    let pair = |old: &(String, Configuration), new: &(String, Configuration)| {
+        Some((short(before, old)?, short(after, new)?))
     };
-    cases.iter().filter_map(pair).collect()
+    let compared = cases.iter().filter_map(|case| pair(&case.before, case.after.as_ref().ok()?));
+    let kernel_sets = before.families.iter().flat_map(|family| {
+        let models = model.and_then(|model| model.families.get(&family.name)).into_iter().flatten();
+        models.flat_map(|model| model.kernels(family)).map(|one| (family.name.clone(), one))
+    });
+    let known = kernel_sets.filter_map(|old| pair(&old, &after.current(&old).ok()?));
+    compared.chain(known).collect()
 }
 
 /// A record with the names and the template's hash of today.

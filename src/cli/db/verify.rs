@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::look::SelectionArguments;
-use crate::cli::arguments::{CommonArguments, FamilyArguments};
+use crate::cli::arguments::{CommonArguments, FamilyArguments, SelectionArguments};
 use crate::cli::console::Console;
-use crate::cli::rig::{Rig, notes};
-use crate::cli::{Failure, databases, interrupt};
+use crate::cli::failure::Failure;
+use crate::cli::measure_context::{MeasureContext, notes};
+use crate::cli::{databases, interrupt};
 use crate::database::{Database, Drift, Record};
 use crate::model::{Configuration, Problem};
 use crate::report::{records, verified};
@@ -51,15 +51,16 @@ pub(super) fn verify(
     let selection = arguments.selection.selection()?;
     let named = arguments.db.as_deref().map(Database::load_existing).transpose();
     let named = named.map_err(Failure::work)?;
-    let rig = Rig::new(&arguments.device, &arguments.families, &arguments.common, console)?;
-    let device = rig.machine.device();
+    let context =
+        MeasureContext::new(&arguments.device, &arguments.families, &arguments.common, console)?;
+    let device = context.machine.device();
     let path = databases::of(&device, arguments.db.as_deref());
     let database = match named {
         Some(database) => database,
         None => Database::load_existing(&path).map_err(Failure::work)?,
     };
     let chosen: Vec<&Record> =
-        database.records().iter().filter(|record| selection.takes(record)).collect();
+        database.records().iter().filter(|record| selection.matches(record)).collect();
     let (own, others): (Vec<&Record>, Vec<&Record>) =
         chosen.into_iter().partition(|record| record.is_of(&device));
     if !others.is_empty() {
@@ -76,12 +77,12 @@ pub(super) fn verify(
             path.display()
         )));
     }
-    let mut kit = rig.kit(console)?;
+    let mut kit = context.kit(console)?;
     let stop = interrupt::listen()?;
     let (mut documents, mut bad) = (Vec::new(), 0);
     for (number, record) in own.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
-            console.note("stopped as asked");
+            console.note("interrupted");
             bad += own.len() - number;
             break;
         }

@@ -7,15 +7,17 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::{ExportArguments, Files, Format};
+use super::arguments::{ExportArguments, ExportFormat, Files};
 use crate::cli::console::Console;
+use crate::cli::failure::Failure;
 use crate::cli::machine::Workshop;
-use crate::cli::{Failure, databases, request};
-use crate::compile::{Architecture, Compile as _, CompileRequest, Compiler, Target};
+use crate::cli::{databases, request};
+use crate::compile::{Architecture, Compile as _, CompileRequest, CompileTarget, Compiler};
 use crate::database::Record;
-use crate::dispatch::{Dispatch, Node};
-use crate::experience::Experience;
-use crate::export::{self, Artifact, Draft, Shipped, Source, for_any_shape, of_dispatch};
+use crate::dispatch::{Dispatch, DispatchNode};
+use crate::export::{
+    self, Artifact, ExportSource, ExportedKernel, KernelDraft, for_any_shape, of_dispatch,
+};
 use crate::lookup::Lookup;
 use crate::model::Device;
 
@@ -29,7 +31,7 @@ pub(super) fn files(
     let regime = request::regime(&arguments.cache_policy, &arguments.power)?;
     let (families, templates) = request::all_families(&arguments.folders)?;
     let device = databases::device(records, None)?;
-    let source = Source {
+    let source = ExportSource {
         families: &families,
         templates: &templates,
         changed_templates: arguments.changed_templates,
@@ -47,7 +49,7 @@ pub(super) fn files(
     }
     let mut drafts = Vec::new();
     for record in own {
-        match Draft::of_record(record, source) {
+        match KernelDraft::of_record(record, source) {
             Ok(draft) => drafts.push(draft),
             Err(why) => console.note(&format!("record {} is left out: {why}", record.key())),
         }
@@ -63,7 +65,7 @@ pub(super) fn files(
     if !arguments.only_tuned {
         let all = all.iter().copied();
         let lookup = Lookup::new(all, &families, &templates, &device, regime)
-            .experienced(&Experience::built_in(&device).map_err(Failure::work)?);
+            .with_predictor(databases::predictor([], &device, (&families, &templates), console)?);
         drafts.extend(for_any_shape(&drafts, &lookup, source));
     }
     let others = drafts.len() - tuned;
@@ -85,7 +87,7 @@ fn read_dispatch(path: &Path) -> Result<Dispatch, Failure> {
 /// Compiled, and in the form that was asked for.
 fn written(
     arguments: &ExportArguments,
-    (drafts, tree): (Vec<Draft>, Option<Node>),
+    (drafts, tree): (Vec<KernelDraft>, Option<DispatchNode>),
     device: &Device,
     what: String,
     console: Console,
@@ -100,9 +102,9 @@ fn written(
     let kernels = compiled(arguments, drafts, &architectures, console)?;
     let artifact = Artifact { device: device.clone(), kernels, tree };
     let files = match arguments.format {
-        Format::C | Format::Rust => {
+        ExportFormat::C | ExportFormat::Rust => {
             let first = architectures.first().map(ToString::to_string).unwrap_or_default();
-            let (files, left_out) = if arguments.format == Format::C {
+            let (files, left_out) = if arguments.format == ExportFormat::C {
                 let (files, left_out) = export::c(&artifact, &first);
                 let bytes = files.into_iter().map(|(name, text)| (name, text.into_bytes()));
                 (bytes.collect(), left_out)
@@ -115,7 +117,7 @@ fn written(
             }
             files
         }
-        Format::Python => export::python(&artifact),
+        ExportFormat::Python => export::python(&artifact),
         _ => export::bundle(&artifact),
     };
     let out = &arguments.out;
@@ -125,20 +127,22 @@ fn written(
 /// Machine code and PTX of each.
 fn compiled(
     arguments: &ExportArguments,
-    drafts: Vec<Draft>,
+    drafts: Vec<KernelDraft>,
     architectures: &[Architecture],
     console: Console,
-) -> Result<Vec<Shipped>, Failure> {
+) -> Result<Vec<ExportedKernel>, Failure> {
     let workshop = Workshop::new(&arguments.common)?;
-    let compiler = |target: Target| workshop.compiler_to(target, None, console);
+    let compiler = |target: CompileTarget| workshop.compiler_to(target, None, console);
     let to_cubin: Vec<(String, Compiler)> = architectures
         .iter()
-        .map(|architecture| Ok((architecture.to_string(), compiler(Target::Cubin(*architecture))?)))
+        .map(|architecture| {
+            Ok((architecture.to_string(), compiler(CompileTarget::Cubin(*architecture))?))
+        })
         .collect::<Result<_, Failure>>()?;
     let lowest = architectures.iter().min_by_key(|architecture| architecture.number);
     let Some(lowest) = lowest else { return Ok(Vec::new()) };
-    let to_ptx = compiler(Target::Ptx(*lowest))?;
-    let ship = |draft: Draft| -> Result<Shipped, Failure> {
+    let to_ptx = compiler(CompileTarget::Ptx(*lowest))?;
+    let ship = |draft: KernelDraft| -> Result<ExportedKernel, Failure> {
         let request = CompileRequest::kernel(&draft.family, Arc::clone(&draft.source));
         let image = |compiler: &Compiler| match compiler.compile(&request) {
             Ok(compiled) => Ok(compiled.image),
@@ -146,7 +150,7 @@ fn compiled(
         };
         let cubins = to_cubin.iter().map(|(name, compiler)| Ok((name.clone(), image(compiler)?)));
         let cubins: BTreeMap<_, _> = cubins.collect::<Result<_, Failure>>()?;
-        Ok(Shipped { ptx: image(&to_ptx)?, cubins, draft })
+        Ok(ExportedKernel { ptx: image(&to_ptx)?, cubins, draft })
     };
     drafts.into_par_iter().map(ship).collect()
 }

@@ -3,17 +3,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{ExportArguments, Format};
+use super::arguments::{ExportArguments, ExportFormat};
 use crate::cli::environment::cache_folder;
-use crate::cli::{Failure, journals};
-use crate::database::Selection;
+use crate::cli::failure::Failure;
+use crate::cli::journals;
+use crate::database::RecordFilter;
 use crate::export::{self, EvaluatedSpace};
 use crate::tune::Recorded;
 
 /// The text of a format that is made from a journal, and what it is of.
 pub(super) fn text(
     arguments: &ExportArguments,
-    selection: &Selection,
+    selection: &RecordFilter,
 ) -> Result<(String, String), Failure> {
     let path = match &arguments.journal {
         Some(path) => path.clone(),
@@ -26,16 +27,16 @@ pub(super) fn text(
     let space =
         EvaluatedSpace::of(&recorded, arguments.family.as_deref(), time).map_err(Failure::work)?;
     let text = match arguments.format {
-        Format::T4 => format!("{:#}\n", export::t4(&space)),
+        ExportFormat::T4 => format!("{:#}\n", export::t4(&space)),
         _ => export::kernel_tuner(&space),
     };
     Ok((text, format!("{} configurations of {}", space.len(), recorded.problem)))
 }
 
 /// The only journal below `folder` that a selection takes.
-fn journal(folder: &Path, selection: &Selection) -> Result<PathBuf, Failure> {
+fn journal(folder: &Path, selection: &RecordFilter) -> Result<PathBuf, Failure> {
     let taken = |(_, heading): &(PathBuf, Recorded)| {
-        selection.takes_problem(&heading.problem, &heading.device)
+        selection.matches_problem(&heading.problem, &heading.device)
     };
     let found: Vec<(PathBuf, Recorded)> =
         journals::below(folder)?.into_iter().filter(taken).collect();

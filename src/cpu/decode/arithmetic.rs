@@ -1,87 +1,33 @@
 //! Integer arithmetic (ISA sections 9.7.1 and 9.7.2).
 
-use super::Fault;
-use super::lanes::{Lane, lanes};
-use super::names::Names;
+use super::error::StatementError;
+use super::lane_functions::{LaneValue, lanes};
+use super::lane_operation::{LaneFunction, Word3, lane_operation};
+use super::name_table::NameTable;
 use super::opcode::Opcode;
 use crate::cpu::operation::{Longs, Operation, Words};
-use crate::cpu::parse::Operand;
+use crate::cpu::parse::ParsedOperand;
 use crate::cpu::types::{Class, Type};
-
-pub(super) type Word1 = fn(&Words) -> Words;
-pub(super) type Word2 = fn(&Words, &Words) -> Words;
-pub(super) type Word3 = fn(&Words, &Words, &Words) -> Words;
-pub(super) type Long1 = fn(&Longs) -> Longs;
-pub(super) type Long2 = fn(&Longs, &Longs) -> Longs;
-pub(super) type Long3 = fn(&Longs, &Longs, &Longs) -> Longs;
-
-/// What an instruction computes, by the classes of what it works on.
-pub(super) enum Compute {
-    Word1(Word1),
-    Word2(Word2),
-    Word3(Word3),
-    Long1(Long1),
-    Long2(Long2),
-    Long3(Long3),
-}
-
-/// Makes an operation of `run` and operands of type `ty`.
-pub(super) fn computing<'a>(
-    names: &mut Names<'a>,
-    ty: Type,
-    operands: &[Operand<'a>],
-    run: Compute,
-) -> Result<Operation, Fault> {
-    Ok(match (run, operands) {
-        (Compute::Word1(run), [d, a]) => {
-            let a = names.read_word(a, ty)?;
-            Operation::Word1 { run, d: names.written(d, Class::Word)?, a }
-        }
-        (Compute::Word2(run), [d, a, b]) => {
-            let (a, b) = (names.read_word(a, ty)?, names.read_word(b, ty)?);
-            Operation::Word2 { run, d: names.written(d, Class::Word)?, a, b }
-        }
-        (Compute::Word3(run), [d, a, b, c]) => {
-            let (a, b) = (names.read_word(a, ty)?, names.read_word(b, ty)?);
-            let c = names.read_word(c, ty)?;
-            Operation::Word3 { run, d: names.written(d, Class::Word)?, a, b, c }
-        }
-        (Compute::Long1(run), [d, a]) => {
-            let a = names.read_long(a, ty)?;
-            Operation::Long1 { run, d: names.written(d, Class::Long)?, a }
-        }
-        (Compute::Long2(run), [d, a, b]) => {
-            let (a, b) = (names.read_long(a, ty)?, names.read_long(b, ty)?);
-            Operation::Long2 { run, d: names.written(d, Class::Long)?, a, b }
-        }
-        (Compute::Long3(run), [d, a, b, c]) => {
-            let (a, b) = (names.read_long(a, ty)?, names.read_long(b, ty)?);
-            let c = names.read_long(c, ty)?;
-            Operation::Long3 { run, d: names.written(d, Class::Long)?, a, b, c }
-        }
-        _ => return Err(Fault::operands()),
-    })
-}
 
 /// `add`, `sub`, `min`, `max`, `div`, `rem`, `abs`, `neg` of integers.
 pub(super) fn integer<'a>(
     mut opcode: Opcode<'a>,
     ty: Type,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
-    use Compute::{Long1, Long2, Word1, Word2};
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Operation, StatementError> {
+    use LaneFunction::{Long1, Long2, Word1, Word2};
     use Type::{S16, S32, S64, U16, U32, U64};
     if opcode.take("sat") {
         if ty != S32 || !matches!(opcode.base, "add" | "sub") {
-            return Err(Fault::new("`.sat` goes with s32 only"));
+            return Err(StatementError::new("`.sat` is supported for s32 only"));
         }
-        let run: self::Word2 = match opcode.base {
+        let run: crate::cpu::decode::lane_operation::Word2 = match opcode.base {
             "add" => lanes!(|a: i32, b: i32| a.saturating_add(b)),
             _ => lanes!(|a: i32, b: i32| a.saturating_sub(b)),
         };
         opcode.finish()?;
-        return computing(names, ty, operands, Word2(run));
+        return lane_operation(names, ty, operands, Word2(run));
     }
     let run = match (opcode.base, ty) {
         ("add", U32 | S32) => Word2(lanes!(|a: u32, b: u32| a.wrapping_add(b))),
@@ -102,8 +48,8 @@ pub(super) fn integer<'a>(
         ("max", S64) => Long2(lanes!(|a: i64, b: i64| a.max(b))),
         ("min", U64) => Long2(lanes!(|a: u64, b: u64| a.min(b))),
         ("max", U64) => Long2(lanes!(|a: u64, b: u64| a.max(b))),
-        // Division by zero gives all ones, its remainder the dividend: PTX leaves it open, the
-        // hardware does this.
+        // Division by zero returns all ones, its remainder the dividend. PTX leaves this open; the
+        // hardware does the same.
         ("div", S32) => Word2(lanes!(|a: i32, b: i32| if b == 0 { -1 } else { a.wrapping_div(b) })),
         ("rem", S32) => Word2(lanes!(|a: i32, b: i32| if b == 0 { a } else { a.wrapping_rem(b) })),
         ("div", U32) => Word2(lanes!(|a: u32, b: u32| a.checked_div(b).unwrap_or(u32::MAX))),
@@ -122,35 +68,35 @@ pub(super) fn integer<'a>(
         ("neg", S16) => Word1(lanes!(|a: i16| a.wrapping_neg())),
         ("abs", S64) => Long1(lanes!(|a: i64| a.wrapping_abs())),
         ("neg", S64) => Long1(lanes!(|a: i64| a.wrapping_neg())),
-        _ => return Err(Fault::ty()),
+        _ => return Err(StatementError::ty()),
     };
     opcode.finish()?;
-    computing(names, ty, operands, run)
+    lane_operation(names, ty, operands, run)
 }
 
-/// `sad`: the distance of two numbers, added to a third.
+/// `sad`: absolute difference of two numbers plus a third.
 pub(super) fn distance<'a>(
     opcode: Opcode<'a>,
     ty: Type,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Operation, StatementError> {
     opcode.finish()?;
     let run: Word3 = match ty {
         Type::U32 => lanes!(|a: u32, b: u32, c: u32| c.wrapping_add(a.abs_diff(b))),
         Type::S32 => lanes!(|a: i32, b: i32, c: u32| c.wrapping_add(a.abs_diff(b))),
-        _ => return Err(Fault::ty()),
+        _ => return Err(StatementError::ty()),
     };
-    computing(names, ty, operands, Compute::Word3(run))
+    lane_operation(names, ty, operands, LaneFunction::Word3(run))
 }
 
-/// `dp4a` and `dp2a`: products of the bytes of two words, or of the halves of one with the lower or
-/// upper bytes of another, added to a third.
+/// `dp4a` and `dp2a`: dot product of the bytes of two words, or of the halves of one word with the
+/// lower or upper bytes of another, plus a third.
 pub(super) fn dot_product<'a>(
     mut opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Operation, StatementError> {
     fn dot<const N: usize>(a: [i64; N], b: [i64; N], c: u32) -> u32 {
         let sum: i64 = a.iter().zip(b).map(|(a, b)| a * b).sum();
         c.wrapping_add(sum as u32)
@@ -198,19 +144,19 @@ pub(super) fn dot_product<'a>(
         ("dp2a", Some("hi"), [S32, S32]) => {
             lanes!(|a: u32, b: u32, c: u32| dot(signed_halves(a), pair::<2>(signed_bytes(b)), c))
         }
-        _ => return Err(Fault::ty()),
+        _ => return Err(StatementError::ty()),
     };
-    computing(names, U32, operands, Compute::Word3(run))
+    lane_operation(names, U32, operands, LaneFunction::Word3(run))
 }
 
 /// `mul` and `mad` of integers.
 pub(super) fn multiply<'a>(
     mut opcode: Opcode<'a>,
     ty: Type,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
-    use Compute::{Long2, Long3, Word2, Word3};
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Operation, StatementError> {
+    use LaneFunction::{Long2, Long3, Word2, Word3};
     use Type::{S16, S32, S64, U16, U32, U64};
     let part = opcode.take_any(&["lo", "hi", "wide"]);
     let adds = opcode.base == "mad";
@@ -253,16 +199,16 @@ pub(super) fn multiply<'a>(
             Word2(lanes!(|a: u16, b: u16| u32::from(a).wrapping_mul(b.into())))
         }
         (Some("wide"), U32 | S32, _) => return widening(ty, names, operands),
-        _ => return Err(Fault::ty()),
+        _ => return Err(StatementError::ty()),
     };
-    computing(names, ty, operands, run)
+    lane_operation(names, ty, operands, run)
 }
 
 fn widening<'a>(
     ty: Type,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Operation, StatementError> {
     let signed = ty.is_signed();
     match operands {
         [d, a, b] => {
@@ -284,6 +230,6 @@ fn widening<'a>(
             };
             Ok(Operation::Widen3 { run, d: names.written(d, Class::Long)?, a, b, c })
         }
-        _ => Err(Fault::operands()),
+        _ => Err(StatementError::operands()),
     }
 }

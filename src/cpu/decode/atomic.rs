@@ -1,50 +1,50 @@
 //! Atomic operations on memory (ISA sections 9.7.13.5 and 9.7.13.7).
 
-use super::Fault;
+use super::error::StatementError;
 use super::floating::pack;
 use super::memory::{check_length, drop_hints, space};
-use super::names::Names;
+use super::name_table::NameTable;
 use super::opcode::Opcode;
 use crate::cpu::numeric::float::{BF16, F16, add_odd, bf16_value, bits32, f16_value};
-use crate::cpu::operation::{Address, Operation, Register, Update, Vector};
-use crate::cpu::parse::Operand;
+use crate::cpu::operation::{Address, AtomicUpdate, Operation, Register, Vector};
+use crate::cpu::parse::ParsedOperand;
 use crate::cpu::types::{Class, Space, Type};
 
 /// `atom` and `red`
 pub(super) fn atomic<'a>(
     mut opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Vec<Operation>, Fault> {
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Vec<Operation>, StatementError> {
     let returns = opcode.base == "atom";
     let (_, operands) = drop_hints(&mut opcode, operands);
     let (d, address, a, b) = match (returns, operands) {
         (true, [d, address, a]) => (Some(d), address, a, None),
         (true, [d, address, a, b]) => (Some(d), address, a, Some(b)),
         (false, [address, a]) => (None, address, a, None),
-        _ => return Err(Fault::operands()),
+        _ => return Err(StatementError::operands()),
     };
     let space = space(&mut opcode, names, address);
     if matches!(space, Space::Local | Space::Constant | Space::Parameter) {
-        return Err(Fault::new("nothing is atomic there"));
+        return Err(StatementError::new("atomic operations do not support this space"));
     }
     let what = opcode
         .take_any(&["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"])
-        .ok_or_else(|| Fault::new("it names no operation"))?;
+        .ok_or_else(|| StatementError::new("the opcode has no operation"))?;
     opcode.take("noftz");
     let length = opcode.take_map(|part| part.strip_prefix('v')?.parse::<u32>().ok()).unwrap_or(1);
     let ty = opcode.ty()?;
     opcode.finish()?;
     if (what == "cas") != b.is_some() {
-        return Err(Fault::operands());
+        return Err(StatementError::operands());
     }
-    let update = update(what, ty, space).ok_or_else(Fault::ty)?;
+    let update = update(what, ty, space).ok_or_else(StatementError::ty)?;
     let address = names.address(address)?;
     let a = check_length(names.vector(a, |names, part| names.read(part, ty))?, length)?;
     let b = b.map(|b| names.read(b, ty)).transpose()?;
-    // The old value of `_` is not wanted.
+    // `_` discards the old value.
     let d = match d {
-        Some(Operand::Name("_")) | None => Vector::of(&vec![None; length as usize]),
+        Some(ParsedOperand::Name("_")) | None => Vector::of(&vec![None; length as usize]),
         Some(d) => check_length(names.vector(d, |names, part| names.written_any(part))?, length)?,
     };
     let fits = |register: &Register| {
@@ -54,9 +54,12 @@ pub(super) fn atomic<'a>(
         )
     };
     if !a.parts().iter().chain(d.parts()).flatten().all(fits) || !b.iter().all(fits) {
-        return Err(Fault::new("an operand is of another size than the instruction works on"));
+        return Err(StatementError::new(
+            "an operand does not have the operand size of the instruction",
+        ));
     }
-    // Each element is updated by itself (ISA section 9.7.13.5), the first with the whole's alignment.
+    // Each element is updated separately (ISA section 9.7.13.5); only the first needs the alignment
+    // of the whole vector.
     let one = |(at, (a, d)): (usize, (&Option<Register>, &Option<Register>))| {
         let offset = address.offset.wrapping_add((at as i64) * i64::from(ty.bytes()));
         let alignment = if at == 0 { length * ty.bytes() } else { ty.bytes() };
@@ -66,16 +69,16 @@ pub(super) fn atomic<'a>(
             alignment,
             d: *d,
             address: Address { offset, ..address },
-            a: a.ok_or_else(|| Fault::new("`_` has no value"))?,
+            a: a.ok_or_else(|| StatementError::new("`_` is not a source operand"))?,
             b,
         })
     };
     a.parts().iter().zip(d.parts()).enumerate().map(one).collect()
 }
 
-fn update(what: &str, ty: Type, space: Space) -> Option<Update> {
+fn update(what: &str, ty: Type, space: Space) -> Option<AtomicUpdate> {
     if (what, ty, space) == ("add", Type::F32, Space::Global) {
-        return Some(Update::Word(add_flushed));
+        return Some(AtomicUpdate::Word(add_flushed));
     }
     match ty.bytes() {
         8 => long_update(what, ty),
@@ -85,31 +88,31 @@ fn update(what: &str, ty: Type, space: Space) -> Option<Update> {
     }
 }
 
-fn half_update(what: &str, ty: Type) -> Option<Update> {
-    Some(Update::Half(match (what, ty) {
-        ("add", Type::F16) => add_halves,
-        ("add", Type::Bf16) => add_brains,
+fn half_update(what: &str, ty: Type) -> Option<AtomicUpdate> {
+    Some(AtomicUpdate::Half(match (what, ty) {
+        ("add", Type::F16) => add_f16,
+        ("add", Type::Bf16) => add_bf16,
         ("cas", Type::B16) => |old, a, b| if old == a { b } else { old },
         _ => return None,
     }))
 }
 
-/// A sum as global memory makes it: what is below the least normal number is zero, before and after,
-/// whatever the compiler was told of such numbers (ISA section 9.7.13.5).
+/// Addition in global memory, which flushes subnormal values before and after, whatever the
+/// compiler's mode (ISA section 9.7.13.5).
 fn add_flushed(old: u32, a: u32, _: u32) -> u32 {
     let flushed = |value: f32| if value.is_subnormal() { 0.0_f32.copysign(value) } else { value };
     bits32(flushed(flushed(f32::from_bits(old)) + flushed(f32::from_bits(a))))
 }
 
-/// Sums of pairs; of single halves the upper one is zero.
-fn add_halves(old: u32, a: u32, _: u32) -> u32 {
+/// Sums of pairs; the upper half of a single value is zero.
+fn add_f16(old: u32, a: u32, _: u32) -> u32 {
     let sum = |shift: u32| {
         f64::from(f16_value(old >> shift & 0xffff)) + f64::from(f16_value(a >> shift & 0xffff))
     };
     pack(F16, sum(16), sum(0))
 }
 
-fn add_brains(old: u32, a: u32, _: u32) -> u32 {
+fn add_bf16(old: u32, a: u32, _: u32) -> u32 {
     let sum = |shift: u32| {
         let of = |bits: u32| f64::from(bf16_value(bits >> shift & 0xffff));
         add_odd(of(old), of(a))
@@ -117,12 +120,12 @@ fn add_brains(old: u32, a: u32, _: u32) -> u32 {
     pack(BF16, sum(16), sum(0))
 }
 
-fn word_update(what: &str, ty: Type) -> Option<Update> {
+fn word_update(what: &str, ty: Type) -> Option<AtomicUpdate> {
     use Type::{B32, Bf16x2, F16x2, F32, S32, U32};
-    Some(Update::Word(match (what, ty) {
+    Some(AtomicUpdate::Word(match (what, ty) {
         ("add", U32 | S32) => |old, a, _| old.wrapping_add(a),
-        ("add", F16x2) => add_halves,
-        ("add", Bf16x2) => add_brains,
+        ("add", F16x2) => add_f16,
+        ("add", Bf16x2) => add_bf16,
         ("add", F32) => |old, a, _| bits32(f32::from_bits(old) + f32::from_bits(a)),
         ("min", U32) => |old, a, _| old.min(a),
         ("max", U32) => |old, a, _| old.max(a),
@@ -139,9 +142,9 @@ fn word_update(what: &str, ty: Type) -> Option<Update> {
     }))
 }
 
-fn long_update(what: &str, ty: Type) -> Option<Update> {
+fn long_update(what: &str, ty: Type) -> Option<AtomicUpdate> {
     use Type::{B64, F64, S64, U64};
-    Some(Update::Long(match (what, ty) {
+    Some(AtomicUpdate::Long(match (what, ty) {
         ("add", U64 | S64) => |old, a, _| old.wrapping_add(a),
         ("add", F64) => |old, a, _| (f64::from_bits(old) + f64::from_bits(a)).to_bits(),
         ("min", U64) => |old, a, _| old.min(a),

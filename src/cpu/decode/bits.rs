@@ -1,22 +1,22 @@
-//! Logic, shifts and fields of bits (ISA sections 9.7.1 and 9.7.8).
+//! Bitwise logic, shifts and bit fields (ISA sections 9.7.1 and 9.7.8).
 
-use super::Fault;
-use super::arithmetic::{Compute, Long3, Word1, Word2, Word3, computing};
-use super::lanes::{Lane, lanes};
-use super::names::Names;
+use super::error::StatementError;
+use super::lane_functions::{LaneValue, lanes};
+use super::lane_operation::{LaneFunction, Long3, Word1, Word2, Word3, lane_operation};
+use super::name_table::NameTable;
 use super::opcode::Opcode;
 use crate::cpu::operation::{Longs, Operation, Words};
-use crate::cpu::parse::Operand;
+use crate::cpu::parse::ParsedOperand;
 use crate::cpu::types::{Class, Type};
 
-/// `and`, `or`, `xor`, `not`, `cnot`, counts and reversals of bits.
+/// `and`, `or`, `xor`, `not`, `cnot`, `popc`, `clz` and `brev`.
 pub(super) fn bits<'a>(
     opcode: Opcode<'a>,
     ty: Type,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
-    use Compute::{Long1, Long2, Word1, Word2};
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Operation, StatementError> {
+    use LaneFunction::{Long1, Long2, Word1, Word2};
     let base = opcode.base;
     opcode.finish()?;
     let run = match (base, ty.bytes()) {
@@ -35,7 +35,7 @@ pub(super) fn bits<'a>(
         ("not", 8) => Long1(lanes!(|a: u64| !a)),
         ("brev", 8) => Long1(lanes!(|a: u64| a.reverse_bits())),
         ("popc" | "clz", 8) => {
-            let [d, a] = operands else { return Err(Fault::operands()) };
+            let [d, a] = operands else { return Err(StatementError::operands()) };
             let run: fn(&Longs) -> Words = match base {
                 "popc" => lanes!(|a: u64| a.count_ones()),
                 _ => lanes!(|a: u64| a.leading_zeros()),
@@ -43,21 +43,21 @@ pub(super) fn bits<'a>(
             let a = names.read_long(a, ty)?;
             return Ok(Operation::Narrow1 { run, d: names.written(d, Class::Word)?, a });
         }
-        _ => return Err(Fault::ty()),
+        _ => return Err(StatementError::ty()),
     };
-    computing(names, ty, operands, run)
+    lane_operation(names, ty, operands, run)
 }
 
-/// `bfind`: the place of the highest bit that is not the sign, or all ones where there is none.
+/// `bfind`: position of the highest bit that differs from the sign, or all ones if there is none.
 pub(super) fn find_bit<'a>(
     mut opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Operation, StatementError> {
     let shift_amount = opcode.take("shiftamt");
     let ty = opcode.ty()?;
     opcode.finish()?;
-    let [d, a] = operands else { return Err(Fault::operands()) };
+    let [d, a] = operands else { return Err(StatementError::operands()) };
     if ty.class() == Class::Long {
         let run: fn(&Longs) -> Words = match (shift_amount, ty) {
             (false, Type::U64) => lanes!(|a: u64| 63_u32.wrapping_sub(a.leading_zeros())),
@@ -66,7 +66,7 @@ pub(super) fn find_bit<'a>(
             }
             (true, Type::U64) => lanes!(|a: u64| amount(a.leading_zeros(), 64)),
             (true, Type::S64) => lanes!(|a: i64| amount((a ^ a >> 63).leading_zeros(), 64)),
-            _ => return Err(Fault::ty()),
+            _ => return Err(StatementError::ty()),
         };
         let a = names.read_long(a, ty)?;
         return Ok(Operation::Narrow1 { run, d: names.written(d, Class::Word)?, a });
@@ -76,24 +76,24 @@ pub(super) fn find_bit<'a>(
         (false, Type::S32) => lanes!(|a: i32| 31_u32.wrapping_sub((a ^ a >> 31).leading_zeros())),
         (true, Type::U32) => lanes!(|a: u32| amount(a.leading_zeros(), 32)),
         (true, Type::S32) => lanes!(|a: i32| amount((a ^ a >> 31).leading_zeros(), 32)),
-        _ => return Err(Fault::ty()),
+        _ => return Err(StatementError::ty()),
     };
-    computing(names, ty, operands, Compute::Word1(run))
+    lane_operation(names, ty, operands, LaneFunction::Word1(run))
 }
 
-/// By how much a number with so many zeros above it is shifted left to have none.
+/// Left shift that moves the highest set bit to the top, for a number with `zeros` leading zeros.
 fn amount(zeros: u32, width: u32) -> u32 {
     if zeros == width { u32::MAX } else { zeros }
 }
 
-/// `shl` and `shr`: amounts beyond the width count as the width (ISA section 9.7.8.8).
+/// `shl` and `shr`: amounts beyond the width are clamped to it (ISA section 9.7.8.8).
 pub(super) fn shift<'a>(
     opcode: Opcode<'a>,
     ty: Type,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
-    let [d, a, b] = operands else { return Err(Fault::operands()) };
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Operation, StatementError> {
+    let [d, a, b] = operands else { return Err(StatementError::operands()) };
     let left = opcode.base == "shl";
     opcode.finish()?;
     let b = names.read_word(b, Type::U32)?;
@@ -115,18 +115,18 @@ pub(super) fn shift<'a>(
         }
         (false, Type::S16) => lanes!(|a: i16, b: u32| a >> b.min(15)),
         (false, Type::S32) => lanes!(|a: i32, b: u32| a >> b.min(31)),
-        _ => return Err(Fault::ty()),
+        _ => return Err(StatementError::ty()),
     };
     let a = names.read_word(a, ty)?;
     Ok(Operation::Word2 { run, d: names.written(d, Class::Word)?, a, b })
 }
 
-/// `shf.l` and `shf.r`: the words of a pair, shifted.
+/// `shf.l` and `shf.r`: shifts of a pair of words.
 pub(super) fn funnel_shift<'a>(
     mut opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Operation, StatementError> {
     let direction = opcode.take_any(&["l", "r"]);
     let mode = opcode.take_any(&["wrap", "clamp"]);
     let ty = opcode.ty()?;
@@ -144,21 +144,21 @@ pub(super) fn funnel_shift<'a>(
         (Some("r"), Some("clamp")) => {
             lanes!(|a: u32, b: u32, c: u32| (pair(a, b) >> c.min(32)) as u32)
         }
-        _ => return Err(Fault::new("it names no direction and mode")),
+        _ => return Err(StatementError::new("the opcode has no direction or mode")),
     };
-    computing(names, ty, operands, Compute::Word3(run))
+    lane_operation(names, ty, operands, LaneFunction::Word3(run))
 }
 
 fn pair(low: u32, high: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// `prmt` in its default mode: picks four of eight bytes (ISA section 9.7.9.7).
+/// `prmt` in its default mode: selects four of eight bytes (ISA section 9.7.9.7).
 pub(super) fn permute<'a>(
     mut opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Operation, StatementError> {
     let ty = opcode.ty()?;
     opcode.finish()?;
     let run: Word3 = lanes!(|a: u32, b: u32, c: u32| {
@@ -166,28 +166,30 @@ pub(super) fn permute<'a>(
         u32::from_le_bytes([0, 4, 8, 12].map(|at| {
             let selector = c >> at;
             let byte = bytes[(selector & 7) as usize];
-            // The fourth bit spreads the byte's sign.
+            // The fourth bit of a selector replicates the byte's sign.
             if selector & 8 == 0 { byte } else { (byte.cast_signed() >> 7).cast_unsigned() }
         }))
     });
-    computing(names, ty, operands, Compute::Word3(run))
+    lane_operation(names, ty, operands, LaneFunction::Word3(run))
 }
 
-/// `lop3`: the third-but-last operand is a table of 8 bits. Decoded into the words themselves.
+/// `lop3`: the last operand is a truth table of 8 bits. Three operations on words implement it.
 pub(super) fn logic3<'a>(
     mut opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Vec<Operation>, Fault> {
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Vec<Operation>, StatementError> {
     let ty = opcode.ty()?;
     opcode.finish()?;
-    let [d, a, b, c, Operand::Integer(table)] = operands else { return Err(Fault::operands()) };
+    let [d, a, b, c, ParsedOperand::Integer(table)] = operands else {
+        return Err(StatementError::operands());
+    };
     let (a, b) = (names.read_word(a, ty)?, names.read_word(b, ty)?);
     let c = names.read_word(c, ty)?;
     let d = names.written(d, Class::Word)?;
-    // With c fixed to 0 and to 1, two tables of a and b remain; they are told apart by c.
+    // Fixing c to 0 and to 1 leaves two truth tables of a and b; c selects between their results.
     let table = *table as u32;
-    let on = |wanted: u32| (0..4).map(|ab| (table >> (2 * ab + wanted) & 1) << ab).sum::<u32>();
+    let on = |c: u32| (0..4).map(|ab| (table >> (2 * ab + c) & 1) << ab).sum::<u32>();
     let (clear, set) = (names.word(on(0)), names.word(on(1)));
     let first = names.scratch();
     let second = names.scratch();
@@ -203,12 +205,12 @@ pub(super) fn logic3<'a>(
     ])
 }
 
-/// `bfe` of 32 bits and `bfi` (ISA sections 9.7.1.19 and 9.7.1.20).
+/// `bfe` of 32 bits, and `bfi` (ISA sections 9.7.1.19 and 9.7.1.20).
 pub(super) fn bit_field<'a>(
     mut opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Vec<Operation>, Fault> {
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Vec<Operation>, StatementError> {
     let ty = opcode.ty()?;
     let base = opcode.base;
     opcode.finish()?;
@@ -216,7 +218,7 @@ pub(super) fn bit_field<'a>(
         return insert_long(names, ty, operands);
     }
     if ty.bytes() != 4 {
-        return Err(Fault::ty());
+        return Err(StatementError::ty());
     }
     if base == "bfe" {
         let run: Word3 = if ty.is_signed() {
@@ -236,10 +238,10 @@ pub(super) fn bit_field<'a>(
                 ((u64::from(a) >> first.min(63)) & ((1_u64 << length.min(32)) - 1)) as u32
             })
         };
-        return Ok(vec![computing(names, ty, operands, Compute::Word3(run))?]);
+        return Ok(vec![lane_operation(names, ty, operands, LaneFunction::Word3(run))?]);
     }
-    let [d, a, b, c, e] = operands else { return Err(Fault::operands()) };
-    let read = |names: &mut Names<'a>, operand| names.read_word(operand, Type::U32);
+    let [d, a, b, c, e] = operands else { return Err(StatementError::operands()) };
+    let read = |names: &mut NameTable<'a>, operand| names.read_word(operand, Type::U32);
     let (a, b) = (read(names, a)?, read(names, b)?);
     let (first, length) = (read(names, c)?, read(names, e)?);
     let d = names.written(d, Class::Word)?;
@@ -259,13 +261,13 @@ pub(super) fn bit_field<'a>(
     ])
 }
 
-/// `bfi.b64`: NVRTC joins the halves of a shuffled long with it.
+/// `bfi.b64`, with which NVRTC joins the halves of a shuffled long.
 fn insert_long<'a>(
-    names: &mut Names<'a>,
+    names: &mut NameTable<'a>,
     ty: Type,
-    operands: &[Operand<'a>],
-) -> Result<Vec<Operation>, Fault> {
-    let [d, a, b, first, length] = operands else { return Err(Fault::operands()) };
+    operands: &[ParsedOperand<'a>],
+) -> Result<Vec<Operation>, StatementError> {
+    let [d, a, b, first, length] = operands else { return Err(StatementError::operands()) };
     let (a, b) = (names.read_long(a, ty)?, names.read_long(b, ty)?);
     let first = names.read_word(first, Type::U32)?;
     let length = names.read_word(length, Type::U32)?;

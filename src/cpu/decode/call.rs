@@ -1,37 +1,31 @@
-//! Calls: the statements of a function stand where it is called, with registers of their own.
-//! Recursion would never end that way and is refused.
+//! Calls, decoded by inlining: the statements of the function replace the call, with registers of
+//! their own. Recursion is an error.
 
 use std::collections::HashSet;
 
-use super::Fault;
-use super::kernel::{Decoder, Target};
+use super::decoder::{BranchTarget, InlinedCall, KernelDecoder};
+use super::error::StatementError;
 use super::variables::{Symbol, size_of};
 use crate::cpu::error::PtxError;
-use crate::cpu::operation::{Operation, Test};
-use crate::cpu::parse::{Function, Guard, Instruction, Operand, StatementKind, Variable};
+use crate::cpu::operation::{Operation, PredicateOperand};
+use crate::cpu::parse::{
+    Guard, Instruction, ParsedFunction, ParsedOperand, StatementKind, Variable,
+};
 use crate::cpu::types::Space;
 
-/// How deep calls may stand within calls.
+/// Limit of nested calls.
 const MAX_DEPTH: usize = 32;
 
-/// A call whose statements are being decoded.
-#[derive(Debug)]
-pub(super) struct Call<'a> {
-    function: &'a str,
-    /// The steps that return from it.
-    returns: Vec<usize>,
-}
-
-/// What a kernel may come to.
-pub(super) struct Reached<'a, 'm> {
-    /// Itself, and the functions that it calls, directly or not.
-    pub(super) functions: Vec<&'m Function<'a>>,
+/// Code that a kernel can reach.
+pub(super) struct ReachableCode<'a, 'm> {
+    /// The kernel and the functions that it calls, directly or indirectly.
+    pub(super) functions: Vec<&'m ParsedFunction<'a>>,
     /// All names in their instructions.
     pub(super) names: HashSet<&'a str>,
 }
 
-impl<'a, 'm> Decoder<'a, 'm> {
-    pub(super) fn reached(&self, kernel: &'m Function<'a>) -> Reached<'a, 'm> {
+impl<'a, 'm> KernelDecoder<'a, 'm> {
+    pub(super) fn reached(&self, kernel: &'m ParsedFunction<'a>) -> ReachableCode<'a, 'm> {
         let mut functions = vec![kernel];
         let mut names = HashSet::new();
         let mut at = 0;
@@ -49,7 +43,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
             }
             functions.extend(called);
         }
-        Reached { functions, names }
+        ReachableCode { functions, names }
     }
 
     /// `call (result), function, (parameters);`
@@ -59,15 +53,21 @@ impl<'a, 'm> Decoder<'a, 'm> {
         instruction: &Instruction<'a>,
     ) -> Result<(), PtxError> {
         let located = |decoder: &Self, fault| decoder.error(line, instruction.opcode, fault);
-        let none: &[Operand<'a>] = &[];
+        let none: &[ParsedOperand<'a>] = &[];
         let (results, name, arguments) = match &instruction.operands[..] {
-            [Operand::Name(name)] => (none, *name, none),
-            [Operand::Name(name), Operand::List(arguments)] => (none, *name, &arguments[..]),
-            [Operand::List(results), Operand::Name(name)] => (&results[..], *name, none),
-            [Operand::List(results), Operand::Name(name), Operand::List(arguments)] => {
-                (&results[..], *name, &arguments[..])
+            [ParsedOperand::Name(name)] => (none, *name, none),
+            [ParsedOperand::Name(name), ParsedOperand::List(arguments)] => {
+                (none, *name, &arguments[..])
             }
-            _ => return Err(located(self, Fault::new("only calls by name are executed"))),
+            [ParsedOperand::List(results), ParsedOperand::Name(name)] => {
+                (&results[..], *name, none)
+            }
+            [
+                ParsedOperand::List(results),
+                ParsedOperand::Name(name),
+                ParsedOperand::List(arguments),
+            ] => (&results[..], *name, &arguments[..]),
+            _ => return Err(located(self, StatementError::new("only direct calls are supported"))),
         };
         let guard = instruction.guard.as_ref();
         let guard = guard.map(|guard: &Guard<'a>| self.names.guard(guard)).transpose();
@@ -87,99 +87,111 @@ impl<'a, 'm> Decoder<'a, 'm> {
 
         let skipping = self.steps.len();
         if let Some(guard) = guard {
-            let others = Test { negated: !guard.negated, ..guard };
-            self.branch(line, Some(others), Target::Step(0));
+            let others = PredicateOperand { negated: !guard.negated, ..guard };
+            self.branch(line, Some(others), BranchTarget::Step(0));
         }
         let (outer, source) = (self.names.enter_function(), self.source);
         let local_end = self.variables.local_end();
         for (name, symbol) in bound {
             self.names.add_symbol(name, symbol);
         }
-        self.calls.push(Call { function: name, returns: Vec::new() });
+        self.calls.push(InlinedCall { function: name, returns: Vec::new() });
         self.body(function)?;
         self.names.leave_function(outer);
         self.source = source;
-        self.variables.give_back_local(local_end);
+        self.variables.release_local(local_end);
         let returns = self.calls.pop().map(|call| call.returns).unwrap_or_default();
         let end = self.steps.len();
-        self.branches.extend(returns.into_iter().map(|at| (at, Target::Step(end))));
+        self.branches.extend(returns.into_iter().map(|at| (at, BranchTarget::Step(end))));
         if guard.is_some() {
             let branch = self.branches.iter_mut().find(|(at, _)| *at == skipping);
-            branch.into_iter().for_each(|(_, target)| *target = Target::Step(end));
+            branch.into_iter().for_each(|(_, target)| *target = BranchTarget::Step(end));
         }
         Ok(())
     }
 
-    /// The function of a name, if it can be called here.
-    fn callee(&self, name: &str) -> Result<&'m Function<'a>, Fault> {
+    /// Looks up a function that can be called here.
+    fn callee(&self, name: &str) -> Result<&'m ParsedFunction<'a>, StatementError> {
         let Some(function) = self.surroundings.functions.get(name) else {
-            return Err(Fault::new(match name {
-                "vprintf" => "this device prints nothing: leave out `printf`".to_owned(),
-                _ if name.starts_with('%') => "only calls by name are executed".to_owned(),
+            return Err(StatementError::new(match name {
+                "vprintf" => "this device does not support `printf`; remove the call".to_owned(),
+                _ if name.starts_with('%') => "only direct calls are supported".to_owned(),
                 _ => format!("`{name}` has no body in this module"),
             }));
         };
         if self.calls.iter().any(|call| call.function == name) {
-            return Err(Fault::new(format!("`{name}` calls itself, which is not executed")));
+            return Err(StatementError::new(format!(
+                "`{name}` is recursive, which is not supported"
+            )));
         }
         if self.calls.len() >= MAX_DEPTH {
-            return Err(Fault::new(format!("calls stand more than {MAX_DEPTH} deep")));
+            return Err(StatementError::new(format!(
+                "calls are nested more than {MAX_DEPTH} deep"
+            )));
         }
         Ok(function)
     }
 
-    /// The names of a function's parameters and the variables of the caller that they stand for.
+    /// Pairs the names of a function's parameters with the variables of the caller.
     fn bound(
         &self,
         parameters: std::slice::Iter<'m, Variable<'a>>,
-        arguments: &[Operand<'a>],
-    ) -> Result<Vec<(&'a str, Symbol)>, Fault> {
+        arguments: &[ParsedOperand<'a>],
+    ) -> Result<Vec<(&'a str, Symbol)>, StatementError> {
         if parameters.len() != arguments.len() {
-            let (wanted, given) = (parameters.len(), arguments.len());
-            return Err(Fault::new(format!("it is given {given} parameters, but has {wanted}")));
+            let (expected, given) = (parameters.len(), arguments.len());
+            return Err(StatementError::new(format!(
+                "the call passes {given} parameters, but the function has {expected}"
+            )));
         }
-        let bind = |(parameter, argument): (&'m Variable<'a>, &Operand<'a>)| {
+        let bind = |(parameter, argument): (&'m Variable<'a>, &ParsedOperand<'a>)| {
             let (_, _, bytes) = size_of(parameter)?;
             let symbol = match argument {
-                Operand::Name(name) => self.names.symbol(name),
+                ParsedOperand::Name(name) => self.names.symbol(name),
                 _ => None,
             };
             let symbol = symbol.filter(|symbol| symbol.space == Space::Local);
             let name = parameter.name;
             match symbol {
                 Some(symbol) if symbol.bytes == bytes => Ok((name, symbol)),
-                Some(symbol) => Err(Fault::new(format!(
-                    "`{name}` has {bytes} bytes, but is given {}",
+                Some(symbol) => Err(StatementError::new(format!(
+                    "`{name}` has {bytes} bytes, but the argument has {}",
                     symbol.bytes
                 ))),
-                None => Err(Fault::new(format!("`{name}` is given no `.param` variable"))),
+                None => Err(StatementError::new(format!(
+                    "the argument for `{name}` is not a `.param` variable"
+                ))),
             }
         };
         parameters.zip(arguments).map(bind).collect()
     }
 
-    /// `ret` in a function that was called.
-    pub(super) fn give_back(&mut self, line: u32, guard: Option<Test>) {
+    /// `ret` in an inlined function.
+    pub(super) fn return_from_call(&mut self, line: u32, guard: Option<PredicateOperand>) {
         let at = self.steps.len();
         if let Some(call) = self.calls.last_mut() {
             call.returns.push(at);
         }
-        self.control(line, guard, Operation::Branch { target: 0, meet: u32::MAX });
+        self.control(line, guard, Operation::Branch { target: 0, reconvergence: u32::MAX });
     }
 }
 
 /// All names in an operand.
-fn operand_names<'a>(operand: &Operand<'a>) -> Vec<&'a str> {
+fn operand_names<'a>(operand: &ParsedOperand<'a>) -> Vec<&'a str> {
     match operand {
-        Operand::Name(name) | Operand::Negated(name) | Operand::Sum(name, _) => vec![*name],
-        Operand::Pair(first, second) => vec![*first, *second],
-        Operand::Address { base, .. } => base.iter().copied().collect(),
-        Operand::Box { base, coordinates, .. } => {
+        ParsedOperand::Name(name) | ParsedOperand::Negated(name) | ParsedOperand::Sum(name, _) => {
+            vec![*name]
+        }
+        ParsedOperand::Pair(first, second) => vec![*first, *second],
+        ParsedOperand::Address { base, .. } => base.iter().copied().collect(),
+        ParsedOperand::TensorBox { base, coordinates, .. } => {
             base.iter().copied().chain(coordinates.iter().flat_map(operand_names)).collect()
         }
-        Operand::Vector(parts) | Operand::List(parts) => {
+        ParsedOperand::Vector(parts) | ParsedOperand::List(parts) => {
             parts.iter().flat_map(operand_names).collect()
         }
-        Operand::Integer(_) | Operand::Single(_) | Operand::Double(_) => Vec::new(),
+        ParsedOperand::Integer(_) | ParsedOperand::Single(_) | ParsedOperand::Double(_) => {
+            Vec::new()
+        }
     }
 }

@@ -1,68 +1,47 @@
-//! Clusters: their barrier, and addresses in the shared memory of their blocks (ISA:
-//! `barrier.cluster`, `mapa`, `getctarank`).
+//! Addresses in the shared memory of a cluster's blocks: `mapa` and `getctarank`.
 
-use super::Fault;
-use super::arithmetic::{Long2, Word1, Word2};
-use super::lanes::{Lane, lanes};
-use super::names::Names;
+use super::error::StatementError;
+use super::lane_functions::{LaneValue, lanes};
+use super::lane_operation::{Long2, Word1, Word2};
+use super::name_table::NameTable;
 use super::opcode::Opcode;
 use crate::cpu::layout::{CLUSTER_END, MAX_CLUSTER, SHARED_WINDOW, WINDOW_BYTES};
-use crate::cpu::operation::{ClusterStep, Longs, Operation, Publishing, Register, Words};
-use crate::cpu::parse::Operand;
+use crate::cpu::operation::{Longs, Operation, Register, Words};
+use crate::cpu::parse::ParsedOperand;
 use crate::cpu::types::{Class, Type};
 
-/// What an instruction takes addresses for.
+/// Form of the addresses of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Addresses {
+enum AddressForm {
     Cluster,
     Generic,
-}
-
-/// `barrier.cluster`
-pub(super) fn barrier(
-    mut opcode: Opcode<'_>,
-    operands: &[Operand<'_>],
-) -> Result<Operation, Fault> {
-    let step = opcode.take_any(&["arrive", "wait"]);
-    let order = opcode.take_any(&["release", "relaxed", "acquire"]);
-    opcode.take("aligned");
-    opcode.finish()?;
-    if !operands.is_empty() {
-        return Err(Fault::operands());
-    }
-    Ok(Operation::ClusterBarrier(match (step, order) {
-        (Some("arrive"), None | Some("release")) => ClusterStep::Arrive(Publishing::Everything),
-        (Some("arrive"), Some("relaxed")) => ClusterStep::Arrive(Publishing::Fenced),
-        (Some("wait"), None | Some("acquire")) => ClusterStep::Wait,
-        _ => return Err(Fault::new("only `.arrive` and `.wait` with their orders are executed")),
-    }))
 }
 
 /// `mapa`
 pub(super) fn map_address<'a>(
     opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Vec<Operation>, Fault> {
-    let [d, a, rank] = operands else { return Err(Fault::operands()) };
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Vec<Operation>, StatementError> {
+    let [d, a, rank] = operands else { return Err(StatementError::operands()) };
     let (addresses, a, mut operations) = address_taken(opcode, names, a)?;
     let b = names.read_word(rank, Type::U32)?;
     operations.push(match (a, names.written_any(d)?, addresses) {
-        (Register::Word(a), Register::Word(d), Addresses::Cluster) => {
+        (Register::Word(a), Register::Word(d), AddressForm::Cluster) => {
             let run: Word2 = lanes!(|a: u32, rank: u32| mapped(a.into(), rank) as u32);
             Operation::Word2 { run, d, a, b }
         }
-        (Register::Word(a), Register::Word(d), Addresses::Generic) => {
+        (Register::Word(a), Register::Word(d), AddressForm::Generic) => {
             let run: Word2 = lanes!(|a: u32, rank: u32| mapped_generic(a.into(), rank) as u32);
             Operation::Word2 { run, d, a, b }
         }
-        (Register::Long(a), Register::Long(d), Addresses::Cluster) => {
+        (Register::Long(a), Register::Long(d), AddressForm::Cluster) => {
             Operation::Shift { run: lanes!(|a: u64, rank: u32| mapped(a, rank)), d, a, b }
         }
-        (Register::Long(a), Register::Long(d), Addresses::Generic) => {
+        (Register::Long(a), Register::Long(d), AddressForm::Generic) => {
             Operation::Shift { run: lanes!(|a: u64, rank: u32| mapped_generic(a, rank)), d, a, b }
         }
-        _ => return Err(Fault::new("its result is of another size than its address")),
+        _ => return Err(StatementError::new("the result and the address differ in size")),
     });
     Ok(operations)
 }
@@ -70,47 +49,47 @@ pub(super) fn map_address<'a>(
 /// `getctarank`
 pub(super) fn rank_of_address<'a>(
     opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Vec<Operation>, Fault> {
-    let [d, a] = operands else { return Err(Fault::operands()) };
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Vec<Operation>, StatementError> {
+    let [d, a] = operands else { return Err(StatementError::operands()) };
     let (addresses, a, mut operations) = address_taken(opcode, names, a)?;
     let d = names.written(d, Class::Word)?;
     let window = names.scratch();
     operations.push(match (a, addresses) {
-        (Register::Word(a), Addresses::Cluster) => {
+        (Register::Word(a), AddressForm::Cluster) => {
             Operation::Word1 { run: lanes!(|a: u32| window_of(a.into())), d: window, a }
         }
-        (Register::Word(a), Addresses::Generic) => {
+        (Register::Word(a), AddressForm::Generic) => {
             let run: Word1 = lanes!(|a: u32| window_of(u64::from(a).wrapping_sub(SHARED_WINDOW)));
             Operation::Word1 { run, d: window, a }
         }
-        (Register::Long(a), Addresses::Cluster) => {
+        (Register::Long(a), AddressForm::Cluster) => {
             Operation::Narrow1 { run: lanes!(|a: u64| window_of(a)), d: window, a }
         }
-        (Register::Long(a), Addresses::Generic) => {
+        (Register::Long(a), AddressForm::Generic) => {
             let run: fn(&Longs) -> Words =
                 lanes!(|a: u64| window_of(a.wrapping_sub(SHARED_WINDOW)));
             Operation::Narrow1 { run, d: window, a }
         }
     });
-    let own = names.read_word(&Operand::Name("%cluster_ctarank"), Type::U32)?;
+    let own = names.read_word(&ParsedOperand::Name("%cluster_ctarank"), Type::U32)?;
     let run: Word2 = lanes!(|window: u32, own: u32| window.checked_sub(1).unwrap_or(own));
     operations.push(Operation::Word2 { run, d, a: window, b: own });
     Ok(operations)
 }
 
-/// The address that an instruction takes, what it takes it for, and what computes it.
+/// The address operand, its form, and the operations that compute it.
 fn address_taken<'a>(
     mut opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operand: &Operand<'a>,
-) -> Result<(Addresses, Register, Vec<Operation>), Fault> {
+    names: &mut NameTable<'a>,
+    operand: &ParsedOperand<'a>,
+) -> Result<(AddressForm, Register, Vec<Operation>), StatementError> {
     let addresses =
-        if opcode.take("shared::cluster") { Addresses::Cluster } else { Addresses::Generic };
+        if opcode.take("shared::cluster") { AddressForm::Cluster } else { AddressForm::Generic };
     let ty = opcode.ty()?;
     if !matches!(ty, Type::U32 | Type::U64) {
-        return Err(Fault::ty());
+        return Err(StatementError::ty());
     }
     opcode.finish()?;
     let mut operations = Vec::new();
@@ -118,22 +97,24 @@ fn address_taken<'a>(
     Ok((addresses, address, operations))
 }
 
-/// An address: a register, a variable, or either and an offset, which for a register takes an
+/// An address: a register or a variable, with an optional offset. An offset to a register takes an
 /// operation of its own.
 fn address<'a>(
-    names: &mut Names<'a>,
-    operand: &Operand<'a>,
+    names: &mut NameTable<'a>,
+    operand: &ParsedOperand<'a>,
     ty: Type,
     operations: &mut Vec<Operation>,
-) -> Result<Register, Fault> {
+) -> Result<Register, StatementError> {
     let (base, offset) = match operand {
-        Operand::Sum(name, offset) if names.is_register(name) => (Operand::Name(name), *offset),
+        ParsedOperand::Sum(name, offset) if names.is_register(name) => {
+            (ParsedOperand::Name(name), *offset)
+        }
         _ => (operand.clone(), 0),
     };
     let fits = |register: &Register| matches!(register, Register::Long(_)) == (ty == Type::U64);
     let base = names.read(&base, ty)?;
     if !fits(&base) {
-        return Err(Fault::new("its address is of another size than it names"));
+        return Err(StatementError::new("the address does not have the size of the opcode's type"));
     }
     if offset == 0 {
         return Ok(base);
@@ -154,8 +135,8 @@ fn address<'a>(
     })
 }
 
-/// The same place in the shared memory of the block of a rank. What is no address of shared memory
-/// stays what it is.
+/// The same offset in the shared memory of the block of a rank. Addresses outside of shared memory
+/// are returned unchanged.
 fn mapped(address: u64, rank: u32) -> u64 {
     if address >= CLUSTER_END {
         return address;
@@ -167,7 +148,7 @@ fn mapped_generic(address: u64, rank: u32) -> u64 {
     mapped(address.wrapping_sub(SHARED_WINDOW), rank).wrapping_add(SHARED_WINDOW)
 }
 
-/// The window of an address: 0 for that of the own block, then one for each rank.
+/// Window of an address: 0 for the own block, then one for each rank.
 fn window_of(address: u64) -> u32 {
     (address.min(CLUSTER_END) / WINDOW_BYTES) as u32
 }

@@ -1,18 +1,18 @@
-//! Comparisons and what is done with predicates (ISA sections 9.7.6 and 9.7.8).
+//! Comparisons and predicate logic (ISA sections 9.7.6 and 9.7.8).
 
-use super::Fault;
-use super::lanes::{Lane, tests};
-use super::names::Names;
+use super::error::StatementError;
+use super::lane_functions::{LaneValue, tests};
+use super::name_table::NameTable;
 use super::opcode::Opcode;
 use crate::cpu::numeric::float::{bf16_value, f16_value};
-use crate::cpu::operation::{Combined, Logic, Longs, Operation, Slot, Words};
-use crate::cpu::parse::Operand;
+use crate::cpu::operation::{Combined, Logic, Longs, Operation, RegisterSlot, Words};
+use crate::cpu::parse::ParsedOperand;
 use crate::cpu::types::{Class, Type};
 
 type WordTest = fn(&Words, &Words) -> u32;
 type LongTest = fn(&Longs, &Longs) -> u32;
 
-/// The comparisons of a type that is read from slots by `$of`.
+/// Comparisons of an integer type.
 macro_rules! integer_tests {
     ($ty:ty, $name:expr) => {
         match $name {
@@ -27,7 +27,8 @@ macro_rules! integer_tests {
     };
 }
 
-/// Of floating-point values there are also the ones that hold for NaN (`ltu`), and `num`, `nan`.
+/// Comparisons of a floating-point type, including those that are true for NaN (`ltu`), `num` and
+/// `nan`.
 macro_rules! float_tests {
     ($bits:ty, $name:expr, $value:expr) => {
         match $name {
@@ -98,44 +99,46 @@ fn logic_named(name: &str) -> Option<Logic> {
     })
 }
 
-/// A comparison before its operands are named.
-struct Comparison<'a, 'o> {
+/// A comparison whose operands are not resolved yet.
+struct ParsedComparison<'a, 'o> {
     name: &'o str,
     ty: Type,
-    a: &'o Operand<'a>,
-    b: &'o Operand<'a>,
+    a: &'o ParsedOperand<'a>,
+    b: &'o ParsedOperand<'a>,
     combined: Option<Combined>,
 }
 
-impl<'a> Comparison<'a, '_> {
-    /// Sets `d` where it holds, and `opposite` where it does not.
+impl<'a> ParsedComparison<'a, '_> {
+    /// Operation that sets `d` to the result, and `opposite` to its negation.
     fn operation(
         self,
-        names: &mut Names<'a>,
-        (d, opposite): (Slot, Option<Slot>),
-    ) -> Result<Operation, Fault> {
+        names: &mut NameTable<'a>,
+        (d, opposite): (RegisterSlot, Option<RegisterSlot>),
+    ) -> Result<Operation, StatementError> {
         let Self { name, ty, a, b, combined } = self;
         if ty.class() == Class::Long {
-            let run = long_test(name, ty).ok_or_else(Fault::ty)?;
+            let run = long_test(name, ty).ok_or_else(StatementError::ty)?;
             let (a, b) = (names.read_long(a, ty)?, names.read_long(b, ty)?);
             return Ok(Operation::LongCompare { run, d, opposite, a, b, combined });
         }
-        let run = word_test(name, ty).ok_or_else(Fault::ty)?;
+        let run = word_test(name, ty).ok_or_else(StatementError::ty)?;
         let (a, b) = (names.read_word(a, ty)?, names.read_word(b, ty)?);
         Ok(Operation::WordCompare { run, d, opposite, a, b, combined })
     }
 }
 
-/// What is compared and how, of `setp` and `set`, and where the result goes.
+/// Parses the operands of `setp` and `set`: the destination and the comparison.
 fn comparison<'a, 'o>(
     mut opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &'o [Operand<'a>],
-) -> Result<(&'o Operand<'a>, Comparison<'a, 'o>), Fault> {
-    let name = opcode.take_any(&COMPARISONS).ok_or_else(|| Fault::new("it names no comparison"))?;
+    names: &mut NameTable<'a>,
+    operands: &'o [ParsedOperand<'a>],
+) -> Result<(&'o ParsedOperand<'a>, ParsedComparison<'a, 'o>), StatementError> {
+    let name = opcode
+        .take_any(&COMPARISONS)
+        .ok_or_else(|| StatementError::new("the opcode has no comparison"))?;
     let logic = opcode.take_map(logic_named);
     if opcode.take("ftz") {
-        return Err(Fault::new("comparing without subnormals is not executed yet"));
+        return Err(StatementError::new("comparisons with `.ftz` are not supported"));
     }
     let ty = opcode.ty()?;
     opcode.finish()?;
@@ -144,32 +147,32 @@ fn comparison<'a, 'o>(
         ([d, a, b, with], Some(logic)) => {
             (d, a, b, Some(Combined { logic, with: names.test(with)? }))
         }
-        _ => return Err(Fault::operands()),
+        _ => return Err(StatementError::operands()),
     };
-    Ok((d, Comparison { name, ty, a, b, combined }))
+    Ok((d, ParsedComparison { name, ty, a, b, combined }))
 }
 
 /// `setp`
 pub(super) fn set_predicate<'a>(
     opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Operation, StatementError> {
     let (d, comparison) = comparison(opcode, names, operands)?;
     let results = names.results(d)?;
     comparison.operation(names, results)
 }
 
-/// `set`: all ones or 1.0 where a comparison holds, else 0.
+/// `set`: all ones or 1.0 where the comparison is true, else 0.
 pub(super) fn set<'a>(
     mut opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Vec<Operation>, Fault> {
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Vec<Operation>, StatementError> {
     let holds = match opcode.ty()? {
         Type::U32 | Type::S32 => u32::MAX,
         Type::F32 => 1.0_f32.to_bits(),
-        _ => return Err(Fault::ty()),
+        _ => return Err(StatementError::ty()),
     };
     let (d, comparison) = comparison(opcode, names, operands)?;
     let test = names.scratch_predicate();
@@ -179,12 +182,12 @@ pub(super) fn set<'a>(
     Ok(vec![compared, Operation::WordSelect { d, a, b, test }])
 }
 
-/// `and.pred` and its kin.
+/// `and.pred`, `or.pred`, `xor.pred` and `not.pred`.
 pub(super) fn logic<'a>(
     opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Operation, StatementError> {
     let base = opcode.base;
     opcode.finish()?;
     match (base, operands) {
@@ -193,15 +196,15 @@ pub(super) fn logic<'a>(
             let d = names.written(d, Class::Predicate)?;
             Ok(Operation::PredicateMove {
                 d,
-                a: crate::cpu::operation::Test { negated: !a.negated, ..a },
+                a: crate::cpu::operation::PredicateOperand { negated: !a.negated, ..a },
             })
         }
         (_, [d, a, b]) => {
-            let logic = logic_named(base).ok_or_else(Fault::ty)?;
+            let logic = logic_named(base).ok_or_else(StatementError::ty)?;
             let (a, b) = (names.test(a)?, names.test(b)?);
             let d = names.written(d, Class::Predicate)?;
             Ok(Operation::PredicateLogic { logic, d, a, b })
         }
-        _ => Err(Fault::operands()),
+        _ => Err(StatementError::operands()),
     }
 }

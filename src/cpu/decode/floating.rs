@@ -1,27 +1,27 @@
 //! Floating-point instructions (ISA sections 9.7.3 to 9.7.5).
 
-use super::Fault;
-use super::arithmetic::{Compute, Word1, computing};
-use super::lanes::{Brain, Half, Lane, lanes};
-use super::names::Names;
+use super::error::StatementError;
+use super::lane_functions::{Bf16Lane, F16Lane, LaneValue, lanes};
+use super::lane_operation::{LaneFunction, Word1, lane_operation};
+use super::name_table::NameTable;
 use super::opcode::Opcode;
 use crate::cpu::numeric::Rounding;
 use crate::cpu::numeric::float::{
-    BF16, F16, Format, add_odd, bf16_value, f16_value, flush, fma_lanes, fma32, fma32_rounded,
+    BF16, F16, FloatFormat, add_odd, bf16_value, f16_value, flush, fma_lanes, fma32, fma32_rounded,
     max32, min32,
 };
 use crate::cpu::operation::Operation;
-use crate::cpu::parse::Operand;
+use crate::cpu::parse::ParsedOperand;
 use crate::cpu::types::{Class, Type};
 
 const NEAREST: Rounding = Rounding::NearestEven;
 
-/// Two values in a word, the first operand above.
-pub(super) fn pack(format: Format, high: f64, low: f64) -> u32 {
+/// Packs two values into a word, the first operand in the upper half.
+pub(super) fn pack(format: FloatFormat, high: f64, low: f64) -> u32 {
     format.round(high, NEAREST) << 16 | format.round(low, NEAREST)
 }
 
-/// A function of one pair's values, applied to both halves of words.
+/// Applies a function of one pair's values to both halves of words.
 macro_rules! pairwise {
     ($format:expr, $value:expr, |$($x:ident),*| $body:expr) => {
         lanes!(|$($x: u32),*| {
@@ -34,14 +34,14 @@ macro_rules! pairwise {
     };
 }
 
-/// `add`, `sub`, `mul`, `fma`, `div`, `min`, `max`, `abs`, `neg`, `copysign`, `sqrt`, `rcp` and
-/// the approximations.
+/// `add`, `sub`, `mul`, `fma`, `div`, `min`, `max`, `abs`, `neg`, `copysign`, `sqrt`, `rcp` and the
+/// approximations.
 pub(super) fn floating<'a>(
     mut opcode: Opcode<'a>,
     ty: Type,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Vec<Operation>, Fault> {
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Vec<Operation>, StatementError> {
     let base = opcode.base;
     let flushes = opcode.take("ftz");
     let approximate = opcode.take_any(&["approx", "full"]).is_some()
@@ -51,7 +51,7 @@ pub(super) fn floating<'a>(
     let rounding = opcode.rounding();
     opcode.finish()?;
     if flushes && !(ty == Type::F32 || ty == Type::F64 && approximate) {
-        return Err(Fault::new("`.ftz` is executed for f32 only"));
+        return Err(StatementError::new("`.ftz` is supported for f32 only"));
     }
     let run = match ty {
         _ if keeps_nan => with_nan(base, ty).filter(|_| !flushes),
@@ -62,25 +62,26 @@ pub(super) fn floating<'a>(
         Type::F32 if flushes => flushing(base),
         Type::F32 => single(base),
         Type::F64 if rounding == NEAREST => double(base),
-        Type::F64 => return Err(Fault::new("only `.rn` is executed for f64")),
+        Type::F64 => return Err(StatementError::new("only `.rn` is supported for f64")),
         Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2 if approximate => None,
-        Type::F16 if rounding == NEAREST => half(base),
-        Type::Bf16 if rounding == NEAREST => brain(base),
-        Type::F16x2 if rounding == NEAREST => half_pair(base),
-        Type::Bf16x2 if rounding == NEAREST => brain_pair(base),
+        Type::F16 if rounding == NEAREST => f16(base),
+        Type::Bf16 if rounding == NEAREST => bf16(base),
+        Type::F16x2 if rounding == NEAREST => f16_pair(base),
+        Type::Bf16x2 if rounding == NEAREST => bf16_pair(base),
         _ => None,
     };
-    let mut operations = vec![computing(names, ty, operands, run.ok_or_else(Fault::ty)?)?];
+    let mut operations =
+        vec![lane_operation(names, ty, operands, run.ok_or_else(StatementError::ty)?)?];
     if let (Some(bound), [d, ..]) = (bound, operands) {
-        let run = bounded(bound, ty).ok_or_else(Fault::ty)?;
+        let run = bounded(bound, ty).ok_or_else(StatementError::ty)?;
         let d = names.written(d, Class::Word)?;
         operations.push(Operation::Word1 { run, d, a: d });
     }
     Ok(operations)
 }
 
-/// `.sat` keeps a result within 0 and 1, `.relu` keeps it from being negative. What is said of
-/// pairs holds of single halves too: above them are zeros.
+/// `.sat` clamps a result to [0, 1], `.relu` clamps negative results to 0. The functions for pairs
+/// also serve single halves, whose upper half is zero.
 fn bounded(bound: &str, ty: Type) -> Option<Word1> {
     Some(match (bound, ty) {
         ("sat", Type::F32) => {
@@ -99,14 +100,14 @@ fn bounded(bound: &str, ty: Type) -> Option<Word1> {
     })
 }
 
-/// `min.NaN` and `max.NaN`, where one NaN is enough.
-fn with_nan(base: &str, ty: Type) -> Option<Compute> {
+/// `min.NaN` and `max.NaN`, which return NaN for any NaN operand.
+fn with_nan(base: &str, ty: Type) -> Option<LaneFunction> {
     macro_rules! both {
         ($a:ident, $b:ident, $nan:expr, $chosen:expr) => {
             if $a.is_nan() || $b.is_nan() { $nan } else { $chosen }
         };
     }
-    Some(Compute::Word2(match (base, ty) {
+    Some(LaneFunction::Word2(match (base, ty) {
         ("min", Type::F32) => lanes!(|a: f32, b: f32| both!(a, b, f32::NAN, min32(a, b))),
         ("max", Type::F32) => lanes!(|a: f32, b: f32| both!(a, b, f32::NAN, max32(a, b))),
         ("min", Type::F16 | Type::F16x2) => {
@@ -125,8 +126,8 @@ fn with_nan(base: &str, ty: Type) -> Option<Compute> {
     }))
 }
 
-fn single(base: &str) -> Option<Compute> {
-    use Compute::{Word1, Word2, Word3};
+fn single(base: &str) -> Option<LaneFunction> {
+    use LaneFunction::{Word1, Word2, Word3};
     Some(match base {
         "add" => Word2(lanes!(|a: f32, b: f32| a + b)),
         "sub" => Word2(lanes!(|a: f32, b: f32| a - b)),
@@ -144,9 +145,9 @@ fn single(base: &str) -> Option<Compute> {
     })
 }
 
-/// `.ftz`: subnormal operands and results are zeros of the same sign.
-fn flushing(base: &str) -> Option<Compute> {
-    use Compute::{Word1, Word2, Word3};
+/// `.ftz`: replaces subnormal operands and results by zeros of the same sign.
+fn flushing(base: &str) -> Option<LaneFunction> {
+    use LaneFunction::{Word1, Word2, Word3};
     Some(match base {
         "add" => Word2(lanes!(|a: f32, b: f32| flush(flush(a) + flush(b)))),
         "sub" => Word2(lanes!(|a: f32, b: f32| flush(flush(a) - flush(b)))),
@@ -165,11 +166,11 @@ fn flushing(base: &str) -> Option<Compute> {
     })
 }
 
-/// The hardware's approximations are not specified to the bit: the ISA bounds their errors, from one
-/// unit in the last place (`rcp`) to 2^-11 (`tanh`). Here the error is one unit at most, so a kernel
-/// may not be held to the bits that this device gives.
-fn approximation<const FLUSHED: bool>(base: &str) -> Option<Compute> {
-    use Compute::{Word1, Word2};
+/// Approximations, here within one unit in the last place. The ISA does not specify their bits but
+/// bounds their errors, from one unit in the last place (`rcp`) to 2^-11 (`tanh`). A kernel must
+/// therefore not be tested against this device's bits.
+fn approximation<const FLUSHED: bool>(base: &str) -> Option<LaneFunction> {
+    use LaneFunction::{Word1, Word2};
     Some(match base {
         "div" => Word2(lanes!(|a: f32, b: f32| if_flushed::<FLUSHED>(
             if_flushed::<FLUSHED>(a) / if_flushed::<FLUSHED>(b)
@@ -197,21 +198,21 @@ fn if_flushed<const FLUSHED: bool>(value: f32) -> f32 {
 }
 
 /// Sums and products rounded toward zero, down or up.
-fn directed<const FLUSHED: bool>(base: &str, rounding: Rounding) -> Option<Compute> {
+fn directed<const FLUSHED: bool>(base: &str, rounding: Rounding) -> Option<LaneFunction> {
     macro_rules! rounded {
         ($mode:expr) => {
             match base {
-                "add" => {
-                    Compute::Word2(lanes!(|a: f32, b: f32| { fused::<FLUSHED>(a, 1.0, b, $mode) }))
-                }
-                "sub" => {
-                    Compute::Word2(lanes!(|a: f32, b: f32| { fused::<FLUSHED>(a, 1.0, -b, $mode) }))
-                }
-                // The sign of a zero product is its own.
-                "mul" => Compute::Word2(lanes!(|a: f32, b: f32| {
+                "add" => LaneFunction::Word2(lanes!(|a: f32, b: f32| {
+                    fused::<FLUSHED>(a, 1.0, b, $mode)
+                })),
+                "sub" => LaneFunction::Word2(lanes!(|a: f32, b: f32| {
+                    fused::<FLUSHED>(a, 1.0, -b, $mode)
+                })),
+                // A zero product keeps its own sign.
+                "mul" => LaneFunction::Word2(lanes!(|a: f32, b: f32| {
                     fused::<FLUSHED>(a, b, 0.0_f32.copysign(a * b), $mode)
                 })),
-                "fma" => Compute::Word3(lanes!(|a: f32, b: f32, c: f32| {
+                "fma" => LaneFunction::Word3(lanes!(|a: f32, b: f32, c: f32| {
                     fused::<FLUSHED>(a, b, c, $mode)
                 })),
                 _ => return None,
@@ -232,8 +233,8 @@ fn fused<const FLUSHED: bool>(a: f32, b: f32, c: f32, rounding: Rounding) -> f32
     if_flushed::<FLUSHED>(fma32_rounded(a, b, c, rounding))
 }
 
-fn double(base: &str) -> Option<Compute> {
-    use Compute::{Long1, Long2, Long3};
+fn double(base: &str) -> Option<LaneFunction> {
+    use LaneFunction::{Long1, Long2, Long3};
     Some(match base {
         "add" => Long2(lanes!(|a: f64, b: f64| a + b)),
         "sub" => Long2(lanes!(|a: f64, b: f64| a - b)),
@@ -252,52 +253,52 @@ fn double(base: &str) -> Option<Compute> {
     })
 }
 
-fn to_half(value: f64) -> Half {
-    Half(F16.round(value, NEAREST))
+fn to_f16(value: f64) -> F16Lane {
+    F16Lane(F16.round(value, NEAREST))
 }
 
-fn to_brain(value: f64) -> Brain {
-    Brain(BF16.round(value, NEAREST))
+fn to_bf16(value: f64) -> Bf16Lane {
+    Bf16Lane(BF16.round(value, NEAREST))
 }
 
-/// In binary64 a product of two halves is exact, and a sum rounded to odd rounds once more to
-/// what rounding the exact value gives.
-fn half(base: &str) -> Option<Compute> {
-    use Compute::{Word1, Word2, Word3};
+/// f16 arithmetic in binary64, where a product of two halves is exact, and a sum rounded to odd can
+/// be rounded once more without error.
+fn f16(base: &str) -> Option<LaneFunction> {
+    use LaneFunction::{Word1, Word2, Word3};
     Some(match base {
-        "add" => Word2(lanes!(|a: Half, b: Half| to_half(a.value() + b.value()))),
-        "sub" => Word2(lanes!(|a: Half, b: Half| to_half(a.value() - b.value()))),
-        "mul" => Word2(lanes!(|a: Half, b: Half| to_half(a.value() * b.value()))),
-        "fma" => Word3(lanes!(|a: Half, b: Half, c: Half| {
-            to_half(add_odd(a.value() * b.value(), c.value()))
+        "add" => Word2(lanes!(|a: F16Lane, b: F16Lane| to_f16(a.value() + b.value()))),
+        "sub" => Word2(lanes!(|a: F16Lane, b: F16Lane| to_f16(a.value() - b.value()))),
+        "mul" => Word2(lanes!(|a: F16Lane, b: F16Lane| to_f16(a.value() * b.value()))),
+        "fma" => Word3(lanes!(|a: F16Lane, b: F16Lane, c: F16Lane| {
+            to_f16(add_odd(a.value() * b.value(), c.value()))
         })),
-        "min" => Word2(lanes!(|a: Half, b: Half| to_half(a.value().min(b.value())))),
-        "max" => Word2(lanes!(|a: Half, b: Half| to_half(a.value().max(b.value())))),
+        "min" => Word2(lanes!(|a: F16Lane, b: F16Lane| to_f16(a.value().min(b.value())))),
+        "max" => Word2(lanes!(|a: F16Lane, b: F16Lane| to_f16(a.value().max(b.value())))),
         "abs" => Word1(lanes!(|a: u32| a & 0x7fff)),
         "neg" => Word1(lanes!(|a: u32| (a ^ 0x8000) & 0xffff)),
         _ => return None,
     })
 }
 
-fn brain(base: &str) -> Option<Compute> {
-    use Compute::{Word1, Word2, Word3};
+fn bf16(base: &str) -> Option<LaneFunction> {
+    use LaneFunction::{Word1, Word2, Word3};
     Some(match base {
-        "add" => Word2(lanes!(|a: Brain, b: Brain| to_brain(add_odd(a.value(), b.value())))),
-        "sub" => Word2(lanes!(|a: Brain, b: Brain| to_brain(add_odd(a.value(), -b.value())))),
-        "mul" => Word2(lanes!(|a: Brain, b: Brain| to_brain(a.value() * b.value()))),
-        "fma" => Word3(lanes!(|a: Brain, b: Brain, c: Brain| {
-            to_brain(add_odd(a.value() * b.value(), c.value()))
+        "add" => Word2(lanes!(|a: Bf16Lane, b: Bf16Lane| to_bf16(add_odd(a.value(), b.value())))),
+        "sub" => Word2(lanes!(|a: Bf16Lane, b: Bf16Lane| to_bf16(add_odd(a.value(), -b.value())))),
+        "mul" => Word2(lanes!(|a: Bf16Lane, b: Bf16Lane| to_bf16(a.value() * b.value()))),
+        "fma" => Word3(lanes!(|a: Bf16Lane, b: Bf16Lane, c: Bf16Lane| {
+            to_bf16(add_odd(a.value() * b.value(), c.value()))
         })),
-        "min" => Word2(lanes!(|a: Brain, b: Brain| to_brain(a.value().min(b.value())))),
-        "max" => Word2(lanes!(|a: Brain, b: Brain| to_brain(a.value().max(b.value())))),
+        "min" => Word2(lanes!(|a: Bf16Lane, b: Bf16Lane| to_bf16(a.value().min(b.value())))),
+        "max" => Word2(lanes!(|a: Bf16Lane, b: Bf16Lane| to_bf16(a.value().max(b.value())))),
         "abs" => Word1(lanes!(|a: u32| a & 0x7fff)),
         "neg" => Word1(lanes!(|a: u32| (a ^ 0x8000) & 0xffff)),
         _ => return None,
     })
 }
 
-fn half_pair(base: &str) -> Option<Compute> {
-    use Compute::{Word1, Word2, Word3};
+fn f16_pair(base: &str) -> Option<LaneFunction> {
+    use LaneFunction::{Word1, Word2, Word3};
     Some(match base {
         "add" => Word2(pairwise!(F16, f16_value, |a, b| add_odd(a, b))),
         "sub" => Word2(pairwise!(F16, f16_value, |a, b| add_odd(a, -b))),
@@ -311,8 +312,8 @@ fn half_pair(base: &str) -> Option<Compute> {
     })
 }
 
-fn brain_pair(base: &str) -> Option<Compute> {
-    use Compute::{Word1, Word2, Word3};
+fn bf16_pair(base: &str) -> Option<LaneFunction> {
+    use LaneFunction::{Word1, Word2, Word3};
     Some(match base {
         "add" => Word2(pairwise!(BF16, bf16_value, |a, b| add_odd(a, b))),
         "sub" => Word2(pairwise!(BF16, bf16_value, |a, b| add_odd(a, -b))),

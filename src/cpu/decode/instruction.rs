@@ -1,30 +1,32 @@
-//! Which function decodes an opcode, and what class of work it is.
+//! Dispatch of opcodes to their decoders, and the instruction class of each operation.
 
-use super::names::Names;
+use super::error::StatementError;
+use super::name_table::NameTable;
 use super::opcode::Opcode;
 use super::{
-    Fault, arithmetic, atomic, bits, cluster, compare, copy, engine, floating, memory, moves, warp,
+    arithmetic, async_copy, atomic, barriers, bits, cluster, compare, convert, floating, matrix,
+    mbarrier, memory, moves, warp,
 };
 use crate::cpu::counts::InstructionClass;
-use crate::cpu::operation::{Direction, Operation};
-use crate::cpu::parse::{Instruction, Operand};
+use crate::cpu::operation::{MatrixDirection, Operation};
+use crate::cpu::parse::{Instruction, ParsedOperand};
 use crate::cpu::types::{Space, Type};
 
-/// Decodes everything but branches, which need to know all labels.
+/// Decodes an instruction other than a branch. Branches need all labels.
 pub(super) fn decode<'a>(
     instruction: &Instruction<'a>,
-    names: &mut Names<'a>,
-) -> Result<Vec<Operation>, Fault> {
+    names: &mut NameTable<'a>,
+) -> Result<Vec<Operation>, StatementError> {
     let opcode = Opcode::new(instruction.opcode);
-    let operands: &[Operand<'a>] = &instruction.operands;
+    let operands: &[ParsedOperand<'a>] = &instruction.operands;
     one(opcode, names, operands)
 }
 
 fn one<'a>(
     mut opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Vec<Operation>, Fault> {
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Vec<Operation>, StatementError> {
     let operation = match opcode.base {
         "add" | "sub" | "min" | "max" | "abs" | "neg" | "div" | "rem" | "mul" | "mad" => {
             let ty = opcode.ty()?;
@@ -64,8 +66,8 @@ fn one<'a>(
         "bfe" | "bfi" => return bits::bit_field(opcode, names, operands),
         "mov" => moves::copy(opcode, names, operands),
         "selp" => moves::select(opcode, names, operands),
-        "cvt" => return moves::convert(opcode, names, operands),
-        "cvta" => moves::convert_address(opcode, names, operands),
+        "cvt" => return convert::convert(opcode, names, operands),
+        "cvta" => convert::convert_address(opcode, names, operands),
         "mapa" => return cluster::map_address(opcode, names, operands),
         "getctarank" => return cluster::rank_of_address(opcode, names, operands),
         "setp" => compare::set_predicate(opcode, names, operands),
@@ -74,18 +76,18 @@ fn one<'a>(
         "st" => memory::store(opcode, names, operands),
         "createpolicy" => memory::create_policy(names, operands),
         "atom" | "red" => return atomic::atomic(opcode, names, operands),
-        "cp" => return copy::copy_async(opcode, names, operands),
-        "mbarrier" => engine::mbarrier(opcode, names, operands),
-        "ldmatrix" | "stmatrix" => memory::matrix(opcode, names, operands),
-        "bar" | "barrier" => warp::barrier(opcode, names, operands),
-        "membar" | "fence" => warp::fence(opcode),
+        "cp" => return async_copy::copy_async(opcode, names, operands),
+        "mbarrier" => mbarrier::mbarrier(opcode, names, operands),
+        "ldmatrix" | "stmatrix" => matrix::matrix_move(opcode, names, operands),
+        "bar" | "barrier" => barriers::barrier(opcode, names, operands),
+        "membar" | "fence" => barriers::fence(opcode),
         "shfl" => warp::shuffle(opcode, names, operands),
         "vote" => warp::vote(opcode, names, operands),
         "redux" => warp::reduce(opcode, names, operands),
         "match" => warp::match_values(opcode, names, operands),
         "elect" => warp::elect(opcode, names, operands),
         "activemask" => warp::active_mask(opcode, names, operands),
-        "mma" => warp::matrix_product(opcode, names, operands),
+        "mma" => matrix::matrix_product(opcode, names, operands),
         "ret" | "exit" => {
             opcode.take("uni");
             opcode.finish()?;
@@ -96,15 +98,16 @@ fn one<'a>(
             Ok(Operation::Trap)
         }
         "nanosleep" => Ok(Operation::Sleep),
-        // Hints: nothing is cached here, kernels follow one another, and registers are not shared.
+        // Hints and scheduling instructions without effect: no caches, no concurrent kernels, no
+        // shared register file.
         "prefetch" | "prefetchu" | "discard" | "applypriority" | "griddepcontrol"
         | "setmaxnreg" => return Ok(Vec::new()),
-        _ => Err(Fault::new("this device does not execute such an instruction")),
+        _ => Err(StatementError::new("this device does not support the instruction")),
     };
     Ok(vec![operation?])
 }
 
-/// What class of work an instruction is.
+/// Instruction class of an operation.
 pub(super) fn class(operation: &Operation, opcode: &str) -> InstructionClass {
     use InstructionClass as Of;
     match operation {
@@ -119,11 +122,11 @@ pub(super) fn class(operation: &Operation, opcode: &str) -> InstructionClass {
             Space::Local | Space::Constant | Space::Parameter => Of::OtherMemory,
         },
         Operation::MatrixMove(moved) => match moved.direction {
-            Direction::Load => Of::SharedLoad,
-            Direction::Store => Of::SharedStore,
+            MatrixDirection::Load => Of::SharedLoad,
+            MatrixDirection::Store => Of::SharedStore,
         },
         Operation::Atomic { .. } => Of::Atomic,
-        Operation::Copy { .. } | Operation::BoxCopy(_) => Of::AsyncCopy,
+        Operation::Copy { .. } | Operation::TensorCopy(_) => Of::AsyncCopy,
         Operation::MatrixProduct(_) => Of::Matrix,
         Operation::Shuffle { .. } | Operation::Vote { .. } | Operation::ActiveMask { .. } => {
             Of::Warp

@@ -1,107 +1,37 @@
-//! A kernel: its statements become steps, those of the functions that it calls in their place.
+//! Decoder of a kernel: statements become steps, with called functions inlined.
 
-use std::collections::{BTreeSet, HashMap};
-use std::rc::Rc;
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
-use super::allocate::{SlotCounts, allocate};
-use super::call::Call;
-use super::flow::set_meeting_points;
-use super::module::Surroundings;
-use super::names::{Names, Pinned};
-use super::variables::{Segment, Symbol, Variables};
-use super::{Fault, instruction};
-use crate::cpu::counts::InstructionClass;
-use crate::cpu::error::{PtxError, SourceLine};
-use crate::cpu::operation::{Direction, Operation, Slot, Step, Test};
+use super::control_flow::set_reconvergence_points;
+use super::decoder::{BranchTarget, KernelDecoder};
+use super::error::StatementError;
+use super::instruction;
+use super::slot_allocation::allocate;
+use super::variables::Symbol;
+use crate::cpu::error::PtxError;
+use crate::cpu::kernel_code::{InitialSlots, KernelCode, SlotCounts};
+use crate::cpu::operation::{KernelStep, MatrixDirection, Operation, RegisterSlot};
 use crate::cpu::parse::{
-    Clusters, Function, Instruction, Location, Operand, Statement, StatementKind, Variable,
+    Instruction, ParsedFunction, ParsedOperand, Statement, StatementKind, Variable,
 };
 use crate::cpu::types::{Class, Space, Type};
 
-/// A kernel's code, ready to run.
-#[derive(Debug)]
-pub(in crate::cpu) struct Kernel {
-    pub(in crate::cpu) name: String,
-    pub(in crate::cpu) steps: Vec<Step>,
-    pub(in crate::cpu) sources: Vec<SourceLine>,
-    pub(in crate::cpu) slots: SlotCounts,
-    pub(in crate::cpu) pinned: Pinned,
-    /// Where parameters begin, and their bytes.
-    pub(in crate::cpu) parameters: Vec<(u64, u64)>,
-    pub(in crate::cpu) segments: Vec<Segment>,
-    /// Static shared memory without what lies between variables here.
-    pub(in crate::cpu) static_shared_bytes: u64,
-    /// Where dynamic shared memory begins.
-    pub(in crate::cpu) dynamic_shared: u64,
-    pub(in crate::cpu) local_bytes: u64,
-    pub(in crate::cpu) declared_registers: u64,
-    /// The bytes that checks of shared memory tell apart: those of its smallest access.
-    pub(in crate::cpu) granule: u32,
-    pub(in crate::cpu) clusters: Clusters,
-}
-
-/// How deep `{` may stand within `{`. NVRTC opens one for a call, and one for inline PTX.
+/// Limit of nested braces. NVRTC opens one for a call and one for inline PTX.
 const MAX_NESTING: usize = 64;
 
-/// The most statements of a kernel and of all that it calls, once for each call. The largest
-/// kernel that NVRTC made of this program's templates had 10 470.
+/// Limit of the statements of a kernel, with inlined functions counted once per call. The largest
+/// kernel of this program has 10 470.
 const MAX_STATEMENTS: usize = 1 << 18;
 
-/// Where a branch leads.
-#[derive(Debug, Clone)]
-pub(super) enum Target<'a> {
-    /// A label, and the scopes in which it is looked for, the innermost first.
-    Label(&'a str, Vec<u32>),
-    Step(usize),
-}
-
-/// Reads the statements of one kernel.
-pub(super) struct Decoder<'a, 'm> {
-    pub(super) surroundings: &'m Surroundings<'a, 'm>,
-    pub(super) names: Names<'a>,
-    pub(super) variables: Variables,
-    pub(super) steps: Vec<Step>,
-    sources: Vec<SourceLine>,
-    pub(super) source: Option<u32>,
-    known_sources: HashMap<SourceLine, u32>,
-    /// Labels by the scope that they stand in.
-    labels: HashMap<(u32, &'a str), usize>,
-    pub(super) branches: Vec<(usize, Target<'a>)>,
-    /// How far local memory was taken where each scope begins.
-    local_ends: Vec<u64>,
-    /// Variables in shared memory, by the function that declares them.
-    shared: HashMap<(&'a str, &'a str), Symbol>,
-    /// The calls that the next statement is in.
-    pub(super) calls: Vec<Call<'a>>,
-    statements: usize,
-    declared_registers: u64,
-}
-
-impl<'a, 'm> Decoder<'a, 'm> {
-    pub(super) fn new(surroundings: &'m Surroundings<'a, 'm>) -> Self {
-        Self {
-            surroundings,
-            names: Names::of_kernel(Rc::clone(&surroundings.names)),
-            variables: Variables::default(),
-            steps: Vec::new(),
-            sources: Vec::new(),
-            source: None,
-            known_sources: HashMap::new(),
-            labels: HashMap::new(),
-            branches: Vec::new(),
-            local_ends: Vec::new(),
-            shared: HashMap::new(),
-            calls: Vec::new(),
-            statements: 0,
-            declared_registers: 0,
-        }
-    }
-
-    pub(super) fn kernel(mut self, function: &'m Function<'a>) -> Result<Kernel, PtxError> {
+impl<'a, 'm> KernelDecoder<'a, 'm> {
+    pub(super) fn kernel(
+        mut self,
+        function: &'m ParsedFunction<'a>,
+    ) -> Result<KernelCode, PtxError> {
         let clusters = function.clusters;
         if clusters.counted {
-            let fault = Fault::new("this device executes no launch that counts clusters");
+            let fault =
+                StatementError::new("this device does not support grids that count clusters");
             return Err(self.error(function.line, ".blocksareclusters", fault));
         }
         self.names.explicit_cluster = clusters.explicit || clusters.extents.is_some();
@@ -116,14 +46,8 @@ impl<'a, 'm> Decoder<'a, 'm> {
         self.finish(function)
     }
 
-    pub(super) fn error(&self, line: u32, text: &str, fault: Fault) -> PtxError {
-        let source_line = self.source.and_then(|at| self.sources.get(at as usize)).cloned();
-        PtxError::Statement { line, source_line, text: text.to_owned(), what: fault.0 }
-    }
-
-    /// Gives the variables in shared memory of a kernel, of what it calls and of the module their
-    /// places.
-    fn place_shared(&mut self, kernel: &'m Function<'a>) -> Result<(), PtxError> {
+    /// Places the shared variables of a kernel, of the functions that it calls, and of the module.
+    fn place_shared(&mut self, kernel: &'m ParsedFunction<'a>) -> Result<(), PtxError> {
         let reached = self.reached(kernel);
         let own = reached
             .functions
@@ -150,8 +74,8 @@ impl<'a, 'm> Decoder<'a, 'm> {
         Ok(())
     }
 
-    /// Decodes the statements of a function in the scope that was just opened for it.
-    pub(super) fn body(&mut self, function: &'m Function<'a>) -> Result<(), PtxError> {
+    /// Decodes the statements of a function in the scope opened for it.
+    pub(super) fn body(&mut self, function: &'m ParsedFunction<'a>) -> Result<(), PtxError> {
         for variable in own_variables(function) {
             let symbol = match variable.space {
                 "shared" => match self.shared.get(&(function.name, variable.name)) {
@@ -160,7 +84,9 @@ impl<'a, 'm> Decoder<'a, 'm> {
                 },
                 "local" => self.variables.place_local(variable),
                 "param" => continue,
-                other => Err(Fault::new(format!("a function has no `.{other}` variables"))),
+                other => Err(StatementError::new(format!(
+                    "`.{other}` variables are not supported in functions"
+                ))),
             };
             let symbol = symbol.map_err(|fault| self.error(variable.line, variable.name, fault))?;
             self.names.add_symbol(variable.name, symbol);
@@ -172,15 +98,16 @@ impl<'a, 'm> Decoder<'a, 'm> {
         let line = statement.line;
         self.statements += 1;
         if self.statements > MAX_STATEMENTS {
-            let what =
-                format!("with what it calls, the kernel exceeds {MAX_STATEMENTS} statements");
-            return Err(self.error(line, "", Fault::new(what)));
+            let what = format!(
+                "the kernel exceeds {MAX_STATEMENTS} statements, including inlined functions"
+            );
+            return Err(self.error(line, "", StatementError::new(what)));
         }
         match &statement.kind {
             StatementKind::Open => {
                 if self.local_ends.len() >= MAX_NESTING {
-                    let what = format!("braces stand more than {MAX_NESTING} deep");
-                    return Err(self.error(line, "{", Fault::new(what)));
+                    let what = format!("braces are nested more than {MAX_NESTING} deep");
+                    return Err(self.error(line, "{", StatementError::new(what)));
                 }
                 self.names.open();
                 self.local_ends.push(self.variables.local_end());
@@ -188,22 +115,27 @@ impl<'a, 'm> Decoder<'a, 'm> {
             StatementKind::Close => {
                 self.names.close();
                 let end = self.local_ends.pop().unwrap_or(0);
-                self.variables.give_back_local(end);
+                self.variables.release_local(end);
             }
             StatementKind::Label(name) => {
                 if self.labels.insert((self.names.scope(), *name), self.steps.len()).is_some() {
-                    return Err(self.error(line, name, Fault::new("the label stands twice")));
+                    return Err(self.error(
+                        line,
+                        name,
+                        StatementError::new("the label is defined twice"),
+                    ));
                 }
             }
             StatementKind::Location(location) => self.location(location),
             StatementKind::Register { ty, name, count } => {
-                let unknown = || Fault::new(format!("`.{ty}` is no type that registers have here"));
+                let unknown =
+                    || StatementError::new(format!("`.{ty}` is not a supported register type"));
                 let ty = Type::named(ty).ok_or_else(unknown);
                 let ty = ty.map_err(|fault| self.error(line, name, fault))?;
                 self.declared_registers += u64::from(count.unwrap_or(1));
                 self.names.declare(name, ty, *count);
             }
-            // What is handed over in a call: other variables have their place already.
+            // Parameters of a call; other variables are already placed.
             StatementKind::Variable(variable) if variable.space == "param" => {
                 let symbol = self.variables.place_local(variable);
                 let symbol = symbol.map_err(|fault| self.error(line, variable.name, fault))?;
@@ -221,84 +153,60 @@ impl<'a, 'm> Decoder<'a, 'm> {
         Ok(())
     }
 
-    fn location(&mut self, location: &Location) {
-        // Line 0 is code that the compiler made of none: it stays with what is before.
-        let (1.., Some(file)) = (location.line, self.surroundings.files.get(&location.file)) else {
-            return;
-        };
-        let (line, inlined_at) = (location.line, location.inlined_at);
-        let source = SourceLine { file: Arc::clone(file), line, inlined_at };
-        let known = self.known_sources.get(&source).copied();
-        self.source = known.or_else(|| {
-            let index = self.sources.len() as u32;
-            self.sources.push(source.clone());
-            self.known_sources.insert(source, index);
-            Some(index)
-        });
-    }
-
-    fn instruction(&mut self, line: u32, instruction: &Instruction<'a>) -> Result<(), Fault> {
+    fn instruction(
+        &mut self,
+        line: u32,
+        instruction: &Instruction<'a>,
+    ) -> Result<(), StatementError> {
         let guard = instruction.guard.as_ref().map(|guard| self.names.guard(guard)).transpose()?;
         match instruction.opcode {
             "bra" | "bra.uni" => {
-                let [Operand::Name(label)] = instruction.operands[..] else {
-                    return Err(Fault::operands());
+                let [ParsedOperand::Name(label)] = instruction.operands[..] else {
+                    return Err(StatementError::operands());
                 };
-                let target = Target::Label(label, self.names.scopes());
+                let target = BranchTarget::Label(label, self.names.scopes());
                 self.branch(line, guard, target);
             }
-            "ret" | "ret.uni" if !self.calls.is_empty() => self.give_back(line, guard),
+            "ret" | "ret.uni" if !self.calls.is_empty() => self.return_from_call(line, guard),
             _ => {
                 let operations = instruction::decode(instruction, &mut self.names)?;
                 for (at, operation) in operations.into_iter().enumerate() {
                     let class = instruction::class(&operation, instruction.opcode);
                     let source = self.source;
                     let begins = at == 0;
-                    self.steps.push(Step { guard, operation, line, source, class, begins });
+                    self.steps.push(KernelStep { guard, operation, line, source, class, begins });
                 }
             }
         }
         Ok(())
     }
 
-    /// A branch whose target is set when all steps are there.
-    pub(super) fn branch(&mut self, line: u32, guard: Option<Test>, target: Target<'a>) {
-        self.branches.push((self.steps.len(), target));
-        self.control(line, guard, Operation::Branch { target: 0, meet: u32::MAX });
-    }
-
-    /// A step of the class of branches and exits.
-    pub(super) fn control(&mut self, line: u32, guard: Option<Test>, operation: Operation) {
-        let (source, class) = (self.source, InstructionClass::Control);
-        self.steps.push(Step { guard, operation, line, source, class, begins: true });
-    }
-
-    fn finish(mut self, function: &Function<'a>) -> Result<Kernel, PtxError> {
-        // A label at the end, and a body without `ret`, need a step.
+    fn finish(mut self, function: &ParsedFunction<'a>) -> Result<KernelCode, PtxError> {
+        // A final label, and a body without `ret`, need a step to refer to.
         let line = self.steps.last().map_or(function.line, |step| step.line);
         self.control(line, None, Operation::Exit);
         for (at, target) in std::mem::take(&mut self.branches) {
             let place = match &target {
-                Target::Step(place) => *place,
-                Target::Label(label, scopes) => {
+                BranchTarget::Step(place) => *place,
+                BranchTarget::Label(label, scopes) => {
                     let places = scopes.iter().map(|scope| self.labels.get(&(*scope, label)));
                     let Some(place) = places.flatten().next() else {
-                        let fault = Fault::new("there is no such label");
+                        let fault = StatementError::new("the label is not defined");
                         return Err(self.error(self.steps[at].line, label, fault));
                     };
                     *place
                 }
             };
-            // Lanes that go to a `ret` have ended: nobody waits for them to meet others there.
+            // Lanes that branch to `ret` exit immediately and do not reconverge there.
             let found = &self.steps[place];
             let ends = found.guard.is_none() && matches!(found.operation, Operation::Exit);
-            let branch = Operation::Branch { target: place as u32, meet: u32::MAX };
+            let branch = Operation::Branch { target: place as u32, reconvergence: u32::MAX };
             self.steps[at].operation = if ends { Operation::Exit } else { branch };
         }
-        set_meeting_points(&mut self.steps);
+        set_reconvergence_points(&mut self.steps);
         let (slots, pinned) = self.allocate_slots();
         let dynamic_shared = self.variables.dynamic_shared();
-        Ok(Kernel {
+        Ok(KernelCode {
             name: function.name.to_owned(),
             granule: granule(&self.steps),
             steps: self.steps,
@@ -315,19 +223,19 @@ impl<'a, 'm> Decoder<'a, 'm> {
         })
     }
 
-    fn allocate_slots(&mut self) -> (SlotCounts, Pinned) {
+    fn allocate_slots(&mut self) -> (SlotCounts, InitialSlots) {
         let mut pinned = self.names.pinned();
-        let words: BTreeSet<Slot> = (pinned.words.iter().map(|(_, slot)| *slot))
+        let words: BTreeSet<RegisterSlot> = (pinned.words.iter().map(|(_, slot)| *slot))
             .chain(pinned.specials.iter().map(|(_, slot)| *slot))
             .collect();
-        let longs: BTreeSet<Slot> = pinned.longs.iter().map(|(_, slot)| *slot).collect();
-        let always: BTreeSet<Slot> = pinned.always.into_iter().collect();
+        let longs: BTreeSet<RegisterSlot> = pinned.longs.iter().map(|(_, slot)| *slot).collect();
+        let always: BTreeSet<RegisterSlot> = pinned.always.into_iter().collect();
         let steps = &mut self.steps;
         let (word_at, word_count) = allocate(steps, Class::Word, self.names.word_slots, &words);
         let (long_at, long_count) = allocate(steps, Class::Long, self.names.long_slots, &longs);
         let (predicate_at, predicate_count) =
             allocate(steps, Class::Predicate, self.names.predicate_slots, &always);
-        let rename = |at: &[Slot], slot: &mut Slot| *slot = at[slot.0 as usize];
+        let rename = |at: &[RegisterSlot], slot: &mut RegisterSlot| *slot = at[slot.0 as usize];
         pinned.words.iter_mut().for_each(|(_, slot)| rename(&word_at, slot));
         pinned.specials.iter_mut().for_each(|(_, slot)| rename(&word_at, slot));
         pinned.longs.iter_mut().for_each(|(_, slot)| rename(&long_at, slot));
@@ -338,9 +246,9 @@ impl<'a, 'm> Decoder<'a, 'm> {
     }
 }
 
-/// The variables that a function declares.
+/// Variables that a function declares.
 fn own_variables<'a, 'm>(
-    function: &'m Function<'a>,
+    function: &'m ParsedFunction<'a>,
 ) -> impl Iterator<Item = &'m Variable<'a>> + use<'a, 'm> {
     function.body.iter().filter_map(|statement| match &statement.kind {
         StatementKind::Variable(variable) => Some(variable),
@@ -348,15 +256,17 @@ fn own_variables<'a, 'm>(
     })
 }
 
-/// The bytes of the smallest access to shared memory, 4 at most.
-fn granule(steps: &[Step]) -> u32 {
-    let of_step = |step: &Step| match &step.operation {
+/// Bytes of the smallest access to shared memory, 4 at most.
+fn granule(steps: &[KernelStep]) -> u32 {
+    let of_step = |step: &KernelStep| match &step.operation {
         Operation::Load { space, element, d: vector, .. }
         | Operation::Store { space, element, a: vector, .. } => {
-            let reaches = matches!(space, Space::Shared | Space::Cluster | Space::Generic);
-            reaches.then_some(element.bytes * vector.length)
+            let remote_accesses = matches!(space, Space::Shared | Space::Cluster | Space::Generic);
+            remote_accesses.then_some(element.bytes * vector.length)
         }
-        Operation::MatrixMove(moved) if moved.direction == Direction::Store && moved.transposed => {
+        Operation::MatrixMove(moved)
+            if moved.direction == MatrixDirection::Store && moved.transposed =>
+        {
             Some(2)
         }
         _ => None,

@@ -1,15 +1,13 @@
-//! Loads and stores, and what hints at caches (ISA sections 9.7.9 and 9.7.14.5).
+//! Loads and stores, and cache hints (ISA sections 9.7.9 and 9.7.14.5).
 
-use super::Fault;
-use super::names::Names;
+use super::error::StatementError;
+use super::name_table::NameTable;
 use super::opcode::Opcode;
-use crate::cpu::operation::{
-    Direction, Element, MatrixMove, Operation, Order, Register, Slot, Vector,
-};
-use crate::cpu::parse::Operand;
+use crate::cpu::operation::{Element, MemoryOrder, Operation, Register, Vector};
+use crate::cpu::parse::ParsedOperand;
 use crate::cpu::types::{Class, Space, Type};
 
-/// What hints at caches: nothing is cached here.
+/// Cache hints, which have no effect on this device.
 const HINTS: [&str; 24] = [
     "nc",
     "weak",
@@ -31,24 +29,25 @@ const HINTS: [&str; 24] = [
     "L2::64B",
     "L2::128B",
     "L2::256B",
-    // Scopes: all threads are in one here.
+    // Scopes, which are all equal on this device.
     "cta",
     "cluster",
     "gpu",
     "sys",
 ];
 
-/// What makes an access one that other threads may wait for.
+/// Modifiers of a strong memory order.
 const STRONG: [&str; 5] = ["volatile", "relaxed", "acquire", "release", "acq_rel"];
 
-/// Drops hints, and says whether the access is strong. The policy that `.L2::cache_hint` names
-/// last is left out of the operands.
+/// Removes hints, and returns the memory order and the operands without the policy of
+/// `.L2::cache_hint`.
 pub(super) fn drop_hints<'a, 'o>(
     opcode: &mut Opcode<'_>,
-    operands: &'o [Operand<'a>],
-) -> (Order, &'o [Operand<'a>]) {
+    operands: &'o [ParsedOperand<'a>],
+) -> (MemoryOrder, &'o [ParsedOperand<'a>]) {
     while opcode.take_any(&HINTS).is_some() {}
-    let order = if opcode.take_any(&STRONG).is_some() { Order::Strong } else { Order::Weak };
+    let order =
+        if opcode.take_any(&STRONG).is_some() { MemoryOrder::Strong } else { MemoryOrder::Weak };
     let operands = match (opcode.take("L2::cache_hint"), operands) {
         (true, [others @ .., _policy]) => others,
         _ => operands,
@@ -56,27 +55,31 @@ pub(super) fn drop_hints<'a, 'o>(
     (order, operands)
 }
 
-/// `createpolicy`: what it makes is not looked at.
+/// `createpolicy`, whose result is unused.
 pub(super) fn create_policy<'a>(
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
-    let [d, ..] = operands else { return Err(Fault::operands()) };
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Operation, StatementError> {
+    let [d, ..] = operands else { return Err(StatementError::operands()) };
     let a = names.long(0);
     Ok(Operation::Long1 { run: |a| *a, d: names.written(d, Class::Long)?, a })
 }
 
-/// The space of an access; without a modifier, that of a named variable, or any.
-pub(super) fn space(opcode: &mut Opcode<'_>, names: &Names<'_>, address: &Operand<'_>) -> Space {
+/// Space of an access: that of the modifier, else that of a named variable, else generic.
+pub(super) fn space(
+    opcode: &mut Opcode<'_>,
+    names: &NameTable<'_>,
+    address: &ParsedOperand<'_>,
+) -> Space {
     let of_variable = names.space_of(address);
     match opcode.take_map(Space::named) {
-        // What a call hands over lies in local memory here.
+        // Parameters of inlined calls are in local memory.
         Some(Space::Parameter) if of_variable == Some(Space::Local) => Space::Local,
         named => named.or(of_variable).unwrap_or(Space::Generic),
     }
 }
 
-fn element(opcode: &mut Opcode<'_>) -> Result<(Type, u32), Fault> {
+fn element(opcode: &mut Opcode<'_>) -> Result<(Type, u32), StatementError> {
     let length = match opcode.take_any(&["v2", "v4", "v8"]) {
         Some("v2") => 2,
         Some("v4") => 4,
@@ -85,29 +88,32 @@ fn element(opcode: &mut Opcode<'_>) -> Result<(Type, u32), Fault> {
     };
     let ty = opcode.ty()?;
     if ty == Type::Predicate {
-        return Err(Fault::ty());
+        return Err(StatementError::ty());
     }
     if ty.bytes() * length > 32 {
-        return Err(Fault::new("an access has at most 32 bytes"));
+        return Err(StatementError::new("an access is limited to 32 bytes"));
     }
     Ok((ty, length))
 }
 
-pub(super) fn check_length(vector: Vector, length: u32) -> Result<Vector, Fault> {
+pub(super) fn check_length(vector: Vector, length: u32) -> Result<Vector, StatementError> {
     if vector.length == length {
         return Ok(vector);
     }
-    Err(Fault::new(format!("its vector has {} parts, not {length}", vector.length)))
+    Err(StatementError::new(format!(
+        "the vector operand has {} parts, not {length}",
+        vector.length
+    )))
 }
 
 /// `ld`, `ldu`
 pub(super) fn load<'a>(
     mut opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Operation, StatementError> {
     let (order, operands) = drop_hints(&mut opcode, operands);
-    let [d, address] = operands else { return Err(Fault::operands()) };
+    let [d, address] = operands else { return Err(StatementError::operands()) };
     let space = space(&mut opcode, names, address);
     let (ty, length) = element(&mut opcode)?;
     opcode.finish()?;
@@ -121,77 +127,33 @@ pub(super) fn load<'a>(
 /// `st`
 pub(super) fn store<'a>(
     mut opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Operation, StatementError> {
     let (order, operands) = drop_hints(&mut opcode, operands);
-    let [address, a] = operands else { return Err(Fault::operands()) };
+    let [address, a] = operands else { return Err(StatementError::operands()) };
     let space = space(&mut opcode, names, address);
     let (ty, length) = element(&mut opcode)?;
     opcode.finish()?;
     if matches!(space, Space::Constant | Space::Parameter) {
-        return Err(Fault::new("nothing stores there"));
+        return Err(StatementError::new("stores do not support this space"));
     }
     let address = names.address(address)?;
     let a = check_length(names.vector(a, |names, part| names.read(part, ty))?, length)?;
     if a.parts().contains(&None) {
-        return Err(Fault::new("`_` has no value"));
+        return Err(StatementError::new("`_` is not a source operand"));
     }
     let element = Element { bytes: ty.bytes(), signed: false };
     check_widths(a, element)?;
     Ok(Operation::Store { space, element, address, a, order })
 }
 
-/// A register may be wider than what is moved, not narrower (ISA section 9.4.1).
-fn check_widths(vector: Vector, element: Element) -> Result<(), Fault> {
+/// Checks that no register is narrower than the element; wider registers are valid (ISA section
+/// 9.4.1).
+fn check_widths(vector: Vector, element: Element) -> Result<(), StatementError> {
     let narrow = |part: &Register| element.bytes == 8 && matches!(part, Register::Word(_));
     if vector.parts().iter().flatten().any(narrow) {
-        return Err(Fault::new("a register is narrower than what it is loaded with"));
+        return Err(StatementError::new("a register is narrower than the element"));
     }
     Ok(())
-}
-
-/// `ldmatrix` and `stmatrix` of 8 x 8 elements of 16 bits (ISA section 9.7.14.5.15).
-pub(super) fn matrix<'a>(
-    mut opcode: Opcode<'a>,
-    names: &mut Names<'a>,
-    operands: &[Operand<'a>],
-) -> Result<Operation, Fault> {
-    let loads = opcode.base == "ldmatrix";
-    let aligned = opcode.take("sync") && opcode.take("aligned") && opcode.take("m8n8");
-    let count = match opcode.take_any(&["x1", "x2", "x4"]) {
-        Some("x1") => 1,
-        Some("x2") => 2,
-        Some("x4") => 4,
-        _ => return Err(Fault::new("it names no number of matrices")),
-    };
-    let transposed = opcode.take("trans");
-    let shared = opcode.take("shared") || opcode.take("shared::cta");
-    let ty = opcode.ty()?;
-    opcode.finish()?;
-    if !aligned || !shared || ty != Type::B16 {
-        return Err(Fault::new("only 8 x 8 matrices of b16 in shared memory are executed"));
-    }
-    let (registers, address) = match operands {
-        [registers, address] if loads => (registers, address),
-        [address, registers] => (registers, address),
-        _ => return Err(Fault::operands()),
-    };
-    let address = names.address(address)?;
-    let direction = if loads { Direction::Load } else { Direction::Store };
-    let vector = names.vector(registers, |names, part| match direction {
-        Direction::Load => names.written_any(part),
-        Direction::Store => names.read(part, Type::B32),
-    })?;
-    let registers = words(check_length(vector, count)?)?;
-    Ok(Operation::MatrixMove(Box::new(MatrixMove { direction, transposed, address, registers })))
-}
-
-/// The slots of a vector of words.
-pub(super) fn words(vector: Vector) -> Result<Vec<Slot>, Fault> {
-    let word = |part: &Option<Register>| match part {
-        Some(Register::Word(slot)) => Ok(*slot),
-        _ => Err(Fault::new("a fragment has registers of 32 bits")),
-    };
-    vector.parts().iter().map(word).collect()
 }

@@ -1,52 +1,38 @@
-//! From statements to the compact form: names become slots and addresses, opcodes functions.
+//! Decoder: from statements to operations. Names become slots and addresses, opcodes become
+//! functions.
 //!
-//! An opcode, a modifier or an operand that is not understood is an error with its place in both
-//! texts: a kernel never runs with part of its meaning left out.
+//! An opcode, a modifier or an operand that is not supported is an error with its location in both
+//! texts. A kernel never runs with a part of its meaning ignored.
 
-mod allocate;
 mod arithmetic;
+mod async_copy;
 mod atomic;
+mod barriers;
 mod bits;
 mod call;
 mod cluster;
 mod compare;
-mod copy;
-mod engine;
+mod control_flow;
+mod convert;
+mod decoder;
+mod error;
 mod floating;
-mod flow;
 mod instruction;
 mod kernel;
-mod lanes;
+mod lane_functions;
+mod lane_operation;
+mod matrix;
+mod mbarrier;
 mod memory;
 mod module;
+mod module_scope;
 mod moves;
-mod names;
+mod name_table;
 mod opcode;
-mod special;
+mod operands;
+mod slot_allocation;
+mod tensor_copy;
 mod variables;
 mod warp;
 
-pub(super) use allocate::SlotCounts;
-pub(super) use kernel::Kernel;
 pub(super) use module::decode;
-pub(super) use names::Pinned;
-pub(super) use special::Special;
-pub(super) use variables::Segment;
-
-/// What is wrong with a statement, before its place is known.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Fault(String);
-
-impl Fault {
-    fn new(what: impl Into<String>) -> Self {
-        Self(what.into())
-    }
-
-    fn operands() -> Self {
-        Self::new("its operands are not those of an instruction that this device executes")
-    }
-
-    fn ty() -> Self {
-        Self::new("this device does not execute it with this type")
-    }
-}

@@ -1,10 +1,10 @@
-//! An opcode taken apart: every modifier must be asked for, what is left over is not understood.
+//! Parser of an opcode's modifiers. Modifiers that no decoder has taken are an error.
 
-use super::Fault;
+use super::error::StatementError;
 use crate::cpu::numeric::Rounding;
 use crate::cpu::types::Type;
 
-/// The modifiers of an opcode that nobody asked for yet.
+/// An opcode and its remaining modifiers.
 #[derive(Debug)]
 pub(super) struct Opcode<'a> {
     /// `ld`
@@ -18,19 +18,19 @@ impl<'a> Opcode<'a> {
         Self { base: parts.next().unwrap_or(""), rest: parts.collect() }
     }
 
-    /// Takes a modifier wherever it stands, and says whether it did.
+    /// Takes a modifier at any position; returns whether it was present.
     pub(super) fn take(&mut self, modifier: &str) -> bool {
         let place = self.rest.iter().position(|part| *part == modifier);
         place.map(|place| self.rest.remove(place)).is_some()
     }
 
-    /// Takes the first of the modifiers that stands there.
+    /// Takes the first present modifier of a list.
     pub(super) fn take_any(&mut self, modifiers: &[&str]) -> Option<&'a str> {
         let place = self.rest.iter().position(|part| modifiers.contains(part))?;
         Some(self.rest.remove(place))
     }
 
-    /// Takes the first modifier that `meaning` knows.
+    /// Takes the first modifier for which `meaning` returns a value.
     pub(super) fn take_map<T>(&mut self, meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
         let (place, value) =
             self.rest.iter().enumerate().find_map(|(at, part)| Some((at, meaning(part)?)))?;
@@ -39,11 +39,11 @@ impl<'a> Opcode<'a> {
     }
 
     /// Takes the next type.
-    pub(super) fn ty(&mut self) -> Result<Type, Fault> {
-        self.take_map(Type::named).ok_or_else(|| Fault::new("it names no type"))
+    pub(super) fn ty(&mut self) -> Result<Type, StatementError> {
+        self.take_map(Type::named).ok_or_else(|| StatementError::new("the opcode has no type"))
     }
 
-    /// Takes a floating-point rounding mode; `.rn` is the default.
+    /// Takes a floating-point rounding mode; the default is `.rn`.
     pub(super) fn rounding(&mut self) -> Rounding {
         self.take_map(|part| {
             Some(match part {
@@ -58,11 +58,11 @@ impl<'a> Opcode<'a> {
         .unwrap_or(Rounding::NearestEven)
     }
 
-    /// Insists that every modifier was asked for.
-    pub(super) fn finish(self) -> Result<(), Fault> {
+    /// Fails if a modifier is left.
+    pub(super) fn finish(self) -> Result<(), StatementError> {
         match self.rest.first() {
             None => Ok(()),
-            Some(part) => Err(Fault::new(format!("modifier `.{part}` is not known here"))),
+            Some(part) => Err(StatementError::new(format!("modifier `.{part}` is not supported"))),
         }
     }
 }

@@ -1,28 +1,28 @@
-//! Loads and stores: what moves between registers and memory, access by access.
+//! Loads and stores of a warp.
 
 use std::sync::atomic::Ordering;
 
+use super::address_space::{count, split};
 use super::bounds::{check_alignment, find, find_writable, outside};
-use super::cluster::Team;
+use super::cluster_state::ClusterState;
 use super::registers::FULL;
-use super::shared::check_shared;
+use super::shared_address::check_shared;
 use super::warp::Warp;
-use crate::cpu::checks::{Check, ViolationKind, Wrong};
-use crate::cpu::counts::lanes;
-use crate::cpu::layout::{CLUSTER_END, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
+use crate::cpu::checks::{ExecutionCheck, LaneViolation, ViolationKind};
+use crate::cpu::lanes::lanes;
 use crate::cpu::operation::{Address, Element, Longs, Register, Vector, Words};
-use crate::cpu::shadow::Touch;
+use crate::cpu::shadow::SharedAccess;
 use crate::cpu::trace::Movement;
 use crate::cpu::types::Space;
 
-/// What an instruction accesses: where, and in which elements.
-type Access = (Space, Element, Address);
+/// Space, element and address of an access.
+type AccessOperands = (Space, Element, Address);
 
-/// What the lanes of a warp load or store: word by word, up to 32 bytes each.
+/// Words that the lanes of a warp load or store, up to 32 bytes per lane.
 type Staged = [Words; 8];
 
 impl Warp {
-    /// The address of each lane.
+    /// Address of each lane.
     #[inline(always)]
     pub(super) fn addresses(&self, address: Address) -> Longs {
         let offset = address.offset.cast_unsigned();
@@ -30,7 +30,7 @@ impl Warp {
             Some(Register::Long(slot)) => {
                 self.registers.long(slot).map(|base| base.wrapping_add(offset))
             }
-            // Addresses of 32 bits stay within 32 bits.
+            // Addresses of 32 bits wrap at 32 bits.
             Some(Register::Word(slot)) => {
                 self.registers.word(slot).map(|base| base.wrapping_add(offset as u32).into())
             }
@@ -40,28 +40,28 @@ impl Warp {
 
     pub(super) fn load<const CHECKED: bool, const COUNTED: bool>(
         &mut self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         at: usize,
-        (space, element, address): Access,
+        (space, element, address): AccessOperands,
         d: Vector,
         active: u32,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         let mut addresses = self.addresses(address);
         let bytes = element.bytes * d.length;
         let mut staged: Staged = [[0; 32]; 8];
         for (space, mask) in split(space, &mut addresses, active) {
             let staged = &mut staged;
             match bytes {
-                8 => self.gather::<CHECKED, 2>(team, space, &addresses, mask, bytes, staged)?,
-                16 => self.gather::<CHECKED, 4>(team, space, &addresses, mask, bytes, staged)?,
-                32 => self.gather::<CHECKED, 8>(team, space, &addresses, mask, bytes, staged)?,
-                _ => self.gather::<CHECKED, 1>(team, space, &addresses, mask, bytes, staged)?,
+                8 => self.gather::<CHECKED, 2>(cluster, space, &addresses, mask, bytes, staged)?,
+                16 => self.gather::<CHECKED, 4>(cluster, space, &addresses, mask, bytes, staged)?,
+                32 => self.gather::<CHECKED, 8>(cluster, space, &addresses, mask, bytes, staged)?,
+                _ => self.gather::<CHECKED, 1>(cluster, space, &addresses, mask, bytes, staged)?,
             }
             if COUNTED {
-                count(team, at, space, &addresses, mask, bytes);
+                count(cluster, at, space, &addresses, mask, bytes);
                 if space == Space::Global {
                     let access = (&addresses, mask, bytes);
-                    team.trace(self, Movement::GlobalLoad, access, staged);
+                    cluster.trace(self, Movement::GlobalLoad, access, staged);
                 }
             }
         }
@@ -75,7 +75,7 @@ impl Warp {
                     let values = std::array::from_fn(|lane| {
                         extend(
                             element,
-                            taken(&staged, lane, i as u32 * element.bytes, element.bytes),
+                            bytes_of(&staged, lane, i as u32 * element.bytes, element.bytes),
                         )
                     });
                     self.registers.set_value(*part, &values, active);
@@ -87,12 +87,12 @@ impl Warp {
 
     pub(super) fn store<const CHECKED: bool, const COUNTED: bool>(
         &mut self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         at: usize,
-        (space, element, address): Access,
+        (space, element, address): AccessOperands,
         a: Vector,
         active: u32,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         let mut addresses = self.addresses(address);
         let bytes = element.bytes * a.length;
         let mut staged: Staged = [[0; 32]; 8];
@@ -109,72 +109,79 @@ impl Warp {
         for (space, mask) in split(space, &mut addresses, active) {
             for lane in lanes(mask) {
                 let words: [u32; 8] = std::array::from_fn(|word| staged[word][lane]);
-                self.write_words::<CHECKED>(team, space, lane, addresses[lane], &words, bytes)?;
+                self.write_words::<CHECKED>(cluster, space, lane, addresses[lane], &words, bytes)?;
             }
             if COUNTED {
-                count(team, at, space, &addresses, mask, bytes);
+                count(cluster, at, space, &addresses, mask, bytes);
                 let movement = match space {
                     Space::Global => Some(Movement::GlobalStore),
                     Space::Shared | Space::Cluster => Some(Movement::SharedStore),
                     _ => None,
                 };
                 if let Some(movement) = movement {
-                    team.trace(self, movement, (&addresses, mask, bytes), &staged);
+                    cluster.trace(self, movement, (&addresses, mask, bytes), &staged);
                 }
             }
         }
         Ok(())
     }
 
-    /// Reads `N` words or a part of one for every lane.
+    /// Reads `N` words, or a part of one, for every lane.
     #[inline(always)]
     fn gather<const CHECKED: bool, const N: usize>(
         &mut self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         space: Space,
         addresses: &Longs,
         mask: u32,
         bytes: u32,
         staged: &mut Staged,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         if mask == FULL {
             for lane in 0..32 {
                 let mut words = [0; N];
-                self.read_words::<CHECKED>(team, space, lane, addresses[lane], &mut words, bytes)?;
+                self.read_words::<CHECKED>(
+                    cluster,
+                    space,
+                    lane,
+                    addresses[lane],
+                    &mut words,
+                    bytes,
+                )?;
                 (0..N).for_each(|word| staged[word][lane] = words[word]);
             }
             return Ok(());
         }
         for lane in lanes(mask) {
             let mut words = [0; N];
-            self.read_words::<CHECKED>(team, space, lane, addresses[lane], &mut words, bytes)?;
+            self.read_words::<CHECKED>(cluster, space, lane, addresses[lane], &mut words, bytes)?;
             (0..N).for_each(|word| staged[word][lane] = words[word]);
         }
         Ok(())
     }
 
-    /// Reads what one lane asks for; less than a word comes in its lowest bits.
+    /// Reads the bytes of one lane. Less than a word is returned in the lowest bits.
     #[inline(always)]
     pub(super) fn read_words<const CHECKED: bool>(
         &mut self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         space: Space,
         lane: usize,
         address: u64,
         words: &mut [u32],
         bytes: u32,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         check_alignment(space, lane, address, bytes)?;
         match space {
             Space::Shared => {
-                check_shared(team, lane, address, bytes)?;
-                let place = self.place.shared + address;
-                self.read_shared::<CHECKED>(team, lane, place, words, bytes)?;
+                check_shared(cluster, lane, address, bytes)?;
+                let place = self.position.shared + address;
+                self.read_shared::<CHECKED>(cluster, lane, place, words, bytes)?;
             }
-            Space::Cluster => self.read_cluster::<CHECKED>(team, lane, address, words, bytes)?,
+            Space::Cluster => self.read_cluster::<CHECKED>(cluster, lane, address, words, bytes)?,
             Space::Local => {
                 let at = self.local_word(lane, address, bytes)?;
-                if CHECKED && team.job.options.checks.has(Check::Unwritten) {
+                if CHECKED && cluster.launch.options.checks.has(ExecutionCheck::Unwritten) {
                     self.check_local(lane, address, bytes)?;
                 }
                 let from = self.local.get(at..).unwrap_or_default();
@@ -182,20 +189,21 @@ impl Warp {
             }
             Space::Parameter => {
                 let end = address.saturating_add(bytes.into());
-                if end > 4 * team.job.parameters.len() as u64 {
+                if end > 4 * cluster.launch.parameters.len() as u64 {
                     return Err(outside(space, lane, address, bytes, "the parameters"));
                 }
-                copy_in(team.job.parameters, address, words);
+                copy_in(cluster.launch.parameters, address, words);
             }
             Space::Global | Space::Constant | Space::Generic => {
-                let (allocation, offset) = find(team, lane, address, bytes)?;
-                let unwritten = CHECKED && team.job.options.checks.has(Check::Unwritten);
+                let (allocation, offset) = find(cluster, lane, address, bytes)?;
+                let unwritten =
+                    CHECKED && cluster.launch.options.checks.has(ExecutionCheck::Unwritten);
                 if unwritten && !allocation.is_written(offset, bytes) {
-                    return Err(Wrong::access(
+                    return Err(LaneViolation::access(
                         ViolationKind::Unwritten,
                         lane,
                         address,
-                        format!("{bytes} bytes of global memory are read that nothing wrote"),
+                        format!("{bytes} unwritten bytes of global memory are read"),
                     ));
                 }
                 let from = allocation.words(offset);
@@ -212,26 +220,28 @@ impl Warp {
         Ok(())
     }
 
-    /// Writes what one lane stores.
+    /// Writes the bytes of one lane.
     #[inline(always)]
     pub(super) fn write_words<const CHECKED: bool>(
         &mut self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         space: Space,
         lane: usize,
         address: u64,
         words: &[u32],
         bytes: u32,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         check_alignment(space, lane, address, bytes)?;
         let whole = bytes as usize / 4;
         match space {
             Space::Shared => {
-                check_shared(team, lane, address, bytes)?;
-                let place = self.place.shared + address;
-                self.write_shared::<CHECKED>(team, lane, place, words, bytes)?;
+                check_shared(cluster, lane, address, bytes)?;
+                let place = self.position.shared + address;
+                self.write_shared::<CHECKED>(cluster, lane, place, words, bytes)?;
             }
-            Space::Cluster => self.write_cluster::<CHECKED>(team, lane, address, words, bytes)?,
+            Space::Cluster => {
+                self.write_cluster::<CHECKED>(cluster, lane, address, words, bytes)?
+            }
             Space::Local => {
                 let at = self.local_word(lane, address, bytes)?;
                 let marks = if bytes < 4 { ((1 << bytes) - 1) << (address % 4) } else { 0b1111 };
@@ -240,7 +250,7 @@ impl Warp {
                 copy_out(&mut self.local, at, address, words, bytes);
             }
             Space::Global | Space::Constant | Space::Generic | Space::Parameter => {
-                let (allocation, offset) = find_writable(team, lane, address, bytes)?;
+                let (allocation, offset) = find_writable(cluster, lane, address, bytes)?;
                 allocation.mark(offset, bytes);
                 if bytes < 4 {
                     allocation.store_part(offset, bytes, words[0]);
@@ -254,71 +264,84 @@ impl Warp {
         Ok(())
     }
 
-    /// Reads at a place in the shared memory of the cluster.
+    /// Reads at a position in the shared memory of the cluster.
     #[inline(always)]
     fn read_shared<const CHECKED: bool>(
         &self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         lane: usize,
         place: u64,
         words: &mut [u32],
         bytes: u32,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         if CHECKED {
             let touched = (place, bytes);
-            team.shadow.touch(&self.clocks, self.place.number, lane, touched, Touch::Read)?;
+            cluster.shadow.touch(
+                &self.clocks,
+                self.position.number,
+                lane,
+                touched,
+                SharedAccess::Read,
+            )?;
         }
-        copy_in(&team.shared, place, words);
+        copy_in(&cluster.shared, place, words);
         Ok(())
     }
 
-    /// Writes there.
+    /// Writes at a position in the shared memory of the cluster.
     #[inline(always)]
     fn write_shared<const CHECKED: bool>(
         &self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         lane: usize,
         place: u64,
         words: &[u32],
         bytes: u32,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         if CHECKED {
             let touched = (place, bytes);
-            team.shadow.touch(&self.clocks, self.place.number, lane, touched, Touch::Write)?;
+            cluster.shadow.touch(
+                &self.clocks,
+                self.position.number,
+                lane,
+                touched,
+                SharedAccess::Write,
+            )?;
         }
-        copy_out(&mut team.shared, place as usize / 4, place, words, bytes);
+        copy_out(&mut cluster.shared, place as usize / 4, place, words, bytes);
         Ok(())
     }
 
-    /// Not inlined: it would slow down the loops over lanes that stay in their own block.
+    /// Reads by a `.shared::cluster` address. Inlining it would slow down the loops over the
+    /// block's own shared memory.
     #[inline(never)]
     fn read_cluster<const CHECKED: bool>(
         &self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         lane: usize,
         address: u64,
         words: &mut [u32],
         bytes: u32,
-    ) -> Result<(), Wrong> {
-        let place = self.find_shared::<CHECKED>(team, Space::Cluster, lane, address, bytes)?;
-        self.read_shared::<CHECKED>(team, lane, place, words, bytes)
+    ) -> Result<(), LaneViolation> {
+        let place = self.find_shared::<CHECKED>(cluster, Space::Cluster, lane, address, bytes)?;
+        self.read_shared::<CHECKED>(cluster, lane, place, words, bytes)
     }
 
     #[inline(never)]
     fn write_cluster<const CHECKED: bool>(
         &self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         lane: usize,
         address: u64,
         words: &[u32],
         bytes: u32,
-    ) -> Result<(), Wrong> {
-        let place = self.find_shared::<CHECKED>(team, Space::Cluster, lane, address, bytes)?;
-        self.write_shared::<CHECKED>(team, lane, place, words, bytes)
+    ) -> Result<(), LaneViolation> {
+        let place = self.find_shared::<CHECKED>(cluster, Space::Cluster, lane, address, bytes)?;
+        self.write_shared::<CHECKED>(cluster, lane, place, words, bytes)
     }
 
-    /// Where a lane's local memory has an address.
-    fn local_word(&self, lane: usize, address: u64, bytes: u32) -> Result<usize, Wrong> {
+    /// Index of the word of a lane's local memory at an address.
+    fn local_word(&self, lane: usize, address: u64, bytes: u32) -> Result<usize, LaneViolation> {
         let words = self.local.len() / 32;
         if address.saturating_add(bytes.into()) > 4 * words as u64 {
             return Err(outside(Space::Local, lane, address, bytes, "the thread's local memory"));
@@ -326,62 +349,15 @@ impl Warp {
         Ok(lane * words + address as usize / 4)
     }
 
-    fn check_local(&self, lane: usize, address: u64, bytes: u32) -> Result<(), Wrong> {
+    fn check_local(&self, lane: usize, address: u64, bytes: u32) -> Result<(), LaneViolation> {
         let at = self.local_word(lane, address, bytes)?;
-        let wanted = if bytes < 4 { ((1 << bytes) - 1) << (address % 4) } else { 0b1111 };
+        let required = if bytes < 4 { ((1 << bytes) - 1) << (address % 4) } else { 0b1111 };
         let marks = self.local_written.iter().skip(at).take((bytes as usize / 4).max(1));
-        if marks.into_iter().all(|mark| mark & wanted == wanted) {
+        if marks.into_iter().all(|mark| mark & required == required) {
             return Ok(());
         }
-        let text = format!("{bytes} bytes of local memory are read that nothing wrote");
-        Err(Wrong::access(ViolationKind::Unwritten, lane, address, text))
-    }
-}
-
-/// The lanes of an access by the space that their address is in. Generic addresses become those
-/// of the space.
-#[inline(always)]
-pub(super) fn split(
-    space: Space,
-    addresses: &mut Longs,
-    active: u32,
-) -> impl Iterator<Item = (Space, u32)> + use<> {
-    let mut parts = [(space, active), (Space::Shared, 0), (Space::Local, 0), (Space::Cluster, 0)];
-    if space == Space::Generic {
-        parts[0] = (Space::Global, active);
-        for lane in lanes(active) {
-            for (part, window, bytes) in [
-                (1, SHARED_WINDOW, WINDOW_BYTES),
-                (2, LOCAL_WINDOW, WINDOW_BYTES),
-                (3, SHARED_WINDOW, CLUSTER_END),
-            ] {
-                let inside = addresses[lane].wrapping_sub(window);
-                if inside < bytes {
-                    addresses[lane] = inside;
-                    parts[part].1 |= 1 << lane;
-                    parts[0].1 &= !(1 << lane);
-                    break;
-                }
-            }
-        }
-    }
-    let found = if space == Space::Generic { parts.len() } else { 1 };
-    parts.into_iter().take(found).filter(|(_, mask)| *mask != 0)
-}
-
-/// Counts an access that was found to be within bounds.
-pub(super) fn count(
-    team: &mut Team<'_>,
-    at: usize,
-    space: Space,
-    addresses: &Longs,
-    mask: u32,
-    bytes: u32,
-) {
-    match space {
-        Space::Global | Space::Generic => team.counts[at].global(addresses, mask, bytes),
-        Space::Shared | Space::Cluster => team.counts[at].shared(addresses, mask, bytes),
-        Space::Local | Space::Constant | Space::Parameter => {}
+        let text = format!("{bytes} unwritten bytes of local memory are read");
+        Err(LaneViolation::access(ViolationKind::Unwritten, lane, address, text))
     }
 }
 
@@ -403,8 +379,8 @@ fn copy_out(to: &mut [u32], at: usize, address: u64, words: &[u32], bytes: u32) 
     }
 }
 
-/// Some bytes of what a lane loaded.
-fn taken(staged: &Staged, lane: usize, at: u32, bytes: u32) -> u64 {
+/// Bytes of the words that a lane loaded.
+fn bytes_of(staged: &Staged, lane: usize, at: u32, bytes: u32) -> u64 {
     let word = at as usize / 4;
     let low = u64::from(staged[word][lane]) >> (8 * (at % 4));
     match bytes {
@@ -413,7 +389,7 @@ fn taken(staged: &Staged, lane: usize, at: u32, bytes: u32) -> u64 {
     }
 }
 
-/// Puts some bytes of every lane where they are stored from.
+/// Puts bytes of every lane into the words to store.
 fn put(staged: &mut Staged, values: &Longs, at: u32, bytes: u32) {
     let word = at as usize / 4;
     for (lane, value) in values.iter().enumerate() {

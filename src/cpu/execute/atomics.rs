@@ -2,34 +2,34 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::access::{count, split};
+use super::address_space::{count, split};
 use super::bounds::{check_alignment, find_writable};
-use super::cluster::Team;
+use super::cluster_state::ClusterState;
 use super::warp::Warp;
-use crate::cpu::checks::{Check, ViolationKind, Wrong};
-use crate::cpu::counts::lanes;
-use crate::cpu::memory::Allocation;
-use crate::cpu::operation::{Address, Register, Update};
-use crate::cpu::shadow::Touch;
+use crate::cpu::allocation::Allocation;
+use crate::cpu::checks::{ExecutionCheck, LaneViolation, ViolationKind};
+use crate::cpu::lanes::lanes;
+use crate::cpu::operation::{Address, AtomicUpdate, Register};
+use crate::cpu::shadow::SharedAccess;
 use crate::cpu::types::Space;
 
 impl Warp {
     pub(super) fn atomic<const CHECKED: bool, const COUNTED: bool>(
         &mut self,
-        team: &mut Team<'_>,
+        cluster: &mut ClusterState<'_>,
         at: usize,
         (space, address, alignment): (Space, Address, u32),
-        update: Update,
+        update: AtomicUpdate,
         (a, b, d): (Register, Option<Register>, Option<Register>),
         active: u32,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         let mut addresses = self.addresses(address);
         let a = self.registers.value(a);
         let b = b.map_or([0; 32], |b| self.registers.value(b));
         let bytes = match update {
-            Update::Half(_) => 2,
-            Update::Word(_) => 4,
-            Update::Long(_) => 8,
+            AtomicUpdate::Half(_) => 2,
+            AtomicUpdate::Word(_) => 4,
+            AtomicUpdate::Long(_) => 8,
         };
         let mut old = [0; 32];
         for (space, mask) in split(space, &mut addresses, active) {
@@ -37,33 +37,38 @@ impl Warp {
                 let address = addresses[lane];
                 check_alignment(space, lane, address, alignment)?;
                 old[lane] = if matches!(space, Space::Shared | Space::Cluster) {
-                    let place = self.find_shared::<CHECKED>(team, space, lane, address, bytes)?;
+                    let place =
+                        self.find_shared::<CHECKED>(cluster, space, lane, address, bytes)?;
                     if CHECKED {
                         let place = (place, bytes);
-                        team.shadow.touch(
+                        cluster.shadow.touch(
                             &self.clocks,
-                            self.place.number,
+                            self.position.number,
                             lane,
                             place,
-                            Touch::Update,
+                            SharedAccess::Update,
                         )?;
                     }
-                    update_shared(&mut team.shared, place, update, (a[lane], b[lane]))
+                    update_shared(&mut cluster.shared, place, update, (a[lane], b[lane]))
                 } else {
-                    let (allocation, offset) = find_writable(team, lane, address, bytes)?;
-                    let unwritten = CHECKED && team.job.options.checks.has(Check::Unwritten);
+                    let (allocation, offset) = find_writable(cluster, lane, address, bytes)?;
+                    let unwritten =
+                        CHECKED && cluster.launch.options.checks.has(ExecutionCheck::Unwritten);
                     if unwritten && !allocation.is_written(offset, bytes) {
-                        let text = format!(
-                            "{bytes} bytes of global memory are updated that nothing wrote"
-                        );
-                        return Err(Wrong::access(ViolationKind::Unwritten, lane, address, text));
+                        let text = format!("{bytes} unwritten bytes of global memory are updated");
+                        return Err(LaneViolation::access(
+                            ViolationKind::Unwritten,
+                            lane,
+                            address,
+                            text,
+                        ));
                     }
                     allocation.mark(offset, bytes);
-                    update_global(team, allocation, offset, update, (a[lane], b[lane]))
+                    update_global(cluster, allocation, offset, update, (a[lane], b[lane]))
                 };
             }
             if COUNTED {
-                count(team, at, space, &addresses, mask, bytes);
+                count(cluster, at, space, &addresses, mask, bytes);
             }
         }
         if let Some(d) = d {
@@ -73,20 +78,25 @@ impl Warp {
     }
 }
 
-fn update_shared(shared: &mut [u32], address: u64, update: Update, (a, b): (u64, u64)) -> u64 {
+fn update_shared(
+    shared: &mut [u32],
+    address: u64,
+    update: AtomicUpdate,
+    (a, b): (u64, u64),
+) -> u64 {
     let at = address as usize / 4;
     match (update, shared.get_mut(at..)) {
-        (Update::Half(update), Some([word, ..])) => {
+        (AtomicUpdate::Half(update), Some([word, ..])) => {
             let (old, new) = updated_half(*word, address, update, (a, b));
             *word = new;
             old.into()
         }
-        (Update::Word(update), Some([word, ..])) => {
+        (AtomicUpdate::Word(update), Some([word, ..])) => {
             let old = *word;
             *word = update(old, a as u32, b as u32);
             old.into()
         }
-        (Update::Long(update), Some([low, high, ..])) => {
+        (AtomicUpdate::Long(update), Some([low, high, ..])) => {
             let old = u64::from(*low) | u64::from(*high) << 32;
             let new = update(old, a, b);
             (*low, *high) = (new as u32, (new >> 32) as u32);
@@ -97,7 +107,7 @@ fn update_shared(shared: &mut [u32], address: u64, update: Update, (a, b): (u64,
     }
 }
 
-/// What half of a word was, and the word with it updated.
+/// Old value of half of a word, and the word with the half updated.
 fn updated_half(
     word: u32,
     address: u64,
@@ -111,25 +121,25 @@ fn updated_half(
 }
 
 fn update_global(
-    team: &mut Team<'_>,
+    cluster: &mut ClusterState<'_>,
     allocation: &Allocation,
     offset: u64,
-    update: Update,
+    update: AtomicUpdate,
     (a, b): (u64, u64),
 ) -> u64 {
     let (old, new) = match (update, allocation.words(offset & !3)) {
-        (Update::Half(update), [word, ..]) => {
+        (AtomicUpdate::Half(update), [word, ..]) => {
             let of = |old| updated_half(old, offset, update, (a, b));
             let old = replace(word, |old| of(old).1);
             let shift = 8 * (offset as u32 & 2);
             (of(old).0.into(), u64::from(of(old).1 >> shift & 0xffff))
         }
-        (Update::Word(update), [word, ..]) => {
+        (AtomicUpdate::Word(update), [word, ..]) => {
             let of = |old| update(old, a as u32, b as u32);
             let old = replace(word, of);
             (old.into(), of(old).into())
         }
-        (Update::Long(update), [low, high, ..]) => team.job.memory.update_long(|| {
+        (AtomicUpdate::Long(update), [low, high, ..]) => cluster.launch.memory.update_long(|| {
             let old = u64::from(low.load(Ordering::Acquire))
                 | u64::from(high.load(Ordering::Acquire)) << 32;
             let new = update(old, a, b);
@@ -140,12 +150,12 @@ fn update_global(
         // Bounds were checked before.
         _ => (0, 0),
     };
-    // What changes nothing may be a look at what another block has done.
-    team.polls += u64::from(old == new);
+    // An update without effect may poll for the work of another block.
+    cluster.polls += u64::from(old == new);
     old
 }
 
-/// Replaces a word in one piece and gives what it was.
+/// Replaces a word atomically and returns its old value.
 fn replace(word: &AtomicU32, new: impl Fn(u32) -> u32) -> u32 {
     match word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(new(old))) {
         Ok(old) | Err(old) => old,

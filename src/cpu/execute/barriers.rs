@@ -1,139 +1,69 @@
-//! The barriers of blocks and of their cluster: who came, who waits, and what they learn.
+//! Arrivals at the barriers of blocks and of the cluster, and the release of waiting warps.
 
-use super::cluster::{Cluster, Team};
-use super::warp::{Meeting, State, Wait, Warp};
-use crate::cpu::checks::{Check, ViolationKind, Wrong};
-use crate::cpu::operation::{Arrival, Asks, Publishing};
-use crate::cpu::shadow::Clocks;
+use super::barrier_state::{BARRIERS, BlockBarrier, ReductionInput, WaitingWarp, thread_count};
+use super::cluster::Cluster;
+use super::cluster_state::ClusterState;
+use super::warp::{ClusterArrival, Warp, WarpState, WarpWait};
+use crate::cpu::checks::{ExecutionCheck, LaneViolation, ViolationKind};
+use crate::cpu::operation::{ArriveOrder, BarrierMode, ReductionResult};
+use crate::cpu::vector_clock::VectorClock;
 
-/// How many barriers a block has (ISA section 9.7.13.1).
-const BARRIERS: usize = 16;
-
-/// A barrier that some warps have come to.
-#[derive(Debug, Clone, Default)]
-struct Barrier {
-    /// Threads that came; warps count whole.
-    arrived: u32,
-    /// Threads that it waits for; `None` for all of the block.
-    wanted: Option<u32>,
-    waiting: Vec<Waiting>,
-    /// How many threads `bar.red` asked, and of how many it holds.
-    asked: u32,
-    holding: u32,
-    /// What the warps that came know.
-    known: Option<Clocks>,
+fn divergence(text: impl Into<String>) -> LaneViolation {
+    LaneViolation::of_warp(ViolationKind::BarrierDivergence, text)
 }
 
-/// A warp that waits at a barrier.
-#[derive(Debug, Clone, Copy)]
-struct Waiting {
-    /// By its number in the cluster.
-    warp: usize,
-    step: u32,
-    ballot: Option<Ballot>,
-}
-
-/// The answer of a warp's lanes to `bar.red`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ballot {
-    pub(super) asks: Asks,
-    pub(super) asked: u32,
-    pub(super) holding: u32,
-}
-
-/// The barriers of a cluster.
-#[derive(Debug)]
-pub(super) struct Barriers {
-    /// Those of the block of rank 0, then of the next.
-    of_blocks: Vec<Barrier>,
-    /// What the warps know that have come to the cluster's barrier.
-    arriving: Option<Clocks>,
-    /// What all knew together when they had come to it.
-    met: Option<Clocks>,
-}
-
-impl Barriers {
-    pub(super) fn new(blocks: usize) -> Self {
-        Self { of_blocks: vec![Barrier::default(); blocks * BARRIERS], arriving: None, met: None }
-    }
-
-    /// Forgets everything: another cluster begins.
-    pub(super) fn reset(&mut self) {
-        self.of_blocks.fill(Barrier::default());
-        (self.arriving, self.met) = (None, None);
-    }
-
-    /// What a barrier of a block waits for.
-    pub(super) fn describe(&self, at: usize) -> String {
-        let barrier = &self.of_blocks[at];
-        let (id, wanted) = (at % BARRIERS, threads(barrier.wanted));
-        format!("at barrier {id}, {} threads wait for {wanted}", barrier.arrived)
-    }
-}
-
-fn threads(wanted: Option<u32>) -> String {
-    match wanted {
-        Some(threads) => format!("{threads} threads"),
-        None => "all threads".to_owned(),
-    }
-}
-
-fn divergence(text: impl Into<String>) -> Wrong {
-    Wrong::of_warp(ViolationKind::BarrierDivergence, text)
-}
-
-fn join(known: &mut Option<Clocks>, clocks: &Clocks) {
-    match known {
-        Some(known) => known.join(clocks),
-        None => *known = Some(clocks.clone()),
+fn join(clock: &mut Option<VectorClock>, clocks: &VectorClock) {
+    match clock {
+        Some(clock) => clock.join(clocks),
+        None => *clock = Some(clocks.clone()),
     }
 }
 
 impl Cluster<'_> {
-    /// A warp comes to a barrier of its block.
+    /// Records the arrival of a warp at a barrier of its block.
     pub(super) fn arrive<const CHECKED: bool>(
         &mut self,
         number: usize,
-        (id, wanted): (usize, Option<u32>),
-        arrival: Arrival,
-        ballot: Option<Ballot>,
-    ) -> Result<(), Wrong> {
+        (id, expected): (usize, Option<u32>),
+        mode: BarrierMode,
+        reduction: Option<ReductionInput>,
+    ) -> Result<(), LaneViolation> {
         let warp = &mut self.warps[number];
-        let (step, rank) = (warp.last_step() as u32, warp.place.rank);
+        let (step, rank) = (warp.last_step() as u32, warp.position.rank);
         let at = rank * BARRIERS + id;
-        let barrier = &mut self.team.barriers.of_blocks[at];
-        if barrier.arrived > 0 && barrier.wanted != wanted {
+        let barrier = &mut self.state.barriers.of_blocks[at];
+        if barrier.arrived > 0 && barrier.expected != expected {
             return Err(divergence(format!(
-                "barrier {id} waits for {}, and now for {}",
-                threads(barrier.wanted),
-                threads(wanted)
+                "barrier {id} is used for {} and for {} at the same time",
+                thread_count(barrier.expected),
+                thread_count(expected)
             )));
         }
-        barrier.wanted = wanted;
+        barrier.expected = expected;
         barrier.arrived += 32;
-        if let Some(ballot) = ballot {
-            barrier.asked += ballot.asked.count_ones();
-            barrier.holding += ballot.holding.count_ones();
+        if let Some(reduction) = reduction {
+            barrier.participants += reduction.participants.count_ones();
+            barrier.true_lanes += reduction.true_lanes.count_ones();
         }
         if CHECKED {
-            join(&mut barrier.known, &warp.clocks);
+            join(&mut barrier.clock, &warp.clocks);
         }
-        match arrival {
-            Arrival::Wait => {
-                barrier.waiting.push(Waiting { warp: number, step, ballot });
-                warp.state = State::Waiting(Wait::Barrier(at));
+        match mode {
+            BarrierMode::Sync => {
+                barrier.waiting.push(WaitingWarp { warp: number, step, reduction });
+                warp.state = WarpState::Waiting(WarpWait::Barrier(at));
             }
-            Arrival::Announce if CHECKED => warp.clocks.advance(number),
-            Arrival::Announce => {}
+            BarrierMode::Arrive if CHECKED => warp.clocks.advance(number),
+            BarrierMode::Arrive => {}
         }
         self.release::<CHECKED>(rank, id)
     }
 
-    /// Those who wait for all threads now wait for fewer.
+    /// Releases barriers for which the end of a warp was the missing event.
     pub(super) fn release_after_end<const CHECKED: bool>(
         &mut self,
         rank: usize,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         for id in 0..BARRIERS {
             self.release::<CHECKED>(rank, id)?;
         }
@@ -141,51 +71,57 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Lets those go who wait at a barrier that all came to.
-    fn release<const CHECKED: bool>(&mut self, rank: usize, id: usize) -> Result<(), Wrong> {
+    /// Releases the warps at a barrier where all expected threads have arrived.
+    fn release<const CHECKED: bool>(
+        &mut self,
+        rank: usize,
+        id: usize,
+    ) -> Result<(), LaneViolation> {
         let alive =
-            self.block(rank).iter().filter(|warp| warp.state != State::Ended).count() as u32;
-        let barrier = &mut self.team.barriers.of_blocks[rank * BARRIERS + id];
-        // Warps count whole, whether or not the last one is (ISA section 9.7.13.1).
-        let wanted = barrier.wanted.unwrap_or(32 * alive);
-        if barrier.arrived == 0 || barrier.arrived < wanted {
+            self.block(rank).iter().filter(|warp| warp.state != WarpState::Ended).count() as u32;
+        let barrier = &mut self.state.barriers.of_blocks[rank * BARRIERS + id];
+        // Warps count as 32 threads even if the last one is partial (ISA section 9.7.13.1).
+        let expected = barrier.expected.unwrap_or(32 * alive);
+        if barrier.arrived == 0 || barrier.arrived < expected {
             return Ok(());
         }
         let done = std::mem::take(barrier);
         if CHECKED {
             self.check_steps(&done)?;
         }
-        for Waiting { warp: number, ballot, .. } in &done.waiting {
+        for WaitingWarp { warp: number, reduction, .. } in &done.waiting {
             let warp = &mut self.warps[*number];
-            warp.state = State::Ready;
+            warp.state = WarpState::Ready;
             warp.barriers += 1;
-            if let Some(ballot) = *ballot {
-                tell(warp, ballot, (done.asked, done.holding));
+            if let Some(reduction) = *reduction {
+                write_reduction(warp, reduction, (done.participants, done.true_lanes));
             }
-            if let (true, Some(known)) = (CHECKED, &done.known) {
-                warp.clocks.join(known);
+            if let (true, Some(clock)) = (CHECKED, &done.clock) {
+                warp.clocks.join(clock);
                 warp.clocks.advance(*number);
             }
         }
         Ok(())
     }
 
-    /// Whether all who waited for all threads did so at one place.
-    fn check_steps(&self, done: &Barrier) -> Result<(), Wrong> {
-        let checks = self.team.job.options.checks;
-        if !checks.has(Check::Divergence) || done.wanted.is_some() {
+    /// Checks that all warps of a barrier for the whole block wait at the same step.
+    fn check_steps(&self, done: &BlockBarrier) -> Result<(), LaneViolation> {
+        let checks = self.state.launch.options.checks;
+        if !checks.has(ExecutionCheck::Divergence) || done.expected.is_some() {
             return Ok(());
         }
-        let Some(Waiting { warp: first, step, .. }) = done.waiting.first() else { return Ok(()) };
+        let Some(WaitingWarp { warp: first, step, .. }) = done.waiting.first() else {
+            return Ok(());
+        };
         let Some(other) = done.waiting.iter().find(|other| other.step != *step) else {
             return Ok(());
         };
         Err(divergence(format!(
             "warp {} waits at PTX line {}, warp {} at PTX line {}",
-            self.warps[*first].place.index,
-            line(&self.team, *step),
-            self.warps[other.warp].place.index,
-            line(&self.team, other.step),
+            self.warps[*first].position.index,
+            line(&self.state, *step),
+            self.warps[other.warp].position.index,
+            line(&self.state, other.step),
         )))
     }
 
@@ -193,22 +129,22 @@ impl Cluster<'_> {
     pub(super) fn arrive_at_cluster<const CHECKED: bool>(
         &mut self,
         number: usize,
-        publishing: Publishing,
-    ) -> Result<(), Wrong> {
+        publishing: ArriveOrder,
+    ) -> Result<(), LaneViolation> {
         let warp = &mut self.warps[number];
-        if warp.meeting != Meeting::Away {
+        if warp.cluster_arrival != ClusterArrival::NotArrived {
             return Err(divergence(
-                "the warp comes to the barrier of the cluster again without having waited there",
+                "the warp arrives at the cluster barrier again without waiting there first",
             ));
         }
-        warp.meeting = Meeting::Come;
+        warp.cluster_arrival = ClusterArrival::Arrived;
         if CHECKED {
             let published = match publishing {
-                Publishing::Everything => Some(&warp.clocks),
-                Publishing::Fenced => warp.fenced.as_ref(),
+                ArriveOrder::Release => Some(&warp.clocks),
+                ArriveOrder::Relaxed => warp.fenced.as_ref(),
             };
             if let Some(published) = published {
-                join(&mut self.team.barriers.arriving, published);
+                join(&mut self.state.barriers.arriving, published);
             }
             warp.clocks.advance(number);
         }
@@ -220,62 +156,68 @@ impl Cluster<'_> {
     pub(super) fn wait_for_cluster<const CHECKED: bool>(
         &mut self,
         number: usize,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LaneViolation> {
         let warp = &mut self.warps[number];
-        match warp.meeting {
-            Meeting::Away => {
+        match warp.cluster_arrival {
+            ClusterArrival::NotArrived => {
                 return Err(divergence(
-                    "the warp waits at the barrier of the cluster without having come to it",
+                    "the warp waits at the cluster barrier without arriving first",
                 ));
             }
-            Meeting::Come => warp.state = State::Waiting(Wait::Cluster),
-            Meeting::Met => leave(warp, self.team.barriers.met.as_ref()),
+            ClusterArrival::Arrived => warp.state = WarpState::Waiting(WarpWait::Cluster),
+            ClusterArrival::Released => leave(warp, self.state.barriers.released.as_ref()),
         }
         Ok(())
     }
 
-    /// Lets those go who wait for the cluster, if all came that have not ended (ISA:
+    /// Releases the cluster barrier when all warps that have not ended have arrived (ISA:
     /// `barrier.cluster`).
     fn release_cluster<const CHECKED: bool>(&mut self) {
-        let comes = |warp: &Warp| warp.state == State::Ended || warp.meeting == Meeting::Come;
-        let any = self.warps.iter().any(|warp| warp.meeting == Meeting::Come);
-        if !any || !self.warps.iter().all(comes) {
+        let is_done = |warp: &Warp| {
+            warp.state == WarpState::Ended || warp.cluster_arrival == ClusterArrival::Arrived
+        };
+        let any = self.warps.iter().any(|warp| warp.cluster_arrival == ClusterArrival::Arrived);
+        if !any || !self.warps.iter().all(is_done) {
             return;
         }
-        let barriers = &mut self.team.barriers;
-        barriers.met = barriers.arriving.take();
+        let barriers = &mut self.state.barriers;
+        barriers.released = barriers.arriving.take();
         for warp in &mut self.warps {
-            warp.meeting = Meeting::Met;
-            if warp.state == State::Waiting(Wait::Cluster) {
-                leave(warp, barriers.met.as_ref());
+            warp.cluster_arrival = ClusterArrival::Released;
+            if warp.state == WarpState::Waiting(WarpWait::Cluster) {
+                leave(warp, barriers.released.as_ref());
             }
         }
     }
 }
 
-/// A warp goes on behind the barrier of the cluster.
-fn leave(warp: &mut Warp, known: Option<&Clocks>) {
-    warp.state = State::Ready;
-    warp.meeting = Meeting::Away;
+/// Resumes a warp after the cluster barrier.
+fn leave(warp: &mut Warp, clock: Option<&VectorClock>) {
+    warp.state = WarpState::Ready;
+    warp.cluster_arrival = ClusterArrival::NotArrived;
     warp.barriers += 1;
-    if let Some(known) = known {
-        warp.clocks.join(known);
+    if let Some(clock) = clock {
+        warp.clocks.join(clock);
     }
 }
 
-/// Gives a warp what `bar.red` found.
-fn tell(warp: &mut Warp, Ballot { asks, asked, .. }: Ballot, (of, holding): (u32, u32)) {
+/// Writes the result of `bar.red` to a warp's registers.
+fn write_reduction(
+    warp: &mut Warp,
+    ReductionInput { result, participants, .. }: ReductionInput,
+    (of, true_lanes): (u32, u32),
+) {
     let full = |holds: bool| if holds { u32::MAX } else { 0 };
     let registers = &mut warp.registers;
-    match asks {
-        Asks::Count(d) => registers.set_word(d, &[holding; 32], asked),
-        Asks::All(d) => registers.set_predicate(d, full(holding == of), asked),
-        Asks::Any(d) => registers.set_predicate(d, full(holding > 0), asked),
+    match result {
+        ReductionResult::Count(d) => registers.set_word(d, &[true_lanes; 32], participants),
+        ReductionResult::All(d) => registers.set_predicate(d, full(true_lanes == of), participants),
+        ReductionResult::Any(d) => registers.set_predicate(d, full(true_lanes > 0), participants),
     }
 }
 
-/// The line of a step in the PTX text.
-fn line(team: &Team<'_>, step: u32) -> u32 {
-    let code = &team.job.kernel.code;
+/// PTX line of a step.
+fn line(cluster: &ClusterState<'_>, step: u32) -> u32 {
+    let code = &cluster.launch.kernel.code;
     code.steps.get(step as usize).map_or(0, |step| step.line)
 }

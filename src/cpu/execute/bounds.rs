@@ -1,20 +1,19 @@
-//! Which accesses are allowed where: their alignment, the allocation that they lie in, and what is said
-//! of those that are not. Reads and writes nothing.
+//! Validity of accesses to memory: alignment and bounds, and the violations that report them.
 
-use super::cluster::Team;
-use crate::cpu::checks::{ViolationKind, Wrong};
+use super::cluster_state::ClusterState;
+use crate::cpu::allocation::Allocation;
+use crate::cpu::checks::{LaneViolation, ViolationKind};
 use crate::cpu::layout::MODULE_BASE;
-use crate::cpu::memory::Allocation;
 use crate::cpu::types::Space;
 
-/// Refuses an access of so many bytes, a power of two, that is not at a multiple of them.
+/// Checks that an address is a multiple of the access size, a power of two.
 #[inline(always)]
 pub(super) fn check_alignment(
     space: Space,
     lane: usize,
     address: u64,
     bytes: u32,
-) -> Result<(), Wrong> {
+) -> Result<(), LaneViolation> {
     if address & u64::from(bytes - 1) == 0 {
         return Ok(());
     }
@@ -22,13 +21,13 @@ pub(super) fn check_alignment(
 }
 
 #[cold]
-fn misaligned(space: Space, lane: usize, address: u64, bytes: u32) -> Wrong {
+fn misaligned(space: Space, lane: usize, address: u64, bytes: u32) -> LaneViolation {
     let text = format!(
-        "an access of {bytes} bytes to {} is at address {address:#x}, {} bytes past a multiple of {bytes}",
+        "{bytes}-byte access to {} at address {address:#x}, {} bytes past a multiple of {bytes}",
         name(space),
         address % u64::from(bytes),
     );
-    Wrong::access(ViolationKind::Misaligned, lane, address, text)
+    LaneViolation::access(ViolationKind::Misaligned, lane, address, text)
 }
 
 fn name(space: Space) -> &'static str {
@@ -41,62 +40,68 @@ fn name(space: Space) -> &'static str {
     }
 }
 
-/// An access that ends beyond where it may be.
+/// Violation for an access outside of its space.
 #[cold]
-pub(super) fn outside(space: Space, lane: usize, address: u64, bytes: u32, what: &str) -> Wrong {
-    let text = format!("{bytes} bytes of {} at {address:#x} are not within {what}", name(space));
-    Wrong::access(ViolationKind::OutOfBounds, lane, address, text)
-}
-
-/// The allocation that holds all bytes of an access.
-#[inline(always)]
-pub(super) fn find<'a>(
-    team: &Team<'a>,
+pub(super) fn outside(
+    space: Space,
     lane: usize,
     address: u64,
     bytes: u32,
-) -> Result<(&'a Allocation, u64), Wrong> {
-    let found = team.job.memory.find(address);
+    what: &str,
+) -> LaneViolation {
+    let text = format!("{bytes} bytes of {} at {address:#x} are outside of {what}", name(space));
+    LaneViolation::access(ViolationKind::OutOfBounds, lane, address, text)
+}
+
+/// Allocation that contains all bytes of an access.
+#[inline(always)]
+pub(super) fn find<'a>(
+    cluster: &ClusterState<'a>,
+    lane: usize,
+    address: u64,
+    bytes: u32,
+) -> Result<(&'a Allocation, u64), LaneViolation> {
+    let found = cluster.launch.memory.find(address);
     if let Some(allocation) = found {
         let offset = address - allocation.base;
         if offset + u64::from(bytes) <= allocation.bytes {
             return Ok((allocation, offset));
         }
     }
-    let variables: &'a Allocation = &team.job.kernel.variables;
+    let variables: &'a Allocation = &cluster.launch.kernel.variables;
     if let Some(offset) = address.checked_sub(MODULE_BASE)
         && offset.checked_add(bytes.into()).is_some_and(|end| end <= variables.bytes)
     {
         return Ok((variables, offset));
     }
-    Err(nowhere(team, lane, address, bytes))
+    Err(unmapped(cluster, lane, address, bytes))
 }
 
-/// As [`find`], for an access that writes.
+/// As [`find`], for a write.
 #[inline(always)]
 pub(super) fn find_writable<'a>(
-    team: &Team<'a>,
+    cluster: &ClusterState<'a>,
     lane: usize,
     address: u64,
     bytes: u32,
-) -> Result<(&'a Allocation, u64), Wrong> {
-    let found = find(team, lane, address, bytes)?;
+) -> Result<(&'a Allocation, u64), LaneViolation> {
+    let found = find(cluster, lane, address, bytes)?;
     if found.0.read_only {
-        let text = format!("{bytes} bytes are written to memory that kernels may only read");
-        return Err(Wrong::access(ViolationKind::OutOfBounds, lane, address, text));
+        let text = format!("{bytes} bytes are written to read-only memory");
+        return Err(LaneViolation::access(ViolationKind::OutOfBounds, lane, address, text));
     }
     Ok(found)
 }
 
 #[cold]
-fn nowhere(team: &Team<'_>, lane: usize, address: u64, bytes: u32) -> Wrong {
-    let text = match team.job.memory.find(address) {
+fn unmapped(cluster: &ClusterState<'_>, lane: usize, address: u64, bytes: u32) -> LaneViolation {
+    let text = match cluster.launch.memory.find(address) {
         Some(allocation) => format!(
-            "{bytes} bytes of global memory are {} bytes past the beginning of an allocation of {} bytes",
+            "{bytes} bytes of global memory are {} bytes past the start of an allocation of {} bytes",
             address - allocation.base,
             allocation.bytes,
         ),
-        None => format!("no global memory is at {address:#x}"),
+        None => format!("no global memory is mapped at {address:#x}"),
     };
-    Wrong::access(ViolationKind::OutOfBounds, lane, address, text)
+    LaneViolation::access(ViolationKind::OutOfBounds, lane, address, text)
 }

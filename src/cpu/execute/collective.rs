@@ -1,24 +1,22 @@
-//! What lanes of a warp do together: shuffles, votes, products and moves of matrices.
+//! Instructions that combine lanes of a warp: shuffles, votes, reductions, elections and matches.
 
-use super::cluster::Team;
 use super::registers::FULL;
 use super::warp::Warp;
-use crate::cpu::checks::{ViolationKind, Wrong};
-use crate::cpu::counts::lanes;
-use crate::cpu::numeric::Rounding;
-use crate::cpu::numeric::float::{F16, bf16_value, bits32, f16_value};
+use crate::cpu::checks::{LaneViolation, ViolationKind};
+use crate::cpu::lanes::lanes;
 use crate::cpu::operation::{
-    Direction, Match, MatrixElement, MatrixMove, MatrixProduct, Register, Shuffle, Slot, Sums,
-    Test, Vote, Words,
+    MatchMode, PredicateOperand, Register, RegisterSlot, ShuffleMode, VoteMode, Words,
 };
-use crate::cpu::types::Space;
 
 impl Warp {
-    /// The lanes that an instruction brings together: those that name the same members, who must
-    /// all be here.
-    pub(super) fn groups(&self, members: Slot, active: u32) -> Result<Groups, Wrong> {
+    /// Groups lanes that name the same members. All members must be active.
+    pub(super) fn groups(
+        &self,
+        members: RegisterSlot,
+        active: u32,
+    ) -> Result<LaneGroups, LaneViolation> {
         let members = self.registers.word(members);
-        let mut groups = Groups { masks: [0; 32], count: 0 };
+        let mut groups = LaneGroups { masks: [0; 32], count: 0 };
         let mut rest = active;
         while rest != 0 {
             let first = rest.trailing_zeros() as usize;
@@ -28,14 +26,14 @@ impl Warp {
             if missing | strange != 0 {
                 let count = missing.count_ones();
                 let text = match missing {
-                    0 => "a lane exchanges values with lanes that it is not one of".to_owned(),
-                    _ => format!("lanes exchange values, but {count} of them are elsewhere"),
+                    0 => "a lane is not a member of its own exchange".to_owned(),
+                    _ => format!("{count} members of a lane exchange are at another instruction"),
                 };
                 let lane =
                     Some(if missing == 0 { strange.trailing_zeros() as usize } else { first });
-                return Err(Wrong {
+                return Err(LaneViolation {
                     lane,
-                    ..Wrong::of_warp(ViolationKind::BarrierDivergence, text)
+                    ..LaneViolation::of_warp(ViolationKind::BarrierDivergence, text)
                 });
             }
             groups.masks[groups.count] = group;
@@ -45,22 +43,22 @@ impl Warp {
         Ok(groups)
     }
 
-    /// Makes sure that the whole warp is here.
-    pub(super) fn all_lanes(&self, what: &str, active: u32) -> Result<(), Wrong> {
+    /// Checks that all lanes of the warp are active.
+    pub(super) fn check_all_lanes(&self, what: &str, active: u32) -> Result<(), LaneViolation> {
         if active == FULL {
             return Ok(());
         }
-        let text = format!("{what} is executed by {} lanes, not by all 32", active.count_ones());
-        Err(Wrong::of_warp(ViolationKind::BarrierDivergence, text))
+        let text = format!("{what} is executed by {} lanes instead of all 32", active.count_ones());
+        Err(LaneViolation::of_warp(ViolationKind::BarrierDivergence, text))
     }
 
-    /// `shfl.sync` (ISA section 9.7.9.6): values, and the lanes whose source was within bounds.
+    /// `shfl.sync` (ISA section 9.7.9.6): values, and the lanes whose source is in range.
     pub(super) fn shuffled(
         &self,
-        how: Shuffle,
-        a: Slot,
-        lane: Slot,
-        clamp: Slot,
+        how: ShuffleMode,
+        a: RegisterSlot,
+        lane: RegisterSlot,
+        clamp: RegisterSlot,
         active: u32,
     ) -> (Words, u32) {
         let values = self.registers.word(a);
@@ -74,19 +72,19 @@ impl Warp {
             let least = own as u32 & segment;
             let most = least | bound & !segment;
             let (source, valid) = match how {
-                Shuffle::Up => {
+                ShuffleMode::Up => {
                     let source = own as i64 - i64::from(distance);
                     (source, source >= i64::from(most))
                 }
-                Shuffle::Down => {
+                ShuffleMode::Down => {
                     let source = own as u32 + distance;
                     (source.into(), source <= most)
                 }
-                Shuffle::Butterfly => {
+                ShuffleMode::Butterfly => {
                     let source = own as u32 ^ distance;
                     (source.into(), source <= most)
                 }
-                Shuffle::Index => {
+                ShuffleMode::Index => {
                     let source = least | distance & !segment;
                     (source.into(), source <= most)
                 }
@@ -99,13 +97,19 @@ impl Warp {
     }
 
     /// `vote.sync`
-    pub(super) fn vote(&mut self, how: Vote, d: Option<Slot>, a: Test, active: u32) {
+    pub(super) fn vote(
+        &mut self,
+        how: VoteMode,
+        d: Option<RegisterSlot>,
+        a: PredicateOperand,
+        active: u32,
+    ) {
         let holds = self.registers.test(a) & active;
         let verdict = match how {
-            Vote::All => holds == active,
-            Vote::Any => holds != 0,
-            Vote::Uniform => holds == 0 || holds == active,
-            Vote::Ballot(slot) => {
+            VoteMode::All => holds == active,
+            VoteMode::Any => holds != 0,
+            VoteMode::Uniform => holds == 0 || holds == active,
+            VoteMode::Ballot(slot) => {
                 self.registers.set_word(slot, &[holds; 32], active);
                 return;
             }
@@ -116,7 +120,13 @@ impl Warp {
     }
 
     /// `redux.sync`
-    pub(super) fn reduce(&mut self, run: fn(u32, u32) -> u32, d: Slot, a: Slot, active: u32) {
+    pub(super) fn reduce(
+        &mut self,
+        run: fn(u32, u32) -> u32,
+        d: RegisterSlot,
+        a: RegisterSlot,
+        active: u32,
+    ) {
         let values = self.registers.word(a);
         if let Some(value) = lanes(active).map(|lane| values[lane]).reduce(run) {
             self.registers.set_word(d, &[value; 32], active);
@@ -124,7 +134,7 @@ impl Warp {
     }
 
     /// `elect.sync`
-    pub(super) fn elect(&mut self, d: Option<Slot>, chosen: Slot, active: u32) {
+    pub(super) fn elect(&mut self, d: Option<RegisterSlot>, chosen: RegisterSlot, active: u32) {
         self.registers.set_predicate(chosen, active & active.wrapping_neg(), active);
         if let Some(d) = d {
             self.registers.set_word(d, &[active.trailing_zeros(); 32], active);
@@ -132,12 +142,18 @@ impl Warp {
     }
 
     /// `match.sync`
-    pub(super) fn match_values(&mut self, how: Match, d: Slot, a: Register, active: u32) {
+    pub(super) fn match_values(
+        &mut self,
+        how: MatchMode,
+        d: RegisterSlot,
+        a: Register,
+        active: u32,
+    ) {
         let values = self.registers.value(a);
         let alike = |value: u64| select(active, |lane| values[lane] == value);
         match how {
-            Match::Any => self.registers.set_word(d, &values.map(alike), active),
-            Match::All(same) => {
+            MatchMode::Any => self.registers.set_word(d, &values.map(alike), active),
+            MatchMode::All(same) => {
                 let first = values[active.trailing_zeros() as usize & 31];
                 let mask = if alike(first) == active { active } else { 0 };
                 self.registers.set_word(d, &[mask; 32], active);
@@ -147,130 +163,16 @@ impl Warp {
             }
         }
     }
-
-    /// `mma.sync` (ISA section 9.7.14.5). The hardware's order and rounding of sums is not
-    /// specified; here each sum is made in binary64 and rounded once.
-    pub(super) fn multiply(&mut self, product: &MatrixProduct) {
-        let MatrixProduct { element, depth, d, a, b, c, sums } = product;
-        let mut left = [[0.0; 16]; 16];
-        let mut right = [[0.0; 8]; 16];
-        for lane in 0..32 {
-            let (group, place) = (lane / 4, lane % 4);
-            for (at, slot) in a.iter().enumerate() {
-                let row = group + 8 * (at & 1);
-                for (k, value) in
-                    elements(*element, place, at / 2, self.registers.word(*slot)[lane])
-                {
-                    left[row][k] = value;
-                }
-            }
-            for (at, slot) in b.iter().enumerate() {
-                for (k, value) in elements(*element, place, at, self.registers.word(*slot)[lane]) {
-                    right[k][group] = value;
-                }
-            }
-        }
-        let sum = |row: usize, column: usize, start: f64| {
-            (0..*depth).fold(start, |sum, k| sum + left[row][k] * right[k][column])
-        };
-        // The `at`th register of a lane's share of the sums.
-        let share = |lane: usize, at: usize| {
-            let start = self.registers.word(c[at])[lane];
-            let column = 2 * (lane % 4);
-            match sums {
-                Sums::F32 => {
-                    let (row, column) = (lane / 4 + 8 * (at / 2), column + at % 2);
-                    bits32(sum(row, column, f32::from_bits(start).into()) as f32)
-                }
-                Sums::F16 => {
-                    let half = |i: usize| {
-                        let start = f16_value(start >> (16 * i) & 0xffff);
-                        let sum = sum(lane / 4 + 8 * at, column + i, start.into());
-                        F16.round(sum, Rounding::NearestEven)
-                    };
-                    half(0) | half(1) << 16
-                }
-            }
-        };
-        let results: Vec<Words> =
-            (0..d.len()).map(|at| std::array::from_fn(|lane| share(lane, at))).collect();
-        for (slot, values) in d.iter().zip(&results) {
-            self.registers.set_word(*slot, values, FULL);
-        }
-    }
-
-    /// `ldmatrix` and `stmatrix`: lanes 8 i to 8 i + 7 have the addresses of the rows of matrix i.
-    pub(super) fn move_matrices<const CHECKED: bool, const COUNTED: bool>(
-        &mut self,
-        team: &mut Team<'_>,
-        at: usize,
-        moved: &MatrixMove,
-    ) -> Result<(), Wrong> {
-        let addresses = self.addresses(moved.address);
-        let count = moved.registers.len();
-        let mask = if count == 4 { FULL } else { (1 << (8 * count)) - 1 };
-        let mut rows = [[0_u32; 4]; 32];
-        if moved.direction == Direction::Store {
-            for (matrix, slot) in moved.registers.iter().enumerate() {
-                let values = *self.registers.word(*slot);
-                for (lane, value) in values.into_iter().enumerate() {
-                    for (i, half) in [value & 0xffff, value >> 16].into_iter().enumerate() {
-                        let (row, column) = place_in_matrix(lane, i, moved.transposed);
-                        rows[8 * matrix + row][column / 2] |= half << (16 * (column % 2));
-                    }
-                }
-            }
-            for lane in lanes(mask) {
-                self.write_words::<CHECKED>(
-                    team,
-                    Space::Shared,
-                    lane,
-                    addresses[lane],
-                    &rows[lane],
-                    16,
-                )?;
-            }
-            if COUNTED {
-                team.counts[at].shared(&addresses, mask, 16);
-            }
-            return Ok(());
-        }
-        for lane in lanes(mask) {
-            self.read_words::<CHECKED>(
-                team,
-                Space::Shared,
-                lane,
-                addresses[lane],
-                &mut rows[lane],
-                16,
-            )?;
-        }
-        if COUNTED {
-            team.counts[at].shared(&addresses, mask, 16);
-        }
-        for (matrix, slot) in moved.registers.iter().enumerate() {
-            let mut values = [0; 32];
-            for (lane, value) in values.iter_mut().enumerate() {
-                for i in 0..2 {
-                    let (row, column) = place_in_matrix(lane, i, moved.transposed);
-                    let half = rows[8 * matrix + row][column / 2] >> (16 * (column % 2)) & 0xffff;
-                    *value |= half << (16 * i);
-                }
-            }
-            self.registers.set_word(*slot, &values, FULL);
-        }
-        Ok(())
-    }
 }
 
-/// Lanes that do something together.
+/// Groups of lanes that execute an instruction together.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Groups {
+pub(super) struct LaneGroups {
     masks: [u32; 32],
     count: usize,
 }
 
-impl Iterator for Groups {
+impl Iterator for LaneGroups {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {
@@ -279,30 +181,7 @@ impl Iterator for Groups {
     }
 }
 
-/// The lanes of a mask for which something holds.
+/// Lanes of a mask that satisfy a condition.
 fn select(mask: u32, holds: impl Fn(usize) -> bool) -> u32 {
     lanes(mask).filter(|lane| holds(*lane)).fold(0, |mask, lane| mask | 1 << lane)
-}
-
-/// The row and column of the `i`th element that a lane holds of an 8 x 8 matrix.
-fn place_in_matrix(lane: usize, i: usize, transposed: bool) -> (usize, usize) {
-    let (row, column) = (lane / 4, 2 * (lane % 4) + i);
-    if transposed { (column, row) } else { (row, column) }
-}
-
-/// What one register of a fragment holds: elements with their place along the summed dimension.
-fn elements(element: MatrixElement, place: usize, half: usize, bits: u32) -> [(usize, f64); 2] {
-    let pair = |value: fn(u32) -> f32| {
-        let k = 2 * place + 8 * half;
-        [(k, value(bits & 0xffff).into()), (k + 1, value(bits >> 16).into())]
-    };
-    match element {
-        MatrixElement::F16 => pair(f16_value),
-        MatrixElement::Bf16 => pair(bf16_value),
-        MatrixElement::Tf32 => {
-            // Of a tf32 the lower 13 bits are not looked at.
-            let value = f64::from(f32::from_bits(bits & 0xffff_e000));
-            [(place + 4 * half, value); 2]
-        }
-    }
 }

@@ -1,15 +1,15 @@
-//! The values of a warp, by slot, and writing them under a mask.
+//! Register values of a warp, by slot, with masked writes.
 
-use crate::cpu::decode::{Pinned, SlotCounts};
-use crate::cpu::operation::{Longs, Register, Slot, Test, Words};
+use crate::cpu::kernel_code::{InitialSlots, SlotCounts};
+use crate::cpu::operation::{Longs, PredicateOperand, Register, RegisterSlot, Words};
 
-/// All lanes.
+/// Mask of all lanes.
 pub(super) const FULL: u32 = u32::MAX;
 
-/// What a register holds that nothing wrote: NaN as a number, nowhere as an address.
+/// Value of unwritten registers: NaN as a number, unmapped as an address.
 const STALE: u64 = 0x7ff5_a5a5_7fa5_a5a5;
 
-/// The values of a warp.
+/// Register values of a warp.
 #[derive(Debug)]
 pub(super) struct Registers {
     predicates: Vec<u32>,
@@ -26,8 +26,8 @@ impl Registers {
         }
     }
 
-    /// Makes everything unlikely to pass for a result, and fills in the constants.
-    pub(super) fn reset(&mut self, pinned: &Pinned) {
+    /// Resets all registers to a stale value and sets the constants.
+    pub(super) fn reset(&mut self, pinned: &InitialSlots) {
         self.predicates.fill(STALE as u32);
         self.words.fill([STALE as u32; 32]);
         self.longs.fill([STALE; 32]);
@@ -43,29 +43,29 @@ impl Registers {
     }
 
     #[inline(always)]
-    pub(super) fn word(&self, slot: Slot) -> &Words {
+    pub(super) fn word(&self, slot: RegisterSlot) -> &Words {
         &self.words[slot.0 as usize]
     }
 
     #[inline(always)]
-    pub(super) fn long(&self, slot: Slot) -> &Longs {
+    pub(super) fn long(&self, slot: RegisterSlot) -> &Longs {
         &self.longs[slot.0 as usize]
     }
 
     #[inline(always)]
-    pub(super) fn predicate(&self, slot: Slot) -> u32 {
+    pub(super) fn predicate(&self, slot: RegisterSlot) -> u32 {
         self.predicates[slot.0 as usize]
     }
 
-    /// The lanes for which a test holds.
+    /// Lanes for which a predicate operand is true.
     #[inline(always)]
-    pub(super) fn test(&self, test: Test) -> u32 {
+    pub(super) fn test(&self, test: PredicateOperand) -> u32 {
         let lanes = self.predicate(test.slot);
         if test.negated { !lanes } else { lanes }
     }
 
     #[inline(always)]
-    pub(super) fn set_word(&mut self, slot: Slot, values: &Words, mask: u32) {
+    pub(super) fn set_word(&mut self, slot: RegisterSlot, values: &Words, mask: u32) {
         let to = &mut self.words[slot.0 as usize];
         if mask == FULL {
             *to = *values;
@@ -79,7 +79,7 @@ impl Registers {
     }
 
     #[inline(always)]
-    pub(super) fn set_long(&mut self, slot: Slot, values: &Longs, mask: u32) {
+    pub(super) fn set_long(&mut self, slot: RegisterSlot, values: &Longs, mask: u32) {
         let to = &mut self.longs[slot.0 as usize];
         if mask == FULL {
             *to = *values;
@@ -93,12 +93,12 @@ impl Registers {
     }
 
     #[inline(always)]
-    pub(super) fn set_predicate(&mut self, slot: Slot, lanes: u32, mask: u32) {
+    pub(super) fn set_predicate(&mut self, slot: RegisterSlot, lanes: u32, mask: u32) {
         let to = &mut self.predicates[slot.0 as usize];
         *to = *to & !mask | lanes & mask;
     }
 
-    /// A register of either class, as 64 bits.
+    /// Values of a register of either class, as 64 bits.
     pub(super) fn value(&self, register: Register) -> Longs {
         match register {
             Register::Word(slot) => self.word(slot).map(u64::from),

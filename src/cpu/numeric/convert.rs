@@ -1,18 +1,18 @@
-//! `cvt` (ISA section 9.7.9.21): between any two types, one lane at a time.
+//! `cvt` (ISA section 9.7.9.21) between any two types, one lane at a time.
 
 use super::Rounding;
-use super::float::{self, BF16, F16, F32, Format, TF32, bf16_value, f16_value};
+use super::float::{self, BF16, F16, F32, FloatFormat, TF32, bf16_value, f16_value};
 use crate::cpu::types::Type;
 
-/// A conversion, as an instruction names it.
+/// A conversion, as an instruction specifies it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) struct Conversion {
     pub(in crate::cpu) to: Type,
     pub(in crate::cpu) from: Type,
     pub(in crate::cpu) rounding: Rounding,
-    /// `.rni` and its kin: to an integral value, whatever the type.
+    /// `.rni`, `.rzi`, `.rmi`, `.rpi`: rounds to an integral value in any type.
     pub(in crate::cpu) integral: Integral,
-    pub(in crate::cpu) range: Range,
+    pub(in crate::cpu) range: ResultRange,
     pub(in crate::cpu) subnormals: Subnormals,
 }
 
@@ -23,17 +23,17 @@ pub(in crate::cpu) enum Integral {
     Yes,
 }
 
-/// What becomes of values beyond the result's range.
+/// Treatment of values beyond the range of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cpu) enum Range {
+pub(in crate::cpu) enum ResultRange {
     Natural,
-    /// `.sat`: integers stay within their type, floating point within 0 and 1.
+    /// `.sat`: clamps integers to their type and floating point to [0, 1].
     Saturate,
-    /// `.relu`: nothing is negative.
+    /// `.relu`: clamps negative values to 0.
     Positive,
 }
 
-/// What becomes of subnormal f32.
+/// Treatment of subnormal f32 values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) enum Subnormals {
     Kept,
@@ -50,12 +50,12 @@ impl Conversion {
         let value = integer(self.from, bits);
         if !self.to.is_float() {
             return match self.range {
-                Range::Saturate => clamped(self.to, value),
+                ResultRange::Saturate => clamped(self.to, value),
                 _ => value as u64 & mask(self.to),
             };
         }
-        // Wider than binary64's significand: rounded to odd first, which a second rounding to
-        // fewer bits does not notice. To binary64 itself only `.rn` is taken.
+        // Wider than binary64's significand: first rounded to odd, which makes a second rounding to
+        // fewer bits exact. Conversions to binary64 itself support `.rn` only.
         if self.to == Type::F64 {
             return (value as f64).to_bits();
         }
@@ -78,7 +78,7 @@ impl Conversion {
                 if self.integral == Integral::Yes { self.to_integral(value) } else { value };
             return self.to_float(value);
         }
-        // NaN becomes 0, and what is out of range its nearest bound (ISA: "clamped").
+        // NaN becomes 0, and values out of range become the nearest bound (ISA: "clamped").
         if value.is_nan() {
             return 0;
         }
@@ -97,13 +97,13 @@ impl Conversion {
 
     fn to_float(self, value: f64) -> u64 {
         let value = match self.range {
-            Range::Natural => value,
-            Range::Saturate if value.is_nan() => 0.0,
-            Range::Saturate => value.clamp(0.0, 1.0) + 0.0,
-            Range::Positive if value < 0.0 => 0.0,
-            Range::Positive => value,
+            ResultRange::Natural => value,
+            ResultRange::Saturate if value.is_nan() => 0.0,
+            ResultRange::Saturate => value.clamp(0.0, 1.0) + 0.0,
+            ResultRange::Positive if value < 0.0 => 0.0,
+            ResultRange::Positive => value,
         };
-        let format: Format = match self.to {
+        let format: FloatFormat = match self.to {
             Type::F64 => return value.to_bits(),
             Type::F16 => F16,
             Type::Bf16 => BF16,
@@ -123,7 +123,7 @@ fn mask(ty: Type) -> u64 {
     u64::MAX >> (64 - 8 * ty.bytes().clamp(1, 8))
 }
 
-/// The number that an integer type's bits stand for.
+/// Value of an integer type's bits.
 fn integer(ty: Type, bits: u64) -> i128 {
     let unused = 64 - 8 * ty.bytes().clamp(1, 8);
     if ty.is_signed() {
@@ -133,7 +133,7 @@ fn integer(ty: Type, bits: u64) -> i128 {
     }
 }
 
-/// The nearest number of an integer type, as bits.
+/// Nearest value of an integer type, as bits.
 fn clamped(ty: Type, value: i128) -> u64 {
     let bits = 8 * ty.bytes().clamp(1, 8);
     let (least, most) = if ty.is_signed() {

@@ -1,33 +1,33 @@
-//! Floating-point values in 16, 19, 32 and 64 bits.
+//! Floating-point formats of 16, 19, 32 and 64 bits.
 
 use super::Rounding;
 
-/// The NaN that every f32 instruction gives (ISA section 9.7.3: payloads are not kept).
+/// The NaN that every f32 instruction returns (ISA section 9.7.3: payloads are not preserved).
 pub(in crate::cpu) const NAN32: u32 = 0x7fff_ffff;
 
-/// A format whose values all lie within binary64.
+/// A format whose values are all representable in binary64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cpu) struct Format {
-    /// Bits of the significand, the hidden one included.
+pub(in crate::cpu) struct FloatFormat {
+    /// Bits of the significand, including the hidden one.
     precision: u32,
     exponent_bits: u32,
     nan: u32,
-    /// Bits below the last, always zero.
+    /// Unused low bits, always zero.
     padding: u32,
 }
 
-pub(in crate::cpu) const F16: Format =
-    Format { precision: 11, exponent_bits: 5, nan: 0x7fff, padding: 0 };
-pub(in crate::cpu) const BF16: Format =
-    Format { precision: 8, exponent_bits: 8, nan: 0x7fff, padding: 0 };
-pub(in crate::cpu) const F32: Format =
-    Format { precision: 24, exponent_bits: 8, nan: NAN32, padding: 0 };
-/// Kept in 32 bits, of which the lower 13 are not used (ISA section 5.2.3).
-pub(in crate::cpu) const TF32: Format =
-    Format { precision: 11, exponent_bits: 8, nan: NAN32, padding: 13 };
+pub(in crate::cpu) const F16: FloatFormat =
+    FloatFormat { precision: 11, exponent_bits: 5, nan: 0x7fff, padding: 0 };
+pub(in crate::cpu) const BF16: FloatFormat =
+    FloatFormat { precision: 8, exponent_bits: 8, nan: 0x7fff, padding: 0 };
+pub(in crate::cpu) const F32: FloatFormat =
+    FloatFormat { precision: 24, exponent_bits: 8, nan: NAN32, padding: 0 };
+/// Stored in 32 bits with the lower 13 unused (ISA section 5.2.3).
+pub(in crate::cpu) const TF32: FloatFormat =
+    FloatFormat { precision: 11, exponent_bits: 8, nan: NAN32, padding: 13 };
 
-impl Format {
-    /// Rounds to this format and gives its bits.
+impl FloatFormat {
+    /// Rounds a value to this format and returns its bits.
     pub(in crate::cpu) fn round(self, value: f64, rounding: Rounding) -> u32 {
         let bits = value.to_bits();
         let negative = bits >> 63 == 1;
@@ -43,7 +43,7 @@ impl Format {
         let magnitude = if field == 0x7ff {
             infinity
         } else {
-            // Subnormal binary64 is far below half of the least value of any format here.
+            // Every subnormal binary64 is below half of the smallest value of any format here.
             let significand =
                 if field == 0 { u64::from(fraction != 0) } else { fraction | 1 << 52 };
             let exponent = (field - 1023).max(1 - bias);
@@ -62,9 +62,9 @@ impl Format {
     }
 }
 
-/// `significand` without its lowest `dropped` bits, rounded.
+/// Drops the lowest `dropped` bits of a significand, with rounding.
 fn round_off(significand: u64, dropped: u32, rounding: Rounding, negative: bool) -> u64 {
-    // With more bits dropped than there are, what remains is less than half of a unit.
+    // Beyond the width of the significand, the remainder is less than half of a unit.
     let dropped = dropped.min(60);
     let kept = significand >> dropped;
     let rest = significand & ((1 << dropped) - 1);
@@ -88,49 +88,48 @@ fn overflows_to_infinity(rounding: Rounding, negative: bool) -> bool {
     }
 }
 
-/// A half-precision value.
+/// Value of half-precision bits.
 pub(in crate::cpu) fn f16_value(bits: u32) -> f32 {
     let sign = (bits & 0x8000) << 16;
     let magnitude = bits & 0x7fff;
     let value = if magnitude >= 0x7c00 {
         f32::from_bits(0x7f80_0000 | (magnitude & 0x3ff) << 13)
     } else {
-        // As a binary32 with the same fields; the factor puts the exponent right, and
-        // subnormals with it.
+        // A binary32 with the same fields; the factor corrects the exponent, also of subnormals.
         f32::from_bits(magnitude << 13) * f32::from_bits((254 - 15) << 23)
     };
     f32::from_bits(value.to_bits() | sign)
 }
 
-/// A bfloat16 value.
+/// Value of bfloat16 bits.
 pub(in crate::cpu) fn bf16_value(bits: u32) -> f32 {
     f32::from_bits(bits << 16)
 }
 
-/// x + y in binary64, rounded to odd: to whichever neighbour has an odd last bit, where the sum
-/// is not exact. Rounding that once more, to at most 51 bits, gives what rounding the exact sum
-/// would (Boldo and Melquiond 2008).
+/// x + y in binary64, rounded to odd: an inexact sum becomes the neighbour with an odd last bit. A
+/// second rounding to at most 51 bits then equals a single rounding of the exact sum (Boldo and
+/// Melquiond 2008).
 #[inline(always)]
 pub(in crate::cpu) fn add_odd(x: f64, y: f64) -> f64 {
     let sum = x + y;
     let back = sum - x;
-    // The exact difference between x + y and sum (Knuth's two-sum); NaN for infinities.
+    // Exact difference between x + y and the sum (Knuth's two-sum); NaN for infinities.
     let error = (x - (sum - back)) + (y - back);
     let bits = sum.to_bits();
     let outward = (error > 0.0) == (sum > 0.0);
     let odd = if outward { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
-    // Not where the error is NaN.
+    // False where the error is NaN.
     let inexact = error.abs() > 0.0;
     f64::from_bits(if inexact && bits & 1 == 0 { odd } else { bits })
 }
 
-/// a b + c, rounded once. A product of two f32 is exact in f64.
+/// a b + c with a single rounding. A product of two f32 values is exact in f64.
 #[inline(always)]
 pub(in crate::cpu) fn fma32(a: f32, b: f32, c: f32) -> f32 {
     add_odd(f64::from(a) * f64::from(b), c.into()) as f32
 }
 
-/// a b + c, rounded once in any mode. Zeros that come of cancelling are negative when rounding
+/// a b + c with a single rounding in any mode. A zero from cancellation is negative when rounding
 /// down (IEEE 754 section 6.3).
 pub(in crate::cpu) fn fma32_rounded(a: f32, b: f32, c: f32, rounding: Rounding) -> f32 {
     let product = f64::from(a) * f64::from(b);
@@ -142,11 +141,11 @@ pub(in crate::cpu) fn fma32_rounded(a: f32, b: f32, c: f32, rounding: Rounding) 
     f32::from_bits(F32.round(sum, rounding))
 }
 
-/// What 32 lanes of `fma.rn.f32` give.
+/// `fma.rn.f32` of 32 lanes.
 ///
-/// The sum in f64 is rounded twice, which errs only where it lies half-way between two f32 or the
-/// result is subnormal. That is rare and can be seen from the sum, so the exact way is kept for
-/// warps where it happens.
+/// The sum in f64 is rounded twice. That is wrong only where the sum lies half-way between two f32
+/// values or the result is subnormal, which the sum reveals. Warps with such a lane take the exact
+/// path.
 pub(in crate::cpu) fn fma_lanes(a: &[u32; 32], b: &[u32; 32], c: &[u32; 32]) -> [u32; 32] {
     let mut out = [0; 32];
     let mut doubtful = 0;
@@ -169,19 +168,19 @@ pub(in crate::cpu) fn fma_lanes(a: &[u32; 32], b: &[u32; 32], c: &[u32; 32]) -> 
     out
 }
 
-/// The bits of a result: all NaNs become the one that PTX names.
+/// Bits of a result. Every NaN becomes the NaN that PTX specifies.
 #[inline(always)]
 pub(in crate::cpu) fn bits32(value: f32) -> u32 {
     if value.is_nan() { NAN32 } else { value.to_bits() }
 }
 
-/// Subnormals become zero (`.ftz`).
+/// Replaces subnormal values by zero (`.ftz`).
 #[inline(always)]
 pub(in crate::cpu) fn flush(value: f32) -> f32 {
     if value.abs() < f32::MIN_POSITIVE { 0.0_f32.copysign(value) } else { value }
 }
 
-/// `min`: a NaN gives way to a number, and -0 is less than 0.
+/// `min`: prefers a number to NaN, and -0 is less than 0.
 #[inline(always)]
 pub(in crate::cpu) fn min32(a: f32, b: f32) -> f32 {
     match (a.is_nan(), b.is_nan()) {
@@ -198,7 +197,7 @@ pub(in crate::cpu) fn min32(a: f32, b: f32) -> f32 {
     }
 }
 
-/// `max`, likewise.
+/// `max`, with the same rules.
 #[inline(always)]
 pub(in crate::cpu) fn max32(a: f32, b: f32) -> f32 {
     match (a.is_nan(), b.is_nan()) {

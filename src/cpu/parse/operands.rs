@@ -1,4 +1,4 @@
-//! Names, numbers and operands, and the blanks between them.
+//! Names, numbers, operands and the blanks between them.
 
 use winnow::ascii::{digit1, hex_digit1, multispace1, till_line_ending};
 use winnow::combinator::{alt, delimited, dispatch, fail, opt, peek, preceded, repeat, separated};
@@ -7,12 +7,12 @@ use winnow::prelude::*;
 use winnow::stream::LocatingSlice;
 use winnow::token::{any, one_of, take_until, take_while};
 
-use super::Operand;
+use super::syntax_tree::ParsedOperand;
 
-/// The text, aware of how far it was read.
+/// Input text that tracks its offset.
 pub(super) type Text<'a> = LocatingSlice<&'a str>;
 
-/// What a rule of the grammar gives.
+/// Result of a grammar rule.
 pub(super) type Parsed<T> = Result<T, ErrMode<ContextError>>;
 
 /// Skips white space and comments.
@@ -60,7 +60,7 @@ pub(super) fn name<'a>(text: &mut Text<'a>) -> Parsed<&'a str> {
         .parse_next(text)
 }
 
-/// A number without a sign. Beyond 64 bits it is no number.
+/// An unsigned number of at most 64 bits.
 pub(super) fn natural(text: &mut Text<'_>) -> Parsed<u64> {
     let hexadecimal = preceded(alt(("0x", "0X")), hex_digit1)
         .verify_map(|digits| u64::from_str_radix(digits, 16).ok());
@@ -74,12 +74,12 @@ pub(super) fn natural(text: &mut Text<'_>) -> Parsed<u64> {
     Ok(value)
 }
 
-/// A number of at most 32 bits.
+/// An unsigned number of at most 32 bits.
 pub(super) fn small(text: &mut Text<'_>) -> Parsed<u32> {
     natural.verify_map(|value| u32::try_from(value).ok()).parse_next(text)
 }
 
-/// A number with or without a sign, as 64 bits.
+/// A number with an optional sign, as 64 bits.
 pub(super) fn integer(text: &mut Text<'_>) -> Parsed<i64> {
     let negative =
         opt(lexeme(|text: &mut Text<'_>| '-'.void().parse_next(text))).parse_next(text)?;
@@ -87,7 +87,7 @@ pub(super) fn integer(text: &mut Text<'_>) -> Parsed<i64> {
     Ok(if negative.is_some() { magnitude.wrapping_neg() } else { magnitude })
 }
 
-/// The bits after `0f` or `0d`.
+/// Hexadecimal digits after `0f` or `0d`.
 fn bits<'a>(letters: [char; 2], digits: usize) -> impl FnMut(&mut Text<'a>) -> Parsed<u64> {
     move |text| {
         preceded(
@@ -100,16 +100,16 @@ fn bits<'a>(letters: [char; 2], digits: usize) -> impl FnMut(&mut Text<'a>) -> P
 }
 
 /// A number of any kind, as an operand.
-pub(super) fn number<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
+pub(super) fn number<'a>(text: &mut Text<'a>) -> Parsed<ParsedOperand<'a>> {
     let decimal = (opt('-'), digit1, '.', digit1)
         .take()
         .verify_map(|digits: &str| digits.parse().ok())
-        .map(|value: f64| Operand::Double(value.to_bits()));
+        .map(|value: f64| ParsedOperand::Double(value.to_bits()));
     alt((
-        bits(['f', 'F'], 8).map(|bits| Operand::Single(bits as u32)),
-        bits(['d', 'D'], 16).map(Operand::Double),
+        bits(['f', 'F'], 8).map(|bits| ParsedOperand::Single(bits as u32)),
+        bits(['d', 'D'], 16).map(ParsedOperand::Double),
         decimal,
-        integer.map(Operand::Integer),
+        integer.map(ParsedOperand::Integer),
     ))
     .parse_next(text)
 }
@@ -121,33 +121,33 @@ fn offset(text: &mut Text<'_>) -> Parsed<i64> {
     Ok(opt(alt((plus, minus))).parse_next(text)?.unwrap_or(0))
 }
 
-fn address<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
+fn address<'a>(text: &mut Text<'a>) -> Parsed<ParsedOperand<'a>> {
     let named = (lexeme(name), offset).map(|(base, offset)| (Some(base), offset));
     let absolute = lexeme(integer).map(|offset| (None, offset));
     let coordinates = delimited(mark('{'), separated(1..=5, lexeme(scalar), mark(',')), mark('}'));
     let inside = (alt((named, absolute)), opt(preceded(mark(','), coordinates)));
     let ((base, offset), coordinates) = delimited(mark('['), inside, ']').parse_next(text)?;
     Ok(match coordinates {
-        None => Operand::Address { base, offset },
-        Some(coordinates) => Operand::Box { base, offset, coordinates },
+        None => ParsedOperand::Address { base, offset },
+        Some(coordinates) => ParsedOperand::TensorBox { base, offset, coordinates },
     })
 }
 
-fn named<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
+fn named<'a>(text: &mut Text<'a>) -> Parsed<ParsedOperand<'a>> {
     let first = lexeme(name)(text)?;
     if let Some(second) = opt(preceded(mark('|'), name)).parse_next(text)? {
-        return Ok(Operand::Pair(first, second));
+        return Ok(ParsedOperand::Pair(first, second));
     }
     Ok(match offset(text)? {
-        0 => Operand::Name(first),
-        offset => Operand::Sum(first, offset),
+        0 => ParsedOperand::Name(first),
+        offset => ParsedOperand::Sum(first, offset),
     })
 }
 
 /// An operand that is no vector.
-fn scalar<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
+fn scalar<'a>(text: &mut Text<'a>) -> Parsed<ParsedOperand<'a>> {
     dispatch! { peek(any);
-        '!' => preceded(mark('!'), name).map(Operand::Negated),
+        '!' => preceded(mark('!'), name).map(ParsedOperand::Negated),
         '-' | '0'..='9' => number,
         'a'..='z' | 'A'..='Z' | '_' | '$' | '%' => named,
         _ => fail,
@@ -157,14 +157,17 @@ fn scalar<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
 }
 
 /// Any operand and the blanks after it.
-pub(super) fn operand<'a>(text: &mut Text<'a>) -> Parsed<Operand<'a>> {
+pub(super) fn operand<'a>(text: &mut Text<'a>) -> Parsed<ParsedOperand<'a>> {
     let mut vector = delimited(
         mark('{'),
-        separated(0..=64, lexeme(scalar), mark(',')).map(Operand::Vector),
+        separated(0..=64, lexeme(scalar), mark(',')).map(ParsedOperand::Vector),
         '}',
     );
-    let mut list =
-        delimited(mark('('), separated(0..=256, lexeme(scalar), mark(',')).map(Operand::List), ')');
+    let mut list = delimited(
+        mark('('),
+        separated(0..=256, lexeme(scalar), mark(',')).map(ParsedOperand::List),
+        ')',
+    );
     let any = dispatch! { peek(any);
         '{' => vector,
         '(' => list,

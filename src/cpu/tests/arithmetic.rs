@@ -1,11 +1,11 @@
-//! Rounding, against exact arithmetic: all values of narrow formats, and many of wide ones.
+//! Rounding compared with exact arithmetic, for all values of narrow formats and many of wide ones.
 
 use crate::cpu::numeric::Rounding;
 use crate::cpu::numeric::float::{
     BF16, F16, F32, bits32, f16_value, fma_lanes, fma32, fma32_rounded,
 };
 
-/// Bit patterns where rounding goes wrong first: few bits set, exponents near one another.
+/// Bit patterns that are hard to round: few bits set, close exponents.
 fn pattern(random: &mut fastrand::Rng) -> u32 {
     let sign = random.u32(..2) << 31;
     let exponent = match random.u8(..4) {
@@ -45,8 +45,8 @@ fn fused_multiply_adds_are_rounded_once() {
 }
 
 #[test]
-fn a_sum_that_only_looks_half_way_is_rounded_by_what_is_below() {
-    // 1 + 2^-24 is half-way; 2^-60 more is not, but binary64 does not see it.
+fn a_sum_slightly_above_half_way_is_rounded_up() {
+    // 1 + 2^-24 is half-way. 2^-60 more is not, but binary64 cannot represent the difference.
     let (half, more) = (f32::powi(2.0, -24), f32::powi(2.0, -30));
     let fused = |c: f32| {
         fma_lanes(&[more.to_bits(); 32], &[c.to_bits(); 32], &[(1.0 + 0.0_f32).to_bits(); 32])[0]
@@ -77,12 +77,12 @@ fn directed_rounding_encloses_the_exact_value() {
 }
 
 #[test]
-fn every_half_survives_and_the_middle_of_two_goes_to_the_even_one() {
+fn every_half_round_trips_and_ties_go_to_even() {
     for bits in 0..0x7c00_u32 {
         let value = f64::from(f16_value(bits));
         assert_eq!(F16.round(value, Rounding::NearestEven), bits);
         assert_eq!(F16.round(-value, Rounding::NearestEven), bits | 0x8000);
-        // The last has infinity above it, as if that were the next number.
+        // The largest value rounds as if infinity were the next number.
         let next = if bits == 0x7bff { 65_536.0 } else { f64::from(f16_value(bits + 1)) };
         let middle = (value + next) / 2.0;
         assert_eq!(F16.round(middle, Rounding::NearestEven), bits + (bits & 1));
@@ -102,7 +102,7 @@ fn rounding_to_f32_and_bf16_agrees_with_the_host() {
             * f64::from(f32::from_bits(pattern(&mut random)));
         let expected = bits32(value as f32);
         assert_eq!(F32.round(value, Rounding::NearestEven), expected, "{value:e}");
-        // A bf16 is the upper half of an f32, rounded by what the lower half holds.
+        // A bf16 is the upper half of an f32, rounded by the lower half.
         let single = f32::from_bits(pattern(&mut random));
         if !single.is_nan() {
             let bits = single.to_bits();

@@ -1,18 +1,18 @@
-//! Clusters of blocks: their registers, their barrier, and shared memory that others reach.
+//! Clusters of blocks: special registers, the cluster barrier, and shared memory of other blocks.
 
-use super::rig::{checked, compile};
+use super::harness::{checked, compile};
 use crate::cpu::{
-    Blocks, Checks, Counting, InstructionClass, LaunchError, Memory, Options, Parameter, Program,
-    Tracking, Violation, ViolationKind, launch,
+    BlockSelection, CountingMode, ExecutionChecks, GlobalMemory, InstructionClass, KernelParameter,
+    LaunchError, LaunchOptions, PtxModule, Violation, ViolationKind, WriteTracking, launch,
 };
 use ViolationKind::{BarrierDivergence, Deadlock, OutOfBounds, Race, Unwritten};
 
-/// Meets all blocks of the cluster.
+/// Barrier of the whole cluster.
 const MEET: &str = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;";
 
-/// A kernel of 2 x 2 blocks a cluster around a few statements. They find 1024 bytes of shared
-/// memory at `s`, the rank of the block in `%r2`, that of the next block in `%r3`, and global
-/// memory at `%rd1`, where each thread leaves `%r1` as its word: `%rd2` is its place.
+/// A kernel with clusters of 2 x 2 blocks around some statements. They can use 1024 bytes of shared
+/// memory at `s`, the rank of the block in `%r2`, the next rank in `%r3`, and global memory at
+/// `%rd1`. `%rd2` is the address of the thread's own word.
 fn kernel(directives: &str, body: &str) -> String {
     format!(
         ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out)\n\
@@ -29,25 +29,25 @@ fn kernel(directives: &str, body: &str) -> String {
 
 const PAIRS: &str = ".explicitcluster\n.reqnctapercluster 2, 2, 1";
 
-/// Launches the first kernel of a text and gives the words of global memory, and what was done.
+/// Launches the first kernel of a module; returns the words of global memory and the counts.
 fn run_text(
     text: &str,
     (grid, threads): ([u32; 3], u32),
-    options: &Options,
+    options: &LaunchOptions,
 ) -> Result<(Vec<u32>, crate::cpu::Counts), LaunchError> {
-    let program = Program::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let mut memory = Memory::new(Tracking::Written);
+    let program = PtxModule::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let mut memory = GlobalMemory::new(WriteTracking::Written);
     let out = memory.allocate(8192).unwrap();
-    memory.fill(out, u32::MAX, 2048).unwrap();
+    memory.fill_with(out, 2048, |_| u32::MAX).unwrap();
     let extents = (grid, [threads, 1, 1]);
-    let parameters = [Parameter::Long(out)];
+    let parameters = [KernelParameter::Long(out)];
     let counts = launch(&program.kernels()[0], extents, 0, &parameters, &memory, options)?;
     let bytes = memory.read(out, 8192).unwrap();
     let word = |chunk: &[u8]| u32::from_le_bytes(chunk.try_into().unwrap());
     Ok((bytes.chunks(4).map(word).collect(), counts))
 }
 
-/// What the first thread of each of 4 x 2 blocks leaves in `%r1`.
+/// Value of `%r1` in the first thread of each of 4 x 2 blocks.
 fn words(body: &str) -> Vec<u32> {
     let text = kernel(PAIRS, &format!("{body} st.global.u32 [%rd2], %r1;"));
     let (words, _) = run_text(&text, ([4, 2, 1], 1), &checked()).unwrap_or_else(|error| {
@@ -57,7 +57,7 @@ fn words(body: &str) -> Vec<u32> {
 }
 
 #[test]
-fn special_registers_tell_of_the_cluster() {
+fn special_registers_describe_the_cluster() {
     for (register, expected) in [
         ("%clusterid.x", [0, 0, 1, 1, 0, 0, 1, 1]),
         ("%clusterid.y", [0; 8]),
@@ -84,7 +84,7 @@ fn special_registers_tell_of_the_cluster() {
 
 #[test]
 fn loads_and_stores_reach_other_blocks() {
-    // Each block leaves its rank at s, and one more than that at s + 4.
+    // Each block stores its rank at s, and 100 more at s + 4.
     let fill = format!(
         "add.u32 %r8, %r2, 100; st.shared.v4.u32 [s], {{%r2, %r8, %r2, %r8}}; {MEET} \
          cvt.u64.u32 %rd5, %r7; cvta.shared.u64 %rd6, %rd5;"
@@ -113,7 +113,8 @@ fn loads_and_stores_reach_other_blocks() {
             "mapa.shared::cluster.u64 %rd7, %rd5, %r3; cvta.shared::cluster.u64 %rd7, %rd7; ld.u32 %r1, [%rd7+4];",
             far,
         ),
-        // The own block, by its own address, by its rank and by a rank's address mapped again.
+        // The own block: by its own address, by its rank, and by a remapped address of another
+        // rank.
         ("ld.shared::cluster.u32 %r1, [s];", [0, 1, 0, 1, 2, 3, 2, 3]),
         (
             "mapa.shared::cluster.u32 %r9, s, %r3; mapa.shared::cluster.u32 %r9, %r9, %r2; ld.shared::cluster.u32 %r1, [%r9];",
@@ -126,7 +127,7 @@ fn loads_and_stores_reach_other_blocks() {
     ] {
         assert_eq!(words(&format!("{fill} {body} {MEET}")), expected, "{body}");
     }
-    // The next block gets the rank of the one before.
+    // Each block stores its rank in the next one.
     for store in [
         "mapa.shared::cluster.u32 %r9, s, %r3; st.shared::cluster.u32 [%r9], %r2;",
         "mapa.u64 %rd7, %rd6, %r3; st.u32 [%rd7], %r2;",
@@ -141,9 +142,9 @@ fn loads_and_stores_reach_other_blocks() {
     assert_eq!(words(&sum), [40, 1, 40, 1, 2, 3, 2, 3]);
 }
 
-/// A cluster of 4 blocks of 64 threads, watched.
+/// Runs a cluster of 4 blocks of 64 threads with all checks.
 fn outcome(body: &str) -> Result<(), Box<Violation>> {
-    let options = Options { instruction_budget: 1 << 16, ..checked() };
+    let options = LaunchOptions { instruction_budget: 1 << 16, ..checked() };
     match run_text(&kernel(PAIRS, body), ([2, 2, 1], 64), &options) {
         Ok(_) => Ok(()),
         Err(LaunchError::Violation(violation)) => Err(violation),
@@ -152,20 +153,20 @@ fn outcome(body: &str) -> Result<(), Box<Violation>> {
 }
 
 #[test]
-fn what_a_cluster_does_wrong_is_reported_with_its_block() {
+fn violations_of_a_cluster_are_reported_with_their_block() {
     let next = "mapa.shared::cluster.u32 %r9, s, %r3; ";
     let own = "st.shared.u32 [%r7], %r0; ";
     for (body, kind, text, block) in [
         (
             format!("{own} {next} ld.shared::cluster.u32 %r1, [%r9];"),
             Race,
-            "sees to it that block 1 of it has begun",
+            "orders the start of block 1 before this access",
             [0, 0, 0],
         ),
         (
             format!("{MEET} {next} ld.shared::cluster.u32 %r1, [%r9];"),
             Unwritten,
-            "4 bytes of shared memory of block 1 of the cluster are read that nothing wrote",
+            "4 unwritten bytes of shared memory of block 1 of the cluster are read",
             [0, 0, 0],
         ),
         (
@@ -185,7 +186,7 @@ fn what_a_cluster_does_wrong_is_reported_with_its_block() {
         (
             format!("{own} {MEET} {next} @%p1 ld.shared::cluster.u32 %r1, [%r9]; {own} {MEET}"),
             Race,
-            "shared memory of block 1 of the cluster is written that lane 0 of warp 0 of block 0 has read",
+            "shared memory of block 1 of the cluster is written after lane 0 of warp 0 of block 0 has read it",
             [1, 0, 0],
         ),
         (
@@ -196,11 +197,11 @@ fn what_a_cluster_does_wrong_is_reported_with_its_block() {
             "block 0 of the cluster has ended",
             [1, 1, 0],
         ),
-        // Here block 1 is there when block 0 reads, but it need not be.
+        // Block 1 still runs when block 0 reads, but no barrier guarantees that.
         (
             format!("{own} {MEET} {next} @%p1 ld.shared::cluster.u32 %r1, [%r9];"),
             OutOfBounds,
-            "keeps block 1 of it from ending before this access",
+            "orders this access before the end of block 1",
             [0, 0, 0],
         ),
         (
@@ -208,7 +209,7 @@ fn what_a_cluster_does_wrong_is_reported_with_its_block() {
                 "{MEET} mapa.shared::cluster.u32 %r9, s, 4; ld.shared::cluster.u32 %r1, [%r9]; {MEET}"
             ),
             OutOfBounds,
-            "belongs to no block of the cluster, which has 4",
+            "belongs to no block of the cluster of 4 blocks",
             [0, 0, 0],
         ),
         (
@@ -222,25 +223,25 @@ fn what_a_cluster_does_wrong_is_reported_with_its_block() {
         (
             format!("{MEET} {next} ld.shared::cluster.u32 %r1, [%r9+1024]; {MEET}"),
             OutOfBounds,
-            "1024 bytes past the beginning of `s`, which has 1024",
+            "1024 bytes past the start of `s`, which has 1024",
             [0, 0, 0],
         ),
         (
             format!("{MEET} {next} ld.shared.u32 %r1, [%r9]; {MEET}"),
             OutOfBounds,
-            "an address of `.shared::cluster` is used as one of the block's own",
+            "a `.shared::cluster` address is used in `.shared::cta` memory",
             [0, 0, 0],
         ),
         (
             format!("{MEET} mapa.u64 %rd7, %rd1, %r3; st.u32 [%rd7+8192], %r1; {MEET}"),
             OutOfBounds,
-            "8192 bytes past the beginning of an allocation",
+            "8192 bytes past the start of an allocation",
             [0, 0, 0],
         ),
         (
             format!("@%p1 bar.sync 1, 128; {MEET}"),
             Deadlock,
-            "8 of 8 warps wait for ever; at barrier 1, 64 threads wait for 128",
+            "8 of 8 warps wait forever; at barrier 1, 64 threads wait for 128",
             [0, 0, 0],
         ),
         (
@@ -248,19 +249,19 @@ fn what_a_cluster_does_wrong_is_reported_with_its_block() {
                 "@!%p1 bra $A; {MEET} $A: setp.eq.u32 %p2, %r2, 1; @%p2 bar.sync 1, 128; {MEET}"
             ),
             Deadlock,
-            "8 of 8 warps wait for ever; 2 do not come to the barrier of the cluster",
+            "8 of 8 warps wait forever; 2 have not arrived at the cluster barrier",
             [0, 0, 0],
         ),
         (
             "barrier.cluster.wait;".to_owned(),
             BarrierDivergence,
-            "without having come to it",
+            "without arriving first",
             [0, 0, 0],
         ),
         (
             "barrier.cluster.arrive; barrier.cluster.arrive;".to_owned(),
             BarrierDivergence,
-            "again without having waited",
+            "again without waiting there first",
             [0, 0, 0],
         ),
         (
@@ -280,11 +281,11 @@ fn what_a_cluster_does_wrong_is_reported_with_its_block() {
 }
 
 #[test]
-fn what_a_barrier_of_the_cluster_orders_passes() {
+fn accesses_ordered_by_the_cluster_barrier_are_valid() {
     let read = "mapa.shared::cluster.u32 %r9, s, %r3; ld.shared::cluster.u32 %r1, [%r9];";
     for body in [
         format!("st.shared.u32 [%r7], %r0; {MEET} {read} {MEET}"),
-        // Something else is done between coming and waiting.
+        // Other work between arrival and wait.
         format!(
             "st.shared.u32 [%r7], %r0; barrier.cluster.arrive.release; \
              st.shared.u32 [%r7+512], %r0; barrier.cluster.wait.acquire; {read} {MEET}"
@@ -293,16 +294,16 @@ fn what_a_barrier_of_the_cluster_orders_passes() {
             "st.shared.u32 [%r7], %r0; fence.acq_rel.cluster; \
              barrier.cluster.arrive.relaxed; barrier.cluster.wait; {read} {MEET}"
         ),
-        // Who ends is not waited for.
+        // The barrier does not wait for threads that have exited.
         format!("@%p1 exit; {MEET}"),
-        // The last block reads nothing, and need not wait.
+        // The last block reads nothing and need not wait.
         format!(
             "st.shared.u32 [%r7], %r0; {MEET} {read} barrier.cluster.arrive; barrier.cluster.wait;"
         ),
     ] {
         outcome(&body).unwrap_or_else(|violation| panic!("{body}: {violation}"));
     }
-    // Without the fence, who comes relaxed tells nothing.
+    // Without the fence, a relaxed arrival publishes nothing.
     let relaxed = format!(
         "st.shared.u32 [%r7], %r0; {MEET} st.shared.u32 [%r7], %r0; \
          barrier.cluster.arrive.relaxed; barrier.cluster.wait; {read} {MEET}"
@@ -311,20 +312,20 @@ fn what_a_barrier_of_the_cluster_orders_passes() {
 }
 
 #[test]
-fn a_launch_that_no_device_takes_is_refused() {
+fn a_launch_beyond_the_limits_of_devices_is_an_error() {
     let take = |directives: &str, grid| {
         let text = kernel(directives, "");
         run_text(&text, (grid, 32), &checked()).map(|_| ()).map_err(|error| error.to_string())
     };
     for (directives, grid, what) in [
-        (PAIRS, [3, 2, 1], "a grid of 3 x 2 x 1 blocks is no multiple of clusters of 2 x 2 x 1"),
+        (PAIRS, [3, 2, 1], "a grid of 3 x 2 x 1 blocks is not a multiple of clusters of 2 x 2 x 1"),
         (".reqnctapercluster 4", [4, 1, 1], ""),
-        (".reqnctapercluster 4", [2, 2, 1], "no multiple of clusters of 4 x 1 x 1"),
-        (".reqnctapercluster 2, 8, 1", [2, 8, 1], "a cluster has 1 to 8 blocks here, not 16"),
-        (".reqnctapercluster 0", [2, 8, 1], "a cluster has 1 to 8 blocks here, not 0"),
-        (".maxclusterrank 2\n.reqnctapercluster 4", [4, 1, 1], "1 to 2 blocks here, not 4"),
+        (".reqnctapercluster 4", [2, 2, 1], "not a multiple of clusters of 4 x 1 x 1"),
+        (".reqnctapercluster 2, 8, 1", [2, 8, 1], "a cluster must have 1 to 8 blocks, not 16"),
+        (".reqnctapercluster 0", [2, 8, 1], "a cluster must have 1 to 8 blocks, not 0"),
+        (".maxclusterrank 2\n.reqnctapercluster 4", [4, 1, 1], "1 to 2 blocks, not 4"),
         (".maxclusterrank 8", [3, 1, 1], ""),
-        (".explicitcluster", [4, 1, 1], "does not say of how many blocks"),
+        (".explicitcluster", [4, 1, 1], "without a cluster size"),
     ] {
         match take(directives, grid) {
             Ok(()) => assert_eq!(what, "", "{directives}"),
@@ -333,30 +334,33 @@ fn a_launch_that_no_device_takes_is_refused() {
             }
         }
     }
-    let error = Program::parse(&kernel(".blocksareclusters", "")).expect_err("it counts clusters");
-    assert!(error.to_string().contains("counts clusters"), "{error}");
+    let error =
+        PtxModule::parse(&kernel(".blocksareclusters", "")).expect_err("it counts clusters");
+    assert!(error.to_string().contains("grids that count clusters"), "{error}");
 }
 
 #[test]
-fn with_a_chosen_block_its_cluster_is_executed_once() {
+fn the_cluster_of_a_selected_block_is_executed_once() {
     let text = kernel(PAIRS, &format!("{MEET} st.global.u32 [%rd2], %r2;"));
     let chosen = vec![[3, 0, 0], [2, 1, 0], [3, 0, 0]];
-    let counting = Counting::Traced;
-    let options = Options { blocks: Blocks::Chosen(chosen), counting, ..checked() };
+    let counting = CountingMode::Traced;
+    let options = LaunchOptions { blocks: BlockSelection::Selected(chosen), counting, ..checked() };
     let (words, counts) = run_text(&text, ([4, 2, 1], 1), &options).unwrap();
     let untouched = u32::MAX;
     assert_eq!(words[..8], [untouched, untouched, 0, 1, untouched, untouched, 2, 3]);
     assert_eq!(counts.blocks, 4);
     assert_eq!(counts.instructions[&InstructionClass::GlobalStore], 4);
-    // Of accesses those of the chosen blocks are kept.
+    // The trace contains the selected blocks only.
     assert_eq!(counts.accesses.len(), 2);
-    let outside = Options { blocks: Blocks::Chosen(vec![[4, 0, 0]]), ..Options::default() };
+    let outside = LaunchOptions {
+        blocks: BlockSelection::Selected(vec![[4, 0, 0]]),
+        ..LaunchOptions::default()
+    };
     let error = run_text(&text, ([4, 2, 1], 1), &outside).expect_err("no such block");
     assert!(error.to_string().contains("not in the grid"), "{error}");
 }
 
-/// Sums over four blocks of a cluster, each of which has a part: each then stores its share of the
-/// sums.
+/// Sums four parts, one per block of a cluster. Each block then stores its share of the sums.
 const REDUCTION: &str = r#"
 constexpr int PARTS = 4, WORDS = 256, SHARE = WORDS / PARTS;
 
@@ -401,8 +405,8 @@ extern "C" __global__ void __cluster_dims__(1, PARTS, 1) sums(float *out)
 #[test]
 fn a_compiled_kernel_sums_the_parts_of_its_cluster() {
     let Some(ptx) = compile(REDUCTION, &[]) else { return };
-    for checks in [Checks::NONE, Checks::ALL] {
-        let options = Options { checks, ..checked() };
+    for checks in [ExecutionChecks::NONE, ExecutionChecks::ALL] {
+        let options = LaunchOptions { checks, ..checked() };
         let (words, _) = run_text(&ptx, ([3, 4, 1], 64), &options).unwrap();
         for (at, word) in words[..3 * 256].iter().enumerate() {
             let (block, i) = (at / 256, at % 256);
@@ -413,7 +417,7 @@ fn a_compiled_kernel_sums_the_parts_of_its_cluster() {
 }
 
 #[test]
-fn planted_faults_of_a_cluster_come_to_light() {
+fn planted_faults_of_a_cluster_are_detected() {
     for (name, change, kinds, line) in [
         (
             "no barrier before reading",

@@ -1,8 +1,8 @@
-//! The memory analysis of the texts that this program's ladder is built from, and bank conflicts.
+//! Counts of memory accesses for kernels with known values, and bank conflicts.
 
-use super::rig::{Case, compile, counted, problem, rendered};
-use crate::cpu::counts::StepCounts;
-use crate::cpu::{Counts, InstructionClass, Program};
+use super::harness::{Case, compile, counted, problem, rendered};
+use crate::cpu::step_counts::StepCounts;
+use crate::cpu::{Counts, InstructionClass, PtxModule};
 use crate::model::Dtype;
 
 fn counts(
@@ -14,7 +14,7 @@ fn counts(
 ) -> Option<Counts> {
     let case = Case::new(problem(shape, dtype, layout));
     let rendered = rendered(family, &case.problem, values);
-    let program = Program::parse(&compile(&rendered.source, &[])?).unwrap();
+    let program = PtxModule::parse(&compile(&rendered.source, &[])?).unwrap();
     let (_, mut launches) = case.run(&program, &rendered.plan, &counted()).unwrap();
     launches.pop()
 }
@@ -23,7 +23,7 @@ fn counts(
 fn a_naive_block_of_32_x_32_loads_5120_sectors_and_stores_128() {
     let values = [("BLOCK_X", 32), ("BLOCK_Y", 32), ("BOUNDS_CHECK", 0)];
     let Some(counts) = counts("naive", &values, "32x32x32", "nn", Dtype::I32) else { return };
-    // A warp and k step: one sector of A, which all lanes read, and four of B's row.
+    // Per warp and step along K: one sector of A, which all lanes read, and four of B's row.
     let loads = counts.of(InstructionClass::GlobalLoad);
     assert_eq!(loads.sectors, 32 * 32 * (1 + 4));
     assert_eq!(loads.requests, 32 * 32 * 2);
@@ -38,10 +38,10 @@ fn a_naive_block_of_32_x_32_loads_5120_sectors_and_stores_128() {
 
 #[test]
 fn bank_conflicts_of_square_tiles_grow_with_the_tile_until_rows_are_padded() {
-    // Reads never conflict: the rows of A that a warp reads at once lie in different banks, and
-    // of B it reads neighbouring words. Where A is stored transposed, a warp fills 32 / TILE
-    // columns of the tile, whose rows lie TILE words apart: 2, 8 and 32 words to a bank. A word
-    // more between rows spreads them; with 8 and 16, the two ends of a warp still meet.
+    // Reads never conflict: the rows of A that a warp reads are in different banks, and the words
+    // of B are consecutive. With a transposed A, a warp fills 32 / TILE columns of the tile, whose
+    // rows are TILE words apart: 2, 8 and 32 words per bank. One word of padding spreads them; with
+    // 8 and 16, the two ends of a warp still conflict.
     for (layout, tile, pad, stores, conflicts) in [
         ("nn", 8, 0, 2048, 0),
         ("nn", 16, 0, 1024, 0),
@@ -66,7 +66,7 @@ fn bank_conflicts_of_square_tiles_grow_with_the_tile_until_rows_are_padded() {
     }
 }
 
-/// The rule for vectors, as an H200 counts them: lanes of a warp by their place in a 4 x 8 map.
+/// Wavefronts of vector accesses, as counted on an H200, for maps of lanes to addresses.
 #[test]
 fn vectors_are_served_by_half_and_quarter_warps() {
     let wavefronts = |bytes: u32, place: fn(u64) -> u64| {

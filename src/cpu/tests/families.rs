@@ -1,18 +1,18 @@
-//! The families that come with the program give the bits that three loops give.
+//! Results of the built-in families, compared bit by bit with three nested loops.
 
-use super::rig::{Case, Filling, checked, compile, problem, rendered};
-use crate::cpu::{Options, Program};
+use super::harness::{Case, Filling, checked, compile, problem, rendered};
+use crate::cpu::{LaunchOptions, PtxModule};
 use crate::model::{Dtype, Problem};
 use crate::render::Rendered;
 
 fn check(rendered: &Rendered, what: &str, problem: &Problem, (alpha, beta): (f32, f32)) {
     let Some(ptx) = compile(&rendered.source, &[]) else { return };
-    let program = Program::parse(&ptx).unwrap_or_else(|error| panic!("{what}: {error}"));
-    // Several launches may sum in another order than three loops.
+    let program = PtxModule::parse(&ptx).unwrap_or_else(|error| panic!("{what}: {error}"));
+    // Plans of several launches may sum in another order than the loops.
     let filling = if rendered.plan.kernels.len() == 1 { Filling::Uniform } else { Filling::Exact };
     let case = Case { alpha, beta, filling, ..Case::new(*problem) };
     let expected = case.expected();
-    for options in [Options::default(), checked()] {
+    for options in [LaunchOptions::default(), checked()] {
         let (result, _) = case
             .run(&program, &rendered.plan, &options)
             .unwrap_or_else(|error| panic!("{what} {problem:?}: {error}"));

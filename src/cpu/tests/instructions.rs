@@ -1,4 +1,4 @@
-//! Single instructions, against values worked out by hand or by Rust. No compiler is needed.
+//! Single instructions, compared with values computed by hand or by Rust. Needs no compiler.
 
 use super::snippet::{run, warp, word};
 
@@ -110,8 +110,8 @@ fn floating_point_instructions_round_as_the_isa_says() {
 }
 
 #[test]
-fn lanes_part_at_a_branch_and_meet_again() {
-    // Odd lanes take one way, even ones the other; each counts down its own number of times.
+fn lanes_diverge_at_a_branch_and_reconverge() {
+    // Odd and even lanes take different branches, then loop a different number of times each.
     let values = warp(
         "and.b32 %r2, %r0, 1; setp.eq.s32 %p1, %r2, 1; mov.u32 %r1, 0; @%p1 bra $ODD;
          add.s32 %r1, %r1, 100; bra.uni $MEET;

@@ -1,14 +1,14 @@
-//! What a module declares beside a kernel: variables with values, functions and their calls.
+//! Declarations of a module besides kernels: variables with values, functions and calls.
 
 use super::snippet::{kernel, run_module};
-use crate::cpu::Program;
+use crate::cpu::PtxModule;
 
 const DOUBLE: &str = ".func (.param .b32 result) double(.param .b32 value)\n{\n\
      .reg .b32 %r<3>;\n.reg .pred %p<2>;\nld.param.u32 %r1, [value];\nsetp.eq.u32 %p1, %r1, 3;\n\
      @%p1 bra $SPECIAL;\nadd.u32 %r1, %r1, %r1;\nst.param.b32 [result], %r1;\nret;\n\
      $SPECIAL:\nst.param.b32 [result], 100;\nret;\n}\n";
 
-/// Statements that call a function of one number with `%r<given>` and store the result.
+/// Statements that call a function with one number and load its result.
 fn call(function: &str, given: &str) -> String {
     format!(
         "{{ .param .b32 argument; .param .b32 back; st.param.b32 [argument], {given}; \
@@ -17,13 +17,13 @@ fn call(function: &str, given: &str) -> String {
 }
 
 #[test]
-fn a_call_stands_for_the_statements_of_its_function() {
+fn a_call_executes_the_statements_of_its_function() {
     let body = format!("{} st.global.u32 [%rd2], %r1;", call("double", "%r0"));
     let words = run_module(DOUBLE, &body, 64).unwrap();
     for (thread, word) in words[..64].iter().enumerate() {
         assert_eq!(*word as usize, if thread == 3 { 100 } else { 2 * thread });
     }
-    // Twice, and within another: labels and registers of the two do not mix.
+    // Two calls, one of them nested: their labels and registers are separate.
     let twice = format!(
         "{DOUBLE}.func (.param .b32 result) quadruple(.param .b32 value)\n{{\n.reg .b32 %r<3>;\n\
          ld.param.u32 %r0, [value];\n{} {} st.param.b32 [result], %r1;\nret;\n}}\n",
@@ -59,18 +59,22 @@ fn a_call_that_cannot_be_executed_is_an_error_that_says_why() {
         call("again", "1")
     );
     for (declarations, body, what) in [
-        (recursive.as_str(), call("again", "1"), "`again` calls itself"),
+        (recursive.as_str(), call("again", "1"), "`again` is recursive"),
         ("", call("nobody", "1"), "`nobody` has no body in this module"),
-        ("", "call.uni vprintf;".to_owned(), "this device prints nothing"),
-        ("", "call.uni %rd1;".to_owned(), "only calls by name"),
-        (DOUBLE, "call.uni double;".to_owned(), "it is given 0 parameters, but has 1"),
+        ("", "call.uni vprintf;".to_owned(), "this device does not support `printf`"),
+        ("", "call.uni %rd1;".to_owned(), "only direct calls"),
+        (
+            DOUBLE,
+            "call.uni double;".to_owned(),
+            "the call passes 0 parameters, but the function has 1",
+        ),
         (
             DOUBLE,
             "{ .param .b64 wide; .param .b32 back; call.uni (back), double, (wide); }".to_owned(),
-            "`value` has 4 bytes, but is given 8",
+            "`value` has 4 bytes, but the argument has 8",
         ),
     ] {
-        let error = Program::parse(&kernel(declarations, &body)).expect_err(&body).to_string();
+        let error = PtxModule::parse(&kernel(declarations, &body)).expect_err(&body).to_string();
         assert!(error.contains(what), "{body}: {error}");
     }
 }

@@ -1,8 +1,8 @@
 //! Kernels with a planted fault: what the checks report, and what only a comparison with the
 //! reference shows.
 
-use super::rig::{Case, Filling, checked, compile, problem, rendered_for};
-use crate::cpu::{LaunchError, Options, Program, ViolationKind};
+use super::harness::{Case, Filling, checked, compile, problem, rendered_for};
+use crate::cpu::{LaunchError, LaunchOptions, PtxModule, ViolationKind};
 use crate::model::{Device, Dtype};
 
 /// How a fault comes to light.
@@ -324,8 +324,8 @@ fn fate(mutant: &Mutant) -> Option<Result<Caught, String>> {
         rendered.source
     );
     let source = rendered.source.replacen(from, to, 1);
-    let program = Program::parse(&compile(&source, &[])?).unwrap();
-    let options = Options { instruction_budget: 1 << 17, ..checked() };
+    let program = PtxModule::parse(&compile(&source, &[])?).unwrap();
+    let options = LaunchOptions { instruction_budget: 1 << 17, ..checked() };
     Some(match case.run(&program, &rendered.plan, &options) {
         Ok((result, _)) => {
             let expected = case.expected();
@@ -345,7 +345,7 @@ fn fate(mutant: &Mutant) -> Option<Result<Caught, String>> {
 }
 
 #[test]
-fn every_planted_fault_comes_to_light_by_name_and_line() {
+fn every_planted_fault_is_detected_by_name_and_line() {
     let mut wrong = Vec::new();
     for mutant in MUTANTS {
         let Some(fate) = fate(mutant) else { return };

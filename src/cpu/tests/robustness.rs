@@ -1,14 +1,14 @@
-//! Any text is either a program or a located error.
+//! Robustness: any text is either a module or an error with a location.
 
 use rayon::prelude::*;
 
 use crate::cpu::{
-    Checks, Counting, LaunchError, LoadError, Memory, Options, Parameter, Program, PtxError,
-    Tracking, launch,
+    CountingMode, ExecutionChecks, GlobalMemory, KernelParameter, LaunchError, LaunchOptions,
+    PtxError, PtxLoadError, PtxModule, WriteTracking, launch,
 };
 
-/// What NVRTC makes of one source with most instructions that this device knows, and of a kernel
-/// for a later architecture, which another back end writes.
+/// Output of several NVRTC versions for a source with most supported instructions, and of a kernel
+/// for a later architecture, which another back end emits.
 const SAMPLES: [&str; 4] = [
     include_str!("ptx/warp-12.9.ptx"),
     include_str!("ptx/warp-13.0.ptx"),
@@ -17,14 +17,14 @@ const SAMPLES: [&str; 4] = [
 ];
 
 #[test]
-fn the_text_of_every_nvrtc_is_a_program() {
+fn the_text_of_every_nvrtc_is_a_module() {
     for (at, sample) in SAMPLES.iter().enumerate() {
-        let program = Program::parse(sample).unwrap_or_else(|error| panic!("{at}: {error}"));
+        let program = PtxModule::parse(sample).unwrap_or_else(|error| panic!("{at}: {error}"));
         assert_eq!(program.kernels().len(), 1);
     }
 }
 
-/// Texts that lie near the grammar's edges.
+/// Fragments near the limits of the grammar.
 const PIECES: [&str; 32] = [
     "{",
     "}",
@@ -60,7 +60,7 @@ const PIECES: [&str; 32] = [
     "$L__BB0_1:",
 ];
 
-/// A few lines of a sample within a kernel, broken in a few places.
+/// Some lines of a sample within a kernel, with random errors.
 fn broken(random: &mut fastrand::Rng) -> String {
     let sample = SAMPLES[random.usize(..SAMPLES.len())];
     let lines: Vec<&str> = sample.lines().collect();
@@ -99,20 +99,20 @@ fn broken(random: &mut fastrand::Rng) -> String {
     text
 }
 
-/// Runs every kernel with some arguments; whatever comes of it is a result or an error.
-fn execute(program: &Program) {
-    let mut memory = Memory::new(Tracking::Written);
+/// Runs every kernel with arbitrary arguments; both results and errors are valid.
+fn execute(program: &PtxModule) {
+    let mut memory = GlobalMemory::new(WriteTracking::Written);
     let address = memory.allocate(4096).unwrap();
-    let options = Options {
-        checks: Checks::ALL,
-        counting: Counting::On,
+    let options = LaunchOptions {
+        checks: ExecutionChecks::ALL,
+        counting: CountingMode::On,
         instruction_budget: 500,
-        ..Options::default()
+        ..LaunchOptions::default()
     };
     for kernel in program.kernels() {
         let value = |bytes: &u64| match bytes {
-            8 => Parameter::Long(address),
-            _ => Parameter::Word(8),
+            8 => KernelParameter::Long(address),
+            _ => KernelParameter::Word(8),
         };
         let parameters: Vec<_> = kernel.facts().parameters.iter().map(value).collect();
         let _ = launch(kernel, ([1, 1, 1], [40, 1, 1]), 256, &parameters, &memory, &options);
@@ -120,17 +120,17 @@ fn execute(program: &Program) {
 }
 
 #[test]
-fn a_hundred_thousand_broken_texts_are_programs_or_located_errors() {
+fn a_hundred_thousand_broken_texts_are_modules_or_located_errors() {
     let outcomes: Vec<bool> = (0..100_000_u64)
         .into_par_iter()
         .map(|seed| {
             let text = broken(&mut fastrand::Rng::with_seed(seed));
-            match Program::parse(&text) {
+            match PtxModule::parse(&text) {
                 Ok(program) => {
                     execute(&program);
                     true
                 }
-                Err(LoadError::Ptx(error)) => {
+                Err(PtxLoadError::Ptx(error)) => {
                     let lines = text.lines().count() as u32;
                     assert!((1..=lines.max(1) + 1).contains(&error.line()), "{seed}: {error}");
                     false
@@ -140,28 +140,28 @@ fn a_hundred_thousand_broken_texts_are_programs_or_located_errors() {
         })
         .collect();
     let programs = outcomes.iter().filter(|outcome| **outcome).count();
-    // Both happen often, so both are tested.
+    // Both outcomes must be frequent.
     assert!(programs > 1000 && programs < 99_000, "{programs}");
 }
 
-/// A kernel of 40 threads around a few statements, with everything watched.
+/// Runs a kernel of 40 threads around some statements, with all checks and counting.
 fn extreme(body: &str) -> Result<(), LaunchError> {
     let text = format!(
         ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out)\n{{\n\
          .reg .pred %p<9>;\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n.shared .align 16 .b8 s[64];\n\
          .local .align 16 .b8 l[64];\nld.param.u64 %rd1, [out];\n{body}\nret;\n}}\n"
     );
-    let program = Program::parse(&text).unwrap_or_else(|error| panic!("{body}: {error}"));
-    let mut memory = Memory::new(Tracking::Written);
+    let program = PtxModule::parse(&text).unwrap_or_else(|error| panic!("{body}: {error}"));
+    let mut memory = GlobalMemory::new(WriteTracking::Written);
     let address = memory.allocate(64).unwrap();
-    memory.fill(address, 0, 16).unwrap();
-    let options = Options {
-        checks: Checks::ALL,
-        counting: Counting::On,
+    memory.fill_with(address, 16, |_| 0).unwrap();
+    let options = LaunchOptions {
+        checks: ExecutionChecks::ALL,
+        counting: CountingMode::On,
         instruction_budget: 500,
-        ..Options::default()
+        ..LaunchOptions::default()
     };
-    let parameters = [Parameter::Long(address)];
+    let parameters = [KernelParameter::Long(address)];
     let extents = ([1, 1, 1], [40, 1, 1]);
     launch(&program.kernels()[0], extents, 0, &parameters, &memory, &options).map(|_| ())
 }
@@ -210,27 +210,27 @@ fn no_address_and_no_count_is_too_large() {
 }
 
 #[test]
-fn what_a_text_may_ask_for_is_bounded() {
+fn the_resources_of_a_text_are_bounded() {
     let within = |text: &str| format!(".visible .entry k() {{\n{text}\n}}");
     for (text, expected) in [
         (
             within(&format!("{}{}", "{".repeat(65), "}".repeat(65))),
-            "braces stand more than 64 deep",
+            "braces are nested more than 64 deep",
         ),
         (".global .b8 a[268435457];".to_owned(), "exceed 256 MiB"),
-        (".global .b64 a[2305843009213693952];".to_owned(), "larger than any memory"),
+        (".global .b64 a[2305843009213693952];".to_owned(), "exceeds the address space"),
         (".global .b8 a[1] = {1, 2};".to_owned(), "more values than elements"),
         (within(".shared .b8 a[1048577];"), "exceeds 1 MiB"),
         (within(".local .b8 a[524289];"), "exceeds 512 KiB"),
-        (within(".local .b8 a[];"), "it has no size"),
+        (within(".local .b8 a[];"), "the variable has no size"),
     ] {
-        let error = Program::parse(&text).expect_err(&text).to_string();
+        let error = PtxModule::parse(&text).expect_err(&text).to_string();
         assert!(error.contains(expected), "{text}: {error}");
     }
 }
 
 #[test]
-fn an_error_names_the_line_and_what_is_wrong_there() {
+fn an_error_names_the_line_and_the_problem() {
     let kernel = |body: &str| {
         format!(
             ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{{\n.reg .b32 \
@@ -245,15 +245,15 @@ fn an_error_names_the_line_and_what_is_wrong_there() {
             9,
             "from kernel.cu:7: `frobnicate.u32`: this device does not",
         ),
-        (kernel("add.quick.s32 %r1, %r2, %r3;"), 8, "modifier `.quick` is not known here"),
+        (kernel("add.quick.s32 %r1, %r2, %r3;"), 8, "modifier `.quick` is not supported"),
         (kernel("add.s32 %r1, %r9, %r3;"), 8, "`%r9` is not declared"),
-        (kernel("bra $L;"), 8, "there is no such label"),
-        (kernel("add.s32 %r1;"), 8, "its operands are not those"),
-        (kernel(".reg .b128 %q;"), 8, "`.b128` is no type"),
-        (kernel("ld.shared.v16.f32 %r1, [%r2];"), 8, "modifier `.v16` is not known here"),
+        (kernel("bra $L;"), 8, "the label is not defined"),
+        (kernel("add.s32 %r1;"), 8, "with these operands"),
+        (kernel(".reg .b128 %q;"), 8, "`.b128` is not a supported register type"),
+        (kernel("ld.shared.v16.f32 %r1, [%r2];"), 8, "modifier `.v16` is not supported"),
     ] {
-        let error = match Program::parse(&text) {
-            Err(LoadError::Ptx(error)) => error,
+        let error = match PtxModule::parse(&text) {
+            Err(PtxLoadError::Ptx(error)) => error,
             other => panic!("{text}: {other:?}"),
         };
         assert_eq!(error.line(), line, "{error}");

@@ -1,10 +1,13 @@
-//! Runs a few statements of PTX as a kernel of one block, with all checks. No compiler is needed.
+//! Runs PTX statements as a kernel of one block, with all checks. Needs no compiler.
 
-use crate::cpu::{Checks, LaunchError, Memory, Options, Parameter, Program, Tracking, launch};
+use crate::cpu::{
+    ExecutionChecks, GlobalMemory, KernelParameter, LaunchError, LaunchOptions, PtxModule,
+    WriteTracking, launch,
+};
 
-/// A kernel around a few statements. They find registers of all classes, 4096 bytes of shared
-/// memory at `s` and 8192 bytes of global memory at `%rd1`, where each thread leaves `%r1` or
-/// `%f1` as its word: `%rd2` is the thread's own place.
+/// A kernel around some statements. They can use registers of all classes, 4096 bytes of shared
+/// memory at `s` and 8192 bytes of global memory at `%rd1`. `%rd2` is the address of the thread's
+/// own word, the result.
 pub(super) fn kernel(declarations: &str, body: &str) -> String {
     format!(
         ".version 9.0\n.target sm_90\n.address_size 64\n{declarations}\n.visible .entry k(.param .u64 out)\n{{\n\
@@ -15,35 +18,45 @@ pub(super) fn kernel(declarations: &str, body: &str) -> String {
     )
 }
 
-/// Runs it with a block of so many threads, and gives the words of global memory.
+/// Runs statements in a block of `threads` threads; returns the words of global memory.
 pub(super) fn run(body: &str, threads: u32) -> Result<Vec<u32>, LaunchError> {
     run_module("", body, threads)
 }
 
-/// Runs it among other declarations of a module.
+/// Runs statements with other declarations in the module.
 pub(super) fn run_module(
     declarations: &str,
     body: &str,
     threads: u32,
 ) -> Result<Vec<u32>, LaunchError> {
     let text = kernel(declarations, body);
-    let program = Program::parse(&text).unwrap_or_else(|error| panic!("{body}: {error}"));
-    let mut memory = Memory::new(Tracking::Off);
+    let program = PtxModule::parse(&text).unwrap_or_else(|error| panic!("{body}: {error}"));
+    let mut memory = GlobalMemory::new(WriteTracking::Off);
     let out = memory.allocate(8192).unwrap();
-    let options =
-        Options { checks: Checks::ALL, instruction_budget: 1 << 16, ..Options::default() };
+    let options = LaunchOptions {
+        checks: ExecutionChecks::ALL,
+        instruction_budget: 1 << 16,
+        ..LaunchOptions::default()
+    };
     let extents = ([1, 1, 1], [threads, 1, 1]);
-    launch(program.kernel("k").unwrap(), extents, 0, &[Parameter::Long(out)], &memory, &options)?;
+    launch(
+        program.kernel("k").unwrap(),
+        extents,
+        0,
+        &[KernelParameter::Long(out)],
+        &memory,
+        &options,
+    )?;
     let bytes = memory.read(out, 8192).unwrap();
     Ok(bytes.chunks(4).map(|chunk| u32::from_le_bytes(chunk.try_into().unwrap())).collect())
 }
 
-/// What one thread leaves in `%r1`.
+/// Value of `%r1` in one thread.
 pub(super) fn word(body: &str) -> u32 {
     run(&format!("{body} st.global.u32 [%rd2], %r1;"), 1).unwrap()[0]
 }
 
-/// What 32 threads leave in `%r1`.
+/// Values of `%r1` in 32 threads.
 pub(super) fn warp(body: &str) -> Vec<u32> {
     run(&format!("{body} st.global.u32 [%rd2], %r1;"), 32).unwrap()[..32].to_vec()
 }

@@ -1,10 +1,10 @@
-//! The kernels with which this program validates others run here too, for both types of elements,
-//! against what the host computes: they need binary64, 64-bit integers and atomic operations.
+//! The validation kernels, executed for both element types and compared with the host. They need
+//! binary64, 64-bit integers and atomic operations.
 
-use super::rig::{checked, compile};
-use crate::cpu::{Memory, Parameter, Program, Tracking, launch};
+use super::harness::{checked, compile};
+use crate::cpu::{GlobalMemory, KernelParameter, PtxModule, WriteTracking, launch};
 use Element::{F32, I32};
-use Parameter::{Long, Word};
+use KernelParameter::{Long, Word};
 
 const M: u64 = 70;
 const N: u64 = 66;
@@ -12,11 +12,11 @@ const K: u64 = 19;
 const BATCH: u64 = 2;
 const PRODUCTS: u64 = BATCH * M * N;
 
-/// Kinds of values, as `fill_values` numbers them.
+/// Kinds of values, as numbered by `fill_values`.
 const SMALL: u32 = 0;
 const UNIFORM: u32 = 1;
 
-/// What operands are made of. The host computes with elements in binary64, which holds both types.
+/// Element type. The host computes in binary64, which represents both types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Element {
     F32,
@@ -38,7 +38,7 @@ impl Element {
         }
     }
 
-    /// The element that `fill_values` puts at an index.
+    /// The element that `fill_values` writes at an index.
     fn filled(self, kind: u32, index: u64, seed: u64) -> f64 {
         let mixed = mix(index, seed);
         match (kind, self) {
@@ -58,39 +58,39 @@ fn mix(index: u64, seed: u64) -> u64 {
     x ^ x >> 31
 }
 
-/// The kernels for one type of elements, and some memory.
+/// Kernels for one element type, and memory.
 struct Lab {
     element: Element,
-    program: Program,
-    memory: Memory,
+    program: PtxModule,
+    memory: GlobalMemory,
 }
 
 impl Lab {
-    /// One for each type; none without a compiler.
+    /// One for each element type; none without a compiler.
     fn both() -> Vec<Self> {
         let source = include_str!("../../validate/kernels.cu");
         let lab = |(element, define): (Element, &str)| {
-            let program = Program::parse(&compile(source, &[define])?).unwrap();
+            let program = PtxModule::parse(&compile(source, &[define])?).unwrap();
             assert_eq!(program.kernels().len(), 13);
-            Some(Self { element, program, memory: Memory::new(Tracking::Written) })
+            Some(Self { element, program, memory: GlobalMemory::new(WriteTracking::Written) })
         };
         [(F32, "-DELEMENT_F32"), (I32, "-DELEMENT_I32")].into_iter().filter_map(lab).collect()
     }
 
-    /// Memory for words, and their address.
+    /// Allocates words and returns their address.
     fn words(&mut self, count: u64) -> u64 {
         self.memory.allocate(4 * count).unwrap()
     }
 
-    /// Elements that `fill_values` made.
+    /// Allocates elements and fills them by `fill_values`.
     fn filled(&mut self, count: u64, kind: u32, seed: u64) -> u64 {
         let address = self.words(count);
         self.call("fill_values", 3, &[Long(address), Long(count), Word(kind), Long(seed)]);
         address
     }
 
-    /// Calls a kernel with so many blocks of 256 threads, with all checks.
-    fn call(&self, name: &str, blocks: u64, parameters: &[Parameter]) {
+    /// Launches a kernel with `blocks` blocks of 256 threads and all checks.
+    fn call(&self, name: &str, blocks: u64, parameters: &[KernelParameter]) {
         let kernel = self.program.kernel(name).unwrap();
         let extents = ([blocks as u32, 1, 1], [256, 1, 1]);
         launch(kernel, extents, 0, parameters, &self.memory, &checked())
@@ -119,16 +119,16 @@ impl Lab {
         self.memory.write(address + 4 * index, &bits.to_le_bytes()).unwrap();
     }
 
-    /// A `Verdict` as it is before a comparison.
+    /// Allocates a `Verdict` in its initial state.
     fn verdict(&mut self) -> u64 {
         let verdict = self.words(10);
-        self.memory.fill(verdict, 0, 10).unwrap();
-        self.memory.fill(verdict + 16, u32::MAX, 2).unwrap();
+        self.memory.fill_with(verdict, 10, |_| 0).unwrap();
+        self.memory.fill_with(verdict + 16, 2, |_| u32::MAX).unwrap();
         verdict
     }
 }
 
-/// op(A) op(B), and the same of magnitudes, as the kernels sum them: in binary64, along K.
+/// op(A) op(B), and the same of magnitudes, summed as in the kernels: in binary64, along K.
 fn products(element: Element, kind: u32, a_transposed: bool, b_transposed: bool) -> Vec<[f64; 2]> {
     let product = |batch: u64, row: u64, column: u64| {
         let term = |k: u64| {
@@ -142,7 +142,7 @@ fn products(element: Element, kind: u32, a_transposed: bool, b_transposed: bool)
 }
 
 #[test]
-fn operands_are_filled_as_the_host_fills_them_and_changes_are_counted() {
+fn operands_are_filled_as_on_the_host_and_changes_are_counted() {
     for mut lab in Lab::both() {
         let count = 1000;
         let changed = lab.words(2);
@@ -154,7 +154,7 @@ fn operands_are_filled_as_the_host_fills_them_and_changes_are_counted() {
             }
             for (planted, expected) in [(&[][..], 0), (&[0, 511, 999], 3)] {
                 planted.iter().for_each(|at| lab.set(filled, *at, lab.element.bits(77.0)));
-                lab.memory.fill(changed, 0, 2).unwrap();
+                lab.memory.fill_with(changed, 2, |_| 0).unwrap();
                 let arguments = [Long(filled), Long(count), Word(kind), Long(7), Long(changed)];
                 lab.call("count_changed_values", 2, &arguments);
                 assert_eq!(lab.longs(changed, 1), [expected], "{:?}", lab.element);
@@ -165,7 +165,7 @@ fn operands_are_filled_as_the_host_fills_them_and_changes_are_counted() {
         assert!(lab.bits(guard, count).iter().all(|word| *word == 0xdead_beef));
         for (planted, expected) in [(&[][..], 0), (&[1, 998], 2)] {
             planted.iter().for_each(|at| lab.set(guard, *at, 5));
-            lab.memory.fill(changed, 0, 2).unwrap();
+            lab.memory.fill_with(changed, 2, |_| 0).unwrap();
             let arguments = [Long(guard), Long(count), Word(0xdead_beef), Long(changed)];
             lab.call("count_changed_words", 2, &arguments);
             assert_eq!(lab.longs(changed, 1), [expected], "{:?}", lab.element);
@@ -181,7 +181,7 @@ fn two_buffers_are_compared_word_by_word() {
         let different = lab.words(2);
         for (planted, expected) in [(&[][..], 0), (&[0, 256, 999], 3)] {
             planted.iter().for_each(|at| lab.set(other, *at, lab.element.bits(77.0)));
-            lab.memory.fill(different, 0, 2).unwrap();
+            lab.memory.fill_with(different, 2, |_| 0).unwrap();
             let arguments = [Long(one), Long(other), Long(count), Long(different)];
             lab.call("count_different_words", 2, &arguments);
             assert_eq!(lab.longs(different, 1), [expected], "{:?}", lab.element);
@@ -189,8 +189,8 @@ fn two_buffers_are_compared_word_by_word() {
     }
 }
 
-/// The arguments behind the pointers: the problem, with the leading dimensions of its layout.
-fn shape(a_transposed: bool, b_transposed: bool) -> [Parameter; 8] {
+/// Arguments after the pointers: the problem and the leading dimensions of its layout.
+fn shape(a_transposed: bool, b_transposed: bool) -> [KernelParameter; 8] {
     let lda = if a_transposed { M } else { K };
     let ldb = if b_transposed { K } else { N };
     [M, N, K, BATCH, lda, ldb, a_transposed.into(), b_transposed.into()]
@@ -228,10 +228,10 @@ fn references_are_the_sums_of_the_host_in_every_layout() {
     }
 }
 
-/// What a comparison is to find, and where faults are planted: an index and by how much.
+/// Planted errors (index and size), the number of errors to find, and the index of the largest.
 type Planted = (&'static [(u64, f64)], u64, Option<u64>);
 
-/// The larger of two faults is found, wherever it lies, and of two alike the first.
+/// The comparison must find the largest error at any index, and the first of equal ones.
 const PLANTED: [Planted; 5] = [
     (&[], 0, None),
     (&[(777, 2.0)], 1, Some(777)),
@@ -268,8 +268,8 @@ fn small_products_are_compared_exactly_and_the_worst_element_is_described() {
     }
 }
 
-/// Looks at what a comparison left: how many elements were wrong, the largest error, and of the
-/// first element that has it, what it is and what it should be.
+/// Checks the verdict of a comparison: the number of wrong elements, the largest error, and the
+/// value and the expected value of the first element with that error.
 fn check_verdict(
     lab: &Lab,
     verdict: u64,
@@ -283,7 +283,7 @@ fn check_verdict(
     assert_eq!((f64::from_bits(found[3]), f64::from_bits(found[4])), (got, expected));
 }
 
-/// alpha op(A) op(B) + beta C0 and what its error is measured by, as `compare_uniform` has them.
+/// alpha op(A) op(B) + beta C0 and the unit of its error, as in `compare_uniform`.
 fn scaled(element: Element, sum: f64, magnitude: f64, c0: f64) -> (f64, f64) {
     match element {
         F32 => {
@@ -299,7 +299,7 @@ fn scaled(element: Element, sum: f64, magnitude: f64, c0: f64) -> (f64, f64) {
     }
 }
 
-/// Whole, so that both types have them; the integers are so large that products wrap.
+/// Integral, so that both types can represent them; integer products overflow.
 const ALPHA: f64 = 65_537.0;
 const BETA: f64 = -3.0;
 
@@ -322,8 +322,7 @@ fn uniform_products_are_compared_within_a_bound() {
             })
             .collect();
         for (planted, wrong, at) in PLANTED {
-            // The result of a kernel: rounded once, and wrong where a fault is planted, by a
-            // multiple of what errors are measured by.
+            // Kernel result: rounded once, plus the planted errors in units of the error bound.
             let mut results: Vec<f64> =
                 scaled.iter().map(|(sum, _)| element.value(element.bits(*sum))).collect();
             for (index, by) in planted {
@@ -337,13 +336,13 @@ fn uniform_products_are_compared_within_a_bound() {
                 .map(|(got, (sum, unit))| (got - sum).abs() / unit)
                 .collect();
             let largest = errors.iter().copied().fold(0.0, f64::max);
-            // Of errors in binary32 no two are quite alike.
+            // No two errors in binary32 are equal.
             let at = at.map(|_| errors.iter().position(|error| *error == largest).unwrap() as u64);
 
             let verdict = lab.verdict();
             let operands = [Long(c), Long(sums), Long(magnitudes)];
             let scale = [Word(element.bits(ALPHA)), Word(element.bits(BETA)), Long(c_seed)];
-            let within = [Parameter::from(1e-6_f32), Long(verdict)];
+            let within = [KernelParameter::from(1e-6_f32), Long(verdict)];
             let compared = [&operands[..], &[Long(PRODUCTS)], &scale, &within].concat();
             lab.call("compare_uniform", 2, &compared);
             let located = [&operands[..], &[Long(PRODUCTS)], &scale, &[Long(verdict)]].concat();
@@ -361,8 +360,8 @@ fn uniform_products_are_compared_within_a_bound() {
 fn a_nan_is_the_largest_error() {
     for mut lab in Lab::both().into_iter().filter(|lab| lab.element == F32) {
         let (c, sums) = (lab.words(100), lab.words(100));
-        lab.memory.fill(c, 0, 100).unwrap();
-        lab.memory.fill(sums, 0, 100).unwrap();
+        lab.memory.fill_with(c, 100, |_| 0).unwrap();
+        lab.memory.fill_with(sums, 100, |_| 0).unwrap();
         lab.set(c, 40, f32::MAX.to_bits());
         lab.set(c, 50, f32::NAN.to_bits());
         let verdict = lab.verdict();

@@ -1,16 +1,15 @@
-//! What each check reports, and what it lets pass, in kernels of a few lines. No compiler is
-//! needed.
+//! Violations that each check reports, and valid kernels that it accepts. Needs no compiler.
 
 use crate::cpu::{
-    Check, Checks, LaunchError, Memory, Options, Parameter, Program, Tracking, Violation,
-    ViolationKind, launch,
+    ExecutionCheck, ExecutionChecks, GlobalMemory, KernelParameter, LaunchError, LaunchOptions,
+    PtxModule, Violation, ViolationKind, WriteTracking, launch,
 };
 use ViolationKind::{
     BarrierDivergence, Deadlock, Misaligned, OutOfBounds, Race, Runaway, Trap, Unwritten,
 };
 
-/// A block of 64 threads with 1024 bytes of shared memory and as much global memory, unwritten.
-fn outcome(body: &str, checks: Checks) -> Result<(), Box<Violation>> {
+/// Runs a block of 64 threads with 1024 bytes of shared and of global memory, all unwritten.
+fn outcome(body: &str, checks: ExecutionChecks) -> Result<(), Box<Violation>> {
     let text = format!(
         ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out)\n{{\n\
          .reg .pred %p<9>;\n.reg .b32 %r<30>;\n.reg .b64 %rd<30>;\n\
@@ -19,13 +18,13 @@ fn outcome(body: &str, checks: Checks) -> Result<(), Box<Violation>> {
          mov.u32 %r2, s;\nadd.u32 %r2, %r2, %r1;\nsetp.eq.u32 %p1, %r0, 0;\n\
          setp.lt.u32 %p2, %r0, 32;\n.loc 1 7 3\n{body}\nret;\n}}\n.file 1 \"kernel.cu\"\n"
     );
-    let program = Program::parse(&text).unwrap_or_else(|error| panic!("{body}: {error}"));
-    let mut memory = Memory::new(Tracking::Written);
+    let program = PtxModule::parse(&text).unwrap_or_else(|error| panic!("{body}: {error}"));
+    let mut memory = GlobalMemory::new(WriteTracking::Written);
     let out = memory.allocate(1024).unwrap();
-    let options = Options { checks, instruction_budget: 1 << 16, ..Options::default() };
+    let options = LaunchOptions { checks, instruction_budget: 1 << 16, ..LaunchOptions::default() };
     let kernel = program.kernel("k").unwrap();
     let extents = ([1, 1, 1], [64, 1, 1]);
-    match launch(kernel, extents, 0, &[Parameter::Long(out)], &memory, &options) {
+    match launch(kernel, extents, 0, &[KernelParameter::Long(out)], &memory, &options) {
         Ok(_) => Ok(()),
         Err(LaunchError::Violation(violation)) => Err(violation),
         Err(other) => panic!("{body}: {other}"),
@@ -38,25 +37,29 @@ fn every_kind_of_fault_is_reported_with_its_line() {
         (
             "st.global.u32 [%rd1+1024], 0;",
             OutOfBounds,
-            "1024 bytes past the beginning of an allocation of 1024",
+            "1024 bytes past the start of an allocation of 1024",
         ),
-        ("ld.global.u32 %r3, [0];", OutOfBounds, "no global memory is at 0x0"),
+        ("ld.global.u32 %r3, [0];", OutOfBounds, "no global memory is mapped at 0x0"),
         (
             "st.shared.u32 [s+1024], 0;",
             OutOfBounds,
-            "1024 bytes past the beginning of `s`, which has 1024",
+            "1024 bytes past the start of `s`, which has 1024",
         ),
-        ("st.shared.u32 [%r2+4096], 0;", OutOfBounds, "past the beginning of `s`"),
+        ("st.shared.u32 [%r2+4096], 0;", OutOfBounds, "past the start of `s`"),
         ("ld.global.u32 %r3, [%rd1+2];", Misaligned, "2 bytes past a multiple of 4"),
-        ("ld.global.u32 %r3, [%rd1];", Unwritten, "4 bytes of global memory"),
-        ("ld.shared.u32 %r3, [%r2];", Unwritten, "4 bytes of shared memory"),
-        ("red.global.add.f32 [%rd1], 0f3F800000;", Unwritten, "updated that nothing wrote"),
+        ("ld.global.u32 %r3, [%rd1];", Unwritten, "4 unwritten bytes of global memory"),
+        ("ld.shared.u32 %r3, [%r2];", Unwritten, "4 unwritten bytes of shared memory"),
+        (
+            "red.global.add.f32 [%rd1], 0f3F800000;",
+            Unwritten,
+            "4 unwritten bytes of global memory are updated",
+        ),
         (
             "red.global.add.v4.f32 [%rd1+8], {0f3F800000, 0f3F800000, 0f3F800000, 0f3F800000};",
             Misaligned,
             "past a multiple of 16",
         ),
-        ("st.shared.u32 [s], %r0;", Race, "that lane 0 of warp 0 has written"),
+        ("st.shared.u32 [s], %r0;", Race, "after lane 0 of warp 0 has written it"),
         (
             "st.shared.u32 [%r2], 0; bar.warp.sync -1; ld.shared.u32 %r3, [s];",
             Race,
@@ -77,13 +80,13 @@ fn every_kind_of_fault_is_reported_with_its_line() {
         (
             "@%p1 shfl.sync.bfly.b32 %r3, %r0, 1, 31, -1;",
             BarrierDivergence,
-            "31 of them are elsewhere",
+            "31 members of a lane exchange",
         ),
         ("@%p2 bar.sync 1, 64; bar.sync 0;", Deadlock, "barrier 1, 32 threads wait for 64 threads"),
-        ("$L: bra.uni $L;", Runaway, "65536 instructions"),
+        ("$L: bra.uni $L;", Runaway, "exceeds the budget of 65536 instructions"),
         ("trap;", Trap, "`trap`"),
     ] {
-        let violation = *outcome(body, Checks::ALL).expect_err(body);
+        let violation = *outcome(body, ExecutionChecks::ALL).expect_err(body);
         assert_eq!(violation.kind, kind, "{body}: {violation}");
         assert!(violation.text.contains(text), "{body}: {violation}");
         let line = violation.source_line.as_ref().map(|line| (&*line.file, line.line));
@@ -93,35 +96,37 @@ fn every_kind_of_fault_is_reported_with_its_line() {
 }
 
 #[test]
-fn what_is_ordered_passes() {
+fn ordered_accesses_are_valid() {
     for body in [
         "st.shared.u32 [%r2], 0; bar.sync 0; ld.shared.u32 %r3, [s];",
-        // Only one warp: its own barrier is enough.
+        // A single warp needs only the warp barrier.
         "@!%p2 exit; st.shared.u32 [%r2], 0; bar.warp.sync -1; ld.shared.u32 %r3, [s];",
         "@%p1 st.shared.u32 [s], 0; bar.sync 0; atom.shared.add.u32 %r3, [s], 1;",
         // All threads add to one word.
         "@%p1 st.global.u32 [%rd1], 0; bar.sync 0; red.global.add.f32 [%rd1], 0f3F800000;",
         // Bytes of one word by different threads.
         "mov.u32 %r4, s; add.u32 %r4, %r4, %r0; st.shared.u8 [%r4], 0;",
-        // The first warp announces, the second waits.
+        // The first warp arrives, the second waits.
         "@%p2 bra $A; bar.sync 1, 64; ld.shared.u32 %r3, [s]; exit; $A: st.shared.u32 [%r2], 0; bar.arrive 1, 64;",
         // The first warp ends; the barrier no longer waits for it.
         "@%p2 exit; bar.sync 0;",
     ] {
-        outcome(body, Checks::ALL).unwrap_or_else(|violation| panic!("{body}: {violation}"));
+        outcome(body, ExecutionChecks::ALL)
+            .unwrap_or_else(|violation| panic!("{body}: {violation}"));
     }
 }
 
 #[test]
 fn a_check_that_is_off_reports_nothing() {
     for (body, check) in [
-        ("ld.shared.u32 %r3, [%r2];", Check::Unwritten),
-        ("ld.global.u32 %r3, [%rd1];", Check::Unwritten),
-        ("st.shared.u32 [s], %r0;", Check::Race),
-        ("@%p2 bra $A; bar.sync 0; bra.uni $B; $A: bar.sync 0; $B:", Check::Divergence),
+        ("ld.shared.u32 %r3, [%r2];", ExecutionCheck::Unwritten),
+        ("ld.global.u32 %r3, [%rd1];", ExecutionCheck::Unwritten),
+        ("st.shared.u32 [s], %r0;", ExecutionCheck::Race),
+        ("@%p2 bra $A; bar.sync 0; bra.uni $B; $A: bar.sync 0; $B:", ExecutionCheck::Divergence),
     ] {
-        outcome(body, Checks::NONE).unwrap_or_else(|violation| panic!("{body}: {violation}"));
-        outcome(body, Checks::NONE.with(check)).expect_err(body);
+        outcome(body, ExecutionChecks::NONE)
+            .unwrap_or_else(|violation| panic!("{body}: {violation}"));
+        outcome(body, ExecutionChecks::NONE.with(check)).expect_err(body);
     }
 }
 
@@ -138,7 +143,8 @@ fn an_asynchronous_copy_arrives_when_it_is_waited_for() {
         ("bar.sync 0; ld.shared.u32 %r3, [s];", Some(Unwritten)),
         ("cp.async.wait_all; ld.shared.u32 %r3, [s];", Some(Race)),
     ] {
-        let kind = outcome(&format!("{copy} {rest}"), Checks::ALL).err().map(|found| found.kind);
+        let kind =
+            outcome(&format!("{copy} {rest}"), ExecutionChecks::ALL).err().map(|found| found.kind);
         assert_eq!(kind, expected, "{rest}");
     }
 }

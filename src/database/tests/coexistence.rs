@@ -1,40 +1,40 @@
-//! Which record stays: by time, by place, and among writers that come at once.
+//! Competing records: by time, by key, and with concurrent writers.
 
 use std::thread;
 
 use super::*;
-use crate::database::{Recorded, Replace, record_winner};
+use crate::database::{ReplacePolicy, StoreOutcome, record_winner};
 use crate::model::ComputeCapability;
 
 #[test]
 fn a_record_gives_way_to_a_faster_one_or_to_any_on_request() {
     for (new_us, replace, expected, left_us) in [
-        (150.0, Replace::IfFaster, Recorded::Kept { stored: Micros(100.0) }, 100.0),
-        (100.0, Replace::IfFaster, Recorded::Kept { stored: Micros(100.0) }, 100.0),
-        (f64::NAN, Replace::IfFaster, Recorded::Kept { stored: Micros(100.0) }, 100.0),
-        (99.999, Replace::IfFaster, Recorded::Replaced { before: Micros(100.0) }, 99.999),
-        (150.0, Replace::Always, Recorded::Replaced { before: Micros(100.0) }, 150.0),
+        (150.0, ReplacePolicy::IfFaster, StoreOutcome::Kept { stored: Micros(100.0) }, 100.0),
+        (100.0, ReplacePolicy::IfFaster, StoreOutcome::Kept { stored: Micros(100.0) }, 100.0),
+        (f64::NAN, ReplacePolicy::IfFaster, StoreOutcome::Kept { stored: Micros(100.0) }, 100.0),
+        (99.999, ReplacePolicy::IfFaster, StoreOutcome::Replaced { before: Micros(100.0) }, 99.999),
+        (150.0, ReplacePolicy::Always, StoreOutcome::Replaced { before: Micros(100.0) }, 150.0),
     ] {
         let (_folder, path) = file_with("");
-        record_winner(&path, &record(problem(8, 8, 8), 100.0), Replace::IfFaster).unwrap();
+        record_winner(&path, &record(problem(8, 8, 8), 100.0), ReplacePolicy::IfFaster).unwrap();
         let before = read(&path);
         let recorded = record_winner(&path, &record(problem(8, 8, 8), new_us), replace).unwrap();
         assert_eq!(recorded, expected, "{new_us} us, {replace:?}");
         assert_eq!(load(&path)[0].median(), Micros(left_us), "{new_us} us, {replace:?}");
-        let kept = matches!(recorded, Recorded::Kept { .. });
+        let kept = matches!(recorded, StoreOutcome::Kept { .. });
         assert_eq!(read(&path) == before, kept, "{new_us} us, {replace:?}");
     }
 }
 
 #[test]
-fn a_kernel_with_other_bits_in_each_run_is_no_rival_of_one_without() {
+fn a_deterministic_kernel_replaces_a_non_deterministic_one() {
     let of = |median_us: f64, deterministic: bool| {
         let mut found = found(problem(8, 8, 8), median_us);
         found.launch.nondeterministic = !deterministic;
         found.record()
     };
-    let replaced = Recorded::Replaced { before: Micros(100.0) };
-    let kept = Recorded::Kept { stored: Micros(100.0) };
+    let replaced = StoreOutcome::Replaced { before: Micros(100.0) };
+    let kept = StoreOutcome::Kept { stored: Micros(100.0) };
     for (stored, new, new_us, expected) in [
         (false, true, 150.0, replaced),
         (true, false, 150.0, kept),
@@ -43,10 +43,10 @@ fn a_kernel_with_other_bits_in_each_run_is_no_rival_of_one_without() {
         (false, false, 90.0, replaced),
     ] {
         let (_folder, path) = file_with("");
-        record_winner(&path, &of(100.0, stored), Replace::IfFaster).unwrap();
+        record_winner(&path, &of(100.0, stored), ReplacePolicy::IfFaster).unwrap();
         assert_eq!(read(&path).contains("\ndeterministic = false\n"), !stored);
         assert!(!read(&path).contains("deterministic = true"), "what is usual is not written");
-        let recorded = record_winner(&path, &of(new_us, new), Replace::IfFaster).unwrap();
+        let recorded = record_winner(&path, &of(new_us, new), ReplacePolicy::IfFaster).unwrap();
         assert_eq!(recorded, expected, "{stored} {new} {new_us}");
         let left = &load(&path)[0];
         assert_eq!(left.deterministic, if expected == kept { stored } else { new });
@@ -58,21 +58,21 @@ fn a_kernel_with_other_bits_in_each_run_is_no_rival_of_one_without() {
 fn records_compete_by_problem_device_and_regime() {
     let (_folder, path) = file_with("");
     let base = record(problem(8, 8, 8), 100.0);
-    record_winner(&path, &base, Replace::IfFaster).unwrap();
+    record_winner(&path, &base, ReplacePolicy::IfFaster).unwrap();
     type Change = fn(&mut Record);
-    let changes: [(Change, Recorded); 7] = [
-        (|record| record.measurement.cache_policy = "hot".to_owned(), Recorded::Added),
-        (|record| record.measurement.power = "sustained".to_owned(), Recorded::Added),
-        (|record| record.problem.batch = 2, Recorded::Added),
-        (|record| record.problem.dtype = "f8".to_owned(), Recorded::Added),
-        (|record| record.device.compute_capability = "9.9".to_owned(), Recorded::Added),
-        (|record| record.device.name = "NVIDIA H100".to_owned(), Recorded::Added),
-        (|record| record.device.driver = None, Recorded::Replaced { before: Micros(100.0) }),
+    let changes: [(Change, StoreOutcome); 7] = [
+        (|record| record.measurement.cache_policy = "hot".to_owned(), StoreOutcome::Added),
+        (|record| record.measurement.power = "sustained".to_owned(), StoreOutcome::Added),
+        (|record| record.problem.batch = 2, StoreOutcome::Added),
+        (|record| record.problem.dtype = "f8".to_owned(), StoreOutcome::Added),
+        (|record| record.device.compute_capability = "9.9".to_owned(), StoreOutcome::Added),
+        (|record| record.device.name = "NVIDIA H100".to_owned(), StoreOutcome::Added),
+        (|record| record.device.driver = None, StoreOutcome::Replaced { before: Micros(100.0) }),
     ];
     for (change, expected) in changes {
         let mut other = record(problem(8, 8, 8), 50.0);
         change(&mut other);
-        assert_eq!(record_winner(&path, &other, Replace::IfFaster).unwrap(), expected);
+        assert_eq!(record_winner(&path, &other, ReplacePolicy::IfFaster).unwrap(), expected);
     }
     assert_eq!(load(&path).len(), 7);
 }
@@ -82,7 +82,7 @@ fn a_record_of_an_unknown_policy_is_kept_and_answers_nothing() {
     let (_folder, path) = file_with("");
     let mut lukewarm = record(problem(8, 8, 8), 10.0);
     lukewarm.measurement.cache_policy = "lukewarm".to_owned();
-    record_winner(&path, &lukewarm, Replace::IfFaster).unwrap();
+    record_winner(&path, &lukewarm, ReplacePolicy::IfFaster).unwrap();
     let find = || {
         let database = Database::load(&path).unwrap();
         database.find(&problem(8, 8, 8), &device(), Regime::default()).cloned()
@@ -90,7 +90,10 @@ fn a_record_of_an_unknown_policy_is_kept_and_answers_nothing() {
     assert_eq!(find(), None);
 
     let rotate = record(problem(8, 8, 8), 20.0);
-    assert_eq!(record_winner(&path, &rotate, Replace::IfFaster).unwrap(), Recorded::Added);
+    assert_eq!(
+        record_winner(&path, &rotate, ReplacePolicy::IfFaster).unwrap(),
+        StoreOutcome::Added
+    );
     assert_eq!(find(), Some(rotate.clone()));
     assert_eq!(load(&path), [lukewarm, rotate]);
 }
@@ -98,7 +101,7 @@ fn a_record_of_an_unknown_policy_is_kept_and_answers_nothing() {
 #[test]
 fn a_question_is_answered_for_its_problem_and_device_only() {
     let (_folder, path) = file_with("");
-    record_winner(&path, &record(problem(8, 8, 8), 10.0), Replace::IfFaster).unwrap();
+    record_winner(&path, &record(problem(8, 8, 8), 10.0), ReplacePolicy::IfFaster).unwrap();
     let database = Database::load(&path).unwrap();
     let capability = ComputeCapability { major: 10, minor: 0 };
     for (asked, device, found) in [
@@ -114,9 +117,9 @@ fn a_question_is_answered_for_its_problem_and_device_only() {
 }
 
 #[test]
-fn of_two_records_in_one_place_the_faster_counts() {
+fn the_faster_of_two_records_with_one_key_is_found() {
     let (_folder, path) = file_with("");
-    record_winner(&path, &record(problem(8, 8, 8), 30.0), Replace::IfFaster).unwrap();
+    record_winner(&path, &record(problem(8, 8, 8), 30.0), ReplacePolicy::IfFaster).unwrap();
     let merged = format!("{0}\n{1}", read(&path), {
         let slow = read(&path).replace("median_us = 30.0", "median_us = 20.0");
         slow[slow.find("[[record]]").unwrap()..].to_owned()
@@ -126,8 +129,8 @@ fn of_two_records_in_one_place_the_faster_counts() {
     let answer = database.find(&problem(8, 8, 8), &device(), Regime::default()).unwrap();
     assert_eq!(answer.median(), Micros(20.0));
     assert_eq!(
-        record_winner(&path, &record(problem(8, 8, 8), 25.0), Replace::IfFaster).unwrap(),
-        Recorded::Kept { stored: Micros(20.0) }
+        record_winner(&path, &record(problem(8, 8, 8), 25.0), ReplacePolicy::IfFaster).unwrap(),
+        StoreOutcome::Kept { stored: Micros(20.0) }
     );
 }
 
@@ -136,7 +139,7 @@ fn records_stand_sorted_and_old_ones_are_not_moved() {
     let (_folder, path) = file_with("");
     let shapes = [(4, 1, 1), (2, 9, 9), (2, 1, 9), (8, 1, 1), (1, 1, 1)];
     for (m, n, k) in shapes {
-        record_winner(&path, &record(problem(m, n, k), 1.0), Replace::IfFaster).unwrap();
+        record_winner(&path, &record(problem(m, n, k), 1.0), ReplacePolicy::IfFaster).unwrap();
     }
     let order: Vec<_> = load(&path).iter().map(|r| (r.problem.m, r.problem.n)).collect();
     assert_eq!(order, [(1, 1), (2, 1), (2, 9), (4, 1), (8, 1)]);
@@ -155,8 +158,8 @@ fn eight_writers_at_once_lose_nothing() {
             scope.spawn(move || {
                 for k in 0..10 {
                     let record = record(problem(writer + 1, 1, k + 1), 1.0);
-                    let recorded = record_winner(path, &record, Replace::IfFaster).unwrap();
-                    assert_eq!(recorded, Recorded::Added);
+                    let recorded = record_winner(path, &record, ReplacePolicy::IfFaster).unwrap();
+                    assert_eq!(recorded, StoreOutcome::Added);
                 }
             });
         }
@@ -177,7 +180,7 @@ fn a_file_keeps_its_permissions_and_a_link_stays_a_link() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
     let link = folder.path().join("link.toml");
     symlink(&path, &link).unwrap();
-    record_winner(&link, &record(problem(8, 8, 8), 1.0), Replace::IfFaster).unwrap();
+    record_winner(&link, &record(problem(8, 8, 8), 1.0), ReplacePolicy::IfFaster).unwrap();
     assert!(link.is_symlink());
     assert_eq!(load(&path).len(), 1);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);

@@ -1,15 +1,15 @@
-//! Files that are not read are not written either, and the message says where to look.
+//! Damaged files: they are neither read nor written, and the message states the position.
 
 use std::io::Write as _;
 
 use super::*;
-use crate::database::{DatabaseError, Replace, record_winner};
+use crate::database::{DatabaseError, ReplacePolicy, record_winner};
 
 /// Checks that `text` is refused with `message` (which follows the path) and left untouched.
 fn check(text: &str, message: &str) {
     let (_folder, path) = file_with(text);
     let load = Database::load(&path).unwrap_err().to_string();
-    let write = record_winner(&path, &record(problem(1, 1, 1), 1.0), Replace::Always);
+    let write = record_winner(&path, &record(problem(1, 1, 1), 1.0), ReplacePolicy::Always);
     let expected = format!("{}:{message}", path.display());
     assert!(load.starts_with(&expected), "expected {expected}\n     got {load}");
     assert!(load.contains("--db PATH") || load.contains("[[record]]"), "no next step: {load}");
@@ -19,7 +19,7 @@ fn check(text: &str, message: &str) {
 
 fn one_record() -> String {
     let (_folder, path) = file_with("");
-    record_winner(&path, &record(problem(1, 1, 1), 1.0), Replace::Always).unwrap();
+    record_winner(&path, &record(problem(1, 1, 1), 1.0), ReplacePolicy::Always).unwrap();
     read(&path)
 }
 
@@ -105,7 +105,7 @@ fn a_field_that_is_missing_or_mistyped_is_named_with_its_record_and_line() {
             "time = \"2026",
             "time = \"MMXXVI",
             format!("{}:8", at("time")),
-            "`provenance.time`: `MMXXVI-01-31T12:00:00Z` is no time such as",
+            "`provenance.time`: `MMXXVI-01-31T12:00:00Z` is not a time such as",
         ),
         (
             "seed = 42",
@@ -129,7 +129,8 @@ fn a_path_that_is_no_file_says_so() {
 
     let (_folder, file) = file_with("");
     let below = file.join("gpu.toml");
-    let error = record_winner(&below, &record(problem(1, 1, 1), 1.0), Replace::Always).unwrap_err();
+    let error =
+        record_winner(&below, &record(problem(1, 1, 1), 1.0), ReplacePolicy::Always).unwrap_err();
     assert!(matches!(error, DatabaseError::Unwritable { .. }), "{error}");
     assert!(error.to_string().starts_with(&format!("cannot write `{}`: ", file.display())));
 }
@@ -148,7 +149,8 @@ fn a_folder_that_is_read_only_is_named() {
         writeln!(std::io::stderr(), "skipped: this user writes to read-only folders").unwrap();
         return;
     }
-    let error = record_winner(&path, &record(problem(1, 1, 1), 1.0), Replace::Always).unwrap_err();
+    let error =
+        record_winner(&path, &record(problem(1, 1, 1), 1.0), ReplacePolicy::Always).unwrap_err();
     set_mode(0o755);
     let message = error.to_string();
     assert!(matches!(error, DatabaseError::Unwritable { .. }), "{message}");
@@ -167,7 +169,8 @@ fn a_file_that_is_read_only_stays_as_it_is() {
         writeln!(std::io::stderr(), "skipped: this user writes to read-only files").unwrap();
         return;
     }
-    let error = record_winner(&path, &record(problem(1, 1, 1), 1.0), Replace::Always).unwrap_err();
+    let error =
+        record_winner(&path, &record(problem(1, 1, 1), 1.0), ReplacePolicy::Always).unwrap_err();
     assert!(error.to_string().starts_with(&format!("cannot write `{}`: ", path.display())));
     assert_eq!(read(&path), "schema = 1\n");
 }

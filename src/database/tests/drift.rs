@@ -1,4 +1,4 @@
-//! Whether a record holds, for planted times.
+//! Drift of a record, for given times.
 
 use super::*;
 use crate::database::{Drift, StoredConfidence};
@@ -25,7 +25,7 @@ fn margin(low: f64, high: f64) -> Margin {
     Margin { percent: (low + high) / 2.0, low, high }
 }
 
-/// What comes of timing it again.
+/// New timings of the record.
 fn retimed(median_us: f64, runner_up: Margin, library: Margin) -> Retimed {
     let found = found(problem(8, 8, 8), median_us);
     let standing = Standing {
@@ -50,7 +50,7 @@ fn retimed(median_us: f64, runner_up: Margin, library: Margin) -> Retimed {
     }
 }
 
-/// The names of what drifts.
+/// The kinds of drift found.
 fn drifts(record: &Record, retimed: &Retimed, hash: &str) -> Vec<&'static str> {
     let name = |drift: &Drift| match drift {
         Drift::Broken { .. } => "broken",
@@ -64,7 +64,7 @@ fn drifts(record: &Record, retimed: &Retimed, hash: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn drift_is_what_leaves_an_interval_by_more_than_runs_differ() {
+fn drift_is_a_time_outside_its_interval_by_more_than_runs_vary() {
     let record = recorded();
     let hash = record.provenance.template_hash.clone();
     // Samples are 0.125 us apart around the median: 5 % are below 99.4 us, 5 % above 100.6 us.
@@ -92,7 +92,7 @@ fn drift_is_what_leaves_an_interval_by_more_than_runs_differ() {
 }
 
 #[test]
-fn a_winner_that_is_none_and_another_template_are_drift() {
+fn a_broken_winner_and_a_changed_template_are_drift() {
     let record = recorded();
     let hash = record.provenance.template_hash.clone();
     let mut broken = retimed(100.0, margin(1.0, 3.0), margin(9.0, 11.0));

@@ -1,4 +1,4 @@
-//! Merging and pruning: no record is lost without a word, whatever the order of the files.
+//! Merging and pruning: no record is lost silently, in any order of the files.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::database::{
-    Conditions, Conflict, DatabaseError, Merged, Replace, Version, merge, prune, record_winner,
+    Conflict, DatabaseError, MergeReport, PruneConditions, ReplacePolicy, Version, merge, prune,
+    record_winner,
 };
 
-/// A record by a few numbers, so that random ones often compete.
+/// A record from a few numbers, so that random ones often share a key.
 fn sample(
     (k, device, median, (interim, nondeterministic), second): (u64, u8, u8, (bool, bool), u8),
 ) -> Record {
@@ -26,14 +27,14 @@ fn samples() -> impl Strategy<Value = Vec<Vec<Record>>> {
     prop::collection::vec(prop::collection::vec(record, 0..5), 1..4)
 }
 
-/// Files of records as a hand could have put them together, several in a place too.
+/// Files of records as a user could assemble them, including several records with one key.
 fn files(folder: &Path, contents: &[Vec<Record>]) -> Vec<PathBuf> {
     let file = |(number, records): (usize, &Vec<Record>)| {
         let path = folder.join(format!("{number}.toml"));
         let mut text = "schema = 1\n".to_owned();
         for record in records {
             let single = folder.join("single.toml");
-            record_winner(&single, record, Replace::Always).unwrap();
+            record_winner(&single, record, ReplacePolicy::Always).unwrap();
             let whole = fs::read_to_string(&single).unwrap();
             text += &whole[whole.find("\n[[record]]").unwrap()..];
             fs::remove_file(single).unwrap();
@@ -44,7 +45,7 @@ fn files(folder: &Path, contents: &[Vec<Record>]) -> Vec<PathBuf> {
     contents.iter().enumerate().map(file).collect()
 }
 
-/// A place as text, and a whole record as text.
+/// A key as text, and a whole record as text.
 fn place(record: &Record) -> String {
     record.key()
 }
@@ -53,7 +54,7 @@ fn text(record: &Record) -> String {
     format!("{record:?}")
 }
 
-fn told(merged: &Merged) -> BTreeSet<String> {
+fn told(merged: &MergeReport) -> BTreeSet<String> {
     let of = |conflict: &Conflict| -> Vec<String> {
         conflict.left_out.iter().map(|contender| text(&contender.record)).collect()
     };
@@ -64,14 +65,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn a_merge_loses_no_record_and_knows_no_order(contents in samples()) {
+    fn a_merge_loses_no_record_and_ignores_the_order_of_files(contents in samples()) {
         let folder = tempfile::tempdir().unwrap();
         let inputs = files(folder.path(), &contents);
         let output = folder.path().join("out.toml");
         let merged = merge(&inputs, &output).unwrap();
         let (kept, bytes) = (load(&output), read(&output));
 
-        // Each record is in the output or told as left out; nothing else is in it.
+        // Each record is in the output or reported as left out; nothing else is in it.
         let given: BTreeSet<String> = contents.iter().flatten().map(text).collect();
         let there: BTreeSet<String> = kept.iter().map(text).collect();
         let both: BTreeSet<String> = there.union(&told(&merged)).cloned().collect();
@@ -81,7 +82,7 @@ proptest! {
         prop_assert_eq!(kept.len() + left_out + merged.repeated, count);
         prop_assert_eq!(merged.records, kept.len());
 
-        // One for each place, the best, and only records of its place are left out for it.
+        // The output has the best record of each key, and leaves out only records of the same key.
         let places: BTreeSet<String> = contents.iter().flatten().map(place).collect();
         prop_assert_eq!(kept.iter().map(place).collect::<BTreeSet<_>>(), places.clone());
         prop_assert_eq!(kept.len(), places.len());
@@ -95,7 +96,7 @@ proptest! {
             }
         }
 
-        // Another order, and files that were merged before, give the same bytes.
+        // Another order of files, and a repeated merge, give the same bytes.
         let backwards: Vec<PathBuf> = inputs.iter().rev().cloned().collect();
         let other = folder.path().join("other.toml");
         let again = merge(&backwards, &other).unwrap();
@@ -118,11 +119,11 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let path = files(folder.path(), &[contents.concat()]).remove(0);
         let (records, bytes) = (load(&path), read(&path));
-        let conditions = Conditions {
+        let conditions = PruneConditions {
             superseded,
             interim,
             device_name: device.map(|device| format!("NVIDIA {device}")),
-            ..Conditions::default()
+            ..PruneConditions::default()
         };
         let foreseen = prune(&path, &conditions, true).unwrap();
         prop_assert_eq!(&read(&path), &bytes, "a dry run");
@@ -148,11 +149,12 @@ proptest! {
 }
 
 #[test]
-fn comments_and_keys_of_others_go_with_their_records() {
+fn comments_and_unknown_keys_stay_with_their_records() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     for (name, k) in [("a.toml", 1), ("b.toml", 2)] {
-        record_winner(&path(name), &record(problem(8, 8, k), 1.0), Replace::IfFaster).unwrap();
+        record_winner(&path(name), &record(problem(8, 8, k), 1.0), ReplacePolicy::IfFaster)
+            .unwrap();
         let text = read(&path(name))
             .replace("schema = 1\n", &format!("schema = 1\nsite = \"{name}\"\n"))
             .replace("[[record]]\n", &format!("# of {name}\n[[record]]\nnote = {k}\n"));
@@ -173,18 +175,18 @@ fn files_that_cannot_be_merged_leave_the_output_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let output = path("out.toml");
-    record_winner(&output, &record(problem(8, 8, 8), 1.0), Replace::IfFaster).unwrap();
+    record_winner(&output, &record(problem(8, 8, 8), 1.0), ReplacePolicy::IfFaster).unwrap();
     let before = read(&output);
     let mut modelled = found(problem(8, 8, 9), 1.0);
     modelled.device = Device::cpu();
-    record_winner(&path("cpu.toml"), &modelled.record(), Replace::IfFaster).unwrap();
+    record_winner(&path("cpu.toml"), &modelled.record(), ReplacePolicy::IfFaster).unwrap();
     fs::write(path("newer.toml"), "schema = 99\n").unwrap();
     fs::write(path("older.toml"), "schema = 0\n").unwrap();
     fs::write(path("cut.toml"), &before[..before.len() / 2]).unwrap();
     fs::write(path("bytes.toml"), b"\xff\xfe\0").unwrap();
     for (name, words) in [
         ("missing.toml", "cannot read"),
-        ("cpu.toml", "do not share a file"),
+        ("cpu.toml", "they cannot share a file"),
         ("newer.toml", "written by a newer gemm-tune (schema 99)"),
         ("older.toml", "`schema` is 0"),
         ("cut.toml", "cut.toml:"),
@@ -196,14 +198,14 @@ fn files_that_cannot_be_merged_leave_the_output_alone() {
     }
     let inputs = [path("out.toml"), path("cpu.toml")];
     let error = merge(&inputs, &path("fresh.toml")).unwrap_err();
-    assert!(matches!(error, DatabaseError::Kinds { .. }), "{error}");
+    assert!(matches!(error, DatabaseError::MixedInputs { .. }), "{error}");
     assert!(!path("fresh.toml").exists());
     let unwritable = merge(&[output], Path::new("/proc/none/out.toml")).unwrap_err().to_string();
     assert!(unwritable.contains("cannot write `/proc/none`"), "{unwritable}");
 }
 
 #[test]
-fn old_toolchains_are_told_by_numbers_not_by_letters() {
+fn toolchain_versions_compare_as_numbers() {
     for (older, newer) in [("9.2", "13.0"), ("12.9", "13"), ("0.9.10", "0.10.0")] {
         assert!(Version::parse(older) < Version::parse(newer), "{older} < {newer}");
     }
@@ -215,9 +217,10 @@ fn old_toolchains_are_told_by_numbers_not_by_letters() {
     for (k, nvrtc) in [(1, "12.9"), (2, "13.0"), (3, "unknown")] {
         let mut found = found(problem(8, 8, k), 1.0);
         found.provenance.nvrtc = nvrtc.to_owned();
-        record_winner(&path, &found.record(), Replace::IfFaster).unwrap();
+        record_winner(&path, &found.record(), ReplacePolicy::IfFaster).unwrap();
     }
-    let conditions = Conditions { nvrtc_before: Version::parse("13.0"), ..Conditions::default() };
+    let conditions =
+        PruneConditions { nvrtc_before: Version::parse("13.0"), ..PruneConditions::default() };
     let pruned = prune(&path, &conditions, false).unwrap();
     assert_eq!(pruned.len(), 1);
     assert_eq!(pruned[0].because, ["NVRTC 12.9"]);

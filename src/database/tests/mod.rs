@@ -1,4 +1,4 @@
-//! Tests of the room as others use it: through files.
+//! Tests of the public interface, through files.
 
 mod coexistence;
 mod damage;
@@ -16,10 +16,10 @@ use tempfile::TempDir;
 use super::{Database, LibraryTime, Provenance, Record, StoredConditions, Winner};
 use crate::model::launch::STANDARD_ARGUMENTS;
 use crate::model::{
-    Argument, Configuration, Device, Dtype, KernelLaunch, Landmark, LaunchPlan, Measurement,
-    Micros, Problem, Regime, Resources, Shape, Swizzle, TensorMap, Timing, Validation, Value,
-    Workspace,
+    Argument, Configuration, Device, Dtype, KernelLaunch, LaunchPlan, Measurement, Micros, Problem,
+    Regime, Resources, Shape, Swizzle, TensorMap, Timing, Validation, Value, Workspace,
 };
+use crate::predict::Landmark;
 
 fn device() -> Device {
     Device { driver: "580.159.04".to_owned(), ..Device::h200() }
@@ -53,7 +53,7 @@ fn launch_plan() -> LaunchPlan {
     }
 }
 
-/// A launch plan with everything that one can have.
+/// A launch plan with all optional parts.
 fn split_plan() -> LaunchPlan {
     let mut plan = launch_plan();
     plan.kernels.push(KernelLaunch {
@@ -86,7 +86,7 @@ fn provenance() -> Provenance {
     }
 }
 
-/// What a [`Winner`] borrows, to change in a test before it becomes a record.
+/// The values that a [`Winner`] borrows; a test can change them before it makes a record.
 struct Found {
     problem: Problem,
     device: Device,

@@ -1,4 +1,4 @@
-//! What is written is what is read, and reads well.
+//! Round trips through files, and the look of a file.
 
 use std::fs;
 
@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use tempfile::tempdir;
 
 use super::*;
-use crate::database::record::{StoredBaseline, StoredProblem};
-use crate::database::{Recorded, Replace, record_winner};
+use crate::database::sections::{StoredBaseline, StoredProblem};
+use crate::database::{ReplacePolicy, StoreOutcome, record_winner};
 use crate::model::{Compute, Layout};
 
 #[test]
@@ -30,8 +30,8 @@ fn a_file_of_two_records_reads_well() {
     let square = Found { libraries: libraries(), landmarks: vec![landmark], ..square };
     for found in [square, split] {
         assert_eq!(
-            record_winner(&path, &found.record(), Replace::IfFaster).unwrap(),
-            Recorded::Added
+            record_winner(&path, &found.record(), ReplacePolicy::IfFaster).unwrap(),
+            StoreOutcome::Added
         );
     }
     insta::assert_snapshot!(read(&path));
@@ -142,7 +142,7 @@ prop_compose! {
 }
 
 proptest! {
-    // Every case waits for the disk twice or more.
+    // Every case syncs to disk at least twice.
     #![proptest_config(ProptestConfig {
         cases: 64,
         failure_persistence: None,
@@ -150,10 +150,10 @@ proptest! {
     })]
 
     #[test]
-    fn a_record_survives_its_file(record in records()) {
+    fn a_record_round_trips_through_its_file(record in records()) {
         let folder = tempdir().unwrap();
         let path = folder.path().join("gpu.toml");
-        record_winner(&path, &record, Replace::IfFaster).unwrap();
+        record_winner(&path, &record, ReplacePolicy::IfFaster).unwrap();
         prop_assert_eq!(load(&path), vec![record]);
     }
 
@@ -166,12 +166,12 @@ proptest! {
         after.device.name.clone_from(&before.device.name);
         let (folder, fresh_folder) = (tempdir().unwrap(), tempdir().unwrap());
         let (path, fresh) = (folder.path().join("gpu.toml"), fresh_folder.path().join("gpu.toml"));
-        record_winner(&path, &before, Replace::Always).unwrap();
-        record_winner(&path, &after, Replace::Always).unwrap();
+        record_winner(&path, &before, ReplacePolicy::Always).unwrap();
+        record_winner(&path, &after, ReplacePolicy::Always).unwrap();
         prop_assert_eq!(load(&path), vec![after.clone()]);
 
-        // Once every key has been there, replacing gives the file that a new one would be.
-        record_winner(&fresh, &after, Replace::Always).unwrap();
+        // After every key has been present once, a replacement gives the same file as a new one.
+        record_winner(&fresh, &after, ReplacePolicy::Always).unwrap();
         let lines = |path| {
             let mut lines: Vec<String> = fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect();
             lines.sort();

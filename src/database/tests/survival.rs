@@ -1,13 +1,13 @@
-//! What others put into a file survives when a record is replaced or added.
+//! Comments and unknown keys survive when a record is replaced or added.
 
 use super::*;
-use crate::database::{Recorded, Replace, record_winner};
+use crate::database::{ReplacePolicy, StoreOutcome, record_winner};
 
-/// A file with a record of 1x1x1 at 100 us, after a person and a later version were at it.
+/// A file with a record of 1x1x1 at 100 us, after edits by a user and by a later version.
 fn edited() -> (TempDir, PathBuf) {
     let (folder, path) = file_with("");
     let found = Found { libraries: libraries(), ..found(problem(1, 1, 1), 100.0) };
-    record_winner(&path, &found.record(), Replace::Always).unwrap();
+    record_winner(&path, &found.record(), ReplacePolicy::Always).unwrap();
     let mut text = read(&path);
     for (from, to) in [
         ("schema = 1\n", "schema = 1 # the first\nowner = \"maintainers\"\n"),
@@ -27,7 +27,7 @@ fn edited() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// What a person or a later version wrote, and no replacement may lose.
+/// Text of a user or of a later version that no replacement may lose.
 const KEPT: [&str; 15] = [
     "schema = 1 # the first\nowner = \"maintainers\"\n",
     "\n# our favourite\n[[record]]\n",
@@ -51,8 +51,8 @@ fn comments_and_unknown_keys_survive_a_replacement() {
     let (_folder, path) = edited();
     let new = Found { family: "wmma".to_owned(), ..found(problem(1, 1, 1), 50.0) }.record();
     assert_eq!(
-        record_winner(&path, &new, Replace::IfFaster).unwrap(),
-        Recorded::Replaced { before: Micros(100.0) }
+        record_winner(&path, &new, ReplacePolicy::IfFaster).unwrap(),
+        StoreOutcome::Replaced { before: Micros(100.0) }
     );
     let text = read(&path);
     for kept in KEPT {
@@ -69,7 +69,7 @@ fn a_new_record_leaves_all_text_of_the_others_in_place() {
     let (_folder, path) = edited();
     let before = read(&path);
     for problem in [problem(1, 1, 2), Problem { dtype: Dtype::Bf16, ..problem(9, 9, 9) }] {
-        record_winner(&path, &record(problem, 1.0), Replace::IfFaster).unwrap();
+        record_winner(&path, &record(problem, 1.0), ReplacePolicy::IfFaster).unwrap();
     }
     let text = read(&path);
     let first = text.find("\n# our favourite").unwrap();
@@ -106,7 +106,7 @@ fn a_section_written_in_another_form_is_still_the_same_section() {
     }
     fs::write(&path, text).unwrap();
     let new = record(problem(1, 1, 1), 50.0);
-    record_winner(&path, &new, Replace::IfFaster).unwrap();
+    record_winner(&path, &new, ReplacePolicy::IfFaster).unwrap();
     let text = read(&path);
     for kept in [
         "\nresources.registers = 128\n",
@@ -131,7 +131,7 @@ fn a_field_that_a_short_section_gains_or_loses_leaves_it_tidy() {
     ] {
         let resources = Resources { occupancy, ..Resources::default() };
         let found = Found { resources, ..found(problem(1, 1, 1), 50.0) };
-        record_winner(&path, &found.record(), Replace::Always).unwrap();
+        record_winner(&path, &found.record(), ReplacePolicy::Always).unwrap();
         let text = read(&path);
         assert!(text.contains(line), "no {line:?} in\n{text}");
     }

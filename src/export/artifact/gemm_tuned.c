@@ -22,9 +22,9 @@ extern CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
 #define CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES 8
 #endif
 
-/* Bytes of dynamic shared memory that a kernel has without asking. */
+/* Bytes of dynamic shared memory that a kernel may use without an attribute. */
 #define FREE_SHARED_BYTES (32 * 1024)
-/* What every workspace begins at a multiple of. */
+/* Alignment of every workspace in bytes. */
 #define WORKSPACE_ALIGNMENT 256
 /* Bytes of the widest vector that a thread reads or writes. */
 #define WIDEST_VECTOR 16
@@ -34,18 +34,18 @@ extern CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
 #define SIZES 7
 #define STANDARD_ARGUMENTS 15
 
-/* A launch: the image and the name of the kernel, and what it is called with, by place: A B C M N K batch lda
+/* A launch: image and name of the kernel, and its arguments as indices into: A B C M N K batch lda
  * ldb ldc stride_a stride_b stride_c alpha beta, then the workspaces. */
 typedef struct {
     int image;
     const char *entry;
-    int shared_bytes; /* dynamic, for the shape that the kernel was made for: it hangs on none */
+    int shared_bytes; /* dynamic; the same for every shape */
     int count;
     unsigned char arguments[STANDARD_ARGUMENTS + MAX_WORKSPACES];
 } launch;
 
-/* A kernel: what it was made for, how it is launched, and what it is expected to take. `serves` and
- * `sizes` are told M N K batch lda ldb ldc. */
+/* A kernel: its problem, its launches, and its predicted time. `serves` and `sizes` read
+ * M N K batch lda ldb ldc. */
 typedef struct {
     int pattern, tuned, m, n, k;
     int first_launch, launches, workspaces;
@@ -71,7 +71,7 @@ static const launch launches[GEMM_TUNED_LAUNCHES] = {
 static const kernel kernels[] = {
 @KERNEL_TABLE@};
 
-/* Places of kernels to look at first, of those that were not tuned for the very shape. */
+/* Indices of preferred kernels for a shape that was not tuned. */
 @TREE@
 #define KERNELS ((int)(sizeof kernels / sizeof kernels[0]))
 
@@ -120,8 +120,9 @@ void gemm_tuned_workspace(gemm_tuned *tuned, void *workspace, size_t bytes)
     tuned->workspace_bytes = workspace == NULL ? 0 : bytes;
 }
 
-/* What a kernel is expected to take: whole tiles, dealt out to multiprocessors, the one that has most
- * of them being waited for, and what each tile, each wave of them and packing take besides. A problem that costs much more or less than its own is distrusted. */
+/* Predicted time of a kernel. Whole tiles are distributed over the multiprocessors; the busiest one
+ * determines the time. Each tile, each wave and packing add to it. The prediction is less reliable
+ * for a problem much larger or smaller than the kernel's own, so its time is raised there. */
 static double expected_us(const kernel *own, int multiprocessors, const long long *p)
 {
     long long slices = own->slice_k == 0 ? 1 : ceil_div(p[2], own->slice_k);
@@ -144,7 +145,7 @@ static double expected_us(const kernel *own, int multiprocessors, const long lon
     return time * (1 + 0.05 * (ratio - 1));
 }
 
-/* Bytes of a kernel's workspaces together, each aligned. */
+/* Total bytes of a kernel's workspaces, each aligned. */
 static long long workspace_bytes(const kernel *own, const long long *sizes)
 {
     long long bytes = 0;
@@ -155,8 +156,9 @@ static long long workspace_bytes(const kernel *own, const long long *sizes)
     return bytes;
 }
 
-/* The kernel that was tuned for the very shape, else the one that is preferred, else the one of which
- * the least is expected; NULL for none. Only kernels that need at most `room` bytes of workspace. Writes the sizes of its launches. */
+/* Selects the kernel that was tuned for exactly this shape, else the preferred one, else the one with
+ * the lowest predicted time; NULL for none. Considers kernels with at most `room` bytes of
+ * workspace. Writes the sizes of its launches. */
 static const kernel *choose(const gemm_tuned *tuned, int pattern, const long long *p,
                             unsigned long long room, long long *sizes)
 {
@@ -167,7 +169,7 @@ static const kernel *choose(const gemm_tuned *tuned, int pattern, const long lon
     for (i = -first; i < KERNELS; i++) {
         const kernel *own = &kernels[i < 0 ? order[first + i] : i];
         int exact = own->tuned && own->m == p[0] && own->n == p[1] && own->k == p[2];
-        /* Below all times, and below those of what comes later in the order. */
+        /* Preferred kernels get negative times, in their order. */
         double time = exact ? -1e9 : i < 0 ? (double)i : expected_us(own, tuned->multiprocessors, p);
         if (own->pattern != pattern || (best != NULL && time >= fastest) || !own->serves(p))
             continue;
@@ -184,9 +186,9 @@ static const kernel *choose(const gemm_tuned *tuned, int pattern, const long lon
     return best;
 }
 
-/* What formulas are told: `rows` and the `lengths` of the rows. Rows of a matrix that begins at an
- * address aligned to e elements, or whose length is, are taken for aligned to no more, whatever their
- * distance; elements side by side that are not aligned to a vector for ones that lie apart. */
+/* Sets the inputs of the formulas from the leading dimensions `rows` and the row `lengths`. Rows are
+ * aligned to at most the alignment of the address and of the row length, in elements, whatever the
+ * leading dimension is. Contiguous elements without vector alignment count as separate. */
 static void describe(long long *p, int m, int n, int k, const int *rows, const int *lengths,
                      uintptr_t addresses, size_t element)
 {

@@ -1,7 +1,7 @@
 /* Matrix-multiplication kernels found by gemm-tune @VERSION@ on @DEVICE@.
  *
- * C = alpha op(A) op(B) + beta C, row-major; where beta is 0, C is not read. Needs nothing but the
- * CUDA driver: link with -lcuda. Valid as C99 and as C++.
+ * C = alpha op(A) op(B) + beta C, row-major; if beta is 0, C is not read. Needs only the CUDA
+ * driver: link with -lcuda. Valid as C99 and as C++.
  *
  *     gemm_tuned tuned;
  *     int status = gemm_tuned_open(&tuned);      (in the current context)
@@ -9,10 +9,10 @@
  *         status = @EXAMPLE@(&tuned, stream, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
  *     gemm_tuned_close(&tuned);
  *
- * Each function returns 0, a CUresult above 0, or one of the codes below 0. Once open, one `gemm_tuned`
- * serves all threads and streams of its context, as long as it has no workspace; a call allocates
- * nothing. Some kernels need a workspace: they are used once gemm_tuned_workspace has lent one, which
- * serves one stream at a time.
+ * Each function returns 0, a CUresult above 0, or one of the codes below 0. A call allocates nothing.
+ * An open `gemm_tuned` without a workspace serves all threads and streams of its context. Some
+ * kernels need a workspace: they are used after gemm_tuned_workspace has set one. A workspace serves
+ * one stream at a time.
  */
 #ifndef GEMM_TUNED_H
 #define GEMM_TUNED_H
@@ -30,7 +30,7 @@ extern "C" {
 #endif
 
 #ifndef CUDA_VERSION
-/* What is used of cuda.h, where it is not installed. */
+/* Declarations of cuda.h, for machines without it. */
 typedef int CUresult;
 typedef int CUdevice;
 typedef struct CUmod_st *CUmodule;
@@ -39,7 +39,7 @@ typedef struct CUstream_st *CUstream;
 #endif
 
 enum {
-    /* No kernel of this file is right for the shape, leading dimensions and addresses. */
+    /* No kernel of this file serves the shape, leading dimensions and addresses. */
     GEMM_TUNED_NO_KERNEL = -1,
     /* An extent is below 1, a leading dimension is shorter than its row, or a pointer is null. */
     GEMM_TUNED_BAD_ARGUMENT = -2
@@ -60,10 +60,10 @@ typedef struct {
 /* Loads the kernels into the current context. */
 int gemm_tuned_open(gemm_tuned *tuned);
 
-/* Gives back what was loaded; the context must be the one of gemm_tuned_open. */
+/* Unloads the kernels; the context must be the one of gemm_tuned_open. */
 void gemm_tuned_close(gemm_tuned *tuned);
 
-/* Lends device memory to calls from now on, aligned to 256 bytes; it stays the caller's. */
+/* Sets the workspace of later calls: device memory aligned to 256 bytes, owned by the caller. */
 void gemm_tuned_workspace(gemm_tuned *tuned, void *workspace, size_t bytes);
 
 @FUNCTIONS@#ifdef __cplusplus

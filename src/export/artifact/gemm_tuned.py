@@ -1,12 +1,12 @@
-"""Matrix multiplication by the kernels of this folder, which gemm-tune found.
+"""Matrix multiplication with the kernels of this folder, found by gemm-tune.
 
     import gemm_tuned
     c = gemm_tuned.matmul(a, b)        # PyTorch tensors or CuPy arrays on an NVIDIA GPU
 
 `matmul` computes alpha * a @ b + beta * out on the current stream of PyTorch or CuPy. Operands are
-matrices whose rows or columns are contiguous; padded rows and transposed views are taken as they are.
-Nothing is loaded and no GPU is needed before the first call. Needs the NVIDIA driver, and no package
-besides the one whose arrays it is given.
+matrices with contiguous rows or columns; padded rows and transposed views are used without a copy.
+Nothing is loaded and no GPU is needed before the first call. The module needs the NVIDIA driver, and
+no package besides the one of its arrays.
 """
 
 import ast
@@ -35,7 +35,7 @@ MULTIPROCESSORS, MAJOR, MINOR, MAX_DYNAMIC_SHARED = 16, 75, 76, 8
 
 
 class GemmTunedError(RuntimeError):
-    """What went wrong, and what to do about it."""
+    """The cause of a failure, and the next step."""
 
 
 # The bundle ---------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ class GemmTunedError(RuntimeError):
 def _plain(name):
     allowed = all(c.isascii() and (c.isalnum() or c in "._-") for c in name)
     if not name or name.startswith(".") or not allowed:
-        raise GemmTunedError(f"`{name}` is no plain file name: the bundle was tampered with")
+        raise GemmTunedError(f"`{name}` is not a plain file name: the bundle was tampered with")
     return os.path.join(FOLDER, name)
 
 
@@ -65,7 +65,7 @@ def _checksums():
 def _checked(name):
     data = _read(name)
     if hashlib.sha256(data).hexdigest() != _checksums().get(name):
-        raise GemmTunedError(f"`{name}` was changed since it was exported; export the bundle again")
+        raise GemmTunedError(f"`{name}` was changed after the export; export the bundle again")
     return data
 
 
@@ -76,7 +76,7 @@ _FUNCTIONS = {"ceil_div": lambda a, b: -(-a // b), "min": min, "max": max}
 
 
 def _formula(text):
-    """A formula as a function of the values of OPEN: arithmetic alone, whatever the text says."""
+    """Compiles a formula to a function of the values of OPEN; accepts arithmetic only."""
     tree = ast.parse(text, mode="eval")
     for node in ast.walk(tree):
         known = isinstance(node, _NODES)
@@ -87,7 +87,7 @@ def _formula(text):
         if isinstance(node, ast.Call):
             known = isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS
         if not known:
-            raise GemmTunedError(f"`{text}` is no formula: the bundle was tampered with")
+            raise GemmTunedError(f"`{text}` is not a formula: the bundle was tampered with")
     body = ast.unparse(tree)
     scope = dict(_FUNCTIONS, __builtins__={})
     return eval(f"lambda {', '.join(OPEN)}: {body}", scope)  # noqa: S307: checked above
@@ -96,7 +96,7 @@ def _formula(text):
 class _Kernel:
     def __init__(self, entry):
         self.name, self.tuned = entry["name"], entry["tuned"]
-        # Where not, two runs on the same values may differ in their last bits.
+        # If false, two runs on the same values may differ in their last bits.
         self.deterministic = entry.get("deterministic", True)
         problem = entry["problem"]
         self.pattern = (problem["dtype"], problem["compute"], problem["layout"])
@@ -114,8 +114,8 @@ class _Kernel:
         self.workspaces = [(w["name"], _formula(w["formula"])) for w in entry["workspaces"]]
 
     def expected_us(self, values, sms):
-        """Whole tiles, dealt out to multiprocessors, the one that has most being waited for, and what
-        each tile, each wave of them and packing take besides."""
+        """Predicted time. Whole tiles are distributed over the multiprocessors; the busiest one
+        determines the time. Each tile, each wave and packing add to it."""
         e, (m, n, k, batch) = self.expectation, values[:4]
         if self.tuned and self.own == (m, n, k, batch):
             return 0.0
@@ -139,8 +139,8 @@ class _Kernel:
 def _bundle():
     manifest = json.loads(_checked("manifest.json"))
     if manifest.get("schema") != 1:
-        raise GemmTunedError(f"`manifest.json` is of schema {manifest.get('schema')}, this module "
-                             "reads 1: export the bundle again")
+        raise GemmTunedError(f"`manifest.json` has schema {manifest.get('schema')}; this module "
+                             "reads schema 1: export the bundle again")
     return manifest, [_Kernel(entry) for entry in manifest["kernels"]]
 
 
@@ -150,9 +150,9 @@ def _lengths(layout, m, n, k):
 
 
 def _seen(rows, length, alignment, element_bytes):
-    """Rows of a matrix at an address aligned to e elements, or whose length is, are taken for aligned to
-    no more, whatever their distance; elements side by side that are not aligned to a vector for ones
-    that lie apart."""
+    """Leading dimension as input of the formulas. Rows are aligned to at most the alignment of the
+    address and of the row length, in elements. Contiguous elements without vector alignment count as
+    separate."""
     if rows == 1 and alignment < WIDEST_VECTOR:
         return 3
     aligned = math.gcd(max(1, alignment // element_bytes), length)
@@ -160,7 +160,7 @@ def _seen(rows, length, alignment, element_bytes):
 
 
 def _preferred(node, kernels, m, n, k):
-    """What the decision tree of the bundle says, where it has one."""
+    """Kernels that the decision tree of the bundle prefers; none without a tree."""
     while node and "extent" in node:
         node = node["then" if {"M": m, "N": n, "K": k}[node["extent"]] < node["below"]
                     else "otherwise"]
@@ -176,7 +176,7 @@ def _choose(pattern, m, n, k, rows, alignment, sms):
     fitting = [kernel for kernel in kernels if kernel.pattern == pattern]
     if not fitting:
         has = sorted({"/".join(kernel.pattern) for kernel in kernels})
-        raise GemmTunedError(f"this bundle has no kernel for {'/'.join(pattern)}, but for "
+        raise GemmTunedError(f"this bundle has no kernel for {'/'.join(pattern)}; it has kernels for "
                              f"{', '.join(has)} (dtype/compute/layout)")
     fitting.sort(key=lambda kernel: kernel.expected_us(values, sms))
     preferred = _preferred(manifest.get("dispatch"), kernels, m, n, k)
@@ -186,13 +186,13 @@ def _choose(pattern, m, n, k, rows, alignment, sms):
             sizes = [[size(*values) for size in launch[1]] for launch in kernel.launches]
             spaces = [bytes_(*values) for _, bytes_ in kernel.workspaces]
             return kernel, sizes, spaces
-    raise GemmTunedError(f"no kernel of this bundle is right for {m}x{n}x{k} with rows of {rows} "
+    raise GemmTunedError(f"this bundle has no kernel for {m}x{n}x{k} with rows of {rows} "
                          "elements: export it without `--only-tuned`")
 
 
 def kernel_for(m, n, k, dtype="f32", layout="nn", rows=None, alignment=ALIGNMENT, sms=None):
-    """The name of the kernel that `matmul` takes. `rows` are lda, ldb and ldc in elements, `alignment`
-    what addresses are multiples of, in bytes. Needs no GPU."""
+    """The name of the kernel that `matmul` uses. `rows` are lda, ldb and ldc in elements; `alignment` is
+    the alignment of the addresses in bytes. Needs no GPU."""
     rows = rows or _lengths(layout, m, n, k)
     sms = sms or _bundle()[0]["device"]["sms"]
     alignment = min(alignment, ALIGNMENT)
@@ -202,7 +202,7 @@ def kernel_for(m, n, k, dtype="f32", layout="nn", rows=None, alignment=ALIGNMENT
 # The driver ---------------------------------------------------------------------------------------
 
 class _Driver:
-    """The CUDA driver, and what was loaded into the primary context of each device."""
+    """The CUDA driver, and the modules loaded into the primary context of each device."""
 
     def __init__(self):
         try:
@@ -219,8 +219,8 @@ class _Driver:
         if status != 0:
             text = ctypes.c_char_p()
             self.library.cuGetErrorName(status, ctypes.byref(text))
-            said = text.value.decode() if text.value else status
-            raise GemmTunedError(f"{name} failed: {said}")
+            error = text.value.decode() if text.value else status
+            raise GemmTunedError(f"{name} failed: {error}")
 
     def attribute(self, number, device):
         value = ctypes.c_int()
@@ -228,7 +228,7 @@ class _Driver:
         return value.value
 
     def context(self, device):
-        """Makes the primary context current, which PyTorch and CuPy use; gives what is known of it."""
+        """Makes the primary context current, as used by PyTorch and CuPy; returns its properties."""
         if device not in self.contexts:
             handle = ctypes.c_void_p()
             self.call("cuDevicePrimaryCtxRetain", ctypes.byref(handle), device)
@@ -258,7 +258,7 @@ class _Driver:
         return self.functions[key]
 
     def workspace(self, device, stream, count):
-        """Memory of a stream, which grows and is used by one call after the other."""
+        """Workspace of a stream; it grows on demand, and calls use it in turn."""
         address, size = self.workspaces.get((device, stream), (None, 0))
         if size < count:
             if address is not None:
@@ -326,7 +326,7 @@ def _stream(like, device):
 
 
 def matmul(a, b, out=None, alpha=1, beta=0):
-    """alpha * a @ b + beta * out, into `out` or a new array. Where beta is 0, `out` is not read."""
+    """Computes alpha * a @ b + beta * out into `out` or a new array. If beta is 0, `out` is not read."""
     driver = _driver()
     device, a_at, dtype, (m, k), a_strides = _matrix(a, "a")
     b_device, b_at, b_dtype, (b_rows, n), b_strides = _matrix(b, "b")
@@ -335,13 +335,13 @@ def matmul(a, b, out=None, alpha=1, beta=0):
                              f"{b.dtype} on GPU {b_device} have no product")
     if out is None:
         if beta != 0:
-            raise GemmTunedError("with beta, give the matrix that it is the factor of as `out`")
+            raise GemmTunedError("beta needs the matrix that it multiplies: pass it as `out`")
         out = _empty(a, (m, n))
     c_device, c_at, c_dtype, c_shape, c_strides = _matrix(out, "out")
     (a_stored, lda), (b_stored, ldb) = _stored((m, k), a_strides, "a"), _stored((k, n), b_strides, "b")
     c_stored, ldc = _stored((m, n), c_strides, "out")
     if (c_device, c_dtype, c_shape, c_stored) != (device, dtype, (m, n), "n"):
-        raise GemmTunedError(f"out is no {m}x{n} matrix of {a.dtype} on GPU {device} with contiguous "
+        raise GemmTunedError(f"out is not a {m}x{n} matrix of {a.dtype} on GPU {device} with contiguous "
                              "rows")
     addresses = a_at | b_at | c_at
     alignment = min(ALIGNMENT, addresses & -addresses)

@@ -1,17 +1,16 @@
-//! The ladder, on the families that come with the program and made-up records.
+//! Lookup with the built-in families and made-up records.
 
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-use super::{Lookup, NoAnswer, Question, Rung, Why};
+use super::{AnswerSource, Lookup, NoAnswer, Question, Why};
 use crate::database::{Provenance, Record, Winner};
 use crate::model::{
     ComputeCapability, Configuration, Device, Dtype, Layout, Measurement, Micros, Problem, Regime,
-    Resources, Shape, Storage, Timing, Validation, floor,
+    Resources, Shape, Storage, Timing, Validation, WarmStart, floor,
 };
 use crate::render::{Templates, launches};
 use crate::space::{Families, Family, LegalSpace};
-use crate::tune::Hints;
 
 /// The families that the made-up times are of: what is asked of the ladder does not hang on how
 /// good another family's default may be.
@@ -102,7 +101,7 @@ fn some_records(device: &Device) -> Vec<Record> {
 }
 
 #[test]
-fn the_rungs_are_climbed_from_the_surest_down() {
+fn sources_are_tried_from_the_most_to_the_least_certain() {
     let h200 = Device::h200();
     let h100 = Device { name: "NVIDIA H100".to_owned(), sms: 114, ..Device::h200() };
     let capability = ComputeCapability { major: 8, minor: 0 };
@@ -111,27 +110,27 @@ fn the_rungs_are_climbed_from_the_surest_down() {
     let (tuned, near) = (problem("1024x1024x1024"), problem("960x1024x1024"));
     let other_layout = Problem { layout: Layout::Tn, ..near };
     for (asked, device, expected) in [
-        (tuned, &h200, Rung::Exact),
-        (near, &h200, Rung::Neighbour),
-        (tuned, &h100, Rung::Sibling),
-        (near, &h100, Rung::Sibling),
-        (tuned, &a100, Rung::Default),
-        (other_layout, &h200, Rung::Default),
-        (Problem { batch: 2, ..tuned }, &h200, Rung::Neighbour),
+        (tuned, &h200, AnswerSource::Exact),
+        (near, &h200, AnswerSource::Neighbour),
+        (tuned, &h100, AnswerSource::Sibling),
+        (near, &h100, AnswerSource::Sibling),
+        (tuned, &a100, AnswerSource::Default),
+        (other_layout, &h200, AnswerSource::Default),
+        (Problem { batch: 2, ..tuned }, &h200, AnswerSource::Neighbour),
     ] {
         let lookup = lookup(&records, device);
         let answer = lookup.answer(&Question::packed(asked)).unwrap();
-        assert_eq!(answer.rung, expected, "{asked} on {}: {}", device.name, answer.because());
+        assert_eq!(answer.source, expected, "{asked} on {}: {}", device.name, answer.because());
         assert!(!answer.because().is_empty());
-        assert_eq!(answer.predicted.is_some(), expected != Rung::Default);
+        assert_eq!(answer.predicted.is_some(), expected != AnswerSource::Default);
     }
     let empty = lookup(&[], &h200);
     let answer = empty.answer(&Question::packed(tuned)).unwrap();
-    assert_eq!((answer.rung, answer.why), (Rung::Default, Why::NoRecords));
+    assert_eq!((answer.source, answer.why), (AnswerSource::Default, Why::NoRecords));
 }
 
 #[test]
-fn a_sibling_is_expected_to_take_its_share_of_sms_and_clocks() {
+fn a_sibling_is_predicted_by_its_sms_and_clocks() {
     let h200 = Device::h200();
     let half = Device { name: "half".to_owned(), sms: 66, max_sm_clock_mhz: 990, ..Device::h200() };
     let large = problem("8192x8192x1024");
@@ -162,33 +161,33 @@ fn rows_that_vectors_do_not_fit_get_a_kernel_without_them() {
     let tuned = problem("1024x1024x1024");
     let storage = Storage { lda: 1025, ..Storage::packed(&tuned) };
     let answer = lookup.answer(&Question { problem: tuned, storage }).unwrap();
-    assert_ne!(answer.rung, Rung::Exact);
+    assert_ne!(answer.source, AnswerSource::Exact);
     assert!(!vectors(tuned, storage));
 }
 
 #[test]
-fn a_kernel_with_other_bits_in_each_run_answers_its_own_problem_alone() {
+fn a_non_deterministic_kernel_answers_only_its_own_problem() {
     let h200 = Device::h200();
     let mut records = some_records(&h200);
     records[0].deterministic = false;
     let (own, near) = (problem("1024x1024x1024"), problem("960x1024x1024"));
     let asked = lookup(&records, &h200);
     let answer = asked.answer(&Question::packed(own)).unwrap();
-    assert_eq!((answer.rung, answer.is_deterministic()), (Rung::Exact, false));
-    assert!(answer.because().contains("last bits differ"), "{}", answer.because());
+    assert_eq!((answer.source, answer.is_deterministic()), (AnswerSource::Exact, false));
+    assert!(answer.because().contains("non-deterministic"), "{}", answer.because());
 
     // What else there is answers for others, as if the record were not there.
     let without = lookup(&records[1..], &h200);
     let question = Question::packed(near);
     let (answer, alone) = (asked.answer(&question).unwrap(), without.answer(&question).unwrap());
     assert!(answer.is_deterministic());
-    assert_eq!((answer.rung, answer.configuration), (alone.rung, alone.configuration));
-    let told = |lookup: &Lookup| {
-        let hints = lookup.hints(&near);
-        (hints.record, hints.others)
+    assert_eq!((answer.source, answer.configuration), (alone.source, alone.configuration));
+    let start_of = |lookup: &Lookup| {
+        let start = lookup.warm_start(&near);
+        (start.record, start.others)
     };
-    assert_eq!(told(&asked), told(&without));
-    assert!(asked.hints(&own).record.is_some(), "whoever allows it has it in the final");
+    assert_eq!(start_of(&asked), start_of(&without));
+    assert!(asked.warm_start(&own).record.is_some(), "whoever allows it has it in the final");
 
     // Pinned likewise.
     let pinned = lookup(&records, &h200).pinned();
@@ -210,7 +209,7 @@ fn a_record_from_before_a_parameter_answers_with_its_first_value() {
     record.parameters.shift_remove("MIN_BLOCKS");
     let lookup = lookup(&[record], &h200);
     let answer = lookup.answer(&Question::packed(asked)).unwrap();
-    assert_eq!((answer.rung, answer.configuration), (Rung::Exact, &tile(4)));
+    assert_eq!((answer.source, answer.configuration), (AnswerSource::Exact, &tile(4)));
 }
 
 #[test]
@@ -229,17 +228,17 @@ fn a_tile_that_is_mostly_edge_gives_way_to_the_default() {
     let lookup = lookup(&records, &h200);
     let small = problem("128x128x1024");
     let answer = lookup.answer(&Question::packed(small)).unwrap();
-    assert_eq!(answer.rung, Rung::Default, "{}", answer.because());
+    assert_eq!(answer.source, AnswerSource::Default, "{}", answer.because());
     let Why::ExpectedFaster { best } = answer.why else { panic!("{:?}", answer.why) };
     assert!(answer.predicted.unwrap() < best);
     let near = lookup.answer(&Question::packed(problem("4096x4096x2048"))).unwrap();
-    assert_eq!(near.rung, Rung::Neighbour, "{}", near.because());
+    assert_eq!(near.source, AnswerSource::Neighbour, "{}", near.because());
     let ratio = near.predicted.unwrap().0 / 750.0;
     assert!((1.95..2.05).contains(&ratio), "twice the depth, twice the time: {ratio}");
 }
 
 #[test]
-fn landmarks_tell_what_the_model_does_not_see() {
+fn landmarks_correct_the_analytic_model() {
     let h200 = Device::h200();
     let families = Families::built_in().unwrap();
     let pipelined = families.get("pipelined").unwrap();
@@ -272,7 +271,12 @@ fn landmarks_tell_what_the_model_does_not_see() {
     let with_landmarks = lookup(&records);
     assert!(with_landmarks.unusable().is_empty(), "{:?}", with_landmarks.unusable());
     let answer = with_landmarks.answer(&asked).unwrap();
-    assert_eq!((answer.rung, answer.configuration), (Rung::Default, fast), "{}", answer.because());
+    assert_eq!(
+        (answer.source, answer.configuration),
+        (AnswerSource::Default, fast),
+        "{}",
+        answer.because()
+    );
     let predicted = answer.predicted.unwrap().0;
     assert!((25.0..40.0).contains(&predicted), "{predicted}");
     let Why::ExpectedFaster { best } = answer.why else { panic!("{:?}", answer.why) };
@@ -291,7 +295,7 @@ fn what_is_not_pinned_is_refused() {
     let pinned = lookup(&records, &h200).pinned();
     let tuned = problem("1024x1024x1024");
     let answer = pinned.answer(&Question::packed(tuned)).unwrap();
-    assert_eq!((answer.rung, answer.configuration), (Rung::Exact, &tile(4)));
+    assert_eq!((answer.source, answer.configuration), (AnswerSource::Exact, &tile(4)));
     let storage = Storage { lda: 1025, ..Storage::packed(&tuned) };
     let refused = pinned.answer(&Question { problem: tuned, storage }).unwrap_err();
     assert!(matches!(refused, NoAnswer::NotLegal { .. }), "{refused}");
@@ -304,7 +308,7 @@ fn what_is_not_pinned_is_refused() {
 }
 
 #[test]
-fn a_record_that_no_answer_can_come_from_is_told() {
+fn a_record_that_no_answer_can_use_is_reported() {
     let h200 = Device::h200();
     let mut records = some_records(&h200);
     records[0].family = "gone".to_owned();
@@ -317,7 +321,7 @@ fn a_record_that_no_answer_can_come_from_is_told() {
 }
 
 #[test]
-fn hints_are_the_record_then_the_nearest_winners_then_those_of_other_devices() {
+fn a_warm_start_is_the_record_then_near_winners_then_those_of_other_devices() {
     let h200 = Device::h200();
     let h100 = Device { name: "NVIDIA H100".to_owned(), sms: 114, ..Device::h200() };
     let asked = problem("1024x1024x1024");
@@ -341,25 +345,25 @@ fn hints_are_the_record_then_the_nearest_winners_then_those_of_other_devices() {
         made("1024x2048x1024", &h200, &far, 900.0),
         made("2048x2048x1024", &h200, &alike, 230.0),
     ];
-    let hints = lookup(&records, &h200).hints(&asked);
-    assert_eq!(hints.record, None);
-    let found = |hints: &Hints| -> Vec<(String, Configuration)> {
-        let others = hints.others.iter();
+    let start = lookup(&records, &h200).warm_start(&asked);
+    assert_eq!(start.record, None);
+    let found = |start: &WarmStart| -> Vec<(String, Configuration)> {
+        let others = start.others.iter();
         others.map(|hint| (hint.family.clone(), hint.configuration.clone())).collect()
     };
-    let others = found(&hints);
+    let others = found(&start);
     assert_eq!(others.len(), 4, "{others:?}");
     assert_eq!(others[3], sibling, "what won elsewhere comes last");
     assert_eq!(others[2], far, "the model expects most time of it");
 
     records.push(made("1024x1024x1024", &h200, &own, 58.0));
-    let hints = lookup(&records, &h200).hints(&asked);
-    let record = hints.record.clone().map(|hint| (hint.family, hint.configuration));
+    let start = lookup(&records, &h200).warm_start(&asked);
+    let record = start.record.clone().map(|hint| (hint.family, hint.configuration));
     assert_eq!(record, Some(own));
-    assert_eq!(found(&hints), [near, far, sibling], "one that is the record is no hint");
+    assert_eq!(found(&start), [near, far, sibling], "one that is the record is no hint");
     let other_layout = Problem { layout: Layout::Tn, ..asked };
-    let hints = lookup(&records, &h200).hints(&other_layout);
-    assert_eq!((hints.record, hints.others), (None, Vec::new()));
+    let start = lookup(&records, &h200).warm_start(&other_layout);
+    assert_eq!((start.record, start.others), (None, Vec::new()));
 }
 
 #[test]
@@ -430,6 +434,6 @@ proptest! {
         records.reverse();
         let second = lookup(&records);
         let again = second.answer(&question).unwrap();
-        prop_assert_eq!((again.rung, again.configuration), (answer.rung, answer.configuration));
+        prop_assert_eq!((again.source, again.configuration), (answer.source, answer.configuration));
     }
 }

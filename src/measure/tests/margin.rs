@@ -1,9 +1,9 @@
-//! A margin's interval of nominally 95 % covers the truth in at least 93 % of cases, whatever the
-//! noise, and is not much wider than it has to be.
+//! A margin's interval of nominally 95 % covers the truth in at least 93 % of cases under every
+//! noise, and is not much wider than necessary.
 
 use super::noise::{Device, Noise, SPREAD};
 use crate::measure::Margin;
-use crate::measure::turns::turns;
+use crate::measure::sampling_order::sampling_order;
 use crate::model::Micros;
 
 const NOISES: [Noise; 13] = [
@@ -24,7 +24,7 @@ const NOISES: [Noise; 13] = [
 
 const ROUNDS: [usize; 6] = [10, 14, 20, 40, 80, 200];
 
-/// The second contestant is slower by this, in per cent.
+/// The second entrant is slower by this, in per cent.
 const TRUTH: f64 = 1.0;
 
 fn rounds(noise: Noise, rounds: usize, seed: u64) -> [Vec<Micros>; 2] {
@@ -32,14 +32,14 @@ fn rounds(noise: Noise, rounds: usize, seed: u64) -> [Vec<Micros>; 2] {
     let mut samples = [Vec::new(), Vec::new()];
     for round in 0..rounds {
         device.begin_round();
-        for who in turns(&[0, 1], round) {
-            samples[who].push(device.sample(who));
+        for entrant in sampling_order(&[0, 1], round) {
+            samples[entrant].push(device.sample(entrant));
         }
     }
     samples
 }
 
-/// The share of `simulations` in which the interval holds the truth, and its median width in
+/// Returns the fraction of `simulations` whose interval covers the truth, and its median width in
 /// per cent.
 fn coverage(noise: Noise, count: usize, simulations: u64) -> (f64, f64) {
     let mut covered = 0;
@@ -66,7 +66,7 @@ fn intervals_cover_the_truth_under_every_noise() {
 
 #[test]
 fn intervals_are_as_narrow_as_evidence_allows() {
-    // What a mean of independent normal differences of known spread would have.
+    // Width for the mean of independent normal differences of known spread.
     let ideal = |count: usize| 2.0 * 1.96 * 100.0 * SPREAD * (2.0 / count as f64).sqrt();
     for (count, times) in [(10, 2.6), (20, 1.8), (40, 1.5), (200, 1.25)] {
         for noise in [Noise::Normal, Noise::Drift, Noise::RoundClock, Noise::Wander] {

@@ -1,5 +1,5 @@
-//! What the statistics promise, tried on synthetic noise whose truth is known. All streams are
-//! seeded: a test that passes always passes.
+//! Tests of the statistics on synthetic noise with known truth. All streams are seeded, so results
+//! are reproducible.
 
 mod finals;
 mod margin;

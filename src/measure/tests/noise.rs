@@ -1,4 +1,4 @@
-//! A device that takes known times, and the ways in which it blurs them.
+//! A device with known times, and models of its noise.
 
 use std::f64::consts::TAU;
 
@@ -9,8 +9,8 @@ use crate::model::Micros;
 /// The spread of a sample, as the standard deviation of its logarithm.
 pub(super) const SPREAD: f64 = 0.003;
 
-/// How samples differ from the truth. All but the last three are independent but for what the
-/// contestants of a round share.
+/// Noise models. All but the last three are independent, except for what the entrants of a round
+/// share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Noise {
     /// Independent and normal.
@@ -19,15 +19,15 @@ pub(super) enum Noise {
     Drift,
     /// And a clock has two states, 10 % apart; each round draws one.
     RoundClock,
-    /// And before each sample, in the midst of rounds, the clock changes with this probability.
+    /// And the clock changes with this probability before each sample, also within rounds.
     Clock(f64),
-    /// Student's t with so many degrees of freedom.
+    /// Student's t with this number of degrees of freedom.
     HeavyTails(u32),
-    /// Normal, and so many samples take ten times as long.
+    /// Normal, and this fraction of samples takes ten times as long.
     Outliers(f64),
-    /// Normal, and what all share wanders by 2 %: autocorrelation 0.95 from round to round.
+    /// Normal with a shared drift of 2 %: autocorrelation 0.95 from round to round.
     Wander,
-    /// Each contestant's own noise has this autocorrelation from round to round.
+    /// Each entrant's own noise has this autocorrelation from round to round.
     Autocorrelated(f64),
     /// And a twentieth of the samples take ten times as long.
     AutocorrelatedOutliers(f64),
@@ -35,7 +35,7 @@ pub(super) enum Noise {
 
 /// The device.
 pub(super) struct Device {
-    /// What each contestant truly takes.
+    /// True time of each entrant.
     times: Vec<f64>,
     noise: Noise,
     pub(super) rng: Rng,
@@ -53,7 +53,7 @@ impl Device {
         Self { times: times.to_vec(), noise, rng, samples: 0, slow, shared, own }
     }
 
-    /// What happens between rounds.
+    /// Changes the shared state between rounds.
     pub(super) fn begin_round(&mut self) {
         match self.noise {
             Noise::RoundClock => self.slow = self.rng.bool(),
@@ -62,7 +62,7 @@ impl Device {
         }
     }
 
-    pub(super) fn sample(&mut self, who: usize) -> Micros {
+    pub(super) fn sample(&mut self, entrant: usize) -> Micros {
         self.samples += 1;
         let rng = &mut self.rng;
         let state = |slow: bool| if slow { 0.1 } else { 0.0 };
@@ -81,15 +81,15 @@ impl Device {
             Noise::Outliers(share) => SPREAD * normal(rng) + hiccup(rng, share),
             Noise::Wander => SPREAD * normal(rng) + 0.02 * self.shared,
             Noise::Autocorrelated(correlation) => {
-                self.own[who] = step(self.own[who], correlation, rng);
-                SPREAD * self.own[who]
+                self.own[entrant] = step(self.own[entrant], correlation, rng);
+                SPREAD * self.own[entrant]
             }
             Noise::AutocorrelatedOutliers(correlation) => {
-                self.own[who] = step(self.own[who], correlation, rng);
-                SPREAD * self.own[who] + hiccup(rng, 0.05)
+                self.own[entrant] = step(self.own[entrant], correlation, rng);
+                SPREAD * self.own[entrant] + hiccup(rng, 0.05)
             }
         };
-        Micros(self.times[who] * log.exp())
+        Micros(self.times[entrant] * log.exp())
     }
 }
 

@@ -1,40 +1,40 @@
-//! What a race costs and whom it loses, on populations whose truth is known.
+//! Cost and losses of races, on populations with known truth.
 
 use fastrand::Rng;
 
 use super::noise::normal;
-use crate::measure::{Race, Racer, Reason, SAMPLES, Step};
+use crate::measure::{DropReason, Race, RaceStep, RacingCandidate, SAMPLES};
 use crate::model::Micros;
 
-/// As many as the final has.
+/// Number of finalists.
 const FINALISTS: usize = 5;
 
 const KERNELS: usize = 1000;
 
-/// The standard deviation of the logarithms of times. In spaces that others recorded of CLBlast's
-/// GEMM it is 0.545 (RTX 2080 Ti) and 0.483 (RTX 3060 laptop).
+/// Standard deviation of the logarithms of times. Recorded spaces of CLBlast's GEMM have 0.545 (RTX
+/// 2080 Ti) and 0.483 (RTX 3060 laptop).
 const SPREAD_OF_TIMES: f64 = 0.5;
 
-/// Kernels to be raced, and the noise of their samples.
+/// Kernels of a race, and the noise of their samples.
 struct Population {
-    /// What each truly takes.
+    /// True time of each.
     times: Vec<f64>,
     /// The standard deviation of a sample's logarithm.
     noise: f64,
-    /// The share of first series that are ten times too fast, all samples alike.
-    flukes: f64,
+    /// Fraction of first series that are ten times too fast in all samples.
+    outliers: f64,
     rng: Rng,
-    /// What all samples share, wandering slowly.
+    /// Slow drift shared by all samples.
     wander: f64,
 }
 
-/// Samples of each candidate where there is no race, as autotuners take.
+/// Samples per candidate without a race, as autotuners take.
 const EACH: usize = 20;
 
-/// What came of a race.
+/// Result of a race.
 struct Raced {
     samples: usize,
-    /// Estimate and number of those that were sampled to the end.
+    /// Estimate and index of the fully sampled candidates.
     enough: Vec<(f64, usize)>,
 }
 
@@ -43,7 +43,7 @@ impl Population {
         let mut rng = Rng::with_seed(seed);
         let times =
             (0..KERNELS).map(|_| 100.0 * (SPREAD_OF_TIMES * normal(&mut rng)).exp()).collect();
-        Self { times, noise, flukes: 0.0, rng, wander: 0.0 }
+        Self { times, noise, outliers: 0.0, rng, wander: 0.0 }
     }
 
     fn sample(&mut self, kernel: usize) -> Micros {
@@ -56,15 +56,15 @@ impl Population {
         let mut race = Race::new(FINALISTS, Micros(0.0));
         let mut raced = Raced { samples: 0, enough: Vec::new() };
         for kernel in 0..self.times.len() {
-            let mut racer = Racer::new();
-            let mut factor = if self.rng.f64() < self.flukes { 0.1 } else { 1.0 };
+            let mut racer = RacingCandidate::new();
+            let mut factor = if self.rng.f64() < self.outliers { 0.1 } else { 1.0 };
             loop {
                 raced.samples += 1;
                 let sample = Micros(factor * self.sample(kernel).0);
                 match racer.take(sample, &race) {
-                    Step::More => {}
-                    Step::Confirm(_) => factor = 1.0,
-                    Step::Enough => {
+                    RaceStep::More => {}
+                    RaceStep::Confirm(_) => factor = 1.0,
+                    RaceStep::Enough => {
                         race.admit(racer.samples());
                         let mut samples: Vec<f64> =
                             racer.samples().iter().map(|sample| sample.0).collect();
@@ -72,7 +72,7 @@ impl Population {
                         raced.enough.push((samples[SAMPLES / 2], kernel));
                         break;
                     }
-                    Step::Drop(_) => break,
+                    RaceStep::Drop(_) => break,
                 }
             }
         }
@@ -88,8 +88,8 @@ impl Population {
     }
 }
 
-/// The share of samples that races take of those that [`EACH`] would be for each, and the share of
-/// races that the best survives.
+/// Returns the samples of races relative to [`EACH`] per kernel, and the fraction of races that the
+/// best survives.
 fn figures(races: u64, population: impl Fn(u64) -> Population) -> (f64, f64) {
     let (mut samples, mut survived) = (0, 0);
     let mut all = 0;
@@ -115,8 +115,8 @@ fn a_race_takes_a_tenth_of_the_samples_and_keeps_the_best() {
 }
 
 #[test]
-fn a_crowd_at_the_top_costs_more_and_loses_no_better() {
-    // As a search that has found the good region asks for them: all within 30 % of the best.
+fn many_close_candidates_cost_more_and_lose_no_better() {
+    // As late in a search: all within 30 % of the best.
     let crowded = |seed| {
         let mut population = Population::lognormal(0.003, seed);
         for time in &mut population.times {
@@ -130,9 +130,9 @@ fn a_crowd_at_the_top_costs_more_and_loses_no_better() {
 }
 
 #[test]
-fn flukes_neither_win_nor_throw_the_best_out() {
-    let fluky = |seed| Population { flukes: 0.02, ..Population::lognormal(0.003, seed) };
-    let (samples, survived) = figures(50, fluky);
+fn outliers_neither_win_nor_drop_the_best() {
+    let with_outliers = |seed| Population { outliers: 0.02, ..Population::lognormal(0.003, seed) };
+    let (samples, survived) = figures(50, with_outliers);
     assert!(samples <= 0.2, "{samples}");
     assert!(survived >= 0.99, "{survived}");
 }
@@ -141,74 +141,77 @@ fn flukes_neither_win_nor_throw_the_best_out() {
 fn race_of(times: &[f64]) -> Race {
     let mut race = Race::new(3, Micros(10.0));
     for time in times {
-        let mut racer = Racer::new();
-        while run(&mut racer, &race, &[*time; SAMPLES]) != Step::Enough {}
+        let mut racer = RacingCandidate::new();
+        while run(&mut racer, &race, &[*time; SAMPLES]) != RaceStep::Enough {}
         race.admit(racer.samples());
     }
     race
 }
 
-/// The last step after these samples, of which each but the last asks for more.
-fn run(racer: &mut Racer, race: &Race, times: &[f64]) -> Step {
-    let steps: Vec<Step> = times.iter().map(|time| racer.take(Micros(*time), race)).collect();
+/// Returns the last step after these samples; all earlier steps are `More`.
+fn run(racer: &mut RacingCandidate, race: &Race, times: &[f64]) -> RaceStep {
+    let steps: Vec<RaceStep> = times.iter().map(|time| racer.take(Micros(*time), race)).collect();
     let (last, others) = steps.split_last().unwrap();
-    assert!(others.iter().all(|step| *step == Step::More), "{steps:?}");
+    assert!(others.iter().all(|step| *step == RaceStep::More), "{steps:?}");
     *last
 }
 
 #[test]
-fn the_slow_are_dropped_as_soon_as_that_is_sure() {
+fn slow_candidates_are_dropped_as_soon_as_significant() {
     let race = race_of(&[100.0, 101.0, 110.0, 104.0]);
     assert_eq!(race.best(), Some(Micros(100.0)));
     // The last finalist takes 104; samples that do not scatter are sure within the drift of 1 %.
     for (times, expected) in [
-        (&[201.0][..], Step::Drop(Reason::Hopeless(2.01))),
-        (&[199.0], Step::More),
-        (&[199.0, 121.0], Step::Drop(Reason::ClearlySlower(1.21))),
-        (&[108.0, 117.0, 112.0], Step::More), // it scatters
-        (&[118.0, 118.0], Step::Drop(Reason::NoFinalist)),
-        (&[106.0, 106.0], Step::Drop(Reason::NoFinalist)),
-        (&[105.0; SAMPLES], Step::Enough),
-        (&[100.0; SAMPLES], Step::Enough),
-        (&[99.5; SAMPLES], Step::Enough),
+        (&[201.0][..], RaceStep::Drop(DropReason::Hopeless(2.01))),
+        (&[199.0], RaceStep::More),
+        (&[199.0, 121.0], RaceStep::Drop(DropReason::ClearlySlower(1.21))),
+        (&[108.0, 117.0, 112.0], RaceStep::More), // it scatters
+        (&[118.0, 118.0], RaceStep::Drop(DropReason::NoFinalist)),
+        (&[106.0, 106.0], RaceStep::Drop(DropReason::NoFinalist)),
+        (&[105.0; SAMPLES], RaceStep::Enough),
+        (&[100.0; SAMPLES], RaceStep::Enough),
+        (&[99.5; SAMPLES], RaceStep::Enough),
     ] {
-        assert_eq!(run(&mut Racer::new(), &race, times), expected, "{times:?}");
+        assert_eq!(run(&mut RacingCandidate::new(), &race, times), expected, "{times:?}");
     }
-    assert_eq!(race.hopeless(Micros(300.0)), Some(Reason::Hopeless(3.0)));
+    assert_eq!(race.hopeless(Micros(300.0)), Some(DropReason::Hopeless(3.0)));
     assert_eq!(race.hopeless(Micros(200.0)), None);
 }
 
 #[test]
-fn nobody_is_dropped_before_there_are_rivals() {
+fn no_candidate_is_dropped_before_there_are_rivals() {
     let race = Race::new(3, Micros(0.0));
-    assert_eq!(run(&mut Racer::new(), &race, &[1e6; SAMPLES]), Step::Confirm(Micros(1e6)));
+    assert_eq!(
+        run(&mut RacingCandidate::new(), &race, &[1e6; SAMPLES]),
+        RaceStep::Confirm(Micros(1e6))
+    );
     // Two of three places are free.
     let race = race_of(&[100.0]);
-    assert_eq!(run(&mut Racer::new(), &race, &[119.0; SAMPLES]), Step::Enough);
+    assert_eq!(run(&mut RacingCandidate::new(), &race, &[119.0; SAMPLES]), RaceStep::Enough);
 }
 
 #[test]
-fn a_time_that_beats_the_best_is_seen_twice() {
+fn a_time_that_beats_the_best_is_confirmed() {
     let race = race_of(&[100.0, 101.0, 104.0]);
     let first = |time: f64| {
-        let mut racer = Racer::new();
-        assert_eq!(run(&mut racer, &race, &[time; SAMPLES]), Step::Confirm(Micros(time)));
+        let mut racer = RacingCandidate::new();
+        assert_eq!(run(&mut racer, &race, &[time; SAMPLES]), RaceStep::Confirm(Micros(time)));
         racer
     };
-    // Seen again.
+    // Confirmed.
     let mut racer = first(80.0);
-    assert_eq!(run(&mut racer, &race, &[80.4; SAMPLES]), Step::Enough);
+    assert_eq!(run(&mut racer, &race, &[80.4; SAMPLES]), RaceStep::Enough);
     assert_eq!(racer.samples(), [Micros(80.4); SAMPLES]);
-    // A fluke: its second series is judged like anyone's.
-    assert_eq!(run(&mut first(20.0), &race, &[250.0]), Step::Drop(Reason::Hopeless(2.5)));
+    // An outlier: its second series is judged normally.
+    assert_eq!(run(&mut first(20.0), &race, &[250.0]), RaceStep::Drop(DropReason::Hopeless(2.5)));
     let mut racer = first(20.0);
-    assert_eq!(run(&mut racer, &race, &[101.0; SAMPLES]), Step::Enough);
+    assert_eq!(run(&mut racer, &race, &[101.0; SAMPLES]), RaceStep::Enough);
     assert_eq!(racer.samples(), [Micros(101.0); SAMPLES]);
     // Three series that all beat the best and disagree: the slower of the last two counts.
     for (third, counts) in [(90.0, 90.0), (70.0, 80.0)] {
         let mut racer = first(60.0);
-        assert_eq!(run(&mut racer, &race, &[80.0; SAMPLES]), Step::Confirm(Micros(80.0)));
-        assert_eq!(run(&mut racer, &race, &[third; SAMPLES]), Step::Enough);
+        assert_eq!(run(&mut racer, &race, &[80.0; SAMPLES]), RaceStep::Confirm(Micros(80.0)));
+        assert_eq!(run(&mut racer, &race, &[third; SAMPLES]), RaceStep::Enough);
         assert_eq!(racer.samples(), [Micros(counts); SAMPLES]);
     }
 }
@@ -218,25 +221,25 @@ fn nothing_faster_than_the_floor_is_accepted() {
     let race = race_of(&[100.0]);
     let floor = Micros(10.0);
     for impossible in [9.9, 0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let step = run(&mut Racer::new(), &race, &[impossible; 3]);
-        assert_eq!(step, Step::Drop(Reason::Impossible { floor }), "{impossible}");
+        let step = run(&mut RacingCandidate::new(), &race, &[impossible; 3]);
+        assert_eq!(step, RaceStep::Drop(DropReason::Impossible { floor }), "{impossible}");
     }
-    // One that slips in among others is left out.
-    let mut racer = Racer::new();
+    // A single impossible sample is discarded.
+    let mut racer = RacingCandidate::new();
     let mut times = vec![105.0; SAMPLES + 1];
     times[SAMPLES - 2] = 1.0;
-    assert_eq!(run(&mut racer, &race, &times), Step::Enough);
+    assert_eq!(run(&mut racer, &race, &times), RaceStep::Enough);
     assert_eq!(racer.samples(), [Micros(105.0); SAMPLES]);
 }
 
 #[test]
-fn reasons_are_said_in_words() {
+fn reasons_have_messages() {
     for (reason, words) in [
-        (Reason::Hopeless(2.51), "one sample was 2.5 times the best"),
-        (Reason::ClearlySlower(1.214), "takes 1.21 times as long as the best"),
-        (Reason::NoFinalist, "surely slower than the last of the finalists"),
+        (DropReason::Hopeless(2.51), "one sample was 2.5 times the best"),
+        (DropReason::ClearlySlower(1.214), "takes 1.21 times as long as the best"),
+        (DropReason::NoFinalist, "significantly slower than the last finalist"),
         (
-            Reason::Impossible { floor: Micros(342.0) },
+            DropReason::Impossible { floor: Micros(342.0) },
             "its samples are impossible (no kernel takes less than 342.0 µs)",
         ),
     ] {

@@ -1,20 +1,21 @@
-//! What the page says of one problem.
+//! The section of one problem.
 
 use serde_json::{Value, json};
 
-use super::super::records::NOT_REPEATABLE;
-use super::{Case, charts, data, id, modelled};
+use super::super::records::NON_DETERMINISTIC;
+use super::content::{ProblemReport, id, modelled};
+use super::{charts, data};
 use crate::database::Record;
 use crate::inspect::landscape;
 use crate::model::units::human_bytes;
 use crate::model::{Micros, Tflops};
 use crate::tune::Recorded;
 
-/// Constraints that are told.
+/// Number of constraints listed.
 const CUTS: usize = 4;
 
-/// A problem's section, open or folded.
-pub(super) fn told(number: usize, case: &Case<'_>, open: bool) -> Value {
+/// Values of a problem's section, open or folded.
+pub(super) fn section(number: usize, case: &ProblemReport<'_>, open: bool) -> Value {
     let problem = case.problem().map(|problem| problem.to_string());
     let problem = problem.or_else(|| Some(case.record?.key())).unwrap_or_default();
     let (winner, summary) = match case.record {
@@ -40,12 +41,13 @@ fn summary(record: &Record) -> String {
     let measurement = &record.measurement;
     let (time, rate) = (Micros(measurement.median_us), Tflops(measurement.tflops));
     let against = record.baseline.as_ref();
-    let against = against.map(|library| format!(", {:.3} of the library", library.speedup));
+    let against =
+        against.map(|library| format!(", {:.3} times as fast as the library", library.speedup));
     let against = against.unwrap_or_default();
     format!("{}{time}, {rate} TFLOP/s{against}, {}", modelled(record), record.family)
 }
 
-/// Of a search whose winner is not on record.
+/// Summary of a search without a recorded winner.
 fn fastest(journal: &Recorded) -> String {
     let best = landscape::convergence(&journal.entries).last().copied();
     let best = best.map_or("none is correct".to_owned(), |(_, time)| format!("best {time}"));
@@ -72,22 +74,25 @@ fn winner(record: &Record) -> Pairs {
     pairs.push(("rate", format!("{} TFLOP/s{peak}", Tflops(measurement.tflops))));
     if let Some(baseline) = &record.baseline {
         let time = Micros(baseline.median_us);
-        pairs.push(("library", format!("{}: {time}, {:.3}", baseline.name, baseline.speedup)));
+        pairs.push((
+            "library",
+            format!("{}: {time}, speed-up {:.3}", baseline.name, baseline.speedup),
+        ));
     }
     if let Some(confidence) = &record.confidence {
         let margin = confidence.margin_percent.zip(confidence.interval_percent);
         let margin = margin.map_or(String::new(), |(margin, [low, high])| {
-            format!(": {margin:.2} % faster than the next ({low:.2} to {high:.2} %)")
+            format!(": {margin:.2} % faster than the runner-up ({low:.2} to {high:.2} %)")
         });
         let rounds = confidence.rounds;
-        pairs.push(("sure", format!("{} after {rounds} rounds{margin}", confidence.ended)));
+        pairs.push(("confidence", format!("{} after {rounds} rounds{margin}", confidence.ended)));
         if let Some(runner_up) = &confidence.runner_up {
-            pairs.push(("next", runner_up.clone()));
+            pairs.push(("runner-up", runner_up.clone()));
         }
     }
     let validation = &record.validation;
     pairs.push((
-        "right",
+        "validation",
         format!(
             "largest error {:.1e} of the allowed {:.1e} against {}",
             validation.max_error, validation.bound, validation.reference
@@ -98,9 +103,9 @@ fn winner(record: &Record) -> Pairs {
         .occupancy
         .map_or(String::new(), |share| format!(", occupancy {:.0} %", 100.0 * share));
     pairs.push((
-        "takes",
+        "resources",
         format!(
-            "{} registers, {} spilled, {} shared{occupancy}",
+            "{} registers, {} spilled, {} shared memory{occupancy}",
             resources.registers,
             human_bytes(resources.spill_bytes.into()),
             human_bytes(resources.shared_bytes.into())
@@ -109,7 +114,7 @@ fn winner(record: &Record) -> Pairs {
     pairs
 }
 
-/// What was measured under which circumstances.
+/// Conditions of the measurement.
 fn conditions(record: &Record) -> Pairs {
     let (measurement, device) = (&record.measurement, &record.device);
     let mut pairs: Pairs = vec![(
@@ -122,7 +127,7 @@ fn conditions(record: &Record) -> Pairs {
         "software",
         format!("driver {driver}, NVRTC {}, gemm-tune {}", provenance.nvrtc, provenance.gemm_tune),
     ));
-    pairs.push(("operands", format!("{}, {}", measurement.cache_policy, measurement.power)));
+    pairs.push(("cache and power", format!("{}, {}", measurement.cache_policy, measurement.power)));
     let sensors = record.conditions.clone().unwrap_or_default();
     let range =
         |low: String, high: String| if low == high { low } else { format!("{low} to {high}") };
@@ -137,17 +142,17 @@ fn conditions(record: &Record) -> Pairs {
         pairs.push(("temperature", format!("{} °C", range(low.to_string(), high.to_string()))));
     }
     if !sensors.throttle_reasons.is_empty() {
-        pairs.push(("clocks held down by", sensors.throttle_reasons.join(", ")));
+        pairs.push(("throttle reasons", sensors.throttle_reasons.join(", ")));
     }
     if !record.deterministic {
-        pairs.push(("repeatable", NOT_REPEATABLE.to_owned()));
+        pairs.push(("deterministic", NON_DETERMINISTIC.to_owned()));
     }
     let interim = if provenance.interim { ", interrupted" } else { "" };
     pairs.push(("decided", format!("{}, seed {}{interim}", provenance.time, provenance.seed)));
     pairs
 }
 
-fn search(case: &Case<'_>, journal: &Recorded) -> Value {
+fn search(case: &ProblemReport<'_>, journal: &Recorded) -> Value {
     let entries = &journal.entries;
     let families = landscape::families(entries);
     let family = families.first().copied().unwrap_or_default();
@@ -155,7 +160,7 @@ fn search(case: &Case<'_>, journal: &Recorded) -> Value {
         .iter()
         .map(|spread| json!({ "name": spread.parameter, "plot": charts::values(journal, spread) }))
         .collect();
-    let tallies: Vec<Value> = landscape::tallies(entries)
+    let tallies: Vec<Value> = landscape::outcome_counts(entries)
         .into_iter()
         .map(|tally| {
             json!({ "kind": tally.kind.name(), "count": tally.count, "reasons": tally.reasons })
@@ -179,7 +184,7 @@ fn search(case: &Case<'_>, journal: &Recorded) -> Value {
     })
 }
 
-/// A whole number with its thousands apart.
+/// Formats a whole number with separated thousands.
 fn grouped(number: u128) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();

@@ -1,27 +1,27 @@
-//! What a search saw, as plots.
+//! Plots of a search.
 
 use super::super::plot::axis::Scale;
-use super::super::plot::{Along, Plot, Sheet, short};
-use super::Case;
-use crate::inspect::landscape::{self, Spread};
+use super::super::plot::{AxisRange, Plot, PlotBuilder, short};
+use super::content::ProblemReport;
+use crate::inspect::landscape::{self, ParameterSpread};
 use crate::model::{Micros, Tflops, Timing};
 use crate::tune::{Entry, Recorded};
 
 /// Bars of the distribution.
 pub(super) const BINS: usize = 48;
 
-/// The size of the plots of single parameters.
+/// Size of the plots of single parameters.
 const SMALL: [f64; 2] = [220.0, 150.0];
 
-/// Rates that plots mark.
+/// Reference rates marked in plots.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Levels {
-    /// Of the fastest library.
+    /// Rate of the fastest library.
     pub(super) library: Option<f64>,
 }
 
 impl Levels {
-    pub(super) fn of(case: &Case<'_>) -> Self {
+    pub(super) fn of(case: &ProblemReport<'_>) -> Self {
         let library = case.record.and_then(|record| record.baseline.as_ref()).zip(case.problem());
         let rate = library.map(|(library, problem)| {
             Tflops::of(problem.operations(), Micros(library.median_us)).0
@@ -30,31 +30,31 @@ impl Levels {
     }
 }
 
-/// The rate of an entry; none of one that is not correct.
+/// Rate of an entry; none if it is not correct.
 pub(super) fn rate(journal: &Recorded, entry: &Entry) -> Option<f64> {
     let time = landscape::time(entry)?;
     Some(Tflops::of(journal.problem.operations(), time).0)
 }
 
-/// What a rate's axis says.
+/// Label of the rate axis.
 pub(super) fn unit(journal: &Recorded) -> &'static str {
     let measured = journal.entries.iter().filter_map(|entry| entry.outcome.measurement());
     let modelled = measured.take(1).any(|one| one.timing == Timing::Modelled);
     if modelled { "modelled TFLOP/s" } else { "TFLOP/s" }
 }
 
-/// The highest rate of a plot.
+/// Highest rate of a plot.
 pub(super) fn most(journal: &Recorded, levels: &Levels) -> f64 {
     let rates = journal.entries.iter().filter_map(|entry| rate(journal, entry));
     let most = rates.chain(levels.library).fold(0.0, f64::max);
     if most > 0.0 { most * 1.04 } else { 1.0 }
 }
 
-fn along(label: &str, range: [f64; 2]) -> Along {
-    Along { label: label.to_owned(), scale: Scale::Linear, range }
+fn along(label: &str, range: [f64; 2]) -> AxisRange {
+    AxisRange { label: label.to_owned(), scale: Scale::Linear, range }
 }
 
-/// Counts by bin, a row for each family.
+/// Counts by bin, a row per family.
 pub(super) fn bins(journal: &Recorded, families: &[&str], most: f64) -> Vec<[usize; BINS]> {
     let mut bins = vec![[0; BINS]; families.len()];
     for entry in &journal.entries {
@@ -67,21 +67,20 @@ pub(super) fn bins(journal: &Recorded, families: &[&str], most: f64) -> Vec<[usi
     bins
 }
 
-/// The highest pile of bins.
+/// Height of the highest stack of bins.
 pub(super) fn tallest(bins: &[[usize; BINS]]) -> usize {
     let pile = |bin: usize| bins.iter().map(|family| family[bin]).sum();
     (0..BINS).map(pile).max().unwrap_or(0).max(1)
 }
 
-/// How many configurations of which family reach which rate.
+/// Distribution of configurations over rates, by family.
 pub(super) fn distribution(journal: &Recorded, families: &[&str], levels: &Levels) -> Plot {
     let most = most(journal, levels);
     let bins = bins(journal, families, most);
     let high = tallest(&bins) as f64;
     let x = along(unit(journal), [0.0, most]);
     let y = along("configurations", [0.0, high]);
-    let mut sheet =
-        Sheet::new("distribution", "configurations by the rate that they reach", &x, &y);
+    let mut sheet = PlotBuilder::new("distribution", "configurations by rate", &x, &y);
     for bin in 0..BINS {
         let [from, to] = [bin, bin + 1].map(|edge| edge as f64 * most / BINS as f64);
         let mut base = 0.0;
@@ -105,20 +104,16 @@ pub(super) fn distribution(journal: &Recorded, families: &[&str], levels: &Level
     sheet.finish()
 }
 
-/// The best so far over time; over what was evaluated where a journal has no clock.
+/// Best rate so far over time, or over evaluations for a journal without time stamps.
 pub(super) fn convergence(journal: &Recorded, families: &[&str], levels: &Levels) -> Plot {
     let entries = &journal.entries;
     let clock = landscape::clock(entries);
-    let label = if clock.is_some() {
-        "seconds of searching"
-    } else {
-        "configurations, in the order of their evaluation"
-    };
+    let label = if clock.is_some() { "search time in seconds" } else { "evaluations" };
     let places = clock.unwrap_or_else(|| (1..=entries.len()).map(|at| at as f64).collect());
     let end = places.last().copied().unwrap_or(1.0);
     let x = along(label, [0.0, end]);
     let y = along(unit(journal), [0.0, most(journal, levels)]);
-    let mut sheet = Sheet::new("convergence", "the best so far, as the search went", &x, &y);
+    let mut sheet = PlotBuilder::new("convergence", "best rate so far during the search", &x, &y);
     for (series, family) in families.iter().enumerate() {
         let own = places.iter().zip(entries).filter(|(_, entry)| entry.family == *family);
         let dots = own.filter_map(|(place, entry)| Some((*place, rate(journal, entry)?)));
@@ -138,19 +133,19 @@ pub(super) fn convergence(journal: &Recorded, families: &[&str], levels: &Levels
     sheet.finish()
 }
 
-/// The colour of the best so far, which no family has.
+/// Colour of the best-so-far line; no family uses it.
 const BEST_SO_FAR: usize = 7;
 
-/// The best and the middle rate of each value of a parameter.
-pub(super) fn values(journal: &Recorded, spread: &Spread) -> Plot {
+/// Best and median rate of each value of a parameter.
+pub(super) fn values(journal: &Recorded, spread: &ParameterSpread) -> Plot {
     let operations = journal.problem.operations();
     let rate = |time: Option<Micros>| time.map(|time| Tflops::of(operations, time).0);
     let most = spread.values.iter().filter_map(|value| rate(value.best)).fold(0.0, f64::max);
     let count = spread.values.len() as f64;
     let x = along("", [-0.5, count - 0.5]);
     let y = along("", [0.0, if most > 0.0 { most * 1.04 } else { 1.0 }]);
-    let title = format!("{}: best and middle rate of each value", spread.parameter);
-    let mut sheet = Sheet::sized("values", &title, &x, &y, SMALL);
+    let title = format!("{}: best and median rate of each value", spread.parameter);
+    let mut sheet = PlotBuilder::sized("values", &title, &x, &y, SMALL);
     let names = spread.values.iter().enumerate();
     sheet.name_x(names.map(|(at, value)| (at as f64, value.value.to_string())));
     let mut middles = Vec::new();
@@ -159,7 +154,7 @@ pub(super) fn values(journal: &Recorded, spread: &Spread) -> Plot {
         let tip = match (value.best, value.median) {
             (Some(best), Some(middle)) => {
                 middles.extend(rate(Some(middle)).map(|rate| (place, rate)));
-                format!("{}: best {best}, middle {middle} of {}", value.value, value.tried)
+                format!("{}: best {best}, median {middle} of {}", value.value, value.tried)
             }
             _ => format!("{}: none of {} correct", value.value, value.tried),
         };

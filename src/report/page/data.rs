@@ -1,5 +1,4 @@
-//! Every configuration of a journal, packed for the script: a digit of base 36 for each value, and
-//! the rate.
+//! Packs every configuration of a journal for the script: a base-36 digit per value, and the rate.
 
 use serde_json::{Value, json};
 
@@ -7,10 +6,10 @@ use super::charts::{self, BINS, Levels};
 use crate::inspect::landscape;
 use crate::tune::{Entry, Recorded};
 
-/// Values that a digit of base 36 counts.
+/// Number of values that a base-36 digit can express.
 const DIGITS: usize = 36;
 
-/// The text of a `script` element of type `application/json`.
+/// Text of a `script` element of type `application/json`.
 pub(super) fn packed(journal: &Recorded, families: &[&str], levels: &Levels) -> String {
     let most = charts::most(journal, levels);
     let tallest = charts::tallest(&charts::bins(journal, families, most));
@@ -23,14 +22,14 @@ pub(super) fn packed(journal: &Recorded, families: &[&str], levels: &Levels) -> 
             "left": frame.left, "right": frame.right, "top": frame.top, "bottom": frame.bottom,
         },
     });
-    // Nothing in it may end the element.
+    // The text must not end the element.
     document.to_string().replace('<', "\\u003c")
 }
 
 fn family(journal: &Recorded, name: &str) -> Value {
     let own: Vec<&Entry> = journal.entries.iter().filter(|entry| entry.family == name).collect();
     let names = own.first().map(|entry| entry.parameters.0.keys()).into_iter().flatten();
-    // A parameter of more values than digits is left out: its axis could not be read either.
+    // Leaves out a parameter with more values than digits; its axis would be unreadable.
     let parameters: Vec<(&String, Vec<_>)> = names
         .map(|name| (name, landscape::values(own.iter().filter_map(|e| e.parameters.get(name)))))
         .filter(|(_, values)| values.len() <= DIGITS)
@@ -42,7 +41,7 @@ fn family(journal: &Recorded, name: &str) -> Value {
             char::from_digit(at as u32, DIGITS as u32).unwrap_or('0')
         };
         let digits: String = parameters.iter().map(digit).collect();
-        // Five figures tell all rates apart that differ; 0 says that there is none.
+        // Five significant figures distinguish the rates; 0 means no rate.
         let rate = charts::rate(journal, entry).unwrap_or(0.0);
         let rate: f64 = format!("{rate:.4e}").parse().unwrap_or(0.0);
         json!([digits, rate])

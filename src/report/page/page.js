@@ -1,5 +1,5 @@
 "use strict";
-// The one plot that answers: parallel coordinates whose values filter. Everything else is drawn.
+// The interactive plot: parallel coordinates with values that filter. All other plots are static.
 const MOST_LINES = 250, MOST_ROWS = 10, HEIGHT = 330, TOP = 34, BOTTOM = 24;
 
 const svg = (name, attributes, text) => {
@@ -69,14 +69,14 @@ function begin(box) {
       const count = family.parameters[axis].values.length;
       return TOP + (HEIGHT - TOP - BOTTOM) * (count > 1 ? 1 - value / (count - 1) : 0.5);
     };
-    // The last axis spans what is drawn: the fastest of many would otherwise be one point.
+    // The last axis spans the drawn rates only; otherwise the fastest ones would coincide.
     const [low, high] = shown.length ? [shown[shown.length - 1][1], shown[0][1]] : [0, best];
     const rate = (value) => HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (high > low ? (value - low) / (high - low) : 0.5);
     drawing.replaceChildren();
     for (const [key, value] of Object.entries({ width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}` })) drawing.setAttribute(key, value);
     for (let axis = 0; axis < axes; axis++)
       drawing.append(svg("path", { class: "grid", d: `M${x(axis)} ${TOP}V${HEIGHT - BOTTOM}` }));
-    // The fastest last, on top. Lines of one value lie beside each other, by a hash of the row.
+    // Draws the fastest last, on top. A hash of the row separates lines with the same value.
     for (let index = shown.length - 1; index >= 0; index--) {
       const [values, value] = shown[index];
       const aside = ((index * 2654435761) % 997 / 997 - 0.5) * 14;
@@ -124,7 +124,7 @@ function begin(box) {
     overlay(rows.length < family.rows.length ? right : []);
   }
 
-  // What matches, over the distribution of all.
+  // Matching configurations, drawn over the distribution of all.
   function overlay(rows) {
     const over = box.closest("details").querySelector('[data-plot="distribution"] .over');
     const { low, high, count, most, left, right, top, bottom } = data.bins;
@@ -152,7 +152,7 @@ for (const section of document.querySelectorAll(".case > details")) {
   section.addEventListener("toggle", start);
   start();
 }
-// A link to a problem opens it.
+// A link to a problem opens its section.
 function reveal() {
   const section = location.hash ? document.querySelector(`.case[id="${CSS.escape(location.hash.slice(1))}"] > details`) : null;
   if (section) { section.open = true; section.scrollIntoView(); }

@@ -1,8 +1,8 @@
 use super::*;
 use crate::model::{Configuration, Outcome, Regime};
-use crate::tune::{Entry, KernelId};
+use crate::tune::{Entry, KernelId, Recorded};
 
-/// Two configurations that do not compile, for a name that would be markup.
+/// Two configurations that do not compile, with markup in the family name.
 fn journal() -> Recorded {
     let entry = |number: i64| Entry {
         kernel: KernelId::of_source(&number.to_string()),
@@ -24,7 +24,7 @@ fn journal() -> Recorded {
 #[test]
 fn a_search_without_a_correct_configuration_is_a_page() {
     let journal = journal();
-    let page = page("t", &[Case { journal: Some(&journal), ..Case::default() }]);
+    let page = page("t", &[ProblemReport { journal: Some(&journal), ..ProblemReport::default() }]);
     assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"), "{page}");
     assert!(page.contains("2 configurations, none is correct"), "{page}");
     assert!(page.contains("2 × error: &lt;b&gt; 1"), "{page}");

@@ -1,21 +1,21 @@
-//! From values to pixels, and where an axis is marked.
+//! Axis: maps values to pixels and places ticks.
 
 use serde::Serialize;
 
-/// How values spread over an axis.
+/// Scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal differences are equally far apart.
+    /// Equal differences have equal distances.
     Linear,
-    /// Equal ratios are; marks stand at 1, 2 and 5 times powers of ten.
+    /// Equal ratios have equal distances; ticks at 1, 2 and 5 times powers of ten.
     Logarithmic,
-    /// Equal ratios are; marks stand at powers of two.
+    /// Equal ratios have equal distances; ticks at powers of two.
     Binary,
 }
 
 /// A range of values over a range of pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Axis {
+pub struct PlotAxis {
     scale: Scale,
     low: f64,
     high: f64,
@@ -23,17 +23,17 @@ pub struct Axis {
     to: f64,
 }
 
-/// A mark of an axis.
+/// A tick of an axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tick {
     /// Its pixel.
     pub at: f64,
-    /// What stands there.
+    /// Its label.
     pub label: String,
 }
 
-impl Axis {
-    /// Values from `low` to `high` over pixels. A range without extent gets some.
+impl PlotAxis {
+    /// Maps values from `low` to `high` to pixels. An empty range is widened.
     pub fn new(scale: Scale, [low, high]: [f64; 2], [from, to]: [f64; 2]) -> Self {
         let (low, high) = match scale {
             Scale::Linear if high > low => (low, high),
@@ -47,7 +47,7 @@ impl Axis {
         Self { scale, low, high, from, to }
     }
 
-    /// The pixel of a value, to a tenth; values outside are at the ends.
+    /// Pixel of a value, to a tenth; values outside are clamped.
     pub fn at(&self, value: f64) -> f64 {
         let place = |value: f64| match self.scale {
             Scale::Linear => value,
@@ -58,7 +58,7 @@ impl Axis {
         tenths(self.from + share * (self.to - self.from))
     }
 
-    /// Marks: about `wanted` of a linear axis, round numbers of others.
+    /// Ticks, about `wanted` of them, at round numbers.
     pub fn ticks(&self, wanted: usize) -> Vec<Tick> {
         let values = match self.scale {
             Scale::Linear => self.round_numbers(wanted),
@@ -67,7 +67,7 @@ impl Axis {
                 let [sparse, dense] = [&[1.0][..], &[1.0, 2.0, 5.0]]
                     .map(|steps| powers(10.0, steps, self.low, self.high));
                 let values = if sparse.len() * 2 > wanted { sparse } else { dense };
-                // Within less than a decade there may be no such number but one.
+                // A range below a decade may have only one such number.
                 if values.len() > 1 { thinned(values, wanted) } else { self.round_numbers(wanted) }
             }
         };
@@ -95,13 +95,13 @@ fn powers(base: f64, steps: &[f64], low: f64, high: f64) -> Vec<f64> {
     all.filter(|value| (low * 0.999..=high * 1.001).contains(value)).collect()
 }
 
-/// Every nth, so that about `wanted` are left.
+/// Keeps every nth value, so that about `wanted` are left.
 fn thinned(values: Vec<f64>, wanted: usize) -> Vec<f64> {
     let every = values.len().div_ceil(wanted.max(1)).max(1);
     values.into_iter().step_by(every).collect()
 }
 
-/// A value as briefly as its figures allow: `0.5`, `20`, `1.5k`, `2M`.
+/// Formats a value briefly: `0.5`, `20`, `1.5k`, `2M`.
 pub fn label(value: f64) -> String {
     let (value, unit) = match value.abs() {
         v if v >= 1e9 => (value / 1e9, "G"),
@@ -109,12 +109,12 @@ pub fn label(value: f64) -> String {
         v if v >= 1e4 => (value / 1e3, "k"),
         _ => (value, ""),
     };
-    // Through four figures, so that 0.1 + 0.2 is 0.3.
+    // Rounds to four figures, so that 0.1 + 0.2 gives 0.3.
     let short: f64 = format!("{value:.3e}").parse().unwrap_or(value);
     format!("{short}{unit}")
 }
 
-/// Tenths of a pixel are enough for any drawing, and short.
+/// Rounds to tenths of a pixel, which keeps drawings short.
 pub fn tenths(pixels: f64) -> f64 {
     (pixels * 10.0).round() / 10.0
 }
@@ -124,12 +124,12 @@ mod tests {
     use super::*;
 
     fn labels(scale: Scale, low: f64, high: f64, wanted: usize) -> Vec<String> {
-        let axis = Axis::new(scale, [low, high], [0.0, 100.0]);
+        let axis = PlotAxis::new(scale, [low, high], [0.0, 100.0]);
         axis.ticks(wanted).into_iter().map(|tick| tick.label).collect()
     }
 
     #[test]
-    fn marks_are_round_numbers() {
+    fn ticks_are_round_numbers() {
         for (scale, low, high, wanted, expected) in [
             (Scale::Linear, 0.0, 66.9, 5, &["0", "20", "40", "60"][..]),
             (Scale::Linear, 0.0, 1.0, 4, &["0", "0.5", "1"]),
@@ -151,18 +151,18 @@ mod tests {
 
     #[test]
     fn values_are_placed_by_the_scale_and_stay_inside() {
-        let linear = Axis::new(Scale::Linear, [0.0, 10.0], [50.0, 150.0]);
+        let linear = PlotAxis::new(Scale::Linear, [0.0, 10.0], [50.0, 150.0]);
         assert_eq!([linear.at(0.0), linear.at(5.0), linear.at(99.0)], [50.0, 100.0, 150.0]);
-        let down = Axis::new(Scale::Logarithmic, [1.0, 100.0], [100.0, 0.0]);
+        let down = PlotAxis::new(Scale::Logarithmic, [1.0, 100.0], [100.0, 0.0]);
         assert_eq!([down.at(1.0), down.at(10.0), down.at(0.0)], [100.0, 50.0, 100.0]);
     }
 
     #[test]
-    fn a_range_without_extent_gets_some() {
+    fn an_empty_range_is_widened() {
         for (scale, value) in
             [(Scale::Linear, 3.0), (Scale::Logarithmic, 3.0), (Scale::Binary, 0.0)]
         {
-            let axis = Axis::new(scale, [value, value], [0.0, 100.0]);
+            let axis = PlotAxis::new(scale, [value, value], [0.0, 100.0]);
             assert!(axis.at(value).is_finite(), "{scale:?}");
             axis.ticks(4);
         }

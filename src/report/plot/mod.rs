@@ -1,5 +1,5 @@
-//! Plots as values: what is drawn where, in pixels. One template makes an SVG of any of them, for a
-//! page, whose style it shares, or for a file of its own.
+//! Plots as values in pixels. One template renders any of them as SVG: for a page, whose style it
+//! shares, or for a file of its own.
 
 pub mod axis;
 pub mod rates;
@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 use tera::{Context, Tera};
 
-use axis::{Axis, Scale, Tick, label, tenths};
+use axis::{PlotAxis, Scale, Tick, label, tenths};
 
-/// The size of a plot and what its axes' labels take of it.
+/// Size of a plot, and the margins for its labels.
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 260.0;
 const LEFT: f64 = 46.0;
@@ -18,22 +18,22 @@ const RIGHT: f64 = 10.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 38.0;
 
-/// A line of the legend.
+/// Height of a legend line.
 const KEY_LINE: f64 = 16.0;
 
-/// Series that have colours of their own.
+/// Number of series with distinct colours.
 const COLOURS: usize = 10;
 
 /// A drawing with two axes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plot {
-    /// What it is, for those who do not see it.
+    /// Description for screen readers.
     pub title: String,
-    /// A word that scripts and styles find it by.
+    /// Name for scripts and styles.
     pub name: String,
     width: f64,
     height: f64,
-    /// What the legend takes, above the rest.
+    /// Height of the legend, above the plot.
     above: f64,
     left: f64,
     right: f64,
@@ -46,7 +46,7 @@ pub struct Plot {
     bars: Vec<Bar>,
     lines: Vec<Line>,
     dots: Vec<Dots>,
-    legend: Vec<Key>,
+    legend: Vec<LegendEntry>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -62,7 +62,7 @@ struct Bar {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Line {
     path: String,
-    /// Of a series, or one that marks a limit.
+    /// The series; none for a reference line.
     series: Option<usize>,
 }
 
@@ -74,44 +74,50 @@ struct Dots {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct Key {
+struct LegendEntry {
     x: f64,
     y: f64,
     label: String,
     series: Option<usize>,
 }
 
-/// The range and meaning of an axis.
+/// Range, scale and label of an axis.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Along {
-    /// What it says, with the unit.
+pub struct AxisRange {
+    /// Its label with the unit.
     pub label: String,
-    /// How values spread.
+    /// Its scale.
     pub scale: Scale,
-    /// The least and the largest.
+    /// Its lowest and highest value.
     pub range: [f64; 2],
 }
 
-/// A plot in the making.
+/// Builder of a plot.
 #[derive(Debug, Clone)]
-pub struct Sheet {
+pub struct PlotBuilder {
     plot: Plot,
-    x: Axis,
-    y: Axis,
+    x: PlotAxis,
+    y: PlotAxis,
     next_key: (f64, f64),
 }
 
-impl Sheet {
-    /// An empty plot, as high and wide as those beside it.
-    pub fn new(name: &str, title: &str, x: &Along, y: &Along) -> Self {
+impl PlotBuilder {
+    /// An empty plot of the default size.
+    pub fn new(name: &str, title: &str, x: &AxisRange, y: &AxisRange) -> Self {
         Self::sized(name, title, x, y, [WIDTH, HEIGHT])
     }
 
-    /// One of another size.
-    pub fn sized(name: &str, title: &str, x: &Along, y: &Along, [width, height]: [f64; 2]) -> Self {
+    /// An empty plot of another size.
+    pub fn sized(
+        name: &str,
+        title: &str,
+        x: &AxisRange,
+        y: &AxisRange,
+        [width, height]: [f64; 2],
+    ) -> Self {
         let (right, bottom) = (width - RIGHT, height - BOTTOM);
-        let across = Axis::new(x.scale, x.range, [LEFT, right]);
-        let upward = Axis::new(y.scale, y.range, [bottom, TOP]);
+        let across = PlotAxis::new(x.scale, x.range, [LEFT, right]);
+        let upward = PlotAxis::new(y.scale, y.range, [bottom, TOP]);
         let plot = Plot {
             title: title.to_owned(),
             name: name.to_owned(),
@@ -134,13 +140,13 @@ impl Sheet {
         Self { plot, x: across, y: upward, next_key: (LEFT, 0.0) }
     }
 
-    /// Words instead of the marks of the x axis, each at its value.
+    /// Replaces the ticks of the x axis by names, each at its value.
     pub fn name_x(&mut self, names: impl IntoIterator<Item = (f64, String)>) {
         let ticks = names.into_iter().map(|(value, label)| Tick { at: self.x.at(value), label });
         self.plot.x_ticks = ticks.collect();
     }
 
-    /// A bar between two values of x, from one value of y up to another, with what it tells.
+    /// Adds a bar between two values of x and two values of y, with a tooltip.
     pub fn bar(&mut self, [from, to]: [f64; 2], [low, high]: [f64; 2], series: usize, tip: String) {
         let (left, right) = (self.x.at(from), self.x.at(to));
         let (base, top) = (self.y.at(low), self.y.at(high));
@@ -155,7 +161,7 @@ impl Sheet {
         self.plot.bars.push(bar);
     }
 
-    /// A line through points.
+    /// Adds a line through points.
     pub fn line(&mut self, points: &[(f64, f64)], series: Option<usize>) {
         let place = |(x, y): &(f64, f64)| format!("{} {}", self.x.at(*x), self.y.at(*y));
         let points: Vec<String> = points.iter().map(place).collect();
@@ -163,7 +169,7 @@ impl Sheet {
         self.plot.lines.push(Line { path: format!("M{}", points.join("L")), series });
     }
 
-    /// A line that holds each value until the next, as a best so far does.
+    /// Adds a step line, which holds each value until the next.
     pub fn steps(&mut self, points: &[(f64, f64)], end: f64, series: usize) {
         let mut path = String::new();
         for (x, y) in points {
@@ -174,21 +180,21 @@ impl Sheet {
         self.plot.lines.push(Line { path, series: Some(series % COLOURS) });
     }
 
-    /// A level that is not passed or is to be reached, over the whole width.
+    /// Adds a horizontal reference line over the whole width.
     pub fn level(&mut self, value: f64) {
         let (y, plot) = (self.y.at(value), &mut self.plot);
         let path = format!("M{} {y}H{}", plot.left, plot.right);
         plot.lines.push(Line { path, series: None });
     }
 
-    /// The same of x, from bottom to top.
+    /// Adds a vertical reference line.
     pub fn upright(&mut self, value: f64) {
         let (x, plot) = (self.x.at(value), &mut self.plot);
         let path = format!("M{x} {}V{}", plot.bottom, plot.top);
         plot.lines.push(Line { path, series: None });
     }
 
-    /// Dots. Those that fall on one pixel are one, so that many stay a small drawing.
+    /// Adds dots. Dots on the same pixel are merged, which keeps drawings small.
     pub fn dots(&mut self, points: impl Iterator<Item = (f64, f64)>, size: f64, series: usize) {
         let pixels =
             points.map(|(x, y)| (self.x.at(x).round() as i64, self.y.at(y).round() as i64));
@@ -199,10 +205,10 @@ impl Sheet {
         }
     }
 
-    /// What a colour stands for; without a series what levels do.
+    /// Adds a legend entry for a series, or for reference lines.
     pub fn key(&mut self, label: &str, series: Option<usize>) {
         let series = series.map(|series| series % COLOURS);
-        // Beside the one before it where there is room; letters are about 6 pixels wide.
+        // Placed beside the previous entry where there is room; letters are about 6 pixels wide.
         let wide = 32.0 + 6.0 * label.chars().count() as f64;
         let (mut x, mut y) = self.next_key;
         if x + wide > self.plot.right && x > LEFT {
@@ -210,18 +216,18 @@ impl Sheet {
         }
         self.next_key = (x + wide, y);
         self.plot.above = y + KEY_LINE;
-        self.plot.legend.push(Key { x, y: y + 8.0, label: label.to_owned(), series });
+        self.plot.legend.push(LegendEntry { x, y: y + 8.0, label: label.to_owned(), series });
     }
 
-    /// The plot.
+    /// Returns the plot.
     pub fn finish(self) -> Plot {
         self.plot
     }
 }
 
-/// Where the axes of a plot of the usual size are.
+/// Positions of the axes of a plot of the default size.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Frame {
+pub struct PlotFrame {
     /// Pixels from the left edge.
     pub left: f64,
     /// The end of the x axis.
@@ -232,24 +238,24 @@ pub struct Frame {
     pub bottom: f64,
 }
 
-/// That frame.
-pub fn frame() -> Frame {
-    Frame { left: LEFT, right: WIDTH - RIGHT, top: TOP, bottom: HEIGHT - BOTTOM }
+/// Positions of the axes of a plot of the default size.
+pub fn frame() -> PlotFrame {
+    PlotFrame { left: LEFT, right: WIDTH - RIGHT, top: TOP, bottom: HEIGHT - BOTTOM }
 }
 
-/// The template of all plots, for pages that include it.
+/// Template of all plots, for pages that include it.
 pub const TEMPLATE: (&str, &str) = ("plot.svg", include_str!("plot.svg.tera"));
 
-/// The style of all plots.
+/// Style sheet of all plots.
 pub const STYLE: (&str, &str) = ("plot.css", include_str!("plot.css"));
 
-/// A plot as a file of its own, with light and dark colours.
+/// Renders a plot as an SVG file, with light and dark colours.
 pub fn svg(plot: &Plot) -> String {
     render("plot.svg", &serde_json::json!({ "plot": plot, "alone": true }), &[])
 }
 
-/// A template of this room with a document's values. Templates are part of the program, and tests
-/// render them all: what would be an error is the text.
+/// Renders a template of this room. Templates are part of the program and tests render them all;
+/// the text of an error replaces the output.
 pub fn render(name: &str, values: &Value, others: &[(&'static str, &'static str)]) -> String {
     let mut tera = Tera::default();
     tera.autoescape_on(vec![".html", ".svg"]);
@@ -261,7 +267,7 @@ pub fn render(name: &str, values: &Value, others: &[(&'static str, &'static str)
     rendered.unwrap_or_else(|error| format!("{name}: {error}"))
 }
 
-/// A number with its unit's letter, for tips and tables.
+/// Formats a number with a unit letter, for tooltips and tables.
 pub fn short(value: f64) -> String {
     label(value)
 }
@@ -271,10 +277,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plot_is_an_svg_that_says_what_it_draws() {
+    fn a_plot_is_an_svg_with_labels() {
         let along =
-            |label: &str, range| Along { label: label.to_owned(), scale: Scale::Linear, range };
-        let mut sheet = Sheet::new("a", "a < b", &along("x", [0.0, 10.0]), &along("y", [0.0, 5.0]));
+            |label: &str, range| AxisRange { label: label.to_owned(), scale: Scale::Linear, range };
+        let mut sheet =
+            PlotBuilder::new("a", "a < b", &along("x", [0.0, 10.0]), &along("y", [0.0, 5.0]));
         sheet.bar([1.0, 2.0], [0.0, 3.0], 0, "3 & more".to_owned());
         sheet.line(&[(0.0, 0.0), (10.0, 5.0)], Some(1));
         sheet.steps(&[(1.0, 1.0), (2.0, 4.0)], 10.0, 2);

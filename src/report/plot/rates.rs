@@ -1,36 +1,36 @@
-//! TFLOP/s over the size of the problem, a line for each contestant and the peak: as an SVG and in
+//! Plot of TFLOP/s over problem size, with a line per kernel or library and the peak, as SVG and as
 //! letters for a terminal.
 
 use std::collections::BTreeMap;
 
 use super::axis::Scale;
-use super::{Along, Plot, Sheet};
+use super::{AxisRange, Plot, PlotBuilder};
 use crate::model::{Problem, Tflops};
 
-/// Rows and columns of the plot in letters.
+/// Rows and columns of the letter plot.
 const ROWS: usize = 20;
 const COLUMNS: usize = 72;
 
-/// What one contestant reaches.
+/// Rates of one kernel or library.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// The contestant.
+    /// Its name.
     pub name: String,
-    /// Size and rate, by size.
+    /// Pairs of size and rate, by size.
     pub points: Vec<(f64, Tflops)>,
 }
 
-/// What stands on the axes.
+/// Meaning of the axes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Axes {
+pub struct RateAxes {
     label: String,
     is_square: bool,
     unit: &'static str,
 }
 
-impl Axes {
-    /// M where all problems have as many rows as columns, batch 1 and one K; else the side of the
-    /// cube of their multiply-adds.
+impl RateAxes {
+    /// Sizes are M if all problems are square with batch 1 and one K, else the cube root of their
+    /// multiply-adds.
     pub fn of(problems: &[Problem]) -> Self {
         let is_square = |problem: &Problem| {
             problem.shape.m == problem.shape.n
@@ -51,18 +51,18 @@ impl Axes {
         }
     }
 
-    /// The same for rates of modelled times, which plots say.
+    /// Marks rates as modelled.
     pub fn modelled(self) -> Self {
         Self { unit: "modelled TFLOP/s", ..self }
     }
 
-    /// The size of a problem.
+    /// Size of a problem.
     pub fn size(&self, problem: &Problem) -> f64 {
         if self.is_square { problem.shape.m as f64 } else { (problem.operations() / 2.0).cbrt() }
     }
 }
 
-/// The least and largest size and the highest rate; none where there are no two sizes.
+/// Lowest and highest size, and highest rate; none for fewer than two sizes.
 fn extent(series: &[Series], peak: Option<Tflops>) -> Option<([f64; 2], f64)> {
     let points = || series.iter().flat_map(|series| &series.points);
     let low = points().map(|(size, _)| *size).fold(f64::INFINITY, f64::min);
@@ -72,16 +72,16 @@ fn extent(series: &[Series], peak: Option<Tflops>) -> Option<([f64; 2], f64)> {
     (low < high && most > 0.0).then_some(([low, high], most))
 }
 
-/// As a drawing with a line for each contestant; none where there are no two sizes.
-pub fn drawn(series: &[Series], axes: &Axes, peak: Option<Tflops>) -> Option<Plot> {
+/// Draws a line per series; none for fewer than two sizes.
+pub fn drawn(series: &[Series], axes: &RateAxes, peak: Option<Tflops>) -> Option<Plot> {
     draw(series, axes, peak, [860.0, 420.0], |sheet, points, number| {
         sheet.line(points, Some(number));
         sheet.dots(points.iter().copied(), 6.0, number);
     })
 }
 
-/// As a drawing with dots alone, for problems that are no series; none where there are no two sizes.
-pub fn scattered(series: &[Series], axes: &Axes, peak: Option<Tflops>) -> Option<Plot> {
+/// Draws dots only, for problems that are not a series; none for fewer than two sizes.
+pub fn scattered(series: &[Series], axes: &RateAxes, peak: Option<Tflops>) -> Option<Plot> {
     draw(series, axes, peak, [860.0, 320.0], |sheet, points, number| {
         sheet.dots(points.iter().copied(), 7.0, number);
     })
@@ -89,17 +89,18 @@ pub fn scattered(series: &[Series], axes: &Axes, peak: Option<Tflops>) -> Option
 
 fn draw(
     series: &[Series],
-    axes: &Axes,
+    axes: &RateAxes,
     peak: Option<Tflops>,
     size: [f64; 2],
-    mark: impl Fn(&mut Sheet, &[(f64, f64)], usize),
+    mark: impl Fn(&mut PlotBuilder, &[(f64, f64)], usize),
 ) -> Option<Plot> {
     let ([low, high], most) = extent(series, peak)?;
-    // A little room, so that no dot lies on an axis.
+    // A margin, so that no dot lies on an axis.
     let range = [low / 1.05, high * 1.05];
-    let x = Along { label: axes.label.clone(), scale: Scale::Binary, range };
-    let y = Along { label: axes.unit.to_owned(), scale: Scale::Linear, range: [0.0, most * 1.05] };
-    let mut sheet = Sheet::sized("rates", "TFLOP/s over size", &x, &y, size);
+    let x = AxisRange { label: axes.label.clone(), scale: Scale::Binary, range };
+    let y =
+        AxisRange { label: axes.unit.to_owned(), scale: Scale::Linear, range: [0.0, most * 1.05] };
+    let mut sheet = PlotBuilder::sized("rates", "TFLOP/s over size", &x, &y, size);
     if let Some(peak) = peak {
         sheet.level(peak.0);
         sheet.key(&format!("peak, {peak}"), None);
@@ -115,9 +116,9 @@ fn draw(
     Some(sheet.finish())
 }
 
-/// In letters, one for each contestant; where several fall on one place, the first of them. None
-/// where there are no two sizes.
-pub fn lettered(series: &[Series], axes: &Axes, peak: Option<Tflops>) -> Option<String> {
+/// Draws with letters, one per series; at a shared position, the first series is shown. None for
+/// fewer than two sizes.
+pub fn lettered(series: &[Series], axes: &RateAxes, peak: Option<Tflops>) -> Option<String> {
     let ([low, high], most) = extent(series, peak)?;
     let column =
         |size: f64| ((size / low).ln() / (high / low).ln() * (COLUMNS - 1) as f64).round() as usize;
@@ -156,7 +157,7 @@ pub fn lettered(series: &[Series], axes: &Axes, peak: Option<Tflops>) -> Option<
     Some(text)
 }
 
-/// The sizes below their columns, as far as there is room.
+/// Sizes below their columns, where there is room.
 fn ticks(series: &[Series], column: impl Fn(f64) -> usize) -> String {
     let all = series.iter().flat_map(|series| &series.points);
     let sizes: BTreeMap<usize, f64> = all.map(|(size, _)| (column(*size), *size)).collect();
@@ -194,16 +195,16 @@ mod tests {
     #[test]
     fn sizes_are_rows_where_problems_are_square() {
         let square = problems(&["128x128x1024", "512x512x1024"]);
-        let axes = Axes::of(&square);
+        let axes = RateAxes::of(&square);
         assert_eq!((axes.label.as_str(), axes.size(&square[1])), ("M = N, K = 1024", 512.0));
         let mixed = problems(&["128x128x1024", "64x64x64"]);
-        let axes = Axes::of(&mixed);
+        let axes = RateAxes::of(&mixed);
         assert!((axes.size(&mixed[1]) - 64.0).abs() < 1e-9, "{axes:?}");
     }
 
     #[test]
-    fn letters_stand_where_rates_are() {
-        let axes = Axes::of(&problems(&["128x128x1024", "512x512x1024"]));
+    fn letters_mark_the_rates() {
+        let axes = RateAxes::of(&problems(&["128x128x1024", "512x512x1024"]));
         insta::assert_snapshot!(lettered(&series(), &axes, Some(Tflops(66.9))).unwrap());
         assert_eq!(lettered(&series()[..0], &axes, None), None);
         let one = Series { name: "x".to_owned(), points: vec![(1.0, Tflops(1.0))] };
@@ -212,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_drawing_has_a_line_for_each() {
-        let axes = Axes::of(&problems(&["128x128x1024", "512x512x1024"]));
+        let axes = RateAxes::of(&problems(&["128x128x1024", "512x512x1024"]));
         let svg = super::super::svg(&drawn(&series(), &axes, Some(Tflops(66.9))).unwrap());
         for word in ["naive", "winner", "peak, 66.90", "M = N, K = 1024", ">128<", ">16.38k<"] {
             assert!(svg.contains(word), "{word}: {svg}");

@@ -1,14 +1,14 @@
-//! Formulas made smaller: what is known is computed, what cannot matter is left out.
+//! Partial evaluation: what is known is computed, what cannot matter is left out.
 
-use super::{Binary, Formula, Unary};
+use super::{Binary, FloatBits, Formula, Slot, Term, Unary};
 
 impl Formula {
-    /// The same with `known` put in for its names, and folded. `known` gives `None` for a name that
-    /// stays.
+    /// The same with what `known` gives for its names put in and folded. Names for which it gives
+    /// nothing stay.
     #[must_use]
-    pub fn with(&self, known: &impl Fn(&str) -> Option<Self>) -> Self {
+    pub fn with(&self, known: &impl Fn(Slot) -> Option<Self>) -> Self {
         match self {
-            Self::Name(name) => known(name).unwrap_or_else(|| self.clone()),
+            Self::Name(slot) => known(*slot).unwrap_or_else(|| self.clone()),
             Self::List(items) => Self::List(items.iter().map(|item| item.with(known)).collect()),
             Self::Unary(operation, of) => unary(*operation, of.with(known)),
             Self::Binary(operation, a, b) => {
@@ -22,8 +22,10 @@ impl Formula {
             Self::If(parts) => {
                 let [condition, holds, fails] = parts.as_ref();
                 match condition.with(known) {
-                    Self::Bool(true) => holds.with(known),
-                    Self::Bool(false) => fails.with(known),
+                    known_condition if known_condition.is_literal() => {
+                        let is_true = known_condition.evaluate(&[]).is_ok_and(Term::is_true);
+                        if is_true { holds.with(known) } else { fails.with(known) }
+                    }
                     condition => {
                         let (holds, fails) = (holds.with(known), fails.with(known));
                         if holds == fails {
@@ -36,63 +38,67 @@ impl Formula {
             _ => self.clone(),
         }
     }
+
+    /// A value as a formula; `None` for what is unknown or beyond 64 bits.
+    pub(super) fn literal(term: Term<'_>) -> Option<Self> {
+        Some(match term {
+            Term::Unknown => return None,
+            Term::Bool(value) => Self::Bool(value),
+            Term::Int(value) => Self::Int(i64::try_from(value).ok()?),
+            Term::Float(value) => Self::Float(FloatBits::new(value)),
+            Term::Text(text) => Self::Text(text.to_owned()),
+        })
+    }
+
+    pub(super) fn is_literal(&self) -> bool {
+        matches!(self, Self::Int(_) | Self::Float(_) | Self::Bool(_) | Self::Text(_))
+    }
+
+    /// Itself, or the literal that it is computed to.
+    fn computed(self) -> Self {
+        let literal = self.evaluate(&[]).ok().and_then(Self::literal);
+        literal.unwrap_or(self)
+    }
 }
 
 fn unary(operation: Unary, of: Formula) -> Formula {
     match (operation, of) {
-        (Unary::Not, Formula::Bool(value)) => Formula::Bool(!value),
-        (Unary::Not, Formula::Unary(Unary::Not, of)) => *of,
-        (Unary::Minus, Formula::Int(value)) => Formula::Int(-value),
-        (operation, of) => Formula::Unary(operation, Box::new(of)),
+        (Unary::Not, Formula::Unary(Unary::Not, of)) if of.is_condition() => *of,
+        (operation, of) => {
+            let is_literal = of.is_literal();
+            let formula = Formula::Unary(operation, Box::new(of));
+            if is_literal { formula.computed() } else { formula }
+        }
     }
 }
 
 fn binary(operation: Binary, a: Formula, b: Formula) -> Formula {
     use Formula::{Bool, Int};
+    let is_number = |formula: &Formula| !formula.is_condition() && !formula.is_literal();
     match (operation, &a, &b) {
         (Binary::And, Bool(true), _) | (Binary::Or, Bool(false), _) => return b,
-        (Binary::And, _, Bool(true)) | (Binary::Or, _, Bool(false)) => return a,
-        (Binary::Times | Binary::Divide | Binary::CeilDiv, _, Int(1))
-        | (Binary::Plus | Binary::Minus, _, Int(0)) => return a,
-        (Binary::Times, Int(1), _) | (Binary::Plus, Int(0), _) => return b,
-        (Binary::In, _, Formula::List(items)) => {
-            if is_known(&a) && items.iter().all(is_known) {
-                return Bool(items.contains(&a));
-            }
-            // A number that is open: one comparison for each.
-            let equal = items.iter().map(|item| binary(Binary::Equal, a.clone(), item.clone()));
-            let any = equal.reduce(|one, other| binary(Binary::Or, one, other));
-            return any.unwrap_or(Bool(false));
+        (Binary::And, _, Bool(true)) | (Binary::Or, _, Bool(false)) if a.is_condition() => {
+            return a;
         }
-        (Binary::Equal, a, b) if is_known(a) && is_known(b) => return Bool(a == b),
-        (Binary::Unequal, a, b) if is_known(a) && is_known(b) => return Bool(a != b),
-        (_, Int(x), Int(y)) => {
-            if let Some(value) = operation.of(*x, *y) {
-                return if operation.is_condition() { Bool(value != 0) } else { Int(value) };
+        (Binary::Times | Binary::Divide, _, Int(1)) | (Binary::Plus | Binary::Minus, _, Int(0))
+            if is_number(&a) =>
+        {
+            return a;
+        }
+        (Binary::CeilDiv, _, Int(1)) if is_number(&a) => return a,
+        (Binary::Times, Int(1), _) | (Binary::Plus, Int(0), _) if is_number(&b) => return b,
+        (Binary::In, _, Formula::List(items)) => {
+            if !(a.is_literal() && items.iter().all(Formula::is_literal)) {
+                // A number that is open: one comparison for each.
+                let equal = items.iter().map(|item| binary(Binary::Equal, a.clone(), item.clone()));
+                let any = equal.reduce(|one, other| binary(Binary::Or, one, other));
+                return any.unwrap_or(Bool(false));
             }
+        }
+        _ if !(a.is_literal() && b.is_literal()) => {
+            return Formula::Binary(operation, Box::new(a), Box::new(b));
         }
         _ => {}
     }
-    Formula::Binary(operation, Box::new(a), Box::new(b))
-}
-
-fn is_known(formula: &Formula) -> bool {
-    matches!(formula, Formula::Int(_) | Formula::Bool(_) | Formula::Text(_))
-}
-
-impl Binary {
-    /// Whether its result is a condition.
-    pub(super) fn is_condition(self) -> bool {
-        !matches!(
-            self,
-            Self::Plus
-                | Self::Minus
-                | Self::Times
-                | Self::Divide
-                | Self::Remainder
-                | Self::CeilDiv
-                | Self::Most
-                | Self::Least
-        )
-    }
+    Formula::Binary(operation, Box::new(a), Box::new(b)).computed()
 }

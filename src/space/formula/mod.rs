@@ -1,49 +1,55 @@
-//! Expressions of a search space as formulas of a problem's extents, for programs that have no
-//! template engine: read from their text, with everything put in that is known, and written down as
-//! C, Python or Rust. Whole numbers and conditions only; strings and lists have to be known.
+//! Expressions of search-space files: parsed once by `read`, evaluated everywhere by `evaluate`,
+//! simplified by `fold` where some names are known, and written as C, Python or Rust by `print`.
 //!
-//! The engine stays the judge of what an expression means: that both agree on every built-in family
-//! is a test.
+//! The syntax is the template engine's, so that a search space and its template read alike; a test
+//! compares the values of random expressions with those of the engine.
 
+mod evaluate;
 mod fold;
 mod print;
 mod read;
 mod solve;
 
-use serde::{Deserialize, Serialize};
-use thiserror::Error;
-
+pub use evaluate::{Fault, FaultKind, Term, TermKind};
 pub use print::Language;
+pub(crate) use read::{ReadError, read};
 pub use solve::{Bound, BoundLaunch, Solver, open_values};
 
-/// The names that a formula leaves open, in the order in which values are given.
+/// The names that stay open until a problem's extents are known, which have the first slots.
 pub const OPEN: [&str; 7] = ["M", "N", "K", "batch", "lda", "ldb", "ldc"];
 
-/// A formula of [`OPEN`]. A condition is 1 where it holds, else 0.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// Number of a name in a family's table of names.
+pub type Slot = u16;
+
+/// An expression as a tree.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Formula {
-    /// A number.
+    /// An integer.
     Int(i64),
-    /// A condition that always or never holds.
+    /// A real number.
+    Float(FloatBits),
+    /// `true` or `false`.
     Bool(bool),
-    /// A text that is known; part of comparisons that are folded away.
+    /// A string.
     Text(String),
-    /// A list that is known, to the right of `in`.
+    /// A list, which stands to the right of `in` only.
     List(Vec<Self>),
-    /// One of [`OPEN`].
-    Open(usize),
-    /// A name that is not known yet.
-    Name(String),
+    /// A name; the first slots are those of [`OPEN`].
+    Name(Slot),
     /// `not x`, `-x`.
     Unary(Unary, Box<Self>),
-    /// Two operands.
+    /// An operation on two operands.
     Binary(Binary, Box<Self>, Box<Self>),
     /// `x if condition else y`: condition, x, y.
     If(Box<[Self; 3]>),
 }
 
-/// What is done to one operand.
+/// A real number that compares by its bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FloatBits(u64);
+
+/// Operations on one operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unary {
     /// `not x`.
@@ -52,12 +58,12 @@ pub enum Unary {
     Minus,
 }
 
-/// What is done to two.
+/// Operations on two operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Binary {
-    /// `x or y`.
+    /// `x or y`: x where that is true.
     Or,
-    /// `x and y`.
+    /// `x and y`: x where that is false.
     And,
     /// `x in y`.
     In,
@@ -81,7 +87,9 @@ pub enum Binary {
     Times,
     /// `x // y`, rounded down.
     Divide,
-    /// `x % y`.
+    /// `x / y`, a real number.
+    Quotient,
+    /// `x % y`, which is not negative.
     Remainder,
     /// `x | ceil_div(by=y)`.
     CeilDiv,
@@ -91,67 +99,98 @@ pub enum Binary {
     Least,
 }
 
+impl FloatBits {
+    fn new(value: f64) -> Self {
+        Self(value.to_bits())
+    }
+
+    fn value(self) -> f64 {
+        f64::from_bits(self.0)
+    }
+}
+
 impl Formula {
-    /// What it is for these values of [`OPEN`]; `None` where it has no value, as a division by zero
-    /// has none.
-    pub fn value(&self, open: &[i64; 7]) -> Option<i64> {
-        match self {
-            Self::Int(value) => Some(*value),
-            Self::Bool(value) => Some(i64::from(*value)),
-            Self::Open(place) => open.get(*place).copied(),
-            Self::Text(_) | Self::List(_) | Self::Name(_) => None,
-            Self::Unary(Unary::Not, of) => Some(i64::from(of.value(open)? == 0)),
-            Self::Unary(Unary::Minus, of) => of.value(open)?.checked_neg(),
-            Self::Binary(Binary::And, a, b) => match a.value(open)? {
-                0 => Some(0),
-                _ => b.value(open),
-            },
-            Self::Binary(Binary::Or, a, b) => match a.value(open)? {
-                0 => b.value(open),
-                _ => Some(1),
-            },
-            Self::Binary(operation, a, b) => operation.of(a.value(open)?, b.value(open)?),
-            Self::If(parts) => {
-                let [condition, holds, fails] = parts.as_ref();
-                if condition.value(open)? != 0 { holds.value(open) } else { fails.value(open) }
-            }
-        }
-    }
-
-    /// Whether it holds.
-    pub fn holds(&self, open: &[i64; 7]) -> bool {
-        self.value(open).is_some_and(|value| value != 0)
-    }
-
-    /// Whether it leaves [`OPEN`] alone open: no name, no text.
+    /// Whether it has whole numbers, conditions and names of [`OPEN`] only, so that other languages
+    /// can compute it.
     pub fn is_closed(&self) -> bool {
         match self {
-            Self::Int(_) | Self::Bool(_) | Self::Open(_) => true,
-            Self::Text(_) | Self::List(_) | Self::Name(_) => false,
+            Self::Int(_) | Self::Bool(_) => true,
+            Self::Name(slot) => usize::from(*slot) < OPEN.len(),
+            Self::Float(_) | Self::Text(_) | Self::List(_) => false,
             Self::Unary(_, of) => of.is_closed(),
+            Self::Binary(Binary::Quotient | Binary::In, ..) => false,
+            // Elsewhere `and` and `or` give conditions, here one of the operands.
+            Self::Binary(Binary::And | Binary::Or, a, b) => {
+                [a, b].into_iter().all(|one| one.is_condition() && one.is_closed())
+            }
+            // Elsewhere conditions are numbers, here they equal none.
+            Self::Binary(Binary::Equal | Binary::Unequal, a, b)
+                if a.is_condition() != b.is_condition() =>
+            {
+                false
+            }
             Self::Binary(_, a, b) => a.is_closed() && b.is_closed(),
             Self::If(parts) => parts.iter().all(Self::is_closed),
         }
     }
 
+    /// Whether it is a condition and no number.
+    pub(super) fn is_condition(&self) -> bool {
+        match self {
+            Self::Bool(_) | Self::Unary(Unary::Not, _) => true,
+            Self::Binary(Binary::And | Binary::Or, a, b) => a.is_condition() && b.is_condition(),
+            Self::Binary(operation, ..) => operation.is_comparison(),
+            Self::If(parts) => parts[1].is_condition() && parts[2].is_condition(),
+            _ => false,
+        }
+    }
+
     /// Which of [`OPEN`] it reads.
-    pub fn reads(&self) -> [bool; 7] {
-        let mut found = [false; 7];
+    pub fn reads(&self) -> [bool; OPEN.len()] {
+        let mut found = [false; OPEN.len()];
         self.visit(&mut |formula| {
-            if let Self::Open(place) = formula {
-                found[*place] = true;
+            if let Self::Name(slot) = formula
+                && let Some(found) = found.get_mut(usize::from(*slot))
+            {
+                *found = true;
             }
         });
         found
     }
 
-    /// How many numbers and operations it has.
+    /// The slots that it reads, ascending.
+    pub(super) fn slots(&self) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        self.visit(&mut |formula| {
+            if let Self::Name(slot) = formula {
+                slots.push(*slot);
+            }
+        });
+        slots.sort_unstable();
+        slots.dedup();
+        slots
+    }
+
+    /// Number of values and operations in it.
     pub fn size(&self) -> usize {
         let mut size = 0;
         self.visit(&mut |_| size += 1);
         size
     }
 
+    /// Most operations on the way from the whole to a value.
+    pub(super) fn depth(&self) -> usize {
+        let deepest = |parts: &[Self]| parts.iter().map(Self::depth).max().unwrap_or(0);
+        1 + match self {
+            Self::Unary(_, of) => of.depth(),
+            Self::Binary(_, a, b) => a.depth().max(b.depth()),
+            Self::If(parts) => deepest(parts.as_ref()),
+            Self::List(items) => deepest(items),
+            _ => 0,
+        }
+    }
+
+    /// Visits every node, a node before its operands.
     fn visit(&self, look: &mut impl FnMut(&Self)) {
         look(self);
         match self {
@@ -167,52 +206,11 @@ impl Formula {
     }
 }
 
-/// A text that is no formula.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{0}` is no formula of M, N, K, batch, lda, ldb and ldc")]
-pub struct NoFormula(String);
-
-/// As documents have it: in Python.
-impl From<Formula> for String {
-    fn from(formula: Formula) -> Self {
-        formula.text(Language::Python)
-    }
-}
-
-impl TryFrom<String> for Formula {
-    type Error = NoFormula;
-
-    fn try_from(text: String) -> Result<Self, NoFormula> {
-        let formula = Self::read(&text).map(|formula| formula.with(&|_| None));
-        formula.filter(Self::is_closed).ok_or(NoFormula(text))
-    }
-}
-
 impl Binary {
-    /// The result for numbers; conditions are 0 and 1.
-    fn of(self, a: i64, b: i64) -> Option<i64> {
-        Some(match self {
-            Self::Or => i64::from(a != 0 || b != 0),
-            Self::And => i64::from(a != 0 && b != 0),
-            Self::In => return None,
-            Self::Equal => i64::from(a == b),
-            Self::Unequal => i64::from(a != b),
-            Self::Less => i64::from(a < b),
-            Self::AtMost => i64::from(a <= b),
-            Self::Greater => i64::from(a > b),
-            Self::AtLeast => i64::from(a >= b),
-            Self::Plus => a.checked_add(b)?,
-            Self::Minus => a.checked_sub(b)?,
-            Self::Times => a.checked_mul(b)?,
-            // Rounded down, as the engine does; what C and Rust round towards zero is the same for
-            // the extents, which are positive.
-            Self::Divide => a.checked_div_euclid(b)?,
-            Self::Remainder => a.checked_rem_euclid(b)?,
-            Self::CeilDiv if a >= 0 && b > 0 => a / b + i64::from(a % b != 0),
-            Self::CeilDiv => return None,
-            Self::Most => a.max(b),
-            Self::Least => a.min(b),
-        })
+    /// Whether its result is a condition whatever its operands are.
+    fn is_comparison(self) -> bool {
+        use Binary::{AtLeast, AtMost, Equal, Greater, In, Less, Unequal};
+        matches!(self, In | Equal | Unequal | Less | AtMost | Greater | AtLeast)
     }
 }
 

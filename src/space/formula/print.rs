@@ -1,9 +1,9 @@
-//! Formulas written down for other languages. Operands that are operations stand in parentheses: no
-//! reader has to know precedences.
+//! Formulas as text of other languages. Operands that are operations stand in parentheses, so that
+//! precedences do not matter.
 
 use super::{Binary, Formula, OPEN, Unary};
 
-/// What a formula is written in.
+/// A language that formulas are written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     /// Python, which manifests have too; with `ceil_div`, `max` and `min`.
@@ -15,7 +15,7 @@ pub enum Language {
 }
 
 impl Formula {
-    /// Its text. Names other than [`OPEN`] have to be known by then, and strings folded away.
+    /// Its text. It is closed: names other than [`OPEN`] and strings have been folded away.
     pub fn text(&self, language: Language) -> String {
         match self {
             Self::Int(value) => match language {
@@ -27,11 +27,12 @@ impl Formula {
                 Language::C => i32::from(*value).to_string(),
                 Language::Rust => value.to_string(),
             },
-            Self::Open(place) => match language {
-                Language::Rust => OPEN[*place].to_lowercase(),
-                _ => OPEN[*place].to_owned(),
-            },
-            Self::Name(text) | Self::Text(text) => text.clone(),
+            Self::Name(slot) => {
+                let name = OPEN.get(usize::from(*slot)).copied().unwrap_or("?");
+                if language == Language::Rust { name.to_lowercase() } else { name.to_owned() }
+            }
+            Self::Float(value) => value.value().to_string(),
+            Self::Text(text) => format!("'{text}'"),
             Self::List(items) => {
                 let items: Vec<String> = items.iter().map(|item| item.text(language)).collect();
                 format!("[{}]", items.join(", "))
@@ -80,22 +81,10 @@ impl Formula {
 
 impl Binary {
     fn name(self, language: Language) -> &'static str {
-        let is_python = language == Language::Python;
+        let choose = |python, other| if language == Language::Python { python } else { other };
         match self {
-            Self::Or => {
-                if is_python {
-                    "or"
-                } else {
-                    "||"
-                }
-            }
-            Self::And => {
-                if is_python {
-                    "and"
-                } else {
-                    "&&"
-                }
-            }
+            Self::Or => choose("or", "||"),
+            Self::And => choose("and", "&&"),
             Self::In => "in",
             Self::Equal => "==",
             Self::Unequal => "!=",
@@ -106,29 +95,12 @@ impl Binary {
             Self::Plus => "+",
             Self::Minus => "-",
             Self::Times => "*",
-            Self::Divide => {
-                if is_python {
-                    "//"
-                } else {
-                    "/"
-                }
-            }
+            Self::Divide => choose("//", "/"),
+            Self::Quotient => "/",
             Self::Remainder => "%",
             Self::CeilDiv => "ceil_div",
-            Self::Most => {
-                if is_python {
-                    "max"
-                } else {
-                    "most"
-                }
-            }
-            Self::Least => {
-                if is_python {
-                    "min"
-                } else {
-                    "least"
-                }
-            }
+            Self::Most => choose("max", "most"),
+            Self::Least => choose("min", "least"),
         }
     }
 }

@@ -1,232 +1,440 @@
-//! From the text of an expression to a formula, with the precedence of the template engine
-//! (`parsing/parser.rs` of tera 2.4): `or`, `and`, `in`, comparisons, sums, products, `|`; a ternary
-//! binds least. `ceil_div(a, b)`, `max(a, b)` and `min(a, b)`, as formulas are printed, are read too.
+//! Parser of expressions, with the precedence of the template engine (`parsing/parser.rs` of tera
+//! 2.4): `or`, `and`, `in`, comparisons, sums, products, filters; a ternary binds least.
+//! `ceil_div(a, b)`, `max(a, b)` and `min(a, b)`, as formulas are printed, are read too.
 
-use super::{Binary, Formula, OPEN, Unary};
+use std::ops::Range;
 
-/// How deep an expression may be nested.
+use thiserror::Error;
+
+use super::{Binary, FloatBits, Formula, Language, OPEN, Slot, Unary};
+
+/// Most nested expressions, and most operations from the whole to a value.
 const MAX_DEPTH: usize = 200;
+
+/// Words that are no names.
+const RESERVED: [&str; 7] = ["if", "else", "and", "or", "not", "in", "is"];
+
+/// Symbols; a longer one stands before its beginning.
+const SYMBOLS: [&str; 23] = [
+    "==", "!=", "<=", ">=", "//", "**", "<", ">", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",",
+    "|", "=", "~", ".", ":",
+];
+
+/// What is wrong with an expression, and where in its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ReadError {
+    /// Lower case, no final period.
+    pub(crate) message: String,
+    /// Bytes of the expression's text.
+    pub(crate) span: Range<usize>,
+    /// The name, where the error is that nothing has it.
+    pub(crate) unknown: Option<String>,
+}
 
 #[derive(Debug, Clone, PartialEq)]
 enum Token {
     Int(i64),
+    Float(f64),
     Text(String),
     Word(String),
     Symbol(&'static str),
+    End,
 }
 
-/// What symbols there are; a longer one comes before its beginning.
-const SYMBOLS: [&str; 18] =
-    ["==", "!=", "<=", ">=", "//", "<", ">", "+", "-", "*", "%", "(", ")", "[", "]", ",", "|", "="];
-
-impl Formula {
-    /// Reads an expression. `None` for what formulas do not have: floating-point numbers, other
-    /// filters, tests.
-    pub fn read(text: &str) -> Option<Self> {
-        let mut reader = Reader { tokens: tokens(text)?, at: 0, depth: 0 };
-        let formula = reader.expression(0)?;
-        (reader.at == reader.tokens.len()).then_some(formula)
-    }
-}
-
-fn tokens(text: &str) -> Option<Vec<Token>> {
-    let mut tokens = Vec::new();
-    let mut rest = text.trim_start();
-    while let Some(first) = rest.chars().next() {
-        let end = |rest: &str, part: fn(char) -> bool| {
-            rest.find(|c: char| !part(c)).unwrap_or(rest.len())
-        };
-        let length = if first.is_ascii_digit() {
-            let length = end(rest, |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_'));
-            tokens.push(Token::Int(rest[..length].parse().ok()?));
-            length
-        } else if first.is_alphabetic() || first == '_' {
-            let length = end(rest, |c| c.is_alphanumeric() || c == '_');
-            tokens.push(Token::Word(rest[..length].to_owned()));
-            length
-        } else if matches!(first, '\'' | '"' | '`') {
-            let length = rest[1..].find(first)?;
-            let inner = &rest[1..=length];
-            if inner.contains('\\') {
-                return None;
-            }
-            tokens.push(Token::Text(inner.to_owned()));
-            length + 2
-        } else {
-            let symbol = SYMBOLS.into_iter().find(|symbol| rest.starts_with(symbol))?;
-            tokens.push(Token::Symbol(symbol));
-            symbol.len()
-        };
-        rest = rest[length..].trim_start();
-    }
-    Some(tokens)
-}
-
-struct Reader {
-    tokens: Vec<Token>,
-    at: usize,
+/// A formula and the places of its nodes in the text, a node before its operands.
+struct Parsed {
+    formula: Formula,
+    places: Vec<Range<usize>>,
     depth: usize,
 }
 
-impl Reader {
-    fn expression(&mut self, least: u8) -> Option<Formula> {
+type Reading<T> = Result<T, ReadError>;
+
+/// Reads an expression; `slot` gives the slots of names. The result has the place of each node in
+/// the text, a node before its operands.
+pub(crate) fn read(
+    text: &str,
+    slot: &dyn Fn(&str) -> Option<Slot>,
+) -> Reading<(Formula, Vec<Range<usize>>)> {
+    let mut reader = Reader { tokens: tokens(text)?, at: 0, depth: 0, slot };
+    let Parsed { formula, places, .. } = reader.expression(0)?;
+    if *reader.peek() != Token::End {
+        return Err(reader.unexpected("an operation or the end"));
+    }
+    Ok((formula, places))
+}
+
+fn error(message: impl Into<String>, span: Range<usize>) -> ReadError {
+    ReadError { message: message.into(), span, unknown: None }
+}
+
+fn tokens(text: &str) -> Reading<Vec<(Token, Range<usize>)>> {
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    loop {
+        let rest = text[at..].trim_ascii_start();
+        at = text.len() - rest.len();
+        let Some(first) = rest.chars().next() else { break };
+        let length = |part: fn(char) -> bool| rest.find(|c| !part(c)).unwrap_or(rest.len());
+        let (token, length) = if first.is_ascii_digit() {
+            number(rest, at)?
+        } else if first.is_ascii_alphabetic() || first == '_' {
+            let length = length(|c| c.is_ascii_alphanumeric() || c == '_');
+            (Token::Word(rest[..length].to_owned()), length)
+        } else if matches!(first, '\'' | '"' | '`') {
+            string(rest, first, at)?
+        } else if let Some(symbol) = SYMBOLS.into_iter().find(|symbol| rest.starts_with(symbol)) {
+            (Token::Symbol(symbol), symbol.len())
+        } else {
+            let message = format!("`{first}` has no place in an expression");
+            return Err(error(message, at..at + first.len_utf8()));
+        };
+        tokens.push((token, at..at + length));
+        at += length;
+    }
+    tokens.push((Token::End, text.len()..text.len()));
+    Ok(tokens)
+}
+
+fn number(rest: &str, at: usize) -> Reading<(Token, usize)> {
+    let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let mut length = digits(rest);
+    let is_float = rest[length..].starts_with('.');
+    if is_float {
+        length += 1;
+        length += digits(&rest[length..]);
+    }
+    let text = &rest[..length];
+    let token = if is_float {
+        text.parse().ok().filter(|value: &f64| value.is_finite()).map(Token::Float)
+    } else {
+        text.parse().ok().map(Token::Int)
+    };
+    let token = token.ok_or_else(|| error("this number does not fit 64 bits", at..at + length))?;
+    Ok((token, length))
+}
+
+fn string(rest: &str, quote: char, at: usize) -> Reading<(Token, usize)> {
+    let mut text = String::new();
+    let mut characters = rest.char_indices().skip(1);
+    while let Some((place, character)) = characters.next() {
+        if character == quote {
+            return Ok((Token::Text(text), place + 1));
+        }
+        if character != '\\' {
+            text.push(character);
+            continue;
+        }
+        text.push(match characters.next() {
+            Some((_, escaped @ ('"' | '\'' | '/' | '\\'))) => escaped,
+            Some((_, 'n')) => '\n',
+            Some((_, 't')) => '\t',
+            Some((_, 'r')) => '\r',
+            _ => return Err(error("unknown escape sequence", at + place..at + place + 1)),
+        });
+    }
+    Err(error(format!("this string has no closing {quote}"), at..at + rest.len()))
+}
+
+struct Reader<'a> {
+    /// Ends with [`Token::End`].
+    tokens: Vec<(Token, Range<usize>)>,
+    at: usize,
+    depth: usize,
+    slot: &'a dyn Fn(&str) -> Option<Slot>,
+}
+
+impl Reader<'_> {
+    /// Reads operations that bind at least as strongly as `least`.
+    fn expression(&mut self, least: u8) -> Reading<Parsed> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return None;
+            return Err(self.too_complex());
         }
-        let formula = self.operand().and_then(|operand| self.operations(operand, least));
+        let operand = self.operand()?;
+        let parsed = self.operations(operand, least)?;
         self.depth -= 1;
-        formula
+        Ok(parsed)
     }
 
-    fn operand(&mut self) -> Option<Formula> {
-        Some(match self.next()? {
+    fn operand(&mut self) -> Reading<Parsed> {
+        let (token, place) = self.next();
+        let formula = match token {
             Token::Int(value) => Formula::Int(value),
+            Token::Float(value) => Formula::Float(FloatBits::new(value)),
             Token::Text(text) => Formula::Text(text),
-            Token::Symbol("-") => Formula::Unary(Unary::Minus, Box::new(self.expression(20)?)),
+            Token::Symbol("-") => return self.unary(Unary::Minus, 20, place),
             Token::Symbol("(") => {
                 let inner = self.expression(0)?;
                 self.expect(")")?;
-                inner
+                return Ok(inner);
             }
-            Token::Symbol("[") => Formula::List(self.list("]")?),
-            Token::Symbol(_) => return None,
             Token::Word(word) => match word.as_str() {
                 "true" | "True" => Formula::Bool(true),
                 "false" | "False" => Formula::Bool(false),
-                "not" => Formula::Unary(Unary::Not, Box::new(self.expression(5)?)),
+                "not" => return self.unary(Unary::Not, 5, place),
                 "ceil_div" | "min" | "max" if self.takes("(") => {
-                    let arguments = self.list(")")?;
-                    let [a, b] = <[Formula; 2]>::try_from(arguments).ok()?;
-                    Formula::Binary(function(&word)?, Box::new(a), Box::new(b))
+                    let a = self.expression(0)?;
+                    self.expect(",")?;
+                    let b = self.expression(0)?;
+                    self.expect(")")?;
+                    let operation = match word.as_str() {
+                        "max" => Binary::Most,
+                        "min" => Binary::Least,
+                        _ => Binary::CeilDiv,
+                    };
+                    return self.binary(operation, a, b);
                 }
-                name => match OPEN.iter().position(|open| *open == name) {
-                    Some(place) => Formula::Open(place),
-                    None => Formula::Name(word),
+                name if !RESERVED.contains(&name) => match (self.slot)(name) {
+                    Some(slot) => Formula::Name(slot),
+                    None => {
+                        let message = format!("unknown name `{name}`");
+                        let unknown = Some(name.to_owned());
+                        return Err(ReadError { unknown, ..error(message, place) });
+                    }
                 },
+                _ => return Err(self.unexpected_at(self.at - 1, "a value")),
             },
+            Token::Symbol("[") => {
+                return Err(error("a list stands to the right of `in` only", place));
+            }
+            Token::Symbol(_) | Token::End => {
+                return Err(self.unexpected_at(self.at.saturating_sub(1), "a value"));
+            }
+        };
+        Ok(Parsed { formula, places: vec![place], depth: 1 })
+    }
+
+    fn operations(&mut self, mut left: Parsed, least: u8) -> Reading<Parsed> {
+        loop {
+            let negated = self.is_word(self.at, "not");
+            if negated && !self.is_word(self.at + 1, "in") {
+                return Err(self.unexpected("an operation"));
+            }
+            let place = self.at + usize::from(negated);
+            let token = self.tokens.get(place).map_or(&Token::End, |(token, _)| token);
+            if *token == Token::Word("if".to_owned()) {
+                if least > 0 {
+                    return Ok(left);
+                }
+                self.at += 1;
+                return self.ternary(left);
+            }
+            if *token == Token::Symbol("|") {
+                if least > 17 {
+                    return Ok(left);
+                }
+                self.at += 1;
+                left = self.filter(left)?;
+                continue;
+            }
+            let Some((operation, power)) = operation_of(token) else { return Ok(left) };
+            if power < least {
+                return Ok(left);
+            }
+            self.at = place + 1;
+            let right = if operation == Binary::In && self.takes("[") {
+                let list = self.list()?;
+                // Operations that bind more strongly than `in` would take the list.
+                if let Some((_, 7..)) = operation_of(self.peek()) {
+                    return Err(self.unexpected("the end of an operand"));
+                }
+                list
+            } else {
+                self.expression(power + 1)?
+            };
+            left = self.binary(operation, left, right)?;
+            if negated {
+                let place = left.places[0].clone();
+                left = self.compound(place, [left], |[of]| Formula::Unary(Unary::Not, of))?;
+            }
+        }
+    }
+
+    fn unary(&mut self, operation: Unary, power: u8, place: Range<usize>) -> Reading<Parsed> {
+        let of = self.expression(power)?;
+        let place = place.start..of.places[0].end;
+        self.compound(place, [of], |[of]| Formula::Unary(operation, of))
+    }
+
+    fn binary(&mut self, operation: Binary, a: Parsed, b: Parsed) -> Reading<Parsed> {
+        let place = a.places[0].start..b.places[0].end;
+        self.compound(place, [a, b], |[a, b]| Formula::Binary(operation, a, b))
+    }
+
+    /// `left if CONDITION else OTHER`, from the condition on.
+    fn ternary(&mut self, left: Parsed) -> Reading<Parsed> {
+        let condition = self.expression(0)?;
+        if !self.is_word(self.at, "else") {
+            return Err(self.unexpected("`else`"));
+        }
+        self.at += 1;
+        let fails = self.expression(0)?;
+        let place = left.places[0].start..fails.places[0].end;
+        self.compound(place, [condition, left, fails], |parts| {
+            Formula::If(Box::new(parts.map(|part| *part)))
         })
     }
 
-    fn operations(&mut self, mut left: Formula, least: u8) -> Option<Formula> {
-        loop {
-            let negated = self.peeks_word("not");
-            let place = self.at + usize::from(negated);
-            let (operation, power) = match self.tokens.get(place) {
-                Some(Token::Word(word)) if word == "if" && !negated => {
-                    if least > 0 {
-                        return Some(left);
-                    }
-                    self.at += 1;
-                    let condition = self.expression(0)?;
-                    (self.next()? == Token::Word("else".to_owned())).then_some(())?;
-                    let fails = self.expression(0)?;
-                    return Some(Formula::If(Box::new([condition, left, fails])));
-                }
-                Some(Token::Symbol("|")) if !negated => {
-                    if least > 17 {
-                        return Some(left);
-                    }
-                    self.at += 1;
-                    left = self.filter(left)?;
-                    continue;
-                }
-                Some(token) => match binary(token) {
-                    Some(known) => known,
-                    None => return Some(left),
-                },
-                None => return Some(left),
-            };
-            if power < least {
-                return Some(left);
+    /// `NAME(ARGUMENT=VALUE)` after a `|`.
+    fn filter(&mut self, value: Parsed) -> Reading<Parsed> {
+        let (token, place) = self.next();
+        let (operation, argument) = match &token {
+            Token::Word(name) if name == "ceil_div" => (Binary::CeilDiv, "by"),
+            Token::Word(name) if name == "at_least" => (Binary::Most, "least"),
+            Token::Word(name) if name == "at_most" => (Binary::Least, "most"),
+            Token::Word(name) => {
+                let message = format!(
+                    "unknown filter `{name}`: expressions have `ceil_div`, `at_least` and `at_most`"
+                );
+                return Err(error(message, place));
             }
-            self.at = place + 1;
-            let right = self.expression(power + 1)?;
-            left = Formula::Binary(operation, Box::new(left), Box::new(right));
-            if negated {
-                left = Formula::Unary(Unary::Not, Box::new(left));
-            }
-        }
-    }
-
-    /// `NAME(argument=VALUE)` after a `|`.
-    fn filter(&mut self, value: Formula) -> Option<Formula> {
-        let Token::Word(name) = self.next()? else { return None };
+            _ => return Err(self.unexpected_at(self.at - 1, "a filter's name")),
+        };
         self.expect("(")?;
-        let Token::Word(_) = self.next()? else { return None };
+        if !self.is_word(self.at, argument) {
+            return Err(self.unexpected(&format!("`{argument}=`")));
+        }
+        self.at += 1;
         self.expect("=")?;
-        let argument = self.expression(0)?;
+        let by = self.expression(0)?;
+        self.takes(",");
         self.expect(")")?;
-        Some(Formula::Binary(function(&name)?, Box::new(value), Box::new(argument)))
+        self.binary(operation, value, by)
     }
 
-    fn list(&mut self, end: &str) -> Option<Vec<Formula>> {
+    /// The items of a list, after its `[`.
+    fn list(&mut self) -> Reading<Parsed> {
+        let start = self.place(self.at - 1).start;
         let mut items = Vec::new();
-        while !self.takes(end) {
+        while !self.takes("]") {
             if !items.is_empty() {
                 self.expect(",")?;
+                if self.takes("]") {
+                    break;
+                }
             }
             items.push(self.expression(0)?);
         }
-        Some(items)
+        let mut places = vec![start..self.place(self.at - 1).end];
+        places.extend(items.iter().flat_map(|item| item.places.iter().cloned()));
+        let depth = 1 + items.iter().map(|item| item.depth).max().unwrap_or(0);
+        let formula = Formula::List(items.into_iter().map(|item| item.formula).collect());
+        Ok(Parsed { formula, places, depth })
     }
 
-    fn next(&mut self) -> Option<Token> {
-        let token = self.tokens.get(self.at).cloned();
+    /// A node of these operands.
+    fn compound<const N: usize>(
+        &self,
+        place: Range<usize>,
+        operands: [Parsed; N],
+        node: impl FnOnce([Box<Formula>; N]) -> Formula,
+    ) -> Reading<Parsed> {
+        let depth = 1 + operands.iter().map(|one| one.depth).max().unwrap_or(0);
+        if depth > MAX_DEPTH {
+            return Err(self.too_complex());
+        }
+        let mut places = vec![place];
+        places.extend(operands.iter().flat_map(|one| one.places.iter().cloned()));
+        let formula = node(operands.map(|one| Box::new(one.formula)));
+        Ok(Parsed { formula, places, depth })
+    }
+
+    fn next(&mut self) -> (Token, Range<usize>) {
+        let next = self.tokens.get(self.at).cloned().unwrap_or((Token::End, self.place(self.at)));
         self.at += 1;
-        token
+        next
     }
 
-    fn expect(&mut self, symbol: &str) -> Option<()> {
-        self.takes(symbol).then_some(())
+    fn peek(&self) -> &Token {
+        self.tokens.get(self.at).map_or(&Token::End, |(token, _)| token)
     }
 
-    /// Goes past a symbol, if it is the next.
+    fn place(&self, at: usize) -> Range<usize> {
+        let last = self.tokens.len().saturating_sub(1);
+        self.tokens.get(at.min(last)).map_or(0..0, |(_, place)| place.clone())
+    }
+
+    fn expect(&mut self, symbol: &str) -> Reading<()> {
+        if self.takes(symbol) { Ok(()) } else { Err(self.unexpected(&format!("`{symbol}`"))) }
+    }
+
+    /// Passes a symbol, if it is the next.
     fn takes(&mut self, symbol: &str) -> bool {
-        let is_next =
-            matches!(self.tokens.get(self.at), Some(Token::Symbol(next)) if *next == symbol);
+        let is_next = matches!(self.peek(), Token::Symbol(next) if *next == symbol);
         self.at += usize::from(is_next);
         is_next
     }
 
-    fn peeks_word(&self, word: &str) -> bool {
-        matches!(self.tokens.get(self.at), Some(Token::Word(next)) if next == word)
+    fn is_word(&self, at: usize, word: &str) -> bool {
+        matches!(self.tokens.get(at), Some((Token::Word(next), _)) if next == word)
+    }
+
+    fn unexpected(&self, expected: &str) -> ReadError {
+        self.unexpected_at(self.at, expected)
+    }
+
+    fn unexpected_at(&self, at: usize, expected: &str) -> ReadError {
+        let found = match self.tokens.get(at) {
+            Some((Token::Symbol(symbol), _)) => format!("`{symbol}`"),
+            Some((Token::Word(word), _)) => format!("`{word}`"),
+            Some((Token::Int(_) | Token::Float(_), _)) => "a number".to_owned(),
+            Some((Token::Text(_), _)) => "a string".to_owned(),
+            Some((Token::End, _)) | None => "the end".to_owned(),
+        };
+        error(format!("found {found} where {expected} is expected"), self.place(at))
+    }
+
+    fn too_complex(&self) -> ReadError {
+        error(format!("the expression is nested more than {MAX_DEPTH} deep"), self.place(self.at))
     }
 }
 
-/// The operation of a filter or of a function that is printed.
-fn function(name: &str) -> Option<Binary> {
+/// An operation and how strongly it binds to its left; to its right, it is one more.
+fn operation_of(token: &Token) -> Option<(Binary, u8)> {
+    let name = match token {
+        Token::Word(name) => name.as_str(),
+        Token::Symbol(name) => name,
+        _ => return None,
+    };
     Some(match name {
-        "ceil_div" => Binary::CeilDiv,
-        "at_least" | "max" => Binary::Most,
-        "at_most" | "min" => Binary::Least,
+        "or" => (Binary::Or, 1),
+        "and" => (Binary::And, 3),
+        "in" => (Binary::In, 5),
+        "==" => (Binary::Equal, 7),
+        "!=" => (Binary::Unequal, 7),
+        "<" => (Binary::Less, 7),
+        "<=" => (Binary::AtMost, 7),
+        ">" => (Binary::Greater, 7),
+        ">=" => (Binary::AtLeast, 7),
+        "+" => (Binary::Plus, 11),
+        "-" => (Binary::Minus, 11),
+        "*" => (Binary::Times, 13),
+        "/" => (Binary::Quotient, 13),
+        "//" => (Binary::Divide, 13),
+        "%" => (Binary::Remainder, 13),
         _ => return None,
     })
 }
 
-/// An operation and how strongly it binds to its left; to its right, it is one more.
-fn binary(token: &Token) -> Option<(Binary, u8)> {
-    Some(match token {
-        Token::Word(word) => match word.as_str() {
-            "or" => (Binary::Or, 1),
-            "and" => (Binary::And, 3),
-            "in" => (Binary::In, 5),
-            _ => return None,
-        },
-        Token::Symbol(symbol) => match *symbol {
-            "==" => (Binary::Equal, 7),
-            "!=" => (Binary::Unequal, 7),
-            "<" => (Binary::Less, 7),
-            "<=" => (Binary::AtMost, 7),
-            ">" => (Binary::Greater, 7),
-            ">=" => (Binary::AtLeast, 7),
-            "+" => (Binary::Plus, 11),
-            "-" => (Binary::Minus, 11),
-            "*" => (Binary::Times, 13),
-            "//" => (Binary::Divide, 13),
-            "%" => (Binary::Remainder, 13),
-            _ => return None,
-        },
-        _ => return None,
-    })
+/// A text that is no formula of [`OPEN`].
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{0}` is no formula of M, N, K, batch, lda, ldb and ldc")]
+pub struct NoFormula(String);
+
+/// As documents have it: in Python.
+impl From<Formula> for String {
+    fn from(formula: Formula) -> Self {
+        formula.text(Language::Python)
+    }
+}
+
+impl TryFrom<String> for Formula {
+    type Error = NoFormula;
+
+    fn try_from(text: String) -> Result<Self, NoFormula> {
+        let slot = |name: &str| OPEN.iter().position(|open| *open == name).map(|at| at as Slot);
+        let formula = read(&text, &slot).ok().map(|(formula, _)| formula.with(&|_| None));
+        formula.filter(Self::is_closed).ok_or(NoFormula(text))
+    }
 }

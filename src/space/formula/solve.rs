@@ -4,16 +4,17 @@
 //! has the same value there: that is a condition like the constraints are. What it fixes is known to
 //! all formulas after it.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use super::{Binary, Formula, OPEN};
-use crate::model::{Argument, Configuration, Device, LaunchPlan, Problem};
+use super::{Binary, Formula, OPEN, Slot, Term, Unary};
+use crate::model::{Argument, Configuration, Device, LaunchPlan, Problem, Storage};
 use crate::space::Family;
-use crate::space::family::{Bars, Constraint, Located};
-use crate::space::scope::{bind_all, built_in_scope};
+use crate::space::expression::{DerivedValue, Expression};
+use crate::space::family::Excludes;
+use crate::space::scope::{FIRST_PARAMETER, Scope, slot_of};
 
-/// Formulas beyond this are not worth having: a program would evaluate them at each call.
+/// Most values and operations of a formula, and most of them one inside another. A program would
+/// evaluate larger ones at each call.
 const MAX_SIZE: usize = 2000;
+const MAX_DEPTH: usize = 180;
 
 /// Names of [`OPEN`] that say what is computed: M, N, K and the batch. The others are rows.
 const EXTENTS: usize = 4;
@@ -45,11 +46,14 @@ pub struct BoundLaunch {
     pub arguments: Option<Vec<Argument>>,
 }
 
-/// What formulas are made from.
+/// Derives formulas of the extents from a family's expressions.
 #[derive(Debug)]
 pub struct Solver<'a> {
     family: &'a Family,
-    known: BTreeMap<String, Formula>,
+    /// The names with one value for all extents.
+    scope: Scope<'a>,
+    /// Values and formulas of names, by slot.
+    known: Vec<Option<Formula>>,
     device: &'a Device,
 }
 
@@ -57,66 +61,68 @@ impl<'a> Solver<'a> {
     /// For one configuration of a family.
     pub fn new(
         family: &'a Family,
-        configuration: &Configuration,
+        configuration: &'a Configuration,
         pattern: &Problem,
         device: &'a Device,
     ) -> Self {
-        let mut scope = built_in_scope(pattern, device);
-        bind_all(&mut scope, configuration);
-        let names = super::super::scope::BUILT_INS.iter().map(|(name, _)| *name);
-        let names = names.chain(configuration.0.keys().map(String::as_str));
-        let closed = names.filter(|name| !OPEN.contains(name));
-        let known = closed.filter_map(|name| {
-            let value = scope.get(name)?;
-            let formula = match (value.as_bool(), value.as_str(), value.as_i64()) {
-                (Some(value), ..) => Formula::Bool(value),
-                (_, Some(text), _) => Formula::Text(text.to_owned()),
-                (.., Some(value)) => Formula::Int(value),
-                _ => return None,
-            };
-            Some((name.to_owned(), formula))
-        });
-        Self { family, known: known.collect(), device }
+        let mut scope = Scope::unsized_problem(pattern, device, family.names().count());
+        family.bind_parameters(configuration, &mut scope);
+        let known = scope.values().iter().map(|value| Formula::literal(*value)).collect();
+        Self { family, scope, known, device }
     }
 
-    /// The constraints that a kernel has to satisfy to be right, in order: each as a condition of what
-    /// is open; `None` where it is no formula.
-    pub(crate) fn conditions(mut self) -> impl Iterator<Item = (&'a Constraint, Option<Formula>)> {
-        for (name, expression) in &self.family.derived {
-            if let Some(formula) = self.formula(expression) {
-                self.known.insert(name.clone(), formula);
-            }
+    /// The constraints that exclude illegal kernels, in order, each as a condition on the extents;
+    /// `None` where that is too large.
+    pub(crate) fn conditions(mut self) -> impl Iterator<Item = Option<Formula>> {
+        for derived in &self.family.derived {
+            let formula = self.formula(&derived.expression);
+            self.know(derived, formula);
         }
         let all = self.family.constraints.iter();
-        all.filter(|constraint| constraint.bars == Bars::Wrong)
-            .map(move |constraint| (constraint, self.closed(&constraint.require)))
+        all.filter(|constraint| constraint.excludes == Excludes::Illegal)
+            .map(move |constraint| self.closed(&constraint.require))
     }
 
-    /// Code made for `problem`, whose template uses `names`. `None` where something is no formula.
+    fn know(&mut self, derived: &'a DerivedValue, formula: Option<Formula>) {
+        let value = match &formula {
+            Some(Formula::Int(value)) => Some(Term::Int(i128::from(*value))),
+            Some(Formula::Bool(value)) => Some(Term::Bool(*value)),
+            _ => derived.expression.value(&self.scope).ok(),
+        };
+        if let Some(value) = value {
+            self.scope.bind(derived.slot, value);
+        }
+        if let Some(known) = self.known.get_mut(usize::from(derived.slot)) {
+            *known = formula;
+        }
+    }
+
+    /// Code made for `problem`, whose template uses `names`. `None` where something has no formula.
     pub fn bound(mut self, problem: &Problem, open: &[i64; 7], names: &[String]) -> Option<Bound> {
         if self.family.refusal(problem, self.device).is_some() {
             return None;
         }
         let mut serves = Vec::new();
-        let used: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-        for place in (0..OPEN.len()).filter(|place| used.contains(OPEN[*place])) {
-            let equal = (Box::new(Formula::Open(place)), Box::new(Formula::Int(open[place])));
-            serves.push(Formula::Binary(Binary::Equal, equal.0, equal.1));
+        let own = || self.family.names().zip(FIRST_PARAMETER..);
+        let slot = |name: &str| {
+            let own = || own().find(|(own, _)| *own == name).map(|(_, slot)| slot as Slot);
+            slot_of(name).or_else(own)
+        };
+        let used: Vec<Slot> = names.iter().filter_map(|name| slot(name)).collect();
+        for place in (0..OPEN.len()).filter(|place| used.contains(&(*place as Slot))) {
+            serves.push(equal(Formula::Name(place as Slot), open[place]));
         }
         // In the order in which they are derived: each knows what is fixed before it.
-        for (name, expression) in &self.family.derived {
-            let mut formula = self.formula(expression);
-            if used.contains(name.as_str()) {
-                let fixed = self.fix(formula.as_ref()?, open, &mut serves);
+        for derived in &self.family.derived {
+            let mut formula = self.formula(&derived.expression);
+            if used.contains(&derived.slot) {
                 // What is text in the end is so everywhere, or the formula was none.
-                formula = Some(fixed?);
+                formula = Some(self.fix(formula.as_ref()?, open, &mut serves)?);
             }
-            if let Some(formula) = formula {
-                self.known.insert(name.clone(), formula);
-            }
+            self.know(derived, formula);
         }
-        let rules = self.family.constraints.iter();
-        for constraint in rules.filter(|constraint| constraint.bars == Bars::Wrong) {
+        let constraints = self.family.constraints.iter();
+        for constraint in constraints.filter(|one| one.excludes == Excludes::Illegal) {
             push(&mut serves, self.closed(&constraint.require)?);
         }
         let mut workspaces = Vec::new();
@@ -148,7 +154,7 @@ impl<'a> Solver<'a> {
                     continue;
                 }
             }
-            let three = |extents: &[Located]| {
+            let three = |extents: &[Expression]| {
                 let mut sizes = [const { Formula::Int(1) }; 3];
                 for (size, extent) in sizes.iter_mut().zip(extents) {
                     *size = self.closed(extent)?;
@@ -169,14 +175,17 @@ impl<'a> Solver<'a> {
         Some(Bound { serves, launches, workspaces })
     }
 
-    /// An expression with all that is known put in.
-    fn formula(&self, expression: &Located) -> Option<Formula> {
-        let formula = self.family.expressions.formula(expression.id)?;
-        let formula = formula.with(&|name| self.known.get(name).cloned());
-        (formula.size() <= MAX_SIZE).then_some(formula)
+    /// An expression with all that is known put in; `None` where that is too large.
+    fn formula(&self, expression: &Expression) -> Option<Formula> {
+        if let Ok(value) = expression.value(&self.scope) {
+            return Formula::literal(value);
+        }
+        let known = |slot: Slot| self.known.get(usize::from(slot)).cloned().flatten();
+        let formula = expression.formula.with(&known);
+        (formula.size() <= MAX_SIZE && formula.depth() <= MAX_DEPTH).then_some(formula)
     }
 
-    fn closed(&self, expression: &Located) -> Option<Formula> {
+    fn closed(&self, expression: &Expression) -> Option<Formula> {
         self.formula(expression).filter(Formula::is_closed)
     }
 
@@ -188,7 +197,7 @@ impl<'a> Solver<'a> {
         open: &[i64; 7],
         serves: &mut Vec<Formula>,
     ) -> Option<Formula> {
-        if matches!(formula, Formula::Int(_) | Formula::Bool(_) | Formula::Text(_)) {
+        if formula.is_literal() {
             return Some(formula.clone());
         }
         if !formula.is_closed() {
@@ -197,30 +206,22 @@ impl<'a> Solver<'a> {
         let value = formula.value(open)?;
         if formula.is_condition() {
             let holds = value != 0;
-            let own = if holds {
+            let condition = if holds {
                 formula.clone()
             } else {
-                Formula::Unary(super::Unary::Not, Box::new(formula.clone()))
+                Formula::Unary(Unary::Not, Box::new(formula.clone()))
             };
-            push(serves, own);
+            push(serves, condition);
             return Some(Formula::Bool(holds));
         }
-        let equal = (Box::new(formula.clone()), Box::new(Formula::Int(value)));
-        push(serves, Formula::Binary(Binary::Equal, equal.0, equal.1));
+        push(serves, equal(formula.clone(), value));
         Some(Formula::Int(value))
     }
 }
 
-impl Formula {
-    /// Whether it is a condition and no number.
-    fn is_condition(&self) -> bool {
-        match self {
-            Self::Bool(_) | Self::Unary(super::Unary::Not, _) => true,
-            Self::Binary(operation, ..) => operation.is_condition(),
-            Self::If(parts) => parts[1].is_condition(),
-            _ => false,
-        }
-    }
+/// The condition that a formula has a value.
+fn equal(formula: Formula, value: i64) -> Formula {
+    Formula::Binary(Binary::Equal, Box::new(formula), Box::new(Formula::Int(value)))
 }
 
 /// Adds a condition that is not always met and not there yet; the parts of a conjunction apart.
@@ -244,7 +245,7 @@ impl Bound {
 }
 
 /// The values of [`OPEN`] for a problem as it is stored.
-pub fn open_values(problem: &Problem, storage: &crate::model::Storage) -> [i64; 7] {
+pub fn open_values(problem: &Problem, storage: &Storage) -> [i64; 7] {
     let [lda, ldb, ldc] = storage.leading_dimensions(problem);
     let shape = problem.shape;
     [shape.m, shape.n, shape.k, problem.batch, lda, ldb, ldc]
@@ -254,10 +255,7 @@ pub fn open_values(problem: &Problem, storage: &crate::model::Storage) -> [i64; 
 impl Bound {
     /// For the very problem whose values and launches are given, and no other.
     pub fn only(open: &[i64; 7], plan: &LaunchPlan) -> Self {
-        let same = |place: usize| {
-            let values = (Formula::Open(place), Formula::Int(open[place]));
-            Formula::Binary(Binary::Equal, Box::new(values.0), Box::new(values.1))
-        };
+        let same = |place: usize| equal(Formula::Name(place as Slot), open[place]);
         let three = |sizes: [u32; 3]| sizes.map(|size| Formula::Int(i64::from(size)));
         let launches = plan.kernels.iter().map(|kernel| BoundLaunch {
             entry: kernel.entry.clone(),

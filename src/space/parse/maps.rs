@@ -1,6 +1,6 @@
 //! The tensor maps of a search-space file.
 
-use super::{Builder, Checked};
+use super::{Builder, Parsing};
 use crate::model::Swizzle;
 use crate::model::tensor_map::MAX_RANK;
 use crate::space::family::{TensorMapSpec, WorkspaceSpec};
@@ -9,16 +9,16 @@ use crate::space::file::TensorMapFile;
 impl Builder {
     /// Every map has an extent of its box for each dimension, and strides between all of them.
     pub(super) fn tensor_maps(
-        &mut self,
+        &self,
         maps: Vec<TensorMapFile>,
         workspaces: &[WorkspaceSpec],
-    ) -> Checked<Vec<TensorMapSpec>> {
+    ) -> Parsing<Vec<TensorMapSpec>> {
         let mut operands = vec!["A", "B", "C"];
         operands.extend(workspaces.iter().map(|workspace| workspace.name.as_str()));
         maps.into_iter().map(|map| self.tensor_map(map, &operands)).collect()
     }
 
-    fn tensor_map(&mut self, map: TensorMapFile, operands: &[&str]) -> Checked<TensorMapSpec> {
+    fn tensor_map(&self, map: TensorMapFile, operands: &[&str]) -> Parsing<TensorMapSpec> {
         let name = self.buffer_name(&map.name, "a tensor map's name")?;
         if operands.contains(&name.as_str()) {
             let message = format!("`{name}` is the name of a workspace already");

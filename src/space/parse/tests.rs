@@ -47,7 +47,7 @@ WM = 8
 
 #[test]
 fn a_whole_file_becomes_a_family() {
-    let family = family("simt.toml", WHOLE).unwrap_or_else(|error| panic!("{error}"));
+    let family = Family::parse("simt.toml", WHOLE).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(family.template, "simt.cu.tera");
     assert_eq!(family.tensor_maps[0].swizzle, Swizzle::B128);
     let arguments = family.kernels[0].arguments.iter().flatten();
@@ -58,17 +58,17 @@ fn a_whole_file_becomes_a_family() {
 #[test]
 fn what_is_not_deterministic_is_a_rule_of_its_own() {
     let text = WHOLE.replacen("[parameters]", "nondeterministic = \"WARPS == 8\"\n[parameters]", 1);
-    let family = family("simt.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    let family = Family::parse("simt.toml", &text).unwrap_or_else(|error| panic!("{error}"));
     let (problem, device) = (problem(), Device::h200());
     let named = |text: &str| family.read_configuration(text).unwrap();
     let broken = |family: &Family, text: &str| {
         let found = family.violated(&named(text), &problem, &device).unwrap();
-        found.map(|constraint| (constraint.text.clone(), constraint.bars))
+        found.map(|constraint| (constraint.text.clone(), constraint.excludes))
     };
     for (text, deterministic) in [("BM=64 WM=8", false), ("BM=32 WM=8", true)] {
         let found = family.is_deterministic(&named(text), &problem, &device).unwrap();
         assert_eq!(found, deterministic, "{text}");
-        let rule = ("not (WARPS == 8)".to_owned(), Bars::Unrepeatable);
+        let rule = ("not (WARPS == 8)".to_owned(), Excludes::Nondeterministic);
         assert_eq!(broken(&family, text), (!deterministic).then_some(rule), "{text}");
         // It is right, and searched by who allows it.
         assert!(family.forbidden(&named(text), &problem, &device).unwrap().is_none());
@@ -95,7 +95,7 @@ fn problem() -> Problem {
 #[test]
 fn a_condition_that_is_no_condition_is_named() {
     let text = WHOLE.replacen("[parameters]", "nondeterministic = \"BM\"\n[parameters]", 1);
-    let family = family("simt.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    let family = Family::parse("simt.toml", &text).unwrap_or_else(|error| panic!("{error}"));
     let default = family.default();
     let error = family.is_deterministic(default, &problem(), &Device::h200()).unwrap_err();
     let summary = error.summary();
@@ -115,7 +115,7 @@ fn a_mistake_is_named_with_its_place_and_the_way_out() {
             "BM % WMM == 0",
             "simt.toml:16:17: unknown name `WMM` (did you mean `WM`?)",
         ),
-        ("BM % WM == 0", "BM % (WM == 0", "simt.toml:16:"),
+        ("BM % WM == 0", "BM % (WM == 0", "simt.toml:16:25: found the end where `)` is expected"),
         (
             "[parameters]",
             "nondeterministic = \"BM == WMM\"\n[parameters]",
@@ -154,7 +154,7 @@ fn a_mistake_is_named_with_its_place_and_the_way_out() {
         ("[[kernels]]", "[[kernels", "simt.toml:"),
     ] {
         assert!(WHOLE.contains(right), "{right}");
-        let error = match family("simt.toml", &WHOLE.replacen(right, wrong, 1)) {
+        let error = match Family::parse("simt.toml", &WHOLE.replacen(right, wrong, 1)) {
             Err(error) => error.summary(),
             Ok(_) => panic!("{wrong} was accepted"),
         };

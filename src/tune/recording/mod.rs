@@ -16,8 +16,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use thiserror::Error;
 
-use crate::experience::Experience;
 use crate::model::{Configuration, Value};
+use crate::predict::Predictor;
 use crate::search::{Recording, RowError};
 use crate::space::Families;
 use crate::tune::journal::Recorded;
@@ -39,18 +39,18 @@ pub struct RecordingError {
 
 /// Why a text is no recorded space, and where in it.
 #[derive(Debug)]
-struct Fault {
+struct RecordingFault {
     at: Option<(usize, usize)>,
     reason: String,
 }
 
-impl Fault {
+impl RecordingFault {
     fn somewhere(reason: impl Into<String>) -> Self {
         Self { at: None, reason: reason.into() }
     }
 }
 
-impl From<serde_json::Error> for Fault {
+impl From<serde_json::Error> for RecordingFault {
     fn from(error: serde_json::Error) -> Self {
         // The place is said by whoever names the file.
         let text = error.to_string();
@@ -59,7 +59,7 @@ impl From<serde_json::Error> for Fault {
     }
 }
 
-impl From<RowError> for Fault {
+impl From<RowError> for RecordingFault {
     fn from(error: RowError) -> Self {
         Self::somewhere(error.to_string())
     }
@@ -73,9 +73,8 @@ pub fn read_recording(path: &Path) -> Result<Recording, RecordingError> {
     read(path, recording)
 }
 
-/// Reads a journal of this program as a recorded space of which strategies know what a search of its
-/// problem knows at its beginning: the defaults of `families`, and which configurations are likely to
-/// be fast by what these families' files say and by `experience`.
+/// Reads a journal of this program as a recorded space with the knowledge of a search: the defaults of
+/// `families`, and forecasts of a `predictor`.
 ///
 /// # Errors
 /// [`RecordingError`]: as of [`read_recording`], and where it is no journal, or of a device or
@@ -83,9 +82,9 @@ pub fn read_recording(path: &Path) -> Result<Recording, RecordingError> {
 pub fn read_informed(
     path: &Path,
     families: &Families,
-    experience: &Experience,
+    predictor: &Predictor,
 ) -> Result<Recording, RecordingError> {
-    read(path, |text| informed::recording(text, families, experience))
+    read(path, |text| informed::recording(text, families, predictor))
 }
 
 /// Reads a journal of this program.
@@ -93,16 +92,22 @@ pub fn read_informed(
 /// # Errors
 /// [`RecordingError`].
 pub fn read_journal(path: &Path) -> Result<Recorded, RecordingError> {
-    let none = || Fault::somewhere("no journal of this version of gemm-tune");
+    let none = || RecordingFault::somewhere("no journal of this version of gemm-tune");
     read(path, |text| Recorded::parse(text).ok_or_else(none))
 }
 
 /// What `parse` makes of a file's text.
-fn read<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T, Fault>) -> Result<T, RecordingError> {
-    let failed =
-        |fault: Fault| RecordingError { path: path.to_owned(), at: fault.at, reason: fault.reason };
+fn read<T>(
+    path: &Path,
+    parse: impl FnOnce(&str) -> Result<T, RecordingFault>,
+) -> Result<T, RecordingError> {
+    let failed = |fault: RecordingFault| RecordingError {
+        path: path.to_owned(),
+        at: fault.at,
+        reason: fault.reason,
+    };
     let bytes = bytes(path)
-        .map_err(|error| failed(Fault::somewhere(format!("cannot be read: {error}"))))?;
+        .map_err(|error| failed(RecordingFault::somewhere(format!("cannot be read: {error}"))))?;
     text(&bytes).and_then(parse).map_err(failed)
 }
 
@@ -122,18 +127,18 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// A file's bytes as text.
-fn text(bytes: &[u8]) -> Result<&str, Fault> {
+fn text(bytes: &[u8]) -> Result<&str, RecordingFault> {
     str::from_utf8(bytes).map_err(|error| {
         let before = &bytes[..error.valid_up_to()];
         let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
         let at = Some((line, before.len() - line_start + 1));
-        Fault { at, reason: "a byte that is no UTF-8".to_owned() }
+        RecordingFault { at, reason: "a byte that is no UTF-8".to_owned() }
     })
 }
 
 /// The space that a text is of.
-fn recording(text: &str) -> Result<Recording, Fault> {
+fn recording(text: &str) -> Result<Recording, RecordingFault> {
     let rows = if let Some(rows) = journal::rows(text) {
         rows
     } else {
@@ -144,7 +149,7 @@ fn recording(text: &str) -> Result<Recording, Fault> {
         } else if document.get("results").is_some() {
             t4::rows(json(&closed)?)?
         } else {
-            return Err(Fault::somewhere(
+            return Err(RecordingFault::somewhere(
                 "neither a Kernel Tuner cache (`cache`), nor T4 results (`results`), nor a journal \
                  of this program",
             ));
@@ -153,7 +158,7 @@ fn recording(text: &str) -> Result<Recording, Fault> {
     Ok(Recording::new(&rows)?)
 }
 
-fn json<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
+fn json<T: DeserializeOwned>(text: &str) -> Result<T, RecordingFault> {
     Ok(serde_json::from_str(text)?)
 }
 
@@ -174,13 +179,15 @@ fn value(json: &Json) -> Option<Value> {
 fn configuration<'a>(
     name: &str,
     values: impl Iterator<Item = (&'a str, Option<&'a Json>)>,
-) -> Result<Configuration, Fault> {
+) -> Result<Configuration, RecordingFault> {
     let values = values.map(|(parameter, json)| match json.map(value) {
         Some(Some(value)) => Ok((parameter.to_owned(), value)),
-        Some(None) => Err(Fault::somewhere(format!(
+        Some(None) => Err(RecordingFault::somewhere(format!(
             "entry `{name}`: the value of `{parameter}` is neither a number, a word nor a truth"
         ))),
-        None => Err(Fault::somewhere(format!("entry `{name}` has no value for `{parameter}`"))),
+        None => {
+            Err(RecordingFault::somewhere(format!("entry `{name}` has no value for `{parameter}`")))
+        }
     });
     values.collect()
 }

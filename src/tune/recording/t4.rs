@@ -5,16 +5,16 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use super::{Fault, configuration};
+use super::{RecordingFault, configuration};
 use crate::model::Micros;
-use crate::search::Row;
+use crate::search::RecordedRow;
 
 /// What is read of a file.
 #[derive(Debug, Deserialize)]
-pub(super) struct Results {
+pub(super) struct T4Results {
     #[serde(default)]
     metadata: Metadata,
-    results: Vec<Entry>,
+    results: Vec<T4Entry>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -23,7 +23,7 @@ struct Metadata {
 }
 
 #[derive(Debug, Deserialize)]
-struct Entry {
+struct T4Entry {
     configuration: IndexMap<String, Json>,
     /// `correct`, or the class of the failure.
     invalidity: String,
@@ -39,9 +39,9 @@ struct Figure {
     unit: String,
 }
 
-pub(super) fn rows(results: Results) -> Result<Vec<Row>, Fault> {
+pub(super) fn rows(results: T4Results) -> Result<Vec<RecordedRow>, RecordingFault> {
     let default_unit = results.metadata.timeunit.unwrap_or_default();
-    let row = |(at, entry): (usize, &Entry)| {
+    let row = |(at, entry): (usize, &T4Entry)| {
         let name = format!("results[{at}]");
         let values = entry.configuration.iter().map(|(key, value)| (key.as_str(), Some(value)));
         let configuration = configuration(&name, values)?;
@@ -49,14 +49,14 @@ pub(super) fn rows(results: Results) -> Result<Vec<Row>, Fault> {
             "correct" => Some(time(&name, entry, &default_unit)?),
             _ => None,
         };
-        Ok(Row { family: String::new(), configuration, time })
+        Ok(RecordedRow { family: String::new(), configuration, time })
     };
     results.results.iter().enumerate().map(row).collect()
 }
 
 /// The measurement named `time` of a valid entry.
-fn time(name: &str, entry: &Entry, default_unit: &str) -> Result<Micros, Fault> {
-    let fault = |reason: String| Fault::somewhere(format!("entry `{name}`: {reason}"));
+fn time(name: &str, entry: &T4Entry, default_unit: &str) -> Result<Micros, RecordingFault> {
+    let fault = |reason: String| RecordingFault::somewhere(format!("entry `{name}`: {reason}"));
     let figure = entry.measurements.iter().find(|figure| figure.name == "time");
     let Some(Figure { value, unit, .. }) = figure else {
         return Err(fault("is correct and has no measurement `time`".to_owned()));

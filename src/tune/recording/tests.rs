@@ -6,10 +6,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::Micros;
+use crate::predict::Predictor;
 use crate::search::Pick;
 
 /// What is read of a file's bytes.
-fn parsed(bytes: &[u8]) -> Result<Recording, Fault> {
+fn parsed(bytes: &[u8]) -> Result<Recording, RecordingFault> {
     text(bytes).and_then(recording)
 }
 
@@ -52,10 +53,10 @@ const JOURNAL: &str = concat!(
 /// The times of a text's configurations, by family and rank.
 fn times(text: &str) -> Vec<Vec<Option<f64>>> {
     let recording = parsed(text.as_bytes()).unwrap_or_else(|fault| panic!("{}", fault.reason));
-    let territories = recording.territories().iter().enumerate();
-    territories
-        .map(|(family, territory)| {
-            let ranks = 0..territory.space.len();
+    let search_spaces = recording.search_spaces().iter().enumerate();
+    search_spaces
+        .map(|(family, search_space)| {
+            let ranks = 0..search_space.space.len();
             ranks.map(|rank| recording.time(Pick { family, rank }).map(|time| time.0)).collect()
         })
         .collect()
@@ -147,7 +148,7 @@ fn a_file_is_read_compressed_or_not_and_named_where_it_is_wrong() {
 fn what_a_search_would_know_is_known_of_journals_of_known_devices() {
     let families = Families::built_in().unwrap();
     let reason = |text: &str| {
-        informed::recording(text, &families, &Experience::default()).unwrap_err().reason
+        informed::recording(text, &families, &Predictor::default()).unwrap_err().reason
     };
     assert!(reason(CACHE).starts_with("no journal of this program"), "{}", reason(CACHE));
     assert!(reason(JOURNAL).starts_with("of d, whose properties are not known here"));

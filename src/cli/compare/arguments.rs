@@ -1,0 +1,46 @@
+//! The arguments of `gemm-tune compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::arguments::{CommonArguments, FamilyArguments, MeasureArguments, ProblemArguments};
+
+/// Times the winners of a database again, each in turn with cuBLAS and the fastest of cuBLASLt's
+/// routines, and says by how much they are faster. The speed-up is the library's time over the
+/// winner's, with its interval at a confidence of 96 %.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 all were compared, 1 one was not, 2 wrong usage.",
+    mut_arg("shape", |shape| {
+        shape.help("Shape to compare on, such as 4096x4096x1024; may be repeated")
+    }),
+    mut_arg("device", |device| {
+        device.help("Device to compare on: auto, cuda:N, or cpu, which knows no library")
+    })
+)]
+pub(in crate::cli) struct CompareArguments {
+    #[command(flatten)]
+    pub(super) problems: ProblemArguments,
+    /// Number of independent products
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    pub(super) batch: u64,
+    #[command(flatten)]
+    pub(super) measure: MeasureArguments,
+    /// Measure each rung of the ladder too: the reference kernels, from one thread an element upwards
+    #[arg(long)]
+    pub(super) ladder: bool,
+    /// Configuration to measure too; may be repeated. What is not named is the family's default
+    #[arg(long, value_name = "FAMILY:NAME=VALUE,...")]
+    pub(super) config: Vec<String>,
+    /// File to draw TFLOP/s over size into, as SVG; needs two sizes at least
+    #[arg(long, value_name = "OUT.svg")]
+    pub(super) plot: Option<PathBuf>,
+    /// Print comma-separated values instead of a table
+    #[arg(long, conflicts_with = "json")]
+    pub(super) csv: bool,
+    #[command(flatten)]
+    pub(super) families: FamilyArguments,
+    #[command(flatten)]
+    pub(super) common: CommonArguments,
+}

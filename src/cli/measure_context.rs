@@ -1,0 +1,73 @@
+//! Measure context: what measuring recorded winners and named kernels needs, and its progress. Searches are in `tune`.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::arguments::{CommonArguments, FamilyArguments};
+use super::console::Console;
+use super::failure::Failure;
+use super::machine::{Wish, Workshop};
+use super::{interrupt, request};
+use crate::compile::CompileThreads;
+use crate::model::Problem;
+use crate::render::Templates;
+use crate::space::Family;
+use crate::tune::{Kit, Machine, TuneEvent};
+
+/// Families to choose from, and a device that is ready for their kernels.
+pub(super) struct MeasureContext {
+    pub(super) families: Vec<Family>,
+    pub(super) templates: Templates,
+    pub(super) machine: Machine,
+    workshop: Workshop,
+}
+
+impl MeasureContext {
+    /// The context for a device and families as named on the command line.
+    pub(super) fn new(
+        device: &str,
+        families: &FamilyArguments,
+        common: &CommonArguments,
+        console: Console,
+    ) -> Result<Self, Failure> {
+        let wish: Wish = device.parse()?;
+        let (families, templates) = request::families(families)?;
+        let workshop = Workshop::new(common)?;
+        let machine = workshop.machine(wish, console)?;
+        Ok(Self { families, templates, machine, workshop })
+    }
+
+    /// Adds the compiler, which is searched, and perhaps installed, only now.
+    pub(super) fn kit(self, console: Console) -> Result<Kit, Failure> {
+        let Self { families, templates, machine, workshop } = self;
+        let compiler = Arc::new(workshop.compiler(&machine, console)?);
+        let threads = CompileThreads::new(request::jobs(None)).map_err(Failure::work)?;
+        Ok(Kit { families, templates, compiler, threads, machine })
+    }
+}
+
+/// The problems one after the other, each with a note, until Ctrl-C.
+pub(super) fn in_turn(
+    problems: &[Problem],
+    console: Console,
+) -> Result<impl Iterator<Item = &Problem>, Failure> {
+    let stop = interrupt::listen()?;
+    let announced = problems.iter().enumerate().map_while(move |(number, problem)| {
+        if stop.load(Ordering::Relaxed) {
+            console.note("interrupted");
+            return None;
+        }
+        console.note(&format!("{} of {}: {problem}", number + 1, problems.len()));
+        Some(problem)
+    });
+    Ok(announced)
+}
+
+/// Prints the notes of a measurement.
+pub(super) fn notes(console: Console) -> impl FnMut(TuneEvent<'_>) {
+    move |event| {
+        if let TuneEvent::Note(note) = event {
+            console.note(&note);
+        }
+    }
+}

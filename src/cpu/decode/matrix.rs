@@ -1,0 +1,123 @@
+//! Matrix instructions: `mma`, `ldmatrix` and `stmatrix` (ISA section 9.7.14.5).
+
+use super::error::StatementError;
+use super::memory::check_length;
+use super::name_table::NameTable;
+use super::opcode::Opcode;
+use crate::cpu::operation::{
+    AccumulatorFormat, MatrixDirection, MatrixElement, MatrixMove, MatrixProduct, Operation,
+    Register, RegisterSlot, Vector,
+};
+use crate::cpu::parse::ParsedOperand;
+use crate::cpu::types::Type;
+
+/// `mma.sync` of 16 x 8 fragments.
+pub(super) fn matrix_product<'a>(
+    mut opcode: Opcode<'a>,
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Operation, StatementError> {
+    let usual =
+        opcode.take("sync") && opcode.take("aligned") && opcode.take("row") && opcode.take("col");
+    let shape = opcode.take_any(&["m16n8k4", "m16n8k8", "m16n8k16"]);
+    let types = [opcode.ty()?, opcode.ty()?, opcode.ty()?, opcode.ty()?];
+    opcode.finish()?;
+    if !usual {
+        return Err(StatementError::new(
+            "only `mma.sync.aligned` with `row.col` operands is supported",
+        ));
+    }
+    let (element, accumulator) = match types {
+        [Type::F32, Type::F16, Type::F16, Type::F32] => {
+            (MatrixElement::F16, AccumulatorFormat::F32)
+        }
+        [Type::F16, Type::F16, Type::F16, Type::F16] => {
+            (MatrixElement::F16, AccumulatorFormat::F16)
+        }
+        [Type::F32, Type::Bf16, Type::Bf16, Type::F32] => {
+            (MatrixElement::Bf16, AccumulatorFormat::F32)
+        }
+        [Type::F32, Type::Tf32, Type::Tf32, Type::F32] => {
+            (MatrixElement::Tf32, AccumulatorFormat::F32)
+        }
+        _ => return Err(StatementError::new("only products of f16, bf16 and tf32 are supported")),
+    };
+    let depth = match (element, shape) {
+        (MatrixElement::Tf32, Some("m16n8k4")) => 4,
+        (_, Some("m16n8k8")) => 8,
+        (MatrixElement::F16 | MatrixElement::Bf16, Some("m16n8k16")) => 16,
+        _ => return Err(StatementError::new("the opcode has no shape that its types support")),
+    };
+    let [d, a, b, c] = operands else { return Err(StatementError::operands()) };
+    // Elements per register. It determines the registers of a lane's share of 16 x depth and depth
+    // x 8.
+    let packed = if element == MatrixElement::Tf32 { 1 } else { 2 };
+    let sum_registers = if accumulator == AccumulatorFormat::F32 { 4 } else { 2 };
+    let read = |names: &mut NameTable<'a>, operand: &ParsedOperand<'a>, ty, count: usize| {
+        let registers = words(names.vector(operand, |names, part| names.read(part, ty))?)?;
+        if registers.len() == count { Ok(registers) } else { Err(StatementError::operands()) }
+    };
+    let a = read(names, a, Type::B32, 16 * depth / 32 / packed)?;
+    let b = read(names, b, Type::B32, 8 * depth / 32 / packed)?;
+    let c = read(names, c, Type::F32, sum_registers)?;
+    let d = words(names.vector(d, |names, part| names.written_any(part))?)?;
+    if d.len() != sum_registers {
+        return Err(StatementError::operands());
+    }
+    Ok(Operation::MatrixProduct(Box::new(MatrixProduct {
+        element,
+        depth,
+        d,
+        a,
+        b,
+        c,
+        accumulator,
+    })))
+}
+
+/// `ldmatrix` and `stmatrix` of 8 x 8 elements of 16 bits (ISA section 9.7.14.5.15).
+pub(super) fn matrix_move<'a>(
+    mut opcode: Opcode<'a>,
+    names: &mut NameTable<'a>,
+    operands: &[ParsedOperand<'a>],
+) -> Result<Operation, StatementError> {
+    let loads = opcode.base == "ldmatrix";
+    let aligned = opcode.take("sync") && opcode.take("aligned") && opcode.take("m8n8");
+    let count = match opcode.take_any(&["x1", "x2", "x4"]) {
+        Some("x1") => 1,
+        Some("x2") => 2,
+        Some("x4") => 4,
+        _ => return Err(StatementError::new("the opcode has no number of matrices")),
+    };
+    let transposed = opcode.take("trans");
+    let shared = opcode.take("shared") || opcode.take("shared::cta");
+    let ty = opcode.ty()?;
+    opcode.finish()?;
+    if !aligned || !shared || ty != Type::B16 {
+        return Err(StatementError::new(
+            "only 8 x 8 matrices of b16 in shared memory are supported",
+        ));
+    }
+    let (registers, address) = match operands {
+        [registers, address] if loads => (registers, address),
+        [address, registers] => (registers, address),
+        _ => return Err(StatementError::operands()),
+    };
+    let address = names.address(address)?;
+    let direction = if loads { MatrixDirection::Load } else { MatrixDirection::Store };
+    let vector = names.vector(registers, |names, part| match direction {
+        MatrixDirection::Load => names.written_any(part),
+        MatrixDirection::Store => names.read(part, Type::B32),
+    })?;
+    let registers = words(check_length(vector, count)?)?;
+    Ok(Operation::MatrixMove(Box::new(MatrixMove { direction, transposed, address, registers })))
+}
+
+/// Slots of a vector of words.
+fn words(vector: Vector) -> Result<Vec<RegisterSlot>, StatementError> {
+    let word = |part: &Option<Register>| match part {
+        Some(Register::Word(slot)) => Ok(*slot),
+        _ => Err(StatementError::new("a fragment needs registers of 32 bits")),
+    };
+    vector.parts().iter().map(word).collect()
+}

@@ -1,0 +1,225 @@
+//! A kernel to export: its source, its launches and the conditions under which it serves a problem.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::database::Record;
+use crate::lookup::Question;
+use crate::model::{
+    Compute, Configuration, Device, Dtype, LaunchPlan, Layout, Micros, Problem, Shape, Storage,
+};
+use crate::predict::TimeFormula;
+use crate::render::{RenderError, Templates, render_stored};
+use crate::space::formula::{Bound, Solver, open_values};
+use crate::space::{Family, Legality, OutdatedConfiguration};
+
+/// Time of a kernel without a measurement and without a prediction.
+const UNKNOWN: Micros = Micros(1e6);
+
+/// A kernel to export.
+#[derive(Debug, Clone)]
+pub struct KernelDraft {
+    /// The problem that it was made for.
+    pub problem: Problem,
+    /// The record whose winner it is; `None` for a kernel for other shapes.
+    pub record: Option<Record>,
+    /// Whether the template has changed since the record was made: then the recorded measurement is
+    /// of another kernel.
+    pub changed: bool,
+    /// Its family.
+    pub family: String,
+    /// Its parameters.
+    pub configuration: Configuration,
+    /// CUDA C++ source that needs no header.
+    pub source: Arc<str>,
+    /// Its launches for `problem`.
+    pub plan: LaunchPlan,
+    /// The conditions for problems that it serves, and its launches for them.
+    pub bound: Bound,
+    /// Its predicted times for them.
+    pub expectation: TimeFormula,
+}
+
+/// Reasons why a kernel cannot be exported.
+#[derive(Debug, Error)]
+pub enum DraftError {
+    /// The record has a word of a later version.
+    #[error(transparent)]
+    Word(#[from] crate::model::problem::UnknownWord),
+    /// No family has its name.
+    #[error("there is no family `{0}`")]
+    NoFamily(String),
+    /// Its family no longer has this kernel.
+    #[error(transparent)]
+    Outdated(#[from] OutdatedConfiguration),
+    /// A kernel of a dispatch set has no record.
+    #[error("no record has the kernel of `{0}` in the dispatch set: make the set again")]
+    NoRecord(String),
+    /// Its template has changed since it was tuned: the recorded time is of another kernel.
+    #[error(
+        "the template of `{0}` has changed since the record was made: tune it again, or export the current one with `--changed-templates`"
+    )]
+    Changed(String),
+    /// Its configuration is not legal any more.
+    #[error("its configuration is no longer legal")]
+    Illegal,
+    /// Its launches need tensor maps, which depend on addresses.
+    #[error(
+        "its kernels need tensor maps, which artifacts do not support yet: export a configuration without them"
+    )]
+    TensorMaps,
+    /// It cannot be rendered.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+}
+
+/// Families, templates and device of an export.
+#[derive(Debug, Clone, Copy)]
+pub struct ExportSource<'a> {
+    /// The families.
+    pub families: &'a [Family],
+    /// Their templates.
+    pub templates: &'a Templates,
+    /// Whether winners with changed templates are exported.
+    pub changed_templates: bool,
+    /// The device that the kernels are for.
+    pub device: &'a Device,
+}
+
+impl KernelDraft {
+    /// Makes a draft of the winner of a record.
+    ///
+    /// # Errors
+    /// [`DraftError`].
+    pub fn of_record(record: &Record, source: ExportSource<'_>) -> Result<Self, DraftError> {
+        let problem = Problem::try_from(&record.problem)?;
+        let family = source.families.iter().find(|family| family.name == record.family);
+        let family = family.ok_or_else(|| DraftError::NoFamily(record.family.clone()))?;
+        let changed = source.templates.hash(family) != record.provenance.template_hash;
+        if changed && !source.changed_templates {
+            return Err(DraftError::Changed(record.family.clone()));
+        }
+        let configuration = family.completed(record.configuration())?;
+        let expectation = TimeFormula::of(
+            (family, &configuration),
+            &problem,
+            (source.device, record.resources.occupancy),
+            record.median(),
+        );
+        let draft = Self::new(family, configuration, &Question::packed(problem), source)?;
+        Ok(Self { record: Some(record.clone()), changed, expectation, ..draft })
+    }
+
+    pub(super) fn new(
+        family: &Family,
+        configuration: Configuration,
+        question: &Question,
+        source: ExportSource<'_>,
+    ) -> Result<Self, DraftError> {
+        let Question { problem, storage } = question;
+        let ExportSource { templates, device, .. } = source;
+        let legality = Legality::of(family, &configuration, problem, device);
+        let mut extents = crate::space::Extents::new(problem, storage);
+        if !legality.is_some_and(|legality| legality.permits(family, &mut extents)) {
+            return Err(DraftError::Illegal);
+        }
+        let rendered = render_stored(family, templates, &configuration, problem, storage, device)?;
+        if !rendered.plan.tensor_maps.is_empty() {
+            return Err(DraftError::TensorMaps);
+        }
+        let open = open_values(problem, storage);
+        let names = templates.names_used(family)?;
+        let solver = Solver::new(family, &configuration, problem, device);
+        let bound = solver.bound(problem, &open, &names);
+        let mut bound = bound.unwrap_or_else(|| Bound::only(&open, &rendered.plan));
+        if rendered.plan.nondeterministic {
+            // A non-deterministic kernel serves only its own problem, because callers with other
+            // shapes did not allow it.
+            bound = bound.of_one_problem(&open);
+        }
+        // Without a record, a very long time: the kernel is used only where no other one serves.
+        let expectation =
+            TimeFormula::of((family, &configuration), problem, (device, None), UNKNOWN);
+        Ok(Self {
+            problem: *problem,
+            record: None,
+            changed: false,
+            family: family.name.clone(),
+            source: rendered.source.into(),
+            bound,
+            plan: rendered.plan,
+            expectation,
+            configuration,
+        })
+    }
+
+    /// The types and layout that served problems share with its own.
+    pub fn pattern(&self) -> (Dtype, Compute, Layout) {
+        (self.problem.dtype, self.problem.compute, self.problem.layout)
+    }
+
+    /// Whether it serves a question.
+    pub fn serves(&self, question: &Question) -> bool {
+        let Problem { dtype, compute, layout, .. } = question.problem;
+        self.pattern() == (dtype, compute, layout)
+            && self.bound.serves(&open_values(&question.problem, &question.storage))
+    }
+
+    /// Whether it serves every shape and storage; batches may have conditions.
+    pub(super) fn serves_everything(&self) -> bool {
+        self.bound.serves.iter().all(|condition| {
+            let [m, n, k, _, lda, ldb, ldc] = condition.reads();
+            ![m, n, k, lda, ldb, ldc].contains(&true)
+        })
+    }
+
+    /// Whether it serves most shapes near one that it serves. The code of some families depends so
+    /// much on the shape that it serves no others.
+    pub(super) fn serves_around(&self, question: &Question) -> bool {
+        let Shape { m, n, k } = question.problem.shape;
+        let more =
+            |extent: u64| if extent < 16 { extent } else { (extent * 5 / 4).next_multiple_of(8) };
+        let beside = [
+            Shape { m: more(m), n, k },
+            Shape { m, n: more(n), k },
+            Shape { m, n, k: more(k) },
+            Shape { m: more(m), n: more(n), k: more(k) },
+        ];
+        let served = beside.into_iter().filter(|shape| {
+            let problem = Problem { shape: *shape, ..question.problem };
+            let packed = Storage::packed(&problem);
+            // Leading dimensions aligned as well as those of the question.
+            let least = 1 << question.storage.row_alignment(&question.problem);
+            let rows = |row: u64| if least == 1 { row | 1 } else { row.next_multiple_of(least) };
+            let (lda, ldb, ldc) = (rows(packed.lda), rows(packed.ldb), rows(packed.ldc));
+            let storage = Storage { lda, ldb, ldc, ..question.storage };
+            self.serves(&Question { problem, storage })
+        });
+        served.count() >= 3
+    }
+
+    /// Name for files and symbols: `gemm_f32_nn_4096x4096x1024`; `_any` marks a kernel for shapes
+    /// around that one.
+    pub fn name(&self) -> String {
+        let Problem { shape, batch, dtype, compute, layout } = self.problem;
+        let compute = if compute == dtype.default_compute() {
+            String::new()
+        } else {
+            format!("_{}", compute.name().replace('-', "_"))
+        };
+        let batch = if batch == 1 { String::new() } else { format!("x{batch}") };
+        let any = if self.record.is_some() { "" } else { "_any" };
+        format!("gemm_{dtype}{compute}_{layout}_{shape}{batch}{any}")
+    }
+
+    /// Its name, with a remark for readers of an artifact.
+    pub(super) fn remark(&self) -> String {
+        let bits = if self.plan.nondeterministic {
+            ": not deterministic, two runs on the same values may differ in their last bits"
+        } else {
+            ""
+        };
+        format!("{}{bits}", self.name())
+    }
+}

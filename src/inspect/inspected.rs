@@ -1,0 +1,69 @@
+//! The inspected kernel: a configuration of a family for a problem on a device, rendered.
+
+use thiserror::Error;
+
+use crate::compile::CompileRequest;
+use crate::cpu::{PtxLoadError, PtxModule};
+use crate::model::{Configuration, Device, Problem};
+use crate::render::{RenderError, Rendered, Templates, render};
+use crate::space::{ChoiceError, Family};
+use crate::validate::HostFailure;
+
+/// A kernel to inspect.
+#[derive(Debug, Clone)]
+pub struct InspectedKernel {
+    /// Name of its family.
+    pub family: String,
+    /// Its parameters.
+    pub configuration: Configuration,
+    /// Its problem.
+    pub problem: Problem,
+    /// Its device.
+    pub device: Device,
+    /// Its source and launches.
+    pub rendered: Rendered,
+}
+
+/// Reasons why a kernel cannot be inspected.
+#[derive(Debug, Error)]
+pub enum InspectError {
+    /// The configuration is not legal.
+    #[error(transparent)]
+    Choice(#[from] ChoiceError),
+    /// The kernel cannot be rendered.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// The `cpu` device cannot parse its PTX.
+    #[error("the `cpu` device cannot parse the kernel: {0}")]
+    Program(#[from] PtxLoadError),
+    /// The `cpu` device cannot execute it.
+    #[error("the `cpu` device cannot execute the kernel: {0}")]
+    Execution(#[from] HostFailure),
+}
+
+impl InspectedKernel {
+    /// Renders a configuration.
+    ///
+    /// # Errors
+    /// [`InspectError::Render`].
+    pub fn new(
+        family: &Family,
+        templates: &Templates,
+        configuration: Configuration,
+        problem: Problem,
+        device: Device,
+    ) -> Result<Self, InspectError> {
+        let rendered = render(family, templates, &configuration, &problem, &device)?;
+        Ok(Self { family: family.name.clone(), configuration, problem, device, rendered })
+    }
+
+    /// Compile request for further inspection; logs and line tables call the source `FAMILY.cu`.
+    pub fn request(&self) -> CompileRequest {
+        CompileRequest::kernel(&self.family, self.rendered.source.as_str())
+    }
+
+    /// Parses its PTX as a program of the `cpu` device.
+    pub(super) fn program(&self, ptx: &[u8]) -> Result<PtxModule, InspectError> {
+        Ok(PtxModule::parse(&String::from_utf8_lossy(ptx))?)
+    }
+}

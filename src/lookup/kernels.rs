@@ -1,0 +1,113 @@
+//! Kernels that answers choose from, prepared: their legality, their cost, and their measured times.
+
+use super::answer::Question;
+use super::neighbours::position;
+use crate::database::Record;
+use crate::model::{Configuration, Device, Micros, Problem};
+use crate::predict::{
+    CAUTION, CostModel, FamilyPredictor, KernelFeatures, LandmarkErrors, ProblemPosition,
+    launch_time,
+};
+use crate::space::{Family, Legality, Work};
+
+/// Kernel prepared for a device.
+#[derive(Debug, Clone)]
+pub(super) struct KnownKernel {
+    /// Index of its family.
+    pub(super) family: usize,
+    pub(super) configuration: Configuration,
+    pub(super) legality: Legality,
+    pub(super) cost: CostModel,
+    /// Features for the learned model of its family, where there is one.
+    pub(super) features: Option<KernelFeatures>,
+}
+
+/// Kernel of a record.
+#[derive(Debug)]
+pub(super) struct RecordedKernel {
+    pub(super) kernel: KnownKernel,
+    pub(super) record: Record,
+    pub(super) problem: Problem,
+    /// Time of starting its launches.
+    launch: f64,
+    /// Clocks of the record's problem on the device of the lookup.
+    clocks: f64,
+    /// Microseconds for each clock of its cost.
+    rate: f64,
+    /// Position of its problem.
+    pub(super) position: ProblemPosition,
+    /// Landmark errors of its problem; `None` until its group is complete.
+    pub(super) errors: Option<LandmarkErrors>,
+    /// Number of its kernel among the candidates of its group.
+    pub(super) number: Option<usize>,
+}
+
+impl KnownKernel {
+    /// `None` where the configuration is illegal on the device for all extents.
+    pub(super) fn new(
+        (place, family): (usize, &Family),
+        configuration: Configuration,
+        pattern: &Problem,
+        (occupancy, device): (Option<f64>, &Device),
+    ) -> Option<Self> {
+        let legality = Legality::of(family, &configuration, pattern, device)?;
+        let work = Work::of(family, &configuration, pattern, device);
+        let cost = CostModel::new(work, occupancy, device);
+        Some(Self { family: place, configuration, legality, cost, features: None })
+    }
+
+    /// Prepares it for a learned model, which knows no measured occupancy.
+    pub(super) fn prepare(&mut self, predictor: &FamilyPredictor<'_>, device: &Device) {
+        let unmeasured = self.cost.on(device, None);
+        self.features = Some(predictor.prepare(&self.configuration, &unmeasured));
+    }
+
+    /// Modelled time for a problem at a clock rate.
+    pub(super) fn modelled(&self, problem: &Problem, clock_mhz: u32) -> f64 {
+        self.cost.time(problem, clock_mhz).0
+    }
+
+    /// Time for a problem at so many microseconds a clock.
+    pub(super) fn time(&self, problem: &Problem, launch: f64, rate: f64) -> f64 {
+        launch + self.cost.clocks(problem) * rate
+    }
+}
+
+impl RecordedKernel {
+    /// `at_home` is the cost on the record's device, and `clock_ratio` that device's clock over the one of the
+    /// lookup's device.
+    pub(super) fn new(
+        kernel: KnownKernel,
+        record: Record,
+        problem: Problem,
+        at_home: &CostModel,
+        clock_ratio: f64,
+    ) -> Self {
+        let median = record.median().0;
+        let launch = launch_time(at_home, Micros(median)).0;
+        let rate = (median - launch) / at_home.clocks(&problem) * clock_ratio;
+        let clocks = kernel.cost.clocks(&problem);
+        let position = position(&Question::packed(problem));
+        Self { kernel, record, problem, launch, clocks, rate, position, errors: None, number: None }
+    }
+
+    /// Predicted time with [`CAUTION`], for a choice between records.
+    pub(super) fn cautious(&self, problem: &Problem) -> f64 {
+        let clocks = self.kernel.cost.clocks(problem);
+        let time = self.launch + clocks * self.rate;
+        time * (1.0 + CAUTION).powf((clocks / self.clocks).log2().abs())
+    }
+
+    /// Predicted time for another problem.
+    pub(super) fn predict(&self, problem: &Problem) -> f64 {
+        self.kernel.time(problem, self.launch, self.rate)
+    }
+
+    /// Lowest predicted time of a default: it uses clocks no better than this winner, and was no faster for this
+    /// winner's problem, because every search measures defaults.
+    pub(super) fn predict_default(&self, default: &KnownKernel, problem: &Problem) -> f64 {
+        let there = (self.record.median().0 - self.launch) / default.cost.clocks(&self.problem);
+        let launch = default.cost.launching().0;
+        default.time(problem, launch, self.rate.max(there))
+    }
+}

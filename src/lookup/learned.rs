@@ -1,0 +1,269 @@
+//! Answers by the learned models of a device. Candidates are a short list of the kernel set and the winners of the
+//! nearest records; where no list exists, or none of these is legal, all kernels, which takes a fifth of a
+//! millisecond. Answers are cached.
+
+use std::collections::HashMap;
+use std::sync::RwLock;
+
+use super::answer::{Answer, AnswerSource, Question, Why};
+use super::candidates::{KernelRef, LookupCandidate};
+use super::index::{Group, Lookup, some_problem};
+use super::kernels::KnownKernel;
+use super::resolve::first_legal;
+use crate::model::{Micros, Problem};
+use crate::predict::{FamilyModel, ProblemFeatures};
+use crate::space::Extents;
+
+/// Nearest records whose winners are predicted beside a list, and without one: each takes half a microsecond.
+const BESIDE_A_LIST: usize = 3;
+const WITHOUT_A_LIST: usize = 64;
+
+/// Capacity for a list and the winners beside it.
+const CAPACITY: usize = 16;
+
+/// Capacity of the cache; it is cleared when full.
+const REMEMBERED: usize = 1 << 16;
+
+/// Kernel with its predicted time in microseconds, and the number of kernels compared.
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    time: f64,
+    candidate: LookupCandidate,
+    compared: usize,
+}
+
+/// Kernels of the learned models.
+#[derive(Debug, Default)]
+pub(super) struct LearnedKernels {
+    /// Those that are no defaults.
+    pub(super) kernels: Vec<KnownKernel>,
+    /// For each family, the kernels of its kernel set; `None` for one that is not legal.
+    numbers: Vec<Vec<Option<KernelRef>>>,
+}
+
+/// Cache of choices.
+#[derive(Debug, Default)]
+pub(super) struct Choices {
+    known: RwLock<HashMap<Question, Option<Choice>>>,
+}
+
+impl Choices {
+    /// The choice for a question, computed by `choose` where it is new.
+    fn of(&self, question: &Question, choose: impl FnOnce() -> Option<Choice>) -> Option<Choice> {
+        if let Ok(known) = self.known.read()
+            && let Some(choice) = known.get(question)
+        {
+            return *choice;
+        }
+        let choice = choose();
+        if let Ok(mut known) = self.known.write() {
+            if known.len() >= REMEMBERED {
+                known.clear();
+            }
+            known.insert(*question, choice);
+        }
+        choice
+    }
+}
+
+impl Lookup {
+    /// The kernel with the lowest predicted time; `None` without a learned model or a legal kernel, or where
+    /// landmarks predict a lower time. `near` are records near the problem, the nearest first.
+    pub(super) fn by_learned_model<'a>(
+        &'a self,
+        group: &'a Group,
+        question: &Question,
+        near: &[usize],
+        extents: &mut Extents,
+    ) -> Option<Answer<'a>> {
+        let problem = &question.problem;
+        if self.models(problem).all(|model| model.is_none()) {
+            return None;
+        }
+        let choose = || self.choose(group, question, near, extents);
+        let Choice { time, candidate: one, compared } = group.choices.of(question, choose)?;
+        let kernel = self.kernel(group, one.kernel_ref);
+        let model = self.model(kernel.family, problem);
+        let of_default = Answer {
+            predicted: Some(self.possible(problem, time)),
+            error_percent: model.map(|model| model.error_percent),
+            ..self.untuned(kernel, Why::LeastOf { compared })
+        };
+        Some(match (one.kernel_ref, one.record) {
+            (KernelRef::Default(_), None) => of_default,
+            (KernelRef::Learned(_), None) => Answer { source: AnswerSource::Learned, ..of_default },
+            (_, record) => {
+                let Answer { why, predicted, error_percent, .. } = of_default;
+                let known = &self.known[record?];
+                Answer {
+                    source: AnswerSource::Neighbour,
+                    why,
+                    predicted,
+                    error_percent,
+                    ..self.exactly(known)
+                }
+            }
+        })
+    }
+
+    /// The learned model of a family, by its index, for a problem's GEMM type.
+    fn model(&self, family: usize, problem: &Problem) -> Option<&FamilyModel> {
+        self.predictor.model(&self.families[family].0, problem, &self.device)
+    }
+
+    /// The learned models of all families, in order.
+    fn models(&self, problem: &Problem) -> impl Iterator<Item = Option<&FamilyModel>> {
+        (0..self.families.len()).map(|family| self.model(family, problem))
+    }
+
+    /// The kernels of learned models for a group.
+    pub(super) fn learned<'a>(&self, group: &'a Group) -> &'a LearnedKernels {
+        group.learned.get_or_init(|| {
+            let mut learned = LearnedKernels {
+                numbers: vec![Vec::new(); self.families.len()],
+                ..LearnedKernels::default()
+            };
+            let Some(pattern) = group.pattern.map(some_problem) else { return learned };
+            for (place, (family, _)) in self.families.iter().enumerate() {
+                let predictor = self.predictor.family(family, &pattern, &self.device);
+                let Some(predictor) = predictor else { continue };
+                for configuration in predictor.model.kernels(family) {
+                    let is_own = |default: &KnownKernel| {
+                        default.family == place && default.configuration == configuration
+                    };
+                    let default = group.defaults.iter().position(is_own).map(KernelRef::Default);
+                    let of = (None, &self.device);
+                    let made = || KnownKernel::new((place, family), configuration, &pattern, of);
+                    let kernel_ref = default.or_else(|| {
+                        let mut kernel = made()?;
+                        kernel.prepare(&predictor, &self.device);
+                        learned.kernels.push(kernel);
+                        Some(KernelRef::Learned(learned.kernels.len() - 1))
+                    });
+                    learned.numbers[place].push(kernel_ref);
+                }
+            }
+            learned
+        })
+    }
+
+    /// The short lists of all learned models for a question; `None` where one has none.
+    fn listed(&self, group: &Group, question: &Question) -> Option<Vec<LookupCandidate>> {
+        let Question { problem, storage } = question;
+        let mut listed = Vec::with_capacity(CAPACITY);
+        for (model, numbers) in self.models(problem).zip(&self.learned(group).numbers) {
+            let Some(model) = model else { continue };
+            let list = model.shortlist(problem, storage)?;
+            let known = list.iter().filter_map(|kernel| *numbers.get(usize::from(*kernel))?);
+            listed.extend(known.map(|kernel_ref| LookupCandidate {
+                kernel_ref,
+                record: None,
+                factor: 1.0,
+            }));
+        }
+        Some(listed)
+    }
+
+    /// The legal kernel with the lowest predicted time; `None` where landmarks predict a lower one of a family
+    /// without a learned model.
+    fn choose(
+        &self,
+        group: &Group,
+        question: &Question,
+        near: &[usize],
+        extents: &mut Extents,
+    ) -> Option<Choice> {
+        let listed = self.listed(group, question).and_then(|mut listed| {
+            let nearest = near.iter().copied().take(BESIDE_A_LIST);
+            listed.extend(group.candidates.of_records(&self.known, nearest, near));
+            self.least_of(group, question, &listed, extents)
+        });
+        let chosen = listed.or_else(|| {
+            let records = group.own.nearest_first(question).take(WITHOUT_A_LIST);
+            let mut all = group.candidates.defaults(&self.known, near);
+            let winners = group.candidates.of_records(&self.known, records, near);
+            all.extend(winners.filter(|one| !matches!(one.kernel_ref, KernelRef::Default(_))));
+            let learned = (0..self.learned(group).kernels.len()).map(KernelRef::Learned);
+            all.extend(learned.map(|kernel_ref| LookupCandidate {
+                kernel_ref,
+                record: None,
+                factor: 1.0,
+            }));
+            self.least_of(group, question, &all, extents)
+        })?;
+        let other = self.least_of_unlearned(group, question, near, extents);
+        (!other.is_some_and(|other| other.0 < chosen.time)).then_some(chosen)
+    }
+
+    /// Of candidates with a learned model, the legal one with the lowest predicted time.
+    fn least_of(
+        &self,
+        group: &Group,
+        question: &Question,
+        candidates: &[LookupCandidate],
+        extents: &mut Extents,
+    ) -> Option<Choice> {
+        let features = ProblemFeatures::of(&question.problem, &question.storage);
+        let room = candidates.len();
+        let mut left: Vec<(f64, &LookupCandidate)> = Vec::with_capacity(room);
+        for (family, model) in self.models(&question.problem).enumerate() {
+            let Some(model) = model else { continue };
+            let (mut kernels, mut own) = (Vec::with_capacity(room), Vec::with_capacity(room));
+            for one in candidates {
+                let kernel = self.kernel(group, one.kernel_ref);
+                if let Some(known) = kernel.features.as_ref().filter(|_| kernel.family == family) {
+                    kernels.push(known);
+                    own.push(one);
+                }
+            }
+            let times = model.times(&kernels, &features, &self.device);
+            left.extend(times.into_iter().map(|time| time.0).zip(own));
+        }
+        let compared = left.len();
+        let (time, candidate) = first_legal(&mut left, |one| {
+            let kernel = self.kernel(group, one.kernel_ref);
+            kernel.cost.fits(&question.problem) && self.permits(kernel, extents)
+        })?;
+        Some(Choice { time, candidate: *candidate, compared })
+    }
+
+    /// The predicted time of the best kernel by landmarks, where its family has no learned model.
+    fn least_of_unlearned(
+        &self,
+        group: &Group,
+        question: &Question,
+        near: &[usize],
+        extents: &mut Extents,
+    ) -> Option<Micros> {
+        let problem = &question.problem;
+        if group.winning.iter().all(|family| self.model(*family, problem).is_some()) {
+            return None;
+        }
+        let answer = self.least_by_landmarks(group, question, near, extents)?;
+        let is_learned = self.predictor.model(answer.family, problem, &self.device).is_some();
+        answer.predicted.filter(|_| !is_learned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Dtype, Problem};
+
+    #[test]
+    fn a_choice_is_computed_once() {
+        let choices = Choices::default();
+        let problem = Problem::new("64x65x66".parse().unwrap(), Dtype::F32);
+        let question = Question::packed(problem);
+        let candidate =
+            LookupCandidate { kernel_ref: KernelRef::Learned(3), record: None, factor: 1.0 };
+        let made = choices.of(&question, || Some(Choice { time: 7.0, candidate, compared: 9 }));
+        assert!(made.is_some_and(|made| made.compared == 9));
+        let again = choices.of(&question, || unreachable!("it is cached"));
+        assert_eq!(again.unwrap().candidate.kernel_ref, KernelRef::Learned(3));
+        // An empty choice is cached too.
+        let other = Question::packed(Problem { batch: 2, ..problem });
+        assert!(choices.of(&other, || None).is_none());
+        assert!(choices.of(&other, || unreachable!("it is cached")).is_none());
+    }
+}

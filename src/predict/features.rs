@@ -1,0 +1,206 @@
+//! Features of kernels and problems: the columns that learned models are trained on. Families are not known by
+//! name: their parameters are columns, and what the analytic model says about their work.
+
+use indexmap::IndexMap;
+
+use super::analytic::CostModel;
+use super::boosted_trees::{COLUMNS, FeatureRow};
+use crate::model::{Configuration, Device, Problem, Storage, Value};
+use crate::space::{Family, FormerParameter};
+
+/// Columns of a problem and of its cost, and the number of columns before those of parameters: these and the
+/// modelled time. Parameters beyond the last column are not read.
+const PROBLEM_COLUMNS: usize = 9;
+const COST_COLUMNS: usize = 15;
+const FIXED_COLUMNS: usize = PROBLEM_COLUMNS + COST_COLUMNS + 1;
+
+/// Kernel as the learned model of its family reads it.
+#[derive(Debug, Clone)]
+pub struct KernelFeatures {
+    pub(super) row: FeatureRow,
+    pub(super) cost: CostModel,
+}
+
+/// Problem with its operands' storage, as learned models read it.
+#[derive(Debug, Clone)]
+pub struct ProblemFeatures {
+    problem: Problem,
+    columns: [f64; PROBLEM_COLUMNS],
+}
+
+impl ProblemFeatures {
+    /// Extents, how operands are stored, and what their rows are aligned to: 1, 2 or 4 elements.
+    pub fn of(problem: &Problem, storage: &Storage) -> Self {
+        let shape = problem.shape;
+        let [m, n, k, batch] =
+            [shape.m, shape.n, shape.k, problem.batch].map(|extent| (extent as f64).log2());
+        let layout = problem.layout;
+        let [a, b] =
+            [layout.a_transposed(), layout.b_transposed()].map(|is| f64::from(u8::from(is)));
+        let rows = storage.leading_dimensions(problem);
+        let [lda, ldb, ldc] = rows.map(|row| f64::from(row.trailing_zeros().min(2)));
+        Self { problem: *problem, columns: [m, n, k, batch, a, b, lda, ldb, ldc] }
+    }
+
+    /// Completes a row of a configuration by the columns of the problem and the cost. Returns the logarithm of
+    /// the modelled time in microseconds.
+    pub(super) fn complete(&self, row: &mut FeatureRow, cost: &CostModel, device: &Device) -> f64 {
+        let modelled = cost.time(&self.problem, device.max_sm_clock_mhz).0.ln();
+        let columns = self.columns.into_iter();
+        let fixed = columns.chain(cost_columns(cost, &self.problem)).chain([modelled]);
+        for (column, value) in row.iter_mut().zip(fixed) {
+            *column = value as f32;
+        }
+        modelled
+    }
+}
+
+/// Reads the parameters of a family's configurations as the columns of a learned model.
+#[derive(Debug, Clone)]
+pub(super) struct FeatureReader<'f> {
+    columns: Vec<ParameterColumn<'f>>,
+}
+
+/// One parameter of the model.
+#[derive(Debug, Clone)]
+struct ParameterColumn<'f> {
+    source: FormerParameter,
+    /// Its values when the model was learned: words are read by their place among these.
+    values: &'f [Value],
+}
+
+impl<'f> FeatureReader<'f> {
+    /// Reads these parameters, each with its values when the model was learned. `None` where the family neither
+    /// has nor had one.
+    pub(super) fn of(
+        family: &'f Family,
+        parameters: &'f IndexMap<String, Vec<Value>>,
+    ) -> Option<Self> {
+        let column = |(name, values): (&String, &'f Vec<Value>)| {
+            let source = match family.parameters.contains_key(name) {
+                true => FormerParameter::Follows(name.clone(), IndexMap::new()),
+                false => family.former_parameter(name)?,
+            };
+            // Files of an earlier version list no values.
+            let own = family.parameters.get(name).filter(|_| values.is_empty());
+            Some(ParameterColumn { source, values: own.unwrap_or(values) })
+        };
+        Some(Self { columns: parameters.iter().map(column).collect::<Option<_>>()? })
+    }
+
+    /// A row with the columns of a configuration, whatever the problem.
+    pub(super) fn row(&self, configuration: &Configuration) -> FeatureRow {
+        let mut row = [0.0; COLUMNS];
+        for (own, column) in self.columns.iter().zip(&mut row[FIXED_COLUMNS..]) {
+            *column = own.number(|name| configuration.get(name));
+        }
+        row
+    }
+
+    /// Prepares the parameters of a space.
+    pub(super) fn space(&self, space: &[(String, Vec<Value>)]) -> SpaceColumns {
+        let column = |own: &ParameterColumn<'_>| match &own.source {
+            FormerParameter::Constant(_) => (0, vec![own.number(|_| None)]),
+            FormerParameter::Follows(name, _) => {
+                let found = space.iter().position(|(known, _)| known == name);
+                let values = found.map_or(&[][..], |place| &space[place].1);
+                let number = |value| own.number(|_| Some(value));
+                (found.unwrap_or_default(), values.iter().map(number).collect())
+            }
+        };
+        SpaceColumns(self.columns.iter().map(column).collect())
+    }
+}
+
+impl ParameterColumn<'_> {
+    /// The feature of a configuration whose values are `of`: a number as it is, a word by its place, -1 without.
+    fn number<'v>(&'v self, of: impl Fn(&str) -> Option<&'v Value>) -> f32 {
+        let value = match &self.source {
+            FormerParameter::Constant(value) => Some(value),
+            FormerParameter::Follows(name, values) => of(name).map(|value| {
+                if values.is_empty() {
+                    value
+                } else {
+                    values.get(&value.to_string()).unwrap_or(value)
+                }
+            }),
+        };
+        let place = |value: &Value| self.values.iter().position(|known| known == value);
+        let number = |value: &Value| value.number().or_else(|| Some(place(value)? as f64));
+        value.and_then(number).unwrap_or(-1.0) as f32
+    }
+}
+
+/// For each column the place of its parameter in a space, and the feature of each of its values. A column with
+/// one feature and no parameter is constant.
+#[derive(Debug)]
+pub(super) struct SpaceColumns(Vec<(usize, Vec<f32>)>);
+
+impl SpaceColumns {
+    /// Fills a row with a configuration, given by the place of each parameter's value.
+    pub(super) fn fill(&self, row: &mut FeatureRow, indices: &[usize]) {
+        for ((place, values), column) in self.0.iter().zip(&mut row[FIXED_COLUMNS..]) {
+            let index = if values.len() == 1 { Some(&0) } else { indices.get(*place) };
+            *column = index.and_then(|index| values.get(*index)).copied().unwrap_or(-1.0);
+        }
+    }
+}
+
+/// Tiles, waves and their unused shares; zeros where the grid is not understood.
+fn cost_columns(cost: &CostModel, problem: &Problem) -> [f64; COST_COLUMNS] {
+    let Some(dealt) = cost.dealt(problem) else { return [0.0; COST_COLUMNS] };
+    let [tile_m, tile_n] = dealt.tile;
+    let [filled_m, filled_n] = dealt.filled;
+    let parts = cost.parts();
+    let busiest = dealt.share.ceil().max(1.0);
+    [
+        tile_m,
+        tile_n,
+        dealt.threads,
+        tile_m * tile_n / dealt.threads.max(1.0),
+        filled_m,
+        filled_n,
+        dealt.share,
+        busiest / dealt.share.max(1e-9),
+        busiest / parts.resident as f64,
+        dealt.waves,
+        dealt.steps,
+        dealt.parts,
+        parts.of_a,
+        parts.of_b,
+        f64::from(cost.more_launches()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn former_parameters_are_read_from_those_of_today() {
+        let text = "schema = 1\nname = 'f'\nsummary = 's'\ndtypes = ['f32']\ncompute = ['f32']\n\
+            layouts = ['nn']\n[parameters]\nREDUCTION = ['cluster', 'workspace']\n[[kernels]]\n\
+            entry = 'k'\ngrid = [1]\nblock = [32]\n[default]\nREDUCTION = 'workspace'\n\
+            [renamed]\nMEET = { to = 'REDUCTION', values = { memory = 'workspace' } }\n\
+            [removed]\nDEPTH = 4\n";
+        let family = Family::parse("f.toml", text).unwrap();
+        let word = |word: &str| Value::Text(word.to_owned());
+        let learned = IndexMap::from([
+            ("MEET".to_owned(), vec![word("memory"), word("cluster")]),
+            ("DEPTH".to_owned(), vec![Value::Int(3), Value::Int(4)]),
+        ]);
+        let reader = FeatureReader::of(&family, &learned).unwrap();
+        let space = [("REDUCTION".to_owned(), family.parameters["REDUCTION"].clone())];
+        for (at, (value, expected)) in
+            [("cluster", 1.0), ("workspace", 0.0)].into_iter().enumerate()
+        {
+            let configuration = [("REDUCTION".to_owned(), word(value))].into_iter().collect();
+            let mut row = [0.0; COLUMNS];
+            reader.space(&space).fill(&mut row, &[at]);
+            assert_eq!(row, reader.row(&configuration));
+            assert_eq!(row[FIXED_COLUMNS..][..2], [expected, 4.0], "{value}");
+        }
+        let unknown = IndexMap::from([("WIDTH".to_owned(), vec![Value::Int(1)])]);
+        assert!(FeatureReader::of(&family, &unknown).is_none());
+    }
+}

@@ -1,0 +1,245 @@
+//! The learned model of a device: what the analytic model is off by, for each family and GEMM type, as trees over
+//! features of kernel and problem. The file form; training stands in `training`.
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use thiserror::Error;
+
+use super::boosted_trees::{BoostedTrees, COLUMNS, LANES};
+use super::features::{FeatureReader, KernelFeatures, ProblemFeatures};
+use super::shortlists::Shortlists;
+use crate::model::{Compute, Configuration, Device, Dtype, Micros, Problem, Storage, Value};
+use crate::render::Templates;
+use crate::space::Family;
+
+/// Raised whenever columns or their meaning change.
+pub(super) const VERSION: u32 = 4;
+
+/// The version before: one model for each family, without the identity of its code. Read as models of unknown code.
+const WITHOUT_CODE: u32 = 3;
+
+/// Learned models of a device's kernels.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LearnedModel {
+    pub(super) gemm_tune_model: u32,
+    /// The device's name.
+    pub device: String,
+    /// Models of each family, one for each GEMM type.
+    pub families: BTreeMap<String, Vec<FamilyModel>>,
+}
+
+/// Learned model of a family's kernels for one GEMM type.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FamilyModel {
+    /// Code that the times are of: the hash of the family's template, as records have it.
+    pub template_hash: String,
+    /// Problems and times in the training data.
+    pub problems: usize,
+    /// See `problems`.
+    pub times: usize,
+    /// Error in per cent that nine in ten predictions are within, for problems outside the training data.
+    pub error_percent: f64,
+    /// GEMM type.
+    pub dtype: Dtype,
+    /// See `dtype`.
+    pub compute: Compute,
+    /// Parameters that are features, each with its values at the time of training.
+    pub(super) parameters: IndexMap<String, Vec<Value>>,
+    /// The kernel set: values of the parameters.
+    pub(super) kernels: Vec<Vec<Value>>,
+    #[serde(default)]
+    pub(super) shortlists: Shortlists,
+    pub(super) boosted: BoostedTrees,
+}
+
+/// A learned model that was not used, because its family's code has changed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "the learned model of family `{family}` belongs to other code and is not used: run `gemm-tune learn`, or \
+     `gemm-tune db restamp` where the machine code is the same"
+)]
+pub struct StaleModel {
+    /// The family.
+    pub family: String,
+}
+
+/// Why a text is no learned model.
+#[derive(Debug, Error)]
+pub enum LearnedModelError {
+    /// It has another form.
+    #[error("no file of `gemm-tune learn`: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// It has another version.
+    #[error(
+        "it was learned by another version of gemm-tune (its form is {found}, this one's {VERSION}): \
+         learn it again with `gemm-tune learn`"
+    )]
+    Version {
+        /// The version found.
+        found: u32,
+    },
+}
+
+/// The version of a file, under its key of today or the former one.
+#[derive(Deserialize)]
+struct VersionHeader {
+    #[serde(alias = "gemm_tune_experience")]
+    gemm_tune_model: u32,
+}
+
+impl LearnedModel {
+    /// The model that ships with the program; an empty one for other devices.
+    ///
+    /// # Errors
+    /// [`LearnedModelError`]: never, as a test reads the file.
+    pub fn built_in(device: &Device) -> Result<Self, LearnedModelError> {
+        let learned = Self::parse(include_str!("../../results/nvidia-h200.model.json"))?;
+        Ok(if learned.device == device.name { learned } else { Self::default() })
+    }
+
+    /// Reads a file of [`Self::text`].
+    ///
+    /// # Errors
+    /// [`LearnedModelError`].
+    pub fn parse(text: &str) -> Result<Self, LearnedModelError> {
+        match serde_json::from_str::<VersionHeader>(text)?.gemm_tune_model {
+            VERSION => Ok(serde_json::from_str(text)?),
+            WITHOUT_CODE => Ok(serde_json::from_value(migrated(serde_json::from_str(text)?))?),
+            found => Err(LearnedModelError::Version { found }),
+        }
+    }
+
+    /// The model as JSON.
+    ///
+    /// # Errors
+    /// Where a number has no form in JSON: never after training on finite times.
+    pub fn text(&self) -> Result<String, LearnedModelError> {
+        Ok(serde_json::to_string(self)? + "\n")
+    }
+
+    /// Stamps the models of a family that belong to code `from`, with the hash `to` of equal machine code. Models
+    /// of unknown code have an empty hash. Returns how many were stamped.
+    pub fn restamp(&mut self, family: &str, from: &str, to: &str) -> usize {
+        let models = self.families.get_mut(family).into_iter().flatten();
+        let stamped = models.filter(|model| model.template_hash == from);
+        stamped.map(|model| to.clone_into(&mut model.template_hash)).count()
+    }
+
+    /// Removes models of families that have other code today, and returns them. Models of families that are not
+    /// among these stay.
+    pub(super) fn remove_stale(
+        &mut self,
+        families: &[Family],
+        templates: &Templates,
+    ) -> Vec<StaleModel> {
+        let mut stale = Vec::new();
+        for family in families {
+            let Some(models) = self.families.get_mut(&family.name) else { continue };
+            let (all, hash) = (models.len(), templates.hash(family));
+            models.retain(|model| model.template_hash == hash && model.reader(family).is_some());
+            if models.len() < all {
+                stale.push(StaleModel { family: family.name.clone() });
+            }
+        }
+        self.families.retain(|_, models| !models.is_empty());
+        stale
+    }
+
+    /// The model of a family for a device and the GEMM type of a problem.
+    pub(super) fn of(
+        &self,
+        family: &Family,
+        problem: &Problem,
+        device: &Device,
+    ) -> Option<&FamilyModel> {
+        let models = self.families.get(&family.name).filter(|_| self.device == device.name)?;
+        models.iter().find(|model| model.serves(problem))
+    }
+}
+
+/// A file of the version before in today's form.
+fn migrated(mut file: Json) -> Json {
+    if let Some(file) = file.as_object_mut() {
+        file.remove("gemm_tune_experience");
+        file.insert("gemm_tune_model".to_owned(), VERSION.into());
+    }
+    let families = file.get_mut("families").and_then(Json::as_object_mut);
+    for model in families.into_iter().flat_map(serde_json::Map::values_mut) {
+        model["template_hash"] = "".into();
+        let names = model["parameters"].as_array().cloned().unwrap_or_default();
+        let names = names.iter().filter_map(Json::as_str);
+        model["parameters"] =
+            names.map(|name| (name.to_owned(), Json::Array(Vec::new()))).collect();
+        *model = Json::Array(vec![model.take()]);
+    }
+    file
+}
+
+impl FamilyModel {
+    /// Whether a problem has the model's GEMM type.
+    pub fn serves(&self, problem: &Problem) -> bool {
+        (self.dtype, self.compute) == (problem.dtype, problem.compute)
+    }
+
+    /// Reads the family's configurations; `None` where the family never had a parameter of the model.
+    pub(super) fn reader<'m>(&'m self, family: &'m Family) -> Option<FeatureReader<'m>> {
+        FeatureReader::of(family, &self.parameters)
+    }
+
+    /// Predicts the times of prepared kernels on the model's device; several at once take half the time.
+    pub fn times(
+        &self,
+        kernels: &[&KernelFeatures],
+        problem: &ProblemFeatures,
+        device: &Device,
+    ) -> Vec<Micros> {
+        let mut times = Vec::with_capacity(kernels.len());
+        for kernels in kernels.chunks(LANES) {
+            let mut modelled = [0.0; LANES];
+            let mut row = |place: usize, kernel: &KernelFeatures| {
+                let mut row = kernel.row;
+                modelled[place] = problem.complete(&mut row, &kernel.cost, device);
+                row
+            };
+            // Few rows are faster one by one.
+            let factors = if kernels.len() <= LANES / 2 {
+                let mut factors = [0.0; LANES];
+                for (place, kernel) in kernels.iter().enumerate() {
+                    factors[place] = self.boosted.predict(&row(place, kernel));
+                }
+                factors
+            } else {
+                let mut rows = [[0.0; LANES]; COLUMNS];
+                for (place, kernel) in kernels.iter().enumerate() {
+                    for (column, value) in rows.iter_mut().zip(row(place, kernel)) {
+                        column[place] = value;
+                    }
+                }
+                self.boosted.predict_lanes(&rows)
+            };
+            let time = |(modelled, off): (f64, f32)| Micros((modelled + f64::from(off)).exp());
+            times.extend(modelled.into_iter().zip(factors).take(kernels.len()).map(time));
+        }
+        times
+    }
+
+    /// The kernel set: kernels of which one is nearly the fastest for any problem, as configurations of today.
+    pub fn kernels(&self, family: &Family) -> impl Iterator<Item = Configuration> {
+        self.kernels.iter().map(|values| {
+            let named = self.parameters.keys().cloned().zip(values.iter().cloned());
+            let configuration: Configuration = named.collect();
+            family.completed(configuration.clone()).unwrap_or(configuration)
+        })
+    }
+
+    /// Places in the kernel set of those of which one is nearly the fastest for similar problems, eight at most;
+    /// `None` without a list, as for batches.
+    pub fn shortlist(&self, problem: &Problem, storage: &Storage) -> Option<&[u8]> {
+        self.shortlists.of(problem, storage).filter(|_| self.serves(problem))
+    }
+}

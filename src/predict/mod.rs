@@ -1,0 +1,47 @@
+//! Predictions: the time of a kernel before it is measured. Search, tune, lookup and sessions ask [`Predictor`].
+
+mod analytic;
+mod boosted_trees;
+mod calibration;
+mod cpu_time;
+mod family_predictor;
+mod features;
+mod forecast;
+pub mod gaussian_process;
+mod kernel_set;
+mod landmarks;
+mod learned_model;
+mod predictor;
+mod shortlists;
+#[cfg(test)]
+mod tests;
+mod time_formula;
+mod training;
+mod transfer;
+
+pub use analytic::CostModel;
+pub use calibration::error_percent;
+pub use cpu_time::{ExecutedLaunch, modelled_time};
+pub use family_predictor::FamilyPredictor;
+pub use features::{KernelFeatures, ProblemFeatures};
+pub use forecast::Forecast;
+pub(crate) use forecast::SERIOUS;
+pub use landmarks::{
+    Landmark, LandmarkErrors, LandmarkModel, LocalErrors, LogErrors, ProblemPosition,
+};
+pub use learned_model::{FamilyModel, LearnedModel, LearnedModelError, StaleModel};
+pub use predictor::{PredictedTime, PredictionSource, Predictor};
+pub use time_formula::{CAUTION, TimeFormula, launch_time};
+pub use training::ProblemTimes;
+
+use crate::model::{Configuration, Device, Problem};
+use crate::space::{Family, Work};
+
+/// Analytic cost of a configuration before it is compiled.
+fn cost(
+    (family, configuration): (&Family, &Configuration),
+    pattern: &Problem,
+    device: &Device,
+) -> CostModel {
+    CostModel::new(Work::of(family, configuration, pattern, device), None, device)
+}

@@ -1,0 +1,248 @@
+//! Learned models of made-up times, and their files.
+
+use crate::model::{Configuration, Device, Dtype, Micros, Problem, Shape, Storage, Value};
+use crate::predict::{
+    KernelFeatures, LearnedModel, PredictionSource, Predictor, ProblemFeatures, ProblemTimes, cost,
+    kernel_set::KernelPool,
+};
+use crate::render::Templates;
+use crate::space::{Families, Family, LegalSpace};
+
+fn family() -> Family {
+    Families::built_in().unwrap().get("pipelined").unwrap().clone()
+}
+
+fn problem(m: u64, n: u64, k: u64) -> Problem {
+    Problem::new(Shape { m, n, k }, Dtype::F32)
+}
+
+/// A time that the analytic model explains in part: more stages are slower, the more so the deeper the product.
+fn time(family: &Family, configuration: &Configuration, problem: &Problem) -> Micros {
+    let device = Device::h200();
+    let cost = cost((family, configuration), problem, &device);
+    let modelled = cost.time(problem, device.max_sm_clock_mhz);
+    let stages = configuration.get("STAGES").and_then(Value::number).unwrap();
+    let depth = (problem.shape.k as f64 / 256.0).log2();
+    Micros(modelled.0 * (0.03 * stages * depth).exp())
+}
+
+fn measured(family: &Family, problem: Problem) -> ProblemTimes {
+    let space = LegalSpace::of(family, &problem, &Device::h200()).unwrap();
+    let ranks = (0..space.len()).step_by((space.len() / 60).max(1));
+    let times = ranks.map(|rank| {
+        let configuration = space.get(rank).unwrap();
+        let time = time(family, &configuration, &problem);
+        (family.name.clone(), configuration, time)
+    });
+    ProblemTimes { problem, times: times.collect() }
+}
+
+fn learned(family: &Family) -> LearnedModel {
+    let mut all = Vec::new();
+    for m in [256, 512, 1000] {
+        for k in [256, 1024, 4096, 8192] {
+            all.push(measured(family, problem(m, 768, k)));
+        }
+    }
+    learn(family, &all)
+}
+
+fn learn(family: &Family, all: &[ProblemTimes]) -> LearnedModel {
+    let templates = Templates::built_in().unwrap();
+    LearnedModel::learn(&Device::h200(), std::slice::from_ref(family), &templates, all)
+}
+
+fn predictor(learned: LearnedModel, family: &Family) -> Predictor {
+    let templates = Templates::built_in().unwrap();
+    let (predictor, stale) = Predictor::new(learned, std::slice::from_ref(family), &templates);
+    assert!(stale.is_empty(), "{stale:?}");
+    predictor
+}
+
+#[test]
+fn errors_of_the_analytic_model_are_learned_for_other_problems() {
+    let (family, device) = (family(), Device::h200());
+    let predictor = predictor(learned(&family), &family);
+    let held_out = measured(&family, problem(640, 512, 3000));
+    let mut errors = Vec::new();
+    for (_, configuration, time) in &held_out.times {
+        let predicted = predictor.time((&family, configuration), &held_out.problem, &device);
+        assert_eq!(predicted.source, PredictionSource::Learned);
+        errors.push((predicted.time.0 / time.0).ln().abs());
+    }
+    errors.sort_by(f64::total_cmp);
+    // The analytic model alone is off by 0.21 to 0.64.
+    assert!(errors[errors.len() * 9 / 10] < 0.1, "{errors:?}");
+    let regret = predictor.regret(&[family], &device, &held_out, &[1, 10]).unwrap();
+    assert!(regret[0] < 1.1 && regret[1] < 1.02, "{regret:?}");
+}
+
+#[test]
+fn a_file_holds_the_model_and_others_are_refused() {
+    let (family, device) = (family(), Device::h200());
+    let learned = learned(&family);
+    let text = learned.text().unwrap();
+    assert_eq!(LearnedModel::parse(&text).unwrap(), learned);
+    let newer = text.replacen("\"gemm_tune_model\":4", "\"gemm_tune_model\":99", 1);
+    for (text, words) in [
+        ("", "no file of `gemm-tune learn`: EOF"),
+        ("{}", "no file of `gemm-tune learn`: missing field"),
+        (newer.as_str(), "its form is 99"),
+    ] {
+        let error = LearnedModel::parse(text).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    // Not for another device or GEMM type, nor without one of its parameters.
+    let (problem, predictor) = (problem(64, 64, 64), predictor(learned.clone(), &family));
+    let source = |problem: &Problem, device: &Device| {
+        predictor.time((&family, family.default()), problem, device).source
+    };
+    assert_eq!(source(&problem, &device), PredictionSource::Learned);
+    let other = Device { name: "another".to_owned(), ..device.clone() };
+    assert_eq!(source(&problem, &other), PredictionSource::Analytic);
+    let other = Problem { dtype: Dtype::F16, ..problem };
+    assert_eq!(source(&other, &device), PredictionSource::Analytic);
+    let mut poorer = family.clone();
+    poorer.parameters.shift_remove("STAGES");
+    assert_eq!(Predictor::new(learned, &[poorer], &Templates::built_in().unwrap()).1.len(), 1);
+}
+
+#[test]
+fn a_model_of_other_code_is_not_used_until_it_is_stamped_anew() {
+    let (family, device) = (family(), Device::h200());
+    let templates = Templates::built_in().unwrap();
+    let mut learned = learned(&family);
+    let model = &mut learned.families.get_mut(&family.name).unwrap()[0];
+    model.template_hash = "0123456789abcdef".to_owned();
+    let families = std::slice::from_ref(&family);
+    let (predictor, stale) = Predictor::new(learned.clone(), families, &templates);
+    let [stale] = stale.as_slice() else { panic!("{stale:?}") };
+    assert!(stale.to_string().contains("`pipelined` belongs to other code"), "{stale}");
+    assert!(predictor.family(&family, &problem(64, 64, 64), &device).is_none());
+
+    let hash = templates.hash(&family);
+    assert_eq!(learned.restamp("pipelined", "fedcba9876543210", &hash), 0);
+    assert_eq!(learned.restamp("pipelined", "0123456789abcdef", &hash), 1);
+    let (predictor, stale) = Predictor::new(learned, families, &templates);
+    assert!(stale.is_empty());
+    assert!(predictor.family(&family, &problem(64, 64, 64), &device).is_some());
+}
+
+#[test]
+fn a_file_of_the_version_before_is_read_as_a_model_of_unknown_code() {
+    let family = family();
+    let learned = learned(&family);
+    let mut old = serde_json::to_value(&learned.families[&family.name][0]).unwrap();
+    old.as_object_mut().unwrap().remove("template_hash");
+    old["parameters"] = family.parameters.keys().cloned().collect();
+    let families = std::collections::BTreeMap::from([(&family.name, old)]);
+    let file = serde_json::json!({
+        "gemm_tune_experience": 3, "device": learned.device, "families": families
+    });
+    let mut read = LearnedModel::parse(&file.to_string()).unwrap();
+    let (_, stale) = Predictor::new(
+        read.clone(),
+        std::slice::from_ref(&family),
+        &Templates::built_in().unwrap(),
+    );
+    assert_eq!(stale.len(), 1, "its code is unknown");
+    // Stamped, it predicts the same: values that it lacks are those of the family.
+    let hash = Templates::built_in().unwrap().hash(&family);
+    assert_eq!(read.restamp("pipelined", "", &hash), 1);
+    let [old, new] = [read, learned].map(|learned| predictor(learned, &family));
+    let (problem, device) = (problem(640, 512, 3000), Device::h200());
+    for default in family.defaults(&device) {
+        let time = |predictor: &Predictor| predictor.time((&family, default), &problem, &device);
+        assert_eq!(time(&old), time(&new));
+    }
+}
+
+#[test]
+fn few_problems_make_no_model() {
+    let family = family();
+    let few: Vec<ProblemTimes> =
+        (1..8).map(|at| measured(&family, problem(128 * at, 512, 512))).collect();
+    assert!(learn(&family, &few).families.is_empty());
+}
+
+#[test]
+fn the_built_in_model_fits_the_built_in_families() {
+    let device = Device::h200();
+    let learned = LearnedModel::built_in(&device).unwrap();
+    assert_eq!(learned.device, device.name);
+    let families: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
+    let (predictor, stale) =
+        Predictor::new(learned.clone(), &families, &Templates::built_in().unwrap());
+    assert!(stale.is_empty(), "{stale:?}");
+    for family in families.iter().filter(|family| learned.families.contains_key(&family.name)) {
+        let found = predictor.family(family, &problem(64, 64, 64), &device);
+        assert!(found.is_some(), "{}: learn it again", family.name);
+    }
+    assert_eq!(LearnedModel::built_in(&Device::cpu()).unwrap(), LearnedModel::default());
+}
+
+#[test]
+fn kernels_are_predicted_together_as_one_by_one_and_by_the_places_of_their_values() {
+    let (family, device) = (family(), Device::h200());
+    let predictor = predictor(learned(&family), &family);
+    let problem = problem(640, 512, 3000);
+    let own = predictor.family(&family, &problem, &device).unwrap();
+    let space = LegalSpace::of(&family, &problem, &device).unwrap();
+    let prepared = |rank: usize| {
+        let configuration = space.get(rank).unwrap();
+        let cost = cost((&family, &configuration), &problem, &device);
+        (own.prepare(&configuration, &cost), cost, rank)
+    };
+    let all: Vec<_> = (0..space.len()).step_by(space.len() / 20).map(prepared).collect();
+    let features = ProblemFeatures::of(&problem, &Storage::packed(&problem));
+    let kernels: Vec<&KernelFeatures> = all.iter().map(|(kernel, ..)| kernel).collect();
+    let together = own.model.times(&kernels, &features, &device);
+    assert_eq!(together.len(), all.len());
+    let columns = own.columns(space.parameters());
+    for ((kernel, cost, rank), time) in all.iter().zip(together) {
+        assert_eq!(time, own.model.times(&[kernel], &features, &device)[0]);
+        let indices = space.indices(*rank).into_iter();
+        assert_eq!(own.times_of((&columns, cost), &features, indices), [time]);
+    }
+}
+
+#[test]
+fn one_of_a_short_list_is_nearly_the_best_of_all() {
+    let (family, device) = (family(), Device::h200());
+    let predictor = predictor(LearnedModel::built_in(&device).unwrap(), &family);
+    let some = problem(64, 64, 64);
+    let model = predictor.family(&family, &some, &device).unwrap().model;
+    let (mut lost, mut listed_kernels) = (Vec::new(), 0);
+    let shapes = [
+        (100, 700, 3000),
+        (4096, 4096, 1024),
+        (257, 1024, 64),
+        (8000, 200, 500),
+        (512, 333, 512),
+        (1000, 1000, 777),
+        (90, 1111, 2222),
+        (3001, 2050, 130),
+    ];
+    for (m, n, k) in shapes {
+        let problem = problem(m, n, k);
+        let times = KernelPool::of((model, &family), &device, &problem).times(&problem);
+        let best = times.iter().copied().fold(f32::INFINITY, f32::min);
+        let list = model.shortlist(&problem, &Storage::packed(&problem)).unwrap();
+        let listed = list.iter().map(|kernel| times[usize::from(*kernel)]);
+        lost.push(listed.fold(f32::INFINITY, f32::min) - best);
+        listed_kernels += list.len();
+    }
+    assert!(lost.iter().all(|lost| *lost < 0.05), "{lost:?}");
+    assert!(listed_kernels <= shapes.len() * 8, "{listed_kernels}");
+    // Problems that are too small, too large or batched have no list.
+    for (m, batch) in [(8, 1), (1 << 20, 1), (512, 2)] {
+        let problem = Problem { batch, ..problem(m, 512, 512) };
+        assert!(model.shortlist(&problem, &Storage::packed(&problem)).is_none());
+    }
+    // Padded rows fit other vectors, which have another list.
+    let problem = problem(512, 512, 512);
+    let packed = Storage::packed(&problem);
+    let padded = Storage { lda: 513, ..packed };
+    assert!(model.shortlist(&problem, &padded).is_some());
+    assert_ne!(model.shortlist(&problem, &padded), model.shortlist(&problem, &packed));
+}

@@ -1,0 +1,171 @@
+//! The analytic model as numbers for other programs: from one time of a kernel, its times for other problems.
+
+use serde::{Deserialize, Serialize};
+
+use super::analytic::CostModel;
+use crate::model::{Configuration, Device, Micros, Problem, Shape};
+use crate::space::{Family, Tiling, Work};
+
+/// Distrust of a prediction for each factor of two between the costs: between two records with about the same
+/// predicted time, the more similar one wins.
+pub const CAUTION: f64 = 0.05;
+
+/// Share of a time for starting its launches: half of it at most.
+pub fn launch_time(cost: &CostModel, time: Micros) -> Micros {
+    Micros(cost.launching().0.min(time.0 / 2.0))
+}
+
+/// Coefficients of a kernel's time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimeFormula {
+    /// Rows of C that a block computes.
+    pub tile_m: u64,
+    /// Columns of C.
+    pub tile_n: u64,
+    /// Steps of K that a block takes at most; 0 where it takes all.
+    pub slice_k: u64,
+    /// Blocks of a product of one tile.
+    pub blocks_of_a_tile: u64,
+    /// Blocks that an SM holds at once.
+    pub blocks_per_sm: u64,
+    /// Clocks of an SM for a block and a step of K, when it has enough of them.
+    pub busy_clocks: f64,
+    /// The same when it has one.
+    pub alone_clocks: f64,
+    /// Clocks of an SM for each block besides.
+    #[serde(default)]
+    pub block_clocks: f64,
+    /// Clocks for each time that an SM is filled with blocks.
+    #[serde(default)]
+    pub wave_clocks: f64,
+    /// Clocks for each element of A that is packed.
+    #[serde(default)]
+    pub a_clocks: f64,
+    /// The same of B.
+    #[serde(default)]
+    pub b_clocks: f64,
+    /// Time of starting its launches.
+    pub launch_us: f64,
+    /// Measured for one problem.
+    pub us_per_clock: f64,
+    /// Clocks of that problem.
+    pub own_clocks: f64,
+}
+
+impl TimeFormula {
+    /// Fits a measured time of a configuration for `problem`; `occupancy` is the share of an SM's threads that are
+    /// resident, where it is known.
+    pub fn of(
+        (family, configuration): (&Family, &Configuration),
+        problem: &Problem,
+        (device, occupancy): (&Device, Option<f64>),
+        time: Micros,
+    ) -> Self {
+        // Shared tiles are no whole blocks: the time is then proportional to the work.
+        let work = Work::of(family, configuration, problem, device);
+        let tiling = work.tiling.filter(|tiling| tiling.wave == 1);
+        let cost = CostModel::new(Work { tiling, ..work }, occupancy, device);
+        let parts = cost.parts();
+        let tiling = tiling.unwrap_or(Tiling {
+            tile_m: 1,
+            tile_n: 1,
+            slice_k: u64::MAX,
+            blocks_per_tile: 1,
+            wave: 1,
+            threads: 1,
+        });
+        let launch_us = launch_time(&cost, time).0;
+        let unscaled = Self {
+            tile_m: tiling.tile_m,
+            tile_n: tiling.tile_n,
+            slice_k: if tiling.slice_k == u64::MAX { 0 } else { tiling.slice_k },
+            blocks_of_a_tile: tiling.blocks_per_tile,
+            blocks_per_sm: parts.resident,
+            busy_clocks: parts.busy,
+            alone_clocks: parts.alone,
+            block_clocks: parts.block,
+            wave_clocks: parts.wave,
+            a_clocks: parts.of_a,
+            b_clocks: parts.of_b,
+            launch_us,
+            us_per_clock: 1.0,
+            own_clocks: 1.0,
+        };
+        let own_clocks = unscaled.clocks(&problem.shape, problem.batch, device.sms);
+        Self { us_per_clock: (time.0 - launch_us) / own_clocks, own_clocks, ..unscaled }
+    }
+
+    /// Clocks of the busiest SM.
+    pub fn clocks(&self, shape: &Shape, batch: u64, sms: u32) -> f64 {
+        let slices = if self.slice_k == 0 { 1 } else { shape.k.div_ceil(self.slice_k) };
+        let tiles = shape.m.div_ceil(self.tile_m) * shape.n.div_ceil(self.tile_n);
+        let blocks = tiles * slices * self.blocks_of_a_tile * batch;
+        let steps = if self.slice_k == 0 { shape.k } else { shape.k.min(self.slice_k) } as f64;
+        let share = blocks.div_ceil(u64::from(sms.max(1)));
+        let waves = share.div_ceil(self.blocks_per_sm) as f64;
+        let busy = share as f64 * steps * self.busy_clocks;
+        let alone = waves * steps * self.alone_clocks;
+        let of_a = (shape.m * shape.k) as f64 * self.a_clocks;
+        let of_b = (shape.k * shape.n) as f64 * self.b_clocks;
+        busy.max(alone)
+            + share as f64 * self.block_clocks
+            + waves * self.wave_clocks
+            + (of_a + of_b) * batch as f64
+    }
+
+    /// Predicted time of a problem in microseconds.
+    pub fn us(&self, shape: &Shape, batch: u64, sms: u32) -> f64 {
+        self.launch_us + self.clocks(shape, batch, sms) * self.us_per_clock
+    }
+
+    /// The same for choosing between kernels: longer, the more the cost differs from that of the measured problem.
+    pub fn cautious_us(&self, shape: &Shape, batch: u64, sms: u32) -> f64 {
+        let clocks = self.clocks(shape, batch, sms);
+        let mut ratio = clocks / self.own_clocks;
+        if ratio < 1.0 {
+            ratio = 1.0 / ratio;
+        }
+        let mut time = self.launch_us + clocks * self.us_per_clock;
+        // A power of the ratio without a mathematics library, as the C form computes it.
+        while ratio >= 2.0 {
+            ratio /= 2.0;
+            time *= 1.0 + CAUTION;
+        }
+        time * (1.0 + CAUTION * (ratio - 1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Dtype;
+    use crate::space::Families;
+
+    #[test]
+    fn the_measured_time_is_predicted_and_others_are_proportional_to_the_cost() {
+        let families = Families::built_in().unwrap();
+        let device = Device::h200();
+        for family in families.iter() {
+            let problem = Problem::new("4096x4096x1024".parse().unwrap(), Dtype::F32);
+            let Some(default) = family.default_for(&problem, &device).unwrap() else { continue };
+            let found =
+                TimeFormula::of((family, &default), &problem, (&device, Some(0.25)), Micros(800.0));
+            let cost = |shape: &str| {
+                let problem = Problem::new(shape.parse().unwrap(), Dtype::F32);
+                let work = Work::of(family, &default, &problem, &device);
+                CostModel::new(work, Some(0.25), &device).clocks(&problem)
+            };
+            let us = |shape: &str| found.us(&shape.parse().unwrap(), 1, device.sms);
+            assert!((us("4096x4096x1024") - 800.0).abs() < 1e-6, "{}", family.name);
+            for shape in ["100x5000x333", "4096x4096x2048", "1x1x1", "8000x16x16"] {
+                let work = Work::of(family, &default, &problem, &device);
+                let start = 2.0 + 1.4 * f64::from(work.more_launches);
+                let expected = start + (800.0 - start) * cost(shape) / cost("4096x4096x1024");
+                assert!((us(shape) / expected - 1.0).abs() < 1e-6, "{} {shape}", family.name);
+                let own: Shape = shape.parse().unwrap();
+                assert!(found.cautious_us(&own, 1, device.sms) >= us(shape));
+            }
+        }
+    }
+}

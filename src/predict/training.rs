@@ -1,0 +1,184 @@
+//! Training of learned models on measured times.
+
+use rayon::prelude::*;
+
+use super::boosted_trees::{BoostedTrees, FeatureRow, TrainingRows};
+use super::features::{FeatureReader, ProblemFeatures};
+use super::learned_model::{FamilyModel, LearnedModel, VERSION};
+use super::shortlists::Shortlists;
+use super::{calibration, kernel_set};
+use crate::model::{Configuration, Device, Micros, Problem, Storage, Value};
+use crate::render::Templates;
+use crate::space::Family;
+
+/// Times over a problem's best above which kernels are left out: their reasons do not matter for good ones.
+const HOPELESS: f64 = 3.0;
+
+/// Fewest problems and times of a family model.
+const FEWEST_PROBLEMS: usize = 8;
+const FEWEST_TIMES: usize = 200;
+
+/// Kernels of each problem that are candidates of the kernel set, and their most times over the best.
+const REMEMBERED: usize = 4;
+const AMONG_BEST: f64 = 1.03;
+
+/// Folds of the cross-validation that finds a model's error.
+const FOLDS: usize = 4;
+
+/// Measured times of kernels for one problem.
+#[derive(Debug, Clone)]
+pub struct ProblemTimes {
+    /// The problem, its operands packed.
+    pub problem: Problem,
+    /// Families, configurations and times.
+    pub times: Vec<(String, Configuration, Micros)>,
+}
+
+impl ProblemTimes {
+    /// The shortest time.
+    pub(super) fn best(&self) -> f64 {
+        self.times.iter().map(|(.., time)| time.0).fold(f64::INFINITY, f64::min)
+    }
+}
+
+impl LearnedModel {
+    /// Trains models on times that were measured on a device with today's templates, one for each family and
+    /// GEMM type with at least eight problems and 200 times.
+    pub fn learn(
+        device: &Device,
+        families: &[Family],
+        templates: &Templates,
+        measured: &[ProblemTimes],
+    ) -> Self {
+        let mut gemm_types: Vec<_> =
+            measured.iter().map(|one| (one.problem.dtype, one.problem.compute)).collect();
+        gemm_types.sort_unstable();
+        gemm_types.dedup();
+        let models = |family: &Family| -> Vec<FamilyModel> {
+            let of_type = |gemm_type: &_| {
+                let is_own =
+                    |one: &&ProblemTimes| (one.problem.dtype, one.problem.compute) == *gemm_type;
+                let own: Vec<&ProblemTimes> = measured.iter().filter(is_own).collect();
+                train(device, family, templates.hash(family), &own)
+            };
+            gemm_types.iter().filter_map(of_type).collect()
+        };
+        let models = families.iter().map(|family| (family.name.clone(), models(family)));
+        let families = models.filter(|(_, models)| !models.is_empty()).collect();
+        Self { gemm_tune_model: VERSION, device: device.name.clone(), families }
+    }
+
+    /// Chooses short lists of the kernel sets ([`FamilyModel::shortlist`]), which takes a core several minutes.
+    /// Reports lists done and in all to `chosen`, for each model.
+    #[must_use]
+    pub fn with_shortlists(
+        mut self,
+        device: &Device,
+        families: &[Family],
+        chosen: &(dyn Fn(usize, usize) + Sync),
+    ) -> Self {
+        for family in families {
+            for model in self.families.get_mut(&family.name).into_iter().flatten() {
+                model.shortlists = Shortlists::choose((model, family), device, chosen);
+            }
+        }
+        self
+    }
+}
+
+/// Trains a model on problems of one GEMM type; `None` with too few of them.
+fn train(
+    device: &Device,
+    family: &Family,
+    template_hash: String,
+    measured: &[&ProblemTimes],
+) -> Option<FamilyModel> {
+    let Problem { dtype, compute, .. } = measured.first()?.problem;
+    let parameters = family.parameters.clone();
+    let reader = FeatureReader::of(family, &parameters)?;
+    let rows = |one: &&ProblemTimes| training_rows(&reader, (family, device), one);
+    let of_problems: Vec<TrainingRows> = measured.par_iter().map(rows).collect();
+    let of_problems: Vec<TrainingRows> =
+        of_problems.into_iter().filter(|rows| !rows.values.is_empty()).collect();
+    let rows = TrainingRows::joined(of_problems.iter());
+    if of_problems.len() < FEWEST_PROBLEMS || rows.values.len() < FEWEST_TIMES {
+        return None;
+    }
+    let mut model = FamilyModel {
+        template_hash,
+        problems: of_problems.len(),
+        times: rows.values.len(),
+        error_percent: cross_validate(&of_problems),
+        dtype,
+        compute,
+        kernels: best_kernels((family, device), measured),
+        parameters: parameters.clone(),
+        shortlists: Shortlists::default(),
+        boosted: BoostedTrees::learn(&rows),
+    };
+    let chosen = kernel_set::choose(&model, family, device);
+    model.kernels = chosen.into_iter().map(|at| model.kernels[at].clone()).collect();
+    Some(model)
+}
+
+/// Training rows of one problem, with a total weight of 1: problems count alike, however many times they have.
+fn training_rows(
+    reader: &FeatureReader<'_>,
+    (family, device): (&Family, &Device),
+    measured: &ProblemTimes,
+) -> TrainingRows {
+    let ProblemTimes { problem, times } = measured;
+    let best = measured.best();
+    let is_useful = |time: f64| time > 0.0 && time <= HOPELESS * best;
+    let own = times.iter().filter(|(name, _, time)| *name == family.name && is_useful(time.0));
+    let features = ProblemFeatures::of(problem, &Storage::packed(problem));
+    let mut rows = TrainingRows::default();
+    for (_, configuration, time) in own {
+        // The family cannot express these kernels any more.
+        let Ok(configuration) = family.completed(configuration.clone()) else { continue };
+        let cost = super::cost((family, &configuration), problem, device);
+        let mut row = reader.row(&configuration);
+        let modelled = features.complete(&mut row, &cost, device);
+        rows.values.push(row);
+        rows.targets.push(time.0.ln() - modelled);
+    }
+    rows.weights = vec![1.0 / rows.values.len() as f64; rows.values.len()];
+    rows
+}
+
+/// The candidates of the kernel set: a family's defaults and its kernels among the best of each problem.
+fn best_kernels(
+    (family, device): (&Family, &Device),
+    measured: &[&ProblemTimes],
+) -> Vec<Vec<Value>> {
+    let values = |configuration: &Configuration| -> Option<Vec<Value>> {
+        family.parameters.keys().map(|name| configuration.get(name).cloned()).collect()
+    };
+    let mut kernels: Vec<Vec<Value>> = family.defaults(device).iter().filter_map(values).collect();
+    for one in measured {
+        let mut ranked: Vec<&(String, Configuration, Micros)> = one.times.iter().collect();
+        ranked.sort_by(|a, b| a.2.0.total_cmp(&b.2.0));
+        let most = AMONG_BEST * ranked.first().map_or(0.0, |(.., time)| time.0);
+        let near = ranked.iter().filter(|(name, _, time)| *name == family.name && time.0 <= most);
+        for (_, configuration, _) in near.take(REMEMBERED) {
+            let own = family.completed(configuration.clone()).ok();
+            let own = own.and_then(|configuration| values(&configuration));
+            kernels.extend(own.filter(|one| !kernels.contains(one)));
+        }
+    }
+    kernels
+}
+
+/// The error of predictions for problems outside the training data.
+fn cross_validate(of_problems: &[TrainingRows]) -> f64 {
+    let of_fold = |fold: usize| -> Vec<f64> {
+        let part = |is_own: bool| {
+            let all = of_problems.iter().enumerate();
+            all.filter(move |(at, _)| (at % FOLDS == fold) == is_own).map(|(_, rows)| rows)
+        };
+        let boosted = BoostedTrees::learn(&TrainingRows::joined(part(false)));
+        let error = |(row, target): (&FeatureRow, &f64)| target - f64::from(boosted.predict(row));
+        part(true).flat_map(|rows| rows.values.iter().zip(&rows.targets).map(error)).collect()
+    };
+    calibration::error_percent((0..FOLDS).flat_map(of_fold)).unwrap_or(f64::NAN)
+}

@@ -1,0 +1,64 @@
+//! Sources of kernels, and the description of a selected kernel.
+
+use std::sync::Arc;
+
+use super::error::RuntimeError;
+use crate::lookup::Question;
+use crate::model::TensorMap;
+
+/// A source of kernels, called once for each problem.
+pub trait Catalogue: Send + Sync {
+    /// Selects the kernel for a problem and its storage.
+    ///
+    /// # Errors
+    /// [`RuntimeError`].
+    fn choose(&self, question: &Question) -> Result<SelectedKernel, RuntimeError>;
+
+    /// Returns its code, a cubin or PTX. Called once for each image.
+    ///
+    /// # Errors
+    /// [`RuntimeError`].
+    fn code(&self, chosen: &SelectedKernel) -> Result<Arc<[u8]>, RuntimeError>;
+}
+
+/// A kernel selected for a problem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelectedKernel {
+    /// Its name for messages.
+    pub name: String,
+    /// Key of its loaded image: code, entry points and dynamic shared memory.
+    pub image: String,
+    /// CUDA source, where the code is not compiled yet.
+    pub source: Option<Arc<str>>,
+    /// Its launches.
+    pub launches: Vec<SelectedLaunch>,
+    /// Scratch buffers: name and bytes.
+    pub workspaces: Vec<(String, u64)>,
+    /// Tensor maps, which are encoded when addresses are known.
+    pub tensor_maps: Vec<TensorMap>,
+}
+
+/// A launch of a selected kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelectedLaunch {
+    /// The name of the kernel.
+    pub entry: String,
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub dynamic_shared_bytes: u32,
+    /// Names of arguments, in order.
+    pub arguments: Vec<String>,
+}
+
+impl SelectedKernel {
+    /// Key of an image with its entry points and their dynamic shared memory.
+    pub(super) fn image_of(code: &str, launches: &[SelectedLaunch]) -> String {
+        let kernels = launches
+            .iter()
+            .map(|launch| format!(" {}:{}", launch.entry, launch.dynamic_shared_bytes));
+        format!("{code}{}", kernels.collect::<String>())
+    }
+}

@@ -1,0 +1,89 @@
+//! Loading and launching kernels: the interface, and its implementation on a GPU.
+
+use crate::gpu::{
+    EncodedMap, ForeignBuffer, ForeignContext, ForeignKernel, GpuError, KernelArgument, Stream,
+};
+use crate::model::PlacedMap;
+
+/// Interface that loads and launches kernels. [`ForeignContext`] implements it for a GPU; tests record the
+/// calls.
+pub trait Driver: Send + Sync {
+    /// A loaded kernel.
+    type KernelHandle: Clone + Send + Sync;
+    /// Device memory.
+    type Allocation: Send;
+    /// An encoded tensor map.
+    type MapHandle: Send + Sync;
+
+    /// Loads an image and returns handles of its kernels, each with its dynamic shared memory.
+    ///
+    /// # Errors
+    /// [`GpuError`].
+    fn load(
+        &self,
+        image: &[u8],
+        kernels: &[(&str, u32)],
+    ) -> Result<Vec<Self::KernelHandle>, GpuError>;
+
+    /// Encodes a tensor map for kernel arguments.
+    ///
+    /// # Errors
+    /// [`GpuError`].
+    fn encode(&self, map: &PlacedMap) -> Result<Self::MapHandle, GpuError>;
+
+    /// Launches a kernel with grid, block and bytes of dynamic shared memory. Arguments refer to
+    /// `maps` by index.
+    ///
+    /// # Errors
+    /// [`GpuError`].
+    fn launch(
+        &self,
+        stream: Stream,
+        kernel: &Self::KernelHandle,
+        sizes: ([u32; 3], [u32; 3], u32),
+        arguments: &[KernelArgument],
+        maps: &[Self::MapHandle],
+    ) -> Result<(), GpuError>;
+
+    /// Allocates memory.
+    ///
+    /// # Errors
+    /// [`GpuError`].
+    fn allocate(&self, bytes: u64) -> Result<Self::Allocation, GpuError>;
+
+    /// Address and size of an allocation.
+    fn address_and_size(memory: &Self::Allocation) -> (u64, u64);
+}
+
+impl Driver for ForeignContext {
+    type KernelHandle = ForeignKernel;
+    type Allocation = ForeignBuffer;
+    type MapHandle = EncodedMap;
+
+    fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<ForeignKernel>, GpuError> {
+        Self::load(self, image, kernels)
+    }
+
+    fn encode(&self, map: &PlacedMap) -> Result<EncodedMap, GpuError> {
+        Self::encode(self, map)
+    }
+
+    fn launch(
+        &self,
+        stream: Stream,
+        kernel: &ForeignKernel,
+        sizes: ([u32; 3], [u32; 3], u32),
+        arguments: &[KernelArgument],
+        maps: &[EncodedMap],
+    ) -> Result<(), GpuError> {
+        Self::launch(self, stream, kernel, sizes, arguments, maps)
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<ForeignBuffer, GpuError> {
+        Self::allocate(self, bytes)
+    }
+
+    fn address_and_size(memory: &ForeignBuffer) -> (u64, u64) {
+        (memory.address(), memory.bytes())
+    }
+}

@@ -1,0 +1,49 @@
+//! Errors of a product.
+
+use thiserror::Error;
+
+use crate::compile::CompileError;
+use crate::export::BundleError;
+use crate::gpu::GpuError;
+use crate::lookup::NoAnswer;
+use crate::model::storage::StorageError;
+use crate::render::RenderError;
+
+/// Errors of a product.
+#[derive(Debug, Error)]
+pub enum RuntimeError {
+    /// The bundle is damaged.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    /// The bundle has no kernel for the problem.
+    #[error("the bundle has no kernel for {problem}{}: export it again with more records", .storage)]
+    NoKernel {
+        /// The problem.
+        problem: String,
+        /// Its storage, where it is not packed.
+        storage: String,
+    },
+    /// The database has no kernel for the problem.
+    #[error(transparent)]
+    NoAnswer(#[from] NoAnswer),
+    /// The kernel cannot be rendered.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// The kernel does not compile.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// The storage of the operands is not possible.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The launch exceeds the limits of every device.
+    #[error("{problem} needs a launch that no device supports: {what}")]
+    Launch {
+        /// The problem.
+        problem: String,
+        /// The exceeded limit.
+        what: String,
+    },
+    /// The driver returned an error.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+}

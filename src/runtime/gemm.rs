@@ -1,0 +1,154 @@
+//! Matrix products by problem: selects, loads and launches kernels.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use super::bundle::Bundle;
+use super::catalogue::Catalogue;
+use super::driver::Driver;
+use super::error::RuntimeError;
+use super::operands::GemmOperands;
+use super::prepared::{MAX_ARGUMENTS, PreparedKernel, prepare};
+use crate::gpu::{ForeignContext, KernelArgument, Stream};
+use crate::lookup::Question;
+use crate::model::Problem;
+
+/// Kernels for matrix products, prepared by problem.
+pub struct Runtime<C: Catalogue, D: Driver = ForeignContext> {
+    catalogue: C,
+    driver: D,
+    prepared: RwLock<HashMap<Question, Arc<PreparedKernel<D>>>>,
+    /// Loaded kernels by image. The lock is held while a kernel is compiled and loaded, so that
+    /// this happens once.
+    images: Mutex<HashMap<String, Vec<D::KernelHandle>>>,
+    /// Scratch memory by stream; the products of a stream share it.
+    workspaces: Mutex<HashMap<Stream, D::Allocation>>,
+}
+
+impl Runtime<Bundle> {
+    /// Opens a bundle for the GPU whose context is current.
+    ///
+    /// # Errors
+    /// [`RuntimeError`].
+    pub fn open_bundle(folder: &Path) -> Result<Self, RuntimeError> {
+        let context = ForeignContext::enter()?;
+        let bundle = Bundle::open(folder, context.device())?;
+        Ok(Self::new(bundle, context))
+    }
+}
+
+impl<C: Catalogue, D: Driver> Runtime<C, D> {
+    /// Takes kernels from a catalogue; a driver loads and launches them.
+    pub fn new(catalogue: C, driver: D) -> Self {
+        Self {
+            catalogue,
+            driver,
+            prepared: RwLock::default(),
+            images: Mutex::default(),
+            workspaces: Mutex::default(),
+        }
+    }
+
+    /// Enqueues a product in the stream and returns without waiting.
+    ///
+    /// The addresses must be operands of the problem in the current context. They are not checked:
+    /// a kernel with wrong addresses accesses invalid memory.
+    ///
+    /// # Errors
+    /// [`RuntimeError`].
+    pub fn gemm(
+        &self,
+        stream: Stream,
+        problem: &Problem,
+        operands: &GemmOperands,
+    ) -> Result<(), RuntimeError> {
+        let prepared = self.prepare(problem, operands)?;
+        if prepared.workspace_bytes == 0 {
+            return self.launch(stream, &prepared, problem, operands, 0);
+        }
+        // Locked until the last launch, because another product on this stream would use the same
+        // memory.
+        let mut workspaces = self.workspaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = workspaces.get(&stream).map(D::address_and_size);
+        let address = match known {
+            Some((address, bytes)) if bytes >= prepared.workspace_bytes => address,
+            _ => {
+                let memory = self.driver.allocate(prepared.workspace_bytes)?;
+                let (address, _) = D::address_and_size(&memory);
+                // Frees the smaller allocation once the device has finished with it.
+                workspaces.insert(stream, memory);
+                address
+            }
+        };
+        self.launch(stream, &prepared, problem, operands, address)
+    }
+
+    /// Selects, compiles and loads the kernel for a problem, so that the first [`Runtime::gemm`] is
+    /// as fast as the second. Returns the kernel's name.
+    ///
+    /// # Errors
+    /// [`RuntimeError`].
+    pub fn warm_up(
+        &self,
+        problem: &Problem,
+        operands: &GemmOperands,
+    ) -> Result<String, RuntimeError> {
+        Ok(self.prepare(problem, operands)?.name.clone())
+    }
+
+    fn prepare(
+        &self,
+        problem: &Problem,
+        operands: &GemmOperands,
+    ) -> Result<Arc<PreparedKernel<D>>, RuntimeError> {
+        let question = Question { problem: *problem, storage: operands.storage() };
+        let known = self.prepared.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(prepared) = known.get(&question) {
+            return Ok(Arc::clone(prepared));
+        }
+        drop(known);
+        question.storage.check(problem)?;
+        let chosen = self.catalogue.choose(&question)?;
+        let mut images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
+        let kernels = match images.get(&chosen.image) {
+            Some(kernels) => kernels.clone(),
+            None => {
+                let code = self.catalogue.code(&chosen)?;
+                let entries: Vec<(&str, u32)> = chosen
+                    .launches
+                    .iter()
+                    .map(|launch| (launch.entry.as_str(), launch.dynamic_shared_bytes))
+                    .collect();
+                let kernels = self.driver.load(&code, &entries)?;
+                images.insert(chosen.image.clone(), kernels.clone());
+                kernels
+            }
+        };
+        drop(images);
+        let prepared = Arc::new(prepare(problem, chosen, kernels)?);
+        let mut known = self.prepared.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(known.entry(question).or_insert(prepared)))
+    }
+
+    fn launch(
+        &self,
+        stream: Stream,
+        prepared: &PreparedKernel<D>,
+        problem: &Problem,
+        operands: &GemmOperands,
+        workspace: u64,
+    ) -> Result<(), RuntimeError> {
+        let maps = prepared.maps.encoded(&self.driver, operands, workspace)?;
+        let maps = maps.as_deref().unwrap_or_default();
+        let mut arguments = [KernelArgument::I32(0); MAX_ARGUMENTS];
+        for launch in &prepared.launches {
+            for (argument, slot) in arguments.iter_mut().zip(&launch.slots) {
+                *argument = slot.value(problem, operands, workspace);
+            }
+            let given = &arguments[..launch.slots.len()];
+            self.driver.launch(stream, &launch.kernel, launch.sizes, given, maps)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! Tensor maps of a kernel. They depend on addresses: they are encoded when operands are known, and
+//! cached for operands that are passed again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::driver::Driver;
+use super::operands::GemmOperands;
+use crate::gpu::GpuError;
+use crate::model::{Dtype, TensorMap};
+
+/// Sets of operands that are cached before the cache is cleared. A model has tens of layers of one
+/// shape, each with its own weights.
+const MOST_REMEMBERED: usize = 1024;
+
+/// Base address of a tensor map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MapBase {
+    A,
+    B,
+    C,
+    /// Offset in bytes into the workspace.
+    Workspace(u64),
+}
+
+/// Addresses of A, B, C and the workspace.
+type OperandAddresses = [u64; 4];
+
+/// Tensor maps of a prepared kernel, with a cache of their encodings.
+#[derive(Debug)]
+pub(super) struct TensorMapCache<M> {
+    dtype: Dtype,
+    maps: Vec<(TensorMap, MapBase)>,
+    remembered: RwLock<HashMap<OperandAddresses, Arc<[M]>>>,
+}
+
+impl<M> TensorMapCache<M> {
+    /// Takes maps that were checked, with the dtype of their elements.
+    pub(super) fn new(dtype: Dtype, maps: Vec<(TensorMap, MapBase)>) -> Self {
+        Self { dtype, maps, remembered: RwLock::default() }
+    }
+
+    /// Encodes the maps for kernel arguments; `None` for a kernel without maps. Allocates only for
+    /// operands that are not in the cache.
+    pub(super) fn encoded(
+        &self,
+        driver: &impl Driver<MapHandle = M>,
+        operands: &GemmOperands,
+        workspace: u64,
+    ) -> Result<Option<Arc<[M]>>, GpuError> {
+        if self.maps.is_empty() {
+            return Ok(None);
+        }
+        let addresses = [operands.a, operands.b, operands.c, workspace];
+        let remembered = self.remembered.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(maps) = remembered.get(&addresses) {
+            return Ok(Some(Arc::clone(maps)));
+        }
+        drop(remembered);
+        let encode = |(map, base): &(TensorMap, MapBase)| {
+            let address = match base {
+                MapBase::A => operands.a,
+                MapBase::B => operands.b,
+                MapBase::C => operands.c,
+                MapBase::Workspace(offset) => workspace + offset,
+            };
+            driver.encode(&map.placed(address, self.dtype))
+        };
+        let maps: Arc<[M]> = self.maps.iter().map(encode).collect::<Result<_, _>>()?;
+        let mut remembered = self.remembered.write().unwrap_or_else(PoisonError::into_inner);
+        if remembered.len() >= MOST_REMEMBERED {
+            remembered.clear();
+        }
+        remembered.insert(addresses, Arc::clone(&maps));
+        Ok(Some(maps))
+    }
+}

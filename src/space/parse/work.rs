@@ -1,0 +1,48 @@
+//! The declaration of a kernel's work in a search-space file.
+
+use super::{Builder, Parsing};
+use crate::space::family::{KernelSpec, WorkSpec};
+use crate::space::file::{SizeText, WorkFile};
+
+impl Builder {
+    /// Reads `[work]`. It names its kernel where there are several.
+    pub(super) fn work(&self, work: WorkFile, kernels: &[KernelSpec]) -> Parsing<WorkSpec> {
+        let entries: Vec<&str> = kernels.iter().map(|kernel| kernel.entry.as_str()).collect();
+        let kernel = match &work.kernel {
+            Some(name) => {
+                let name = self.one_of(name, "kernel", &entries)?;
+                entries.iter().position(|entry| *entry == name).unwrap_or(0)
+            }
+            None if kernels.len() == 1 => 0,
+            None => {
+                let message = "`kernel` names the one whose blocks compute tiles of C";
+                return Err(self.source.error(work.tile.span(), message));
+            }
+        };
+        let span = work.tile.span();
+        if let (Some(place), None) = (work.tail.as_ref().or(work.persistent.as_ref()), &work.wave) {
+            let message = "`wave` is missing: the number of blocks that run at once";
+            return Err(self.source.error(place.span(), message));
+        }
+        let [rows, columns] = <[_; 2]>::try_from(self.extents(&work.tile, "tile", 2..=2)?)
+            .map_err(|_| self.source.error(span.clone(), "`tile` has rows and columns"))?;
+        let size = |size: &Option<toml::Spanned<SizeText>>| {
+            size.as_ref().map(|size| self.extent(size)).transpose()
+        };
+        let word = |word: &Option<toml::Spanned<String>>| {
+            word.as_ref().map(|word| self.expression(word)).transpose()
+        };
+        let bytes = &work.workspace_bytes;
+        Ok(WorkSpec {
+            kernel,
+            tile: [rows, columns],
+            slice: size(&work.slice)?,
+            blocks: size(&work.blocks)?,
+            tail: word(&work.tail)?,
+            wave: size(&work.wave)?,
+            persistent: word(&work.persistent)?,
+            workspace_bytes: [size(&bytes.a)?, size(&bytes.b)?, size(&bytes.c)?],
+            span,
+        })
+    }
+}

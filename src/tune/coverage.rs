@@ -1,0 +1,76 @@
+//! What became of the candidates of one family, and when a family is given up.
+
+use std::collections::BTreeMap;
+
+use crate::model::{Configuration, Micros, Outcome, OutcomeKind};
+use crate::space::PrunedCount;
+
+/// The outcomes of the candidates of one family.
+#[derive(Debug, Clone, Default)]
+pub struct Coverage {
+    /// Its name.
+    pub family: String,
+    /// All assignments.
+    pub raw: u128,
+    /// Legal ones.
+    pub legal: usize,
+    /// Why the others are not, one entry for each constraint.
+    pub pruned: Vec<PrunedCount>,
+    /// Evaluated ones, by outcome.
+    pub outcomes: BTreeMap<OutcomeKind, usize>,
+    /// How often the worker had to be replaced because of one.
+    pub restarts: usize,
+    /// Of these, how many were known: the same kernels as others, or from an earlier run.
+    pub recalled: usize,
+    /// Its fastest correct one.
+    pub best: Option<Micros>,
+    /// The first failures, whole: a compiler's log is worth more than its first line.
+    pub failures: Vec<(Configuration, Outcome)>,
+}
+
+/// Fewest restarts that a family is given up for.
+const MOST_RESTARTS: usize = 3;
+
+/// Most restarts for each candidate that ran to its end.
+const PATIENCE: usize = 3;
+
+impl Coverage {
+    /// Evaluated candidates.
+    pub fn evaluated(&self) -> usize {
+        self.outcomes.values().sum()
+    }
+
+    /// Whether the family is not tried further: it broke the device at least three times, and more than three times as
+    /// often as it left it whole. A family that always breaks the device costs three restarts. A family of which a tenth
+    /// does is given up once in 600 searches.
+    pub fn is_given_up(&self) -> bool {
+        let ran = [OutcomeKind::Correct, OutcomeKind::Correctness];
+        let ran: usize = ran.iter().filter_map(|kind| self.outcomes.get(kind)).sum();
+        breaks_too_often(self.restarts, ran)
+    }
+}
+
+/// See [`Coverage::is_given_up`]; `ran` candidates left the device whole.
+fn breaks_too_often(restarts: usize, ran: usize) -> bool {
+    restarts >= MOST_RESTARTS && restarts > PATIENCE * ran
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_is_given_up_where_it_breaks_nearly_always() {
+        for (restarts, ran, given_up) in [
+            (2, 0, false),
+            (3, 0, true),
+            (3, 1, false),
+            (4, 1, true),
+            (6, 5, false),
+            (10, 70, false),
+            (40, 13, true),
+        ] {
+            assert_eq!(breaks_too_often(restarts, ran), given_up, "{restarts} of {ran}");
+        }
+    }
+}

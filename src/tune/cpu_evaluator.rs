@@ -1,0 +1,137 @@
+//! CPU evaluator: executes candidates as PTX on the `cpu` device, validates them, and models their times from the executed
+//! instructions.
+
+use super::candidate::{CompiledCandidate, Evaluated};
+use super::error::TuneError;
+use super::evaluator::Evaluator;
+use super::event::TuneEvent;
+use super::finalist::{FinalRanking, Finalist};
+use super::sanitize::Sanitizer;
+use crate::cpu::{CountingMode, Counts, GlobalMemory, PtxModule};
+use crate::measure::Race;
+use crate::model::{Device, Fault, Measurement, Outcome, Problem, Regime, Resources, Timing};
+use crate::predict::{ExecutedLaunch, modelled_time};
+use crate::validate::{HostFailure, HostValidator};
+
+/// Operands in host memory, and the device that times are modelled for.
+pub(super) struct CpuEvaluator {
+    problem: Problem,
+    device: Device,
+    validator: HostValidator,
+}
+
+impl CpuEvaluator {
+    /// Makes the operands.
+    pub(super) fn prepare(problem: Problem, device: Device, seed: u64) -> Result<Self, TuneError> {
+        let needed = HostValidator::footprint(&problem);
+        if let Some(free) = GlobalMemory::host_available()
+            && needed > free
+        {
+            return Err(TuneError::Memory { problem: problem.to_string(), needed, free });
+        }
+        let validator = HostValidator::prepare(&problem, &device, seed)?;
+        Ok(Self { problem, device, validator })
+    }
+
+    fn outcome(&self, candidate: &CompiledCandidate) -> Result<Outcome, Outcome> {
+        let program = parse(&candidate.compiled.image)?;
+        let validated = self.validator.validate(&program, &candidate.plan, CountingMode::On);
+        let executed = validated.map_err(failed)?;
+        let launches = launches(candidate, &program, &executed.counts);
+        let time = modelled_time(&launches, &self.problem, &self.device);
+        Ok(Outcome::Correct {
+            validation: executed.validation,
+            measurement: Measurement {
+                samples: vec![time],
+                launches_per_sample: 1,
+                regime: Regime::default(),
+                timing: Timing::Modelled,
+                sm_clock_mhz: None,
+            },
+            resources: resources(candidate, &launches, &self.device),
+        })
+    }
+}
+
+/// The program of a compiled candidate, or the outcome of one that does not parse.
+pub(super) fn parse(image: &[u8]) -> Result<PtxModule, Outcome> {
+    PtxModule::parse(&String::from_utf8_lossy(image)).map_err(|error| {
+        Outcome::Runtime(Fault { during: "loading".to_owned(), message: error.to_string() })
+    })
+}
+
+/// The outcome of a candidate that failed on the host.
+pub(super) fn failed(failure: HostFailure) -> Outcome {
+    match failure {
+        HostFailure::Wrong(mismatch) => Outcome::Correctness(*mismatch),
+        other => {
+            Outcome::Runtime(Fault { during: "executing".to_owned(), message: other.to_string() })
+        }
+    }
+}
+
+impl Evaluator for CpuEvaluator {
+    fn evaluate(
+        &mut self,
+        candidate: &CompiledCandidate,
+        _race: &Race,
+    ) -> Result<Evaluated, TuneError> {
+        let outcome = self.outcome(candidate).unwrap_or_else(|failure| failure);
+        Ok(Evaluated { outcome, restarted: None })
+    }
+
+    /// Ranks by the modelled times, which have no noise. No library takes part.
+    fn decide(
+        self: Box<Self>,
+        finalists: Vec<Finalist>,
+        _sanitizer: Option<&Sanitizer>,
+        _on_event: &mut dyn FnMut(TuneEvent<'_>),
+    ) -> Result<FinalRanking, TuneError> {
+        let ranking = finalists.into_iter().map(|finalist| finalist.standing).collect();
+        Ok(FinalRanking { ranking, ..FinalRanking::default() })
+    }
+
+    fn restarts(&self) -> usize {
+        0
+    }
+
+    fn release(self: Box<Self>) -> Result<(), TuneError> {
+        Ok(())
+    }
+}
+
+/// The launches of a plan with their counts and resources.
+fn launches<'a>(
+    candidate: &'a CompiledCandidate,
+    program: &PtxModule,
+    counts: &'a [Counts],
+) -> Vec<ExecutedLaunch<'a>> {
+    let launches = candidate.plan.kernels.iter().zip(counts).filter_map(|(launch, counts)| {
+        let facts = program.kernel(&launch.entry)?.facts();
+        let assembled = candidate.compiled.resources.get(&launch.entry);
+        Some(ExecutedLaunch {
+            launch,
+            counts,
+            registers: assembled.map_or(facts.live_registers, |figures| figures.registers.into()),
+            shared_bytes: facts.static_shared_bytes + u64::from(launch.dynamic_shared_bytes),
+        })
+    });
+    launches.collect()
+}
+
+fn resources(
+    candidate: &CompiledCandidate,
+    launches: &[ExecutedLaunch<'_>],
+    device: &Device,
+) -> Resources {
+    let most = |of: fn(&ExecutedLaunch<'_>) -> u64| {
+        launches.iter().map(of).max().and_then(|most| u32::try_from(most).ok()).unwrap_or(0)
+    };
+    let spills = candidate.compiled.resources.values().map(|figures| figures.spill_bytes());
+    Resources {
+        registers: most(|launch| launch.registers),
+        spill_bytes: spills.max().unwrap_or(0),
+        shared_bytes: most(|launch| launch.shared_bytes),
+        occupancy: launches.iter().map(|launch| launch.occupancy(device).share).reduce(f64::min),
+    }
+}

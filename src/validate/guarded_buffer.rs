@@ -1,0 +1,54 @@
+//! Device memory with guard bytes on either side, which detect stray writes.
+
+use crate::worker::{Executor, WorkerError};
+
+/// Guard bytes on each side. A stray row of a large matrix falls inside; writes beyond most likely
+/// fault, since nothing is allocated there.
+pub const GUARD_BYTES: u64 = 1 << 20;
+
+/// Content of guard bytes, and of C before a run: a NaN that no arithmetic produces. Reading it
+/// spoils the result, and not writing it is detected.
+pub(super) const POISON: u32 = 0x7fe5_c0de;
+
+/// A range of device memory between guard bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GuardedBuffer {
+    /// Address of the data, a multiple of 256.
+    pub address: u64,
+    /// Bytes of data, a multiple of 4.
+    pub bytes: u64,
+}
+
+impl GuardedBuffer {
+    /// Device memory in bytes for `bytes` of data.
+    pub fn footprint(bytes: u64) -> u64 {
+        bytes.next_multiple_of(4) + 2 * GUARD_BYTES
+    }
+
+    /// Allocates a buffer; data and guard bytes are poisoned.
+    ///
+    /// # Errors
+    /// [`WorkerError`].
+    pub fn allocate(executor: &mut dyn Executor, bytes: u64) -> Result<Self, WorkerError> {
+        let footprint = Self::footprint(bytes);
+        let start = executor.allocate(footprint)?;
+        executor.fill(start, POISON, footprint / 4)?;
+        Ok(Self { address: start + GUARD_BYTES, bytes: bytes.next_multiple_of(4) })
+    }
+
+    /// Frees the buffer.
+    ///
+    /// # Errors
+    /// [`WorkerError`].
+    pub fn free(self, executor: &mut dyn Executor) -> Result<(), WorkerError> {
+        executor.free(self.address - GUARD_BYTES)
+    }
+
+    /// Address and 32-bit words of the guard bytes on each side.
+    pub(super) fn guards(&self) -> [(u64, u64); 2] {
+        [
+            (self.address - GUARD_BYTES, GUARD_BYTES / 4),
+            (self.address + self.bytes, GUARD_BYTES / 4),
+        ]
+    }
+}

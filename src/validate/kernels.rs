@@ -1,0 +1,220 @@
+//! Launches of the validation kernels in `kernels.cu`.
+
+use super::inputs::ValueKind;
+use crate::model::{Dtype, Problem};
+use crate::worker::{KernelSetup, LaunchArgument as Argument, LaunchCommand, Scalars, Work};
+
+/// Source of the validation kernels.
+pub const KERNELS: &str = include_str!("kernels.cu");
+
+/// Compiler options of [`KERNELS`] for a problem.
+pub fn compile_options(problem: &Problem) -> Vec<String> {
+    let element = match problem.dtype {
+        Dtype::I32 => "-DELEMENT_I32",
+        Dtype::F32 | Dtype::F16 | Dtype::Bf16 => "-DELEMENT_F32",
+    };
+    vec![element.to_owned()]
+}
+
+/// Bytes of one `ComparisonResult` in `kernels.cu`.
+pub(super) const RESULT_BYTES: u64 = 40;
+
+const THREADS: u32 = 256;
+
+/// Maximum number of blocks that stride over a buffer: fills any GPU, with few contended atomics.
+const MAX_BLOCKS: u64 = 2048;
+
+const ENTRIES: [&str; 13] = [
+    "fill_values",
+    "fill_words",
+    "count_changed_values",
+    "count_changed_words",
+    "count_different_words",
+    "reference_small",
+    "reference_uniform",
+    "compare_small",
+    "locate_small",
+    "describe_small",
+    "compare_uniform",
+    "locate_uniform",
+    "describe_uniform",
+];
+
+/// Lists all kernels for loading the module.
+pub(super) fn kernel_setups() -> Vec<KernelSetup> {
+    let one = |entry: &str| KernelSetup {
+        entry: entry.to_owned(),
+        threads: THREADS,
+        dynamic_shared_bytes: 0,
+    };
+    ENTRIES.into_iter().map(one).collect()
+}
+
+/// Creates launches of the loaded module.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ValidationKernels {
+    pub(super) module: u32,
+}
+
+fn pointer(address: u64) -> Argument {
+    Argument::Pointer(address)
+}
+
+fn long(value: u64) -> Argument {
+    // A bit pattern: seeds use all 64 bits, counts at most 60.
+    Argument::I64(value as i64)
+}
+
+fn int(value: u64) -> Argument {
+    Argument::I32(value as i32)
+}
+
+impl ValidationKernels {
+    /// Launches a kernel that strides over `count` elements.
+    fn over(self, count: u64, entry: &str, arguments: Vec<Argument>) -> Work {
+        let blocks = count.div_ceil(THREADS.into()).clamp(1, MAX_BLOCKS);
+        self.kernel(entry, [blocks as u32, 1, 1], THREADS, arguments)
+    }
+
+    fn kernel(self, entry: &str, grid: [u32; 3], threads: u32, arguments: Vec<Argument>) -> Work {
+        Work::Kernel(LaunchCommand {
+            module: self.module,
+            entry: entry.to_owned(),
+            grid,
+            block: [threads, 1, 1],
+            dynamic_shared_bytes: 0,
+            arguments,
+        })
+    }
+
+    pub(super) fn fill_values(
+        self,
+        address: u64,
+        count: u64,
+        values: ValueKind,
+        seed: u64,
+    ) -> Work {
+        let kind = Argument::I32(values.kind());
+        self.over(count, "fill_values", vec![pointer(address), long(count), kind, long(seed)])
+    }
+
+    pub(super) fn fill_words(self, address: u64, count: u64, word: u32) -> Work {
+        let word = Argument::I32(word.cast_signed());
+        self.over(count, "fill_words", vec![pointer(address), long(count), word])
+    }
+
+    pub(super) fn count_changed_values(
+        self,
+        address: u64,
+        count: u64,
+        values: ValueKind,
+        seed: u64,
+        changed: u64,
+    ) -> Work {
+        let kind = Argument::I32(values.kind());
+        let arguments = vec![pointer(address), long(count), kind, long(seed), pointer(changed)];
+        self.over(count, "count_changed_values", arguments)
+    }
+
+    pub(super) fn count_changed_words(
+        self,
+        address: u64,
+        count: u64,
+        word: u32,
+        changed: u64,
+    ) -> Work {
+        let word = Argument::I32(word.cast_signed());
+        let arguments = vec![pointer(address), long(count), word, pointer(changed)];
+        self.over(count, "count_changed_words", arguments)
+    }
+
+    pub(super) fn count_different_words(
+        self,
+        [a, b]: [u64; 2],
+        count: u64,
+        different: u64,
+    ) -> Work {
+        let arguments = vec![pointer(a), pointer(b), long(count), pointer(different)];
+        self.over(count, "count_different_words", arguments)
+    }
+
+    fn reference(self, entry: &str, buffers: &[u64], problem: &Problem) -> Work {
+        let tiles = problem.shape.m.div_ceil(64) * problem.shape.n.div_ceil(64);
+        let grid = [tiles as u32, 1, problem.batch.min(65_535) as u32];
+        let mut arguments: Vec<Argument> = buffers.iter().copied().map(pointer).collect();
+        arguments.extend([
+            int(problem.shape.m),
+            int(problem.shape.n),
+            int(problem.shape.k),
+            int(problem.batch),
+            int(problem.lda()),
+            int(problem.ldb()),
+            Argument::I32(problem.layout.a_transposed().into()),
+            Argument::I32(problem.layout.b_transposed().into()),
+        ]);
+        self.kernel(entry, grid, THREADS, arguments)
+    }
+
+    pub(super) fn reference_small(self, problem: &Problem, a: u64, b: u64, sums: u64) -> Work {
+        self.reference("reference_small", &[a, b, sums], problem)
+    }
+
+    pub(super) fn reference_uniform(
+        self,
+        problem: &Problem,
+        a: u64,
+        b: u64,
+        sums: u64,
+        magnitudes: u64,
+    ) -> Work {
+        self.reference("reference_uniform", &[a, b, sums, magnitudes], problem)
+    }
+
+    /// Compares the run on small values, and describes the worst wrong element.
+    pub(super) fn compare_small(self, c: u64, sums: u64, count: u64, result: u64) -> [Work; 3] {
+        let all = vec![pointer(c), pointer(sums), long(count), pointer(result)];
+        let one = vec![pointer(c), pointer(sums), pointer(result)];
+        [
+            self.over(count, "compare_small", all.clone()),
+            self.over(count, "locate_small", all),
+            self.kernel("describe_small", [1; 3], 1, one),
+        ]
+    }
+
+    /// Compares the run on uniform values, and describes the worst wrong element.
+    pub(super) fn compare_uniform(self, run: &UniformRun, bound: f32, result: u64) -> [Work; 3] {
+        let buffers = [run.c, run.sums, run.magnitudes].map(pointer);
+        let scalar = |value: f32| match run.dtype {
+            Dtype::I32 => Argument::I32(value as i32),
+            Dtype::F32 | Dtype::F16 | Dtype::Bf16 => Argument::F32(value),
+        };
+        let scaling = [scalar(run.scalars.alpha), scalar(run.scalars.beta), long(run.c_seed)];
+        let (count, result) = ([long(run.count)], [pointer(result)]);
+        let bound = [Argument::F32(bound)];
+        [
+            self.over(
+                run.count,
+                "compare_uniform",
+                [&buffers[..], &count, &scaling, &bound, &result].concat(),
+            ),
+            self.over(
+                run.count,
+                "locate_uniform",
+                [&buffers[..], &count, &scaling, &result].concat(),
+            ),
+            self.kernel("describe_uniform", [1; 3], 1, [&buffers[..], &scaling, &result].concat()),
+        ]
+    }
+}
+
+/// The run on uniform values, with its reference.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct UniformRun {
+    pub(super) c: u64,
+    pub(super) sums: u64,
+    pub(super) magnitudes: u64,
+    pub(super) count: u64,
+    pub(super) scalars: Scalars,
+    pub(super) c_seed: u64,
+    pub(super) dtype: Dtype,
+}

@@ -1,0 +1,158 @@
+//! One run of a candidate on the cpu device, and its expected result. Pure: works on words of C.
+
+use super::bound::relative_bound;
+use super::inputs::{Seeds, ValueKind, uneven_scalars};
+use super::region::{OperandValues, Region, RowSegment, SegmentSums};
+use crate::model::{Dtype, Mismatch, Problem};
+use crate::worker::Scalars;
+
+/// Inputs and bound of a run.
+#[derive(Debug, Clone)]
+pub(super) struct ValidationRun {
+    name: String,
+    problem: Problem,
+    pub(super) values: ValueKind,
+    pub(super) scalars: Scalars,
+    pub(super) bound: f64,
+    seeds: Seeds,
+}
+
+impl ValidationRun {
+    /// A run on small integers, which must be exact.
+    pub(super) fn small(problem: &Problem, seeds: Seeds) -> Self {
+        Self {
+            name: "small integers, alpha = 1, beta = 0".to_owned(),
+            problem: *problem,
+            values: ValueKind::Small,
+            scalars: Scalars::PLAIN,
+            bound: 0.0,
+            seeds,
+        }
+    }
+
+    /// A run on uniform values with other factors, checked against the bound.
+    pub(super) fn uniform(problem: &Problem, seeds: Seeds) -> Self {
+        let scalars = uneven_scalars(problem.dtype);
+        let Scalars { alpha, beta } = scalars;
+        Self {
+            name: format!("uniform values, alpha = {alpha}, beta = {beta}"),
+            problem: *problem,
+            values: ValueKind::Uniform,
+            scalars,
+            bound: relative_bound(problem),
+            seeds,
+        }
+    }
+
+    /// Returns the word of C at `index` before the run, where beta is not 0.
+    pub(super) fn old_word(&self, index: u64) -> u32 {
+        ValueKind::Uniform.word_at(self.problem.dtype, index, self.seeds.c())
+    }
+
+    /// Compares the words of a region, by segment, with the reference. Returns the largest error.
+    ///
+    /// # Errors
+    /// The mismatch.
+    pub(super) fn judge(&self, region: &Region, words: &[Vec<u32>]) -> Result<f64, Box<Mismatch>> {
+        let source = OperandValues { values: self.values, seeds: self.seeds.operands() };
+        let sums = region.reference(&self.problem, source);
+        let mut worst = Mismatch {
+            check: self.name.clone(),
+            at: None,
+            got: 0.0,
+            expected: 0.0,
+            error: 0.0,
+            bound: self.bound,
+            wrong: 0,
+        };
+        for ((run, sums), words) in region.runs.iter().zip(&sums).zip(words) {
+            for (i, word) in words.iter().enumerate() {
+                let got = number(self.problem.dtype, *word);
+                let (expected, unit) = self.expected(run, sums, i);
+                let error = error(got, expected, unit);
+                worst.wrong += u64::from(error > self.bound);
+                if error > worst.error {
+                    let at = Some([run.product, run.row, run.column + i as u64]);
+                    worst = Mismatch { at, got, expected, error, ..worst };
+                }
+            }
+        }
+        if worst.wrong == 0 { Ok(worst.error) } else { Err(Box::new(worst)) }
+    }
+
+    /// Returns the expected value of element `i` of a segment, and the unit of its error.
+    fn expected(&self, run: &RowSegment, sums: &SegmentSums, i: usize) -> (f64, f64) {
+        let (alpha, beta) = (f64::from(self.scalars.alpha), f64::from(self.scalars.beta));
+        let mut scaled_old = 0.0;
+        if beta != 0.0 {
+            let index = run.index(&self.problem) + i as u64;
+            scaled_old = beta * ValueKind::Uniform.at(self.problem.dtype, index, self.seeds.c());
+        }
+        let exact = alpha * sums.values[i] + scaled_old;
+        match self.problem.dtype {
+            // Integers wrap. Products are below 10^6, so the sum is exact here.
+            Dtype::I32 => (f64::from(exact as i64 as i32), 1.0),
+            Dtype::F32 | Dtype::F16 | Dtype::Bf16 if self.bound == 0.0 => (exact, 1.0),
+            Dtype::F32 | Dtype::F16 | Dtype::Bf16 => {
+                (exact, alpha.abs() * sums.magnitudes[i] + scaled_old.abs())
+            }
+        }
+    }
+}
+
+/// Returns the distance in a unit; infinite for NaN.
+fn error(got: f64, expected: f64, unit: f64) -> f64 {
+    if got == expected {
+        return 0.0;
+    }
+    let error = (got - expected).abs() / unit;
+    if error.is_nan() { f64::INFINITY } else { error }
+}
+
+/// Returns the number that a word of C represents.
+fn number(dtype: Dtype, word: u32) -> f64 {
+    match dtype {
+        Dtype::I32 => f64::from(word.cast_signed()),
+        Dtype::F32 | Dtype::F16 | Dtype::Bf16 => f64::from(f32::from_bits(word)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn right_words(run: &ValidationRun, region: &Region) -> Vec<Vec<u32>> {
+        let source = OperandValues { values: run.values, seeds: run.seeds.operands() };
+        let sums = region.reference(&run.problem, source);
+        let runs = region.runs.iter().zip(&sums);
+        runs.map(|(segment, sums)| {
+            let word = |i| match run.problem.dtype {
+                Dtype::I32 => (run.expected(segment, sums, i).0 as i32).cast_unsigned(),
+                _ => (run.expected(segment, sums, i).0 as f32).to_bits(),
+            };
+            (0..segment.length as usize).map(word).collect()
+        })
+        .collect()
+    }
+
+    #[test]
+    fn the_rounded_product_passes_and_one_wrong_element_is_found() {
+        for dtype in [Dtype::F32, Dtype::I32] {
+            let problem = Problem::new("9x11x300".parse().unwrap(), dtype);
+            let region = Region::of(&problem, &[true; 99]);
+            for run in [
+                ValidationRun::small(&problem, Seeds::of(5)),
+                ValidationRun::uniform(&problem, Seeds::of(5)),
+            ] {
+                let mut words = right_words(&run, &region);
+                let error = run.judge(&region, &words).unwrap();
+                assert!(error <= run.bound, "{run:?}");
+                words[4][7] ^= 1 << 20;
+                let mismatch = run.judge(&region, &words).unwrap_err();
+                assert_eq!((mismatch.wrong, mismatch.at), (1, Some([0, 4, 7])), "{mismatch}");
+                words[4][7] = f32::NAN.to_bits();
+                assert!(run.judge(&region, &words).is_err());
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Values that cross the interface to a device: launches, work, modules, baselines and sensors.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{LaunchPlan, PlacedMap};
+
+/// Value of a kernel argument.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum LaunchArgument {
+    /// A device address.
+    Pointer(u64),
+    /// An `int`.
+    I32(i32),
+    /// A `long long`.
+    I64(i64),
+    /// A `float`.
+    F32(f32),
+    /// A tensor map, which the device encodes.
+    Map(PlacedMap),
+}
+
+/// One launch of a loaded kernel, with all arguments bound.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LaunchCommand {
+    /// Module identifier from [`Executor::load`](super::Executor::load).
+    pub module: u32,
+    /// Entry point of the kernel.
+    pub entry: String,
+    /// Blocks in x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block in x, y and z.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub dynamic_shared_bytes: u32,
+    /// Argument values in order.
+    pub arguments: Vec<LaunchArgument>,
+}
+
+/// One operation of a timed sequence.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Work {
+    /// One launch.
+    Kernel(LaunchCommand),
+    /// A call of a baseline from [`Executor::baselines`](super::Executor::baselines).
+    Baseline {
+        /// Its index in that list.
+        index: usize,
+        /// Address of A.
+        a: u64,
+        /// Address of B.
+        b: u64,
+        /// Address of C.
+        c: u64,
+        /// The factor of op(A) op(B).
+        alpha: f32,
+        /// The factor of C.
+        beta: f32,
+    },
+}
+
+/// Resource figures of a loaded kernel, from the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelFacts {
+    /// Registers per thread.
+    pub registers: u32,
+    /// Bytes of local memory per thread.
+    pub local_bytes: u32,
+    /// Bytes of static shared memory per block.
+    pub static_shared_bytes: u32,
+    /// Blocks that an SM holds at once.
+    pub blocks_per_sm: u32,
+}
+
+/// A loaded module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadedModule {
+    /// Identifier for launches.
+    pub module: u32,
+    /// Figures for each declared kernel, in order.
+    pub kernels: Vec<KernelFacts>,
+}
+
+/// A kernel to prepare when its module is loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelSetup {
+    /// The kernel's entry point.
+    pub entry: String,
+    /// Threads per block.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory.
+    pub dynamic_shared_bytes: u32,
+}
+
+impl KernelSetup {
+    /// Lists all kernels of a plan, in order.
+    pub fn of(plan: &LaunchPlan) -> Vec<Self> {
+        let kernels = plan.kernels.iter();
+        kernels
+            .map(|kernel| Self {
+                entry: kernel.entry.clone(),
+                threads: kernel.block.iter().product(),
+                dynamic_shared_bytes: kernel.dynamic_shared_bytes,
+            })
+            .collect()
+    }
+}
+
+/// Library routines that serve as baselines for a problem.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Baselines {
+    /// Library version; empty without a library.
+    pub version: String,
+    /// Names of the baselines: cuBLAS first, then cuBLASLt's heuristics in the library's order.
+    pub names: Vec<String>,
+    /// Reason for no or fewer baselines than requested.
+    pub note: Option<String>,
+}
+
+/// Sensor values of a device at one moment; `None` for unreadable ones.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct DeviceConditions {
+    /// SM clock.
+    pub sm_clock_mhz: Option<u32>,
+    /// Temperature.
+    pub temperature_c: Option<u32>,
+    /// Power draw.
+    pub power_w: Option<f64>,
+    /// Throttle reasons by NVML's names.
+    pub throttle_reasons: Option<Vec<String>>,
+    /// Other processes with a compute context on this device.
+    pub other_processes: Option<u32>,
+}

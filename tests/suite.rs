@@ -1,0 +1,19 @@
+//! All tests that need no GPU and see the library or the program from outside. One binary, so that
+//! the library is linked once: `cargo test --test suite families` runs one module.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod cli;
+mod compare;
+mod db;
+mod emulation;
+mod explain;
+mod export;
+mod families;
+mod inspect;
+mod padding;
+mod readme;
+mod report;
+mod searches;
+mod support;
+mod survival;
