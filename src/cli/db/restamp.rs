@@ -109,7 +109,7 @@ pub(super) fn restamp(
     let count = AtomicUsize::new(0);
     let done = || {
         let count = count.fetch_add(1, Ordering::Relaxed) + 1;
-        if count % 100 == 0 {
+        if count.is_multiple_of(100) {
             console.note(&format!("{count} of {} compared", cases.len()));
         }
     };
