@@ -312,8 +312,8 @@ impl Case {
 
     fn permits(&self, family: &Family, configuration: &Configuration) -> bool {
         let legality = Legality::of(family, configuration, &self.problem, &self.device());
-        let mut extents = Extents::new(&self.problem, &self.storage);
-        legality.is_some_and(|legality| legality.permits(family, &mut extents))
+        let extents = Extents::new(&self.problem, &self.storage);
+        legality.is_some_and(|legality| legality.permits(family, &extents))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::compile::CompileTarget;
 use crate::inspect::{
     InspectedKernel, InstructionMix, ResourceFigures, difference, picture, traffic,
 };
-use crate::report::inspected::{self, Side};
+use crate::report::inspected::{self, ComparedKernel};
 use crate::report::picture as drawn;
 
 #[derive(Debug, Args)]
@@ -152,7 +152,11 @@ impl InspectContext {
             };
         let [first, second] = [look(names[0])?, look(names[1])?];
         let difference = difference(&first.0, &second.0);
-        let sides = [&first, &second].map(|(subject, figures, mix)| Side { subject, figures, mix });
+        let sides = [&first, &second].map(|(subject, figures, mix)| ComparedKernel {
+            subject,
+            figures,
+            mix,
+        });
         let text = inspected::comparison(sides, &difference, self.console.width());
         self.console.result(&text);
         Ok(inspected::comparison_document(sides, &difference))

@@ -120,8 +120,8 @@ impl KernelDraft {
         let Question { problem, storage } = question;
         let ExportSource { templates, device, .. } = source;
         let legality = Legality::of(family, &configuration, problem, device);
-        let mut extents = crate::space::Extents::new(problem, storage);
-        if !legality.is_some_and(|legality| legality.permits(family, &mut extents)) {
+        let extents = crate::space::Extents::new(problem, storage);
+        if !legality.is_some_and(|legality| legality.permits(family, &extents)) {
             return Err(DraftError::Illegal);
         }
         let rendered = render_stored(family, templates, &configuration, problem, storage, device)?;

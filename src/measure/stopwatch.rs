@@ -9,7 +9,7 @@ use super::sampling::{
 };
 use crate::model::{CachePolicy, Device, Micros, PowerState, Problem, Regime, statistics};
 use crate::validate::Validator;
-use crate::worker::{Executor, OperandAddresses, Work, WorkerError};
+use crate::worker::{Executor, OperandAddresses, WorkItem, WorkerError};
 
 /// Operand sets for the regime, and the range that is overwritten to flush the L2 cache.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Stopwatch {
 }
 
 /// Creates the work of one product for a set of operands.
-pub type WorkFor<'a> = &'a dyn Fn(OperandAddresses) -> Vec<Work>;
+pub type WorkFor<'a> = &'a dyn Fn(OperandAddresses) -> Vec<WorkItem>;
 
 /// A sequence recorded in the executor.
 #[derive(Debug, Clone, Copy)]
@@ -168,7 +168,7 @@ impl Stopwatch {
         launches: u32,
     ) -> Result<RecordedSequence, WorkerError> {
         let sets = self.sets.iter().cycle().take(launches as usize);
-        let work: Vec<Work> = sets.flat_map(|set| work(*set)).collect();
+        let work: Vec<WorkItem> = sets.flat_map(|set| work(*set)).collect();
         Ok(RecordedSequence { sequence: executor.record(&work)?, launches })
     }
 

@@ -162,7 +162,7 @@ fn traffic_cells(line: String, counts: &MemoryCounts) -> [String; 6] {
 
 /// One of two compared kernels.
 #[derive(Debug, Clone, Copy)]
-pub struct Side<'a> {
+pub struct ComparedKernel<'a> {
     /// The kernel.
     pub subject: &'a InspectedKernel,
     /// Its resources.
@@ -172,7 +172,11 @@ pub struct Side<'a> {
 }
 
 /// Two kernels side by side, with the differences of their sources.
-pub fn comparison(sides: [Side<'_>; 2], difference: &KernelDifference, width: u16) -> String {
+pub fn comparison(
+    sides: [ComparedKernel<'_>; 2],
+    difference: &KernelDifference,
+    width: u16,
+) -> String {
     let [first, second] = sides;
     let mut text = format!(
         "X  {}Y  {}\n",
@@ -346,8 +350,8 @@ pub fn traffic_document(launches: &[Traffic]) -> Value {
 }
 
 /// Two kernels and their differences as JSON.
-pub fn comparison_document(sides: [Side<'_>; 2], difference: &KernelDifference) -> Value {
-    let side = |side: Side<'_>| {
+pub fn comparison_document(sides: [ComparedKernel<'_>; 2], difference: &KernelDifference) -> Value {
+    let side = |side: ComparedKernel<'_>| {
         let mut document = subject_document(side.subject);
         document["resources"] = figures_document(side.figures);
         let InstructionMix { instructions, sectors, wavefronts, bank_conflicts } = side.mix;

@@ -24,14 +24,14 @@ pub(super) enum MapBase {
 }
 
 /// Addresses of A, B, C and the workspace.
-type OperandAddresses = [u64; 4];
+type MapAddresses = [u64; 4];
 
 /// Tensor maps of a prepared kernel, with a cache of their encodings.
 #[derive(Debug)]
 pub(super) struct TensorMapCache<M> {
     dtype: Dtype,
     maps: Vec<(TensorMap, MapBase)>,
-    remembered: RwLock<HashMap<OperandAddresses, Arc<[M]>>>,
+    remembered: RwLock<HashMap<MapAddresses, Arc<[M]>>>,
 }
 
 impl<M> TensorMapCache<M> {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::formula::{Fault, FaultKind, Formula, ReadError, Slot, Term, read};
+use super::formula::{EvaluationFault, FaultKind, Formula, ReadError, Slot, Term, read};
 use super::scope::{BUILT_INS, Scope};
 use crate::model::Diagnostic;
 
@@ -69,11 +69,11 @@ impl Expression {
     }
 
     /// Its value in `scope`, which has those of the names that it reads.
-    pub(super) fn value<'a>(&'a self, scope: &Scope<'a>) -> Result<Term<'a>, Fault> {
+    pub(super) fn value<'a>(&'a self, scope: &Scope<'a>) -> Result<Term<'a>, EvaluationFault> {
         let value = self.formula.evaluate(scope.values())?;
         match value {
             Term::Int(number) if i64::try_from(number).is_err() => {
-                Err(Fault { kind: FaultKind::Overflow, node: 0 })
+                Err(EvaluationFault { kind: FaultKind::Overflow, node: 0 })
             }
             _ => Ok(value),
         }
@@ -85,7 +85,7 @@ impl Expression {
         file: &SourceFile,
         names: &[String],
         scope: &Scope<'_>,
-        fault: Fault,
+        fault: EvaluationFault,
     ) -> Diagnostic {
         let name = |slot: Slot| {
             let own = usize::from(slot).checked_sub(BUILT_INS.len());

@@ -155,7 +155,7 @@ mod tests {
         let scope = Scope::of_problem(&problem, &packed, &Device::h200(), 0);
         for (slot, (name, _)) in BUILT_INS.iter().enumerate() {
             assert_ne!(scope.get(slot as Slot), Term::Unknown, "{name}");
-            assert_eq!(OPEN.get(slot).is_none_or(|open| open == name), true, "{name}");
+            assert!(OPEN.get(slot).is_none_or(|open| open == name), "{name}");
         }
         let value = |name: &str| scope.get(slot_of(name).unwrap());
         assert_eq!(value("ldc"), Term::Int(2));

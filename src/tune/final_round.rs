@@ -13,7 +13,7 @@ use super::sanitize::{Sanitized, Sanitizer};
 use crate::measure::{ConditionsRange, Confidence, Entrant, Final, FinalRules, WorkFor, run_final};
 use crate::model::{LaunchPlan, Micros, Outcome, floor};
 use crate::validate::ValidationSubject;
-use crate::worker::{OperandAddresses, Scalars, Work, WorkerError};
+use crate::worker::{OperandAddresses, Scalars, WorkItem, WorkerError};
 
 /// Heuristics of cuBLASLt that are tried; the fastest one takes part.
 const HEURISTICS: usize = 24;
@@ -30,10 +30,10 @@ struct LibraryEntrant {
 }
 
 impl LibraryEntrant {
-    fn work(&self, operands: OperandAddresses, scalars: Scalars) -> Vec<Work> {
+    fn work(&self, operands: OperandAddresses, scalars: Scalars) -> Vec<WorkItem> {
         let OperandAddresses { a, b, c } = operands;
         let Scalars { alpha, beta } = scalars;
-        vec![Work::Baseline { index: self.index, a, b, c, alpha, beta }]
+        vec![WorkItem::Baseline { index: self.index, a, b, c, alpha, beta }]
     }
 }
 
@@ -232,7 +232,7 @@ fn certainty(
     }
 }
 
-type BoxedWork<'a> = Box<dyn Fn(OperandAddresses) -> Vec<Work> + 'a>;
+type BoxedWork<'a> = Box<dyn Fn(OperandAddresses) -> Vec<WorkItem> + 'a>;
 
 /// cuBLAS, and the fastest of cuBLASLt's heuristics that gives right results.
 fn libraries(

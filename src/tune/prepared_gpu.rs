@@ -7,8 +7,8 @@ use crate::measure::Stopwatch;
 use crate::model::{Fault, LaunchPlan, Outcome, Problem, Regime};
 use crate::validate::{GuardedBuffer, Validator};
 use crate::worker::{
-    Executor, KernelFacts, KernelSetup, LoadedModule, OperandAddresses, Scalars, Work, WorkerError,
-    bind,
+    Executor, KernelFacts, KernelSetup, LoadedModule, OperandAddresses, Scalars, WorkItem,
+    WorkerError, bind,
 };
 
 /// Fresh workers in a row that may fail before the device is given up.
@@ -50,12 +50,12 @@ impl Mounted {
         place: usize,
         operands: OperandAddresses,
         scalars: Scalars,
-    ) -> Vec<Work> {
+    ) -> Vec<WorkItem> {
         let workspaces: Vec<u64> = self.workspaces.iter().map(|zone| zone.address).collect();
         let launches = self.loaded.get(place).and_then(|(loaded, plan)| {
             bind(plan, loaded.module, &self.problem, operands, &workspaces, scalars).ok()
         });
-        launches.unwrap_or_default().into_iter().map(Work::Kernel).collect()
+        launches.unwrap_or_default().into_iter().map(WorkItem::Kernel).collect()
     }
 }
 

@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use super::candidate::CompiledCandidate;
 use super::deadlines::patience_seconds;
 use crate::model::{Fault, Outcome, Problem};
-use crate::worker::{Executor, KernelSetup, OperandAddresses, Scalars, Work, WorkerError, bind};
+use crate::worker::{
+    Executor, KernelSetup, OperandAddresses, Scalars, WorkItem, WorkerError, bind,
+};
 
 /// What is looked for, one tool at a time.
 const TOOLS: [&str; 4] = ["memcheck", "initcheck", "racecheck", "synccheck"];
@@ -178,7 +180,8 @@ fn launch(
         let loaded = executor.load(&candidate.compiled.image, &KernelSetup::of(plan))?;
         let operands = OperandAddresses { a, b, c };
         let launches = bind(plan, loaded.module, problem, operands, &workspaces, Scalars::PLAIN);
-        let work: Vec<Work> = launches.unwrap_or_default().into_iter().map(Work::Kernel).collect();
+        let work: Vec<WorkItem> =
+            launches.unwrap_or_default().into_iter().map(WorkItem::Kernel).collect();
         executor.run(&work)?;
         executor.unload(loaded.module)?;
         for address in workspaces.into_iter().chain([c]) {

@@ -2,7 +2,7 @@
 
 use super::inputs::ValueKind;
 use crate::model::{Dtype, Problem};
-use crate::worker::{KernelSetup, LaunchArgument as Argument, LaunchCommand, Scalars, Work};
+use crate::worker::{KernelSetup, LaunchArgument as Argument, LaunchCommand, Scalars, WorkItem};
 
 /// Source of the validation kernels.
 pub const KERNELS: &str = include_str!("kernels.cu");
@@ -71,13 +71,19 @@ fn int(value: u64) -> Argument {
 
 impl ValidationKernels {
     /// Launches a kernel that strides over `count` elements.
-    fn over(self, count: u64, entry: &str, arguments: Vec<Argument>) -> Work {
+    fn over(self, count: u64, entry: &str, arguments: Vec<Argument>) -> WorkItem {
         let blocks = count.div_ceil(THREADS.into()).clamp(1, MAX_BLOCKS);
         self.kernel(entry, [blocks as u32, 1, 1], THREADS, arguments)
     }
 
-    fn kernel(self, entry: &str, grid: [u32; 3], threads: u32, arguments: Vec<Argument>) -> Work {
-        Work::Kernel(LaunchCommand {
+    fn kernel(
+        self,
+        entry: &str,
+        grid: [u32; 3],
+        threads: u32,
+        arguments: Vec<Argument>,
+    ) -> WorkItem {
+        WorkItem::Kernel(LaunchCommand {
             module: self.module,
             entry: entry.to_owned(),
             grid,
@@ -93,12 +99,12 @@ impl ValidationKernels {
         count: u64,
         values: ValueKind,
         seed: u64,
-    ) -> Work {
+    ) -> WorkItem {
         let kind = Argument::I32(values.kind());
         self.over(count, "fill_values", vec![pointer(address), long(count), kind, long(seed)])
     }
 
-    pub(super) fn fill_words(self, address: u64, count: u64, word: u32) -> Work {
+    pub(super) fn fill_words(self, address: u64, count: u64, word: u32) -> WorkItem {
         let word = Argument::I32(word.cast_signed());
         self.over(count, "fill_words", vec![pointer(address), long(count), word])
     }
@@ -110,7 +116,7 @@ impl ValidationKernels {
         values: ValueKind,
         seed: u64,
         changed: u64,
-    ) -> Work {
+    ) -> WorkItem {
         let kind = Argument::I32(values.kind());
         let arguments = vec![pointer(address), long(count), kind, long(seed), pointer(changed)];
         self.over(count, "count_changed_values", arguments)
@@ -122,7 +128,7 @@ impl ValidationKernels {
         count: u64,
         word: u32,
         changed: u64,
-    ) -> Work {
+    ) -> WorkItem {
         let word = Argument::I32(word.cast_signed());
         let arguments = vec![pointer(address), long(count), word, pointer(changed)];
         self.over(count, "count_changed_words", arguments)
@@ -133,12 +139,12 @@ impl ValidationKernels {
         [a, b]: [u64; 2],
         count: u64,
         different: u64,
-    ) -> Work {
+    ) -> WorkItem {
         let arguments = vec![pointer(a), pointer(b), long(count), pointer(different)];
         self.over(count, "count_different_words", arguments)
     }
 
-    fn reference(self, entry: &str, buffers: &[u64], problem: &Problem) -> Work {
+    fn reference(self, entry: &str, buffers: &[u64], problem: &Problem) -> WorkItem {
         let tiles = problem.shape.m.div_ceil(64) * problem.shape.n.div_ceil(64);
         let grid = [tiles as u32, 1, problem.batch.min(65_535) as u32];
         let mut arguments: Vec<Argument> = buffers.iter().copied().map(pointer).collect();
@@ -155,7 +161,7 @@ impl ValidationKernels {
         self.kernel(entry, grid, THREADS, arguments)
     }
 
-    pub(super) fn reference_small(self, problem: &Problem, a: u64, b: u64, sums: u64) -> Work {
+    pub(super) fn reference_small(self, problem: &Problem, a: u64, b: u64, sums: u64) -> WorkItem {
         self.reference("reference_small", &[a, b, sums], problem)
     }
 
@@ -166,12 +172,12 @@ impl ValidationKernels {
         b: u64,
         sums: u64,
         magnitudes: u64,
-    ) -> Work {
+    ) -> WorkItem {
         self.reference("reference_uniform", &[a, b, sums, magnitudes], problem)
     }
 
     /// Compares the run on small values, and describes the worst wrong element.
-    pub(super) fn compare_small(self, c: u64, sums: u64, count: u64, result: u64) -> [Work; 3] {
+    pub(super) fn compare_small(self, c: u64, sums: u64, count: u64, result: u64) -> [WorkItem; 3] {
         let all = vec![pointer(c), pointer(sums), long(count), pointer(result)];
         let one = vec![pointer(c), pointer(sums), pointer(result)];
         [
@@ -182,7 +188,12 @@ impl ValidationKernels {
     }
 
     /// Compares the run on uniform values, and describes the worst wrong element.
-    pub(super) fn compare_uniform(self, run: &UniformRun, bound: f32, result: u64) -> [Work; 3] {
+    pub(super) fn compare_uniform(
+        self,
+        run: &UniformRun,
+        bound: f32,
+        result: u64,
+    ) -> [WorkItem; 3] {
         let buffers = [run.c, run.sums, run.magnitudes].map(pointer);
         let scalar = |value: f32| match run.dtype {
             Dtype::I32 => Argument::I32(value as i32),

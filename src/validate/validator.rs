@@ -8,12 +8,12 @@ use super::readback::{
     GUARDS_CHANGED, OPERANDS_CHANGED, READBACK_BYTES, SMALL, UNIFORM, ValidationReadback,
 };
 use crate::model::{Dtype, Mismatch, Problem, Validation};
-use crate::worker::{Executor, OperandAddresses, Scalars, Work, WorkerError};
+use crate::worker::{Executor, OperandAddresses, Scalars, WorkItem, WorkerError};
 
 /// The computation to validate: the work for given operands and factors, and its workspaces.
 pub struct ValidationSubject<'a> {
     /// Creates the work.
-    pub work: &'a dyn Fn(OperandAddresses, Scalars) -> Vec<Work>,
+    pub work: &'a dyn Fn(OperandAddresses, Scalars) -> Vec<WorkItem>,
     /// Its workspaces.
     pub workspaces: &'a [GuardedBuffer],
 }
@@ -283,7 +283,7 @@ impl Validator {
     }
 
     /// Creates both runs and all comparisons, as one sequence of work.
-    fn work(&self, subject: &ValidationSubject<'_>, bound: f64) -> Vec<Work> {
+    fn work(&self, subject: &ValidationSubject<'_>, bound: f64) -> Vec<WorkItem> {
         let launches = self.launches;
         let result = |offset: u64| self.results.address + offset;
         let elements = ElementCounts::of(&self.problem).c;
@@ -318,7 +318,7 @@ impl Validator {
         work
     }
 
-    fn poisoned(&self, workspaces: &[GuardedBuffer]) -> impl Iterator<Item = Work> {
+    fn poisoned(&self, workspaces: &[GuardedBuffer]) -> impl Iterator<Item = WorkItem> {
         let fill = |buffer: &GuardedBuffer| {
             self.launches.fill_words(buffer.address, buffer.bytes / 4, POISON)
         };

@@ -38,7 +38,7 @@ pub struct LaunchCommand {
 
 /// One operation of a timed sequence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Work {
+pub enum WorkItem {
     /// One launch.
     Kernel(LaunchCommand),
     /// A call of a baseline from [`Executor::baselines`](super::Executor::baselines).

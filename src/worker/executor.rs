@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::commands::{Baselines, DeviceConditions, KernelSetup, LoadedModule, Work};
+use super::commands::{Baselines, DeviceConditions, KernelSetup, LoadedModule, WorkItem};
 use super::error::WorkerError;
 use crate::model::{Device, Micros, Problem};
 
@@ -51,10 +51,10 @@ pub trait Executor: Send {
     fn unload(&mut self, module: u32) -> Result<(), WorkerError>;
 
     /// Executes `work` in order, and waits.
-    fn run(&mut self, work: &[Work]) -> Result<(), WorkerError>;
+    fn run(&mut self, work: &[WorkItem]) -> Result<(), WorkerError>;
 
     /// Records `work` as a replayable sequence and returns its identifier.
-    fn record(&mut self, work: &[Work]) -> Result<u32, WorkerError>;
+    fn record(&mut self, work: &[WorkItem]) -> Result<u32, WorkerError>;
 
     /// Replays a sequence and returns its total time. First overwrites the range `flush` (address
     /// and bytes), if any, outside the timed interval.

@@ -19,7 +19,7 @@ mod spawn;
 pub use bind::{OperandAddresses, Scalars, UnboundArgument, bind};
 pub use commands::{
     Baselines, DeviceConditions, KernelFacts, KernelSetup, LaunchArgument, LaunchCommand,
-    LoadedModule, Work,
+    LoadedModule, WorkItem,
 };
 pub use error::WorkerError;
 pub use executor::{Executor, Starter};

@@ -15,7 +15,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::protocol::{VERSION, WorkerRequest, WorkerResponse, read_frame, write_frame};
 use super::spawn::spawn;
 use super::{
-    Baselines, DeviceConditions, Executor, KernelSetup, LoadedModule, Starter, Work, WorkerError,
+    Baselines, DeviceConditions, Executor, KernelSetup, LoadedModule, Starter, WorkItem,
+    WorkerError,
 };
 use crate::model::{Device, Micros, Problem};
 
@@ -320,11 +321,11 @@ impl Executor for GpuWorker {
         self.done(&WorkerRequest::Unload { module })
     }
 
-    fn run(&mut self, work: &[Work]) -> Result<(), WorkerError> {
+    fn run(&mut self, work: &[WorkItem]) -> Result<(), WorkerError> {
         self.done(&WorkerRequest::Run { work: work.to_vec() })
     }
 
-    fn record(&mut self, work: &[Work]) -> Result<u32, WorkerError> {
+    fn record(&mut self, work: &[WorkItem]) -> Result<u32, WorkerError> {
         self.number(&WorkerRequest::Record { work: work.to_vec() }).map(|id| id as u32)
     }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Baselines, DeviceConditions, KernelSetup, LoadedModule, Work};
+use super::{Baselines, DeviceConditions, KernelSetup, LoadedModule, WorkItem};
 use crate::model::{Device, Problem};
 
 /// Protocol version, raised with every change of a message; parent and worker must agree.
@@ -26,8 +26,8 @@ pub(super) enum WorkerRequest {
     Read { address: u64, bytes: u64 },
     Load { kernels: Vec<KernelSetup> },
     Unload { module: u32 },
-    Run { work: Vec<Work> },
-    Record { work: Vec<Work> },
+    Run { work: Vec<WorkItem> },
+    Record { work: Vec<WorkItem> },
     Replay { sequence: u32, flush: Option<(u64, u64)> },
     Forget { sequence: u32 },
     Baselines { problem: Problem, heuristics: usize },

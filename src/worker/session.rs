@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::buffer_cache::BufferCache;
 use super::commands::{
     Baselines, DeviceConditions, KernelFacts, KernelSetup, LaunchArgument, LaunchCommand,
-    LoadedModule, Work,
+    LoadedModule, WorkItem,
 };
 use super::protocol::{WorkerRequest, WorkerResponse};
 use crate::gpu::{
@@ -173,10 +173,10 @@ impl DeviceSession {
         Ok(LoadedModule { module: id, kernels: facts })
     }
 
-    fn issue(&self, work: &Work) -> Result<(), GpuError> {
+    fn issue(&self, work: &WorkItem) -> Result<(), GpuError> {
         match work {
-            Work::Kernel(launch) => self.launch(launch),
-            Work::Baseline { index, a, b, c, alpha, beta } => {
+            WorkItem::Kernel(launch) => self.launch(launch),
+            WorkItem::Baseline { index, a, b, c, alpha, beta } => {
                 let (Some(blas), Some(problem)) = (&self.blas, &self.problem) else {
                     return Err(GpuError::Library {
                         name: "cuBLAS",

@@ -15,7 +15,7 @@ use gemm_tune::validate::reference::triple_loop;
 use gemm_tune::validate::{
     GuardedBuffer, HostValidator, KERNELS, ValidationSubject, Validator, compile_options,
 };
-use gemm_tune::worker::{Executor as _, KernelSetup, Scalars, Work, bind};
+use gemm_tune::worker::{Executor as _, KernelSetup, Scalars, WorkItem, bind};
 use libtest_mimic::Failed;
 
 use crate::rig::{boxes, built_in, compiler, kit, problem, run, search_paths, settings, worker};
@@ -219,7 +219,7 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
                 let addresses: Vec<u64> = workspaces.iter().map(|zone| zone.address).collect();
                 let work = |operands, scalars| {
                     let launches = bind(plan, module, &problem, operands, &addresses, scalars);
-                    launches.unwrap().into_iter().map(Work::Kernel).collect()
+                    launches.unwrap().into_iter().map(WorkItem::Kernel).collect()
                 };
                 let subject = ValidationSubject { work: &work, workspaces: &workspaces };
                 for scalars in [Scalars::PLAIN, Scalars { alpha: -3.0, beta: 2.0 }] {

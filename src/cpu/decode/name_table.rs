@@ -12,7 +12,7 @@ use crate::cpu::types::{Class, Type};
 
 /// Declarations of one `{`.
 #[derive(Debug, Default)]
-pub(super) struct Scope<'a> {
+pub(super) struct NameScope<'a> {
     id: u32,
     /// A register's name, or the prefix of numbered registers and their count.
     registers: HashMap<&'a str, (Type, Option<u32>)>,
@@ -23,7 +23,7 @@ pub(super) struct Scope<'a> {
 #[derive(Debug, Default)]
 pub(super) struct NameTable<'a> {
     /// Open scopes of the present function, the innermost last.
-    scopes: Vec<Scope<'a>>,
+    scopes: Vec<NameScope<'a>>,
     opened: u32,
     registers: HashMap<(u32, &'a str), (Type, RegisterSlot)>,
     of_module: Rc<HashMap<&'a str, ModuleName>>,
@@ -50,7 +50,7 @@ impl<'a> NameTable<'a> {
     }
 
     pub(super) fn open(&mut self) {
-        self.scopes.push(Scope { id: self.opened, ..Scope::default() });
+        self.scopes.push(NameScope { id: self.opened, ..NameScope::default() });
         self.opened += 1;
     }
 
@@ -60,14 +60,14 @@ impl<'a> NameTable<'a> {
 
     /// Opens the scope of a called function, which sees no scope of its caller, and returns the
     /// caller's scopes.
-    pub(super) fn enter_function(&mut self) -> Vec<Scope<'a>> {
+    pub(super) fn enter_function(&mut self) -> Vec<NameScope<'a>> {
         let outer = std::mem::take(&mut self.scopes);
         self.open();
         outer
     }
 
     /// Restores the caller's scopes.
-    pub(super) fn leave_function(&mut self, outer: Vec<Scope<'a>>) {
+    pub(super) fn leave_function(&mut self, outer: Vec<NameScope<'a>>) {
         self.scopes = outer;
     }
 
@@ -134,7 +134,7 @@ impl<'a> NameTable<'a> {
         let numberless = name.trim_end_matches(|c: char| c.is_ascii_digit());
         let number: Option<u32> = name[numberless.len()..].parse().ok();
         let (scope, ty) =
-            self.scopes.iter().rev().find_map(|Scope { id, registers, .. }| {
+            self.scopes.iter().rev().find_map(|NameScope { id, registers, .. }| {
                 if let Some((ty, None)) = registers.get(name) {
                     return Some((*id, *ty));
                 }

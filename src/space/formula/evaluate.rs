@@ -22,7 +22,7 @@ pub enum Term<'a> {
 
 /// Why a formula has no value, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fault {
+pub struct EvaluationFault {
     /// The reason.
     pub kind: FaultKind,
     /// The node at fault, counted from the whole, a node before its operands.
@@ -82,15 +82,15 @@ impl std::fmt::Display for TermKind {
 
 /// The operand of an operation that is at fault.
 #[derive(Clone, Copy)]
-enum Side {
+enum OperandSide {
     Both,
     Left,
     Right,
 }
 
-type Evaluated<'a> = Result<Term<'a>, Fault>;
+type EvaluationResult<'a> = Result<Term<'a>, EvaluationFault>;
 
-impl Fault {
+impl EvaluationFault {
     fn new(kind: FaultKind) -> Self {
         Self { kind, node: 0 }
     }
@@ -201,7 +201,7 @@ impl Formula {
     ///
     /// # Errors
     /// Division by zero, overflow, operands of the wrong kind, a name without a value.
-    pub fn evaluate<'a>(&'a self, scope: &[Term<'a>]) -> Evaluated<'a> {
+    pub fn evaluate<'a>(&'a self, scope: &[Term<'a>]) -> EvaluationResult<'a> {
         Ok(match self {
             Self::Int(value) => Term::Int(i128::from(*value)),
             Self::Float(value) => Term::Float(value.value()),
@@ -209,14 +209,14 @@ impl Formula {
             Self::Text(text) => Term::Text(text),
             Self::Name(slot) => match scope.get(usize::from(*slot)) {
                 Some(Term::Unknown) | None => {
-                    return Err(Fault::new(FaultKind::Undefined(*slot)));
+                    return Err(EvaluationFault::new(FaultKind::Undefined(*slot)));
                 }
                 Some(value) => *value,
             },
-            Self::List(_) => return Err(Fault::new(FaultKind::NoNumber(TermKind::List))),
+            Self::List(_) => return Err(EvaluationFault::new(FaultKind::NoNumber(TermKind::List))),
             Self::Unary(operation, of) => {
                 let value = of.evaluate(scope).map_err(|fault| fault.after(1))?;
-                operation.apply(value).map_err(|kind| Fault { kind, node: 1 })?
+                operation.apply(value).map_err(|kind| EvaluationFault { kind, node: 1 })?
             }
             Self::Binary(operation, a, b) => {
                 let left = a.evaluate(scope).map_err(|fault| fault.after(1))?;
@@ -241,11 +241,11 @@ impl Formula {
                 let right = b.evaluate(scope).map_err(|fault| fault.after(1 + a.size()))?;
                 operation.apply(left, right).map_err(|(kind, side)| {
                     let node = match side {
-                        Side::Both => 0,
-                        Side::Left => 1,
-                        Side::Right => 1 + a.size(),
+                        OperandSide::Both => 0,
+                        OperandSide::Left => 1,
+                        OperandSide::Right => 1 + a.size(),
                     };
-                    Fault { kind, node: node as u32 }
+                    EvaluationFault { kind, node: node as u32 }
                 })?
             }
             Self::If(parts) => {
@@ -321,9 +321,9 @@ impl Unary {
 
 impl Binary {
     /// The result for two values; `and` and `or` have been decided by the first.
-    fn apply<'a>(self, a: Term<'a>, b: Term<'a>) -> Result<Term<'a>, (FaultKind, Side)> {
+    fn apply<'a>(self, a: Term<'a>, b: Term<'a>) -> Result<Term<'a>, (FaultKind, OperandSide)> {
         let ordered =
-            || a.order(b).ok_or((FaultKind::Incomparable(a.kind(), b.kind()), Side::Both));
+            || a.order(b).ok_or((FaultKind::Incomparable(a.kind(), b.kind()), OperandSide::Both));
         Ok(match self {
             Self::And | Self::Or => b,
             Self::Equal => Term::Bool(a.order(b) == Some(Ordering::Equal)),
@@ -335,15 +335,15 @@ impl Binary {
             Self::In => match (a, b) {
                 (Term::Text(part), Term::Text(whole)) => Term::Bool(whole.contains(part)),
                 (_, Term::Text(_)) => Term::Bool(false),
-                _ => return Err((FaultKind::NoContainer(b.kind()), Side::Right)),
+                _ => return Err((FaultKind::NoContainer(b.kind()), OperandSide::Right)),
             },
             Self::CeilDiv | Self::Most | Self::Least => {
-                let (a, b) = (integer(a, Side::Left)?, integer(b, Side::Right)?);
+                let (a, b) = (integer(a, OperandSide::Left)?, integer(b, OperandSide::Right)?);
                 Term::Int(i128::from(match self {
                     Self::Most => a.max(b),
                     Self::Least => a.min(b),
                     _ if a >= 0 && b > 0 => a / b + i64::from(a % b != 0),
-                    _ => return Err((FaultKind::CeilDiv, Side::Both)),
+                    _ => return Err((FaultKind::CeilDiv, OperandSide::Both)),
                 }))
             }
             _ => match (a, b) {
@@ -354,9 +354,9 @@ impl Binary {
                     Term::Float(self.of_floats(a.as_float(), b.as_float())?)
                 }
                 (Term::Int(_) | Term::Float(_), other) => {
-                    return Err((FaultKind::NoNumber(other.kind()), Side::Right));
+                    return Err((FaultKind::NoNumber(other.kind()), OperandSide::Right));
                 }
-                (other, _) => return Err((FaultKind::NoNumber(other.kind()), Side::Left)),
+                (other, _) => return Err((FaultKind::NoNumber(other.kind()), OperandSide::Left)),
             },
         })
     }
@@ -382,8 +382,8 @@ impl Binary {
         })
     }
 
-    fn of_integers(self, a: i128, b: i128) -> Result<i128, (FaultKind, Side)> {
-        let by_zero = (FaultKind::DivisionByZero, Side::Right);
+    fn of_integers(self, a: i128, b: i128) -> Result<i128, (FaultKind, OperandSide)> {
+        let by_zero = (FaultKind::DivisionByZero, OperandSide::Right);
         let result = match self {
             Self::Plus => a.checked_add(b),
             Self::Minus => a.checked_sub(b),
@@ -403,13 +403,13 @@ impl Binary {
             },
             _ => None,
         };
-        result.ok_or((FaultKind::Overflow, Side::Both))
+        result.ok_or((FaultKind::Overflow, OperandSide::Both))
     }
 
-    fn of_floats(self, a: f64, b: f64) -> Result<f64, (FaultKind, Side)> {
+    fn of_floats(self, a: f64, b: f64) -> Result<f64, (FaultKind, OperandSide)> {
         let divides = matches!(self, Self::Divide | Self::Remainder | Self::Quotient);
         if divides && b == 0.0 {
-            return Err((FaultKind::DivisionByZero, Side::Right));
+            return Err((FaultKind::DivisionByZero, OperandSide::Right));
         }
         Ok(match self {
             Self::Plus => a + b,
@@ -422,7 +422,7 @@ impl Binary {
     }
 }
 
-fn integer(value: Term<'_>, side: Side) -> Result<i64, (FaultKind, Side)> {
+fn integer(value: Term<'_>, side: OperandSide) -> Result<i64, (FaultKind, OperandSide)> {
     match value {
         Term::Int(value) => i64::try_from(value).map_err(|_| (FaultKind::Overflow, side)),
         // As in the engine, whose filters take whole real numbers.

@@ -87,14 +87,15 @@ fn binary(operation: Binary, a: Formula, b: Formula) -> Formula {
         }
         (Binary::CeilDiv, _, Int(1)) if is_number(&a) => return a,
         (Binary::Times, Int(1), _) | (Binary::Plus, Int(0), _) if is_number(&b) => return b,
-        (Binary::In, _, Formula::List(items)) => {
-            if !(a.is_literal() && items.iter().all(Formula::is_literal)) {
-                // A number that is open: one comparison for each.
-                let equal = items.iter().map(|item| binary(Binary::Equal, a.clone(), item.clone()));
-                let any = equal.reduce(|one, other| binary(Binary::Or, one, other));
-                return any.unwrap_or(Bool(false));
-            }
+        (Binary::In, _, Formula::List(items))
+            if !(a.is_literal() && items.iter().all(Formula::is_literal)) =>
+        {
+            // A number that is open: one comparison for each.
+            let equal = items.iter().map(|item| binary(Binary::Equal, a.clone(), item.clone()));
+            let any = equal.reduce(|one, other| binary(Binary::Or, one, other));
+            return any.unwrap_or(Bool(false));
         }
+        (Binary::In, _, Formula::List(_)) => {}
         _ if !(a.is_literal() && b.is_literal()) => {
             return Formula::Binary(operation, Box::new(a), Box::new(b));
         }

@@ -10,7 +10,7 @@ mod print;
 mod read;
 mod solve;
 
-pub use evaluate::{Fault, FaultKind, Term, TermKind};
+pub use evaluate::{EvaluationFault, FaultKind, Term, TermKind};
 pub use print::Language;
 pub(crate) use read::{ReadError, read};
 pub use solve::{Bound, BoundLaunch, Solver, open_values};

@@ -42,7 +42,7 @@ enum Token {
 }
 
 /// A formula and the places of its nodes in the text, a node before its operands.
-struct Parsed {
+struct ParsedFormula {
     formula: Formula,
     places: Vec<Range<usize>>,
     depth: usize,
@@ -57,7 +57,7 @@ pub(crate) fn read(
     slot: &dyn Fn(&str) -> Option<Slot>,
 ) -> Reading<(Formula, Vec<Range<usize>>)> {
     let mut reader = Reader { tokens: tokens(text)?, at: 0, depth: 0, slot };
-    let Parsed { formula, places, .. } = reader.expression(0)?;
+    let ParsedFormula { formula, places, .. } = reader.expression(0)?;
     if *reader.peek() != Token::End {
         return Err(reader.unexpected("an operation or the end"));
     }
@@ -146,7 +146,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Reads operations that bind at least as strongly as `least`.
-    fn expression(&mut self, least: u8) -> Reading<Parsed> {
+    fn expression(&mut self, least: u8) -> Reading<ParsedFormula> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(self.too_complex());
@@ -157,7 +157,7 @@ impl Reader<'_> {
         Ok(parsed)
     }
 
-    fn operand(&mut self) -> Reading<Parsed> {
+    fn operand(&mut self) -> Reading<ParsedFormula> {
         let (token, place) = self.next();
         let formula = match token {
             Token::Int(value) => Formula::Int(value),
@@ -202,10 +202,10 @@ impl Reader<'_> {
                 return Err(self.unexpected_at(self.at.saturating_sub(1), "a value"));
             }
         };
-        Ok(Parsed { formula, places: vec![place], depth: 1 })
+        Ok(ParsedFormula { formula, places: vec![place], depth: 1 })
     }
 
-    fn operations(&mut self, mut left: Parsed, least: u8) -> Reading<Parsed> {
+    fn operations(&mut self, mut left: ParsedFormula, least: u8) -> Reading<ParsedFormula> {
         loop {
             let negated = self.is_word(self.at, "not");
             if negated && !self.is_word(self.at + 1, "in") {
@@ -251,19 +251,29 @@ impl Reader<'_> {
         }
     }
 
-    fn unary(&mut self, operation: Unary, power: u8, place: Range<usize>) -> Reading<Parsed> {
+    fn unary(
+        &mut self,
+        operation: Unary,
+        power: u8,
+        place: Range<usize>,
+    ) -> Reading<ParsedFormula> {
         let of = self.expression(power)?;
         let place = place.start..of.places[0].end;
         self.compound(place, [of], |[of]| Formula::Unary(operation, of))
     }
 
-    fn binary(&mut self, operation: Binary, a: Parsed, b: Parsed) -> Reading<Parsed> {
+    fn binary(
+        &mut self,
+        operation: Binary,
+        a: ParsedFormula,
+        b: ParsedFormula,
+    ) -> Reading<ParsedFormula> {
         let place = a.places[0].start..b.places[0].end;
         self.compound(place, [a, b], |[a, b]| Formula::Binary(operation, a, b))
     }
 
     /// `left if CONDITION else OTHER`, from the condition on.
-    fn ternary(&mut self, left: Parsed) -> Reading<Parsed> {
+    fn ternary(&mut self, left: ParsedFormula) -> Reading<ParsedFormula> {
         let condition = self.expression(0)?;
         if !self.is_word(self.at, "else") {
             return Err(self.unexpected("`else`"));
@@ -277,7 +287,7 @@ impl Reader<'_> {
     }
 
     /// `NAME(ARGUMENT=VALUE)` after a `|`.
-    fn filter(&mut self, value: Parsed) -> Reading<Parsed> {
+    fn filter(&mut self, value: ParsedFormula) -> Reading<ParsedFormula> {
         let (token, place) = self.next();
         let (operation, argument) = match &token {
             Token::Word(name) if name == "ceil_div" => (Binary::CeilDiv, "by"),
@@ -304,7 +314,7 @@ impl Reader<'_> {
     }
 
     /// The items of a list, after its `[`.
-    fn list(&mut self) -> Reading<Parsed> {
+    fn list(&mut self) -> Reading<ParsedFormula> {
         let start = self.place(self.at - 1).start;
         let mut items = Vec::new();
         while !self.takes("]") {
@@ -316,20 +326,20 @@ impl Reader<'_> {
             }
             items.push(self.expression(0)?);
         }
-        let mut places = vec![start..self.place(self.at - 1).end];
-        places.extend(items.iter().flat_map(|item| item.places.iter().cloned()));
+        let own = std::iter::once(start..self.place(self.at - 1).end);
+        let places = own.chain(items.iter().flat_map(|item| item.places.iter().cloned())).collect();
         let depth = 1 + items.iter().map(|item| item.depth).max().unwrap_or(0);
         let formula = Formula::List(items.into_iter().map(|item| item.formula).collect());
-        Ok(Parsed { formula, places, depth })
+        Ok(ParsedFormula { formula, places, depth })
     }
 
     /// A node of these operands.
     fn compound<const N: usize>(
         &self,
         place: Range<usize>,
-        operands: [Parsed; N],
+        operands: [ParsedFormula; N],
         node: impl FnOnce([Box<Formula>; N]) -> Formula,
-    ) -> Reading<Parsed> {
+    ) -> Reading<ParsedFormula> {
         let depth = 1 + operands.iter().map(|one| one.depth).max().unwrap_or(0);
         if depth > MAX_DEPTH {
             return Err(self.too_complex());
@@ -337,7 +347,7 @@ impl Reader<'_> {
         let mut places = vec![place];
         places.extend(operands.iter().flat_map(|one| one.places.iter().cloned()));
         let formula = node(operands.map(|one| Box::new(one.formula)));
-        Ok(Parsed { formula, places, depth })
+        Ok(ParsedFormula { formula, places, depth })
     }
 
     fn next(&mut self) -> (Token, Range<usize>) {

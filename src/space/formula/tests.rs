@@ -107,7 +107,7 @@ fn a_value_that_cannot_be_computed_is_blamed_on_an_operand() {
     }
     let (formula, _) = read_test("M + N").unwrap();
     let fault = formula.evaluate(&[Term::Unknown]).unwrap_err();
-    assert_eq!(fault, Fault { kind: FaultKind::Undefined(0), node: 1 });
+    assert_eq!(fault, EvaluationFault { kind: FaultKind::Undefined(0), node: 1 });
 }
 
 /// What the template engine makes of an expression: its value as text after a letter for its kind.

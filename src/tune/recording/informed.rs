@@ -1,6 +1,7 @@
 //! Journals that are replayed with the knowledge of a search: the defaults of today's families, and forecasts.
 
-use super::{RecordingFault, journal};
+use super::entry::RecordingFault;
+use super::journal;
 use crate::model::Device;
 use crate::predict::Predictor;
 use crate::search::{RecordedRow, Recording, SearchSpace};

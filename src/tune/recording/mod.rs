@@ -2,6 +2,7 @@
 //! this program's journals, each as they are or compressed by gzip. What kind a file is, is told by
 //! what is in it.
 
+mod entry;
 mod informed;
 mod journal;
 mod kernel_tuner;
@@ -16,11 +17,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use thiserror::Error;
 
-use crate::model::{Configuration, Value};
 use crate::predict::Predictor;
-use crate::search::{Recording, RowError};
+use crate::search::Recording;
 use crate::space::Families;
 use crate::tune::journal::Recorded;
+use entry::RecordingFault;
 
 /// Most bytes that a file may have, decompressed: a hundred times the recordings that are known.
 const MAX_BYTES: u64 = 4 << 30;
@@ -35,34 +36,6 @@ pub struct RecordingError {
     pub at: Option<(usize, usize)>,
     /// What is wrong.
     pub reason: String,
-}
-
-/// Why a text is no recorded space, and where in it.
-#[derive(Debug)]
-struct RecordingFault {
-    at: Option<(usize, usize)>,
-    reason: String,
-}
-
-impl RecordingFault {
-    fn somewhere(reason: impl Into<String>) -> Self {
-        Self { at: None, reason: reason.into() }
-    }
-}
-
-impl From<serde_json::Error> for RecordingFault {
-    fn from(error: serde_json::Error) -> Self {
-        // The place is said by whoever names the file.
-        let text = error.to_string();
-        let reason = text.split(" at line ").next().unwrap_or_default().to_owned();
-        Self { at: (error.line() > 0).then(|| (error.line(), error.column())), reason }
-    }
-}
-
-impl From<RowError> for RecordingFault {
-    fn from(error: RowError) -> Self {
-        Self::somewhere(error.to_string())
-    }
 }
 
 /// Reads a recorded space.
@@ -160,36 +133,6 @@ fn recording(text: &str) -> Result<Recording, RecordingFault> {
 
 fn json<T: DeserializeOwned>(text: &str) -> Result<T, RecordingFault> {
     Ok(serde_json::from_str(text)?)
-}
-
-/// A parameter's value, as far as JSON has one for it.
-fn value(json: &Json) -> Option<Value> {
-    match json {
-        Json::Bool(value) => Some(Value::Bool(*value)),
-        Json::Number(number) => match number.as_i64() {
-            Some(whole) => Some(Value::Int(whole)),
-            None => number.as_f64().map(Value::Float),
-        },
-        Json::String(word) => Some(Value::Text(word.clone())),
-        _ => None,
-    }
-}
-
-/// The values of named parameters; an entry is blamed by `name`.
-fn configuration<'a>(
-    name: &str,
-    values: impl Iterator<Item = (&'a str, Option<&'a Json>)>,
-) -> Result<Configuration, RecordingFault> {
-    let values = values.map(|(parameter, json)| match json.map(value) {
-        Some(Some(value)) => Ok((parameter.to_owned(), value)),
-        Some(None) => Err(RecordingFault::somewhere(format!(
-            "entry `{name}`: the value of `{parameter}` is neither a number, a word nor a truth"
-        ))),
-        None => {
-            Err(RecordingFault::somewhere(format!("entry `{name}` has no value for `{parameter}`")))
-        }
-    });
-    values.collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use super::{RecordingFault, configuration};
+use super::entry::{RecordingFault, configuration};
 use crate::model::Micros;
 use crate::search::RecordedRow;
 
