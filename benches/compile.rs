@@ -16,10 +16,11 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Parser;
 use gemm_tune::compile::{
-    Architecture, Compile, CompilePool, CompileRequest, CompileTarget, CompileThreads, Compiler,
-    Network, Nvrtc, NvrtcRequirements, SearchPaths, acquire,
+    Architecture, Compile, CompileChildren, CompilePool, CompileRequest, CompileTarget,
+    CompileThreads, Compiler, Network, Nvrtc, NvrtcRequirements, SearchPaths, acquire,
 };
 use gemm_tune::model::{Device, Dtype, Problem, Shape};
+use gemm_tune::process::ChildCommand;
 use gemm_tune::render::{Templates, render};
 use gemm_tune::space::{Families, LegalSpace};
 
@@ -38,6 +39,9 @@ struct Arguments {
     /// The `libnvrtc.so` to use.
     #[arg(long)]
     nvrtc: Option<PathBuf>,
+    /// Compile in children of this `gemm-tune` instead of threads.
+    #[arg(long)]
+    program: Option<PathBuf>,
     /// Passed by `cargo bench`.
     #[arg(long, hide = true)]
     bench: bool,
@@ -58,8 +62,14 @@ fn main() -> anyhow::Result<()> {
     let (major, minor) = nvrtc.version();
     println!("NVRTC {major}.{minor}, {}", nvrtc.path().display());
 
-    let compiler: Arc<dyn Compile> =
-        Arc::new(Compiler::new(nvrtc, None, CompileTarget::Cubin(arguments.arch))?);
+    let mut compiler = Compiler::new(nvrtc, None, CompileTarget::Cubin(arguments.arch))?;
+    if let Some(program) = arguments.program {
+        let command = ChildCommand { program, arguments: vec!["compile-worker".into()] };
+        let limit = Duration::from_secs(60);
+        let interrupted = Arc::default();
+        compiler = compiler.in_children(CompileChildren { command, limit, interrupted });
+    }
+    let compiler: Arc<dyn Compile> = Arc::new(compiler);
     let count = if arguments.test { 4 } else { arguments.count };
     let sources = kernels(count)?;
     // The first compile of a process also reads the library from disk.
@@ -127,12 +137,21 @@ fn compile_all(
     Ok(start.elapsed())
 }
 
-/// The most memory that the process ever held.
+/// The most memory that the process ever held, and that its children hold now at most.
 fn peak_rss_mib() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kib / 1024)
+    let peak = |process: &str| -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    // A child belongs to the thread that started it.
+    let tasks = fs::read_dir("/proc/self/task").ok()?.flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let children: u64 = lists
+        .flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .filter_map(|child| peak(&child))
+        .sum();
+    Some((peak("self")? + children) / 1024)
 }
 
 /// So many kernels of all families that serve a problem, from all over their spaces: what a search

@@ -58,7 +58,7 @@ fn records(families: &Families, templates: &Templates, device: &Device) -> Vec<R
         let plan = launches(family, &configuration, &problem, &storage, device).unwrap();
         let time = 5.0 + problem.operations() / 4e7;
         let landmarks: Vec<Landmark> = family
-            .defaults()
+            .defaults(device)
             .iter()
             .map(|default| Landmark {
                 family: family.name.clone(),

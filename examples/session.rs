@@ -8,7 +8,7 @@
 
 use std::error::Error;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -16,7 +16,7 @@ use gemm_tune::compile::{
     Architecture, CompileTarget, CompileThreads, Compiler, Network, NvrtcRequirements, SearchPaths,
     acquire,
 };
-use gemm_tune::database::ReplacePolicy;
+use gemm_tune::database::{ReplacePolicy, WritableDatabase};
 use gemm_tune::model::{Device, Dtype, Problem};
 use gemm_tune::predict::{LearnedModel, Predictor};
 use gemm_tune::render::Templates;
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         templates,
         settings: Settings { effort: Effort::Quick, max_configs: Some(12), ..Settings::default() },
         predictor: Arc::new(predictor),
-        database: Some(PathBuf::from(database)),
+        database: Some(WritableDatabase::check(Path::new(database), &device)?),
         other_databases: Vec::new(),
         replace: ReplacePolicy::IfFaster,
     };

@@ -17,6 +17,8 @@ use imports::Imports;
 use source::{Source, words};
 use types::types;
 
+#[path = "architecture/dependencies.rs"]
+mod dependencies;
 #[path = "architecture/imports.rs"]
 mod imports;
 #[path = "architecture/planted.rs"]
@@ -28,12 +30,14 @@ mod types;
 
 /// The rooms in the order of the data flow: a room uses rooms before it, never one after it.
 ///
+/// `files` and `quote` come first: every room may open a file or write a name.
+///
 /// `tune` comes before `database`, which makes records of its summaries, and `lookup`, which answers
 /// from records; all before `dispatch`, `export`, `runtime`, `inspect` and `report`, which show what was found.
-const ROOMS: [&str; 21] = [
-    "model", "space", "render", "compile", "gpu", "cpu", "worker", "validate", "measure",
-    "predict", "search", "tune", "database", "lookup", "session", "dispatch", "export", "runtime",
-    "inspect", "report", "cli",
+const ROOMS: [&str; 24] = [
+    "files", "quote", "model", "space", "process", "render", "compile", "gpu", "cpu", "worker",
+    "validate", "measure", "predict", "search", "tune", "database", "lookup", "session",
+    "dispatch", "export", "runtime", "inspect", "report", "cli",
 ];
 
 /// Names that only some files may use.
@@ -45,7 +49,7 @@ struct Reserved {
     because: &'static str,
 }
 
-const RESERVED: [Reserved; 3] = [
+const RESERVED: [Reserved; 4] = [
     Reserved {
         names: &["cudarc", "nvml_wrapper"],
         to: &["src/gpu/"],
@@ -72,6 +76,35 @@ const RESERVED: [Reserved; 3] = [
         ],
         to: &["src/cli/", "src/main.rs"],
         because: "a room takes its input from the caller and returns its results",
+    },
+    Reserved {
+        names: &[
+            "fs::read",
+            "fs::read_to_string",
+            "fs::write",
+            "fs::copy",
+            "File::open",
+            "File::create",
+            "File::create_new",
+            "File::options",
+            "OpenOptions",
+            "NamedTempFile",
+            "tempfile_in",
+            "tempfile::Builder",
+        ],
+        to: &[
+            "src/files/",
+            // Entries below a folder that it checked, by names that it made.
+            "src/compile/cache.rs",
+            "src/compile/provide.rs",
+            "src/compile/wheel.rs",
+            // A temporary file for the disassembler.
+            "src/compile/disassemble.rs",
+            // Files of the system.
+            "src/cpu/memory.rs",
+            "src/process/serve.rs",
+        ],
+        because: "files/ refuses what is no regular file, limits what is read and replaces outputs in one step",
     },
 ];
 

@@ -45,7 +45,7 @@ fn wrong_usage_ends_with_2_and_says_what_to_type() {
         (&["--shape", "99999999999x1x1"], &["M is above 2147479552"]),
         (
             &["--shape", "2000000000x2000000000x1", "--batch", "2000000000"],
-            &["operand A", "above 2^60"],
+            &["operand A", "above 2^48"],
         ),
         (&[], &["nothing to tune: give a shape"]),
         (&["--shape", "1x1x1", "--dtype", "f23"], &["`f23` is no dtype: choose one of f32, i32"]),
@@ -189,7 +189,7 @@ fn what_gives_other_bits_in_each_run_is_searched_where_it_is_allowed() {
         let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
         let family = document["dry_run"][0]["families"][0].clone();
         let rules = family["pruned"].as_array().unwrap().clone();
-        let rule = rules.into_iter().find(|rule| rule["require"] == "not (MEET == 'atomic')");
+        let rule = rules.into_iter().find(|rule| rule["require"] == "not (REDUCTION == 'atomic')");
         (family["legal"].as_u64().unwrap(), rule)
     };
     let (usual, rule) = spaces(&[]);
@@ -264,7 +264,7 @@ fn learn_reports_the_regret_for_held_out_problems() {
     check(&["learn", journals], 1, &["8 journals are too few to learn of any family"]);
     check(&["learn"], 2, &["<JOURNAL>"]);
     check(&["learn", "/nowhere"], 1, &["/nowhere: cannot be read"]);
-    check(&["learn", "Cargo.toml"], 1, &["Cargo.toml: no journal of this version"]);
+    check(&["learn", "Cargo.toml"], 1, &["Cargo.toml: no journal of gemm-tune"]);
     let none = folder.path().to_str().unwrap();
     check(&["learn", none], 1, &["no journal is left to learn from"]);
     // Copies that are of other problems: what is learned of one is true of all.
@@ -278,15 +278,10 @@ fn learn_reports_the_regret_for_held_out_problems() {
         std::fs::write(folder.path().join(format!("{batch}.jsonl")), renamed).unwrap();
     }
     let held_out = folder.path().join("205.jsonl");
-    let said = gemm_tune(&[
-        "learn",
-        none,
-        "--hold-out",
-        held_out.to_str().unwrap(),
-        "-o",
-        file.to_str().unwrap(),
-        "--json",
-    ]);
+    let [held_out, out] = [&held_out, &file].map(|path| path.to_str().unwrap());
+    let learn = ["learn", none, "--hold-out", held_out, "-o", out, "--json"];
+    // 36,000 lists take minutes: a unit test chooses some of them.
+    let said = gemm_tune(&[&learn[..], &["--no-short-lists"]].concat());
     let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     let learned = &document["learned"];
     assert_eq!(learned["families"][0]["problems"], 9, "{learned}");
@@ -334,7 +329,7 @@ fn without_a_gpu_the_program_says_so_and_where_to_look() {
 }
 
 #[test]
-fn without_nvrtc_the_program_goes_to_pip() {
+fn without_nvrtc_and_python_the_program_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(path())
         .args(["check", "--family", "naive", "--shape", "1x1x1", "--cache"])
@@ -347,8 +342,7 @@ fn without_nvrtc_the_program_goes_to_pip() {
         println!("skipped: this machine has an NVRTC of its own");
         return;
     }
-    assert!(said.contains("installing nvidia-cuda-nvrtc"), "{said}");
-    assert!(said.contains("`python3` does not start"), "{said}");
+    assert!(said.contains("no Python was found to run pip with"), "{said}");
 }
 
 #[test]

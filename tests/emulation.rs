@@ -111,7 +111,8 @@ fn every_family_passes_on_every_kind_of_edge_in_all_layouts() {
     let sample = cases(2, 6);
     let results = checked(&compiler, &kit, &problems, Sample::Of(sample));
     println!("{} executions passed", all_pass(&results));
-    for family in &kit.0 {
+    // Searches on this architecture exclude all of `tma`: tests of its own execute it.
+    for family in kit.0.iter().filter(|family| family.name != "tma") {
         let passed = results.iter().filter(|result| result.family == family.name);
         let passed: usize = passed.map(|result| result.passed).sum();
         assert!(passed * 6 >= 24 * sample, "{}: {passed}", family.name);
@@ -153,10 +154,11 @@ fn the_copy_engine_brings_what_lanes_do() {
     let passed = all_pass(&results.unwrap());
     println!("{passed} executions passed: {seen:?}");
     assert!(passed * 12 > 100 * sample, "{passed}");
-    let mut required = vec!["PACK=none", "PACK=both", "SPLITS=2", "TAIL=shared", "MEET=cluster"];
+    let mut required =
+        vec!["PACK=none", "PACK=both", "SPLIT_K=2", "SCHEDULER=stream_k", "REDUCTION=cluster"];
     if sample == ALL_BOXES {
         // Rare: a small sample of each problem has none.
-        required.push("SPLITS=3");
+        required.push("SPLIT_K=3");
     }
     for value in required {
         assert!(seen.contains_key(value), "{value} is not among {seen:?}");
@@ -266,7 +268,8 @@ fn pipelined(parameter: &str, value: &str) -> Family {
 #[test]
 fn a_tail_that_blocks_share_is_right_on_every_kind_of_edge() {
     let Some(compiler) = compiler_or_skip() else { return };
-    let (family, templates) = ([pipelined("TAIL", "shared")], Templates::built_in().unwrap());
+    let (family, templates) =
+        ([pipelined("SCHEDULER", "stream_k")], Templates::built_in().unwrap());
     let (sample, mut executed) = (cases(2, 8), 0);
     for (sms, shapes) in [
         (3, ["256x256x300", "257x391x258", "300x262x517"]),
@@ -289,7 +292,7 @@ fn a_tail_that_blocks_share_is_right_on_every_kind_of_edge() {
 #[test]
 fn parts_of_k_that_meet_in_a_cluster_are_right_on_every_kind_of_edge() {
     let Some(compiler) = compiler_or_skip() else { return };
-    let (family, templates) = ([pipelined("MEET", "cluster")], Templates::built_in().unwrap());
+    let (family, templates) = ([pipelined("REDUCTION", "cluster")], Templates::built_in().unwrap());
     let shapes = ["65x70x300", "33x129x517", "96x64x1030"];
     let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|s| problem(s, *layout)));
     let mut problems: Vec<Problem> = pairs.collect();
@@ -303,7 +306,7 @@ fn parts_of_k_that_meet_in_a_cluster_are_right_on_every_kind_of_edge() {
 #[test]
 fn parts_of_k_that_are_added_to_c_are_right_on_every_kind_of_edge() {
     let Some(compiler) = compiler_or_skip() else { return };
-    let family = [pipelined("MEET", "atomic").allowing_nondeterministic()];
+    let family = [pipelined("REDUCTION", "atomic").allowing_nondeterministic()];
     let templates = Templates::built_in().unwrap();
     let shapes = ["65x70x300", "33x129x517", "96x64x1030"];
     let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|s| problem(s, *layout)));
@@ -326,32 +329,6 @@ fn parts_of_k_that_are_added_to_c_are_right_on_every_kind_of_edge() {
     let (_, outcome) = &results[0].failures[0];
     let why = outcome.failure().unwrap_or_default();
     assert!(why.contains("blocks add to the same elements"), "{why}");
-}
-
-/// A GPU of 2 or 3 SMs has tiles of C for blocks to go on to where products are small enough for the host.
-#[test]
-fn blocks_that_go_on_to_the_next_tile_of_c_are_right_on_every_kind_of_edge() {
-    let Some(compiler) = compiler_or_skip() else { return };
-    let mut family = pipelined("PERSISTENT", "true");
-    family.constraints.retain(|rule| rule.text != "not PERSISTENT");
-    let (family, templates) = ([family], Templates::built_in().unwrap());
-    let mut executed = 0;
-    for (sms, batch, shapes) in [
-        (2, 1, ["256x256x40", "257x291x70", "200x262x17"]),
-        (3, 3, ["129x200x33", "127x131x24", "96x260x5"]),
-    ] {
-        let device = Device { sms, ..Device::cpu() };
-        let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|s| problem(s, *layout)));
-        let problems: Vec<Problem> = pairs.map(|problem| Problem { batch, ..problem }).collect();
-        let kit = (family.as_slice(), &templates);
-        let results = checked_on(&device, &compiler, kit, &problems, Sample::Of(2));
-        for result in &results {
-            println!("{} on {sms} SMs: {} of {}", result.problem, result.passed, result.legal);
-        }
-        executed += all_pass(&results);
-    }
-    println!("{executed} executions passed");
-    assert!(executed >= 48, "{executed}");
 }
 
 #[test]
@@ -397,8 +374,8 @@ fn kernels_with_other_bits_in_each_run_are_tried_by_who_allows_them() {
     let Some(compiler) = compiler_or_skip() else { return };
     let family = Families::built_in().unwrap().get("pipelined").unwrap().clone();
     let problem = problem("40x50x300", Layout::Nn);
-    let choice = "PACK=none,BM=32,BN=32,TM=4,TN=4,LANES_M=4,BK=16,STAGES=3,FRAGMENTS=1,MIN_BLOCKS=8,\
-                  SPLITS=2,TAIL=whole,MEET=atomic,UNROLL=16,READ_ORDER=down";
+    let choice = "PACK=none,BM=32,BN=32,TM=4,TN=4,LANES_M=4,BK=16,STAGES=3,FRAGMENT_STAGES=1,MIN_BLOCKS=8,\
+                  SPLIT_K=2,SCHEDULER=data_parallel,REDUCTION=atomic,UNROLL=16,READ_ORDER=down";
     let configuration = family.choose(choice, &problem, &Device::cpu()).unwrap();
     let record = Hint { family: "pipelined".to_owned(), configuration: configuration.clone() };
     let start = WarmStart { record: Some(record), others: Vec::new() };
@@ -422,7 +399,7 @@ fn kernels_with_other_bits_in_each_run_are_tried_by_who_allows_them() {
     };
     let usual = tuned(family.clone());
     assert_eq!(of(&usual), None, "the record has no part in a run that does not allow it");
-    let rule = "not (MEET == 'atomic')";
+    let rule = "not (REDUCTION == 'atomic')";
     let pruned = usual.coverage[0].pruned.iter().find(|pruned| pruned.require == rule).unwrap();
     assert!(pruned.configurations > 0);
     assert!(pruned.because.contains("--allow-nondeterministic"), "{}", pruned.because);

@@ -14,7 +14,9 @@ use std::time::Duration;
 use gemm_tune::compile::{
     Architecture, CompilePool, CompileRequest, CompileTarget, CompileThreads, Compiler,
 };
-use gemm_tune::model::{Compute, Configuration, Device, Dtype, Layout, Problem, Shape};
+use gemm_tune::model::{
+    Compute, ComputeCapability, Configuration, Device, Dtype, Layout, Problem, Shape,
+};
 use gemm_tune::render::{Rendered, Templates, render};
 use gemm_tune::space::{Families, Family, LegalSpace};
 
@@ -52,9 +54,19 @@ fn templates() -> Templates {
     Templates::built_in().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The device that spaces are listed for and kernels compiled for.
+/// The device that kernels are compiled for.
 fn device() -> Device {
     Device::h200()
+}
+
+/// The device that a family's spaces are listed for: one of a later architecture where searches on the H200
+/// leave the family out.
+fn device_for(family: &Family) -> Device {
+    let h200 = Device::h200();
+    if !family.defaults(&h200).is_empty() {
+        return h200;
+    }
+    Device { compute_capability: ComputeCapability { major: 10, minor: 0 }, ..h200 }
 }
 
 /// Every problem of that shape and batch that there is a word for.
@@ -73,16 +85,16 @@ fn problems(shape: &str, batch: u64) -> Vec<Problem> {
 /// Those of them that a family serves: any dtype, compute and layout that its file declares.
 fn served(family: &Family, (shape, batch): (&str, u64)) -> Vec<Problem> {
     let mut problems = problems(shape, batch);
-    problems.retain(|problem| family.refusal(problem, &device()).is_none());
+    problems.retain(|problem| family.refusal(problem, &device_for(family)).is_none());
     problems
 }
 
 fn legal(family: &Family, problem: &Problem) -> LegalSpace {
-    LegalSpace::of(family, problem, &device()).unwrap_or_else(|error| panic!("{error}"))
+    LegalSpace::of(family, problem, &device_for(family)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn default(family: &Family, problem: &Problem) -> Option<Configuration> {
-    family.default_for(problem, &device()).unwrap_or_else(|error| panic!("{error}"))
+    family.default_for(problem, &device_for(family)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The problems of the first canonical shape that a family is for. The first of them is f32 with
@@ -96,7 +108,7 @@ fn home(family: &Family) -> Vec<Problem> {
 }
 
 fn rendered(family: &Family, configuration: &Configuration, problem: &Problem) -> Rendered {
-    render(family, &templates(), configuration, problem, &device())
+    render(family, &templates(), configuration, problem, &device_for(family))
         .unwrap_or_else(|error| panic!("{} {configuration}, {problem}: {error}", family.name))
 }
 
@@ -212,11 +224,67 @@ fn where_a_family_has_a_legal_configuration_a_default_is_one() {
     }
 }
 
+/// A rule that rests on one GPU's measurements binds searches on its architecture only, and never says that a
+/// kernel is wrong.
+#[test]
+fn rules_of_one_architecture_bind_searches_there_only() {
+    let families = families();
+    let tma = families.get("tma").unwrap();
+    let problem = served(tma, ("512x512x512", 1))[0];
+    let later = device_for(tma);
+    assert_ne!(later.compute_capability, device().compute_capability);
+    let default = tma.default();
+    assert_eq!(
+        tma.violated(default, &problem, &device()).unwrap().map(|rule| &*rule.text),
+        Some("false")
+    );
+    let elsewhere = tma.violated(default, &problem, &later).unwrap();
+    assert_ne!(elsewhere.map(|rule| &*rule.text), Some("false"));
+    assert!(tma.forbidden(default, &problem, &device()).unwrap().is_none());
+    assert_eq!(tma.default_for(&problem, &device()).unwrap(), None, "no search begins with it");
+    assert!(LegalSpace::of(tma, &problem, &device()).unwrap().is_empty());
+    // Without gain by construction, rules bind everywhere.
+    let narrow = served(tma, ("8x512x512", 1))[0];
+    assert!(tma.violated(default, &narrow, &later).unwrap().is_some());
+}
+
+/// The default of a family's file is right for every problem that it has a right configuration for.
+#[test]
+fn a_file_has_a_default_that_is_right_on_every_device() {
+    let devices =
+        [(8, 0, 166_912), (8, 6, 102_400), (8, 9, 102_400), (9, 0, 233_472), (12, 0, 102_400)];
+    for (major, minor, shared) in devices {
+        let compute_capability = ComputeCapability { major, minor };
+        let name = format!("sm_{major}{minor}");
+        let device = Device {
+            name,
+            compute_capability,
+            shared_bytes_per_sm: shared,
+            shared_bytes_per_block: shared - 1024,
+            ..Device::h200()
+        };
+        for name in ["pipelined", "blocktile", "naive", "tiled", "coarsened"] {
+            let families = families();
+            let family = families.get(name).unwrap();
+            for problem in
+                CANONICAL.into_iter().chain(AWKWARD).flat_map(|shape| served(family, shape))
+            {
+                // The grid of some has a layer for each product, 65535 at most.
+                if problem.batch > 65_535 || family.refusal(&problem, &device).is_some() {
+                    continue;
+                }
+                let broken = family.forbidden(family.default(), &problem, &device).unwrap();
+                assert!(broken.is_none(), "{name}, {problem}, {}: {:?}", device.name, broken);
+            }
+        }
+    }
+}
+
 #[test]
 fn for_every_shape_some_family_remains() {
     let families = families();
     let serves = |family: &Family, problem: &Problem| {
-        family.refusal(problem, &device()).is_none() && default(family, problem).is_some()
+        family.refusal(problem, &device_for(family)).is_none() && default(family, problem).is_some()
     };
     // What is served at a comfortable shape is served at any.
     let kinds: Vec<Problem> = problems(CANONICAL[0].0, 1)

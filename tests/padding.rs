@@ -43,7 +43,7 @@ struct Pinned<'a> {
 impl Catalogue for Pinned<'_> {
     fn choose(
         &self,
-        Question { problem, storage }: &Question,
+        Question { problem, storage, .. }: &Question,
     ) -> Result<SelectedKernel, RuntimeError> {
         let (configuration, device) = (self.configuration, &self.device);
         let rendered =
@@ -361,8 +361,9 @@ fn every_family_keeps_within_rows_that_are_padded_or_begin_anywhere() {
     let chosen: Vec<(usize, Case)> = all.step_by(cases(4, 1)).collect();
     let (families, templates) = (Families::built_in().unwrap(), Templates::built_in().unwrap());
     let (templates, compiler) = (&templates, &compiler);
+    // Searches on this architecture exclude all of `tma`; this variant of it has configurations.
     let boxes = boxes::boxes();
-    for family in families.iter().chain([&boxes]) {
+    for family in families.iter().filter(|family| family.name != "tma").chain([&boxes]) {
         let executed = chosen.par_iter().flat_map_iter(|&(number, case)| {
             let sample = case.sample(family, &mut fastrand::Rng::with_seed(number as u64));
             sample.into_iter().map(move |configuration| {

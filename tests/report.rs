@@ -259,7 +259,7 @@ fn what_cannot_be_reported_says_what_to_do() {
     for (arguments, words) in [
         (vec!["--db", "/nowhere.toml"], &["/nowhere.toml"][..]),
         (vec!["--db", DATABASE, "--shape", "7x5x3"], &["nothing to report", "--journal FILE"]),
-        (vec!["--journal", wrong.to_str().unwrap()], &["no journal of this version"]),
+        (vec!["--journal", wrong.to_str().unwrap()], &["no journal of gemm-tune"]),
     ] {
         let said = gemm_tune(&[&["report", "-o", out], &arguments[..]].concat());
         assert_eq!(said.code, Some(1), "{arguments:?}");

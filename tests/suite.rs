@@ -5,12 +5,16 @@
 
 mod cli;
 mod compare;
+mod cpu_device;
 mod db;
 mod emulation;
 mod explain;
 mod export;
 mod families;
+mod hostile;
 mod inspect;
+mod killed;
+mod memory;
 mod padding;
 mod readme;
 mod report;

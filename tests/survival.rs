@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gemm_tune::database::Database;
 
 use crate::support::cases::cases;
+use crate::support::without::skip;
 use crate::support::{nvrtc_or_skip, program};
 
 /// A folder for caches, journals and databases, and the NVRTC to use.
@@ -30,7 +31,12 @@ impl Place {
 
     /// Tunes shapes over some small spaces.
     fn tune(&self, shape: &str, more: &[&str]) -> Child {
-        Command::new(program::path())
+        self.command(shape, more).spawn().unwrap()
+    }
+
+    fn command(&self, shape: &str, more: &[&str]) -> Command {
+        let mut command = Command::new(program::path());
+        command
             .args(["--device", "cpu", "--family", "naive", "--family", "coarsened"])
             // All of them, in an order that the times have no part in.
             .args(["--shape", shape, "--search", "exhaustive", "--json", "--quiet"])
@@ -42,9 +48,8 @@ impl Place {
             .arg("--db")
             .arg(self.database())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+            .stderr(Stdio::piped());
+        command
     }
 
     /// The kernels of the journal's whole lines, in order.
@@ -138,4 +143,75 @@ fn runs_at_once_lose_no_record() {
     let found = shapes(&place.database());
     assert_eq!(found.len(), sizes.len() + 1);
     assert_eq!(found.iter().filter(|shape| **shape == [80, 80, 80]).count(), 1);
+}
+
+/// State and parent of a process, by its number; `None` once it is gone.
+fn state(process: &str) -> Option<(char, u32)> {
+    let line = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let mut words = line.rsplit_once(") ")?.1.split(' ');
+    Some((words.next()?.chars().next()?, words.next()?.parse().ok()?))
+}
+
+#[test]
+fn children_end_with_a_killed_run() {
+    let Some(place) = Place::new() else { return };
+    let mut run = place.tune("97x81x65", &["--jobs", "16"]);
+    let children = || -> Vec<String> {
+        let entries = fs::read_dir("/proc").unwrap().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| state(name).is_some_and(|(_, parent)| parent == run.id())).collect()
+    };
+    let began = Instant::now();
+    let mut known = Vec::new();
+    while known.len() < 8 && began.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(20));
+        known = children();
+    }
+    assert!(known.len() >= 8, "{} children", known.len());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    // A zombie has ended; whoever adopts it waits for it or not.
+    let lives = |child: &String| state(child).is_some_and(|(state, _)| !"ZX".contains(state));
+    let killed = Instant::now();
+    while known.iter().any(lives) && killed.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let left: Vec<_> = known.iter().filter(|child| lives(child)).collect();
+    assert!(left.is_empty(), "{left:?} live on");
+    println!("{} children ended {:?} after their parent", known.len(), killed.elapsed());
+}
+
+/// A wall clock that jumps back by an hour each second, and a run that is suspended for a while: the winner is
+/// recorded, and a later run with a right clock goes on from the journal.
+#[test]
+fn a_clock_that_jumps_back_and_a_suspended_run_lose_nothing() {
+    let Some(place) = Place::new() else { return };
+    let clock = place.folder.path().join("clock.so");
+    let built = Command::new("gcc")
+        .args(["-shared", "-fPIC", "-Wall", "-Werror", "-o"])
+        .arg(&clock)
+        .args(["tests/support/jumping_clock.c", "-ldl"])
+        .status();
+    let Ok(built) = built else { return skip("compilers", "no gcc") };
+    assert!(built.success());
+    let command =
+        place.command("57x33x21", &["--max-configs", "24"]).env("LD_PRELOAD", &clock).spawn();
+    let run = command.unwrap();
+    let pid = rustix::process::Pid::from_child(&run);
+    let began = Instant::now();
+    while place.journal().len() < 4 && began.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    std::thread::sleep(Duration::from_millis(1100));
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    let document = succeeds(run);
+    assert_eq!(document["results"][0]["recorded"], "added", "{document}");
+    let tried = place.journal().len();
+    let record = Database::load(&place.database()).unwrap().records()[0].clone();
+    let behind = jiff::Timestamp::now().duration_since(record.provenance.time);
+    assert!(behind.as_secs() > 3000, "the clock did not jump: {behind:?}");
+    succeeds(place.tune("57x33x21", &["--max-configs", "24"]));
+    assert_eq!(place.journal().len(), tried, "measured again");
+    assert_eq!(shapes(&place.database()), [[57, 33, 21]]);
 }

@@ -104,6 +104,9 @@ pub(super) struct CommonArguments {
     /// Folder for compiled kernels and for NVRTC [default: gemm-tune in the user's cache folder]
     #[arg(long, value_name = "DIR", env = "GEMM_TUNE_CACHE")]
     pub(super) cache: Option<PathBuf>,
+    /// Time after which a compile is ended, and its candidate counts as one that timed out
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub(super) compile_timeout: String,
     /// Show results only
     #[arg(short, long, conflicts_with = "verbose")]
     pub(super) quiet: bool,

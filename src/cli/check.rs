@@ -84,7 +84,7 @@ fn run(arguments: &CheckArguments, console: Console) -> Result<(Value, ExitCode)
         device: &device,
         sample,
         seed: arguments.seed,
-        jobs: request::jobs(arguments.jobs),
+        jobs: request::jobs(arguments.jobs)?,
     };
     let stop = interrupt::listen()?;
     let mut progress = CheckProgress::new(console);

@@ -1,11 +1,12 @@
 //! Console output: results go to standard output, everything else to standard error.
-#![expect(clippy::print_stdout, reason = "the console prints")]
 
 use std::io::{IsTerminal as _, stderr};
 
 use anstyle::{AnsiColor, Style};
+use serde::Serialize;
 
 use super::arguments::{CommonArguments, OutputArguments};
+use super::streams;
 
 /// Columns where the width of the terminal is not known.
 const DEFAULT_WIDTH: u16 = 120;
@@ -67,7 +68,7 @@ impl Console {
     /// Prints a result for people; nothing where JSON is printed.
     pub(super) fn result(self, text: &str) {
         if !self.json {
-            anstream::print!("{text}");
+            streams::out(text);
         }
     }
 
@@ -81,23 +82,23 @@ impl Console {
     }
 
     /// Prints the JSON document with `--json`.
-    pub(super) fn document(self, document: &serde_json::Value) {
+    pub(super) fn document(self, document: &impl Serialize) {
         if self.json {
-            println!("{document:#}");
+            streams::json(document);
         }
     }
 
     /// Prints a note.
     pub(super) fn note(self, text: &str) {
         if self.volume > Volume::Quiet {
-            anstream::eprintln!("{text}");
+            streams::err(&format!("{text}\n"));
         }
     }
 
     /// Prints an error.
     pub(super) fn error(self, text: &str) {
         let red = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
-        anstream::eprintln!("{red}error:{red:#} {text}");
+        streams::err(&format!("{red}error:{red:#} {text}\n"));
     }
 }
 

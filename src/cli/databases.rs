@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use super::console::Console;
 use super::failure::Failure;
 use super::request;
-use crate::database::{Database, Record};
+use crate::database::{Database, Record, RecordFault};
 use crate::model::device::CPU;
-use crate::model::{Configuration, Device};
+use crate::model::{Configuration, Device, Problem};
 use crate::predict::{LearnedModel, Predictor};
 use crate::render::Templates;
 use crate::space::Family;
@@ -39,9 +39,35 @@ pub(super) fn of(device: &Device, named: Option<&Path>) -> PathBuf {
     named.map_or_else(|| Path::new("results").join(device.slug() + ".toml"), Path::to_owned)
 }
 
-/// Reads files that must exist.
-pub(super) fn load(files: &[PathBuf]) -> Result<Vec<Database>, Failure> {
-    files.iter().map(|file| Database::load_existing(file).map_err(Failure::work)).collect()
+/// Reads files that must exist, and notes records that are not used.
+pub(super) fn load(files: &[PathBuf], console: Console) -> Result<Vec<Database>, Failure> {
+    files.iter().map(|file| load_file(file, console)).collect()
+}
+
+/// As [`load`], for a question about one problem: of large files, only the records near it.
+pub(super) fn load_near(
+    files: &[PathBuf],
+    problem: &Problem,
+    console: Console,
+) -> Result<Vec<Database>, Failure> {
+    let near = |file: &PathBuf| {
+        let database = Database::load_near(file, problem).map_err(Failure::work)?;
+        note_faults(database.faults(), console);
+        Ok(database)
+    };
+    files.iter().map(near).collect()
+}
+
+/// Reads a file that must exist, and notes records that are not used.
+pub(super) fn load_file(file: &Path, console: Console) -> Result<Database, Failure> {
+    let database = Database::load_existing(file).map_err(Failure::work)?;
+    note_faults(database.faults(), console);
+    Ok(database)
+}
+
+/// Notes records that are not used.
+pub(super) fn note_faults(faults: &[RecordFault], console: Console) {
+    faults.iter().for_each(|fault| console.note(&fault.to_string()));
 }
 
 /// The predictor of a device. Its learned model is the file beside a database, the first that has one, as
@@ -76,15 +102,18 @@ pub(super) fn noted(
     predictor
 }
 
-/// The kernel of a record: the name of its family, and its configuration completed with newer parameters.
-pub(super) fn kernel(record: &Record, families: &[Family]) -> (String, Configuration) {
+/// The kernel of a record: the name of its family, and its configuration in today's parameters.
+pub(super) fn kernel(
+    record: &Record,
+    families: &[Family],
+) -> Result<(String, Configuration), Failure> {
     let family = families.iter().find(|family| family.name == record.family);
     let configuration = record.configuration();
     let completed = match family {
-        Some(family) => family.completed(configuration),
+        Some(family) => family.completed(configuration).map_err(Failure::work)?,
         None => configuration,
     };
-    (record.family.clone(), completed)
+    Ok((record.family.clone(), completed))
 }
 
 /// The device of that name among those of records. Without a name, the only device or the only GPU.

@@ -1,6 +1,5 @@
 //! `gemm-tune dispatch`: a few kernels for many shapes, and a decision tree between them.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -12,10 +11,11 @@ use super::arguments::{CommonArguments, FamilyArguments, MeasureArguments, Probl
 use super::console::Console;
 use super::failure::Failure;
 use super::measure_context::MeasureContext;
-use super::output::finish;
+use super::output::{finish, write};
 use super::{databases, interrupt};
-use crate::database::{Database, Record};
+use crate::database::Record;
 use crate::dispatch::{self, CoverGoal, Dispatch, DispatchKernel, TimeTable};
+use crate::files::{self, InputKind};
 use crate::model::{Configuration, Problem, Regime};
 use crate::tune::time_each;
 
@@ -66,7 +66,7 @@ fn run(arguments: &DispatchArguments, console: Console) -> Result<Value, Failure
     let wanted = CoverGoal { max_kernels: arguments.max_kernels, loss: loss(&arguments.loss)? };
     let table = match &arguments.times {
         Some(path) if path.exists() => {
-            let text = fs::read_to_string(path).map_err(|error| {
+            let text = files::read_text(path, InputKind::Dispatch).map_err(|error| {
                 Failure::Work(format!("cannot read `{}`: {error}", path.display()))
             })?;
             TimeTable::parse(&text)
@@ -75,14 +75,14 @@ fn run(arguments: &DispatchArguments, console: Console) -> Result<Value, Failure
         path => {
             let table = measured(arguments, console)?;
             if let Some(path) = path {
-                write(path, &json!(table))?;
+                write_document(path, &json!(table))?;
             }
             // A table with a shape that no kernel has a time for cannot be read back.
             TimeTable::parse(&json!(table).to_string()).map_err(Failure::work)?
         }
     };
     let found = Dispatch::of(&table, wanted).map_err(Failure::work)?;
-    write(&arguments.out, &json!(found))?;
+    write_document(&arguments.out, &json!(found))?;
     let loss = &found.loss;
     console.result(&format!(
         "{} of {} kernels for {} shapes, {} leaves: {} written\n  \
@@ -122,7 +122,7 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<TimeTable
     let context = MeasureContext::new(device, &arguments.families, &arguments.common, console)?;
     let device = context.machine.device();
     let path = databases::of(&device, db.as_deref());
-    let database = Database::load_existing(&path).map_err(Failure::work)?;
+    let database = databases::load_file(&path, console)?;
     let regime = Regime::default();
     let records: Vec<(Problem, &Record)> = database
         .records()
@@ -135,7 +135,7 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<TimeTable
         .collect();
     let mut kernels: Vec<(String, Configuration)> = Vec::new();
     for (_, record) in &records {
-        let kernel = databases::kernel(record, &context.families);
+        let kernel = databases::kernel(record, &context.families)?;
         if !kernels.contains(&kernel) {
             kernels.push(kernel);
         }
@@ -181,9 +181,8 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<TimeTable
     })
 }
 
-fn write(path: &Path, document: &Value) -> Result<(), Failure> {
-    fs::write(path, format!("{document:#}\n"))
-        .map_err(|error| Failure::Work(format!("cannot write `{}`: {error}", path.display())))
+fn write_document(path: &Path, document: &Value) -> Result<(), Failure> {
+    write(path, format!("{document:#}\n").as_bytes())
 }
 
 #[cfg(test)]

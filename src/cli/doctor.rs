@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::arguments::CommonArguments;
 use super::console::Console;
 use super::failure::Failure;
 use super::machine::{Wish, Workshop};
+use super::output::finish;
 use crate::compile::{Architecture, Network, NvrtcRequirements, SearchPaths, acquire};
 use crate::cpu::GlobalMemory;
 use crate::model::units::human_bytes;
@@ -54,14 +55,11 @@ impl FindingState {
 /// Examines the machine, prints, and gives 0 where tuning works.
 pub(super) fn main(arguments: &DoctorArguments) -> ExitCode {
     let console = Console::new(&arguments.common);
-    let findings = match examine(arguments) {
-        Ok(findings) => findings,
-        Err(failure) => {
-            console.error(failure.message());
-            console.document(&json!({ "error": failure.message() }));
-            return failure.exit_code();
-        }
-    };
+    finish(console, examine(arguments).map(|findings| present(&findings, console)))
+}
+
+/// Prints the findings. Gives their document and 0 where tuning works.
+fn present(findings: &[Finding], console: Console) -> (Value, ExitCode) {
     let rows: Vec<(String, String)> = findings
         .iter()
         .map(|finding| {
@@ -78,8 +76,8 @@ pub(super) fn main(arguments: &DoctorArguments) -> ExitCode {
             json!({ "name": finding.name, "state": finding.state.word(), "text": finding.text })
         })
         .collect();
-    console.document(&json!({ "works": works, "findings": document }));
-    if works { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let code = if works { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    (json!({ "works": works, "findings": document }), code)
 }
 
 fn examine(arguments: &DoctorArguments) -> Result<Vec<Finding>, Failure> {

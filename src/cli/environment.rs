@@ -1,27 +1,58 @@
 //! The environment: folders of caches and libraries, variables, and the file of this program.
 
 use std::env;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
 
 use etcetera::BaseStrategy as _;
 
 use super::arguments::CommonArguments;
 use super::failure::Failure;
+use super::interrupt;
 use crate::compile::libraries::find;
-use crate::compile::{Network, SearchPaths};
+use crate::compile::{CompileChildren, Network, SearchPaths};
+use crate::files;
+use crate::process::ChildCommand;
+use crate::render::RenderChildren;
 use crate::worker::WorkerCommand;
 
 /// The folder for compiled kernels and for NVRTC.
 pub(super) fn cache_folder(common: &CommonArguments) -> Result<PathBuf, Failure> {
-    if let Some(folder) = &common.cache {
-        return Ok(folder.clone());
-    }
+    let folder = match &common.cache {
+        Some(folder) => folder.clone(),
+        None => default_cache()?,
+    };
+    // Libraries in it are loaded and kernels in it run.
+    files::trusted(&folder).map_err(|distrust| {
+        Failure::Work(format!(
+            "the cache folder `{}` cannot be trusted: {distrust}; give a folder of your own with \
+             `--cache DIR`, or correct its owner and permissions",
+            folder.display()
+        ))
+    })?;
+    Ok(folder)
+}
+
+fn default_cache() -> Result<PathBuf, Failure> {
     let base = etcetera::choose_base_strategy().map_err(|error| {
         Failure::Work(format!(
             "no cache folder can be found ({error}): give one with `--cache DIR`"
         ))
     })?;
-    Ok(base.cache_dir().join("gemm-tune"))
+    let folder = base.cache_dir().join("gemm-tune");
+    // A relative `HOME` would make a cache, whose libraries are loaded, of the current folder.
+    if folder.is_relative() {
+        return Err(Failure::Work(format!(
+            "the cache folder would be `{}`, which is relative because `HOME` is: give one with \
+             `--cache DIR`",
+            folder.display()
+        )));
+    }
+    Ok(folder)
 }
 
 /// Folders in which shared libraries are searched.
@@ -35,9 +66,51 @@ pub(super) fn search_paths(common: &CommonArguments, cache: PathBuf) -> SearchPa
         explicit: common.nvrtc.clone(),
         cache: Some(cache),
         library_path: list("LD_LIBRARY_PATH"),
-        python: Some("python3".into()),
+        python: python(),
         cuda_homes: ["CUDA_HOME", "CUDA_PATH"].into_iter().flat_map(list).collect(),
     }
+}
+
+/// The Python of this machine: the first in an absolute folder of `PATH`. A relative or empty one is
+/// the current folder, whose programs nobody asked for.
+fn python() -> Option<OsString> {
+    let folders = env::var_os("PATH")?;
+    let absolute = env::split_paths(&folders).filter(|folder| folder.is_absolute());
+    let mut programs = absolute.map(|folder| folder.join("python3"));
+    programs.find(|program| program.is_file()).map(PathBuf::into_os_string)
+}
+
+/// Runs this program again without relative folders in `LD_LIBRARY_PATH`, where it has some: the
+/// loader would search them, the empty one being the current folder, for the driver and for what
+/// libraries load.
+pub(crate) fn leave_relative_library_folders() {
+    const VARIABLE: &str = "LD_LIBRARY_PATH";
+    let Some(folders) = env::var_os(VARIABLE).filter(|folders| !folders.is_empty()) else { return };
+    let Some(kept) = absolute_library_folders(&folders) else { return };
+    let Ok(program) = env::current_exe() else { return };
+    let mut again = Command::new(program);
+    again.args(env::args_os().skip(1));
+    if kept.is_empty() {
+        again.env_remove(VARIABLE);
+    } else {
+        again.env(VARIABLE, kept);
+    }
+    // It only returns where it fails; the folders that this program chooses itself stay safe.
+    drop(again.exec());
+}
+
+/// The absolute folders of the loader's list, where it has others too. The loader knows two
+/// separators, and replaces `$ORIGIN` by the folder of a program or library.
+fn absolute_library_folders(folders: &OsStr) -> Option<OsString> {
+    let folders = folders.as_bytes();
+    let all = || folders.split(|byte| matches!(byte, b':' | b';'));
+    let is_absolute = |folder: &&[u8]| {
+        [&b"/"[..], b"$ORIGIN", b"${ORIGIN}"].iter().any(|start| folder.starts_with(start))
+    };
+    if all().all(|folder| is_absolute(&folder)) {
+        return None;
+    }
+    Some(OsString::from_vec(all().filter(is_absolute).collect::<Vec<_>>().join(&b':')))
 }
 
 /// Whether the network may be used to install tools.
@@ -55,8 +128,46 @@ pub(super) fn worker_command(
     ordinal: usize,
     paths: &SearchPaths,
 ) -> Result<WorkerCommand, Failure> {
+    let ChildCommand { program, arguments } = own_command("worker")?;
+    let libraries = find("cublas", &SearchPaths { explicit: None, ..paths.clone() });
+    Ok(WorkerCommand { program, arguments, ordinal, libraries })
+}
+
+/// The children that compile: this program itself.
+pub(super) fn compile_children(limit: Duration) -> Result<CompileChildren, Failure> {
+    let command = own_command("compile-worker")?;
+    Ok(CompileChildren { command, limit, interrupted: interrupt::flag() })
+}
+
+/// The children that render templates: this program itself.
+pub(super) fn render_children() -> Result<RenderChildren, Failure> {
+    let command = own_command("render-worker")?;
+    Ok(RenderChildren { command, interrupted: interrupt::flag() })
+}
+
+fn own_command(command: &str) -> Result<ChildCommand, Failure> {
     let program = env::current_exe()
         .map_err(|error| Failure::Work(format!("cannot find this program's own file: {error}")))?;
-    let libraries = find("cublas", &SearchPaths { explicit: None, ..paths.clone() });
-    Ok(WorkerCommand { program, arguments: vec!["worker".into()], ordinal, libraries })
+    Ok(ChildCommand { program, arguments: vec![command.into()] })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_library_folders_are_left() {
+        for (folders, kept) in [
+            ("/a:/b", None),
+            ("$ORIGIN/../lib:/a", None),
+            (":/a", Some("/a")),
+            ("/a:", Some("/a")),
+            ("/a::/b;c", Some("/a:/b")),
+            (".", Some("")),
+            ("lib:../lib", Some("")),
+        ] {
+            let found = absolute_library_folders(OsStr::new(folders));
+            assert_eq!(found, kept.map(OsString::from), "{folders}");
+        }
+    }
 }

@@ -55,6 +55,7 @@ impl InspectContext {
     /// The record of the problem.
     pub(super) fn record(&self) -> Result<Option<Record>, Failure> {
         let database = Database::load(&self.database).map_err(Failure::work)?;
+        databases::note_faults(database.faults(), self.console);
         Ok(database.find(&self.problem, &self.device, Regime::default()).cloned())
     }
 
@@ -101,7 +102,7 @@ impl InspectContext {
         configuration: Configuration,
     ) -> Result<InspectedKernel, Failure> {
         let (problem, device) = (self.problem, self.device.clone());
-        let configuration = family.completed(configuration);
+        let configuration = family.completed(configuration).map_err(Failure::work)?;
         InspectedKernel::new(family, &self.templates, configuration, problem, device)
             .map_err(Failure::work)
     }

@@ -4,14 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
-use crate::tune::Recorded;
+use crate::files::{self, InputKind};
+use crate::tune::{Recorded, no_journal};
 
 /// Every journal of this version below a folder, with its heading. Outcomes are not read.
 pub(super) fn below(folder: &Path) -> Result<Vec<(PathBuf, Recorded)>, Failure> {
     let mut found = Vec::new();
     for device in entries(folder)?.into_iter().filter(|path| path.is_dir()) {
         for path in entries(&device)? {
-            let text = fs::read_to_string(&path).unwrap_or_default();
+            let text = files::read_text(&path, InputKind::Journal).unwrap_or_default();
             if let Some(heading) = Recorded::parse(text.lines().next().unwrap_or_default()) {
                 found.push((path, heading));
             }
@@ -23,13 +24,10 @@ pub(super) fn below(folder: &Path) -> Result<Vec<(PathBuf, Recorded)>, Failure> 
 
 /// Reads a whole journal.
 pub(super) fn read(path: &Path) -> Result<Recorded, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
-    Recorded::parse(&text).ok_or_else(|| {
-        Failure::Work(format!(
-            "`{}` is no journal of this version of gemm-tune: tune the problem again",
-            path.display()
-        ))
-    })
+    let text =
+        files::read_text(path, InputKind::Journal).map_err(|error| unreadable(path, &error))?;
+    Recorded::parse(&text)
+        .ok_or_else(|| Failure::Work(format!("`{}` is {}", path.display(), no_journal(&text))))
 }
 
 /// The paths in a folder, in no order; none where the folder does not exist.

@@ -11,7 +11,7 @@ use super::arguments::{CommonArguments, FamilyArguments};
 use super::console::Console;
 use super::failure::Failure;
 use super::machine::{Wish, Workshop};
-use super::output::finish;
+use super::output::{finish, write};
 use super::progress_bar::CountProgress;
 use super::{journals, request};
 use crate::model::{Device, Measurement};
@@ -36,6 +36,9 @@ pub(super) struct LearnArguments {
     /// File to write what was learned to
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Leave out the short lists of kernels, which take minutes to choose and make lookups of new problems faster
+    #[arg(long)]
+    no_short_lists: bool,
     #[command(flatten)]
     families: FamilyArguments,
     #[command(flatten)]
@@ -92,9 +95,12 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
     });
     let seen: Vec<HeldOut> = seen.collect();
     if let Some(path) = &arguments.output {
-        let listed = with_shortlists(model.clone(), &device, &families, console);
-        let text = listed.text().map_err(Failure::work)?;
-        write(path, &text)?;
+        let written = match arguments.no_short_lists {
+            true => model.clone(),
+            false => with_shortlists(model.clone(), &device, &families, console),
+        };
+        let text = written.text().map_err(Failure::work)?;
+        write(path, text.as_bytes())?;
         console.note(&format!("written to {}", path.display()));
     }
     console.result(&learned::table(&model, &seen, console.width()));
@@ -115,11 +121,6 @@ fn with_shortlists(
         progress.expect(total);
         progress.reach(count, "");
     })
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text)
-        .map_err(|error| Failure::Work(format!("cannot write `{}`: {error}", path.display())))
 }
 
 /// Journals by their paths; of folders, those in them and below them.

@@ -41,6 +41,9 @@ pub(super) struct LookupArguments {
     /// Bytes that the addresses of A, B and C are multiples of
     #[arg(long, value_name = "BYTES", default_value_t = Storage::ALLOCATED)]
     align: u64,
+    /// Most bytes of device memory for workspaces; 0 for a kernel that needs none [default: any]
+    #[arg(long, value_name = "BYTES")]
+    workspace: Option<u64>,
     /// Cache policy of the records to answer from: rotate or hot
     #[arg(long, default_value = "rotate")]
     cache_policy: String,
@@ -79,7 +82,7 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<Value, Failure> 
         Some(file) => vec![file.clone()],
         None => databases::files(&arguments.db)?,
     };
-    let databases = databases::load(&files)?;
+    let databases = databases::load_near(&files, &question.problem, console)?;
     let records = || databases.iter().flat_map(Database::records);
     let device = device(arguments, &records().collect::<Vec<_>>(), console)?;
     let lookup = Lookup::new(records(), &families, &templates, &device, regime).with_predictor(
@@ -95,7 +98,7 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<Value, Failure> 
     }
     let lookup = if arguments.pin.is_some() { lookup.pinned() } else { lookup };
     let answer = lookup.answer(&question).map_err(Failure::work)?;
-    let Question { problem, storage } = &question;
+    let Question { problem, storage, .. } = &question;
     let plan = render::launches(answer.family, answer.configuration, problem, storage, &device)
         .map_err(Failure::work)?;
     console.result(&answered::text(&question, &device, &answer, &plan, console.width()));
@@ -114,7 +117,8 @@ fn question(arguments: &LookupArguments) -> Result<Question, Failure> {
         alignment: arguments.align,
     };
     storage.check(&problem).map_err(Failure::usage)?;
-    Ok(Question { problem, storage })
+    let any = Question::new(problem, storage);
+    Ok(arguments.workspace.map_or(any, |bytes| any.within(bytes)))
 }
 
 /// The device to answer for: the named one, else the one in this machine, else the only one with

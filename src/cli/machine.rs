@@ -4,11 +4,13 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::thread;
+use std::time::Duration;
 
 use super::arguments::CommonArguments;
 use super::console::Console;
-use super::environment::{cache_folder, network, search_paths, worker_command};
+use super::environment::{cache_folder, compile_children, network, search_paths, worker_command};
 use super::failure::Failure;
+use super::request;
 use crate::compile::cache::DEFAULT_MAX_BYTES;
 use crate::compile::libraries::programs;
 use crate::compile::{
@@ -62,13 +64,15 @@ pub(super) struct Workshop {
     pub(super) cache: PathBuf,
     pub(super) paths: SearchPaths,
     network: Network,
+    compile_limit: Duration,
 }
 
 impl Workshop {
     pub(super) fn new(common: &CommonArguments) -> Result<Self, Failure> {
         let cache = cache_folder(common)?;
         let paths = search_paths(common, cache.clone());
-        Ok(Self { cache, paths, network: network(common) })
+        let compile_limit = request::time(&common.compile_timeout)?;
+        Ok(Self { cache, paths, network: network(common), compile_limit })
     }
 
     /// Starts a worker for a GPU.
@@ -209,7 +213,8 @@ impl Workshop {
         let on_event = &mut |event: ProvideEvent| console.note(&provision(&event));
         let nvrtc = acquire(&self.paths, &wanted, self.network, on_event).map_err(Failure::work)?;
         let cache = CubinCache::new(self.cache.join("cubin"), DEFAULT_MAX_BYTES);
-        Compiler::new(nvrtc, Some(cache), target).map_err(Failure::work)
+        let compiler = Compiler::new(nvrtc, Some(cache), target).map_err(Failure::work)?;
+        Ok(compiler.in_children(compile_children(self.compile_limit)?))
     }
 }
 

@@ -41,7 +41,7 @@ impl MeasureContext {
     pub(super) fn kit(self, console: Console) -> Result<Kit, Failure> {
         let Self { families, templates, machine, workshop } = self;
         let compiler = Arc::new(workshop.compiler(&machine, console)?);
-        let threads = CompileThreads::new(request::jobs(None)).map_err(Failure::work)?;
+        let threads = CompileThreads::new(request::jobs(None)?).map_err(Failure::work)?;
         Ok(Kit { families, templates, compiler, threads, machine })
     }
 }

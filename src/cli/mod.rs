@@ -1,6 +1,7 @@
 //! The command line: parses arguments, calls the other rooms and prints. The only room that prints, reads
 //! the environment and exits. Each command and its arguments have a file; `arguments` has what several share.
 
+mod address_space;
 mod arguments;
 mod check;
 mod compare;
@@ -31,11 +32,16 @@ mod replay;
 mod report;
 mod request;
 mod session_display;
+mod streams;
 mod tune;
 
 use std::process::ExitCode;
 
+#[doc(hidden)]
+pub use request::count_shapes;
+
 use clap::{Parser, Subcommand};
+use serde_json::json;
 
 use check::CheckArguments;
 use compare::CompareArguments;
@@ -56,7 +62,12 @@ use tune::TuneArguments;
 /// Finds the fastest correct CUDA matrix-multiplication kernel for a shape on this machine's GPU.
 #[derive(Debug, Parser)]
 #[command(name = "gemm-tune", version, args_conflicts_with_subcommands = true)]
-#[command(after_help = "Exit codes: 0 done, 1 the work failed, 2 wrong usage.")]
+#[command(after_help = "\
+Exit codes:
+    0  done; also where the reader of the output closed its pipe
+    1  the work failed, or its output cannot be written (a full disk); what was done is kept
+    2  wrong usage
+  130  ended by SIGINT (Ctrl-C), 143 by SIGTERM, 129 by SIGHUP: what was found so far is kept")]
 struct Arguments {
     #[command(flatten)]
     tune: TuneArguments,
@@ -97,11 +108,52 @@ enum Command {
     /// Serve a device to the program that started this process
     #[command(hide = true)]
     Worker,
+    /// Compile for the program that started this process
+    #[command(hide = true)]
+    CompileWorker,
+    /// Render templates for the program that started this process
+    #[command(hide = true)]
+    RenderWorker,
 }
 
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    environment::leave_relative_library_folders();
+    interrupt::survive_file_limits();
+    if let Some(shortage) = address_space::shortage() {
+        Console::plain().error(&shortage);
+        json_error(&shortage);
+        return ExitCode::FAILURE;
+    }
+    match Arguments::try_parse() {
+        Ok(arguments) => run(arguments),
+        Err(unparsed) => not_run(&unparsed),
+    }
+}
+
+/// Prints the help or the version that was asked for, or what is wrong with the arguments.
+fn not_run(unparsed: &clap::Error) -> ExitCode {
+    let text = unparsed.render();
+    if !unparsed.use_stderr() {
+        streams::out(&text.ansi().to_string());
+        return streams::lost().map_or(ExitCode::SUCCESS, |lost| {
+            Console::plain().error(&lost);
+            ExitCode::FAILURE
+        });
+    }
+    streams::err(&text.ansi().to_string());
+    let text = text.to_string();
+    json_error(text.trim_end().strip_prefix("error: ").unwrap_or(text.trim_end()));
+    ExitCode::from(2)
+}
+
+/// Prints an error as a document, where the arguments, which may be wrong, have `--json`.
+fn json_error(message: &str) {
+    let json = std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json");
+    Console::of_results(json).document(&json!({ "error": message }));
+}
+
+fn run(arguments: Arguments) -> ExitCode {
     match arguments.command {
         None => tune::main(&arguments.tune),
         Some(Command::Tune(tune)) => tune::main(&tune),
@@ -118,15 +170,17 @@ pub fn main() -> ExitCode {
         Some(Command::Export(export)) => export::main(&export),
         Some(Command::Dispatch(dispatch)) => dispatch::main(&dispatch),
         Some(Command::Regret(regret)) => regret::main(&regret),
-        Some(Command::Worker) => worker(),
+        Some(Command::Worker) => serve(crate::worker::serve),
+        Some(Command::CompileWorker) => serve(crate::compile::children::serve),
+        Some(Command::RenderWorker) => serve(crate::render::serve_templates),
     }
 }
 
-/// Serves as a worker process.
-fn worker() -> ExitCode {
+/// Serves as a child process.
+fn serve<E: std::fmt::Display>(work: fn() -> Result<(), E>) -> ExitCode {
     // A terminal sends Ctrl-C to the whole process group. Only the parent reacts to it.
-    let _ = ctrlc::set_handler(|| {});
-    match crate::worker::serve() {
+    interrupt::ignore();
+    match work() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             Console::plain().error(&error.to_string());

@@ -1,28 +1,37 @@
 //! The end of every command, and files that commands write.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use super::console::Console;
 use super::failure::Failure;
+use super::{interrupt, streams};
+use crate::files;
 
-/// Prints the document or the error, and gives the exit code.
-pub(super) fn finish(console: Console, result: Result<(Value, ExitCode), Failure>) -> ExitCode {
-    match result {
+/// Prints the document or the error, and gives the exit code: that of the signal that ended the work,
+/// else that of the work.
+pub(super) fn finish(
+    console: Console,
+    result: Result<(impl Serialize, ExitCode), Failure>,
+) -> ExitCode {
+    let code = match result {
         Ok((document, code)) => {
             console.document(&document);
-            code
+            streams::lost().map_or(code, |lost| {
+                console.error(&lost);
+                ExitCode::FAILURE
+            })
         }
         Err(failure) => {
             console.error(failure.message());
             console.document(&json!({ "error": failure.message() }));
             failure.exit_code()
         }
-    }
+    };
+    interrupt::exit_code().map_or(code, ExitCode::from)
 }
 
 /// Writes a file whole or not at all, its folder made where it is missing.
@@ -33,13 +42,5 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
             path.display()
         ))
     };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(unwritable)?;
-    // Permissions by the system's mask, as for any file.
-    let mode = fs::Permissions::from_mode(0o666);
-    let file = tempfile::Builder::new().permissions(mode).tempfile_in(folder);
-    let file = file.map_err(unwritable)?;
-    fs::write(file.path(), bytes).map_err(unwritable)?;
-    file.persist(path).map(|_| ()).map_err(|error| unwritable(error.error))
+    files::replace(path, bytes).map_err(unwritable)
 }

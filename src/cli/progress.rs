@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::console::{Console, Volume};
 use super::eta::SearchEta;
+use super::interrupt;
 use crate::model::{Device, Micros, Outcome, Problem, Tflops};
 use crate::session::SessionStage;
 use crate::tune::TuneEvent;
@@ -36,16 +37,29 @@ impl ProgressBoard {
 
     /// A result, whole and between the bars.
     pub(super) fn result(&self, text: &str) {
-        self.bars.suspend(|| self.console.result(text));
+        self.between_bars(|| self.console.result(text));
     }
 
     /// What went wrong.
     pub(super) fn error(&self, text: &str) {
-        self.bars.suspend(|| self.console.error(text));
+        self.between_bars(|| self.console.error(text));
     }
 
     fn note(&self, text: &str) {
-        self.bars.suspend(|| self.console.note(text));
+        self.between_bars(|| self.console.note(text));
+    }
+
+    /// Prints while no bar is drawn. After a signal there are no bars: the terminal may be gone, and
+    /// drawing on it would panic.
+    fn between_bars(&self, print: impl FnOnce()) {
+        if interrupt::flag().load(Ordering::Relaxed) {
+            self.bars.set_draw_target(ProgressDrawTarget::hidden());
+            print();
+        } else if self.console.interactive() {
+            self.bars.suspend(print);
+        } else {
+            print();
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use super::failure::Failure;
 use super::measure_context::{MeasureContext, in_turn, notes};
 use super::output::finish;
 use super::{databases, request};
-use crate::database::{Database, Record};
+use crate::database::Record;
 use crate::lookup::{Lookup, Question};
 use crate::model::{Problem, Regime};
 use crate::report::regret::{self, Regret};
@@ -53,7 +53,7 @@ fn run(arguments: &RegretArguments, console: Console) -> Result<(Value, ExitCode
     let context = MeasureContext::new(device, &arguments.families, &arguments.common, console)?;
     let device = context.machine.device();
     let path = databases::of(&device, db.as_deref());
-    let database = Database::load_existing(&path).map_err(Failure::work)?;
+    let database = databases::load_file(&path, console)?;
     let regime = Regime::default();
     let is_held_out = |record: &&Record| {
         Problem::try_from(&record.problem).is_ok_and(|problem| problems.contains(&problem))
@@ -77,7 +77,7 @@ fn run(arguments: &RegretArguments, console: Console) -> Result<(Value, ExitCode
                 continue;
             }
         };
-        let (_, tuned) = databases::kernel(record, &families);
+        let (_, tuned) = databases::kernel(record, &families)?;
         let is_same = answer.family.name == record.family && *answer.configuration == tuned;
         let other = (!is_same).then_some((record.family.as_str(), &tuned));
         let on_event = &mut notes(console);

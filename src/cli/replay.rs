@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::Value;
 
 use super::console::Console;
 use super::failure::Failure;
+use super::output::finish;
 use super::{databases, request};
 use crate::model::Device;
 use crate::predict::LearnedModel;
@@ -17,6 +18,9 @@ use crate::report::replayed;
 use crate::search::replay::{Trials, replay};
 use crate::space::{Families, Family};
 use crate::tune::{read_informed, read_recording};
+
+/// Most trials: the curves of each are kept.
+const MAX_REPEATS: usize = 10_000;
 
 #[derive(Debug, Args)]
 pub(super) struct ReplayArguments {
@@ -56,17 +60,16 @@ pub(super) struct ReplayArguments {
 /// Plays, prints and gives the exit code.
 pub(super) fn main(arguments: &ReplayArguments) -> ExitCode {
     let console = Console::of_results(arguments.json);
-    match run(arguments, console) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            console.error(failure.message());
-            console.document(&json!({ "error": failure.message() }));
-            failure.exit_code()
-        }
-    }
+    finish(console, run(arguments, console).map(|document| (document, ExitCode::SUCCESS)))
 }
 
-fn run(arguments: &ReplayArguments, console: Console) -> Result<(), Failure> {
+fn run(arguments: &ReplayArguments, console: Console) -> Result<Value, Failure> {
+    if arguments.repeats.get() > MAX_REPEATS {
+        return Err(Failure::Usage(format!(
+            "`--repeats` is {}, above {MAX_REPEATS}: the mean of fewer is as good",
+            arguments.repeats
+        )));
+    }
     let trials = Trials {
         search: arguments.search.parse().map_err(Failure::usage)?,
         repeats: arguments.repeats.get(),
@@ -91,6 +94,5 @@ fn run(arguments: &ReplayArguments, console: Console) -> Result<(), Failure> {
     let recording = recording.map_err(Failure::work)?;
     let replayed = replay(&recording, &trials);
     console.result(&replayed::table(&recording, &trials, &replayed, console.width()));
-    console.document(&replayed::document(&trials, &replayed));
-    Ok(())
+    Ok(replayed::document(&trials, &replayed))
 }

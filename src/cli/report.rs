@@ -59,7 +59,7 @@ fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> 
         Err(_) if !arguments.journal.is_empty() => Vec::new(),
         files => files?,
     };
-    let databases = databases::load(&files)?;
+    let databases = databases::load(&files, console)?;
     let records: Vec<&Record> = databases
         .iter()
         .flat_map(Database::records)
@@ -113,7 +113,7 @@ fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> 
         arguments.out.display()
     ));
     Ok(
-        json!({ "file": arguments.out, "problems": cases.len(), "searches": searches, "bytes": text.len() }),
+        json!({ "file": arguments.out.display().to_string(), "problems": cases.len(), "searches": searches, "bytes": text.len() }),
     )
 }
 
@@ -168,7 +168,13 @@ impl ReportContext {
     /// The source of a winner, rendered from the present template.
     fn source(&self, record: &Record, problem: &Problem, device: &Device) -> Option<String> {
         let family = self.family(&record.family)?;
-        let configuration = family.completed(record.configuration());
+        let configuration = match family.completed(record.configuration()) {
+            Ok(configuration) => configuration,
+            Err(error) => {
+                self.console.note(&format!("{problem}: no source is shown: {error}"));
+                return None;
+            }
+        };
         if self.templates.hash(family) != record.provenance.template_hash {
             self.changed.set(self.changed.get() + 1);
         }

@@ -2,12 +2,15 @@
 
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::time::Duration;
 
 use super::arguments::{
     FamilyArguments, FolderArguments, PatternArguments, ProblemArguments, SelectionArguments,
 };
+use super::environment::render_children;
 use super::failure::Failure;
 use crate::database::RecordFilter;
+use crate::files::{self, InputKind};
 use crate::model::problem::MAX_BATCH;
 use crate::model::{CachePolicy, Compute, Dtype, PowerState, Problem, Regime, Shape};
 use crate::predict::LearnedModel;
@@ -47,12 +50,17 @@ fn chosen(
         None => Templates::built_in(),
     }
     .map_err(Failure::work)?;
+    // What comes from a folder may have loops that do not end.
+    let templates = match (&folders.spaces, &folders.templates) {
+        (None, None) => templates,
+        _ => templates.in_children(render_children()?),
+    };
     Ok((families, templates))
 }
 
 /// What `gemm-tune learn` wrote to a file.
 pub(super) fn learned_model(path: &Path) -> Result<LearnedModel, Failure> {
-    let text = std::fs::read_to_string(path)
+    let text = files::read_text(path, InputKind::LearnedModel)
         .map_err(|error| Failure::Work(format!("cannot read `{}`: {error}", path.display())))?;
     let named = |error| Failure::Work(format!("`{}`: {error}", path.display()));
     LearnedModel::parse(&text).map_err(named)
@@ -158,8 +166,13 @@ pub(super) fn no_shape(deed: &str, command: &str) -> Failure {
 /// `512x512x512 nt x16`; `#` begins a comment.
 fn shapes_file(file: &Path, pattern: Problem) -> Result<Vec<Problem>, Failure> {
     let name = file.display();
-    let text = std::fs::read_to_string(file)
+    let text = files::read_text(file, InputKind::Shapes)
         .map_err(|error| Failure::Usage(format!("cannot read `{name}`: {error}")))?;
+    parse_shapes(&text, &name.to_string(), pattern)
+}
+
+/// The problems of a file's text; `name` is for messages.
+fn parse_shapes(text: &str, name: &str, pattern: Problem) -> Result<Vec<Problem>, Failure> {
     let mut problems = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or("").trim();
@@ -203,6 +216,13 @@ fn check_batch(batch: u64) -> Result<(), Failure> {
     Err(Failure::Usage(format!("batch is {batch}, not within 1 to {MAX_BATCH}")))
 }
 
+/// A time above zero, such as `60s`.
+pub(super) fn time(text: &str) -> Result<Duration, Failure> {
+    let wrong = || Failure::Usage(format!("`{text}` is no time: write `60s`, `2m` or `1h 30m`"));
+    let time: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
+    Duration::try_from(time).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
+}
+
 /// A percentage as a fraction: `1%` or `0.5%`.
 pub(super) fn fraction(word: &str) -> Result<f64, Failure> {
     let number = word.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
@@ -219,10 +239,32 @@ pub(super) fn problem(problem: Problem) -> Result<Problem, Failure> {
     problem.check_size().map(|()| problem).map_err(Failure::usage)
 }
 
+/// Most threads that compile: each has a child process of about 150 MB.
+const MAX_JOBS: usize = 1024;
+
 /// Threads that compile.
-pub(super) fn jobs(wanted: Option<NonZeroUsize>) -> NonZeroUsize {
-    let cores = || std::thread::available_parallelism().ok();
-    wanted.or_else(cores).unwrap_or(NonZeroUsize::MIN)
+pub(super) fn jobs(wanted: Option<NonZeroUsize>) -> Result<NonZeroUsize, Failure> {
+    match wanted {
+        Some(jobs) if jobs.get() > MAX_JOBS => Err(Failure::Usage(format!(
+            "`--jobs {jobs}` is more than {MAX_JOBS}, the most that can be given"
+        ))),
+        Some(jobs) => Ok(jobs),
+        None => {
+            let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+            Ok(cores.min(NonZeroUsize::new(MAX_JOBS).unwrap_or(cores)))
+        }
+    }
+}
+
+/// The number of problems of a file's text, or what is wrong with it.
+///
+/// # Errors
+/// The message that a user gets.
+#[doc(hidden)]
+pub fn count_shapes(text: &str) -> Result<usize, String> {
+    let pattern = Problem::new(Shape { m: 1, n: 1, k: 1 }, Dtype::F32);
+    let problems = parse_shapes(text, "shapes", pattern);
+    problems.map(|problems| problems.len()).map_err(|failure| failure.message().to_owned())
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -19,7 +18,7 @@ use super::output::finish;
 use super::session_display::{SessionDisplay, document};
 use super::{databases, interrupt, request};
 use crate::compile::CompileThreads;
-use crate::database::{ReplacePolicy, check_writable};
+use crate::database::{ReplacePolicy, WritableDatabase};
 use crate::model::{Device, Problem, Regime};
 use crate::predict::Predictor;
 use crate::report::{json as documents, tuned};
@@ -48,7 +47,7 @@ pub(super) struct TuneArguments {
     /// Tuning database to write, whose winners are tried first [default: results/<gpu>.toml]
     #[arg(long, value_name = "PATH")]
     db: Option<PathBuf>,
-    /// ReplacePolicy a stored record even if it is faster
+    /// Replace a stored record even if it is faster
     #[arg(long)]
     force: bool,
     /// Search and measure everything anew, without the results of earlier runs and databases; only the record of the
@@ -108,6 +107,7 @@ pub(super) fn main(arguments: &TuneArguments) -> ExitCode {
 }
 
 fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
+    let jobs = request::jobs(arguments.jobs)?;
     let workshop = Workshop::new(&arguments.common)?;
     let mut plan = plan(arguments, &workshop, console)?;
     let wish: Wish = arguments.device.parse()?;
@@ -120,7 +120,8 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
     check_host(arguments, &plan.settings, &device)?;
     let database = databases::of(&device, arguments.db.as_deref());
     // Before a compiler is installed.
-    check_writable(&database, &device).map_err(Failure::work)?;
+    let writable = WritableDatabase::check(&database, &device).map_err(Failure::work)?;
+    databases::note_faults(writable.unused(), console);
     plan.predictor = Arc::new(databases::predictor(
         [database.as_path()],
         &device,
@@ -132,11 +133,11 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
         let files = databases::files(&[]).unwrap_or_default().into_iter();
         plan.other_databases = files.filter(|other| *other != database).collect();
     }
-    plan.database = Some(database.clone());
+    plan.database = Some(writable);
     let compiler = workshop.compiler(&machine, console)?;
     let (major, minor) = compiler.nvrtc().version();
     let nvrtc = format!("{major}.{minor}");
-    let threads = CompileThreads::new(request::jobs(arguments.jobs)).map_err(Failure::work)?;
+    let threads = CompileThreads::new(jobs).map_err(Failure::work)?;
     let session_device =
         SessionDevice { machine, compiler: Arc::new(compiler), nvrtc: nvrtc.clone(), threads };
     let stop = interrupt::listen()?;
@@ -152,7 +153,7 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
         "gemm_tune": env!("CARGO_PKG_VERSION"),
         "device": device,
         "nvrtc": nvrtc,
-        "database": database,
+        "database": database.display().to_string(),
         "results": results.iter().map(|result| document(result, &device)).collect::<Vec<_>>(),
     });
     Ok((document, code))
@@ -193,7 +194,7 @@ fn plan(
         effort: arguments.effort.parse().map_err(Failure::usage)?,
         within: arguments.stop_within.as_deref().map(within).transpose()?,
         max_configs: arguments.max_configs.map(NonZeroUsize::get),
-        budget: arguments.budget.as_deref().map(budget).transpose()?,
+        budget: arguments.budget.as_deref().map(request::time).transpose()?,
         journals: Some(workshop.cache.join("journal")),
         fresh: arguments.fresh,
         search: arguments.search.parse().map_err(Failure::usage)?,
@@ -229,12 +230,6 @@ fn problems(arguments: &TuneArguments, console: Console) -> Result<Vec<Problem>,
     let number = index + 1;
     console.note(&format!("shard {number} of {count} ({source}): {} of {all} shapes", own.len()));
     Ok(own)
-}
-
-fn budget(text: &str) -> Result<Duration, Failure> {
-    let wrong = || Failure::Usage(format!("`{text}` is no time: write `60s`, `2m` or `1h 30m`"));
-    let time: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
-    Duration::try_from(time).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
 }
 
 /// The fraction that counts as better, within the range that stopping rules support.

@@ -4,7 +4,7 @@
 //! Several processes may share one folder. An entry appears atomically, by renaming. A missing,
 //! truncated or damaged entry is a miss.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +14,8 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use tempfile::Builder;
 use thiserror::Error;
+
+use crate::files::{self, InputKind};
 
 /// Default size limit: about 20,000 cubins of 50 kB, more than a month of tuning.
 pub const DEFAULT_MAX_BYTES: u64 = 1 << 30;
@@ -146,9 +148,11 @@ impl CubinCache {
     }
 
     fn read(&self, path: &Path) -> Option<CacheEntry> {
-        let mut file = File::open(path).ok()?;
+        let file = files::open(path, InputKind::CacheEntry).ok()?;
+        // An entry is machine code: one that another user wrote is not run.
+        files::check_owner(&file).ok()?;
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).ok()?;
+        (&file).take(InputKind::CacheEntry.max_bytes()).read_to_end(&mut bytes).ok()?;
         let entry = CacheEntry::from_bytes(&bytes);
         // Either call may fail in a read-only folder, which changes nothing for the caller.
         let _ = match entry {
@@ -176,7 +180,7 @@ impl CubinCache {
     fn write(&self, path: &Path, entry: &CacheEntry) -> io::Result<u64> {
         let bytes = entry.to_bytes()?;
         let shard = path.parent().unwrap_or(&self.folder);
-        fs::create_dir_all(shard)?;
+        files::make_private(shard)?;
         let mut file = Builder::new().prefix(TEMPORARY).tempfile_in(shard)?;
         file.write_all(&bytes)?;
         file.persist(path)?;
@@ -257,6 +261,7 @@ struct CachedFile {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::thread;
 
     use tempfile::TempDir;

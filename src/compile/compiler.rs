@@ -3,13 +3,16 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
 use thiserror::Error;
 
 use super::cache::{CacheEntry, CacheKey, CubinCache};
+use super::children::{ChildCompiler, CompileChildren};
 use super::in_flight::InFlight;
+use super::includes::check_includes;
 use super::nvrtc::{Nvrtc, NvrtcError, RawCompile};
 use super::resources::{KernelResources, parse_log};
 use super::target::CompileTarget;
@@ -57,7 +60,7 @@ pub enum ImageOrigin {
 }
 
 /// Reason that there is no image.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Error)]
 pub enum CompileError {
     /// The source or its options are wrong; this concerns one candidate.
     #[error("the source does not compile:\n{log}")]
@@ -68,6 +71,27 @@ pub enum CompileError {
     /// The compiler is unusable; no candidate compiles until it is repaired.
     #[error(transparent)]
     Environment(#[from] NvrtcError),
+    /// The time limit passed; this concerns one candidate.
+    #[error("the compile did not end within {seconds:.1} s; `--compile-timeout` sets the limit")]
+    TimedOut {
+        /// The limit.
+        seconds: f64,
+    },
+    /// The compiling process ended, by a crash or for want of memory; this concerns one candidate.
+    #[error("the compiling process ended: {how}")]
+    Ended {
+        /// Exit status and last error output.
+        how: String,
+    },
+    /// The compile was cancelled: nobody wants its result.
+    #[error("the compile was cancelled")]
+    Cancelled,
+    /// No compiling process can be started; no candidate compiles.
+    #[error("the compiling process cannot be started: {why}")]
+    NoProcess {
+        /// The reason.
+        why: String,
+    },
     /// The compiling code panicked: a bug in this program.
     #[error("compiling panicked: {message}; please report this with the kernel's source")]
     Panicked {
@@ -86,6 +110,25 @@ pub trait Compile: Send + Sync {
     /// # Errors
     /// See [`CompileError`].
     fn compile(&self, request: &CompileRequest) -> Result<Compiled, CompileError>;
+
+    /// As [`Self::compile`]; gives up soon after `cancelled` is set, if the compiler can.
+    ///
+    /// # Errors
+    /// See [`CompileError`].
+    fn compile_unless(
+        &self,
+        _cancelled: &AtomicBool,
+        request: &CompileRequest,
+    ) -> Result<Compiled, CompileError> {
+        self.compile(request)
+    }
+}
+
+impl CompileError {
+    /// Whether no other candidate compiles either.
+    pub fn ends_run(&self) -> bool {
+        matches!(self, Self::Environment(_) | Self::NoProcess { .. })
+    }
 }
 
 /// NVRTC with a cache in front, for one target.
@@ -96,6 +139,8 @@ pub struct Compiler {
     cache: Option<CubinCache>,
     in_flight: InFlight<CacheKey>,
     target: CompileTarget,
+    /// `None` compiles in this process.
+    children: Option<ChildCompiler>,
 }
 
 impl Compiler {
@@ -110,7 +155,15 @@ impl Compiler {
     ) -> Result<Self, NvrtcError> {
         nvrtc.check_architecture(target.architecture())?;
         let library_bytes = fs::metadata(nvrtc.path()).map_or(0, |metadata| metadata.len());
-        Ok(Self { nvrtc, library_bytes, cache, in_flight: InFlight::default(), target })
+        let in_flight = InFlight::default();
+        Ok(Self { nvrtc, library_bytes, cache, in_flight, target, children: None })
+    }
+
+    /// Compiles in child processes from now on, which end at a time limit.
+    #[must_use]
+    pub fn in_children(self, children: CompileChildren) -> Self {
+        let children = Some(ChildCompiler::new(children, self.nvrtc.path()));
+        Self { children, ..self }
     }
 
     /// The NVRTC in use.
@@ -144,8 +197,13 @@ impl Compiler {
         &self,
         request: &CompileRequest,
         options: &[String],
+        cancelled: &AtomicBool,
     ) -> Result<RawCompile, CompileError> {
-        self.nvrtc.compile(&request.source, &request.name, self.target, options)
+        let CompileRequest { source, name, .. } = request;
+        match &self.children {
+            Some(children) => children.compile(source, name, (self.target, options), cancelled),
+            None => self.nvrtc.compile(source, name, self.target, options),
+        }
     }
 
     /// Replaces a log without an error by one that has it. When the assembler rejects a kernel (for
@@ -156,6 +214,7 @@ impl Compiler {
         error: CompileError,
         request: &CompileRequest,
         options: &[String],
+        cancelled: &AtomicBool,
     ) -> CompileError {
         let CompileError::Source { log } = &error else { return error };
         if ["error", "fatal"].iter().any(|word| log.contains(word)) {
@@ -163,7 +222,7 @@ impl Compiler {
         }
         let plain: Vec<String> =
             options.iter().filter(|option| *option != VERBOSE).cloned().collect();
-        self.run(request, &plain).err().unwrap_or(error)
+        self.run(request, &plain, cancelled).err().unwrap_or(error)
     }
 
     /// Forms the cache key. The library size tells apart builds with the same version number, as
@@ -179,7 +238,18 @@ impl Compiler {
 
 impl Compile for Compiler {
     fn compile(&self, request: &CompileRequest) -> Result<Compiled, CompileError> {
+        self.compile_unless(&AtomicBool::new(false), request)
+    }
+
+    fn compile_unless(
+        &self,
+        cancelled: &AtomicBool,
+        request: &CompileRequest,
+    ) -> Result<Compiled, CompileError> {
         let start = Instant::now();
+        check_includes(&request.source).map_err(|refused| CompileError::Source {
+            log: format!("{}: {refused}", request.name),
+        })?;
         let options = self.options(request);
         let compiled = |entry: CacheEntry, origin| Compiled {
             resources: parse_log(&entry.log),
@@ -195,8 +265,8 @@ impl Compile for Compiler {
             return Ok(compiled(entry, ImageOrigin::Cache));
         }
         let raw = self
-            .run(request, &options)
-            .map_err(|error| self.with_cause(error, request, &options))?;
+            .run(request, &options, cancelled)
+            .map_err(|error| self.with_cause(error, request, &options, cancelled))?;
         let entry = CacheEntry { image: raw.image.into(), log: raw.log };
         if let Some((cache, key)) = &cache {
             cache.put(key, &entry);

@@ -9,6 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::files;
+
 /// Search locations in addition to the standard folders. The command line fills them in from its
 /// options and the environment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -24,6 +26,10 @@ pub struct SearchPaths {
     /// The Python whose packages may contain the library; `None` skips Python.
     pub python: Option<OsString>,
 }
+
+/// Prints the folders of Python's packages, one a line.
+const PYTHON_FOLDERS: &str =
+    "import site, sys\nprint('\\n'.join(sys.path + [site.getusersitepackages()]))";
 
 /// Library folders of a CUDA toolkit.
 const TOOLKIT_FOLDERS: [&str; 3] = ["lib64", "lib", "targets/x86_64-linux/lib"];
@@ -47,8 +53,11 @@ pub(super) fn installed(stem: &str, paths: &SearchPaths) -> Vec<PathBuf> {
 /// Finds candidates in Python packages.
 pub(super) fn in_python(stem: &str, paths: &SearchPaths) -> Vec<PathBuf> {
     let (None, Some(python)) = (&paths.explicit, &paths.python) else { return vec![] };
+    // Isolated and in the root folder: neither the current folder nor `PYTHON*` variables add code
+    // or folders. The user's own packages count, and are asked for, since isolation leaves them out.
     let output = Command::new(python)
-        .args(["-c", r"import sys; print('\n'.join(sys.path))"])
+        .args(["-I", "-c", PYTHON_FOLDERS])
+        .current_dir("/")
         .stdin(Stdio::null())
         .output();
     let listing = output.map(|output| output.stdout).unwrap_or_default();
@@ -57,6 +66,18 @@ pub(super) fn in_python(stem: &str, paths: &SearchPaths) -> Vec<PathBuf> {
         .flat_map(|site| wheel_folders(Path::new(site)))
         .collect();
     libraries_in(folders, stem)
+}
+
+/// The folders of a tool that earlier runs installed below the cache folder.
+fn provided(tool: &str, paths: &SearchPaths) -> Vec<PathBuf> {
+    let Some(cache) = &paths.cache else { return Vec::new() };
+    newest_first(&absolute(cache).join(tool), "cu")
+}
+
+/// Whether only this user and root could have put a file or folder there. What the program installed
+/// itself is in no other place.
+fn is_trusted(path: &Path) -> bool {
+    files::trusted(path).is_ok()
 }
 
 /// Folder below `cache` into which the wheel of a CUDA major version is unpacked.
@@ -82,12 +103,14 @@ pub fn programs(name: &str, paths: &SearchPaths) -> Vec<PathBuf> {
 }
 
 fn programs_under(root: &Path, name: &str, paths: &SearchPaths) -> Vec<PathBuf> {
-    let provided = paths.cache.iter().flat_map(|cache| newest_first(&cache.join(name), "cu"));
-    let mut found: Vec<PathBuf> =
-        provided.filter_map(|site| program_in_wheel(&site, name)).collect();
+    let provided = provided(name, paths).into_iter();
+    let mut found: Vec<PathBuf> = provided
+        .filter_map(|site| program_in_wheel(&site, name))
+        .filter(|p| is_trusted(p))
+        .collect();
     let toolkits = newest_first(&root.join("usr/local"), "cuda");
     let homes = paths.cuda_homes.iter().chain(&toolkits).map(|home| home.join("bin"));
-    let folders = homes.chain([root.join("usr/bin")]);
+    let folders = homes.chain([root.join("usr/bin")]).filter(|folder| folder.is_absolute());
     found.extend(folders.map(|folder| folder.join(name)).filter(|path| path.is_file()));
     found
 }
@@ -96,9 +119,12 @@ fn installed_under(root: &Path, stem: &str, paths: &SearchPaths) -> Vec<PathBuf>
     if let Some(path) = &paths.explicit {
         return vec![absolute(path)];
     }
-    let provided = paths.cache.iter().flat_map(|cache| newest_first(&cache.join("nvrtc"), "cu"));
     let toolkits = newest_first(&root.join("usr/local"), "cuda");
-    let mut folders: Vec<PathBuf> = provided.flat_map(|site| wheel_folders(&site)).collect();
+    let mut folders: Vec<PathBuf> = provided("nvrtc", paths)
+        .iter()
+        .flat_map(|site| wheel_folders(site))
+        .filter(|folder| is_trusted(folder))
+        .collect();
     folders.extend(paths.library_path.iter().cloned());
     for toolkit in paths.cuda_homes.iter().chain(&toolkits) {
         folders.extend(TOOLKIT_FOLDERS.map(|folder| toolkit.join(folder)));
@@ -120,6 +146,8 @@ fn libraries_in(folders: Vec<PathBuf>, stem: &str) -> Vec<PathBuf> {
     let mut seen = HashSet::new();
     folders
         .iter()
+        // A relative folder is one of whoever made the current folder.
+        .filter(|folder| folder.is_absolute())
         .flat_map(|folder| newest_first(folder, &prefix))
         .filter(|path| file_name(path)[prefix.len()..].chars().all(is_version_character))
         .filter_map(|path| seen.insert(path.canonicalize().ok()?).then(|| absolute(&path)))
@@ -251,10 +279,62 @@ mod tests {
     }
 
     #[test]
+    fn relative_folders_are_not_searched() {
+        let here = tempfile::tempdir_in(".").unwrap();
+        let relative = Path::new(here.path().file_name().unwrap());
+        for file in ["libnvrtc.so.13", "lib64/libnvrtc.so.13", "bin/nvdisasm"] {
+            let path = here.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let root = root(&[]);
+        let found = |folder: &Path| {
+            let paths = SearchPaths {
+                library_path: vec![PathBuf::new(), folder.to_owned()],
+                cuda_homes: vec![folder.to_owned()],
+                ..SearchPaths::default()
+            };
+            let libraries = installed_under(root.path(), "nvrtc", &paths).len();
+            (libraries, programs_under(root.path(), "nvdisasm", &paths).len())
+        };
+        assert_eq!(found(relative), (0, 0));
+        assert_eq!(found(&std::path::absolute(relative).unwrap()), (2, 1));
+    }
+
+    #[test]
+    fn what_others_may_have_put_into_the_cache_is_not_found() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let root = root(&[
+            "cache/nvrtc/cu13/nvidia/cu13/lib/libnvrtc.so.13",
+            "cache/nvdisasm/cu13/nvidia/cu13/bin/nvdisasm",
+        ]);
+        let cache = root.path().join("cache");
+        let paths = SearchPaths { cache: Some(cache.clone()), ..SearchPaths::default() };
+        let found = || {
+            let libraries = installed_under(root.path(), "nvrtc", &paths).len();
+            (libraries, programs_under(root.path(), "nvdisasm", &paths).len())
+        };
+        assert_eq!(found(), (1, 1));
+        let set = |mode| fs::set_permissions(&cache, fs::Permissions::from_mode(mode)).unwrap();
+        set(0o777);
+        assert_eq!(found(), (0, 0));
+        set(0o755);
+        let library = cache.join("nvrtc/cu13/nvidia/cu13/lib");
+        fs::set_permissions(library, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(found(), (0, 1));
+    }
+
+    #[test]
     fn the_packages_of_python_are_searched() {
         let root = root(&["site/nvidia/cu13/lib/libnvrtc.so.13"]);
         let site = root.path().join("site");
-        let script = format!("echo\necho {}", site.display());
+        // The script runs in the root folder: relative folders would be found there.
+        let up = root.path().strip_prefix("/").unwrap().join("site");
+        let script = format!(
+            "[ \"$1\" = -I ] && [ \"$PWD\" = / ] && echo && echo {} && echo . && echo {}",
+            up.display(),
+            site.display()
+        );
         let python = program(root.path(), "python", &script);
         let paths = SearchPaths { python: Some(python.into()), ..SearchPaths::default() };
         assert_eq!(in_python("nvrtc", &paths), [site.join("nvidia/cu13/lib/libnvrtc.so.13")]);

@@ -6,24 +6,30 @@
 //! events, errors and warnings as values.
 //!
 //! In the order of a run: [`acquire()`] opens an [`Nvrtc`], a [`Compiler`] puts a [`CubinCache`] in
-//! front of it, and a [`CompilePool`] runs that on several threads.
+//! front of it, and a [`CompilePool`] runs that on several threads. Each thread compiles in this process
+//! or, at the caller's choice, in a child process ([`children`]).
 
 pub mod acquire;
 pub mod cache;
+pub mod children;
 pub mod compiler;
 pub mod disassemble;
 pub mod fingerprint;
 mod in_flight;
+pub mod includes;
 pub mod libraries;
 pub mod nvrtc;
 pub mod pool;
 pub mod provide;
+mod releases;
 pub mod resources;
 pub mod target;
 mod threads;
+mod wheel;
 
 pub use acquire::{AcquireError, NvrtcRequirements, Rejection, acquire};
 pub use cache::{CacheStats, CacheWarning, CubinCache};
+pub use children::CompileChildren;
 pub use compiler::{Compile, CompileError, CompileRequest, Compiled, Compiler};
 pub use disassemble::{DisassembleError, disassemble};
 pub use fingerprint::Fingerprint;
@@ -34,6 +40,7 @@ pub use provide::{Network, ProvideError, ProvideEvent, Tool};
 pub use resources::KernelResources;
 pub use target::{Architecture, CompileTarget};
 pub use threads::{CompileThreads, ThreadsError};
+pub use wheel::WheelError;
 
 #[cfg(test)]
 pub(crate) mod testing;

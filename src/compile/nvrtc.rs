@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 
 use libloading::Library;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::compiler::CompileError;
 use super::target::{Architecture, CompileTarget};
 
 /// Failure of NVRTC itself. Nothing compiles until it is repaired.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum NvrtcError {
     /// The dynamic loader refused the file.
     #[error("cannot load `{}`: {reason}; check that the file is complete and built for this machine", path.display())]
@@ -35,7 +36,7 @@ pub enum NvrtcError {
         /// The library.
         path: PathBuf,
         /// The missing symbol.
-        symbol: &'static str,
+        symbol: String,
     },
     /// It cannot compile for the requested architecture.
     #[error(
@@ -61,7 +62,7 @@ pub enum NvrtcError {
         /// The library.
         path: PathBuf,
         /// The function.
-        call: &'static str,
+        call: String,
         /// NVRTC's name of the error.
         reason: String,
         /// The program's log after `: `; may be empty.
@@ -163,7 +164,9 @@ unsafe fn symbol<F: Copy>(
     // SAFETY: the caller guarantees the type; the library is never unloaded (`load`).
     match unsafe { library.get::<F>(symbol) } {
         Ok(function) => Ok(*function),
-        Err(_) => Err(NvrtcError::MissingSymbol { path: path.to_owned(), symbol }),
+        Err(_) => {
+            Err(NvrtcError::MissingSymbol { path: path.to_owned(), symbol: symbol.to_owned() })
+        }
     }
 }
 
@@ -302,7 +305,12 @@ impl Nvrtc {
             return Ok(());
         }
         let path = self.path.clone();
-        Err(NvrtcError::Call { path, call, reason: self.reason(result), log: String::new() })
+        Err(NvrtcError::Call {
+            path,
+            call: call.to_owned(),
+            reason: self.reason(result),
+            log: String::new(),
+        })
     }
 
     fn reason(&self, result: c_int) -> String {
@@ -373,7 +381,7 @@ impl<'nvrtc> NvrtcProgram<'nvrtc> {
             }
             _ => Err(CompileError::Environment(NvrtcError::Call {
                 path: self.nvrtc.path.clone(),
-                call: "nvrtcCompileProgram",
+                call: "nvrtcCompileProgram".to_owned(),
                 reason,
                 log: if log.is_empty() { log } else { format!(": {}", log.trim()) },
             })),

@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,8 +15,9 @@ use super::threads::CompileThreads;
 /// Result of a request.
 pub type CompileResult = Result<Compiled, CompileError>;
 
-/// Longest time that dropping a pool waits for running compiles (the slowest kernel seen took 2.6
-/// s). Exiting the process while NVRTC runs is unsafe.
+/// Longest time that dropping a pool waits for running compiles. In children they end soon; in this
+/// process they cannot be stopped (the slowest kernel seen took 2.6 s), and exiting while NVRTC runs
+/// is unsafe.
 const DROP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A queue of compile requests. Dropping it cancels queued requests and waits for running ones.
@@ -48,7 +50,7 @@ impl<T: Send + 'static> CompilePool<T> {
         self.threads.spawn(move || {
             if active.start() {
                 // The receiver is gone once the pool is dropped.
-                let _ = sender.send((tag, compile(&*compiler, &request)));
+                let _ = sender.send((tag, compile(&*compiler, &request, &active.closed)));
                 active.finish();
             }
         });
@@ -80,41 +82,42 @@ impl<T> Drop for CompilePool<T> {
 /// Counter of running compiles that can be closed to new ones.
 #[derive(Default)]
 struct ActiveJobs {
-    state: Mutex<ActiveJobsState>,
+    /// Cancels running compiles, where the compiler can. Changes under the lock of `running`.
+    closed: AtomicBool,
+    running: Mutex<usize>,
     finished: Condvar,
-}
-
-#[derive(Default)]
-struct ActiveJobsState {
-    closed: bool,
-    running: usize,
 }
 
 impl ActiveJobs {
     /// Counts a compile as started; `false` once closed.
     fn start(&self) -> bool {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.running += usize::from(!state.closed);
-        !state.closed
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = !self.closed.load(Ordering::Relaxed);
+        *running += usize::from(open);
+        open
     }
 
     fn finish(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).running -= 1;
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
         self.finished.notify_all();
     }
 
-    /// Rejects further compiles and waits until the running ones finish, at most for `timeout`.
+    /// Rejects further compiles, cancels the running ones and waits for them, at most for `timeout`.
     fn close(&self, timeout: Duration) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.closed = true;
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        self.closed.store(true, Ordering::Relaxed);
         // A timeout is ignored: no further action is possible.
-        let _ = self.finished.wait_timeout_while(state, timeout, |state| state.running > 0);
+        let _ = self.finished.wait_timeout_while(running, timeout, |running| *running > 0);
     }
 }
 
 /// Turns a panic into an error; it would otherwise end the process.
-fn compile(compiler: &dyn Compile, request: &CompileRequest) -> CompileResult {
-    catch_unwind(AssertUnwindSafe(|| compiler.compile(request)))
+fn compile(
+    compiler: &dyn Compile,
+    request: &CompileRequest,
+    cancelled: &AtomicBool,
+) -> CompileResult {
+    catch_unwind(AssertUnwindSafe(|| compiler.compile_unless(cancelled, request)))
         .unwrap_or_else(|panic| Err(CompileError::Panicked { message: message_of(&*panic) }))
 }
 

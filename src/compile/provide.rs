@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,6 +11,12 @@ use std::process::{Command, Stdio};
 use thiserror::Error;
 
 use super::libraries::{in_wheel, program_in_wheel, provided_folder};
+use super::releases::Release;
+use super::wheel::{self, WheelError};
+use crate::files::{self, LockFile};
+
+/// Name of the file with the package and its checksum, for pip.
+const REQUIREMENTS: &str = "requirements.txt";
 
 /// Whether this run may use the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,16 +37,6 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// Name of its wheel. Up to CUDA 12 the name has the major version; the disassembler has no
-    /// wheel before 13.
-    fn package(self, major: u32) -> String {
-        match self {
-            Self::Nvrtc if major <= 12 => format!("nvidia-cuda-nvrtc-cu{major}"),
-            Self::Nvrtc => "nvidia-cuda-nvrtc".to_owned(),
-            Self::Nvdisasm => "nvidia-cuda-nvdisasm".to_owned(),
-        }
-    }
-
     /// Finds its file in an unpacked wheel.
     fn in_wheel(self, folder: &Path) -> Option<PathBuf> {
         match self {
@@ -75,7 +71,9 @@ impl Tool {
 
     /// Instructions to install it by hand, as the end of an error message.
     fn manual_installation(self, major: u32) -> String {
-        let package = self.package(major);
+        // Without a package for this platform, the name of the newest is still the one to look for.
+        let release = Release::newest(self, major).or_else(|| Release::newest(self, u32::MAX));
+        let package = release.map_or("nvidia-cuda-nvrtc", |release| release.package);
         let ways = format!(
             "to get {self}, do one of:\n  \
              1. install the CUDA toolkit, or set `CUDA_HOME` to the one you have\n  \
@@ -158,6 +156,24 @@ pub enum ProvideFailure {
         /// The operating system's message.
         error: io::Error,
     },
+    /// No package of that CUDA version is known for this platform.
+    #[error(
+        "no package of it for CUDA {major} is known on {} {}",
+        std::env::consts::OS,
+        std::env::consts::ARCH
+    )]
+    NoPackage {
+        /// The CUDA major version.
+        major: u32,
+    },
+    /// What pip downloaded is not the package, or cannot be unpacked.
+    #[error("{package} was downloaded and not used: {error}")]
+    Wheel {
+        /// The package.
+        package: String,
+        /// The reason.
+        error: WheelError,
+    },
     /// pip is missing or did not succeed.
     #[error("`{command}` failed:\n{stderr}")]
     Pip {
@@ -186,8 +202,8 @@ pub enum ProvideFailure {
     },
 }
 
-/// Installs the newest `tool` of CUDA `major` below `cache`, unless it is there, and returns the
-/// library or program. Of concurrent runs one installs and the others wait.
+/// Installs the newest known `tool` of CUDA `major` or older below `cache`, unless it is there, and
+/// returns the library or program. Of concurrent runs one installs and the others wait.
 ///
 /// # Errors
 /// See [`ProvideFailure`]; a partial installation is removed.
@@ -198,20 +214,19 @@ pub fn provide(
     python: &OsStr,
     on_event: &mut dyn FnMut(ProvideEvent),
 ) -> Result<PathBuf, ProvideError> {
-    install(tool, cache, major, python, on_event).map_err(|reason| ProvideError {
-        tool,
-        reason,
-        major,
-    })
+    let release = Release::newest(tool, major).ok_or(ProvideFailure::NoPackage { major });
+    release
+        .and_then(|release| install(release, cache, python, on_event))
+        .map_err(|reason| ProvideError { tool, reason, major })
 }
 
 fn install(
-    tool: Tool,
+    release: &Release,
     cache: &Path,
-    major: u32,
     python: &OsStr,
     on_event: &mut dyn FnMut(ProvideEvent),
 ) -> Result<PathBuf, ProvideFailure> {
+    let Release { tool, major, .. } = *release;
     let folder = provided_folder(cache, tool.folder(), major);
     let refused = |error| ProvideFailure::Folder { folder: folder.clone(), error };
     let file = || tool.in_wheel(&folder);
@@ -221,56 +236,76 @@ fn install(
     }
 
     let parent = folder.parent().unwrap_or(cache);
-    fs::create_dir_all(parent).map_err(refused)?;
-    let lock = File::create(parent.join(format!("install-{major}.lock"))).map_err(refused)?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            on_event(ProvideEvent::Waiting { tool, folder: folder.clone() });
-            lock.lock().map_err(refused)?;
-        }
-        Err(TryLockError::Error(error)) => return Err(refused(error)),
-    }
+    files::make_private(parent).map_err(refused)?;
+    let lock = parent.join(format!("install-{major}.lock"));
+    let lock = LockFile::open(&lock).map_err(refused)?;
+    let waiting = || on_event(ProvideEvent::Waiting { tool, folder: folder.clone() });
+    lock.take(waiting).map_err(refused)?;
     if let Some(file) = file() {
         return Ok(file);
     }
 
-    let package = format!("{}=={major}.*", tool.package(major));
+    let package = format!("{}=={}", release.package, release.version);
     let started =
         ProvideEvent::Installing { tool, package: package.clone(), folder: folder.clone() };
     on_event(started);
     // On the same file system, so that a rename makes the folder appear atomically.
     let staging =
         tempfile::Builder::new().prefix("staging-").tempdir_in(parent).map_err(refused)?;
-    run_pip(python, &package, staging.path())?;
+    let (downloaded, unpacked) = (staging.path().join("download"), staging.path().join("unpacked"));
+    for folder in [&downloaded, &unpacked] {
+        files::make_private(folder).map_err(refused)?;
+    }
+    let wheel = download(python, release, &downloaded)?;
+    let unusable = |error| ProvideFailure::Wheel { package: package.clone(), error };
+    wheel::unpack(&wheel, release.sha256, &unpacked).map_err(unusable)?;
     if folder.exists() {
         fs::remove_dir_all(&folder).map_err(refused)?;
     }
-    fs::rename(staging.path(), &folder).map_err(refused)?;
+    fs::rename(&unpacked, &folder).map_err(refused)?;
     let missing = ProvideFailure::NoFile { file: tool.file(), package, folder: folder.clone() };
     let file = file().ok_or(missing)?;
     on_event(ProvideEvent::Installed { file: file.clone() });
     Ok(file)
 }
 
-fn run_pip(python: &OsStr, package: &str, target: &Path) -> Result<(), ProvideFailure> {
+/// Lets pip download a package into `folder`, which it runs in: pip and Python load no code from the
+/// folder that the user is in. pip's own settings, such as an index, count.
+fn download(python: &OsStr, release: &Release, folder: &Path) -> Result<PathBuf, ProvideFailure> {
+    let refused = |error| ProvideFailure::Folder { folder: folder.to_owned(), error };
+    files::replace(&folder.join(REQUIREMENTS), release.requirement().as_bytes())
+        .map_err(refused)?;
     let mut pip = Command::new(python);
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"])
-        .args(["--no-deps", "--only-binary", ":all:", "--target"])
-        .arg(target)
-        .arg(package)
+    // Isolated (-I): no code from `PYTHON*` variables or the user's own packages.
+    pip.args(["-I", "-m", "pip", "download", "--quiet", "--disable-pip-version-check"])
+        .args(["--no-input", "--no-deps", "--only-binary", ":all:", "--require-hashes"])
+        .args(["--dest", ".", "--requirement", REQUIREMENTS])
+        .current_dir(folder)
         .stdin(Stdio::null());
     let output = pip.output().map_err(|error| ProvideFailure::Python {
         python: python.to_string_lossy().into_owned(),
         error,
     })?;
-    if output.status.success() {
-        return Ok(());
+    let wheel = || {
+        let entries = fs::read_dir(folder).ok()?;
+        let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        paths.find(|path| path.extension().is_some_and(|extension| extension == "whl"))
+    };
+    if output.status.success()
+        && let Some(wheel) = wheel()
+    {
+        return Ok(wheel);
     }
     let words: Vec<_> =
         std::iter::once(python).chain(pip.get_args()).map(OsStr::to_string_lossy).collect();
-    let stderr = last_lines(&String::from_utf8_lossy(&output.stderr));
-    Err(ProvideFailure::Pip { command: words.join(" "), stderr })
+    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = if output.status.success() {
+        "  no wheel was downloaded".to_owned()
+    } else {
+        last_lines(&said)
+    };
+    let command = format!("{} ({})", words.join(" "), release.requirement().trim());
+    Err(ProvideFailure::Pip { command, stderr })
 }
 
 /// Returns the last lines of an output, indented; they hold the cause.
@@ -283,105 +318,107 @@ fn last_lines(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::thread;
 
+    use sha2::{Digest as _, Sha256};
     use tempfile::TempDir;
+    use zip::ZipWriter;
+    use zip::write::SimpleFileOptions;
 
     use super::super::testing::program;
     use super::*;
 
-    /// Creates a Python whose pip runs the script; `$TARGET` is the target folder and `$PACKAGE`
-    /// the package.
-    fn python(script: &str) -> (TempDir, PathBuf) {
+    const LIBRARY: &str = "nvidia/cu13/lib/libnvrtc.so.13";
+
+    /// A wheel with one file, a release of it, and a Python whose pip runs the script. `$WHEEL` is
+    /// the wheel; the current folder is that of the download.
+    fn rig(tool: Tool, file: &str, script: &str) -> (TempDir, Release, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
-        let parse = r#"while [ $# -gt 1 ]; do [ "$1" = --target ] && TARGET=$2; shift; done"#;
-        let script = format!("{parse}\nPACKAGE=$1\n{script}");
-        let path = program(folder.path(), "python3", &script);
-        (folder, path)
+        let wheel = folder.path().join("wheel");
+        let mut writer = ZipWriter::new(fs::File::create(&wheel).unwrap());
+        writer.start_file(file, SimpleFileOptions::default().unix_permissions(0o755)).unwrap();
+        writer.write_all(b"code").unwrap();
+        writer.finish().unwrap();
+        let sha256: &'static str = hex::encode(Sha256::digest(fs::read(&wheel).unwrap())).leak();
+        let (package, version) = ("a-package", "13.0.1");
+        let release = Release { tool, major: 13, platform: "any", package, version, sha256 };
+        let script = format!("WHEEL={}\n{script}", wheel.display());
+        let python = program(folder.path(), "python3", &script);
+        (folder, release, python)
     }
 
-    const INSTALL_13: &str = r#"mkdir -p "$TARGET/nvidia/cu13/lib"
-        echo "$PACKAGE" > "$TARGET/nvidia/cu13/lib/libnvrtc.so.13""#;
-    const INSTALL_12: &str = r#"mkdir -p "$TARGET/nvidia/cuda_nvrtc/lib"
-        echo "$PACKAGE" > "$TARGET/nvidia/cuda_nvrtc/lib/libnvrtc.so.12""#;
+    const DOWNLOAD: &str = "cp $WHEEL a_package-13.0.1-any.whl";
 
     #[test]
-    fn each_major_version_has_its_wheel() {
-        for (major, script, file, package) in [
-            (13, INSTALL_13, "cu13/nvidia/cu13/lib/libnvrtc.so.13", "nvidia-cuda-nvrtc==13.*"),
-            (
-                12,
-                INSTALL_12,
-                "cu12/nvidia/cuda_nvrtc/lib/libnvrtc.so.12",
-                "nvidia-cuda-nvrtc-cu12==12.*",
-            ),
-        ] {
-            let (folder, python) = python(script);
-            let mut events = vec![];
-            let mut provide = || {
-                provide(Tool::Nvrtc, folder.path(), major, python.as_os_str(), &mut |e| {
-                    events.push(e)
-                })
-            };
-            let library = provide().unwrap();
-            assert_eq!(provide().unwrap(), library, "the second time it is there");
-            assert_eq!(library, folder.path().join("nvrtc").join(file));
-            assert_eq!(fs::read_to_string(&library).unwrap().trim(), package);
-            assert!(
-                matches!(
-                    &events[..],
-                    [ProvideEvent::Installing { .. }, ProvideEvent::Installed { .. }]
-                ),
-                "{events:?}"
+    fn a_package_is_downloaded_by_its_checksum_in_a_folder_of_its_own_and_unpacked() {
+        for (tool, file) in [(Tool::Nvrtc, LIBRARY), (Tool::Nvdisasm, "nvidia/cu13/bin/nvdisasm")] {
+            let script = format!(
+                "echo \"$@\" >$WHEEL.words; pwd >$WHEEL.folder; cp requirements.txt $WHEEL.required; {DOWNLOAD}"
             );
+            let (folder, release, python) = rig(tool, file, &script);
+            let mut events = vec![];
+            let mut install =
+                || install(&release, folder.path(), python.as_os_str(), &mut |e| events.push(e));
+            let installed = install().unwrap();
+            assert_eq!(install().unwrap(), installed, "the second time it is there");
+            let expected = folder.path().join(tool.folder()).join("cu13").join(file);
+            assert_eq!(installed, expected);
+            assert_eq!(fs::read(&installed).unwrap(), b"code");
+            assert!(matches!(
+                &events[..],
+                [ProvideEvent::Installing { .. }, ProvideEvent::Installed { .. }]
+            ));
+            let said = |name: &str| {
+                fs::read_to_string(folder.path().join(format!("wheel.{name}"))).unwrap()
+            };
+            assert!(said("words").starts_with("-I -m pip download "), "{}", said("words"));
+            assert!(said("words").contains(" --require-hashes "), "{}", said("words"));
+            let required = format!("a-package==13.0.1 --hash=sha256:{}\n", release.sha256);
+            assert_eq!(said("required"), required);
+            assert!(said("folder").contains("/staging-"), "{}", said("folder"));
         }
-    }
-
-    #[test]
-    fn a_program_is_found_in_its_wheel() {
-        let script = r#"mkdir -p "$TARGET/nvidia/cu13/bin"
-            echo "$PACKAGE" > "$TARGET/nvidia/cu13/bin/nvdisasm""#;
-        let (folder, python) = python(script);
-        let program = provide(Tool::Nvdisasm, folder.path(), 13, python.as_os_str(), &mut |_| {});
-        let program = program.unwrap();
-        assert_eq!(program, folder.path().join("nvdisasm/cu13/nvidia/cu13/bin/nvdisasm"));
-        assert_eq!(fs::read_to_string(program).unwrap().trim(), "nvidia-cuda-nvdisasm==13.*");
     }
 
     #[test]
     fn failures_say_why_and_how_to_get_nvrtc_otherwise() {
         for (script, message) in [
             ("echo noise >&2; echo No module named pip >&2; exit 1", "No module named pip"),
-            (":", "contains no `libnvrtc.so`"),
+            (":", "no wheel was downloaded"),
+            ("echo evil >evil.whl", "not used: its SHA-256 checksum is"),
         ] {
-            let (folder, python) = python(script);
-            let error = provide(Tool::Nvrtc, folder.path(), 12, python.as_os_str(), &mut |_| {});
-            let error = error.unwrap_err();
-            let text = error.to_string();
+            let (folder, release, python) = rig(Tool::Nvrtc, LIBRARY, script);
+            let reason =
+                install(&release, folder.path(), python.as_os_str(), &mut |_| {}).unwrap_err();
+            let text = ProvideError { tool: Tool::Nvrtc, reason, major: 12 }.to_string();
             assert!(text.contains(message), "{text}");
             for way in ["CUDA_HOME", "pip install nvidia-cuda-nvrtc-cu12`", "--nvrtc PATH"] {
                 assert!(text.contains(way), "{text}");
             }
             let left = fs::read_dir(folder.path().join("nvrtc")).unwrap();
             let left: Vec<_> = left.map(|item| item.unwrap().file_name()).collect();
-            assert!(
-                !left.iter().any(|name| name.to_string_lossy().contains("staging")),
-                "{left:?}"
-            );
+            assert_eq!(left, ["install-13.lock"]);
         }
+        let (folder, release, python) = rig(Tool::Nvrtc, "other", DOWNLOAD);
+        let error = install(&release, folder.path(), python.as_os_str(), &mut |_| {});
+        assert!(error.unwrap_err().to_string().contains("contains no `libnvrtc.so`"));
     }
 
     #[test]
-    fn a_missing_python_is_named() {
+    fn a_missing_python_or_package_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let error = provide(Tool::Nvrtc, folder.path(), 13, OsStr::new("no-python"), &mut |_| {});
-        let error = error.unwrap_err();
-        assert!(error.to_string().contains("`no-python` does not start"), "{error}");
+        let error = |major| {
+            let python = OsStr::new("no-python");
+            provide(Tool::Nvrtc, folder.path(), major, python, &mut |_| {}).unwrap_err().to_string()
+        };
+        assert!(error(13).contains("`no-python` does not start"), "{}", error(13));
+        assert!(error(10).contains("no package of it for CUDA 10 is known"), "{}", error(10));
     }
 
     #[test]
     fn of_concurrent_runs_one_installs() {
-        let (folder, python) = python(&format!("sleep 0.3\n{INSTALL_13}"));
+        let (folder, release, python) =
+            rig(Tool::Nvrtc, LIBRARY, &format!("sleep 0.3\n{DOWNLOAD}"));
         let installs: usize = thread::scope(|scope| {
             let runs: Vec<_> = (0..4)
                 .map(|_| {
@@ -391,7 +428,7 @@ mod tests {
                             installs +=
                                 usize::from(matches!(event, ProvideEvent::Installing { .. }));
                         };
-                        provide(Tool::Nvrtc, folder.path(), 13, python.as_os_str(), count).unwrap();
+                        install(&release, folder.path(), python.as_os_str(), count).unwrap();
                         installs
                     })
                 })

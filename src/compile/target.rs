@@ -4,12 +4,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::model::ComputeCapability;
 
 /// A GPU architecture: `sm_90`, or `sm_90a` with its architecture-specific instructions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Architecture {
     /// The compute capability without its dot: 90 for 9.0.
     pub number: u32,
@@ -18,7 +19,7 @@ pub struct Architecture {
 }
 
 /// Instruction set of an architecture, by the suffix of its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Features {
     /// No suffix: portable to later revisions.
     #[default]
@@ -79,7 +80,7 @@ impl FromStr for Architecture {
 }
 
 /// Output format and architecture of a compilation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CompileTarget {
     /// Machine code, which every driver loads without a PTX compiler.
     Cubin(Architecture),

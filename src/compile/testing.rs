@@ -14,7 +14,7 @@ use super::nvrtc::Nvrtc;
 use super::provide::Network;
 
 #[path = "../../tests/support/without.rs"]
-mod without;
+pub(crate) mod without;
 
 /// Returns the NVRTC that tests share; `None` for a test that may be skipped without one.
 pub(crate) fn nvrtc_or_skip() -> Option<Nvrtc> {

@@ -2,14 +2,16 @@
 //! formatting of everything else. This module touches no file.
 
 use std::fmt;
+use std::mem;
 use std::ops::Range;
 use std::path::Path;
 
 use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, RawString, Table, TableLike};
 
-use super::error::{DatabaseError, TextPosition};
+use super::error::{DatabaseError, RecordFault, TextPosition};
 use super::layout;
 use super::migrate::{STEPS, migrate};
+use super::plausible::{self, Implausible};
 use super::record::Record;
 use super::sections::StoredProblem;
 
@@ -22,11 +24,19 @@ const NEW_FILE: &str = "\
 # gemm-tune keeps comments and unknown keys when it writes to this file.
 ";
 
+/// A change of the record with an index: its replacement, or none for its removal.
+pub(super) type RecordChange = (usize, Option<Record>);
+
 /// A database file in memory: its TOML, and the records that it holds.
 #[derive(Debug, Default)]
 pub(super) struct Document {
     toml: DocumentMut,
+    /// Those with possible values.
     records: Vec<Record>,
+    /// The index of each record's table.
+    places: Vec<usize>,
+    /// The other records, whose tables stay.
+    faults: Vec<RecordFault>,
 }
 
 impl Document {
@@ -46,8 +56,18 @@ impl Document {
             migrate(&mut newer, schema, STEPS);
             return Self::parse(&newer.to_string(), path);
         }
-        let records = read_records(toml.as_table(), text, path)?;
-        Ok(Self { toml: toml.into_mut(), records })
+        let all = read_records(toml.as_table(), text, path)?;
+        let (mut records, mut places, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, (record, fault)) in all.into_iter().enumerate() {
+            match fault {
+                Some(fault) => faults.push(fault),
+                None => {
+                    records.push(record);
+                    places.push(place);
+                }
+            }
+        }
+        Ok(Self { toml: toml.into_mut(), records, places, faults })
     }
 
     /// The records, in the order of the file.
@@ -55,16 +75,36 @@ impl Document {
         &self.records
     }
 
-    /// The records, without the text.
-    pub(super) fn into_records(self) -> Vec<Record> {
-        self.records
+    /// Whether it has a key `record`.
+    pub(super) fn has_records(&self) -> bool {
+        self.toml.contains_key("record")
     }
 
-    /// Removes the records and returns each with its table, including comments and unknown keys.
-    pub(super) fn take_tables(&mut self) -> Vec<(Record, Table)> {
+    /// The records and faults, without the text.
+    pub(super) fn into_records(self) -> (Vec<Record>, Vec<RecordFault>) {
+        (self.records, self.faults)
+    }
+
+    /// Removes the records and faults and returns them, and the text of each record's table with the
+    /// comments above it.
+    pub(super) fn take_records(&mut self) -> (Vec<Record>, Vec<RecordFault>, Vec<String>) {
         let item = self.toml.remove("record").unwrap_or_default();
+        self.places.clear();
         let tables = item.into_array_of_tables().unwrap_or_default().into_iter();
-        std::mem::take(&mut self.records).into_iter().zip(tables).collect()
+        let text = |table: Table| {
+            let mut alone = DocumentMut::new();
+            alone.insert("record", Item::ArrayOfTables(ArrayOfTables::from_iter([table])));
+            alone.to_string()
+        };
+        let texts = tables.map(text).collect();
+        (mem::take(&mut self.records), mem::take(&mut self.faults), texts)
+    }
+
+    /// Removes the comments behind everything else and returns them.
+    pub(super) fn take_end(&mut self) -> String {
+        let end = self.toml.trailing().as_str().unwrap_or_default().to_owned();
+        self.toml.set_trailing("");
+        end
     }
 
     /// Top-level keys besides the records and the schema.
@@ -88,38 +128,32 @@ impl Document {
         true
     }
 
-    /// Replaces all records of the file by these, sorted.
-    pub(super) fn put_tables(&mut self, mut entries: Vec<(Record, Table)>) {
-        self.write_schema();
-        self.take_tables();
-        entries.sort_by(|(a, _), (b, _)| {
-            order(&a.problem)
-                .cmp(&order(&b.problem))
-                .then_with(|| a.record_key().cmp(&b.record_key()))
-        });
-        let mut tables = ArrayOfTables::new();
-        for (record, mut table) in entries {
-            forget_place(&mut table);
-            tables.push(table);
-            self.records.push(record);
+    /// The text after changes of records, which are given by their index.
+    pub(super) fn changed(
+        mut self,
+        choose: impl FnOnce(&[Record]) -> Vec<RecordChange>,
+    ) -> Result<Option<String>, DatabaseError> {
+        let changes = choose(&self.records);
+        for (index, change) in changes.iter().rev() {
+            match change {
+                Some(record) => self.replace(*index, record)?,
+                None => self.remove(*index),
+            }
         }
-        if !tables.is_empty() {
-            self.toml.insert("record", Item::ArrayOfTables(tables));
-        }
+        Ok((!changes.is_empty()).then(|| self.to_string()))
     }
 
-    /// Removes the records for which `keep` is false, with their tables.
-    pub(super) fn retain(&mut self, keep: impl Fn(usize) -> bool) {
+    /// Removes a record with its table.
+    fn remove(&mut self, index: usize) {
         if let Some(tables) = self.toml.get_mut("record").and_then(Item::as_array_of_tables_mut) {
-            for index in (0..self.records.len()).rev().filter(|index| !keep(*index)) {
-                tables.remove(index);
-                self.records.remove(index);
-            }
+            tables.remove(self.places.remove(index));
+            self.places[index..].iter_mut().for_each(|place| *place -= 1);
+            self.records.remove(index);
         }
     }
 
     /// Adds the schema and the header where they are missing.
-    fn write_schema(&mut self) {
+    pub(super) fn write_schema(&mut self) {
         if !self.toml.contains_key("schema") {
             let mut schema = toml_edit::Key::new("schema");
             schema.leaf_decor_mut().set_prefix(NEW_FILE);
@@ -135,7 +169,10 @@ impl Document {
         let index = self.records.iter().position(after).unwrap_or(self.records.len());
         let tables = self.toml.entry("record").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
         if let Some(tables) = tables.as_array_of_tables_mut() {
-            tables.insert(index, table);
+            let place = self.places.get(index).copied().unwrap_or(tables.len());
+            tables.insert(place, table);
+            self.places[index..].iter_mut().for_each(|place| *place += 1);
+            self.places.insert(index, place);
             self.records.insert(index, record.clone());
         }
         Ok(())
@@ -146,7 +183,8 @@ impl Document {
         let Some(stored) = self.records.get_mut(index) else { return Ok(()) };
         let (before, after) = (encode(stored)?, encode(record)?);
         let tables = self.toml.get_mut("record").and_then(Item::as_array_of_tables_mut);
-        if let Some(table) = tables.and_then(|tables| tables.get_mut(index)) {
+        let place = self.places.get(index).copied();
+        if let Some(table) = tables.zip(place).and_then(|(tables, place)| tables.get_mut(place)) {
             merge(table, &before, &after);
             *stored = record.clone();
         }
@@ -161,7 +199,7 @@ impl fmt::Display for Document {
 }
 
 /// Sort key of records: problems of one GEMM type stand together.
-fn order(problem: &StoredProblem) -> (&str, &str, &str, [u64; 4]) {
+pub(super) fn order(problem: &StoredProblem) -> (&str, &str, &str, [u64; 4]) {
     let StoredProblem { m, n, k, batch, dtype, compute, layout } = problem;
     (dtype, compute, layout, [*batch, *m, *n, *k])
 }
@@ -202,7 +240,10 @@ fn check_schema(root: &Table, text: &str, path: &Path) -> Result<i64, DatabaseEr
     }
 }
 
-fn read_records(root: &Table, text: &str, path: &Path) -> Result<Vec<Record>, DatabaseError> {
+/// A record, and its first impossible value.
+type Judged = (Record, Option<RecordFault>);
+
+fn read_records(root: &Table, text: &str, path: &Path) -> Result<Vec<Judged>, DatabaseError> {
     let Some(item) = root.get("record") else { return Ok(Vec::new()) };
     let Some(tables) = item.as_array_of_tables() else {
         return Err(DatabaseError::Records {
@@ -211,8 +252,20 @@ fn read_records(root: &Table, text: &str, path: &Path) -> Result<Vec<Record>, Da
             found: item.type_name(),
         });
     };
+    let judge = |index: usize, table: &Table, record: &Record| {
+        let Implausible { field, message } = plausible::check(record).err()?;
+        let span = span_of(table, field).or(table.span()).unwrap_or_default();
+        let position = TextPosition::of(text, span.start);
+        let (path, field) = (path.to_owned(), field.to_owned());
+        Some(RecordFault { path, position, record: index + 1, field, message })
+    };
     let read = |(index, table): (usize, &Table)| {
-        toml_edit::de::from_document(DocumentMut::from(table.clone())).map_err(|error| {
+        let record = toml_edit::de::from_document(DocumentMut::from(table.clone()));
+        let judged = record.map(|record| {
+            let fault = judge(index, table, &record);
+            (record, fault)
+        });
+        judged.map_err(|error| {
             let span = error.span().or(table.span()).unwrap_or_default();
             DatabaseError::Field {
                 path: path.to_owned(),
@@ -224,6 +277,19 @@ fn read_records(root: &Table, text: &str, path: &Path) -> Result<Vec<Record>, Da
         })
     };
     tables.iter().enumerate().map(read).collect()
+}
+
+/// Span of the value with a dotted name in `table`, else of the section that it is in.
+fn span_of(table: &dyn TableLike, field: &str) -> Option<Range<usize>> {
+    let (name, rest) = field.split_once('.').unwrap_or((field, ""));
+    let item = table.get(name)?;
+    let inner = match item {
+        Item::ArrayOfTables(tables) => {
+            tables.iter().find_map(|table| span_of(table as &dyn TableLike, rest))
+        }
+        _ => item.as_table_like().and_then(|table| span_of(table, rest)),
+    };
+    inner.or_else(|| item.span()).or_else(|| table.key(name)?.span())
 }
 
 /// Dotted name of the item at exactly `span` in `table`.

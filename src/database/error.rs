@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -33,6 +33,22 @@ impl fmt::Display for TextPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
+}
+
+/// A record with an impossible value. It stays in its file and is not used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{}:{position}: record {record}, `{field}`: {message}; the record is left alone and not used: correct or delete it", .path.display())]
+pub struct RecordFault {
+    /// The database file.
+    pub path: PathBuf,
+    /// Where the field, or its section, begins.
+    pub position: TextPosition,
+    /// Which record, counted from 1.
+    pub record: usize,
+    /// The field, as in `measurement.median_us`.
+    pub field: String,
+    /// What is wrong with its value.
+    pub message: String,
 }
 
 /// Reason why a database was not read or not written. The file is unchanged.
@@ -140,6 +156,43 @@ pub enum DatabaseError {
         /// Error of the operating system.
         error: io::Error,
     },
+}
+
+impl DatabaseError {
+    /// The error of a record that was read alone: its line and its number in the whole file.
+    pub(super) fn moved(mut self, lines: usize, index: usize) -> Self {
+        match &mut self {
+            Self::Syntax { position, .. }
+            | Self::Schema { position, .. }
+            | Self::Records { position, .. } => position.line += lines,
+            Self::Field { position, record, .. } => {
+                position.line += lines;
+                *record = index + 1;
+            }
+            _ => {}
+        }
+        self
+    }
+
+    /// A part of a file that has no record.
+    pub(super) fn no_record(path: &Path, index: usize) -> Self {
+        Self::Field {
+            path: path.to_owned(),
+            position: TextPosition { line: 1, column: 1 },
+            record: index + 1,
+            field: String::new(),
+            message: "it is empty".to_owned(),
+        }
+    }
+}
+
+impl RecordFault {
+    /// As [`DatabaseError::moved`].
+    pub(super) fn moved(mut self, lines: usize, index: usize) -> Self {
+        self.position.line += lines;
+        self.record = index + 1;
+        self
+    }
 }
 
 fn within(field: &str) -> String {

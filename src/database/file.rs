@@ -1,20 +1,26 @@
 //! Database files: reads take no lock, writes take one and replace the whole file atomically.
 
 use std::cmp::Ordering;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use super::document::Document;
-use super::error::DatabaseError;
+use super::chunks::{Chunks, LARGE, ParsedRecords};
+use super::document::{Document, RecordChange};
+use super::error::{DatabaseError, RecordFault};
 use super::record::Record;
+use crate::files::{self, InputKind, LockFile, OutputFile};
 use crate::model::device::CPU;
 use crate::model::{Device, Micros, Problem, Regime};
+
+/// Records of a large file for each device that a question about one problem takes into account. An
+/// answer compares 64 of them at most.
+pub const NEAREST: usize = 1024;
 
 /// The records of a file.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Database {
     records: Vec<Record>,
+    faults: Vec<RecordFault>,
 }
 
 impl Database {
@@ -28,7 +34,7 @@ impl Database {
     /// [`DatabaseError`] for a file that cannot be read, or whose records do not follow this
     /// schema.
     pub fn load(path: &Path) -> Result<Self, DatabaseError> {
-        Ok(Self { records: read(path)?.into_records() })
+        Self::of(&text_or_empty(path)?, path)
     }
 
     /// Reads a file that must exist, such as one that the user named.
@@ -36,10 +42,55 @@ impl Database {
     /// # Errors
     /// As [`Database::load`], and for a missing file.
     pub fn load_existing(path: &Path) -> Result<Self, DatabaseError> {
-        Ok(Self { records: read_existing(path)?.into_records() })
+        Self::of(&text(path)?, path)
     }
 
-    /// Every record, in the order of the file.
+    /// Reads a text; `path` is for messages.
+    ///
+    /// # Errors
+    /// As [`Database::load`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, DatabaseError> {
+        Self::of(text, path)
+    }
+
+    /// As [`Database::load_existing`], for questions about one problem: of a large file, the records
+    /// whose problems are nearest, [`NEAREST`] for each device.
+    ///
+    /// # Errors
+    /// As [`Database::load_existing`]. Other records of a large file are not checked.
+    pub fn load_near(path: &Path, problem: &Problem) -> Result<Self, DatabaseError> {
+        Self::near(&text(path)?, path, problem)
+    }
+
+    /// As [`Database::load_near`]; a missing file holds no records.
+    ///
+    /// # Errors
+    /// As [`Database::load`].
+    pub fn load_near_or_empty(path: &Path, problem: &Problem) -> Result<Self, DatabaseError> {
+        Self::near(&text_or_empty(path)?, path, problem)
+    }
+
+    fn near(text: &str, path: &Path, problem: &Problem) -> Result<Self, DatabaseError> {
+        let Some(chunks) = chunks(text, path) else { return Self::of(text, path) };
+        let ParsedRecords { records, faults, .. } = chunks.read_near(problem, NEAREST)?;
+        Ok(Self { records, faults })
+    }
+
+    fn of(text: &str, path: &Path) -> Result<Self, DatabaseError> {
+        if let Some(chunks) = chunks(text, path) {
+            let ParsedRecords { records, faults, .. } = chunks.read()?;
+            return Ok(Self { records, faults });
+        }
+        let (records, faults) = Document::parse(text, path)?.into_records();
+        Ok(Self { records, faults })
+    }
+
+    /// The records with impossible values, which are not used.
+    pub fn faults(&self) -> &[RecordFault] {
+        &self.faults
+    }
+
+    /// Every record with possible values, in the order of the file.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
@@ -89,60 +140,105 @@ pub fn record_winner(
     record: &Record,
     replace: ReplacePolicy,
 ) -> Result<StoreOutcome, DatabaseError> {
-    let linked = follow(path);
-    let target = DatabasePath::of(linked.as_deref().unwrap_or(path))?;
-    target.make_folder()?;
+    let target = target(path)?;
+    make_folder(&target)?;
     let _lock = lock(&target)?;
-    let mut document = read(target.path)?;
-    check_kind(target.path, document.records(), &record.device.name)?;
-    let incumbent = incumbent(document.records(), record);
-    // A complete run replaces the result of an interrupted one.
-    let finishes = incumbent
-        .is_some_and(|(_, stored)| stored.provenance.interim && !record.provenance.interim);
-    // A non-deterministic kernel never keeps a deterministic one out: the run that found the latter
-    // either did not allow the former, or compared both in one final round.
-    let settles =
-        incumbent.is_some_and(|(_, stored)| !stored.deterministic && record.deterministic);
-    let stored =
-        incumbent.map(|(index, stored)| (index, stored.median(), by_median(record, stored)));
-    let recorded = match (stored, replace) {
-        (None, _) => {
-            document.insert(record)?;
-            StoreOutcome::Added
-        }
-        (Some((_, stored, Ordering::Equal | Ordering::Greater)), ReplacePolicy::IfFaster)
-            if !finishes && !settles =>
-        {
-            return Ok(StoreOutcome::Kept { stored });
-        }
-        (Some((index, before, _)), _) => {
-            document.replace(index, record)?;
-            StoreOutcome::Replaced { before }
-        }
+    let text = text_or_empty(target.path())?;
+    let (outcome, changed) = match chunks(&text, target.path()) {
+        Some(chunks) => chunks.store(record, replace)?,
+        None => record_winner_in(&text, target.path(), record, replace)?,
     };
-    write(&target, &document.to_string())?;
-    Ok(recorded)
+    if let Some(changed) = changed {
+        write(&target, &changed)?;
+    }
+    Ok(outcome)
 }
 
-/// Checks before a long run that a record of `device` can be stored at `path`: the file is missing
-/// or valid, and its folder is writable.
-///
-/// # Errors
-/// The [`DatabaseError`] that storing would return.
-pub fn check_writable(path: &Path, device: &Device) -> Result<(), DatabaseError> {
-    let target = DatabasePath::of(path)?;
-    target.make_folder()?;
-    let _lock = lock(&target)?;
-    check_kind(target.path, read(target.path)?.records(), &device.name)?;
-    if target.path.exists() {
-        OpenOptions::new().append(true).open(target.path).map_err(unwritable(target.path))?;
+/// As [`record_winner`], for the text of a file. Gives the new text, if it changes.
+pub(super) fn record_winner_in(
+    text: &str,
+    path: &Path,
+    record: &Record,
+    replace: ReplacePolicy,
+) -> Result<(StoreOutcome, Option<String>), DatabaseError> {
+    let mut document = Document::parse(text, path)?;
+    check_kind(path, document.records(), &record.device.name)?;
+    let best = incumbent(document.records(), record);
+    let outcome = choose_outcome(best.map(|(_, stored)| stored), record, replace);
+    match (outcome, best) {
+        (StoreOutcome::Kept { .. }, _) => return Ok((outcome, None)),
+        (StoreOutcome::Replaced { .. }, Some((index, _))) => document.replace(index, record)?,
+        _ => document.insert(record)?,
     }
-    tempfile::tempfile_in(target.folder).map_err(unwritable(target.folder))?;
-    Ok(())
+    Ok((outcome, Some(document.to_string())))
+}
+
+/// What storing `record` does where `stored` is the fastest record with its key.
+pub(super) fn choose_outcome(
+    stored: Option<&Record>,
+    record: &Record,
+    replace: ReplacePolicy,
+) -> StoreOutcome {
+    let Some(stored) = stored else { return StoreOutcome::Added };
+    // A complete run replaces the result of an interrupted one.
+    let finishes = stored.provenance.interim && !record.provenance.interim;
+    // A non-deterministic kernel never keeps a deterministic one out: the run that found the latter
+    // either did not allow the former, or compared both in one final round.
+    let settles = !stored.deterministic && record.deterministic;
+    let faster = by_median(record, stored).is_lt();
+    if replace == ReplacePolicy::Always || faster || finishes || settles {
+        StoreOutcome::Replaced { before: stored.median() }
+    } else {
+        StoreOutcome::Kept { stored: stored.median() }
+    }
+}
+
+/// A database file that records of a device can be stored in, as far as can be known before a long run.
+#[derive(Debug, Clone)]
+pub struct WritableDatabase {
+    path: PathBuf,
+    unused: Vec<RecordFault>,
+}
+
+impl WritableDatabase {
+    /// Checks that the file is missing or valid, and that its folder is writable.
+    ///
+    /// # Errors
+    /// The [`DatabaseError`] that storing would return.
+    pub fn check(path: &Path, device: &Device) -> Result<Self, DatabaseError> {
+        let target = target(path)?;
+        make_folder(&target)?;
+        let _lock = lock(&target)?;
+        let text = text_or_empty(target.path())?;
+        let unused = match chunks(&text, target.path()) {
+            Some(chunks) => chunks.check(&device.name)?,
+            None => {
+                let Database { records, faults } = Database::of(&text, target.path())?;
+                check_kind(target.path(), &records, &device.name)?;
+                faults
+            }
+        };
+        target.check_writable().map_err(unwritable(target.path()))?;
+        Ok(Self { path: path.to_owned(), unused })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The stored records that are not used. Of a large file, one record of each stored device is checked.
+    pub fn unused(&self) -> &[RecordFault] {
+        &self.unused
+    }
 }
 
 /// Refuses to mix records of a GPU and of the cpu device in one file.
-fn check_kind(path: &Path, records: &[Record], device: &str) -> Result<(), DatabaseError> {
+pub(super) fn check_kind(
+    path: &Path,
+    records: &[Record],
+    device: &str,
+) -> Result<(), DatabaseError> {
     let other = records.iter().find(|record| (record.device.name == CPU) != (device == CPU));
     let Some(other) = other else { return Ok(()) };
     Err(DatabaseError::MixedTiming {
@@ -153,7 +249,7 @@ fn check_kind(path: &Path, records: &[Record], device: &str) -> Result<(), Datab
 }
 
 /// Fastest stored record with the key of `record`, and its index.
-fn incumbent<'a>(records: &'a [Record], record: &Record) -> Option<(usize, &'a Record)> {
+pub(super) fn incumbent<'a>(records: &'a [Record], record: &Record) -> Option<(usize, &'a Record)> {
     let rivals =
         records.iter().enumerate().filter(|(_, other)| other.record_key() == record.record_key());
     rivals.min_by(|(_, a), (_, b)| by_median(a, b))
@@ -164,108 +260,69 @@ fn by_median(a: &Record, b: &Record) -> Ordering {
     a.median().0.total_cmp(&b.median().0)
 }
 
-/// Resolves a symbolic link, so that the link stays one and both names share a lock.
-pub(super) fn follow(path: &Path) -> Option<PathBuf> {
-    if path.is_symlink() { fs::canonicalize(path).ok() } else { None }
+/// The file at a path; a link gives its target, so that the link stays one and both names share a
+/// lock.
+pub(super) fn target(path: &Path) -> Result<OutputFile, DatabaseError> {
+    OutputFile::of(path).map_err(unwritable(path))
 }
 
-/// The path of a database file, split into folder and name.
-pub(super) struct DatabasePath<'a> {
-    pub(super) path: &'a Path,
-    folder: &'a Path,
-    name: &'a str,
-}
-
-impl<'a> DatabasePath<'a> {
-    pub(super) fn of(path: &'a Path) -> Result<Self, DatabaseError> {
-        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
-            unwritable(path)(io::Error::new(io::ErrorKind::InvalidInput, "not a file name"))
-        })?;
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        Ok(Self { path, folder, name })
-    }
-
-    pub(super) fn make_folder(&self) -> Result<(), DatabaseError> {
-        fs::create_dir_all(self.folder).map_err(unwritable(self.folder))
-    }
+pub(super) fn make_folder(target: &OutputFile) -> Result<(), DatabaseError> {
+    target.make_folder().map_err(unwritable(target.folder()))
 }
 
 fn unwritable(path: &Path) -> impl FnOnce(io::Error) -> DatabaseError {
     move |error| DatabaseError::Unwritable { path: path.to_owned(), error }
 }
 
-/// Reads a file; a missing file is an empty document.
-pub(super) fn read(path: &Path) -> Result<Document, DatabaseError> {
-    match read_existing(path) {
+/// Changes records of the file at `path`, which must exist. `choose` gives the changes, in the order
+/// of the records.
+pub(super) fn rewrite(
+    path: &Path,
+    choose: impl FnOnce(&[Record]) -> Vec<RecordChange>,
+) -> Result<(), DatabaseError> {
+    let target = target(path)?;
+    // A missing file gets no lock.
+    text(target.path())?;
+    let _lock = lock(&target)?;
+    let text = text(target.path())?;
+    let changed = match chunks(&text, target.path()) {
+        Some(chunks) => chunks.changed(choose)?,
+        None => Document::parse(&text, target.path())?.changed(choose)?,
+    };
+    changed.map_or(Ok(()), |changed| write(&target, &changed))
+}
+
+/// The text of a file; a missing file has none.
+pub(super) fn text_or_empty(path: &Path) -> Result<String, DatabaseError> {
+    match text(path) {
         Err(DatabaseError::Unreadable { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
-            Ok(Document::default())
+            Ok(String::new())
         }
         read => read,
     }
 }
 
-/// Reads a file that must exist.
-pub(super) fn read_existing(path: &Path) -> Result<Document, DatabaseError> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| DatabaseError::Unreadable { path: path.to_owned(), error })?;
-    Document::parse(&text, path)
+/// The text of a file that must exist.
+pub(super) fn text(path: &Path) -> Result<String, DatabaseError> {
+    files::read_text(path, InputKind::Database)
+        .map_err(|error| DatabaseError::Unreadable { path: path.to_owned(), error })
+}
+
+/// The parts of a large file.
+pub(super) fn chunks<'t>(text: &'t str, path: &'t Path) -> Option<Chunks<'t>> {
+    if text.len() >= LARGE { Chunks::split(text, path) } else { None }
 }
 
 /// Waits for the write lock of the file. The lock is held on a separate file that is never renamed
 /// or removed: a lock on the database would stay with the file that is replaced.
-pub(super) fn lock(target: &DatabasePath<'_>) -> Result<File, DatabaseError> {
-    let path = target.folder.join(format!(".{}.lock", target.name));
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(unwritable(&path))?;
-    loop {
-        match file.lock() {
-            Ok(()) => return Ok(file),
-            // A signal, such as a terminal resize, interrupts the wait.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(DatabaseError::Lock { path, error }),
-        }
-    }
+pub(super) fn lock(target: &OutputFile) -> Result<LockFile, DatabaseError> {
+    let path = target.beside("lock");
+    let file = LockFile::open(&path).map_err(unwritable(&path))?;
+    file.take(|| {}).map_err(|error| DatabaseError::Lock { path, error })?;
+    Ok(file)
 }
 
-/// Writes a temporary file, syncs it to disk and renames it into place, so that neither a reader
-/// nor a crash sees half a file.
-pub(super) fn write(target: &DatabasePath<'_>, text: &str) -> Result<(), DatabaseError> {
-    let replace = || -> io::Result<()> {
-        // A rename checks permissions of the folder only; a read-only file must not be replaced.
-        let permissions = match OpenOptions::new().append(true).open(target.path) {
-            Ok(file) => Some(file.metadata()?.permissions()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
-        let prefix = format!(".{}.", target.name);
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(&prefix).suffix(".tmp");
-        share(&mut builder);
-        let mut file = builder.tempfile_in(target.folder)?;
-        file.write_all(text.as_bytes())?;
-        if let Some(permissions) = permissions {
-            file.as_file().set_permissions(permissions)?;
-        }
-        file.as_file().sync_all()?;
-        file.persist(target.path)?;
-        Ok(())
-    };
-    replace().map_err(unwritable(target.path))
+/// Replaces the file in one step.
+pub(super) fn write(target: &OutputFile, text: &str) -> Result<(), DatabaseError> {
+    target.write(text.as_bytes()).map_err(unwritable(target.path()))
 }
-
-/// Gives a new file the usual permissions; temporary files are private by default.
-#[cfg(unix)]
-fn share(builder: &mut tempfile::Builder<'_, '_>) {
-    use std::os::unix::fs::PermissionsExt as _;
-    builder.permissions(fs::Permissions::from_mode(0o666));
-}
-
-#[cfg(not(unix))]
-fn share(_: &mut tempfile::Builder<'_, '_>) {}

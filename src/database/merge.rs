@@ -6,18 +6,19 @@
 //! non-deterministic, complete before interrupted, then the faster, then the earlier
 //! ([`preference`]). The inputs are not changed.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::mem;
 use std::path::{Path, PathBuf};
 
-use toml_edit::{DocumentMut, Table};
-
-use super::document::Document;
-use super::error::DatabaseError;
-use super::file::{DatabasePath, follow, lock, read, read_existing, write};
+use super::document::order;
+use super::error::{DatabaseError, RecordFault};
+use super::file::{lock, make_folder, target, text, text_or_empty, write};
 use super::rank::preference;
 use super::record::Record;
+use super::texts::RecordTexts;
 
 /// Report of a merge.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +33,8 @@ pub struct MergeReport {
     pub conflicts: Vec<Conflict>,
     /// Other top-level keys with different values; the first file's value stays.
     pub differing_keys: Vec<String>,
+    /// Records with impossible values. Those of the output stay in it; others are left out.
+    pub faults: Vec<RecordFault>,
 }
 
 /// Different records with the same key.
@@ -58,117 +61,128 @@ pub struct MergeCandidate {
 /// # Errors
 /// [`DatabaseError`], also for a missing input; the output is then unchanged.
 pub fn merge(inputs: &[PathBuf], output: &Path) -> Result<MergeReport, DatabaseError> {
-    let linked = follow(output);
-    let target = DatabasePath::of(linked.as_deref().unwrap_or(output))?;
-    target.make_folder()?;
+    let target = target(output)?;
+    make_folder(&target)?;
     let _lock = lock(&target)?;
-    let mut base = read(target.path)?;
-    let before = base.to_string();
+    let before = text_or_empty(target.path())?;
 
     // Sorted by name, so that the order of arguments has no effect; an existing output comes first.
     let mut named: BTreeMap<PathBuf, &Path> = BTreeMap::new();
     for input in inputs {
         named.entry(fs::canonicalize(input).unwrap_or_else(|_| input.clone())).or_insert(input);
     }
-    if let Ok(own) = fs::canonicalize(target.path) {
+    if let Ok(own) = fs::canonicalize(target.path()) {
         named.remove(&own);
     }
+    let inputs = named.into_values().map(|input| Ok((input, text(input)?)));
+    let inputs = inputs.collect::<Result<Vec<_>, DatabaseError>>()?;
     let mut merged = MergeReport {
         files: Vec::new(),
         records: 0,
         repeated: 0,
         conflicts: Vec::new(),
         differing_keys: Vec::new(),
+        faults: Vec::new(),
     };
     let mut entries = Vec::new();
-    let mut take = |file: &Path, document: &mut Document| {
-        merged.files.push((file.to_owned(), document.records().len()));
-        let tables = document.take_tables().into_iter();
-        entries.extend(tables.map(|(record, table)| MergeEntry::new(file, record, table)));
-    };
-    if target.path.exists() {
-        take(output, &mut base);
+    let mut base = RecordTexts::of(&before, target.path())?;
+    if target.path().exists() {
+        take(output, &mut base, &mut entries, &mut merged);
     }
     let mut differing_keys = BTreeSet::new();
-    for input in named.into_values() {
-        let mut document = read_existing(input)?;
-        for (key, item) in document.other_keys() {
-            if !base.adopt_key(key, item) {
+    for (input, text) in &inputs {
+        let mut own = RecordTexts::of(text, input)?;
+        for (key, item) in own.rest.other_keys() {
+            if !base.rest.adopt_key(key, item) {
                 differing_keys.insert(key.to_owned());
             }
         }
-        take(input, &mut document);
+        take(input, &mut own, &mut entries, &mut merged);
     }
     merged.differing_keys = differing_keys.into_iter().collect();
     check_kinds(&entries)?;
-    let chosen = choose(entries, &mut merged);
+    entries.sort_unstable_by(MergeEntry::order);
+    let mut chosen = choose(&entries, &mut merged);
     merged.records = chosen.len();
-    base.put_tables(chosen);
-    let text = base.to_string();
-    if text != before || !target.path.exists() {
+    chosen.sort_by(|a, b| order(&a.record.problem).cmp(&order(&b.record.problem)));
+    let text = base.with(chosen.into_iter().map(|entry| &*entry.text));
+    if text != before || !target.path().exists() {
         write(&target, &text)?;
     }
     Ok(merged)
 }
 
-/// A record with its table and its file.
-struct MergeEntry {
-    file: PathBuf,
-    record: Record,
-    table: Table,
-    text: String,
+/// Moves the records of a file to `entries`.
+fn take<'a>(
+    file: &'a Path,
+    texts: &mut RecordTexts<'a>,
+    entries: &mut Vec<MergeEntry<'a>>,
+    merged: &mut MergeReport,
+) {
+    merged.files.push((file.to_owned(), texts.records.len()));
+    merged.faults.extend_from_slice(&texts.faults);
+    let records = mem::take(&mut texts.records).into_iter();
+    entries.extend(records.map(|(record, text)| MergeEntry { file, record, text }));
 }
 
-impl MergeEntry {
-    fn new(file: &Path, record: Record, table: Table) -> Self {
-        let text = DocumentMut::from(table.clone()).to_string().trim().to_owned();
-        Self { file: file.to_owned(), record, table, text }
-    }
+/// A record with its text and its file.
+struct MergeEntry<'a> {
+    file: &'a Path,
+    record: Record,
+    text: Cow<'a, str>,
+}
 
+impl MergeEntry<'_> {
     /// Orders by key, then by preference. Of equal records, the one with more comments and unknown
     /// keys comes first.
     fn order(&self, other: &Self) -> Ordering {
+        let (text, other_text) = (self.text.trim(), other.text.trim());
         (self.record.record_key().cmp(&other.record.record_key()))
             .then_with(|| preference(&self.record, &other.record))
-            .then_with(|| other.text.len().cmp(&self.text.len()))
-            .then_with(|| self.text.cmp(&other.text))
-            .then_with(|| self.file.cmp(&other.file))
+            .then_with(|| other_text.len().cmp(&text.len()))
+            .then_with(|| text.cmp(other_text))
+            .then_with(|| self.file.cmp(other.file))
     }
 
     fn contender(&self) -> MergeCandidate {
-        MergeCandidate { file: self.file.clone(), record: self.record.clone() }
+        MergeCandidate { file: self.file.to_owned(), record: self.record.clone() }
     }
 }
 
 /// Chooses one record for each key; the others are listed in `merged`.
-fn choose(mut entries: Vec<MergeEntry>, merged: &mut MergeReport) -> Vec<(Record, Table)> {
-    entries.sort_by(MergeEntry::order);
+fn choose<'e, 'a>(
+    entries: &'e [MergeEntry<'a>],
+    merged: &mut MergeReport,
+) -> Vec<&'e MergeEntry<'a>> {
     let mut chosen = Vec::new();
     for rivals in entries.chunk_by(|a, b| a.record.record_key() == b.record.record_key()) {
-        let mut different: Vec<&MergeEntry> = Vec::new();
+        let mut different: Vec<&MergeEntry<'_>> = Vec::new();
         for rival in rivals {
-            let same = |seen: &&MergeEntry| seen.record == rival.record || seen.text == rival.text;
+            let same = |seen: &&MergeEntry<'_>| {
+                seen.record == rival.record || seen.text.trim() == rival.text.trim()
+            };
             if different.iter().any(same) {
                 merged.repeated += 1;
             } else {
                 different.push(rival);
             }
         }
-        let Some((best, others)) = different.split_first() else { continue };
-        if !others.is_empty() {
+        if let Some((best, others)) = different.split_first()
+            && !others.is_empty()
+        {
             let left_out = others.iter().map(|entry| entry.contender()).collect();
             merged.conflicts.push(Conflict { kept: best.contender(), left_out });
         }
-        chosen.push((best.record.clone(), best.table.clone()));
+        chosen.extend(rivals.first());
     }
     chosen
 }
 
 /// Refuses to mix measured and modelled times in one file.
-fn check_kinds(entries: &[MergeEntry]) -> Result<(), DatabaseError> {
+fn check_kinds(entries: &[MergeEntry<'_>]) -> Result<(), DatabaseError> {
     let of = |modelled: bool| {
         let found = entries.iter().find(|entry| entry.record.is_modelled() == modelled);
-        found.map(|entry| entry.file.clone())
+        found.map(|entry| entry.file.to_owned())
     };
     match (of(false), of(true)) {
         (Some(measured), Some(modelled)) => Err(DatabaseError::MixedInputs { measured, modelled }),

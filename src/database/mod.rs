@@ -4,21 +4,26 @@
 //! records and keeps comments and unknown keys. [`merge()`] combines several files into one. The
 //! winner is decided before; this room times nothing, compiles nothing and names no family.
 
+mod chunks;
 mod convert;
 mod document;
 mod drift;
 pub mod error;
 mod figures;
 pub mod file;
+mod glance;
 mod layout;
 mod merge;
 mod migrate;
+mod plausible;
 mod prune;
 mod rank;
 pub mod record;
+mod restamp;
 pub mod sections;
 mod selection;
 mod summary;
+mod texts;
 
 #[cfg(test)]
 mod tests;
@@ -26,12 +31,13 @@ mod tests;
 pub use convert::UnknownCapability;
 pub use document::SCHEMA;
 pub use drift::Drift;
-pub use error::{DatabaseError, TextPosition};
-pub use file::{Database, ReplacePolicy, StoreOutcome, check_writable, record_winner};
+pub use error::{DatabaseError, RecordFault, TextPosition};
+pub use file::{Database, ReplacePolicy, StoreOutcome, WritableDatabase, record_winner};
 pub use merge::{Conflict, MergeCandidate, MergeReport, merge};
 pub use prune::{PruneConditions, PrunedRecord, Version, prune};
 pub use rank::preference;
 pub use record::{Record, Winner};
+pub use restamp::restamp;
 pub use sections::{
     LibraryTime, Provenance, StoredBaseline, StoredConditions, StoredConfidence, StoredProblem,
     StoredValidation,

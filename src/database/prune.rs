@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::error::DatabaseError;
-use super::file::{DatabasePath, follow, lock, read_existing, write};
+use super::file::{Database, rewrite};
 use super::rank::preference;
 use super::record::{Record, RecordKey};
 
@@ -124,20 +124,14 @@ pub fn prune(
     dry_run: bool,
 ) -> Result<Vec<PrunedRecord>, DatabaseError> {
     if dry_run {
-        let document = read_existing(path)?;
-        let going = conditions.apply(document.records());
+        let going = conditions.apply(Database::load_existing(path)?.records());
         return Ok(going.into_iter().map(|(_, pruned)| pruned).collect());
     }
-    let linked = follow(path);
-    let target = DatabasePath::of(linked.as_deref().unwrap_or(path))?;
-    read_existing(target.path)?;
-    let _lock = lock(&target)?;
-    let mut document = read_existing(target.path)?;
-    let (indices, pruned): (Vec<usize>, Vec<PrunedRecord>) =
-        conditions.apply(document.records()).into_iter().unzip();
-    if !indices.is_empty() {
-        document.retain(|index| !indices.contains(&index));
-        write(&target, &document.to_string())?;
-    }
+    let mut pruned = Vec::new();
+    rewrite(path, |records| {
+        let (places, going): (Vec<usize>, _) = conditions.apply(records).into_iter().unzip();
+        pruned = going;
+        places.into_iter().map(|place| (place, None)).collect()
+    })?;
     Ok(pruned)
 }

@@ -2,7 +2,7 @@
 //! machine code and PTX of each kernel, a manifest that describes the launches, and `SHA256SUMS` of
 //! all files, as `sha256sum -c` reads it. Kernels with the same source share their files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use sha2::{Digest as _, Sha256};
@@ -15,6 +15,7 @@ use super::manifest::{
 };
 use crate::dispatch::DispatchNode;
 use crate::model::{Argument, Device, STANDARD_ARGUMENTS};
+use crate::quote;
 
 /// Name of the manifest file.
 pub const MANIFEST: &str = "manifest.json";
@@ -24,9 +25,6 @@ pub const CHECKSUMS: &str = "SHA256SUMS";
 
 /// Digits of a checksum in a file name.
 const NAME_DIGITS: usize = 12;
-
-/// Largest size of a file that is read, in bytes: more than any cubin of a kernel.
-pub const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// A kernel with its compiled code.
 #[derive(Debug, Clone)]
@@ -103,10 +101,17 @@ pub fn bundle(artifact: &Artifact) -> BTreeMap<String, Vec<u8>> {
     let Artifact { device, kernels, tree } = artifact;
     let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let mut entries: Vec<BundledKernel> = Vec::new();
+    let mut names = BTreeSet::new();
     for kernel in kernels {
         let digest = sha256(kernel.draft.source.as_bytes());
-        let stem = format!("{}-{}", kernel.draft.family, &digest[..NAME_DIGITS]);
-        let mut add = |name: String, bytes: &[u8]| {
+        let mut add = |suffix: &str, bytes: &[u8]| {
+            let name = unused_name(
+                &files,
+                &quote::file_name(&kernel.draft.family),
+                &digest,
+                suffix,
+                bytes,
+            );
             let described = BundledFile {
                 file: name.clone(),
                 bytes: bytes.len() as u64,
@@ -116,19 +121,16 @@ pub fn bundle(artifact: &Artifact) -> BTreeMap<String, Vec<u8>> {
             described
         };
         let described = BundledFiles {
-            source: add(format!("{stem}.cu"), kernel.draft.source.as_bytes()),
-            ptx: add(format!("{stem}.ptx"), &kernel.ptx),
+            source: add(".cu", kernel.draft.source.as_bytes()),
+            ptx: add(".ptx", &kernel.ptx),
             cubins: kernel
                 .cubins
                 .iter()
-                .map(|(name, image)| (name.clone(), add(format!("{stem}.{name}.cubin"), image)))
+                .map(|(name, image)| (name.clone(), add(&format!(".{name}.cubin"), image)))
                 .collect(),
         };
         let mut entry = entry(&kernel.draft, described);
-        let same = |name: &str| entries.iter().filter(|known| known.name == name).count();
-        if let clashes @ 1.. = same(&entry.name) {
-            entry.name = format!("{}_{}", entry.name, clashes + 1);
-        }
+        entry.name = unique(&mut names, entry.name);
         entries.push(entry);
     }
     let manifest = Manifest {
@@ -144,6 +146,30 @@ pub fn bundle(artifact: &Artifact) -> BTreeMap<String, Vec<u8>> {
     };
     files.insert(MANIFEST.to_owned(), format!("{:#}\n", serde_json::json!(manifest)).into_bytes());
     seal(files)
+}
+
+/// A name that no kernel has yet: the wished one, or that with the first number that makes it one.
+fn unique(names: &mut BTreeSet<String>, wished: String) -> String {
+    let numbered = (2..).map(|number: u32| format!("{wished}_{number}"));
+    let mut free = std::iter::once(wished.clone()).chain(numbered);
+    let name = free.find(|name| !names.contains(name)).unwrap_or(wished);
+    names.insert(name.clone());
+    name
+}
+
+/// The name of a file with this content: family, first digits of a checksum, suffix. More digits where another
+/// content has that name.
+pub(super) fn unused_name(
+    files: &BTreeMap<String, Vec<u8>>,
+    family: &str,
+    digest: &str,
+    suffix: &str,
+    content: &[u8],
+) -> String {
+    let names = (NAME_DIGITS..=digest.len()).map(|digits| digest.get(..digits).unwrap_or(digest));
+    let mut names = names.map(|digits| format!("{family}-{digits}{suffix}"));
+    let is_free = |name: &String| files.get(name).is_none_or(|known| known == content);
+    names.find(is_free).unwrap_or_else(|| format!("{family}-{}{suffix}", sha256(content)))
 }
 
 /// Adds the checksums of all files.
@@ -232,7 +258,12 @@ pub fn open_bundle(
         let what = format!("`dispatch` names kernel {}, which does not exist", tree.last());
         return Err(BundleError::Manifest(what));
     }
+    let mut names = BTreeSet::new();
     for kernel in &manifest.kernels {
+        if !names.insert(&kernel.name) {
+            let what = format!("two kernels are named `{}`", kernel.name);
+            return Err(BundleError::Manifest(what));
+        }
         check_launches(kernel)?;
         for described in kernel.files.all() {
             check_file(described, &files)?;
@@ -274,6 +305,9 @@ fn check_launches(kernel: &BundledKernel) -> Result<(), BundleError> {
         |what: String| Err(BundleError::Manifest(format!("kernel `{}` {what}", kernel.name)));
     if kernel.launches.is_empty() {
         return refuse("has no launch".to_owned());
+    }
+    if !kernel.expectation.is_sound() {
+        return refuse("has an expectation with a zero".to_owned());
     }
     for argument in kernel.launches.iter().flat_map(|launch| &launch.arguments) {
         let is_standard = STANDARD_ARGUMENTS.contains(&Argument::from(argument.clone()));

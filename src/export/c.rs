@@ -7,7 +7,9 @@ use std::fmt::Write as _;
 
 use super::bundle::{Artifact, ExportedKernel};
 use crate::dispatch::DispatchNode;
+use crate::model::problem::{MAX_EXTENT, MAX_OPERAND_BYTES};
 use crate::model::{Argument, Dtype, Layout, STANDARD_ARGUMENTS};
+use crate::quote;
 use crate::space::Formula;
 use crate::space::formula::{Bound, Language, OPEN};
 
@@ -46,7 +48,9 @@ pub fn c(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, String>, 
     };
     let values = [
         ("@VERSION@", env!("CARGO_PKG_VERSION").to_owned()),
-        ("@DEVICE@", format!("{} ({architecture})", device.name)),
+        ("@MAX_EXTENT@", MAX_EXTENT.to_string()),
+        ("@MAX_OPERAND_BYTES@", MAX_OPERAND_BYTES.to_string()),
+        ("@DEVICE@", format!("{} ({architecture})", quote::c_comment(&device.name))),
         ("@EXAMPLE@", example),
         ("@IMAGES@", tables.images.len().to_string()),
         ("@LAUNCHES@", tables.launches.to_string()),
@@ -60,13 +64,12 @@ pub fn c(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, String>, 
             preferred(tree.as_ref().map(|tree| tree.mapped(&|kernel| places[kernel].clone()))),
         ),
     ];
-    let fill = |text: &str, functions: &str| {
-        let text = text.replace("@FUNCTIONS@", functions);
-        values.iter().fold(text, |text, (name, value)| text.replace(name, value))
+    let fill = |text: &str, functions: String| {
+        let values = values.iter().map(|(name, value)| (*name, value.as_str()));
+        fill(text, &values.chain([("@FUNCTIONS@", functions.as_str())]).collect::<Vec<_>>())
     };
-    let header =
-        fill(include_str!("artifact/gemm_tuned.h"), &functions(&|_, own| declaration(own)));
-    let source = fill(include_str!("artifact/gemm_tuned.c"), &functions(&definition));
+    let header = fill(include_str!("artifact/gemm_tuned.h"), functions(&|_, own| declaration(own)));
+    let source = fill(include_str!("artifact/gemm_tuned.c"), functions(&definition));
     let files = [("gemm_tuned.h".to_owned(), header), ("gemm_tuned.c".to_owned(), source)];
     (files.into_iter().collect(), left_out)
 }
@@ -97,7 +100,8 @@ impl<'a> CTables<'a> {
             // Writing to a string does not fail.
             let _ = writeln!(
                 self.launch_rows,
-                "    {{ {image}, \"{entry}\", {shared}, {}, {{ {} }} }},",
+                "    {{ {image}, {}, {shared}, {}, {{ {} }} }},",
+                quote::c_string(entry),
                 launch.arguments.len(),
                 argument_places(kernel, &launch.arguments)
             );
@@ -111,7 +115,7 @@ impl<'a> CTables<'a> {
             self.kernel_rows,
             "    /* {} */\n    {{ {pattern}, {}, {}, {}, {}, {first_launch}, {}, {}, serves_{number}, \
              sizes_{number},\n      {}, {}, {}, {}, {}, {:e}, {:e},\n      {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e} }},",
-            draft.remark(),
+            quote::c_comment(&draft.remark()),
             i32::from(draft.record.is_some()),
             shape.m,
             shape.n,
@@ -183,6 +187,21 @@ fn branches(
             branches(otherwise, depth, count, orders, body);
         }
     }
+}
+
+/// Puts values in place of their names, in one pass: what a value holds is not looked at again.
+pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
+    let mut text = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some(at) = rest.find('@') {
+        let (before, after) = rest.split_at(at);
+        text.push_str(before);
+        let known = values.iter().find(|(name, _)| after.starts_with(name));
+        let (value, length) = known.map_or(("@", 1), |(name, value)| (*value, name.len()));
+        text.push_str(value);
+        rest = &after[length..];
+    }
+    text + rest
 }
 
 /// Index of an item; adds it where it is missing.
@@ -330,21 +349,20 @@ fn declaration(pattern: TypePattern) -> String {
 
 fn definition(number: usize, pattern: TypePattern) -> String {
     let (dtype, layout) = pattern;
-    let row_of_a = if layout.a_transposed() { "m" } else { "k" };
-    let row_of_b = if layout.b_transposed() { "k" } else { "n" };
+    let [rows_of_a, row_of_a] = if layout.a_transposed() { ["k", "m"] } else { ["m", "k"] };
+    let [rows_of_b, row_of_b] = if layout.b_transposed() { ["n", "k"] } else { ["k", "n"] };
     let rows = format!(
-        "    int rows[3], lengths[3];\n    \
+        "    int rows[3], heights[3], lengths[3];\n    \
          rows[0] = lda;\n    rows[1] = ldb;\n    rows[2] = ldc;\n    \
+         heights[0] = {rows_of_a};\n    heights[1] = {rows_of_b};\n    heights[2] = m;\n    \
          lengths[0] = {row_of_a};\n    lengths[1] = {row_of_b};\n    lengths[2] = n;\n"
     );
     format!(
         "{}\n{{\n{rows}    \
-         if (lda < {row_of_a} || ldb < {row_of_b} || ldc < n)\n        \
-         return GEMM_TUNED_BAD_ARGUMENT;\n    \
-         return run(tuned, stream, {number}, m, n, k, &alpha, a, b, &beta, c, rows, lengths,\n               \
+         return run(tuned, stream, {number}, m, n, k, &alpha, a, b, &beta, c, rows, heights, lengths,\n               \
          sizeof *c);\n}}\n\n\
          {}\n{{\n{rows}    \
-         return wanted(tuned, {number}, m, n, k, rows, lengths, sizeof({}));\n}}\n\n",
+         return wanted(tuned, {number}, m, n, k, rows, heights, lengths, sizeof({}));\n}}\n\n",
         signature(pattern),
         workspace_signature(pattern),
         element(dtype),

@@ -2,6 +2,7 @@
 //! fit a line, such as samples, are left to the other formats.
 
 use crate::database::Record;
+use crate::quote;
 
 const COLUMNS: [&str; 32] = [
     "key",
@@ -47,7 +48,7 @@ pub fn csv(records: &[&Record]) -> Result<String, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(COLUMNS)?;
     for record in records {
-        writer.write_record(row(record))?;
+        writer.write_record(row(record).map(|field| quote::csv_field(&field)))?;
     }
     let bytes = writer.into_inner().map_err(|error| error.into_error())?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -11,8 +11,8 @@ use crate::model::{
 };
 use crate::predict::TimeFormula;
 use crate::render::{RenderError, Templates, render_stored};
-use crate::space::formula::{Bound, Solver, open_values};
-use crate::space::{Family, Legality};
+use crate::space::formula::{Bound, OPEN, Solver, open_values};
+use crate::space::{Family, Legality, OutdatedConfiguration};
 
 /// Time of a kernel without a measurement and without a prediction.
 const UNKNOWN: Micros = Micros(1e6);
@@ -50,6 +50,9 @@ pub enum DraftError {
     /// No family has its name.
     #[error("there is no family `{0}`")]
     NoFamily(String),
+    /// Its family no longer has this kernel.
+    #[error(transparent)]
+    Outdated(#[from] OutdatedConfiguration),
     /// A kernel of a dispatch set has no record.
     #[error("no record has the kernel of `{0}` in the dispatch set: make the set again")]
     NoRecord(String),
@@ -97,7 +100,7 @@ impl KernelDraft {
         if changed && !source.changed_templates {
             return Err(DraftError::Changed(record.family.clone()));
         }
-        let configuration = family.completed(record.configuration());
+        let configuration = family.completed(record.configuration())?;
         let expectation = TimeFormula::of(
             (family, &configuration),
             &problem,
@@ -114,7 +117,7 @@ impl KernelDraft {
         question: &Question,
         source: ExportSource<'_>,
     ) -> Result<Self, DraftError> {
-        let Question { problem, storage } = question;
+        let Question { problem, storage, .. } = question;
         let ExportSource { templates, device, .. } = source;
         let legality = Legality::of(family, &configuration, problem, device);
         let extents = crate::space::Extents::new(problem, storage);
@@ -159,8 +162,20 @@ impl KernelDraft {
     /// Whether it serves a question.
     pub fn serves(&self, question: &Question) -> bool {
         let Problem { dtype, compute, layout, .. } = question.problem;
+        let open = open_values(&question.problem, &question.storage);
         self.pattern() == (dtype, compute, layout)
-            && self.bound.serves(&open_values(&question.problem, &question.storage))
+            && self.bound.serves(&open)
+            && (question.workspace == Question::ANY
+                || self.workspace_bytes(&open).is_some_and(|bytes| bytes <= question.workspace))
+    }
+
+    /// Bytes of its workspaces for a problem that it serves, each aligned.
+    fn workspace_bytes(&self, open: &[i64; OPEN.len()]) -> Option<u64> {
+        let sizes = self.bound.workspaces.iter().map(|(_, formula)| {
+            let bytes = u64::try_from(formula.value(open)?).ok()?;
+            bytes.checked_next_multiple_of(Storage::ALLOCATED)
+        });
+        sizes.sum()
     }
 
     /// Whether it serves every shape and storage; batches may have conditions.
@@ -175,23 +190,24 @@ impl KernelDraft {
     /// much on the shape that it serves no others.
     pub(super) fn serves_around(&self, question: &Question) -> bool {
         let Shape { m, n, k } = question.problem.shape;
-        let more =
-            |extent: u64| if extent < 16 { extent } else { (extent * 5 / 4).next_multiple_of(8) };
+        // Longer by a quarter, with rows aligned and padded as they are.
+        let more = |extent: u64| {
+            if extent < 16 { extent } else { (extent * 5 / 4).next_multiple_of(8) + extent % 8 }
+        };
         let beside = [
             Shape { m: more(m), n, k },
             Shape { m, n: more(n), k },
             Shape { m, n, k: more(k) },
             Shape { m: more(m), n: more(n), k: more(k) },
         ];
+        let (own, packed) = (question.storage, Storage::packed(&question.problem));
+        let pads = [own.lda - packed.lda, own.ldb - packed.ldb, own.ldc - packed.ldc];
         let served = beside.into_iter().filter(|shape| {
             let problem = Problem { shape: *shape, ..question.problem };
-            let packed = Storage::packed(&problem);
-            // Leading dimensions aligned as well as those of the question.
-            let least = 1 << question.storage.row_alignment(&question.problem);
-            let rows = |row: u64| if least == 1 { row | 1 } else { row.next_multiple_of(least) };
-            let (lda, ldb, ldc) = (rows(packed.lda), rows(packed.ldb), rows(packed.ldc));
-            let storage = Storage { lda, ldb, ldc, ..question.storage };
-            self.serves(&Question { problem, storage })
+            let Storage { lda, ldb, ldc, .. } = Storage::packed(&problem);
+            let [lda, ldb, ldc] = [lda + pads[0], ldb + pads[1], ldc + pads[2]];
+            let storage = Storage { lda, ldb, ldc, ..own };
+            self.serves(&Question { problem, storage, ..*question })
         });
         served.count() >= 3
     }

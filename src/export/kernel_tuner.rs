@@ -80,5 +80,5 @@ fn line(space: &EvaluatedSpace<'_>, entry: &Entry, timestamp: &str) -> String {
         fields.insert(name.to_owned(), json!(value));
     }
     fields.insert("timestamp".to_owned(), json!(timestamp));
-    format!("\"{}\": {}", key.join(","), Json::Object(fields))
+    format!("{}: {}", json!(key.join(",")), Json::Object(fields))
 }

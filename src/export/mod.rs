@@ -22,8 +22,7 @@ mod wisdom;
 
 pub use self::csv::csv;
 pub use bundle::{
-    Artifact, BundleError, CHECKSUMS, ExportedKernel, MANIFEST, MAX_FILE_BYTES, bundle,
-    open_bundle, seal,
+    Artifact, BundleError, CHECKSUMS, ExportedKernel, MANIFEST, bundle, open_bundle, seal,
 };
 pub use c::c;
 pub use draft::{DraftError, ExportSource, KernelDraft};
@@ -33,9 +32,9 @@ pub use manifest::{
     BundledDevice, BundledFile, BundledFiles, BundledKernel, BundledLaunch, BundledWorkspace,
     LaunchFormulas, Manifest,
 };
-pub use python::python;
+pub use python::{python, python_module};
 pub use rust::rust;
-pub use selection::{for_any_shape, of_dispatch};
+pub use selection::{classes, for_any_shape, of_dispatch};
 pub use space::{EvaluatedSpace, SpaceExportError};
 pub use t4::t4;
 pub use wisdom::wisdom;

@@ -4,15 +4,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::bundle::{Artifact, ExportedKernel, sha256};
-use super::c::{argument_places, place, sizes, unfit};
+use super::bundle::{Artifact, ExportedKernel, sha256, unused_name};
+use super::c::{argument_places, fill, place, sizes, unfit};
 use crate::dispatch::DispatchNode;
+use crate::model::problem::{MAX_EXTENT, MAX_OPERAND_BYTES};
 use crate::model::{Dtype, Layout};
+use crate::quote;
 use crate::space::Formula;
 use crate::space::formula::{Language, OPEN};
-
-/// Digits of a checksum in the name of a cubin.
-const NAME_DIGITS: usize = 12;
 
 /// Makes the files by name, and lists the kernels that are left out, each with the reason. The
 /// machine code for `architecture` is included. Without any kernel, there are no files.
@@ -31,7 +30,8 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
             left_out.push(format!("{}: {why}", draft.name()));
             continue;
         };
-        let name = format!("{}-{}.cubin", draft.family, &sha256(image)[..NAME_DIGITS]);
+        let name =
+            unused_name(&files, &quote::file_name(&draft.family), &sha256(image), ".cubin", image);
         files.insert(name.clone(), image.to_vec());
         let image = place(&mut images, name);
         let (dtype, _, layout) = draft.pattern();
@@ -40,8 +40,8 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
             // Writing to a string does not fail.
             let _ = writeln!(
                 launches,
-                "    Launch({image}, \"{}\", {}, &[{}]),",
-                launch.entry,
+                "    Launch({image}, {}, {}, &[{}]),",
+                quote::rust_string(&launch.entry),
                 launch.dynamic_shared_bytes,
                 argument_places(kernel, &launch.arguments)
             );
@@ -54,7 +54,7 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
              own: [{}, {}, {}],\n        first_launch: {launched},\n        launches: {},\n        \
              workspaces: {},\n        serves: serves_{taken},\n        sizes: sizes_{taken},\n        \
              tiles: [{}, {}, {}, {}, {}],\n        clocks: [{:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e}],\n    }},",
-            draft.remark(),
+            quote::rust_comment(&draft.remark()),
             draft.record.is_some(),
             shape.m,
             shape.n,
@@ -81,14 +81,18 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
         taken += 1;
     }
     let Some(first) = patterns.first() else { return (BTreeMap::new(), left_out) };
-    let included: String =
-        images.iter().map(|name| format!("    include_bytes!(\"{name}\"),\n")).collect();
+    let included: String = images
+        .iter()
+        .map(|name| format!("    include_bytes!({}),\n", quote::rust_string(name)))
+        .collect();
     let tree = artifact.tree.as_ref().map(|tree| tree.mapped(&|kernel| places[kernel].clone()));
     let methods: Vec<String> =
         patterns.iter().enumerate().map(|(number, own)| method(number, *own)).collect();
-    let text = [
+    let values = [
+        ("@MAX_EXTENT@", MAX_EXTENT.to_string()),
+        ("@MAX_OPERAND_BYTES@", MAX_OPERAND_BYTES.to_string()),
         ("@VERSION@", env!("CARGO_PKG_VERSION").to_owned()),
-        ("@DEVICE@", format!("{} ({architecture})", artifact.device.name)),
+        ("@DEVICE@", format!("{} ({architecture})", quote::rust_comment(&artifact.device.name))),
         ("@EXAMPLE@", function(*first)),
         ("@IMAGES@", included),
         ("@LAUNCHES@", launches),
@@ -96,11 +100,10 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
         ("@KERNELS@", kernels),
         ("@TREE@", tree.map_or_else(|| "    &[]\n".to_owned(), |tree| branches(&tree, 1))),
         ("@FUNCTIONS@", methods.join("\n")),
-    ]
-    .iter()
-    .fold(include_str!("artifact/gemm_tuned.rs.txt").to_owned(), |text, (name, value)| {
-        text.replace(name, value)
-    });
+    ];
+    let values: Vec<(&str, &str)> =
+        values.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let text = fill(include_str!("artifact/gemm_tuned.rs.txt"), &values);
     files.insert("gemm_tuned.rs".to_owned(), text.into_bytes());
     (files, left_out)
 }
@@ -171,8 +174,12 @@ fn method(number: usize, (dtype, layout): (Dtype, Layout)) -> String {
         (c, ldc): (&mut C, i32),
         workspace: Option<&mut CudaSlice<u8>>,
     ) -> Result<(), Error> {{
-        if !holds(a.len(), {stored_a}, lda) || !holds(b.len(), {stored_b}, ldb) || !holds(c.len(), [m, n], ldc) {{
-            return Err(Error::BadArgument(\"a matrix does not fit its slice, or its rows overlap\"));
+        let matrices =
+            [(a.len(), {stored_a}, lda), (b.len(), {stored_b}, ldb), (c.len(), [m, n], ldc)];
+        if matrices.iter().any(|(len, extents, row)| !holds(*len, *extents, *row, {bytes})) {{
+            return Err(Error::BadArgument(
+                \"a matrix does not fit its slice, its rows overlap, or it is too large\",
+            ));
         }}
         let (a, _a) = a.device_ptr(stream);
         let (b, _b) = b.device_ptr(stream);
@@ -194,6 +201,10 @@ fn method(number: usize, (dtype, layout): (Dtype, Layout)) -> String {
 
     /// Workspace bytes of the best kernel for this shape, if pointers are aligned to 256 bytes.
     pub fn {name}_workspace(&self, [m, n, k]: [i32; 3], rows: [i32; 3]) -> usize {{
+        let extents = [{stored_a}, {stored_b}, [m, n]];
+        if !extents.iter().zip(rows).all(|(own, row)| holds(usize::MAX >> 1, *own, row, {bytes})) {{
+            return 0;
+        }}
         let p = open([m, n, k], rows, [{length_a}, {length_b}, n], 0, {bytes});
         let best = self.choose({number}, &p, i64::MAX);
         best.map_or(0, |(kernel, sizes)| kernel.workspace_bytes(&sizes) as usize)

@@ -1,27 +1,79 @@
 //! Selection of the kernels of an artifact that other programs run. Nothing is compiled here.
 
+use rayon::prelude::*;
+
 use super::draft::{DraftError, ExportSource, KernelDraft};
 use crate::database::Record;
 use crate::dispatch::{Dispatch, DispatchNode};
-use crate::lookup::{AnswerSource, Lookup, Question};
-use crate::model::{Compute, Dtype, Layout, Problem, Shape, Storage};
-use crate::predict::TimeFormula;
+use crate::lookup::{Answer, AnswerSource, Lookup, Question};
+use crate::model::{Compute, Configuration, Dtype, Layout, Problem, Shape, Storage};
+use crate::predict::{FormulaSample, TimeFormula};
 
 /// Extents of the problems for which lookup selects kernels for any shape: one or a few rows, less
 /// than a tile, a few tiles, many.
-const PROBES: [u64; 4] = [1, 96, 1000, 5000];
+const PROBES: [u64; 5] = [1, 96, 1000, 2000, 5000];
+
+/// What is added to an aligned extent: rows remain multiples of 4 elements, of 2, or are odd.
+const MORE: [u64; 3] = [0, 2, 1];
 
 /// A kernel that is already selected is good enough for a problem up to this predicted time,
 /// relative to the best.
 const GOOD_ENOUGH: f64 = 1.1;
 
-/// Selects kernels for shapes that were not tuned: lookup's answers for a lattice of shapes, with
-/// aligned and unaligned leading dimensions, where none of `chosen` is nearly as good.
-pub fn for_any_shape(
-    chosen: &[KernelDraft],
-    lookup: &Lookup,
-    source: ExportSource<'_>,
-) -> Vec<KernelDraft> {
+/// Adds kernels for shapes that were not tuned: lookup's answers for a lattice of shapes and every class of operands,
+/// where none of `drafts` is nearly as good. Then fits the times by which programs choose to lookup's predictions.
+pub fn for_any_shape(drafts: &mut Vec<KernelDraft>, lookup: &Lookup, source: ExportSource<'_>) {
+    let made = selected(drafts, lookup, source);
+    drafts.extend(made);
+    fit_times(drafts, lookup, source.device.sms);
+}
+
+/// Fits the formulas of drafts to lookup's predictions for the lattice.
+fn fit_times(drafts: &mut [KernelDraft], lookup: &Lookup, sms: u32) {
+    let questions: Vec<Vec<Question>> = shapes()
+        .map(|shape| {
+            let Some(first) = drafts.first() else { return Vec::new() };
+            let problem = Problem { shape, batch: 1, ..first.problem };
+            classes(&problem)
+                .into_iter()
+                .filter(|question| question.workspace == Question::ANY)
+                .collect()
+        })
+        .collect();
+    let forecasts: Vec<Vec<Option<f64>>> = drafts
+        .par_iter()
+        .map(|draft| {
+            let forecast = |classes: &Vec<Question>| {
+                let of_pattern = |question: &Question| {
+                    let (dtype, compute, layout) = draft.pattern();
+                    let problem = Problem { dtype, compute, layout, ..question.problem };
+                    Question { problem, ..*question }
+                };
+                let question =
+                    classes.iter().map(of_pattern).find(|question| draft.serves(question))?;
+                let time = lookup.forecast((&draft.family, &draft.configuration), &question)?;
+                Some(time.0)
+            };
+            questions.iter().map(forecast).collect()
+        })
+        .collect();
+    let best = |place: usize| {
+        forecasts.iter().filter_map(|times| times[place]).fold(f64::INFINITY, f64::min)
+    };
+    let best: Vec<f64> = (0..questions.len()).map(best).collect();
+    drafts.par_iter_mut().zip(&forecasts).for_each(|(draft, times)| {
+        let samples =
+            times.iter().zip(&best).zip(&questions).filter_map(|((us, best_us), classes)| {
+                let Problem { shape, batch, .. } = classes.first()?.problem;
+                Some(FormulaSample { shape, batch, us: (*us)?, best_us: *best_us })
+            });
+        let samples: Vec<FormulaSample> = samples.collect();
+        draft.expectation = draft.expectation.fitted(&samples, sms);
+    });
+}
+
+/// Selects the kernels for shapes that were not tuned.
+fn selected(chosen: &[KernelDraft], lookup: &Lookup, source: ExportSource<'_>) -> Vec<KernelDraft> {
     let mut patterns: Vec<Problem> = chosen.iter().map(|draft| draft.problem).collect();
     patterns.sort_unstable_by_key(|problem| (problem.dtype, problem.compute, problem.layout));
     patterns.dedup_by_key(|problem| (problem.dtype, problem.compute, problem.layout));
@@ -29,16 +81,7 @@ pub fn for_any_shape(
     let mut made: Vec<KernelDraft> = Vec::new();
     for question in patterns.iter().flat_map(probes) {
         let Ok(answer) = lookup.answer(&question) else { continue };
-        let Problem { shape, batch, .. } = question.problem;
-        let serving = chosen.iter().chain(&made).filter(|draft| draft.serves(&question));
-        let expected = serving.map(|draft| draft.expectation.cautious_us(&shape, batch, sms));
-        let best = expected.min_by(f64::total_cmp);
-        let enough = match (best, answer.predicted) {
-            (Some(best), Some(time)) => best <= GOOD_ENOUGH * time.0,
-            (best, None) => best.is_some(),
-            (None, _) => false,
-        };
-        if enough {
+        if is_good_enough(chosen.iter().chain(&made), &answer, (lookup, &question, sms)) {
             continue;
         }
         let configuration = answer.configuration.clone();
@@ -46,6 +89,11 @@ pub fn for_any_shape(
         let Some(draft) = draft.ok().filter(|draft| draft.serves_around(&question)) else {
             continue;
         };
+        // One that programs have already, though they prefer another by its predicted time.
+        let same = |known: &KernelDraft| known.source == draft.source && known.serves(&question);
+        if chosen.iter().chain(&made).any(same) {
+            continue;
+        }
         let occupancy = answer.record.filter(|_| answer.source != AnswerSource::Default);
         let occupancy = occupancy.and_then(|record| record.resources.occupancy);
         let expectation = answer.predicted.map(|time| {
@@ -63,14 +111,42 @@ pub fn for_any_shape(
     made
 }
 
+/// Whether one of the kernels is nearly as good as an answer: by lookup's predictions where it has them, else by the
+/// times that programs compare.
+fn is_good_enough<'d>(
+    drafts: impl Iterator<Item = &'d KernelDraft>,
+    answer: &Answer<'_>,
+    (lookup, question, sms): (&Lookup, &Question, u32),
+) -> bool {
+    let Problem { shape, batch, .. } = question.problem;
+    let forecast = |family: &str, configuration: &Configuration| {
+        lookup.forecast((family, configuration), question)
+    };
+    let serving: Vec<&KernelDraft> = drafts.filter(|draft| draft.serves(question)).collect();
+    if let Some(time) = forecast(&answer.family.name, answer.configuration) {
+        let known = |draft: &&KernelDraft| forecast(&draft.family, &draft.configuration);
+        let times = serving.iter().filter_map(known).map(|time| time.0);
+        return lowest(times) <= GOOD_ENOUGH * time.0;
+    }
+    let expected = |draft: &&KernelDraft| draft.expectation.cautious_us(&shape, batch, sms);
+    let expected = lowest(serving.iter().map(expected));
+    answer.predicted.map_or(expected.is_finite(), |time| expected <= GOOD_ENOUGH * time.0)
+}
+
+fn lowest(times: impl Iterator<Item = f64>) -> f64 {
+    times.fold(f64::INFINITY, f64::min)
+}
+
 /// Makes drafts of the kernels of a dispatch set, each with variants for all kinds of shapes and
-/// leading dimensions. Also returns the tree, whose leaves are indices into the drafts.
+/// operands, and of lookup's answers where none of these is nearly as good. Also returns the tree, whose
+/// leaves are indices into the former.
 ///
 /// # Errors
 /// The kernel for which `records` has no record.
 pub fn of_dispatch(
     dispatch: &Dispatch,
     records: &[&Record],
+    lookup: &Lookup,
     source: ExportSource<'_>,
 ) -> Result<(Vec<KernelDraft>, DispatchNode), DraftError> {
     let mut drafts: Vec<KernelDraft> = Vec::new();
@@ -102,11 +178,7 @@ pub fn of_dispatch(
         places.push((drafts.len()..drafts.len() + variants.len()).collect());
         drafts.extend(variants);
     }
-    if !drafts.iter().any(KernelDraft::serves_everything)
-        && let Some(first) = drafts.first()
-    {
-        drafts.extend(serving_everything(&first.problem, source));
-    }
+    for_any_shape(&mut drafts, lookup, source);
     Ok((drafts, dispatch.tree.mapped(&|kernel| places.get(kernel).cloned().unwrap_or_default())))
 }
 
@@ -116,7 +188,7 @@ fn serving_everything(pattern: &Problem, source: ExportSource<'_>) -> Option<Ker
     let shape = Shape { m: 1000, n: 1000, k: 1000 };
     let question = Question::packed(Problem { shape, batch: 1, ..*pattern });
     let defaults = source.families.iter().flat_map(|family| {
-        family.defaults().iter().map(move |configuration| (family, configuration))
+        family.defaults(source.device).iter().map(move |configuration| (family, configuration))
     });
     let drafts = defaults.filter_map(|(family, configuration)| {
         let draft = KernelDraft::new(family, configuration.clone(), &question, source).ok()?;
@@ -129,18 +201,60 @@ fn pattern_of(problem: &Problem) -> (Dtype, Compute, Layout) {
     (problem.dtype, problem.compute, problem.layout)
 }
 
-/// The lattice of probes, large products first, because kernels for smaller ones rarely serve them.
+/// The lattice of probes: all shapes with every class of operands. Large products come first, because
+/// kernels for smaller ones rarely serve them, and of a shape the best aligned rows. Rows that are
+/// aligned in different ways are asked for with the extents of a tile and more, each of which costs the
+/// compilation of a kernel.
 fn probes(pattern: &Problem) -> impl Iterator<Item = Question> + use<> {
     let pattern = *pattern;
-    let extents = || PROBES.into_iter().rev();
-    let shapes = extents().flat_map(move |m| {
-        extents().flat_map(move |n| extents().filter(|k| *k > 1).map(move |k| Shape { m, n, k }))
-    });
-    shapes.flat_map(move |shape| {
-        let problem = Problem { shape, batch: 1, ..pattern };
-        let packed = Storage::packed(&problem);
-        let odd =
-            Storage { lda: packed.lda | 1, ldb: packed.ldb | 1, ldc: packed.ldc | 1, ..packed };
-        [packed, odd].map(|storage| Question { problem, storage })
+    shapes().flat_map(move |shape| {
+        let is_large = [shape.m, shape.n, shape.k].into_iter().all(|extent| extent >= PROBES[2]);
+        let mut questions = classes(&Problem { shape, batch: 1, ..pattern });
+        questions.retain(|question| is_large || is_uniform(question));
+        questions
     })
+}
+
+/// The shapes of the lattice.
+fn shapes() -> impl Iterator<Item = Shape> {
+    let extents = || PROBES.into_iter().rev();
+    extents().flat_map(move |m| {
+        extents().flat_map(move |n| extents().filter(|k| *k > 1).map(move |k| Shape { m, n, k }))
+    })
+}
+
+/// Whether the rows of all operands are aligned alike, but for single elements.
+fn is_uniform(question: &Question) -> bool {
+    let rows = question.storage.leading_dimensions(&question.problem);
+    let mut widths = rows.iter().filter(|row| **row > 3).map(|row| row.trailing_zeros().min(2));
+    widths.next().is_none_or(|first| widths.all(|width| width == first))
+}
+
+/// The classes of operands that kernels differ in, of problems near one whose rows are aligned: row
+/// lengths that are multiples of 4, of 2, or odd; addresses that are multiples of 8 or 4 bytes only;
+/// and any memory for workspaces or none.
+pub fn classes(aligned: &Problem) -> Vec<Question> {
+    let aligned = *aligned;
+    let Problem { shape, layout, .. } = aligned;
+    // An extent that is no row's length decides no alignment, and a single element is a row as it is.
+    let (a_transposed, b_transposed) = (layout.a_transposed(), layout.b_transposed());
+    let choices = |extent: u64, is_row: bool| {
+        let choices = if is_row && extent > 1 { &MORE[..] } else { &MORE[..1] };
+        choices.iter().map(move |more| extent + more)
+    };
+    let Shape { m, n, k } = shape;
+    let mut questions = Vec::new();
+    for m in choices(m, a_transposed) {
+        for n in choices(n, true) {
+            for k in choices(k, !a_transposed || b_transposed) {
+                let shape = Shape { m, n, k };
+                questions.push(Question::packed(Problem { shape, ..aligned }));
+            }
+        }
+    }
+    let element = aligned.dtype.bytes();
+    let storage = Storage::packed(&aligned);
+    let apart = [2 * element, element].map(|alignment| Storage { alignment, ..storage });
+    questions.extend(apart.map(|storage| Question::new(aligned, storage)));
+    questions.into_iter().flat_map(|question| [question, question.within(0)]).collect()
 }

@@ -1,5 +1,7 @@
 //! Contents and look of the export formats.
 
+mod hostile;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,11 +32,11 @@ fn a_non_deterministic_kernel_is_exported_for_its_own_problem_only_with_a_remark
         let has = |name: &str, value: &str| {
             record.parameters.get(name).is_some_and(|own| own.to_string() == value)
         };
-        record.family == "pipelined" && !has("SPLITS", "1") && !has("MEET", "cluster")
+        record.family == "pipelined" && !has("SPLIT_K", "1") && !has("REDUCTION", "cluster")
     };
     let record = shipped.records().iter().find(splits).unwrap();
     let mut adding = record.clone();
-    adding.parameters.insert("MEET".to_owned(), Value::Text("atomic".to_owned()));
+    adding.parameters.insert("REDUCTION".to_owned(), Value::Text("atomic".to_owned()));
     let families: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
     let (templates, device) = (Templates::built_in().unwrap(), Device::h200());
     let source = ExportSource {
@@ -71,6 +73,38 @@ fn a_non_deterministic_kernel_is_exported_for_its_own_problem_only_with_a_remark
             assert_eq!(text.contains("not deterministic, two runs"), !deterministic);
         }
     }
+}
+
+#[test]
+fn names_are_unique_at_every_clash_and_files_by_content() {
+    let shipped = Database::load_existing(Path::new("results/nvidia-h200.toml")).unwrap();
+    let families: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
+    let (templates, device) = (Templates::built_in().unwrap(), Device::h200());
+    let source = ExportSource {
+        families: &families,
+        templates: &templates,
+        changed_templates: true,
+        device: &device,
+    };
+    let draft = KernelDraft::of_record(&shipped.records()[0], source).unwrap();
+    let kernels = (0..5_u8).map(|number| {
+        let draft = KernelDraft { source: format!("// {number}").into(), ..draft.clone() };
+        let image: Arc<[u8]> = vec![number; 16].into();
+        let cubins = [("sm_90".to_owned(), Arc::clone(&image))].into_iter().collect();
+        ExportedKernel { draft, ptx: image, cubins }
+    });
+    let mut kernels: Vec<ExportedKernel> = kernels.collect();
+    // The same source with other machine code, as of another compiler.
+    kernels.push(ExportedKernel { ptx: vec![9; 16].into(), ..kernels[0].clone() });
+    let files = bundle(&Artifact { device: device.clone(), kernels, tree: None });
+    let (manifest, _) = open_bundle(|name| Ok(files[name].clone())).unwrap();
+    let name = draft.name();
+    let names: Vec<&str> = manifest.kernels.iter().map(|kernel| &*kernel.name).collect();
+    let numbered = (2..7).map(|number| format!("{name}_{number}"));
+    assert_eq!(names, std::iter::once(name.clone()).chain(numbered).collect::<Vec<_>>());
+    let own = |place: usize| &files[&manifest.kernels[place].files.ptx.file];
+    assert_eq!((own(0)[0], own(5)[0]), (0, 9), "one file is not written over the other");
+    assert_eq!(manifest.kernels[0].files.source, manifest.kernels[5].files.source);
 }
 
 fn time() -> Timestamp {

@@ -8,6 +8,7 @@ use serde_json::{Value as Json, json};
 
 use super::space::plain;
 use crate::database::Record;
+use crate::quote;
 
 /// Makes each file's name and text. Batched products are left out: a problem size of Kernel
 /// Launcher has three extents.
@@ -25,7 +26,7 @@ pub fn wisdom(records: &[&Record]) -> BTreeMap<String, String> {
     }
     let file = |(name, records): (String, Vec<&Record>)| {
         let text = file(&name, &records);
-        (format!("{name}.wisdom"), text)
+        (format!("{}.wisdom", quote::file_name(&name)), text)
     };
     kernels.into_iter().map(file).collect()
 }

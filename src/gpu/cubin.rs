@@ -2,7 +2,10 @@
 
 /// Checks that an image is an ELF file with all its tables. `cuModuleLoadData` takes no length and
 /// would read past the end of a truncated file.
-pub(super) fn check_cubin(image: &[u8]) -> Result<(), &'static str> {
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_cubin(image: &[u8]) -> Result<(), &'static str> {
     if image.is_empty() {
         return Err("it is empty");
     }

@@ -128,6 +128,15 @@ impl GpuError {
         matches!(self, Self::NoDriver { .. } | Self::NoDevice { count: 0, .. })
     }
 
+    /// Whether the device has too little free memory.
+    pub fn is_out_of_memory(&self) -> bool {
+        match self {
+            Self::OutOfMemory { .. } => true,
+            Self::Call { code, .. } => code == "CUDA_ERROR_OUT_OF_MEMORY",
+            _ => false,
+        }
+    }
+
     /// Whether the context is lost, so that only a new process can use the GPU.
     ///
     /// cuBLAS reports a lost context by codes that it also uses for harmless failures. After one of

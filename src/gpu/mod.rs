@@ -35,6 +35,8 @@ mod tensor_map;
 mod timing;
 
 pub use context::CudaDevice;
+#[doc(hidden)]
+pub use cubin::check_cubin;
 pub use cublas::Cublas;
 pub use cublas_lt::CublasLtPlan;
 pub use driver::device_count;

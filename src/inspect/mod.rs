@@ -4,6 +4,7 @@
 //! Pure: values in, values out. `report` formats the results, `cli` parses the requests.
 
 mod difference;
+pub mod equivalence;
 pub mod explanation;
 mod inspected;
 pub mod landscape;

@@ -7,16 +7,14 @@ use rayon::prelude::*;
 
 use super::answer::Question;
 use super::candidates::CandidateIndex;
-use super::kernels::{KnownKernel, RecordedKernel};
+use super::kernels::{Demand, KnownKernel, RecordedKernel};
 use super::learned::{Choices, LearnedKernels};
 use super::neighbours::NeighbourIndex;
 use crate::database::{Record, preference};
-use crate::model::{
-    Compute, Configuration, Device, Dtype, Layout, Problem, Regime, Shape, Storage,
-};
+use crate::model::{Compute, Configuration, Device, Dtype, Layout, Problem, Regime, Shape};
 use crate::predict::{Predictor, error_percent};
 use crate::render::Templates;
-use crate::space::{Extents, Family};
+use crate::space::Family;
 
 /// Most records in the search for a legal one.
 pub(super) const MOST_LOOKED_AT: usize = 64;
@@ -166,13 +164,13 @@ impl Lookup {
         &self,
         known: &RecordedKernel,
         problem: &Problem,
-        extents: &mut Extents,
+        demand: &Demand,
     ) -> bool {
-        known.kernel.cost.fits(problem) && self.permits(&known.kernel, extents)
+        known.kernel.cost.fits(problem) && self.permits(&known.kernel, demand)
     }
 
-    pub(super) fn permits(&self, kernel: &KnownKernel, extents: &mut Extents) -> bool {
-        kernel.legality.permits(&self.families[kernel.family].0, extents)
+    pub(super) fn permits(&self, kernel: &KnownKernel, demand: &Demand) -> bool {
+        kernel.meets(demand, &self.families[kernel.family].0, &self.device)
     }
 
     /// Prepares a record; `None` for one of another device or regime.
@@ -197,14 +195,13 @@ impl Lookup {
         }
         let kernel = KnownKernel::new(
             (place, family),
-            family.completed(record.configuration()),
+            family.completed(record.configuration()).map_err(|error| text(&error))?,
             &problem,
             (occupancy, &self.device),
         );
         let unlike = || format!("its configuration is not legal on {}", self.device.name);
         let kernel = kernel.ok_or_else(unlike)?;
-        let own_extents = &mut Extents::new(&problem, &Storage::packed(&problem));
-        if !self.permits(&kernel, own_extents) {
+        if !self.permits(&kernel, &Demand::from(&Question::packed(problem))) {
             return Err("its configuration is not legal for its own problem any more".to_owned());
         }
         if is_own {
@@ -306,7 +303,7 @@ impl Lookup {
             let repeatable = move |configuration: &&Configuration| {
                 family.is_deterministic(configuration, &problem, &self.device).unwrap_or(false)
             };
-            family.defaults().iter().filter(repeatable).map(move |one| (place, one))
+            family.defaults(&self.device).iter().filter(repeatable).map(move |one| (place, one))
         });
         of_family.collect()
     }
@@ -344,20 +341,20 @@ impl Lookup {
             let held_out = &self.known[*place];
             let problem = &held_out.problem;
             let question = Question::packed(*problem);
-            let mut extents = Extents::new(problem, &question.storage);
+            let demand = Demand::from(&question);
             let others = group.own.nearest_first(&question).filter(|other| other != place);
             let near: Vec<usize> = others.take(CHECKED_AGAINST).collect();
             let candidates = group.candidates.candidates(&held_out.position, &self.known, &near);
             let answer = candidates.and_then(|all| {
                 let timed = self.by_landmarks(group, problem, &all);
-                self.fastest(group, problem, &timed, &mut extents)
+                self.fastest(group, problem, &timed, &demand)
             });
             let time = match answer {
                 Some(answer) => answer.predicted?.0,
                 None => {
                     let known = near.iter().map(|other| &self.known[*other]);
                     known
-                        .filter(|known| self.permits(&known.kernel, &mut extents))
+                        .filter(|known| self.permits(&known.kernel, &demand))
                         .min_by(|a, b| a.cautious(problem).total_cmp(&b.cautious(problem)))?
                         .predict(problem)
                 }

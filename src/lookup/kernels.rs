@@ -1,5 +1,7 @@
 //! Kernels that answers choose from, prepared: their legality, their cost, and their measured times.
 
+use std::sync::OnceLock;
+
 use super::answer::Question;
 use super::neighbours::position;
 use crate::database::Record;
@@ -8,7 +10,7 @@ use crate::predict::{
     CAUTION, CostModel, FamilyPredictor, KernelFeatures, LandmarkErrors, ProblemPosition,
     launch_time,
 };
-use crate::space::{Family, Legality, Work};
+use crate::space::{Extents, Family, Legality, Work, WorkspaceSizes};
 
 /// Kernel prepared for a device.
 #[derive(Debug, Clone)]
@@ -20,6 +22,23 @@ pub(super) struct KnownKernel {
     pub(super) cost: CostModel,
     /// Features for the learned model of its family, where there is one.
     pub(super) features: Option<KernelFeatures>,
+    /// Sizes of its workspaces, found when memory for them is limited.
+    pub(super) workspaces: OnceLock<WorkspaceSizes>,
+}
+
+/// What an answer has to be legal for: the extents of a problem, and the memory for workspaces.
+#[derive(Debug)]
+pub(super) struct Demand {
+    pub(super) problem: Problem,
+    pub(super) extents: Extents,
+    pub(super) workspace: u64,
+}
+
+impl From<&Question> for Demand {
+    fn from(Question { problem, storage, workspace }: &Question) -> Self {
+        let extents = Extents::new(problem, storage);
+        Self { problem: *problem, extents, workspace: *workspace }
+    }
 }
 
 /// Kernel of a record.
@@ -53,7 +72,25 @@ impl KnownKernel {
         let legality = Legality::of(family, &configuration, pattern, device)?;
         let work = Work::of(family, &configuration, pattern, device);
         let cost = CostModel::new(work, occupancy, device);
-        Some(Self { family: place, configuration, legality, cost, features: None })
+        Some(Self {
+            family: place,
+            configuration,
+            legality,
+            cost,
+            features: None,
+            workspaces: OnceLock::new(),
+        })
+    }
+
+    /// Whether it serves a demand; `family` is its own.
+    pub(super) fn meets(&self, demand: &Demand, family: &Family, device: &Device) -> bool {
+        let sizes = || WorkspaceSizes::of(family, &self.configuration, &demand.problem, device);
+        let fits = || {
+            let bytes = self.workspaces.get_or_init(sizes).bytes(&demand.extents);
+            bytes.is_some_and(|bytes| bytes <= demand.workspace)
+        };
+        self.legality.permits(family, &demand.extents)
+            && (demand.workspace == Question::ANY || fits())
     }
 
     /// Prepares it for a learned model, which has no measured occupancy.

@@ -8,11 +8,11 @@ use std::sync::RwLock;
 use super::answer::{Answer, AnswerSource, Question, Why};
 use super::candidates::{KernelRef, LookupCandidate};
 use super::index::{Group, Lookup, some_problem};
-use super::kernels::KnownKernel;
+use super::kernels::{Demand, KnownKernel};
 use super::resolve::first_legal;
-use crate::model::{Micros, Problem};
-use crate::predict::{FamilyModel, ProblemFeatures};
-use crate::space::Extents;
+use crate::model::{Configuration, Micros, Problem};
+use crate::predict::{CostModel, FamilyModel, ProblemFeatures};
+use crate::space::Work;
 
 /// Nearest records whose winners are predicted beside a list, and without one: each takes half a microsecond.
 const BESIDE_A_LIST: usize = 3;
@@ -74,13 +74,13 @@ impl Lookup {
         group: &'a Group,
         question: &Question,
         near: &[usize],
-        extents: &mut Extents,
+        demand: &Demand,
     ) -> Option<Answer<'a>> {
         let problem = &question.problem;
         if self.models(problem).all(|model| model.is_none()) {
             return None;
         }
-        let choose = || self.choose(group, question, near, extents);
+        let choose = || self.choose(group, question, near, demand);
         let Choice { time, candidate: one, compared } = group.choices.of(question, choose)?;
         let kernel = self.kernel(group, one.kernel_ref);
         let model = self.model(kernel.family, problem);
@@ -109,6 +109,33 @@ impl Lookup {
     /// The learned model of a family, by its index, for a problem's GEMM type.
     fn model(&self, family: usize, problem: &Problem) -> Option<&FamilyModel> {
         self.predictor.model(&self.families[family].0, problem, &self.device)
+    }
+
+    /// The predicted time of a kernel: by the learned model of its family, else by the landmarks of the records near
+    /// the question; `None` where neither knows it.
+    pub fn forecast(
+        &self,
+        (family, configuration): (&str, &Configuration),
+        question: &Question,
+    ) -> Option<Micros> {
+        let Question { problem, storage, .. } = question;
+        let place = self.families.iter().position(|(own, _)| own.name == family)?;
+        let own = &self.families[place].0;
+        let Some(predictor) = self.predictor.family(own, problem, &self.device) else {
+            let group = self.group_of(problem)?;
+            let near = group.own.around(question);
+            let candidates = group.candidates.around(question, &self.known, &near)?;
+            let timed = self.by_landmarks(group, problem, &candidates);
+            let is_it = |(_, candidate): &&(f64, LookupCandidate)| {
+                let kernel = self.kernel(group, candidate.kernel_ref);
+                kernel.family == place && kernel.configuration == *configuration
+            };
+            return timed.iter().find(is_it).map(|(time, _)| Micros(*time));
+        };
+        let work = Work::of(own, configuration, problem, &self.device);
+        let kernel = predictor.prepare(configuration, &CostModel::new(work, None, &self.device));
+        let features = ProblemFeatures::of(problem, storage);
+        predictor.model.times(&[&kernel], &features, &self.device).first().copied()
     }
 
     /// The learned models of all families, in order.
@@ -149,7 +176,7 @@ impl Lookup {
 
     /// The short lists of all learned models for a question; `None` where one has none.
     fn listed(&self, group: &Group, question: &Question) -> Option<Vec<LookupCandidate>> {
-        let Question { problem, storage } = question;
+        let Question { problem, storage, .. } = question;
         let mut listed = Vec::with_capacity(CAPACITY);
         for (model, numbers) in self.models(problem).zip(&self.learned(group).numbers) {
             let Some(model) = model else { continue };
@@ -171,12 +198,12 @@ impl Lookup {
         group: &Group,
         question: &Question,
         near: &[usize],
-        extents: &mut Extents,
+        demand: &Demand,
     ) -> Option<Choice> {
         let listed = self.listed(group, question).and_then(|mut listed| {
             let nearest = near.iter().copied().take(BESIDE_A_LIST);
             listed.extend(group.candidates.of_records(&self.known, nearest, near));
-            self.least_of(group, question, &listed, extents)
+            self.least_of(group, question, &listed, demand)
         });
         let chosen = listed.or_else(|| {
             let records = group.own.nearest_first(question).take(WITHOUT_A_LIST);
@@ -189,9 +216,9 @@ impl Lookup {
                 record: None,
                 factor: 1.0,
             }));
-            self.least_of(group, question, &all, extents)
+            self.least_of(group, question, &all, demand)
         })?;
-        let other = self.least_of_unlearned(group, question, near, extents);
+        let other = self.least_of_unlearned(group, question, near, demand);
         (!other.is_some_and(|other| other.0 < chosen.time)).then_some(chosen)
     }
 
@@ -201,7 +228,7 @@ impl Lookup {
         group: &Group,
         question: &Question,
         candidates: &[LookupCandidate],
-        extents: &mut Extents,
+        demand: &Demand,
     ) -> Option<Choice> {
         let features = ProblemFeatures::of(&question.problem, &question.storage);
         let room = candidates.len();
@@ -222,7 +249,7 @@ impl Lookup {
         let compared = left.len();
         let (time, candidate) = first_legal(&mut left, |one| {
             let kernel = self.kernel(group, one.kernel_ref);
-            kernel.cost.fits(&question.problem) && self.permits(kernel, extents)
+            kernel.cost.fits(&question.problem) && self.permits(kernel, demand)
         })?;
         Some(Choice { time, candidate: *candidate, compared })
     }
@@ -233,13 +260,13 @@ impl Lookup {
         group: &Group,
         question: &Question,
         near: &[usize],
-        extents: &mut Extents,
+        demand: &Demand,
     ) -> Option<Micros> {
         let problem = &question.problem;
         if group.winning.iter().all(|family| self.model(*family, problem).is_some()) {
             return None;
         }
-        let answer = self.least_by_landmarks(group, question, near, extents)?;
+        let answer = self.least_by_landmarks(group, question, near, demand)?;
         let is_learned = self.predictor.model(answer.family, problem, &self.device).is_some();
         answer.predicted.filter(|_| !is_learned)
     }

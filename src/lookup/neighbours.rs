@@ -78,7 +78,7 @@ const ALIGNMENT: f64 = 2.0;
 
 /// Position of a problem: a factor of two in any extent is one step.
 pub(super) fn position(question: &Question) -> ProblemPosition {
-    let Question { problem, storage } = question;
+    let Question { problem, storage, .. } = question;
     let shape = problem.shape;
     let [m, n, k, batch] =
         [shape.m, shape.n, shape.k, problem.batch].map(|extent| (extent as f64).log2());
@@ -87,7 +87,7 @@ pub(super) fn position(question: &Question) -> ProblemPosition {
 
 /// Index of a question's cell, and the cell's middle.
 pub(super) fn cell(question: &Question) -> Option<(usize, ProblemPosition)> {
-    let Question { problem, storage } = question;
+    let Question { problem, storage, .. } = question;
     if problem.batch != 1 {
         return None;
     }

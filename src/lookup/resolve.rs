@@ -3,10 +3,9 @@
 use super::answer::{Answer, AnswerSource, NoAnswer, Question, Why};
 use super::candidates::{KernelRef, LookupCandidate};
 use super::index::{FEWEST_CHECKED, Group, Lookup, MOST_LOOKED_AT};
-use super::kernels::{KnownKernel, RecordedKernel};
+use super::kernels::{Demand, KnownKernel, RecordedKernel};
 use super::neighbours::NeighbourIndex;
 use crate::model::{Micros, Problem, floor};
-use crate::space::Extents;
 
 /// Legal kernel of a record with its predicted time.
 struct PredictedRecord<'a> {
@@ -21,10 +20,10 @@ impl Lookup {
     /// # Errors
     /// [`NoAnswer`].
     pub fn answer(&self, question: &Question) -> Result<Answer<'_>, NoAnswer> {
-        let Question { problem, storage } = question;
-        let mut extents = Extents::new(problem, storage);
+        let problem = &question.problem;
+        let demand = Demand::from(question);
         let exact = self.record(problem);
-        let permitted = exact.filter(|known| self.permits(&known.kernel, &mut extents));
+        let permitted = exact.filter(|known| self.permits(&known.kernel, &demand));
         if self.pinned {
             return self.pinned_answer(problem, exact, permitted);
         }
@@ -35,21 +34,21 @@ impl Lookup {
             return Err(self.nothing(problem));
         };
         let near = group.own.around(question);
-        if let Some(answer) = self.by_learned_model(group, question, &near, &mut extents) {
+        if let Some(answer) = self.by_learned_model(group, question, &near, &demand) {
             return Ok(answer);
         }
-        if let Some(answer) = self.least_by_landmarks(group, question, &near, &mut extents) {
+        if let Some(answer) = self.least_by_landmarks(group, question, &near, &demand) {
             return Ok(answer);
         }
-        let (own, mut tried) = self.nearest(&group.own, question, &mut extents);
+        let (own, mut tried) = self.nearest(&group.own, question, &demand);
         let mut source = AnswerSource::Neighbour;
         let best = own.or_else(|| {
             source = AnswerSource::Sibling;
-            let (sibling, more) = self.nearest(&group.siblings, question, &mut extents);
+            let (sibling, more) = self.nearest(&group.siblings, question, &demand);
             tried += more;
             sibling
         });
-        let default = self.default(group, best.as_ref(), problem, &mut extents);
+        let default = self.default(group, best.as_ref(), problem, &demand);
         match (best, default) {
             (Some(best), Some((kernel, Some(time)))) if time < best.time => Ok(Answer {
                 predicted: Some(self.possible(problem, time)),
@@ -132,10 +131,10 @@ impl Lookup {
         &self,
         near: &NeighbourIndex,
         question: &Question,
-        extents: &mut Extents,
+        demand: &Demand,
     ) -> (Option<PredictedRecord<'_>>, usize) {
         let problem = &question.problem;
-        let mut legal = |place: usize| self.serves(&self.known[place], problem, extents);
+        let legal = |place: usize| self.serves(&self.known[place], problem, demand);
         let around = near.around(question);
         let (mut looked_at, mut compared) = (around.len(), 0);
         let mut best: Option<(f64, usize)> = None;
@@ -169,7 +168,7 @@ impl Lookup {
         group: &'a Group,
         best: Option<&PredictedRecord<'_>>,
         problem: &Problem,
-        extents: &mut Extents,
+        demand: &Demand,
     ) -> Option<(&'a KnownKernel, Option<f64>)> {
         let expected = |kernel: &KnownKernel| match best {
             Some(best) => best.known.predict_default(kernel, problem),
@@ -184,7 +183,7 @@ impl Lookup {
         let mut left: Vec<(f64, &KnownKernel)> =
             of_winners.map(|kernel| (expected(kernel), kernel)).collect();
         let is_legal =
-            |kernel: &KnownKernel| kernel.cost.fits(problem) && self.permits(kernel, extents);
+            |kernel: &KnownKernel| kernel.cost.fits(problem) && self.permits(kernel, demand);
         let (time, kernel) = first_legal(&mut left, is_legal)?;
         Some((kernel, best.map(|_| time)))
     }
@@ -204,11 +203,11 @@ impl Lookup {
         group: &'a Group,
         question: &Question,
         near: &[usize],
-        extents: &mut Extents,
+        demand: &Demand,
     ) -> Option<Answer<'a>> {
         let candidates = group.candidates.around(question, &self.known, near)?;
         let timed = self.by_landmarks(group, &question.problem, &candidates);
-        self.fastest(group, &question.problem, &timed, extents)
+        self.fastest(group, &question.problem, &timed, demand)
     }
 
     /// Candidates with their times by landmarks.
@@ -232,7 +231,7 @@ impl Lookup {
         group: &'a Group,
         problem: &Problem,
         candidates: &[(f64, LookupCandidate)],
-        extents: &mut Extents,
+        demand: &Demand,
     ) -> Option<Answer<'a>> {
         let kernel = |candidate: &LookupCandidate| self.kernel(group, candidate.kernel_ref);
         // A family that has won none of several is left out.
@@ -240,14 +239,14 @@ impl Lookup {
         let is_serious = |candidate: &LookupCandidate| {
             !has_records || group.winning.contains(&kernel(candidate).family)
         };
-        let mut least = |won: bool| {
+        let least = |won: bool| {
             let timed = candidates.iter().map(|(time, candidate)| (*time, candidate));
             let mut left: Vec<(f64, &LookupCandidate)> = timed
                 .filter(|(_, candidate)| candidate.record.is_some() == won && is_serious(candidate))
                 .collect();
             let compared = left.len();
             first_legal(&mut left, |candidate| {
-                kernel(candidate).cost.fits(problem) && self.permits(kernel(candidate), extents)
+                kernel(candidate).cost.fits(problem) && self.permits(kernel(candidate), demand)
             })
             .map(|(time, candidate)| (time, candidate, compared))
         };

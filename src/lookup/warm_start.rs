@@ -2,9 +2,8 @@
 
 use super::answer::Question;
 use super::index::{Lookup, MOST_LOOKED_AT};
-use super::kernels::RecordedKernel;
+use super::kernels::{Demand, RecordedKernel};
 use crate::model::{Hint, Problem, WarmStart};
-use crate::space::Extents;
 
 /// Most winners of other problems. Each costs an evaluation, about 40 ms on a GPU.
 const MOST: usize = 8;
@@ -17,12 +16,12 @@ impl Lookup {
     /// then those of other devices.
     pub fn warm_start(&self, problem: &Problem) -> WarmStart {
         let question = Question::packed(*problem);
-        let mut extents = Extents::new(problem, &question.storage);
+        let demand = Demand::from(&question);
         let mut start = WarmStart { record: self.record(problem).map(hint), others: Vec::new() };
         let Some(group) = self.group_of(problem) else { return start };
         for near in [&group.own, &group.siblings] {
             let nearest = near.nearest_first(&question).take(MOST_LOOKED_AT);
-            let fits = |place: &usize| self.serves(&self.known[*place], problem, &mut extents);
+            let fits = |place: &usize| self.serves(&self.known[*place], problem, &demand);
             let legal = nearest.filter(fits).take(RANKED);
             let mut ranked: Vec<(f64, usize)> =
                 legal.map(|place| (self.known[place].cautious(problem), place)).collect();

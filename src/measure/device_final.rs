@@ -1,5 +1,7 @@
 //! The final on a device: records every entrant's work once and replays it for each sample.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::conditions::ConditionsRange;
 use super::finals::{EntrantSampler, Final};
 use super::sampling::launches_of_final;
@@ -19,12 +21,14 @@ pub struct FinalMeasurements {
 /// Runs a final among entrants, given by their work in its order.
 ///
 /// # Errors
-/// [`WorkerError`] when an entrant faults or hangs; all were validated before.
+/// [`WorkerError`] when an entrant faults or hangs, though all were validated before, and
+/// [`WorkerError::Interrupted`] soon after `stop` is set.
 pub fn run_final<K: Ord>(
     executor: &mut dyn Executor,
     stopwatch: &Stopwatch,
     entrants: &[WorkFor<'_>],
     final_round: &mut Final<K>,
+    stop: &AtomicBool,
 ) -> Result<FinalMeasurements, WorkerError> {
     let mut probes = Vec::with_capacity(entrants.len());
     for work in entrants {
@@ -41,7 +45,7 @@ pub fn run_final<K: Ord>(
     }
     let conditions = ConditionsRange::default();
     let mut sampler =
-        DeviceSampler { executor, stopwatch, recorded, sm_clock_mhz: None, conditions };
+        DeviceSampler { executor, stopwatch, recorded, stop, sm_clock_mhz: None, conditions };
     final_round.run(&mut sampler)?;
     let DeviceSampler { recorded, sm_clock_mhz, conditions, .. } = sampler;
     for sequence in &recorded {
@@ -61,6 +65,7 @@ struct DeviceSampler<'a> {
     executor: &'a mut dyn Executor,
     stopwatch: &'a Stopwatch,
     recorded: Vec<RecordedSequence>,
+    stop: &'a AtomicBool,
     /// As final_round read.
     sm_clock_mhz: Option<u32>,
     conditions: ConditionsRange,
@@ -70,6 +75,9 @@ impl EntrantSampler for DeviceSampler<'_> {
     type Error = WorkerError;
 
     fn sample(&mut self, entrant: usize) -> Result<Micros, WorkerError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(WorkerError::Interrupted);
+        }
         let recorded = self.recorded[entrant];
         self.stopwatch.load(self.executor, recorded)?;
         self.stopwatch.sample(self.executor, recorded)

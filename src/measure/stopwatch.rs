@@ -11,7 +11,8 @@ use crate::model::{CachePolicy, Device, Micros, PowerState, Problem, Regime, sta
 use crate::validate::Validator;
 use crate::worker::{Executor, OperandAddresses, WorkItem, WorkerError};
 
-/// Operand sets for the regime, and the range that is overwritten to flush the L2 cache.
+/// Operand sets for the regime, and the range that is overwritten to flush the L2 cache. With a hot
+/// cache, the one set is the validator's.
 #[derive(Debug)]
 pub struct Stopwatch {
     sets: Vec<OperandAddresses>,
@@ -32,8 +33,9 @@ pub(super) struct RecordedSequence {
 impl Stopwatch {
     /// Device memory in bytes for timing `problem`.
     pub fn footprint(problem: &Problem, device: &Device, policy: CachePolicy) -> u64 {
+        let Some(flush) = flush_bytes(device, policy) else { return 0 };
         let set: u64 = set_bytes(problem).iter().sum();
-        set * sets_for(problem, device, policy) + flush_bytes(device, policy).unwrap_or(0)
+        set * sets_for(problem, device, policy) + flush
     }
 
     /// Allocates the operand sets and fills them with uniform random values.
@@ -47,10 +49,17 @@ impl Stopwatch {
         regime: Regime,
     ) -> Result<Self, WorkerError> {
         let device = executor.device().clone();
+        let Some(flush_bytes) = flush_bytes(&device, regime.cache) else {
+            return Ok(Self { sets: vec![validator.operands()], flush: None, regime });
+        };
         let [a_bytes, b_bytes, c_bytes] = set_bytes(problem);
         let count = sets_for(problem, &device, regime.cache);
         let bytes = (a_bytes + b_bytes + c_bytes) * count;
-        let start = executor.allocate(bytes)?;
+        let flush = executor.allocate(flush_bytes)?;
+        let start = match executor.allocate(bytes) {
+            Err(error) if !error.ends_worker() => return executor.free(flush).and(Err(error)),
+            start => start?,
+        };
         validator.fill_uniform(executor, start, bytes / problem.dtype.bytes())?;
         let sets = (0..count)
             .map(|set| {
@@ -58,11 +67,14 @@ impl Stopwatch {
                 OperandAddresses { a, b: a + a_bytes, c: a + a_bytes + b_bytes }
             })
             .collect();
-        let flush = match flush_bytes(&device, regime.cache) {
-            Some(bytes) => Some((executor.allocate(bytes)?, bytes)),
-            None => None,
-        };
-        Ok(Self { sets, flush, regime })
+        Ok(Self { sets, flush: Some((flush, flush_bytes)), regime })
+    }
+
+    /// Takes the validator's operands again, where it uses them: they moved.
+    pub fn follow(&mut self, validator: &Validator) {
+        if self.flush.is_none() {
+            self.sets = vec![validator.operands()];
+        }
     }
 
     /// The regime of the timings.
@@ -75,14 +87,12 @@ impl Stopwatch {
     /// # Errors
     /// [`WorkerError`].
     pub fn release(self, executor: &mut dyn Executor) -> Result<(), WorkerError> {
+        let Some((flush, _)) = self.flush else { return Ok(()) };
         // The sets are one allocation, which begins with the first set's A.
         if let Some(first) = self.sets.first() {
             executor.free(first.a)?;
         }
-        match self.flush {
-            Some((address, _)) => executor.free(address),
-            None => Ok(()),
-        }
+        executor.free(flush)
     }
 
     /// Samples a candidate until the race decides. Returns the decision and the launches per

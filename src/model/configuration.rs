@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 /// Value of a parameter or expression.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a value is a 64-bit number, true, false or a string")]
 pub enum Value {
     /// `true` or `false`.
     Bool(bool),

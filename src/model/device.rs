@@ -30,7 +30,7 @@ impl ComputeCapability {
 
     /// Binary32 multiply-adds that an SM starts per clock: the lanes of its FP32 pipes. Source:
     /// CUDA C++ Programming Guide, table of arithmetic throughput by capability.
-    pub(crate) fn f32_lanes(self) -> u32 {
+    pub fn f32_lanes(self) -> u32 {
         match (self.major, self.minor) {
             (7, _) | (8, 0) => 64,
             (6, 0) => 64,
@@ -94,7 +94,7 @@ pub struct Device {
 const H200: &str = "NVIDIA H200";
 
 /// Memory bandwidth of an H200 in bytes per second, from its data sheet.
-pub(crate) const H200_BANDWIDTH: f64 = 4.8e12;
+pub const H200_BANDWIDTH: f64 = 4.8e12;
 
 /// Name of the cpu device, also in records.
 pub const CPU: &str = "cpu";

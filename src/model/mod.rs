@@ -13,6 +13,7 @@ pub mod problem;
 pub mod statistics;
 pub mod storage;
 pub mod tensor_map;
+mod unchecked;
 pub mod units;
 pub mod warm_start;
 

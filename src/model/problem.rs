@@ -6,6 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::unchecked::{UncheckedProblem, UncheckedShape};
+
 /// Largest extent of a dimension: kernels take M, N and K as 32-bit signed integers, and a tile
 /// that begins inside a matrix ends at most 4096 elements beyond it.
 pub const MAX_EXTENT: u64 = i32::MAX as u64 - 4095;
@@ -14,8 +16,13 @@ pub const MAX_EXTENT: u64 = i32::MAX as u64 - 4095;
 /// grid limit in z.
 pub const MAX_BATCH: u64 = i32::MAX as u64 - 65_535;
 
+/// Most bytes of an operand with all products of its batch: more than any GPU addresses (49 bits), and so few that
+/// no size of a launch or a workspace, which are computed from extents in 63 bits, overflows.
+pub const MAX_OPERAND_BYTES: u64 = 1 << 48;
+
 /// M x N x K: op(A) is M x K, op(B) is K x N, C is M x N. Written `4096x4096x1024`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "UncheckedShape")]
 pub struct Shape {
     /// Rows of op(A) and of C.
     pub m: u64,
@@ -211,6 +218,7 @@ impl Layout {
 
 /// A matrix multiplication to find a kernel for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "UncheckedProblem")]
 pub struct Problem {
     /// M, N and K.
     pub shape: Shape,
@@ -230,22 +238,21 @@ impl Problem {
         Self { shape, batch: 1, dtype, compute: dtype.default_compute(), layout: Layout::Nn }
     }
 
-    /// Checks that offsets of all operands fit 63 bits, as kernels compute them.
+    /// Checks that packed operands have at most [`MAX_OPERAND_BYTES`].
     ///
     /// # Errors
     /// [`ShapeError::TooLarge`] naming the operand and its size.
     pub fn check_size(&self) -> Result<(), ShapeError> {
         let Shape { m, n, k } = self.shape;
         for (operand, rows, columns) in [("A", m, k), ("B", k, n), ("C", m, n)] {
-            // 2^60 leaves space for the f64 reference and guard bytes beside the operand.
             let bytes = u128::from(rows)
                 * u128::from(columns)
                 * u128::from(self.batch)
                 * u128::from(self.dtype.bytes());
-            if bytes > 1 << 60 {
+            if bytes > u128::from(MAX_OPERAND_BYTES) {
                 return Err(ShapeError::TooLarge {
                     text: self.shape.to_string(),
-                    what: format!("operand {operand} would take {bytes} bytes, above 2^60"),
+                    what: format!("operand {operand} would take {bytes} bytes, above 2^48"),
                 });
             }
         }
@@ -300,14 +307,26 @@ impl Problem {
             * self.dtype.bytes()
     }
 
+    /// Rows of A as stored, and their elements.
+    pub fn stored_a(&self) -> [u64; 2] {
+        let Shape { m, k, .. } = self.shape;
+        if self.layout.a_transposed() { [k, m] } else { [m, k] }
+    }
+
+    /// Rows of B as stored, and their elements.
+    pub fn stored_b(&self) -> [u64; 2] {
+        let Shape { n, k, .. } = self.shape;
+        if self.layout.b_transposed() { [n, k] } else { [k, n] }
+    }
+
     /// Elements between consecutive rows of A as stored.
     pub fn lda(&self) -> u64 {
-        if self.layout.a_transposed() { self.shape.m } else { self.shape.k }
+        self.stored_a()[1]
     }
 
     /// Elements between consecutive rows of B as stored.
     pub fn ldb(&self) -> u64 {
-        if self.layout.b_transposed() { self.shape.k } else { self.shape.n }
+        self.stored_b()[1]
     }
 
     /// Elements between consecutive rows of C.

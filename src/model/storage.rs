@@ -1,8 +1,12 @@
-//! Storage of operands that are not packed: leading dimensions and alignment.
+//! Storage of operands: leading dimensions and alignment, and the check that kernels can address them.
+//!
+//! [`Storage::check`] is what every surface applies before it chooses a kernel: the runtime and `lookup` call it, and
+//! the C, Python and Rust exports have it in their language, with the limits of this crate. `tests/export/choices.rs`
+//! compares them all.
 
 use thiserror::Error;
 
-use super::problem::Problem;
+use super::problem::{MAX_BATCH, MAX_EXTENT, MAX_OPERAND_BYTES, Problem};
 
 /// Leading dimensions and address alignment of the operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,6 +24,44 @@ pub struct Storage {
 /// Error: a storage is impossible for a problem.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StorageError {
+    /// An extent or the batch is out of the range that kernels count in.
+    #[error("{name} is {given}: kernels take 1 to {most}")]
+    Range {
+        /// `M`, `N`, `K` or `batch`.
+        name: &'static str,
+        /// The given value.
+        given: u64,
+        /// The largest value.
+        most: u64,
+    },
+    /// A leading dimension exceeds what kernels take.
+    #[error("{name} is {given}: kernels take leading dimensions of at most {most}")]
+    LeadingDimension {
+        /// `lda`, `ldb` or `ldc`.
+        name: &'static str,
+        /// The given value.
+        given: u64,
+        /// The largest value.
+        most: u64,
+    },
+    /// An operand with its rows apart is too large.
+    #[error(
+        "operand {operand} spans {bytes} bytes with rows of {row} elements: at most 2^48 are possible"
+    )]
+    Span {
+        /// The operand.
+        operand: char,
+        /// Its bytes over the whole batch.
+        bytes: u128,
+        /// Its leading dimension.
+        row: u64,
+    },
+    /// An address is null.
+    #[error("the address of {operand} is null: give memory of the device")]
+    Null {
+        /// The operand.
+        operand: char,
+    },
     /// Rows would overlap.
     #[error("{name} is {given}: rows of {operand} have {least} elements, give at least as many")]
     Overlap {
@@ -57,25 +99,43 @@ impl Storage {
         Self { lda, ldb, ldc, alignment: Self::ALLOCATED }
     }
 
-    /// Checks that it can hold the operands of `problem`.
+    /// Checks that it can hold the operands of `problem` and that kernels can address them: they take extents and
+    /// leading dimensions as 32-bit integers, and products of a batch lie one after the other.
     ///
     /// # Errors
     /// [`StorageError`].
     pub fn check(&self, problem: &Problem) -> Result<(), StorageError> {
-        let rows = [
-            ("lda", 'A', self.lda, problem.lda()),
-            ("ldb", 'B', self.ldb, problem.ldb()),
-            ("ldc", 'C', self.ldc, problem.ldc()),
-        ];
-        for (name, operand, given, least) in rows {
+        let shape = problem.shape;
+        for (name, given, most) in [
+            ("M", shape.m, MAX_EXTENT),
+            ("N", shape.n, MAX_EXTENT),
+            ("K", shape.k, MAX_EXTENT),
+            ("batch", problem.batch, MAX_BATCH),
+        ] {
+            if given == 0 || given > most {
+                return Err(StorageError::Range { name, given, most });
+            }
+        }
+        let element = problem.dtype.bytes();
+        for (operand, name, given, [rows, least]) in [
+            ('A', "lda", self.lda, problem.stored_a()),
+            ('B', "ldb", self.ldb, problem.stored_b()),
+            ('C', "ldc", self.ldc, [shape.m, shape.n]),
+        ] {
             if given < least {
                 return Err(StorageError::Overlap { name, given, operand, least });
             }
+            if given > MAX_EXTENT {
+                return Err(StorageError::LeadingDimension { name, given, most: MAX_EXTENT });
+            }
+            let bytes = [rows, given, problem.batch, element].into_iter().map(u128::from).product();
+            if bytes > u128::from(MAX_OPERAND_BYTES) {
+                return Err(StorageError::Span { operand, bytes, row: given });
+            }
         }
-        let least = problem.dtype.bytes();
         let alignment = self.alignment;
-        if !alignment.is_power_of_two() || alignment < least {
-            return Err(StorageError::Alignment { alignment, least });
+        if !alignment.is_power_of_two() || alignment < element {
+            return Err(StorageError::Alignment { alignment, least: element });
         }
         Ok(())
     }
@@ -112,7 +172,7 @@ impl Storage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Dtype, Layout};
+    use crate::model::{Dtype, Layout, Shape};
 
     fn problem() -> Problem {
         let problem = Problem::new("64x96x32".parse().unwrap(), Dtype::F32);
@@ -133,6 +193,41 @@ mod tests {
             let error = storage.check(&problem()).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
+    }
+
+    #[test]
+    fn what_kernels_cannot_count_is_refused() {
+        let shape = |m, n, k| Problem { shape: Shape { m, n, k }, ..problem() };
+        let most = MAX_EXTENT;
+        for (problem, words) in [
+            (shape(0, 1, 1), "M is 0: kernels take 1 to 2147479552"),
+            (shape(most + 1, 1, 1), "M is 2147479553"),
+            (shape(1, 1 << 31, 1), "N is 2147483648"),
+            (shape(1, 1, 3_000_000_000), "K is 3000000000"),
+            (Problem { batch: 0, ..shape(1, 1, 1) }, "batch is 0"),
+            (Problem { batch: MAX_BATCH + 1, ..shape(1, 1, 1) }, "batch is 2147418113"),
+            (shape(1 << 24, 1, 1 << 24), "operand A spans 1125899906842624 bytes"),
+            (Problem { batch: 1 << 30, ..shape(1024, 1024, 1) }, "operand C spans"),
+        ] {
+            let error = Storage::packed(&problem).check(&problem).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        for problem in [shape(most, 1, 1), shape(1, most, 1), shape(1, 1, most)] {
+            assert_eq!(Storage::packed(&problem).check(&problem), Ok(()), "{problem}");
+        }
+        let packed = Storage::packed(&problem());
+        for (storage, words) in [
+            (Storage { lda: (1 << 32) + 64, ..packed }, "lda is 4294967360: kernels take leading"),
+            (Storage { ldc: most + 1, ..packed }, "ldc is 2147479553"),
+            (Storage { ldb: u64::MAX, ..packed }, "ldb is 18446744073709551615"),
+        ] {
+            let error = storage.check(&problem()).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        let wide = Problem { batch: 1 << 20, ..problem() };
+        let apart = Storage { ldc: most, ..packed };
+        let error = apart.check(&wide).unwrap_err().to_string();
+        assert!(error.contains("operand C spans 576459652791795712 bytes"), "{error}");
     }
 
     #[test]

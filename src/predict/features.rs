@@ -6,22 +6,13 @@ use indexmap::IndexMap;
 use super::analytic::CostModel;
 use super::boosted_trees::{COLUMNS, FeatureRow};
 use crate::model::{Configuration, Device, Problem, Storage, Value};
-use crate::space::Family;
+use crate::space::{Family, FormerParameter};
 
 /// Columns of a problem and of its cost, and the number of columns before those of parameters: these and the
 /// modelled time. Parameters beyond the last column are not read.
 const PROBLEM_COLUMNS: usize = 9;
 const COST_COLUMNS: usize = 15;
 const FIXED_COLUMNS: usize = PROBLEM_COLUMNS + COST_COLUMNS + 1;
-
-/// A parameter that a family no longer has, as a function of its configurations today.
-#[derive(Debug, Clone, PartialEq)]
-pub enum FormerParameter {
-    /// All kernels of the family have this value.
-    Constant(Value),
-    /// The value follows from a parameter of today: by that one's value as displayed, else the same value.
-    Follows(String, IndexMap<String, Value>),
-}
 
 /// Kernel as the learned model of its family reads it.
 #[derive(Debug, Clone)]
@@ -79,17 +70,16 @@ struct ParameterColumn<'f> {
 }
 
 impl<'f> FeatureReader<'f> {
-    /// Reads these parameters, each with its values when the model was learned; `former` answers those that the
-    /// family no longer has. `None` where one is neither.
+    /// Reads these parameters, each with its values when the model was learned. `None` where the family neither
+    /// has nor had one.
     pub(super) fn of(
         family: &'f Family,
         parameters: &'f IndexMap<String, Vec<Value>>,
-        former: impl Fn(&str) -> Option<FormerParameter>,
     ) -> Option<Self> {
         let column = |(name, values): (&String, &'f Vec<Value>)| {
             let source = match family.parameters.contains_key(name) {
                 true => FormerParameter::Follows(name.clone(), IndexMap::new()),
-                false => former(name)?,
+                false => family.former_parameter(name)?,
             };
             // Files of an earlier version list no values.
             let own = family.parameters.get(name).filter(|_| values.is_empty());
@@ -190,20 +180,16 @@ mod tests {
     fn former_parameters_are_read_from_those_of_today() {
         let text = "schema = 1\nname = 'f'\nsummary = 's'\ndtypes = ['f32']\ncompute = ['f32']\n\
             layouts = ['nn']\n[parameters]\nREDUCTION = ['cluster', 'workspace']\n[[kernels]]\n\
-            entry = 'k'\ngrid = [1]\nblock = [32]\n[default]\nREDUCTION = 'workspace'\n";
+            entry = 'k'\ngrid = [1]\nblock = [32]\n[default]\nREDUCTION = 'workspace'\n\
+            [renamed]\nMEET = { to = 'REDUCTION', values = { memory = 'workspace' } }\n\
+            [removed]\nDEPTH = 4\n";
         let family = Family::parse("f.toml", text).unwrap();
         let word = |word: &str| Value::Text(word.to_owned());
         let learned = IndexMap::from([
             ("MEET".to_owned(), vec![word("memory"), word("cluster")]),
             ("DEPTH".to_owned(), vec![Value::Int(3), Value::Int(4)]),
         ]);
-        let renamed = IndexMap::from([("workspace".to_owned(), word("memory"))]);
-        let former = |name: &str| match name {
-            "MEET" => Some(FormerParameter::Follows("REDUCTION".to_owned(), renamed.clone())),
-            "DEPTH" => Some(FormerParameter::Constant(Value::Int(4))),
-            _ => None,
-        };
-        let reader = FeatureReader::of(&family, &learned, former).unwrap();
+        let reader = FeatureReader::of(&family, &learned).unwrap();
         let space = [("REDUCTION".to_owned(), family.parameters["REDUCTION"].clone())];
         for (at, (value, expected)) in
             [("cluster", 1.0), ("workspace", 0.0)].into_iter().enumerate()
@@ -214,6 +200,7 @@ mod tests {
             assert_eq!(row, reader.row(&configuration));
             assert_eq!(row[FIXED_COLUMNS..][..2], [expected, 4.0], "{value}");
         }
-        assert!(FeatureReader::of(&family, &learned, |_| None).is_none());
+        let unknown = IndexMap::from([("WIDTH".to_owned(), vec![Value::Int(1)])]);
+        assert!(FeatureReader::of(&family, &unknown).is_none());
     }
 }

@@ -200,9 +200,9 @@ impl FamilyModel {
         (self.dtype, self.compute) == (problem.dtype, problem.compute)
     }
 
-    /// Reads the family's configurations; `None` where the family lacks a parameter of the model.
+    /// Reads the family's configurations; `None` where the family never had a parameter of the model.
     pub(super) fn reader<'m>(&'m self, family: &'m Family) -> Option<FeatureReader<'m>> {
-        FeatureReader::of(family, &self.parameters, |_| None)
+        FeatureReader::of(family, &self.parameters)
     }
 
     /// Predicts the times of prepared kernels on the model's device; several at once take half the time.
@@ -246,7 +246,8 @@ impl FamilyModel {
     pub fn kernels(&self, family: &Family) -> impl Iterator<Item = Configuration> {
         self.kernels.iter().map(|values| {
             let named = self.parameters.keys().cloned().zip(values.iter().cloned());
-            family.completed(named.collect())
+            let configuration: Configuration = named.collect();
+            family.completed(configuration.clone()).unwrap_or(configuration)
         })
     }
 

@@ -23,7 +23,7 @@ pub use analytic::CostModel;
 pub use calibration::error_percent;
 pub use cpu_time::{ExecutedLaunch, modelled_time};
 pub use family_predictor::FamilyPredictor;
-pub use features::{FormerParameter, KernelFeatures, ProblemFeatures};
+pub use features::{KernelFeatures, ProblemFeatures};
 pub use forecast::Forecast;
 pub(crate) use forecast::SERIOUS;
 pub use landmarks::{
@@ -31,7 +31,7 @@ pub use landmarks::{
 };
 pub use learned_model::{FamilyModel, LearnedModel, LearnedModelError, StaleModel};
 pub use predictor::{PredictedTime, PredictionSource, Predictor};
-pub use time_formula::{CAUTION, TimeFormula, launch_time};
+pub use time_formula::{CAUTION, FormulaSample, TimeFormula, launch_time};
 pub use training::ProblemTimes;
 
 use crate::model::{Configuration, Device, Problem};

@@ -218,4 +218,24 @@ mod tests {
             }
         }
     }
+
+    /// The committed lists are those that `learn` would choose now.
+    #[test]
+    fn lists_are_chosen_by_the_predictions_of_the_model() {
+        let device = Device::h200();
+        let learned = LearnedModel::built_in(&device).unwrap();
+        let families = crate::space::Families::built_in().unwrap();
+        let (model, family) =
+            (&learned.families["pipelined"][0], families.get("pipelined").unwrap());
+        let layout = Layout::Nn;
+        let pool = KernelPool::of((model, family), &device, &problem(model, layout, [1024; 3]));
+        for (place, fit) in [(555, FITS - 1), (842, FITS - 1), (505, 18)] {
+            let cell = ShortlistCell { octaves: octaves(place), widths: widths(fit) };
+            let problems = problems(model, layout, cell);
+            let problem = problems.first().unwrap();
+            let committed = model.shortlists.of(problem, &Storage::packed(problem)).unwrap();
+            let chosen = list(&pool, &problems);
+            assert_eq!(committed, &chosen[..committed.len()], "{problem}");
+        }
+    }
 }

@@ -96,11 +96,20 @@ impl TimeFormula {
         Self { us_per_clock: (time.0 - launch_us) / own_clocks, own_clocks, ..unscaled }
     }
 
+    /// Whether it gives a time for every problem: no tile and no cost of its own is zero.
+    pub fn is_sound(&self) -> bool {
+        let counts = [self.tile_m, self.tile_n, self.blocks_of_a_tile, self.blocks_per_sm];
+        counts.into_iter().all(|count| (1..=u64::from(u32::MAX)).contains(&count))
+            && self.own_clocks > 0.0
+    }
+
     /// Clocks of the busiest SM.
     pub fn clocks(&self, shape: &Shape, batch: u64, sms: u32) -> f64 {
         let slices = if self.slice_k == 0 { 1 } else { shape.k.div_ceil(self.slice_k) };
-        let tiles = shape.m.div_ceil(self.tile_m) * shape.n.div_ceil(self.tile_n);
-        let blocks = tiles * slices * self.blocks_of_a_tile * batch;
+        let [rows, columns] = [shape.m.div_ceil(self.tile_m), shape.n.div_ceil(self.tile_n)];
+        let counts = [rows, columns, slices, self.blocks_of_a_tile, batch];
+        // At most what the other forms count to: those have 64 bits with a sign.
+        let blocks = counts.into_iter().fold(1, u64::saturating_mul).min(i64::MAX as u64);
         let steps = if self.slice_k == 0 { shape.k } else { shape.k.min(self.slice_k) } as f64;
         let share = blocks.div_ceil(u64::from(sms.max(1)));
         let waves = share.div_ceil(self.blocks_per_sm) as f64;
@@ -128,11 +137,97 @@ impl TimeFormula {
         }
         let mut time = self.launch_us + clocks * self.us_per_clock;
         // A power of the ratio without a mathematics library, as the C form computes it.
-        while ratio >= 2.0 {
+        while (2.0..f64::INFINITY).contains(&ratio) {
             ratio /= 2.0;
             time *= 1.0 + CAUTION;
         }
         time * (1.0 + CAUTION * (ratio - 1.0))
+    }
+}
+
+/// A predicted time that a formula is fitted to.
+#[derive(Debug, Clone, Copy)]
+pub struct FormulaSample {
+    /// The shape.
+    pub shape: Shape,
+    /// Number of products.
+    pub batch: u64,
+    /// Time of the kernel in microseconds.
+    pub us: f64,
+    /// Lowest time of any kernel for it in microseconds.
+    pub best_us: f64,
+}
+
+impl FormulaSample {
+    /// Weight of the error of a cautious time: high where the kernel is nearly the best, and, since a low time makes
+    /// programs choose it, lower elsewhere only for times that are too high.
+    fn error(&self, us: f64) -> f64 {
+        let behind = (self.us / self.best_us).ln().max(0.0);
+        let near = (-behind / NEAR).exp();
+        let error = (us / self.us).ln();
+        if error < 0.0 { near.max(FAR_WEIGHT) * -error } else { near * error }
+    }
+}
+
+/// How far behind the best, as a logarithm, a kernel still counts.
+const NEAR: f64 = 0.15;
+
+/// Weight of a time that is too low for a kernel far behind the best.
+const FAR_WEIGHT: f64 = 0.25;
+
+/// Weight of a coefficient's distance from the analytic model, and the least number of samples.
+const PRIOR: f64 = 0.02;
+const FEWEST_SAMPLES: usize = 3;
+
+impl TimeFormula {
+    /// Fits the costs of launches, blocks, waves and packing to predicted times, by a coordinate search that begins
+    /// with the analytic model's.
+    pub fn fitted(&self, samples: &[FormulaSample], sms: u32) -> Self {
+        if samples.len() < FEWEST_SAMPLES {
+            return *self;
+        }
+        let loss = |factors: &[f64; 6]| {
+            let formula = self.scaled(factors);
+            let errors = samples
+                .iter()
+                .map(|sample| sample.error(formula.cautious_us(&sample.shape, sample.batch, sms)));
+            let prior: f64 = factors.iter().map(|factor| factor.ln().abs()).sum();
+            errors.sum::<f64>() / samples.len() as f64 + PRIOR * prior
+        };
+        let mut factors = [1.0; 6];
+        let mut least = loss(&factors);
+        let mut step = 1.6_f64;
+        while step > 1.01 {
+            let before = least;
+            for place in 0..factors.len() {
+                for factor in [step, 1.0 / step] {
+                    let mut other = factors;
+                    other[place] *= factor;
+                    let own = loss(&other);
+                    if own < least {
+                        (factors, least) = (other, own);
+                    }
+                }
+            }
+            if least >= before {
+                step = step.sqrt();
+            }
+        }
+        self.scaled(&factors)
+    }
+
+    /// Multiplies its costs: all clocks, those of busy SMs, of blocks, of waves, of packing, and the launches.
+    fn scaled(&self, [all, busy, block, wave, pack, launch]: &[f64; 6]) -> Self {
+        Self {
+            busy_clocks: self.busy_clocks * busy,
+            block_clocks: self.block_clocks * block,
+            wave_clocks: self.wave_clocks * wave,
+            a_clocks: self.a_clocks * pack,
+            b_clocks: self.b_clocks * pack,
+            launch_us: self.launch_us * launch,
+            us_per_clock: self.us_per_clock * all,
+            ..*self
+        }
     }
 }
 
@@ -167,5 +262,35 @@ mod tests {
                 assert!(found.cautious_us(&own, 1, device.sms) >= us(shape));
             }
         }
+    }
+
+    #[test]
+    fn a_formula_is_fitted_to_times_and_one_of_few_samples_is_left() {
+        let families = Families::built_in().unwrap();
+        let device = Device::h200();
+        let family = families.iter().find(|family| family.name == "pipelined").unwrap();
+        let problem = Problem::new("4096x4096x1024".parse().unwrap(), Dtype::F32);
+        let default = family.default_for(&problem, &device).unwrap().unwrap();
+        let kernel = (family, &default);
+        let formula = TimeFormula::of(kernel, &problem, (&device, None), Micros(800.0));
+        let wanted = formula.scaled(&[1.0, 1.3, 1.0, 1.0, 1.0, 4.0]);
+        let shapes = ["64x64x64", "100x5000x333", "4096x4096x2048", "8000x16x16", "256x256x4000"];
+        let samples: Vec<FormulaSample> = shapes
+            .iter()
+            .map(|shape| {
+                let shape = shape.parse().unwrap();
+                let us = wanted.cautious_us(&shape, 1, device.sms);
+                FormulaSample { shape, batch: 1, us, best_us: us }
+            })
+            .collect();
+        let error = |formula: &TimeFormula| {
+            let errors = samples.iter().map(|sample| {
+                (formula.cautious_us(&sample.shape, 1, device.sms) / sample.us).ln().abs()
+            });
+            errors.fold(0.0, f64::max)
+        };
+        let fitted = formula.fitted(&samples, device.sms);
+        assert!(error(&formula) > 0.5 && error(&fitted) < 0.05, "{}", error(&fitted));
+        assert_eq!(formula.fitted(&samples[..2], device.sms), formula);
     }
 }

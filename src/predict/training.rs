@@ -95,7 +95,7 @@ fn train(
 ) -> Option<FamilyModel> {
     let Problem { dtype, compute, .. } = measured.first()?.problem;
     let parameters = family.parameters.clone();
-    let reader = FeatureReader::of(family, &parameters, |_| None)?;
+    let reader = FeatureReader::of(family, &parameters)?;
     let rows = |one: &&ProblemTimes| training_rows(&reader, (family, device), one);
     let of_problems: Vec<TrainingRows> = measured.par_iter().map(rows).collect();
     let of_problems: Vec<TrainingRows> =
@@ -111,7 +111,7 @@ fn train(
         error_percent: cross_validate(&of_problems),
         dtype,
         compute,
-        kernels: best_kernels(family, measured),
+        kernels: best_kernels((family, device), measured),
         parameters: parameters.clone(),
         shortlists: Shortlists::default(),
         boosted: BoostedTrees::learn(&rows),
@@ -134,7 +134,8 @@ fn training_rows(
     let features = ProblemFeatures::of(problem, &Storage::packed(problem));
     let mut rows = TrainingRows::default();
     for (_, configuration, time) in own {
-        let configuration = family.completed(configuration.clone());
+        // The family cannot express these kernels any more.
+        let Ok(configuration) = family.completed(configuration.clone()) else { continue };
         let cost = super::cost((family, &configuration), problem, device);
         let mut row = reader.row(&configuration);
         let modelled = features.complete(&mut row, &cost, device);
@@ -146,18 +147,22 @@ fn training_rows(
 }
 
 /// The candidates of the kernel set: a family's defaults and its kernels among the best of each problem.
-fn best_kernels(family: &Family, measured: &[&ProblemTimes]) -> Vec<Vec<Value>> {
+fn best_kernels(
+    (family, device): (&Family, &Device),
+    measured: &[&ProblemTimes],
+) -> Vec<Vec<Value>> {
     let values = |configuration: &Configuration| -> Option<Vec<Value>> {
         family.parameters.keys().map(|name| configuration.get(name).cloned()).collect()
     };
-    let mut kernels: Vec<Vec<Value>> = family.defaults().iter().filter_map(values).collect();
+    let mut kernels: Vec<Vec<Value>> = family.defaults(device).iter().filter_map(values).collect();
     for one in measured {
         let mut ranked: Vec<&(String, Configuration, Micros)> = one.times.iter().collect();
         ranked.sort_by(|a, b| a.2.0.total_cmp(&b.2.0));
         let most = AMONG_BEST * ranked.first().map_or(0.0, |(.., time)| time.0);
         let near = ranked.iter().filter(|(name, _, time)| *name == family.name && time.0 <= most);
         for (_, configuration, _) in near.take(REMEMBERED) {
-            let own = values(&family.completed(configuration.clone()));
+            let own = family.completed(configuration.clone()).ok();
+            let own = own.and_then(|configuration| values(&configuration));
             kernels.extend(own.filter(|one| !kernels.contains(one)));
         }
     }

@@ -1,7 +1,10 @@
 //! The template engine with this project's filters, and the values that a template sees.
 
-use tera::{Context, Kwargs, State, Tera, Value};
+use std::collections::BTreeMap;
 
+use tera::{ErrorKind, Kwargs, State, Tera, Value};
+
+use super::children::{EngineError, TemplateValue};
 use crate::space::formula::{Slot, Term};
 use crate::space::scope::BUILT_INS;
 use crate::space::{Family, Scope};
@@ -44,24 +47,53 @@ pub(crate) fn language() -> Tera {
 }
 
 /// The values of all names that a template of `family` may use.
-pub(super) fn context(family: &Family, scope: &Scope<'_>) -> Context {
-    let mut context = Context::new();
+pub(super) fn values(family: &Family, scope: &Scope<'_>) -> BTreeMap<String, TemplateValue> {
     let built_in =
         BUILT_INS.iter().zip(0..).map(|((name, _), slot): (_, Slot)| (*name, scope.get(slot)));
-    for (name, term) in built_in.chain(family.own_values(scope)) {
+    let known = built_in.chain(family.own_values(scope)).filter_map(|(name, term)| {
         let value = match term {
-            Term::Unknown => continue,
-            Term::Bool(value) => Value::from(value),
+            Term::Unknown => return None,
+            Term::Bool(value) => TemplateValue::Bool(value),
             Term::Int(value) => match i64::try_from(value) {
-                Ok(value) => Value::from(value),
-                Err(_) => Value::from(value),
+                Ok(value) => TemplateValue::Int(value),
+                Err(_) => TemplateValue::Long(value.to_string()),
             },
-            Term::Float(value) => Value::from(value),
-            Term::Text(text) => Value::normal_string(text),
+            Term::Float(value) => TemplateValue::Float(value),
+            Term::Text(text) => TemplateValue::Text(text.to_owned()),
         };
-        context.insert_value(name.to_owned(), value);
+        Some((name.to_owned(), value))
+    });
+    known.collect()
+}
+
+/// File, message and place of an error.
+pub(super) fn engine_error(error: &tera::Error) -> EngineError {
+    let blame = |template: &str, message: String, name: Option<&String>| EngineError {
+        template: Some(template.to_owned()),
+        message,
+        span: 0..0,
+        name: name.cloned(),
+    };
+    match error.kind() {
+        ErrorKind::SyntaxError(report) | ErrorKind::RenderingError(report) => EngineError {
+            template: Some(report.filename().to_owned()),
+            message: report.message().to_owned(),
+            span: report.span().range.clone(),
+            name: None,
+        },
+        ErrorKind::CircularInclude { tpl, include_chain: chain } => {
+            let message = format!("circular include: {}", chain.join(" -> "));
+            blame(tpl, message, chain.iter().find(|name| *name != tpl).or(Some(tpl)))
+        }
+        ErrorKind::CircularExtend { tpl, inheritance_chain: chain } => {
+            let message = format!("circular extend: {}", chain.join(" -> "));
+            blame(tpl, message, chain.iter().find(|name| *name != tpl).or(Some(tpl)))
+        }
+        ErrorKind::MissingParent { current, parent } => {
+            blame(current, error.to_string(), Some(parent))
+        }
+        kind => EngineError { template: None, message: kind.to_string(), span: 0..0, name: None },
     }
-    context
 }
 
 /// The engine's sentences begin with a capital and may end with a period; ours do not.

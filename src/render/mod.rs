@@ -1,12 +1,14 @@
 //! From a family and a configuration to what is compiled and launched: CUDA source and a launch
 //! plan. Nothing is compiled or run here.
 
+mod children;
 mod language;
 mod plan;
 mod templates;
 
 use thiserror::Error;
 
+pub use children::{RenderChildren, serve_templates};
 #[cfg(test)]
 pub(crate) use language::language as template_language;
 pub use templates::Templates;
@@ -15,6 +17,7 @@ use crate::model::launch::LaunchLimit;
 use crate::model::{
     Configuration, Device, Diagnostic, LaunchPlan, Problem, Storage, TensorMapLimit,
 };
+use crate::quote;
 use crate::space::Family;
 
 /// A configuration made concrete for a problem on a device.
@@ -42,6 +45,29 @@ pub enum RenderError {
         /// The missing template.
         template: String,
     },
+    /// The template did not render in time.
+    #[error(
+        "template `{template}` did not render within {seconds:.0} s: look for nested loops, or ranges and texts that grow"
+    )]
+    TimedOut {
+        /// The template.
+        template: String,
+        /// The limit.
+        seconds: f64,
+    },
+    /// The rendering process ended, by a crash or for want of memory.
+    #[error(
+        "the process that rendered template `{template}` ended: {how}; its text may fill the memory"
+    )]
+    Ended {
+        /// The template.
+        template: String,
+        /// Exit status and last error output.
+        how: String,
+    },
+    /// The program was interrupted.
+    #[error("rendering was interrupted")]
+    Cancelled,
     /// No device accepts the launch.
     #[error("{0}")]
     Limit(#[from] LaunchLimit),
@@ -102,8 +128,8 @@ pub fn render_stored(
     let source = format!(
         "// {}: {}\n{}// {} {}, {}\n\n{body}",
         family.name,
-        family.summary,
-        comment(&configuration.to_string()),
+        quote::c_comment(&family.summary),
+        comment(&quote::c_comment(&configuration.to_string())),
         problem.dtype,
         problem.layout,
         problem.compute,

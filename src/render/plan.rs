@@ -126,8 +126,8 @@ summary = ""
 dtypes = ["f32"]
 compute = ["f32"]
 layouts = ["nn"]
-parameters = { SPLITS = [1, 2] }
-default = { SPLITS = 1 }
+parameters = { SPLIT_K = [1, 2] }
+default = { SPLIT_K = 1 }
 
 [[workspaces]]
 name = "packed"
@@ -135,16 +135,16 @@ bytes = "4 * K"
 
 [[workspaces]]
 name = "partials"
-bytes = "4 * M * N * SPLITS if SPLITS > 1 else 0"
+bytes = "4 * M * N * SPLIT_K if SPLIT_K > 1 else 0"
 
 [[kernels]]
 entry = "gemm"
-grid = ["SPLITS"]
+grid = ["SPLIT_K"]
 block = [32]
 
 [[kernels]]
 entry = "reduce"
-when = "SPLITS > 1"
+when = "SPLIT_K > 1"
 grid = [1]
 block = [64]
 arguments = ["partials", "C"]
@@ -153,7 +153,7 @@ arguments = ["partials", "C"]
     fn plan(splits: i64) -> LaunchPlan {
         let family = Family::parse("t.toml", SPLIT).unwrap_or_else(|error| panic!("{error}"));
         let problem = Problem::new(Shape { m: 8, n: 4, k: 2 }, Dtype::F32);
-        let settings = [("SPLITS".to_owned(), Value::Int(splits))];
+        let settings = [("SPLIT_K".to_owned(), Value::Int(splits))];
         let configuration: Configuration = settings.into_iter().collect();
         let scope = family.scope(&configuration, &problem, &Device::h200()).unwrap();
         launch_plan(&family, &scope, &Storage::packed(&problem)).unwrap()
@@ -187,21 +187,21 @@ arguments = ["partials", "C"]
         let map = |when: &str, operand: &str| {
             format!(
                 "[[tensor_maps]]\nname = 'a_map'\nwhen = \"{when}\"\noperand = '{operand}'\n\
-                 offset = '16 * SPLITS'\nextents = ['K', 'M', 'batch']\nstrides = ['lda', 'M * lda']\n\
-                 tile = ['4 * SPLITS', 2, 1]\n"
+                 offset = '16 * SPLIT_K'\nextents = ['K', 'M', 'batch']\nstrides = ['lda', 'M * lda']\n\
+                 tile = ['4 * SPLIT_K', 2, 1]\n"
             )
         };
         let with = |maps: &str| {
             let text = format!("{SPLIT}{maps}");
             let family = Family::parse("t.toml", &text).unwrap_or_else(|error| panic!("{error}"));
             let problem = Problem::new(Shape { m: 8, n: 4, k: 12 }, Dtype::F32);
-            let settings = [("SPLITS".to_owned(), Value::Int(2))];
+            let settings = [("SPLIT_K".to_owned(), Value::Int(2))];
             let configuration: Configuration = settings.into_iter().collect();
             let scope = family.scope(&configuration, &problem, &Device::h200()).unwrap();
             let storage = Storage { lda: 128, ..Storage::packed(&problem) };
             launch_plan(&family, &scope, &storage).map_err(|error| error.summary())
         };
-        let [of_a, of_space] = [map("SPLITS > 1", "A"), map("SPLITS == 1", "packed")];
+        let [of_a, of_space] = [map("SPLIT_K > 1", "A"), map("SPLIT_K == 1", "packed")];
         let plan = with(&format!("{of_space}{of_a}")).unwrap();
         let arguments: Vec<&str> = plan.kernels[0].arguments.iter().map(Argument::name).collect();
         assert_eq!(arguments[14..], ["beta", "packed", "partials", "a_map"]);
@@ -213,7 +213,7 @@ arguments = ["partials", "C"]
         let twice = with(&format!("{of_a}{of_a}")).unwrap_err();
         assert!(twice.contains("two tensor maps `a_map`"), "{twice}");
         let empty = "[[workspaces]]\nname = 'none'\nbytes = 0\n";
-        let none = with(&format!("{empty}{}", map("SPLITS > 1", "none"))).unwrap_err();
+        let none = with(&format!("{empty}{}", map("SPLIT_K > 1", "none"))).unwrap_err();
         assert!(none.contains("of workspace `none`, which has 0 bytes"), "{none}");
     }
 }

@@ -6,13 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use include_dir::{Dir, DirEntry, include_dir};
-use tera::{ErrorKind, Tera};
+use tera::Tera;
 use thiserror::Error;
 
 use super::RenderError;
-use super::language::{context, language, tidy};
+use super::children::{ChildRenderer, EngineError, RenderChildren, RenderFailure, context};
+use super::language::{engine_error, language, tidy, values};
+use crate::files::{self, InputKind};
 use crate::model::Diagnostic;
 use crate::model::diagnostic::did_you_mean;
+use crate::process::ChildError;
 use crate::space::scope::BUILT_INS;
 use crate::space::{Family, Scope};
 
@@ -39,6 +42,8 @@ pub enum TemplateError {
 pub struct Templates {
     engine: Arc<Tera>,
     files: Arc<BTreeMap<String, TemplateFile>>,
+    /// `None` renders in this process.
+    children: Option<Arc<ChildRenderer>>,
 }
 
 #[derive(Debug)]
@@ -74,9 +79,22 @@ impl Templates {
         // All at once: a template may include one that comes after it.
         if let Err(error) = engine.add_raw_templates(texts) {
             let fallback = files.keys().next().map_or("templates", String::as_str);
-            return Err(TemplateError::Located(Box::new(located(&files, fallback, &error))));
+            return Err(TemplateError::Located(Box::new(located(
+                &files,
+                fallback,
+                engine_error(&error),
+            ))));
         }
-        Ok(Self { engine: Arc::new(engine), files: Arc::new(files) })
+        Ok(Self { engine: Arc::new(engine), files: Arc::new(files), children: None })
+    }
+
+    /// Renders in child processes from now on, which end at a time limit: for templates and
+    /// parameters of a user, whose loops may not end.
+    #[must_use]
+    pub fn in_children(self, children: RenderChildren) -> Self {
+        let texts = self.files.iter().map(|(name, file)| (name.clone(), file.text.clone()));
+        let children = Some(Arc::new(ChildRenderer::new(children, texts)));
+        Self { children, ..self }
     }
 
     /// Checks that a family's template exists and that all names it uses are parameters, derived
@@ -122,10 +140,20 @@ impl Templates {
         if !self.files.contains_key(&family.template) {
             return Err(no_template(family));
         }
-        let text = self
-            .engine
-            .render(&family.template, &context(family, scope))
-            .map_err(|error| Box::new(located(&self.files, &family.template, &error)))?;
+        let (template, values) = (&family.template, values(family, scope));
+        let rendered = match &self.children {
+            Some(children) => children.render(template, values),
+            None => {
+                let rendered = self.engine.render(template, &context(values));
+                rendered.map_err(|error| RenderFailure::Engine(engine_error(&error)))
+            }
+        };
+        let text = rendered.map_err(|failure| match failure {
+            RenderFailure::Engine(error) => {
+                RenderError::Located(Box::new(located(&self.files, template, error)))
+            }
+            RenderFailure::Child(error) => failed_child(template, error),
+        })?;
         Ok(tidy_blank_lines(&text))
     }
 
@@ -222,7 +250,8 @@ fn collect(
         if kind.is_dir() {
             collect(root, &path, files)?;
         } else if path.extension().is_some_and(|extension| extension == "tera") {
-            let text = std::fs::read_to_string(&path).map_err(|error| unreadable(&path, error))?;
+            let text = files::read_text(&path, InputKind::Template)
+                .map_err(|error| unreadable(&path, error))?;
             let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
             let path = path.to_string_lossy().into_owned();
             files.insert(name, TemplateFile { path, text });
@@ -235,21 +264,35 @@ fn collect(
 fn located(
     files: &BTreeMap<String, TemplateFile>,
     template: &str,
-    error: &tera::Error,
+    error: EngineError,
 ) -> Diagnostic {
-    let (name, message, span) = match error.kind() {
-        ErrorKind::SyntaxError(report) | ErrorKind::RenderingError(report) => {
-            (report.filename(), report.message().to_owned(), report.span().range.clone())
-        }
-        kind => (template, kind.to_string(), 0..0),
-    };
+    let EngineError { template: named, message, span, name: referred } = error;
+    let name = named.as_deref().unwrap_or(template);
     let file = files.get(name);
+    // The first place where the other template is named within quotes.
+    let referred = referred.zip(file).and_then(|(referred, file)| {
+        let quoted = ['"', '\''].map(|quote| format!("{quote}{referred}{quote}"));
+        let places = quoted.iter().filter_map(|text| Some((file.text.find(text)?, text.len())));
+        places.min().map(|(at, length)| at..at + length)
+    });
+    let span = referred.unwrap_or(span);
     Diagnostic {
         file: file.map_or_else(|| name.to_owned(), |file| file.path.clone()),
         source: file.map(|file| file.text.clone()).unwrap_or_default(),
         span,
         message: tidy(&message),
         help: None,
+    }
+}
+
+fn failed_child(template: &str, error: ChildError) -> RenderError {
+    let template = template.to_owned();
+    match error {
+        ChildError::TimedOut { seconds } => RenderError::TimedOut { template, seconds },
+        ChildError::Cancelled => RenderError::Cancelled,
+        ChildError::Exited { how } | ChildError::Unavailable { why: how } => {
+            RenderError::Ended { template, how }
+        }
     }
 }
 
@@ -289,6 +332,32 @@ mod tests {
     fn gaps_left_by_tags_are_closed() {
         let ragged = "\n\nvoid f() {\n\n  a;  \n\n\n  b;\n\n}\n\n\n";
         assert_eq!(tidy_blank_lines(ragged), "void f() {\n  a;\n\n  b;\n}\n");
+    }
+
+    #[test]
+    fn a_circular_include_is_blamed_on_the_template_that_begins_it() {
+        let texts = [
+            ("a.cu.tera", "no part of it"),
+            ("own.cu.tera", "// own\n{% include \"parts/two.tera\" %}"),
+            ("parts/two.tera", "\n\n{% include 'own.cu.tera' %}"),
+            ("self.cu.tera", ""),
+        ];
+        let parse = |texts: [(&str, &str); 4]| {
+            let file = |(name, text): (&str, &str)| {
+                let file = TemplateFile { path: format!("t/{name}"), text: text.to_owned() };
+                (name.to_owned(), file)
+            };
+            Templates::parse(texts.map(file).into()).unwrap_err().to_string()
+        };
+        let error = parse(texts);
+        assert!(error.contains("circular include: "), "{error}");
+        let place = ["t/own.cu.tera:2:12", "t/parts/two.tera:3:12"];
+        assert!(place.iter().any(|place| error.contains(place)), "{error}");
+        let mut own = texts;
+        own[1].1 = "";
+        own[3].1 = "{% include \"self.cu.tera\" %}";
+        let error = parse(own);
+        assert!(error.contains("t/self.cu.tera:1:12"), "{error}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub fn text(
     plan: &LaunchPlan,
     width: u16,
 ) -> String {
-    let Question { problem, storage } = question;
+    let Question { problem, storage, .. } = question;
     let mut rows = Vec::new();
     let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
     row("kernel", format!("{} {}", answer.family.name, answer.configuration));

@@ -19,6 +19,7 @@ pub mod record_changes;
 pub mod records;
 pub mod regret;
 pub mod replayed;
+mod sequence;
 pub mod table;
 pub mod tuned;
 pub mod verified;

@@ -2,6 +2,7 @@
 //! problem's are the caller's.
 
 use crate::model::Problem;
+use crate::quote;
 
 /// Columns of the problem.
 const PROBLEM: [&str; 6] = ["m", "n", "k", "batch", "dtype", "layout"];
@@ -17,7 +18,8 @@ pub(super) fn lines<const N: usize>(
     for (Problem { shape, batch, dtype, layout, .. }, row) in rows {
         let [m, n, k] = [shape.m, shape.n, shape.k].map(|extent| extent.to_string());
         let problem = [m, n, k, batch.to_string(), dtype.to_string(), layout.to_string()];
-        let _ = writer.write_record(problem.iter().chain(&row));
+        let row = row.iter().map(|field| quote::csv_field(field));
+        let _ = writer.write_record(problem.iter().cloned().chain(row));
     }
     String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
 }

@@ -1,11 +1,13 @@
 //! Changes to database files: records that a merge left out, and records that a prune removed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Value, json};
 
 use super::records::{device, document, problem, standing};
-use crate::database::{MergeReport, PrunedRecord};
+use super::sequence::Sequence;
+use crate::database::{Conflict, MergeCandidate, MergeReport, PrunedRecord};
 
 /// Report of a merge as text.
 pub fn merged(merged: &MergeReport, output: &Path) -> String {
@@ -43,27 +45,33 @@ pub fn merged(merged: &MergeReport, output: &Path) -> String {
 }
 
 /// Report of a merge as JSON.
-pub fn merged_document(merged: &MergeReport, output: &Path) -> Value {
-    let conflicts: Vec<Value> = merged
-        .conflicts
-        .iter()
-        .map(|conflict| {
-            let left: Vec<Value> =
-                conflict.left_out.iter().map(|left| document(&left.file, &left.record)).collect();
-            json!({ "kept": document(&conflict.kept.file, &conflict.kept.record), "left_out": left })
-        })
-        .collect();
-    let files: Vec<Value> = (merged.files.iter())
-        .map(|(file, records)| json!({ "file": file, "records": records }))
-        .collect();
-    json!({
-        "output": output,
-        "records": merged.records,
-        "repeated": merged.repeated,
-        "files": files,
-        "conflicts": conflicts,
-        "differing_keys": merged.differing_keys,
-    })
+#[derive(Debug)]
+pub struct MergedDocument {
+    /// The merge.
+    pub merged: MergeReport,
+    /// The file that was written.
+    pub output: PathBuf,
+}
+
+impl Serialize for MergedDocument {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let MergeReport { files, records, repeated, conflicts, differing_keys, .. } = &self.merged;
+        let candidate = |entry: &MergeCandidate| document(&entry.file, &entry.record);
+        let conflict = |conflict: &Conflict| {
+            let left_out: Vec<Value> = conflict.left_out.iter().map(candidate).collect();
+            json!({ "kept": candidate(&conflict.kept), "left_out": left_out })
+        };
+        let file = |(file, records): &(PathBuf, usize)| json!({ "file": file.display().to_string(), "records": records });
+        // The order of keys is that of other documents: alphabetic.
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("conflicts", &Sequence(conflicts.iter().map(conflict)))?;
+        map.serialize_entry("differing_keys", differing_keys)?;
+        map.serialize_entry("files", &Sequence(files.iter().map(file)))?;
+        map.serialize_entry("output", &self.output.display().to_string())?;
+        map.serialize_entry("records", records)?;
+        map.serialize_entry("repeated", repeated)?;
+        map.end()
+    }
 }
 
 /// Report of removed records as text; of a dry run, of records to remove.
@@ -89,14 +97,27 @@ pub fn pruned(pruned: &[PrunedRecord], file: &Path, dry_run: bool) -> String {
 }
 
 /// Report of removed records as JSON.
-pub fn pruned_document(pruned: &[PrunedRecord], file: &Path, dry_run: bool) -> Value {
-    let records: Vec<Value> = pruned
-        .iter()
-        .map(|pruned| {
-            let mut document = document(file, &pruned.record);
+#[derive(Debug)]
+pub struct PrunedDocument {
+    /// The removed records.
+    pub pruned: Vec<PrunedRecord>,
+    /// The file that they were in.
+    pub file: PathBuf,
+    /// Whether they are still there.
+    pub dry_run: bool,
+}
+
+impl Serialize for PrunedDocument {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let entry = |pruned: &PrunedRecord| {
+            let mut document = document(&self.file, &pruned.record);
             document["because"] = json!(pruned.because);
             document
-        })
-        .collect();
-    json!({ "file": file, "dry_run": dry_run, "pruned": records })
+        };
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("dry_run", &self.dry_run)?;
+        map.serialize_entry("file", &self.file.display().to_string())?;
+        map.serialize_entry("pruned", &Sequence(self.pruned.iter().map(entry)))?;
+        map.end()
+    }
 }

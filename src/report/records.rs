@@ -2,8 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
+use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::sequence::Sequence;
 use super::table::{pairs, plain_table, right_aligned, trim_lines};
 use crate::database::{Record, StoredConfidence};
 use crate::model::{Micros, Tflops};
@@ -15,8 +18,17 @@ pub(super) const NON_DETERMINISTIC: &str =
 /// A record with its file.
 pub type LocatedRecord<'a> = (&'a Path, &'a Record);
 
+/// Records of a table, and of a list that is made at a time. A longer list takes several tables, with a
+/// header each: a table needs ten times the memory of its text.
+const TABLE_RECORDS: usize = 1000;
+
 /// List of records, one per line.
 pub fn list(records: &[LocatedRecord<'_>], width: u16) -> String {
+    let tables = records.par_chunks(TABLE_RECORDS).map(|records| list_table(records, width));
+    tables.collect::<Vec<_>>().join("\n")
+}
+
+fn list_table(records: &[LocatedRecord<'_>], width: u16) -> String {
     let mut table = plain_table(width);
     table.set_header(right_aligned(
         ["median", "TFLOP/s", "vs library"],
@@ -49,16 +61,20 @@ pub fn list(records: &[LocatedRecord<'_>], width: u16) -> String {
 }
 
 /// The list as JSON: the summary of each record, without samples and launches.
-pub fn list_document(records: &[LocatedRecord<'_>]) -> Value {
-    let entries: Vec<Value> = records
-        .iter()
-        .map(|(file, record)| {
-            let mut document = summary(record);
-            document["file"] = json!(file);
-            document
-        })
-        .collect();
-    json!({ "records": entries })
+pub fn list_document(records: &[LocatedRecord<'_>]) -> impl Serialize {
+    let entry = |(file, record): &LocatedRecord<'_>| {
+        let mut document = summary(record);
+        document["file"] = json!(file.display().to_string());
+        document
+    };
+    let entries =
+        move |records: &[LocatedRecord<'_>]| records.par_iter().map(entry).collect::<Vec<_>>();
+    ListDocument { records: Sequence(records.chunks(TABLE_RECORDS).flat_map(entries)) }
+}
+
+#[derive(Serialize)]
+struct ListDocument<R> {
+    records: R,
 }
 
 /// Summary of a record as JSON.
@@ -194,7 +210,7 @@ pub fn details(file: &Path, record: &Record, width: u16) -> String {
 pub fn document(file: &Path, record: &Record) -> Value {
     let mut document = json!(record);
     document["key"] = json!(record.key());
-    document["file"] = json!(file);
+    document["file"] = json!(file.display().to_string());
     document
 }
 

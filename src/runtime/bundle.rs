@@ -1,7 +1,6 @@
 //! Kernels of a bundle, which are already compiled.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +8,8 @@ use std::sync::Arc;
 use super::catalogue::{Catalogue, SelectedKernel, SelectedLaunch};
 use super::error::RuntimeError;
 use crate::compile::Architecture;
-use crate::export::{BundleError, BundledKernel, MAX_FILE_BYTES, Manifest, open_bundle};
+use crate::export::{BundleError, BundledKernel, Manifest, open_bundle};
+use crate::files::{self, InputKind};
 use crate::lookup::Question;
 use crate::model::{Device, Problem, Storage};
 use crate::space::Formula;
@@ -30,7 +30,18 @@ impl Bundle {
     /// # Errors
     /// [`RuntimeError::Bundle`].
     pub fn open(folder: &Path, device: &Device) -> Result<Self, RuntimeError> {
-        let (manifest, files) = open_bundle(|name| read(&folder.join(name)))?;
+        Self::read(|name| read(&folder.join(name)), device)
+    }
+
+    /// Opens a bundle whose files `read` gives by name.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Bundle`].
+    pub fn read(
+        read: impl Fn(&str) -> io::Result<Vec<u8>>,
+        device: &Device,
+    ) -> Result<Self, RuntimeError> {
+        let (manifest, files) = open_bundle(read)?;
         Ok(Self {
             manifest,
             files: files.into_iter().map(|(name, bytes)| (name, bytes.into())).collect(),
@@ -45,9 +56,10 @@ impl Bundle {
     }
 
     /// Selects the kernel that was tuned for exactly this problem, else the one that the dispatch
-    /// tree prefers, else the one with the lowest predicted time.
+    /// tree prefers, else the one with the lowest predicted time; of those whose launches a device supports and
+    /// whose workspaces there is memory for.
     fn best(&self, question: &Question) -> Option<SelectedKernel> {
-        let Question { problem, storage } = question;
+        let Question { problem, storage, workspace } = question;
         let Problem { shape, batch, dtype, compute, layout } = problem;
         let open = open_values(problem, storage);
         let words = (dtype.name(), compute.name(), layout.name());
@@ -81,7 +93,9 @@ impl Bundle {
             exact.into_iter().chain(preferred.collect::<Vec<_>>()).chain(others).collect();
         order.into_iter().find_map(|(_, kernel)| {
             let serves = kernel.serves.iter().all(|condition| condition.holds(&open));
-            serves.then(|| self.chosen(kernel, &open)).flatten()
+            let chosen = serves.then(|| self.chosen(kernel, &open)).flatten()?;
+            let fits = chosen.workspace_bytes().is_some_and(|bytes| bytes <= *workspace);
+            (fits && chosen.plan().check_limits().is_ok()).then_some(chosen)
         })
     }
 
@@ -122,15 +136,16 @@ impl Bundle {
 impl Catalogue for Bundle {
     fn choose(&self, question: &Question) -> Result<SelectedKernel, RuntimeError> {
         self.best(question).ok_or_else(|| {
-            let Question { problem, storage } = question;
+            let Question { problem, storage, workspace } = question;
             let Storage { lda, ldb, ldc, alignment } = storage;
             let is_packed = *storage == Storage::packed(problem);
             let stored =
                 format!(" with rows of {lda}, {ldb} and {ldc} elements at {alignment} bytes");
-            RuntimeError::NoKernel {
-                problem: problem.to_string(),
-                storage: if is_packed { String::new() } else { stored },
+            let mut storage = if is_packed { String::new() } else { stored };
+            if *workspace != Question::ANY {
+                storage.push_str(&format!(" and at most {workspace} bytes of workspace"));
             }
+            RuntimeError::NoKernel { problem: problem.to_string(), storage }
         })
     }
 
@@ -143,9 +158,14 @@ impl Catalogue for Bundle {
 
 /// Reads a file of a bundle; refuses what is not a regular file or is too large.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let metadata = fs::symlink_metadata(path)?;
-    if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "not a file of a bundle"));
+    let refuse = |why: &dyn std::fmt::Display| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("not a file of a bundle: {why}"))
+    };
+    if path.is_symlink() {
+        return Err(refuse(&"it is a symbolic link"));
     }
-    fs::read(path)
+    files::read(path, InputKind::Bundle).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => error,
+        _ => refuse(&error),
+    })
 }

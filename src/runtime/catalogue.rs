@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::error::RuntimeError;
 use crate::lookup::Question;
-use crate::model::TensorMap;
+use crate::model::{KernelLaunch, LaunchPlan, Storage, TensorMap, Workspace};
 
 /// A source of kernels, called once for each problem.
 pub trait Catalogue: Send + Sync {
@@ -54,6 +54,34 @@ pub struct SelectedLaunch {
 }
 
 impl SelectedKernel {
+    /// Its launches, workspaces and tensor maps, without arguments.
+    pub(super) fn plan(&self) -> LaunchPlan {
+        let launches = self.launches.iter().map(|launch| KernelLaunch {
+            entry: launch.entry.clone(),
+            grid: launch.grid,
+            block: launch.block,
+            dynamic_shared_bytes: launch.dynamic_shared_bytes,
+            arguments: Vec::new(),
+        });
+        let workspaces = self.workspaces.iter();
+        LaunchPlan {
+            kernels: launches.collect(),
+            workspaces: workspaces
+                .map(|(name, bytes)| Workspace { name: name.clone(), bytes: *bytes })
+                .collect(),
+            tensor_maps: self.tensor_maps.clone(),
+            ..LaunchPlan::default()
+        }
+    }
+
+    /// Bytes of its workspaces, each aligned; `None` for more than 64 bits.
+    pub(super) fn workspace_bytes(&self) -> Option<u64> {
+        let mut spaces = self.workspaces.iter();
+        spaces.try_fold(0_u64, |sum, (_, bytes)| {
+            sum.checked_add(bytes.checked_next_multiple_of(Storage::ALLOCATED)?)
+        })
+    }
+
     /// Key of an image with its entry points and their dynamic shared memory.
     pub(super) fn image_of(code: &str, launches: &[SelectedLaunch]) -> String {
         let kernels = launches

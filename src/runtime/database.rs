@@ -32,7 +32,7 @@ impl DatabaseKernels {
 impl Catalogue for DatabaseKernels {
     fn choose(&self, question: &Question) -> Result<SelectedKernel, RuntimeError> {
         let answer = self.lookup.answer(question)?;
-        let Question { problem, storage } = question;
+        let Question { problem, storage, .. } = question;
         let (family, configuration) = (answer.family, answer.configuration);
         let rendered =
             render_stored(family, &self.templates, configuration, problem, storage, &self.device)?;

@@ -20,7 +20,7 @@ pub enum RuntimeError {
     NoKernel {
         /// The problem.
         problem: String,
-        /// Its storage, where it is not packed.
+        /// Its storage and its memory for workspaces, where they are not as usual.
         storage: String,
     },
     /// The database has no kernel for the problem.
@@ -35,6 +35,14 @@ pub enum RuntimeError {
     /// The storage of the operands is not possible.
     #[error(transparent)]
     Storage(#[from] StorageError),
+    /// A factor is none of the problem's type.
+    #[error("{name} is {value}: give a whole number of 32 bits for i32")]
+    Factor {
+        /// `alpha` or `beta`.
+        name: &'static str,
+        /// The given value.
+        value: f64,
+    },
     /// The launch exceeds the limits of every device.
     #[error("{problem} needs a launch that no device supports: {what}")]
     Launch {

@@ -14,13 +14,19 @@ use crate::gpu::{ForeignContext, KernelArgument, Stream};
 use crate::lookup::Question;
 use crate::model::Problem;
 
+/// Problems that are prepared before all are forgotten: a program with changing extents, such as lengths of
+/// sequences, has thousands.
+const MOST_PREPARED: usize = 4096;
+
 /// Kernels for matrix products, prepared by problem.
 pub struct Runtime<C: Catalogue, D: Driver = ForeignContext> {
     catalogue: C,
     driver: D,
     prepared: RwLock<HashMap<Question, Arc<PreparedKernel<D>>>>,
     /// Loaded kernels by image. The lock is held while a kernel is compiled and loaded, so that
-    /// this happens once.
+    /// this happens once. Kernels are never unloaded: the program may have captured their launches
+    /// in a CUDA graph, which would then run freed code. A bundle bounds them by its files, a
+    /// database by its records and defaults for each set of constants that their code holds.
     images: Mutex<HashMap<String, Vec<D::KernelHandle>>>,
     /// Scratch memory by stream; the products of a stream share it.
     workspaces: Mutex<HashMap<Stream, D::Allocation>>,
@@ -63,25 +69,35 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
         problem: &Problem,
         operands: &GemmOperands,
     ) -> Result<(), RuntimeError> {
-        let prepared = self.prepare(problem, operands)?;
-        if prepared.workspace_bytes == 0 {
-            return self.launch(stream, &prepared, problem, operands, 0);
-        }
-        // Locked until the last launch, because another product on this stream would use the same
-        // memory.
-        let mut workspaces = self.workspaces.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = workspaces.get(&stream).map(D::address_and_size);
-        let address = match known {
-            Some((address, bytes)) if bytes >= prepared.workspace_bytes => address,
-            _ => {
-                let memory = self.driver.allocate(prepared.workspace_bytes)?;
-                let (address, _) = D::address_and_size(&memory);
-                // Frees the smaller allocation once the device has finished with it.
-                workspaces.insert(stream, memory);
-                address
+        let mut room = Question::ANY;
+        loop {
+            let prepared = self.prepare(problem, operands, room)?;
+            if prepared.workspace_bytes == 0 {
+                return self.launch(stream, &prepared, problem, operands, 0);
             }
-        };
-        self.launch(stream, &prepared, problem, operands, address)
+            // Locked until the last launch, because another product on this stream would use the same
+            // memory.
+            let mut workspaces = self.workspaces.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = workspaces.get(&stream).map(D::address_and_size);
+            let address = match known {
+                Some((address, bytes)) if bytes >= prepared.workspace_bytes => address,
+                _ => match self.driver.allocate(prepared.workspace_bytes) {
+                    Ok(memory) => {
+                        let (address, _) = D::address_and_size(&memory);
+                        // Frees the smaller allocation once the device has finished with it.
+                        workspaces.insert(stream, memory);
+                        address
+                    }
+                    // The smaller allocation stays, and a kernel that needs less is used.
+                    Err(error) if error.is_out_of_memory() => {
+                        room = prepared.workspace_bytes - 1;
+                        continue;
+                    }
+                    Err(error) => return Err(error.into()),
+                },
+            };
+            return self.launch(stream, &prepared, problem, operands, address);
+        }
     }
 
     /// Selects, compiles and loads the kernel for a problem, so that the first [`Runtime::gemm`] is
@@ -94,15 +110,23 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
         problem: &Problem,
         operands: &GemmOperands,
     ) -> Result<String, RuntimeError> {
-        Ok(self.prepare(problem, operands)?.name.clone())
+        Ok(self.prepare(problem, operands, Question::ANY)?.name.clone())
+    }
+
+    /// Number of problems that are prepared.
+    #[cfg(test)]
+    pub(super) fn prepared_problems(&self) -> usize {
+        self.prepared.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     fn prepare(
         &self,
         problem: &Problem,
         operands: &GemmOperands,
+        workspace: u64,
     ) -> Result<Arc<PreparedKernel<D>>, RuntimeError> {
-        let question = Question { problem: *problem, storage: operands.storage() };
+        operands.check(problem)?;
+        let question = Question::new(*problem, operands.storage()).within(workspace);
         let known = self.prepared.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(prepared) = known.get(&question) {
             return Ok(Arc::clone(prepared));
@@ -128,6 +152,10 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
         drop(images);
         let prepared = Arc::new(prepare(problem, chosen, kernels)?);
         let mut known = self.prepared.write().unwrap_or_else(PoisonError::into_inner);
+        // Kernels stay loaded: a problem that comes back is only selected again.
+        if known.len() >= MOST_PREPARED {
+            known.clear();
+        }
         Ok(Arc::clone(known.entry(question).or_insert(prepared)))
     }
 

@@ -1,6 +1,8 @@
 //! The operands of a matrix product in device memory.
 
+use super::error::RuntimeError;
 use crate::gpu::KernelArgument;
+use crate::model::storage::StorageError;
 use crate::model::{Dtype, Problem, Storage};
 
 /// Operands of a product C = alpha op(A) op(B) + beta C, row-major; those of a batch lie one after
@@ -30,6 +32,23 @@ impl GemmOperands {
     pub fn packed(problem: &Problem, a: u64, b: u64, c: u64) -> Self {
         let (lda, ldb, ldc) = (problem.lda(), problem.ldb(), problem.ldc());
         Self { a, b, c, lda, ldb, ldc, alpha: 1.0, beta: 0.0 }
+    }
+
+    /// Checks what no kernel can take: null addresses, and factors that are no numbers of the dtype.
+    pub(super) fn check(&self, problem: &Problem) -> Result<(), RuntimeError> {
+        for (operand, address) in [('A', self.a), ('B', self.b), ('C', self.c)] {
+            if address == 0 {
+                return Err(StorageError::Null { operand }.into());
+            }
+        }
+        if problem.dtype == Dtype::I32 {
+            for (name, value) in [("alpha", self.alpha), ("beta", self.beta)] {
+                if f64::from(value as i32) != value {
+                    return Err(RuntimeError::Factor { name, value });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Their storage. Alignments above 256 bytes are equal for kernels.

@@ -7,9 +7,7 @@ use super::error::RuntimeError;
 use super::operands::{GemmOperands, scalar};
 use super::tensor_maps::{MapBase, TensorMapCache};
 use crate::gpu::KernelArgument;
-use crate::model::{
-    Argument, KernelLaunch, LaunchPlan, Problem, STANDARD_ARGUMENTS, Storage, Workspace,
-};
+use crate::model::{Argument, Problem, STANDARD_ARGUMENTS, Storage, Workspace};
 
 /// Largest number of arguments of a launch.
 pub(super) const MAX_ARGUMENTS: usize = 64;
@@ -48,26 +46,7 @@ pub(super) fn prepare<D: Driver>(
     chosen: SelectedKernel,
     kernels: Vec<D::KernelHandle>,
 ) -> Result<PreparedKernel<D>, RuntimeError> {
-    let plan = LaunchPlan {
-        kernels: chosen
-            .launches
-            .iter()
-            .map(|launch| KernelLaunch {
-                entry: launch.entry.clone(),
-                grid: launch.grid,
-                block: launch.block,
-                dynamic_shared_bytes: launch.dynamic_shared_bytes,
-                arguments: Vec::new(),
-            })
-            .collect(),
-        workspaces: chosen
-            .workspaces
-            .iter()
-            .map(|(name, bytes)| Workspace { name: name.clone(), bytes: *bytes })
-            .collect(),
-        tensor_maps: chosen.tensor_maps,
-        ..LaunchPlan::default()
-    };
+    let plan = chosen.plan();
     let refuse = |what: String| RuntimeError::Launch { problem: problem.to_string(), what };
     plan.check_limits().map_err(|limit| refuse(limit.to_string()))?;
     plan.check_maps(problem.dtype).map_err(|limit| refuse(limit.to_string()))?;
@@ -131,11 +110,10 @@ impl ArgumentSource {
         operands: &GemmOperands,
         workspace: u64,
     ) -> KernelArgument {
-        // The casts are safe: a problem's extents are checked, and leading dimensions belong to the
-        // same operands.
+        // The casts lose nothing: `Storage::check` was applied to the problem and its operands.
         let int = |value: u64| KernelArgument::I32(value as i32);
         let stride = |rows: u64, row: u64| KernelArgument::I64((rows * row) as i64);
-        let (shape, layout) = (problem.shape, problem.layout);
+        let shape = problem.shape;
         let place = match self {
             Self::Workspace(offset) => return KernelArgument::Pointer(workspace + offset),
             Self::Map(place) => return KernelArgument::Map(place),
@@ -152,12 +130,8 @@ impl ArgumentSource {
             Argument::Lda => int(operands.lda),
             Argument::Ldb => int(operands.ldb),
             Argument::Ldc => int(operands.ldc),
-            Argument::StrideA => {
-                stride(if layout.a_transposed() { shape.k } else { shape.m }, operands.lda)
-            }
-            Argument::StrideB => {
-                stride(if layout.b_transposed() { shape.n } else { shape.k }, operands.ldb)
-            }
+            Argument::StrideA => stride(problem.stored_a()[0], operands.lda),
+            Argument::StrideB => stride(problem.stored_b()[0], operands.ldb),
             Argument::StrideC => stride(shape.m, operands.ldc),
             Argument::Alpha => scalar(problem.dtype, operands.alpha),
             // Only beta is left: named arguments are not in the convention.

@@ -12,7 +12,7 @@ use crate::compile::compiler::ImageOrigin;
 use crate::compile::{Compile, CompileError, CompileRequest, Compiled};
 use crate::gpu::{GpuError, KernelArgument, Stream};
 use crate::lookup::Lookup;
-use crate::model::{Device, Dtype, Layout, PlacedMap, Problem, Regime};
+use crate::model::{Compute, Device, Dtype, Layout, PlacedMap, Problem, Regime, Shape};
 use crate::render::Templates;
 use crate::space::{Families, Family};
 
@@ -26,6 +26,8 @@ struct RecordingDriver {
     launched: Mutex<Vec<Launched>>,
     allocated: Mutex<Vec<u64>>,
     next: AtomicU64,
+    /// Bytes that an allocation may have at most, above 0.
+    memory: AtomicU64,
 }
 
 impl Driver for &RecordingDriver {
@@ -58,6 +60,10 @@ impl Driver for &RecordingDriver {
     }
 
     fn allocate(&self, bytes: u64) -> Result<(u64, u64), GpuError> {
+        let memory = self.memory.load(Ordering::SeqCst);
+        if memory > 0 && bytes > memory {
+            return Err(GpuError::OutOfMemory { bytes, free: memory });
+        }
         self.allocated.lock().unwrap().push(bytes);
         Ok((self.next.fetch_add(1 << 32, Ordering::SeqCst) + (1 << 32), bytes))
     }
@@ -178,6 +184,73 @@ fn workspaces_grow_on_demand_and_belong_to_a_stream() {
 }
 
 #[test]
+fn where_memory_is_missing_a_kernel_that_needs_none_is_used() {
+    let driver = RecordingDriver::default();
+    let runtime = Runtime::new(kernels(&["pipelined"], &Arc::default()), &driver);
+    let entries = || {
+        let launched = std::mem::take(&mut *driver.launched.lock().unwrap());
+        launched.into_iter().map(|launch| (launch.1, launch.3[0])).collect::<Vec<_>>()
+    };
+    let (one, other) = (Stream::default(), Stream::from_raw(std::ptr::without_provenance_mut(8)));
+    let call = |stream: Stream, shape: &str| {
+        let problem = problem(shape);
+        let operands = GemmOperands::packed(&problem, 256, 256, 256);
+        runtime.gemm(stream, &problem, &operands).unwrap();
+        entries()
+    };
+    let small = call(one, "64x64x4096");
+    assert_eq!(small.len(), 2, "K is split: {small:?}");
+    driver.memory.store(1, Ordering::SeqCst);
+    let without = call(other, "128x64x4096");
+    assert_eq!(without.len(), 1, "a kernel without a workspace: {without:?}");
+    // The smaller workspace stays, and a kernel that needs no more is used.
+    assert_eq!(call(one, "128x64x4096")[0].1, small[0].1);
+    assert_eq!(call(one, "64x64x4096"), small);
+    assert_eq!(driver.allocated.lock().unwrap().len(), 1);
+    driver.memory.store(0, Ordering::SeqCst);
+    assert_eq!(call(other, "128x64x4096").len(), 2);
+}
+
+#[test]
+fn what_kernels_cannot_take_is_refused_before_a_launch() {
+    let driver = RecordingDriver::default();
+    let runtime = Runtime::new(kernels(&["naive"], &Arc::default()), &driver);
+    let own = problem("8x8x8");
+    let packed = GemmOperands::packed(&own, 256, 512, 1024);
+    let large = |m: u64| Problem { shape: Shape { m, ..own.shape }, ..own };
+    let whole = Problem { dtype: Dtype::I32, compute: Compute::I32, ..own };
+    for (problem, operands, words) in [
+        (own, GemmOperands { a: 257, ..packed }, "aligned to 1 bytes"),
+        (own, GemmOperands { c: 1026, ..packed }, "aligned to 2 bytes"),
+        (own, GemmOperands { b: 0, ..packed }, "the address of B is null"),
+        (own, GemmOperands { lda: (1 << 32) + 64, ..packed }, "lda is 4294967360"),
+        (large(3_000_000_000), packed, "M is 3000000000"),
+        (large((1 << 31) - 4095), packed, "M is 2147479553: kernels take 1 to 2147479552"),
+        (large(0), packed, "M is 0"),
+        (Problem { batch: 0, ..own }, packed, "batch is 0"),
+        (whole, GemmOperands { alpha: 1.5, ..packed }, "alpha is 1.5: give a whole number"),
+        (whole, GemmOperands { beta: 3e9, ..packed }, "beta is 3000000000"),
+    ] {
+        let error = runtime.gemm(Stream::default(), &problem, &operands).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    assert!(driver.launched.lock().unwrap().is_empty());
+}
+
+#[test]
+fn prepared_problems_are_bounded() {
+    let driver = RecordingDriver::default();
+    let runtime = Runtime::new(kernels(&["naive"], &Arc::default()), &driver);
+    for m in 1..=9000 {
+        let problem = Problem::new(Shape { m, n: 8, k: 8 }, Dtype::F32);
+        let operands = GemmOperands::packed(&problem, 256, 512, 1024);
+        runtime.gemm(Stream::default(), &problem, &operands).unwrap();
+        assert!(runtime.prepared_problems() <= 4096);
+    }
+    assert_eq!(driver.loads.load(Ordering::SeqCst), 1, "kernels stay loaded");
+}
+
+#[test]
 fn addresses_and_rows_decide_between_kernels() {
     let driver = RecordingDriver::default();
     let compiled = Arc::default();
@@ -194,11 +267,15 @@ fn addresses_and_rows_decide_between_kernels() {
     assert!(error.to_string().contains("lda is 1000: rows of A have 1024"), "{error}");
 }
 
-/// `pipelined` with defaults that load tiles as boxes.
+/// `tma`, with defaults for operands as they lie and for packed ones.
 fn boxes() -> Family {
-    let text = include_str!("../../search-spaces/pipelined.toml")
-        .replace(r#"COPIES = "lanes""#, r#"COPIES = "boxes""#);
-    Family::parse("pipelined.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+    let text = include_str!("../../search-spaces/tma.toml");
+    let (head, rest) = text.split_once("[default]\n").unwrap();
+    let (default, rest) = rest.split_once("\n[parameters]").unwrap();
+    let packed = format!("[[default]]\n{default}");
+    let as_it_lies = packed.replace(r#"PACK = "both""#, r#"PACK = "none""#);
+    let text = format!("{head}{as_it_lies}{packed}\n[parameters]{rest}");
+    Family::parse("tma.toml", &text).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::compile::{Compile, CompileThreads};
-use crate::database::ReplacePolicy;
+use crate::database::{ReplacePolicy, WritableDatabase};
 use crate::model::Problem;
 use crate::predict::Predictor;
 use crate::render::Templates;
@@ -25,7 +25,7 @@ pub struct SessionPlan {
     /// Predicts kernels of the device. The default one has no learned model.
     pub predictor: Arc<Predictor>,
     /// The database file that winners are recorded in; without one, nothing is recorded. Its records are warm starts.
-    pub database: Option<PathBuf>,
+    pub database: Option<WritableDatabase>,
     /// Other database files whose winners are warm starts. Unreadable files are skipped.
     pub other_databases: Vec<PathBuf>,
     /// When a winner replaces a stored record.

@@ -1,6 +1,7 @@
 //! The run of a session: each lane takes problems from the scheduler, tunes them, records the winners and passes their
 //! timings on.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -13,7 +14,7 @@ use super::scheduler::{Assignment, Scheduler, SchedulerLane};
 use super::seats::{Seat, lanes, seats};
 use super::transfer::TransferHub;
 use crate::compile::{Compile, CompileThreads};
-use crate::database::{Database, ResultOrigin, StoreOutcome, check_writable, record_summary};
+use crate::database::{Database, ResultOrigin, StoreOutcome, record_summary};
 use crate::lookup::Lookup;
 use crate::model::{Device, Problem};
 use crate::render::Templates;
@@ -34,9 +35,6 @@ pub fn run(
 ) -> Result<Vec<ProblemResult>, SessionError> {
     let SessionDevice { machine, compiler, nvrtc, threads } = device;
     let device = machine.device();
-    if let Some(database) = &plan.database {
-        check_writable(database, &device)?;
-    }
     let lanes = if plan.settings.budget.is_some() { 1 } else { lanes(threads.count()) };
     let searches = lanes * machine.count().clamp(1, plan.problems.len().max(1));
     let seats = seats(machine, plan.problems.len(), lanes);
@@ -217,10 +215,11 @@ impl Run<'_> {
         families: &[Family],
         templates: &Templates,
     ) -> Result<Hints, SessionError> {
-        let own = self.plan.database.iter().map(|path| Database::load(path));
+        let near = |path: &Path| Database::load_near_or_empty(path, problem);
+        let own = self.plan.database.iter().map(|database| near(database.path()));
         let mut databases = own.collect::<Result<Vec<Database>, _>>()?;
         let others = self.plan.other_databases.iter();
-        databases.extend(others.filter_map(|path| Database::load(path).ok()));
+        databases.extend(others.filter_map(|path| near(path).ok()));
         let records = databases.iter().flat_map(Database::records);
         let regime = self.plan.settings.regime;
         let lookup = Lookup::new(records, families, templates, &self.device, regime);
@@ -238,7 +237,7 @@ impl Run<'_> {
             time: jiff::Timestamp::now(),
             seed: self.plan.settings.seed,
         };
-        Ok(record_summary(summary, &origin, database, self.plan.replace)?)
+        Ok(record_summary(summary, &origin, database.path(), self.plan.replace)?)
     }
 
     fn is_stopped(&self) -> bool {
@@ -268,7 +267,7 @@ mod tests {
         }
     }
 
-    fn plan(shapes: &[&str], database: Option<std::path::PathBuf>) -> SessionPlan {
+    fn plan(shapes: &[&str]) -> SessionPlan {
         let problem = |shape: &&str| Problem::new(shape.parse().unwrap(), Dtype::F32);
         let families = Families::built_in().unwrap();
         SessionPlan {
@@ -281,7 +280,7 @@ mod tests {
                 ..Settings::default()
             },
             predictor: Arc::new(Predictor::default()),
-            database,
+            database: None,
             other_databases: Vec::new(),
             replace: ReplacePolicy::IfFaster,
         }
@@ -298,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_session_tunes_each_problem_and_reports_it_without_printing() {
-        let plan = plan(&["16x16x16", "33x17x9"], None);
+        let plan = plan(&["16x16x16", "33x17x9"]);
         let events = Mutex::new(Vec::new());
         let note = |word: String| events.lock().unwrap().push(word);
         let stop = AtomicBool::new(false);
@@ -342,18 +341,7 @@ mod tests {
     #[test]
     fn a_stopped_session_begins_no_problem() {
         let stop = AtomicBool::new(true);
-        let results = run(&plan(&["16x16x16"], None), device(), &stop, &|_| {}).unwrap();
+        let results = run(&plan(&["16x16x16"]), device(), &stop, &|_| {}).unwrap();
         assert!(results.is_empty());
-    }
-
-    #[test]
-    fn a_database_that_cannot_be_written_ends_a_session_before_it_begins() {
-        let folder = tempfile::tempdir().unwrap();
-        let plan = plan(&["16x16x16"], Some(folder.path().to_owned()));
-        let events = AtomicBool::new(false);
-        let stop = AtomicBool::new(false);
-        let result = run(&plan, device(), &stop, &|_| events.store(true, Ordering::Relaxed));
-        assert!(matches!(result, Err(SessionError::Database(_))), "a folder is no database");
-        assert!(!events.load(Ordering::Relaxed));
     }
 }

@@ -9,6 +9,9 @@ use crate::model::Problem;
 /// still disjoint and complete.
 const FIXED_OPERATIONS: f64 = 9e9;
 
+/// Most jobs of a cluster.
+const MAX_SHARDS: usize = 1_000_000;
+
 /// One of several jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
@@ -48,6 +51,11 @@ impl Shard {
         };
         let (number, count) = typed.split_once('/').ok_or_else(wrong)?;
         let count: usize = count.parse().ok().filter(|count| *count > 0).ok_or_else(wrong)?;
+        if count > MAX_SHARDS {
+            return Err(ShardError(format!(
+                "`--shard {typed}` has {count} shards, the most are {MAX_SHARDS}"
+            )));
+        }
         if !number.is_empty() {
             let number: usize = number.parse().map_err(|_| wrong())?;
             let index = number.checked_sub(1).filter(|index| *index < count).ok_or_else(wrong)?;
@@ -83,7 +91,8 @@ impl Shard {
             let cost = |number: &usize| cost(&problems[*number]);
             cost(b).total_cmp(&cost(a)).then_with(|| problems[*a].cmp(&problems[*b]))
         });
-        let mut loads = vec![0.0; self.count.max(1)];
+        // More jobs than problems stay without one.
+        let mut loads = vec![0.0; self.count.clamp(1, problems.len().max(1))];
         let mut own = Vec::new();
         for number in order {
             // Of equal loads the first, on every machine.

@@ -111,20 +111,14 @@ impl Family {
         }
         let explain =
             |constraint: &Constraint| format!("`{}` ({})", constraint.text, constraint.because);
-        if text.trim().is_empty() {
-            // There is no other default either.
-            let broken = self.violated(&configuration, problem, device)?;
-            return match broken.map(explain) {
-                None => Ok(configuration),
-                Some(constraint) => {
-                    Err(ChoiceError::NoDefault { family: family(), problem: boxed(), constraint })
-                }
-            };
-        }
         // What somebody names need not be worth a search's time.
         let broken = self.forbidden(&configuration, problem, device)?;
         match broken.map(explain) {
             None => Ok(configuration),
+            // There is no other default either.
+            Some(constraint) if text.trim().is_empty() => {
+                Err(ChoiceError::NoDefault { family: family(), problem: boxed(), constraint })
+            }
             Some(constraint) => Err(ChoiceError::Illegal {
                 family: family(),
                 configuration: configuration.to_string(),
@@ -134,15 +128,16 @@ impl Family {
         }
     }
 
-    /// The first default that is legal; where none is, the first of all: what is named may make it
-    /// legal.
+    /// The first default that is legal; where none is, the first of all, or that of the family's file: what
+    /// is named may make it legal.
     fn default_to_change(
         &self,
         problem: &Problem,
         device: &Device,
     ) -> Result<Configuration, ChoiceError> {
         let legal = self.default_for(problem, device)?;
-        Ok(legal.or_else(|| self.defaults.first().cloned()).unwrap_or_default())
+        let first = || self.defaults(device).first().unwrap_or_else(|| self.default()).clone();
+        Ok(legal.unwrap_or_else(first))
     }
 
     fn values_of(&self, name: &str) -> Result<&[Value], ChoiceError> {

@@ -25,8 +25,8 @@ impl Family {
         Ok(!self.holds(expression, &scope)?)
     }
 
-    /// The first of the family's defaults that is legal for `problem` on `device`; where constraints
-    /// that exclude slow kernels leave none, the first that is correct.
+    /// The first of the device's defaults that is legal for `problem`; where constraints that exclude slow
+    /// kernels leave none, the first that is correct. Without either, the default of the family's file.
     ///
     /// # Errors
     /// An expression that cannot be evaluated.
@@ -36,13 +36,16 @@ impl Family {
         device: &Device,
     ) -> Result<Option<Configuration>, Box<Diagnostic>> {
         let mut correct = None;
-        for configuration in &self.defaults {
+        for configuration in self.defaults(device) {
             if self.violated(configuration, problem, device)?.is_none() {
                 return Ok(Some(configuration.clone()));
             }
             if correct.is_none() && self.excluded(configuration, problem, device)?.is_none() {
                 correct = Some(configuration.clone());
             }
+        }
+        if correct.is_none() && self.violated(self.default(), problem, device)?.is_none() {
+            correct = Some(self.default().clone());
         }
         Ok(correct)
     }

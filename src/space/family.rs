@@ -94,6 +94,32 @@ pub(crate) struct WorkSpec {
     pub(super) span: Range<usize>,
 }
 
+/// A parameter that has another name now.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct RenamedParameter {
+    /// Its name.
+    pub(super) to: String,
+    /// Values that have another word now, by the former word.
+    pub(super) values: IndexMap<String, Value>,
+}
+
+/// A parameter that a family no longer has, as a function of its configurations today.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FormerParameter {
+    /// All kernels of the family have this value.
+    Constant(Value),
+    /// The value follows from a parameter of today: by that one's value as displayed, else the same value.
+    Follows(String, IndexMap<String, Value>),
+}
+
+/// The seeds of one family on one GPU.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct DeviceSeeds {
+    pub(super) device: String,
+    pub(super) compute_capability: ComputeCapability,
+    pub(super) configurations: Vec<Configuration>,
+}
+
 /// One way to write the kernel: a template and the space of its parameters.
 #[derive(Debug, Clone)]
 pub struct Family {
@@ -123,7 +149,14 @@ pub struct Family {
     pub(crate) kernels: Vec<KernelSpec>,
     pub(crate) workspaces: Vec<WorkspaceSpec>,
     pub(crate) tensor_maps: Vec<TensorMapSpec>,
+    /// Of the file: one at least.
     pub(super) defaults: Vec<Configuration>,
+    /// The configurations that searches begin with, by GPU.
+    pub(super) seeds: Vec<DeviceSeeds>,
+    /// Former names of parameters, for configurations that were written down.
+    pub(super) renamed: IndexMap<String, RenamedParameter>,
+    /// Parameters that the family no longer has.
+    pub(super) removed: IndexMap<String, FormerParameter>,
     /// What the blocks of a kernel compute; nothing where the file does not declare it.
     pub(super) work: Option<WorkSpec>,
     pub(super) file: Arc<SourceFile>,
@@ -140,9 +173,9 @@ impl Family {
         self.own_names.iter().map(String::as_str)
     }
 
-    /// Its defaults, the first that is legal being the one to use.
-    pub fn defaults(&self) -> &[Configuration] {
-        &self.defaults
+    /// The default of its file, which is correct for every problem that the family serves on any device.
+    pub fn default(&self) -> &Configuration {
+        &self.defaults[0]
     }
 
     /// Why the family cannot serve `problem` on `device`; `None` if it can.

@@ -35,6 +35,10 @@ pub(crate) struct FamilyFile {
     pub(crate) tensor_maps: Vec<TensorMapFile>,
     pub(crate) work: Option<WorkFile>,
     pub(crate) default: Spanned<OneOrMany>,
+    #[serde(default)]
+    pub(crate) renamed: IndexMap<Spanned<String>, Spanned<RenamedFile>>,
+    #[serde(default)]
+    pub(crate) removed: IndexMap<Spanned<String>, Spanned<RemovedFile>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -42,8 +46,32 @@ pub(crate) struct FamilyFile {
 pub(crate) struct ConstraintFile {
     pub(crate) require: Spanned<String>,
     pub(crate) because: String,
-    #[serde(default)]
-    pub(crate) prunes: bool,
+    pub(crate) prunes: Option<Spanned<PrunesFile>>,
+}
+
+/// `true`, or the architectures that a constraint was measured on: `{ on = ["9.0"] }`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum PrunesFile {
+    Everywhere(bool),
+    On { on: Vec<String> },
+}
+
+/// A parameter's new name, or that with the new words for some of its values.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum RenamedFile {
+    Name(String),
+    Values { to: String, values: IndexMap<String, Value> },
+}
+
+/// The only value of a removed parameter that kernels still have, or the parameter that it follows,
+/// with its value for each value of that one.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum RemovedFile {
+    Follows { follows: String, values: IndexMap<String, Value> },
+    Always(Value),
 }
 
 #[derive(Debug, Deserialize)]
@@ -108,7 +136,7 @@ pub(crate) enum SizeText {
     Expression(String),
 }
 
-/// `[default]` or several `[[default]]`, tried in order.
+/// `[default]`, or several `[[default]]` where no seeds are, tried in order.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum OneOrMany {

@@ -32,6 +32,11 @@ impl Extents {
     pub fn new(problem: &Problem, storage: &Storage) -> Self {
         Self { values: open_values(problem, storage) }
     }
+
+    /// Their values, in the order of [`OPEN`].
+    pub(super) fn values(&self) -> &[i64; OPEN.len()] {
+        &self.values
+    }
 }
 
 impl Legality {
@@ -84,7 +89,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::{Dtype, Layout, Shape};
+    use crate::model::{ComputeCapability, Dtype, Layout, Shape};
     use crate::space::{Families, LegalSpace};
 
     fn layouts() -> impl Strategy<Value = Layout> {
@@ -109,17 +114,20 @@ mod tests {
             let other = Problem { shape: Shape { m, n, k }, ..tuned(1024) };
             let extents = Extents::new(&other, &Storage::packed(&other));
             for family in Families::built_in().unwrap().iter() {
-                // Some families are for few rows only.
-                let mut tuned = tuned(1024);
-                let mut space = LegalSpace::of(family, &tuned, &device).unwrap();
-                if space.is_empty() {
-                    tuned.shape.m = 8;
-                    space = LegalSpace::of(family, &tuned, &device).unwrap();
-                }
+                // Some families are for few rows only, others for devices on which they are not pruned.
+                let tries = [(1024, 9), (8, 9), (1024, 10)].map(|(m, major)| {
+                    let compute_capability = ComputeCapability { major, minor: 0 };
+                    (tuned(m), Device { compute_capability, ..device.clone() })
+                });
+                let mut spaces = tries.iter().map(|(tuned, device)| {
+                    (tuned, device, LegalSpace::of(family, tuned, device).unwrap())
+                });
+                let found = spaces.find(|(.., space)| !space.is_empty());
+                let (tuned, device, space) = found.expect("a space with configurations");
                 for pick in &picks {
                     let configuration = space.get(pick.index(space.len()) as _).unwrap();
-                    let legality = Legality::of(family, &configuration, &tuned, &device).unwrap();
-                    let full = family.forbidden(&configuration, &other, &device).unwrap();
+                    let legality = Legality::of(family, &configuration, tuned, device).unwrap();
+                    let full = family.forbidden(&configuration, &other, device).unwrap();
                     let quick = legality.permits(family, &extents);
                     prop_assert_eq!(quick, full.is_none(), "{} {} for {}", family.name, configuration, other);
                 }
@@ -140,7 +148,7 @@ mod tests {
         );
         let family = Family::parse("t.toml", &text).unwrap();
         let problem = |m| Problem::new(Shape { m, n: 8, k: 8 }, Dtype::F32);
-        let (device, default) = (Device::h200(), &family.defaults()[0]);
+        let (device, default) = (Device::h200(), family.default());
         let legality = Legality::of(&family, default, &problem(8), &device).unwrap();
         assert!(legality.unfolded.is_some());
         for (m, legal) in [(1, false), (39, false), (100, true)] {

@@ -9,6 +9,8 @@ use thiserror::Error;
 
 use super::family::Family;
 use super::ladder::{self, Rung};
+use super::seeds;
+use crate::files::{self, InputKind};
 use crate::model::Diagnostic;
 use crate::model::diagnostic::did_you_mean;
 
@@ -70,7 +72,7 @@ pub fn ladder(folder: Option<&Path>) -> Result<Vec<Rung>, LoadError> {
         return ladder::parse(ladder::FILE, text.unwrap_or_default());
     };
     let path = folder.join(ladder::FILE);
-    let text = std::fs::read_to_string(&path)
+    let text = files::read_text(&path, InputKind::SearchSpace)
         .map_err(|error| LoadError::Unreadable { path: path.clone(), error })?;
     ladder::parse(&path.to_string_lossy(), &text)
 }
@@ -89,32 +91,46 @@ impl Families {
             let name = file.path().to_string_lossy().into_owned();
             name.ends_with(".toml").then_some((name, file.contents_utf8()?.to_owned()))
         });
-        Self::parse(files)
+        let seeds = BUILT_IN.get_dir(seeds::FOLDER).into_iter().flat_map(|folder| folder.files());
+        let seeds = seeds.filter_map(|file| {
+            let name = file.path().to_string_lossy().into_owned();
+            name.ends_with(".toml").then_some((name, file.contents_utf8()?.to_owned()))
+        });
+        Self::parse(files, seeds)
     }
 
-    /// The families of a folder's `*.toml` files.
+    /// The families of a folder's `*.toml` files, with the seeds of those in its folder `seeds`.
     ///
     /// # Errors
     /// An unreadable or empty folder, the first wrong file, a name declared twice.
     pub fn from_folder(folder: &Path) -> Result<Self, LoadError> {
         let unreadable =
             |path: &Path, error| LoadError::Unreadable { path: path.to_owned(), error };
-        let mut files = BTreeMap::new();
-        for entry in std::fs::read_dir(folder).map_err(|error| unreadable(folder, error))? {
-            let path = entry.map_err(|error| unreadable(folder, error))?.path();
-            if path.extension().is_some_and(|extension| extension == "toml") {
-                let text =
-                    std::fs::read_to_string(&path).map_err(|error| unreadable(&path, error))?;
-                files.insert(path.to_string_lossy().into_owned(), text);
+        let texts = |folder: &Path| -> Result<BTreeMap<String, String>, LoadError> {
+            let mut files = BTreeMap::new();
+            for entry in std::fs::read_dir(folder).map_err(|error| unreadable(folder, error))? {
+                let path = entry.map_err(|error| unreadable(folder, error))?.path();
+                if path.extension().is_some_and(|extension| extension == "toml") {
+                    let text = files::read_text(&path, InputKind::SearchSpace)
+                        .map_err(|error| unreadable(&path, error))?;
+                    files.insert(path.to_string_lossy().into_owned(), text);
+                }
             }
-        }
+            Ok(files)
+        };
+        let files = texts(folder)?;
         if files.is_empty() {
             return Err(LoadError::Empty(folder.to_owned()));
         }
-        Self::parse(files)
+        let seeds = folder.join(seeds::FOLDER);
+        let seeds = if seeds.is_dir() { texts(&seeds)? } else { BTreeMap::new() };
+        Self::parse(files, seeds)
     }
 
-    fn parse(files: impl IntoIterator<Item = (String, String)>) -> Result<Self, LoadError> {
+    fn parse(
+        files: impl IntoIterator<Item = (String, String)>,
+        seeds: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, LoadError> {
         let mut families: BTreeMap<String, Family> = BTreeMap::new();
         for (file, text) in files {
             let family = Family::parse(&file, &text).map_err(LoadError::File)?;
@@ -126,6 +142,9 @@ impl Families {
                 });
             }
             families.insert(family.name.clone(), family);
+        }
+        for (file, text) in seeds {
+            seeds::add(&file, &text, &mut families).map_err(LoadError::File)?;
         }
         Ok(Self(families))
     }

@@ -12,8 +12,12 @@ use indexmap::IndexMap;
 use toml::Spanned;
 
 use super::expression::{DerivedValue, Expression, SourceFile};
-use super::family::{Constraint, Excludes, Family, KernelSpec, WorkspaceSpec};
-use super::file::{FamilyFile, KernelFile, OneOrMany, SCHEMA, SizeText};
+use super::family::{
+    Constraint, Excludes, Family, FormerParameter, KernelSpec, RenamedParameter, WorkspaceSpec,
+};
+use super::file::{
+    FamilyFile, KernelFile, OneOrMany, PrunesFile, RemovedFile, RenamedFile, SCHEMA, SizeText,
+};
 use super::formula::Slot;
 use super::scope::{self, BUILT_INS, FIRST_PARAMETER};
 use super::work::contradiction;
@@ -21,6 +25,9 @@ use crate::model::diagnostic::did_you_mean;
 use crate::model::launch::STANDARD_ARGUMENTS;
 use crate::model::problem::UnknownWord;
 use crate::model::{Argument, ComputeCapability, Configuration, Diagnostic, Value};
+
+/// Most values of a parameter: no search could try more.
+const MAX_VALUES: usize = 4096;
 
 /// The reason of the constraint that excludes non-deterministic kernels.
 const UNREPEATABLE: &str =
@@ -68,8 +75,13 @@ impl Builder {
         for constraint in file.constraints {
             let require = self.expression(&constraint.require)?;
             let text = constraint.require.into_inner();
-            let (because, prunes) = (constraint.because, constraint.prunes);
-            let excludes = if prunes { Excludes::Slow } else { Excludes::Illegal };
+            let because = constraint.because;
+            let (require, excludes) = match &constraint.prunes {
+                None => (require, Excludes::Illegal),
+                Some(prunes) => {
+                    (self.bound_where_measured(require, &text, prunes)?, Excludes::Slow)
+                }
+            };
             constraints.push(Constraint { require, text, because, excludes });
         }
         let nondeterministic = match &file.nondeterministic {
@@ -104,6 +116,8 @@ impl Builder {
             .collect::<Parsing<Vec<_>>>()?;
         let work = file.work.map(|work| self.work(work, &kernels)).transpose()?;
         let defaults = self.defaults(&parameters, file.default)?;
+        let renamed = self.renamed(&parameters, file.renamed)?;
+        let removed = self.removed(&parameters, file.removed)?;
         let template = match file.template {
             Some(template) => template.into_inner(),
             None => format!("{name}.cu.tera"),
@@ -133,8 +147,122 @@ impl Builder {
             workspaces,
             tensor_maps,
             defaults,
+            seeds: Vec::new(),
+            renamed,
+            removed,
             work,
             file: self.source,
+        })
+    }
+
+    /// A constraint that only spares searches, as it binds on devices: everywhere, or on those of the
+    /// architectures that it was measured on.
+    fn bound_where_measured(
+        &mut self,
+        require: Expression,
+        text: &str,
+        prunes: &Spanned<PrunesFile>,
+    ) -> Parsing<Expression> {
+        let on = match prunes.get_ref() {
+            PrunesFile::Everywhere(true) => return Ok(require),
+            PrunesFile::Everywhere(false) => {
+                let message = "leave `prunes` out of a constraint that is no matter of taste";
+                return Err(self.source.error(prunes.span(), message));
+            }
+            PrunesFile::On { on } => on,
+        };
+        let mut elsewhere = Vec::new();
+        for word in on {
+            let Some(ComputeCapability { major, minor }) = ComputeCapability::parse(word) else {
+                let message = format!("`{word}` is no compute capability: write `9.0`");
+                return Err(self.source.error(prunes.span(), message));
+            };
+            elsewhere.push(format!("compute_capability != {}", 10 * major + minor));
+        }
+        if elsewhere.is_empty() {
+            let message = "name the architectures that it was measured on, as in `on = [\"9.0\"]`";
+            return Err(self.source.error(prunes.span(), message));
+        }
+        let bound = format!("{} or ({text})", elsewhere.join(" and "));
+        self.parse_expression(&bound, require.span)
+    }
+
+    /// Parameters that have another name now.
+    fn renamed(
+        &self,
+        parameters: &IndexMap<String, Vec<Value>>,
+        declared: IndexMap<Spanned<String>, Spanned<RenamedFile>>,
+    ) -> Parsing<IndexMap<String, RenamedParameter>> {
+        let mut renamed = IndexMap::new();
+        for (name, now) in declared {
+            self.retired_name(parameters, &name)?;
+            let at = now.span();
+            let (to, values) = match now.into_inner() {
+                RenamedFile::Name(to) => (to, IndexMap::new()),
+                RenamedFile::Values { to, values } => (to, values),
+            };
+            let known = self.parameter(parameters, &to, &at)?;
+            if let Some(value) = values.values().find(|value| !known.contains(*value)) {
+                let message = format!("`{to}` has no value {value}");
+                return Err(self.source.error(at, message));
+            }
+            renamed.insert(name.into_inner(), RenamedParameter { to, values });
+        }
+        Ok(renamed)
+    }
+
+    /// Parameters that the family does not have any more.
+    fn removed(
+        &self,
+        parameters: &IndexMap<String, Vec<Value>>,
+        declared: IndexMap<Spanned<String>, Spanned<RemovedFile>>,
+    ) -> Parsing<IndexMap<String, FormerParameter>> {
+        let mut removed = IndexMap::new();
+        for (name, now) in declared {
+            self.retired_name(parameters, &name)?;
+            let at = now.span();
+            let now = match now.into_inner() {
+                RemovedFile::Always(value) => FormerParameter::Constant(value),
+                RemovedFile::Follows { follows, values } => {
+                    let known = self.parameter(parameters, &follows, &at)?;
+                    let missing =
+                        known.iter().find(|value| !values.contains_key(&value.to_string()));
+                    if let Some(value) = missing {
+                        let message = format!("nothing is said of `{follows}` = {value}");
+                        return Err(self.source.error(at, message));
+                    }
+                    FormerParameter::Follows(follows, values)
+                }
+            };
+            removed.insert(name.into_inner(), now);
+        }
+        Ok(removed)
+    }
+
+    /// Checks that a name that the family had once is none that it has now.
+    fn retired_name(
+        &self,
+        parameters: &IndexMap<String, Vec<Value>>,
+        name: &Spanned<String>,
+    ) -> Parsing<()> {
+        if parameters.contains_key(name.get_ref()) {
+            let message = format!("`{}` is a parameter", name.get_ref());
+            return Err(self.source.error(name.span(), message));
+        }
+        self.identifier(name, "a name").map(|_| ())
+    }
+
+    /// The values of a parameter that `[renamed]` or `[removed]` refers to.
+    fn parameter<'p>(
+        &self,
+        parameters: &'p IndexMap<String, Vec<Value>>,
+        name: &str,
+        at: &Range<usize>,
+    ) -> Parsing<&'p [Value]> {
+        parameters.get(name).map(Vec::as_slice).ok_or_else(|| {
+            let help = did_you_mean(name, parameters.keys().map(String::as_str));
+            let error = self.source.error(at.clone(), format!("`{name}` is no parameter"));
+            Diagnostic { help, ..error }
         })
     }
 
@@ -146,6 +274,12 @@ impl Builder {
         for (name, values) in declared {
             let span = values.span();
             self.new_name(&name)?;
+            let count = values.get_ref().len();
+            if count > MAX_VALUES {
+                let message =
+                    format!("`{}` has {count} values, the most are {MAX_VALUES}", name.get_ref());
+                return Err(self.source.error(span, message));
+            }
             let mut list: Vec<Value> = Vec::new();
             for value in values.into_inner() {
                 let at = value.span();

@@ -124,14 +124,15 @@ fn size<'a>(family: &'a Family, expression: &'a Expression, scope: &mut Scope<'a
     }
 }
 
-/// The diagnosis of a declaration that contradicts the grid of a default for one of [`COMPARED`].
+/// The diagnosis of a declaration that contradicts the grid of a default or a seed for one of [`COMPARED`].
 pub(super) fn contradiction(family: &Family) -> Option<Diagnostic> {
     let device = Device::h200();
     let (dtype, compute, layout) =
         (*family.dtypes.first()?, *family.compute.first()?, *family.layouts.first()?);
     COMPARED.into_iter().find_map(|shape| {
         let problem = Problem { compute, layout, ..Problem::new(shape, dtype) };
-        let mut defaults = family.defaults.iter();
+        let seeds = family.seeds.iter().flat_map(|seeds| &seeds.configurations);
+        let mut defaults = family.defaults.iter().chain(seeds);
         defaults.find_map(|default| compare(family, default, &problem, &device))
     })
 }
@@ -179,7 +180,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::{Dtype, Layout, Value};
+    use crate::model::{ComputeCapability, Dtype, Layout, Value};
     use crate::space::{Families, LegalSpace};
 
     fn extent() -> impl Strategy<Value = u64> {
@@ -197,7 +198,10 @@ mod tests {
             picks in prop::collection::vec(any::<prop::sample::Index>(), 8),
             sms in prop::sample::select(vec![132, 84, 20]),
         ) {
-            let device = Device { sms, ..Device::h200() };
+            // Families that are pruned on compute capability 9.0 have configurations on others.
+            let major = if sms == 84 { 10 } else { 9 };
+            let compute_capability = ComputeCapability { major, minor: 0 };
+            let device = Device { sms, compute_capability, ..Device::h200() };
             let problem = Problem { layout, ..Problem::new(Shape { m, n, k }, Dtype::F32) };
             for family in Families::built_in().unwrap().iter() {
                 prop_assert!(family.work.is_some(), "{} declares its work", family.name);
@@ -230,7 +234,7 @@ mod tests {
         ] {
             let mut configuration = default.clone();
             configuration.0.insert("PACK".to_owned(), Value::Text(pack.to_owned()));
-            configuration.0.insert("SPLITS".to_owned(), Value::Int(splits));
+            configuration.0.insert("SPLIT_K".to_owned(), Value::Int(splits));
             let tiling = Some(Tiling { blocks_per_tile: splits as u64, ..plain });
             let expected = Work { tiling, more_launches, workspace_bytes };
             let found = Work::of(pipelined, &configuration, &problem, &device);
@@ -280,13 +284,13 @@ mod tests {
         ] {
             let family = family(&grid, &format!("[work]\ntile = ['BM', 'BN']\n{work}\n")).unwrap();
             let problem = Problem::new("512x512x512".parse().unwrap(), Dtype::F32);
-            let found = Work::of(&family, &family.defaults()[0], &problem, &Device::h200());
+            let found = Work::of(&family, family.default(), &problem, &Device::h200());
             assert_eq!(found.tiling, Some(expected), "{grid}");
         }
         // Without a declaration the family is usable and its work unknown.
         let family = family("['sms']", "").unwrap();
         let problem = Problem::new("512x512x512".parse().unwrap(), Dtype::F32);
-        let found = Work::of(&family, &family.defaults()[0], &problem, &Device::h200());
+        let found = Work::of(&family, family.default(), &problem, &Device::h200());
         assert_eq!(found, Work::default());
     }
 

@@ -11,7 +11,8 @@ use indexmap::IndexMap;
 
 use super::cpu_evaluator::{failed, parse};
 use super::error::TuneError;
-use crate::compile::{Compile, CompileError, CompileRequest};
+use super::failed::{failed_compile, failed_render};
+use crate::compile::{Compile, CompileRequest};
 use crate::cpu::{CountingMode, GlobalMemory, PtxModule};
 use crate::model::{Configuration, Device, Outcome, Problem};
 use crate::render::{Templates, render};
@@ -262,7 +263,7 @@ impl CheckWorker<'_> {
             let templates = self.checks.templates;
             let rendered = render(job.family, templates, &job.configuration, problem, device);
             let result = match rendered {
-                Err(error) => Err(Outcome::Compile { log: error.to_string() }),
+                Err(error) => Err(failed_render(error)),
                 Ok(rendered) => {
                     let source: Arc<str> = rendered.source.into();
                     let known = last.take().filter(|(known, _)| *known == source);
@@ -296,8 +297,8 @@ impl CheckWorker<'_> {
         let request = CompileRequest::kernel(family, Arc::clone(source));
         match self.compiler.compile(&request) {
             Ok(compiled) => Ok(parse(&compiled.image)),
-            Err(CompileError::Environment(error)) => Err(CompileError::from(error).into()),
-            Err(error) => Ok(Err(Outcome::Compile { log: error.to_string() })),
+            Err(error) if error.ends_run() => Err(error.into()),
+            Err(error) => Ok(Err(failed_compile(error))),
         }
     }
 }

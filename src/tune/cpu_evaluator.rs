@@ -1,13 +1,16 @@
 //! CPU evaluator: executes candidates as PTX on the `cpu` device, validates them, and models their times from the executed
 //! instructions.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use super::candidate::{CompiledCandidate, Evaluated};
 use super::error::TuneError;
 use super::evaluator::Evaluator;
 use super::event::TuneEvent;
 use super::finalist::{FinalRanking, Finalist};
 use super::sanitize::Sanitizer;
-use crate::cpu::{CountingMode, Counts, GlobalMemory, PtxModule};
+use crate::cpu::{CountingMode, Counts, GlobalMemory, LaunchError, PtxModule};
 use crate::measure::Race;
 use crate::model::{Device, Fault, Measurement, Outcome, Problem, Regime, Resources, Timing};
 use crate::predict::{ExecutedLaunch, modelled_time};
@@ -22,24 +25,43 @@ pub(super) struct CpuEvaluator {
 
 impl CpuEvaluator {
     /// Makes the operands.
-    pub(super) fn prepare(problem: Problem, device: Device, seed: u64) -> Result<Self, TuneError> {
+    pub(super) fn prepare(
+        problem: Problem,
+        device: Device,
+        seed: u64,
+        interrupted: Arc<AtomicBool>,
+    ) -> Result<Self, TuneError> {
         let needed = HostValidator::footprint(&problem);
         if let Some(free) = GlobalMemory::host_available()
             && needed > free
         {
             return Err(TuneError::Memory { problem: problem.to_string(), needed, free });
         }
-        let validator = HostValidator::prepare(&problem, &device, seed)?;
+        let validator =
+            HostValidator::prepare(&problem, &device, seed)?.interrupted_by(interrupted);
         Ok(Self { problem, device, validator })
     }
 
-    fn outcome(&self, candidate: &CompiledCandidate) -> Result<Outcome, Outcome> {
-        let program = parse(&candidate.compiled.image)?;
+    /// The outcome of a candidate; an error where the run was interrupted.
+    fn outcome(
+        &self,
+        candidate: &CompiledCandidate,
+    ) -> Result<Result<Outcome, Outcome>, TuneError> {
+        let program = match parse(&candidate.compiled.image) {
+            Ok(program) => program,
+            Err(outcome) => return Ok(Err(outcome)),
+        };
         let validated = self.validator.validate(&program, &candidate.plan, CountingMode::On);
-        let executed = validated.map_err(failed)?;
+        let executed = match validated {
+            Ok(executed) => executed,
+            Err(HostFailure::Launch(LaunchError::Interrupted)) => {
+                return Err(TuneError::Interrupted);
+            }
+            Err(failure) => return Ok(Err(failed(failure))),
+        };
         let launches = launches(candidate, &program, &executed.counts);
         let time = modelled_time(&launches, &self.problem, &self.device);
-        Ok(Outcome::Correct {
+        Ok(Ok(Outcome::Correct {
             validation: executed.validation,
             measurement: Measurement {
                 samples: vec![time],
@@ -49,7 +71,7 @@ impl CpuEvaluator {
                 sm_clock_mhz: None,
             },
             resources: resources(candidate, &launches, &self.device),
-        })
+        }))
     }
 }
 
@@ -76,7 +98,9 @@ impl Evaluator for CpuEvaluator {
         candidate: &CompiledCandidate,
         _race: &Race,
     ) -> Result<Evaluated, TuneError> {
-        let outcome = self.outcome(candidate).unwrap_or_else(|failure| failure);
+        let outcome = match self.outcome(candidate)? {
+            Ok(outcome) | Err(outcome) => outcome,
+        };
         Ok(Evaluated { outcome, restarted: None })
     }
 
@@ -85,6 +109,7 @@ impl Evaluator for CpuEvaluator {
         self: Box<Self>,
         finalists: Vec<Finalist>,
         _sanitizer: Option<&Sanitizer>,
+        _stop: &AtomicBool,
         _on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) -> Result<FinalRanking, TuneError> {
         let ranking = finalists.into_iter().map(|finalist| finalist.standing).collect();

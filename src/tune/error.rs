@@ -40,8 +40,8 @@ pub enum TuneError {
     Journal(#[from] JournalError),
     /// The device has too little memory.
     #[error(
-        "{problem} needs {} of memory (operands, their copies for honest timing, and a reference), \
-         {} is free: choose a smaller shape or batch, or another device with `--device`",
+        "{problem} needs at least {} of memory (operands and a reference), {} is free: choose a smaller \
+         shape or batch, end other programs on the device, or choose another one with `--device`",
         human_bytes(*.needed), human_bytes(*.free)
     )]
     Memory {
@@ -55,6 +55,9 @@ pub enum TuneError {
     /// The compiler cannot be used.
     #[error("the kernels that validate results do not compile: {0}")]
     Compiler(#[from] CompileError),
+    /// The run was stopped while a candidate was evaluated.
+    #[error("it was interrupted")]
+    Interrupted,
     /// A thread of this program panicked: a defect.
     #[error("a thread that makes a device ready panicked: please report this")]
     Panicked,

@@ -1,6 +1,8 @@
 //! The evaluator of one problem: evaluates its candidates one after the other, and decides among the best of them. A GPU
 //! ([`GpuEvaluator`](super::gpu_evaluator)) or this host ([`CpuEvaluator`](super::cpu_evaluator)).
 
+use std::sync::atomic::AtomicBool;
+
 use super::candidate::{CompiledCandidate, Evaluated};
 use super::error::TuneError;
 use super::event::TuneEvent;
@@ -21,7 +23,7 @@ pub(super) trait Evaluator: Send {
     ) -> Result<Evaluated, TuneError>;
 
     /// Ranks correct candidates, given fastest first, and frees all memory. Finalists run under the sanitizer first,
-    /// where one is given.
+    /// where one is given. Once `stop` is set, the times so far decide.
     ///
     /// # Errors
     /// As [`Evaluator::evaluate`].
@@ -29,6 +31,7 @@ pub(super) trait Evaluator: Send {
         self: Box<Self>,
         finalists: Vec<Finalist>,
         sanitizer: Option<&Sanitizer>,
+        stop: &AtomicBool,
         on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) -> Result<FinalRanking, TuneError>;
 

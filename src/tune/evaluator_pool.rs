@@ -124,6 +124,7 @@ impl<'b, T> EvaluatorPool<'_, 'b, T> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
     use std::thread;
     use std::time::Duration;
 
@@ -150,6 +151,7 @@ mod tests {
             self: Box<Self>,
             _: Vec<Finalist>,
             _: Option<&Sanitizer>,
+            _: &AtomicBool,
             _: &mut dyn FnMut(TuneEvent<'_>),
         ) -> Result<FinalRanking, TuneError> {
             Ok(FinalRanking::default())

@@ -1,6 +1,7 @@
 //! Final round: finalists and libraries are measured in turn on one device, and the fastest finalist wins.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::candidate::CompiledCandidate;
 use super::error::TuneError;
@@ -43,12 +44,18 @@ pub(super) fn decide(
     gpu: &mut PreparedGpu<'_>,
     candidates: Vec<Finalist>,
     sanitizer: Option<&Sanitizer>,
+    stop: &AtomicBool,
     on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<FinalRanking, TuneError> {
     let mut decided = FinalRanking::default();
+    if stop.load(Ordering::Relaxed) {
+        // Whoever sent the signal does not wait for a round.
+        decided.ranking = candidates.into_iter().map(|finalist| finalist.standing).collect();
+        return Ok(decided);
+    }
     let (mut finalists, others) = choose(gpu, candidates, sanitizer, &mut decided, on_event)?;
     if !finalists.is_empty()
-        && let Err(error) = hold_final(gpu, &mut finalists, &mut decided, on_event)
+        && let Err(error) = hold_final(gpu, &mut finalists, &mut decided, stop, on_event)
     {
         on_event(TuneEvent::Note(format!(
             "the final round broke off ({error}); earlier samples decide"
@@ -156,10 +163,13 @@ fn hold_final(
     gpu: &mut PreparedGpu<'_>,
     finalists: &mut Vec<Finalist>,
     decided: &mut FinalRanking,
+    stop: &AtomicBool,
     on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<(), WorkerError> {
-    let libraries = libraries(gpu, decided, on_event)?;
     let problem = gpu.problem;
+    gpu.validate_on(&problem, 0)?;
+    gpu.allow_kernel(&problem, None);
+    let libraries = libraries(gpu, decided, on_event)?;
     let candidates = finalists.iter().map(|finalist| &finalist.candidate);
     let loads: Vec<(&[u8], &LaunchPlan)> =
         candidates.map(|candidate| (&*candidate.compiled.image, &candidate.plan)).collect();
@@ -178,7 +188,7 @@ fn hold_final(
     let entrants = keys.chain(libraries.iter().map(|_| Entrant::Baseline)).collect();
     let floor = floor(&gpu.problem, gpu.executor.device());
     let mut round = Final::new(entrants, FinalRules { floor, ..FinalRules::default() });
-    let held = run_final(gpu.executor, &gpu.stopwatch, &work, &mut round)?;
+    let held = run_final(gpu.executor, &gpu.stopwatch, &work, &mut round, stop)?;
     drop(boxes);
     let mut measurements = held.measurements.into_iter();
     gpu.unmount(mounted)?;

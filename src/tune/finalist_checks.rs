@@ -7,8 +7,9 @@ use super::error::TuneError;
 use super::event::TuneEvent;
 use super::finalist::Finalist;
 use super::prepared_gpu::{PreparedGpu, outcome_of};
+use super::ranking::Standing;
 use crate::model::{LaunchPlan, Mismatch, Outcome, Problem};
-use crate::validate::{ValidationSubject, Validator};
+use crate::validate::ValidationSubject;
 use crate::worker::WorkerError;
 
 /// Distinguishes the input values of the checks from those of the validation.
@@ -38,7 +39,7 @@ pub(super) fn check_finalists(
             if trial.candidates.is_empty() {
                 break;
             }
-            match run_trial(gpu, &mut trial, finalists, &mut failed) {
+            match run_trial(gpu, &mut trial, finalists, &mut failed, on_event) {
                 Ok(()) => break,
                 Err(error) if error.ends_worker() => gpu.restart()?,
                 // Too little memory, for example: a check that does not run is not noted.
@@ -83,13 +84,14 @@ fn run_trial(
     trial: &mut FinalistTrial,
     finalists: &mut [Finalist],
     failed: &mut [Option<Outcome>],
+    on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<(), WorkerError> {
     let problem = trial.problem;
     let is_own = problem == gpu.problem;
-    let validator = gpu.other_validator(&problem, OTHER_VALUES)?;
+    gpu.validate_on(&problem, OTHER_VALUES)?;
     while let Some((place, plan)) = trial.candidates.pop() {
-        gpu.allow_unknown_kernel(&problem);
-        match check_candidate(gpu, &validator, &finalists[place], &plan, &problem) {
+        gpu.allow_kernel(&problem, None);
+        match check_candidate(gpu, &finalists[place], &plan, &problem) {
             Ok(Ok(())) => {
                 let also = &mut finalists[place].standing.also;
                 if is_own {
@@ -101,6 +103,12 @@ fn run_trial(
                 }
             }
             Ok(Err(mismatch)) => failed[place] = Some(Outcome::Correctness(mismatch)),
+            Err(WorkerError::OutOfMemory { message }) => {
+                let Standing { family, configuration, .. } = &finalists[place].standing;
+                on_event(TuneEvent::Note(format!(
+                    "{family} {configuration} is not checked on {problem}: {message}"
+                )));
+            }
             Err(error) => {
                 let ends_worker = error.ends_worker();
                 failed[place] = Some(outcome_of(error.clone(), "validating the finalist"));
@@ -110,14 +118,13 @@ fn run_trial(
             }
         }
     }
-    validator.release(gpu.executor)
+    Ok(())
 }
 
 /// Validates one candidate on other values, and compares two of its runs: bit for bit, or by validating the second run
 /// too where the kernel is non-deterministic.
 fn check_candidate(
     gpu: &mut PreparedGpu<'_>,
-    validator: &Validator,
     finalist: &Finalist,
     plan: &LaunchPlan,
     problem: &Problem,
@@ -125,18 +132,26 @@ fn check_candidate(
     let mounted = gpu.mount(&[(&finalist.candidate.compiled.image, plan)], problem)?;
     let work = |operands, scalars| mounted.work(0, operands, scalars);
     let subject = ValidationSubject { work: &work, workspaces: mounted.workspaces() };
-    let mut judged = validator.validate(gpu.executor, &subject)?.map(|_| ());
-    if judged.is_ok() {
-        judged = if plan.nondeterministic {
-            validator.validate(gpu.executor, &subject)?.map(|_| ())
-        } else {
-            validator.repeat(gpu.executor, &subject)?
-        };
+    let judged = judge(gpu, &subject, plan.nondeterministic);
+    if !judged.as_ref().is_err_and(WorkerError::ends_worker) {
+        gpu.unmount(mounted)?;
     }
-    gpu.unmount(mounted)?;
     let neighbour = |mismatch: Mismatch| Mismatch {
         check: format!("on {}: {}", problem.shape, mismatch.check),
         ..mismatch
     };
-    Ok(judged.map_err(neighbour))
+    Ok(judged?.map_err(neighbour))
+}
+
+fn judge(
+    gpu: &mut PreparedGpu<'_>,
+    subject: &ValidationSubject<'_>,
+    nondeterministic: bool,
+) -> Result<Result<(), Mismatch>, WorkerError> {
+    let validator = &gpu.validator;
+    match validator.validate(gpu.executor, subject)? {
+        Err(mismatch) => Ok(Err(mismatch)),
+        Ok(_) if nondeterministic => Ok(validator.validate(gpu.executor, subject)?.map(|_| ())),
+        Ok(_) => validator.repeat(gpu.executor, subject),
+    }
 }

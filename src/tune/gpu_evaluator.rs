@@ -2,9 +2,9 @@
 //! device costs a restart of the worker and gets its outcome.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::candidate::{CompiledCandidate, Evaluated};
-use super::deadlines::deadline_seconds;
 use super::error::TuneError;
 use super::evaluator::Evaluator;
 use super::event::TuneEvent;
@@ -12,11 +12,14 @@ use super::final_round;
 use super::finalist::{FinalRanking, Finalist};
 use super::gpu_lease::{GpuLease, LeasePriority, MemoryReservation};
 use super::machine::LeasedGpu;
-use super::prepared_gpu::{PreparedGpu, outcome_of};
+use super::memory;
+use super::prepared_gpu::{Mounted, PreparedGpu, outcome_of};
 use super::sanitize::Sanitizer;
 use crate::compile::{Compile, CompileRequest};
 use crate::measure::{DropReason, Race, RaceStep, RacingCandidate, Stopwatch};
-use crate::model::{Device, Fault, Measurement, Outcome, Problem, Regime, Resources, Timing};
+use crate::model::{
+    Device, Fault, Measurement, Mismatch, Outcome, Problem, Regime, Resources, Timing, Validation,
+};
 use crate::validate::{KERNELS, ValidationSubject, Validator, compile_options};
 use crate::worker::{KernelFacts, Scalars, WorkerError};
 
@@ -46,17 +49,17 @@ impl<'a> GpuEvaluator<'a> {
             })?
             .image;
         let timing = Stopwatch::footprint(&problem, &device, regime.cache);
-        let needed = Validator::footprint(&problem) + timing;
-        // Finalists are checked on one more problem of about this size at a time.
-        let memory = lease.reserve(needed + Validator::footprint(&problem), device.memory_bytes);
+        let available = memory::available(worker)?;
+        let memory = lease.reserve(timing + Validator::footprint(&problem), available);
         let guard = lease.hold(LeasePriority::Short);
         worker.warm_up(&problem)?;
         let executor = worker.executor.as_mut();
-        let free = executor.free_memory()?;
+        let (free, needed) = (executor.free_memory()?, timing + Validator::least(&problem));
         if needed > free {
             return Err(TuneError::Memory { problem: problem.to_string(), needed, free });
         }
-        let gpu = PreparedGpu::new(executor, problem, validation_image, regime, seed)?;
+        let values = (seed, free - timing);
+        let gpu = PreparedGpu::new(executor, problem, validation_image, regime, values)?;
         drop(guard);
         Ok(Self { gpu, lease, _memory: memory })
     }
@@ -74,25 +77,15 @@ impl<'a> GpuEvaluator<'a> {
             *during = "loading";
             let (problem, image) = (gpu.problem, &candidate.compiled.image);
             let mounted = gpu.mount(&[(image, &candidate.plan)], &problem)?;
-            *during = "validating";
-            let subject = ValidationSubject {
-                work: &|operands, scalars| mounted.work(0, operands, scalars),
-                workspaces: mounted.workspaces(),
-            };
-            let validation = match gpu.validator.validate(gpu.executor, &subject)? {
-                Ok(validation) => validation,
-                Err(mismatch) => {
-                    gpu.unmount(mounted)?;
-                    return Ok(Outcome::Correctness(mismatch));
-                }
-            };
-            *during = "timing";
-            let work = |operands| mounted.work(0, operands, Scalars::PLAIN);
-            let (step, launches_per_sample) =
-                gpu.stopwatch.race(gpu.executor, &work, &mut racer, race)?;
-            *during = "unloading";
             let resources = resources(gpu.executor.device(), candidate, mounted.facts());
-            gpu.unmount(mounted)?;
+            let run = run_once(gpu, &mounted, &mut racer, race, during);
+            if !run.as_ref().is_err_and(WorkerError::ends_worker) {
+                gpu.unmount(mounted)?;
+            }
+            let (validation, step, launches_per_sample) = match run? {
+                Ok(run) => run,
+                Err(mismatch) => return Ok(Outcome::Correctness(mismatch)),
+            };
             match step {
                 RaceStep::More | RaceStep::Confirm(_) => {}
                 RaceStep::Drop(reason @ DropReason::Impossible { .. }) => {
@@ -114,6 +107,33 @@ impl<'a> GpuEvaluator<'a> {
     }
 }
 
+/// A candidate's validation, the step of its race, and its launches per sample.
+type JudgedRun = (Validation, RaceStep, u32);
+
+/// Validates a loaded candidate and takes samples.
+fn run_once(
+    gpu: &mut PreparedGpu<'_>,
+    mounted: &Mounted,
+    racer: &mut RacingCandidate,
+    race: &Race,
+    during: &mut &'static str,
+) -> Result<Result<JudgedRun, Mismatch>, WorkerError> {
+    *during = "validating";
+    let subject = ValidationSubject {
+        work: &|operands, scalars| mounted.work(0, operands, scalars),
+        workspaces: mounted.workspaces(),
+    };
+    let validation = match gpu.validator.validate(gpu.executor, &subject)? {
+        Ok(validation) => validation,
+        Err(mismatch) => return Ok(Err(mismatch)),
+    };
+    *during = "timing";
+    let work = |operands| mounted.work(0, operands, Scalars::PLAIN);
+    let (step, launches_per_sample) = gpu.stopwatch.race(gpu.executor, &work, racer, race)?;
+    *during = "unloading";
+    Ok(Ok((validation, step, launches_per_sample)))
+}
+
 impl Evaluator for GpuEvaluator<'_> {
     fn evaluate(
         &mut self,
@@ -122,7 +142,8 @@ impl Evaluator for GpuEvaluator<'_> {
     ) -> Result<Evaluated, TuneError> {
         let lease = Arc::clone(&self.lease);
         let _guard = lease.hold(LeasePriority::Short);
-        self.gpu.executor.set_deadline(deadline_seconds(&self.gpu.problem, race.best()));
+        let problem = self.gpu.problem;
+        self.gpu.allow_kernel(&problem, race.best());
         let mut during = "loading";
         let result = self.try_evaluate(candidate, race, &mut during);
         let error = match result {
@@ -141,11 +162,12 @@ impl Evaluator for GpuEvaluator<'_> {
         mut self: Box<Self>,
         finalists: Vec<Finalist>,
         sanitizer: Option<&Sanitizer>,
+        stop: &AtomicBool,
         on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) -> Result<FinalRanking, TuneError> {
         let lease = Arc::clone(&self.lease);
         let _guard = lease.hold(LeasePriority::Long);
-        let decided = final_round::decide(&mut self.gpu, finalists, sanitizer, on_event)?;
+        let decided = final_round::decide(&mut self.gpu, finalists, sanitizer, stop, on_event)?;
         self.gpu.free()?;
         Ok(decided)
     }

@@ -77,6 +77,11 @@ impl GpuLease {
         LeaseGuard(self)
     }
 
+    /// Bytes that are reserved now.
+    pub(super) fn reserved(&self) -> u64 {
+        *self.reserved.lock()
+    }
+
     /// Waits until so many bytes of a device's `memory` are free, and reserves them. A request for more than there is
     /// gets the device alone; the device then refuses it.
     pub(super) fn reserve(self: &Arc<Self>, bytes: u64, memory: u64) -> MemoryReservation {

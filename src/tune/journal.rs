@@ -6,7 +6,7 @@
 //! that several processes may share a file. A line that is cut short, as by a power failure, is skipped.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,11 @@ use thiserror::Error;
 
 use super::kernel_id::KernelId;
 use super::settings::Settings;
-use crate::model::{Configuration, Device, Outcome, Problem, Regime};
+use crate::files;
+use crate::model::{Configuration, Device, Micros, Outcome, Problem, Regime};
+
+/// The first words of every journal.
+pub(super) const BEGINNING: &str = "{\"gemm_tune_journal\":";
 
 /// Raised whenever a line changes its form.
 const VERSION: u32 = 2;
@@ -59,11 +63,29 @@ pub struct Entry {
     pub outcome: Outcome,
 }
 
+impl Entry {
+    /// Whether its times are times: at least one, all above 0 and finite.
+    fn is_possible(&self) -> bool {
+        let is_time = |time: &Micros| time.0.is_finite() && time.0 > 0.0;
+        self.outcome.measurement().is_none_or(|measurement| {
+            !measurement.samples.is_empty() && measurement.samples.iter().all(is_time)
+        })
+    }
+}
+
+/// The file of a journal.
+#[derive(Debug)]
+struct JournalFile {
+    file: File,
+    path: PathBuf,
+    heading: Heading,
+}
+
 /// An open journal.
 #[derive(Debug)]
 pub struct Journal {
-    /// The file and its path; none where the journal is in memory only.
-    file: Option<(File, PathBuf)>,
+    /// None where the journal is in memory only.
+    file: Option<JournalFile>,
     known: HashMap<KernelId, Entry>,
 }
 
@@ -114,13 +136,9 @@ impl Journal {
     }
 
     fn open_file(folder: &Path, path: PathBuf, heading: &Heading) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
-        let text = match fs::read(&path) {
-            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(error),
-        };
-        let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
+        files::make_private(folder)?;
+        let (mut file, bytes) = files::open_journal(&path)?;
+        let text = String::from_utf8_lossy(&bytes);
         let mut known = HashMap::new();
         if heading_of(&text).as_ref() == Some(heading) {
             let entries = entries(&text).into_iter().flatten();
@@ -129,15 +147,17 @@ impl Journal {
                 file.write_all(b"\n")?;
             }
         } else {
+            check_replaceable(&text)?;
             file.set_len(0)?;
             file.write_all(&line(heading)?)?;
         }
-        Ok(Self { file: Some((file, path)), known })
+        let heading = heading.clone();
+        Ok(Self { file: Some(JournalFile { file, path, heading }), known })
     }
 
     /// The path, unless the journal is in memory.
     pub fn path(&self) -> Option<&Path> {
-        self.file.as_ref().map(|(_, path)| path.as_path())
+        self.file.as_ref().map(|file| file.path.as_path())
     }
 
     /// The outcome of a kernel, where it is known.
@@ -160,7 +180,7 @@ impl Journal {
     /// # Errors
     /// [`JournalError`]; what was written before stays.
     pub fn append(&mut self, entry: Entry) -> Result<(), JournalError> {
-        if let Some((file, path)) = &mut self.file {
+        if let Some(JournalFile { file, path, .. }) = &mut self.file {
             let written = line(&entry).and_then(|line| file.write_all(&line));
             written.map_err(|error| JournalError { path: path.clone(), error })?;
         }
@@ -173,11 +193,10 @@ impl Journal {
     /// # Errors
     /// [`JournalError`].
     pub fn forget(&mut self) -> Result<(), JournalError> {
-        if let Some((file, path)) = &mut self.file {
-            let kept = fs::read_to_string(&*path).and_then(|text| {
-                let heading = text.split_inclusive('\n').next().unwrap_or_default();
+        if let Some(JournalFile { file, path, heading }) = &mut self.file {
+            let kept = line(heading).and_then(|heading| {
                 file.set_len(0)?;
-                file.write_all(heading.as_bytes())
+                file.write_all(&heading)
             });
             kept.map_err(|error| JournalError { path: path.clone(), error })?;
         }
@@ -186,15 +205,51 @@ impl Journal {
     }
 }
 
+/// Checks that a file may begin anew: it is empty or a journal, and of no later version. What was
+/// cut short in its first line, and zeros that a power failure left, are no loss.
+fn check_replaceable(text: &str) -> io::Result<()> {
+    let refuse = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what.to_owned()));
+    let text = text.trim_matches(['\0', '\n']);
+    let Some(rest) = text.strip_prefix(BEGINNING) else {
+        let is_cut = BEGINNING.starts_with(text);
+        return if is_cut { Ok(()) } else { refuse("the file is not a journal of gemm-tune") };
+    };
+    match leading_number(rest) {
+        Some(version) if version > u64::from(VERSION) => {
+            refuse("it was written by a newer gemm-tune")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn leading_number(text: &str) -> Option<u64> {
+    text.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok())
+}
+
+/// Why a text is no journal that this version reads.
+pub fn no_journal(text: &str) -> String {
+    match text.strip_prefix(BEGINNING).map(leading_number) {
+        Some(Some(version)) if version > u64::from(VERSION) => format!(
+            "a journal of schema {version}, written by a newer gemm-tune: this version reads schema {VERSION}"
+        ),
+        Some(Some(version)) if version != u64::from(VERSION) => format!(
+            "a journal of schema {version}: this version reads schema {VERSION}; tune the problem again"
+        ),
+        Some(_) => "a journal whose first line is damaged: tune the problem again".to_owned(),
+        None => "no journal of gemm-tune".to_owned(),
+    }
+}
+
 fn heading_of(text: &str) -> Option<Heading> {
     text.lines().next().and_then(|line| serde_json::from_str(line).ok())
 }
 
-/// The outcomes in a journal's text, whatever its heading; none where the text is no journal. Lines that are no outcome are
+/// The outcomes in a journal's text; none where the text is no journal of this version. Lines that are no outcome are
 /// skipped.
 pub(super) fn entries(text: &str) -> Option<impl Iterator<Item = Entry>> {
-    heading_of(text)?;
-    Some(text.lines().skip(1).filter_map(|line| serde_json::from_str(line).ok()))
+    heading_of(text).filter(|heading| heading.gemm_tune_journal == VERSION)?;
+    let entries = text.lines().skip(1).filter_map(|line| serde_json::from_str::<Entry>(line).ok());
+    Some(entries.filter(Entry::is_possible))
 }
 
 /// The content of a journal.
@@ -213,14 +268,14 @@ pub struct Recorded {
 impl Recorded {
     /// Reads the text of a journal; `None` where it is none of this version. Lines that are no outcome are skipped.
     pub fn parse(text: &str) -> Option<Self> {
-        let Heading { gemm_tune_journal, problem, device, regime, .. } = heading_of(text)?;
+        let Heading { problem, device, regime, .. } = heading_of(text)?;
         // A finalist that failed a check has two outcomes: the later one counts.
         let mut latest: IndexMap<KernelId, Entry> = IndexMap::new();
         for entry in entries(text)? {
             latest.insert(entry.kernel.clone(), entry);
         }
         let entries = latest.into_values().collect();
-        (gemm_tune_journal == VERSION).then_some(Self { problem, device, regime, entries })
+        Some(Self { problem, device, regime, entries })
     }
 }
 
@@ -233,10 +288,10 @@ fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
-    use crate::model::{
-        Dtype, Fault, KernelLaunch, LaunchPlan, Measurement, Micros, STANDARD_ARGUMENTS,
-    };
+    use crate::model::{Dtype, Fault, KernelLaunch, LaunchPlan, Measurement, STANDARD_ARGUMENTS};
     use crate::model::{Mismatch, Resources, Timing, Validation, Value};
 
     fn problem() -> Problem {
@@ -351,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn another_driver_begins_anew_and_garbage_is_no_journal() {
+    fn another_driver_begins_anew_and_what_is_no_journal_stays() {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = open(folder.path());
         journal.append(entry(1, outcomes()[0].clone())).unwrap();
@@ -359,7 +414,39 @@ mod tests {
         assert!(
             Journal::open(folder.path(), &problem(), &other, Regime::default()).unwrap().is_empty()
         );
-        fs::write(journal.path().unwrap(), b"\xff\xfe{{{{\n\0\0").unwrap();
-        assert!(open(folder.path()).is_empty());
+        let path = journal.path().unwrap();
+        for lost in
+            [&b""[..], b"{\"gemm_tu", b"{\"gemm_tune_journal\":2,\"prob", b"\0\0\0\0", b"\n"]
+        {
+            fs::write(path, lost).unwrap();
+            assert!(open(folder.path()).is_empty());
+        }
+        let newer = fs::read_to_string(path).unwrap().replacen(":2,", ":99,", 1);
+        for (kept, message) in [
+            (&b"\xff\xfe{{{{\n\0\0"[..], "the file is not a journal of gemm-tune; make it"),
+            (b"root:x:0:0\n", "the file is not a journal of gemm-tune"),
+            (newer.as_bytes(), "it was written by a newer gemm-tune"),
+        ] {
+            fs::write(path, kept).unwrap();
+            let refused =
+                Journal::open(folder.path(), &problem(), &Device::h200(), Regime::default());
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+            assert_eq!(fs::read(path).unwrap(), kept);
+        }
+    }
+
+    #[test]
+    fn a_link_at_the_path_of_a_journal_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = open(folder.path()).path().unwrap().to_owned();
+        let target = folder.path().join("target");
+        fs::write(&target, "kept").unwrap();
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        let refused = Journal::open(folder.path(), &problem(), &Device::h200(), Regime::default());
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains("it is a symbolic link, not a regular file"), "{error}");
+        assert_eq!(fs::read(&target).unwrap(), b"kept");
     }
 }

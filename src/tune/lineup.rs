@@ -1,6 +1,8 @@
 //! Line-up: named kernels and the libraries in one final, however slow they are. The ladder of kernels and recorded
 //! winners are compared this way.
 
+use std::sync::atomic::AtomicBool;
+
 use super::error::TuneError;
 use super::event::TuneEvent;
 use super::finalist::{Admission, Finalist};
@@ -83,7 +85,7 @@ pub fn line_up(
     finalists.sort_by(|a, b| {
         median(&a.standing.measurement).total_cmp(&median(&b.standing.measurement))
     });
-    let decided = evaluator.decide(finalists, None, on_event)?;
+    let decided = evaluator.decide(finalists, None, &AtomicBool::new(false), on_event)?;
 
     // The results of the final replace the earlier ones.
     for standing in &mut standings {

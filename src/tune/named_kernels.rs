@@ -1,5 +1,7 @@
 //! Kernels that are named by family and configuration, without a search: rendered, compiled, and timed one by one.
 
+use std::sync::Arc;
+
 use super::candidate::CompiledCandidate;
 use super::cpu_evaluator::CpuEvaluator;
 use super::error::TuneError;
@@ -8,7 +10,7 @@ use super::gpu_evaluator::GpuEvaluator;
 use super::kit::Kit;
 use super::machine::Machine;
 use super::ranking::{Standing, median};
-use crate::compile::{CompileError, CompileRequest};
+use crate::compile::CompileRequest;
 use crate::measure::Race;
 use crate::model::{Configuration, Device, Micros, Outcome, Problem, Regime, floor};
 use crate::render::render;
@@ -60,13 +62,13 @@ pub(super) fn evaluator_for<'k>(
 ) -> Result<Box<dyn Evaluator + 'k>, TuneError> {
     let device = kit.machine.device();
     Ok(match &mut kit.machine {
-        Machine::Host => Box::new(CpuEvaluator::prepare(*problem, device, seed)?),
+        Machine::Host => Box::new(CpuEvaluator::prepare(*problem, device, seed, Arc::default())?),
         Machine::Gpus(gpus) => match gpus.first_mut() {
             Some(first) => {
                 let compiler = kit.compiler.as_ref();
                 Box::new(GpuEvaluator::prepare(first, *problem, compiler, regime, seed)?)
             }
-            None => Box::new(CpuEvaluator::prepare(*problem, device, seed)?),
+            None => Box::new(CpuEvaluator::prepare(*problem, device, seed, Arc::default())?),
         },
     })
 }
@@ -101,7 +103,7 @@ pub(super) fn compile_named(
     let request = CompileRequest::kernel(&family.name, rendered.source);
     match kit.compiler.compile(&request) {
         Ok(compiled) => Ok(Ok(CompiledCandidate { plan: rendered.plan, compiled })),
-        Err(error @ CompileError::Environment(_)) => Err(error.into()),
+        Err(error) if error.ends_run() => Err(error.into()),
         Err(error) => Ok(Err(error.to_string())),
     }
 }

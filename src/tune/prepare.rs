@@ -96,7 +96,7 @@ pub fn spaces(
             None => LegalSpace::of(family, problem, device)?,
         };
         let record = hints.start.record.iter().filter(|hint| hint.family == family.name);
-        let known = family.defaults().iter().chain(record.map(|hint| &hint.configuration));
+        let known = family.defaults(device).iter().chain(record.map(|hint| &hint.configuration));
         space.admit(family, (problem, device), known)?;
         if space.is_empty() {
             spaces.refusals.push(format!("  {}: {}", family.name, pruned(&space)));
@@ -104,7 +104,8 @@ pub fn spaces(
         }
         let default =
             family.default_for(problem, device).map_err(|error| TuneError::Space(error.into()))?;
-        let others = family.defaults().iter().filter(|other| default.as_ref() != Some(*other));
+        let others =
+            family.defaults(device).iter().filter(|other| default.as_ref() != Some(*other));
         let seeds = others.filter_map(|other| space.rank(other)).collect();
         spaces.families.push(FamilySpace {
             family: index,

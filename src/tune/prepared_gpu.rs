@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::deadlines::{deadline_seconds, prepare_seconds};
+use super::deadlines::{deadline_seconds, patience_seconds, prepare_seconds};
 use crate::measure::Stopwatch;
-use crate::model::{Fault, LaunchPlan, Outcome, Problem, Regime};
+use crate::model::{Fault, LaunchPlan, Micros, Outcome, Problem, Regime};
 use crate::validate::{GuardedBuffer, Validator};
 use crate::worker::{
     Executor, KernelFacts, KernelSetup, LoadedModule, OperandAddresses, Scalars, WorkItem,
@@ -22,6 +22,8 @@ pub(super) struct PreparedGpu<'a> {
     pub(super) stopwatch: Stopwatch,
     validation_image: Arc<[u8]>,
     seed: u64,
+    /// Bytes that the validator may use.
+    memory: u64,
     restarts: usize,
 }
 
@@ -60,17 +62,27 @@ impl Mounted {
 }
 
 impl<'a> PreparedGpu<'a> {
-    /// Prepares a worker. `validation_image` has the kernels that validate.
+    /// Prepares a worker. `validation_image` has the kernels that validate, which may use `memory` bytes.
     pub(super) fn new(
         executor: &'a mut dyn Executor,
         problem: Problem,
         validation_image: Arc<[u8]>,
         regime: Regime,
-        seed: u64,
+        (seed, memory): (u64, u64),
     ) -> Result<Self, WorkerError> {
         let (validator, stopwatch) =
-            make_ready(executor, &problem, &validation_image, seed, regime)?;
-        Ok(Self { executor, problem, validator, stopwatch, validation_image, seed, restarts: 0 })
+            make_ready(executor, &problem, &validation_image, regime, (seed, memory))?;
+        let restarts = 0;
+        Ok(Self {
+            executor,
+            problem,
+            validator,
+            stopwatch,
+            validation_image,
+            seed,
+            memory,
+            restarts,
+        })
     }
 
     /// Replaces the worker and prepares the new one.
@@ -80,7 +92,8 @@ impl<'a> PreparedGpu<'a> {
         loop {
             let ready = self.executor.restart().and_then(|()| {
                 let regime = self.stopwatch.regime();
-                make_ready(self.executor, &self.problem, &self.validation_image, self.seed, regime)
+                let values = (self.seed, self.memory);
+                make_ready(self.executor, &self.problem, &self.validation_image, regime, values)
             });
             match ready {
                 Ok((validator, stopwatch)) => {
@@ -98,21 +111,25 @@ impl<'a> PreparedGpu<'a> {
         self.restarts
     }
 
-    /// A validator for this problem or another one of the same dtype, with values of its own: `values` selects them. It
-    /// ends with the worker.
-    pub(super) fn other_validator(
+    /// Switches the validator to this problem or another one of the same dtype, with values of its own: `values`
+    /// selects them, and 0 is what the search uses. Its memory replaces that of the present one.
+    pub(super) fn validate_on(
         &mut self,
         problem: &Problem,
         values: u64,
-    ) -> Result<Validator, WorkerError> {
+    ) -> Result<(), WorkerError> {
         self.executor.set_deadline(prepare_seconds(problem));
         let seed = self.seed.wrapping_add(values);
-        Validator::prepare(self.executor, &self.validation_image, problem, seed)
+        self.validator.switch(self.executor, problem, seed)?;
+        self.stopwatch.follow(&self.validator);
+        Ok(())
     }
 
-    /// Sets the deadline for a kernel for `problem` whose time is unknown.
-    pub(super) fn allow_unknown_kernel(&mut self, problem: &Problem) {
-        self.executor.set_deadline(deadline_seconds(problem, None));
+    /// Sets the deadline for a kernel for the validator's problem, with the best time so far. References in parts are
+    /// computed during a validation.
+    pub(super) fn allow_kernel(&mut self, problem: &Problem, best: Option<Micros>) {
+        let references = if self.validator.is_in_parts() { patience_seconds(problem) } else { 0.0 };
+        self.executor.set_deadline(deadline_seconds(problem, best) + references);
     }
 
     /// Loads candidates that are launched for `problem`, and allocates the workspaces that they share, each as large as
@@ -189,11 +206,14 @@ fn make_ready(
     executor: &mut dyn Executor,
     problem: &Problem,
     image: &[u8],
-    seed: u64,
     regime: Regime,
+    (seed, memory): (u64, u64),
 ) -> Result<(Validator, Stopwatch), WorkerError> {
     executor.set_deadline(prepare_seconds(problem));
-    let validator = Validator::prepare(executor, image, problem, seed)?;
-    let stopwatch = Stopwatch::prepare(executor, &validator, problem, regime)?;
-    Ok((validator, stopwatch))
+    let validator = Validator::prepare(executor, image, problem, seed, memory)?;
+    match Stopwatch::prepare(executor, &validator, problem, regime) {
+        Ok(stopwatch) => Ok((validator, stopwatch)),
+        Err(error) if error.ends_worker() => Err(error),
+        Err(error) => validator.release(executor).and(Err(error)),
+    }
 }

@@ -15,6 +15,7 @@ use super::gpu_evaluator::GpuEvaluator;
 use super::journal::{Entry, Journal};
 use super::kit::Kit;
 use super::machine::{LeasedGpu, Machine};
+use super::memory::within_memory;
 use super::prepare::{Spaces, spaces};
 use super::renderer::Renderer;
 use super::search_loop::{PendingCompile, SearchLoop, seconds};
@@ -41,23 +42,12 @@ pub fn tune(
     stop: &AtomicBool,
     on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<Summary, TuneError> {
-    let (began, device) = (Instant::now(), kit.machine.device());
-    let mut spaces = spaces(&kit.families, &kit.templates, problem, &device, hints)?;
-    spaces.forecast(&kit.families, problem, &device, hints);
+    let context = SearchContext::prepare((problem, hints), kit, (settings, stop), on_event)?;
+    let (began, settings) = (context.began, &context.settings);
     let prepared = began.elapsed();
     let threads = kit.threads.shared();
-    let context = SearchContext {
-        problem,
-        device: &device,
-        spaces: &spaces,
-        hints,
-        settings,
-        threads,
-        began,
-        stop,
-    };
     let SearchOutcome { mut search, evaluators, renderer, pool: _pool } =
-        run_search(context, kit, on_event)?;
+        run_search(&context, threads, kit, on_event)?;
     let searched = began.elapsed();
     on_event(TuneEvent::Searched);
 
@@ -73,7 +63,7 @@ pub fn tune(
         for finalist in &mut finalists {
             finalist.neighbours = renderer.neighbours(&finalist.standing);
         }
-        decided = evaluator.decide(finalists, settings.sanitizer.as_ref(), on_event)?;
+        decided = evaluator.decide(finalists, settings.sanitizer.as_ref(), stop, on_event)?;
     }
     for rejected in decided.rejected {
         search.stats.reject(&rejected);
@@ -114,37 +104,40 @@ pub fn pilot(
     stop: &AtomicBool,
     on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<(), TuneError> {
-    let (began, device) = (Instant::now(), kit.machine.device());
-    let most = settings.most(&device).min(PILOT_CANDIDATES);
+    let most = settings.most(&kit.machine.device()).min(PILOT_CANDIDATES);
     let settings = &Settings { max_configs: Some(most), ..settings.clone() };
-    let mut spaces = spaces(&kit.families, &kit.templates, problem, &device, hints)?;
-    spaces.forecast(&kit.families, problem, &device, hints);
+    let context = SearchContext::prepare((problem, hints), kit, (settings, stop), on_event)?;
     // The other lanes wait for the timings.
     let threads = kit.threads.alone();
-    let context = SearchContext {
-        problem,
-        device: &device,
-        spaces: &spaces,
-        hints,
-        settings,
-        threads,
-        began,
-        stop,
-    };
-    let SearchOutcome { evaluators, .. } = run_search(context, kit, on_event)?;
+    let SearchOutcome { evaluators, .. } = run_search(&context, threads, kit, on_event)?;
     evaluators.into_iter().try_for_each(|evaluator| evaluator.release())
 }
 
 /// A search: its problem, its spaces and its settings.
 struct SearchContext<'a> {
     problem: &'a Problem,
-    device: &'a Device,
-    spaces: &'a Spaces,
+    device: Device,
+    spaces: Spaces,
     hints: &'a Hints,
-    settings: &'a Settings,
-    threads: CompileThreads,
+    settings: Settings,
     began: Instant,
     stop: &'a AtomicBool,
+}
+
+impl<'a> SearchContext<'a> {
+    /// Lists the search spaces and forecasts them, with the cache policy that the memory allows.
+    fn prepare(
+        (problem, hints): (&'a Problem, &'a Hints),
+        kit: &mut Kit,
+        (settings, stop): (&Settings, &'a AtomicBool),
+        on_event: &mut dyn FnMut(TuneEvent<'_>),
+    ) -> Result<Self, TuneError> {
+        let (began, device) = (Instant::now(), kit.machine.device());
+        let settings = within_memory(settings, problem, &mut kit.machine, on_event)?;
+        let mut spaces = spaces(&kit.families, &kit.templates, problem, &device, hints)?;
+        spaces.forecast(&kit.families, problem, &device, hints);
+        Ok(Self { problem, device, spaces, hints, settings, began, stop })
+    }
 }
 
 /// A search that is over.
@@ -158,16 +151,17 @@ struct SearchOutcome<'a> {
 
 /// Runs the search loop, and evaluates the record of the problem where the search did not propose it.
 fn run_search<'a>(
-    context: SearchContext<'a>,
+    context: &'a SearchContext<'a>,
+    threads: CompileThreads,
     kit: &'a mut Kit,
     on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<SearchOutcome<'a>, TuneError> {
-    let SearchContext { problem, device, spaces, hints, settings, threads, began, stop } = context;
+    let SearchContext { problem, device, spaces, hints, settings, began, stop } = context;
     let search_spaces = spaces.search_spaces(hints, settings.fresh);
     let hinted = search_spaces.iter().map(|space| space.hints.len()).sum();
     let journal = Journal::of(settings, problem, device)?;
     let mut search =
-        SearchLoop::new((problem, device), spaces, hints, (settings, began, stop), journal);
+        SearchLoop::new((problem, device), spaces, hints, (settings, *began, stop), journal);
     on_event(TuneEvent::Started {
         problem,
         spaces,
@@ -181,7 +175,7 @@ fn run_search<'a>(
     let compiler: &Arc<dyn Compile> = compiler;
     let renderer = Renderer { problem, families, templates, device };
     let mut pool = CompilePool::new(Arc::clone(compiler), threads);
-    let makers = makers(problem, machine, compiler.as_ref(), settings);
+    let makers = makers(problem, machine, compiler.as_ref(), settings, &search.interrupted);
     let evaluators = thread::scope(|scope| {
         let mut evaluators = EvaluatorPool::start(scope, makers);
         let proposed = search.run(search_spaces, &mut evaluators, &renderer, &pool, on_event)?;
@@ -198,6 +192,7 @@ fn makers<'a>(
     machine: &'a mut Machine,
     compiler: &'a dyn Compile,
     settings: &Settings,
+    interrupted: &Arc<AtomicBool>,
 ) -> Vec<EvaluatorMaker<'a>> {
     let (problem, regime, seed) = (*problem, settings.regime, settings.seed);
     let on_gpu = |gpu: &'a mut LeasedGpu| -> EvaluatorMaker<'a> {
@@ -208,9 +203,12 @@ fn makers<'a>(
     };
     match machine {
         Machine::Gpus(gpus) => gpus.iter_mut().map(on_gpu).collect(),
-        Machine::Host => vec![Box::new(move || {
-            let evaluator = CpuEvaluator::prepare(problem, Device::cpu(), seed)?;
-            Ok(Box::new(evaluator) as Box<dyn Evaluator>)
-        })],
+        Machine::Host => {
+            let interrupted = Arc::clone(interrupted);
+            vec![Box::new(move || {
+                let evaluator = CpuEvaluator::prepare(problem, Device::cpu(), seed, interrupted)?;
+                Ok(Box::new(evaluator) as Box<dyn Evaluator>)
+            })]
+        }
     }
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::candidate::CompiledCandidate;
 use super::deadlines::patience_seconds;
+use crate::files::{self, InputKind};
 use crate::model::{Fault, Outcome, Problem};
 use crate::worker::{
     Executor, KernelSetup, OperandAddresses, Scalars, WorkItem, WorkerError, bind,
@@ -96,7 +97,7 @@ impl Sanitizer {
         }
         let log = self.log(problem, tool);
         let not_run = |why: String| Sanitized::NotRun(format!("{tool}: {why}"));
-        if let Err(error) = fs::create_dir_all(&self.logs) {
+        if let Err(error) = files::make_private(&self.logs) {
             return not_run(format!("`{}`: {error}", self.logs.display()));
         }
         let launched = (|| {
@@ -107,7 +108,7 @@ impl Sanitizer {
             let status = watched.finish();
             launched.and(status)
         })();
-        let text = fs::read_to_string(&log).unwrap_or_default();
+        let text = files::read_text(&log, InputKind::Log).unwrap_or_default();
         let finding = finding(&text);
         if launched == Ok(Some(FOUND)) || finding.is_some() {
             let what = finding.unwrap_or_else(|| "it says so by its exit status".to_owned());

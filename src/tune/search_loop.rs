@@ -6,6 +6,7 @@
 //! strategy proposes next.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use super::effort::{Rest, SearchEnd, StopRule};
 use super::error::TuneError;
 use super::evaluator_pool::{EvaluationReport, EvaluatorPool};
 use super::event::TuneEvent;
+use super::failed::{failed_compile, failed_render};
 use super::finalist::Admission;
 use super::journal::{Entry, Journal};
 use super::kernel_id::KernelId;
@@ -30,7 +32,7 @@ use crate::compile::{CompileError, CompilePool, CompileRequest, CompileResult};
 use crate::model::{
     Configuration, Device, LaunchPlan, Measurement, Micros, Outcome, Problem, floor,
 };
-use crate::render::render;
+use crate::render::{RenderError, render};
 use crate::search::{Pick, SearchSpace, Strategy};
 
 /// How often the loop checks whether it should stop while it waits for the compiler.
@@ -67,6 +69,8 @@ pub(super) struct SearchLoop<'a> {
     settings: &'a Settings,
     began: Instant,
     stop: &'a AtomicBool,
+    /// Ends an evaluation on the host once set; follows `stop`.
+    pub(super) interrupted: Arc<AtomicBool>,
     most: usize,
     patience: Option<Duration>,
     pub(super) journal: Journal,
@@ -105,6 +109,7 @@ impl<'a> SearchLoop<'a> {
             settings,
             began,
             stop,
+            interrupted: Arc::default(),
             most,
             patience: settings.patience(device),
             journal,
@@ -154,6 +159,10 @@ impl SearchLoop<'_> {
                     break;
                 }
                 for pick in picks {
+                    // Templates may render for long.
+                    if self.should_stop() {
+                        break;
+                    }
                     match self.render(pick, proposed, renderer, on_event) {
                         Some((pending, request)) => pool.submit(pending, request),
                         None => {
@@ -268,6 +277,9 @@ impl SearchLoop<'_> {
         pool: &CompilePool<PendingCompile>,
         on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) -> Result<(), TuneError> {
+        if self.stop.load(Ordering::Relaxed) {
+            self.interrupted.store(true, Ordering::Relaxed);
+        }
         select! {
             recv(pool.results()) -> result => if let Ok((pending, result)) = result {
                 self.phases.compiled += 1;
@@ -308,7 +320,12 @@ impl SearchLoop<'_> {
         let rendered =
             render(family, renderer.templates, &configuration, renderer.problem, renderer.device);
         let (outcome, recalled) = match rendered {
-            Err(error) => (Outcome::Compile { log: error.to_string() }, false),
+            Err(RenderError::Cancelled) => return None,
+            Err(error) => {
+                let coverage = &mut self.stats.coverage[pick.family];
+                coverage.restarts += usize::from(matches!(error, RenderError::TimedOut { .. }));
+                (failed_render(error), false)
+            }
             Ok(rendered) => {
                 let source = KernelId::of_source(&rendered.source);
                 match self.journal.known(&source) {
@@ -339,13 +356,23 @@ impl SearchLoop<'_> {
         on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) -> Result<(), TuneError> {
         let PendingCompile { number, pick, configuration, plan, source } = pending;
-        let log = match result {
+        let outcome = match result {
             // Without a compiler the run is over. Any other error is the candidate's outcome.
-            Err(CompileError::Environment(error)) => {
-                return Err(CompileError::Environment(error).into());
+            Err(error) if error.ends_run() => return Err(error.into()),
+            // The search is over.
+            Err(CompileError::Cancelled) => return Ok(()),
+            // Not journalled: a later run may allow more time.
+            Err(error @ CompileError::TimedOut { .. }) => {
+                self.stats.coverage[pick.family].restarts += 1;
+                self.is_record_evaluated |= self.record == Some(pick);
+                let (family, outcome) = (pick.family, &failed_compile(error));
+                let (configuration, recalled) = (&configuration, false);
+                let known = EvaluatedCandidate { family, configuration, outcome, recalled };
+                self.stats.take(&known, on_event);
+                self.unreported.insert(number, (pick, None));
+                return Ok(());
             }
-            Err(CompileError::Source { log }) => log,
-            Err(error @ CompileError::Panicked { .. }) => error.to_string(),
+            Err(error) => failed_compile(error),
             Ok(compiled) => {
                 self.phases.compiling += compiled.elapsed;
                 self.phases.from_cache += usize::from(compiled.origin == ImageOrigin::Cache);
@@ -363,7 +390,7 @@ impl SearchLoop<'_> {
             }
         };
         let pending = PendingEvaluation { number, pick, configuration, kernel: source };
-        self.write(&pending, Outcome::Compile { log })?;
+        self.write(&pending, outcome)?;
         self.conclude(pending, None, false, on_event);
         Ok(())
     }
@@ -375,7 +402,11 @@ impl SearchLoop<'_> {
         on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) -> Result<(), TuneError> {
         let EvaluationReport { tag: pending, candidate, evaluated, .. } = report;
-        let Evaluated { outcome, restarted } = evaluated?;
+        let Evaluated { outcome, restarted } = match evaluated {
+            // The search is over.
+            Err(TuneError::Interrupted) => return Ok(()),
+            evaluated => evaluated?,
+        };
         let coverage = &mut self.stats.coverage[pending.pick.family];
         if let Some(reason) = &restarted {
             coverage.restarts += 1;

@@ -20,6 +20,9 @@ pub struct GuardedBuffer {
 }
 
 impl GuardedBuffer {
+    /// No buffer.
+    pub(super) const NONE: Self = Self { address: 0, bytes: 0 };
+
     /// Device memory in bytes for `bytes` of data.
     pub fn footprint(bytes: u64) -> u64 {
         bytes.next_multiple_of(4) + 2 * GUARD_BYTES
@@ -32,15 +35,21 @@ impl GuardedBuffer {
     pub fn allocate(executor: &mut dyn Executor, bytes: u64) -> Result<Self, WorkerError> {
         let footprint = Self::footprint(bytes);
         let start = executor.allocate(footprint)?;
-        executor.fill(start, POISON, footprint / 4)?;
-        Ok(Self { address: start + GUARD_BYTES, bytes: bytes.next_multiple_of(4) })
+        let buffer = Self { address: start + GUARD_BYTES, bytes: bytes.next_multiple_of(4) };
+        match executor.fill(start, POISON, footprint / 4) {
+            Err(error) if !error.ends_worker() => buffer.free(executor).and(Err(error)),
+            filled => filled.map(|()| buffer),
+        }
     }
 
-    /// Frees the buffer.
+    /// Frees the buffer, if it is one.
     ///
     /// # Errors
     /// [`WorkerError`].
     pub fn free(self, executor: &mut dyn Executor) -> Result<(), WorkerError> {
+        if self == Self::NONE {
+            return Ok(());
+        }
         executor.free(self.address - GUARD_BYTES)
     }
 

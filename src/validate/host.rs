@@ -5,6 +5,9 @@
 //! read-only, and C counts as unwritten. The reference is computed only for the written elements,
 //! so that a subset of the blocks of a large problem can be executed.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use rayon::prelude::*;
 use thiserror::Error;
 
@@ -32,6 +35,8 @@ pub struct HostValidator {
     uniform: [u64; 2],
     /// Maximum shared memory of a block in bytes.
     shared_limit: u64,
+    /// Ends an execution once set.
+    interrupted: Option<Arc<AtomicBool>>,
 }
 
 /// A candidate that was executed and passed.
@@ -111,7 +116,14 @@ impl HostValidator {
         let uniform =
             [operand(a, ValueKind::Uniform, seed_a)?, operand(b, ValueKind::Uniform, seed_b)?];
         let shared_limit = device.shared_bytes_per_block.into();
-        Ok(Self { problem: *problem, seeds, memory, small, uniform, shared_limit })
+        let (problem, interrupted) = (*problem, None);
+        Ok(Self { problem, seeds, memory, small, uniform, shared_limit, interrupted })
+    }
+
+    /// Ends executions with [`LaunchError::Interrupted`] once `flag` is set.
+    #[must_use]
+    pub fn interrupted_by(self, flag: Arc<AtomicBool>) -> Self {
+        Self { interrupted: Some(flag), ..self }
     }
 
     /// Executes a candidate and checks it: with all device checks on small integers, and counted on
@@ -300,7 +312,8 @@ impl HostValidator {
         let fewest = plan.kernels.iter().map(|kernel| blocks_of(kernel.grid)).min().unwrap_or(1);
         let share = self.problem.operations() / 64.0 / fewest.max(1) as f64;
         let budget = 16.0 * share + f64::from(1 << 15) * (self.problem.shape.k + 64) as f64;
-        LaunchOptions { instruction_budget: budget as u64, ..LaunchOptions::default() }
+        let interrupted = self.interrupted.clone();
+        LaunchOptions { instruction_budget: budget as u64, interrupted, ..LaunchOptions::default() }
     }
 
     /// Launches one kernel on the `cpu` device.

@@ -204,11 +204,12 @@ __device__ Comparison compare_small_at(const element* C, const float* sums, u64 
     return {got, expected, got == expected ? 0.0 : infinite_if_nan(fabs(got - expected))};
 }
 
-// alpha op(A) op(B) + beta C0, C0 being the uniform values of c_seed.
+// alpha op(A) op(B) + beta C0, C0 being the uniform values of c_seed. C is a part that begins at element
+// `first`.
 __device__ Comparison compare_uniform_at(const element* C, const double* sums, const float* magnitudes, u64 i,
-                                         element alpha, element beta, u64 c_seed)
+                                         element alpha, element beta, u64 c_seed, u64 first)
 {
-    const element c0 = uniform_value(i, c_seed);
+    const element c0 = uniform_value(first + i, c_seed);
 #if defined(ELEMENT_F32)
     const double expected = (double)alpha * sums[i] + (double)beta * (double)c0;
     const double magnitude = fabs((double)alpha) * magnitudes[i] + fabs((double)beta * (double)c0);
@@ -281,29 +282,30 @@ extern "C" __global__ void describe_small(const element* C, const float* sums, C
 }
 
 extern "C" __global__ void compare_uniform(const element* C, const double* sums, const float* magnitudes, u64 count,
-                                           element alpha, element beta, u64 c_seed, float bound, ComparisonResult* result)
+                                           element alpha, element beta, u64 c_seed, u64 first, float bound,
+                                           ComparisonResult* result)
 {
     ErrorStatistics statistics;
     for (u64 i = first_index(); i < count; i += index_step())
-        statistics.add(compare_uniform_at(C, sums, magnitudes, i, alpha, beta, c_seed), bound);
+        statistics.add(compare_uniform_at(C, sums, magnitudes, i, alpha, beta, c_seed, first), bound);
     statistics.report(result);
 }
 
 extern "C" __global__ void locate_uniform(const element* C, const double* sums, const float* magnitudes, u64 count,
-                                          element alpha, element beta, u64 c_seed, ComparisonResult* result)
+                                          element alpha, element beta, u64 c_seed, u64 first, ComparisonResult* result)
 {
     if (result->wrong == 0)
         return;
     for (u64 i = first_index(); i < count; i += index_step())
-        locate(result, compare_uniform_at(C, sums, magnitudes, i, alpha, beta, c_seed), i);
+        locate(result, compare_uniform_at(C, sums, magnitudes, i, alpha, beta, c_seed, first), i);
 }
 
 extern "C" __global__ void describe_uniform(const element* C, const double* sums, const float* magnitudes,
-                                            element alpha, element beta, u64 c_seed, ComparisonResult* result)
+                                            element alpha, element beta, u64 c_seed, u64 first, ComparisonResult* result)
 {
     if (result->wrong == 0)
         return;
-    const Comparison worst = compare_uniform_at(C, sums, magnitudes, result->at, alpha, beta, c_seed);
+    const Comparison worst = compare_uniform_at(C, sums, magnitudes, result->at, alpha, beta, c_seed, first);
     result->got = worst.got;
     result->expected = worst.expected;
 }

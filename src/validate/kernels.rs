@@ -1,6 +1,7 @@
 //! Launches of the validation kernels in `kernels.cu`.
 
 use super::inputs::ValueKind;
+use super::parts::Part;
 use crate::model::{Dtype, Problem};
 use crate::worker::{KernelSetup, LaunchArgument as Argument, LaunchCommand, Scalars, WorkItem};
 
@@ -144,15 +145,28 @@ impl ValidationKernels {
         self.over(count, "count_different_words", arguments)
     }
 
-    fn reference(self, entry: &str, buffers: &[u64], problem: &Problem) -> WorkItem {
-        let tiles = problem.shape.m.div_ceil(64) * problem.shape.n.div_ceil(64);
-        let grid = [tiles as u32, 1, problem.batch.min(65_535) as u32];
-        let mut arguments: Vec<Argument> = buffers.iter().copied().map(pointer).collect();
+    /// Computes references of a part of C from the operands at `a` and `b`.
+    fn reference(
+        self,
+        entry: &str,
+        problem: &Problem,
+        part: &Part,
+        [a, b]: [u64; 2],
+        results: &[u64],
+    ) -> WorkItem {
+        let tiles = part.rows.div_ceil(64) * problem.shape.n.div_ceil(64);
+        let grid = [tiles as u32, 1, part.products.min(65_535) as u32];
+        let row = if problem.layout.a_transposed() { part.row } else { part.row * problem.lda() };
+        let element = problem.dtype.bytes();
+        let a = a + (part.product * problem.a_elements() + row) * element;
+        let b = b + part.product * problem.b_elements() * element;
+        let mut arguments = vec![pointer(a), pointer(b)];
+        arguments.extend(results.iter().copied().map(pointer));
         arguments.extend([
-            int(problem.shape.m),
+            int(part.rows),
             int(problem.shape.n),
             int(problem.shape.k),
-            int(problem.batch),
+            int(part.products),
             int(problem.lda()),
             int(problem.ldb()),
             Argument::I32(problem.layout.a_transposed().into()),
@@ -161,19 +175,24 @@ impl ValidationKernels {
         self.kernel(entry, grid, THREADS, arguments)
     }
 
-    pub(super) fn reference_small(self, problem: &Problem, a: u64, b: u64, sums: u64) -> WorkItem {
-        self.reference("reference_small", &[a, b, sums], problem)
+    pub(super) fn reference_small(
+        self,
+        problem: &Problem,
+        part: &Part,
+        operands: [u64; 2],
+        sums: u64,
+    ) -> WorkItem {
+        self.reference("reference_small", problem, part, operands, &[sums])
     }
 
     pub(super) fn reference_uniform(
         self,
         problem: &Problem,
-        a: u64,
-        b: u64,
-        sums: u64,
-        magnitudes: u64,
+        part: &Part,
+        operands: [u64; 2],
+        [sums, magnitudes]: [u64; 2],
     ) -> WorkItem {
-        self.reference("reference_uniform", &[a, b, sums, magnitudes], problem)
+        self.reference("reference_uniform", problem, part, operands, &[sums, magnitudes])
     }
 
     /// Compares the run on small values, and describes the worst wrong element.
@@ -199,7 +218,12 @@ impl ValidationKernels {
             Dtype::I32 => Argument::I32(value as i32),
             Dtype::F32 | Dtype::F16 | Dtype::Bf16 => Argument::F32(value),
         };
-        let scaling = [scalar(run.scalars.alpha), scalar(run.scalars.beta), long(run.c_seed)];
+        let scaling = [
+            scalar(run.scalars.alpha),
+            scalar(run.scalars.beta),
+            long(run.c_seed),
+            long(run.first),
+        ];
         let (count, result) = ([long(run.count)], [pointer(result)]);
         let bound = [Argument::F32(bound)];
         [
@@ -218,10 +242,13 @@ impl ValidationKernels {
     }
 }
 
-/// The run on uniform values, with its reference.
+/// A part of C after the run on uniform values, with its reference.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UniformRun {
+    /// Address of the part.
     pub(super) c: u64,
+    /// Index of its first element.
+    pub(super) first: u64,
     pub(super) sums: u64,
     pub(super) magnitudes: u64,
     pub(super) count: u64,

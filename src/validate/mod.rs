@@ -10,11 +10,13 @@ mod guarded_buffer;
 mod host;
 pub mod inputs;
 mod kernels;
+mod parts;
 mod readback;
 pub mod reference;
 mod region;
 mod run;
 mod sample;
+mod sequence;
 mod validator;
 
 pub use guarded_buffer::{GUARD_BYTES, GuardedBuffer};

@@ -2,11 +2,10 @@
 
 use super::bound::relative_bound;
 use super::guarded_buffer::{GuardedBuffer, POISON};
-use super::inputs::{Seeds, ValueKind, uneven_scalars};
-use super::kernels::{UniformRun, ValidationKernels, kernel_setups};
-use super::readback::{
-    GUARDS_CHANGED, OPERANDS_CHANGED, READBACK_BYTES, SMALL, UNIFORM, ValidationReadback,
-};
+use super::inputs::{Seeds, ValueKind};
+use super::kernels::{ValidationKernels, kernel_setups};
+use super::parts::{ReferenceRows, operand_bytes};
+use super::readback::{ValidationReadback, readback_bytes};
 use crate::model::{Dtype, Mismatch, Problem, Validation};
 use crate::worker::{Executor, OperandAddresses, Scalars, WorkItem, WorkerError};
 
@@ -21,54 +20,34 @@ pub struct ValidationSubject<'a> {
 /// Operands, references and results of one problem on one device.
 #[derive(Debug)]
 pub struct Validator {
-    problem: Problem,
-    seeds: Seeds,
-    launches: ValidationKernels,
-    small: [GuardedBuffer; 2],
-    uniform: [GuardedBuffer; 2],
-    c: GuardedBuffer,
-    small_sums: GuardedBuffer,
-    uniform_sums: GuardedBuffer,
-    magnitudes: GuardedBuffer,
-    results: GuardedBuffer,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct ElementCounts {
-    a: u64,
-    b: u64,
-    c: u64,
-}
-
-impl ElementCounts {
-    /// Number of elements over the whole batch.
-    fn of(problem: &Problem) -> Self {
-        Self {
-            a: problem.a_elements() * problem.batch,
-            b: problem.b_elements() * problem.batch,
-            c: problem.c_elements() * problem.batch,
-        }
-    }
-
-    fn buffers(self, dtype: Dtype) -> [u64; 9] {
-        let element = dtype.bytes();
-        let (a, b, c) = (self.a * element, self.b * element, self.c * element);
-        [a, b, a, b, c, 4 * self.c, 8 * self.c, 4 * self.c, READBACK_BYTES]
-    }
+    pub(super) problem: Problem,
+    pub(super) seeds: Seeds,
+    pub(super) launches: ValidationKernels,
+    /// Memory that it may use, in bytes.
+    memory: u64,
+    pub(super) rows: ReferenceRows,
+    pub(super) a: GuardedBuffer,
+    pub(super) b: GuardedBuffer,
+    pub(super) c: GuardedBuffer,
+    /// Results, then references.
+    pub(super) references: GuardedBuffer,
 }
 
 impl Validator {
-    /// Device memory in bytes for validating `problem`.
+    /// Device memory in bytes for validating `problem` with all references in memory, and for
+    /// repeated runs.
     pub fn footprint(problem: &Problem) -> u64 {
-        ElementCounts::of(problem)
-            .buffers(problem.dtype)
-            .into_iter()
-            .map(GuardedBuffer::footprint)
-            .sum()
+        ReferenceRows::comfortable(problem)
+    }
+
+    /// Least device memory in bytes for validating `problem`: references in parts.
+    pub fn least(problem: &Problem) -> u64 {
+        ReferenceRows::fewest(problem).footprint(problem)
     }
 
     /// Loads the validation kernels (`image`, compiled from [`super::KERNELS`]), creates the
-    /// operands and computes the references.
+    /// operands and computes the references. With less than [`Self::footprint`] bytes of `memory`,
+    /// references are computed in parts during each validation.
     ///
     /// # Errors
     /// [`WorkerError`], out of memory among them.
@@ -77,39 +56,81 @@ impl Validator {
         image: &[u8],
         problem: &Problem,
         seed: u64,
+        memory: u64,
     ) -> Result<Self, WorkerError> {
         let module = executor.load(image, &kernel_setups())?.module;
-        let mut buffers = [GuardedBuffer { address: 0, bytes: 0 }; 9];
-        for (buffer, bytes) in
-            buffers.iter_mut().zip(ElementCounts::of(problem).buffers(problem.dtype))
-        {
-            *buffer = GuardedBuffer::allocate(executor, bytes)?;
-        }
-        let [
-            small_a,
-            small_b,
-            uniform_a,
-            uniform_b,
-            c,
-            small_sums,
-            uniform_sums,
-            magnitudes,
-            results,
-        ] = buffers;
-        let validator = Self {
+        let mut validator = Self {
             problem: *problem,
             seeds: Seeds::of(seed),
             launches: ValidationKernels { module },
-            small: [small_a, small_b],
-            uniform: [uniform_a, uniform_b],
-            c,
-            small_sums,
-            uniform_sums,
-            magnitudes,
-            results,
+            memory,
+            rows: ReferenceRows::within(problem, memory),
+            a: GuardedBuffer::NONE,
+            b: GuardedBuffer::NONE,
+            c: GuardedBuffer::NONE,
+            references: GuardedBuffer::NONE,
         };
-        validator.refresh(executor)?;
-        Ok(validator)
+        match validator.allocate(executor).and_then(|()| validator.refresh(executor)) {
+            Ok(()) => Ok(validator),
+            Err(error) if error.ends_worker() => Err(error),
+            Err(error) => validator.release(executor).and(Err(error)),
+        }
+    }
+
+    /// Switches to another problem of the same dtype or to other values. Its memory replaces the
+    /// present one; after an error only another switch or a release is allowed.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub fn switch(
+        &mut self,
+        executor: &mut dyn Executor,
+        problem: &Problem,
+        seed: u64,
+    ) -> Result<(), WorkerError> {
+        let seeds = Seeds::of(seed);
+        let is_there = self.buffers().iter().all(|buffer| *buffer != GuardedBuffer::NONE);
+        if is_there && (self.problem, self.seeds) == (*problem, seeds) {
+            return Ok(());
+        }
+        let is_same = is_there && self.problem == *problem;
+        (self.problem, self.seeds) = (*problem, seeds);
+        if !is_same {
+            self.free(executor)?;
+            self.rows = ReferenceRows::within(problem, self.memory);
+            self.allocate(executor)?;
+        }
+        match self.refresh(executor) {
+            Err(error) if !error.ends_worker() => self.free(executor).and(Err(error)),
+            refreshed => refreshed,
+        }
+    }
+
+    fn allocate(&mut self, executor: &mut dyn Executor) -> Result<(), WorkerError> {
+        let [a, b, c] = operand_bytes(&self.problem);
+        self.a = GuardedBuffer::allocate(executor, a)?;
+        self.b = GuardedBuffer::allocate(executor, b)?;
+        self.c = GuardedBuffer::allocate(executor, c)?;
+        self.references = GuardedBuffer::allocate(executor, self.rows.bytes(&self.problem))?;
+        Ok(())
+    }
+
+    fn free(&mut self, executor: &mut dyn Executor) -> Result<(), WorkerError> {
+        for buffer in [&mut self.a, &mut self.b, &mut self.c, &mut self.references] {
+            std::mem::replace(buffer, GuardedBuffer::NONE).free(executor)?;
+        }
+        Ok(())
+    }
+
+    /// Whether references are computed in parts, during each validation.
+    pub fn is_in_parts(&self) -> bool {
+        !self.rows.are_all(&self.problem)
+    }
+
+    /// The operands. They have uniform values, and C those of the last run, except during a
+    /// validation.
+    pub fn operands(&self) -> OperandAddresses {
+        OperandAddresses { a: self.a.address, b: self.b.address, c: self.c.address }
     }
 
     /// Reads the device's reference for uniform values, for tests that compare it with the host's.
@@ -117,9 +138,15 @@ impl Validator {
     /// # Errors
     /// [`WorkerError`].
     pub fn reference(&self, executor: &mut dyn Executor) -> Result<Vec<f64>, WorkerError> {
-        let bytes = executor.read(self.uniform_sums.address, self.uniform_sums.bytes)?;
-        let (words, _) = bytes.as_chunks::<8>();
-        Ok(words.iter().map(|word| f64::from_le_bytes(*word)).collect())
+        let mut sums = Vec::new();
+        for part in self.rows.parts(&self.problem) {
+            executor.run(&[self.reference_of(&part, ValueKind::Uniform)])?;
+            let [start, _] = self.uniform_reference();
+            let bytes = executor.read(start, 8 * part.elements(&self.problem))?;
+            let (words, _) = bytes.as_chunks::<8>();
+            sums.extend(words.iter().map(|word| f64::from_le_bytes(*word)));
+        }
+        Ok(sums)
     }
 
     /// Returns the words of C that a subject computes from the uniform values with the given
@@ -133,10 +160,8 @@ impl Validator {
         subject: &ValidationSubject<'_>,
         scalars: Scalars,
     ) -> Result<Vec<u32>, WorkerError> {
-        let run = self.uniform_run();
-        let fill = self.launches.fill_values(run.c, run.count, ValueKind::Uniform, run.c_seed);
-        let mut work = vec![fill];
-        work.extend((subject.work)(self.operands_of(self.uniform), scalars));
+        let mut work = vec![self.old_c(self.c)];
+        work.extend((subject.work)(self.operands(), scalars));
         executor.run(&work)?;
         let bytes = executor.read(self.c.address, self.c.bytes)?;
         let (words, _) = bytes.as_chunks::<4>();
@@ -145,22 +170,24 @@ impl Validator {
 
     /// Computes the uniform values of A and B on the host.
     pub fn host_operands(&self) -> [Vec<f64>; 2] {
-        let sizes = ElementCounts::of(&self.problem);
+        let problem = &self.problem;
+        let elements = |product: u64| product * problem.batch;
         let values = |count: u64, seed: u64| {
-            (0..count).map(|i| ValueKind::Uniform.at(self.problem.dtype, i, seed)).collect()
+            (0..count).map(|i| ValueKind::Uniform.at(problem.dtype, i, seed)).collect()
         };
         let [seed_a, seed_b] = self.seeds.operands();
-        [values(sizes.a, seed_a), values(sizes.b, seed_b)]
+        [
+            values(elements(problem.a_elements()), seed_a),
+            values(elements(problem.b_elements()), seed_b),
+        ]
     }
 
     /// Frees all device memory.
     ///
     /// # Errors
     /// [`WorkerError`].
-    pub fn release(self, executor: &mut dyn Executor) -> Result<(), WorkerError> {
-        for buffer in self.buffers() {
-            buffer.free(executor)?;
-        }
+    pub fn release(mut self, executor: &mut dyn Executor) -> Result<(), WorkerError> {
+        self.free(executor)?;
         executor.unload(self.launches.module)
     }
 
@@ -184,30 +211,18 @@ impl Validator {
     /// [`WorkerError`].
     pub fn refresh(&self, executor: &mut dyn Executor) -> Result<(), WorkerError> {
         let mut work = Vec::new();
-        for (buffer, values, seed) in self.inputs() {
-            work.push(self.launches.fill_values(buffer.address, buffer.bytes / 4, values, seed));
-        }
         for buffer in self.buffers() {
             for (address, words) in buffer.guards() {
                 work.push(self.launches.fill_words(address, words, POISON));
             }
         }
-        let [small_a, small_b] = self.small.map(|buffer| buffer.address);
-        let [a, b] = self.uniform.map(|buffer| buffer.address);
-        let problem = &self.problem;
-        work.push(self.launches.reference_small(
-            problem,
-            small_a,
-            small_b,
-            self.small_sums.address,
-        ));
-        work.push(self.launches.reference_uniform(
-            problem,
-            a,
-            b,
-            self.uniform_sums.address,
-            self.magnitudes.address,
-        ));
+        for values in [ValueKind::Small, ValueKind::Uniform] {
+            work.extend(self.filled(values));
+            if !self.is_in_parts() {
+                let parts = self.rows.parts(&self.problem);
+                work.extend(parts.iter().map(|part| self.reference_of(part, values)));
+            }
+        }
         executor.run(&work)
     }
 
@@ -224,8 +239,9 @@ impl Validator {
     ) -> Result<Result<Validation, Mismatch>, WorkerError> {
         let bound = relative_bound(&self.problem);
         executor.run(&self.work(subject, bound))?;
-        let results =
-            ValidationReadback::from_bytes(&executor.read(self.results.address, READBACK_BYTES)?);
+        let parts = self.rows.parts(&self.problem);
+        let bytes = executor.read(self.references.address, readback_bytes(parts.len()))?;
+        let results = ValidationReadback::from_bytes(&bytes, &self.problem, &parts);
         if let Some(mismatch) = self.mismatch(&results, bound) {
             self.refresh(executor)?;
             return Ok(Err(mismatch));
@@ -252,21 +268,22 @@ impl Validator {
         subject: &ValidationSubject<'_>,
     ) -> Result<Result<(), Mismatch>, WorkerError> {
         let second = GuardedBuffer::allocate(executor, self.c.bytes)?;
-        let run = self.uniform_run();
-        let different = self.results.address;
+        let different = self.references.address;
         let c = second.address;
         let mut work = vec![self.launches.fill_words(different, 2, 0)];
         // Without poison, a run that reads partial results too early would find those of the
         // previous run.
         work.extend(self.poisoned(subject.workspaces));
-        work.push(self.launches.fill_values(c, run.count, ValueKind::Uniform, run.c_seed));
-        let operands = OperandAddresses { c, ..self.operands_of(self.uniform) };
-        work.extend((subject.work)(operands, run.scalars));
+        work.push(self.old_c(second));
+        let operands = OperandAddresses { c, ..self.operands() };
+        work.extend((subject.work)(operands, self.uneven_scalars()));
         let both = [self.c.address, c];
         work.push(self.launches.count_different_words(both, self.c.bytes / 4, different));
-        executor.run(&work)?;
-        let bytes = executor.read(different, 8)?;
-        second.free(executor)?;
+        let bytes = executor.run(&work).and_then(|()| executor.read(different, 8));
+        if !bytes.as_ref().is_err_and(WorkerError::ends_worker) {
+            second.free(executor)?;
+        }
+        let bytes = bytes?;
         let differing = bytes.first_chunk().map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes));
         Ok(match differing {
             0 => Ok(()),
@@ -282,51 +299,8 @@ impl Validator {
         })
     }
 
-    /// Creates both runs and all comparisons, as one sequence of work.
-    fn work(&self, subject: &ValidationSubject<'_>, bound: f64) -> Vec<WorkItem> {
-        let launches = self.launches;
-        let result = |offset: u64| self.results.address + offset;
-        let elements = ElementCounts::of(&self.problem).c;
-        let mut work = vec![launches.fill_words(self.results.address, READBACK_BYTES / 4, 0)];
-        for run in [SMALL, UNIFORM] {
-            // The first index is found as a minimum, so it starts at the maximum.
-            work.push(launches.fill_words(result(run + 16), 2, u32::MAX));
-        }
-        // Data of an earlier candidate must not look like a result.
-        work.extend(self.poisoned(subject.workspaces));
-
-        work.push(launches.fill_words(self.c.address, self.c.bytes / 4, POISON));
-        work.extend((subject.work)(self.operands_of(self.small), Scalars::PLAIN));
-        let sums = self.small_sums.address;
-        work.extend(launches.compare_small(self.c.address, sums, elements, result(SMALL)));
-
-        let run = self.uniform_run();
-        work.push(launches.fill_values(run.c, run.count, ValueKind::Uniform, run.c_seed));
-        work.extend((subject.work)(self.operands_of(self.uniform), run.scalars));
-        work.extend(launches.compare_uniform(&run, bound as f32, result(UNIFORM)));
-
-        for buffer in self.buffers().iter().chain(subject.workspaces) {
-            for (address, words) in buffer.guards() {
-                let changed = result(GUARDS_CHANGED);
-                work.push(launches.count_changed_words(address, words, POISON, changed));
-            }
-        }
-        for (buffer, values, seed) in self.inputs() {
-            let (count, changed) = (buffer.bytes / 4, result(OPERANDS_CHANGED));
-            work.push(launches.count_changed_values(buffer.address, count, values, seed, changed));
-        }
-        work
-    }
-
-    fn poisoned(&self, workspaces: &[GuardedBuffer]) -> impl Iterator<Item = WorkItem> {
-        let fill = |buffer: &GuardedBuffer| {
-            self.launches.fill_words(buffer.address, buffer.bytes / 4, POISON)
-        };
-        workspaces.iter().map(fill)
-    }
-
     fn mismatch(&self, results: &ValidationReadback, bound: f64) -> Option<Mismatch> {
-        let Scalars { alpha, beta } = self.uniform_run().scalars;
+        let Scalars { alpha, beta } = self.uneven_scalars();
         let runs = [
             (&results.small, "small integers, alpha = 1, beta = 0".to_owned(), 0.0),
             (&results.uniform, format!("uniform values, alpha = {alpha}, beta = {beta}"), bound),
@@ -363,47 +337,5 @@ impl Validator {
     fn position(&self, at: u64) -> [u64; 3] {
         let (m, n) = (self.problem.shape.m, self.problem.shape.n);
         [at / (m * n), at / n % m, at % n]
-    }
-
-    fn operands_of(&self, [a, b]: [GuardedBuffer; 2]) -> OperandAddresses {
-        OperandAddresses { a: a.address, b: b.address, c: self.c.address }
-    }
-
-    /// The operands that a kernel must not change, with their values.
-    fn inputs(&self) -> [(GuardedBuffer, ValueKind, u64); 4] {
-        let [seed_a, seed_b] = self.seeds.operands();
-        [
-            (self.small[0], ValueKind::Small, seed_a),
-            (self.small[1], ValueKind::Small, seed_b),
-            (self.uniform[0], ValueKind::Uniform, seed_a),
-            (self.uniform[1], ValueKind::Uniform, seed_b),
-        ]
-    }
-
-    fn buffers(&self) -> [GuardedBuffer; 9] {
-        let ([small_a, small_b], [uniform_a, uniform_b]) = (self.small, self.uniform);
-        [
-            small_a,
-            small_b,
-            uniform_a,
-            uniform_b,
-            self.c,
-            self.small_sums,
-            self.uniform_sums,
-            self.magnitudes,
-            self.results,
-        ]
-    }
-
-    fn uniform_run(&self) -> UniformRun {
-        UniformRun {
-            c: self.c.address,
-            sums: self.uniform_sums.address,
-            magnitudes: self.magnitudes.address,
-            count: ElementCounts::of(&self.problem).c,
-            scalars: uneven_scalars(self.problem.dtype),
-            c_seed: self.seeds.c(),
-            dtype: self.problem.dtype,
-        }
     }
 }

@@ -31,6 +31,9 @@ pub enum WorkerError {
         /// The deadline.
         seconds: f64,
     },
+    /// The caller's flag ended the operation.
+    #[error("it was interrupted")]
+    Interrupted,
     /// The worker process ended.
     #[error("the GPU worker ended unexpectedly ({how})")]
     Exited {
@@ -50,7 +53,7 @@ impl WorkerError {
     pub fn ends_worker(&self) -> bool {
         match self {
             Self::Device { sticky, .. } => *sticky,
-            Self::OutOfMemory { .. } | Self::NoDevice { .. } => false,
+            Self::OutOfMemory { .. } | Self::NoDevice { .. } | Self::Interrupted => false,
             Self::TimedOut { .. } | Self::Exited { .. } | Self::Unavailable { .. } => true,
         }
     }

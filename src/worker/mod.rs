@@ -14,7 +14,6 @@ mod process;
 mod protocol;
 mod serve;
 mod session;
-mod spawn;
 
 pub use bind::{OperandAddresses, Scalars, UnboundArgument, bind};
 pub use commands::{

@@ -2,32 +2,19 @@
 //! after it ended.
 
 use std::ffi::OsString;
-use std::io::{BufWriter, Read};
-use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
-
-use super::protocol::{VERSION, WorkerRequest, WorkerResponse, read_frame, write_frame};
-use super::spawn::spawn;
+use super::protocol::{VERSION, WorkerRequest, WorkerResponse};
 use super::{
     Baselines, DeviceConditions, Executor, KernelSetup, LoadedModule, Starter, WorkItem,
     WorkerError,
 };
 use crate::model::{Device, Micros, Problem};
+use crate::process::{ChildCommand, ChildError, ChildProcess};
 
 /// Time limit for opening the device: a cold driver needs seconds.
 const OPEN_SECONDS: f64 = 60.0;
-
-/// Polling interval while a worker shuts down.
-const POLL: Duration = Duration::from_millis(10);
-
-/// Bytes kept of a worker's error output.
-const ERROR_OUTPUT_BYTES: usize = 2048;
 
 /// Command that starts a worker.
 #[derive(Debug, Clone)]
@@ -46,30 +33,10 @@ pub struct WorkerCommand {
 #[derive(Debug)]
 pub struct GpuWorker {
     command: WorkerCommand,
-    process: WorkerProcess,
+    process: ChildProcess<WorkerResponse>,
     device: Device,
     devices: usize,
     deadline_seconds: f64,
-}
-
-#[derive(Debug)]
-struct WorkerProcess {
-    child: Child,
-    /// Exit status, once the process was waited for.
-    ended: Option<ExitStatus>,
-    /// `None` after shutdown began.
-    requests: Option<BufWriter<ChildStdin>>,
-    responses: Receiver<std::io::Result<ResponseFrame>>,
-    error_output: Arc<Mutex<Vec<u8>>>,
-}
-
-/// A response with its raw bytes; `None` once the pipe is closed.
-type ResponseFrame = Option<(WorkerResponse, Vec<u8>)>;
-
-impl Drop for WorkerProcess {
-    fn drop(&mut self) {
-        self.end();
-    }
 }
 
 impl GpuWorker {
@@ -79,7 +46,7 @@ impl GpuWorker {
     /// [`WorkerError::Unavailable`] when the program cannot be run or has another protocol version,
     /// [`WorkerError::Device`] when there is no usable device.
     pub fn start(command: WorkerCommand) -> Result<Self, WorkerError> {
-        let (process, device, devices) = WorkerProcess::start(&command)?;
+        let (process, device, devices) = open(&command)?;
         Ok(Self { command, process, device, devices, deadline_seconds: OPEN_SECONDS })
     }
 
@@ -97,7 +64,7 @@ impl GpuWorker {
         request: &WorkerRequest,
         body: &[u8],
     ) -> Result<(WorkerResponse, Vec<u8>), WorkerError> {
-        self.process.ask(request, body, self.deadline_seconds)
+        ask(&mut self.process, request, body, self.deadline_seconds)
     }
 
     fn done(&mut self, request: &WorkerRequest) -> Result<(), WorkerError> {
@@ -119,147 +86,53 @@ fn unexpected_response(response: &WorkerResponse) -> WorkerError {
     WorkerError::Unavailable { why: format!("unexpected response: {response:?}") }
 }
 
-impl WorkerProcess {
-    fn start(command: &WorkerCommand) -> Result<(Self, Device, usize), WorkerError> {
-        let unavailable = |why: String| WorkerError::Unavailable { why };
-        let mut program = Command::new(&command.program);
-        program
-            .args(&command.arguments)
-            // Both allow cuBLAS to round operands of a strict f32 product.
-            .env_remove("NVIDIA_TF32_OVERRIDE")
-            .env_remove("CUBLAS_EMULATE_SINGLE_PRECISION")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // Its own process group, which is killed as a whole; Ctrl-C then reaches only the
-            // parent.
-            .process_group(0);
-        let mut child = spawn(program)
-            .map_err(|error| unavailable(format!("`{}`: {error}", command.program.display())))?;
-        let (Some(stdin), Some(mut stdout), Some(mut stderr)) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take())
-        else {
-            return Err(unavailable("it has no pipes".to_owned()));
-        };
-        let (sender, responses) = channel();
-        // A reader thread allows a deadline for responses; it ends with the pipe.
-        std::thread::spawn(move || {
-            loop {
-                let frame = read_frame(&mut stdout);
-                let last = !matches!(frame, Ok(Some(_)));
-                if sender.send(frame).is_err() || last {
-                    return;
-                }
-            }
-        });
-        let error_output = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&error_output);
-        std::thread::spawn(move || {
-            let mut chunk = [0; 512];
-            while let Ok(read @ 1..) = stderr.read(&mut chunk) {
-                let Ok(mut words) = kept.lock() else { return };
-                words.extend_from_slice(&chunk[..read]);
-                let excess = words.len().saturating_sub(ERROR_OUTPUT_BYTES);
-                words.drain(..excess);
-            }
-        });
-        let mut process = Self {
-            child,
-            ended: None,
-            requests: Some(BufWriter::new(stdin)),
-            responses,
-            error_output,
-        };
-        let open = WorkerRequest::Open {
-            version: VERSION,
-            ordinal: command.ordinal,
-            libraries: command.libraries.clone(),
-        };
-        match process.ask(&open, &[], OPEN_SECONDS)?.0 {
-            WorkerResponse::Opened { version: VERSION, device, devices } => {
-                Ok((process, *device, devices))
-            }
-            WorkerResponse::Opened { version, .. } => Err(unavailable(format!(
-                "it has protocol version {version}, this program {VERSION}"
-            ))),
-            other => Err(unexpected_response(&other)),
+/// Starts a worker and opens its device. Gives the device, and the number of devices.
+fn open(
+    command: &WorkerCommand,
+) -> Result<(ChildProcess<WorkerResponse>, Device, usize), WorkerError> {
+    let program =
+        ChildCommand { program: command.program.clone(), arguments: command.arguments.clone() };
+    let mut process = ChildProcess::start(&program)?;
+    let request = WorkerRequest::Open {
+        version: VERSION,
+        ordinal: command.ordinal,
+        libraries: command.libraries.clone(),
+    };
+    match ask(&mut process, &request, &[], OPEN_SECONDS)?.0 {
+        WorkerResponse::Opened { version: VERSION, device, devices } => {
+            Ok((process, *device, devices))
         }
+        WorkerResponse::Opened { version, .. } => Err(WorkerError::Unavailable {
+            why: format!("it has protocol version {version}, this program {VERSION}"),
+        }),
+        other => Err(unexpected_response(&other)),
     }
+}
 
-    fn ask(
-        &mut self,
-        request: &WorkerRequest,
-        body: &[u8],
-        seconds: f64,
-    ) -> Result<(WorkerResponse, Vec<u8>), WorkerError> {
-        let Some(requests) = &mut self.requests else {
-            return Err(WorkerError::Unavailable { why: "it was shut down".to_owned() });
-        };
-        if let Err(error) = write_frame(requests, request, body) {
-            return Err(self.exited(&error.to_string()));
-        }
-        let frame = match self.responses.recv_timeout(Duration::from_secs_f64(seconds)) {
-            Ok(Ok(Some(frame))) => frame,
-            Ok(Ok(None)) | Err(RecvTimeoutError::Disconnected) => {
-                return Err(self.exited("its pipe closed"));
-            }
-            Ok(Err(error)) => return Err(self.exited(&error.to_string())),
-            Err(RecvTimeoutError::Timeout) => {
-                self.end();
-                return Err(WorkerError::TimedOut { seconds });
-            }
-        };
-        match frame.0 {
-            WorkerResponse::Failed { message, sticky } => {
-                Err(WorkerError::Device { message, sticky })
-            }
-            WorkerResponse::OutOfMemory { message } => Err(WorkerError::OutOfMemory { message }),
-            WorkerResponse::NoDevice { message } => Err(WorkerError::NoDevice { message }),
-            response => Ok((response, frame.1)),
-        }
+fn ask(
+    process: &mut ChildProcess<WorkerResponse>,
+    request: &WorkerRequest,
+    body: &[u8],
+    seconds: f64,
+) -> Result<(WorkerResponse, Vec<u8>), WorkerError> {
+    let limit = Duration::from_secs_f64(seconds);
+    let (response, body) = process.ask(request, body, limit, &mut || false)?;
+    match response {
+        WorkerResponse::Failed { message, sticky } => Err(WorkerError::Device { message, sticky }),
+        WorkerResponse::OutOfMemory { message } => Err(WorkerError::OutOfMemory { message }),
+        WorkerResponse::NoDevice { message } => Err(WorkerError::NoDevice { message }),
+        response => Ok((response, body)),
     }
+}
 
-    /// Closes the pipe, which ends the worker, and waits for its exit.
-    fn finish(&mut self, seconds: f64) -> Result<Option<i32>, WorkerError> {
-        self.requests = None;
-        let until = Instant::now() + Duration::from_secs_f64(seconds);
-        loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) => {
-                    self.ended = Some(status);
-                    return Ok(status.code());
-                }
-                Ok(None) if Instant::now() < until => std::thread::sleep(POLL),
-                Ok(None) => {
-                    self.end();
-                    return Err(WorkerError::TimedOut { seconds });
-                }
-                Err(error) => return Err(self.exited(&error.to_string())),
-            }
+impl From<ChildError> for WorkerError {
+    fn from(error: ChildError) -> Self {
+        match error {
+            ChildError::Unavailable { why } => Self::Unavailable { why },
+            ChildError::Exited { how } => Self::Exited { how },
+            ChildError::TimedOut { seconds } => Self::TimedOut { seconds },
+            ChildError::Cancelled => Self::Exited { how: error.to_string() },
         }
-    }
-
-    /// Kills the process group, once: until the process is waited for, its number is not reused.
-    fn end(&mut self) -> Option<ExitStatus> {
-        if self.ended.is_none() {
-            // Fails only if no process of the group is left.
-            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
-            self.ended = self.child.wait().ok();
-        }
-        self.ended
-    }
-
-    fn exited(&mut self, symptom: &str) -> WorkerError {
-        let mut how = match self.end() {
-            Some(status) => format!("{symptom}; {status}"),
-            None => symptom.to_owned(),
-        };
-        if let Ok(words) = self.error_output.lock()
-            && let Some(line) = String::from_utf8_lossy(&words).trim().lines().last()
-        {
-            how = format!("{how}; stderr: {line}");
-        }
-        WorkerError::Exited { how }
     }
 }
 
@@ -284,7 +157,7 @@ impl Executor for GpuWorker {
     }
 
     fn finish(mut self: Box<Self>) -> Result<Option<i32>, WorkerError> {
-        self.process.finish(self.deadline_seconds)
+        Ok(self.process.finish(Duration::from_secs_f64(self.deadline_seconds))?)
     }
 
     fn free_memory(&mut self) -> Result<u64, WorkerError> {
@@ -363,7 +236,7 @@ impl Executor for GpuWorker {
     }
 
     fn restart(&mut self) -> Result<(), WorkerError> {
-        (self.process, self.device, self.devices) = WorkerProcess::start(&self.command)?;
+        (self.process, self.device, self.devices) = open(&self.command)?;
         Ok(())
     }
 }

@@ -1,12 +1,13 @@
 //! Main loop of the worker process: executes requests on its GPU until the pipe closes.
 
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, Read, Write};
 
 use thiserror::Error;
 
-use super::protocol::{VERSION, WorkerRequest, WorkerResponse, read_frame, write_frame};
+use super::protocol::{VERSION, WorkerRequest, WorkerResponse};
 use super::session::DeviceSession;
 use crate::gpu::{GpuError, device_count};
+use crate::process::{ParentPipe, read_frame, write_frame};
 
 /// Reason that a worker ended before its pipe was closed.
 #[derive(Debug, Error)]
@@ -24,14 +25,8 @@ pub enum ServeError {
 /// # Errors
 /// See [`ServeError`]; device errors are responses, not errors.
 pub fn serve() -> Result<(), ServeError> {
-    // A worker that waits for a kernel would not notice that its pipe closed.
-    let signal = rustix::process::Signal::KILL;
-    rustix::process::set_parent_process_death_signal(Some(signal)).map_err(io::Error::from)?;
-    // Responses go to a copy of standard output, and output of `printf` in kernels to standard
-    // error.
-    let answers = rustix::io::dup(rustix::stdio::stdout()).map_err(io::Error::from)?;
-    rustix::stdio::dup2_stdout(rustix::stdio::stderr()).map_err(io::Error::from)?;
-    converse(&mut BufReader::new(io::stdin()), &mut BufWriter::new(std::fs::File::from(answers)))
+    let ParentPipe { mut input, mut output } = ParentPipe::open()?;
+    converse(&mut input, &mut output)
 }
 
 fn converse(input: &mut impl Read, out: &mut impl Write) -> Result<(), ServeError> {
@@ -59,7 +54,7 @@ fn converse(input: &mut impl Read, out: &mut impl Write) -> Result<(), ServeErro
 
 fn failed(error: &GpuError) -> WorkerResponse {
     match error {
-        GpuError::OutOfMemory { .. } => WorkerResponse::OutOfMemory { message: error.to_string() },
+        _ if error.is_out_of_memory() => WorkerResponse::OutOfMemory { message: error.to_string() },
         _ if error.is_absence() => WorkerResponse::NoDevice { message: error.to_string() },
         _ => WorkerResponse::Failed { message: error.to_string(), sticky: error.is_sticky() },
     }

@@ -154,7 +154,13 @@ impl DeviceSession {
     }
 
     fn load(&mut self, image: &[u8], announced: &[KernelSetup]) -> Result<LoadedModule, GpuError> {
-        let module = self.gpu.load(image)?;
+        let module = match self.gpu.load(image) {
+            Err(error) if error.is_out_of_memory() => {
+                self.cached.clear();
+                self.gpu.load(image)?
+            }
+            loaded => loaded?,
+        };
         let mut kernels = HashMap::new();
         let mut facts = Vec::new();
         for launch in announced {

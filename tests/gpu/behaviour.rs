@@ -80,8 +80,8 @@ pub(crate) fn copies_tie() -> Result<(), Failed> {
     let copies: Vec<Configuration> = (0..6)
         .map(|copy| {
             serde_json::from_value(json!({
-                "VEC": 4, "PER_THREAD": 1, "ABREAST": 128, "WARPS": 4, "UNROLL": 8,
-                "BLOCKS_PER_SM": 2, "LOADS": "cached", "COPY": copy,
+                "VEC": 4, "LINES_PER_THREAD": 1, "CONTIGUOUS_THREADS": 128, "WARPS": 4, "UNROLL": 8,
+                "BLOCKS_PER_SM": 2, "CACHE_HINT": "allocate", "COPY": copy,
             }))
         })
         .collect::<Result<_, _>>()?;

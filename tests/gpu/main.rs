@@ -11,6 +11,7 @@
 
 mod artifacts;
 mod behaviour;
+mod classes;
 mod correctness;
 mod rig;
 
@@ -18,10 +19,10 @@ use std::process::ExitCode;
 
 use artifacts::{artifacts_multiply, runtime_encodes_maps, runtime_multiplies};
 use behaviour::{budget, copies_tie, doctor, killed_worker, libraries, memory, program};
+use classes::classes_are_as_fast_as_lookups;
 use correctness::{
-    atomic_sums_are_correct, blocks_that_go_on_are_correct, boxes_are_correct,
-    families_are_correct, hundred_candidates, planted_faults, reference_agrees, same_bits,
-    sanitized,
+    atomic_sums_are_correct, boxes_are_correct, families_are_correct, hundred_candidates,
+    planted_faults, reference_agrees, same_bits, sanitized,
 };
 use gemm_tune::worker::GpuWorker;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -34,7 +35,6 @@ const TESTS: [(&str, Test); 19] = [
     ("every_family_is_correct_for_awkward_shapes", families_are_correct),
     ("boxes_of_the_copy_engine_are_correct", boxes_are_correct),
     ("sums_that_blocks_add_to_c_are_correct", atomic_sums_are_correct),
-    ("blocks_that_go_on_to_the_next_tile_are_correct", blocks_that_go_on_are_correct),
     ("the_cpu_device_gives_the_bits_of_the_gpu", same_bits),
     ("planted_faults_get_their_outcomes", planted_faults),
     ("a_hundred_candidates_of_which_thirty_are_broken", hundred_candidates),
@@ -49,6 +49,7 @@ const TESTS: [(&str, Test); 19] = [
     ("the_runtime_multiplies_in_the_users_context", runtime_multiplies),
     ("the_runtime_encodes_tensor_maps", runtime_encodes_maps),
     ("exported_artifacts_multiply", artifacts_multiply),
+    ("every_class_of_operands_is_as_fast_as_lookups", classes_are_as_fast_as_lookups),
 ];
 
 fn main() -> ExitCode {

@@ -72,14 +72,22 @@ pub(crate) fn built_in(family: Option<&str>) -> Kit {
     kit(chosen.collect(), Templates::built_in().unwrap())
 }
 
-/// `pipelined` with tiles that the copy engine brings, which searches leave alone.
+/// `tma` without the rule by which searches leave it out.
 pub(crate) fn boxes() -> Family {
-    let text = include_str!("../../search-spaces/pipelined.toml")
-        .replace(r#"COPIES = ["lanes", "boxes"]"#, r#"COPIES = ["boxes"]"#)
-        .replace(r#"COPIES = "lanes""#, r#"COPIES = "boxes""#);
-    let rules = text.split("\n[[").filter(|part| !part.contains("COPIES == 'lanes'\""));
+    let text = include_str!("../../search-spaces/tma.toml");
+    let rules = text.split("\n[[").filter(|part| !part.contains("require = \"false\""));
     let text = rules.collect::<Vec<_>>().join("\n[[");
-    Family::parse("pipelined.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+    Family::parse("tma.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The built-in families, each with configurations to try: [`boxes`] stands for `tma`.
+pub(crate) fn searched_families() -> Vec<Family> {
+    let families = Families::built_in().unwrap();
+    let searched = |family: &Family| match family.name.as_str() {
+        "tma" => boxes(),
+        _ => family.clone(),
+    };
+    families.iter().map(searched).collect()
 }
 
 pub(crate) fn settings(max_configs: usize) -> Settings {

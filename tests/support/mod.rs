@@ -10,6 +10,7 @@ use gemm_tune::compile::{
 
 pub(crate) mod boxes;
 pub(crate) mod cases;
+pub(crate) mod emulated;
 pub(crate) mod program;
 pub(crate) mod without;
 

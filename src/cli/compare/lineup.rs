@@ -33,6 +33,7 @@ pub(super) fn run(
     let device = kit.machine.device();
     let regime = Regime::default();
     let winners = Database::load(database).map_err(Failure::work)?;
+    databases::note_faults(winners.faults(), console);
     let mut lined = Vec::new();
     for problem in in_turn(problems, console)? {
         let mut wanted: Vec<RequestedEntrant> = rungs
@@ -42,7 +43,8 @@ pub(super) fn run(
         match winners.find(problem, &device, regime) {
             Some(record) => wanted.push(RequestedEntrant {
                 name: WINNER.to_owned(),
-                chosen: Ok(databases::kernel(record, &kit.families)),
+                chosen: databases::kernel(record, &kit.families)
+                    .map_err(|error| error.message().to_owned()),
             }),
             None => console.note(&format!(
                 "no winner of {problem} takes part: {} has no record of {}",

@@ -16,7 +16,6 @@ use crate::cli::failure::Failure;
 use crate::cli::measure_context::{MeasureContext, in_turn, notes};
 use crate::cli::output::finish;
 use crate::cli::{databases, request};
-use crate::database::Database;
 use crate::model::Regime;
 use crate::report::comparison::{self, LibraryComparison};
 use crate::tune::retime;
@@ -40,7 +39,7 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
     if arguments.ladder || !arguments.config.is_empty() || arguments.plot.is_some() {
         return lineup::run(arguments, &problems, &path, &mut kit, console);
     }
-    let database = Database::load_existing(&path).map_err(Failure::work)?;
+    let database = databases::load_file(&path, console)?;
     let regime = Regime::default();
     let mut compared = Vec::new();
     for problem in in_turn(&problems, console)? {
@@ -49,7 +48,7 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
             compared.push(LibraryComparison::without(*problem, why));
             continue;
         };
-        let (family, configuration) = databases::kernel(record, &kit.families);
+        let (family, configuration) = databases::kernel(record, &kit.families)?;
         let winner = (family.as_str(), &configuration);
         let on_event = &mut notes(console);
         let retimed = retime(problem, winner, None, &mut kit, (regime, *seed), on_event)

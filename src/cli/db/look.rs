@@ -1,8 +1,9 @@
 //! `db list` and `db show`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::cli::arguments::{OutputArguments, SelectionArguments};
@@ -11,7 +12,7 @@ use crate::cli::databases::{self, files};
 use crate::cli::failure::Failure;
 use crate::database::{Database, Record, RecordFilter};
 use crate::model::Shape;
-use crate::report::records;
+use crate::report::records::{self, LocatedRecord};
 
 #[derive(Debug, Args)]
 pub(super) struct ListArguments {
@@ -36,16 +37,40 @@ pub(super) struct ShowArguments {
     pub(super) output: OutputArguments,
 }
 
-pub(super) fn list(arguments: &ListArguments, console: Console) -> Result<Value, Failure> {
+/// Records of databases, and which of them are listed.
+struct Listing {
+    files: Vec<PathBuf>,
+    databases: Vec<Database>,
+    selection: RecordFilter,
+}
+
+impl Listing {
+    fn records(&self) -> Vec<LocatedRecord<'_>> {
+        select(&self.files, &self.databases, |record| self.selection.matches(record))
+    }
+}
+
+impl Serialize for Listing {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        records::list_document(&self.records()).serialize(serializer)
+    }
+}
+
+pub(super) fn list(
+    arguments: &ListArguments,
+    console: Console,
+) -> Result<impl Serialize + use<>, Failure> {
     let selection = arguments.selection.selection()?;
-    let (files, databases) = load(&arguments.db)?;
-    let found = select(&files, &databases, |record| selection.matches(record));
+    let (files, databases) = load(&arguments.db, console)?;
+    let listing = Listing { files, databases, selection };
+    let found = listing.records();
     if found.is_empty() {
-        console.note(&format!("no such record in {}", records::names(&files)));
-    } else {
+        console.note(&format!("no such record in {}", records::names(&listing.files)));
+    } else if !console.json {
         console.result(&records::list(&found, console.width()));
     }
-    Ok(records::list_document(&found))
+    drop(found);
+    Ok(listing)
 }
 
 pub(super) fn show(arguments: &ShowArguments, console: Console) -> Result<Value, Failure> {
@@ -58,7 +83,7 @@ pub(super) fn show(arguments: &ShowArguments, console: Console) -> Result<Value,
              digits, as `gemm-tune db list` shows them"
         )));
     }
-    let (files, databases) = load(&arguments.db)?;
+    let (files, databases) = load(&arguments.db, console)?;
     let key = what.to_lowercase();
     let wanted = RecordFilter { shapes: shape.into_iter().collect(), ..RecordFilter::default() };
     let found = select(&files, &databases, |record| match shape {
@@ -81,9 +106,9 @@ pub(super) fn show(arguments: &ShowArguments, console: Console) -> Result<Value,
     Ok(json!({ "records": documents }))
 }
 
-fn load(named: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<Database>), Failure> {
+fn load(named: &[PathBuf], console: Console) -> Result<(Vec<PathBuf>, Vec<Database>), Failure> {
     let files = files(named)?;
-    let databases = databases::load(&files)?;
+    let databases = databases::load(&files, console)?;
     Ok((files, databases))
 }
 
@@ -91,7 +116,7 @@ fn select<'a>(
     files: &'a [PathBuf],
     databases: &'a [Database],
     takes: impl Fn(&Record) -> bool,
-) -> Vec<(&'a Path, &'a Record)> {
+) -> Vec<LocatedRecord<'a>> {
     let pairs = files.iter().zip(databases);
     let records = pairs.flat_map(|(file, database)| {
         database.records().iter().map(move |record| (file.as_path(), record))

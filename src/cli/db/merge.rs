@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::cli::arguments::OutputArguments;
 use crate::cli::console::Console;
+use crate::cli::databases;
 use crate::cli::failure::Failure;
 use crate::database;
-use crate::report::record_changes;
+use crate::report::record_changes::{self, MergedDocument};
 
 /// Of records for the same problem, GPU and cache policy, a deterministic one comes before others, then
 /// one of a whole run before one of an interrupted run, then the faster, then the earlier. The others are
@@ -26,8 +27,14 @@ pub(super) struct MergeArguments {
     pub(super) output: OutputArguments,
 }
 
-pub(super) fn merge(arguments: &MergeArguments, console: Console) -> Result<Value, Failure> {
+pub(super) fn merge(
+    arguments: &MergeArguments,
+    console: Console,
+) -> Result<impl Serialize + use<>, Failure> {
     let merged = database::merge(&arguments.files, &arguments.into).map_err(Failure::work)?;
-    console.result(&record_changes::merged(&merged, &arguments.into));
-    Ok(record_changes::merged_document(&merged, &arguments.into))
+    databases::note_faults(&merged.faults, console);
+    if !console.json {
+        console.result(&record_changes::merged(&merged, &arguments.into));
+    }
+    Ok(MergedDocument { merged, output: arguments.into.clone() })
 }

@@ -3,11 +3,13 @@
 mod look;
 mod merge;
 mod prune;
+mod restamp;
 mod verify;
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 
 use super::arguments::OutputArguments;
 use super::console::Console;
@@ -30,6 +32,8 @@ enum DbCommand {
     Merge(merge::MergeArguments),
     /// Take records out of a file by rule; without --yes only say which
     Prune(prune::PruneArguments),
+    /// Stamp records anew after a change of templates that leaves their machine code as it was
+    Restamp(restamp::RestampArguments),
     /// Time the winners of this device again, and say which records do not hold any more
     Verify(verify::VerifyArguments),
 }
@@ -41,6 +45,10 @@ pub(super) fn main(arguments: &DbArguments) -> ExitCode {
         DbCommand::Show(show) => with(&show.output, |console| look::show(show, console)),
         DbCommand::Merge(merge) => with(&merge.output, |console| merge::merge(merge, console)),
         DbCommand::Prune(prune) => with(&prune.output, |console| prune::prune(prune, console)),
+        DbCommand::Restamp(restamp) => {
+            let console = Console::new(&restamp.common);
+            finish(console, restamp::restamp(restamp, console))
+        }
         DbCommand::Verify(verify) => {
             let console = Console::new(&verify.common);
             finish(console, verify::verify(verify, console))
@@ -48,9 +56,9 @@ pub(super) fn main(arguments: &DbArguments) -> ExitCode {
     }
 }
 
-fn with(
+fn with<D: Serialize>(
     output: &OutputArguments,
-    run: impl FnOnce(Console) -> Result<serde_json::Value, Failure>,
+    run: impl FnOnce(Console) -> Result<D, Failure>,
 ) -> ExitCode {
     let console = Console::of_output(output);
     finish(console, run(console).map(|document| (document, ExitCode::SUCCESS)))

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::cli::arguments::OutputArguments;
 use crate::cli::console::Console;
 use crate::cli::failure::Failure;
 use crate::database::{self, PruneConditions, Version};
-use crate::report::record_changes;
+use crate::report::record_changes::{self, PrunedDocument};
 
 /// Removes records that meet every given condition. The list is always shown; without
 /// `--yes` the file is left alone.
@@ -43,7 +43,10 @@ pub(super) struct PruneArguments {
     pub(super) output: OutputArguments,
 }
 
-pub(super) fn prune(arguments: &PruneArguments, console: Console) -> Result<Value, Failure> {
+pub(super) fn prune(
+    arguments: &PruneArguments,
+    console: Console,
+) -> Result<impl Serialize + use<>, Failure> {
     let conditions = PruneConditions {
         superseded: arguments.superseded,
         interim: arguments.interim,
@@ -60,8 +63,10 @@ pub(super) fn prune(arguments: &PruneArguments, console: Console) -> Result<Valu
     }
     let dry_run = !arguments.yes;
     let pruned = database::prune(&arguments.db, &conditions, dry_run).map_err(Failure::work)?;
-    console.result(&record_changes::pruned(&pruned, &arguments.db, dry_run));
-    Ok(record_changes::pruned_document(&pruned, &arguments.db, dry_run))
+    if !console.json {
+        console.result(&record_changes::pruned(&pruned, &arguments.db, dry_run));
+    }
+    Ok(PrunedDocument { pruned, file: arguments.db.clone(), dry_run })
 }
 
 fn version(text: &str) -> Result<Version, Failure> {

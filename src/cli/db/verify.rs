@@ -12,7 +12,7 @@ use crate::cli::console::Console;
 use crate::cli::failure::Failure;
 use crate::cli::measure_context::{MeasureContext, notes};
 use crate::cli::{databases, interrupt};
-use crate::database::{Database, Drift, Record};
+use crate::database::{Drift, Record};
 use crate::model::{Configuration, Problem};
 use crate::report::{records, verified};
 use crate::tune::{Kit, retime};
@@ -49,15 +49,15 @@ pub(super) fn verify(
     console: Console,
 ) -> Result<(Value, ExitCode), Failure> {
     let selection = arguments.selection.selection()?;
-    let named = arguments.db.as_deref().map(Database::load_existing).transpose();
-    let named = named.map_err(Failure::work)?;
+    let named =
+        arguments.db.as_deref().map(|path| databases::load_file(path, console)).transpose()?;
     let context =
         MeasureContext::new(&arguments.device, &arguments.families, &arguments.common, console)?;
     let device = context.machine.device();
     let path = databases::of(&device, arguments.db.as_deref());
     let database = match named {
         Some(database) => database,
-        None => Database::load_existing(&path).map_err(Failure::work)?,
+        None => databases::load_file(&path, console)?,
     };
     let chosen: Vec<&Record> =
         database.records().iter().filter(|record| selection.matches(record)).collect();
@@ -97,7 +97,8 @@ pub(super) fn verify(
         device.name,
         path.display()
     ));
-    let document = json!({ "database": path, "device": device, "verified": documents });
+    let document =
+        json!({ "database": path.display().to_string(), "device": device, "verified": documents });
     Ok((document, if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }))
 }
 
@@ -110,7 +111,7 @@ fn one(
 ) -> Result<(Value, bool), Failure> {
     let problem = Problem::try_from(&record.problem).map_err(Failure::work)?;
     console.note(&format!("verifying {problem}"));
-    let (family_name, configuration) = databases::kernel(record, &kit.families);
+    let (family_name, configuration) = databases::kernel(record, &kit.families)?;
     let runner_up = runner_up(record, kit);
     let named = runner_up.as_ref().map(|(family, values)| (family.as_str(), values));
     let on_event = &mut notes(console);

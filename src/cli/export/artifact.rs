@@ -1,7 +1,6 @@
 //! What other programs run: kernels chosen, compiled and put into a folder.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use crate::dispatch::{Dispatch, DispatchNode};
 use crate::export::{
     self, Artifact, ExportSource, ExportedKernel, KernelDraft, for_any_shape, of_dispatch,
 };
+use crate::files::{self, InputKind};
 use crate::lookup::Lookup;
 use crate::model::Device;
 
@@ -39,10 +39,16 @@ pub(super) fn files(
     };
     let own = records.iter().copied();
     let own = own.filter(|record| record.is_of(&device) && record.regime() == Some(regime));
+    let lookup = || -> Result<Lookup, Failure> {
+        let lookup = Lookup::new(all.iter().copied(), &families, &templates, &device, regime);
+        let known = (&families[..], &templates);
+        Ok(lookup.with_predictor(databases::predictor([], &device, known, console)?))
+    };
     if let Some(path) = &arguments.dispatch {
         let own: Vec<&Record> = own.collect();
         let dispatch = read_dispatch(path)?;
-        let (drafts, tree) = of_dispatch(&dispatch, &own, source).map_err(Failure::work)?;
+        let found = of_dispatch(&dispatch, &own, &lookup()?, source).map_err(Failure::work)?;
+        let (drafts, tree) = found;
         let what =
             format!("{} kernels for {} of a dispatch set", drafts.len(), dispatch.kernels.len());
         return written(arguments, (drafts, Some(tree)), &device, what, console);
@@ -63,10 +69,7 @@ pub(super) fn files(
     }
     let tuned = drafts.len();
     if !arguments.only_tuned {
-        let all = all.iter().copied();
-        let lookup = Lookup::new(all, &families, &templates, &device, regime)
-            .with_predictor(databases::predictor([], &device, (&families, &templates), console)?);
-        drafts.extend(for_any_shape(&drafts, &lookup, source));
+        for_any_shape(&mut drafts, &lookup()?, source);
     }
     let others = drafts.len() - tuned;
     let what = format!("{tuned} winners and {others} other kernels");
@@ -74,7 +77,7 @@ pub(super) fn files(
 }
 
 fn read_dispatch(path: &Path) -> Result<Dispatch, Failure> {
-    let text = fs::read_to_string(path)
+    let text = files::read_text(path, InputKind::Dispatch)
         .map_err(|error| Failure::Work(format!("cannot read `{}`: {error}", path.display())))?;
     serde_json::from_str(&text).map_err(|error| {
         Failure::Work(format!(

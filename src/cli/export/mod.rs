@@ -4,7 +4,7 @@ mod arguments;
 mod artifact;
 mod evaluated;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn run(arguments: &ExportArguments, console: Console) -> Result<Value, Failure> 
         }
         format => {
             let files = databases::files(&arguments.db)?;
-            let databases = databases::load(&files)?;
+            let databases = databases::load(&files, console)?;
             let all: Vec<&Record> = databases.iter().flat_map(Database::records).collect();
             let records: Vec<&Record> = all
                 .iter()
@@ -64,7 +64,7 @@ fn run(arguments: &ExportArguments, console: Console) -> Result<Value, Failure> 
         write(path, bytes)?;
     }
     console.result(&format!("{what} written to {}\n", out.display()));
-    let paths: Vec<&PathBuf> = files.iter().map(|(path, _)| path).collect();
+    let paths: Vec<String> = files.iter().map(|(path, _)| path.display().to_string()).collect();
     Ok(json!({ "files": paths, "exported": what }))
 }
 

@@ -11,6 +11,9 @@ pub enum LaunchError {
     /// of execution.
     #[error(transparent)]
     Violation(#[from] Box<Violation>),
+    /// The caller's flag ended it.
+    #[error("the execution was interrupted")]
+    Interrupted,
     /// The arguments do not match the kernel's parameters.
     #[error("kernel `{kernel}` is launched with {given}, but takes {expected}")]
     Arguments {

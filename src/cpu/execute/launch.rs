@@ -1,5 +1,6 @@
 //! Launches: workers execute clusters in parallel and merge their counts.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use super::arguments::{KernelParameter, parameter_words};
@@ -69,6 +70,10 @@ impl LaunchContext<'_> {
             let mut cluster = Cluster::new(self);
             let mut first_violation = None;
             while let Some(number) = self.progress.begin(count) {
+                if self.is_interrupted() {
+                    self.progress.end(number, &Ok(()));
+                    break;
+                }
                 cluster.begin(number);
                 let outcome = cluster.run::<CHECKED, COUNTED>();
                 self.progress.end(number, &outcome);
@@ -85,6 +90,9 @@ impl LaunchContext<'_> {
             }
             work();
         });
+        if self.is_interrupted() {
+            return Err(LaunchError::Interrupted);
+        }
         let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         match results.violation {
             Some((_, violation)) => Err(LaunchError::Violation(violation)),
@@ -94,6 +102,11 @@ impl LaunchContext<'_> {
                 Ok(Counts { accesses: results.accesses, ..counts })
             }
         }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        let flag = self.options.interrupted.as_ref();
+        flag.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
     fn summary<const COUNTED: bool>(&self, blocks: usize, steps: &[StepCounts]) -> Counts {

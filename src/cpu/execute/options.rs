@@ -1,5 +1,8 @@
 //! Launch options: blocks, checks, counting and the instruction budget.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use crate::cpu::checks::ExecutionChecks;
 
 /// Whether a launch counts instructions and memory traffic.
@@ -27,7 +30,7 @@ pub enum BlockSelection {
 }
 
 /// Options of a launch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct LaunchOptions {
     /// Checks to perform.
     pub checks: ExecutionChecks,
@@ -38,6 +41,8 @@ pub struct LaunchOptions {
     pub instruction_budget: u64,
     /// Blocks to execute.
     pub blocks: BlockSelection,
+    /// Ends the launch before its next block once set.
+    pub interrupted: Option<Arc<AtomicBool>>,
 }
 
 impl Default for LaunchOptions {
@@ -49,6 +54,7 @@ impl Default for LaunchOptions {
             counting: CountingMode::Off,
             instruction_budget: 1 << 35,
             blocks: BlockSelection::All,
+            interrupted: None,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Clusters of blocks: special registers, the cluster barrier, and shared memory of other blocks.
 
-use super::harness::{checked, compile};
+use super::checked;
 use crate::cpu::{
-    BlockSelection, CountingMode, ExecutionChecks, GlobalMemory, InstructionClass, KernelParameter,
-    LaunchError, LaunchOptions, PtxModule, Violation, ViolationKind, WriteTracking, launch,
+    BlockSelection, CountingMode, GlobalMemory, InstructionClass, KernelParameter, LaunchError,
+    LaunchOptions, PtxModule, Violation, ViolationKind, WriteTracking, launch,
 };
 use ViolationKind::{BarrierDivergence, Deadlock, OutOfBounds, Race, Unwritten};
 
@@ -358,116 +358,4 @@ fn the_cluster_of_a_selected_block_is_executed_once() {
     };
     let error = run_text(&text, ([4, 2, 1], 1), &outside).expect_err("no such block");
     assert!(error.to_string().contains("not in the grid"), "{error}");
-}
-
-/// Sums four parts, one per block of a cluster. Each block then stores its share of the sums.
-const REDUCTION: &str = r#"
-constexpr int PARTS = 4, WORDS = 256, SHARE = WORDS / PARTS;
-
-__device__ unsigned rank_in_cluster()
-{
-    unsigned rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-
-__device__ void meet()
-{
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-}
-
-__device__ float of_block(const float *address, unsigned rank)
-{
-    unsigned own = (unsigned)__cvta_generic_to_shared(address), there;
-    float value;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(own), "r"(rank));
-    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(there) : "memory");
-    return value;
-}
-
-extern "C" __global__ void __cluster_dims__(1, PARTS, 1) sums(float *out)
-{
-    __shared__ float part[WORDS];
-    const unsigned rank = rank_in_cluster();
-    for (int i = threadIdx.x; i < WORDS; i += blockDim.x)
-        part[i] = (float)(1000 * rank + i + 7 * blockIdx.x);
-    meet(); // filled
-    for (int i = threadIdx.x; i < SHARE; i += blockDim.x) {
-        float sum = 0;
-        for (int source = 0; source < PARTS; ++source)
-            sum += of_block(&part[rank * SHARE + i], source);
-        out[blockIdx.x * WORDS + rank * SHARE + i] = sum;
-    }
-    meet(); // read
-}
-"#;
-
-#[test]
-fn a_compiled_kernel_sums_the_parts_of_its_cluster() {
-    let Some(ptx) = compile(REDUCTION, &[]) else { return };
-    for checks in [ExecutionChecks::NONE, ExecutionChecks::ALL] {
-        let options = LaunchOptions { checks, ..checked() };
-        let (words, _) = run_text(&ptx, ([3, 4, 1], 64), &options).unwrap();
-        for (at, word) in words[..3 * 256].iter().enumerate() {
-            let (block, i) = (at / 256, at % 256);
-            let expected = (6000 + 4 * (i + 7 * block)) as f32;
-            assert_eq!(f32::from_bits(*word), expected, "{at}");
-        }
-    }
-}
-
-#[test]
-fn planted_faults_of_a_cluster_are_detected() {
-    for (name, change, kinds, line) in [
-        (
-            "no barrier before reading",
-            ("meet(); // filled", ""),
-            &[Race, Unwritten][..],
-            "ld.shared",
-        ),
-        ("no barrier before the end", ("meet(); // read", ""), &[OutOfBounds], "ld.shared"),
-        (
-            "a rank that no block has",
-            ("source < PARTS", "source <= PARTS"),
-            &[OutOfBounds],
-            "ld.shared",
-        ),
-        (
-            "an address beyond the part",
-            ("&part[rank * SHARE + i]", "&part[rank * SHARE + i + SHARE]"),
-            &[OutOfBounds],
-            "ld.shared",
-        ),
-        (
-            "parts that nobody filled",
-            ("threadIdx.x; i < WORDS", "threadIdx.x; i < WORDS - SHARE"),
-            &[Unwritten],
-            "ld.shared",
-        ),
-        (
-            "a part written again before all have read it",
-            ("meet(); // read", "part[threadIdx.x] = 0; meet();"),
-            &[Race],
-            "part[threadIdx.x] = 0",
-        ),
-        (
-            "a block that waits for itself",
-            ("meet(); // filled", "if (rank == 2) asm volatile(\"bar.sync 1, 128;\"); meet();"),
-            &[Deadlock],
-            "barrier.cluster",
-        ),
-    ] {
-        let (from, to) = change;
-        assert!(REDUCTION.contains(from), "{name}");
-        let source = REDUCTION.replacen(from, to, 1);
-        let Some(ptx) = compile(&source, &[]) else { return };
-        let violation = match run_text(&ptx, ([3, 4, 1], 64), &checked()) {
-            Err(LaunchError::Violation(violation)) => violation,
-            other => panic!("{name}: {other:?}"),
-        };
-        assert!(kinds.contains(&violation.kind), "{name}: {violation}");
-        let at = violation.source_line.as_ref().map_or(0, |line| line.line as usize);
-        let text = source.lines().nth(at.wrapping_sub(1)).unwrap_or("");
-        assert!(text.contains(line), "{name}: {violation} at `{text}`");
-    }
 }

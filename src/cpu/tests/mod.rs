@@ -1,16 +1,23 @@
-//! Tests of the whole device: kernels of this program, compiled by NVRTC and executed.
+//! Tests of the whole device on PTX texts. Kernels that NVRTC compiles are in `tests/cpu_device` of the program.
 
 mod arithmetic;
 mod clusters;
 mod counting;
-mod families;
-mod harness;
 mod instructions;
 mod modules;
-mod mutants;
 mod rare_instructions;
 mod robustness;
 mod snippet;
 mod tensor_copies;
-mod validation;
 mod violations;
+
+use super::{ExecutionChecks, LaunchOptions};
+
+/// Options with all checks.
+fn checked() -> LaunchOptions {
+    LaunchOptions {
+        checks: ExecutionChecks::ALL,
+        instruction_budget: 1 << 24,
+        ..LaunchOptions::default()
+    }
+}

@@ -1,6 +1,6 @@
 //! Tensor copies and mbarriers, and the violations of kernels that misuse them.
 
-use super::harness::checked;
+use super::checked;
 use crate::cpu::{
     CountingMode, Counts, GlobalMemory, InstructionClass, KernelParameter, LaunchError,
     LaunchOptions, PtxModule, ViolationKind, WriteTracking, launch,

@@ -93,7 +93,7 @@ fn a_field_that_is_missing_or_mistyped_is_named_with_its_record_and_line() {
             "BM = 128",
             "BM = [1]",
             format!("{}:21", at("parameters")),
-            "`parameters.BM`: data did not match any variant",
+            "`parameters.BM`: a value is a 64-bit number, true, false or a string",
         ),
         (
             "grid = [32, 32, 1]",

@@ -3,6 +3,8 @@
 mod coexistence;
 mod damage;
 mod drift;
+mod faults;
+mod large;
 mod merging;
 mod round_trip;
 mod survival;

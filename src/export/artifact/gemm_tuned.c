@@ -33,6 +33,11 @@ extern CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
 /* Sizes of a launch: grid, block, dynamic shared memory. */
 #define SIZES 7
 #define STANDARD_ARGUMENTS 15
+/* Limits of extents and leading dimensions, which kernels take as 32-bit integers, and of an operand's bytes. */
+#define MAX_EXTENT @MAX_EXTENT@LL
+#define MAX_OPERAND_BYTES @MAX_OPERAND_BYTES@LL
+/* Larger counts of blocks are equal. */
+#define SATURATED 9223372036854775807LL
 
 /* A launch: image and name of the kernel, and its arguments as indices into: A B C M N K batch lda
  * ldb ldc stride_a stride_b stride_c alpha beta, then the workspaces. */
@@ -59,6 +64,7 @@ typedef struct {
 static inline long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
 static inline long long most(long long a, long long b) { return a > b ? a : b; }
 static inline long long least(long long a, long long b) { return a < b ? a : b; }
+static inline long long times(long long a, long long b) { return a > SATURATED / b ? SATURATED : a * b; }
 
 @ARRAYS@
 static const unsigned long long *const images[GEMM_TUNED_IMAGES] = {
@@ -78,7 +84,7 @@ static const kernel kernels[] = {
 int gemm_tuned_open(gemm_tuned *tuned)
 {
     CUdevice device;
-    int status, i;
+    int status, i, j;
     if (tuned == NULL)
         return GEMM_TUNED_BAD_ARGUMENT;
     tuned->workspace = NULL;
@@ -94,11 +100,17 @@ int gemm_tuned_open(gemm_tuned *tuned)
     for (i = 0; status == 0 && i < GEMM_TUNED_LAUNCHES; i++)
         status = (int)cuModuleGetFunction(&tuned->functions[i], tuned->modules[launches[i].image],
                                           launches[i].entry);
-    for (i = 0; status == 0 && i < GEMM_TUNED_LAUNCHES; i++)
-        if (launches[i].shared_bytes > FREE_SHARED_BYTES)
+    for (i = 0; status == 0 && i < GEMM_TUNED_LAUNCHES; i++) {
+        /* Launches that share a function share its limit. */
+        int shared = launches[i].shared_bytes;
+        for (j = 0; j < GEMM_TUNED_LAUNCHES; j++)
+            if (tuned->functions[j] == tuned->functions[i] && launches[j].shared_bytes > shared)
+                shared = launches[j].shared_bytes;
+        if (shared > FREE_SHARED_BYTES)
             status = (int)cuFuncSetAttribute(tuned->functions[i],
                                              CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                             launches[i].shared_bytes);
+                                             shared);
+    }
     if (status != 0)
         gemm_tuned_close(tuned);
     return status;
@@ -107,6 +119,8 @@ int gemm_tuned_open(gemm_tuned *tuned)
 void gemm_tuned_close(gemm_tuned *tuned)
 {
     int i;
+    if (tuned == NULL)
+        return;
     for (i = 0; i < GEMM_TUNED_IMAGES; i++) {
         if (tuned->modules[i] != NULL)
             cuModuleUnload(tuned->modules[i]);
@@ -116,8 +130,11 @@ void gemm_tuned_close(gemm_tuned *tuned)
 
 void gemm_tuned_workspace(gemm_tuned *tuned, void *workspace, size_t bytes)
 {
+    if (tuned == NULL)
+        return;
     tuned->workspace = workspace;
-    tuned->workspace_bytes = workspace == NULL ? 0 : bytes;
+    tuned->workspace_bytes =
+        workspace == NULL || (uintptr_t)workspace % WORKSPACE_ALIGNMENT != 0 ? 0 : bytes;
 }
 
 /* Predicted time of a kernel. Whole tiles are distributed over the multiprocessors; the busiest one
@@ -126,8 +143,8 @@ void gemm_tuned_workspace(gemm_tuned *tuned, void *workspace, size_t bytes)
 static double expected_us(const kernel *own, int multiprocessors, const long long *p)
 {
     long long slices = own->slice_k == 0 ? 1 : ceil_div(p[2], own->slice_k);
-    long long blocks = ceil_div(p[0], own->tile_m) * ceil_div(p[1], own->tile_n) * slices
-                       * own->blocks_of_a_tile * p[3];
+    long long blocks = times(times(ceil_div(p[0], own->tile_m), ceil_div(p[1], own->tile_n)),
+                             times(slices, times(own->blocks_of_a_tile, p[3])));
     double steps = (double)(own->slice_k == 0 ? p[2] : least(p[2], own->slice_k));
     long long share = ceil_div(blocks, multiprocessors);
     double waves = (double)ceil_div(share, own->blocks_per_sm);
@@ -156,6 +173,22 @@ static long long workspace_bytes(const kernel *own, const long long *sizes)
     return bytes;
 }
 
+/* Whether any device has grids and blocks of these sizes. */
+static int launchable(const kernel *own, const long long *sizes)
+{
+    static const long long most_of[6] = { 2147483647, 65535, 65535, 1024, 1024, 64 };
+    int i, j;
+    for (i = 0; i < own->launches; i++) {
+        const long long *s = sizes + SIZES * i;
+        for (j = 0; j < 6; j++)
+            if (s[j] < 1 || s[j] > most_of[j])
+                return 0;
+        if (s[3] * s[4] * s[5] > 1024 || s[6] < 0 || s[6] > 2147483647)
+            return 0;
+    }
+    return 1;
+}
+
 /* Selects the kernel that was tuned for exactly this shape, else the preferred one, else the one with
  * the lowest predicted time; NULL for none. Considers kernels with at most `room` bytes of
  * workspace. Writes the sizes of its launches. */
@@ -174,7 +207,7 @@ static const kernel *choose(const gemm_tuned *tuned, int pattern, const long lon
         if (own->pattern != pattern || (best != NULL && time >= fastest) || !own->serves(p))
             continue;
         own->sizes(p, sizes);
-        if ((unsigned long long)workspace_bytes(own, sizes) > room)
+        if (!launchable(own, sizes) || (unsigned long long)workspace_bytes(own, sizes) > room)
             continue;
         best = own;
         fastest = time;
@@ -184,6 +217,24 @@ static const kernel *choose(const gemm_tuned *tuned, int pattern, const long lon
     if (best != NULL)
         best->sizes(p, sizes);
     return best;
+}
+
+/* Whether kernels can address a matrix of `height` rows of `width` elements with `row` from one to the next.
+ * The same check as in the other exports and in gemm-tune itself. */
+static int storable(long long height, long long width, long long row, size_t element)
+{
+    return height >= 1 && height <= MAX_EXTENT && width >= 1 && width <= MAX_EXTENT && row >= width
+           && row <= MAX_EXTENT && height * row <= MAX_OPERAND_BYTES / (long long)element;
+}
+
+/* The same for all operands, whose rows are as many as `heights` says. */
+static int all_storable(const int *heights, const int *lengths, const int *rows, size_t element)
+{
+    int i;
+    for (i = 0; i < 3; i++)
+        if (!storable(heights[i], lengths[i], rows[i], element))
+            return 0;
+    return 1;
 }
 
 /* Sets the inputs of the formulas from the leading dimensions `rows` and the row `lengths`. Rows are
@@ -213,11 +264,11 @@ static void describe(long long *p, int m, int n, int k, const int *rows, const i
 }
 
 static size_t wanted(const gemm_tuned *tuned, int pattern, int m, int n, int k, const int *rows,
-                     const int *lengths, size_t element)
+                     const int *heights, const int *lengths, size_t element)
 {
     long long p[7], sizes[SIZES * MAX_LAUNCHES + MAX_WORKSPACES];
     const kernel *best;
-    if (tuned == NULL || m < 1 || n < 1 || k < 1)
+    if (tuned == NULL || !all_storable(heights, lengths, rows, element))
         return 0;
     describe(p, m, n, k, rows, lengths, 0, element);
     best = choose(tuned, pattern, p, (unsigned long long)-1, sizes);
@@ -226,16 +277,17 @@ static size_t wanted(const gemm_tuned *tuned, int pattern, int m, int n, int k, 
 
 static int run(const gemm_tuned *tuned, CUstream stream, int pattern, int m, int n, int k,
                void *alpha, const void *a, const void *b, void *beta, void *c, int *rows,
-               const int *lengths, size_t element)
+               const int *heights, const int *lengths, size_t element)
 {
     long long p[7], sizes[SIZES * MAX_LAUNCHES + MAX_WORKSPACES], stride = 0;
     int batch = 1, i, j, status = 0;
     void *places[MAX_WORKSPACES], *values[STANDARD_ARGUMENTS + MAX_WORKSPACES];
     const kernel *best;
-    uintptr_t at;
-    if (tuned == NULL || a == NULL || b == NULL || c == NULL || m < 1 || n < 1 || k < 1)
+    uintptr_t at, addresses = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
+    if (tuned == NULL || a == NULL || b == NULL || c == NULL || addresses % element != 0
+        || !all_storable(heights, lengths, rows, element))
         return GEMM_TUNED_BAD_ARGUMENT;
-    describe(p, m, n, k, rows, lengths, (uintptr_t)a | (uintptr_t)b | (uintptr_t)c, element);
+    describe(p, m, n, k, rows, lengths, addresses, element);
     best = choose(tuned, pattern, p, tuned->workspace_bytes, sizes);
     if (best == NULL)
         return GEMM_TUNED_NO_KERNEL;
@@ -265,8 +317,6 @@ static int run(const gemm_tuned *tuned, CUstream stream, int pattern, int m, int
         void *parameters[STANDARD_ARGUMENTS + MAX_WORKSPACES];
         for (j = 0; j < own->count; j++)
             parameters[j] = values[own->arguments[j]];
-        if (s[0] > 2147483647 || s[1] > 65535 || s[2] > 65535)
-            return GEMM_TUNED_NO_KERNEL;
         status = (int)cuLaunchKernel(tuned->functions[best->first_launch + i], (unsigned)s[0],
                                      (unsigned)s[1], (unsigned)s[2], (unsigned)s[3],
                                      (unsigned)s[4], (unsigned)s[5], (unsigned)s[6], stream,

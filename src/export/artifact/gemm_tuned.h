@@ -41,7 +41,8 @@ typedef struct CUstream_st *CUstream;
 enum {
     /* No kernel of this file serves the shape, leading dimensions and addresses. */
     GEMM_TUNED_NO_KERNEL = -1,
-    /* An extent is below 1, a leading dimension is shorter than its row, or a pointer is null. */
+    /* An extent is not within 1 to @MAX_EXTENT@, a leading dimension is shorter than its row or above that,
+     * an operand spans more than 2^48 bytes, or a pointer is null or not aligned to an element. */
     GEMM_TUNED_BAD_ARGUMENT = -2
 };
 
@@ -60,10 +61,11 @@ typedef struct {
 /* Loads the kernels into the current context. */
 int gemm_tuned_open(gemm_tuned *tuned);
 
-/* Unloads the kernels; the context must be the one of gemm_tuned_open. */
+/* Unloads the kernels; the context must be the one of gemm_tuned_open. NULL is no error. */
 void gemm_tuned_close(gemm_tuned *tuned);
 
-/* Sets the workspace of later calls: device memory aligned to 256 bytes, owned by the caller. */
+/* Sets the workspace of later calls: device memory aligned to 256 bytes, owned by the caller. One that is not
+ * aligned is not used. */
 void gemm_tuned_workspace(gemm_tuned *tuned, void *workspace, size_t bytes);
 
 @FUNCTIONS@#ifdef __cplusplus

@@ -85,7 +85,7 @@ fn lookup(records: &[Record], device: &Device) -> Lookup {
 fn tile(vec: i64) -> Configuration {
     let families = Families::built_in().unwrap();
     let text = format!(
-        "BM=64 BN=64 BK=8 TM=8 TN=8 VEC={vec} SPLIT_M=2 SPLIT_N=2 LANES_M=4 PAD=4 \
+        "BM=64 BN=64 BK=8 TM=8 TN=8 VEC={vec} RUNS_M=2 RUNS_N=2 LANES_M=4 PAD=4 \
          DOUBLE_BUFFER=true UNROLL=8 MIN_BLOCKS=1"
     );
     families.get("blocktile").unwrap().read_configuration(&text).unwrap()
@@ -149,7 +149,7 @@ fn rows_that_vectors_do_not_fit_get_a_kernel_without_them() {
     let near = problem("1000x1000x1000");
     let packed = Storage::packed(&near);
     let vectors = |problem, storage| {
-        let answer = lookup.answer(&Question { problem, storage }).unwrap();
+        let answer = lookup.answer(&Question::new(problem, storage)).unwrap();
         answer.configuration.get("VEC").is_some_and(|vec| vec.to_string() == "4")
     };
     assert!(vectors(near, packed));
@@ -160,7 +160,7 @@ fn rows_that_vectors_do_not_fit_get_a_kernel_without_them() {
     // The record of the very problem does not serve padded rows either.
     let tuned = problem("1024x1024x1024");
     let storage = Storage { lda: 1025, ..Storage::packed(&tuned) };
-    let answer = lookup.answer(&Question { problem: tuned, storage }).unwrap();
+    let answer = lookup.answer(&Question::new(tuned, storage)).unwrap();
     assert_ne!(answer.source, AnswerSource::Exact);
     assert!(!vectors(tuned, storage));
 }
@@ -220,7 +220,7 @@ fn a_tile_that_is_mostly_edge_gives_way_to_the_default() {
     let square = problem("4096x4096x1024");
     let wide = family
         .read_configuration(
-            "BM=128 BN=256 BK=16 TM=16 TN=8 VEC=4 SPLIT_M=1 SPLIT_N=2 LANES_M=1 PAD=4 \
+            "BM=128 BN=256 BK=16 TM=16 TN=8 VEC=4 RUNS_M=1 RUNS_N=2 LANES_M=1 PAD=4 \
              DOUBLE_BUFFER=false UNROLL=8 MIN_BLOCKS=1",
         )
         .unwrap();
@@ -245,7 +245,7 @@ fn landmarks_correct_the_analytic_model() {
     let shapes = ["1000x1000x1000", "900x1100x1000", "1100x900x1000"];
     // One default takes a third of what all others do, on each of them.
     let defaults: Vec<&Configuration> = pipelined
-        .defaults()
+        .defaults(&Device::h200())
         .iter()
         .filter(|default| {
             let legal = |shape: &str| {
@@ -297,7 +297,7 @@ fn what_is_not_pinned_is_refused() {
     let answer = pinned.answer(&Question::packed(tuned)).unwrap();
     assert_eq!((answer.source, answer.configuration), (AnswerSource::Exact, &tile(4)));
     let storage = Storage { lda: 1025, ..Storage::packed(&tuned) };
-    let refused = pinned.answer(&Question { problem: tuned, storage }).unwrap_err();
+    let refused = pinned.answer(&Question::new(tuned, storage)).unwrap_err();
     assert!(matches!(refused, NoAnswer::NotLegal { .. }), "{refused}");
     let refused = pinned.answer(&Question::packed(problem("1024x1024x1025"))).unwrap_err();
     assert!(matches!(refused, NoAnswer::NotPinned { pinned: 2, .. }), "{refused}");
@@ -408,7 +408,7 @@ proptest! {
             ldc: packed.ldc + pad_c,
             alignment,
         };
-        let question = Question { problem: asked, storage };
+        let question = Question::new(asked, storage);
         let all: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
         let templates = Templates::built_in().unwrap();
         let lookup = |records: &[Record]| {

@@ -95,7 +95,7 @@ fn a_file_holds_the_model_and_others_are_refused() {
     // Not for another device or GEMM type, nor without one of its parameters.
     let (problem, predictor) = (problem(64, 64, 64), predictor(learned.clone(), &family));
     let source = |problem: &Problem, device: &Device| {
-        predictor.time((&family, &family.defaults()[0]), problem, device).source
+        predictor.time((&family, family.default()), problem, device).source
     };
     assert_eq!(source(&problem, &device), PredictionSource::Learned);
     let other = Device { name: "another".to_owned(), ..device.clone() };
@@ -151,7 +151,7 @@ fn a_file_of_the_version_before_is_read_as_a_model_of_unknown_code() {
     assert_eq!(read.restamp("pipelined", "", &hash), 1);
     let [old, new] = [read, learned].map(|learned| predictor(learned, &family));
     let (problem, device) = (problem(640, 512, 3000), Device::h200());
-    for default in family.defaults() {
+    for default in family.defaults(&device) {
         let time = |predictor: &Predictor| predictor.time((&family, default), &problem, &device);
         assert_eq!(time(&old), time(&new));
     }

@@ -47,3 +47,39 @@ fn bars_are_logarithmic_around_one() {
         assert_eq!((bar["x"].as_f64(), bar["width"].as_f64()), (Some(x), Some(width)), "{ratio}");
     }
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config::with_cases(32))]
+
+    /// A page of hostile names has the tags and attributes of the same page with plain ones.
+    #[test]
+    fn hostile_names_add_no_tag(name in crate::quote::tests::hostile()) {
+        let of = |name: &str| {
+            let mut journal = journal();
+            journal.device = name.to_owned();
+            for entry in &mut journal.entries {
+                entry.family = name.to_owned();
+                entry.outcome = Outcome::Compile { log: format!("error: {name}") };
+            }
+            let path = std::path::Path::new("tests/databases/one.toml");
+            let database = crate::database::Database::load_existing(path).unwrap();
+            let mut record = database.records()[0].clone();
+            record.device.name = name.to_owned();
+            record.family = name.to_owned();
+            record.validation.reference = name.to_owned();
+            record.provenance.nvrtc = name.to_owned();
+            let case = ProblemReport {
+                journal: Some(&journal),
+                record: Some(&record),
+                source: Some(name.to_owned()),
+                ..ProblemReport::default()
+            };
+            page(name, &[case])
+        };
+        // The plain name leaves as much room for reasons and titles.
+        let plain = of(&"x".repeat(name.chars().count().max(1)));
+        let tags = |page: &str| page.matches('<').count();
+        let (found, expected) = (of(if name.is_empty() { "x" } else { &name }), tags(&plain));
+        proptest::prop_assert_eq!(tags(&found), expected, "{:?}", name);
+    }
+}

@@ -2,6 +2,10 @@
 
 use super::{Binary, FloatBits, Formula, Slot, Term, Unary};
 
+/// Most values and operations that one `in` becomes as comparisons. Each of them has a copy of the left
+/// operand, so that n of them in one another would have 3^n for lists of three.
+const MAX_COMPARED: usize = 1000;
+
 impl Formula {
     /// The same with what `known` gives for its names put in and folded. Names for which it gives
     /// nothing stay.
@@ -90,6 +94,10 @@ fn binary(operation: Binary, a: Formula, b: Formula) -> Formula {
         (Binary::In, _, Formula::List(items))
             if !(a.is_literal() && items.iter().all(Formula::is_literal)) =>
         {
+            // It stays what other languages do not have, and the formula is not closed.
+            if a.size().saturating_mul(items.len()) > MAX_COMPARED {
+                return Formula::Binary(operation, Box::new(a), Box::new(b));
+            }
             // A number that is open: one comparison for each.
             let equal = items.iter().map(|item| binary(Binary::Equal, a.clone(), item.clone()));
             let any = equal.reduce(|one, other| binary(Binary::Or, one, other));

@@ -83,6 +83,15 @@ impl<'a> Solver<'a> {
             .map(move |constraint| self.closed(&constraint.require))
     }
 
+    /// The bytes of the workspaces, in order; `None` where one is too large.
+    pub(crate) fn workspaces(mut self) -> Option<Vec<Formula>> {
+        for derived in &self.family.derived {
+            let formula = self.formula(&derived.expression);
+            self.know(derived, formula);
+        }
+        self.family.workspaces.iter().map(|workspace| self.closed(&workspace.bytes)).collect()
+    }
+
     fn know(&mut self, derived: &'a DerivedValue, formula: Option<Formula>) {
         let value = match &formula {
             Some(Formula::Int(value)) => Some(Term::Int(i128::from(*value))),

@@ -32,6 +32,14 @@ fn read_test(text: &str) -> Result<(Formula, Vec<std::ops::Range<usize>>), ReadE
 }
 
 #[test]
+fn lists_in_one_another_take_no_time() {
+    let text = format!("M{}", " in [1, 2, 3]".repeat(60));
+    assert!(Formula::try_from(text).is_err(), "it has a list for each of 3^60 comparisons");
+    let formula = Formula::try_from("M % 8 in [1, 2, 3]".to_owned()).unwrap();
+    assert!(formula.holds(&[17, 1, 1, 1, 1, 1, 1]) && !formula.holds(&[16, 1, 1, 1, 1, 1, 1]));
+}
+
+#[test]
 fn expressions_are_read_with_the_precedence_of_the_engine() {
     for (text, python) in [
         ("M + N * K", "M + (N * K)"),

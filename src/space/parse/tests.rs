@@ -96,7 +96,7 @@ fn problem() -> Problem {
 fn a_condition_that_is_no_condition_is_named() {
     let text = WHOLE.replacen("[parameters]", "nondeterministic = \"BM\"\n[parameters]", 1);
     let family = Family::parse("simt.toml", &text).unwrap_or_else(|error| panic!("{error}"));
-    let default = &family.defaults()[0];
+    let default = family.default();
     let error = family.is_deterministic(default, &problem(), &Device::h200()).unwrap_err();
     let summary = error.summary();
     assert!(summary.contains("simt.toml:8:20: a condition is true or false"), "{summary}");

@@ -1,12 +1,12 @@
 //! Journals that are replayed with the knowledge of a search: the defaults of today's families, and forecasts.
 
 use super::entry::RecordingFault;
-use super::recording as blind;
+use super::journal;
 use crate::model::Device;
 use crate::predict::Predictor;
-use crate::search::{Recording, SearchSpace};
+use crate::search::{RecordedRow, Recording, SearchSpace};
 use crate::space::Families;
-use crate::tune::journal::Recorded;
+use crate::tune::journal::{BEGINNING, Recorded, no_journal};
 
 /// The space of a journal, with that knowledge.
 pub(super) fn recording(
@@ -15,9 +15,12 @@ pub(super) fn recording(
     predictor: &Predictor,
 ) -> Result<Recording, RecordingFault> {
     let Some(Recorded { problem, device: name, .. }) = Recorded::parse(text) else {
-        return Err(RecordingFault::somewhere(
-            "no journal of this program: of others it is not known where a search would begin",
-        ));
+        return Err(RecordingFault::somewhere(if text.starts_with(BEGINNING) {
+            no_journal(text)
+        } else {
+            "no journal of this program: of others it is not known where a search would begin"
+                .to_owned()
+        }));
     };
     let device = Device::h200();
     if name != device.name {
@@ -27,13 +30,16 @@ pub(super) fn recording(
             device.name
         )));
     }
-    let mut recording = blind(text)?;
+    let rows = journal::rows(text).unwrap_or_default();
+    let rows: Vec<RecordedRow> =
+        rows.into_iter().map(|row| of_today(row, families)).collect::<Result<_, _>>()?;
+    let mut recording = Recording::new(&rows)?;
     let mut is_known = false;
     recording.inform(|name, search_space| {
         let Ok(family) = families.get(name) else { return };
         is_known = true;
         let SearchSpace { space, default, seeds, forecast, .. } = search_space;
-        let mut known = family.defaults().iter().filter_map(|known| space.rank(known));
+        let mut known = family.defaults(&device).iter().filter_map(|known| space.rank(known));
         *default = known.next();
         *seeds = known.collect();
         let best = default.and_then(|rank| space.get(rank));
@@ -47,4 +53,13 @@ pub(super) fn recording(
         ));
     }
     Ok(recording)
+}
+
+/// A row whose parameters have the names and values that they have today, where its family is known.
+fn of_today(row: RecordedRow, families: &Families) -> Result<RecordedRow, RecordingFault> {
+    let Ok(family) = families.get(&row.family) else { return Ok(row) };
+    let configuration = family
+        .completed(row.configuration)
+        .map_err(|error| RecordingFault::somewhere(error.to_string()))?;
+    Ok(RecordedRow { configuration, ..row })
 }

@@ -7,7 +7,6 @@ mod journal;
 mod kernel_tuner;
 mod t4;
 
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -16,14 +15,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use thiserror::Error;
 
+use crate::files::{self, InputKind};
+use crate::model::Micros;
 use crate::predict::Predictor;
 use crate::search::Recording;
 use crate::space::Families;
-use crate::tune::journal::Recorded;
+use crate::tune::journal::{BEGINNING as JOURNAL_BEGINNING, Recorded, no_journal};
 use entry::RecordingFault;
-
-/// Most bytes that a file may have, decompressed: a hundred times the recordings that are known.
-const MAX_BYTES: u64 = 4 << 30;
 
 /// Why a file is no recorded space.
 #[derive(Debug, Error)]
@@ -59,13 +57,22 @@ pub fn read_informed(
     read(path, |text| informed::recording(text, families, predictor))
 }
 
+/// Reads the bytes of a file of any form, compressed by gzip or not; `path` is for messages.
+///
+/// # Errors
+/// [`RecordingError`].
+pub fn parse_recording(bytes: &[u8], path: &Path) -> Result<Recording, RecordingError> {
+    parsed(path, decompressed(bytes.to_vec()), recording)
+}
+
 /// Reads a journal of this program.
 ///
 /// # Errors
 /// [`RecordingError`].
 pub fn read_journal(path: &Path) -> Result<Recorded, RecordingError> {
-    let none = || RecordingFault::somewhere("no journal of this version of gemm-tune");
-    read(path, |text| Recorded::parse(text).ok_or_else(none))
+    read(path, |text| {
+        Recorded::parse(text).ok_or_else(|| RecordingFault::somewhere(no_journal(text)))
+    })
 }
 
 /// What `parse` makes of a file's text.
@@ -73,27 +80,38 @@ fn read<T>(
     path: &Path,
     parse: impl FnOnce(&str) -> Result<T, RecordingFault>,
 ) -> Result<T, RecordingError> {
+    parsed(path, bytes(path), parse)
+}
+
+fn parsed<T>(
+    path: &Path,
+    bytes: io::Result<Vec<u8>>,
+    parse: impl FnOnce(&str) -> Result<T, RecordingFault>,
+) -> Result<T, RecordingError> {
     let failed = |fault: RecordingFault| RecordingError {
         path: path.to_owned(),
         at: fault.at,
         reason: fault.reason,
     };
-    let bytes = bytes(path)
+    let bytes = bytes
         .map_err(|error| failed(RecordingFault::somewhere(format!("cannot be read: {error}"))))?;
     text(&bytes).and_then(parse).map_err(failed)
 }
 
 /// The file's bytes, decompressed where they are compressed.
 fn bytes(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    decompressed(files::read(path, InputKind::RecordedSpace)?)
+}
+
+fn decompressed(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
     if !bytes.starts_with(&[0x1f, 0x8b]) {
         return Ok(bytes);
     }
     let mut text = Vec::new();
-    MultiGzDecoder::new(bytes.as_slice()).take(MAX_BYTES).read_to_end(&mut text)?;
-    if text.len() as u64 == MAX_BYTES {
-        return Err(io::Error::other(format!("more than {MAX_BYTES} bytes, decompressed")));
+    let most = InputKind::RecordedSpace.max_bytes();
+    MultiGzDecoder::new(bytes.as_slice()).take(most + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > most {
+        return Err(InputKind::RecordedSpace.too_large());
     }
     Ok(text)
 }
@@ -113,6 +131,8 @@ fn text(bytes: &[u8]) -> Result<&str, RecordingFault> {
 fn recording(text: &str) -> Result<Recording, RecordingFault> {
     let rows = if let Some(rows) = journal::rows(text) {
         rows
+    } else if text.starts_with(JOURNAL_BEGINNING) {
+        return Err(RecordingFault::somewhere(no_journal(text)));
     } else {
         let closed = kernel_tuner::closed(text);
         let document: Json = json(&closed)?;
@@ -127,6 +147,16 @@ fn recording(text: &str) -> Result<Recording, RecordingFault> {
             ));
         }
     };
+    let is_time = |time: Micros| time.0.is_finite() && time.0 > 0.0;
+    if let Some((place, time)) = (1..)
+        .zip(&rows)
+        .find_map(|(place, row)| Some((place, row.time.filter(|time| !is_time(*time))?)))
+    {
+        return Err(RecordingFault::somewhere(format!(
+            "entry {place} has the time {} us: times are above 0 and finite",
+            time.0
+        )));
+    }
     Ok(Recording::new(&rows)?)
 }
 

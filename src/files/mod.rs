@@ -1,0 +1,18 @@
+//! Files on disk: opens inputs, replaces outputs, and judges whom folders belong to. No other room
+//! opens a file (`tests/architecture.rs` lists the exceptions).
+//!
+//! Paths come from users, and what is there may be hostile: a FIFO that never ends, a device node, a
+//! link to a file of someone else, a folder that everybody may write into. Errors are
+//! [`std::io::Error`]s whose text follows `cannot read PATH: ` or `cannot write PATH: `.
+
+mod input;
+mod kind;
+mod output;
+mod shared;
+mod trust;
+
+pub use input::{open, read, read_text};
+pub use kind::{FileKind, InputKind};
+pub use output::{OutputFile, replace};
+pub use shared::{LockFile, open_journal};
+pub use trust::{Distrust, check_owner, make_private, trusted};

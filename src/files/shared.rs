@@ -1,0 +1,95 @@
+//! Files that several processes open at the same time: locks, and journals that grow line by line.
+//! They are opened in place, so a link at their path is never followed.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+use super::input::{flags, read_open, refuse_special};
+use super::kind::{FileKind, InputKind};
+
+/// A lock between processes, held from [`LockFile::take`] until it is dropped. Its file stays: a lock on a file that is
+/// renamed or removed would stay with that file.
+#[derive(Debug)]
+pub struct LockFile(File);
+
+impl LockFile {
+    /// Opens a lock, without taking it.
+    ///
+    /// # Errors
+    /// What is no regular file, and errors of the system.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true);
+        open_in_place(path, &mut options).map(Self)
+    }
+
+    /// Takes the lock. Where another process has it, calls `waiting`, then waits.
+    ///
+    /// # Errors
+    /// A file system without locks.
+    pub fn take(&self, waiting: impl FnOnce()) -> io::Result<()> {
+        match self.0.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) => waiting(),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        loop {
+            match self.0.lock() {
+                Ok(()) => return Ok(()),
+                // A signal, such as a terminal resize, interrupts the wait.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Opens a journal to append to, and makes it where it is missing. Returns its content too.
+///
+/// # Errors
+/// A link or anything else than a regular file, and a journal above its limit.
+pub fn open_journal(path: &Path) -> io::Result<(File, Vec<u8>)> {
+    let file = open_in_place(path, OpenOptions::new().create(true).read(true).append(true))?;
+    let bytes = read_open(&file, InputKind::Journal)?;
+    Ok((file, bytes))
+}
+
+fn open_in_place(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    if path.is_symlink() {
+        return Err(FileKind::Link.refused());
+    }
+    let file = options.custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK)).open(path)?;
+    refuse_special(&file.metadata()?)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn links_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("target"), "kept").unwrap();
+        for target in ["target", "missing"] {
+            let link = at(&format!("to-{target}"));
+            std::os::unix::fs::symlink(target, &link).unwrap();
+            let refusals = [
+                open_journal(&link).map(|_| ()).unwrap_err(),
+                LockFile::open(&link).map(|_| ()).unwrap_err(),
+            ];
+            for error in refusals {
+                assert_eq!(error.to_string(), "it is a symbolic link, not a regular file");
+            }
+        }
+        assert_eq!(fs::read(at("target")).unwrap(), b"kept");
+        assert!(!at("missing").exists());
+    }
+}

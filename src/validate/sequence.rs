@@ -1,0 +1,140 @@
+//! The work of a validation on a GPU: both runs, references and comparisons.
+
+use super::guarded_buffer::{GuardedBuffer, POISON};
+use super::inputs::{ValueKind, uneven_scalars};
+use super::kernels::UniformRun;
+use super::parts::Part;
+use super::readback::{
+    PART_BYTES, SMALL, UNIFORM, guards_changed, operands_changed, readback_bytes,
+};
+use super::validator::{ValidationSubject, Validator};
+use crate::worker::{Scalars, WorkItem};
+
+impl Validator {
+    /// Creates both runs and all comparisons, as one sequence of work.
+    pub(super) fn work(&self, subject: &ValidationSubject<'_>, bound: f64) -> Vec<WorkItem> {
+        let (launches, results) = (self.launches, self.references.address);
+        let parts = self.rows.parts(&self.problem);
+        let words = readback_bytes(parts.len()) / 4;
+        let mut work = vec![launches.fill_words(results, words, 0)];
+        let result = |part: usize| results + part as u64 * PART_BYTES;
+        for run in (0..parts.len()).flat_map(|part| [result(part) + SMALL, result(part) + UNIFORM])
+        {
+            // The first index is found as a minimum, so it starts at the maximum.
+            work.push(launches.fill_words(run + 16, 2, u32::MAX));
+        }
+        // Data of an earlier candidate must not look like a result.
+        work.extend(self.poisoned(subject.workspaces));
+        for values in [ValueKind::Small, ValueKind::Uniform] {
+            work.extend(self.filled(values));
+            let scalars = match values {
+                ValueKind::Small => {
+                    work.push(launches.fill_words(self.c.address, self.c.bytes / 4, POISON));
+                    Scalars::PLAIN
+                }
+                ValueKind::Uniform => {
+                    work.push(self.old_c(self.c));
+                    self.uneven_scalars()
+                }
+            };
+            work.extend((subject.work)(self.operands(), scalars));
+            let changed = results + operands_changed(parts.len());
+            for (buffer, seed) in self.inputs() {
+                let (address, count) = (buffer.address, buffer.bytes / 4);
+                work.push(launches.count_changed_values(address, count, values, seed, changed));
+            }
+            if self.is_in_parts() {
+                // References come from the operands, which the subject may have overwritten.
+                work.extend(self.filled(values));
+            }
+            for (number, part) in parts.iter().enumerate() {
+                if self.is_in_parts() {
+                    work.push(self.reference_of(part, values));
+                }
+                work.extend(self.compared(part, values, bound, result(number)));
+            }
+        }
+        for buffer in self.buffers().iter().chain(subject.workspaces) {
+            for (address, words) in buffer.guards() {
+                let changed = results + guards_changed(parts.len());
+                work.push(launches.count_changed_words(address, words, POISON, changed));
+            }
+        }
+        work
+    }
+
+    /// Compares a part of C with its reference.
+    fn compared(&self, part: &Part, values: ValueKind, bound: f64, result: u64) -> [WorkItem; 3] {
+        let (first, count) = (part.first(&self.problem), part.elements(&self.problem));
+        let c = self.c.address + first * self.problem.dtype.bytes();
+        match values {
+            ValueKind::Small => {
+                self.launches.compare_small(c, self.small_reference(), count, result + SMALL)
+            }
+            ValueKind::Uniform => {
+                let [sums, magnitudes] = self.uniform_reference();
+                let (scalars, c_seed) = (self.uneven_scalars(), self.seeds.c());
+                let dtype = self.problem.dtype;
+                let run = UniformRun { c, first, sums, magnitudes, count, scalars, c_seed, dtype };
+                self.launches.compare_uniform(&run, bound as f32, result + UNIFORM)
+            }
+        }
+    }
+
+    /// Computes the reference of a part from the present operands.
+    pub(super) fn reference_of(&self, part: &Part, values: ValueKind) -> WorkItem {
+        let (problem, operands) = (&self.problem, [self.a.address, self.b.address]);
+        match values {
+            ValueKind::Small => {
+                self.launches.reference_small(problem, part, operands, self.small_reference())
+            }
+            ValueKind::Uniform => {
+                self.launches.reference_uniform(problem, part, operands, self.uniform_reference())
+            }
+        }
+    }
+
+    fn small_reference(&self) -> u64 {
+        self.references.address + self.rows.small_sums(&self.problem)
+    }
+
+    /// Sums and magnitudes.
+    pub(super) fn uniform_reference(&self) -> [u64; 2] {
+        [self.rows.uniform_sums(&self.problem), self.rows.magnitudes(&self.problem)]
+            .map(|offset| self.references.address + offset)
+    }
+
+    /// Fills A and B.
+    pub(super) fn filled(&self, values: ValueKind) -> [WorkItem; 2] {
+        self.inputs().map(|(buffer, seed)| {
+            self.launches.fill_values(buffer.address, buffer.bytes / 4, values, seed)
+        })
+    }
+
+    /// Fills a C with what it holds before the run on uniform values.
+    pub(super) fn old_c(&self, c: GuardedBuffer) -> WorkItem {
+        let seed = self.seeds.c();
+        self.launches.fill_values(c.address, c.bytes / 4, ValueKind::Uniform, seed)
+    }
+
+    pub(super) fn poisoned(&self, workspaces: &[GuardedBuffer]) -> impl Iterator<Item = WorkItem> {
+        let fill = |buffer: &GuardedBuffer| {
+            self.launches.fill_words(buffer.address, buffer.bytes / 4, POISON)
+        };
+        workspaces.iter().map(fill)
+    }
+
+    /// The operands that a kernel must not change, with the seeds of their values.
+    fn inputs(&self) -> [(GuardedBuffer, u64); 2] {
+        let [seed_a, seed_b] = self.seeds.operands();
+        [(self.a, seed_a), (self.b, seed_b)]
+    }
+
+    pub(super) fn buffers(&self) -> [GuardedBuffer; 4] {
+        [self.a, self.b, self.c, self.references]
+    }
+
+    pub(super) fn uneven_scalars(&self) -> Scalars {
+        uneven_scalars(self.problem.dtype)
+    }
+}

@@ -1,0 +1,211 @@
+/* In the place of the CUDA driver: records launches as text, and is as strict as the driver. Images are text
+ * behind the first bytes of an ELF file: a line for each kernel, with its name and the bytes of each parameter
+ * as digits ("gemm 888444444488844"). tests/export/choices makes them.
+ *
+ * A launch is recorded as "HASH:ENTRY:GRID:BLOCK:SHARED:ARGUMENTS;", the hash being that of the image. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_FUNCTIONS 4096
+#define MOST_CONTEXTS 16
+#define FREE_SHARED 49152
+#define OUT_OF_MEMORY 2
+#define INVALID_CONTEXT 201
+
+typedef struct {
+    const char *image, *name, *sizes;
+    unsigned long long hash;
+    int shared;
+} function;
+
+static function functions[MOST_FUNCTIONS];
+static int function_count = 0;
+static char recorded[1 << 16];
+static size_t length = 0;
+/* Images that are loaded: the driver copies them. */
+static char images[1 << 22];
+static size_t image_bytes = 0;
+/* The memory that is left for a workspace, and where it lies. */
+static unsigned long long room = 0, place = 0;
+/* Contexts of the thread, the last one current. */
+static void *contexts[MOST_CONTEXTS];
+static int context_count = 0;
+static int primary;
+static int fails = 0;
+/* What was asked of memory: 'a' for an allocation, 'x' for one that failed, 'f' for one that was freed. */
+static char memory_calls[256];
+
+/* Sets the memory for later allocations, and forgets what was recorded. */
+void stub_begin(unsigned long long address, unsigned long long bytes)
+{
+    place = address;
+    room = bytes;
+    length = 0;
+    recorded[0] = 0;
+    memory_calls[0] = 0;
+}
+
+/* Whether launches fail from now on. */
+void stub_fail(int whether) { fails = whether; }
+
+const char *stub_recorded(void) { return recorded; }
+const char *stub_memory_calls(void) { return memory_calls; }
+int stub_contexts(void) { return context_count; }
+void *stub_current(void) { return context_count == 0 ? NULL : contexts[context_count - 1]; }
+
+static void note(char what)
+{
+    size_t count = strlen(memory_calls);
+    if (count + 1 < sizeof memory_calls) {
+        memory_calls[count] = what;
+        memory_calls[count + 1] = 0;
+    }
+}
+
+int cuInit(unsigned flags) { return (int)flags; }
+
+int cuGetErrorName(int status, const char **name)
+{
+    *name = status == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_OF_THE_STUB";
+    return 0;
+}
+
+int cuCtxGetDevice(int *device)
+{
+    *device = 0;
+    return 0;
+}
+
+int cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+    (void)device;
+    *value = attribute == 16 ? 132 : attribute == 75 ? 9 : 0;
+    return 0;
+}
+
+int cuDevicePrimaryCtxRetain(void **context, int device)
+{
+    (void)device;
+    *context = &primary;
+    return 0;
+}
+
+int cuCtxPushCurrent_v2(void *context)
+{
+    if (context_count == MOST_CONTEXTS)
+        return INVALID_CONTEXT;
+    contexts[context_count++] = context;
+    return 0;
+}
+
+int cuCtxPopCurrent_v2(void **context)
+{
+    if (context_count == 0)
+        return INVALID_CONTEXT;
+    *context = contexts[--context_count];
+    return 0;
+}
+
+int cuCtxSetCurrent(void *context)
+{
+    if (context_count == 0)
+        return cuCtxPushCurrent_v2(context);
+    contexts[context_count - 1] = context;
+    return 0;
+}
+
+int cuModuleLoadData(void **module, const void *image)
+{
+    size_t bytes = strlen((const char *)image) + 1;
+    if (memcmp(image, "\177ELF", 4) != 0 || image_bytes + bytes > sizeof images)
+        return 200;
+    memcpy(images + image_bytes, image, bytes);
+    *module = images + image_bytes;
+    image_bytes += bytes;
+    return 0;
+}
+
+int cuModuleUnload(void *module)
+{
+    return module == NULL;
+}
+
+int cuModuleGetFunction(void **found, void *module, const char *name)
+{
+    const char *image = (const char *)module, *at;
+    char wanted[256];
+    int i;
+    for (i = 0; i < function_count; i++)
+        if (functions[i].image == image && strcmp(functions[i].name, name) == 0) {
+            *found = &functions[i];
+            return 0;
+        }
+    snprintf(wanted, sizeof wanted, "\n%s ", name);
+    at = strstr(image, wanted);
+    if (at == NULL || function_count == MOST_FUNCTIONS)
+        return 500;
+    functions[function_count].image = image;
+    /* Names live as long as the artifact that gives them; this one as long as the program. */
+    functions[function_count].name = strdup(name);
+    functions[function_count].sizes = at + strlen(wanted);
+    functions[function_count].hash = 14695981039346656037ull;
+    for (; *image != 0; image++)
+        functions[function_count].hash =
+            (functions[function_count].hash ^ (unsigned char)*image) * 1099511628211ull;
+    functions[function_count].shared = FREE_SHARED;
+    *found = &functions[function_count++];
+    return 0;
+}
+
+int cuFuncSetAttribute(void *known, int attribute, int value)
+{
+    ((function *)known)->shared = value;
+    return attribute == 8 && value > 0 && value <= 232448 ? 0 : 1;
+}
+
+int cuMemAlloc_v2(unsigned long long *address, size_t bytes)
+{
+    if (context_count == 0 || stub_current() != &primary)
+        return INVALID_CONTEXT;
+    if (bytes > room) {
+        note('x');
+        return OUT_OF_MEMORY;
+    }
+    note('a');
+    *address = place;
+    place += (bytes + 255) / 256 * 256;
+    return 0;
+}
+
+int cuMemFree_v2(unsigned long long address)
+{
+    note('f');
+    return address == 0;
+}
+
+int cuLaunchKernel(void *known, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                   unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream,
+                   void **parameters, void **extra)
+{
+    const function *own = (const function *)known;
+    const char *size;
+    int i, j;
+    (void)stream;
+    if (fails)
+        return 719;
+    if (extra != NULL || stub_current() != &primary || grid_x == 0 || grid_y == 0 || grid_z == 0
+        || grid_x > 2147483647u || grid_y > 65535 || grid_z > 65535 || block_x == 0 || block_y == 0
+        || block_z == 0 || block_x * block_y * block_z > 1024 || (int)shared_bytes > own->shared)
+        return 1;
+    if (sizeof recorded - length < 2048)
+        return 1;
+    length += (size_t)sprintf(recorded + length, "%016llx:%s:%u,%u,%u:%u,%u,%u:%u:", own->hash, own->name,
+                              grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes);
+    for (i = 0, size = own->sizes; *size != '\n'; i++, size++)
+        for (j = 0; j < *size - '0'; j++)
+            length += (size_t)sprintf(recorded + length, "%02x", ((unsigned char *)parameters[i])[j]);
+    length += (size_t)sprintf(recorded + length, ";");
+    return 0;
+}

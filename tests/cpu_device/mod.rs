@@ -1,0 +1,9 @@
+//! Kernels of this program and others, compiled by NVRTC and executed on the cpu device: results, counts, and what
+//! the checks report of planted faults. `src/cpu/tests` has the tests that need no compiler.
+
+mod clusters;
+mod counting;
+mod families;
+mod harness;
+mod mutants;
+mod validation;

@@ -1,0 +1,178 @@
+//! Artifacts of the shipped records, without machine code: kernels of every layout for any shape, and a dispatch
+//! set.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use gemm_tune::database::{Database, Record};
+use gemm_tune::dispatch::{CoverGoal, Dispatch, DispatchKernel, TimeTable};
+use gemm_tune::export::{
+    self, Artifact, ExportSource, ExportedKernel, KernelDraft, for_any_shape, of_dispatch,
+};
+use gemm_tune::lookup::Lookup;
+use gemm_tune::model::{Device, Layout, Problem, Regime, Shape};
+use gemm_tune::predict::{LearnedModel, Predictor};
+use gemm_tune::render::Templates;
+use gemm_tune::space::{Families, Family};
+
+use super::record::image;
+
+/// Records of a layout that an artifact has.
+const RECORDS: usize = 18;
+
+/// What answers are made of.
+pub(in crate::export) struct Known {
+    pub(in crate::export) families: Vec<Family>,
+    pub(in crate::export) templates: Templates,
+    pub(in crate::export) device: Device,
+    pub(in crate::export) records: Vec<Record>,
+    pub(in crate::export) lookup: Lookup,
+}
+
+impl Known {
+    /// The shipped records of an H200 and its learned model.
+    pub(in crate::export) fn shipped() -> &'static Self {
+        static KNOWN: OnceLock<Known> = OnceLock::new();
+        KNOWN.get_or_init(|| {
+            let device = Device::h200();
+            let families: Vec<Family> = Families::built_in().unwrap().iter().cloned().collect();
+            let templates = Templates::built_in().unwrap();
+            let database = Database::load_existing(Path::new("results/nvidia-h200.toml")).unwrap();
+            let learned = LearnedModel::built_in(&device).unwrap();
+            let (predictor, _) = Predictor::new(learned, &families, &templates);
+            let records = database.records().to_vec();
+            let lookup = Lookup::new(&records, &families, &templates, &device, Regime::default());
+            let lookup = lookup.with_predictor(predictor);
+            Self { families, templates, device, records, lookup }
+        })
+    }
+
+    pub(in crate::export) fn source(&self) -> ExportSource<'_> {
+        ExportSource {
+            families: &self.families,
+            templates: &self.templates,
+            changed_templates: true,
+            device: &self.device,
+        }
+    }
+
+    fn of_layout(&self, layout: Layout) -> Vec<&Record> {
+        let own = |record: &&Record| {
+            (record.problem.layout.as_str(), record.problem.batch) == (layout.name(), 1)
+        };
+        let all: Vec<&Record> = self.records.iter().filter(own).collect();
+        let step = all.len().div_ceil(RECORDS);
+        all.into_iter().step_by(step).collect()
+    }
+
+    /// The kernels of a layout: some winners, and those for any shape.
+    pub(in crate::export) fn kernels(&self, layout: Layout) -> &'static [KernelDraft] {
+        static DRAFTS: [OnceLock<Vec<KernelDraft>>; 4] = [const { OnceLock::new() }; 4];
+        DRAFTS[layout as usize].get_or_init(|| {
+            let own = self.of_layout(layout).into_iter();
+            let own = own.map(|record| KernelDraft::of_record(record, self.source()).unwrap());
+            let mut drafts: Vec<KernelDraft> = own.collect();
+            for_any_shape(&mut drafts, &self.lookup, self.source());
+            drafts
+        })
+    }
+
+    /// A dispatch set of three winners, by made-up times: the first is best for few rows, the second for few columns,
+    /// the third elsewhere.
+    fn dispatch_set(&self) -> (Vec<KernelDraft>, gemm_tune::dispatch::DispatchNode) {
+        let records = self.of_layout(Layout::Nn);
+        let mut kernels: Vec<DispatchKernel> = Vec::new();
+        for record in records.iter().filter(|record| record.family == "pipelined") {
+            let Record { family, parameters, .. } = record;
+            let kernel = DispatchKernel { family: family.clone(), parameters: parameters.clone() };
+            if !kernels.contains(&kernel) && kernels.len() < 3 {
+                kernels.push(kernel);
+            }
+        }
+        let extents = [64, 128, 512, 1024, 4096];
+        let shapes = extents.iter().flat_map(|m| extents.map(|n| Shape { m: *m, n, k: 512 }));
+        let shapes: Vec<Shape> = shapes.collect();
+        let best = |shape: &Shape| [shape.m < 300, shape.n < 300, true].iter().position(|is| *is);
+        let times = |shape: &Shape| {
+            let best = best(shape);
+            (0..3).map(|place| Some(if best == Some(place) { 5.0 } else { 9.0 })).collect()
+        };
+        let problem = &records[0].problem;
+        let table = TimeTable {
+            schema: 1,
+            device: self.device.name.clone(),
+            dtype: problem.dtype.clone(),
+            compute: problem.compute.clone(),
+            layout: problem.layout.clone(),
+            times_us: shapes.iter().map(times).collect(),
+            shapes,
+            kernels,
+        };
+        let dispatch = Dispatch::of(&table, CoverGoal { max_kernels: 3, loss: 0.01 }).unwrap();
+        let all: Vec<&Record> =
+            self.records.iter().filter(|record| record.problem.batch == 1).collect();
+        of_dispatch(&dispatch, &all, &self.lookup, self.source()).unwrap()
+    }
+}
+
+/// Which artifact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Winners,
+    Dispatch,
+    /// As the winners; in folders of their own.
+    Small,
+    Faults,
+}
+
+/// An artifact in a folder in each form.
+pub(super) struct Exported {
+    pub(super) kernels: Vec<ExportedKernel>,
+    pub(super) folder: PathBuf,
+    /// The problems that its kernels were tuned for.
+    pub(super) tuned: Vec<Problem>,
+    /// The layouts that it has kernels of.
+    pub(super) layouts: Vec<Layout>,
+}
+
+impl Exported {
+    /// Makes it below `target/`.
+    pub(super) fn new(kind: Kind) -> Self {
+        let known = Known::shipped();
+        let (drafts, tree) = match kind {
+            Kind::Winners | Kind::Small | Kind::Faults => {
+                let all = Layout::ALL.iter().flat_map(|layout| known.kernels(*layout));
+                (all.cloned().collect(), None)
+            }
+            Kind::Dispatch => {
+                let (drafts, tree) = known.dispatch_set();
+                (drafts, Some(tree))
+            }
+        };
+        let tuned = drafts.iter().filter(|draft: &&KernelDraft| draft.record.is_some());
+        let tuned: Vec<Problem> = tuned.map(|draft| draft.problem).collect();
+        let layouts = Layout::ALL.iter().copied();
+        let has = |layout: &Layout| drafts.iter().any(|own| own.problem.layout == *layout);
+        let layouts: Vec<Layout> = layouts.filter(has).collect();
+        let kernels: Vec<ExportedKernel> = drafts.into_iter().map(exported).collect();
+        let artifact = Artifact { device: known.device.clone(), kernels, tree };
+        let folder = Path::new("target/test-artifacts/choices").join(format!("{kind:?}"));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        let (c, left_out) = export::c(&artifact, "sm_90");
+        assert!(left_out.is_empty(), "{left_out:?}");
+        let c = c.into_iter().map(|(name, text)| (name, text.into_bytes()));
+        for (name, bytes) in c.chain(export::python(&artifact)) {
+            fs::write(folder.join(name), bytes).unwrap();
+        }
+        Self { kernels: artifact.kernels, folder, tuned, layouts }
+    }
+}
+
+fn exported(draft: KernelDraft) -> ExportedKernel {
+    let image = image(&draft);
+    let cubins = BTreeMap::from([("sm_90".to_owned(), Arc::clone(&image))]);
+    ExportedKernel { ptx: image, cubins, draft }
+}

@@ -1,0 +1,74 @@
+//! Faults that every surface has to stand: missing memory, callers at the same time, launches that no device has.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+
+use gemm_tune::export::{CHECKSUMS, MANIFEST, seal};
+use gemm_tune::lookup::Question;
+use gemm_tune::model::{Dtype, Layout, Problem};
+use gemm_tune::runtime::{Bundle, Catalogue as _};
+
+use super::artifact::{Exported, Kind, Known};
+use super::build;
+use crate::support::without::skip;
+
+const CHOOSE: &str = r#"
+import sys
+sys.path.insert(0, sys.argv[1])
+import gemm_tuned
+print(gemm_tuned.kernel_for(2048, 2048, 2048, layout="nt", sms=132))
+"#;
+
+fn python(arguments: &[&str]) -> Option<String> {
+    match Command::new("python3").arg("-B").args(arguments).output() {
+        Ok(output) => {
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{error}");
+            Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        }
+        Err(error) => {
+            skip("python", &format!("no python3: {error}"));
+            None
+        }
+    }
+}
+
+#[test]
+fn missing_memory_and_mistakes_are_survived_and_a_launch_that_no_device_has_is_not_begun() {
+    let exported = Exported::new(Kind::Faults);
+    if build(&exported).is_none() {
+        return;
+    }
+    let folder = exported.folder.to_str().unwrap().to_owned();
+    let library = format!("{folder}/libstub.so");
+    let Some(said) = python(&["tests/artifacts/faults.py", &folder, &library]) else { return };
+    assert_eq!(said, "right");
+
+    // The second launch of the kernel that is chosen gets a grid that no device has: another one is chosen.
+    let device = &Known::shipped().device;
+    let problem = Problem::new("2048x2048x2048".parse().unwrap(), Dtype::F32);
+    let question = Question::packed(Problem { layout: Layout::Nt, ..problem });
+    let name = || Bundle::open(&exported.folder, device).unwrap().choose(&question).unwrap().name;
+    let before = name();
+    assert_eq!(python(&["-c", CHOOSE, &folder]).unwrap(), before);
+    let at = |name: &str| exported.folder.join(name);
+    let mut manifest: serde_json::Value =
+        serde_json::from_slice(&fs::read(at(MANIFEST)).unwrap()).unwrap();
+    let kernels = manifest["kernels"].as_array_mut().unwrap();
+    let kernel = kernels.iter_mut().find(|kernel| kernel["name"] == *before).unwrap();
+    let launches = kernel["launches"].as_array_mut().unwrap();
+    assert!(launches.len() > 1, "{before} packs an operand first");
+    launches.last_mut().unwrap()["formulas"]["grid"][1] = "65536".into();
+    let sums = fs::read_to_string(at(CHECKSUMS)).unwrap();
+    let names = sums.lines().filter_map(|line| line.split_once("  ")).map(|(_, name)| name);
+    let mut files: BTreeMap<String, Vec<u8>> =
+        names.map(|name| (name.to_owned(), fs::read(at(name)).unwrap())).collect();
+    files.insert(MANIFEST.to_owned(), manifest.to_string().into_bytes());
+    for (name, bytes) in seal(files) {
+        fs::write(at(&name), bytes).unwrap();
+    }
+    let after = name();
+    assert_ne!(after, before);
+    assert_eq!(python(&["-c", CHOOSE, &folder]).unwrap(), after);
+}
