@@ -186,19 +186,25 @@ impl KernelDraft {
         })
     }
 
-    /// Whether it serves most shapes near one that it serves. The code of some families depends so
-    /// much on the shape that it serves no others.
+    /// Whether it serves most of the longer or most of the shorter shapes near one that it serves. The
+    /// code of some families depends so much on the shape that it serves no others.
     pub(super) fn serves_around(&self, question: &Question) -> bool {
+        // By a quarter, with rows aligned as they are.
+        let longer = |extent: u64| (extent * 5 / 4).next_multiple_of(8) + extent % 8;
+        let shorter = |extent: u64| extent * 3 / 4 / 8 * 8 + extent % 8;
+        self.serves_most(question, longer) || self.serves_most(question, shorter)
+    }
+
+    /// Whether it serves most of the shapes that differ from one in an extent, or in all. Rows are padded
+    /// as they are.
+    fn serves_most(&self, question: &Question, other: impl Fn(u64) -> u64) -> bool {
         let Shape { m, n, k } = question.problem.shape;
-        // Longer by a quarter, with rows aligned and padded as they are.
-        let more = |extent: u64| {
-            if extent < 16 { extent } else { (extent * 5 / 4).next_multiple_of(8) + extent % 8 }
-        };
+        let other = |extent: u64| if extent < 16 { extent } else { other(extent) };
         let beside = [
-            Shape { m: more(m), n, k },
-            Shape { m, n: more(n), k },
-            Shape { m, n, k: more(k) },
-            Shape { m: more(m), n: more(n), k: more(k) },
+            Shape { m: other(m), n, k },
+            Shape { m, n: other(n), k },
+            Shape { m, n, k: other(k) },
+            Shape { m: other(m), n: other(n), k: other(k) },
         ];
         let (own, packed) = (question.storage, Storage::packed(&question.problem));
         let pads = [own.lda - packed.lda, own.ldb - packed.ldb, own.ldc - packed.ldc];

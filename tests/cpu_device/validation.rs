@@ -306,6 +306,8 @@ const BETA: f64 = -3.0;
 #[test]
 fn uniform_products_are_compared_within_a_bound() {
     let c_seed = 3;
+    // A part that begins beyond the indices of 32 bits.
+    let first = (1 << 33) + 5;
     for mut lab in Lab::both() {
         let element = lab.element;
         let products = products(element, UNIFORM, false, false);
@@ -317,7 +319,7 @@ fn uniform_products_are_compared_within_a_bound() {
         }
         let scaled: Vec<(f64, f64)> = (products.iter().enumerate())
             .map(|(at, [sum, magnitude])| {
-                let c0 = element.filled(UNIFORM, at as u64, c_seed);
+                let c0 = element.filled(UNIFORM, first + at as u64, c_seed);
                 scaled(element, *sum, *magnitude, c0)
             })
             .collect();
@@ -341,7 +343,8 @@ fn uniform_products_are_compared_within_a_bound() {
 
             let verdict = lab.verdict();
             let operands = [Long(c), Long(sums), Long(magnitudes)];
-            let scale = [Word(element.bits(ALPHA)), Word(element.bits(BETA)), Long(c_seed)];
+            let [alpha, beta] = [ALPHA, BETA].map(|factor| Word(element.bits(factor)));
+            let scale = [alpha, beta, Long(c_seed), Long(first)];
             let within = [KernelParameter::from(1e-6_f32), Long(verdict)];
             let compared = [&operands[..], &[Long(PRODUCTS)], &scale, &within].concat();
             lab.call("compare_uniform", 2, &compared);

@@ -14,10 +14,8 @@ const ASKED: [&str; 3] = ["1000x1000x1000", "5000x2000x1000", "2000x5000x2000"];
 /// Shapes between these.
 const BETWEEN: [&str; 4] = ["1504x1504x1504", "3000x3200x640", "128x4000x4000", "3000x96x2000"];
 
-/// Most that the best kernel of an artifact may take of what lookup's answer takes, where it was asked for: in 19
-/// classes of 20, and in all. The code of some answers serves so few shapes that the exporter leaves them out.
+/// Most that the best kernel of an artifact may take of what lookup's answer takes, where it was asked for.
 const WITHIN: f64 = 1.1;
-const WITHIN_ALL: f64 = 1.3;
 
 /// Most that the chosen kernel may take, in the geometric mean where it was asked for and between, and between at
 /// worst. Programs choose by a formula of a few coefficients, which is less exact than lookup's models.
@@ -99,8 +97,7 @@ fn every_class_of_operands_has_a_kernel_nearly_as_good_as_lookups() {
         println!("{layout}: {} kernels", Known::shipped().kernels(*layout).len());
     }
     println!("worst between: {:.3} {}", worst.chosen, worst.what);
-    assert!(20 * worse.len() <= asked.len(), "{} of {}: {worse:#?}", worse.len(), asked.len());
-    assert!(asked.iter().all(|one| one.best <= WITHIN_ALL), "{worse:#?}");
+    assert!(worse.is_empty(), "{} of {}: {worse:#?}", worse.len(), asked.len());
     assert!(mean(&asked) <= MEAN_ASKED, "{}", mean(&asked));
     assert!(mean(&between) <= MEAN, "{}", mean(&between));
     assert!(worst.chosen <= WORST, "{} {}", worst.chosen, worst.what);

@@ -1,14 +1,20 @@
-//! A database of 4,000 records, just above the size from which files are read in parts: what reads and
-//! changes it stays within time and memory. More records take an unoptimised build too long. The figures
-//! for 100,000 are in `docs/decisions/2026-11-23-large-databases.md`.
+//! A database of 10,000 records: what reads and changes it stays within time and within the least address
+//! space that the program works with. The figures for 100,000 records are in
+//! `docs/decisions/2026-11-23-large-databases.md`.
 
 use super::case::{Case, case};
 
 /// A record as `gemm-tune --device cpu` wrote it.
 const RECORD: &str = include_str!("../data/large-record.toml");
 
-/// Address space in KiB. A document of all records does not fit.
-const MEMORY: &str = "-v 250000";
+const RECORDS: u64 = 10_000;
+
+/// The limit of address space below which the program refuses to work, as an option of `ulimit`. A
+/// document of all records does not fit.
+fn least_memory() -> String {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    format!("-v {}", (480 + 8 * threads) << 10)
+}
 
 /// Records in the order that the program keeps.
 fn database(records: impl Iterator<Item = u64>) -> String {
@@ -20,11 +26,11 @@ fn database(records: impl Iterator<Item = u64>) -> String {
 }
 
 pub(super) fn cases() -> Vec<Case> {
-    let large = database(0..4_000);
+    let large = database(0..RECORDS);
     let row = |call: &str| {
         let row = case(call).file("d.toml", &*large).run(call).within(30.0);
         // Each thread reserves address space.
-        row.env("RAYON_NUM_THREADS", "2").ulimit(MEMORY)
+        row.env("RAYON_NUM_THREADS", "2").ulimit(&least_memory())
     };
     let without = |name: &'static str, word: &'static str| {
         move |folder: &std::path::Path| {
@@ -33,15 +39,15 @@ pub(super) fn cases() -> Vec<Case> {
         }
     };
     vec![
-        row("db list --db d.toml").prints(["1x1x1 f32 nn", "1x40x100 f32 nn"]),
+        row("db list --db d.toml").prints(["1x1x1 f32 nn", "1x100x100 f32 nn"]),
         row("db list --db d.toml --json").prints(["\"records\": [", "\"k\": 100,"]),
         row("db show 1x20x50 --db d.toml").prints(["1x20x50 f32 nn\n"]),
         row("lookup --shape 1x20x50 --device cpu --db d.toml").prints(["naive"]),
         row("db merge d.toml e.toml -o out.toml")
-            .file("e.toml", database(3_990..4_010))
-            .prints(["4020 records of 2 files: 4010 in out.toml, 10 repeated, 0 left out"]),
+            .file("e.toml", database(RECORDS - 10..RECORDS + 10))
+            .prints(["10020 records of 2 files: 10010 in out.toml, 10 repeated, 0 left out"]),
         row("db prune --db d.toml --gemm-tune-before 9 --yes")
-            .prints(["4000 records removed from d.toml"])
+            .prints(["10000 records removed from d.toml"])
             .changes("d.toml")
             .after(without("d.toml", "[[record]]")),
     ]
