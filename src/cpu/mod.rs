@@ -18,6 +18,7 @@ mod counts;
 mod decode;
 mod error;
 mod execute;
+mod host_sums;
 mod kernel_code;
 mod lanes;
 mod layout;
@@ -42,6 +43,7 @@ pub use error::{PtxError, SourceLine};
 pub use execute::{
     BlockSelection, CountingMode, KernelParameter, LaunchError, LaunchOptions, launch,
 };
+pub use host_sums::add_products;
 pub use memory::GlobalMemory;
 pub use module::{Facts, PtxKernel, PtxLoadError, PtxModule};
 pub use trace::{MemoryAccess, Movement};

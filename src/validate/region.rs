@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use super::inputs::ValueKind;
+use crate::cpu::add_products;
 use crate::model::Problem;
 
 /// Consecutive elements of a row of C.
@@ -102,12 +103,7 @@ fn product(problem: &Problem, source: OperandValues, runs: &[RowSegment]) -> Vec
             for (k, line) in ks.clone().zip(lines) {
                 let a = a_at(problem, source, number, run.row, k);
                 let b = &line[first..first + run.length as usize];
-                let sums = sums.values.iter_mut().zip(&mut sums.magnitudes).zip(b);
-                for ((value, magnitude), b) in sums {
-                    let term = a * b;
-                    *value += term;
-                    *magnitude += term.abs();
-                }
+                add_products(a, b, &mut sums.values, &mut sums.magnitudes);
             }
         });
     }

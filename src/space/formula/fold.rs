@@ -32,10 +32,7 @@ impl Formula {
                     }
                     condition => {
                         let (holds, fails) = (holds.with(known), fails.with(known));
-                        if holds == fails {
-                            return holds;
-                        }
-                        Self::If(Box::new([condition, holds, fails]))
+                        choice(condition, holds, fails)
                     }
                 }
             }
@@ -65,7 +62,53 @@ impl Formula {
     }
 }
 
+/// `holds if condition else fails`, for a condition that is not known. A choice between conditions of which
+/// one is known is `and` or `or`.
+fn choice(condition: Formula, holds: Formula, fails: Formula) -> Formula {
+    use Formula::Bool;
+    if holds == fails {
+        return holds;
+    }
+    if !(condition.is_condition() && holds.is_condition() && fails.is_condition()) {
+        return Formula::If(Box::new([condition, holds, fails]));
+    }
+    match (&holds, &fails) {
+        (Bool(true), _) => binary(Binary::Or, condition, fails),
+        (Bool(false), _) => binary(Binary::And, unary(Unary::Not, condition), fails),
+        (_, Bool(true)) => binary(Binary::Or, unary(Unary::Not, condition), holds),
+        (_, Bool(false)) => binary(Binary::And, condition, holds),
+        _ => Formula::If(Box::new([condition, holds, fails])),
+    }
+}
+
+/// Whether it is a literal or a choice between literals.
+fn is_choice_of_literals(formula: &Formula) -> bool {
+    match formula {
+        Formula::If(parts) => parts[1..].iter().all(is_choice_of_literals),
+        other => other.is_literal(),
+    }
+}
+
+/// A choice between literals compared with a literal, as a choice between the results.
+fn compared_choice(operation: Binary, chosen: Formula, literal: &Formula) -> Formula {
+    match chosen {
+        Formula::If(parts) => {
+            let [condition, holds, fails] = *parts;
+            let [holds, fails] =
+                [holds, fails].map(|part| compared_choice(operation, part, literal));
+            choice(condition, holds, fails)
+        }
+        leaf => binary(operation, leaf, literal.clone()),
+    }
+}
+
 fn unary(operation: Unary, of: Formula) -> Formula {
+    if let (Unary::Not, Formula::Binary(comparison, ..)) = (operation, &of)
+        && let Some(negated) = comparison.negated()
+        && let Formula::Binary(_, a, b) = of
+    {
+        return Formula::Binary(negated, a, b);
+    }
     match (operation, of) {
         (Unary::Not, Formula::Unary(Unary::Not, of)) if of.is_condition() => *of,
         (operation, of) => {
@@ -104,6 +147,13 @@ fn binary(operation: Binary, a: Formula, b: Formula) -> Formula {
             return any.unwrap_or(Bool(false));
         }
         (Binary::In, _, Formula::List(_)) => {}
+        _ if operation.is_comparison()
+            && matches!(a, Formula::If(_))
+            && is_choice_of_literals(&a)
+            && b.is_literal() =>
+        {
+            return compared_choice(operation, a, &b);
+        }
         _ if !(a.is_literal() && b.is_literal()) => {
             return Formula::Binary(operation, Box::new(a), Box::new(b));
         }

@@ -207,6 +207,19 @@ impl Formula {
 }
 
 impl Binary {
+    /// The comparison that holds where this one does not, for operands that have an order.
+    fn negated(self) -> Option<Self> {
+        Some(match self {
+            Self::Equal => Self::Unequal,
+            Self::Unequal => Self::Equal,
+            Self::Less => Self::AtLeast,
+            Self::AtLeast => Self::Less,
+            Self::Greater => Self::AtMost,
+            Self::AtMost => Self::Greater,
+            _ => return None,
+        })
+    }
+
     /// Whether its result is a condition whatever its operands are.
     fn is_comparison(self) -> bool {
         use Binary::{AtLeast, AtMost, Equal, Greater, In, Less, Unequal};

@@ -45,9 +45,9 @@ fn expressions_are_read_with_the_precedence_of_the_engine() {
         ("M + N * K", "M + (N * K)"),
         ("M | at_most(most=8) + 1", "min(M, 8) + 1"),
         ("2 * M | ceil_div(by=N + 1)", "2 * ceil_div(M, N + 1)"),
-        ("not M == 1 and N in [1, 2]", "(not (M == 1)) and ((N == 1) or (N == 2))"),
+        ("not M == 1 and N in [1, 2]", "(M != 1) and ((N == 1) or (N == 2))"),
         ("M if K > 1 else N if K > 0 else 3", "M if (K > 1) else (N if (K > 0) else 3)"),
-        ("'a' == 'a' and M not in [3]", "not (M == 3)"),
+        ("'a' == 'a' and M not in [3]", "M != 3"),
         ("(M // 4) % 2 == 0 or false", "((M // 4) % 2) == 0"),
         ("-M + 7 // 2", "(-M) + 3"),
         ("max(M, min(N, 3))", "max(M, min(N, 3))"),
@@ -61,6 +61,26 @@ fn expressions_are_read_with_the_precedence_of_the_engine() {
     for text in ["M / 2", "1.5", "'a'", "M and N", "M in N"] {
         let formula = read_open(text).unwrap().with(&|_| None);
         assert!(!formula.is_closed(), "{text}");
+    }
+}
+
+#[test]
+fn a_choice_between_literals_is_compared_by_its_conditions() {
+    let width = "(4 if M % 4 == 0 else 2 if M % 2 == 0 else 1)";
+    for (comparison, python) in [
+        ("== 4", "(M % 4) == 0"),
+        ("== 2", "((M % 4) != 0) and ((M % 2) == 0)"),
+        ("== 1", "((M % 4) != 0) and ((M % 2) != 0)"),
+        (">= 2", "((M % 4) == 0) or ((M % 2) == 0)"),
+        ("> 4", "False"),
+    ] {
+        let formula = read_open(&format!("{width} {comparison}")).unwrap();
+        let folded = formula.with(&|_| None);
+        assert_eq!(folded.text(Language::Python), python, "{comparison}");
+        for m in 0..8 {
+            let open = [m, 1, 1, 1, 1, 1, 1];
+            assert_eq!(folded.value(&open), formula.value(&open), "{comparison} for {m}");
+        }
     }
 }
 
