@@ -19,6 +19,7 @@ use super::session_display::{SessionDisplay, document};
 use super::{databases, interrupt, request};
 use crate::compile::CompileThreads;
 use crate::database::{ReplacePolicy, WritableDatabase};
+use crate::measure::TieRule;
 use crate::model::{Device, Problem, Regime};
 use crate::predict::Predictor;
 use crate::report::{json as documents, tuned};
@@ -64,6 +65,10 @@ pub(super) struct TuneArguments {
     /// Run finalists under compute-sanitizer too, a program of CUDA's toolkit
     #[arg(long)]
     sanitize: bool,
+    /// Select the same winner in most runs: among finalists that differ by less than 0.5 %, the one with
+    /// the fewest resources wins, though another may be significantly faster
+    #[arg(long)]
+    stable: bool,
     /// How warm the GPU is: burst, with pauses between samples, or sustained, without
     #[arg(long, default_value = "burst", value_name = "STATE")]
     power: String,
@@ -200,6 +205,7 @@ fn plan(
         search: arguments.search.parse().map_err(Failure::usage)?,
         regime: request::regime(&arguments.cache_policy, &arguments.power)?,
         sanitizer: arguments.sanitize.then(|| workshop.sanitizer()).transpose()?,
+        ties: if arguments.stable { TieRule::Small } else { TieRule::default() },
         seed: arguments.seed,
     };
     Ok(SessionPlan {

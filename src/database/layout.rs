@@ -31,6 +31,9 @@ pub(super) fn table(record: &Record) -> Result<Table, ser::Error> {
     if let Some(all) = table.get_mut("baseline").and_then(|baseline| baseline.get_mut("all")) {
         in_lines(all, 1);
     }
+    if let Some(list) = table.get_mut("confidence").and_then(|c| c.get_mut("finalists")) {
+        in_lines(list, 1);
+    }
     if let Some(samples) = table.get_mut("measurement").and_then(|m| m.get_mut("samples_us")) {
         in_lines(samples, SAMPLES_A_LINE);
     }

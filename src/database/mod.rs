@@ -39,8 +39,8 @@ pub use rank::preference;
 pub use record::{Record, Winner};
 pub use restamp::restamp;
 pub use sections::{
-    LibraryTime, Provenance, StoredBaseline, StoredConditions, StoredConfidence, StoredProblem,
-    StoredValidation,
+    LibraryTime, Provenance, StoredBaseline, StoredConditions, StoredConfidence, StoredFinalist,
+    StoredProblem, StoredValidation,
 };
 pub use selection::RecordFilter;
 pub use summary::{ResultOrigin, record_summary};

@@ -3,7 +3,7 @@
 //! win every comparison.
 
 use super::record::Record;
-use super::sections::{StoredMeasurement, StoredProblem};
+use super::sections::{StoredFinalist, StoredMeasurement, StoredProblem};
 use crate::model::Value;
 use crate::model::problem::{MAX_BATCH, MAX_EXTENT};
 use crate::quote;
@@ -16,6 +16,13 @@ const MAX_WORKSPACE: u64 = 1 << 48;
 
 /// Most bytes of a name or reason: above those of any configuration. Tables lay out each word of them.
 const MAX_TEXT: usize = 10_000;
+
+/// Most finalists of a final, and rounds of each: above those of any.
+const MAX_FINALISTS: u64 = 100;
+const MAX_ROUNDS: u64 = 1000;
+
+/// Largest logarithm of a ratio of times in millionths: a factor of 22,000.
+const MAX_LOG_RATIO_PPM: u64 = 10_000_000;
 
 /// A field with an impossible value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +61,7 @@ pub(super) fn check(record: &Record) -> Checked {
         for name in confidence.runner_up.iter().chain(&confidence.tie_set) {
             text("confidence", name)?;
         }
+        finalists(&confidence.finalists)?;
     }
     if let Some(conditions) = &record.conditions {
         for power in conditions.power_w.into_iter().flatten() {
@@ -126,6 +134,20 @@ fn measurement(measurement: &StoredMeasurement) -> Checked {
     text("measurement.cache_policy", &measurement.cache_policy)?;
     text("measurement.power", &measurement.power)?;
     measurement.timing.as_ref().map_or(Ok(()), |timing| text("measurement.timing", timing))
+}
+
+/// Rounds of finalists. Decisions are made again from them, in time that grows with their number.
+fn finalists(finalists: &[StoredFinalist]) -> Checked {
+    let field = "confidence.finalists";
+    within(field, finalists.len() as u64, 0, MAX_FINALISTS)?;
+    for finalist in finalists {
+        text(field, &finalist.kernel)?;
+        within(field, finalist.log_ratios_ppm.len() as u64, 0, MAX_ROUNDS)?;
+        for ratio in &finalist.log_ratios_ppm {
+            within(field, u64::from(ratio.unsigned_abs()), 0, MAX_LOG_RATIO_PPM)?;
+        }
+    }
+    Ok(())
 }
 
 /// The kernel's names and sizes.

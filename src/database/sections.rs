@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{four_figures, rfc3339, round_us, wide};
+use crate::measure::{Entrant, Final, FinalResult, FinalRules, TieRule};
 use crate::model::{Device, Measurement, Micros, PowerState, Problem, Swizzle, Timing};
 
 /// The problem: C = alpha op(A) op(B) + beta C, row-major.
@@ -162,6 +163,41 @@ pub struct StoredConfidence {
     /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tie_set: Vec<String>,
+    /// All finalists with their rounds, in the order that breaks ties; absent in records of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub finalists: Vec<StoredFinalist>,
+}
+
+/// Rounds of a finalist.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoredFinalist {
+    /// Family and configuration.
+    pub kernel: String,
+    /// Natural logarithm of its sample over the winner's in millionths, for each round that it was
+    /// sampled in. All are 0 for the winner.
+    pub log_ratios_ppm: Vec<i32>,
+}
+
+impl StoredConfidence {
+    /// The kernel that wins by a rule, decided again from the stored rounds; `None` without them.
+    pub fn winner_by(&self, ties: TieRule) -> Option<&str> {
+        let result = self.decided_by(ties)?;
+        let winner = self.finalists.get(result.order.first()?.entrant)?;
+        Some(&winner.kernel)
+    }
+
+    /// The final decided again from the stored rounds; `None` without them. Entrants are indices into
+    /// [`Self::finalists`].
+    pub fn decided_by(&self, ties: TieRule) -> Option<FinalResult> {
+        let samples = self.finalists.iter().map(|finalist| {
+            let sample = |ppm: &i32| Micros((f64::from(*ppm) / 1e6).exp());
+            finalist.log_ratios_ppm.iter().map(sample).collect()
+        });
+        let entrants = (0..self.finalists.len()).map(Entrant::Candidate).collect();
+        let rules = FinalRules { ties, ..FinalRules::default() };
+        Final::ended(entrants, samples.collect(), rules).result()
+    }
 }
 
 /// Lowest and highest reading of each sensor over the final round; absent where a sensor cannot be

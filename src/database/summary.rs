@@ -4,11 +4,11 @@ use std::path::Path;
 
 use super::{
     DatabaseError, LibraryTime, Provenance, Record, ReplacePolicy, StoreOutcome, StoredConditions,
-    StoredConfidence, Winner, record_winner,
+    StoredConfidence, StoredFinalist, Winner, record_winner,
 };
 use crate::measure::ConditionsRange;
 use crate::model::Device;
-use crate::tune::{Certainty, Summary};
+use crate::tune::{Certainty, FinalistRounds, Summary};
 
 /// Origin of a result.
 #[derive(Debug, Clone)]
@@ -41,6 +41,17 @@ impl From<&Certainty> for StoredConfidence {
             tie_set: (certainty.tie_set.iter().skip(1))
                 .map(|(family, configuration)| format!("{family} {configuration}"))
                 .collect(),
+            finalists: certainty.finalists.iter().map(StoredFinalist::from).collect(),
+        }
+    }
+}
+
+impl From<&FinalistRounds> for StoredFinalist {
+    fn from(FinalistRounds { family, configuration, log_ratios }: &FinalistRounds) -> Self {
+        let ppm = |ratio: &f64| (1e6 * ratio).round() as i32;
+        Self {
+            kernel: format!("{family} {configuration}"),
+            log_ratios_ppm: log_ratios.iter().map(ppm).collect(),
         }
     }
 }

@@ -11,11 +11,12 @@
 //! each interval has the confidence 1 - error / (analyses x pairs). All pairs count, because the
 //! leader is selected from the same samples.
 //!
-//! **Ties.** A difference below [`FinalRules::tie_percent`] is a tie even when significant. Among
-//! tied entrants the smallest key wins, independent of times. Another run with other noise
-//! therefore selects the same winner.
+//! **Decision.** A significantly faster candidate always wins; only candidates whose intervals contain
+//! zero are decided by their keys ([`TieRule`], `decision.rs`).
 //!
 //! Power and error rates: `docs/decisions/2026-11-23-interim-analyses.md`.
+
+mod decision;
 
 use std::fmt;
 
@@ -39,8 +40,10 @@ pub struct FinalRules {
     pub max_disturbed: usize,
     /// Nominal probability that identical entrants are declared different.
     pub error: f64,
-    /// Difference in per cent below which entrants tie.
+    /// Difference in per cent below which sampling ends without a separation.
     pub tie_percent: f64,
+    /// Which differences are decided by keys.
+    pub ties: TieRule,
     /// Half-width in per cent of an interval that is precise enough to stop. It saves 60 % of the
     /// rounds when a rival is slower by just a tie.
     pub known_percent: f64,
@@ -59,10 +62,22 @@ impl Default for FinalRules {
             max_disturbed: 160,
             error: 0.04,
             tie_percent: 0.5,
+            ties: TieRule::default(),
             known_percent: 0.25,
             floor: Micros(0.0),
         }
     }
+}
+
+/// Which differences are decided by keys instead of times. Both rules take only candidates that are slower
+/// than the fastest by less than [`FinalRules::tie_percent`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TieRule {
+    /// Differences whose interval contains zero. A significantly faster candidate always wins.
+    #[default]
+    Insignificant,
+    /// Significant ones too, so that runs with other noise select the same winner.
+    Small,
 }
 
 /// A participant of a final.
@@ -115,6 +130,8 @@ pub struct FinalStanding {
     /// Whether it left because it differs from the leader by more than a tie. That any of several
     /// identical entrants leaves has the probability [`FinalRules::error`].
     pub differs: bool,
+    /// Logarithm of its sample over the winner's, one per round that both have.
+    pub log_ratios: Vec<f64>,
 }
 
 /// Evidence for a winner.
@@ -126,7 +143,7 @@ pub struct Confidence {
     pub rounds: usize,
     /// Discarded rounds.
     pub disturbed_rounds: usize,
-    /// Tied candidates by key, the winner first; the winner alone when its time decided.
+    /// Candidates that keys decided among, the winner first; the winner alone when its time decided.
     pub tie_set: Vec<usize>,
     /// Reason that the final ended.
     pub ended: FinalEnd,
@@ -234,31 +251,6 @@ impl<K: Ord> Final<K> {
         &self.disturbances
     }
 
-    /// Evaluates the rounds so far; `None` without candidates.
-    pub fn result(&self) -> Option<FinalResult> {
-        let leader = self.leader()?;
-        let mut tie_set: Vec<usize> =
-            self.active.iter().copied().filter(|entrant| self.ties(*entrant, leader)).collect();
-        tie_set.sort_by_key(|entrant| self.key(*entrant));
-        let winner = *tie_set.first()?;
-        let mut order: Vec<FinalStanding> =
-            (0..self.entrants.len()).map(|entrant| self.place(entrant, winner)).collect();
-        order.sort_by(|a, b| {
-            let later = |place: &FinalStanding| place.entrant != winner;
-            later(a).cmp(&later(b)).then(a.margin.percent.total_cmp(&b.margin.percent))
-        });
-        let rival =
-            |place: &&FinalStanding| place.entrant != winner && self.key(place.entrant).is_some();
-        let confidence = Confidence {
-            runner_up: order.iter().find(rival).cloned(),
-            rounds: self.samples[winner].len(),
-            disturbed_rounds: self.disturbances.len(),
-            tie_set,
-            ended: self.ended.unwrap_or(FinalEnd::BrokenOff),
-        };
-        Some(FinalResult { order, confidence })
-    }
-
     /// Compares all entrants with the leader.
     fn analyse(&mut self) {
         let Some(leader) = self.leader() else {
@@ -310,15 +302,6 @@ impl<K: Ord> Final<K> {
         candidates.min_by(|a, b| behind(*a).total_cmp(&behind(*b)))
     }
 
-    /// Whether the tie rule may select `entrant`, which has not left, in place of the leader: a
-    /// candidate whose estimated slowdown is below a tie.
-    fn ties(&self, entrant: usize, leader: usize) -> bool {
-        entrant == leader
-            || self.key(entrant).is_some()
-                && Margin::estimate(&self.samples[entrant], &self.samples[leader])
-                    < self.rules.tie_percent
-    }
-
     /// Whether a difference is known to [`FinalRules::known_percent`]. It may remain undecided
     /// whether it is a tie.
     fn is_known(&self, entrant: usize, leader: usize) -> bool {
@@ -328,23 +311,6 @@ impl<K: Ord> Final<K> {
 
     fn surely_ties(&self, entrant: usize, leader: usize) -> bool {
         self.margin(entrant, leader, 1.0 - self.rules.error).is_within(self.rules.tie_percent)
-    }
-
-    fn place(&self, entrant: usize, winner: usize) -> FinalStanding {
-        // Each analysis has its share of the error, so that the interval holds whenever the final
-        // ends.
-        let confidence = 1.0 - self.rules.error / self.analyses().count() as f64;
-        let margin = if entrant == winner {
-            Margin { percent: 0.0, low: 0.0, high: 0.0 }
-        } else {
-            self.margin(entrant, winner, confidence)
-        };
-        FinalStanding {
-            entrant,
-            margin,
-            rounds: self.samples[entrant].len(),
-            differs: !self.active.contains(&entrant),
-        }
     }
 
     fn margin(&self, slower: usize, faster: usize, confidence: f64) -> Margin {

@@ -79,7 +79,8 @@ impl Margin {
     }
 }
 
-fn logs_of_ratios(slower: &[Micros], faster: &[Micros]) -> Vec<f64> {
+/// Logarithms of the ratios of samples, one per round that both have.
+pub(super) fn logs_of_ratios(slower: &[Micros], faster: &[Micros]) -> Vec<f64> {
     slower.iter().zip(faster).map(|(slower, faster)| (slower.0 / faster.0).ln()).collect()
 }
 

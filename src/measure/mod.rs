@@ -22,6 +22,7 @@ pub use device_final::{FinalMeasurements, run_final};
 pub use disturbance::Disturbance;
 pub use finals::{
     Confidence, Entrant, EntrantSampler, Final, FinalEnd, FinalResult, FinalRules, FinalStanding,
+    TieRule,
 };
 pub use margin::{MIN_ROUNDS, Margin};
 pub use race::{DropReason, Race, RaceStep, RacingCandidate};

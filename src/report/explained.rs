@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::inspected::heading;
 use super::json::problem_document;
+use super::margins::against_runner_up;
 use super::table::{plain_table, right_aligned, trim_lines};
 use crate::database::Record;
 use crate::inspect::explanation::{
@@ -82,13 +83,11 @@ pub fn text(explained: &Explained, width: u16) -> String {
     let modelled = if modelled { "modelled " } else { "" };
     let _ = writeln!(text, "{modelled}{}, {rate} TFLOP/s", explained.time);
     if let Some(fastest) = &explained.fastest {
-        if let (Some(runner_up), Some((margin, [low, high]))) =
+        if let (Some(runner_up), Some((margin, interval))) =
             (&fastest.runner_up, fastest.margin_percent)
         {
-            let _ = writeln!(
-                text,
-                "{margin:.2} % ({low:.2} to {high:.2}) faster than the runner-up of its final round, {runner_up}"
-            );
+            let _ = writeln!(text, "{}", against_runner_up(margin, Some(interval)));
+            let _ = writeln!(text, "runner-up of its final round: {runner_up}");
         }
         if let Some((name, speedup)) = &fastest.library {
             let _ = writeln!(text, "{speedup:.3} times as fast as {name}");

@@ -97,7 +97,15 @@ fn certainty(certainty: &Certainty) -> Value {
     });
     let ties: Vec<Value> =
         certainty.tie_set.iter().map(|(family, values)| named(family, values)).collect();
+    let finalists: Vec<Value> = (certainty.finalists.iter())
+        .map(|finalist| {
+            let mut document = named(&finalist.family, &finalist.configuration);
+            document["log_ratios"] = json!(finalist.log_ratios);
+            document
+        })
+        .collect();
     json!({
+        "finalists": finalists,
         "runner_up": runner_up,
         "rounds": certainty.rounds,
         "tainted_rounds": certainty.tainted_rounds,

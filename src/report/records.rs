@@ -6,9 +6,11 @@ use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::margins;
 use super::sequence::Sequence;
 use super::table::{pairs, plain_table, right_aligned, trim_lines};
 use crate::database::{Record, StoredConfidence};
+use crate::measure::{Margin, TieRule};
 use crate::model::{Micros, Tflops};
 
 /// Text for a kernel with non-deterministic results.
@@ -140,6 +142,14 @@ pub fn details(file: &Path, record: &Record, width: u16) -> String {
         for tied in &confidence.tie_set {
             row("ties with", tied.clone());
         }
+        for (finalist, standing) in finalists(confidence) {
+            row("finalist", format!("{standing}: {finalist}"));
+        }
+        if let Some(stable) = confidence.winner_by(TieRule::Small)
+            && confidence.winner_by(TieRule::Insignificant) != Some(stable)
+        {
+            row("by --stable", stable.to_owned());
+        }
     }
     if let Some(baseline) = &record.baseline {
         let fastest = (baseline.name.clone(), baseline.median_us);
@@ -264,17 +274,24 @@ fn margin(record: &Record) -> String {
     }
 }
 
+/// The finalists of a record that has their rounds, fastest first, with their margins over the winner.
+fn finalists(confidence: &StoredConfidence) -> Vec<(&str, String)> {
+    let order = confidence.decided_by(TieRule::default()).map_or(Vec::new(), |result| result.order);
+    let finalists = order.iter().filter_map(|standing| {
+        let kernel = &confidence.finalists.get(standing.entrant)?.kernel;
+        let Margin { percent, low, high } = standing.margin;
+        let rounds = standing.rounds;
+        Some((
+            kernel.as_str(),
+            format!("{percent:+.2} % ({low:+.2} to {high:+.2}), {rounds} rounds"),
+        ))
+    });
+    finalists.collect()
+}
+
 fn decided(confidence: &StoredConfidence) -> String {
-    let StoredConfidence {
-        margin_percent, interval_percent, rounds, tainted_rounds, ended, ..
-    } = confidence;
-    let margin = match (margin_percent, interval_percent) {
-        (Some(margin), Some([low, high])) => {
-            format!("the runner-up takes {margin:+.2} % ({low:+.2} to {high:+.2}), ")
-        }
-        (Some(margin), None) => format!("the runner-up takes {margin:+.2} %, "),
-        (None, _) => String::new(),
-    };
+    let StoredConfidence { rounds, tainted_rounds, ended, .. } = confidence;
+    let margin = margins::of_record(confidence).map_or(String::new(), |words| words + ", ");
     let tainted = if *tainted_rounds == 0 {
         String::new()
     } else {

@@ -1,7 +1,7 @@
 //! Tables of a tuned problem: the ranking, the winner and the evaluated candidates.
 
+use super::margins::of_margin;
 use super::table::{plain_table, right_aligned, trim_lines};
-use crate::measure::Margin;
 use crate::model::{Device, Measurement, Problem, Resources, Tflops, Timing};
 use crate::tune::{Certainty, Spaces, Summary};
 
@@ -178,16 +178,13 @@ fn sureness(certainty: &Certainty) -> String {
     let ties = tie_set.len().saturating_sub(1);
     let mut text = match runner_up {
         Some((family, configuration, margin)) => {
-            let Margin { percent, low, high } = margin;
-            let than = if ties > 0 {
-                format!("ties with {ties} others and uses the fewest resources; the next takes")
-            } else {
-                "the runner-up takes".to_owned()
+            let tie = match ties {
+                0 => String::new(),
+                1 => "ties with another and uses fewer resources; ".to_owned(),
+                ties => format!("ties with {ties} others and uses the fewest resources; "),
             };
-            format!(
-                "  {than} {percent:+.2} % ({low:+.2} to {high:+.2}, {rounds} rounds, {ended}): \
-                 {family} {configuration}\n"
-            )
+            let compared = of_margin(margin);
+            format!("  {tie}{compared}, {rounds} rounds, {ended}: {family} {configuration}\n")
         }
         None => "  no other candidate was in the final round\n".to_owned(),
     };

@@ -8,8 +8,7 @@ use super::candidate::{CompiledCandidate, Evaluated};
 use super::error::TuneError;
 use super::evaluator::Evaluator;
 use super::event::TuneEvent;
-use super::finalist::{FinalRanking, Finalist};
-use super::sanitize::Sanitizer;
+use super::finalist::{FinalOptions, FinalRanking, Finalist};
 use crate::cpu::{CountingMode, Counts, GlobalMemory, LaunchError, PtxModule};
 use crate::measure::Race;
 use crate::model::{Device, Fault, Measurement, Outcome, Problem, Regime, Resources, Timing};
@@ -108,7 +107,7 @@ impl Evaluator for CpuEvaluator {
     fn decide(
         self: Box<Self>,
         finalists: Vec<Finalist>,
-        _sanitizer: Option<&Sanitizer>,
+        _options: FinalOptions<'_>,
         _stop: &AtomicBool,
         _on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) -> Result<FinalRanking, TuneError> {

@@ -6,8 +6,7 @@ use std::sync::atomic::AtomicBool;
 use super::candidate::{CompiledCandidate, Evaluated};
 use super::error::TuneError;
 use super::event::TuneEvent;
-use super::finalist::{FinalRanking, Finalist};
-use super::sanitize::Sanitizer;
+use super::finalist::{FinalOptions, FinalRanking, Finalist};
 use crate::measure::Race;
 
 /// Evaluates the candidates of one problem.
@@ -22,15 +21,14 @@ pub(super) trait Evaluator: Send {
         race: &Race,
     ) -> Result<Evaluated, TuneError>;
 
-    /// Ranks correct candidates, given fastest first, and frees all memory. Finalists run under the sanitizer first,
-    /// where one is given. Once `stop` is set, the times so far decide.
+    /// Ranks correct candidates, given fastest first, and frees all memory. Once `stop` is set, the times so far decide.
     ///
     /// # Errors
     /// As [`Evaluator::evaluate`].
     fn decide(
         self: Box<Self>,
         finalists: Vec<Finalist>,
-        sanitizer: Option<&Sanitizer>,
+        options: FinalOptions<'_>,
         stop: &AtomicBool,
         on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) -> Result<FinalRanking, TuneError>;

@@ -133,8 +133,7 @@ mod tests {
     use crate::compile::compiler::ImageOrigin;
     use crate::model::{LaunchPlan, Micros, Outcome};
     use crate::tune::TuneEvent;
-    use crate::tune::finalist::{FinalRanking, Finalist};
-    use crate::tune::sanitize::Sanitizer;
+    use crate::tune::finalist::{FinalOptions, FinalRanking, Finalist};
 
     /// An evaluator that refuses every candidate, or panics.
     struct Refusing {
@@ -150,7 +149,7 @@ mod tests {
         fn decide(
             self: Box<Self>,
             _: Vec<Finalist>,
-            _: Option<&Sanitizer>,
+            _: FinalOptions<'_>,
             _: &AtomicBool,
             _: &mut dyn FnMut(TuneEvent<'_>),
         ) -> Result<FinalRanking, TuneError> {

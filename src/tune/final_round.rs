@@ -6,12 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::candidate::CompiledCandidate;
 use super::error::TuneError;
 use super::event::TuneEvent;
-use super::finalist::{FINALISTS, FinalRanking, Finalist, RejectedFinalist};
+use super::finalist::{FINALISTS, FinalOptions, FinalRanking, Finalist, RejectedFinalist};
 use super::finalist_checks::check_finalists;
 use super::prepared_gpu::PreparedGpu;
-use super::ranking::{BaselineTime, Certainty, Standing, median};
+use super::ranking::{BaselineTime, Certainty, FinalistRounds, Standing, median};
 use super::sanitize::{Sanitized, Sanitizer};
-use crate::measure::{ConditionsRange, Confidence, Entrant, Final, FinalRules, WorkFor, run_final};
+use crate::measure::{
+    ConditionsRange, Entrant, Final, FinalResult, FinalRules, FinalStanding, TieRule, WorkFor,
+    run_final,
+};
 use crate::model::{LaunchPlan, Micros, Outcome, floor};
 use crate::validate::ValidationSubject;
 use crate::worker::{OperandAddresses, Scalars, WorkItem, WorkerError};
@@ -43,7 +46,7 @@ impl LibraryEntrant {
 pub(super) fn decide(
     gpu: &mut PreparedGpu<'_>,
     candidates: Vec<Finalist>,
-    sanitizer: Option<&Sanitizer>,
+    options: FinalOptions<'_>,
     stop: &AtomicBool,
     on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<FinalRanking, TuneError> {
@@ -53,9 +56,11 @@ pub(super) fn decide(
         decided.ranking = candidates.into_iter().map(|finalist| finalist.standing).collect();
         return Ok(decided);
     }
-    let (mut finalists, others) = choose(gpu, candidates, sanitizer, &mut decided, on_event)?;
+    let (mut finalists, others) =
+        choose(gpu, candidates, options.sanitizer, &mut decided, on_event)?;
     if !finalists.is_empty()
-        && let Err(error) = hold_final(gpu, &mut finalists, &mut decided, stop, on_event)
+        && let Err(error) =
+            hold_final(gpu, &mut finalists, &mut decided, (options.ties, stop), on_event)
     {
         on_event(TuneEvent::Note(format!(
             "the final round broke off ({error}); earlier samples decide"
@@ -163,7 +168,7 @@ fn hold_final(
     gpu: &mut PreparedGpu<'_>,
     finalists: &mut Vec<Finalist>,
     decided: &mut FinalRanking,
-    stop: &AtomicBool,
+    (ties, stop): (TieRule, &AtomicBool),
     on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<(), WorkerError> {
     let problem = gpu.problem;
@@ -187,7 +192,7 @@ fn hold_final(
     let keys = finalists.iter().map(|finalist| Entrant::Candidate(tie_break(&finalist.standing)));
     let entrants = keys.chain(libraries.iter().map(|_| Entrant::Baseline)).collect();
     let floor = floor(&gpu.problem, gpu.executor.device());
-    let mut round = Final::new(entrants, FinalRules { floor, ..FinalRules::default() });
+    let mut round = Final::new(entrants, FinalRules { floor, ties, ..FinalRules::default() });
     let held = run_final(gpu.executor, &gpu.stopwatch, &work, &mut round, stop)?;
     drop(boxes);
     let mut measurements = held.measurements.into_iter();
@@ -206,7 +211,7 @@ fn hold_final(
         .collect();
     if let Some(verdict) = round.result() {
         let taint = round.disturbances().first().map(ToString::to_string);
-        decided.certainty = Some(certainty(&verdict.confidence, finalists, taint, held.conditions));
+        decided.certainty = Some(certainty(&verdict, finalists, taint, held.conditions));
         let place = |entrant: usize| verdict.order.iter().position(|p| p.entrant == entrant);
         let mut placed: Vec<(Option<usize>, Finalist)> =
             finalists.drain(..).enumerate().map(|(at, finalist)| (place(at), finalist)).collect();
@@ -218,7 +223,7 @@ fn hold_final(
 
 /// The confidence of the round, with names in place of numbers.
 fn certainty(
-    confidence: &Confidence,
+    FinalResult { order, confidence }: &FinalResult,
     finalists: &[Finalist],
     taint: Option<String>,
     conditions: ConditionsRange,
@@ -231,7 +236,16 @@ fn certainty(
         let (family, configuration) = name(place.entrant)?;
         Some((family, configuration, place.margin))
     });
+    // By their keys, so that the file is enough to decide again.
+    let mut by_key: Vec<&FinalStanding> =
+        order.iter().filter(|place| place.entrant < finalists.len()).collect();
+    by_key.sort_by_cached_key(|place| tie_break(&finalists[place.entrant].standing));
+    let rounds_of = |place: &FinalStanding| {
+        let (family, configuration) = name(place.entrant)?;
+        Some(FinalistRounds { family, configuration, log_ratios: place.log_ratios.clone() })
+    };
     Certainty {
+        finalists: by_key.into_iter().filter_map(rounds_of).collect(),
         runner_up,
         rounds: confidence.rounds,
         tainted_rounds: confidence.disturbed_rounds,

@@ -3,6 +3,8 @@
 use super::candidate::CompiledCandidate;
 use super::kernel_id::KernelId;
 use super::ranking::{BaselineTime, Certainty, Standing};
+use super::sanitize::Sanitizer;
+use crate::measure::TieRule;
 use crate::model::{Configuration, LaunchPlan, Outcome, Problem};
 
 /// Most candidates that take part for their speed. A judgement: winners are within 0.4 % of the eighth, so that a sixth
@@ -33,6 +35,15 @@ impl Admission {
             Self::Always => true,
         }
     }
+}
+
+/// How the final round is held.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct FinalOptions<'a> {
+    /// Finalists run under it first.
+    pub(super) sanitizer: Option<&'a Sanitizer>,
+    /// Which differences are decided without their times.
+    pub(super) ties: TieRule,
 }
 
 /// A correct candidate that may win.

@@ -9,12 +9,11 @@ use super::error::TuneError;
 use super::evaluator::Evaluator;
 use super::event::TuneEvent;
 use super::final_round;
-use super::finalist::{FinalRanking, Finalist};
+use super::finalist::{FinalOptions, FinalRanking, Finalist};
 use super::gpu_lease::{GpuLease, LeasePriority, MemoryReservation};
 use super::machine::LeasedGpu;
 use super::memory;
 use super::prepared_gpu::{Mounted, PreparedGpu, outcome_of};
-use super::sanitize::Sanitizer;
 use crate::compile::{Compile, CompileRequest};
 use crate::measure::{DropReason, Race, RaceStep, RacingCandidate, Stopwatch};
 use crate::model::{
@@ -161,13 +160,13 @@ impl Evaluator for GpuEvaluator<'_> {
     fn decide(
         mut self: Box<Self>,
         finalists: Vec<Finalist>,
-        sanitizer: Option<&Sanitizer>,
+        options: FinalOptions<'_>,
         stop: &AtomicBool,
         on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) -> Result<FinalRanking, TuneError> {
         let lease = Arc::clone(&self.lease);
         let _guard = lease.hold(LeasePriority::Long);
-        let decided = final_round::decide(&mut self.gpu, finalists, sanitizer, stop, on_event)?;
+        let decided = final_round::decide(&mut self.gpu, finalists, options, stop, on_event)?;
         self.gpu.free()?;
         Ok(decided)
     }

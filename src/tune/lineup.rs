@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::error::TuneError;
 use super::event::TuneEvent;
-use super::finalist::{Admission, Finalist};
+use super::finalist::{Admission, FinalOptions, Finalist};
 use super::kernel_id::KernelId;
 use super::kit::Kit;
 use super::named_kernels::{CONFIDENCE, Named, compile_named, evaluator_for, ranked};
@@ -85,7 +85,8 @@ pub fn line_up(
     finalists.sort_by(|a, b| {
         median(&a.standing.measurement).total_cmp(&median(&b.standing.measurement))
     });
-    let decided = evaluator.decide(finalists, None, &AtomicBool::new(false), on_event)?;
+    let decided =
+        evaluator.decide(finalists, FinalOptions::default(), &AtomicBool::new(false), on_event)?;
 
     // The results of the final replace the earlier ones.
     for standing in &mut standings {

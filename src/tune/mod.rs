@@ -54,7 +54,7 @@ pub use lineup::{LineUp, line_up};
 pub use machine::{LeasedGpu, Machine};
 pub use named_kernels::{Named, time_each};
 pub use prepare::{FamilySpace, Spaces, spaces};
-pub use ranking::{BaselineTime, Certainty, Standing};
+pub use ranking::{BaselineTime, Certainty, FinalistRounds, Standing};
 pub use recording::{RecordingError, parse_recording, read_informed, read_journal, read_recording};
 pub use run::{pilot, tune};
 pub use sanitize::Sanitizer;

@@ -42,6 +42,19 @@ pub struct Certainty {
     pub ended: FinalEnd,
     /// What the sensors showed over the rounds.
     pub conditions: ConditionsRange,
+    /// All finalists with their rounds, in the order that breaks ties.
+    pub finalists: Vec<FinalistRounds>,
+}
+
+/// The rounds of a finalist.
+#[derive(Debug, Clone)]
+pub struct FinalistRounds {
+    /// Its family.
+    pub family: String,
+    /// Its configuration.
+    pub configuration: Configuration,
+    /// Logarithm of its sample over the winner's, for each round that it was sampled in.
+    pub log_ratios: Vec<f64>,
 }
 
 /// A library's time in the final round.

@@ -63,7 +63,7 @@ pub fn tune(
         for finalist in &mut finalists {
             finalist.neighbours = renderer.neighbours(&finalist.standing);
         }
-        decided = evaluator.decide(finalists, settings.sanitizer.as_ref(), stop, on_event)?;
+        decided = evaluator.decide(finalists, settings.final_options(), stop, on_event)?;
     }
     for rejected in decided.rejected {
         search.stats.reject(&rejected);

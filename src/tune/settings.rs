@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::effort::{Effort, StopRule};
+use super::finalist::FinalOptions;
 use super::sanitize::Sanitizer;
+use crate::measure::TieRule;
 use crate::model::{Device, Regime};
 use crate::search::Search;
 
@@ -32,6 +34,8 @@ pub struct Settings {
     /// A sanitizer that finalists run under, besides the validation of all candidates. The host takes none: it checks
     /// every access itself.
     pub sanitizer: Option<Sanitizer>,
+    /// Which differences of finalists are decided without their times.
+    pub ties: TieRule,
     /// Seeds operands and search.
     pub seed: u64,
 }
@@ -49,6 +53,7 @@ impl Default for Settings {
             search: Search::Auto,
             regime: Regime::default(),
             sanitizer: None,
+            ties: TieRule::default(),
             seed: 1,
         }
     }
@@ -58,6 +63,11 @@ impl Settings {
     /// When the search ends.
     pub fn rule(&self) -> Option<StopRule> {
         self.effort.rule(self.within)
+    }
+
+    /// How the final round is held.
+    pub(super) fn final_options(&self) -> FinalOptions<'_> {
+        FinalOptions { sanitizer: self.sanitizer.as_ref(), ties: self.ties }
     }
 
     /// The time after which a search on a device ends.

@@ -257,7 +257,9 @@ fn stamped(
     record.landmarks_us =
         landmarks.map(|(name, time)| (names.get(&name).cloned().unwrap_or(name), time)).collect();
     if let Some(confidence) = &mut record.confidence {
-        for kernel in confidence.runner_up.iter_mut().chain(&mut confidence.tie_set) {
+        let finalists = confidence.finalists.iter_mut().map(|finalist| &mut finalist.kernel);
+        let named = confidence.runner_up.iter_mut().chain(&mut confidence.tie_set).chain(finalists);
+        for kernel in named {
             let Some((name, values)) = kernel.split_once(' ') else { continue };
             let known = after.families.iter().find(|family| family.name == name);
             let read = known.and_then(|family| family.read_configuration(values));

@@ -17,6 +17,7 @@ fn recorded() -> Record {
         tainted_rounds: 0,
         ended: "separated".to_owned(),
         tie_set: Vec::new(),
+        finalists: Vec::new(),
     };
     Record { confidence: Some(confidence), ..found.record() }
 }

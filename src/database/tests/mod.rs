@@ -4,6 +4,7 @@ mod coexistence;
 mod damage;
 mod drift;
 mod faults;
+mod finalists;
 mod large;
 mod merging;
 mod round_trip;

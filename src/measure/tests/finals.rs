@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::noise::{Device, Noise};
 use crate::measure::{
-    Disturbance, Entrant, EntrantSampler, Final, FinalEnd, FinalResult, FinalRules,
+    Disturbance, Entrant, EntrantSampler, Final, FinalEnd, FinalResult, FinalRules, TieRule,
 };
 use crate::model::Micros;
 use crate::worker::DeviceConditions;
@@ -112,13 +112,14 @@ fn the_interval_holds_the_truth_whenever_the_final_ends() {
 }
 
 #[test]
-fn those_that_tie_are_decided_by_their_keys_run_after_run() {
+fn small_differences_are_decided_by_keys_run_after_run_where_that_is_asked_for() {
     // The fastest has the largest key. All three are within 0.3 %, which 160 rounds resolve.
     let times = [100.3, 100.1, 100.0, 104.0];
     for noise in [Noise::Normal, Noise::Wander, Noise::Outliers(0.05)] {
         let finals = 400;
         let decided = (0..finals).filter(|seed| {
-            let result = final_of(&times, noise, &FinalRules::default(), *seed).result().unwrap();
+            let rules = FinalRules { ties: TieRule::Small, ..FinalRules::default() };
+            let result = final_of(&times, noise, &rules, *seed).result().unwrap();
             let confidence = &result.confidence;
             let runner_up = confidence.runner_up.as_ref().unwrap();
             winner(&result) == 0
@@ -130,6 +131,53 @@ fn those_that_tie_are_decided_by_their_keys_run_after_run() {
         let decided = decided.count() as f64 / finals as f64;
         assert!(decided >= 0.99, "{noise:?}: {decided}");
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Neither in the final nor where it is decided again from its log ratios, as records keep them.
+    #[test]
+    fn a_significantly_faster_candidate_is_never_passed_over(
+        times in prop::collection::vec(100.0..101.5_f64, 2..7),
+        noise in prop::sample::select(NOISES.to_vec()),
+        seed in any::<u64>(),
+    ) {
+        let decided = final_of(&times, noise, &FinalRules::default(), seed);
+        let result = decided.result().unwrap();
+        let faster = result.order.iter().find(|place| place.margin.high < 0.0);
+        prop_assert!(faster.is_none(), "{result:?}");
+
+        let again = |ties: TieRule| {
+            let mut samples = vec![Vec::new(); times.len()];
+            for place in &result.order {
+                let sample = |ratio: &f64| Micros(((1e6 * ratio).round() / 1e6).exp());
+                samples[place.entrant] = place.log_ratios.iter().map(sample).collect();
+            }
+            let entrants = (0..times.len()).map(Entrant::Candidate).collect();
+            let rules = FinalRules { ties, ..FinalRules::default() };
+            Final::ended(entrants, samples, rules).result().unwrap()
+        };
+        let insignificant = again(TieRule::Insignificant);
+        prop_assert!(insignificant.order.iter().all(|place| place.margin.high >= -0.001), "{result:?}");
+        // By the other rule the smallest key wins of all that are within half a per cent.
+        prop_assert!(winner(&again(TieRule::Small)) <= winner(&insignificant), "{result:?}");
+    }
+}
+
+/// Finals of differences that many committed winners have: the faster one wins, or a tie is established.
+#[test]
+fn differences_below_half_a_per_cent_are_decided_by_times_where_these_tell() {
+    let finals = 200;
+    let wins = |ties: TieRule| {
+        let rules = FinalRules { ties, ..FinalRules::default() };
+        let faster = (0..finals).filter(|seed| {
+            winner(&final_of(&[100.4, 100.0], Noise::Normal, &rules, *seed).result().unwrap()) == 1
+        });
+        faster.count() as f64 / finals as f64
+    };
+    let (insignificant, small) = (wins(TieRule::Insignificant), wins(TieRule::Small));
+    assert!(insignificant > 0.4 && insignificant > 3.0 * small, "{insignificant} {small}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::margins::of_record;
 use super::super::records::NON_DETERMINISTIC;
 use super::content::{ProblemReport, id, modelled};
 use super::{charts, data};
@@ -80,10 +81,7 @@ fn winner(record: &Record) -> Pairs {
         ));
     }
     if let Some(confidence) = &record.confidence {
-        let margin = confidence.margin_percent.zip(confidence.interval_percent);
-        let margin = margin.map_or(String::new(), |(margin, [low, high])| {
-            format!(": {margin:.2} % faster than the runner-up ({low:.2} to {high:.2} %)")
-        });
+        let margin = of_record(confidence).map_or(String::new(), |words| format!(": {words}"));
         let rounds = confidence.rounds;
         pairs.push(("confidence", format!("{} after {rounds} rounds{margin}", confidence.ended)));
         if let Some(runner_up) = &confidence.runner_up {
