@@ -30,5 +30,9 @@ pub mod tune;
 pub mod validate;
 pub mod worker;
 
+#[cfg(test)]
+#[path = "../tests/support/cases.rs"]
+mod cases;
+
 pub use gemm_tune_cpu::cpu;
 pub use gemm_tune_model::model;

@@ -358,7 +358,7 @@ fn every_family_keeps_within_rows_that_are_padded_or_begin_anywhere() {
     let Some(compiler) = compiler_or_skip() else { return };
     // Every fourth case has each shape in one layout, and each layout.
     let all = problems().into_iter().enumerate();
-    let chosen: Vec<(usize, Case)> = all.step_by(cases(4, 1)).collect();
+    let chosen: Vec<(usize, Case)> = all.step_by(cases(8, 1)).collect();
     let (families, templates) = (Families::built_in().unwrap(), Templates::built_in().unwrap());
     let (templates, compiler) = (&templates, &compiler);
     // Searches on this architecture exclude all of `tma`; this variant of it has configurations.

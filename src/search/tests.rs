@@ -6,6 +6,7 @@ use fastrand::Rng;
 use proptest::prelude::*;
 
 use super::*;
+use crate::cases::cases;
 use crate::model::{Configuration, Device, Dtype, Micros, Problem, Shape, Value};
 use crate::predict::Forecast;
 use crate::space::{Family, LegalSpace};
@@ -82,7 +83,7 @@ fn correct(spaces: &[SearchSpace], pick: Pick) -> Option<Micros> {
 #[test]
 fn the_best_place_is_found_with_a_fraction_of_the_space() {
     for (search, most) in [(Search::Local, 300), (Search::Evolve, 300), (Search::Auto, 120)] {
-        for seed in 0..10 {
+        for seed in 0..cases(3, 10) as u64 {
             let spaces = search_spaces();
             let picks = proposed(search, seed, most, 4, correct);
             let best = picks.iter().map(|pick| time(&spaces, *pick).0).fold(1e9, f64::min);
@@ -390,7 +391,7 @@ fn a_replay_counts_what_a_strategy_finds() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(8))]
+    #![proptest_config(ProptestConfig::with_cases(cases(2, 8) as u32))]
 
     #[test]
     fn any_outcomes_are_accepted(seed in any::<u64>(), batch in 1usize..30, salt in any::<u64>()) {

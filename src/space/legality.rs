@@ -97,7 +97,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(24))]
+        #![proptest_config(ProptestConfig::with_cases(crate::cases::cases(4, 24) as u32))]
 
         /// The remaining conditions hold exactly where all constraints do.
         #[test]

@@ -188,7 +188,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(48))]
+        #![proptest_config(ProptestConfig::with_cases(crate::cases::cases(8, 48) as u32))]
 
         /// Any legal configuration of any built-in family has the blocks that its family declares.
         #[test]

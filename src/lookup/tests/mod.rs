@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 
 use super::{AnswerSource, Lookup, NoAnswer, Question, Why};
+use crate::cases::cases;
 use crate::database::{Provenance, Record, Winner};
 use crate::model::{
     ComputeCapability, Configuration, Device, Dtype, Layout, Measurement, Micros, Problem, Regime,
@@ -379,7 +380,7 @@ fn no_prediction_is_faster_than_the_device() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(cases(8, 32) as u32))]
 
     /// Whatever is asked, an answer is legal, also for padded rows, and does not hang on the order
     /// of the records.

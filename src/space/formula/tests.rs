@@ -210,7 +210,7 @@ fn expressions() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig::with_cases(crate::cases::cases(1000, 4000) as u32))]
 
     /// The value is the engine's, and where one has none the other has none.
     #[test]
@@ -285,7 +285,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(crate::cases::cases(8, 48) as u32))]
 
     /// Where a kernel that was made for one problem says that it serves another, however that is
     /// stored, the source for that is the same and so are the launches; and it serves its own.
