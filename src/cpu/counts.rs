@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::error::SourceLine;
+use super::latency::WarpClocks;
 use super::trace::MemoryAccess;
 
 /// Class of an instruction.
@@ -99,12 +100,14 @@ pub struct AccessSite {
 }
 
 /// Counts of a launch. Without counting, only [`Counts::blocks`] is set.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Counts {
     /// Executed blocks.
     pub blocks: u64,
     /// Warp instructions by class.
     pub instructions: BTreeMap<InstructionClass, u64>,
+    /// Clocks of the executed warps, each as if it were alone.
+    pub warp_clocks: WarpClocks,
     /// Memory accesses by class.
     pub memory: BTreeMap<InstructionClass, MemoryCounts>,
     /// Memory accesses by source line and class.

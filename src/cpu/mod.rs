@@ -21,6 +21,7 @@ mod execute;
 mod host_sums;
 mod kernel_code;
 mod lanes;
+mod latency;
 mod layout;
 mod memory;
 mod module;
@@ -44,6 +45,7 @@ pub use execute::{
     BlockSelection, CountingMode, KernelParameter, LaunchError, LaunchOptions, launch,
 };
 pub use host_sums::add_products;
+pub use latency::WarpClocks;
 pub use memory::GlobalMemory;
 pub use module::{Facts, PtxKernel, PtxLoadError, PtxModule};
 pub use trace::{MemoryAccess, Movement};
