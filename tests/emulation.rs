@@ -76,7 +76,7 @@ fn whole_spaces_pass_on_awkward_shapes() {
     let problems = ["7x5x3", "33x65x129", "100x36x17"].map(|shape| problem(shape, Layout::Nn));
     let kit = built_in();
     // Spaces up to this size are executed whole, of larger ones so many configurations.
-    let many = cases(24, 300);
+    let many = cases(12, 300);
     let results = checked(&compiler, &kit, &problems, Sample::Of(many));
     println!("{} executions passed", all_pass(&results));
     for result in results {
