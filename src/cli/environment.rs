@@ -23,7 +23,10 @@ use crate::worker::WorkerCommand;
 /// The folder for compiled kernels and for NVRTC.
 pub(super) fn cache_folder(common: &CommonArguments) -> Result<PathBuf, Failure> {
     let folder = match &common.cache {
-        Some(folder) => folder.clone(),
+        // Children run in folders of their own.
+        Some(folder) => std::path::absolute(folder).map_err(|error| {
+            Failure::Usage(format!("`--cache {}` is no folder: {error}", folder.display()))
+        })?,
         None => default_cache()?,
     };
     // Libraries in it are loaded and kernels in it run.

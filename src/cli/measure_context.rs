@@ -39,10 +39,17 @@ impl MeasureContext {
 
     /// Adds the compiler, which is searched, and perhaps installed, only now.
     pub(super) fn kit(self, console: Console) -> Result<Kit, Failure> {
+        Ok(self.kit_and_nvrtc(console)?.0)
+    }
+
+    /// As [`Self::kit`], with the compiler's version, which records name.
+    pub(super) fn kit_and_nvrtc(self, console: Console) -> Result<(Kit, String), Failure> {
         let Self { families, templates, machine, workshop } = self;
-        let compiler = Arc::new(workshop.compiler(&machine, console)?);
+        let compiler = workshop.compiler(&machine, console)?;
+        let (major, minor) = compiler.nvrtc().version();
         let threads = CompileThreads::new(request::jobs(None)?).map_err(Failure::work)?;
-        Ok(Kit { families, templates, compiler, threads, machine })
+        let kit = Kit { families, templates, compiler: Arc::new(compiler), threads, machine };
+        Ok((kit, format!("{major}.{minor}")))
     }
 }
 

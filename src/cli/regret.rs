@@ -15,7 +15,7 @@ use crate::database::Record;
 use crate::lookup::{Lookup, Question};
 use crate::model::{Problem, Regime};
 use crate::report::regret::{self, Regret};
-use crate::tune::retime;
+use crate::tune::{LineUpOptions, retime};
 
 /// Leaves the records of some shapes out, looks each of them up, and times the answer in turn with the
 /// recorded winner and the libraries: what a shape costs that nobody tuned. The shapes have to be tuned
@@ -82,7 +82,8 @@ fn run(arguments: &RegretArguments, console: Console) -> Result<(Value, ExitCode
         let other = (!is_same).then_some((record.family.as_str(), &tuned));
         let on_event = &mut notes(console);
         let named = (answer.family.name.as_str(), answer.configuration);
-        let retimed = retime(problem, named, other, &mut kit, (regime, *seed), on_event)
+        let options = LineUpOptions { regime, seed: *seed, checks_neighbours: false };
+        let retimed = retime(problem, named, other.as_slice(), &mut kit, options, on_event)
             .map_err(Failure::work)?;
         let of_tuned = retimed.runner_up.clone().unwrap_or_else(|| retimed.winner.clone());
         let (winner, of_tuned) = match (retimed.winner, of_tuned) {

@@ -55,6 +55,10 @@ pub(super) struct TuneArguments {
     /// problem takes part in the final
     #[arg(long)]
     fresh: bool,
+    /// Begin as on an unknown GPU: without seeds, learned model, winners and results of earlier runs. A check of default
+    /// searches that does not depend on what they know
+    #[arg(long)]
+    uninformed: bool,
     /// Search kernels too whose bits may differ from run to run, such as those whose blocks add to C with
     /// atomic operations; records of such are marked, and only their own problems are answered with them
     #[arg(long)]
@@ -127,13 +131,15 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
     // Before a compiler is installed.
     let writable = WritableDatabase::check(&database, &device).map_err(Failure::work)?;
     databases::note_faults(writable.unused(), console);
-    plan.predictor = Arc::new(databases::predictor(
-        [database.as_path()],
-        &device,
-        (&plan.families, &plan.templates),
-        console,
-    )?);
-    if arguments.db.is_none() {
+    if !arguments.uninformed {
+        plan.predictor = Arc::new(databases::predictor(
+            [database.as_path()],
+            &device,
+            (&plan.families, &plan.templates),
+            console,
+        )?);
+    }
+    if arguments.db.is_none() && !arguments.uninformed {
         // Winners of other GPUs are warm starts too.
         let files = databases::files(&[]).unwrap_or_default().into_iter();
         plan.other_databases = files.filter(|other| *other != database).collect();
@@ -195,13 +201,16 @@ fn plan(
     if arguments.allow_nondeterministic {
         families = families.into_iter().map(Family::allowing_nondeterministic).collect();
     }
+    if arguments.uninformed {
+        families = families.into_iter().map(Family::without_seeds).collect();
+    }
     let settings = Settings {
         effort: arguments.effort.parse().map_err(Failure::usage)?,
         within: arguments.stop_within.as_deref().map(within).transpose()?,
         max_configs: arguments.max_configs.map(NonZeroUsize::get),
         budget: arguments.budget.as_deref().map(request::time).transpose()?,
         journals: Some(workshop.cache.join("journal")),
-        fresh: arguments.fresh,
+        fresh: arguments.fresh || arguments.uninformed,
         search: arguments.search.parse().map_err(Failure::usage)?,
         regime: request::regime(&arguments.cache_policy, &arguments.power)?,
         sanitizer: arguments.sanitize.then(|| workshop.sanitizer()).transpose()?,

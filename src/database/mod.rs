@@ -43,4 +43,4 @@ pub use sections::{
     StoredProblem, StoredValidation,
 };
 pub use selection::RecordFilter;
-pub use summary::{ResultOrigin, record_summary};
+pub use summary::{ResultOrigin, record_summary, update_record};

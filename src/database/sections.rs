@@ -180,6 +180,11 @@ pub struct StoredFinalist {
 }
 
 impl StoredConfidence {
+    /// Whether the runner-up is significantly faster than the winner.
+    pub fn is_beaten(&self) -> bool {
+        self.interval_percent.is_some_and(|[_, high]| high < 0.0)
+    }
+
     /// The kernel that wins by a rule, decided again from the stored rounds; `None` without them.
     pub fn winner_by(&self, ties: TieRule) -> Option<&str> {
         let result = self.decided_by(ties)?;

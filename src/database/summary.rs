@@ -7,8 +7,8 @@ use super::{
     StoredConfidence, StoredFinalist, Winner, record_winner,
 };
 use crate::measure::ConditionsRange;
-use crate::model::Device;
-use crate::tune::{Certainty, FinalistRounds, Summary};
+use crate::model::{Device, Problem};
+use crate::tune::{BaselineTime, Certainty, FinalistRounds, Retimed, Summary};
 
 /// Origin of a result.
 #[derive(Debug, Clone)]
@@ -69,6 +69,65 @@ impl From<&ConditionsRange> for StoredConditions {
     }
 }
 
+/// Writes the final of a verification into the file: the kernel that won it takes the place of the record, faster or
+/// not. The record's landmarks stay. Returns the new record; `None` where no final was held.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub fn update_record(
+    record: &Record,
+    retimed: &Retimed,
+    origin: &ResultOrigin,
+    path: &Path,
+) -> Result<Option<Record>, DatabaseError> {
+    let (Some((winner, certainty)), Ok(problem)) =
+        (&retimed.decided, Problem::try_from(&record.problem))
+    else {
+        return Ok(None);
+    };
+    let libraries = retimed.libraries.iter().map(|(library, _)| library);
+    let libraries: Vec<LibraryTime> = libraries.map(LibraryTime::from).collect();
+    let mut updated = Record::new(Winner {
+        problem: &problem,
+        device: &origin.device,
+        family: &winner.family,
+        configuration: &winner.configuration,
+        launch: &winner.plan,
+        measurement: &winner.measurement,
+        confidence: Some(certainty.into()),
+        conditions: Some((&certainty.conditions).into()),
+        libraries: &libraries,
+        landmarks: &[],
+        validation: &winner.validation,
+        also_right_on: &winner.also,
+        resources: &winner.resources,
+        provenance: origin.provenance(record.provenance.interim),
+    });
+    updated.landmarks_us.clone_from(&record.landmarks_us);
+    record_winner(path, &updated, ReplacePolicy::Always)?;
+    Ok(Some(updated))
+}
+
+impl ResultOrigin {
+    fn provenance(&self, interim: bool) -> Provenance {
+        Provenance {
+            gemm_tune: env!("CARGO_PKG_VERSION").to_owned(),
+            template_hash: self.template_hash.clone(),
+            nvrtc: self.nvrtc.clone(),
+            time: self.time,
+            seed: self.seed,
+            interim,
+            command: None,
+        }
+    }
+}
+
+impl From<&BaselineTime> for LibraryTime {
+    fn from(baseline: &BaselineTime) -> Self {
+        Self::new(&baseline.name, baseline.measurement.median())
+    }
+}
+
 /// Records a summary's winner; `None` where the summary has none.
 ///
 /// # Errors
@@ -80,11 +139,7 @@ pub fn record_summary(
     replace: ReplacePolicy,
 ) -> Result<Option<StoreOutcome>, DatabaseError> {
     let Some(winner) = summary.winner() else { return Ok(None) };
-    let libraries: Vec<LibraryTime> = summary
-        .baselines
-        .iter()
-        .map(|baseline| LibraryTime::new(&baseline.name, baseline.measurement.median()))
-        .collect();
+    let libraries: Vec<LibraryTime> = summary.baselines.iter().map(LibraryTime::from).collect();
     let record = Record::new(Winner {
         problem: &summary.problem,
         device: &origin.device,
@@ -99,15 +154,7 @@ pub fn record_summary(
         validation: &winner.validation,
         also_right_on: &winner.also,
         resources: &winner.resources,
-        provenance: Provenance {
-            gemm_tune: env!("CARGO_PKG_VERSION").to_owned(),
-            template_hash: origin.template_hash.clone(),
-            nvrtc: origin.nvrtc.clone(),
-            time: origin.time,
-            seed: origin.seed,
-            interim: summary.is_interim(),
-            command: None,
-        },
+        provenance: origin.provenance(summary.is_interim()),
     });
     record_winner(path, &record, replace).map(Some)
 }

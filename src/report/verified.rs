@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::margins;
 use super::records::problem;
 use crate::database::{Drift, Record};
 use crate::measure::Margin;
@@ -53,6 +54,18 @@ pub fn text(record: &Record, retimed: &Retimed, drifts: &[Drift]) -> String {
     text
 }
 
+/// What an update did to a record; `updated` is the new one, `None` where no final was held.
+pub fn update(record: &Record, updated: Option<&Record>) -> String {
+    let Some(updated) = updated else {
+        return "  update      none: no final was held\n".to_owned();
+    };
+    let margin = updated.confidence.as_ref().and_then(margins::of_record).unwrap_or_default();
+    if (&record.family, &record.parameters) == (&updated.family, &updated.parameters) {
+        return format!("  update      the winner stays, {margin}\n");
+    }
+    format!("  update      new winner {} {}, {margin}\n", updated.family, updated.configuration())
+}
+
 /// The verification as JSON.
 pub fn document(record: &Record, retimed: &Retimed, drifts: &[Drift]) -> Value {
     let standing = |standing: &Result<Standing, String>| match standing {
@@ -83,7 +96,7 @@ pub fn document(record: &Record, retimed: &Retimed, drifts: &[Drift]) -> Value {
         "margin": retimed.margin.as_ref().map(margin_document),
         "libraries": libraries,
         "rounds": retimed.rounds,
-        "tainted_rounds": retimed.tainted_rounds,
+        "tainted_rounds": retimed.tainted_rounds(),
     })
 }
 

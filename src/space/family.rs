@@ -202,6 +202,12 @@ impl Family {
         })
     }
 
+    /// The same family without seeds: searches on any device begin with the defaults of its file.
+    pub fn without_seeds(mut self) -> Self {
+        self.seeds.clear();
+        self
+    }
+
     /// The same family, whose searches include kernels with non-deterministic results.
     pub fn allowing_nondeterministic(mut self) -> Self {
         self.constraints.retain(|constraint| constraint.excludes != Excludes::Nondeterministic);

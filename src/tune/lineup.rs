@@ -9,7 +9,8 @@ use super::finalist::{Admission, FinalOptions, Finalist};
 use super::kernel_id::KernelId;
 use super::kit::Kit;
 use super::named_kernels::{CONFIDENCE, Named, compile_named, evaluator_for, ranked};
-use super::ranking::{BaselineTime, Standing, median};
+use super::ranking::{BaselineTime, Certainty, Standing, median};
+use super::renderer::Renderer;
 use crate::measure::{Margin, Race};
 use crate::model::{Configuration, Problem, Regime, floor};
 
@@ -20,8 +21,20 @@ pub struct LineUp {
     pub standings: Vec<Result<Standing, String>>,
     /// The libraries, fastest first.
     pub libraries: Vec<BaselineTime>,
-    /// Rounds that were discarded.
-    pub tainted_rounds: usize,
+    /// The kernel that wins, and how sure that is; none where no final was held.
+    pub decided: Option<(Standing, Certainty)>,
+}
+
+/// How a line-up is held.
+#[derive(Debug, Clone, Copy)]
+pub struct LineUpOptions {
+    /// The conditions that times are measured under.
+    pub regime: Regime,
+    /// Seeds the operands.
+    pub seed: u64,
+    /// Whether the kernels are checked on neighbouring shapes too, as the finalists of a search are. Without, a kernel
+    /// that is slow takes less time.
+    pub checks_neighbours: bool,
 }
 
 impl LineUp {
@@ -45,20 +58,27 @@ pub fn line_up(
     problem: &Problem,
     kernels: &[Named<'_>],
     kit: &mut Kit,
-    (regime, seed): (Regime, u64),
+    options: LineUpOptions,
     on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<LineUp, TuneError> {
+    let LineUpOptions { regime, seed, checks_neighbours } = options;
     let device = kit.machine.device();
+    let Kit { families, templates, .. } = &*kit;
+    let renderer = Renderer { problem, families, templates, device: &device };
     let mut candidates = Vec::new();
-    for named in kernels {
-        candidates.push(compile_named(problem, *named, kit, &device)?);
+    for &(family, configuration) in kernels {
+        let candidate = compile_named(problem, (family, configuration), kit, &device)?;
+        let is_checked = checks_neighbours && candidate.is_ok();
+        let neighbours = is_checked.then(|| renderer.neighbours(family, configuration));
+        candidates.push((candidate, neighbours.unwrap_or_default()));
     }
     // Places for all: none is dropped because others are faster.
     let race = Race::new(kernels.len(), floor(problem, &device));
     let mut evaluator = evaluator_for(problem, kit, (regime, seed))?;
     let mut standings: Vec<Result<Standing, String>> = Vec::new();
     let mut finalists: Vec<Finalist> = Vec::new();
-    for (place, ((family, configuration), candidate)) in kernels.iter().zip(candidates).enumerate()
+    for (place, ((family, configuration), (candidate, neighbours))) in
+        kernels.iter().zip(candidates).enumerate()
     {
         if let Some(same) = kernels[..place].iter().position(|known| *known == kernels[place]) {
             standings.push(standings[same].clone());
@@ -75,7 +95,7 @@ pub fn line_up(
                         kernel: KernelId::of(&candidate.compiled.image, &candidate.plan),
                         standing: standing.clone(),
                         candidate,
-                        neighbours: Vec::new(),
+                        neighbours,
                     });
                 }
                 standing
@@ -104,6 +124,7 @@ pub fn line_up(
             *standing = Err(why.unwrap_or_else(|| "it is not correct".to_owned()));
         }
     }
-    let tainted = decided.certainty.as_ref().map_or(0, |certainty| certainty.tainted_rounds);
-    Ok(LineUp { standings, libraries: decided.baselines, tainted_rounds: tainted })
+    let winner = decided.ranking.into_iter().find(|standing| standing.contested);
+    let decided_by = winner.zip(decided.certainty);
+    Ok(LineUp { standings, libraries: decided.baselines, decided: decided_by })
 }

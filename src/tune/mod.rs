@@ -50,7 +50,7 @@ pub use event::TuneEvent;
 pub use journal::{Entry, Journal, JournalError, Recorded, no_journal};
 pub use kernel_id::KernelId;
 pub use kit::Kit;
-pub use lineup::{LineUp, line_up};
+pub use lineup::{LineUp, LineUpOptions, line_up};
 pub use machine::{LeasedGpu, Machine};
 pub use named_kernels::{Named, time_each};
 pub use prepare::{FamilySpace, Spaces, spaces};

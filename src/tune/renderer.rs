@@ -1,8 +1,7 @@
 //! Renderer of one problem: what rendering a configuration needs.
 
 use super::finalist::NeighbourPlan;
-use super::ranking::Standing;
-use crate::model::{Device, Problem};
+use crate::model::{Configuration, Device, Problem};
 use crate::render::{Templates, render};
 use crate::space::Family;
 
@@ -17,10 +16,13 @@ pub(super) struct Renderer<'a> {
 impl Renderer<'_> {
     /// The problems one larger or smaller in a dimension that a candidate's source serves too: those for which the same
     /// source is rendered.
-    pub(super) fn neighbours(&self, standing: &Standing) -> Vec<NeighbourPlan> {
-        let family = self.families.iter().find(|family| family.name == standing.family);
+    pub(super) fn neighbours(
+        &self,
+        family: &str,
+        configuration: &Configuration,
+    ) -> Vec<NeighbourPlan> {
+        let family = self.families.iter().find(|known| known.name == family);
         let Some(family) = family else { return Vec::new() };
-        let configuration = &standing.configuration;
         let render = |problem: &Problem| {
             render(family, self.templates, configuration, problem, self.device).ok()
         };

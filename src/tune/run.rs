@@ -17,6 +17,7 @@ use super::kit::Kit;
 use super::machine::{LeasedGpu, Machine};
 use super::memory::within_memory;
 use super::prepare::{Spaces, spaces};
+use super::ranking::Standing;
 use super::renderer::Renderer;
 use super::search_loop::{PendingCompile, SearchLoop, seconds};
 use super::settings::Settings;
@@ -61,7 +62,8 @@ pub fn tune(
         }
         let mut finalists = std::mem::take(&mut search.stats.finalists);
         for finalist in &mut finalists {
-            finalist.neighbours = renderer.neighbours(&finalist.standing);
+            let Standing { family, configuration, .. } = &finalist.standing;
+            finalist.neighbours = renderer.neighbours(family, configuration);
         }
         decided = evaluator.decide(finalists, settings.final_options(), stop, on_event)?;
     }

@@ -4,11 +4,11 @@
 use super::error::TuneError;
 use super::event::TuneEvent;
 use super::kit::Kit;
-use super::lineup::{LineUp, line_up};
+use super::lineup::{LineUp, LineUpOptions, line_up};
 use super::named_kernels::{CONFIDENCE, Named};
-use super::ranking::{BaselineTime, Standing, median};
+use super::ranking::{BaselineTime, Certainty, Standing, median};
 use crate::measure::Margin;
-use crate::model::{Problem, Regime, Timing};
+use crate::model::{Problem, Timing};
 
 /// A winner timed again.
 #[derive(Debug, Clone)]
@@ -24,11 +24,18 @@ pub struct Retimed {
     pub libraries: Vec<(BaselineTime, Option<Margin>)>,
     /// Rounds that the winner was sampled in.
     pub rounds: usize,
-    /// Rounds that were discarded.
-    pub tainted_rounds: usize,
+    /// The kernel that wins, and how sure that is; none where no final was held.
+    pub decided: Option<(Standing, Certainty)>,
 }
 
-/// Renders, compiles, validates and times a winner and its runner-up anew, in a regime.
+impl Retimed {
+    /// Rounds that were discarded.
+    pub fn tainted_rounds(&self) -> usize {
+        self.decided.as_ref().map_or(0, |(_, certainty)| certainty.tainted_rounds)
+    }
+}
+
+/// Renders, compiles, validates and times a winner and others anew. The first of the others is the runner-up.
 ///
 /// # Errors
 /// See [`TuneError`]: where nothing can be timed at all. A kernel that is no longer legal, does not compile or is wrong
@@ -36,14 +43,14 @@ pub struct Retimed {
 pub fn retime(
     problem: &Problem,
     winner: Named<'_>,
-    runner_up: Option<Named<'_>>,
+    others: &[Named<'_>],
     kit: &mut Kit,
-    (regime, seed): (Regime, u64),
+    options: LineUpOptions,
     on_event: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<Retimed, TuneError> {
-    let named: Vec<Named<'_>> = std::iter::once(winner).chain(runner_up).collect();
-    let LineUp { standings, libraries, tainted_rounds } =
-        line_up(problem, &named, kit, (regime, seed), on_event)?;
+    let named: Vec<Named<'_>> = std::iter::once(winner).chain(others.iter().copied()).collect();
+    let LineUp { standings, libraries, decided } =
+        line_up(problem, &named, kit, options, on_event)?;
     let mut standings = standings.into_iter();
     let winner = standings.next().unwrap_or_else(|| Err("there is no winner".to_owned()));
     let runner_up = standings.next();
@@ -61,7 +68,7 @@ pub fn retime(
     let sampled = winner.as_ref().ok().filter(|winner| winner.contested);
     Ok(Retimed {
         rounds: sampled.map_or(0, |winner| winner.measurement.samples.len()),
-        tainted_rounds,
+        decided,
         margin,
         libraries,
         winner,

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use gemm_tune::model::{Configuration, Layout, Problem, Regime};
 use gemm_tune::render::Templates;
 use gemm_tune::space::Family;
-use gemm_tune::tune::{Hints, Settings, TuneError, TuneEvent, line_up, tune};
+use gemm_tune::tune::{Hints, LineUpOptions, Settings, TuneError, TuneEvent, line_up, tune};
 use gemm_tune::worker::{Executor as _, WorkerError};
 use libtest_mimic::Failed;
 use serde_json::json;
@@ -86,8 +86,8 @@ pub(crate) fn copies_tie() -> Result<(), Failed> {
         })
         .collect::<Result<_, _>>()?;
     let named: Vec<_> = copies.iter().map(|copy| ("skinny", copy)).collect();
-    let regime = (Regime::default(), 0);
-    let lined = line_up(&problem(1, 1, 1 << 20), &named, &mut kit, regime, &mut |_| {})?;
+    let options = LineUpOptions { regime: Regime::default(), seed: 0, checks_neighbours: true };
+    let lined = line_up(&problem(1, 1, 1 << 20), &named, &mut kit, options, &mut |_| {})?;
     let mut medians = Vec::new();
     for standing in lined.standings {
         let standing = standing?;

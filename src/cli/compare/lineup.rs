@@ -16,7 +16,7 @@ use crate::model::{Configuration, Device, Problem, Regime};
 use crate::report::lineup::{self, LineUpReport};
 use crate::report::plot::{self, rates};
 use crate::space::{Family, Rung, ladder};
-use crate::tune::{Kit, line_up};
+use crate::tune::{Kit, LineUpOptions, line_up};
 
 /// The name of the recorded winner.
 const WINNER: &str = "winner";
@@ -57,8 +57,9 @@ pub(super) fn run(
         let named: Vec<_> =
             chosen.iter().map(|(family, values)| (family.as_str(), values)).collect();
         let on_event = &mut notes(console);
-        let result = line_up(problem, &named, kit, (regime, arguments.measure.seed), on_event)
-            .map_err(Failure::work)?;
+        let options =
+            LineUpOptions { regime, seed: arguments.measure.seed, checks_neighbours: false };
+        let result = line_up(problem, &named, kit, options, on_event).map_err(Failure::work)?;
         let names: Vec<(String, Option<String>)> =
             wanted.into_iter().map(|wanted| (wanted.name, wanted.chosen.err())).collect();
         lined.push(LineUpReport::of(*problem, &names, &result));

@@ -18,7 +18,7 @@ use crate::cli::output::finish;
 use crate::cli::{databases, request};
 use crate::model::Regime;
 use crate::report::comparison::{self, LibraryComparison};
-use crate::tune::retime;
+use crate::tune::{LineUpOptions, retime};
 
 /// Compares, prints and gives the exit code.
 pub(in crate::cli) fn main(arguments: &CompareArguments) -> ExitCode {
@@ -51,8 +51,9 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
         let (family, configuration) = databases::kernel(record, &kit.families)?;
         let winner = (family.as_str(), &configuration);
         let on_event = &mut notes(console);
-        let retimed = retime(problem, winner, None, &mut kit, (regime, *seed), on_event)
-            .map_err(Failure::work)?;
+        let options = LineUpOptions { regime, seed: *seed, checks_neighbours: false };
+        let retimed =
+            retime(problem, winner, &[], &mut kit, options, on_event).map_err(Failure::work)?;
         compared.push(LibraryComparison::of(*problem, retimed));
     }
     if arguments.csv {

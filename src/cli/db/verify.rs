@@ -1,6 +1,6 @@
 //! `db verify`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
@@ -12,16 +12,16 @@ use crate::cli::console::Console;
 use crate::cli::failure::Failure;
 use crate::cli::measure_context::{MeasureContext, notes};
 use crate::cli::{databases, interrupt};
-use crate::database::{Drift, Record};
+use crate::database::{Drift, Record, ResultOrigin, StoredConfidence, update_record};
 use crate::model::{Configuration, Problem};
 use crate::report::{records, verified};
-use crate::tune::{Kit, retime};
+use crate::tune::{Kit, LineUpOptions, Named, Retimed, retime};
 
 /// Times the winners of this device again, each in a final with its runner-up and the libraries.
 /// A record drifts where its winner is not legal or correct any more, its template changed, its
 /// time leaves the 5 % to 95 % of its samples by more than 1 %, the runner-up's margin leaves its
-/// interval by more than 0.5 %, or a library's what was recorded by more than 1 %. The database is
-/// not changed.
+/// interval by more than 0.5 %, or a library's what was recorded by more than 1 %. Without
+/// --update the database is not changed.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 all records hold, 1 one drifts or cannot be verified, 2 wrong usage."
@@ -32,6 +32,14 @@ pub(in crate::cli) struct VerifyArguments {
     db: Option<PathBuf>,
     #[command(flatten)]
     selection: SelectionArguments,
+    /// Only records whose runner-up is significantly faster than their winner, as records of versions before 2026-11-24
+    /// may be
+    #[arg(long)]
+    runner_up_faster: bool,
+    /// Write each final into its record: the kernel that won it, its time and those of the libraries. The record's
+    /// candidates take part, without a new search
+    #[arg(long)]
+    update: bool,
     /// Device to verify on: auto, cuda:N, or cpu
     #[arg(long, default_value = "auto")]
     device: String,
@@ -59,8 +67,11 @@ pub(super) fn verify(
         Some(database) => database,
         None => databases::load_file(&path, console)?,
     };
-    let chosen: Vec<&Record> =
-        database.records().iter().filter(|record| selection.matches(record)).collect();
+    let is_chosen = |record: &&Record| {
+        let is_beaten = || record.confidence.as_ref().is_some_and(StoredConfidence::is_beaten);
+        selection.matches(record) && (!arguments.runner_up_faster || is_beaten())
+    };
+    let chosen: Vec<&Record> = database.records().iter().filter(is_chosen).collect();
     let (own, others): (Vec<&Record>, Vec<&Record>) =
         chosen.into_iter().partition(|record| record.is_of(&device));
     if !others.is_empty() {
@@ -77,8 +88,9 @@ pub(super) fn verify(
             path.display()
         )));
     }
-    let mut kit = context.kit(console)?;
+    let (mut kit, nvrtc) = context.kit_and_nvrtc(console)?;
     let stop = interrupt::listen()?;
+    let update = arguments.update.then_some(RecordUpdate { path: &path, nvrtc: &nvrtc });
     let (mut documents, mut bad) = (Vec::new(), 0);
     for (number, record) in own.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
@@ -86,7 +98,7 @@ pub(super) fn verify(
             bad += own.len() - number;
             break;
         }
-        let (document, holds) = one(record, &mut kit, arguments.seed, console)?;
+        let (document, holds) = one(record, &mut kit, (arguments.seed, update), console)?;
         bad += usize::from(!holds);
         documents.push(document);
     }
@@ -106,14 +118,15 @@ pub(super) fn verify(
 fn one(
     record: &Record,
     kit: &mut Kit,
-    seed: u64,
+    (seed, update): (u64, Option<RecordUpdate<'_>>),
     console: Console,
 ) -> Result<(Value, bool), Failure> {
     let problem = Problem::try_from(&record.problem).map_err(Failure::work)?;
     console.note(&format!("verifying {problem}"));
     let (family_name, configuration) = databases::kernel(record, &kit.families)?;
-    let runner_up = runner_up(record, kit);
-    let named = runner_up.as_ref().map(|(family, values)| (family.as_str(), values));
+    let others = others(record, kit);
+    let named: Vec<Named<'_>> =
+        others.iter().map(|(family, values)| (family.as_str(), values)).collect();
     let on_event = &mut notes(console);
     let regime = record.regime().ok_or_else(|| {
         let (cache_policy, power) =
@@ -124,21 +137,68 @@ fn one(
         ))
     })?;
     let winner = (family_name.as_str(), &configuration);
+    let options = LineUpOptions { regime, seed, checks_neighbours: update.is_some() };
     let retimed =
-        retime(&problem, winner, named, kit, (regime, seed), on_event).map_err(Failure::work)?;
+        retime(&problem, winner, &named, kit, options, on_event).map_err(Failure::work)?;
     let family = kit.families.iter().find(|family| family.name == record.family);
     let hash = family.map(|family| kit.templates.hash(family)).unwrap_or_default();
     let drifts = Drift::of(record, &retimed, &hash);
     console.result(&verified::text(record, &retimed, &drifts));
     let mut document = verified::document(record, &retimed, &drifts);
     document["record"] = records::summary(record);
+    if let Some(update) = update {
+        let updated = update.write(record, &retimed, kit, seed)?;
+        console.result(&verified::update(record, updated.as_ref()));
+        document["updated"] = updated.as_ref().map_or(Value::Null, records::summary);
+    }
     Ok((document, drifts.is_empty()))
 }
 
-/// The recorded runner-up, where there is one and its family still lists it.
-fn runner_up(record: &Record, kit: &Kit) -> Option<(String, Configuration)> {
-    let text = record.confidence.as_ref()?.runner_up.as_deref()?;
-    let (name, values) = text.split_once(' ')?;
-    let family = kit.families.iter().find(|family| family.name == name)?;
-    Some((name.to_owned(), family.read_configuration(values)?))
+/// The kernels of the recorded final besides the winner that their families still list, the runner-up first.
+fn others(record: &Record, kit: &Kit) -> Vec<(String, Configuration)> {
+    let Some(confidence) = &record.confidence else { return Vec::new() };
+    let named = |text: &String| {
+        let (name, values) = text.split_once(' ')?;
+        let family = kit.families.iter().find(|family| family.name == name)?;
+        Some((name.to_owned(), family.read_configuration(values)?))
+    };
+    let finalists = confidence.finalists.iter().map(|finalist| &finalist.kernel);
+    let all = confidence.runner_up.iter().chain(&confidence.tie_set).chain(finalists);
+    let winner = (record.family.clone(), record.configuration());
+    let mut others: Vec<(String, Configuration)> = Vec::new();
+    for other in all.filter_map(named) {
+        if other != winner && !others.contains(&other) {
+            others.push(other);
+        }
+    }
+    others
+}
+
+/// Where new finals are written, and the compiler of their kernels.
+#[derive(Clone, Copy)]
+struct RecordUpdate<'a> {
+    path: &'a Path,
+    nvrtc: &'a str,
+}
+
+impl RecordUpdate<'_> {
+    /// Writes the result of a new final into the record, and returns the new record; `None` where none was held.
+    fn write(
+        self,
+        record: &Record,
+        retimed: &Retimed,
+        kit: &Kit,
+        seed: u64,
+    ) -> Result<Option<Record>, Failure> {
+        let Some((winner, _)) = &retimed.decided else { return Ok(None) };
+        let family = kit.families.iter().find(|family| family.name == winner.family);
+        let origin = ResultOrigin {
+            device: kit.machine.device(),
+            template_hash: family.map(|family| kit.templates.hash(family)).unwrap_or_default(),
+            nvrtc: self.nvrtc.to_owned(),
+            time: jiff::Timestamp::now(),
+            seed,
+        };
+        update_record(record, retimed, &origin, self.path).map_err(Failure::work)
+    }
 }

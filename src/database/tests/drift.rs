@@ -47,7 +47,7 @@ fn retimed(median_us: f64, runner_up: Margin, library: Margin) -> Retimed {
         margin: Some(runner_up),
         libraries: vec![(baseline, Some(library))],
         rounds: 40,
-        tainted_rounds: 0,
+        decided: None,
     }
 }
 

@@ -9,6 +9,7 @@ mod large;
 mod merging;
 mod round_trip;
 mod survival;
+mod updates;
 
 use std::fs;
 use std::path::{Path, PathBuf};
