@@ -154,7 +154,7 @@ fn verifying_tells_a_record_that_holds_from_one_that_does_not() {
     // Modelled times need no final, so that there is nothing to write.
     let before = fs::read_to_string(&path).unwrap();
     let said = good(&[&verify[..], &["--update"]].concat());
-    assert!(said.contains("  update      none: no final was held\n"), "{said}");
+    assert!(said.contains("  update          none: no final was held\n"), "{said}");
     assert_eq!(fs::read_to_string(&path).unwrap(), before);
     let said = gemm_tune(&[&verify[..], &["--runner-up-faster"]].concat());
     assert!(said.err.contains("no such record of cpu"), "{}", said.err);

@@ -351,6 +351,7 @@ fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() 
         compiler: Arc::new(compiler),
         threads: CompileThreads::new(jobs()).unwrap(),
         machine: Machine::Host,
+        predictor: Arc::default(),
     };
     let settings = Settings { max_configs: Some(40), ..Settings::default() };
     let mut evaluated = 0;
@@ -388,6 +389,7 @@ fn kernels_with_other_bits_in_each_run_are_tried_by_who_allows_them() {
             compiler: Arc::clone(&compiler),
             threads: CompileThreads::new(jobs()).unwrap(),
             machine: Machine::Host,
+            predictor: Arc::default(),
         };
         let settings = Settings { max_configs: Some(1), ..Settings::default() };
         let stop = AtomicBool::new(false);
@@ -418,6 +420,7 @@ fn what_won_before_is_tried_first_and_the_record_is_in_the_final_whatever_the_se
         compiler: Arc::new(compiler),
         threads: CompileThreads::new(jobs()).unwrap(),
         machine: Machine::Host,
+        predictor: Arc::default(),
     };
     let problem = problem("40x30x20", Layout::Nn);
     let known =

@@ -208,6 +208,7 @@ fn tuned(
         compiler,
         threads: CompileThreads::new(NonZeroUsize::MIN).unwrap(),
         machine: Machine::gpus([Box::new(gpu) as Box<dyn Executor>]),
+        predictor: Arc::default(),
     };
     let settings = Settings { max_configs: Some(2), ..Settings::default() };
     let mut notes = Vec::new();

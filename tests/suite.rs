@@ -15,6 +15,7 @@ mod hostile;
 mod inspect;
 mod killed;
 mod memory;
+mod modelled;
 mod padding;
 mod readme;
 mod report;

@@ -83,7 +83,7 @@ pub(super) fn predictor<'p>(
     let found: Vec<PathBuf> = beside.filter(|path| path.exists()).collect();
     for path in found {
         let learned = request::learned_model(&path)?;
-        if learned.device == device.name {
+        if learned.device == device.gpu_name() {
             return Ok(noted(learned, (families, templates), console));
         }
     }

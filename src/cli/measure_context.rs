@@ -7,9 +7,10 @@ use super::arguments::{CommonArguments, FamilyArguments};
 use super::console::Console;
 use super::failure::Failure;
 use super::machine::{Wish, Workshop};
-use super::{interrupt, request};
+use super::{databases, interrupt, request};
 use crate::compile::CompileThreads;
 use crate::model::Problem;
+use crate::predict::Predictor;
 use crate::render::Templates;
 use crate::space::Family;
 use crate::tune::{Kit, Machine, TuneEvent};
@@ -48,7 +49,15 @@ impl MeasureContext {
         let compiler = workshop.compiler(&machine, console)?;
         let (major, minor) = compiler.nvrtc().version();
         let threads = CompileThreads::new(request::jobs(None)?).map_err(Failure::work)?;
-        let kit = Kit { families, templates, compiler: Arc::new(compiler), threads, machine };
+        let device = machine.device();
+        // A GPU measures.
+        let predictor = if device.is_cpu() {
+            databases::predictor([], &device, (&families, &templates), console)?
+        } else {
+            Predictor::default()
+        };
+        let (compiler, predictor) = (Arc::new(compiler), Arc::new(predictor));
+        let kit = Kit { families, templates, compiler, threads, machine, predictor };
         Ok((kit, format!("{major}.{minor}")))
     }
 }

@@ -98,13 +98,24 @@ pub struct AccessSite {
     pub class: InstructionClass,
 }
 
+/// Clocks of the warps that do most, each as if it were alone.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct WarpClocks {
+    /// With operands from global memory at once.
+    pub own: f64,
+    /// Waits for global memory: times that a warp waits for the whole latency of an access.
+    pub waits: f64,
+}
+
 /// Counts of a launch. Without counting, only [`Counts::blocks`] is set.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Counts {
     /// Executed blocks.
     pub blocks: u64,
     /// Warp instructions by class.
     pub instructions: BTreeMap<InstructionClass, u64>,
+    /// Clocks of the warps that do most, each as if it were alone.
+    pub warp_clocks: WarpClocks,
     /// Memory accesses by class.
     pub memory: BTreeMap<InstructionClass, MemoryCounts>,
     /// Memory accesses by source line and class.

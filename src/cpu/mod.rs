@@ -21,6 +21,7 @@ mod execute;
 mod host_sums;
 mod kernel_code;
 mod lanes;
+mod latency;
 mod layout;
 mod memory;
 mod module;
@@ -38,7 +39,7 @@ mod vector_clock;
 
 pub use allocation::{MemoryError, WriteTracking};
 pub use checks::{ExecutionCheck, ExecutionChecks, Violation, ViolationKind};
-pub use counts::{AccessSite, Counts, InstructionClass, MemoryCounts};
+pub use counts::{AccessSite, Counts, InstructionClass, MemoryCounts, WarpClocks};
 pub use error::{PtxError, SourceLine};
 pub use execute::{
     BlockSelection, CountingMode, KernelParameter, LaunchError, LaunchOptions, launch,

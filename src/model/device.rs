@@ -99,6 +99,9 @@ pub const H200_BANDWIDTH: f64 = 4.8e12;
 /// Name of the cpu device, also in records.
 pub const CPU: &str = "cpu";
 
+/// Its driver: which times it models. Journals of another one begin anew.
+const CPU_MODEL: &str = "modelled times 2";
+
 impl Device {
     /// Properties of an NVIDIA H200, for use without a GPU.
     pub fn h200() -> Self {
@@ -160,7 +163,12 @@ impl Device {
     /// Properties of the cpu device: the limits of an NVIDIA H200, which its times model, under its
     /// own name.
     pub fn cpu() -> Self {
-        Self { name: CPU.to_owned(), ..Self::h200() }
+        Self { name: CPU.to_owned(), driver: CPU_MODEL.to_owned(), ..Self::h200() }
+    }
+
+    /// Name of the GPU that runs kernels, or that times are modelled for on the cpu device.
+    pub fn gpu_name(&self) -> &str {
+        if self.is_cpu() { H200 } else { &self.name }
     }
 
     /// Whether it is [`Device::cpu`], whose times are modelled.

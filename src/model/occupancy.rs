@@ -6,7 +6,7 @@ use std::fmt;
 use super::device::{ComputeCapability, Device};
 
 /// Resources of one block of a kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct BlockNeeds {
     /// Threads.
     pub threads: u64,

@@ -1,7 +1,8 @@
 //! Modelled time of a kernel, from what it did on the `cpu` device. It is no measurement: it ranks kernels by their
-//! load of an SM, and all output marks it as modelled.
+//! load of an SM, and all output marks it as modelled. Families with a learned model of the assumed GPU are predicted by
+//! that instead ([`crate::predict::Predictor::time`]).
 //!
-//! A block takes the time of the busiest of four pipes, as if they overlapped perfectly:
+//! **Throughput.** The blocks of an SM share four pipes, and take at least the time of the busiest:
 //!
 //! | pipe | what it serves in a clock |
 //! |---|---|
@@ -10,29 +11,34 @@
 //! | shared memory | 1 wavefront: 128 bytes from 32 banks |
 //! | first-level cache | 1 request, 4 sectors of global memory |
 //!
-//! At a barrier it waits besides, and only other blocks of the SM can work then. It cannot end
-//! before its longest warp does. An SM holds as many blocks at once as registers, shared memory and
-//! threads allow, and takes its share of the grid in such waves. The operands pass the device's
-//! memory once at least.
+//! **Latency.** A block takes at least the time of a warp that no other delays ([`crate::cpu::WarpClocks`]), with its
+//! waits for global memory and its barriers. An SM holds as many blocks at once as registers, shared memory and threads
+//! allow, and takes its share of the grid in such waves.
 //!
-//! Both constants were chosen on an H200's times of 288 configurations of `blocktile` with vector
-//! loads (f32 nn, K = 1024): modelled and measured times have the rank correlation 0.91 at M = N =
-//! 1024 and 0.68 at 4096, where all of them are near the limit of the multiply-add pipe, and the
-//! modelled time is 0.86 of the measured one in the median. Not modelled: misses in the caches, the order of instructions, spilled
-//! registers, clocks that fall under load.
+//! **Memory.** The operands pass the device's memory once at least.
+//!
+//! Both times of an SM are joined by the root of their squares, and with the memory's time by that of their cubes: they
+//! overlap in part. No constant was fitted. How good the times are: docs/decisions/2026-11-24-modelled-time.md. Not
+//! modelled: misses in the caches, bank conflicts of registers, spills, and clocks that fall under load.
+
+use serde::{Deserialize, Serialize};
 
 use crate::cpu::{Counts, InstructionClass};
 use crate::model::device::H200_BANDWIDTH;
 use crate::model::{BlockNeeds, Device, KernelLaunch, Micros, Occupancy, Problem};
 
-/// Clocks lost at a barrier: about the latency of the second-level cache.
-const BARRIER_CLOCKS: f64 = 300.0;
+/// Clocks of a barrier, of a wait for global memory (Luo et al. 2024 measured 480 to 740 on an H100), and of a block's
+/// begin and end.
+const BARRIER_CLOCKS: f64 = 40.0;
+const GLOBAL_CLOCKS: f64 = 700.0;
+const BLOCK_CLOCKS: f64 = 500.0;
 
-/// Clocks between two instructions of a warp that is alone.
-const CLOCKS_AN_INSTRUCTION: f64 = 1.5;
+/// Share of the data sheet's bandwidth that a copy reaches: 4.24 of 4.8 TB/s on an H200.
+const REACHED_BANDWIDTH: f64 = 0.88;
 
-/// Time of an empty launch in a graph.
+/// Time of an empty launch in a graph, and of each further one.
 const LAUNCH: Micros = Micros(2.0);
+const NEXT_LAUNCH: Micros = Micros(1.4);
 
 /// Launch, as far as it was executed.
 #[derive(Debug, Clone)]
@@ -47,29 +53,48 @@ pub struct ExecutedLaunch<'a> {
     pub shared_bytes: u64,
 }
 
-impl ExecutedLaunch<'_> {
+/// What a launch asks of an SM. Its model depends on nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LaunchLoad {
     /// Blocks of the grid.
-    fn blocks(&self) -> f64 {
-        self.launch.grid.iter().map(|extent| f64::from(*extent)).product()
-    }
+    pub blocks: f64,
+    /// Threads, registers of a thread, and bytes of shared memory of a block.
+    pub needs: BlockNeeds,
+    /// Instructions of the warps of a block.
+    pub instructions: f64,
+    /// Of these, fused multiply-adds of f32.
+    pub fma: f64,
+    /// Wavefronts of shared memory of a block.
+    pub wavefronts: f64,
+    /// Requests of a block to global memory, and the sectors that they ask for.
+    pub requests: f64,
+    /// Sectors of these.
+    pub sectors: f64,
+    /// Barriers of a warp.
+    pub barriers: f64,
+    /// Clocks of a warp that is alone, and its waits for global memory.
+    pub own: f64,
+    /// Waits of a warp for global memory.
+    pub waits: f64,
+}
 
-    fn threads(&self) -> u64 {
-        self.launch.block.iter().map(|extent| u64::from(*extent)).product()
+impl ExecutedLaunch<'_> {
+    fn needs(&self) -> BlockNeeds {
+        let threads = self.launch.block.iter().map(|extent| u64::from(*extent)).product();
+        BlockNeeds { threads, registers: self.registers, shared_bytes: self.shared_bytes }
     }
 
     /// How an SM of the device is filled.
     pub fn occupancy(&self, device: &Device) -> Occupancy {
-        let (threads, registers) = (self.threads(), self.registers);
-        Occupancy::of(&BlockNeeds { threads, registers, shared_bytes: self.shared_bytes }, device)
+        Occupancy::of(&self.needs(), device)
     }
 
-    /// Clocks that the grid takes.
-    fn clocks(&self, device: &Device) -> f64 {
+    /// What it asks of an SM.
+    pub fn load(&self) -> LaunchLoad {
+        let needs = self.needs();
         let executed = self.counts.blocks.max(1) as f64;
         let a_block = |count: u64| count as f64 / executed;
-        let instructions = a_block(self.counts.instructions.values().sum());
         let of = |class| a_block(self.counts.instructions.get(&class).copied().unwrap_or(0));
-        let lanes = f64::from(device.compute_capability.f32_lanes());
         let memory = |classes: &[InstructionClass],
                       figure: fn(&crate::cpu::MemoryCounts) -> u64| {
             a_block(classes.iter().map(|class| figure(&self.counts.of(*class))).sum())
@@ -77,33 +102,53 @@ impl ExecutedLaunch<'_> {
         use InstructionClass::{
             AsyncCopy, Atomic, Barrier, Fma, GlobalLoad, GlobalStore, SharedLoad, SharedStore,
         };
-        let shared = memory(&[SharedLoad, SharedStore, AsyncCopy, Atomic], |c| c.wavefronts);
         let global = [GlobalLoad, GlobalStore, AsyncCopy, Atomic];
-        let sectors = memory(&global, |counts| counts.sectors);
-        let requests = memory(&global, |counts| counts.requests);
-        let pipes =
-            [instructions / 4.0, of(Fma) * 32.0 / lanes, shared, requests.max(sectors / 4.0)];
-        let throughput = pipes.into_iter().fold(0.0, f64::max);
-        let warps = self.threads().div_ceil(32) as f64;
-        let waits = of(Barrier) / warps * BARRIER_CLOCKS;
-        let alone = instructions / warps * CLOCKS_AN_INSTRUCTION + waits;
+        let warps = needs.threads.div_ceil(32) as f64;
+        LaunchLoad {
+            blocks: self.launch.grid.iter().map(|extent| f64::from(*extent)).product(),
+            needs,
+            instructions: a_block(self.counts.instructions.values().sum()),
+            fma: of(Fma),
+            wavefronts: memory(&[SharedLoad, SharedStore, AsyncCopy, Atomic], |c| c.wavefronts),
+            requests: memory(&global, |counts| counts.requests),
+            sectors: memory(&global, |counts| counts.sectors),
+            barriers: of(Barrier) / warps,
+            own: self.counts.warp_clocks.own,
+            waits: self.counts.warp_clocks.waits,
+        }
+    }
+}
 
-        let share = (self.blocks() / f64::from(device.sms)).ceil();
-        let resident = (self.occupancy(device).blocks_per_sm.max(1) as f64).min(share);
-        (share * (throughput + waits / resident)).max((share / resident).ceil() * alone)
+impl LaunchLoad {
+    /// Clocks that the grid takes.
+    fn clocks(&self, device: &Device) -> f64 {
+        let lanes = f64::from(device.compute_capability.f32_lanes());
+        let pipes = [
+            self.instructions / 4.0,
+            self.fma * 32.0 / lanes,
+            self.wavefronts,
+            self.requests.max(self.sectors / 4.0),
+        ];
+        let throughput = pipes.into_iter().fold(0.0, f64::max);
+        let alone =
+            self.own + self.waits * GLOBAL_CLOCKS + self.barriers * BARRIER_CLOCKS + BLOCK_CLOCKS;
+
+        let share = (self.blocks / f64::from(device.sms)).ceil();
+        let occupancy = Occupancy::of(&self.needs, device);
+        let resident = (occupancy.blocks_per_sm.max(1) as f64).min(share);
+        (share * throughput).hypot((share / resident).ceil() * alone)
     }
 }
 
 /// The time of launches one after the other that compute `problem`.
-pub fn modelled_time(
-    launches: &[ExecutedLaunch<'_>],
-    problem: &Problem,
-    device: &Device,
-) -> Micros {
+pub fn modelled_time(launches: &[LaunchLoad], problem: &Problem, device: &Device) -> Micros {
     let clocks: f64 = launches.iter().map(|launch| launch.clocks(device)).sum();
     let computing = clocks / f64::from(device.max_sm_clock_mhz);
-    let moving = problem.bytes() as f64 / H200_BANDWIDTH * 1e6;
-    Micros(LAUNCH.0 * launches.len() as f64 + computing.max(moving))
+    let moving = problem.bytes() as f64 / (REACHED_BANDWIDTH * H200_BANDWIDTH) * 1e6;
+    let further = launches.len().saturating_sub(1) as f64;
+    let launching = LAUNCH.0 + NEXT_LAUNCH.0 * further;
+    let [by_sms, by_memory] = [launching + computing, launching + moving];
+    Micros((by_sms.powi(3) + by_memory.powi(3)).cbrt())
 }
 
 #[cfg(test)]
@@ -133,7 +178,7 @@ mod tests {
         let executed =
             ExecutedLaunch { launch: &launch, counts: &counts, registers, shared_bytes: 0 };
         let problem = Problem::new("64x64x64".parse().unwrap(), Dtype::F32);
-        modelled_time(&[executed], &problem, &device)
+        modelled_time(&[executed.load()], &problem, &device)
     }
 
     #[test]

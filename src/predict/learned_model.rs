@@ -94,13 +94,14 @@ struct VersionHeader {
 }
 
 impl LearnedModel {
-    /// The model that ships with the program; an empty one for other devices.
+    /// The model that ships with the program; an empty one for other devices. The cpu device has that of the GPU whose
+    /// times it models.
     ///
     /// # Errors
     /// [`LearnedModelError`]: never, as a test reads the file.
     pub fn built_in(device: &Device) -> Result<Self, LearnedModelError> {
         let learned = Self::parse(include_str!("../../results/nvidia-h200.model.json"))?;
-        Ok(if learned.device == device.name { learned } else { Self::default() })
+        Ok(if learned.device == device.gpu_name() { learned } else { Self::default() })
     }
 
     /// Reads a file of [`Self::text`].
@@ -158,7 +159,8 @@ impl LearnedModel {
         problem: &Problem,
         device: &Device,
     ) -> Option<&FamilyModel> {
-        let models = self.families.get(&family.name).filter(|_| self.device == device.name)?;
+        let models =
+            self.families.get(&family.name).filter(|_| self.device == device.gpu_name())?;
         models.iter().find(|model| model.serves(problem))
     }
 }

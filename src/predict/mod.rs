@@ -21,7 +21,7 @@ mod transfer;
 
 pub use analytic::CostModel;
 pub use calibration::error_percent;
-pub use cpu_time::{ExecutedLaunch, modelled_time};
+pub use cpu_time::{ExecutedLaunch, LaunchLoad, modelled_time};
 pub use family_predictor::FamilyPredictor;
 pub use features::{KernelFeatures, ProblemFeatures};
 pub use forecast::Forecast;

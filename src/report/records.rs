@@ -106,7 +106,8 @@ pub fn details(file: &Path, record: &Record, width: u16) -> String {
     let mut rows: Vec<(String, String)> = Vec::new();
     let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
     row("key", format!("{} in {}", record.key(), file.display()));
-    row("winner", format!("{} {}", record.family, record.configuration()));
+    let title = if record.is_modelled() { "modelled winner" } else { "winner" };
+    row(title, format!("{} {}", record.family, record.configuration()));
     if !record.deterministic {
         row("deterministic", NON_DETERMINISTIC.to_owned());
     }

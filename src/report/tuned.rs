@@ -128,10 +128,15 @@ pub fn verdict(summary: &Summary, device: &Device) -> String {
         return format!("no correct kernel for {problem}\n{}", failures(summary));
     };
     let rate = winner.measurement.tflops(problem);
-    let (modelled, peak_device) =
-        if is_modelled(summary) { (" modelled", "an NVIDIA H200") } else { ("", "this device") };
+    let gpu = device.gpu_name();
+    let (title, timing, peak_device) = if is_modelled(summary) {
+        let timing = format!(", modelled for {gpu}, not measured");
+        ("modelled winner", timing, format!("an {gpu}"))
+    } else {
+        ("winner", String::new(), "this device".to_owned())
+    };
     let mut text = format!(
-        "winner for {problem}: {} {}\n  {} = {rate} TFLOP/s{modelled}",
+        "{title} for {problem}: {} {}\n  {} = {rate} TFLOP/s{timing}",
         winner.family,
         winner.configuration,
         winner.measurement.median()

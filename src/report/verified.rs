@@ -15,20 +15,20 @@ pub fn text(record: &Record, retimed: &Retimed, drifts: &[Drift]) -> String {
     let mut text = format!("{} (key {}) {word}\n", problem(record), record.key());
     if let Ok(winner) = &retimed.winner {
         let (then, now) = (record.median(), winner.measurement.median());
-        let modelled = match winner.measurement.timing {
-            Timing::Measured => String::new(),
-            Timing::Modelled => ", modelled".to_owned(),
+        let (title, modelled) = match winner.measurement.timing {
+            Timing::Measured => ("winner         ", ""),
+            Timing::Modelled => ("modelled winner", ", modelled"),
         };
         let change = 100.0 * (now.0 / then.0 - 1.0);
-        text.push_str(&format!(
-            "  winner      {then} then, {now} now ({change:+.2} %{modelled})\n"
-        ));
+        text.push_str(&format!("  {title} {then} then, {now} now ({change:+.2} %{modelled})\n"));
     }
     match (&retimed.runner_up, &retimed.margin) {
         (None, _) => {}
-        (Some(Err(why)), _) => text.push_str(&format!("  runner-up   cannot be timed: {why}\n")),
+        (Some(Err(why)), _) => {
+            text.push_str(&format!("  runner-up       cannot be timed: {why}\n"))
+        }
         (Some(Ok(_)), None) => {
-            text.push_str("  runner-up   not compared: the final round was cut short\n")
+            text.push_str("  runner-up       not compared: the final round was cut short\n")
         }
         (Some(Ok(_)), Some(margin)) => {
             let stored = record.confidence.as_ref();
@@ -37,19 +37,22 @@ pub fn text(record: &Record, retimed: &Retimed, drifts: &[Drift]) -> String {
                 None => String::new(),
             };
             let now = interval(margin);
-            text.push_str(&format!("  runner-up   {then}{now} now in {} rounds\n", retimed.rounds));
+            text.push_str(&format!(
+                "  runner-up       {then}{now} now in {} rounds\n",
+                retimed.rounds
+            ));
         }
     }
     for (library, margin) in &retimed.libraries {
         let margin = margin.as_ref().map(interval).unwrap_or_default();
         text.push_str(&format!(
-            "  library     {margin} now: {} ({})\n",
+            "  library         {margin} now: {} ({})\n",
             library.name,
             library.measurement.median()
         ));
     }
     for drift in drifts {
-        text.push_str(&format!("  drift       {drift}\n"));
+        text.push_str(&format!("  drift           {drift}\n"));
     }
     text
 }
@@ -57,13 +60,17 @@ pub fn text(record: &Record, retimed: &Retimed, drifts: &[Drift]) -> String {
 /// What an update did to a record; `updated` is the new one, `None` where no final was held.
 pub fn update(record: &Record, updated: Option<&Record>) -> String {
     let Some(updated) = updated else {
-        return "  update      none: no final was held\n".to_owned();
+        return "  update          none: no final was held\n".to_owned();
     };
     let margin = updated.confidence.as_ref().and_then(margins::of_record).unwrap_or_default();
     if (&record.family, &record.parameters) == (&updated.family, &updated.parameters) {
-        return format!("  update      the winner stays, {margin}\n");
+        return format!("  update          the winner stays, {margin}\n");
     }
-    format!("  update      new winner {} {}, {margin}\n", updated.family, updated.configuration())
+    format!(
+        "  update          new winner {} {}, {margin}\n",
+        updated.family,
+        updated.configuration()
+    )
 }
 
 /// The verification as JSON.

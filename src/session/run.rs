@@ -93,6 +93,7 @@ impl Run<'_> {
             compiler: Arc::clone(&self.compiler),
             threads: self.threads.clone(),
             machine,
+            predictor: Arc::clone(&self.plan.predictor),
         }
     }
 

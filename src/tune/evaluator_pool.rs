@@ -173,7 +173,7 @@ mod tests {
             origin: ImageOrigin::Cache,
             elapsed: Duration::ZERO,
         };
-        CompiledCandidate { plan: LaunchPlan::default(), compiled }
+        CompiledCandidate { plan: LaunchPlan::default(), compiled, predicted: None }
     }
 
     fn makers(well: bool) -> Vec<EvaluatorMaker<'static>> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::machine::Machine;
 use crate::compile::{Compile, CompileThreads};
+use crate::predict::Predictor;
 use crate::render::Templates;
 use crate::space::Family;
 
@@ -19,4 +20,6 @@ pub struct Kit {
     pub threads: CompileThreads,
     /// What executes candidates.
     pub machine: Machine,
+    /// Gives times on the cpu device, which measures none, for families that it has a learned model of.
+    pub predictor: Arc<Predictor>,
 }

@@ -63,11 +63,11 @@ pub fn line_up(
 ) -> Result<LineUp, TuneError> {
     let LineUpOptions { regime, seed, checks_neighbours } = options;
     let device = kit.machine.device();
-    let Kit { families, templates, .. } = &*kit;
-    let renderer = Renderer { problem, families, templates, device: &device };
+    let Kit { families, templates, predictor, .. } = &*kit;
+    let renderer = Renderer { problem, families, templates, device: &device, predictor };
     let mut candidates = Vec::new();
     for &(family, configuration) in kernels {
-        let candidate = compile_named(problem, (family, configuration), kit, &device)?;
+        let candidate = compile_named(&renderer, (family, configuration), kit.compiler.as_ref())?;
         let is_checked = checks_neighbours && candidate.is_ok();
         let neighbours = is_checked.then(|| renderer.neighbours(family, configuration));
         candidates.push((candidate, neighbours.unwrap_or_default()));

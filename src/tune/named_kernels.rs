@@ -10,9 +10,10 @@ use super::gpu_evaluator::GpuEvaluator;
 use super::kit::Kit;
 use super::machine::Machine;
 use super::ranking::{Standing, median};
-use crate::compile::CompileRequest;
+use super::renderer::Renderer;
+use crate::compile::{Compile, CompileRequest};
 use crate::measure::Race;
-use crate::model::{Configuration, Device, Micros, Outcome, Problem, Regime, floor};
+use crate::model::{Configuration, Micros, Outcome, Problem, Regime, floor};
 use crate::render::render;
 
 /// The confidence of intervals, equal to that of the recorded finals.
@@ -32,9 +33,11 @@ pub fn time_each(
     (regime, seed): (Regime, u64),
 ) -> Result<Vec<Result<Micros, String>>, TuneError> {
     let device = kit.machine.device();
+    let Kit { families, templates, predictor, compiler, .. } = &*kit;
+    let renderer = Renderer { problem, families, templates, device: &device, predictor };
     let mut candidates = Vec::new();
     for named in kernels {
-        candidates.push(compile_named(problem, *named, kit, &device)?);
+        candidates.push(compile_named(&renderer, *named, compiler.as_ref())?);
     }
     // Places for all: none is dropped because others are faster.
     let race = Race::new(kernels.len(), floor(problem, &device));
@@ -75,12 +78,12 @@ pub(super) fn evaluator_for<'k>(
 
 /// A compiled candidate, or why there is none.
 pub(super) fn compile_named(
-    problem: &Problem,
+    renderer: &Renderer<'_>,
     (family, configuration): Named<'_>,
-    kit: &Kit,
-    device: &Device,
+    compiler: &dyn Compile,
 ) -> Result<Result<CompiledCandidate, String>, TuneError> {
-    let Some(family) = kit.families.iter().find(|known| known.name == family) else {
+    let Renderer { problem, families, templates, device, .. } = *renderer;
+    let Some(family) = families.iter().find(|known| known.name == family) else {
         return Ok(Err(format!("no family is named `{family}`")));
     };
     if let Some(refusal) = family.refusal(problem, device) {
@@ -96,13 +99,16 @@ pub(super) fn compile_named(
         }
         Err(error) => return Ok(Err(error.summary())),
     }
-    let rendered = match render(family, &kit.templates, configuration, problem, device) {
+    let rendered = match render(family, templates, configuration, problem, device) {
         Ok(rendered) => rendered,
         Err(error) => return Ok(Err(error.to_string())),
     };
     let request = CompileRequest::kernel(&family.name, rendered.source);
-    match kit.compiler.compile(&request) {
-        Ok(compiled) => Ok(Ok(CompiledCandidate { plan: rendered.plan, compiled })),
+    match compiler.compile(&request) {
+        Ok(compiled) => {
+            let predicted = renderer.predicted(family, configuration);
+            Ok(Ok(CompiledCandidate { plan: rendered.plan, compiled, predicted }))
+        }
         Err(error) if error.ends_run() => Err(error.into()),
         Err(error) => Ok(Err(error.to_string())),
     }

@@ -1,7 +1,8 @@
-//! Renderer of one problem: what rendering a configuration needs.
+//! Renderer of one problem: what rendering a configuration needs, and what is known of it before it is compiled.
 
 use super::finalist::NeighbourPlan;
-use crate::model::{Configuration, Device, Problem};
+use crate::model::{Configuration, Device, Micros, Problem};
+use crate::predict::{PredictionSource, Predictor};
 use crate::render::{Templates, render};
 use crate::space::Family;
 
@@ -11,9 +12,21 @@ pub(super) struct Renderer<'a> {
     pub(super) families: &'a [Family],
     pub(super) templates: &'a Templates,
     pub(super) device: &'a Device,
+    pub(super) predictor: &'a Predictor,
 }
 
 impl Renderer<'_> {
+    /// The time of a configuration by a learned model, on the cpu device only: a GPU measures it.
+    pub(super) fn predicted(
+        &self,
+        family: &Family,
+        configuration: &Configuration,
+    ) -> Option<Micros> {
+        let predict = || self.predictor.time((family, configuration), self.problem, self.device);
+        let predicted = self.device.is_cpu().then(predict)?;
+        (predicted.source != PredictionSource::Analytic).then_some(predicted.time)
+    }
+
     /// The problems one larger or smaller in a dimension that a candidate's source serves too: those for which the same
     /// source is rendered.
     pub(super) fn neighbours(

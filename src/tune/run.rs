@@ -173,9 +173,9 @@ fn run_search<'a>(
         known: search.journal.len(),
         hints: hinted,
     });
-    let Kit { families, templates, compiler, machine, .. } = kit;
+    let Kit { families, templates, compiler, machine, predictor, .. } = kit;
     let compiler: &Arc<dyn Compile> = compiler;
-    let renderer = Renderer { problem, families, templates, device };
+    let renderer = Renderer { problem, families, templates, device, predictor };
     let mut pool = CompilePool::new(Arc::clone(compiler), threads);
     let makers = makers(problem, machine, compiler.as_ref(), settings, &search.interrupted);
     let evaluators = thread::scope(|scope| {

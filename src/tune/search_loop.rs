@@ -48,6 +48,8 @@ pub(super) struct PendingCompile {
     pick: Pick,
     configuration: Configuration,
     plan: LaunchPlan,
+    /// See [`CompiledCandidate::predicted`].
+    predicted: Option<Micros>,
     /// The identity of its source: a source that does not compile never does.
     source: KernelId,
 }
@@ -332,11 +334,11 @@ impl SearchLoop<'_> {
                     Some(entry) => (entry.outcome.clone(), true),
                     None => {
                         let request = CompileRequest::kernel(&family.name, rendered.source);
+                        let predicted = renderer.predicted(family, &configuration);
                         let plan = rendered.plan;
-                        return Some((
-                            PendingCompile { number, pick, configuration, plan, source },
-                            request,
-                        ));
+                        let pending =
+                            PendingCompile { number, pick, configuration, plan, predicted, source };
+                        return Some((pending, request));
                     }
                 }
             }
@@ -355,7 +357,7 @@ impl SearchLoop<'_> {
         result: CompileResult,
         on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) -> Result<(), TuneError> {
-        let PendingCompile { number, pick, configuration, plan, source } = pending;
+        let PendingCompile { number, pick, configuration, plan, predicted, source } = pending;
         let outcome = match result {
             // Without a compiler the run is over. Any other error is the candidate's outcome.
             Err(error) if error.ends_run() => return Err(error.into()),
@@ -377,7 +379,7 @@ impl SearchLoop<'_> {
                 self.phases.compiling += compiled.elapsed;
                 self.phases.from_cache += usize::from(compiled.origin == ImageOrigin::Cache);
                 let kernel = KernelId::of(&compiled.image, &plan);
-                let candidate = CompiledCandidate { plan, compiled };
+                let candidate = CompiledCandidate { plan, compiled, predicted };
                 let pending = PendingEvaluation { number, pick, configuration, kernel };
                 if self.journal.known(&pending.kernel).is_some() {
                     self.conclude(pending, Some(candidate), true, on_event);

@@ -62,6 +62,7 @@ pub(crate) fn kit(families: Vec<Family>, templates: Templates) -> Kit {
         compiler,
         threads: threads(),
         machine: Machine::gpus([Box::new(worker) as Box<dyn Executor>]),
+        predictor: Arc::default(),
     }
 }
 

@@ -20,6 +20,7 @@ use crate::tune::{Kit, LineUpOptions, line_up};
 
 /// The name of the recorded winner.
 const WINNER: &str = "winner";
+const MODELLED_WINNER: &str = "modelled winner";
 
 /// Measures, prints, draws and gives the exit code.
 pub(super) fn run(
@@ -42,7 +43,7 @@ pub(super) fn run(
             .collect();
         match winners.find(problem, &device, regime) {
             Some(record) => wanted.push(RequestedEntrant {
-                name: WINNER.to_owned(),
+                name: if device.is_cpu() { MODELLED_WINNER } else { WINNER }.to_owned(),
                 chosen: databases::kernel(record, &kit.families)
                     .map_err(|error| error.message().to_owned()),
             }),

@@ -13,6 +13,7 @@ use super::options::{CountingMode, LaunchOptions};
 use super::progress::LaunchProgress;
 use crate::cpu::checks::{ExecutionChecks, Violation};
 use crate::cpu::counts::{AccessSite, Counts};
+use crate::cpu::latency::warp_clocks;
 use crate::cpu::memory::GlobalMemory;
 use crate::cpu::module::PtxKernel;
 use crate::cpu::step_counts::StepCounts;
@@ -115,6 +116,7 @@ impl LaunchContext<'_> {
             return counts;
         }
         let code = &self.kernel.code;
+        counts.warp_clocks = warp_clocks(&code.steps, steps);
         for (step, counted) in code.steps.iter().zip(steps) {
             if step.begins && counted.executed > 0 {
                 counts.add_instructions(step.class, counted.executed);

@@ -4,6 +4,7 @@ mod arithmetic;
 mod clusters;
 mod counting;
 mod instructions;
+mod latency;
 mod modules;
 mod rare_instructions;
 mod robustness;

@@ -178,7 +178,10 @@ fn the_built_in_model_fits_the_built_in_families() {
         let found = predictor.family(family, &problem(64, 64, 64), &device);
         assert!(found.is_some(), "{}: learn it again", family.name);
     }
-    assert_eq!(LearnedModel::built_in(&Device::cpu()).unwrap(), LearnedModel::default());
+    // The cpu device models the times of that GPU; another has no model.
+    assert!(LearnedModel::built_in(&Device::cpu()).unwrap() == learned);
+    let other = Device { name: "NVIDIA B200".to_owned(), ..device };
+    assert!(LearnedModel::built_in(&other).unwrap() == LearnedModel::default());
 }
 
 #[test]

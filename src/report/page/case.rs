@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::margins::of_record;
 use super::super::records::NON_DETERMINISTIC;
-use super::content::{ProblemReport, id, modelled};
+use super::content::{ProblemReport, id, is_modelled, modelled};
 use super::{charts, data};
 use crate::database::Record;
 use crate::inspect::landscape;
@@ -59,7 +59,10 @@ fn winner(record: &Record) -> Pairs {
     let measurement = &record.measurement;
     let (low, high) = (Micros(measurement.p05_us), Micros(measurement.p95_us));
     let mut pairs: Pairs = vec![
-        ("winner", format!("{} {}", record.family, record.configuration())),
+        (
+            if is_modelled(record) { "modelled winner" } else { "winner" },
+            format!("{} {}", record.family, record.configuration()),
+        ),
         (
             "time",
             format!(

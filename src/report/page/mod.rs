@@ -118,7 +118,8 @@ fn sizes(cases: &[ProblemReport<'_>]) -> Option<Plot> {
     let axes = RateAxes::of(&problems);
     let modelled = recorded.iter().any(|(record, _)| is_modelled(record));
     let axes = if modelled { axes.modelled() } else { axes };
-    let mut series = [("winner", Vec::new()), ("fastest library", Vec::new())];
+    let winner = if modelled { "modelled winner" } else { "winner" };
+    let mut series = [(winner, Vec::new()), ("fastest library", Vec::new())];
     for (record, problem) in &recorded {
         let size = axes.size(problem);
         series[0].1.push((size, Tflops(record.measurement.tflops)));
