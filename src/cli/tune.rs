@@ -76,13 +76,16 @@ pub(super) struct TuneArguments {
     /// How warm the GPU is: burst, with pauses between samples, or sustained, without
     #[arg(long, default_value = "burst", value_name = "STATE")]
     power: String,
-    /// How long to search: quick, until something 3 % better is rather unlikely to be left (chance below
-    /// 20 %); normal, 1 % and below 2 %; full, until nothing is left or 10000 candidates are evaluated
+    /// How long to search: quick, until the chance is below 20 % that something 3 % better is left; normal,
+    /// below 18 % for 1 %; full, until nothing is left or 10000 candidates are evaluated
     #[arg(long, default_value = "normal", value_name = "EFFORT")]
     effort: String,
-    /// End when one better by more than this is unlikely to be left [default: by effort]
+    /// What counts as better when a search ends: a time shorter by more than this [default: by effort]
     #[arg(long, value_name = "PERCENT")]
     stop_within: Option<String>,
+    /// End when the chance that something better is left is below this [default: by effort; above 13%]
+    #[arg(long, value_name = "PERCENT")]
+    stop_chance: Option<String>,
     /// Time after which a shape's search ends, such as 60s or 2m [default: none; on the cpu device 1m
     /// for quick and 4m for normal effort]
     #[arg(long, value_name = "TIME")]
@@ -207,6 +210,7 @@ fn plan(
     let settings = Settings {
         effort: arguments.effort.parse().map_err(Failure::usage)?,
         within: arguments.stop_within.as_deref().map(within).transpose()?,
+        stop_chance: arguments.stop_chance.as_deref().map(stop_chance).transpose()?,
         max_configs: arguments.max_configs.map(NonZeroUsize::get),
         budget: arguments.budget.as_deref().map(request::time).transpose()?,
         journals: Some(workshop.cache.join("journal")),
@@ -256,6 +260,19 @@ fn within(word: &str) -> Result<f64, Failure> {
     let [least, most] = [search::WITHIN.start(), search::WITHIN.end()].map(|limit| 100.0 * limit);
     Err(Failure::Usage(format!(
         "`--stop-within {word}` is outside of what searches know chances of: {least} % to {most} %"
+    )))
+}
+
+/// The chance below which a search ends, within what searches can state.
+fn stop_chance(word: &str) -> Result<f64, Failure> {
+    let chance = request::fraction(word)?;
+    if chance > search::LEAST_CHANCE {
+        return Ok(chance);
+    }
+    Err(Failure::Usage(format!(
+        "`--stop-chance {word}` is never reached: in {:.0} % of problems something better is left that the search does \
+         not come across. Give more than that, or search longer with `--effort full`",
+        100.0 * search::LEAST_CHANCE
     )))
 }
 

@@ -43,6 +43,9 @@ fn end(end: SearchEnd) -> String {
             percent(within),
             percent(chance)
         ),
+        SearchEnd::NoGain => {
+            "no gain for a while, with predictions that related problems corrected".to_owned()
+        }
         SearchEnd::OutOfTime => "the time limit (`--budget`) was reached".to_owned(),
         SearchEnd::Interrupted => "the search was interrupted".to_owned(),
     }
@@ -50,21 +53,25 @@ fn end(end: SearchEnd) -> String {
 
 /// The search's estimate for the candidates that it did not evaluate.
 fn rest(summary: &Summary) -> String {
-    let Rest { within, chance, least } = summary.rest;
+    let Rest { chances, least } = &summary.rest;
     if summary.end == SearchEnd::Everything {
         return String::new();
     }
-    let Some(chance) = chance else {
-        return "  this search strategy gives no estimate for the others\n".to_owned();
+    let mut text = if chances.is_empty() {
+        "  the chance that one of the others is better is not known for this kind of search\n"
+            .to_owned()
+    } else {
+        let mut chances = chances.clone();
+        chances.sort_by(|a, b| a.within.total_cmp(&b.within));
+        let stated = chances
+            .iter()
+            .map(|one| format!("{} by more than {}", percent(one.chance), percent(one.within)));
+        let stated = stated.collect::<Vec<_>>().join(", ");
+        format!("  chance that one of the others is better: {stated}\n")
     };
-    let mut text = format!(
-        "  estimated chance that one of the others is better by more than {}: {}\n",
-        percent(within),
-        percent(chance)
-    );
     let best = summary.coverage.iter().filter_map(|family| family.best).map(|best| best.0);
     let best = best.fold(f64::INFINITY, f64::min);
-    if let Some(Micros(least)) = least
+    if let Some(Micros(least)) = *least
         && best.is_finite()
     {
         let ratio = 100.0 * (least / best - 1.0);
@@ -95,20 +102,29 @@ fn most_telling(coverage: &[Coverage]) -> Vec<(&str, &str, &str, u128)> {
 
 /// The coverage as JSON, without the figures of each family.
 pub fn document(summary: &Summary) -> Value {
-    let Rest { within, chance, least } = summary.rest;
+    let Rest { chances, least } = &summary.rest;
     let rule = match summary.end {
         SearchEnd::Unlikely(StopRule { within, chance }) => {
             json!({ "within": within, "chance": chance })
         }
         _ => Value::Null,
     };
+    let stated: Vec<Value> = chances
+        .iter()
+        .map(|one| json!({ "within": one.within, "chance_of_better": one.chance }))
+        .collect();
     json!({
         "evaluated": summary.evaluated(),
         "legal": summary.coverage.iter().map(|family| family.legal).sum::<usize>(),
         "ended": summary.end.name(),
         "ended_early": summary.end.is_early(),
         "rule": rule,
-        "rest": { "within": within, "chance_of_better": chance, "least_expected_us": least },
+        "rest": {
+            "within": chances.first().map(|first| first.within),
+            "chance_of_better": chances.first().map(|first| first.chance),
+            "chances": stated,
+            "least_expected_us": least,
+        },
     })
 }
 
@@ -151,7 +167,7 @@ mod tests {
     use super::*;
     use crate::model::{Dtype, OutcomeKind, Problem, Shape};
     use crate::space::PrunedCount;
-    use crate::tune::Phases;
+    use crate::tune::{GainChance, Phases};
 
     fn summary(end: SearchEnd, chance: Option<f64>) -> Summary {
         let pruned = |require: &str, configurations| PrunedCount {
@@ -179,7 +195,15 @@ mod tests {
             phases: Phases::default(),
             restarts: 0,
             end,
-            rest: Rest { within: 0.01, chance, least: chance.map(|_| Micros(99.6)) },
+            rest: Rest {
+                chances: (chance.into_iter())
+                    .flat_map(|chance| {
+                        [(0.01, chance), (0.005, 2.0 * chance)]
+                            .map(|(within, chance)| GainChance { within, chance })
+                    })
+                    .collect(),
+                least: chance.map(|_| Micros(99.6)),
+            },
         }
     }
 
@@ -193,11 +217,12 @@ mod tests {
              45 million other assignments are excluded, most of them by\n    \
              40 million f `C` (it must)\n    \
              5996 thousand f `B` (it must)\n  \
-             estimated chance that one of the others is better by more than 1 %: 4.3 %\n  \
+             chance that one of the others is better: 8.6 % by more than 0.5 %, 4.3 % by more than 1 %\n  \
              lowest predicted time of the others: 99.60 µs, -0.4 % from the best measured time\n"
         );
         assert!(
-            text(&summary(SearchEnd::OutOfTime, None)).ends_with("no estimate for the others\n")
+            text(&summary(SearchEnd::OutOfTime, None))
+                .ends_with("not known for this kind of search\n")
         );
         assert!(!text(&summary(SearchEnd::Everything, Some(0.0))).contains("others"));
         let document = document(&summary(SearchEnd::Unlikely(rule), Some(0.04)));

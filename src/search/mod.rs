@@ -25,7 +25,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 pub use recording::{RecordedRow, Recording, RowError};
-pub use stopping::WITHIN;
+pub use stopping::{LEAST_CHANCE, WITHIN};
 pub use strategy::{Pick, SearchSpace, Strategy};
 
 /// Largest space that is evaluated whole: the models' first proposals are a third of it.

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::acquisition::{AT_ONCE, Acquisition, PoolEntry, TimeLevels};
 use super::encoding::{EncodedPoint, Encoding};
 use super::history::{History, slowness};
-use super::stopping::StoppingRule;
+use super::stopping::{CORRECTED_PATIENCE, StoppingRule};
 use super::strategy::{LEFT_BEHIND, Pick, SearchSpace, Strategy};
 use super::surrogate::Surrogate;
 use crate::model::Micros;
@@ -120,22 +120,21 @@ impl ModelBased {
         Some(pick)
     }
 
-    /// The stopping rule for the family of the best.
-    fn stopping_rule(&self) -> StoppingRule {
+    /// The stopping rule for the family of the best; `None` where related problems corrected its predictions.
+    fn stopping_rule(&self) -> Option<StoppingRule> {
         let best = self.history.correct().min_by(|a, b| a.1.total_cmp(&b.1));
         let forecast =
             best.and_then(|(pick, _)| self.history.search_spaces[pick.family].forecast.as_ref());
         match forecast.filter(|forecast| forecast.times.is_some()) {
-            Some(forecast) if forecast.is_corrected() => StoppingRule::CORRECTED,
-            Some(_) => StoppingRule::LEARNED,
-            None => StoppingRule::BLIND,
+            Some(forecast) if forecast.is_corrected() => None,
+            Some(_) => Some(StoppingRule::LEARNED),
+            None => Some(StoppingRule::BLIND),
         }
     }
 
-    /// Outcomes without a gain; those of first proposals count for some stopping rules.
-    fn since_gain(&self, counts_first: bool) -> usize {
-        let chosen_at = if counts_first { 0 } else { self.firsts.min(self.observed) };
-        self.observed - self.gained_at.max(chosen_at)
+    /// Outcomes without a gain.
+    fn since_gain(&self) -> usize {
+        self.observed - self.gained_at
     }
 
     fn point(&self, pick: Pick) -> Option<EncodedPoint> {
@@ -293,7 +292,8 @@ impl ModelBased {
             let entries = self.pool(family, (POOL as f64 * share).ceil() as usize, centres);
             acquisition.score_pool(&mut self.surrogates[family], entries, times, &mut self.rng);
         }
-        let stagnates = self.since_gain(false) >= STAGNATION;
+        let chosen_at = self.firsts.min(self.observed);
+        let stagnates = self.observed - self.gained_at.max(chosen_at) >= STAGNATION;
         let mut picks = Vec::new();
         while picks.len() < most {
             let astray = stagnates && self.rng.bool();
@@ -392,21 +392,22 @@ impl Strategy for ModelBased {
         }
     }
 
-    fn chance_of_better(&self, _: f64) -> Option<f64> {
+    fn chance_of_better(&self, within: f64) -> Option<f64> {
         let mut families = 0..self.surrogates.len();
         // Points under evaluation are left too.
         let is_all_told = self.observed == self.history.proposed();
         if is_all_told && families.all(|family| self.history.left(family) == 0) {
             return Some(0.0);
         }
-        let stopping_rule = self.stopping_rule();
-        Some(stopping_rule.chance_of_better(self.since_gain(stopping_rule.counts_first)))
+        Some(self.stopping_rule()?.chance_of_better(within, self.since_gain()))
     }
 
-    fn answers_until(&self, _: f64, chance: f64) -> Option<usize> {
-        let stopping_rule = self.stopping_rule();
-        let answers = stopping_rule.answers_until(chance);
-        Some(answers.saturating_sub(self.since_gain(stopping_rule.counts_first)))
+    fn answers_until(&self, within: f64, chance: f64) -> Option<usize> {
+        let answers = match self.stopping_rule() {
+            Some(rule) => rule.answers_until(within, chance),
+            None => CORRECTED_PATIENCE,
+        };
+        Some(answers.saturating_sub(self.since_gain()))
     }
 
     fn least_predicted(&self) -> Option<Micros> {

@@ -166,13 +166,13 @@ impl Replay {
                 [mean(&|end| end.0), mean(&|end| end.1), mean(&|end| end.2)];
             Stop { chance, stopped: ends.len(), evaluations, fraction, missed }
         };
-        [0.2, 0.1, 0.05, 0.02].map(stop).to_vec()
+        [0.3, 0.2, 0.18, 0.15].map(stop).to_vec()
     }
 
     /// Calibration of the stated probabilities.
     pub fn calibration(&self) -> Vec<Calibration> {
         let stated = || self.trials.iter().flat_map(|trial| &trial.stated);
-        let bounds = [0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0];
+        let bounds = [0.0, 0.13, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0];
         let ranges = bounds.windows(2).map(|pair| (pair[0], pair[1]));
         let calibration = ranges.map(|(from, to)| {
             let said = stated().filter(|one| from <= one.chance && one.chance < to);

@@ -52,7 +52,8 @@ pub trait Strategy {
         None
     }
 
-    /// Further outcomes without a gain until that probability is below `chance`; `None` where it is unknown.
+    /// Further outcomes without a gain until that probability is below `chance`, or, where it is unknown, until the
+    /// strategy would end by itself; `None` where it would not.
     fn answers_until(&self, within: f64, chance: f64) -> Option<usize> {
         let _ = (within, chance);
         None

@@ -11,9 +11,9 @@ use crate::model::{Device, Micros};
 /// How much effort a problem gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Effort {
-    /// Until something clearly better is rather unlikely to be left.
+    /// Until four in five such searches have nothing left that is 3 % better.
     Quick,
-    /// Until something better is unlikely to be left.
+    /// Until four in five such searches have nothing left that is 1 % better.
     #[default]
     Normal,
     /// Until nothing is left or [`Effort::most`] candidates are evaluated.
@@ -50,15 +50,16 @@ impl Effort {
         }
     }
 
-    /// The stopping rule. A given `within` replaces that of the effort.
-    pub fn rule(self, within: Option<f64>) -> Option<StopRule> {
+    /// The stopping rule. A given `within` or `limit` of the chance replaces that of the effort.
+    pub fn rule(self, within: Option<f64>, limit: Option<f64>) -> Option<StopRule> {
         let (own, chance) = match self {
             Self::Quick => (Some(0.03), 0.2),
-            // At 0.05, 5 of 30 searches on an H200 missed something 2 to 3.5 % better.
-            Self::Normal => (Some(0.01), 0.02),
-            Self::Full => (None, 0.01),
+            // 15 % takes 1.3 to 1.8 times as many outcomes (docs/decisions/2026-11-24-stopping-rule.md).
+            Self::Normal => (Some(0.01), 0.18),
+            Self::Full => (None, 0.15),
         };
-        within.or(own).map(|within| StopRule { within, chance })
+        let own = own.or(limit.map(|_| 0.01));
+        within.or(own).map(|within| StopRule { within, chance: limit.unwrap_or(chance) })
     }
 
     /// Most candidates to evaluate. A GPU takes about 40 ms for one, two cores of a host 0.8 s for
@@ -107,6 +108,8 @@ pub enum SearchEnd {
     Most,
     /// The stopping rule is satisfied.
     Unlikely(StopRule),
+    /// Enough outcomes without a gain, where the chance of a better configuration is not known.
+    NoGain,
     /// Its time is over.
     OutOfTime,
     /// It was interrupted.
@@ -125,19 +128,28 @@ impl SearchEnd {
             Self::Everything => "everything",
             Self::Most => "most",
             Self::Unlikely(_) => "unlikely",
+            Self::NoGain => "no_gain",
             Self::OutOfTime => "out_of_time",
             Self::Interrupted => "interrupted",
         }
     }
 }
 
-/// The estimate of a search for the configurations that it did not evaluate.
+/// The chance that something better is left.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rest {
+pub struct GainChance {
     /// What counts as better: a time shorter by more than this fraction.
     pub within: f64,
-    /// The chance that something better is left; none where the strategy has no estimate.
-    pub chance: Option<f64>,
+    /// The chance, from 0 to 1.
+    pub chance: f64,
+}
+
+/// The estimate of a search for the configurations that it did not evaluate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rest {
+    /// Gains, as fractions of the time, each with the chance that something better by more is left: that of the rule
+    /// first. Empty where the strategy has no estimate.
+    pub chances: Vec<GainChance>,
     /// The lowest predicted time among the configurations that the strategy scored.
     pub least: Option<Micros>,
 }
@@ -152,11 +164,13 @@ mod tests {
         for pair in Effort::ALL.windows(2) {
             assert!(pair[0].most(&gpu) < pair[1].most(&gpu));
             assert!(pair[0].most(&host) < pair[1].most(&host));
-            let chance = |effort: Effort| effort.rule(Some(0.01)).unwrap().chance;
-            assert!(chance(pair[0]) > chance(pair[1]));
+            let rule = |effort: Effort| effort.rule(None, Some(0.1)).unwrap();
+            assert!(rule(pair[0]).within >= rule(pair[1]).within);
         }
-        assert_eq!(Effort::Full.rule(None), None);
-        assert_eq!(Effort::Normal.rule(Some(0.02)), Some(StopRule { within: 0.02, chance: 0.02 }));
+        assert_eq!(Effort::Full.rule(None, None), None);
+        let rule = |within, chance| Some(StopRule { within, chance });
+        assert_eq!(Effort::Normal.rule(Some(0.02), None), rule(0.02, 0.18));
+        assert_eq!(Effort::Full.rule(None, Some(0.05)), rule(0.01, 0.05));
         assert_eq!(Effort::Quick.patience(&gpu), None);
         assert!(Effort::Quick.patience(&host) < Effort::Normal.patience(&host));
     }

@@ -44,7 +44,7 @@ mod warm_start;
 
 pub use check::{CheckEvent, CheckPlan, CheckResult, Sample, check};
 pub use coverage::Coverage;
-pub use effort::{Effort, Rest, SearchEnd, StopRule, UnknownEffort};
+pub use effort::{Effort, GainChance, Rest, SearchEnd, StopRule, UnknownEffort};
 pub use error::TuneError;
 pub use event::TuneEvent;
 pub use journal::{Entry, Journal, JournalError, Recorded, no_journal};

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::select;
 
 use super::candidate::{CompiledCandidate, Evaluated};
-use super::effort::{Rest, SearchEnd, StopRule};
+use super::effort::{GainChance, Rest, SearchEnd, StopRule};
 use super::error::TuneError;
 use super::evaluator_pool::{EvaluationReport, EvaluatorPool};
 use super::event::TuneEvent;
@@ -38,8 +38,8 @@ use crate::search::{Pick, SearchSpace, Strategy};
 /// How often the loop checks whether it should stop while it waits for the compiler.
 const POLL: Duration = Duration::from_millis(50);
 
-/// What counts as better in the summary of a search without a stopping rule.
-const WITHIN: f64 = 0.01;
+/// Gains whose chances every search states, besides that of its stopping rule.
+const GAINS: [f64; 3] = [0.005, 0.01, 0.03];
 
 /// A candidate that is being compiled.
 pub(super) struct PendingCompile {
@@ -86,8 +86,8 @@ pub(super) struct SearchLoop<'a> {
     begun: HashSet<KernelId>,
     /// Compiled candidates whose kernel is being evaluated for another.
     twins: Vec<(PendingEvaluation, CompiledCandidate)>,
-    /// The stopping rule, once it is satisfied.
-    satisfied: Option<StopRule>,
+    /// The end by the stopping rule, once that is satisfied.
+    satisfied: Option<SearchEnd>,
     /// Why the search ended, and its estimate of the configurations that it did not evaluate.
     pub(super) end: SearchEnd,
     pub(super) rest: Rest,
@@ -103,7 +103,6 @@ impl<'a> SearchLoop<'a> {
         journal: Journal,
     ) -> Self {
         let most = spaces.legal().min(settings.most(device));
-        let within = settings.rule().map_or(WITHIN, |rule| rule.within);
         Self {
             spaces,
             record: spaces.record(hints),
@@ -123,7 +122,7 @@ impl<'a> SearchLoop<'a> {
             twins: Vec::new(),
             satisfied: None,
             end: SearchEnd::Everything,
-            rest: Rest { within, chance: None, least: None },
+            rest: Rest { chances: Vec::new(), least: None },
         }
     }
 
@@ -194,9 +193,18 @@ impl SearchLoop<'_> {
             }
         }
         self.end = self.why_it_ended();
-        self.rest.chance = strategy.chance_of_better(self.rest.within);
-        self.rest.least = strategy.least_predicted();
+        self.rest = self.rest_of(strategy.as_ref());
         Ok(proposed)
+    }
+
+    /// What the strategy says of the configurations that were not evaluated.
+    fn rest_of(&self, strategy: &dyn Strategy) -> Rest {
+        let own = self.settings.rule().map(|rule| rule.within);
+        let others = GAINS.into_iter().filter(|gain| own != Some(*gain));
+        let chance =
+            |within| strategy.chance_of_better(within).map(|chance| GainChance { within, chance });
+        let chances = own.into_iter().chain(others).filter_map(chance).collect();
+        Rest { chances, least: strategy.least_predicted() }
     }
 
     /// Outcomes after which the search ends if none of them is better: more are not proposed yet.
@@ -212,10 +220,12 @@ impl SearchLoop<'_> {
         let mut left = self.most.saturating_sub(self.stats.count);
         if let Some(rule) = self.settings.rule() {
             let StopRule { within, chance } = rule;
-            if strategy.chance_of_better(within).is_some_and(|left| left < chance) {
-                self.satisfied = Some(rule);
-            }
             if let Some(answers) = strategy.answers_until(within, chance) {
+                if answers == 0 {
+                    let is_known = strategy.chance_of_better(within).is_some();
+                    self.satisfied =
+                        Some(if is_known { SearchEnd::Unlikely(rule) } else { SearchEnd::NoGain });
+                }
                 left = left.min(answers.max(pending));
             }
         }
@@ -227,8 +237,8 @@ impl SearchLoop<'_> {
             SearchEnd::Interrupted
         } else if self.stats.count >= self.spaces.legal() {
             SearchEnd::Everything
-        } else if let Some(rule) = self.satisfied {
-            SearchEnd::Unlikely(rule)
+        } else if let Some(end) = self.satisfied {
+            end
         } else if self.stats.count < self.most && self.is_out_of_time() {
             SearchEnd::OutOfTime
         } else {

@@ -18,6 +18,8 @@ pub struct Settings {
     /// What counts as better when a search ends because something better is unlikely to be left: a time shorter by more
     /// than this fraction. Without a value, the effort decides.
     pub within: Option<f64>,
+    /// The chance below which a search ends. Without a value, the effort decides.
+    pub stop_chance: Option<f64>,
     /// Most candidates to evaluate. Without a value, the effort decides.
     pub max_configs: Option<usize>,
     /// The time after which the search ends and the final begins. Without a value, the effort decides.
@@ -46,6 +48,7 @@ impl Default for Settings {
         Self {
             effort: Effort::Normal,
             within: None,
+            stop_chance: None,
             max_configs: None,
             budget: None,
             journals: None,
@@ -62,7 +65,7 @@ impl Default for Settings {
 impl Settings {
     /// When the search ends.
     pub fn rule(&self) -> Option<StopRule> {
-        self.effort.rule(self.within)
+        self.effort.rule(self.within, self.stop_chance)
     }
 
     /// How the final round is held.
