@@ -17,6 +17,7 @@ mod killed;
 mod memory;
 mod modelled;
 mod padding;
+mod physics;
 mod readme;
 mod report;
 mod searches;

@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::inspected::InspectedKernel;
 use crate::compile::KernelResources;
 use crate::model::{BlockNeeds, Limiter, Micros, Occupancy, Tflops};
+use crate::predict::memory_bandwidth;
 
 /// Resource figures of a kernel plan.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,7 +94,7 @@ pub fn figures(
         }
     });
     let peak = device.peak(problem);
-    let bandwidth = device.memory_bandwidth();
+    let bandwidth = memory_bandwidth(device);
     ResourceFigures {
         kernels: kernels.collect(),
         flop_per_byte: problem.operations() / problem.bytes() as f64,

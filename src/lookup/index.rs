@@ -41,7 +41,7 @@ pub struct Unusable {
 #[derive(Debug)]
 pub struct Lookup {
     pub(super) device: Device,
-    regime: Regime,
+    pub(super) regime: Regime,
     pub(super) families: Vec<(Family, String)>,
     pub(super) known: Vec<RecordedKernel>,
     pub(super) exact: HashMap<Problem, usize>,

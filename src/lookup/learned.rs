@@ -130,12 +130,13 @@ impl Lookup {
                 let kernel = self.kernel(group, candidate.kernel_ref);
                 kernel.family == place && kernel.configuration == *configuration
             };
-            return timed.iter().find(is_it).map(|(time, _)| Micros(*time));
+            return timed.iter().find(is_it).map(|(time, _)| self.possible(problem, *time));
         };
         let work = Work::of(own, configuration, problem, &self.device);
         let kernel = predictor.prepare(configuration, &CostModel::new(work, None, &self.device));
         let features = ProblemFeatures::of(problem, storage);
-        predictor.model.times(&[&kernel], &features, &self.device).first().copied()
+        let time = predictor.model.times(&[&kernel], &features, &self.device).first().copied()?;
+        Some(self.possible(problem, time.0))
     }
 
     /// The learned models of all families, in order.

@@ -5,7 +5,8 @@ use super::candidates::{KernelRef, LookupCandidate};
 use super::index::{FEWEST_CHECKED, Group, Lookup, MOST_LOOKED_AT};
 use super::kernels::{Demand, KnownKernel, RecordedKernel};
 use super::neighbours::NeighbourIndex;
-use crate::model::{Micros, Problem, floor};
+use crate::model::{Micros, Problem};
+use crate::predict::least_time;
 
 /// Legal kernel of a record with its predicted time.
 struct PredictedRecord<'a> {
@@ -278,9 +279,9 @@ impl Lookup {
         }
     }
 
-    /// A predicted time, but at least the device's limit.
+    /// A predicted time, but no less than is possible on the device.
     pub(super) fn possible(&self, problem: &Problem, time: f64) -> Micros {
-        Micros(time.max(floor(problem, &self.device).0))
+        Micros(time.max(least_time(problem, &self.device, self.regime.cache).0))
     }
 }
 

@@ -93,9 +93,6 @@ pub struct Device {
 /// Device name of an NVIDIA H200.
 const H200: &str = "NVIDIA H200";
 
-/// Memory bandwidth of an H200 in bytes per second, from its data sheet.
-pub const H200_BANDWIDTH: f64 = 4.8e12;
-
 /// Name of the cpu device, also in records.
 pub const CPU: &str = "cpu";
 
@@ -174,12 +171,6 @@ impl Device {
     /// Whether it is [`Device::cpu`], whose times are modelled.
     pub fn is_cpu(&self) -> bool {
         self.name == CPU
-    }
-
-    /// Peak memory bandwidth in bytes per second, from the data sheet. Drivers do not report it; it
-    /// is known only for the H200 and the cpu device modelled on it.
-    pub fn memory_bandwidth(&self) -> Option<f64> {
-        (self.name == H200 || self.is_cpu()).then_some(H200_BANDWIDTH)
     }
 
     /// A file-name-safe form of the device's name: `nvidia-h200`.

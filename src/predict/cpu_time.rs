@@ -23,8 +23,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::device_limits::memory_bandwidth;
+
 use crate::cpu::{Counts, InstructionClass};
-use crate::model::device::H200_BANDWIDTH;
 use crate::model::{BlockNeeds, Device, KernelLaunch, Micros, Occupancy, Problem};
 
 /// Clocks of a barrier, of a wait for global memory (Luo et al. 2024 measured 480 to 740 on an H100), and of a block's
@@ -144,7 +145,8 @@ impl LaunchLoad {
 pub fn modelled_time(launches: &[LaunchLoad], problem: &Problem, device: &Device) -> Micros {
     let clocks: f64 = launches.iter().map(|launch| launch.clocks(device)).sum();
     let computing = clocks / f64::from(device.max_sm_clock_mhz);
-    let moving = problem.bytes() as f64 / (REACHED_BANDWIDTH * H200_BANDWIDTH) * 1e6;
+    let moving = memory_bandwidth(device)
+        .map_or(0.0, |rate| problem.bytes() as f64 / (REACHED_BANDWIDTH * rate) * 1e6);
     let further = launches.len().saturating_sub(1) as f64;
     let launching = LAUNCH.0 + NEXT_LAUNCH.0 * further;
     let [by_sms, by_memory] = [launching + computing, launching + moving];

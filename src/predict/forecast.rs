@@ -7,10 +7,11 @@ use fastrand::Rng;
 use rayon::prelude::*;
 
 use super::analytic::CostModel;
+use super::device_limits::least_time;
 use super::family_predictor::FamilyPredictor;
 use super::features::ProblemFeatures;
 use super::transfer::Correction;
-use crate::model::{Configuration, Device, Micros, Problem, Storage};
+use crate::model::{CachePolicy, Configuration, Device, Micros, Problem, Storage};
 use crate::space::{Family, LegalSpace};
 
 /// Most configurations in a forecast, at random where there are more: by the analytic model, and by a learned one,
@@ -99,11 +100,9 @@ pub(super) fn forecast(
 ) -> Option<Forecast> {
     let cost =
         |configuration: &Configuration| super::cost((family, configuration), problem, device);
+    let least = least_time(problem, device, CachePolicy::Rotate);
     let time = |cost: &CostModel| {
-        let clocks = cost.clocks(problem);
-        let moving = device.memory_bandwidth().map_or(0.0, |rate| problem.bytes() as f64 / rate);
-        let computing = clocks / f64::from(device.max_sm_clock_mhz.max(1));
-        LAUNCH.0 + computing.max(moving * 1e6)
+        (LAUNCH.0 + cost.clocks(problem) / f64::from(device.max_sm_clock_mhz.max(1))).max(least.0)
     };
     let most = if predictor.is_some() { MOST_LEARNED } else { MOST_ANALYTIC };
     let mut groups: Vec<(f64, CostModel, Vec<usize>)> = by_launch(family, space, most)
@@ -126,6 +125,8 @@ pub(super) fn forecast(
             if let Some(correction) = correction {
                 compiled = Some(correct(correction, (family, space), &mut ranked, &mut times));
             }
+            // Ranked as they were predicted, but none below what is possible.
+            times.iter_mut().for_each(|time| time.0 = time.0.max(least.0));
             (ranked, Some(times))
         }
         None => (groups.into_iter().flat_map(|(.., ranks)| ranks).collect(), None),

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use super::device_limits::least_time;
 use super::family_predictor::FamilyPredictor;
 use super::features::ProblemFeatures;
 use super::forecast::{Forecast, forecast};
 use super::learned_model::{FamilyModel, LearnedModel, StaleModel};
 use super::training::ProblemTimes;
 use super::transfer::TransferModel;
-use crate::model::{Configuration, Device, Micros, Problem, Storage};
+use crate::model::{CachePolicy, Configuration, Device, Micros, Problem, Storage};
 use crate::render::Templates;
 use crate::space::{Family, LegalSpace};
 
@@ -74,7 +75,8 @@ impl Predictor {
         self.learned.of(family, problem, device)
     }
 
-    /// Predicts the time of one kernel for a problem with packed operands.
+    /// Predicts the time of one kernel for a problem with packed operands outside of the cache: never less than is
+    /// possible ([`least_time`]).
     pub fn time(
         &self,
         (family, configuration): (&Family, &Configuration),
@@ -82,16 +84,18 @@ impl Predictor {
         device: &Device,
     ) -> PredictedTime {
         let cost = super::cost((family, configuration), problem, device);
+        let least = least_time(problem, device, CachePolicy::Rotate);
         let Some(predictor) = self.family(family, problem, device) else {
-            let time = cost.time(problem, device.max_sm_clock_mhz);
-            return PredictedTime { time, error_percent: None, source: PredictionSource::Analytic };
+            let time = cost.time(problem, device.max_sm_clock_mhz).0.max(least.0);
+            let (time, error_percent) = (Micros(time), None);
+            return PredictedTime { time, error_percent, source: PredictionSource::Analytic };
         };
         let features = ProblemFeatures::of(problem, &Storage::packed(problem));
         let time = predictor.time(configuration, &cost, &features);
         let correction = self.transfer.correction(family, problem);
         let factor = correction.as_ref().map(|one| one.factor(family, configuration));
         PredictedTime {
-            time: Micros(time.0 * factor.unwrap_or(1.0)),
+            time: Micros((time.0 * factor.unwrap_or(1.0)).max(least.0)),
             error_percent: Some(predictor.model.error_percent),
             source: match factor {
                 Some(_) => PredictionSource::Transferred,

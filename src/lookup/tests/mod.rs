@@ -7,9 +7,10 @@ use super::{AnswerSource, Lookup, NoAnswer, Question, Why};
 use crate::cases::cases;
 use crate::database::{Provenance, Record, Winner};
 use crate::model::{
-    ComputeCapability, Configuration, Device, Dtype, Layout, Measurement, Micros, Problem, Regime,
-    Resources, Shape, Storage, Timing, Validation, WarmStart, floor,
+    CachePolicy, ComputeCapability, Configuration, Device, Dtype, Layout, Measurement, Micros,
+    Problem, Regime, Resources, Shape, Storage, Timing, Validation, WarmStart,
 };
+use crate::predict::least_time;
 use crate::render::{Templates, launches};
 use crate::space::{Families, Family, LegalSpace};
 
@@ -376,7 +377,8 @@ fn no_prediction_is_faster_than_the_device() {
     let records = [record(&problem(512), &h200, ("blocktile", &configuration), 2.5)];
     let lookup = lookup(&records, &h200);
     let answer = lookup.answer(&Question::packed(problem(4096))).unwrap();
-    assert_eq!(answer.predicted, Some(floor(&problem(4096), &h200)));
+    let least = least_time(&problem(4096), &h200, CachePolicy::Rotate);
+    assert_eq!(answer.predicted, Some(least));
 }
 
 proptest! {
