@@ -72,14 +72,14 @@ fn searches_leave_something_better_as_rarely_as_they_state() {
         "4096x1x4096",
         "1x1x1048576",
     ];
-    let some = cases(3, journals.len());
+    let some = cases(1, 4);
     let missed: Vec<[f64; 2]> = (journals.into_par_iter().take(some))
         .map(|name| {
             let path = format!("tests/data/journals/{name}.jsonl.gz");
             let path = Path::new(&path);
             let informed = read_informed(path, &families, &predictor).unwrap();
             [informed, read_recording(path).unwrap()].map(|recording| {
-                let trials = Trials { repeats: cases(4, 10), ..trials(400) };
+                let trials = Trials { repeats: 2, ..trials(300) };
                 let stops = replay(&recording, &trials).stops();
                 let stop = stops.iter().find(|stop| stop.chance == STATED).unwrap();
                 assert!(stop.stopped == trials.repeats, "{name}: {stop:?}");

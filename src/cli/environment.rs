@@ -23,10 +23,7 @@ use crate::worker::WorkerCommand;
 /// The folder for compiled kernels and for NVRTC.
 pub(super) fn cache_folder(common: &CommonArguments) -> Result<PathBuf, Failure> {
     let folder = match &common.cache {
-        // Children run in folders of their own.
-        Some(folder) => std::path::absolute(folder).map_err(|error| {
-            Failure::Usage(format!("`--cache {}` is no folder: {error}", folder.display()))
-        })?,
+        Some(folder) => folder.clone(),
         None => default_cache()?,
     };
     // Libraries in it are loaded and kernels in it run.
@@ -37,7 +34,10 @@ pub(super) fn cache_folder(common: &CommonArguments) -> Result<PathBuf, Failure>
             folder.display()
         ))
     })?;
-    Ok(folder)
+    // Libraries of relative folders are not loaded, and children run in folders of their own.
+    std::path::absolute(&folder).map_err(|error| {
+        Failure::Usage(format!("`--cache {}` is no folder: {error}", folder.display()))
+    })
 }
 
 fn default_cache() -> Result<PathBuf, Failure> {
