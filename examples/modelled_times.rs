@@ -10,8 +10,11 @@
 //! family eight, drawn by a seed. NVRTC is the one that GEMM_TUNE_NVRTC names.
 //!
 //! `table` models the times from these loads, and predicts them by the built-in learned model where it has the family, as
-//! `--device cpu` does. It prints the rank correlation with the measured times within the main family, the measured time
-//! of the first choice over the best one, and whether the bests of the families are in the measured order.
+//! `--device cpu` does. Of each problem it prints:
+//!
+//! - the rank correlation with the measured times within the main family,
+//! - the measured time of the first choice over the best one,
+//! - whether the families are in the measured order by their bests, and whether the best family is the measured one.
 
 #![expect(clippy::print_stdout, reason = "a program that prints its data")]
 
