@@ -46,6 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         database: Some(WritableDatabase::check(Path::new(database), &device)?),
         other_databases: Vec::new(),
         replace: ReplacePolicy::IfFaster,
+        answers: Vec::new(),
     };
     let on_event = |event: SessionEvent<'_>| match event {
         SessionEvent::Started { device, lanes } => println!("{} with {lanes} lanes", device.name),

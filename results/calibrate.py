@@ -1,17 +1,20 @@
 """Searches whose stated chances are checked, on a GPU.
 
-    python3 results/calibrate.py SHAPES OUT_DIR [FIRST [SECONDS]]
+    python3 results/calibrate.py SHAPES OUT_DIR [--first LINE] [--seconds S] [--seeds N] [--known DIR] [--lookup DB]
 
-For each line of SHAPES, from line FIRST (0) on, until SECONDS have passed:
+For each line of SHAPES, from line LINE (0) on, until S seconds have passed:
 
+- default runs with N seeds (4), the first from an empty cache;
+- a search of 10 s that knows all, where N is more than one;
 - a search of 60 s that knows nothing of the GPU (`--uninformed`): what it finds counts as left behind by others;
-- a search of 10 s that knows all;
-- default runs with four seeds, the first from an empty cache;
-- one final of all their winners, and of the best kernel at each stop that a lower effort would have made.
+- with `--known`, the kernels of DIR, an OUT_DIR of an earlier run, instead of these two searches;
+- with `--lookup`, the kernel that `gemm-tune lookup` answers from a database without the problem;
+- one final of all winners, and of the best kernel at each stop that a lower effort would have made.
 
 OUT_DIR/I has the journals, what the runs say (`--json`), and the final. GEMM_TUNE names the program.
 """
 
+import argparse
 import gzip
 import json
 import os
@@ -24,7 +27,6 @@ import tempfile
 import time
 
 PROGRAM = os.environ.get("GEMM_TUNE", "gemm-tune")
-SEEDS = 4
 # Outcomes without a gain of 0.1 % after which a run is looked at.
 STOPS = [4, 12, 24]
 
@@ -80,7 +82,7 @@ def final(line, out, cache, kernels):
     layout = [word for word in rest if not word.startswith("x")] or ["nn"]
     batch = [word[1:] for word in rest if word.startswith("x")] or ["1"]
     said = subprocess.run(
-        [PROGRAM, "compare", "--shape", shape, "--layout", *layout, "--batch", *batch, "--db", out / "long.toml",
+        [PROGRAM, "compare", "--shape", shape, "--layout", *layout, "--batch", *batch, "--db", out / "seed0.toml",
          "--cache", cache, "--json", "-q", *configs],
         capture_output=True,
         text=True,
@@ -92,36 +94,70 @@ def final(line, out, cache, kernels):
     (out / "kernels.json").write_text(json.dumps(kernels))
 
 
+def answer(line, database):
+    """The kernel that `lookup` answers, with its document."""
+    shape, *rest = line.split()
+    words = ["--layout" if not word.startswith("x") else "--batch" for word in rest]
+    options = [part for word, value in zip(words, rest) for part in (word, value.removeprefix("x"))]
+    said = subprocess.run(
+        [PROGRAM, "lookup", "--shape", shape, *options, "--db", database, "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(said.stdout)
+
+
+def searches(options, line, cache, out):
+    """Runs the searches of a problem; returns the kernels that their final compares."""
+    normal = [run(f"seed{seed}", line, cache, out, "--fresh", "--seed", str(seed)) for seed in range(options.seeds)]
+    names = [f"seed{seed}" for seed in range(options.seeds)]
+    kernels = []
+    if options.known:
+        kernels = json.loads((options.known / out.name / "kernels.json").read_text())
+    else:
+        unlimited = ["--effort", "full", "--max-configs", "100000"]
+        if options.seeds > 1:
+            run("informed", line, cache, out, "--fresh", *unlimited, "--budget", "10s", "--seed", "100")
+            names.append("informed")
+        run("long", line, cache, out, "--uninformed", *unlimited, "--budget", "60s", "--seed", "200")
+        names.append("long")
+    found = [kernel for name in names for kernel in bests(out / f"{name}.jsonl.gz")]
+    found += [result["winner"] for document in normal for result in document.get("results", []) if result.get("winner")]
+    if options.lookup:
+        document = answer(line, options.lookup)
+        (out / "lookup.json").write_text(json.dumps(document))
+        found.append(document)
+    for kernel in map(named, found):
+        if kernel not in kernels:
+            kernels.append(kernel)
+    return kernels
+
+
 def main():
-    lines = [line.split("#")[0].strip() for line in open(sys.argv[1])]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("shapes", type=pathlib.Path)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--known", type=pathlib.Path)
+    parser.add_argument("--lookup", type=pathlib.Path)
+    options = parser.parse_args()
+    lines = [line.split("#")[0].strip() for line in options.shapes.open()]
     lines = [line for line in lines if line]
-    first = int(sys.argv[3]) if len(sys.argv) > 3 else 0
-    seconds = float(sys.argv[4]) if len(sys.argv) > 4 else float("inf")
     begun, longest = time.time(), 0.0
-    for number in range(first, len(lines)):
+    for number in range(options.first, len(lines)):
         own = time.time()
-        if own - begun + longest > seconds:
+        if own - begun + longest > options.seconds:
             print(f"next: {number}")
             break
-        line, out = lines[number], pathlib.Path(sys.argv[2]) / str(number)
+        line, out = lines[number], options.out / str(number)
+        if options.known and not (options.known / out.name).exists():
+            continue
         out.mkdir(parents=True, exist_ok=True)
         cache = tempfile.mkdtemp()
-        normal = [run(f"seed{seed}", line, cache, out, "--fresh", "--seed", str(seed)) for seed in range(SEEDS)]
-        run("informed", line, cache, out, "--fresh", "--effort", "full", "--max-configs", "100000", "--budget", "10s",
-            "--seed", "100")
-        run("long", line, cache, out, "--uninformed", "--effort", "full", "--max-configs", "100000", "--budget", "60s",
-            "--seed", "200")
-        names = [*(f"seed{seed}" for seed in range(SEEDS)), "informed", "long"]
-        kernels = []
-        for name in names:
-            for kernel in bests(out / f"{name}.jsonl.gz"):
-                if named(kernel) not in kernels:
-                    kernels.append(named(kernel))
-        for document in [*normal]:
-            for result in document.get("results", []):
-                winner = result.get("winner")
-                if winner and named(winner) not in kernels:
-                    kernels.append(named(winner))
+        kernels = searches(options, line, cache, out)
         final(line, out, cache, kernels)
         shutil.rmtree(cache, ignore_errors=True)
         longest = max(longest, time.time() - own)

@@ -261,7 +261,7 @@ fn learn_reports_the_regret_for_held_out_problems() {
     let file = folder.path().join("db.model.json");
     let journals = "tests/data/journals";
     // Five of these eight are of `pipelined`, too few to learn from.
-    check(&["learn", journals], 1, &["8 journals are too few to learn of any family"]);
+    check(&["learn", journals], 1, &["8 problems are too few to learn of any family"]);
     check(&["learn"], 2, &["<JOURNAL>"]);
     check(&["learn", "/nowhere"], 1, &["/nowhere: cannot be read"]);
     check(&["learn", "Cargo.toml"], 1, &["Cargo.toml: no journal of gemm-tune"]);
@@ -287,6 +287,23 @@ fn learn_reports_the_regret_for_held_out_problems() {
     assert_eq!(learned["families"][0]["problems"], 9, "{learned}");
     let found = learned["held_out"][0]["found"].as_array().unwrap();
     assert!(found[2]["over_best"].as_f64().unwrap() < 1.05, "{learned}");
+    // The times alone, in one file, give the same model.
+    let times = folder.path().join("times.gz");
+    let again = folder.path().join("again.json");
+    let [times, again] = [&times, &again].map(|path| path.to_str().unwrap());
+    gemm_tune(&[&learn[..], &["--no-short-lists", "--times", times]].concat());
+    let learn = ["learn", times, "--no-short-lists", "-o", again];
+    assert_eq!(gemm_tune(&learn).code, Some(0));
+    let models = [out, again].map(|path| {
+        let model: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        ["problems", "times", "template_hash"]
+            .map(|key| model["families"]["pipelined"][0][key].clone())
+    });
+    assert_eq!(models[0], models[1]);
+    // What nothing is learned of is kept from another model.
+    let update = ["learn", journals, "--update", out, "-o", again];
+    check(&update, 1, &["8 problems are too few"]);
     // The file is read where it lies beside a database.
     let database = folder.path().join("db.toml");
     std::fs::copy("tests/databases/one.toml", &database).unwrap();
@@ -312,6 +329,41 @@ fn learn_reports_the_regret_for_held_out_problems() {
     assert!(!said.out.contains("by the learned model"), "{}", said.out);
     std::fs::write(&file, "{}").unwrap();
     assert!(ask(&database).err.contains("db.model.json`: no file of `gemm-tune learn`"));
+}
+
+#[test]
+fn a_map_ends_with_its_budget_and_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let [db, cache] = ["map.toml", "cache"].map(|name| folder.path().join(name));
+    let [db, cache] = [&db, &cache].map(|path| path.to_str().unwrap());
+    let log = folder.path().join("cache/cover/cpu-f32.jsonl");
+    std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+    let problem =
+        r#"{"shape":{"m":5,"n":6,"k":7},"batch":1,"dtype":"f32","compute":"f32","layout":"nn"}"#;
+    let step = format!(
+        "{{\"problem\":{problem},\"log_regret\":0.5,\"at_random\":true,\"trainings\":0,\"after_s\":9.0}}\n"
+    );
+    std::fs::write(&log, step).unwrap();
+    let arguments = [
+        "cover",
+        "--device",
+        "cpu",
+        "--budget",
+        "1s",
+        "--max-operations",
+        "1e6",
+        "--db",
+        db,
+        "--cache",
+        cache,
+    ];
+    let said = gemm_tune(&arguments);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.contains("going on after 1 problem"), "{}", said.err);
+    assert!(said.out.contains("64.9 %"), "{}", said.out);
+    assert!(said.out.contains("not reached"), "{}", said.out);
+    check(&["cover", "--max-operations", "3"], 2, &["leaves too few problems"]);
+    check(&["cover", "--regret", "x"], 2, &["x"]);
 }
 
 #[test]

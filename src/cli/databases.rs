@@ -78,17 +78,24 @@ pub(super) fn predictor<'p>(
     (families, templates): (&[Family], &Templates),
     console: Console,
 ) -> Result<Predictor, Failure> {
+    Ok(noted(learned_model(databases, device)?, (families, templates), console))
+}
+
+/// The learned model of a device: that of the file beside a database, else the built-in one.
+pub(super) fn learned_model<'p>(
+    databases: impl IntoIterator<Item = &'p Path>,
+    device: &Device,
+) -> Result<LearnedModel, Failure> {
     let names = ["model.json", "experience.json"];
     let beside = databases.into_iter().flat_map(|path| names.map(|name| path.with_extension(name)));
     let found: Vec<PathBuf> = beside.filter(|path| path.exists()).collect();
     for path in found {
         let learned = request::learned_model(&path)?;
         if learned.device == device.gpu_name() {
-            return Ok(noted(learned, (families, templates), console));
+            return Ok(learned);
         }
     }
-    let built_in = LearnedModel::built_in(device).map_err(Failure::work)?;
-    Ok(noted(built_in, (families, templates), console))
+    LearnedModel::built_in(device).map_err(Failure::work)
 }
 
 /// A predictor of a learned model; notes models of other code.

@@ -1,9 +1,12 @@
 //! `gemm-tune learn`: trains a learned model on journals. Needs no GPU.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -14,11 +17,11 @@ use super::machine::{Wish, Workshop};
 use super::output::{finish, write};
 use super::progress_bar::CountProgress;
 use super::{journals, request};
-use crate::model::{Device, Measurement};
-use crate::predict::{LearnedModel, Predictor, ProblemTimes};
+use crate::model::Device;
+use crate::predict::{LearnedModel, Predictor};
 use crate::report::learned::{self, HeldOut};
 use crate::space::Family;
-use crate::tune::{Recorded, read_journal};
+use crate::tune::{MeasuredTimes, read_measured_times};
 
 /// Learns from the times in journals, as tuning leaves them below the cache folder, what kernels of a
 /// family take for any problem. A file beside a database, as `results/nvidia-l4.model.json` beside
@@ -26,13 +29,21 @@ use crate::tune::{Recorded, read_journal};
 /// one comes with the program.
 #[derive(Debug, Args)]
 pub(super) struct LearnArguments {
-    /// Journals to learn from, or folders of them; compressed by gzip or not
+    /// Journals or files of measured times to learn from, or folders of them; compressed by gzip or not
     #[arg(required = true, value_name = "JOURNAL")]
     journals: Vec<PathBuf>,
-    /// Journal that nothing is learned of, to see what was learned; may be repeated. A journal of the
-    /// same problem among the others is left out
+    /// Journal or file of measured times that nothing is learned of, to see what was learned; may be repeated. Times of
+    /// its problems among the others are left out
     #[arg(long, value_name = "JOURNAL")]
     hold_out: Vec<PathBuf>,
+    /// File to write all times to that were learned from, compressed by gzip: to learn from them again without the
+    /// journals
+    #[arg(long, value_name = "FILE")]
+    times: Option<PathBuf>,
+    /// Learned model whose families are kept where nothing new is learned of them: with `--family`, or with too few
+    /// journals
+    #[arg(long, value_name = "FILE")]
+    update: Option<PathBuf>,
     /// File to write what was learned to
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -53,45 +64,36 @@ pub(super) fn main(arguments: &LearnArguments) -> ExitCode {
 
 fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
     let (families, templates) = request::families(&arguments.families)?;
-    let held_out = read(&arguments.hold_out)?;
-    let mut known = read(&arguments.journals)?;
-    known.retain(|(_, one)| held_out.iter().all(|(_, other)| one.problem != other.problem));
-    let Some((_, first)) = known.first() else {
-        return Err(Failure::Work("no journal is left to learn from".to_owned()));
-    };
     let device = Workshop::new(&arguments.common)?.described_device(Wish::Auto, console)?;
-    for (path, recorded) in known.iter().chain(&held_out) {
-        if recorded.device != device.name {
-            let (path, name) = (path.display(), &recorded.device);
-            return Err(Failure::Work(format!(
-                "`{path}` is of {name}, whose properties are not known here, only those of {}: learn on \
-                 a machine with that GPU",
-                device.name
-            )));
-        }
-        if recorded.regime != first.regime {
-            return Err(Failure::Work(format!(
-                "`{}` and `{}` were measured under different `--cache-policy` or `--power`: learn \
-                 from one of both",
-                path.display(),
-                known[0].0.display(),
-            )));
-        }
+    let held_out = read(&arguments.hold_out, &device)?.map(|measured| measured.problems);
+    let held_out = held_out.unwrap_or_default();
+    let nothing = || Failure::Work("no journal is left to learn from".to_owned());
+    let mut measured = read(&arguments.journals, &device)?.ok_or_else(nothing)?;
+    measured.problems.retain(|one| held_out.iter().all(|other| one.problem != other.problem));
+    if measured.problems.is_empty() {
+        return Err(nothing());
     }
-    let measured: Vec<ProblemTimes> =
-        known.iter().map(|(_, recorded)| measured(recorded)).collect();
-    let model = LearnedModel::learn(&device, &families, &templates, &measured);
+    if let Some(path) = &arguments.times {
+        let text = measured.text().map_err(Failure::work)?;
+        write(path, &compressed(&text).map_err(Failure::work)?)?;
+        console.note(&format!("times written to {}", path.display()));
+    }
+    let measured = measured.problems;
+    let mut model = LearnedModel::learn(&device, &families, &templates, &measured);
     if model.families.is_empty() {
         return Err(Failure::Work(format!(
-            "{} journals are too few to learn of any family: tune more shapes",
-            known.len()
+            "{} problems are too few to learn of any family: tune more shapes",
+            measured.len()
         )));
+    }
+    if let Some(path) = &arguments.update {
+        model.keep(read_model(path, &device)?);
     }
     let (predictor, _) = Predictor::new(model.clone(), &families, &templates);
     let counts = &learned::COUNTS;
-    let seen = held_out.iter().filter_map(|(_, recorded)| {
-        let found = predictor.regret(&families, &device, &self::measured(recorded), counts)?;
-        Some(HeldOut { problem: recorded.problem, found })
+    let seen = held_out.iter().filter_map(|measured| {
+        let found = predictor.regret(&families, &device, measured, counts)?;
+        Some(HeldOut { problem: measured.problem, found })
     });
     let seen: Vec<HeldOut> = seen.collect();
     if let Some(path) = &arguments.output {
@@ -107,8 +109,18 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
     Ok((json!({ "learned": learned::document(&model, &seen) }), ExitCode::SUCCESS))
 }
 
+/// The model that is updated, of the same device.
+fn read_model(path: &Path, device: &Device) -> Result<LearnedModel, Failure> {
+    let model = request::learned_model(path)?;
+    if model.device == device.name {
+        return Ok(model);
+    }
+    let (path, name) = (path.display(), &model.device);
+    Err(Failure::Work(format!("`{path}` is of {name}, the journals are of {}", device.name)))
+}
+
 /// Adds the short lists of kernels that lookup compares.
-fn with_shortlists(
+pub(super) fn with_shortlists(
     model: LearnedModel,
     device: &Device,
     families: &[Family],
@@ -123,8 +135,8 @@ fn with_shortlists(
     })
 }
 
-/// Journals by their paths; of folders, those in them and below them.
-fn read(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Recorded)>, Failure> {
+/// The times of files, and of those in and below folders; `None` without any. All are of one device and regime.
+fn read(paths: &[PathBuf], device: &Device) -> Result<Option<MeasuredTimes>, Failure> {
     let mut files = Vec::new();
     for path in paths {
         if path.is_dir() {
@@ -133,11 +145,38 @@ fn read(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Recorded)>, Failure> {
             files.push(path.clone());
         }
     }
-    let read = |path: PathBuf| {
-        let recorded = read_journal(&path).map_err(Failure::work)?;
-        Ok((path, recorded))
-    };
-    files.into_iter().map(read).collect()
+    let mut all: Option<(PathBuf, MeasuredTimes)> = None;
+    for path in files {
+        let own = read_measured_times(&path).map_err(Failure::work)?;
+        if own.device != device.name {
+            let (path, name) = (path.display(), &own.device);
+            return Err(Failure::Work(format!(
+                "`{path}` is of {name}, whose properties are not known here, only those of {}: learn on \
+                 a machine with that GPU",
+                device.name
+            )));
+        }
+        match &mut all {
+            None => all = Some((path, own)),
+            Some((first, all)) if all.regime != own.regime => {
+                return Err(Failure::Work(format!(
+                    "`{}` and `{}` were measured under different `--cache-policy` or `--power`: learn \
+                     from one of both",
+                    path.display(),
+                    first.display(),
+                )));
+            }
+            Some((_, all)) => all.extend(own.problems),
+        }
+    }
+    Ok(all.map(|(_, measured)| measured))
+}
+
+/// A text compressed by gzip.
+fn compressed(text: &str) -> std::io::Result<Vec<u8>> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+    packed.write_all(text.as_bytes())?;
+    packed.finish()
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
@@ -152,13 +191,4 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// The times of a journal.
-fn measured(recorded: &Recorded) -> ProblemTimes {
-    let times = recorded.entries.iter().filter_map(|entry| {
-        let time = entry.outcome.measurement().map(Measurement::median)?;
-        Some((entry.family.clone(), entry.parameters.clone(), time))
-    });
-    ProblemTimes { problem: recorded.problem, times: times.collect() }
 }

@@ -6,6 +6,7 @@ mod arguments;
 mod check;
 mod compare;
 mod console;
+mod cover;
 mod databases;
 mod db;
 mod dispatch;
@@ -46,6 +47,7 @@ use serde_json::json;
 use check::CheckArguments;
 use compare::CompareArguments;
 use console::Console;
+use cover::CoverArguments;
 use db::DbArguments;
 use dispatch::DispatchArguments;
 use doctor::DoctorArguments;
@@ -79,6 +81,8 @@ struct Arguments {
 enum Command {
     /// Tune one or more shapes: the main job, also done when no command is named
     Tune(TuneArguments),
+    /// Make the map of a GPU: tune what its lookups answer worst, until they are nearly as good as tuned kernels
+    Cover(CoverArguments),
     /// Execute configurations of families on the host, watched by every check: no GPU is needed
     Check(CheckArguments),
     /// Measure recorded winners beside the libraries, in turn
@@ -157,6 +161,7 @@ fn run(arguments: Arguments) -> ExitCode {
     match arguments.command {
         None => tune::main(&arguments.tune),
         Some(Command::Tune(tune)) => tune::main(&tune),
+        Some(Command::Cover(cover)) => cover::main(&cover),
         Some(Command::Check(check)) => check::main(&check),
         Some(Command::Compare(compare)) => compare::main(&compare),
         Some(Command::Replay(replay)) => replay::main(&replay),

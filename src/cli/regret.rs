@@ -17,9 +17,9 @@ use crate::model::{Problem, Regime};
 use crate::report::regret::{self, Regret};
 use crate::tune::{LineUpOptions, retime};
 
-/// Leaves the records of some shapes out, looks each of them up, and times the answer in turn with the
-/// recorded winner and the libraries: what a shape costs that nobody tuned. The shapes have to be tuned
-/// before, into the same database.
+/// Leaves the records of some shapes out, and those of shapes that differ from these by 10 % at most or in layout.
+/// Looks each shape up, and times the answer in turn with the recorded winner and the libraries: what a shape costs
+/// that nobody tuned. The shapes have to be tuned before, into the same database.
 #[derive(Debug, Args)]
 #[command(mut_arg("shape", |shape| {
     shape.help("Shape to hold out, such as 4096x4096x1024; may be repeated")
@@ -56,7 +56,8 @@ fn run(arguments: &RegretArguments, console: Console) -> Result<(Value, ExitCode
     let database = databases::load_file(&path, console)?;
     let regime = Regime::default();
     let is_held_out = |record: &&Record| {
-        Problem::try_from(&record.problem).is_ok_and(|problem| problems.contains(&problem))
+        Problem::try_from(&record.problem)
+            .is_ok_and(|problem| problems.iter().any(|one| one.is_like(&problem)))
     };
     let kept = database.records().iter().filter(|record| !is_held_out(record));
     let families = context.families.clone();

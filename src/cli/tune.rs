@@ -230,6 +230,7 @@ fn plan(
         database: None,
         other_databases: Vec::new(),
         replace: if arguments.force { ReplacePolicy::Always } else { ReplacePolicy::IfFaster },
+        answers: Vec::new(),
     })
 }
 

@@ -205,7 +205,7 @@ impl Lookup {
             return Err("its configuration is not legal for its own problem any more".to_owned());
         }
         if is_own {
-            let at_home = kernel.cost;
+            let at_home = kernel.cost.clone();
             return Ok(Some(RecordedKernel::new(kernel, record.clone(), problem, &at_home, 1.0)));
         }
         let home = Device::try_from(&record.device).map_err(|error| text(&error))?;

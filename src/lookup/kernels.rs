@@ -10,7 +10,7 @@ use crate::predict::{
     CAUTION, CostModel, FamilyPredictor, KernelFeatures, LandmarkErrors, ProblemPosition,
     launch_time,
 };
-use crate::space::{Extents, Family, Legality, Work, WorkspaceSizes};
+use crate::space::{Extents, Family, Legality, WorkspaceSizes};
 
 /// Kernel prepared for a device.
 #[derive(Debug, Clone)]
@@ -70,8 +70,7 @@ impl KnownKernel {
         (occupancy, device): (Option<f64>, &Device),
     ) -> Option<Self> {
         let legality = Legality::of(family, &configuration, pattern, device)?;
-        let work = Work::of(family, &configuration, pattern, device);
-        let cost = CostModel::new(work, occupancy, device);
+        let cost = CostModel::of((family, &configuration), pattern, (device, occupancy));
         Some(Self {
             family: place,
             configuration,

@@ -12,7 +12,6 @@ use super::kernels::{Demand, KnownKernel};
 use super::resolve::first_legal;
 use crate::model::{Configuration, Micros, Problem};
 use crate::predict::{CostModel, FamilyModel, ProblemFeatures};
-use crate::space::Work;
 
 /// Nearest records whose winners are predicted beside a list, and without one: each takes half a microsecond.
 const BESIDE_A_LIST: usize = 3;
@@ -132,8 +131,8 @@ impl Lookup {
             };
             return timed.iter().find(is_it).map(|(time, _)| self.possible(problem, *time));
         };
-        let work = Work::of(own, configuration, problem, &self.device);
-        let kernel = predictor.prepare(configuration, &CostModel::new(work, None, &self.device));
+        let cost = CostModel::of((own, configuration), problem, (&self.device, None));
+        let kernel = predictor.prepare(configuration, &cost);
         let features = ProblemFeatures::of(problem, storage);
         let time = predictor.model.times(&[&kernel], &features, &self.device).first().copied()?;
         Some(self.possible(problem, time.0))

@@ -97,7 +97,7 @@ const H200: &str = "NVIDIA H200";
 pub const CPU: &str = "cpu";
 
 /// Its driver: which times it models. Journals of another one begin anew.
-const CPU_MODEL: &str = "modelled times 2";
+const CPU_MODEL: &str = "modelled times 3";
 
 impl Device {
     /// Properties of an NVIDIA H200, for use without a GPU.

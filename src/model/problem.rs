@@ -279,6 +279,18 @@ impl Problem {
             .collect()
     }
 
+    /// Whether a tuned kernel for the other problem says much about this one: the GEMM type is the same, and the extents and
+    /// the batch differ by 10 % at most, whatever the layouts.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let extents = |one: &Self| [one.shape.m, one.shape.n, one.shape.k, one.batch];
+        let is_near = |(a, b): (u64, u64)| {
+            let (less, more) = (a.min(b) as f64, a.max(b) as f64);
+            more <= 1.1 * less
+        };
+        (self.dtype, self.compute) == (other.dtype, other.compute)
+            && extents(self).into_iter().zip(extents(other)).all(is_near)
+    }
+
     /// Operations of all products: 2 M N K per product; a multiply-add counts as two.
     pub fn operations(&self) -> f64 {
         let Shape { m, n, k } = self.shape;

@@ -21,8 +21,11 @@
 //! multiply-adds 32 of 128: with one sum a thread the loads take eight times as long. Vectors of up
 //! to four words are one load.
 
-use crate::model::{Device, Micros, Problem};
-use crate::space::Work;
+use std::sync::Arc;
+
+use super::streaming::{self, StreamingCost, StreamingModel};
+use crate::model::{Configuration, Device, Micros, Problem};
+use crate::space::{Family, StreamedWork, Work};
 
 /// Clocks of a step of K in a thread that waits for its operands.
 const STEP_CLOCKS: f64 = 39.0;
@@ -49,10 +52,12 @@ const LAUNCH: Micros = Micros(2.0);
 const NEXT_LAUNCH: Micros = Micros(1.4);
 
 /// What is known of a kernel that its cost hangs on.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct CostModel {
     /// Without a tiling, the cost is proportional to the operations.
     work: Work,
+    /// The model of a kernel that streams an operand.
+    streaming: Option<Arc<StreamingModel>>,
     /// Blocks that an SM holds at once.
     resident: f64,
     sms: f64,
@@ -100,6 +105,18 @@ pub struct Dealt {
 }
 
 impl CostModel {
+    /// Of a configuration, for problems that are like `pattern` but for their extents.
+    pub fn of(
+        (family, configuration): (&Family, &Configuration),
+        pattern: &Problem,
+        (device, occupancy): (&Device, Option<f64>),
+    ) -> Self {
+        let work = Work::of(family, configuration, pattern, device);
+        let streamed = StreamedWork::of(family, configuration, pattern, device);
+        let streaming = streamed.map(|work| Arc::new(StreamingModel::new(work, device)));
+        Self { streaming, ..Self::new(work, occupancy, device) }
+    }
+
     /// `occupancy` is the share of an SM's threads that are resident, where it is known.
     pub fn new(work: Work, occupancy: Option<f64>, device: &Device) -> Self {
         let threads = work.tiling.map_or(256, |tiling| tiling.threads).max(1) as f64;
@@ -109,12 +126,18 @@ impl CostModel {
         let lanes = f64::from(device.compute_capability.f32_lanes());
         let sms = f64::from(device.sms.max(1));
         let parts = Parts::of(work, resident, (sms, lanes));
-        Self { work, resident, sms, lanes, parts }
+        Self { work, streaming: None, resident, sms, lanes, parts }
     }
 
     /// The same kernel on another device.
     pub fn on(&self, device: &Device, occupancy: Option<f64>) -> Self {
-        Self::new(self.work, occupancy, device)
+        let streaming = self.streaming.as_ref().map(|model| Arc::new(model.on(device)));
+        Self { streaming, ..Self::new(self.work, occupancy, device) }
+    }
+
+    /// How a streaming kernel does a problem; `None` for others, and where the family cannot say.
+    pub(super) fn streaming(&self, problem: &Problem) -> Option<StreamingCost> {
+        self.streaming.as_ref()?.cost(problem)
     }
 
     /// Launches after the first.
@@ -124,6 +147,9 @@ impl CostModel {
 
     /// Clocks of the busiest SM.
     pub fn clocks(&self, problem: &Problem) -> f64 {
+        if let Some(cost) = self.streaming(problem) {
+            return cost.clocks;
+        }
         let (parts, shape) = (&self.parts, problem.shape);
         let packed =
             parts.of_a * (shape.m * shape.k) as f64 + parts.of_b * (shape.k * shape.n) as f64;
@@ -132,6 +158,9 @@ impl CostModel {
 
     /// What starting its launches takes.
     pub fn launching(&self) -> Micros {
+        if self.streaming.is_some() {
+            return streaming::LAUNCH;
+        }
         Micros(LAUNCH.0 + NEXT_LAUNCH.0 * f64::from(self.work.more_launches))
     }
 

@@ -40,7 +40,7 @@ impl<'m> FamilyPredictor<'m> {
 
     /// Prepares a kernel for many predictions.
     pub fn prepare(&self, configuration: &Configuration, cost: &CostModel) -> KernelFeatures {
-        KernelFeatures { row: self.reader.row(configuration), cost: *cost }
+        KernelFeatures { row: self.reader.row(configuration), cost: cost.clone() }
     }
 
     /// Prepares the parameters of a space.

@@ -5,6 +5,7 @@ use indexmap::IndexMap;
 
 use super::analytic::CostModel;
 use super::boosted_trees::{COLUMNS, FeatureRow};
+use super::streaming::StreamingCost;
 use crate::model::{Configuration, Device, Problem, Storage, Value};
 use crate::space::{Family, FormerParameter};
 
@@ -45,9 +46,13 @@ impl ProblemFeatures {
     /// Completes a row of a configuration by the columns of the problem and the cost. Returns the logarithm of
     /// the modelled time in microseconds.
     pub(super) fn complete(&self, row: &mut FeatureRow, cost: &CostModel, device: &Device) -> f64 {
-        let modelled = cost.time(&self.problem, device.max_sm_clock_mhz).0.ln();
-        let columns = self.columns.into_iter();
-        let fixed = columns.chain(cost_columns(cost, &self.problem)).chain([modelled]);
+        let clocks_per_us = f64::from(device.max_sm_clock_mhz.max(1));
+        let (columns, clocks) = match cost.streaming(&self.problem) {
+            Some(cost) => (streaming_columns(&cost), cost.clocks),
+            None => (cost_columns(cost, &self.problem), cost.clocks(&self.problem)),
+        };
+        let modelled = (cost.launching().0 + clocks / clocks_per_us).ln();
+        let fixed = self.columns.into_iter().chain(columns).chain([modelled]);
         for (column, value) in row.iter_mut().zip(fixed) {
             *column = value as f32;
         }
@@ -169,6 +174,29 @@ fn cost_columns(cost: &CostModel, problem: &Problem) -> [f64; COST_COLUMNS] {
         parts.of_a,
         parts.of_b,
         f64::from(cost.more_launches()),
+    ]
+}
+
+/// The same of a kernel that streams an operand, and what its threads have to do.
+fn streaming_columns(cost: &StreamingCost) -> [f64; COST_COLUMNS] {
+    let [tile_m, tile_n] = cost.block.tile.map(|extent| extent as f64);
+    let [filled_m, filled_n] = cost.filled;
+    [
+        tile_m,
+        tile_n,
+        cost.block.needs.threads as f64,
+        cost.sums,
+        filled_m,
+        filled_n,
+        cost.share,
+        cost.share.ceil() / cost.share.max(1e-9),
+        cost.share.ceil() / cost.resident,
+        cost.waves(),
+        cost.steps,
+        cost.block.parts as f64,
+        cost.block.threads_along_k as f64,
+        cost.block.in_flight as f64,
+        cost.rounds,
     ]
 }
 

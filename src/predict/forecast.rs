@@ -24,9 +24,6 @@ const MOST_LEARNED: usize = 250_000;
 const LIKELY: f64 = 0.3;
 const FEWEST: usize = 256;
 
-/// Time of an empty launch.
-const LAUNCH: Micros = Micros(2.0);
-
 /// Configurations that are corrected by related problems: those with the lowest predicted times.
 const MOST_CORRECTED: usize = 4000;
 
@@ -101,9 +98,7 @@ pub(super) fn forecast(
     let cost =
         |configuration: &Configuration| super::cost((family, configuration), problem, device);
     let least = least_time(problem, device, CachePolicy::Rotate);
-    let time = |cost: &CostModel| {
-        (LAUNCH.0 + cost.clocks(problem) / f64::from(device.max_sm_clock_mhz.max(1))).max(least.0)
-    };
+    let time = |cost: &CostModel| cost.time(problem, device.max_sm_clock_mhz).0.max(least.0);
     let most = if predictor.is_some() { MOST_LEARNED } else { MOST_ANALYTIC };
     let mut groups: Vec<(f64, CostModel, Vec<usize>)> = by_launch(family, space, most)
         .into_par_iter()

@@ -3,16 +3,14 @@
 
 use rayon::prelude::*;
 
+use super::drawn::{DrawLimits, draw};
 use super::features::{FeatureReader, KernelFeatures, ProblemFeatures};
 use super::learned_model::FamilyModel;
-use crate::model::{Compute, Configuration, Device, Dtype, Layout, Problem, Shape, Storage};
+use crate::model::{Compute, Configuration, Device, Dtype, Layout, Problem, Storage};
 use crate::space::{Extents, Family, Legality};
 
-/// Problems that kernels are chosen for, and their log-uniform extents. A quarter of the extents is arbitrary, the
-/// others are multiples of 4, 32 and 64, because alignment decides legality.
-const PROBLEMS: usize = 2000;
-const EXTENTS: [f64; 2] = [32.0, 8192.0];
-const MULTIPLES: [u64; 4] = [1, 4, 32, 64];
+/// Problems that kernels are chosen for, as users have them ([`draw`]).
+const PROBLEMS: usize = 4000;
 
 /// Mean loss that is accepted, as a logarithm of times, and the loss of a problem that no kernel serves.
 const LOSS: f64 = 0.001;
@@ -122,23 +120,11 @@ pub(super) fn cover(losses: &[Vec<f32>], loss: f64, most: usize) -> Vec<usize> {
     chosen
 }
 
-/// Sample problems, always the same; every second one has the layout `nn`, the others any.
+/// Sample problems, always the same.
 fn problems(dtype: Dtype, compute: Compute) -> Vec<Problem> {
     let mut random = fastrand::Rng::with_seed(0);
-    let mut extent = || {
-        let [least, most] = EXTENTS;
-        let extent = least * (most / least).powf(random.f64());
-        let multiple = MULTIPLES[random.usize(..MULTIPLES.len())];
-        (extent as u64).next_multiple_of(multiple)
-    };
-    (0..PROBLEMS)
-        .map(|number| {
-            let shape = Shape { m: extent(), n: extent(), k: extent() };
-            let transposed = Layout::ALL[number / 2 % Layout::ALL.len()];
-            let layout = if number % 2 == 0 { Layout::Nn } else { transposed };
-            Problem { shape, batch: 1, dtype, compute, layout }
-        })
-        .collect()
+    let limits = DrawLimits::default();
+    (0..PROBLEMS).map(|_| draw(&mut random, (dtype, compute), &limits)).collect()
 }
 
 #[cfg(test)]

@@ -132,6 +132,37 @@ impl LearnedModel {
         stamped.map(|model| to.clone_into(&mut model.template_hash)).count()
     }
 
+    /// Adds the models of another one for families and GEMM types that this one has none of.
+    pub fn keep(&mut self, other: Self) {
+        for (family, models) in other.families {
+            let own = self.families.entry(family).or_default();
+            for model in models {
+                let is_same =
+                    |one: &FamilyModel| (one.dtype, one.compute) == (model.dtype, model.compute);
+                if !own.iter().any(is_same) {
+                    own.push(model);
+                }
+            }
+        }
+    }
+
+    /// Keeps of each family and GEMM type the model that was trained on more problems: this one's where both have as many.
+    pub fn keep_larger(&mut self, other: Self) {
+        for (family, models) in other.families {
+            let own = self.families.entry(family).or_default();
+            for model in models {
+                let is_same = |one: &&mut FamilyModel| {
+                    (one.dtype, one.compute) == (model.dtype, model.compute)
+                };
+                match own.iter_mut().find(is_same) {
+                    Some(one) if one.problems < model.problems => *one = model,
+                    Some(_) => {}
+                    None => own.push(model),
+                }
+            }
+        }
+    }
+
     /// Removes models of families that have other code today, and returns them. Models of families that are not
     /// among these stay.
     pub(super) fn remove_stale(

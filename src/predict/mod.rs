@@ -5,6 +5,7 @@ mod boosted_trees;
 mod calibration;
 mod cpu_time;
 mod device_limits;
+mod drawn;
 mod family_predictor;
 mod features;
 mod forecast;
@@ -14,6 +15,7 @@ mod landmarks;
 mod learned_model;
 mod predictor;
 mod shortlists;
+mod streaming;
 #[cfg(test)]
 mod tests;
 mod time_formula;
@@ -24,6 +26,7 @@ pub use analytic::CostModel;
 pub use calibration::error_percent;
 pub use cpu_time::{ExecutedLaunch, LaunchLoad, modelled_time};
 pub use device_limits::{least_time, memory_bandwidth};
+pub use drawn::{DrawLimits, draw};
 pub use family_predictor::FamilyPredictor;
 pub use features::{KernelFeatures, ProblemFeatures};
 pub use forecast::Forecast;
@@ -37,7 +40,7 @@ pub use time_formula::{CAUTION, FormulaSample, TimeFormula, launch_time};
 pub use training::ProblemTimes;
 
 use crate::model::{Configuration, Device, Problem};
-use crate::space::{Family, Work};
+use crate::space::Family;
 
 /// Analytic cost of a configuration before it is compiled.
 fn cost(
@@ -45,5 +48,5 @@ fn cost(
     pattern: &Problem,
     device: &Device,
 ) -> CostModel {
-    CostModel::new(Work::of(family, configuration, pattern, device), None, device)
+    CostModel::of((family, configuration), pattern, (device, None))
 }

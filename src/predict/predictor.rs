@@ -157,7 +157,9 @@ impl Predictor {
         let problem = &measured.problem;
         let time = |(name, configuration, time): &(String, Configuration, Micros)| {
             let family = families.iter().find(|family| family.name == *name)?;
-            let predicted = self.time((family, configuration), problem, device);
+            // Journals of before a change of the family have its former parameters.
+            let configuration = family.completed(configuration.clone()).ok()?;
+            let predicted = self.time((family, &configuration), problem, device);
             let is_learned = predicted.source != PredictionSource::Analytic;
             is_learned.then_some((predicted.time.0, time.0))
         };

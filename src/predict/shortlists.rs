@@ -50,8 +50,8 @@ pub(super) struct Shortlists {
     by_layout: BTreeMap<Layout, Vec<CellLists>>,
 }
 
-/// Lists of all cells, each of [`MOST`] bytes; two hexadecimal digits for each in a file. Empty for a fit that no
-/// problem of the layout has.
+/// Lists of all cells, each of [`MOST`] bytes; two hexadecimal digits for each in a file. Nothing for a fit that no
+/// problem of the layout has, or for which no kernel of the set is legal.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 struct CellLists(#[serde(with = "hex::serde")] Vec<u8>);
@@ -85,20 +85,23 @@ impl Shortlists {
                     chosen(done.fetch_add(1, Ordering::Relaxed) + 1, total);
                     list
                 };
-                lists[fit] = CellLists((0..CELLS).into_par_iter().flat_map_iter(list).collect());
+                let own: Vec<u8> = (0..CELLS).into_par_iter().flat_map_iter(list).collect();
+                let is_empty = own.iter().all(|kernel| *kernel == NONE);
+                lists[fit] = CellLists(if is_empty { Vec::new() } else { own });
             }
             (layout, lists)
         };
         Self { by_layout: Layout::ALL.iter().copied().map(of_layout).collect() }
     }
 
-    /// The list for a problem; `None` where there is none.
+    /// The list for a problem, empty where no kernel of the set is legal; `None` where there is none.
     pub(super) fn of(&self, problem: &Problem, storage: &Storage) -> Option<&[u8]> {
         let cell = ShortlistCell::of(problem, storage)?;
         let lists = self.by_layout.get(&problem.layout)?.get(cell.fit())?;
-        let list = lists.0.get(MOST * cell.place()..)?.get(..MOST)?;
-        let length = list.iter().position(|kernel| *kernel == NONE).unwrap_or(MOST);
-        (length > 0).then_some(&list[..length])
+        let list = lists.0.get(MOST * cell.place()..).and_then(|lists| lists.get(..MOST));
+        let list = list.unwrap_or(&[]);
+        let length = list.iter().position(|kernel| *kernel == NONE).unwrap_or(list.len());
+        Some(&list[..length])
     }
 }
 

@@ -1,5 +1,7 @@
 //! Training of learned models on measured times.
 
+use std::collections::HashSet;
+
 use rayon::prelude::*;
 
 use super::boosted_trees::{BoostedTrees, FeatureRow, TrainingRows};
@@ -14,9 +16,11 @@ use crate::space::Family;
 /// Times over a problem's best above which kernels are left out: their reasons do not matter for good ones.
 const HOPELESS: f64 = 3.0;
 
-/// Fewest problems and times of a family model.
+/// Fewest problems, times and different kernels of a family model. Searches evaluate the defaults of all families: these
+/// alone say nothing of other kernels.
 const FEWEST_PROBLEMS: usize = 8;
 const FEWEST_TIMES: usize = 200;
+const FEWEST_KERNELS: usize = 30;
 
 /// Kernels of each problem that are candidates of the kernel set, and their most times over the best.
 const REMEMBERED: usize = 4;
@@ -101,7 +105,10 @@ fn train(
     let of_problems: Vec<TrainingRows> =
         of_problems.into_iter().filter(|rows| !rows.values.is_empty()).collect();
     let rows = TrainingRows::joined(of_problems.iter());
-    if of_problems.len() < FEWEST_PROBLEMS || rows.values.len() < FEWEST_TIMES {
+    if of_problems.len() < FEWEST_PROBLEMS
+        || rows.values.len() < FEWEST_TIMES
+        || different_kernels(family, measured) < FEWEST_KERNELS
+    {
         return None;
     }
     let mut model = FamilyModel {
@@ -119,6 +126,13 @@ fn train(
     let chosen = kernel_set::choose(&model, family, device);
     model.kernels = chosen.into_iter().map(|at| model.kernels[at].clone()).collect();
     Some(model)
+}
+
+/// Different configurations of a family among measured times.
+fn different_kernels(family: &Family, measured: &[&ProblemTimes]) -> usize {
+    let all = measured.iter().flat_map(|one| &one.times);
+    let own = all.filter(|(name, ..)| *name == family.name);
+    own.map(|(_, configuration, _)| configuration.to_string()).collect::<HashSet<_>>().len()
 }
 
 /// Training rows of one problem, with a total weight of 1: problems count alike, however many times they have.

@@ -11,6 +11,7 @@ pub mod inspected;
 pub mod json;
 pub mod learned;
 pub mod lineup;
+pub mod mapped;
 mod margins;
 pub mod page;
 pub mod picture;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::json::problem_document;
 use super::problem_csv::lines;
 use super::table::{named, plain_table, trim_lines};
-use crate::model::{Device, Micros, Problem};
+use crate::model::{Device, Micros, Problem, Stratum};
 
 /// Regret of an answer for a problem.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,19 +41,75 @@ impl Regret {
     }
 }
 
-/// Geometric mean and maximum of ratios.
-fn overall(ratios: &[f64]) -> Option<[f64; 2]> {
-    let mean = ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64;
-    let worst = ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    (!ratios.is_empty()).then(|| [mean.exp(), worst])
+/// Ratios of some problems to a reference.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct RatioSummary {
+    count: usize,
+    geometric_mean: f64,
+    /// At most this in 95 % of the problems.
+    most: f64,
+    worst: f64,
 }
 
-fn against_libraries(regrets: &[Regret]) -> Option<[f64; 2]> {
-    overall(&regrets.iter().filter_map(Regret::against_library).collect::<Vec<_>>())
+impl RatioSummary {
+    /// `None` without any ratios.
+    fn of(mut ratios: Vec<f64>) -> Option<Self> {
+        ratios.sort_by(f64::total_cmp);
+        let count = ratios.len();
+        let mean = ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / count as f64;
+        let most = *ratios.get((95 * count).div_ceil(100).saturating_sub(1))?;
+        Some(Self { count, geometric_mean: mean.exp(), most, worst: *ratios.last()? })
+    }
+
+    fn over_tuned(regrets: &[&Regret]) -> Option<Self> {
+        Self::of(regrets.iter().map(|regret| regret.ratio()).collect())
+    }
+
+    fn over_library(regrets: &[&Regret]) -> Option<Self> {
+        Self::of(regrets.iter().filter_map(|regret| regret.against_library()).collect())
+    }
+
+    fn document(self) -> Value {
+        json!({
+            "problems": self.count,
+            "geometric_mean": self.geometric_mean,
+            "at_most_in_95_percent": self.most,
+            "worst": self.worst,
+        })
+    }
 }
 
-fn against_winners(regrets: &[Regret]) -> Option<[f64; 2]> {
-    overall(&regrets.iter().map(Regret::ratio).collect::<Vec<_>>())
+/// All problems, then those of each stratum that has some, with the names of the rows.
+fn strata(regrets: &[Regret]) -> Vec<(String, Vec<&Regret>)> {
+    let all = std::iter::once(("all".to_owned(), regrets.iter().collect()));
+    let own = Stratum::all().map(|stratum| {
+        let own = regrets.iter().filter(|regret| stratum.has(&regret.problem));
+        (stratum.to_string(), own.collect::<Vec<_>>())
+    });
+    all.chain(own).filter(|(_, regrets)| !regrets.is_empty()).collect()
+}
+
+/// Ratios by stratum, with the worst problem of each.
+fn strata_table(regrets: &[Regret], width: u16) -> String {
+    let mut table = plain_table(width);
+    table.set_header(named(
+        "problems",
+        ["count", "over tuned", "95 %", "worst", "worst problem", "over library", "95 %", "worst"],
+    ));
+    for (name, own) in strata(regrets) {
+        let cells = |summary: Option<RatioSummary>| {
+            let numbers = |own: RatioSummary| [own.geometric_mean, own.most, own.worst];
+            let text = |own| numbers(own).map(|ratio| format!("{ratio:.3}"));
+            summary.map_or([const { String::new() }; 3], text)
+        };
+        let worst = own.iter().max_by(|a, b| a.ratio().total_cmp(&b.ratio()));
+        let worst = worst.map_or(String::new(), |regret| regret.problem.to_string());
+        let [mean, most, worst_ratio] = cells(RatioSummary::over_tuned(&own));
+        let library = cells(RatioSummary::over_library(&own));
+        let row = [name, own.len().to_string(), mean, most, worst_ratio, worst];
+        table.add_row(row.into_iter().chain(library));
+    }
+    trim_lines(&table.to_string())
 }
 
 /// For people.
@@ -77,21 +133,12 @@ pub fn table(regrets: &[Regret], device: &Device, width: u16) -> String {
         ];
         table.add_row(named(&regret.problem.to_string(), cells.each_ref().map(String::as_str)));
     }
-    let summary = |of: Option<[f64; 2]>, what: &str| {
-        of.map_or(String::new(), |[mean, worst]| {
-            format!(
-                "{mean:.3} times as long as {what} in the geometric mean of {} problems on {}, {worst:.3} \
-                 at worst\n",
-                regrets.len(),
-                device.name
-            )
-        })
-    };
     format!(
-        "{}\n\n{}{}",
+        "{}\n\ntime on {} over that of the winner of a full tune, and over the fastest library's: geometric mean, at \
+         most in 95 % of the problems, and worst\n{}\n",
         trim_lines(&table.to_string()),
-        summary(against_winners(regrets), "the winner of a full tune"),
-        summary(against_libraries(regrets), "the fastest library"),
+        device.name,
+        strata_table(regrets, width),
     )
 }
 
@@ -144,14 +191,17 @@ pub fn document(regrets: &[Regret], device: &Device) -> Value {
             "over_library": regret.against_library(),
         })
     });
-    let pair = |of: Option<[f64; 2]>| {
-        of.map(|[mean, worst]| json!({ "geometric_mean": mean, "worst": worst }))
-    };
+    let strata = strata(regrets).into_iter().map(|(name, own)| {
+        json!({
+            "stratum": name,
+            "over_tuned": RatioSummary::over_tuned(&own).map(RatioSummary::document),
+            "over_library": RatioSummary::over_library(&own).map(RatioSummary::document),
+        })
+    });
     json!({
         "device": device.name,
         "problems": rows.collect::<Vec<_>>(),
-        "over_tuned": pair(against_winners(regrets)),
-        "over_library": pair(against_libraries(regrets)),
+        "strata": strata.collect::<Vec<_>>(),
     })
 }
 
@@ -174,14 +224,28 @@ mod tests {
         };
         let regrets = [of(10.0, Some(20.0)), of(40.0, None)];
         let text = table(&regrets, &Device::h200(), 200);
-        assert!(text.contains("2.000 times as long as the winner of a full tune"), "{text}");
-        assert!(text.contains("on NVIDIA H200, 4.000 at worst"), "{text}");
-        assert!(text.contains("0.500 times as long as the fastest library"), "{text}");
+        let row = |name: &str| {
+            let line = text.lines().find(|line| line.trim_start().starts_with(name));
+            line.unwrap_or_default().split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let all = row("all");
+        assert_eq!(all[..5], ["all", "2", "2.000", "4.000", "4.000"], "{text}");
+        assert_eq!(all[all.len() - 3..], ["0.500", "0.500", "0.500"], "{text}");
+        assert_eq!(row("odd rows")[2], "2", "{text}");
+        assert!(row("cube").is_empty(), "strata without problems are left out: {text}");
         let lines = csv(&regrets);
         assert_eq!(lines.lines().count(), 3);
         assert!(lines.contains("64,65,66,1,f32,nn,neighbour,f,A=1,9.000,40.000,10.000,4.0000,,"));
         let document = document(&regrets, &Device::h200());
-        assert_eq!(document["over_tuned"]["worst"], 4.0);
+        assert_eq!(document["strata"][0]["over_tuned"]["worst"], 4.0);
         assert_eq!(document["problems"][0]["over_library"], 0.5);
+    }
+
+    #[test]
+    fn the_95_percent_point_is_the_ratio_that_19_of_20_do_not_exceed() {
+        let ratios: Vec<f64> = (1..=20).map(f64::from).collect();
+        let summary = RatioSummary::of(ratios).unwrap();
+        assert_eq!((summary.most, summary.worst, summary.count), (19.0, 20.0, 20));
+        assert_eq!(RatioSummary::of(Vec::new()), None);
     }
 }

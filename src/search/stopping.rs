@@ -31,10 +31,10 @@ pub(super) struct StoppingRule {
 
 impl StoppingRule {
     /// For searches whose best family has no learned model.
-    pub(super) const BLIND: Self = Self { constant: 5.301, waiting: -1.079, gain: -0.78 };
+    pub(super) const BLIND: Self = Self { constant: 4.041, waiting: -0.826, gain: -0.801 };
 
     /// For searches with a learned model of the best family.
-    pub(super) const LEARNED: Self = Self { constant: -0.036, waiting: -0.378, gain: -1.154 };
+    pub(super) const LEARNED: Self = Self { constant: -0.041, waiting: -0.426, gain: -1.15 };
 
     /// Probability that a configuration better by more than a fraction is left, after outcomes without a gain.
     pub(super) fn chance_of_better(self, within: f64, since_gain: usize) -> f64 {

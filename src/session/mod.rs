@@ -6,8 +6,9 @@
 //! Several problems are tuned at a time: while the kernels of one compile, those of another are measured. A scheduler
 //! deals the problems to lanes; each lane has a seat, which is a GPU or a share of one. Timings from one problem
 //! correct the predictions for related problems of the same run. [`Shard`] is the part of a list that one of several
-//! jobs tunes.
+//! jobs tunes. [`cover`] makes the map of a device: it chooses the problems itself.
 
+pub mod cover;
 mod event;
 mod plan;
 mod precompile;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::compile::{Compile, CompileThreads};
 use crate::database::{ReplacePolicy, WritableDatabase};
-use crate::model::Problem;
+use crate::model::{Hint, Problem};
 use crate::predict::Predictor;
 use crate::render::Templates;
 use crate::space::Family;
@@ -30,6 +30,8 @@ pub struct SessionPlan {
     pub other_databases: Vec<PathBuf>,
     /// When a winner replaces a stored record.
     pub replace: ReplacePolicy,
+    /// Kernels that are evaluated and take part in the final of problems without a record, to learn how good they are.
+    pub answers: Vec<(Problem, Hint)>,
 }
 
 /// The machine that a session runs on, and the compiler for it.

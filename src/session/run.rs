@@ -224,7 +224,12 @@ impl Run<'_> {
         let records = databases.iter().flat_map(Database::records);
         let regime = self.plan.settings.regime;
         let lookup = Lookup::new(records, families, templates, &self.device, regime);
-        Ok(Hints { start: lookup.warm_start(problem), predictor: self.transfer.predictor() })
+        let mut start = lookup.warm_start(problem);
+        if start.record.is_none() {
+            let answer = self.plan.answers.iter().find(|(own, _)| own == problem);
+            start.record = answer.map(|(_, hint)| hint.clone());
+        }
+        Ok(Hints { start, predictor: self.transfer.predictor() })
     }
 
     fn record(&self, summary: &Summary, kit: &Kit) -> Result<Option<StoreOutcome>, SessionError> {
@@ -284,6 +289,7 @@ mod tests {
             database: None,
             other_databases: Vec::new(),
             replace: ReplacePolicy::IfFaster,
+            answers: Vec::new(),
         }
     }
 

@@ -90,8 +90,23 @@ pub(crate) struct WorkSpec {
     pub(super) persistent: Option<Expression>,
     /// Bytes of workspaces for each element of A, B and C.
     pub(super) workspace_bytes: [Option<Expression>; 3],
+    /// How blocks read the operand that they stream; nothing for kernels that compute tiles from shared memory.
+    pub(super) stream: Option<StreamSpec>,
     /// The place of the tile in the file.
     pub(super) span: Range<usize>,
+}
+
+/// How the blocks of a kernel stream one operand past another, as the file declares it.
+#[derive(Debug, Clone)]
+pub(crate) struct StreamSpec {
+    /// Threads that share the K of an element of C.
+    pub(super) threads_along_k: Expression,
+    /// Steps of K that a block takes at once.
+    pub(super) span: Expression,
+    /// Elements of the streamed operand that a thread has under way.
+    pub(super) in_flight: Expression,
+    /// Registers of a thread.
+    pub(super) registers: Expression,
 }
 
 /// A parameter that has another name now.

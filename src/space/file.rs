@@ -117,6 +117,17 @@ pub(crate) struct WorkFile {
     pub(crate) persistent: Option<Spanned<String>>,
     #[serde(default)]
     pub(crate) workspace_bytes: WorkspaceBytesFile,
+    pub(crate) stream: Option<StreamFile>,
+}
+
+/// `[work.stream]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StreamFile {
+    pub(crate) threads_along_k: Spanned<SizeText>,
+    pub(crate) span: Spanned<SizeText>,
+    pub(crate) in_flight: Spanned<SizeText>,
+    pub(crate) registers: Spanned<SizeText>,
 }
 
 /// Bytes of workspaces for each element of an operand.

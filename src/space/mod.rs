@@ -21,6 +21,7 @@ mod parse;
 mod recorded;
 pub mod scope;
 mod seeds;
+mod streamed;
 mod work;
 mod workspaces;
 
@@ -35,5 +36,6 @@ pub use legality::{Extents, Legality};
 pub use load::{Families, LoadError, ladder};
 pub use recorded::OutdatedConfiguration;
 pub use scope::Scope;
+pub use streamed::{StreamedBlock, StreamedWork};
 pub use work::{Tiling, Work};
 pub use workspaces::WorkspaceSizes;

@@ -55,7 +55,10 @@ pub use machine::{LeasedGpu, Machine};
 pub use named_kernels::{Named, time_each};
 pub use prepare::{FamilySpace, Spaces, spaces};
 pub use ranking::{BaselineTime, Certainty, FinalistRounds, Standing};
-pub use recording::{RecordingError, parse_recording, read_informed, read_journal, read_recording};
+pub use recording::{
+    MeasuredTimes, RecordingError, parse_recording, read_informed, read_journal,
+    read_measured_times, read_recording,
+};
 pub use run::{pilot, tune};
 pub use sanitize::Sanitizer;
 pub use settings::Settings;

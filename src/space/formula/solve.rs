@@ -84,12 +84,19 @@ impl<'a> Solver<'a> {
     }
 
     /// The bytes of the workspaces, in order; `None` where one is too large.
-    pub(crate) fn workspaces(mut self) -> Option<Vec<Formula>> {
+    pub(crate) fn workspaces(self) -> Option<Vec<Formula>> {
+        let bytes: Vec<&Expression> =
+            self.family.workspaces.iter().map(|workspace| &workspace.bytes).collect();
+        self.expressions(&bytes)
+    }
+
+    /// Expressions of the family, in order; `None` where one is too large.
+    pub(crate) fn expressions(mut self, expressions: &[&Expression]) -> Option<Vec<Formula>> {
         for derived in &self.family.derived {
             let formula = self.formula(&derived.expression);
             self.know(derived, formula);
         }
-        self.family.workspaces.iter().map(|workspace| self.closed(&workspace.bytes)).collect()
+        expressions.iter().map(|expression| self.closed(expression)).collect()
     }
 
     fn know(&mut self, derived: &'a DerivedValue, formula: Option<Formula>) {

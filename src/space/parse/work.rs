@@ -1,8 +1,8 @@
 //! The declaration of a kernel's work in a search-space file.
 
 use super::{Builder, Parsing};
-use crate::space::family::{KernelSpec, WorkSpec};
-use crate::space::file::{SizeText, WorkFile};
+use crate::space::family::{KernelSpec, StreamSpec, WorkSpec};
+use crate::space::file::{SizeText, StreamFile, WorkFile};
 
 impl Builder {
     /// Reads `[work]`. It names its kernel where there are several.
@@ -42,7 +42,17 @@ impl Builder {
             wave: size(&work.wave)?,
             persistent: word(&work.persistent)?,
             workspace_bytes: [size(&bytes.a)?, size(&bytes.b)?, size(&bytes.c)?],
+            stream: work.stream.as_ref().map(|stream| self.stream(stream)).transpose()?,
             span,
+        })
+    }
+
+    fn stream(&self, stream: &StreamFile) -> Parsing<StreamSpec> {
+        Ok(StreamSpec {
+            threads_along_k: self.extent(&stream.threads_along_k)?,
+            span: self.extent(&stream.span)?,
+            in_flight: self.extent(&stream.in_flight)?,
+            registers: self.extent(&stream.registers)?,
         })
     }
 }

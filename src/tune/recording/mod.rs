@@ -6,6 +6,7 @@ mod informed;
 mod journal;
 mod kernel_tuner;
 mod t4;
+mod times;
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use crate::search::Recording;
 use crate::space::Families;
 use crate::tune::journal::{BEGINNING as JOURNAL_BEGINNING, Recorded, no_journal};
 use entry::RecordingFault;
+pub use times::MeasuredTimes;
 
 /// Why a file is no recorded space.
 #[derive(Debug, Error)]
@@ -70,8 +72,24 @@ pub fn parse_recording(bytes: &[u8], path: &Path) -> Result<Recording, Recording
 /// # Errors
 /// [`RecordingError`].
 pub fn read_journal(path: &Path) -> Result<Recorded, RecordingError> {
+    read(path, journal_of)
+}
+
+fn journal_of(text: &str) -> Result<Recorded, RecordingFault> {
+    Recorded::parse(text).ok_or_else(|| RecordingFault::somewhere(no_journal(text)))
+}
+
+/// Reads a file of measured times, or those of a journal.
+///
+/// # Errors
+/// [`RecordingError`].
+pub fn read_measured_times(path: &Path) -> Result<MeasuredTimes, RecordingError> {
     read(path, |text| {
-        Recorded::parse(text).ok_or_else(|| RecordingFault::somewhere(no_journal(text)))
+        if text.starts_with(times::BEGINNING) {
+            return MeasuredTimes::parse(text);
+        }
+        let recorded = journal_of(text)?;
+        Ok(MeasuredTimes::from(&recorded))
     })
 }
 

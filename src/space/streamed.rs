@@ -1,0 +1,154 @@
+//! Work of kernels that stream one operand past another, for given extents. How they divide C and K depends on these, so
+//! that [`super::Work`] does not have it.
+
+use super::expression::Expression;
+use super::family::Family;
+use super::formula::{Formula, Solver};
+use super::legality::Extents;
+use crate::model::{BlockNeeds, Configuration, Device, Problem};
+
+/// The work of a streaming configuration on one device, as formulas of the extents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamedWork {
+    /// In the order of [`StreamedBlock`]: the tile, threads along K, the span, elements in flight and registers.
+    sizes: [Formula; 6],
+    parts: Formula,
+    shared_bytes: Formula,
+    /// Threads of a block in x, y and z.
+    threads: Vec<Formula>,
+}
+
+/// What one block does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamedBlock {
+    /// Rows and columns of C.
+    pub tile: [u64; 2],
+    /// Threads that share the K of an element of C.
+    pub threads_along_k: u64,
+    /// Steps of K that it takes at once.
+    pub span: u64,
+    /// Elements of the streamed operand that a thread has under way.
+    pub in_flight: u64,
+    /// Blocks that share the K of a tile.
+    pub parts: u64,
+    /// What it needs of an SM; registers are the family's estimate.
+    pub needs: BlockNeeds,
+}
+
+impl StreamedWork {
+    /// Of `configuration` on `device`, for problems that are like `pattern` but for their extents. `None` where the
+    /// family declares no stream, or where a formula would be too large.
+    pub fn of(
+        family: &Family,
+        configuration: &Configuration,
+        pattern: &Problem,
+        device: &Device,
+    ) -> Option<Self> {
+        let work = family.work.as_ref()?;
+        let stream = work.stream.as_ref()?;
+        let kernel = &family.kernels[work.kernel];
+        let [rows, columns] = &work.tile;
+        let sizes = [
+            rows,
+            columns,
+            &stream.threads_along_k,
+            &stream.span,
+            &stream.in_flight,
+            &stream.registers,
+        ];
+        let optional = [&work.blocks, &kernel.dynamic_shared_bytes];
+        let all: Vec<&Expression> =
+            sizes.into_iter().chain(optional.into_iter().flatten()).chain(&kernel.block).collect();
+        let solver = Solver::new(family, configuration, pattern, device);
+        let mut formulas = solver.expressions(&all)?.into_iter();
+        let sizes: Vec<Formula> = formulas.by_ref().take(sizes.len()).collect();
+        let mut or = |expression: &Option<Expression>, otherwise| match expression {
+            Some(_) => formulas.next(),
+            None => Some(Formula::Int(otherwise)),
+        };
+        let parts = or(&work.blocks, 1)?;
+        let shared_bytes = or(&kernel.dynamic_shared_bytes, 0)?;
+        Some(Self {
+            sizes: sizes.try_into().ok()?,
+            parts,
+            shared_bytes,
+            threads: formulas.collect(),
+        })
+    }
+
+    /// What a block does for a problem; `None` where a size is 0 or has no value.
+    pub fn block(&self, extents: &Extents) -> Option<StreamedBlock> {
+        let value = |formula: &Formula| u64::try_from(formula.value(extents.values())?).ok();
+        let positive = |formula: &Formula| value(formula).filter(|size| *size > 0);
+        let [rows, columns, threads_along_k, span, in_flight, registers] = &self.sizes;
+        let threads = self
+            .threads
+            .iter()
+            .try_fold(1_u64, |threads, extent| threads.checked_mul(positive(extent)?))?;
+        Some(StreamedBlock {
+            tile: [positive(rows)?, positive(columns)?],
+            threads_along_k: positive(threads_along_k)?,
+            span: positive(span)?,
+            in_flight: positive(in_flight)?,
+            parts: positive(&self.parts)?,
+            needs: BlockNeeds {
+                threads,
+                registers: positive(registers)?,
+                shared_bytes: value(&self.shared_bytes)?,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Dtype, Layout, Storage};
+    use crate::render::launches;
+    use crate::space::{Families, LegalSpace};
+
+    /// Blocks by the declared tile and parts are those of the grid, and threads and shared memory those of the launch.
+    #[test]
+    fn declared_blocks_are_those_of_the_launch() {
+        let device = Device::h200();
+        let families = Families::built_in().unwrap();
+        let family = families.get("skinny").unwrap();
+        let mut seen = 0;
+        for (shape, layout) in [
+            ("1x4096x4096", Layout::Nn),
+            ("7x1473x2685", Layout::Tt),
+            ("8280x1x96", Layout::Nn),
+            ("904x6x13120", Layout::Nt),
+        ] {
+            let problem = Problem { layout, ..Problem::new(shape.parse().unwrap(), Dtype::F32) };
+            let storage = Storage::packed(&problem);
+            let extents = Extents::new(&problem, &storage);
+            let space = LegalSpace::of(family, &problem, &device).unwrap();
+            for place in 0..space.len().min(30) {
+                let configuration = space.get(place * (space.len() / 30).max(1)).unwrap();
+                let work = StreamedWork::of(family, &configuration, &problem, &device).unwrap();
+                let block = work.block(&extents).unwrap();
+                let plan = launches(family, &configuration, &problem, &storage, &device).unwrap();
+                let launch = &plan.kernels[0];
+                let shape = problem.shape;
+                let tiles = shape.m.div_ceil(block.tile[0]) * shape.n.div_ceil(block.tile[1]);
+                let grid: u64 = launch.grid.iter().map(|extent| u64::from(*extent)).product();
+                let threads: u64 = launch.block.iter().map(|extent| u64::from(*extent)).product();
+                assert_eq!(tiles * block.parts, grid, "{problem} {configuration}");
+                assert_eq!(block.needs.threads, threads, "{problem} {configuration}");
+                let shared = u64::from(launch.dynamic_shared_bytes);
+                assert_eq!(block.needs.shared_bytes, shared, "{problem} {configuration}");
+                seen += 1;
+            }
+        }
+        assert!(seen > 60, "{seen}");
+    }
+
+    #[test]
+    fn families_without_a_stream_have_none() {
+        let families = Families::built_in().unwrap();
+        let family = families.get("pipelined").unwrap();
+        let problem = Problem::new("64x64x64".parse().unwrap(), Dtype::F32);
+        assert_eq!(StreamedWork::of(family, family.default(), &problem, &Device::h200()), None);
+    }
+}
