@@ -261,7 +261,7 @@ fn learn_reports_the_regret_for_held_out_problems() {
     let file = folder.path().join("db.model.json");
     let journals = "tests/data/journals";
     // Five of these eight are of `pipelined`, too few to learn from.
-    check(&["learn", journals], 1, &["8 problems are too few to learn of any family"]);
+    check(&["learn", journals], 1, &["too few problems to learn of any family (8)"]);
     check(&["learn"], 2, &["<JOURNAL>"]);
     check(&["learn", "/nowhere"], 1, &["/nowhere: cannot be read"]);
     check(&["learn", "Cargo.toml"], 1, &["Cargo.toml: no journal of gemm-tune"]);
@@ -303,7 +303,7 @@ fn learn_reports_the_regret_for_held_out_problems() {
     assert_eq!(models[0], models[1]);
     // What nothing is learned of is kept from another model.
     let update = ["learn", journals, "--update", out, "-o", again];
-    check(&update, 1, &["8 problems are too few"]);
+    check(&update, 1, &["too few problems to learn of any family (8)"]);
     // The file is read where it lies beside a database.
     let database = folder.path().join("db.toml");
     std::fs::copy("tests/databases/one.toml", &database).unwrap();

@@ -48,10 +48,10 @@ fn kernels_of_a_family_are_ranked_as_well_as_before() {
 /// From the loads alone, and as the cpu device gives times.
 const RANK_CORRELATIONS: [(&str, [f64; 2]); 7] = [
     ("127x129x131 f32 tn", [0.415, 0.804]),
-    ("1x4096x4096 f32 nn", [0.839, 0.839]),
+    ("1x4096x4096 f32 nn", [0.839, 0.840]),
     ("256x256x256 f32 nn", [0.721, 0.921]),
     ("32x32x65536 f32 nn", [0.970, 0.951]),
-    ("4096x1x4096 f32 nn", [0.512, 0.512]),
+    ("4096x1x4096 f32 nn", [0.512, 0.732]),
     ("4096x4096x1024 f32 nn", [0.359, 0.805]),
     ("64x64x64 f32 nn x256", [0.829, 0.901]),
 ];

@@ -82,7 +82,7 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
     let mut model = LearnedModel::learn(&device, &families, &templates, &measured);
     if model.families.is_empty() {
         return Err(Failure::Work(format!(
-            "{} problems are too few to learn of any family: tune more shapes",
+            "too few problems to learn of any family ({}): tune more shapes",
             measured.len()
         )));
     }

@@ -20,7 +20,7 @@ const HOPELESS: f64 = 3.0;
 /// alone say nothing of other kernels.
 const FEWEST_PROBLEMS: usize = 8;
 const FEWEST_TIMES: usize = 200;
-const FEWEST_KERNELS: usize = 30;
+const FEWEST_KERNELS: usize = 20;
 
 /// Kernels of each problem that are candidates of the kernel set, and their most times over the best.
 const REMEMBERED: usize = 4;

@@ -218,7 +218,7 @@ fn journals() -> Vec<Case> {
             .file("f", JOURNAL)
             .run("learn f -o out")
             .fails(1)
-            .says(["1 journals are too few", "tune more shapes"])
+            .says(["too few problems to learn of any family (1)", "tune more shapes"])
             .absent("out"),
     ];
     read.chain(missing).chain(folder).chain(sizes).chain(other).collect()

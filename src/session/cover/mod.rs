@@ -1,7 +1,7 @@
 //! Cover: the map of a device. Tunes problems as users have them until answers for problems that nobody tuned are nearly
 //! as good as tuned kernels.
 //!
-//! Each round chooses problems ([`acquisition`]), asks for the answer to each before it is tuned, tunes them, and notes
+//! Each round chooses problems (`acquisition`), asks for the answer to each before it is tuned, tunes them, and notes
 //! by how much the answer is slower than the winner: the held-out regret. Between rounds the model is trained on all
 //! timings, each time that a quarter more problems are known. Problems that were drawn at random estimate the regret.
 //! What measures is a [`Mapper`], so that this is tested without a device.
