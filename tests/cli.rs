@@ -336,8 +336,7 @@ fn a_map_ends_with_its_budget_and_goes_on_where_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let [db, cache] = ["map.toml", "cache"].map(|name| folder.path().join(name));
     let [db, cache] = [&db, &cache].map(|path| path.to_str().unwrap());
-    let log = folder.path().join("cache/cover/cpu-f32.jsonl");
-    std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+    let log = folder.path().join("map.cover.jsonl");
     let problem =
         r#"{"shape":{"m":5,"n":6,"k":7},"batch":1,"dtype":"f32","compute":"f32","layout":"nn"}"#;
     let step = format!(

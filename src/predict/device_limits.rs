@@ -73,7 +73,7 @@ pub fn least_time(problem: &Problem, device: &Device, cache: CachePolicy) -> Mic
 }
 
 /// Bytes that must pass the memory bus.
-fn cold_bytes(problem: &Problem, device: &Device, cache: CachePolicy) -> f64 {
+pub(super) fn cold_bytes(problem: &Problem, device: &Device, cache: CachePolicy) -> f64 {
     let shape = problem.shape;
     let element = problem.dtype.bytes() as f64;
     let bytes =

@@ -124,7 +124,7 @@ pub(super) fn cover(losses: &[Vec<f32>], loss: f64, most: usize) -> Vec<usize> {
 fn problems(dtype: Dtype, compute: Compute) -> Vec<Problem> {
     let mut random = fastrand::Rng::with_seed(0);
     let limits = DrawLimits::default();
-    (0..PROBLEMS).map(|_| draw(&mut random, (dtype, compute), &limits)).collect()
+    (0..PROBLEMS).filter_map(|_| draw(&mut random, (dtype, compute), &limits)).collect()
 }
 
 #[cfg(test)]

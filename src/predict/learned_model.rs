@@ -146,7 +146,8 @@ impl LearnedModel {
         }
     }
 
-    /// Keeps of each family and GEMM type the model that was trained on more problems: this one's where both have as many.
+    /// Keeps of each family and GEMM type the model that was trained on more problems: this one's where both have as many,
+    /// or where the other is of other code.
     pub fn keep_larger(&mut self, other: Self) {
         for (family, models) in other.families {
             let own = self.families.entry(family).or_default();
@@ -155,7 +156,12 @@ impl LearnedModel {
                     (one.dtype, one.compute) == (model.dtype, model.compute)
                 };
                 match own.iter_mut().find(is_same) {
-                    Some(one) if one.problems < model.problems => *one = model,
+                    Some(one)
+                        if one.problems < model.problems
+                            && one.template_hash == model.template_hash =>
+                    {
+                        *one = model;
+                    }
                     Some(_) => {}
                     None => own.push(model),
                 }

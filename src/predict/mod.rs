@@ -38,6 +38,7 @@ pub use learned_model::{FamilyModel, LearnedModel, LearnedModelError, StaleModel
 pub use predictor::{PredictedTime, PredictionSource, Predictor};
 pub use time_formula::{CAUTION, FormulaSample, TimeFormula, launch_time};
 pub use training::ProblemTimes;
+pub(crate) use transfer::point;
 
 use crate::model::{Configuration, Device, Problem};
 use crate::space::Family;

@@ -18,10 +18,9 @@
 //! over modelled time has a standard deviation of 8 % over the problems, and 15 % over the kernels of one
 //! (docs/decisions/2026-11-24-streaming-cost.md).
 
-use crate::model::{Device, Micros, Occupancy, Problem, Storage};
+use super::device_limits::{cold_bytes, memory_bandwidth};
+use crate::model::{CachePolicy, Device, Micros, Occupancy, Problem, Storage};
 use crate::space::{Extents, StreamedBlock, StreamedWork};
-
-use super::device_limits::memory_bandwidth;
 
 /// Time of an empty launch, and of the one that adds up parts of K.
 pub(super) const LAUNCH: Micros = Micros(1.0);
@@ -45,8 +44,6 @@ const DOUBLING: f64 = 15.4;
 
 /// Bytes of memory in a clock and SM where the device's bandwidth is not known: those of an H200.
 const SOME_BYTES: f64 = 18.4;
-
-const ELEMENT: f64 = 4.0;
 
 /// A streaming kernel on a device.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,7 +100,7 @@ impl StreamingModel {
         let steps = shape.k as f64 / block.parts as f64;
         let rounds = (shape.k.div_ceil(block.span).div_ceil(block.parts)) as f64;
         let threads = block.needs.threads as f64;
-        let sums = (rows * columns * block.threads_along_k) as f64 / threads;
+        let sums = rows as f64 * columns as f64 * block.threads_along_k as f64 / threads;
         let mut cost = StreamingCost {
             block,
             sums: sums.max(1.0),
@@ -123,6 +120,7 @@ impl StreamingModel {
 
     fn clocks(&self, cost: &StreamingCost, problem: &Problem) -> f64 {
         let (device, block, shape) = (&self.device, &cost.block, problem.shape);
+        let element = problem.dtype.bytes() as f64;
         let sms = f64::from(device.sms.max(1));
         let clock_hz = 1e6 * f64::from(device.max_sm_clock_mhz.max(1));
         let bandwidth = memory_bandwidth(device).map_or(SOME_BYTES, |rate| rate / sms / clock_hz);
@@ -130,27 +128,20 @@ impl StreamingModel {
         let (short, long) = if shape.m <= shape.n { (rows, columns) } else { (columns, rows) };
         let busiest = cost.share.ceil();
         let threads = block.needs.threads as f64;
-        let under_way = cost.resident.min(busiest) * threads * block.in_flight as f64 * ELEMENT;
+        let under_way = cost.resident.min(busiest) * threads * block.in_flight as f64 * element;
         let rate = (under_way / REPLACED).min(L2_RATE * bandwidth);
-        let streaming = busiest * long * cost.steps * ELEMENT / rate;
-        let elements = (shape.m * shape.k + shape.k * shape.n) as f64
-            + ((shape.m * shape.n) as f64 - kept(problem, device)).max(0.0);
-        let moving = ELEMENT * problem.batch as f64 * elements / sms / bandwidth;
+        let streaming = busiest * long * cost.steps * element / rate;
+        let moving = cold_bytes(problem, device, CachePolicy::Rotate) / sms / bandwidth;
         let lanes = f64::from(device.compute_capability.f32_lanes());
         let lines = (cost.sums / short).max(1.0);
         let products = busiest * cost.steps * rows * columns;
         let computing = products * (ISSUED / lanes + SHARED_READ / 32.0 / lines);
         let overlapping = (streaming.powi(3) + moving.powi(3) + computing.powi(3)).cbrt();
-        let copying = busiest * short * cost.steps * ELEMENT / (COPY_RATE * bandwidth);
+        let copying = busiest * short * cost.steps * element / (COPY_RATE * bandwidth);
         let doublings = (block.threads_along_k as f64).log2();
         let latency =
             cost.waves() * (cost.rounds * ROUND + WAVE + DOUBLING * doublings * cost.sums);
         let reducing = if block.parts > 1 { ADDING_PARTS.0 * clock_hz / 1e6 } else { 0.0 };
         overlapping + copying + latency + reducing
     }
-}
-
-/// Elements of each product of C that stay in the L2 cache.
-fn kept(problem: &Problem, device: &Device) -> f64 {
-    device.l2_bytes as f64 / ELEMENT / problem.batch as f64
 }

@@ -51,7 +51,7 @@ struct Observation {
     error: f64,
 }
 
-/// A problem's coordinates in the process.
+/// A problem's coordinates: binary logarithms of M, N, K and the batch, and 2 for a transposed A and B.
 type ProblemPoint = [f64; 6];
 
 /// A configuration: the place of each value among those of its parameter.
@@ -174,7 +174,8 @@ impl Correction<'_> {
     }
 }
 
-fn point(problem: &Problem) -> ProblemPoint {
+/// The coordinates of a problem, of which similar problems have similar ones.
+pub(crate) fn point(problem: &Problem) -> [f64; 6] {
     let shape = problem.shape;
     let [m, n, k, batch] =
         [shape.m, shape.n, shape.k, problem.batch].map(|extent| (extent as f64).log2());

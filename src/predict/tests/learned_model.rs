@@ -235,8 +235,7 @@ fn one_of_a_short_list_is_nearly_the_best_of_all() {
         lost.push(listed.fold(f32::INFINITY, f32::min) - best);
         listed_kernels += list.len();
     }
-    let mean = lost.iter().sum::<f32>() / lost.len() as f32;
-    assert!(mean < 0.01 && lost.iter().all(|lost| *lost < 0.08), "{lost:?}");
+    assert!(lost.iter().all(|lost| *lost < 0.05), "{lost:?}");
     assert!(listed_kernels <= shapes.len() * 8, "{listed_kernels}");
     // Problems that are too small, too large or batched have no list.
     for (m, batch) in [(8, 1), (1 << 20, 1), (512, 2)] {

@@ -3,19 +3,20 @@
 //!
 //! The expected regret at a problem is a mean over the tuned problems, weighted by their distance (Nadaraya-Watson), with
 //! the mean over all as one more of them. A problem is worth its expected regret times its uncertainty, which falls with
-//! the weights. Every fourth problem is drawn at random: these alone estimate the regret of problems that users have.
+//! the weights. Every fourth problem is drawn at random, before the others of its round are chosen: these alone estimate
+//! the regret of problems that users have.
 
 use fastrand::Rng;
 
 use super::CoverStep;
 use crate::model::{Problem, Storage};
+use crate::predict;
 
 /// Factors of two in an extent after which a tuned problem tells 0.6 as much.
 const OCTAVES: f64 = 1.2;
 
-/// Distance, in such factors, of a step of alignment and of a transposed operand.
+/// Distance, in such factors, of a step of alignment.
 const ALIGNMENT: f64 = 1.0;
-const TRANSPOSED: f64 = 1.5;
 
 /// What a regret counts less after each training of the model that followed it.
 const OUTDATED: f64 = 0.7;
@@ -26,7 +27,7 @@ const RANDOM_EVERY: usize = 4;
 /// Expected regret without any tuned problem, as a logarithm of times.
 const UNKNOWN: f64 = 0.3;
 
-/// A problem's coordinates.
+/// A problem's coordinates in this choice.
 type Point = [f64; 7];
 
 /// A tuned problem, or one that was chosen to be.
@@ -49,9 +50,11 @@ pub(super) fn choose(
     let mean = if tuned.is_empty() { UNKNOWN } else { regrets / tuned.len() as f64 };
     let mut left: Vec<(Problem, Point)> =
         pool.iter().map(|problem| (*problem, point(problem))).collect();
+    // Those first that are drawn at random, so that the pool is whole.
+    let drawn = (number..number + count).filter(|at| at.is_multiple_of(RANDOM_EVERY)).count();
     let mut chosen = Vec::with_capacity(count);
     while chosen.len() < count && !left.is_empty() {
-        let at_random = (number + chosen.len()).is_multiple_of(RANDOM_EVERY);
+        let at_random = chosen.len() < drawn;
         let place = if at_random {
             random.usize(..left.len())
         } else {
@@ -86,13 +89,9 @@ fn worth(at: &Point, tuned: &[Tuned], mean: f64) -> (f64, f64) {
     (expected / weights.sqrt(), expected)
 }
 
+/// The coordinates of a problem, and the alignment of its rows.
 fn point(problem: &Problem) -> Point {
-    let shape = problem.shape;
-    let [m, n, k, batch] =
-        [shape.m, shape.n, shape.k, problem.batch].map(|extent| (extent as f64).log2());
-    let layout = problem.layout;
-    let [a, b] = [layout.a_transposed(), layout.b_transposed()]
-        .map(|is| TRANSPOSED * f64::from(u8::from(is)));
+    let [m, n, k, batch, a, b] = predict::point(problem);
     let alignment = Storage::packed(problem).row_alignment(problem);
     [m, n, k, batch, a, b, ALIGNMENT * f64::from(alignment)]
 }
@@ -136,12 +135,12 @@ mod tests {
     }
 
     #[test]
-    fn every_fourth_is_drawn_at_random_and_none_twice() {
+    fn a_fourth_is_drawn_at_random_before_the_others_and_none_twice() {
         let pool: Vec<Problem> = (1..40).map(|at| problem(64 * at, 64)).collect();
         let mut random = Rng::with_seed(3);
         let chosen = choose(&pool, &[], (0, 39), 0, &mut random);
         for (at, (_, at_random)) in chosen.iter().enumerate() {
-            assert_eq!(*at_random, at % 4 == 0, "{at}");
+            assert_eq!(*at_random, at < 10, "{at}");
         }
         let mut problems: Vec<Problem> = chosen.into_iter().map(|(problem, _)| problem).collect();
         problems.sort_by_key(|problem| problem.shape.m);

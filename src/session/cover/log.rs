@@ -1,4 +1,5 @@
-//! The log of a map: its steps, a line each, so that an interrupted run goes on where it was.
+//! The log of a map: its steps, a line each, so that an interrupted run goes on where it was. It lies beside the database
+//! that the steps are recorded in.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -11,7 +12,7 @@ use crate::files;
 
 /// Why a log cannot be kept.
 #[derive(Debug, Error)]
-#[error("cannot keep the log of the map `{}`: {error}; make it writable, or choose another folder with `--cache DIR`", .path.display())]
+#[error("cannot keep the log of the map `{}`: {error}; make it writable, or choose another database with `--db FILE`", .path.display())]
 pub struct CoverLogError {
     /// The file.
     pub path: PathBuf,
@@ -33,9 +34,8 @@ impl CoverLog {
     /// [`CoverLogError`].
     pub fn open(path: &Path) -> Result<(Self, Vec<CoverStep>), CoverLogError> {
         let failed = |error| CoverLogError { path: path.to_owned(), error };
-        if let Some(folder) = path.parent() {
-            files::make_private(folder).map_err(failed)?;
-        }
+        let output = files::OutputFile::of(path).map_err(failed)?;
+        output.make_folder().map_err(failed)?;
         let (mut file, bytes) = files::open_journal(path).map_err(failed)?;
         if bytes.last().is_some_and(|last| *last != b'\n') {
             file.write_all(b"\n").map_err(failed)?;

@@ -151,8 +151,11 @@ pub fn cover<M: Mapper>(
             return Ok((steps, state));
         }
         let is_new = |problem: &Problem| steps.iter().all(|step| step.problem != *problem);
-        let drawn = (0..POOL).map(|_| draw(&mut random, gemm_type, &goal.limits));
+        let drawn = (0..POOL).map_while(|_| draw(&mut random, gemm_type, &goal.limits));
         let pool: Vec<Problem> = drawn.filter(is_new).collect();
+        if pool.is_empty() {
+            return Ok((steps, state));
+        }
         let count = (steps.len() / 8).clamp(LEAST_ROUND, MOST_ROUND);
         let round = (steps.len(), count);
         let chosen = acquisition::choose(&pool, &steps, round, trainings, &mut random);

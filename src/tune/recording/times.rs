@@ -1,7 +1,7 @@
 //! Measured times of many problems in one small file: what learned models are trained on, kept when journals are not.
 //!
-//! JSON lines. The first is the heading: format, device, regime. Others declare a family with the order of its parameters,
-//! a kernel as the family's number and its values, or a problem with its times as pairs of a kernel's number and
+//! JSON lines. The first is the heading: format, device, regime. A line declares a family with the order of its parameters,
+//! or a kernel as the family's number and its values. Others give a problem with its times: pairs of a kernel's number and
 //! microseconds. Families and kernels are numbered from 0 in the order of their lines.
 
 use indexmap::IndexMap;

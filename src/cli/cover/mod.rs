@@ -1,0 +1,163 @@
+//! `gemm-tune cover`: makes the map of a GPU.
+
+mod map_run;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::Value;
+
+use super::arguments::{CommonArguments, FamilyArguments};
+use super::console::Console;
+use super::failure::Failure;
+use super::machine::{Wish, Workshop};
+use super::output::finish;
+use super::{databases, interrupt, request};
+use crate::compile::CompileThreads;
+use crate::database::WritableDatabase;
+use crate::predict::DrawLimits;
+use crate::report::mapped;
+use crate::session::cover::{CoverLog, MapGoal, cover};
+use map_run::MapRun;
+
+/// How often the deadline is looked at.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Makes the map of a GPU. Draws problems as users have them, tunes those where lookup's answers are expected to be worst,
+/// and trains the learned model on them. Ends when answers for problems that nobody tuned are nearly as good as tuned
+/// kernels. Every fourth problem is drawn at random; these estimate how much slower answers are (the held-out regret). The
+/// log lies beside the database, as `results/nvidia-l4.cover.jsonl`: an interrupted map goes on where it was.
+#[derive(Debug, Args)]
+pub(super) struct CoverArguments {
+    /// Held-out regret to end at: how much longer answers take than tuned kernels, in the geometric mean
+    #[arg(long, default_value = "5%", value_name = "PERCENT")]
+    regret: String,
+    /// Time after which the map is ended, such as 20m [default: none]
+    #[arg(long, value_name = "TIME")]
+    budget: Option<String>,
+    /// How elements are stored: f32 or i32
+    #[arg(long, default_value = "f32")]
+    dtype: String,
+    /// Device to map: auto, cuda:N, cuda:all, or cpu, which models times
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// Tuning database to write; the learned model is written beside it [default: results/<gpu>.toml]
+    #[arg(long, value_name = "PATH")]
+    db: Option<PathBuf>,
+    /// File of measured times to learn from too, as of `learn --times`; may be repeated
+    #[arg(long, value_name = "FILE")]
+    times: Vec<PathBuf>,
+    /// Most operations of a problem, as a number such as 2e12
+    #[arg(long, default_value_t = DrawLimits::default().operations, value_name = "N")]
+    max_operations: f64,
+    /// Seed of the problems, of the searches and of the operands
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Compiler threads [default: one for each core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Leave out the short lists of kernels. They make lookups of new problems faster; choosing them takes minutes, after the
+    /// budget
+    #[arg(long)]
+    no_short_lists: bool,
+    #[command(flatten)]
+    families: FamilyArguments,
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
+/// Makes the map, prints and gives the exit code.
+pub(super) fn main(arguments: &CoverArguments) -> ExitCode {
+    let console = Console::new(&arguments.common);
+    finish(console, run(arguments, console))
+}
+
+fn run(arguments: &CoverArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
+    let pattern = request::pattern(&arguments.dtype, None, 1)?;
+    let goal = MapGoal {
+        regret: request::fraction(&arguments.regret)?,
+        limits: limits(arguments.max_operations)?,
+        seed: arguments.seed,
+    };
+    let jobs = request::jobs(arguments.jobs)?;
+    let budget = arguments.budget.as_deref().map(request::time).transpose()?;
+    let (families, templates) = request::families(&arguments.families)?;
+    let workshop = Workshop::new(&arguments.common)?;
+    let wish: Wish = arguments.device.parse()?;
+    let machine = workshop.machine(wish, console)?;
+    let device = machine.device();
+    let database = databases::of(&device, arguments.db.as_deref());
+    WritableDatabase::check(&database, &device).map_err(Failure::work)?;
+    let learned = databases::learned_model([database.as_path()], &device)?;
+    let predictor = databases::noted(learned.clone(), (&families, &templates), console);
+    let compiler = workshop.compiler(&machine, console)?;
+    drop(machine);
+    let (major, minor) = compiler.nvrtc().version();
+    let (log, mut steps) =
+        CoverLog::open(&database.with_extension("cover.jsonl")).map_err(Failure::work)?;
+    let gemm_type = (pattern.dtype, pattern.compute);
+    steps.retain(|step| (step.problem.dtype, step.problem.compute) == gemm_type);
+    if !steps.is_empty() {
+        console.note(&format!("going on after {}", mapped::counted(steps.len(), "problem")));
+    }
+    let stop = interrupt::listen()?;
+    let begun = Instant::now();
+    let mut map = MapRun {
+        journals: workshop.cache.join("journal"),
+        workshop: &workshop,
+        wish,
+        console,
+        families,
+        templates,
+        device: device.clone(),
+        database: database.clone(),
+        times: &arguments.times,
+        predictor: Arc::new(predictor),
+        learned,
+        is_trained: false,
+        compiler: Arc::new(compiler),
+        nvrtc: format!("{major}.{minor}"),
+        threads: CompileThreads::new(jobs).map_err(Failure::work)?,
+        seed: arguments.seed,
+        log,
+        begun,
+        over: deadline(&stop, budget, begun),
+    };
+    let (steps, state) = cover(&goal, gemm_type, steps, &mut map)?;
+    if map.is_trained && !arguments.no_short_lists && !stop.load(Ordering::Relaxed) {
+        map.choose_short_lists()?;
+    }
+    console.result(&mapped::summary(&steps, &state, &goal, &device));
+    let document = mapped::document(&steps, &state, &device, &database);
+    Ok((document, ExitCode::SUCCESS))
+}
+
+/// Limits on the problems.
+fn limits(operations: f64) -> Result<DrawLimits, Failure> {
+    if operations.is_finite() && operations >= 1e6 {
+        return Ok(DrawLimits { operations, ..DrawLimits::default() });
+    }
+    Err(Failure::Usage(format!(
+        "`--max-operations {operations}` leaves too few problems: give 1e6 or more"
+    )))
+}
+
+/// A flag that is set at the end of a budget, or when the program is to stop.
+fn deadline(stop: &Arc<AtomicBool>, budget: Option<Duration>, begun: Instant) -> Arc<AtomicBool> {
+    let Some(budget) = budget else { return Arc::clone(stop) };
+    let (stop, over) = (Arc::clone(stop), Arc::new(AtomicBool::new(false)));
+    let set = Arc::clone(&over);
+    thread::spawn(move || {
+        while !stop.load(Ordering::Relaxed) && begun.elapsed() < budget {
+            thread::sleep(TICK);
+        }
+        set.store(true, Ordering::Relaxed);
+    });
+    over
+}
