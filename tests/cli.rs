@@ -280,8 +280,7 @@ fn learn_reports_the_regret_for_held_out_problems() {
     let held_out = folder.path().join("205.jsonl");
     let [held_out, out] = [&held_out, &file].map(|path| path.to_str().unwrap());
     let learn = ["learn", none, "--hold-out", held_out, "-o", out, "--json"];
-    // 36,000 lists take minutes: a unit test chooses some of them.
-    let said = gemm_tune(&[&learn[..], &["--no-short-lists"]].concat());
+    let said = gemm_tune(&learn);
     let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     let learned = &document["learned"];
     assert_eq!(learned["families"][0]["problems"], 9, "{learned}");
@@ -291,8 +290,8 @@ fn learn_reports_the_regret_for_held_out_problems() {
     let times = folder.path().join("times.gz");
     let again = folder.path().join("again.json");
     let [times, again] = [&times, &again].map(|path| path.to_str().unwrap());
-    gemm_tune(&[&learn[..], &["--no-short-lists", "--times", times]].concat());
-    let learn = ["learn", times, "--no-short-lists", "-o", again];
+    gemm_tune(&[&learn[..], &["--times", times]].concat());
+    let learn = ["learn", times, "-o", again];
     assert_eq!(gemm_tune(&learn).code, Some(0));
     let models = [out, again].map(|path| {
         let model: serde_json::Value =

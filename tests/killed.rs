@@ -28,7 +28,7 @@ const WRITERS: [Writer; 6] = [
         arguments: "tune --device cpu --family naive --shape 48x40x32 --max-configs 8 --db out",
         read: |out| database(out, &[0, 1]),
     },
-    Writer { arguments: "learn journals --spaces spaces --no-short-lists -o out", read: model },
+    Writer { arguments: "learn journals --spaces spaces -o out", read: model },
     Writer {
         arguments: "export --format bundle --db tuned.toml --only-tuned -o out",
         read: bundle,

@@ -122,7 +122,6 @@ fn learned_model(bytes: &[u8]) {
         }
         if let Some(model) = predictor.model(naive, problem, &device) {
             let _ = model.kernels(naive).count();
-            let _ = model.shortlist(problem, &Storage::packed(problem));
         }
     }
 }

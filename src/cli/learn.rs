@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use clap::Args;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::arguments::{CommonArguments, FamilyArguments};
@@ -15,12 +14,10 @@ use super::console::Console;
 use super::failure::Failure;
 use super::machine::{Wish, Workshop};
 use super::output::{finish, write};
-use super::progress_bar::CountProgress;
 use super::{journals, request};
 use crate::model::Device;
 use crate::predict::{LearnedModel, Predictor};
 use crate::report::learned::{self, HeldOut};
-use crate::space::Family;
 use crate::tune::{MeasuredTimes, read_measured_times};
 
 /// Learns from the times in journals, as tuning leaves them below the cache folder, what kernels of a
@@ -47,9 +44,6 @@ pub(super) struct LearnArguments {
     /// File to write what was learned to
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Leave out the short lists of kernels, which take minutes to choose and make lookups of new problems faster
-    #[arg(long)]
-    no_short_lists: bool,
     #[command(flatten)]
     families: FamilyArguments,
     #[command(flatten)]
@@ -97,11 +91,7 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
     });
     let seen: Vec<HeldOut> = seen.collect();
     if let Some(path) = &arguments.output {
-        let written = match arguments.no_short_lists {
-            true => model.clone(),
-            false => with_shortlists(model.clone(), &device, &families, console),
-        };
-        let text = written.text().map_err(Failure::work)?;
+        let text = model.text().map_err(Failure::work)?;
         write(path, text.as_bytes())?;
         console.note(&format!("written to {}", path.display()));
     }
@@ -117,22 +107,6 @@ fn read_model(path: &Path, device: &Device) -> Result<LearnedModel, Failure> {
     }
     let (path, name) = (path.display(), &model.device);
     Err(Failure::Work(format!("`{path}` is of {name}, the journals are of {}", device.name)))
-}
-
-/// Adds the short lists of kernels that lookup compares.
-pub(super) fn with_shortlists(
-    model: LearnedModel,
-    device: &Device,
-    families: &[Family],
-    console: Console,
-) -> LearnedModel {
-    console.note("choosing the kernels that lookup compares");
-    let progress = Mutex::new(CountProgress::new(console, "lists chosen"));
-    model.with_shortlists(device, families, &|count, total| {
-        let mut progress = progress.lock();
-        progress.expect(total);
-        progress.reach(count, "");
-    })
 }
 
 /// The times of files, and of those in and below folders; `None` without any. All are of one device and regime.

@@ -7,11 +7,18 @@ use crate::database::Record;
 use crate::dispatch::{Dispatch, DispatchNode};
 use crate::lookup::{Answer, AnswerSource, Lookup, Question};
 use crate::model::{Compute, Configuration, Dtype, Layout, Problem, Shape, Storage};
-use crate::predict::{FormulaSample, TimeFormula};
+use crate::predict::{DrawLimits, FormulaSample, TimeFormula, draw};
 
 /// Extents of the problems for which lookup selects kernels for any shape: one or a few rows, less
 /// than a tile, a few tiles, many.
 const PROBES: [u64; 5] = [1, 96, 1000, 2000, 5000];
+
+/// Rounds in which the formulas of kernels are balanced, and the share of a loss that is corrected in the first.
+const ROUNDS: u32 = 200;
+const RATE: f64 = 0.3;
+
+/// Drawn shapes besides these for which the times that programs compare are fitted.
+const DRAWN: usize = 300;
 
 /// What is added to an aligned extent: rows remain multiples of 4 elements, of 2, or are odd.
 const MORE: [u64; 3] = [0, 2, 1];
@@ -20,20 +27,88 @@ const MORE: [u64; 3] = [0, 2, 1];
 /// relative to the best.
 const GOOD_ENOUGH: f64 = 1.1;
 
+/// The same for drawn shapes. With 1.1 for these too, nn has 306 kernels instead of 272.
+const GOOD_ENOUGH_BETWEEN: f64 = 1.2;
+
 /// Adds kernels for shapes that were not tuned: lookup's answers for a lattice of shapes and every class of operands,
 /// where none of `drafts` is nearly as good. Then fits the times by which programs choose to lookup's predictions.
 pub fn for_any_shape(drafts: &mut Vec<KernelDraft>, lookup: &Lookup, source: ExportSource<'_>) {
     let made = selected(drafts, lookup, source);
     drafts.extend(made);
     fit_times(drafts, lookup, source.device.sms);
+    balance(drafts, lookup, source.device.sms);
 }
 
-/// Fits the formulas of drafts to lookup's predictions for the lattice.
+/// A kernel that serves a question: its place among the drafts, and the logarithms of its time by lookup's prediction
+/// and by its formula.
+struct Serving {
+    place: usize,
+    predicted: f64,
+    formula: f64,
+}
+
+/// Makes formulas agree on which kernel is best: kernels that are chosen where another one has a lower predicted time
+/// get slower by a factor, and those others faster (a perceptron of one weight for each kernel). The factors with the
+/// least mean loss are kept.
+fn balance(drafts: &mut [KernelDraft], lookup: &Lookup, sms: u32) {
+    let patterns = patterns(drafts);
+    let known = &*drafts;
+    let serving = |question: &Question| -> Vec<Serving> {
+        let Problem { shape, batch, .. } = question.problem;
+        let own = known.iter().enumerate().filter(|(_, draft)| {
+            draft.pattern() == pattern_of(&question.problem) && draft.serves(question)
+        });
+        let times = own.filter_map(|(place, draft)| {
+            let time = lookup.forecast((&draft.family, &draft.configuration), question)?;
+            let formula = draft.expectation.cautious_us(&shape, batch, sms);
+            Some(Serving { place, predicted: time.0.ln(), formula: formula.ln() })
+        });
+        times.collect()
+    };
+    let questions: Vec<Question> = patterns.iter().flat_map(samples).collect();
+    let cases: Vec<Vec<Serving>> =
+        questions.par_iter().map(serving).filter(|serving| serving.len() > 1).collect();
+    let (mut slower, mut least) = (vec![0.0; drafts.len()], (f64::INFINITY, Vec::new()));
+    for round in 0..ROUNDS {
+        let (mut loss, before) = (0.0, slower.clone());
+        for case in &cases {
+            let by = |value: &dyn Fn(&Serving) -> f64| {
+                case.iter().min_by(|a, b| value(a).total_cmp(&value(b)))
+            };
+            let chosen = by(&|one| one.formula + slower[one.place]);
+            let best = by(&|one| one.predicted);
+            let (Some(chosen), Some(best)) = (chosen, best) else { continue };
+            let lost = chosen.predicted - best.predicted;
+            loss += lost;
+            let step = RATE * lost.min(1.0) / f64::from(round + 1).sqrt();
+            slower[chosen.place] += step;
+            slower[best.place] -= step;
+        }
+        if loss < least.0 {
+            least = (loss, before);
+        }
+    }
+    for (draft, slower) in drafts.iter_mut().zip(least.1) {
+        draft.expectation = draft.expectation.times(f64::exp(slower));
+    }
+}
+
+/// Samples of a pattern: the shapes of the lattice and drawn ones, each with one of its classes of operands in turn.
+fn samples(pattern: &Problem) -> impl Iterator<Item = Question> + use<> {
+    let pattern = *pattern;
+    shapes().chain(drawn_shapes(&pattern)).enumerate().filter_map(move |(at, shape)| {
+        let classes = classes(&Problem { shape, batch: 1, ..pattern });
+        classes.get(at % classes.len()).copied()
+    })
+}
+
+/// Fits the formulas of drafts to lookup's predictions for the lattice and for drawn shapes.
 fn fit_times(drafts: &mut [KernelDraft], lookup: &Lookup, sms: u32) {
+    let Some(pattern) = drafts.first().map(|draft| draft.problem) else { return };
     let questions: Vec<Vec<Question>> = shapes()
+        .chain(drawn_shapes(&pattern))
         .map(|shape| {
-            let Some(first) = drafts.first() else { return Vec::new() };
-            let problem = Problem { shape, batch: 1, ..first.problem };
+            let problem = Problem { shape, batch: 1, ..pattern };
             classes(&problem)
                 .into_iter()
                 .filter(|question| question.workspace == Question::ANY)
@@ -74,14 +149,15 @@ fn fit_times(drafts: &mut [KernelDraft], lookup: &Lookup, sms: u32) {
 
 /// Selects the kernels for shapes that were not tuned.
 fn selected(chosen: &[KernelDraft], lookup: &Lookup, source: ExportSource<'_>) -> Vec<KernelDraft> {
-    let mut patterns: Vec<Problem> = chosen.iter().map(|draft| draft.problem).collect();
-    patterns.sort_unstable_by_key(|problem| (problem.dtype, problem.compute, problem.layout));
-    patterns.dedup_by_key(|problem| (problem.dtype, problem.compute, problem.layout));
+    let patterns = patterns(chosen);
     let sms = source.device.sms;
     let mut made: Vec<KernelDraft> = Vec::new();
-    for question in patterns.iter().flat_map(probes) {
+    let asked = patterns.iter().flat_map(probes).map(|question| (question, GOOD_ENOUGH));
+    let drawn = patterns.iter().flat_map(samples).map(|question| (question, GOOD_ENOUGH_BETWEEN));
+    for (question, most) in asked.chain(drawn) {
         let Ok(answer) = lookup.answer(&question) else { continue };
-        if is_good_enough(chosen.iter().chain(&made), &answer, (lookup, &question, sms)) {
+        let known = chosen.iter().chain(&made);
+        if is_good_enough(known, &answer, (lookup, &question, sms), most) {
             continue;
         }
         let configuration = answer.configuration.clone();
@@ -117,6 +193,7 @@ fn is_good_enough<'d>(
     drafts: impl Iterator<Item = &'d KernelDraft>,
     answer: &Answer<'_>,
     (lookup, question, sms): (&Lookup, &Question, u32),
+    most: f64,
 ) -> bool {
     let Problem { shape, batch, .. } = question.problem;
     let forecast = |family: &str, configuration: &Configuration| {
@@ -126,11 +203,11 @@ fn is_good_enough<'d>(
     if let Some(time) = forecast(&answer.family.name, answer.configuration) {
         let known = |draft: &&KernelDraft| forecast(&draft.family, &draft.configuration);
         let times = serving.iter().filter_map(known).map(|time| time.0);
-        return lowest(times) <= GOOD_ENOUGH * time.0;
+        return lowest(times) <= most * time.0;
     }
     let expected = |draft: &&KernelDraft| draft.expectation.cautious_us(&shape, batch, sms);
     let expected = lowest(serving.iter().map(expected));
-    answer.predicted.map_or(expected.is_finite(), |time| expected <= GOOD_ENOUGH * time.0)
+    answer.predicted.map_or(expected.is_finite(), |time| expected <= most * time.0)
 }
 
 fn lowest(times: impl Iterator<Item = f64>) -> f64 {
@@ -197,6 +274,14 @@ fn serving_everything(pattern: &Problem, source: ExportSource<'_>) -> Option<Ker
     drafts.min_by(|a, b| a.expectation.own_clocks.total_cmp(&b.expectation.own_clocks))
 }
 
+/// A problem of each GEMM type and layout among drafts.
+fn patterns(drafts: &[KernelDraft]) -> Vec<Problem> {
+    let mut patterns: Vec<Problem> = drafts.iter().map(|draft| draft.problem).collect();
+    patterns.sort_unstable_by_key(pattern_of);
+    patterns.dedup_by_key(|problem| pattern_of(problem));
+    patterns
+}
+
 fn pattern_of(problem: &Problem) -> (Dtype, Compute, Layout) {
     (problem.dtype, problem.compute, problem.layout)
 }
@@ -220,6 +305,18 @@ fn shapes() -> impl Iterator<Item = Shape> {
     let extents = || PROBES.into_iter().rev();
     extents().flat_map(move |m| {
         extents().flat_map(move |n| extents().filter(|k| *k > 1).map(move |k| Shape { m, n, k }))
+    })
+}
+
+/// Shapes as users have them, always the same: between those of the lattice.
+fn drawn_shapes(pattern: &Problem) -> impl Iterator<Item = Shape> + use<> {
+    let (mut random, limits) = (fastrand::Rng::with_seed(0), DrawLimits::default());
+    let gemm_type = (pattern.dtype, pattern.compute);
+    let drawn = (0..DRAWN).map_while(move |_| draw(&mut random, gemm_type, &limits));
+    // Classes are those of aligned rows.
+    drawn.map(|Problem { shape: Shape { m, n, k }, .. }| {
+        let [m, n, k] = [m, n, k].map(|extent| extent.next_multiple_of(8));
+        Shape { m, n, k }
     })
 }
 

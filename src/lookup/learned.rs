@@ -1,6 +1,5 @@
-//! Answers by the learned models of a device. Candidates are a short list of the kernel set and the winners of the
-//! nearest records; where no list exists, or none of these is legal, all kernels, which takes a fifth of a
-//! millisecond. Answers are cached.
+//! Answers by the learned models of a device. Candidates are the kernel sets, the defaults, and the winners of the nearest
+//! records. Coarse predictions choose those that are predicted fully. Answers are cached.
 
 use std::collections::HashMap;
 use std::sync::RwLock;
@@ -9,16 +8,14 @@ use super::answer::{Answer, AnswerSource, Question, Why};
 use super::candidates::{KernelRef, LookupCandidate};
 use super::index::{Group, Lookup, some_problem};
 use super::kernels::{Demand, KnownKernel};
-use super::resolve::first_legal;
 use crate::model::{Configuration, Micros, Problem};
-use crate::predict::{CostModel, FamilyModel, ProblemFeatures};
+use crate::predict::{CostModel, FamilyModel, KernelFeatures, ProblemFeatures};
 
-/// Nearest records whose winners are predicted beside a list, and without one: each takes half a microsecond.
-const BESIDE_A_LIST: usize = 3;
-const WITHOUT_A_LIST: usize = 64;
+/// Nearest records whose winners are candidates.
+const NEAREST: usize = 64;
 
-/// Capacity for a list and the winners beside it.
-const CAPACITY: usize = 16;
+/// Legal kernels of a family that are predicted by the whole model: those with the lowest coarse predictions.
+const FINALISTS: usize = 24;
 
 /// Capacity of the cache; it is cleared when full.
 const REMEMBERED: usize = 1 << 16;
@@ -29,15 +26,6 @@ struct Choice {
     time: f64,
     candidate: LookupCandidate,
     compared: usize,
-}
-
-/// Kernels of the learned models.
-#[derive(Debug, Default)]
-pub(super) struct LearnedKernels {
-    /// Those that are no defaults.
-    pub(super) kernels: Vec<KnownKernel>,
-    /// For each family, the kernels of its kernel set; `None` for one that is not legal.
-    numbers: Vec<Vec<Option<KernelRef>>>,
 }
 
 /// Cache of choices.
@@ -143,13 +131,10 @@ impl Lookup {
         (0..self.families.len()).map(|family| self.model(family, problem))
     }
 
-    /// The kernels of learned models for a group.
-    pub(super) fn learned<'a>(&self, group: &'a Group) -> &'a LearnedKernels {
+    /// The kernel sets of all learned models for a group, without those that are defaults or never legal.
+    pub(super) fn learned<'a>(&self, group: &'a Group) -> &'a [KnownKernel] {
         group.learned.get_or_init(|| {
-            let mut learned = LearnedKernels {
-                numbers: vec![Vec::new(); self.families.len()],
-                ..LearnedKernels::default()
-            };
+            let mut learned = Vec::new();
             let Some(pattern) = group.pattern.map(some_problem) else { return learned };
             for (place, (family, _)) in self.families.iter().enumerate() {
                 let predictor = self.predictor.family(family, &pattern, &self.device);
@@ -158,37 +143,19 @@ impl Lookup {
                     let is_own = |default: &KnownKernel| {
                         default.family == place && default.configuration == configuration
                     };
-                    let default = group.defaults.iter().position(is_own).map(KernelRef::Default);
+                    if group.defaults.iter().any(is_own) {
+                        continue;
+                    }
                     let of = (None, &self.device);
-                    let made = || KnownKernel::new((place, family), configuration, &pattern, of);
-                    let kernel_ref = default.or_else(|| {
-                        let mut kernel = made()?;
+                    let made = KnownKernel::new((place, family), configuration, &pattern, of);
+                    learned.extend(made.map(|mut kernel| {
                         kernel.prepare(&predictor, &self.device);
-                        learned.kernels.push(kernel);
-                        Some(KernelRef::Learned(learned.kernels.len() - 1))
-                    });
-                    learned.numbers[place].push(kernel_ref);
+                        kernel
+                    }));
                 }
             }
             learned
         })
-    }
-
-    /// The short lists of all learned models for a question; `None` where one has none.
-    fn listed(&self, group: &Group, question: &Question) -> Option<Vec<LookupCandidate>> {
-        let Question { problem, storage, .. } = question;
-        let mut listed = Vec::with_capacity(CAPACITY);
-        for (model, numbers) in self.models(problem).zip(&self.learned(group).numbers) {
-            let Some(model) = model else { continue };
-            let list = model.shortlist(problem, storage)?;
-            let known = list.iter().filter_map(|kernel| *numbers.get(usize::from(*kernel))?);
-            listed.extend(known.map(|kernel_ref| LookupCandidate {
-                kernel_ref,
-                record: None,
-                factor: 1.0,
-            }));
-        }
-        Some(listed)
     }
 
     /// The legal kernel with the lowest predicted time; `None` where landmarks predict a lower one of a family
@@ -200,24 +167,17 @@ impl Lookup {
         near: &[usize],
         demand: &Demand,
     ) -> Option<Choice> {
-        let listed = self.listed(group, question).and_then(|mut listed| {
-            let nearest = near.iter().copied().take(BESIDE_A_LIST);
-            listed.extend(group.candidates.of_records(&self.known, nearest, near));
-            self.least_of(group, question, &listed, demand)
-        });
-        let chosen = listed.or_else(|| {
-            let records = group.own.nearest_first(question).take(WITHOUT_A_LIST);
-            let mut all = group.candidates.defaults(&self.known, near);
-            let winners = group.candidates.of_records(&self.known, records, near);
-            all.extend(winners.filter(|one| !matches!(one.kernel_ref, KernelRef::Default(_))));
-            let learned = (0..self.learned(group).kernels.len()).map(KernelRef::Learned);
-            all.extend(learned.map(|kernel_ref| LookupCandidate {
-                kernel_ref,
-                record: None,
-                factor: 1.0,
-            }));
-            self.least_of(group, question, &all, demand)
-        })?;
+        let records = group.own.nearest_first(question).take(NEAREST);
+        let mut all = group.candidates.defaults(&self.known, near);
+        let winners = group.candidates.of_records(&self.known, records, near);
+        all.extend(winners.filter(|one| !matches!(one.kernel_ref, KernelRef::Default(_))));
+        let learned = (0..self.learned(group).len()).map(KernelRef::Learned);
+        all.extend(learned.map(|kernel_ref| LookupCandidate {
+            kernel_ref,
+            record: None,
+            factor: 1.0,
+        }));
+        let chosen = self.least_of(group, question, &all, demand)?;
         let other = self.least_of_unlearned(group, question, near, demand);
         (!other.is_some_and(|other| other.0 < chosen.time)).then_some(chosen)
     }
@@ -231,27 +191,36 @@ impl Lookup {
         demand: &Demand,
     ) -> Option<Choice> {
         let features = ProblemFeatures::of(&question.problem, &question.storage);
-        let room = candidates.len();
-        let mut left: Vec<(f64, &LookupCandidate)> = Vec::with_capacity(room);
+        let is_legal = |kernel: &KnownKernel| {
+            kernel.cost.fits(&question.problem) && self.permits(kernel, demand)
+        };
+        let (mut least, mut compared) = (None, 0);
         for (family, model) in self.models(&question.problem).enumerate() {
             let Some(model) = model else { continue };
-            let (mut kernels, mut own) = (Vec::with_capacity(room), Vec::with_capacity(room));
-            for one in candidates {
+            // Most kernels are refused by their first conditions, in less time than a coarse prediction takes.
+            let known = |one: &LookupCandidate| {
                 let kernel = self.kernel(group, one.kernel_ref);
-                if let Some(known) = kernel.features.as_ref().filter(|_| kernel.family == family) {
-                    kernels.push(known);
-                    own.push(one);
+                let features = kernel.features.as_ref().filter(|_| kernel.family == family)?;
+                is_legal(kernel).then_some(features)
+            };
+            let (own, kernels): (Vec<&LookupCandidate>, Vec<&KernelFeatures>) =
+                candidates.iter().filter_map(|one| Some((one, known(one)?))).unzip();
+            compared += own.len();
+            let coarse = model.coarse_times(&kernels, &features, &self.device);
+            let mut places: Vec<usize> = (0..own.len()).collect();
+            places.sort_by(|a, b| coarse[*a].0.total_cmp(&coarse[*b].0));
+            places.truncate(FINALISTS);
+            let finalists: Vec<&KernelFeatures> =
+                places.iter().map(|place| kernels[*place]).collect();
+            let times = model.times(&finalists, &features, &self.device);
+            for (time, place) in times.into_iter().zip(places) {
+                if least.is_none_or(|(known, _)| time.0 < known) {
+                    least = Some((time.0, *own[place]));
                 }
             }
-            let times = model.times(&kernels, &features, &self.device);
-            left.extend(times.into_iter().map(|time| time.0).zip(own));
         }
-        let compared = left.len();
-        let (time, candidate) = first_legal(&mut left, |one| {
-            let kernel = self.kernel(group, one.kernel_ref);
-            kernel.cost.fits(&question.problem) && self.permits(kernel, demand)
-        })?;
-        Some(Choice { time, candidate: *candidate, compared })
+        let (time, candidate) = least?;
+        Some(Choice { time, candidate, compared })
     }
 
     /// The predicted time of the best kernel by landmarks, where its family has no learned model.

@@ -194,7 +194,7 @@ impl Lookup {
         match kernel_ref {
             KernelRef::Default(at) => &group.defaults[at],
             KernelRef::Winner(place) => &self.known[place].kernel,
-            KernelRef::Learned(at) => &self.learned(group).kernels[at],
+            KernelRef::Learned(at) => &self.learned(group)[at],
         }
     }
 

@@ -8,9 +8,14 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// Trees, and the share of a leaf's residual that it takes up. 400 trees at 0.06 predict equally well.
-const TREES: usize = 150;
+/// Trees, and the share of a leaf's residual that it takes up. Of 1,095 problems, each held out, the kernel with the lowest
+/// predicted time takes 1.054, 1.043, 1.037 and 1.037 times the best with 150, 400, 800 and 1,500 trees.
+const TREES: usize = 800;
 const LEARNING_RATE: f64 = 0.12;
+
+/// The first trees, which alone make coarse predictions. Of 200 drawn problems, the least of the 24 kernels with the lowest
+/// coarse predictions is 0.05 % above the least of all in the mean, 3.5 % at most; with 25 trees 0.2 and 10 %.
+const COARSE_TREES: usize = 50;
 
 /// Splits on a path, and leaves of a tree: one more than its splits, so that a mask keeps indices of both in
 /// range.
@@ -50,6 +55,15 @@ struct Tree {
 pub(super) struct BoostedTrees {
     base: f32,
     trees: Vec<Tree>,
+}
+
+/// How many of the trees a prediction takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Precision {
+    /// The first ones, in a tenth of the time: to choose what is worth a full prediction.
+    Coarse,
+    /// All.
+    Full,
 }
 
 /// Training data: rows, targets and weights.
@@ -92,8 +106,15 @@ impl BoostedTrees {
         Self { base: base as f32, trees }
     }
 
+    fn trees(&self, precision: Precision) -> &[Tree] {
+        match precision {
+            Precision::Coarse => self.trees.get(..COARSE_TREES).unwrap_or(&self.trees),
+            Precision::Full => &self.trees,
+        }
+    }
+
     /// Predicts one row.
-    pub(super) fn predict(&self, row: &FeatureRow) -> f32 {
+    pub(super) fn predict(&self, row: &FeatureRow, precision: Precision) -> f32 {
         let of_tree = |tree: &Tree| {
             let mut at = 0;
             for _ in 0..DEPTH {
@@ -103,13 +124,13 @@ impl BoostedTrees {
             }
             tree.leaves[(at + 1) & WITHIN]
         };
-        self.base + self.trees.iter().map(of_tree).sum::<f32>()
+        self.base + self.trees(precision).iter().map(of_tree).sum::<f32>()
     }
 
     /// Predicts several rows.
-    pub(super) fn predict_lanes(&self, rows: &FeatureLanes) -> [f32; LANES] {
+    pub(super) fn predict_lanes(&self, rows: &FeatureLanes, precision: Precision) -> [f32; LANES] {
         let mut sums = [0.0; LANES];
-        for tree in &self.trees {
+        for tree in self.trees(precision) {
             for (sum, leaf) in sums.iter_mut().zip(tree.leaves(rows)) {
                 *sum += tree.leaves[leaf & WITHIN];
             }
@@ -330,7 +351,7 @@ mod tests {
         let target = |x: f32, y: f32| if x > 20.0 && y > 10.0 { 2.0 } else { 0.01 * x };
         let learned = BoostedTrees::learn(&rows(target));
         for (x, y) in [(5.0, 5.0), (30.0, 5.0), (30.0, 30.0), (19.0, 39.0)] {
-            let found = learned.predict(&row(&[x, y, 3.0]));
+            let found = learned.predict(&row(&[x, y, 3.0]), Precision::Full);
             assert!((found - target(x, y)).abs() < 0.1, "{x} {y}: {found}");
         }
     }
@@ -343,15 +364,20 @@ mod tests {
             rows.targets.push(500.0);
             rows.weights.push(1e-6);
         }
-        assert!(BoostedTrees::learn(&rows).predict(&row(&[25.0, 0.0, 0.0])) < 40.0);
+        assert!(
+            BoostedTrees::learn(&rows).predict(&row(&[25.0, 0.0, 0.0]), Precision::Full) < 40.0
+        );
     }
 
     #[test]
     fn nothing_to_learn_from_predicts_the_mean() {
-        assert_eq!(BoostedTrees::learn(&TrainingRows::default()).predict(&row(&[1.0])), 0.0);
+        assert_eq!(
+            BoostedTrees::learn(&TrainingRows::default()).predict(&row(&[1.0]), Precision::Full),
+            0.0
+        );
         let one =
             TrainingRows { values: vec![row(&[3.0])], targets: vec![2.5], weights: vec![4.0] };
-        assert_eq!(BoostedTrees::learn(&one).predict(&row(&[0.0])), 2.5);
+        assert_eq!(BoostedTrees::learn(&one).predict(&row(&[0.0]), Precision::Full), 2.5);
     }
 
     #[test]
@@ -360,6 +386,6 @@ mod tests {
         learned.trees[0].columns = [255; LEAVES];
         let text = serde_json::to_string(&learned).unwrap();
         let read: BoostedTrees = serde_json::from_str(&text).unwrap();
-        assert!(read.predict(&row(&[1.0])).is_finite());
+        assert!(read.predict(&row(&[1.0]), Precision::Full).is_finite());
     }
 }

@@ -1,7 +1,7 @@
 //! Predictions of one family's kernels for one GEMM type, by its learned model.
 
 use super::analytic::CostModel;
-use super::boosted_trees::COLUMNS;
+use super::boosted_trees::{COLUMNS, Precision};
 use super::features::{FeatureReader, KernelFeatures, ProblemFeatures, SpaceColumns};
 use super::learned_model::{FamilyModel, LearnedModel};
 use crate::model::{Configuration, Device, Micros, Problem, Value};
@@ -54,12 +54,13 @@ impl<'m> FamilyPredictor<'m> {
         (columns, cost): (&SpaceColumns, &CostModel),
         problem: &ProblemFeatures,
         configurations: impl Iterator<Item = Vec<usize>>,
+        precision: Precision,
     ) -> Vec<Micros> {
         let mut row = [0.0; COLUMNS];
         let modelled = problem.complete(&mut row, cost, self.device);
         let time = |indices: Vec<usize>| {
             columns.fill(&mut row, &indices);
-            Micros((modelled + f64::from(self.model.boosted.predict(&row))).exp())
+            Micros((modelled + f64::from(self.model.boosted.predict(&row, precision))).exp())
         };
         configurations.map(time).collect()
     }

@@ -7,6 +7,7 @@ use fastrand::Rng;
 use rayon::prelude::*;
 
 use super::analytic::CostModel;
+use super::boosted_trees::Precision;
 use super::device_limits::least_time;
 use super::family_predictor::FamilyPredictor;
 use super::features::ProblemFeatures;
@@ -18,6 +19,9 @@ use crate::space::{Family, LegalSpace};
 /// which ranks them better. With 60,000 of 186,475 for 4096x128x4096, 4 of 7 searches ended 2.3 to 2.8 % slower.
 const MOST_ANALYTIC: usize = 20_000;
 const MOST_LEARNED: usize = 250_000;
+
+/// Configurations of a forecast that are predicted by all trees of a learned model.
+const FULLY_PREDICTED: usize = 10_000;
 
 /// Share of a forecast that is likely to be fast, and the fewest. With a tenth instead of three, 9 of 32 searches
 /// for 1000x1000x1000 missed the best.
@@ -115,7 +119,7 @@ pub(super) fn forecast(
     let mut compiled = None;
     let (mut likely, times) = match predictor {
         Some(predictor) => {
-            let costs = groups.iter().map(|(_, cost, ranks)| (cost, ranks.as_slice()));
+            let costs = groups.iter().map(|(_, cost, ranks)| (cost, ranks.clone()));
             let (mut ranked, mut times) = learned_times(predictor, space, problem, costs.collect());
             if let Some(correction) = correction {
                 compiled = Some(correct(correction, (family, space), &mut ranked, &mut times));
@@ -130,23 +134,41 @@ pub(super) fn forecast(
     Some(Forecast { best, default, likely, times, compiled })
 }
 
-/// Predicts configurations that are grouped by their costs: their ranks, the fastest first, and the times by rank.
+/// Predicts configurations that are grouped by their costs: their ranks, the fastest first, and the times by rank. Of
+/// many, those with the lowest coarse predictions are predicted fully.
 fn learned_times(
     predictor: &FamilyPredictor<'_>,
     space: &LegalSpace,
     problem: &Problem,
-    groups: Vec<(&CostModel, &[usize])>,
+    groups: Vec<(&CostModel, Vec<usize>)>,
 ) -> (Vec<usize>, Vec<Micros>) {
     let features = ProblemFeatures::of(problem, &Storage::packed(problem));
     let columns = predictor.columns(space.parameters());
-    let of_group = |(cost, ranks): (&CostModel, &[usize])| -> Vec<(f64, usize)> {
-        let configurations = ranks.iter().filter_map(|rank| space.indices(*rank));
-        let times = predictor.times_of((&columns, cost), &features, configurations);
-        times.into_iter().map(|time| time.0).zip(ranks.iter().copied()).collect()
+    let predict = |groups: &[(&CostModel, Vec<usize>)], precision: Precision| {
+        let of_group = |(cost, ranks): &(&CostModel, Vec<usize>)| -> Vec<(f64, usize)> {
+            let configurations = ranks.iter().filter_map(|rank| space.indices(*rank));
+            let kernels = (&columns, *cost);
+            let times = predictor.times_of(kernels, &features, configurations, precision);
+            times.into_iter().map(|time| time.0).zip(ranks.iter().copied()).collect()
+        };
+        let found: Vec<Vec<(f64, usize)>> = groups.par_iter().map(of_group).collect();
+        let mut ranked = found.concat();
+        ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        ranked
     };
-    let found: Vec<Vec<(f64, usize)>> = groups.into_par_iter().map(of_group).collect();
-    let mut ranked = found.concat();
-    ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let all: usize = groups.iter().map(|(_, ranks)| ranks.len()).sum();
+    let ranked = if all <= FULLY_PREDICTED {
+        predict(&groups, Precision::Full)
+    } else {
+        let mut coarse = predict(&groups, Precision::Coarse);
+        let slower = coarse.split_off(FULLY_PREDICTED);
+        let chosen: HashSet<usize> = coarse.into_iter().map(|(_, rank)| rank).collect();
+        let mut groups = groups;
+        groups.iter_mut().for_each(|(_, ranks)| ranks.retain(|rank| chosen.contains(rank)));
+        let mut ranked = predict(&groups, Precision::Full);
+        ranked.extend(slower);
+        ranked
+    };
     let mut times = vec![Micros(f64::INFINITY); space.len()];
     for (time, rank) in &ranked {
         times[*rank] = Micros(*time);

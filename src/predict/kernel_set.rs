@@ -16,7 +16,7 @@ const PROBLEMS: usize = 4000;
 const LOSS: f64 = 0.001;
 const UNSERVED: f32 = 3.0;
 
-/// Most kernels: short lists name each by a byte, one of which means none.
+/// Most kernels.
 const MOST: usize = 255;
 
 /// Chooses the kernel set of a model from its `kernels`, by their predicted times; returns their places.

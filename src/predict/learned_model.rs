@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 use thiserror::Error;
 
-use super::boosted_trees::{BoostedTrees, COLUMNS, LANES};
+use super::boosted_trees::{BoostedTrees, COLUMNS, LANES, Precision};
 use super::features::{FeatureReader, KernelFeatures, ProblemFeatures};
-use super::shortlists::Shortlists;
-use crate::model::{Compute, Configuration, Device, Dtype, Micros, Problem, Storage, Value};
+use crate::model::{Compute, Configuration, Device, Dtype, Micros, Problem, Value};
 use crate::render::Templates;
 use crate::space::Family;
 
@@ -53,8 +53,9 @@ pub struct FamilyModel {
     pub(super) parameters: IndexMap<String, Vec<Value>>,
     /// The kernel set: values of the parameters.
     pub(super) kernels: Vec<Vec<Value>>,
-    #[serde(default)]
-    pub(super) shortlists: Shortlists,
+    /// Of earlier files: nothing reads it.
+    #[serde(default, rename = "shortlists", skip_serializing)]
+    pub(super) former_lists: IgnoredAny,
     pub(super) boosted: BoostedTrees,
 }
 
@@ -251,6 +252,25 @@ impl FamilyModel {
         problem: &ProblemFeatures,
         device: &Device,
     ) -> Vec<Micros> {
+        self.predict(kernels, (problem, device), Precision::Full)
+    }
+
+    /// The same by the first trees alone, in a tenth of the time: to choose kernels that are worth [`Self::times`].
+    pub fn coarse_times(
+        &self,
+        kernels: &[&KernelFeatures],
+        problem: &ProblemFeatures,
+        device: &Device,
+    ) -> Vec<Micros> {
+        self.predict(kernels, (problem, device), Precision::Coarse)
+    }
+
+    fn predict(
+        &self,
+        kernels: &[&KernelFeatures],
+        (problem, device): (&ProblemFeatures, &Device),
+        precision: Precision,
+    ) -> Vec<Micros> {
         let mut times = Vec::with_capacity(kernels.len());
         for kernels in kernels.chunks(LANES) {
             let mut modelled = [0.0; LANES];
@@ -263,7 +283,7 @@ impl FamilyModel {
             let factors = if kernels.len() <= LANES / 2 {
                 let mut factors = [0.0; LANES];
                 for (place, kernel) in kernels.iter().enumerate() {
-                    factors[place] = self.boosted.predict(&row(place, kernel));
+                    factors[place] = self.boosted.predict(&row(place, kernel), precision);
                 }
                 factors
             } else {
@@ -273,7 +293,7 @@ impl FamilyModel {
                         column[place] = value;
                     }
                 }
-                self.boosted.predict_lanes(&rows)
+                self.boosted.predict_lanes(&rows, precision)
             };
             let time = |(modelled, off): (f64, f32)| Micros((modelled + f64::from(off)).exp());
             times.extend(modelled.into_iter().zip(factors).take(kernels.len()).map(time));
@@ -288,11 +308,5 @@ impl FamilyModel {
             let configuration: Configuration = named.collect();
             family.completed(configuration.clone()).unwrap_or(configuration)
         })
-    }
-
-    /// Places in the kernel set of those of which one is nearly the fastest for similar problems, eight at most;
-    /// `None` without a list, as for batches.
-    pub fn shortlist(&self, problem: &Problem, storage: &Storage) -> Option<&[u8]> {
-        self.shortlists.of(problem, storage).filter(|_| self.serves(problem))
     }
 }

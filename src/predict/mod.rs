@@ -14,7 +14,6 @@ mod kernel_set;
 mod landmarks;
 mod learned_model;
 mod predictor;
-mod shortlists;
 mod streaming;
 #[cfg(test)]
 mod tests;

@@ -216,6 +216,12 @@ impl TimeFormula {
         self.scaled(&factors)
     }
 
+    /// The formula with all its times multiplied by a factor.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Self {
+        self.scaled(&[factor, 1.0, 1.0, 1.0, 1.0, factor])
+    }
+
     /// Multiplies its costs: all clocks, those of busy SMs, of blocks, of waves, of packing, and the launches.
     fn scaled(&self, [all, busy, block, wave, pack, launch]: &[f64; 6]) -> Self {
         Self {

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use rayon::prelude::*;
+use serde::de::IgnoredAny;
 
-use super::boosted_trees::{BoostedTrees, FeatureRow, TrainingRows};
+use super::boosted_trees::{BoostedTrees, FeatureRow, Precision, TrainingRows};
 use super::features::{FeatureReader, ProblemFeatures};
 use super::learned_model::{FamilyModel, LearnedModel, VERSION};
-use super::shortlists::Shortlists;
 use super::{calibration, kernel_set};
 use crate::model::{Configuration, Device, Micros, Problem, Storage, Value};
 use crate::render::Templates;
@@ -71,23 +71,6 @@ impl LearnedModel {
         let families = models.filter(|(_, models)| !models.is_empty()).collect();
         Self { gemm_tune_model: VERSION, device: device.name.clone(), families }
     }
-
-    /// Chooses short lists of the kernel sets ([`FamilyModel::shortlist`]), which takes a core several minutes.
-    /// Reports lists done and in all to `chosen`, for each model.
-    #[must_use]
-    pub fn with_shortlists(
-        mut self,
-        device: &Device,
-        families: &[Family],
-        chosen: &(dyn Fn(usize, usize) + Sync),
-    ) -> Self {
-        for family in families {
-            for model in self.families.get_mut(&family.name).into_iter().flatten() {
-                model.shortlists = Shortlists::choose((model, family), device, chosen);
-            }
-        }
-        self
-    }
 }
 
 /// Trains a model on problems of one GEMM type; `None` with too few of them.
@@ -120,7 +103,7 @@ fn train(
         compute,
         kernels: best_kernels((family, device), measured),
         parameters: parameters.clone(),
-        shortlists: Shortlists::default(),
+        former_lists: IgnoredAny,
         boosted: BoostedTrees::learn(&rows),
     };
     let chosen = kernel_set::choose(&model, family, device);
@@ -191,7 +174,9 @@ fn cross_validate(of_problems: &[TrainingRows]) -> f64 {
             all.filter(move |(at, _)| (at % FOLDS == fold) == is_own).map(|(_, rows)| rows)
         };
         let boosted = BoostedTrees::learn(&TrainingRows::joined(part(false)));
-        let error = |(row, target): (&FeatureRow, &f64)| target - f64::from(boosted.predict(row));
+        let error = |(row, target): (&FeatureRow, &f64)| {
+            target - f64::from(boosted.predict(row, Precision::Full))
+        };
         part(true).flat_map(|rows| rows.values.iter().zip(&rows.targets).map(error)).collect()
     };
     calibration::error_percent((0..FOLDS).flat_map(of_fold)).unwrap_or(f64::NAN)

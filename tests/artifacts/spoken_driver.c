@@ -4,7 +4,7 @@
 
 #include "gemm_tuned.h"
 
-static const char *names[256];
+static const char *names[4096];
 static int count = 0;
 
 CUresult cuCtxGetDevice(CUdevice *device)

@@ -93,6 +93,10 @@ fn every_class_of_operands_has_a_kernel_nearly_as_good_as_lookups() {
         between.len(),
         mean(&between)
     );
+    let best = |all: &[Compared]| {
+        (all.iter().map(|one| one.best.ln()).sum::<f64>() / all.len() as f64).exp()
+    };
+    println!("the best kernels: {:.3}; between {:.3}", best(&asked), best(&between));
     for layout in Layout::ALL {
         println!("{layout}: {} kernels", Known::shipped().kernels(*layout).len());
     }

@@ -13,7 +13,7 @@ use crate::cli::failure::Failure;
 use crate::cli::machine::{Wish, Workshop};
 use crate::cli::output::write;
 use crate::cli::progress_bar::CountProgress;
-use crate::cli::{databases, journals, learn};
+use crate::cli::{databases, journals};
 use crate::compile::{Compile, CompileThreads};
 use crate::database::{ReplacePolicy, WritableDatabase};
 use crate::lookup::{Lookup, Question};
@@ -39,8 +39,6 @@ pub(super) struct MapRun<'a> {
     pub(super) journals: PathBuf,
     pub(super) predictor: Arc<Predictor>,
     pub(super) learned: LearnedModel,
-    /// Whether this run trained it.
-    pub(super) is_trained: bool,
     pub(super) compiler: Arc<dyn Compile>,
     pub(super) nvrtc: String,
     pub(super) threads: CompileThreads,
@@ -92,7 +90,7 @@ impl Mapper for MapRun<'_> {
             if let SessionEvent::Finished(result) = event {
                 let (count, progress) = &mut *progress.lock();
                 *count += 1;
-                progress.reach(*count, &result.problem.to_string());
+                progress.reach(*count, &format!(", last {}", result.problem));
             }
         };
         let results = session::run(&plan, device, &self.over, &on_event).map_err(Failure::work)?;
@@ -118,7 +116,7 @@ impl Mapper for MapRun<'_> {
             LearnedModel::learn(&self.device, &self.families, &self.templates, &measured.problems);
         // A model of more problems is better than one of these.
         model.keep_larger(std::mem::take(&mut self.learned));
-        (self.learned, self.is_trained) = (model, true);
+        self.learned = model;
         self.write_model()?;
         let learned = self.learned.clone();
         let known = (self.families.as_slice(), &self.templates);
@@ -186,16 +184,6 @@ impl MapRun<'_> {
         }
         let text = self.learned.text().map_err(Failure::work)?;
         write(&self.database.with_extension("model.json"), text.as_bytes())
-    }
-
-    /// Chooses the kernels that lookup compares, and writes the model with them.
-    pub(super) fn choose_short_lists(&mut self) -> Result<(), Failure> {
-        if self.learned.families.is_empty() {
-            return Ok(());
-        }
-        let learned = std::mem::take(&mut self.learned);
-        self.learned = learn::with_shortlists(learned, &self.device, &self.families, self.console);
-        self.write_model()
     }
 }
 

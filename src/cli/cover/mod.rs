@@ -62,10 +62,6 @@ pub(super) struct CoverArguments {
     /// Compiler threads [default: one for each core]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
-    /// Leave out the short lists of kernels. They make lookups of new problems faster; choosing them takes minutes, after the
-    /// budget
-    #[arg(long)]
-    no_short_lists: bool,
     #[command(flatten)]
     families: FamilyArguments,
     #[command(flatten)]
@@ -120,7 +116,6 @@ fn run(arguments: &CoverArguments, console: Console) -> Result<(Value, ExitCode)
         times: &arguments.times,
         predictor: Arc::new(predictor),
         learned,
-        is_trained: false,
         compiler: Arc::new(compiler),
         nvrtc: format!("{major}.{minor}"),
         threads: CompileThreads::new(jobs).map_err(Failure::work)?,
@@ -130,9 +125,6 @@ fn run(arguments: &CoverArguments, console: Console) -> Result<(Value, ExitCode)
         over: deadline(&stop, budget, begun),
     };
     let (steps, state) = cover(&goal, gemm_type, steps, &mut map)?;
-    if map.is_trained && !arguments.no_short_lists && !stop.load(Ordering::Relaxed) {
-        map.choose_short_lists()?;
-    }
     console.result(&mapped::summary(&steps, &state, &goal, &device));
     let document = mapped::document(&steps, &state, &device, &database);
     Ok((document, ExitCode::SUCCESS))

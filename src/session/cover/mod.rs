@@ -21,7 +21,7 @@ use crate::predict::{DrawLimits, draw};
 const POOL: usize = 512;
 
 /// Problems of a round: an eighth of those known, within these limits.
-const LEAST_ROUND: usize = 8;
+const LEAST_ROUND: usize = 16;
 const MOST_ROUND: usize = 48;
 
 /// Problems before the first training, and growth between two.
