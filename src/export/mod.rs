@@ -8,6 +8,7 @@ mod bundle;
 mod c;
 mod csv;
 mod draft;
+mod formulas;
 mod json;
 mod kernel_tuner;
 mod manifest;

@@ -1,23 +1,18 @@
 //! Selection of the kernels of an artifact that other programs run. Nothing is compiled here.
 
-use rayon::prelude::*;
-
 use super::draft::{DraftError, ExportSource, KernelDraft};
+use super::formulas;
 use crate::database::Record;
 use crate::dispatch::{Dispatch, DispatchNode};
 use crate::lookup::{Answer, AnswerSource, Lookup, Question};
 use crate::model::{Compute, Configuration, Dtype, Layout, Problem, Shape, Storage};
-use crate::predict::{DrawLimits, FormulaSample, TimeFormula, draw};
+use crate::predict::{DrawLimits, TimeFormula, draw};
 
 /// Extents of the problems for which lookup selects kernels for any shape: one or a few rows, less
 /// than a tile, a few tiles, many.
 const PROBES: [u64; 5] = [1, 96, 1000, 2000, 5000];
 
-/// Rounds in which the formulas of kernels are balanced, and the share of a loss that is corrected in the first.
-const ROUNDS: u32 = 200;
-const RATE: f64 = 0.3;
-
-/// Drawn shapes besides these for which the times that programs compare are fitted.
+/// Drawn shapes that kernels are selected for besides the lattice of [`PROBES`].
 const DRAWN: usize = 300;
 
 /// What is added to an aligned extent: rows remain multiples of 4 elements, of 2, or are odd.
@@ -30,121 +25,22 @@ const GOOD_ENOUGH: f64 = 1.1;
 /// The same for drawn shapes. With 1.1 for these too, nn has 306 kernels instead of 272.
 const GOOD_ENOUGH_BETWEEN: f64 = 1.2;
 
-/// Adds kernels for shapes that were not tuned: lookup's answers for a lattice of shapes and every class of operands,
-/// where none of `drafts` is nearly as good. Then fits the times by which programs choose to lookup's predictions.
+/// Adds kernels for shapes that were not tuned: lookup's answers where none of `drafts` is nearly as good. Asks for a
+/// lattice of shapes with every class of operands, and for drawn shapes. Then fits the formulas by which programs choose.
 pub fn for_any_shape(drafts: &mut Vec<KernelDraft>, lookup: &Lookup, source: ExportSource<'_>) {
     let made = selected(drafts, lookup, source);
     drafts.extend(made);
-    fit_times(drafts, lookup, source.device.sms);
-    balance(drafts, lookup, source.device.sms);
-}
-
-/// A kernel that serves a question: its place among the drafts, and the logarithms of its time by lookup's prediction
-/// and by its formula.
-struct Serving {
-    place: usize,
-    predicted: f64,
-    formula: f64,
-}
-
-/// Makes formulas agree on which kernel is best: kernels that are chosen where another one has a lower predicted time
-/// get slower by a factor, and those others faster (a perceptron of one weight for each kernel). The factors with the
-/// least mean loss are kept.
-fn balance(drafts: &mut [KernelDraft], lookup: &Lookup, sms: u32) {
-    let patterns = patterns(drafts);
-    let known = &*drafts;
-    let serving = |question: &Question| -> Vec<Serving> {
-        let Problem { shape, batch, .. } = question.problem;
-        let own = known.iter().enumerate().filter(|(_, draft)| {
-            draft.pattern() == pattern_of(&question.problem) && draft.serves(question)
-        });
-        let times = own.filter_map(|(place, draft)| {
-            let time = lookup.forecast((&draft.family, &draft.configuration), question)?;
-            let formula = draft.expectation.cautious_us(&shape, batch, sms);
-            Some(Serving { place, predicted: time.0.ln(), formula: formula.ln() })
-        });
-        times.collect()
-    };
-    let questions: Vec<Question> = patterns.iter().flat_map(samples).collect();
-    let cases: Vec<Vec<Serving>> =
-        questions.par_iter().map(serving).filter(|serving| serving.len() > 1).collect();
-    let (mut slower, mut least) = (vec![0.0; drafts.len()], (f64::INFINITY, Vec::new()));
-    for round in 0..ROUNDS {
-        let (mut loss, before) = (0.0, slower.clone());
-        for case in &cases {
-            let by = |value: &dyn Fn(&Serving) -> f64| {
-                case.iter().min_by(|a, b| value(a).total_cmp(&value(b)))
-            };
-            let chosen = by(&|one| one.formula + slower[one.place]);
-            let best = by(&|one| one.predicted);
-            let (Some(chosen), Some(best)) = (chosen, best) else { continue };
-            let lost = chosen.predicted - best.predicted;
-            loss += lost;
-            let step = RATE * lost.min(1.0) / f64::from(round + 1).sqrt();
-            slower[chosen.place] += step;
-            slower[best.place] -= step;
-        }
-        if loss < least.0 {
-            least = (loss, before);
-        }
-    }
-    for (draft, slower) in drafts.iter_mut().zip(least.1) {
-        draft.expectation = draft.expectation.times(f64::exp(slower));
-    }
+    formulas::fit(drafts, lookup, source.device.sms);
+    formulas::balance(drafts, lookup, source.device.sms);
 }
 
 /// Samples of a pattern: the shapes of the lattice and drawn ones, each with one of its classes of operands in turn.
-fn samples(pattern: &Problem) -> impl Iterator<Item = Question> + use<> {
+pub(super) fn samples(pattern: &Problem) -> impl Iterator<Item = Question> + use<> {
     let pattern = *pattern;
     shapes().chain(drawn_shapes(&pattern)).enumerate().filter_map(move |(at, shape)| {
         let classes = classes(&Problem { shape, batch: 1, ..pattern });
         classes.get(at % classes.len()).copied()
     })
-}
-
-/// Fits the formulas of drafts to lookup's predictions for the lattice and for drawn shapes.
-fn fit_times(drafts: &mut [KernelDraft], lookup: &Lookup, sms: u32) {
-    let Some(pattern) = drafts.first().map(|draft| draft.problem) else { return };
-    let questions: Vec<Vec<Question>> = shapes()
-        .chain(drawn_shapes(&pattern))
-        .map(|shape| {
-            let problem = Problem { shape, batch: 1, ..pattern };
-            classes(&problem)
-                .into_iter()
-                .filter(|question| question.workspace == Question::ANY)
-                .collect()
-        })
-        .collect();
-    let forecasts: Vec<Vec<Option<f64>>> = drafts
-        .par_iter()
-        .map(|draft| {
-            let forecast = |classes: &Vec<Question>| {
-                let of_pattern = |question: &Question| {
-                    let (dtype, compute, layout) = draft.pattern();
-                    let problem = Problem { dtype, compute, layout, ..question.problem };
-                    Question { problem, ..*question }
-                };
-                let question =
-                    classes.iter().map(of_pattern).find(|question| draft.serves(question))?;
-                let time = lookup.forecast((&draft.family, &draft.configuration), &question)?;
-                Some(time.0)
-            };
-            questions.iter().map(forecast).collect()
-        })
-        .collect();
-    let best = |place: usize| {
-        forecasts.iter().filter_map(|times| times[place]).fold(f64::INFINITY, f64::min)
-    };
-    let best: Vec<f64> = (0..questions.len()).map(best).collect();
-    drafts.par_iter_mut().zip(&forecasts).for_each(|(draft, times)| {
-        let samples =
-            times.iter().zip(&best).zip(&questions).filter_map(|((us, best_us), classes)| {
-                let Problem { shape, batch, .. } = classes.first()?.problem;
-                Some(FormulaSample { shape, batch, us: (*us)?, best_us: *best_us })
-            });
-        let samples: Vec<FormulaSample> = samples.collect();
-        draft.expectation = draft.expectation.fitted(&samples, sms);
-    });
 }
 
 /// Selects the kernels for shapes that were not tuned.
@@ -275,14 +171,14 @@ fn serving_everything(pattern: &Problem, source: ExportSource<'_>) -> Option<Ker
 }
 
 /// A problem of each GEMM type and layout among drafts.
-fn patterns(drafts: &[KernelDraft]) -> Vec<Problem> {
+pub(super) fn patterns(drafts: &[KernelDraft]) -> Vec<Problem> {
     let mut patterns: Vec<Problem> = drafts.iter().map(|draft| draft.problem).collect();
     patterns.sort_unstable_by_key(pattern_of);
     patterns.dedup_by_key(|problem| pattern_of(problem));
     patterns
 }
 
-fn pattern_of(problem: &Problem) -> (Dtype, Compute, Layout) {
+pub(super) fn pattern_of(problem: &Problem) -> (Dtype, Compute, Layout) {
     (problem.dtype, problem.compute, problem.layout)
 }
 
@@ -301,7 +197,7 @@ fn probes(pattern: &Problem) -> impl Iterator<Item = Question> + use<> {
 }
 
 /// The shapes of the lattice.
-fn shapes() -> impl Iterator<Item = Shape> {
+pub(super) fn shapes() -> impl Iterator<Item = Shape> {
     let extents = || PROBES.into_iter().rev();
     extents().flat_map(move |m| {
         extents().flat_map(move |n| extents().filter(|k| *k > 1).map(move |k| Shape { m, n, k }))
@@ -309,7 +205,7 @@ fn shapes() -> impl Iterator<Item = Shape> {
 }
 
 /// Shapes as users have them, always the same: between those of the lattice.
-fn drawn_shapes(pattern: &Problem) -> impl Iterator<Item = Shape> + use<> {
+pub(super) fn drawn_shapes(pattern: &Problem) -> impl Iterator<Item = Shape> + use<> {
     let (mut random, limits) = (fastrand::Rng::with_seed(0), DrawLimits::default());
     let gemm_type = (pattern.dtype, pattern.compute);
     let drawn = (0..DRAWN).map_while(move |_| draw(&mut random, gemm_type, &limits));

@@ -1,5 +1,5 @@
 //! The kernel set of a learned model: a few of its kernels, of which one is nearly the fastest for any problem.
-//! Of 658 kernels among the best of 229 problems on an H200, 121 have an expected loss of 0.1 %.
+//! Of the kernels among the best of 1,097 problems on an H200, each family keeps the most that are allowed.
 
 use rayon::prelude::*;
 

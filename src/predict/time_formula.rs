@@ -218,7 +218,7 @@ impl TimeFormula {
 
     /// The formula with all its times multiplied by a factor.
     #[must_use]
-    pub fn times(&self, factor: f64) -> Self {
+    pub fn slowed_by(&self, factor: f64) -> Self {
         self.scaled(&[factor, 1.0, 1.0, 1.0, 1.0, factor])
     }
 
