@@ -360,6 +360,10 @@ fn a_map_ends_with_its_budget_and_goes_on_where_it_was() {
     assert!(said.err.contains("going on after 1 problem"), "{}", said.err);
     assert!(said.out.contains("64.9 %"), "{}", said.out);
     assert!(said.out.contains("not reached"), "{}", said.out);
+    // Without the built-in model, it goes on with what the map knows itself.
+    let said = gemm_tune(&[&arguments[..], &["--uninformed"]].concat());
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.contains("going on after"), "{}", said.err);
     check(&["cover", "--max-operations", "3"], 2, &["leaves too few problems"]);
     check(&["cover", "--regret", "x"], 2, &["x"]);
 }

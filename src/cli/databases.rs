@@ -86,16 +86,27 @@ pub(super) fn learned_model<'p>(
     databases: impl IntoIterator<Item = &'p Path>,
     device: &Device,
 ) -> Result<LearnedModel, Failure> {
+    match learned_model_beside(databases, device)? {
+        Some(learned) => Ok(learned),
+        None => LearnedModel::built_in(device).map_err(Failure::work),
+    }
+}
+
+/// The learned model of a device in the file beside a database, the first that has one.
+pub(super) fn learned_model_beside<'p>(
+    databases: impl IntoIterator<Item = &'p Path>,
+    device: &Device,
+) -> Result<Option<LearnedModel>, Failure> {
     let names = ["model.json", "experience.json"];
     let beside = databases.into_iter().flat_map(|path| names.map(|name| path.with_extension(name)));
     let found: Vec<PathBuf> = beside.filter(|path| path.exists()).collect();
     for path in found {
         let learned = request::learned_model(&path)?;
         if learned.device == device.gpu_name() {
-            return Ok(learned);
+            return Ok(Some(learned));
         }
     }
-    LearnedModel::built_in(device).map_err(Failure::work)
+    Ok(None)
 }
 
 /// A predictor of a learned model; notes models of other code.

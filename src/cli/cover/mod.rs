@@ -24,6 +24,7 @@ use crate::database::WritableDatabase;
 use crate::predict::DrawLimits;
 use crate::report::mapped;
 use crate::session::cover::{CoverLog, MapGoal, cover};
+use crate::space::Family;
 use map_run::MapRun;
 
 /// How often the deadline is looked at.
@@ -59,6 +60,9 @@ pub(super) struct CoverArguments {
     /// Seed of the problems, of the searches and of the operands
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Begin as on an unknown GPU: without seeds and without the built-in learned model
+    #[arg(long)]
+    uninformed: bool,
     /// Compiler threads [default: one for each core]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
@@ -83,14 +87,22 @@ fn run(arguments: &CoverArguments, console: Console) -> Result<(Value, ExitCode)
     };
     let jobs = request::jobs(arguments.jobs)?;
     let budget = arguments.budget.as_deref().map(request::time).transpose()?;
-    let (families, templates) = request::families(&arguments.families)?;
+    let (mut families, templates) = request::families(&arguments.families)?;
+    if arguments.uninformed {
+        families = families.into_iter().map(Family::without_seeds).collect();
+    }
     let workshop = Workshop::new(&arguments.common)?;
     let wish: Wish = arguments.device.parse()?;
     let machine = workshop.machine(wish, console)?;
     let device = machine.device();
     let database = databases::of(&device, arguments.db.as_deref());
     WritableDatabase::check(&database, &device).map_err(Failure::work)?;
-    let learned = databases::learned_model([database.as_path()], &device)?;
+    let beside = [database.as_path()];
+    let learned = if arguments.uninformed {
+        databases::learned_model_beside(beside, &device)?.unwrap_or_default()
+    } else {
+        databases::learned_model(beside, &device)?
+    };
     let predictor = databases::noted(learned.clone(), (&families, &templates), console);
     let compiler = workshop.compiler(&machine, console)?;
     drop(machine);
