@@ -69,18 +69,18 @@ pub(super) fn search_paths(common: &CommonArguments, cache: PathBuf) -> SearchPa
         explicit: common.nvrtc.clone(),
         cache: Some(cache),
         library_path: list("LD_LIBRARY_PATH"),
-        python: python(),
+        python: program("python3").map(PathBuf::into_os_string),
         cuda_homes: ["CUDA_HOME", "CUDA_PATH"].into_iter().flat_map(list).collect(),
     }
 }
 
-/// The Python of this machine: the first in an absolute folder of `PATH`. A relative or empty one is
+/// A program of this machine: the first of that name in an absolute folder of `PATH`. A relative or empty one is
 /// the current folder, whose programs nobody asked for.
-fn python() -> Option<OsString> {
+pub(super) fn program(name: &str) -> Option<PathBuf> {
     let folders = env::var_os("PATH")?;
     let absolute = env::split_paths(&folders).filter(|folder| folder.is_absolute());
-    let mut programs = absolute.map(|folder| folder.join("python3"));
-    programs.find(|program| program.is_file()).map(PathBuf::into_os_string)
+    let mut programs = absolute.map(|folder| folder.join(name));
+    programs.find(|program| program.is_file())
 }
 
 /// Runs this program again without relative folders in `LD_LIBRARY_PATH`, where it has some: the

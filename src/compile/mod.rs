@@ -38,7 +38,7 @@ pub use nvrtc::{Nvrtc, NvrtcError};
 pub use pool::{CompilePool, CompileResult};
 pub use provide::{Network, ProvideError, ProvideEvent, Tool};
 pub use resources::KernelResources;
-pub use target::{Architecture, CompileTarget};
+pub use target::{Architecture, CompileTarget, Features};
 pub use threads::{CompileThreads, ThreadsError};
 pub use wheel::WheelError;
 

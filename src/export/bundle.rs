@@ -31,7 +31,7 @@ const NAME_DIGITS: usize = 12;
 pub struct ExportedKernel {
     /// The kernel.
     pub draft: KernelDraft,
-    /// PTX for the lowest architecture.
+    /// PTX for the lowest architecture; empty for formats without PTX.
     pub ptx: std::sync::Arc<[u8]>,
     /// Machine code by architecture: `sm_90`.
     pub cubins: BTreeMap<String, std::sync::Arc<[u8]>>,
@@ -101,11 +101,11 @@ pub fn bundle(artifact: &Artifact) -> BTreeMap<String, Vec<u8>> {
     let Artifact { device, kernels, tree } = artifact;
     let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let mut entries: Vec<BundledKernel> = Vec::new();
-    let mut names = BTreeSet::new();
-    for kernel in kernels {
+    let names = names(kernels.iter().map(|kernel| &kernel.draft));
+    for (kernel, name) in kernels.iter().zip(names) {
         let digest = sha256(kernel.draft.source.as_bytes());
         let mut add = |suffix: &str, bytes: &[u8]| {
-            let name = unused_name(
+            let file = unused_name(
                 &files,
                 &quote::file_name(&kernel.draft.family),
                 &digest,
@@ -113,11 +113,11 @@ pub fn bundle(artifact: &Artifact) -> BTreeMap<String, Vec<u8>> {
                 bytes,
             );
             let described = BundledFile {
-                file: name.clone(),
+                file: file.clone(),
                 bytes: bytes.len() as u64,
                 sha256: sha256(bytes),
             };
-            files.insert(name, bytes.to_vec());
+            files.insert(file, bytes.to_vec());
             described
         };
         let described = BundledFiles {
@@ -129,9 +129,7 @@ pub fn bundle(artifact: &Artifact) -> BTreeMap<String, Vec<u8>> {
                 .map(|(name, image)| (name.clone(), add(&format!(".{name}.cubin"), image)))
                 .collect(),
         };
-        let mut entry = entry(&kernel.draft, described);
-        entry.name = unique(&mut names, entry.name);
-        entries.push(entry);
+        entries.push(BundledKernel { name, ..entry(&kernel.draft, described) });
     }
     let manifest = Manifest {
         schema: SCHEMA,
@@ -146,6 +144,12 @@ pub fn bundle(artifact: &Artifact) -> BTreeMap<String, Vec<u8>> {
     };
     files.insert(MANIFEST.to_owned(), format!("{:#}\n", serde_json::json!(manifest)).into_bytes());
     seal(files)
+}
+
+/// The names of kernels in an artifact: no two are alike.
+pub(super) fn names<'a>(drafts: impl Iterator<Item = &'a KernelDraft>) -> Vec<String> {
+    let mut known = BTreeSet::new();
+    drafts.map(|draft| unique(&mut known, draft.name())).collect()
 }
 
 /// A name that no kernel has yet: the wished one, or that with the first number that makes it one.

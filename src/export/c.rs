@@ -1,14 +1,15 @@
-//! C export: one header and one source file that embed the machine code and need only the CUDA
-//! driver. A call uses the kernel that was tuned for exactly this shape, else the one with the
-//! lowest predicted time ([`crate::predict::TimeFormula`]).
+//! C export: one header, which is the same for every artifact, and one source file that embeds the machine
+//! code and loads the CUDA driver itself. A call uses the kernel that was tuned for exactly this problem, else the
+//! one with the lowest predicted time ([`crate::predict::TimeFormula`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::bundle::{Artifact, ExportedKernel};
+use super::bundle::{Artifact, ExportedKernel, names};
+use crate::compile::{Architecture, Features};
 use crate::dispatch::DispatchNode;
-use crate::model::problem::{MAX_EXTENT, MAX_OPERAND_BYTES};
-use crate::model::{Argument, Dtype, Layout, STANDARD_ARGUMENTS};
+use crate::model::problem::{MAX_BATCH, MAX_EXTENT, MAX_OPERAND_BYTES};
+use crate::model::{Argument, Dtype, STANDARD_ARGUMENTS};
 use crate::quote;
 use crate::space::Formula;
 use crate::space::formula::{Bound, Language, OPEN};
@@ -20,42 +21,53 @@ const WORDS_A_LINE: usize = 5;
 const MOST: usize = 8;
 
 /// Makes the files by name, and lists the kernels that are left out, each with the reason. The
-/// machine code for `architecture` is embedded. Without any kernel, there are no files.
-pub fn c(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, String>, Vec<String>) {
+/// machine code for all `architectures` is embedded. Without any kernel, there are no files.
+pub fn c(
+    artifact: &Artifact,
+    architectures: &[Architecture],
+) -> (BTreeMap<String, String>, Vec<String>) {
     let Artifact { device, kernels, tree } = artifact;
     let mut left_out = Vec::new();
     let mut tables = CTables::default();
     let mut places = vec![Vec::new(); kernels.len()];
-    for (place, kernel) in kernels.iter().enumerate() {
-        match (unfit(kernel), kernel.cubins.get(architecture)) {
-            (None, Some(image)) => {
+    let names = names(kernels.iter().map(|kernel| &kernel.draft));
+    for (place, (kernel, name)) in kernels.iter().zip(&names).enumerate() {
+        let images: Option<Vec<&[u8]>> = architectures
+            .iter()
+            .map(|own| kernel.cubins.get(&own.to_string()).map(|image| &**image))
+            .collect();
+        match (unfit(kernel), images.filter(|images| !images.is_empty())) {
+            (None, Some(images)) => {
                 places[place].push(tables.kernels);
-                tables.add(kernel, image);
+                tables.add(kernel, name, images);
             }
             (why, _) => {
-                let why = why.unwrap_or("it has no machine code for that architecture");
-                left_out.push(format!("{}: {why}", kernel.draft.name()));
+                let why = why.unwrap_or("it has no machine code for one of the architectures");
+                left_out.push(format!("{name}: {why}"));
             }
         }
     }
-    let Some(first) = tables.patterns.first() else { return (BTreeMap::new(), left_out) };
-    let example = function(*first);
-    let functions = |of: &dyn Fn(usize, TypePattern) -> String| -> String {
-        tables.patterns.iter().enumerate().map(|(number, pattern)| of(number, *pattern)).collect()
-    };
-    let numbered = |count: usize| -> String {
-        (0..count).map(|number| format!("    image_{number},\n")).collect()
+    if tables.kernels == 0 {
+        return (BTreeMap::new(), left_out);
+    }
+    let listed = |text: &dyn Fn(&Architecture) -> String| -> String {
+        architectures.iter().map(text).collect::<Vec<_>>().join(", ")
     };
     let values = [
         ("@VERSION@", env!("CARGO_PKG_VERSION").to_owned()),
         ("@MAX_EXTENT@", MAX_EXTENT.to_string()),
+        ("@MAX_BATCH@", MAX_BATCH.to_string()),
         ("@MAX_OPERAND_BYTES@", MAX_OPERAND_BYTES.to_string()),
-        ("@DEVICE@", format!("{} ({architecture})", quote::c_comment(&device.name))),
-        ("@EXAMPLE@", example),
+        ("@MULTIPROCESSORS@", device.sms.to_string()),
+        ("@DEVICE@", quote::c_comment(&device.name)),
+        ("@KERNELS@", tables.kernels.to_string()),
         ("@IMAGES@", tables.images.len().to_string()),
         ("@LAUNCHES@", tables.launches.to_string()),
-        ("@ARRAYS@", tables.images.iter().enumerate().map(array).collect()),
-        ("@IMAGE_TABLE@", numbered(tables.images.len())),
+        ("@ARCHITECTURES@", listed(&ToString::to_string)),
+        ("@ARCHITECTURE_COUNT@", architectures.len().to_string()),
+        ("@ARCHITECTURE_TABLE@", listed(&architecture_row)),
+        ("@ARRAYS@", arrays(&tables.images)),
+        ("@IMAGE_TABLE@", image_table(architectures.len(), tables.images.len())),
         ("@LAUNCH_TABLE@", tables.launch_rows),
         ("@FORMULAS@", tables.formulas),
         ("@KERNEL_TABLE@", tables.kernel_rows),
@@ -64,23 +76,20 @@ pub fn c(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, String>, 
             preferred(tree.as_ref().map(|tree| tree.mapped(&|kernel| places[kernel].clone()))),
         ),
     ];
-    let fill = |text: &str, functions: String| {
-        let values = values.iter().map(|(name, value)| (*name, value.as_str()));
-        fill(text, &values.chain([("@FUNCTIONS@", functions.as_str())]).collect::<Vec<_>>())
-    };
-    let header = fill(include_str!("artifact/gemm_tuned.h"), functions(&|_, own| declaration(own)));
-    let source = fill(include_str!("artifact/gemm_tuned.c"), functions(&definition));
-    let files = [("gemm_tuned.h".to_owned(), header), ("gemm_tuned.c".to_owned(), source)];
+    let values: Vec<(&str, &str)> =
+        values.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let files = [
+        ("gemm_tuned.h".to_owned(), include_str!("artifact/gemm_tuned.h").to_owned()),
+        ("gemm_tuned.c".to_owned(), fill(include_str!("artifact/gemm_tuned.c"), &values)),
+    ];
     (files.into_iter().collect(), left_out)
 }
-
-type TypePattern = (Dtype, Layout);
 
 /// Tables of the C source, built kernel by kernel.
 #[derive(Default)]
 struct CTables<'a> {
-    patterns: Vec<TypePattern>,
-    images: Vec<&'a [u8]>,
+    /// Images of a source: one for each architecture.
+    images: Vec<Vec<&'a [u8]>>,
     launches: usize,
     launch_rows: String,
     formulas: String,
@@ -89,11 +98,10 @@ struct CTables<'a> {
 }
 
 impl<'a> CTables<'a> {
-    fn add(&mut self, kernel: &'a ExportedKernel, image: &'a [u8]) {
+    fn add(&mut self, kernel: &'a ExportedKernel, name: &str, images: Vec<&'a [u8]>) {
         let draft = &kernel.draft;
         let (dtype, _, layout) = draft.pattern();
-        let pattern = place(&mut self.patterns, (dtype, layout));
-        let image = place(&mut self.images, image);
+        let image = place(&mut self.images, images);
         let first_launch = self.launches;
         for launch in &draft.plan.kernels {
             let (entry, shared) = (&launch.entry, launch.dynamic_shared_bytes);
@@ -113,13 +121,19 @@ impl<'a> CTables<'a> {
         let (shape, expected) = (draft.problem.shape, &draft.expectation);
         let _ = writeln!(
             self.kernel_rows,
-            "    /* {} */\n    {{ {pattern}, {}, {}, {}, {}, {first_launch}, {}, {}, serves_{number}, \
+            "    /* {} */\n    {{ {}, {}, {}, {}, {}, {},\n      {}, {}, {}, {}, {first_launch}, {}, {}, serves_{number}, \
              sizes_{number},\n      {}, {}, {}, {}, {}, {:e}, {:e},\n      {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e} }},",
             quote::c_comment(&draft.remark()),
+            quote::c_string(name),
+            dtype_constant(dtype),
+            i32::from(layout.a_transposed()),
+            i32::from(layout.b_transposed()),
             i32::from(draft.record.is_some()),
+            i32::from(!draft.plan.nondeterministic),
             shape.m,
             shape.n,
             shape.k,
+            draft.problem.batch,
             draft.plan.kernels.len(),
             draft.plan.workspaces.len(),
             expected.tile_m,
@@ -137,6 +151,21 @@ impl<'a> CTables<'a> {
             expected.us_per_clock,
             expected.own_clocks,
         );
+    }
+}
+
+/// The number of an architecture, and whether its code runs on no later minor version.
+fn architecture_row(own: &Architecture) -> String {
+    format!("{{ {}, {} }}", own.number, i32::from(own.features == Features::Specific))
+}
+
+/// The constant of the header for a type of elements.
+fn dtype_constant(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::F32 => "GEMM_TUNED_F32",
+        Dtype::F16 => "GEMM_TUNED_F16",
+        Dtype::Bf16 => "GEMM_TUNED_BF16",
+        Dtype::I32 => "GEMM_TUNED_I32",
     }
 }
 
@@ -219,9 +248,7 @@ pub(super) fn unfit(kernel: &ExportedKernel) -> Option<&'static str> {
     let constant = |launch: &crate::space::formula::BoundLaunch| {
         matches!(launch.dynamic_shared_bytes, Formula::Int(_))
     };
-    if draft.problem.batch != 1 {
-        Some("it is for a batch: use a bundle")
-    } else if draft.problem.compute != draft.problem.dtype.default_compute() {
+    if draft.problem.compute != draft.problem.dtype.default_compute() {
         Some("its compute type is not the default of its dtype: use a bundle")
     } else if plan.kernels.len() > MOST || plan.workspaces.len() > MOST {
         Some("it has too many launches or workspaces")
@@ -273,13 +300,13 @@ fn formulas(kernel: &ExportedKernel, number: usize) -> String {
     format!(
         "static int serves_{number}(const long long *p)\n{{\n{}    return {serves};\n}}\n\n\
          static void sizes_{number}(const long long *p, long long *s)\n{{\n{}{assigned}}}\n\n",
-        names(bound.serves.iter()),
-        names(sizes.into_iter()),
+        declared(bound.serves.iter()),
+        declared(sizes.into_iter()),
     )
 }
 
 /// Declares the values that formulas read.
-fn names<'a>(formulas: impl Iterator<Item = &'a Formula>) -> String {
+fn declared<'a>(formulas: impl Iterator<Item = &'a Formula>) -> String {
     let mut read = [false; OPEN.len()];
     for formula in formulas {
         for (known, reads) in read.iter_mut().zip(formula.reads()) {
@@ -297,80 +324,24 @@ fn names<'a>(formulas: impl Iterator<Item = &'a Formula>) -> String {
     }
 }
 
-fn function((dtype, layout): TypePattern) -> String {
-    format!("gemm_tuned_{dtype}_{layout}")
+/// Writes the images as arrays: `image_A_I` for image I of architecture A.
+fn arrays(images: &[Vec<&[u8]>]) -> String {
+    let each = images.iter().enumerate().flat_map(|(place, own)| {
+        own.iter().enumerate().map(move |(architecture, image)| array(architecture, place, image))
+    });
+    each.collect()
 }
 
-/// C type of an element; 16-bit types are passed as their bits.
-fn element(dtype: Dtype) -> &'static str {
-    match dtype {
-        Dtype::F32 => "float",
-        Dtype::I32 => "int",
-        Dtype::F16 | Dtype::Bf16 => "unsigned short",
-    }
-}
-
-/// C type of alpha and beta.
-fn scalar(dtype: Dtype) -> &'static str {
-    if dtype == Dtype::I32 { "int" } else { "float" }
-}
-
-fn signature(pattern: TypePattern) -> String {
-    let (element, scalar) = (element(pattern.0), scalar(pattern.0));
-    format!(
-        "int {}(const gemm_tuned *tuned, CUstream stream, int m, int n, int k,\n    \
-         {scalar} alpha, const {element} *a, int lda, const {element} *b, int ldb,\n    \
-         {scalar} beta, {element} *c, int ldc)",
-        function(pattern)
-    )
-}
-
-fn workspace_signature(pattern: TypePattern) -> String {
-    format!(
-        "size_t {}_workspace(const gemm_tuned *tuned, int m, int n, int k, int lda, int ldb, int ldc)",
-        function(pattern)
-    )
-}
-
-fn declaration(pattern: TypePattern) -> String {
-    let (dtype, layout) = pattern;
-    let stored = |transposed: bool, own: &str, other: &str| {
-        if transposed { format!("{other} x {own}") } else { format!("{own} x {other}") }
+fn image_table(architectures: usize, images: usize) -> String {
+    let row = |architecture: usize| {
+        let names = (0..images).map(|place| format!("image_{architecture}_{place}"));
+        format!("    {{ {} }},\n", names.collect::<Vec<_>>().join(",\n      "))
     };
-    format!(
-        "/* A is stored {}, B {}, elements are {dtype}. */\n{};\n\n\
-         /* Workspace bytes of the best kernel for this shape, if pointers are aligned to 256 bytes. */\n{};\n\n",
-        stored(layout.a_transposed(), "M", "K"),
-        stored(layout.b_transposed(), "K", "N"),
-        signature(pattern),
-        workspace_signature(pattern),
-    )
-}
-
-fn definition(number: usize, pattern: TypePattern) -> String {
-    let (dtype, layout) = pattern;
-    let [rows_of_a, row_of_a] = if layout.a_transposed() { ["k", "m"] } else { ["m", "k"] };
-    let [rows_of_b, row_of_b] = if layout.b_transposed() { ["n", "k"] } else { ["k", "n"] };
-    let rows = format!(
-        "    int rows[3], heights[3], lengths[3];\n    \
-         rows[0] = lda;\n    rows[1] = ldb;\n    rows[2] = ldc;\n    \
-         heights[0] = {rows_of_a};\n    heights[1] = {rows_of_b};\n    heights[2] = m;\n    \
-         lengths[0] = {row_of_a};\n    lengths[1] = {row_of_b};\n    lengths[2] = n;\n"
-    );
-    format!(
-        "{}\n{{\n{rows}    \
-         return run(tuned, stream, {number}, m, n, k, &alpha, a, b, &beta, c, rows, heights, lengths,\n               \
-         sizeof *c);\n}}\n\n\
-         {}\n{{\n{rows}    \
-         return wanted(tuned, {number}, m, n, k, rows, heights, lengths, sizeof({}));\n}}\n\n",
-        signature(pattern),
-        workspace_signature(pattern),
-        element(dtype),
-    )
+    (0..architectures).map(row).collect()
 }
 
 /// Writes an image as an array of words, the last one padded with zeros.
-fn array((place, image): (usize, &&[u8])) -> String {
+fn array(architecture: usize, place: usize, image: &[u8]) -> String {
     let words: Vec<String> = image
         .chunks(8)
         .map(|bytes| {
@@ -382,7 +353,7 @@ fn array((place, image): (usize, &&[u8])) -> String {
     let lines: Vec<String> =
         words.chunks(WORDS_A_LINE).map(|line| format!("    {},\n", line.join(", "))).collect();
     format!(
-        "static const unsigned long long image_{place}[{}] = {{\n{}}};\n\n",
+        "static const unsigned long long image_{architecture}_{place}[{}] = {{\n{}}};\n\n",
         words.len(),
         lines.concat()
     )

@@ -33,7 +33,7 @@ pub use manifest::{
     BundledDevice, BundledFile, BundledFiles, BundledKernel, BundledLaunch, BundledWorkspace,
     LaunchFormulas, Manifest,
 };
-pub use python::{python, python_module};
+pub use python::{LIBRARY, LIBRARY_ARGUMENTS, python};
 pub use rust::rust;
 pub use selection::{classes, for_any_shape, of_dispatch};
 pub use space::{EvaluatedSpace, SpaceExportError};

@@ -1,21 +1,28 @@
-//! Python export: a bundle with a Python module that calls its kernels on PyTorch tensors and CuPy
-//! arrays.
+//! Python export: the C source, and a Python module that calls the library that is built of it on PyTorch tensors
+//! and CuPy arrays.
 
 use std::collections::BTreeMap;
 
-use super::bundle::{Artifact, bundle, seal};
-use crate::model::problem::{MAX_EXTENT, MAX_OPERAND_BYTES};
+use super::bundle::Artifact;
+use super::c::c;
+use crate::compile::Architecture;
 
-/// Makes the files by name.
-pub fn python(artifact: &Artifact) -> BTreeMap<String, Vec<u8>> {
-    let mut files = bundle(artifact);
-    files.insert("gemm_tuned.py".to_owned(), python_module().into_bytes());
-    seal(files)
-}
+/// File name of the shared library that the module loads.
+pub const LIBRARY: &str = "libgemm_tuned.so";
 
-/// The module, which is the same for every bundle.
-pub fn python_module() -> String {
-    include_str!("artifact/gemm_tuned.py")
-        .replace("@MAX_EXTENT@", &MAX_EXTENT.to_string())
-        .replace("@MAX_OPERAND_BYTES@", &MAX_OPERAND_BYTES.to_string())
+/// Arguments of a C compiler that builds [`LIBRARY`] in the folder of the files.
+pub const LIBRARY_ARGUMENTS: [&str; 7] =
+    ["-O2", "-shared", "-fPIC", "gemm_tuned.c", "-o", LIBRARY, "-ldl"];
+
+/// Makes the files by name, and lists the kernels that are left out, each with the reason. Without any kernel, there
+/// are no files.
+pub fn python(
+    artifact: &Artifact,
+    architectures: &[Architecture],
+) -> (BTreeMap<String, String>, Vec<String>) {
+    let (mut files, left_out) = c(artifact, architectures);
+    if !files.is_empty() {
+        files.insert("gemm_tuned.py".to_owned(), include_str!("artifact/gemm_tuned.py").to_owned());
+    }
+    (files, left_out)
 }

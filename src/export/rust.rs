@@ -24,9 +24,10 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
     let mut places = vec![Vec::new(); artifact.kernels.len()];
     for (number, kernel) in artifact.kernels.iter().enumerate() {
         let draft = &kernel.draft;
-        let Some(image) = kernel.cubins.get(architecture).filter(|_| unfit(kernel).is_none())
-        else {
-            let why = unfit(kernel).unwrap_or("it has no machine code for that architecture");
+        let batch = (draft.problem.batch != 1).then_some("it is for a batch: export C or a bundle");
+        let unfit = unfit(kernel).or(batch);
+        let Some(image) = kernel.cubins.get(architecture).filter(|_| unfit.is_none()) else {
+            let why = unfit.unwrap_or("it has no machine code for that architecture");
             left_out.push(format!("{}: {why}", draft.name()));
             continue;
         };

@@ -66,7 +66,7 @@ fn a_non_deterministic_kernel_is_exported_for_its_own_problem_only_with_a_remark
         let manifest: serde_json::Value = serde_json::from_slice(&files[MANIFEST]).unwrap();
         let said = manifest["kernels"][0].get("deterministic");
         assert_eq!(said, (!deterministic).then_some(&serde_json::Value::Bool(false)));
-        let (c, _) = c(&artifact, "sm_90");
+        let (c, _) = c(&artifact, &["sm_90".parse().unwrap()]);
         let (rust, _) = rust(&artifact, "sm_90");
         let rust = String::from_utf8(rust["gemm_tuned.rs"].clone()).unwrap();
         for text in [&c["gemm_tuned.c"], &rust] {

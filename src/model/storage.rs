@@ -1,7 +1,7 @@
 //! Storage of operands: leading dimensions and alignment, and the check that kernels can address them.
 //!
 //! [`Storage::check`] is what every surface applies before it chooses a kernel: the runtime and `lookup` call it, and
-//! the C, Python and Rust exports have it in their language, with the limits of this crate. `tests/export/choices.rs`
+//! the C and Rust exports have it in their language, with the limits of this crate. `tests/export/choices.rs`
 //! compares them all.
 
 use thiserror::Error;

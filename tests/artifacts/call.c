@@ -1,34 +1,94 @@
-/* Calls an exported artifact for shapes that were tuned or not, and with mistakes. */
+/* Calls an exported artifact for problems that were tuned or not, and with mistakes. */
 #include <stdio.h>
+#include <string.h>
 
 #include "gemm_tuned.h"
 
 static float memory[4096];
 
+/* Says what a problem is refused with. */
+static void say(const char *what, const gemm_tuned_problem *problem)
+{
+    char text[200];
+    int status = gemm_tuned_check(problem, text, sizeof text);
+    printf("%s: %d %s\n", what, status, text);
+}
+
 int main(void)
 {
-    static const int shapes[][6] = {
-        { 44, 31, 23, 23, 31, 31 },       /* the tuned one */
-        { 44, 31, 23, 25, 33, 35 },       /* padded */
-        { 999, 1001, 77, 77, 1001, 1001 },
-        { 1, 5000, 5000, 5000, 5000, 5000 },
-        { 4096, 4096, 4096, 4096, 4096, 4096 },
+    static const long long shapes[][6] = {
+        { 44, 31, 23, 0, 0, 0 },    /* the tuned one */
+        { 44, 31, 23, 25, 33, 35 }, /* padded */
+        { 999, 1001, 77, 0, 0, 0 },
+        { 1, 5000, 5000, 0, 0, 0 },
+        { 4096, 4096, 4096, 0, 0, 0 },
     };
-    gemm_tuned tuned;
-    float *a = memory, *b = memory + 64, *c = memory + 128;
-    int status = gemm_tuned_open(&tuned), i;
-    printf("open %d\n", status);
+    static const float alpha = 1.5f, beta = 0.5f;
+    gemm_tuned_operands operands = gemm_tuned_no_operands();
+    gemm_tuned_problem good = gemm_tuned_default_problem(), problem = good;
+    gemm_tuned_choice choice;
+    gemm_tuned *tuned;
+    int status, i;
+    printf("version %d\n", gemm_tuned_version());
+    choice.size = sizeof choice;
+    operands.a = memory, operands.b = memory + 64, operands.d = memory + 128;
+    good.m = 44, good.n = 31, good.k = 23;
+    status = gemm_tuned_choose(NULL, &good, (size_t)-1, &choice);
+    printf("without a GPU: %d %s tuned %d deterministic %d\n", status, choice.name, choice.tuned,
+           choice.deterministic);
+    status = gemm_tuned_create(&tuned, 0);
+    printf("create: %s\n", gemm_tuned_status_string(status));
     for (i = 0; status == 0 && i < (int)(sizeof shapes / sizeof shapes[0]); i++) {
-        const int *s = shapes[i];
-        status = gemm_tuned_f32_nn(&tuned, NULL, s[0], s[1], s[2], 1.5f, a, s[3], b, s[4], 0.5f, c,
-                                   s[5]);
+        const long long *s = shapes[i];
+        problem.m = s[0], problem.n = s[1], problem.k = s[2];
+        problem.lda = s[3], problem.ldb = s[4], problem.ldd = s[5];
+        operands.alpha = i == 0 ? NULL : &alpha, operands.beta = i == 0 ? NULL : &beta;
+        status = gemm_tuned_run(tuned, &problem, &operands, NULL, 0, NULL);
     }
-    printf("calls %d\n", status);
-    printf("odd address %d\n",
-           gemm_tuned_f32_nn(&tuned, NULL, 64, 64, 64, 1, a + 1, 64, b, 64, 0, c, 64));
-    printf("short rows %d\n", gemm_tuned_f32_nn(&tuned, NULL, 8, 8, 8, 1, a, 7, b, 8, 0, c, 8));
-    printf("no pointer %d\n", gemm_tuned_f32_nn(&tuned, NULL, 8, 8, 8, 1, NULL, 8, b, 8, 0, c, 8));
-    printf("no rows %d\n", gemm_tuned_f32_nn(&tuned, NULL, 0, 8, 8, 1, a, 8, b, 8, 0, c, 8));
-    gemm_tuned_close(&tuned);
+    problem = good;
+    problem.batch = 7, problem.stride_a = 0, problem.stride_b = 800, problem.stride_d = 44 * 31;
+    if (status == 0)
+        status = gemm_tuned_run(tuned, &problem, &operands, NULL, 0, NULL);
+    printf("runs: %s\n", gemm_tuned_status_string(status));
+    say("good", &good);
+    say("no problem", NULL);
+    problem = good, problem.size = 8;
+    say("size", &problem);
+    problem = good, problem.dtype = 9;
+    say("dtype", &problem);
+    problem = good, problem.transpose_b = 2;
+    say("transpose", &problem);
+    problem = good, problem.m = 0;
+    say("no rows", &problem);
+    problem = good, problem.k = 1LL << 31;
+    say("too long", &problem);
+    problem = good, problem.batch = -1;
+    say("batch", &problem);
+    problem = good, problem.lda = 22;
+    say("short rows", &problem);
+    problem = good, problem.ldb = 1LL << 40;
+    say("long rows", &problem);
+    problem = good, problem.batch = 2, problem.stride_d = 44 * 31 - 1;
+    say("overlap", &problem);
+    problem = good, problem.batch = 2, problem.stride_d = 44 * 31, problem.stride_a = -1;
+    say("stride", &problem);
+    problem = good, problem.batch = 1000, problem.stride_d = 44 * 31, problem.stride_a = 1LL << 40;
+    say("span", &problem);
+    problem = good, problem.alignment = 2;
+    say("alignment", &problem);
+    operands.a = (const char *)memory + 1;
+    printf("odd address %d\n", gemm_tuned_run(tuned, &good, &operands, NULL, 0, NULL));
+    operands.a = NULL;
+    printf("no pointer %d\n", gemm_tuned_run(tuned, &good, &operands, NULL, 0, NULL));
+    printf("no operands %d\n", gemm_tuned_run(tuned, &good, NULL, NULL, 0, NULL));
+    operands = gemm_tuned_no_operands(), operands.size = 1;
+    printf("size of operands %d\n", gemm_tuned_run(tuned, &good, &operands, NULL, 0, NULL));
+    printf("no handle %d\n", gemm_tuned_run(NULL, &good, &operands, NULL, 0, NULL));
+    printf("no choice %d\n", gemm_tuned_choose(tuned, &good, 0, NULL));
+    problem = good, problem.dtype = GEMM_TUNED_I32;
+    printf("no kernel: %s\n", gemm_tuned_status_string(gemm_tuned_choose(tuned, &problem, 0, &choice)));
+    gemm_tuned_destroy(tuned);
+    for (i = -6; i < 0; i++)
+        printf("%d: %s\n", i, gemm_tuned_status_string(i));
     return 0;
 }

@@ -1,7 +1,7 @@
 /* Multiplies random matrices on a GPU through an exported C artifact: for each shape, the largest error
  * of sampled elements over the bound of the error analysis, and the median time. Built and run by
- * check.sh. Each argument is MxNxK, MxNxK:US with the time that the tuner measured, or MxNxK+PAD with
- * rows that are longer by PAD elements. Fails where an error is beyond the bound, or a time twice beyond
+ * check.sh. Each argument is MxNxK, MxNxKxBATCH, MxNxK:US with the time that the tuner measured, or MxNxK+PAD
+ * with rows that are longer by PAD elements. Fails where an error is beyond the bound, or a time twice beyond
  * SLOWEST times the tuner's. */
 #include <math.h>
 #include <stdint.h>
@@ -11,7 +11,9 @@
 
 #include "gemm_tuned.h"
 
-#ifndef CUDA_VERSION
+typedef int CUresult;
+typedef int CUdevice;
+typedef struct CUstream_st *CUstream;
 typedef unsigned long long CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUevent_st *CUevent;
@@ -44,7 +46,6 @@ CUresult cuMemFree(CUdeviceptr address);
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t bytes);
 CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes);
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream);
-#endif
 
 #define SAMPLES 40
 #define SAMPLE_US 1000.0
@@ -60,12 +61,13 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUst
 /* A product, and the sets of operands that its launches rotate through: A, B and C of each from `at` on,
  * `bytes` long. */
 typedef struct {
-    gemm_tuned tuned;
+    gemm_tuned *tuned;
+    gemm_tuned_problem problem;
     CUstream stream;
     CUevent begin, end;
-    CUdeviceptr flushed, at[MAX_SETS];
-    int m, n, k, lda, ldb, ldc, sets;
-    size_t bytes[3];
+    CUdeviceptr flushed, workspace, at[MAX_SETS];
+    size_t workspace_bytes, bytes[3];
+    int sets;
 } product;
 
 static uint64_t state = 1;
@@ -79,7 +81,7 @@ static double uniform(void)
 static void must(int status, const char *what)
 {
     if (status != 0) {
-        fprintf(stderr, "%s failed: %d\n", what, status);
+        fprintf(stderr, "%s failed: %s\n", what, gemm_tuned_status_string(status));
         exit(1);
     }
 }
@@ -106,10 +108,13 @@ static size_t aligned(size_t bytes)
 static void call(const product *own, int set)
 {
     CUdeviceptr a = own->at[set], b = a + aligned(own->bytes[0]), c = b + aligned(own->bytes[1]);
-    must(gemm_tuned_f32_nn(&own->tuned, own->stream, own->m, own->n, own->k, 1.0f,
-                           (const float *)(uintptr_t)a, own->lda, (const float *)(uintptr_t)b,
-                           own->ldb, 0.0f, (float *)(uintptr_t)c, own->ldc),
-         "gemm_tuned_f32_nn");
+    gemm_tuned_operands operands = gemm_tuned_no_operands();
+    operands.a = (const void *)(uintptr_t)a;
+    operands.b = (const void *)(uintptr_t)b;
+    operands.d = (void *)(uintptr_t)c;
+    must(gemm_tuned_run(own->tuned, &own->problem, &operands, (void *)(uintptr_t)own->workspace,
+                        own->workspace_bytes, own->stream),
+         "gemm_tuned_run");
 }
 
 /* As many launches as the tuner has in a sample (src/measure/sampling.rs): to start a recorded graph
@@ -163,39 +168,47 @@ int main(int count, char **words)
     must(cuStreamCreate(&own.stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     must(cuEventCreate(&own.begin, 0), "cuEventCreate");
     must(cuEventCreate(&own.end, 0), "cuEventCreate");
-    must(gemm_tuned_open(&own.tuned), "gemm_tuned_open");
+    must(gemm_tuned_create(&own.tuned, 0), "gemm_tuned_create");
     must(cuMemAlloc(&own.flushed, ROTATED_BYTES), "cuMemAlloc");
     for (i = 1; i < count; i++) {
-        int m, n, k, pad = 0, s, j, slow;
-        size_t all, room;
+        gemm_tuned_problem *asked = &own.problem;
+        gemm_tuned_choice choice;
+        int m, n, k, batch = 1, lda, ldb, ldd, pad = 0, s, j, slow;
+        size_t all;
         float *host[3];
         double expected = 0, worst = 0, limit, us;
-        CUdeviceptr workspace = 0;
         char *rest;
-        if (sscanf(words[i], "%dx%dx%d", &m, &n, &k) != 3)
+        if (sscanf(words[i], "%dx%dx%dx%d", &m, &n, &k, &batch) < 3)
             return 2;
         if ((rest = strchr(words[i], '+')) != NULL)
             pad = atoi(rest + 1);
         if ((rest = strchr(words[i], ':')) != NULL)
             expected = atof(rest + 1);
-        own.m = m, own.n = n, own.k = k;
-        own.lda = k + pad, own.ldb = n + pad, own.ldc = n + pad;
-        own.bytes[0] = (size_t)m * own.lda * 4;
-        own.bytes[1] = (size_t)k * own.ldb * 4;
-        own.bytes[2] = (size_t)m * own.ldc * 4;
+        lda = k + pad, ldb = n + pad, ldd = n + pad;
+        *asked = gemm_tuned_default_problem();
+        asked->m = m, asked->n = n, asked->k = k, asked->batch = batch;
+        asked->lda = lda, asked->ldb = ldb, asked->ldd = ldd;
+        asked->stride_a = (long long)m * lda;
+        asked->stride_b = (long long)k * ldb;
+        asked->stride_d = (long long)m * ldd;
+        own.bytes[0] = (size_t)batch * m * lda * 4;
+        own.bytes[1] = (size_t)batch * k * ldb * 4;
+        own.bytes[2] = (size_t)batch * m * ldd * 4;
         for (j = 0, all = 0; j < 3; j++)
             all += aligned(own.bytes[j]);
         own.sets = ROTATED_BYTES / all < MAX_SETS ? (int)(ROTATED_BYTES / all) + 1 : MAX_SETS;
         for (j = 0; j < 3; j++) {
-            size_t e, row = j == 0 ? own.lda : own.ldb, width = j == 0 ? k : n;
+            size_t e, row = j == 0 ? lda : ldb, width = j == 0 ? k : n;
             host[j] = (float *)malloc(own.bytes[j]);
             for (e = 0; e < own.bytes[j] / 4; e++)
                 host[j][e] = j == 2 || e % row >= width ? NAN : (float)uniform();
         }
-        room = gemm_tuned_f32_nn_workspace(&own.tuned, m, n, k, own.lda, own.ldb, own.ldc);
-        if (room > 0)
-            must(cuMemAlloc(&workspace, room), "cuMemAlloc");
-        gemm_tuned_workspace(&own.tuned, (void *)(uintptr_t)workspace, room);
+        choice.size = sizeof choice;
+        must(gemm_tuned_choose(own.tuned, asked, (size_t)-1, &choice), "gemm_tuned_choose");
+        own.workspace = 0;
+        own.workspace_bytes = choice.workspace_bytes;
+        if (own.workspace_bytes > 0)
+            must(cuMemAlloc(&own.workspace, own.workspace_bytes), "cuMemAlloc");
         for (s = 0; s < own.sets; s++) {
             must(cuMemAlloc(&own.at[s], all), "cuMemAlloc");
             for (j = 0, all = 0; j < 3; j++) {
@@ -210,23 +223,24 @@ int main(int count, char **words)
         limit = bound(k);
         for (s = 0; s < ELEMENTS; s++) {
             int row = (int)((uniform() + 1) / 2 * m) % m, column = (int)((uniform() + 1) / 2 * n) % n;
+            size_t one = (size_t)((uniform() + 1) / 2 * batch) % batch;
             double sum = 0, size = 0, error;
             if (s == 0)
-                row = m - 1, column = n - 1;
+                row = m - 1, column = n - 1, one = batch - 1;
             for (j = 0; j < k; j++) {
-                double term = (double)host[0][(size_t)row * own.lda + j]
-                              * host[1][(size_t)j * own.ldb + column];
+                double term = (double)host[0][(one * m + row) * lda + j]
+                              * host[1][(one * k + j) * ldb + column];
                 sum += term;
                 size += fabs(term);
             }
-            error = fabs(host[2][(size_t)row * own.ldc + column] - sum) / size / limit;
+            error = fabs(host[2][(one * m + row) * ldd + column] - sum) / size / limit;
             /* Also where it is no number. */
             if (!(error <= worst))
                 worst = error;
         }
-        for (s = 0; s < m; s++)
-            for (j = n; j < own.ldc; j++)
-                if (!isnan(host[2][(size_t)s * own.ldc + j]))
+        for (s = 0; s < m * batch; s++)
+            for (j = n; j < ldd; j++)
+                if (!isnan(host[2][(size_t)s * ldd + j]))
                     worst = INFINITY;
         us = expected > 0 ? expected : median_us(&own, FIRST_LAUNCHES);
         s = launches_for(us);
@@ -246,11 +260,11 @@ int main(int count, char **words)
         failures += !(worst <= 1) || slow;
         for (s = 0; s < own.sets; s++)
             cuMemFree(own.at[s]);
-        if (workspace != 0)
-            cuMemFree(workspace);
+        if (own.workspace != 0)
+            cuMemFree(own.workspace);
         for (j = 0; j < 3; j++)
             free(host[j]);
     }
-    gemm_tuned_close(&own.tuned);
+    gemm_tuned_destroy(own.tuned);
     return failures > 0;
 }

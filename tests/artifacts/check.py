@@ -37,14 +37,20 @@ class Torch:
         self.flushed = torch.empty(ROTATED_BYTES, dtype=torch.uint8, device="cuda")
         self.side = torch.cuda.Stream()
 
-    def random(self, rows, columns, pad):
-        whole = self.x.rand(rows, columns + pad, device="cuda") * 2 - 1
-        whole[:, columns:] = math.nan
-        return whole[:, :columns]
+    def random(self, *extents):
+        *outer, columns, pad = extents
+        whole = self.x.rand(*outer, columns + pad, device="cuda") * 2 - 1
+        whole[..., columns:] = math.nan
+        return whole[..., :columns]
 
-    def nan(self, rows, columns, pad):
-        whole = self.x.full((rows, columns + pad), math.nan, device="cuda")
-        return whole, whole[:, :columns]
+    def nan(self, *extents):
+        *outer, columns, pad = extents
+        whole = self.x.full((*outer, columns + pad), math.nan, device="cuda")
+        return whole, whole[..., :columns]
+
+    def transposed(self, matrix):
+        """The same numbers with the last two dimensions stored the other way."""
+        return matrix.mT.contiguous().mT
 
     def flush(self):
         self.flushed.fill_(1)
@@ -102,14 +108,19 @@ class Cupy(Torch):
         self.flushed = cupy.empty(ROTATED_BYTES, dtype=cupy.uint8)
         self.side = cupy.cuda.Stream(non_blocking=True)
 
-    def random(self, rows, columns, pad):
-        whole = self.x.random.uniform(-1, 1, (rows, columns + pad), dtype=self.x.float32)
-        whole[:, columns:] = math.nan
-        return whole[:, :columns]
+    def random(self, *extents):
+        *outer, columns, pad = extents
+        whole = self.x.random.uniform(-1, 1, (*outer, columns + pad), dtype=self.x.float32)
+        whole[..., columns:] = math.nan
+        return whole[..., :columns]
 
-    def nan(self, rows, columns, pad):
-        whole = self.x.full((rows, columns + pad), math.nan, dtype=self.x.float32)
-        return whole, whole[:, :columns]
+    def nan(self, *extents):
+        *outer, columns, pad = extents
+        whole = self.x.full((*outer, columns + pad), math.nan, dtype=self.x.float32)
+        return whole, whole[..., :columns]
+
+    def transposed(self, matrix):
+        return self.x.ascontiguousarray(matrix.swapaxes(-1, -2)).swapaxes(-1, -2)
 
     def flush(self):
         self.flushed.fill(1)
@@ -152,23 +163,22 @@ def check(side):
     for word in SHAPES:
         shape, _, expected = word.partition(":")
         shape, _, pad = shape.partition("+")
-        m, n, k = map(int, shape.split("x"))
+        m, n, k, *batch = map(int, shape.split("x"))
         pad = int(pad or 0)
-        sets = min(MAX_SETS, ROTATED_BYTES // (4 * (m * k + k * n + m * n)) + 1)
-        a = [side.random(m, k, pad) for _ in range(sets)]
-        b = [side.random(k, n, pad) for _ in range(sets)]
-        c = [side.nan(m, n, pad) for _ in range(sets)]
+        sets = min(MAX_SETS, ROTATED_BYTES // (4 * math.prod(batch) * (m * k + k * n + m * n)) + 1)
+        a = [side.random(*batch, m, k, pad) for _ in range(sets)]
+        b = [side.random(*batch, k, n, pad) for _ in range(sets)]
+        c = [side.nan(*batch, m, n, pad) for _ in range(sets)]
         gemm_tuned.matmul(a[0], b[0], out=c[0][1])
         x, y = side.double(a[0]), side.double(b[0])
         error = abs(side.double(c[0][1]) - x @ y) / (abs(x) @ abs(y)) / bound(k)
         worst = float(error.max())
-        if pad and not bool(side.x.isnan(c[0][0][:, n:]).all()):
+        if pad and not bool(side.x.isnan(c[0][0][..., n:]).all()):
             worst = math.inf
         if not pad:
             # A transposed view of the same numbers, where the bundle has kernels for it.
             try:
-                again = gemm_tuned.matmul(a[0], b[0].T.contiguous().T if KIND == "torch"
-                                          else side.x.asfortranarray(b[0]))
+                again = gemm_tuned.matmul(a[0], side.transposed(b[0]))
                 worst = max(worst, float((abs(side.double(again) - x @ y) / (abs(x) @ abs(y))
                                           / bound(k)).max()))
             except gemm_tuned.GemmTunedError:

@@ -2,34 +2,21 @@
 # Checks exported artifacts on a GPU: C (gcc and the driver's library), PyTorch, CuPy, whichever of them
 # are there. One line for each shape: error over bound, time, and against the tuner's.
 #
-#   check.sh C_FOLDER PYTHON_FOLDER [SHAPE...]
+#   check.sh FOLDER [SHAPE...]        what `export --format python` wrote
 #
-# Without shapes: tuned ones of the manifest (small, medium, large), two that nobody tuned, one with odd
-# sizes and rows that are longer by 5 elements.
+# Shapes as check.c has them. Without any: two that nobody tuned, one with odd sizes and rows that are longer by 5
+# elements, a batch.
 set -u
 here=$(dirname "$0")
-c=$1
-python=$2
-shift 2
-if [ $# -eq 0 ]; then
-    set -- $(python3 - "$python/manifest.json" <<'PICK'
-import json, sys
-kernels = json.load(open(sys.argv[1]))["kernels"]
-own = [k for k in kernels if k["tuned"] and (k["problem"]["dtype"], k["problem"]["layout"], k["problem"]["batch"]) == ("f32", "nn", 1)]
-own.sort(key=lambda k: k["median_us"])
-own = [k for k in own if k["problem"]["m"] * k["problem"]["n"] <= 1 << 26]
-for k in [own[len(own) // 6], own[len(own) // 2], own[-1]]:
-    p = k["problem"]
-    print(f"{p['m']}x{p['n']}x{p['k']}:{k['median_us']}")
-PICK
-) 1500x700x900 3000x2500x640 777x1001x513+5
-fi
+folder=$1
+shift
+[ $# -gt 0 ] || set -- 1500x700x900 3000x2500x640 777x1001x513+5 200x300x64x24
 failed=0
 if gcc --version > /dev/null 2>&1; then
     work=$(mktemp -d)
     driver=$(ldconfig -p | sed -n 's/.*libcuda.so.1 .*=> //p' | head -1)
-    if gcc -std=c99 -O2 -I "$c" \
-        "$here/check.c" "$c/gemm_tuned.c" -o "$work/check" "${driver:--l:libcuda.so.1}" -lm; then
+    if gcc -std=gnu99 -O2 -I "$folder" "$here/check.c" "$folder/libgemm_tuned.so" -Wl,-rpath,"$(realpath "$folder")" \
+        -o "$work/check" "${driver:--l:libcuda.so.1}" -lm -ldl; then
         "$work/check" "$@" || failed=1
     else
         failed=1
@@ -40,7 +27,7 @@ else
 fi
 for kind in torch cupy; do
     if python3 -c "import $kind" 2> /dev/null; then
-        python3 -B "$here/check.py" "$python" "$kind" "$@" || failed=1
+        python3 -B "$here/check.py" "$folder" "$kind" "$@" || failed=1
     else
         echo "$kind  skipped: it is not installed"
     fi

@@ -1,29 +1,16 @@
 """What an exported Python module does where something fails, with stub_driver.c in the place of the driver.
 
-    faults.py FOLDER LIBRARY
+    faults.py FOLDER        with LD_LIBRARY_PATH=FOLDER/stub
 """
 
 import ctypes
 import sys
 import threading
-import time
 
-FOLDER, LIBRARY = sys.argv[1:]
-stub = ctypes.CDLL(LIBRARY)
-stub.stub_recorded.restype = stub.stub_memory_calls.restype = ctypes.c_char_p
+FOLDER = sys.argv[1]
+stub = ctypes.CDLL("libcuda.so.1")
+stub.stub_recorded.restype = ctypes.c_char_p
 stub.stub_current.restype = ctypes.c_void_p
-drivers, real = [], ctypes.CDLL
-
-
-def library(name, *rest):
-    if name != "libcuda.so.1":
-        return real(name, *rest)
-    drivers.append(name)
-    time.sleep(0.05)
-    return stub
-
-
-ctypes.CDLL = library
 sys.path[:0] = [FOLDER, __file__.rpartition("/")[0] + "/stubs"]
 import gemm_tuned  # noqa: E402: the folder is an argument
 import torch  # noqa: E402: the one of stubs/
@@ -31,11 +18,15 @@ import torch  # noqa: E402: the one of stubs/
 PLACE, OWN = 1 << 42, 1 << 20
 
 
-def matmul(m, n, k, alpha=1, a=1 << 40, dtype=torch.float32, layout="nt"):
-    matrix = [torch.Tensor(a, (m, k), (k, 1) if layout[0] == "n" else (1, m), dtype),
-              torch.Tensor(1 << 41, (k, n), (n, 1) if layout[1] == "n" else (1, k), dtype),
-              torch.Tensor(3 << 40, (m, n), (n, 1), dtype)]
-    gemm_tuned.matmul(matrix[0], matrix[1], matrix[2], alpha)
+def operands(m, n, k, a=1 << 40, dtype=torch.float32, layout="nt", device=0):
+    return (torch.Tensor(a, (m, k), (k, 1) if layout[0] == "n" else (1, m), dtype, device),
+            torch.Tensor(1 << 41, (k, n), (n, 1) if layout[1] == "n" else (1, k), dtype, device),
+            torch.Tensor(3 << 40, (m, n), (n, 1), dtype, device))
+
+
+def matmul(m, n, k, alpha=1, **named):
+    stub.stub_begin()
+    gemm_tuned.matmul(*operands(m, n, k, **named), alpha)
     return stub.stub_recorded().decode()
 
 
@@ -49,72 +40,74 @@ def refused(words, call, *arguments, **named):
     assert stub.stub_contexts() == 1 and stub.stub_current() == OWN
 
 
-def begin(room):
-    stub.stub_begin(ctypes.c_uint64(PLACE), ctypes.c_uint64(room))
-
-
-# Callers that come at the same time make one driver.
-threads = [threading.Thread(target=gemm_tuned._driver) for _ in range(8)]
+# Callers that come at the same time load the kernels once.
+handles = []
+threads = [threading.Thread(target=lambda: handles.append(gemm_tuned._handle(0))) for _ in range(8)]
 for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-assert drivers == ["libcuda.so.1"], drivers
-driver = gemm_tuned._driver()
+assert len(handles) == 8 and len({handle.value for handle in handles}) == 1, handles
 stub.cuCtxPushCurrent_v2(ctypes.c_void_p(OWN))
 
-# A workspace is allocated before the smaller one is freed, and stays where the larger one is refused.
-begin(1 << 46)
-small, large = matmul(2048, 2048, 2048), matmul(4096, 4096, 4096)
-assert stub.stub_memory_calls() == b"aaf", stub.stub_memory_calls()
-driver.workspaces.clear()
-begin(1 << 46)
-matmul(2048, 2048, 2048)
-(address, size), = driver.workspaces.values()
-begin(size)
-without = matmul(4096, 4096, 4096)
-assert stub.stub_memory_calls().startswith(b"x") and b"f" not in stub.stub_memory_calls()
-assert driver.workspaces == {(0, 8): (address, size)} and without and without != large
-begin(0)
-assert matmul(2048, 2048, 2048) and stub.stub_memory_calls() == b"", "the workspace is there"
-driver.workspaces.clear()
-begin(0)
-assert matmul(2048, 2048, 2048) and driver.workspaces == {}, "a kernel that needs none"
+# The memory of the best kernel's workspace, or of one that needs less where it is missing.
+torch.memory(PLACE, 1 << 46)
+best = matmul(2048, 2048, 2048)
+(count, there), = torch.allocations
+assert there and count > 0 and f"{PLACE.to_bytes(8, 'little').hex()}" in best, best
+torch.memory(PLACE, count)
+assert matmul(2048, 2048, 2048) == best
+torch.memory(PLACE, count - 1)
+other = matmul(2048, 2048, 2048)
+assert torch.allocations[0] == (count, False) and other and other != best, torch.allocations
+torch.memory(PLACE, 0)
+assert matmul(2048, 2048, 2048) and not any(there for _, there in torch.allocations)
+
+# A new array, batches, a matrix beside a batch, and more calls than are remembered.
+torch.memory(PLACE, 1 << 46)
+a, b, _ = operands(64, 96, 32, layout="nn")
+assert gemm_tuned.matmul(a, b).shape == (64, 96)
+many = torch.Tensor(1 << 40, (5, 64, 32), (64 * 32, 32, 1))
+assert gemm_tuned.matmul(many, b).shape == (5, 64, 96)
+gemm_tuned.MAX_CALLS = 2
+for extent in range(1, 9):
+    assert matmul(extent, 8, 8) and 1 <= len(gemm_tuned._calls) <= 2
+# Only a caller's factors are passed.
+assert matmul(8, 8, 8, alpha=2) != matmul(8, 8, 8)
 
 # What is refused, with the documented error; the caller's context is current afterwards.
-refused("M is 0", gemm_tuned.kernel_for, 0, 8, 8)
-refused("N is -1", gemm_tuned.kernel_for, 8, -1, 8)
-refused("K is 2147479553", gemm_tuned.kernel_for, 8, 8, 2147479553)
+refused("m is 0", gemm_tuned.kernel_for, 0, 8, 8)
+refused("n is -1", gemm_tuned.kernel_for, 8, -1, 8)
+refused("k is 2147479553", gemm_tuned.kernel_for, 8, 8, 2147479553)
+refused("m is 18446744073709551624: give a number of 64 bits", gemm_tuned.kernel_for, (1 << 64) + 8, 8, 8)
+refused("batch is 0", gemm_tuned.kernel_for, 8, 8, 8, batch=0)
 refused("`f64` is no dtype", gemm_tuned.kernel_for, 8, 8, 8, dtype="f64")
 refused("`xx` is no layout", gemm_tuned.kernel_for, 8, 8, 8, layout="xx")
 refused("whole numbers", gemm_tuned.kernel_for, 8, 8, 8.5)
 refused("whole numbers", gemm_tuned.kernel_for, 8, 8, "8")
 refused("whole numbers", gemm_tuned.kernel_for, 8, 8, 8, rows=(8, 8))
+refused("rows are 0, 8, 8", gemm_tuned.kernel_for, 8, 8, 8, rows=(0, 8, 8))
 refused("lda is 4294967360", gemm_tuned.kernel_for, 8, 8, 8, rows=((1 << 32) + 64, 8, 8))
 refused("ldb is 7", gemm_tuned.kernel_for, 8, 8, 8, rows=(8, 7, 8))
-refused("aligned to 2 bytes", gemm_tuned.kernel_for, 8, 8, 8, alignment=2)
-refused("at least 1 multiprocessor", gemm_tuned.kernel_for, 8, 8, 8, sms=0)
-refused("float32 or int32", matmul, 8, 8, 8, dtype=torch.float64)
-refused("aligned to 1 bytes", matmul, 8, 8, 8, a=(1 << 40) + 3)
+refused("alignment is 2", gemm_tuned.kernel_for, 8, 8, 8, alignment=2)
+refused("alignment is 0", gemm_tuned.kernel_for, 8, 8, 8, alignment=0)
+refused("give float32", matmul, 8, 8, 8, dtype=torch.float64)
+refused("alignment is 1", matmul, 8, 8, 8, a=(1 << 40) + 3)
 refused("address is null", matmul, 8, 8, 8, a=0)
 refused("alpha is 'x'", matmul, 8, 8, 8, alpha="x")
-refused("no kernel for i32", matmul, 8, 8, 8, dtype=torch.int32)
-refused("alpha is 4294967296", matmul, 8, 8, 8, dtype=torch.int32, alpha=1 << 32)
+refused("no kernel for 8x8x8 x 1 i32 nt", matmul, 8, 8, 8, dtype=torch.int32)
+refused("host memory", matmul, 8, 8, 8, device=-1)
+refused("loading the kernels on GPU 3 failed: an error of the stub", matmul, 8, 8, 8, device=3)
+refused("have no product", gemm_tuned.matmul, a, a)
+refused("have no product", gemm_tuned.matmul, many, torch.Tensor(1 << 41, (4, 32, 96), (3072, 96, 1)))
+refused("pass it as `out`", gemm_tuned.matmul, a, b, beta=1)
+refused("out is (64, 95)", gemm_tuned.matmul, a, b, torch.Tensor(3 << 40, (64, 95), (95, 1)))
+refused("out is (64, 96)", gemm_tuned.matmul, a, b, torch.Tensor(3 << 40, (64, 96), (1, 64)))
+refused("neither rows nor columns of a", gemm_tuned.matmul, torch.Tensor(1 << 40, (64, 32), (64, 2)), b)
+refused("arrays of one type", gemm_tuned.matmul, a, [[1.0]])
+refused("stride_d is 0", gemm_tuned.matmul, many, b, torch.Tensor(3 << 40, (5, 64, 96), (0, 96, 1)))
 stub.stub_fail(1)
-begin(1 << 46)
-refused("cuLaunchKernel failed", matmul, 512, 512, 512)
+refused("the product failed: an error of the stub", matmul, 512, 512, 512)
 stub.stub_fail(0)
 assert matmul(512, 512, 512)
-
-# Kernels with one name and other code are other functions.
-kernels = gemm_tuned._bundle()[1]
-assert len({kernel.name for kernel in kernels}) == len(kernels)
-for kernel in kernels:
-    kernel.name = "the same"
-gemm_tuned._choose.cache_clear()
-begin(1 << 46)
-first = matmul(1024, 1024, 1024)
-begin(1 << 46)
-second = matmul(1001, 1001, 1001)
-assert first.split(":")[0] != second.split(":")[0], (first, second)
 print("right")

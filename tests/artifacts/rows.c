@@ -1,18 +1,18 @@
 /* Prints how the formulas of an exported C artifact see rows, of M N K lda ldb ldc and an alignment. */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "gemm_tuned.c"
 
 int main(int count, char **words)
 {
-    int given[7] = { 0 }, lengths[3], i;
-    long long p[7];
+    product own = { GEMM_TUNED_F32, 0, 0, 4, { 0, 0, 0, 1, 0, 0, 0 }, { 0, 0, 0 } };
+    long long given[7] = { 0 }, p[7];
+    int i;
     for (i = 1; i < count && i <= 7; i++)
-        given[i - 1] = atoi(words[i]);
-    lengths[0] = given[2];
-    lengths[1] = lengths[2] = given[1];
-    describe(p, given[0], given[1], given[2], given + 3, lengths, (uintptr_t)given[6], 4);
+        given[i - 1] = atoll(words[i]);
+    for (i = 0; i < 3; i++) {
+        own.p[i] = given[i];
+        own.p[4 + i] = given[3 + i];
+    }
+    describe(&own, (int)given[6], p);
     printf("%lld %lld %lld\n", p[4], p[5], p[6]);
     return 0;
 }

@@ -2,68 +2,100 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gemm_tuned.h"
-
 static const char *names[4096];
-static int count = 0;
+static int count = 0, context;
 
-CUresult cuCtxGetDevice(CUdevice *device)
+int cuInit(unsigned flags) { return (int)flags; }
+
+int cuDeviceGet(int *device, int ordinal)
+{
+    *device = ordinal;
+    return 0;
+}
+
+int cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+    (void)device;
+    *value = attribute == 75 ? 9 : attribute == 76 ? 0 : 132;
+    return 0;
+}
+
+int cuDevicePrimaryCtxRetain(void **found, int device)
+{
+    *found = &context;
+    printf("retain\n");
+    return device;
+}
+
+int cuDevicePrimaryCtxRelease_v2(int device)
+{
+    printf("release\n");
+    return device;
+}
+
+int cuCtxGetCurrent(void **current)
+{
+    *current = &context;
+    return 0;
+}
+
+int cuCtxGetDevice(int *device)
 {
     *device = 0;
     return 0;
 }
 
-CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
+int cuCtxPushCurrent_v2(void *pushed) { return pushed != &context; }
+
+int cuCtxPopCurrent_v2(void **popped)
 {
-    (void)attribute;
-    (void)device;
-    *value = 132;
+    *popped = &context;
     return 0;
 }
 
-CUresult cuModuleLoadData(CUmodule *module, const void *image)
+int cuModuleLoadData(void **module, const void *image)
 {
+    static char loaded;
     if (memcmp(image, "\177ELF", 4) != 0)
         return 200;
     printf("load\n");
-    *module = (CUmodule)image;
+    *module = &loaded;
     return 0;
 }
 
-CUresult cuModuleUnload(CUmodule module)
+int cuModuleUnload(void *module)
 {
-    (void)module;
     printf("unload\n");
-    return 0;
+    return module == NULL;
 }
 
-CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
+int cuModuleGetFunction(void **function, void *module, const char *name)
 {
     (void)module;
     names[count] = name;
-    *function = (CUfunction)&names[count];
-    count++;
+    *function = &names[count++];
     return 0;
 }
 
-CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value)
+int cuFuncSetAttribute(void *function, int attribute, int value)
 {
     (void)function;
     return attribute == 8 && value > 0 ? 0 : 1;
 }
 
-CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                        unsigned block_x, unsigned block_y, unsigned block_z,
-                        unsigned shared_bytes, CUstream stream, void **parameters, void **extra)
+int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                   unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **parameters,
+                   void **extra)
 {
     (void)stream;
     (void)extra;
     (void)shared_bytes;
     if (grid_x * grid_y * grid_z == 0 || block_x * block_y * block_z == 0)
         return 1;
-    printf("%s m %d n %d k %d lda %d ldb %d ldc %d alpha %g beta %g\n", *(const char **)function,
-           *(int *)parameters[3], *(int *)parameters[4], *(int *)parameters[5],
-           *(int *)parameters[7], *(int *)parameters[8], *(int *)parameters[9],
+    printf("%s m %d n %d k %d batch %d lda %d ldb %d ldc %d strides %lld %lld %lld alpha %g beta %g\n",
+           *(const char **)function, *(int *)parameters[3], *(int *)parameters[4], *(int *)parameters[5],
+           *(int *)parameters[6], *(int *)parameters[7], *(int *)parameters[8], *(int *)parameters[9],
+           *(long long *)parameters[10], *(long long *)parameters[11], *(long long *)parameters[12],
            *(float *)parameters[13], *(float *)parameters[14]);
     return 0;
 }

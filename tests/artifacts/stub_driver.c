@@ -11,7 +11,7 @@
 #define MOST_FUNCTIONS 4096
 #define MOST_CONTEXTS 16
 #define FREE_SHARED 49152
-#define OUT_OF_MEMORY 2
+#define INVALID_DEVICE 101
 #define INVALID_CONTEXT 201
 
 typedef struct {
@@ -27,55 +27,49 @@ static size_t length = 0;
 /* Images that are loaded: the driver copies them. */
 static char images[1 << 22];
 static size_t image_bytes = 0;
-/* The memory that is left for a workspace, and where it lies. */
-static unsigned long long room = 0, place = 0;
 /* Contexts of the thread, the last one current. */
 static void *contexts[MOST_CONTEXTS];
 static int context_count = 0;
 static int primary;
 static int fails = 0;
-/* What was asked of memory: 'a' for an allocation, 'x' for one that failed, 'f' for one that was freed. */
-static char memory_calls[256];
-
-/* Sets the memory for later allocations, and forgets what was recorded. */
-void stub_begin(unsigned long long address, unsigned long long bytes)
+/* Forgets what was recorded. */
+void stub_begin(void)
 {
-    place = address;
-    room = bytes;
     length = 0;
     recorded[0] = 0;
-    memory_calls[0] = 0;
 }
 
 /* Whether launches fail from now on. */
 void stub_fail(int whether) { fails = whether; }
 
 const char *stub_recorded(void) { return recorded; }
-const char *stub_memory_calls(void) { return memory_calls; }
 int stub_contexts(void) { return context_count; }
 void *stub_current(void) { return context_count == 0 ? NULL : contexts[context_count - 1]; }
 
-static void note(char what)
-{
-    size_t count = strlen(memory_calls);
-    if (count + 1 < sizeof memory_calls) {
-        memory_calls[count] = what;
-        memory_calls[count + 1] = 0;
-    }
-}
-
 int cuInit(unsigned flags) { return (int)flags; }
 
-int cuGetErrorName(int status, const char **name)
+int cuGetErrorString(int status, const char **text)
 {
-    *name = status == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_OF_THE_STUB";
+    *text = status == INVALID_CONTEXT ? "invalid device context" : "an error of the stub";
+    return 0;
+}
+
+int cuDeviceGet(int *device, int ordinal)
+{
+    *device = ordinal;
+    return ordinal == 0 ? 0 : INVALID_DEVICE;
+}
+
+int cuCtxGetCurrent(void **context)
+{
+    *context = stub_current();
     return 0;
 }
 
 int cuCtxGetDevice(int *device)
 {
     *device = 0;
-    return 0;
+    return context_count == 0 ? INVALID_CONTEXT : 0;
 }
 
 int cuDeviceGetAttribute(int *value, int attribute, int device)
@@ -92,6 +86,8 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
     return 0;
 }
 
+int cuDevicePrimaryCtxRelease_v2(int device) { return device; }
+
 int cuCtxPushCurrent_v2(void *context)
 {
     if (context_count == MOST_CONTEXTS)
@@ -105,14 +101,6 @@ int cuCtxPopCurrent_v2(void **context)
     if (context_count == 0)
         return INVALID_CONTEXT;
     *context = contexts[--context_count];
-    return 0;
-}
-
-int cuCtxSetCurrent(void *context)
-{
-    if (context_count == 0)
-        return cuCtxPushCurrent_v2(context);
-    contexts[context_count - 1] = context;
     return 0;
 }
 
@@ -163,26 +151,6 @@ int cuFuncSetAttribute(void *known, int attribute, int value)
 {
     ((function *)known)->shared = value;
     return attribute == 8 && value > 0 && value <= 232448 ? 0 : 1;
-}
-
-int cuMemAlloc_v2(unsigned long long *address, size_t bytes)
-{
-    if (context_count == 0 || stub_current() != &primary)
-        return INVALID_CONTEXT;
-    if (bytes > room) {
-        note('x');
-        return OUT_OF_MEMORY;
-    }
-    note('a');
-    *address = place;
-    place += (bytes + 255) / 256 * 256;
-    return 0;
-}
-
-int cuMemFree_v2(unsigned long long address)
-{
-    note('f');
-    return address == 0;
 }
 
 int cuLaunchKernel(void *known, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,

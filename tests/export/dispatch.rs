@@ -55,7 +55,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import gemm_tuned
 for word in sys.argv[2:]:
-    print(word, gemm_tuned.kernel_for(*map(int, word.split("x")), sms=132))
+    print(word, gemm_tuned.kernel_for(*map(int, word.split("x"))))
 "#;
 
 /// A table by which the second kernel is best below M = 100, and the first elsewhere.
@@ -128,15 +128,15 @@ fn a_dispatch_set_is_what_programs_choose_by() {
         assert!(said.out.contains("kernels for 2 of a dispatch set"), "{}", said.out);
         out
     };
-    let python = export("python");
+    let (python, folder) = (export("python"), export("bundle"));
     let shapes = ["44x31x23", "30x20x10", "20x300x50", "99x77x55", "300x30x300", "3000x3000x3000"];
     let families = ["tiled", "naive", "naive", "naive", "tiled", "tiled"];
-    let bundle = Bundle::open(Path::new(&python), &Device::h200()).unwrap();
+    let bundle = Bundle::open(Path::new(&folder), &Device::h200()).unwrap();
     let family_of = |name: &str| {
         let kernels = bundle.manifest().kernels.iter();
         kernels.clone().find(|kernel| kernel.name == name).unwrap().family.clone()
     };
-    let runtime = Runtime::new(Bundle::open(Path::new(&python), &Device::h200()).unwrap(), Idle);
+    let runtime = Runtime::new(Bundle::open(Path::new(&folder), &Device::h200()).unwrap(), Idle);
     let mut names = Vec::new();
     for (shape, family) in shapes.iter().zip(families) {
         let problem = Problem::new(shape.parse().unwrap(), Dtype::F32);

@@ -352,9 +352,9 @@ fn named(name: &str) -> String {
 
 fn names() -> Vec<Case> {
     let evil = "'x */ int injected(void) { return 1; } /*'";
-    let header = |folder: &Path| {
+    let source = |folder: &Path| {
         let text =
-            fs::read_to_string(folder.join("out/gemm_tuned.h")).map_err(|e| e.to_string())?;
+            fs::read_to_string(folder.join("out/gemm_tuned.c")).map_err(|e| e.to_string())?;
         let comment_ends = text.find("*/").unwrap_or(0);
         match text.find("injected") {
             Some(at) if at < comment_ends => Ok(()),
@@ -370,7 +370,7 @@ fn names() -> Vec<Case> {
         case("a device name that ends a comment of C")
             .file("d.toml", winner(evil)).with_nvrtc().within(60.0).once()
             .run("export --format c --only-tuned --changed-templates --db d.toml -o out --cache cache")
-            .after(header),
+            .after(source),
         case("a device name with a newline").file("d.toml", named("\"x\\n#error injected\""))
             .run("db list --db d.toml").once()
             .says(["record 1, `device.name`: `x\\u{a}#error injected` has characters"]),

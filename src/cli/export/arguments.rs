@@ -16,7 +16,7 @@ pub(in crate::cli) enum ExportFormat {
     Bundle,
     /// A C header and source that embed the machine code and need the CUDA driver alone, in a folder
     C,
-    /// A bundle with a Python module for PyTorch tensors and CuPy arrays
+    /// The same with a Python module for PyTorch tensors and CuPy arrays, and the library that it calls, built by cc
     Python,
     /// A Rust module for programs with cudarc, with its cubins, in a folder
     Rust,
@@ -54,7 +54,7 @@ pub(in crate::cli) struct ExportArguments {
     /// Family to export, where a journal has several
     #[arg(long, value_name = "NAME")]
     pub(super) family: Option<String>,
-    /// Architecture to compile for, such as sm_90; may be repeated, c and rust take the first [default: that of
+    /// Architecture to compile for, such as sm_90; may be repeated, rust takes the first [default: that of
     /// the records' GPU]
     #[arg(long, value_name = "NAME")]
     pub(super) arch: Vec<String>,

@@ -1,7 +1,8 @@
 //! What other programs run: kernels chosen, compiled and put into a folder.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -10,7 +11,7 @@ use super::arguments::{ExportArguments, ExportFormat, Files};
 use crate::cli::console::Console;
 use crate::cli::failure::Failure;
 use crate::cli::machine::Workshop;
-use crate::cli::{databases, request};
+use crate::cli::{databases, environment, request};
 use crate::compile::{Architecture, Compile as _, CompileRequest, CompileTarget, Compiler};
 use crate::database::Record;
 use crate::dispatch::{Dispatch, DispatchNode};
@@ -104,27 +105,54 @@ fn written(
     };
     let kernels = compiled(arguments, drafts, &architectures, console)?;
     let artifact = Artifact { device: device.clone(), kernels, tree };
-    let files = match arguments.format {
-        ExportFormat::C | ExportFormat::Rust => {
-            let first = architectures.first().map(ToString::to_string).unwrap_or_default();
-            let (files, left_out) = if arguments.format == ExportFormat::C {
-                let (files, left_out) = export::c(&artifact, &first);
-                let bytes = files.into_iter().map(|(name, text)| (name, text.into_bytes()));
-                (bytes.collect(), left_out)
-            } else {
-                export::rust(&artifact, &first)
-            };
-            left_out.iter().for_each(|why| console.note(&format!("left out: {why}")));
-            if files.is_empty() {
-                return Err(Failure::Work("no kernel fits this format; use a bundle".to_owned()));
-            }
-            files
-        }
-        ExportFormat::Python => export::python(&artifact),
-        _ => export::bundle(&artifact),
+    let bytes = |files: BTreeMap<String, String>| -> BTreeMap<String, Vec<u8>> {
+        files.into_iter().map(|(name, text)| (name, text.into_bytes())).collect()
     };
+    let (files, left_out) = match arguments.format {
+        ExportFormat::C => {
+            let (files, left_out) = export::c(&artifact, &architectures);
+            (bytes(files), left_out)
+        }
+        ExportFormat::Python => {
+            let (files, left_out) = export::python(&artifact, &architectures);
+            (bytes(files), left_out)
+        }
+        ExportFormat::Rust => {
+            let first = architectures.first().map(ToString::to_string).unwrap_or_default();
+            export::rust(&artifact, &first)
+        }
+        _ => (export::bundle(&artifact), Vec::new()),
+    };
+    left_out.iter().for_each(|why| console.note(&format!("left out: {why}")));
+    if files.is_empty() {
+        return Err(Failure::Work("no kernel fits this format; use a bundle".to_owned()));
+    }
     let out = &arguments.out;
     Ok((files.into_iter().map(|(name, bytes)| (out.join(name), bytes)).collect(), what))
+}
+
+/// Builds the shared library of the Python module in its folder. Where there is no C compiler, the module says how
+/// to build it.
+pub(super) fn build_library(folder: &Path, console: Console) -> Result<Option<PathBuf>, Failure> {
+    let by_hand = format!("`cc {}` in `{}`", export::LIBRARY_ARGUMENTS.join(" "), folder.display());
+    let Some(compiler) = environment::program("cc") else {
+        console.note(&format!(
+            "there is no C compiler: build the library that `gemm_tuned.py` loads with {by_hand}"
+        ));
+        return Ok(None);
+    };
+    let mut command = Command::new(&compiler);
+    let output = command.args(export::LIBRARY_ARGUMENTS).current_dir(folder).output();
+    let output = output
+        .map_err(|error| Failure::Work(format!("cannot run `{}`: {error}", compiler.display())))?;
+    if !output.status.success() {
+        return Err(Failure::Work(format!(
+            "`{}` failed: {}; build the library with {by_hand}",
+            compiler.display(),
+            String::from_utf8_lossy(&output.stderr).trim()
+        )));
+    }
+    Ok(Some(folder.join(export::LIBRARY)))
 }
 
 /// Machine code and PTX of each.
@@ -153,7 +181,12 @@ fn compiled(
         };
         let cubins = to_cubin.iter().map(|(name, compiler)| Ok((name.clone(), image(compiler)?)));
         let cubins: BTreeMap<_, _> = cubins.collect::<Result<_, Failure>>()?;
-        Ok(ExportedKernel { ptx: image(&to_ptx)?, cubins, draft })
+        // Bundles alone hold PTX.
+        let ptx = match arguments.format {
+            ExportFormat::Bundle => image(&to_ptx)?,
+            _ => Arc::from([]),
+        };
+        Ok(ExportedKernel { ptx, cubins, draft })
     };
     drafts.into_par_iter().map(ship).collect()
 }

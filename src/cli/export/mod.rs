@@ -63,8 +63,17 @@ fn run(arguments: &ExportArguments, console: Console) -> Result<Value, Failure> 
     for (path, bytes) in &files {
         write(path, bytes)?;
     }
+    let library = match arguments.format {
+        ExportFormat::Python => artifact::build_library(out, console)?,
+        _ => None,
+    };
     console.result(&format!("{what} written to {}\n", out.display()));
-    let paths: Vec<String> = files.iter().map(|(path, _)| path.display().to_string()).collect();
+    let paths: Vec<String> = files
+        .iter()
+        .map(|(path, _)| path)
+        .chain(&library)
+        .map(|path| path.display().to_string())
+        .collect();
     Ok(json!({ "files": paths, "exported": what }))
 }
 

@@ -1,25 +1,15 @@
-/* See gemm_tuned.h. Made by gemm-tune @VERSION@. */
+/* Matrix products by @KERNELS@ kernels that gemm-tune @VERSION@ tuned on @DEVICE@, with machine code for
+ * @ARCHITECTURES@. See gemm_tuned.h. Compile with: cc -O2 -shared -fPIC gemm_tuned.c -o libgemm_tuned.so -ldl */
 #include "gemm_tuned.h"
 
+#include <dlfcn.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
-#endif
-
-#ifndef CUDA_VERSION
-extern CUresult cuCtxGetDevice(CUdevice *device);
-extern CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device);
-extern CUresult cuModuleLoadData(CUmodule *module, const void *image);
-extern CUresult cuModuleUnload(CUmodule module);
-extern CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
-extern CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value);
-extern CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
-                               unsigned grid_z, unsigned block_x, unsigned block_y,
-                               unsigned block_z, unsigned shared_bytes, CUstream stream,
-                               void **parameters, void **extra);
-#define CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT 16
-#define CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES 8
 #endif
 
 /* Bytes of dynamic shared memory that a kernel may use without an attribute. */
@@ -33,11 +23,23 @@ extern CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
 /* Sizes of a launch: grid, block, dynamic shared memory. */
 #define SIZES 7
 #define STANDARD_ARGUMENTS 15
-/* Limits of extents and leading dimensions, which kernels take as 32-bit integers, and of an operand's bytes. */
+/* Limits of extents and leading dimensions, and of batches, which kernels take as 32-bit integers, and of an
+ * operand's bytes. */
 #define MAX_EXTENT @MAX_EXTENT@LL
+#define MAX_BATCH @MAX_BATCH@LL
 #define MAX_OPERAND_BYTES @MAX_OPERAND_BYTES@LL
 /* Larger counts of blocks are equal. */
 #define SATURATED 9223372036854775807LL
+/* Remembered choices of a handle, and the places in which one may lie. */
+#define SLOTS 4096
+#define PROBES 8
+
+#define IMAGES @IMAGES@
+#define LAUNCHES @LAUNCHES@
+#define KERNELS @KERNELS@
+#define ARCHITECTURES @ARCHITECTURE_COUNT@
+/* The GPU that the kernels were tuned on. */
+#define TUNED_MULTIPROCESSORS @MULTIPROCESSORS@
 
 /* A launch: image and name of the kernel, and its arguments as indices into: A B C M N K batch lda
  * ldb ldc stride_a stride_b stride_c alpha beta, then the workspaces. */
@@ -52,7 +54,9 @@ typedef struct {
 /* A kernel: its problem, its launches, and its predicted time. `serves` and `sizes` read
  * M N K batch lda ldb ldc. */
 typedef struct {
-    int pattern, tuned, m, n, k;
+    const char *name;
+    int dtype, transpose_a, transpose_b, tuned, deterministic;
+    long long m, n, k, batch;
     int first_launch, launches, workspaces;
     int (*serves)(const long long *p);
     void (*sizes)(const long long *p, long long *s);
@@ -67,75 +71,216 @@ static inline long long least(long long a, long long b) { return a < b ? a : b; 
 static inline long long times(long long a, long long b) { return a > SATURATED / b ? SATURATED : a * b; }
 
 @ARRAYS@
-static const unsigned long long *const images[GEMM_TUNED_IMAGES] = {
+/* The architectures: 90 for sm_90, and whether the code runs on no later minor version, as that for sm_90a.
+ * Then the machine code of the images for each. */
+static const int architectures[ARCHITECTURES][2] = { @ARCHITECTURE_TABLE@ };
+static const unsigned long long *const images[ARCHITECTURES][IMAGES] = {
 @IMAGE_TABLE@};
 
-static const launch launches[GEMM_TUNED_LAUNCHES] = {
+static const launch launches[LAUNCHES] = {
 @LAUNCH_TABLE@};
 
 @FORMULAS@
-static const kernel kernels[] = {
+static const kernel kernels[KERNELS] = {
 @KERNEL_TABLE@};
 
 /* Indices of preferred kernels for a shape that was not tuned. */
 @TREE@
-#define KERNELS ((int)(sizeof kernels / sizeof kernels[0]))
+/* The driver ------------------------------------------------------------------------------------------- */
 
-int gemm_tuned_open(gemm_tuned *tuned)
+/* Its functions, with the types of cuda.h written out. */
+typedef struct {
+    int (*init)(unsigned flags);
+    int (*device_get)(int *device, int ordinal);
+    int (*device_attribute)(int *value, int attribute, int device);
+    int (*primary_retain)(void **context, int device);
+    int (*primary_release)(int device);
+    int (*current)(void **context);
+    int (*context_device)(int *device);
+    int (*push)(void *context);
+    int (*pop)(void **context);
+    int (*load)(void **module, const void *image);
+    int (*unload)(void *module);
+    int (*function)(void **function, void *module, const char *name);
+    int (*set_attribute)(void *function, int attribute, int value);
+    int (*launch_kernel)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                         unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream,
+                         void **parameters, void **extra);
+} driver;
+
+/* CUdevice_attribute and CUfunction_attribute. */
+#define MULTIPROCESSOR_COUNT 16
+#define CAPABILITY_MAJOR 75
+#define CAPABILITY_MINOR 76
+#define MAX_DYNAMIC_SHARED 8
+
+/* Sets a pointer to a function of the driver. */
+static int find(void *library, const char *name, void *pointer)
 {
-    CUdevice device;
-    int status, i, j;
-    if (tuned == NULL)
-        return GEMM_TUNED_BAD_ARGUMENT;
-    tuned->workspace = NULL;
-    tuned->workspace_bytes = 0;
-    for (i = 0; i < GEMM_TUNED_IMAGES; i++)
-        tuned->modules[i] = NULL;
-    status = (int)cuCtxGetDevice(&device);
-    if (status == 0)
-        status = (int)cuDeviceGetAttribute(&tuned->multiprocessors,
-                                           CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
-    for (i = 0; status == 0 && i < GEMM_TUNED_IMAGES; i++)
-        status = (int)cuModuleLoadData(&tuned->modules[i], images[i]);
-    for (i = 0; status == 0 && i < GEMM_TUNED_LAUNCHES; i++)
-        status = (int)cuModuleGetFunction(&tuned->functions[i], tuned->modules[launches[i].image],
-                                          launches[i].entry);
-    for (i = 0; status == 0 && i < GEMM_TUNED_LAUNCHES; i++) {
-        /* Launches that share a function share its limit. */
-        int shared = launches[i].shared_bytes;
-        for (j = 0; j < GEMM_TUNED_LAUNCHES; j++)
-            if (tuned->functions[j] == tuned->functions[i] && launches[j].shared_bytes > shared)
-                shared = launches[j].shared_bytes;
-        if (shared > FREE_SHARED_BYTES)
-            status = (int)cuFuncSetAttribute(tuned->functions[i],
-                                             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                             shared);
-    }
-    if (status != 0)
-        gemm_tuned_close(tuned);
-    return status;
+    void *symbol = dlsym(library, name);
+    memcpy(pointer, &symbol, sizeof symbol);
+    return symbol != NULL;
 }
 
-void gemm_tuned_close(gemm_tuned *tuned)
+/* Loads the driver; it stays loaded. */
+static int load_driver(driver *cuda)
 {
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    if (library == NULL)
+        return GEMM_TUNED_NO_DRIVER;
+    if (!find(library, "cuInit", &cuda->init) || !find(library, "cuDeviceGet", &cuda->device_get)
+        || !find(library, "cuDeviceGetAttribute", &cuda->device_attribute)
+        || !find(library, "cuDevicePrimaryCtxRetain", &cuda->primary_retain)
+        || !find(library, "cuDevicePrimaryCtxRelease_v2", &cuda->primary_release)
+        || !find(library, "cuCtxGetCurrent", &cuda->current)
+        || !find(library, "cuCtxGetDevice", &cuda->context_device)
+        || !find(library, "cuCtxPushCurrent_v2", &cuda->push)
+        || !find(library, "cuCtxPopCurrent_v2", &cuda->pop)
+        || !find(library, "cuModuleLoadData", &cuda->load)
+        || !find(library, "cuModuleUnload", &cuda->unload)
+        || !find(library, "cuModuleGetFunction", &cuda->function)
+        || !find(library, "cuFuncSetAttribute", &cuda->set_attribute)
+        || !find(library, "cuLaunchKernel", &cuda->launch_kernel))
+        return GEMM_TUNED_NO_DRIVER;
+    return cuda->init(0);
+}
+
+/* Problems --------------------------------------------------------------------------------------------- */
+
+/* What is asked of a problem: types, M N K batch lda ldb ldc, strides in elements, and the bytes of an
+ * element. */
+typedef struct {
+    int dtype, transpose_a, transpose_b, element;
+    long long p[7], strides[3];
+} product;
+
+/* Rows, elements of a row and leading dimension of A, B and C as they are stored. */
+static void stored(const product *own, long long table[3][3])
+{
+    const long long *p = own->p;
     int i;
-    if (tuned == NULL)
-        return;
-    for (i = 0; i < GEMM_TUNED_IMAGES; i++) {
-        if (tuned->modules[i] != NULL)
-            cuModuleUnload(tuned->modules[i]);
-        tuned->modules[i] = NULL;
+    table[0][0] = own->transpose_a ? p[2] : p[0];
+    table[0][1] = own->transpose_a ? p[0] : p[2];
+    table[1][0] = own->transpose_b ? p[1] : p[2];
+    table[1][1] = own->transpose_b ? p[2] : p[1];
+    table[2][0] = p[0];
+    table[2][1] = p[1];
+    for (i = 0; i < 3; i++)
+        table[i][2] = p[4 + i];
+}
+
+/* Why a problem is refused: a format of printf that takes the name of a field, its value and its limit. */
+typedef struct {
+    const char *format;
+    const char *name;
+    long long value, limit;
+} refusal;
+
+static int refuse(refusal *why, const char *format, const char *name, long long value, long long limit)
+{
+    why->format = format;
+    why->name = name;
+    why->value = value;
+    why->limit = limit;
+    return GEMM_TUNED_BAD_ARGUMENT;
+}
+
+/* Reads a problem, and checks that kernels can address its operands. The same check as in the other exports and
+ * in gemm-tune itself. */
+static int read_problem(const gemm_tuned_problem *given, product *own, refusal *why)
+{
+    static const char *const extents[4] = { "m", "n", "k", "batch" };
+    static const char *const rows[3] = { "lda", "ldb", "ldd" };
+    static const char *const strides[3] = { "stride_a", "stride_b", "stride_d" };
+    static const int bytes[4] = { 4, 2, 2, 4 };
+    long long table[3][3];
+    int i;
+    if (given == NULL)
+        return refuse(why, "the problem is NULL", "", 0, 0);
+    if (given->size != sizeof *given)
+        return refuse(why, "%s is %lld: begin with gemm_tuned_default_problem, which sets %lld", "size",
+                      (long long)given->size, (long long)sizeof *given);
+    if (given->dtype < 0 || given->dtype > GEMM_TUNED_I32)
+        return refuse(why, "%s is %lld: the largest is %lld", "dtype", given->dtype, GEMM_TUNED_I32);
+    if (given->transpose_a != 0 && given->transpose_a != 1)
+        return refuse(why, "%s is %lld: give 0 or %lld", "transpose_a", given->transpose_a, 1);
+    if (given->transpose_b != 0 && given->transpose_b != 1)
+        return refuse(why, "%s is %lld: give 0 or %lld", "transpose_b", given->transpose_b, 1);
+    own->dtype = given->dtype;
+    own->transpose_a = given->transpose_a;
+    own->transpose_b = given->transpose_b;
+    own->element = bytes[given->dtype];
+    own->p[0] = given->m;
+    own->p[1] = given->n;
+    own->p[2] = given->k;
+    own->p[3] = given->batch;
+    for (i = 0; i < 4; i++)
+        if (own->p[i] < 1 || own->p[i] > (i < 3 ? MAX_EXTENT : MAX_BATCH))
+            return refuse(why, "%s is %lld: kernels take 1 to %lld", extents[i], own->p[i],
+                          i < 3 ? MAX_EXTENT : MAX_BATCH);
+    own->p[4] = given->lda;
+    own->p[5] = given->ldb;
+    own->p[6] = given->ldd;
+    own->strides[0] = given->stride_a;
+    own->strides[1] = given->stride_b;
+    own->strides[2] = given->stride_d;
+    stored(own, table);
+    for (i = 0; i < 3; i++) {
+        long long height = table[i][0], width = table[i][1], row = table[i][2] == 0 ? width : table[i][2];
+        long long stride = own->strides[i], held = MAX_OPERAND_BYTES / own->element;
+        own->p[4 + i] = row;
+        if (row < width)
+            return refuse(why, "%s is %lld: a row has %lld elements, give at least as many", rows[i], row, width);
+        if (row > MAX_EXTENT)
+            return refuse(why, "%s is %lld: kernels take at most %lld", rows[i], row, MAX_EXTENT);
+        if (height * row > held)
+            return refuse(why, "%s is %lld: an operand has at most %lld elements from the first to the last",
+                          rows[i], row, held);
+        if (own->p[3] == 1) {
+            own->strides[i] = 0;
+            continue;
+        }
+        if (stride < 0 || (i == 2 && stride < (height - 1) * row + width))
+            return refuse(why, i == 2 ? "%s is %lld: a matrix spans %lld elements, give at least as many"
+                                      : "%s is %lld: give %lld or more", strides[i], stride,
+                          i == 2 ? (height - 1) * row + width : 0);
+        if (stride > (held - height * row) / (own->p[3] - 1))
+            return refuse(why, "%s is %lld: an operand has at most %lld elements from the first to the last",
+                          strides[i], stride, held);
+    }
+    return GEMM_TUNED_SUCCESS;
+}
+
+/* Largest power of two that divides a number; 0 for 0. */
+static uintptr_t lowest_bit(uintptr_t number) { return number & (~number + 1); }
+
+/* Sets the inputs of the formulas, for addresses that are multiples of `alignment` bytes, at most 256. Rows are
+ * aligned to at most the alignment of the address, of the row length and of the stride of a batch, in elements,
+ * whatever the leading dimension is. Contiguous elements without vector alignment count as separate. */
+static void describe(const product *own, int alignment, long long *p)
+{
+    long long table[3][3];
+    int i;
+    stored(own, table);
+    for (i = 0; i < 4; i++)
+        p[i] = own->p[i];
+    for (i = 0; i < 3; i++) {
+        long long row = table[i][2], bytes = alignment, aligned;
+        /* The stride of matrices without gaps between them has the alignment of their rows. */
+        if (p[3] > 1 && own->strides[i] != 0 && own->strides[i] != table[i][0] * row)
+            bytes = least(bytes, (long long)lowest_bit((uintptr_t)own->strides[i]) * own->element);
+        aligned = bytes / own->element;
+        while (table[i][1] % aligned != 0)
+            aligned /= 2;
+        p[4 + i] = row;
+        if (row == 1 && bytes < WIDEST_VECTOR)
+            p[4 + i] = 3;
+        else if (row % aligned == 0 && row / aligned % 2 == 0)
+            p[4 + i] += aligned;
     }
 }
 
-void gemm_tuned_workspace(gemm_tuned *tuned, void *workspace, size_t bytes)
-{
-    if (tuned == NULL)
-        return;
-    tuned->workspace = workspace;
-    tuned->workspace_bytes =
-        workspace == NULL || (uintptr_t)workspace % WORKSPACE_ALIGNMENT != 0 ? 0 : bytes;
-}
+/* Choice ----------------------------------------------------------------------------------------------- */
 
 /* Predicted time of a kernel. Whole tiles are distributed over the multiprocessors; the busiest one
  * determines the time. Each tile, each wave and packing add to it. The prediction is less reliable
@@ -163,13 +308,13 @@ static double expected_us(const kernel *own, int multiprocessors, const long lon
 }
 
 /* Total bytes of a kernel's workspaces, each aligned. */
-static long long workspace_bytes(const kernel *own, const long long *sizes)
+static unsigned long long workspace_bytes(const kernel *own, const long long *sizes)
 {
-    long long bytes = 0;
+    unsigned long long bytes = 0;
     int i;
     for (i = 0; i < own->workspaces; i++)
-        bytes += ceil_div(sizes[SIZES * own->launches + i], WORKSPACE_ALIGNMENT)
-                 * WORKSPACE_ALIGNMENT;
+        bytes += (unsigned long long)(ceil_div(sizes[SIZES * own->launches + i], WORKSPACE_ALIGNMENT)
+                                      * WORKSPACE_ALIGNMENT);
     return bytes;
 }
 
@@ -189,142 +334,373 @@ static int launchable(const kernel *own, const long long *sizes)
     return 1;
 }
 
-/* Selects the kernel that was tuned for exactly this shape, else the preferred one, else the one with
- * the lowest predicted time; NULL for none. Considers kernels with at most `room` bytes of
- * workspace. Writes the sizes of its launches. */
-static const kernel *choose(const gemm_tuned *tuned, int pattern, const long long *p,
-                            unsigned long long room, long long *sizes)
+/* A kernel with its predicted time and the sizes of its launches and workspaces. */
+typedef struct {
+    const kernel *own;
+    double time;
+    int exact;
+    long long sizes[SIZES * MAX_LAUNCHES + MAX_WORKSPACES];
+} choice;
+
+/* Selects the kernel that was tuned for exactly this problem, else the preferred one, else the one with the
+ * lowest predicted time. Considers kernels with at most `room` bytes of workspace. */
+static int choose(int multiprocessors, const product *asked, const long long *p, unsigned long long room,
+                  choice *best)
 {
-    const kernel *best = NULL;
-    double fastest = 0;
     int i, first;
     const int *order = preferred(p, &first);
-    for (i = -first; i < KERNELS; i++) {
+    best->own = NULL;
+    best->time = 0;
+    best->exact = 0;
+    for (i = -first; i < KERNELS && !best->exact; i++) {
         const kernel *own = &kernels[i < 0 ? order[first + i] : i];
-        int exact = own->tuned && own->m == p[0] && own->n == p[1] && own->k == p[2];
+        int exact = own->tuned && own->m == p[0] && own->n == p[1] && own->k == p[2] && own->batch == p[3];
+        double time;
+        if (own->dtype != asked->dtype || own->transpose_a != asked->transpose_a
+            || own->transpose_b != asked->transpose_b)
+            continue;
         /* Preferred kernels get negative times, in their order. */
-        double time = exact ? -1e9 : i < 0 ? (double)i : expected_us(own, tuned->multiprocessors, p);
-        if (own->pattern != pattern || (best != NULL && time >= fastest) || !own->serves(p))
+        time = exact ? -1e9 : i < 0 ? (double)i : expected_us(own, multiprocessors, p);
+        if ((best->own != NULL && time >= best->time) || !own->serves(p))
             continue;
-        own->sizes(p, sizes);
-        if (!launchable(own, sizes) || (unsigned long long)workspace_bytes(own, sizes) > room)
+        own->sizes(p, best->sizes);
+        if (!launchable(own, best->sizes) || workspace_bytes(own, best->sizes) > room)
             continue;
-        best = own;
-        fastest = time;
-        if (exact)
-            break;
+        best->own = own;
+        best->time = time;
+        best->exact = exact;
     }
-    if (best != NULL)
-        best->sizes(p, sizes);
-    return best;
-}
-
-/* Whether kernels can address a matrix of `height` rows of `width` elements with `row` from one to the next.
- * The same check as in the other exports and in gemm-tune itself. */
-static int storable(long long height, long long width, long long row, size_t element)
-{
-    return height >= 1 && height <= MAX_EXTENT && width >= 1 && width <= MAX_EXTENT && row >= width
-           && row <= MAX_EXTENT && height * row <= MAX_OPERAND_BYTES / (long long)element;
-}
-
-/* The same for all operands, whose rows are as many as `heights` says. */
-static int all_storable(const int *heights, const int *lengths, const int *rows, size_t element)
-{
-    int i;
-    for (i = 0; i < 3; i++)
-        if (!storable(heights[i], lengths[i], rows[i], element))
-            return 0;
-    return 1;
-}
-
-/* Sets the inputs of the formulas from the leading dimensions `rows` and the row `lengths`. Rows are
- * aligned to at most the alignment of the address and of the row length, in elements, whatever the
- * leading dimension is. Contiguous elements without vector alignment count as separate. */
-static void describe(long long *p, int m, int n, int k, const int *rows, const int *lengths,
-                     uintptr_t addresses, size_t element)
-{
-    long long bytes = 256;
-    int i;
-    while (bytes > (long long)element && addresses % (uintptr_t)bytes != 0)
-        bytes /= 2;
-    p[0] = m;
-    p[1] = n;
-    p[2] = k;
-    p[3] = 1;
-    for (i = 0; i < 3; i++) {
-        long long aligned = bytes / (long long)element;
-        while (lengths[i] % aligned != 0)
-            aligned /= 2;
-        p[4 + i] = rows[i];
-        if (rows[i] == 1 && bytes < WIDEST_VECTOR)
-            p[4 + i] = 3;
-        else if (rows[i] % aligned == 0 && rows[i] / aligned % 2 == 0)
-            p[4 + i] += aligned;
-    }
-}
-
-static size_t wanted(const gemm_tuned *tuned, int pattern, int m, int n, int k, const int *rows,
-                     const int *heights, const int *lengths, size_t element)
-{
-    long long p[7], sizes[SIZES * MAX_LAUNCHES + MAX_WORKSPACES];
-    const kernel *best;
-    if (tuned == NULL || !all_storable(heights, lengths, rows, element))
-        return 0;
-    describe(p, m, n, k, rows, lengths, 0, element);
-    best = choose(tuned, pattern, p, (unsigned long long)-1, sizes);
-    return best == NULL ? 0 : (size_t)workspace_bytes(best, sizes);
-}
-
-static int run(const gemm_tuned *tuned, CUstream stream, int pattern, int m, int n, int k,
-               void *alpha, const void *a, const void *b, void *beta, void *c, int *rows,
-               const int *heights, const int *lengths, size_t element)
-{
-    long long p[7], sizes[SIZES * MAX_LAUNCHES + MAX_WORKSPACES], stride = 0;
-    int batch = 1, i, j, status = 0;
-    void *places[MAX_WORKSPACES], *values[STANDARD_ARGUMENTS + MAX_WORKSPACES];
-    const kernel *best;
-    uintptr_t at, addresses = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
-    if (tuned == NULL || a == NULL || b == NULL || c == NULL || addresses % element != 0
-        || !all_storable(heights, lengths, rows, element))
-        return GEMM_TUNED_BAD_ARGUMENT;
-    describe(p, m, n, k, rows, lengths, addresses, element);
-    best = choose(tuned, pattern, p, tuned->workspace_bytes, sizes);
-    if (best == NULL)
+    if (best->own == NULL)
         return GEMM_TUNED_NO_KERNEL;
-    values[0] = &a;
-    values[1] = &b;
-    values[2] = &c;
-    values[3] = &m;
-    values[4] = &n;
-    values[5] = &k;
-    values[6] = &batch;
-    values[7] = &rows[0];
-    values[8] = &rows[1];
-    values[9] = &rows[2];
-    values[10] = values[11] = values[12] = &stride;
-    values[13] = alpha;
-    values[14] = beta;
-    at = (uintptr_t)tuned->workspace;
-    for (i = 0; i < best->workspaces; i++) {
-        places[i] = (void *)at;
-        values[STANDARD_ARGUMENTS + i] = &places[i];
-        at += (uintptr_t)(ceil_div(sizes[SIZES * best->launches + i], WORKSPACE_ALIGNMENT)
-                          * WORKSPACE_ALIGNMENT);
-    }
-    for (i = 0; i < best->launches && status == 0; i++) {
-        const launch *own = &launches[best->first_launch + i];
-        const long long *s = sizes + SIZES * i;
-        void *parameters[STANDARD_ARGUMENTS + MAX_WORKSPACES];
-        for (j = 0; j < own->count; j++)
-            parameters[j] = values[own->arguments[j]];
-        status = (int)cuLaunchKernel(tuned->functions[best->first_launch + i], (unsigned)s[0],
-                                     (unsigned)s[1], (unsigned)s[2], (unsigned)s[3],
-                                     (unsigned)s[4], (unsigned)s[5], (unsigned)s[6], stream,
-                                     parameters, NULL);
+    best->own->sizes(p, best->sizes);
+    return GEMM_TUNED_SUCCESS;
+}
+
+/* Handles ---------------------------------------------------------------------------------------------- */
+
+/* What determines a choice: types, inputs of the formulas, workspace. */
+typedef struct {
+    long long words[9];
+} question;
+
+/* A remembered choice. It never changes. */
+typedef struct {
+    question asked;
+    choice chosen;
+} plan;
+
+struct gemm_tuned {
+    driver cuda;
+    void *context;
+    int device, is_primary, multiprocessors, loaded;
+    void *modules[IMAGES];
+    void *functions[LAUNCHES];
+    plan *plans[SLOTS];
+};
+
+/* Makes the context of a handle current for the duration of a call. */
+static int enter(const gemm_tuned *tuned, int *pushed)
+{
+    void *current = NULL;
+    int status = tuned->cuda.current(&current);
+    *pushed = 0;
+    if (status == 0 && current != tuned->context) {
+        status = tuned->cuda.push(tuned->context);
+        *pushed = status == 0;
     }
     return status;
 }
 
-@FUNCTIONS@#ifdef __cplusplus
+static void leave(const gemm_tuned *tuned, int pushed)
+{
+    void *ignored;
+    if (pushed)
+        tuned->cuda.pop(&ignored);
+}
+
+/* Loads the kernels into the current context. */
+static int load_kernels(gemm_tuned *tuned)
+{
+    const driver *cuda = &tuned->cuda;
+    int major, minor, status, i, j, architecture = -1;
+    if ((status = cuda->device_attribute(&tuned->multiprocessors, MULTIPROCESSOR_COUNT, tuned->device)) != 0
+        || (status = cuda->device_attribute(&major, CAPABILITY_MAJOR, tuned->device)) != 0
+        || (status = cuda->device_attribute(&minor, CAPABILITY_MINOR, tuned->device)) != 0)
+        return status;
+    for (i = 0; i < ARCHITECTURES; i++) {
+        const int *own = architectures[i];
+        if (own[0] / 10 == major && (own[1] ? own[0] % 10 == minor : own[0] % 10 <= minor)
+            && (architecture < 0 || own[0] > architectures[architecture][0]))
+            architecture = i;
+    }
+    if (architecture < 0)
+        return GEMM_TUNED_NO_ARCHITECTURE;
+    for (i = 0; i < IMAGES; i++, tuned->loaded++)
+        if ((status = cuda->load(&tuned->modules[i], images[architecture][i])) != 0)
+            return status;
+    for (i = 0; i < LAUNCHES; i++) {
+        void *module = tuned->modules[launches[i].image];
+        if ((status = cuda->function(&tuned->functions[i], module, launches[i].entry)) != 0)
+            return status;
+    }
+    for (i = 0; i < LAUNCHES; i++) {
+        /* Launches that share a function share its limit. */
+        int shared = launches[i].shared_bytes;
+        for (j = 0; j < LAUNCHES; j++)
+            if (tuned->functions[j] == tuned->functions[i] && launches[j].shared_bytes > shared)
+                shared = launches[j].shared_bytes;
+        if (shared > FREE_SHARED_BYTES
+            && (status = cuda->set_attribute(tuned->functions[i], MAX_DYNAMIC_SHARED, shared)) != 0)
+            return status;
+    }
+    return GEMM_TUNED_SUCCESS;
+}
+
+int gemm_tuned_create(gemm_tuned **out, int device)
+{
+    gemm_tuned *tuned;
+    int status, pushed = 0;
+    if (out == NULL)
+        return GEMM_TUNED_BAD_ARGUMENT;
+    *out = NULL;
+    if (device < GEMM_TUNED_CURRENT_CONTEXT)
+        return GEMM_TUNED_BAD_ARGUMENT;
+    tuned = (gemm_tuned *)calloc(1, sizeof *tuned);
+    if (tuned == NULL)
+        return GEMM_TUNED_NO_MEMORY;
+    status = load_driver(&tuned->cuda);
+    if (status == 0 && device == GEMM_TUNED_CURRENT_CONTEXT) {
+        if ((status = tuned->cuda.current(&tuned->context)) == 0)
+            status = tuned->cuda.context_device(&tuned->device);
+    } else if (status == 0 && (status = tuned->cuda.device_get(&tuned->device, device)) == 0) {
+        status = tuned->cuda.primary_retain(&tuned->context, tuned->device);
+        tuned->is_primary = status == 0;
+    }
+    if (status == 0)
+        status = enter(tuned, &pushed);
+    if (status == 0)
+        status = load_kernels(tuned);
+    leave(tuned, pushed);
+    if (status == 0)
+        *out = tuned;
+    else
+        gemm_tuned_destroy(tuned);
+    return status;
+}
+
+void gemm_tuned_destroy(gemm_tuned *tuned)
+{
+    int i, pushed;
+    if (tuned == NULL)
+        return;
+    if (tuned->loaded > 0 && enter(tuned, &pushed) == 0) {
+        for (i = 0; i < tuned->loaded; i++)
+            tuned->cuda.unload(tuned->modules[i]);
+        leave(tuned, pushed);
+    }
+    if (tuned->is_primary)
+        tuned->cuda.primary_release(tuned->device);
+    for (i = 0; i < SLOTS; i++)
+        free(tuned->plans[i]);
+    free(tuned);
+}
+
+/* Places of a question among the remembered choices. */
+static unsigned hash(const question *asked)
+{
+    unsigned long long hash = 1469598103934665603ull;
+    int i;
+    for (i = 0; i < 9; i++) {
+        hash = (hash ^ (unsigned long long)asked->words[i]) * 0x9e3779b97f4a7c15ull;
+        hash ^= hash >> 29;
+    }
+    return (unsigned)(hash % SLOTS);
+}
+
+/* The remembered choice for a question. A new one is made in `space` where there is no place or no memory to
+ * remember it. Choices are added and never replaced, so that threads need no lock. */
+static int planned(gemm_tuned *tuned, const product *asked, const question *key, plan *space, const plan **found)
+{
+    unsigned first = hash(key), i;
+    plan *added, *known;
+    int status;
+    for (i = 0; i < PROBES; i++) {
+        known = __atomic_load_n(&tuned->plans[(first + i) % SLOTS], __ATOMIC_ACQUIRE);
+        if (known == NULL)
+            break;
+        if (memcmp(&known->asked, key, sizeof *key) == 0) {
+            *found = known;
+            return GEMM_TUNED_SUCCESS;
+        }
+    }
+    space->asked = *key;
+    status = choose(tuned->multiprocessors, asked, key->words + 1, (unsigned long long)key->words[8],
+                    &space->chosen);
+    *found = space;
+    if (status != 0 || i == PROBES || (added = (plan *)malloc(sizeof *added)) == NULL)
+        return status;
+    *added = *space;
+    for (; i < PROBES; i++) {
+        known = NULL;
+        if (__atomic_compare_exchange_n(&tuned->plans[(first + i) % SLOTS], &known, added, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE)) {
+            *found = added;
+            return status;
+        }
+    }
+    free(added);
+    return status;
+}
+
+static void ask(const product *asked, int alignment, unsigned long long room, question *key)
+{
+    key->words[0] = asked->dtype * 4 + asked->transpose_a * 2 + asked->transpose_b;
+    describe(asked, alignment, key->words + 1);
+    key->words[8] = (long long)room;
+}
+
+/* Interface -------------------------------------------------------------------------------------------- */
+
+int gemm_tuned_version(void) { return GEMM_TUNED_VERSION; }
+
+const char *gemm_tuned_status_string(int status)
+{
+    int (*error_string)(int status, const char **text);
+    const char *text = NULL;
+    void *library;
+    switch (status) {
+    case GEMM_TUNED_SUCCESS:
+        return "success";
+    case GEMM_TUNED_NO_KERNEL:
+        return "no kernel of this library serves the problem with this workspace: ask gemm_tuned_choose for the "
+               "workspace that it needs";
+    case GEMM_TUNED_BAD_ARGUMENT:
+        return "an argument is out of range: gemm_tuned_check says which field of a problem; addresses are not "
+               "NULL and multiples of an element";
+    case GEMM_TUNED_NO_DRIVER:
+        return "there is no NVIDIA driver (libcuda.so.1) with the functions that are needed: install one";
+    case GEMM_TUNED_NO_ARCHITECTURE:
+        return "there is no machine code for this GPU, only for @ARCHITECTURES@: export again with --arch";
+    case GEMM_TUNED_NO_MEMORY:
+        return "the host has no memory left";
+    }
+    library = status > 0 ? dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) : NULL;
+    if (library != NULL && find(library, "cuGetErrorString", &error_string) && error_string(status, &text) == 0
+        && text != NULL)
+        return text;
+    return "unknown status";
+}
+
+int gemm_tuned_check(const gemm_tuned_problem *problem, char *text, size_t bytes)
+{
+    product own;
+    refusal why;
+    int status = read_problem(problem, &own, &why);
+    if (status == 0 && problem->alignment != 0
+        && (problem->alignment < own.element || (problem->alignment & (problem->alignment - 1)) != 0))
+        status = refuse(&why, "%s is %lld: give a power of two of at least %lld, the size of an element",
+                        "alignment", problem->alignment, own.element);
+    if (text != NULL && bytes > 0) {
+        text[0] = 0;
+        if (status != 0)
+            snprintf(text, bytes, why.format, why.name, why.value, why.limit);
+    }
+    return status;
+}
+
+int gemm_tuned_choose(const gemm_tuned *tuned, const gemm_tuned_problem *problem, size_t room,
+                      gemm_tuned_choice *out)
+{
+    product own;
+    refusal why;
+    question key;
+    choice chosen;
+    int alignment, status = gemm_tuned_check(problem, NULL, 0);
+    if (status != 0 || out == NULL || out->size != sizeof *out)
+        return GEMM_TUNED_BAD_ARGUMENT;
+    read_problem(problem, &own, &why);
+    alignment = problem->alignment == 0 ? WORKSPACE_ALIGNMENT : (int)least(problem->alignment, WORKSPACE_ALIGNMENT);
+    ask(&own, alignment, room, &key);
+    status = choose(tuned == NULL ? TUNED_MULTIPROCESSORS : tuned->multiprocessors, &own, key.words + 1, room,
+                    &chosen);
+    if (status == 0) {
+        out->name = chosen.own->name;
+        out->workspace_bytes = (size_t)workspace_bytes(chosen.own, chosen.sizes);
+        out->expected_us = chosen.time;
+        out->tuned = chosen.exact;
+        out->deterministic = chosen.own->deterministic;
+    }
+    return status;
+}
+
+int gemm_tuned_run(gemm_tuned *tuned, const gemm_tuned_problem *problem, const gemm_tuned_operands *operands,
+                   void *workspace, size_t room, void *stream)
+{
+    static const float one = 1, zero = 0;
+    static const int whole_one = 1, whole_zero = 0;
+    product own;
+    refusal why;
+    question key;
+    plan space;
+    const plan *found;
+    const kernel *chosen;
+    const void *a, *b, *alpha, *beta;
+    void *d, *places[MAX_WORKSPACES], *values[STANDARD_ARGUMENTS + MAX_WORKSPACES];
+    int extents[7], status, pushed, i, j;
+    uintptr_t at, addresses;
+    if (tuned == NULL || operands == NULL || operands->size != sizeof *operands
+        || read_problem(problem, &own, &why) != 0)
+        return GEMM_TUNED_BAD_ARGUMENT;
+    a = operands->a;
+    b = operands->b;
+    d = operands->d;
+    addresses = (uintptr_t)a | (uintptr_t)b | (uintptr_t)d;
+    if (a == NULL || b == NULL || d == NULL || addresses % (uintptr_t)own.element != 0)
+        return GEMM_TUNED_BAD_ARGUMENT;
+    if (workspace == NULL || (uintptr_t)workspace % WORKSPACE_ALIGNMENT != 0)
+        room = 0;
+    ask(&own, (int)lowest_bit(addresses | WORKSPACE_ALIGNMENT), room, &key);
+    status = planned(tuned, &own, &key, &space, &found);
+    if (status != 0)
+        return status;
+    chosen = found->chosen.own;
+    alpha = operands->alpha != NULL ? operands->alpha
+            : own.dtype == GEMM_TUNED_I32 ? (const void *)&whole_one : (const void *)&one;
+    beta = operands->beta != NULL ? operands->beta
+           : own.dtype == GEMM_TUNED_I32 ? (const void *)&whole_zero : (const void *)&zero;
+    values[0] = &a;
+    values[1] = &b;
+    values[2] = &d;
+    for (i = 0; i < 7; i++) {
+        extents[i] = (int)own.p[i];
+        values[3 + i] = &extents[i];
+    }
+    for (i = 0; i < 3; i++)
+        values[10 + i] = &own.strides[i];
+    values[13] = (void *)(uintptr_t)alpha;
+    values[14] = (void *)(uintptr_t)beta;
+    at = (uintptr_t)workspace;
+    for (i = 0; i < chosen->workspaces; i++) {
+        places[i] = (void *)at;
+        values[STANDARD_ARGUMENTS + i] = &places[i];
+        at += (uintptr_t)(ceil_div(found->chosen.sizes[SIZES * chosen->launches + i], WORKSPACE_ALIGNMENT)
+                          * WORKSPACE_ALIGNMENT);
+    }
+    status = enter(tuned, &pushed);
+    for (i = 0; i < chosen->launches && status == 0; i++) {
+        const launch *next = &launches[chosen->first_launch + i];
+        const long long *s = found->chosen.sizes + SIZES * i;
+        void *parameters[STANDARD_ARGUMENTS + MAX_WORKSPACES];
+        for (j = 0; j < next->count; j++)
+            parameters[j] = values[next->arguments[j]];
+        status = tuned->cuda.launch_kernel(tuned->functions[chosen->first_launch + i], (unsigned)s[0],
+                                           (unsigned)s[1], (unsigned)s[2], (unsigned)s[3], (unsigned)s[4],
+                                           (unsigned)s[5], (unsigned)s[6], stream, parameters, NULL);
+    }
+    leave(tuned, pushed);
+    return status;
+}
+
+#ifdef __cplusplus
 }
 #endif

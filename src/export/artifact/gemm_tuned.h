@@ -1,74 +1,170 @@
-/* Matrix-multiplication kernels found by gemm-tune @VERSION@ on @DEVICE@.
+/* Matrix products on NVIDIA GPUs by kernels that were tuned with gemm-tune.
  *
- * C = alpha op(A) op(B) + beta C, row-major; if beta is 0, C is not read. Needs only the CUDA
- * driver: link with -lcuda. Valid as C99 and as C++.
+ *     D = alpha op(A) op(B) + beta D, row-major; if beta is 0, D is not read.
  *
- *     gemm_tuned tuned;
- *     int status = gemm_tuned_open(&tuned);      (in the current context)
- *     if (status == 0)
- *         status = @EXAMPLE@(&tuned, stream, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
- *     gemm_tuned_close(&tuned);
+ * This header is the same for every set of kernels, and so is the binary interface: a program that was
+ * compiled with one gemm_tuned.so runs with another. Valid as C99 and as C++. Needs no CUDA header. The
+ * library loads the driver (libcuda.so.1) at run time: link gemm_tuned.c with -ldl only.
  *
- * Each function returns 0, a CUresult above 0, or one of the codes below 0. A call allocates nothing.
- * An open `gemm_tuned` without a workspace serves all threads and streams of its context. Some
- * kernels need a workspace: they are used after gemm_tuned_workspace has set one. A workspace serves
- * one stream at a time.
+ *     gemm_tuned *tuned;
+ *     gemm_tuned_problem problem = gemm_tuned_default_problem();
+ *     gemm_tuned_operands operands = gemm_tuned_no_operands();
+ *     int status = gemm_tuned_create(&tuned, GEMM_TUNED_CURRENT_CONTEXT);
+ *     problem.m = m, problem.n = n, problem.k = k;
+ *     operands.a = a, operands.b = b, operands.d = d;
+ *     if (status == GEMM_TUNED_SUCCESS)
+ *         status = gemm_tuned_run(tuned, &problem, &operands, NULL, 0, stream);
+ *     if (status != GEMM_TUNED_SUCCESS)
+ *         puts(gemm_tuned_status_string(status));
+ *     gemm_tuned_destroy(tuned);
+ *
+ * A handle serves all threads and streams. All functions may be called while a stream is captured, except
+ * gemm_tuned_create and gemm_tuned_destroy.
  */
 #ifndef GEMM_TUNED_H
 #define GEMM_TUNED_H
 
 #include <stddef.h>
 
-#if defined(__has_include)
-#if __has_include(<cuda.h>)
-#include <cuda.h>
-#endif
-#endif
-
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#ifndef CUDA_VERSION
-/* Declarations of cuda.h, for machines without it. */
-typedef int CUresult;
-typedef int CUdevice;
-typedef struct CUmod_st *CUmodule;
-typedef struct CUfunc_st *CUfunction;
-typedef struct CUstream_st *CUstream;
-#endif
+/* Version of this interface. A later one adds functions and fields, and changes none. */
+#define GEMM_TUNED_VERSION 1
 
+/* Version of the interface that the library was built with. */
+int gemm_tuned_version(void);
+
+/* Results of functions: one of these, or the CUresult of the driver, which is above 0. */
 enum {
-    /* No kernel of this file serves the shape, leading dimensions and addresses. */
+    GEMM_TUNED_SUCCESS = 0,
+    /* No kernel serves the problem with this memory for its workspace. */
     GEMM_TUNED_NO_KERNEL = -1,
-    /* An extent is not within 1 to @MAX_EXTENT@, a leading dimension is shorter than its row or above that,
-     * an operand spans more than 2^48 bytes, or a pointer is null or not aligned to an element. */
-    GEMM_TUNED_BAD_ARGUMENT = -2
+    /* A field or an argument is out of range; gemm_tuned_check says which. */
+    GEMM_TUNED_BAD_ARGUMENT = -2,
+    /* The driver is missing, or older than CUDA 11. */
+    GEMM_TUNED_NO_DRIVER = -3,
+    /* There is no machine code for the architecture of the GPU. */
+    GEMM_TUNED_NO_ARCHITECTURE = -4,
+    /* The host has no memory left. */
+    GEMM_TUNED_NO_MEMORY = -5
 };
 
-#define GEMM_TUNED_IMAGES @IMAGES@
-#define GEMM_TUNED_LAUNCHES @LAUNCHES@
+/* A sentence for a result. The text is valid for as long as the library is loaded. */
+const char *gemm_tuned_status_string(int status);
 
-/* The kernels, loaded into a context. */
+/* Types of elements. A, B and D have the same one. Alpha and beta are int for I32, else float. */
+enum {
+    GEMM_TUNED_F32 = 0,
+    GEMM_TUNED_F16 = 1,
+    GEMM_TUNED_BF16 = 2,
+    GEMM_TUNED_I32 = 3
+};
+
+/* A matrix product, or a batch of them. Begin with gemm_tuned_default_problem: it sets the size and the
+ * defaults, also of fields that later versions add. */
 typedef struct {
-    int multiprocessors;
-    void *workspace;
+    /* Bytes of this structure. */
+    size_t size;
+    /* Type of the elements. */
+    int dtype;
+    /* Whether A is stored as K x M rows instead of M x K, and B as N x K instead of K x N: 0 or 1. */
+    int transpose_a, transpose_b;
+    /* Bytes that the addresses are multiples of, a power of two; 0 for 256. Only gemm_tuned_choose and
+     * gemm_tuned_check read it: gemm_tuned_run sees the addresses. */
+    int alignment;
+    /* D has M rows of N elements, K is the inner extent. */
+    long long m, n, k;
+    /* Products of one call. */
+    long long batch;
+    /* Elements from one row as stored to the next; 0 for rows without gaps. */
+    long long lda, ldb, ldd;
+    /* Elements from one matrix of the batch to the next; not read if the batch is 1. 0 for an A or a B that
+     * all products share. */
+    long long stride_a, stride_b, stride_d;
+} gemm_tuned_problem;
+
+/* A product of f32 without extents, not transposed, packed, of batch 1. */
+static inline gemm_tuned_problem gemm_tuned_default_problem(void)
+{
+    gemm_tuned_problem problem;
+    problem.size = sizeof problem;
+    problem.dtype = GEMM_TUNED_F32;
+    problem.transpose_a = problem.transpose_b = problem.alignment = 0;
+    problem.m = problem.n = problem.k = 0;
+    problem.batch = 1;
+    problem.lda = problem.ldb = problem.ldd = 0;
+    problem.stride_a = problem.stride_b = problem.stride_d = 0;
+    return problem;
+}
+
+/* Checks a problem without a GPU. If it cannot be computed, the result is GEMM_TUNED_BAD_ARGUMENT, and
+ * `text` holds a sentence with the field, its value and its range, cut to `bytes`. `text` may be NULL. */
+int gemm_tuned_check(const gemm_tuned_problem *problem, char *text, size_t bytes);
+
+/* The kernels, loaded into a context of the driver. */
+typedef struct gemm_tuned gemm_tuned;
+
+#define GEMM_TUNED_CURRENT_CONTEXT (-1)
+
+/* Loads all kernels for the GPU with the ordinal `device` into its primary context, which PyTorch, CuPy and
+ * the CUDA runtime use, or into the current context. */
+int gemm_tuned_create(gemm_tuned **tuned, int device);
+
+/* Unloads the kernels. NULL is no error. */
+void gemm_tuned_destroy(gemm_tuned *tuned);
+
+/* The kernel of a problem. */
+typedef struct {
+    /* Bytes of this structure, set by the caller. */
+    size_t size;
+    /* Name of the kernel; valid for as long as the library is loaded. */
+    const char *name;
+    /* Bytes of device memory, aligned to 256 bytes, that it needs as its workspace. */
     size_t workspace_bytes;
-    CUmodule modules[GEMM_TUNED_IMAGES];
-    CUfunction functions[GEMM_TUNED_LAUNCHES];
-} gemm_tuned;
+    /* Predicted time in microseconds; below 0 for a tuned or a preferred kernel. */
+    double expected_us;
+    /* Whether it was tuned for exactly this problem: 0 or 1. */
+    int tuned;
+    /* Whether two runs on the same values give the same bits: 0 or 1. */
+    int deterministic;
+} gemm_tuned_choice;
 
-/* Loads the kernels into the current context. */
-int gemm_tuned_open(gemm_tuned *tuned);
+/* Chooses the kernel that gemm_tuned_run uses with `workspace_bytes` of workspace; (size_t)-1 for any. With
+ * NULL for `tuned`, the choice is that of the GPU that the kernels were tuned on; no GPU is needed. */
+int gemm_tuned_choose(const gemm_tuned *tuned, const gemm_tuned_problem *problem, size_t workspace_bytes,
+                      gemm_tuned_choice *choice);
 
-/* Unloads the kernels; the context must be the one of gemm_tuned_open. NULL is no error. */
-void gemm_tuned_close(gemm_tuned *tuned);
+/* Operands in device memory, and the scalars in host memory. Begin with gemm_tuned_no_operands. */
+typedef struct {
+    /* Bytes of this structure. */
+    size_t size;
+    const void *a, *b;
+    void *d;
+    /* Scalars, read before a call returns; NULL for an alpha of 1 and a beta of 0. */
+    const void *alpha, *beta;
+} gemm_tuned_operands;
 
-/* Sets the workspace of later calls: device memory aligned to 256 bytes, owned by the caller. One that is not
- * aligned is not used. */
-void gemm_tuned_workspace(gemm_tuned *tuned, void *workspace, size_t bytes);
+/* No operands, an alpha of 1 and a beta of 0. */
+static inline gemm_tuned_operands gemm_tuned_no_operands(void)
+{
+    gemm_tuned_operands operands;
+    operands.size = sizeof operands;
+    operands.a = operands.b = NULL;
+    operands.d = NULL;
+    operands.alpha = operands.beta = NULL;
+    return operands;
+}
 
-@FUNCTIONS@#ifdef __cplusplus
+/* Queues a problem on a stream (a CUstream or cudaStream_t) of the context that the kernels are loaded into.
+ * A workspace is device memory aligned to 256 bytes, which the caller owns and nothing else uses until the
+ * product is done; NULL for none. The context need not be current: then it is for the duration of the call.
+ * The first call of a problem chooses the kernel; later calls remember the choice. */
+int gemm_tuned_run(gemm_tuned *tuned, const gemm_tuned_problem *problem, const gemm_tuned_operands *operands,
+                   void *workspace, size_t workspace_bytes, void *stream);
+
+#ifdef __cplusplus
 }
 #endif
 

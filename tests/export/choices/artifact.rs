@@ -133,8 +133,6 @@ pub(super) struct Exported {
     pub(super) folder: PathBuf,
     /// The problems that its kernels were tuned for.
     pub(super) tuned: Vec<Problem>,
-    /// The layouts that it has kernels of.
-    pub(super) layouts: Vec<Layout>,
 }
 
 impl Exported {
@@ -153,21 +151,18 @@ impl Exported {
         };
         let tuned = drafts.iter().filter(|draft: &&KernelDraft| draft.record.is_some());
         let tuned: Vec<Problem> = tuned.map(|draft| draft.problem).collect();
-        let layouts = Layout::ALL.iter().copied();
-        let has = |layout: &Layout| drafts.iter().any(|own| own.problem.layout == *layout);
-        let layouts: Vec<Layout> = layouts.filter(has).collect();
         let kernels: Vec<ExportedKernel> = drafts.into_iter().map(exported).collect();
         let artifact = Artifact { device: known.device.clone(), kernels, tree };
         let folder = Path::new("target/test-artifacts/choices").join(format!("{kind:?}"));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
-        let (c, left_out) = export::c(&artifact, "sm_90");
+        let (c, left_out) = export::python(&artifact, &["sm_90".parse().unwrap()]);
         assert!(left_out.is_empty(), "{left_out:?}");
         let c = c.into_iter().map(|(name, text)| (name, text.into_bytes()));
-        for (name, bytes) in c.chain(export::python(&artifact)) {
+        for (name, bytes) in c.chain(export::bundle(&artifact)) {
             fs::write(folder.join(name), bytes).unwrap();
         }
-        Self { kernels: artifact.kernels, folder, tuned, layouts }
+        Self { kernels: artifact.kernels, folder, tuned }
     }
 }
 

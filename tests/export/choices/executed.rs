@@ -2,7 +2,6 @@
 //! workspace, what lies between rows was written by nothing, and C is held against f64.
 
 use std::collections::{BTreeMap, HashMap};
-use std::process::Command;
 use std::sync::Arc;
 
 use gemm_tune::compile::{Compile as _, CompileRequest};
@@ -17,7 +16,7 @@ use gemm_tune::validate::inputs::ValueKind;
 
 use super::artifact::{Exported, Kind, Known};
 use super::problems::{Bases, Call, Extents};
-use super::{ALPHA, BETA, build, by_program, calls, needed};
+use super::{ALPHA, BETA, build, by_program, calls, needed, with_stub};
 use crate::support::cases::cases;
 use crate::support::compiler_or_skip;
 
@@ -123,9 +122,11 @@ fn execute(
     let Shape { m, n, k } = problem.shape;
     let mut memory = GlobalMemory::new(WriteTracking::Written);
     let ([a, b, c], [lda, ldb, ldc]) = (call.addresses, call.rows);
-    let a = Matrix::allocate(&mut memory, a, problem.stored_a(), lda);
-    let b = Matrix::allocate(&mut memory, b, problem.stored_b(), ldb);
-    let c = Matrix::allocate(&mut memory, c, [m, n], ldc);
+    // The matrices of a batch lie one after the other, as rows of one matrix.
+    let batched = |[rows, width]: [u64; 2]| [rows * problem.batch, width];
+    let a = Matrix::allocate(&mut memory, a, batched(problem.stored_a()), lda);
+    let b = Matrix::allocate(&mut memory, b, batched(problem.stored_b()), ldb);
+    let c = Matrix::allocate(&mut memory, c, batched([m, n]), ldc);
     if needed > 0 {
         let place = memory.allocate(needed).unwrap();
         assert_eq!(place, call.workspace.0, "the workspace is where the call says");
@@ -158,12 +159,15 @@ fn execute(
             }
             continue;
         }
+        let (product, row) = (row / m, row % m);
+        let first_a = product * problem.stored_a()[0] * lda;
+        let first_b = product * problem.stored_b()[0] * ldb;
         let (mut sum, mut size) = (0.0, 0.0);
         for step in 0..k {
             let a_at = if layout.a_transposed() { step * lda + row } else { row * lda + step };
             let b_at =
                 if layout.b_transposed() { column * ldb + step } else { step * ldb + column };
-            let term = ALPHA * number(&of_a, a_at) * number(&of_b, b_at);
+            let term = ALPHA * number(&of_a, first_a + a_at) * number(&of_b, first_b + b_at);
             sum += term;
             size += term.abs();
         }
@@ -171,7 +175,7 @@ fn execute(
         let got = f64::from(f32::from_bits(*word));
         let error = (got - sum - old).abs();
         if error.is_nan() || error > bound * (size + old.abs()) {
-            return Err(format!("C[{row}][{column}] is {got}, not {}", sum + old));
+            return Err(format!("C[{product}][{row}][{column}] is {got}, not {}", sum + old));
         }
     }
     Ok(())
@@ -189,7 +193,9 @@ fn what_artifacts_launch_is_right_with_buffers_of_exactly_their_size() {
     let bundle = Bundle::open(&exported.folder, &Known::shipped().device).unwrap();
     let random = &mut fastrand::Rng::with_seed(seed);
     let calls = calls(&exported, &bundle, (random, DRAWN), Extents::Small);
-    let answers = by_program(&mut Command::new(exported.folder.join("choices")), &calls).unwrap();
+    let answers =
+        by_program(&mut with_stub(&exported.folder.join("choices"), &exported.folder), &calls);
+    let answers = answers.unwrap();
     let of_image = |image: &str| {
         let named = |kernel: &&ExportedKernel| {
             format!("{:016x}", super::record::hash(&kernel.ptx)) == image

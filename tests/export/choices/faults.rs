@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::Command;
+use std::path::Path;
 
 use gemm_tune::export::{CHECKSUMS, MANIFEST, seal};
 use gemm_tune::lookup::Question;
@@ -10,18 +10,20 @@ use gemm_tune::model::{Dtype, Layout, Problem};
 use gemm_tune::runtime::{Bundle, Catalogue as _};
 
 use super::artifact::{Exported, Kind, Known};
-use super::build;
+use super::{build, with_stub};
 use crate::support::without::skip;
 
 const CHOOSE: &str = r#"
 import sys
 sys.path.insert(0, sys.argv[1])
 import gemm_tuned
-print(gemm_tuned.kernel_for(2048, 2048, 2048, layout="nt", sms=132))
+print(gemm_tuned.kernel_for(2048, 2048, 2048, layout="nt"))
 "#;
 
-fn python(arguments: &[&str]) -> Option<String> {
-    match Command::new("python3").arg("-B").args(arguments).output() {
+/// What Python prints, with the stub of the artifact's folder as the driver.
+fn python(exported: &Exported, arguments: &[&str]) -> Option<String> {
+    let mut command = with_stub(Path::new("python3"), &exported.folder);
+    match command.arg("-B").args(arguments).arg(&exported.folder).output() {
         Ok(output) => {
             let error = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{error}");
@@ -40,9 +42,7 @@ fn missing_memory_and_mistakes_are_survived_and_a_launch_that_no_device_has_is_n
     if build(&exported).is_none() {
         return;
     }
-    let folder = exported.folder.to_str().unwrap().to_owned();
-    let library = format!("{folder}/libstub.so");
-    let Some(said) = python(&["tests/artifacts/faults.py", &folder, &library]) else { return };
+    let Some(said) = python(&exported, &["tests/artifacts/faults.py"]) else { return };
     assert_eq!(said, "right");
 
     // The second launch of the kernel that is chosen gets a grid that no device has: another one is chosen.
@@ -51,14 +51,16 @@ fn missing_memory_and_mistakes_are_survived_and_a_launch_that_no_device_has_is_n
     let question = Question::packed(Problem { layout: Layout::Nt, ..problem });
     let name = || Bundle::open(&exported.folder, device).unwrap().choose(&question).unwrap().name;
     let before = name();
-    assert_eq!(python(&["-c", CHOOSE, &folder]).unwrap(), before);
+    assert_eq!(python(&exported, &["-c", CHOOSE]).unwrap(), before);
     let at = |name: &str| exported.folder.join(name);
     let mut manifest: serde_json::Value =
         serde_json::from_slice(&fs::read(at(MANIFEST)).unwrap()).unwrap();
     let kernels = manifest["kernels"].as_array_mut().unwrap();
-    let kernel = kernels.iter_mut().find(|kernel| kernel["name"] == *before).unwrap();
+    let place = kernels.iter().position(|kernel| kernel["name"] == *before).unwrap();
+    let kernel = &mut kernels[place];
     let launches = kernel["launches"].as_array_mut().unwrap();
-    assert!(launches.len() > 1, "{before} packs an operand first");
+    let count = launches.len();
+    assert!(count > 1, "{before} packs an operand first");
     launches.last_mut().unwrap()["formulas"]["grid"][1] = "65536".into();
     let sums = fs::read_to_string(at(CHECKSUMS)).unwrap();
     let names = sums.lines().filter_map(|line| line.split_once("  ")).map(|(_, name)| name);
@@ -68,7 +70,16 @@ fn missing_memory_and_mistakes_are_survived_and_a_launch_that_no_device_has_is_n
     for (name, bytes) in seal(files) {
         fs::write(at(&name), bytes).unwrap();
     }
+    // The same in the C source, whose kernels are in the same order.
+    let last = format!("s[{}] = ", 7 * (count - 1) + 1);
+    let source = fs::read_to_string(at("gemm_tuned.c")).unwrap();
+    let (before_it, sizes) = source.split_once(&format!("static void sizes_{place}(")).unwrap();
+    let (start, rest) = sizes.split_once(&last).unwrap();
+    let (_, rest) = rest.split_once(';').unwrap();
+    let edited = format!("{before_it}static void sizes_{place}({start}{last}65536;{rest}");
+    fs::write(at("gemm_tuned.c"), edited).unwrap();
+    build(&exported).unwrap();
     let after = name();
     assert_ne!(after, before);
-    assert_eq!(python(&["-c", CHOOSE, &folder]).unwrap(), after);
+    assert_eq!(python(&exported, &["-c", CHOOSE]).unwrap(), after);
 }

@@ -6,9 +6,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use gemm_tune::export;
 use gemm_tune::gpu::Stream;
 use gemm_tune::lookup::{AnswerSource, Question};
-use gemm_tune::model::Layout;
 use gemm_tune::render;
 use gemm_tune::runtime::{Bundle, Catalogue as _, GemmOperands, Runtime, RuntimeError};
 
@@ -33,13 +33,15 @@ const PRINTED: usize = 10;
 const ALPHA: f64 = -0.75;
 const BETA: f64 = 0.5;
 
-/// What a surface launched for each call, a line each: a record of launches, `refused`, `none`, or `beyond`.
+/// What a surface launched for each call, a line each: a record of launches, `refused`, or `none`.
 type Answers = Vec<String>;
 
 /// What the runtime does, with the memory that a call has.
 fn by_runtime(runtime: &Runtime<Bundle, &Recorder>, recorder: &Recorder, call: &Call) -> String {
     recorder.text.lock().unwrap().clear();
     *recorder.workspace.lock().unwrap() = call.workspace;
+    let is_batch = call.problem.batch > 1;
+    recorder.is_batch.store(is_batch, std::sync::atomic::Ordering::Relaxed);
     let ([a, b, c], [lda, ldb, ldc]) = (call.addresses, call.rows);
     let operands = GemmOperands { a, b, c, lda, ldb, ldc, alpha: ALPHA, beta: BETA };
     // A stream of its own: no workspace of an earlier call is there.
@@ -67,21 +69,23 @@ fn by_program(command: &mut Command, calls: &[Call]) -> std::io::Result<Answers>
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }
 
-/// Compiles the C artifact with the stub and the program that calls it, and the stub alone for Python; `None` for a
-/// test that may be skipped for want of a compiler.
+/// Compiles the stub as the driver's library, the C artifact as a library with `-O1`, and the program that calls it;
+/// `None` for a test that may be skipped for want of a compiler. Programs find the stub by [`with_stub`].
 fn build(exported: &Exported) -> Option<()> {
     let folder = exported.folder.to_str().unwrap();
     let at = |name: &str| format!("{folder}/{name}");
-    let has = |layout: &Layout| format!("-DHAS_{}", layout.name().to_uppercase());
-    let layouts: Vec<String> = exported.layouts.iter().map(has).collect();
-    let layouts: Vec<&str> = layouts.iter().map(String::as_str).collect();
     let warned = ["-std=gnu99", "-O1", "-Wall", "-Wextra", "-Werror", "-I", folder];
-    let (program, library, source) = (at("choices"), at("libstub.so"), at("gemm_tuned.c"));
-    let stub = "tests/artifacts/stub_driver.c";
-    let c = ["tests/artifacts/choices.c", stub, &source, "-o", &program];
+    let shared = ["-shared", "-fPIC"];
+    let (program, source) = (at("choices"), at("gemm_tuned.c"));
+    let (stub, library) = (at("stub/libcuda.so.1"), at(export::LIBRARY));
+    std::fs::create_dir_all(at("stub")).unwrap();
+    let named = ["tests/artifacts/stub_driver.c", "-Wl,-soname,libcuda.so.1", "-o", &stub];
+    let c = ["tests/artifacts/choices.c", &library, &stub, "-o", &program];
+    let found = ["-Wl,-rpath,$ORIGIN:$ORIGIN/stub"];
     for arguments in [
-        [&warned[..], &layouts, &c].concat(),
-        [&warned[..], &["-shared", "-fPIC", stub, "-o", &library]].concat(),
+        [&warned[..], &shared, &named].concat(),
+        [&warned[..], &shared, &[&source, "-o", &library, "-ldl"]].concat(),
+        [&warned[..], &c, &found].concat(),
     ] {
         match Command::new("gcc").args(arguments).output() {
             Ok(output) => {
@@ -147,14 +151,14 @@ fn compare(kind: Kind, count: usize) -> String {
     let recorder = Recorder::default();
     let runtime = Runtime::new(open(), &recorder);
     let rust: Answers = calls.iter().map(|call| by_runtime(&runtime, &recorder, call)).collect();
-    let c = by_program(&mut Command::new(exported.folder.join("choices")), &calls).unwrap();
+    let c = by_program(&mut with_stub(&exported.folder.join("choices"), &exported.folder), &calls);
+    let c = c.unwrap();
     let python = by_python(&exported.folder, &calls);
     let mut counts = std::collections::BTreeMap::<&str, usize>::new();
     for (place, call) in calls.iter().enumerate() {
-        let is_beyond = c[place] == "beyond" && rust[place] == "refused";
         let told =
             |what: &str| format!("GEMM_TUNE_SEED={seed}, {kind:?}, call {place}: {call}\n{what}");
-        if c[place] != rust[place] && !is_beyond {
+        if c[place] != rust[place] {
             panic!("{}", told(&format!("C:       {}\nruntime: {}", c[place], rust[place])));
         }
         if let Some(python) = &python
@@ -175,10 +179,16 @@ fn compare(kind: Kind, count: usize) -> String {
     format!("{kind:?}: {} kernels, seed {seed}, {counts:?}", exported.kernels.len())
 }
 
+/// A program for which the driver is the stub of a folder.
+fn with_stub(program: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env("LD_LIBRARY_PATH", folder.canonicalize().unwrap().join("stub"));
+    command
+}
+
 fn by_python(folder: &Path, calls: &[Call]) -> Option<Answers> {
-    let library = folder.join("libstub.so");
-    let mut command = Command::new("python3");
-    command.args(["-B", "tests/artifacts/choices.py"]).args([folder, &library]);
+    let mut command = with_stub(Path::new("python3"), folder);
+    command.args(["-B", "tests/artifacts/choices.py"]).arg(folder);
     match by_program(&mut command, calls) {
         Ok(answers) => Some(answers),
         Err(error) => {

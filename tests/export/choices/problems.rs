@@ -4,7 +4,7 @@
 use std::fmt;
 
 use gemm_tune::lookup::Question;
-use gemm_tune::model::problem::MAX_EXTENT;
+use gemm_tune::model::problem::{MAX_BATCH, MAX_EXTENT};
 use gemm_tune::model::{Dtype, Layout, Problem, Shape, Storage};
 
 /// Where A, B, C and the workspace begin, but for an offset: the first allocations of the cpu device.
@@ -43,6 +43,11 @@ impl Call {
         if extents == Extents::Small || random.u32(..8) > 0 {
             let mut extent = || extent(random, extents);
             problem.shape = Shape { m: extent(), n: extent(), k: extent() };
+        }
+        if random.u32(..5) == 0 {
+            let most: &[u64] =
+                if extents == Extents::Any { &[2, 3, 8, 100, 70_000] } else { &[2, 3] };
+            problem.batch = *random.choice(most).unwrap();
         }
         let packed = [problem.lda(), problem.ldb(), problem.ldc()];
         let pads = if random.bool() { [0; 3] } else { [(); 3].map(|()| pad(random)) };
@@ -88,11 +93,10 @@ impl Call {
 impl fmt::Display for Call {
     /// As the programs of tests/artifacts read it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shape { m, n, k } = self.problem.shape;
+        let Problem { shape: Shape { m, n, k }, batch, layout, .. } = self.problem;
         let ([lda, ldb, ldc], [a, b, c], (place, room)) =
             (self.rows, self.addresses, self.workspace);
-        let layout = self.problem.layout;
-        write!(f, "{layout} {m} {n} {k} {lda} {ldb} {ldc} {a} {b} {c} {place} {room}")
+        write!(f, "{layout} {m} {n} {k} {batch} {lda} {ldb} {ldc} {a} {b} {c} {place} {room}")
     }
 }
 
@@ -137,7 +141,8 @@ fn break_something(
 ) {
     let place = random.usize(..3);
     let hostile = [MAX_EXTENT, MAX_EXTENT + 1, (1 << 31) - 1, 1 << 31, 3_000_000_000, 1 << 32];
-    match random.u32(..5) {
+    match random.u32(..6) {
+        5 => problem.batch = *random.choice(&[0, MAX_BATCH, MAX_BATCH + 1, 1 << 40]).unwrap(),
         0 => addresses[place] += random.u64(1..4),
         1 => addresses[place] = 0,
         2 => rows[place] = *random.choice(&[MAX_EXTENT, MAX_EXTENT + 1, (1 << 32) + 64]).unwrap(),

@@ -2,6 +2,7 @@
 //! `tests/artifacts/stub_driver.c` does for C and Python.
 
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use gemm_tune::export::KernelDraft;
@@ -48,6 +49,8 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
 pub(super) struct Recorder {
     pub(super) text: Mutex<String>,
     pub(super) workspace: Mutex<(u64, u64)>,
+    /// Whether the strides of a batch mean something: C and Python pass 0 for a single product.
+    pub(super) is_batch: AtomicBool,
 }
 
 impl Driver for &Recorder {
@@ -79,7 +82,9 @@ impl Driver for &Recorder {
             let bytes = match *argument {
                 KernelArgument::Pointer(address) => address.to_le_bytes().to_vec(),
                 KernelArgument::I32(value) => value.to_le_bytes().to_vec(),
-                // Strides of a single product mean nothing: C and Python pass 0.
+                KernelArgument::I64(value) if self.is_batch.load(Ordering::Relaxed) => {
+                    value.to_le_bytes().to_vec()
+                }
                 KernelArgument::I64(_) => vec![0; 8],
                 KernelArgument::F32(value) => value.to_le_bytes().to_vec(),
                 KernelArgument::Map(_) => panic!("no artifact has tensor maps"),
