@@ -75,7 +75,7 @@ def main():
     rows = []
     with open(sys.argv[2]) as file:
         for line in file:
-            if line.strip():
+            if line.strip() and not line.startswith("#"):
                 rows.append(measured(line.strip()))
                 torch.cuda.empty_cache()
     if len(sys.argv) > 3:

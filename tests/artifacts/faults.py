@@ -40,7 +40,7 @@ def refused(words, call, *arguments, **named):
     assert stub.stub_contexts() == 1 and stub.stub_current() == OWN
 
 
-# Callers that come at the same time load the kernels once.
+# Callers that come at the same time make one handle.
 handles = []
 threads = [threading.Thread(target=lambda: handles.append(gemm_tuned._handle(0))) for _ in range(8)]
 for thread in threads:
@@ -97,7 +97,7 @@ refused("address is null", matmul, 8, 8, 8, a=0)
 refused("alpha is 'x'", matmul, 8, 8, 8, alpha="x")
 refused("no kernel for 8x8x8 x 1 i32 nt", matmul, 8, 8, 8, dtype=torch.int32)
 refused("host memory", matmul, 8, 8, 8, device=-1)
-refused("loading the kernels on GPU 3 failed: an error of the stub", matmul, 8, 8, 8, device=3)
+refused("opening GPU 3 failed: an error of the stub", matmul, 8, 8, 8, device=3)
 refused("have no product", gemm_tuned.matmul, a, a)
 refused("have no product", gemm_tuned.matmul, many, torch.Tensor(1 << 41, (4, 32, 96), (3072, 96, 1)))
 refused("pass it as `out`", gemm_tuned.matmul, a, b, beta=1)

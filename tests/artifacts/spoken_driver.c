@@ -53,6 +53,15 @@ int cuCtxPopCurrent_v2(void **popped)
     return 0;
 }
 
+int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+    static int current = 0;
+    int before = current;
+    current = *mode;
+    *mode = before;
+    return 0;
+}
+
 int cuModuleLoadData(void **module, const void *image)
 {
     static char loaded;

@@ -31,6 +31,8 @@ static size_t image_bytes = 0;
 static void *contexts[MOST_CONTEXTS];
 static int context_count = 0;
 static int primary;
+/* Kernels are loaded in the relaxed mode, and launched in the caller's. */
+static int capture_mode = 0;
 static int fails = 0;
 /* Forgets what was recorded. */
 void stub_begin(void)
@@ -104,10 +106,18 @@ int cuCtxPopCurrent_v2(void **context)
     return 0;
 }
 
+int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+    int before = capture_mode;
+    capture_mode = *mode;
+    *mode = before;
+    return 0;
+}
+
 int cuModuleLoadData(void **module, const void *image)
 {
     size_t bytes = strlen((const char *)image) + 1;
-    if (memcmp(image, "\177ELF", 4) != 0 || image_bytes + bytes > sizeof images)
+    if (capture_mode != 2 || memcmp(image, "\177ELF", 4) != 0 || image_bytes + bytes > sizeof images)
         return 200;
     memcpy(images + image_bytes, image, bytes);
     *module = images + image_bytes;
@@ -163,7 +173,7 @@ int cuLaunchKernel(void *known, unsigned grid_x, unsigned grid_y, unsigned grid_
     (void)stream;
     if (fails)
         return 719;
-    if (extra != NULL || stub_current() != &primary || grid_x == 0 || grid_y == 0 || grid_z == 0
+    if (capture_mode != 0 || extra != NULL || stub_current() != &primary || grid_x == 0 || grid_y == 0 || grid_z == 0
         || grid_x > 2147483647u || grid_y > 65535 || grid_z > 65535 || block_x == 0 || block_y == 0
         || block_z == 0 || block_x * block_y * block_z > 1024 || (int)shared_bytes > own->shared)
         return 1;

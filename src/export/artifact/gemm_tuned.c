@@ -99,6 +99,7 @@ typedef struct {
     int (*context_device)(int *device);
     int (*push)(void *context);
     int (*pop)(void **context);
+    int (*exchange_capture_mode)(int *mode);
     int (*load)(void **module, const void *image);
     int (*unload)(void *module);
     int (*function)(void **function, void *module, const char *name);
@@ -113,6 +114,8 @@ typedef struct {
 #define CAPABILITY_MAJOR 75
 #define CAPABILITY_MINOR 76
 #define MAX_DYNAMIC_SHARED 8
+/* CUstreamCaptureMode: a thread in it may make calls that captures of other threads do not expect. */
+#define CAPTURE_MODE_RELAXED 2
 
 /* Sets a pointer to a function of the driver. */
 static int find(void *library, const char *name, void *pointer)
@@ -136,6 +139,7 @@ static int load_driver(driver *cuda)
         || !find(library, "cuCtxGetDevice", &cuda->context_device)
         || !find(library, "cuCtxPushCurrent_v2", &cuda->push)
         || !find(library, "cuCtxPopCurrent_v2", &cuda->pop)
+        || !find(library, "cuThreadExchangeStreamCaptureMode", &cuda->exchange_capture_mode)
         || !find(library, "cuModuleLoadData", &cuda->load)
         || !find(library, "cuModuleUnload", &cuda->unload)
         || !find(library, "cuModuleGetFunction", &cuda->function)
@@ -383,18 +387,19 @@ typedef struct {
     long long words[9];
 } question;
 
-/* A remembered choice. It never changes. */
+/* A remembered choice, with the functions of its launches. It never changes. */
 typedef struct {
     question asked;
     choice chosen;
+    void *functions[MAX_LAUNCHES];
 } plan;
 
+/* Modules and plans are added while others read them, and are never replaced. */
 struct gemm_tuned {
     driver cuda;
     void *context;
-    int device, is_primary, multiprocessors, loaded;
+    int device, is_primary, multiprocessors, architecture;
     void *modules[IMAGES];
-    void *functions[LAUNCHES];
     plan *plans[SLOTS];
 };
 
@@ -418,39 +423,66 @@ static void leave(const gemm_tuned *tuned, int pushed)
         tuned->cuda.pop(&ignored);
 }
 
-/* Loads the kernels into the current context. */
-static int load_kernels(gemm_tuned *tuned)
+/* Finds the machine code for the GPU of a handle. */
+static int select_architecture(gemm_tuned *tuned)
 {
     const driver *cuda = &tuned->cuda;
-    int major, minor, status, i, j, architecture = -1;
+    int major, minor, status, i;
     if ((status = cuda->device_attribute(&tuned->multiprocessors, MULTIPROCESSOR_COUNT, tuned->device)) != 0
         || (status = cuda->device_attribute(&major, CAPABILITY_MAJOR, tuned->device)) != 0
         || (status = cuda->device_attribute(&minor, CAPABILITY_MINOR, tuned->device)) != 0)
         return status;
+    tuned->architecture = -1;
     for (i = 0; i < ARCHITECTURES; i++) {
         const int *own = architectures[i];
         if (own[0] / 10 == major && (own[1] ? own[0] % 10 == minor : own[0] % 10 <= minor)
-            && (architecture < 0 || own[0] > architectures[architecture][0]))
-            architecture = i;
+            && (tuned->architecture < 0 || own[0] > architectures[tuned->architecture][0]))
+            tuned->architecture = i;
     }
-    if (architecture < 0)
-        return GEMM_TUNED_NO_ARCHITECTURE;
-    for (i = 0; i < IMAGES; i++, tuned->loaded++)
-        if ((status = cuda->load(&tuned->modules[i], images[architecture][i])) != 0)
-            return status;
-    for (i = 0; i < LAUNCHES; i++) {
-        void *module = tuned->modules[launches[i].image];
-        if ((status = cuda->function(&tuned->functions[i], module, launches[i].entry)) != 0)
-            return status;
+    return tuned->architecture < 0 ? GEMM_TUNED_NO_ARCHITECTURE : GEMM_TUNED_SUCCESS;
+}
+
+/* The module of an image in the current context, loaded by the thread that comes first. */
+static int load_module(gemm_tuned *tuned, int image, void **module)
+{
+    void *known = NULL;
+    int status, mode = CAPTURE_MODE_RELAXED;
+    *module = __atomic_load_n(&tuned->modules[image], __ATOMIC_ACQUIRE);
+    if (*module != NULL)
+        return GEMM_TUNED_SUCCESS;
+    /* A stream may be captured: loading is no part of it. */
+    if ((status = tuned->cuda.exchange_capture_mode(&mode)) != 0)
+        return status;
+    status = tuned->cuda.load(module, images[tuned->architecture][image]);
+    if (status == 0
+        && !__atomic_compare_exchange_n(&tuned->modules[image], &known, *module, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE)) {
+        tuned->cuda.unload(*module);
+        *module = known;
     }
-    for (i = 0; i < LAUNCHES; i++) {
+    tuned->cuda.exchange_capture_mode(&mode);
+    return status;
+}
+
+/* Sets the functions of a plan's launches. */
+static int load_functions(gemm_tuned *tuned, plan *made)
+{
+    const kernel *own = made->chosen.own;
+    int i, j, status;
+    for (i = 0; i < own->launches; i++) {
+        const launch *next = &launches[own->first_launch + i];
+        int shared = 0;
+        void *module;
+        if ((status = load_module(tuned, next->image, &module)) != 0
+            || (status = tuned->cuda.function(&made->functions[i], module, next->entry)) != 0)
+            return status;
         /* Launches that share a function share its limit. */
-        int shared = launches[i].shared_bytes;
         for (j = 0; j < LAUNCHES; j++)
-            if (tuned->functions[j] == tuned->functions[i] && launches[j].shared_bytes > shared)
+            if (launches[j].image == next->image && launches[j].shared_bytes > shared
+                && strcmp(launches[j].entry, next->entry) == 0)
                 shared = launches[j].shared_bytes;
         if (shared > FREE_SHARED_BYTES
-            && (status = cuda->set_attribute(tuned->functions[i], MAX_DYNAMIC_SHARED, shared)) != 0)
+            && (status = tuned->cuda.set_attribute(made->functions[i], MAX_DYNAMIC_SHARED, shared)) != 0)
             return status;
     }
     return GEMM_TUNED_SUCCESS;
@@ -459,7 +491,7 @@ static int load_kernels(gemm_tuned *tuned)
 int gemm_tuned_create(gemm_tuned **out, int device)
 {
     gemm_tuned *tuned;
-    int status, pushed = 0;
+    int status;
     if (out == NULL)
         return GEMM_TUNED_BAD_ARGUMENT;
     *out = NULL;
@@ -477,10 +509,7 @@ int gemm_tuned_create(gemm_tuned **out, int device)
         tuned->is_primary = status == 0;
     }
     if (status == 0)
-        status = enter(tuned, &pushed);
-    if (status == 0)
-        status = load_kernels(tuned);
-    leave(tuned, pushed);
+        status = select_architecture(tuned);
     if (status == 0)
         *out = tuned;
     else
@@ -493,9 +522,10 @@ void gemm_tuned_destroy(gemm_tuned *tuned)
     int i, pushed;
     if (tuned == NULL)
         return;
-    if (tuned->loaded > 0 && enter(tuned, &pushed) == 0) {
-        for (i = 0; i < tuned->loaded; i++)
-            tuned->cuda.unload(tuned->modules[i]);
+    if (tuned->context != NULL && enter(tuned, &pushed) == 0) {
+        for (i = 0; i < IMAGES; i++)
+            if (tuned->modules[i] != NULL)
+                tuned->cuda.unload(tuned->modules[i]);
         leave(tuned, pushed);
     }
     if (tuned->is_primary)
@@ -517,8 +547,8 @@ static unsigned hash(const question *asked)
     return (unsigned)(hash % SLOTS);
 }
 
-/* The remembered choice for a question. A new one is made in `space` where there is no place or no memory to
- * remember it. Choices are added and never replaced, so that threads need no lock. */
+/* The remembered choice for a question, in the current context. A new one is made in `space` where there is no
+ * place or no memory to remember it. */
 static int planned(gemm_tuned *tuned, const product *asked, const question *key, plan *space, const plan **found)
 {
     unsigned first = hash(key), i;
@@ -536,6 +566,8 @@ static int planned(gemm_tuned *tuned, const product *asked, const question *key,
     space->asked = *key;
     status = choose(tuned->multiprocessors, asked, key->words + 1, (unsigned long long)key->words[8],
                     &space->chosen);
+    if (status == 0)
+        status = load_functions(tuned, space);
     *found = space;
     if (status != 0 || i == PROBES || (added = (plan *)malloc(sizeof *added)) == NULL)
         return status;
@@ -660,9 +692,13 @@ int gemm_tuned_run(gemm_tuned *tuned, const gemm_tuned_problem *problem, const g
     if (workspace == NULL || (uintptr_t)workspace % WORKSPACE_ALIGNMENT != 0)
         room = 0;
     ask(&own, (int)lowest_bit(addresses | WORKSPACE_ALIGNMENT), room, &key);
-    status = planned(tuned, &own, &key, &space, &found);
-    if (status != 0)
+    status = enter(tuned, &pushed);
+    if (status == 0)
+        status = planned(tuned, &own, &key, &space, &found);
+    if (status != 0) {
+        leave(tuned, pushed);
         return status;
+    }
     chosen = found->chosen.own;
     alpha = operands->alpha != NULL ? operands->alpha
             : own.dtype == GEMM_TUNED_I32 ? (const void *)&whole_one : (const void *)&one;
@@ -686,16 +722,15 @@ int gemm_tuned_run(gemm_tuned *tuned, const gemm_tuned_problem *problem, const g
         at += (uintptr_t)(ceil_div(found->chosen.sizes[SIZES * chosen->launches + i], WORKSPACE_ALIGNMENT)
                           * WORKSPACE_ALIGNMENT);
     }
-    status = enter(tuned, &pushed);
     for (i = 0; i < chosen->launches && status == 0; i++) {
         const launch *next = &launches[chosen->first_launch + i];
         const long long *s = found->chosen.sizes + SIZES * i;
         void *parameters[STANDARD_ARGUMENTS + MAX_WORKSPACES];
         for (j = 0; j < next->count; j++)
             parameters[j] = values[next->arguments[j]];
-        status = tuned->cuda.launch_kernel(tuned->functions[chosen->first_launch + i], (unsigned)s[0],
-                                           (unsigned)s[1], (unsigned)s[2], (unsigned)s[3], (unsigned)s[4],
-                                           (unsigned)s[5], (unsigned)s[6], stream, parameters, NULL);
+        status = tuned->cuda.launch_kernel(found->functions[i], (unsigned)s[0], (unsigned)s[1],
+                                           (unsigned)s[2], (unsigned)s[3], (unsigned)s[4], (unsigned)s[5],
+                                           (unsigned)s[6], stream, parameters, NULL);
     }
     leave(tuned, pushed);
     return status;

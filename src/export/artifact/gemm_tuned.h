@@ -19,7 +19,7 @@
  *     gemm_tuned_destroy(tuned);
  *
  * A handle serves all threads and streams. All functions may be called while a stream is captured, except
- * gemm_tuned_create and gemm_tuned_destroy.
+ * gemm_tuned_create and gemm_tuned_destroy. A kernel is loaded when it is first used.
  */
 #ifndef GEMM_TUNED_H
 #define GEMM_TUNED_H
@@ -103,13 +103,13 @@ static inline gemm_tuned_problem gemm_tuned_default_problem(void)
  * `text` holds a sentence with the field, its value and its range, cut to `bytes`. `text` may be NULL. */
 int gemm_tuned_check(const gemm_tuned_problem *problem, char *text, size_t bytes);
 
-/* The kernels, loaded into a context of the driver. */
+/* The kernels, for a context of the driver. */
 typedef struct gemm_tuned gemm_tuned;
 
 #define GEMM_TUNED_CURRENT_CONTEXT (-1)
 
-/* Loads all kernels for the GPU with the ordinal `device` into its primary context, which PyTorch, CuPy and
- * the CUDA runtime use, or into the current context. */
+/* Makes a handle for the primary context of the GPU with the ordinal `device`, which PyTorch, CuPy and the CUDA
+ * runtime use, or for the current context. */
 int gemm_tuned_create(gemm_tuned **tuned, int device);
 
 /* Unloads the kernels. NULL is no error. */
@@ -157,10 +157,11 @@ static inline gemm_tuned_operands gemm_tuned_no_operands(void)
     return operands;
 }
 
-/* Queues a problem on a stream (a CUstream or cudaStream_t) of the context that the kernels are loaded into.
+/* Queues a problem on a stream (a CUstream or cudaStream_t) of the handle's context.
  * A workspace is device memory aligned to 256 bytes, which the caller owns and nothing else uses until the
  * product is done; NULL for none. The context need not be current: then it is for the duration of the call.
- * The first call of a problem chooses the kernel; later calls remember the choice. */
+ * The first call of a problem chooses the kernel, and loads it where no other problem has used it; later calls
+ * remember the choice. */
 int gemm_tuned_run(gemm_tuned *tuned, const gemm_tuned_problem *problem, const gemm_tuned_operands *operands,
                    void *workspace, size_t workspace_bytes, void *stream);
 

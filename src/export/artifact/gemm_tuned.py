@@ -109,7 +109,7 @@ def _must(status, what):
 
 
 def _handle(device):
-    """The kernels in the primary context of a device, which PyTorch and CuPy use."""
+    """The handle for the primary context of a device, which PyTorch and CuPy use."""
     handle = _handles.get(device)
     if handle is None:
         library = _library()
@@ -118,7 +118,7 @@ def _handle(device):
             if handle is None:
                 handle = ctypes.c_void_p()
                 _must(library.gemm_tuned_create(ctypes.byref(handle), device),
-                      f"loading the kernels on GPU {device}")
+                      f"opening GPU {device}")
                 _handles[device] = handle
     return handle
 
