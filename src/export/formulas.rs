@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::draft::KernelDraft;
-use super::selection::{classes, drawn_shapes, pattern_of, patterns, samples, shapes};
+use super::selection::{fit_samples, pattern_of, patterns};
 use crate::lookup::{Lookup, Question};
 use crate::model::Problem;
 use crate::predict::FormulaSample;
@@ -12,49 +12,35 @@ use crate::predict::FormulaSample;
 const ROUNDS: u32 = 200;
 const RATE: f64 = 0.3;
 
-/// Fits the formulas of drafts to lookup's predictions for the lattice and for drawn shapes.
+/// Fits the formulas of drafts to lookup's predictions for the lattice and for drawn problems.
 pub(super) fn fit(drafts: &mut [KernelDraft], lookup: &Lookup, sms: u32) {
-    let Some(pattern) = drafts.first().map(|draft| draft.problem) else { return };
-    let questions: Vec<Vec<Question>> = shapes()
-        .chain(drawn_shapes(&pattern))
-        .map(|shape| {
-            let problem = Problem { shape, batch: 1, ..pattern };
-            classes(&problem)
-                .into_iter()
-                .filter(|question| question.workspace == Question::ANY)
-                .collect()
-        })
-        .collect();
-    let forecasts: Vec<Vec<Option<f64>>> = drafts
-        .par_iter()
-        .map(|draft| {
-            let forecast = |classes: &Vec<Question>| {
-                let of_pattern = |question: &Question| {
-                    let (dtype, compute, layout) = draft.pattern();
-                    let problem = Problem { dtype, compute, layout, ..question.problem };
-                    Question { problem, ..*question }
-                };
-                let question =
-                    classes.iter().map(of_pattern).find(|question| draft.serves(question))?;
-                let time = lookup.forecast((&draft.family, &draft.configuration), &question)?;
-                Some(time.0)
-            };
-            questions.iter().map(forecast).collect()
-        })
-        .collect();
-    let best = |place: usize| {
-        forecasts.iter().filter_map(|times| times[place]).fold(f64::INFINITY, f64::min)
-    };
-    let best: Vec<f64> = (0..questions.len()).map(best).collect();
-    drafts.par_iter_mut().zip(&forecasts).for_each(|(draft, times)| {
-        let samples =
-            times.iter().zip(&best).zip(&questions).filter_map(|((us, best_us), classes)| {
-                let Problem { shape, batch, .. } = classes.first()?.problem;
+    for pattern in patterns(drafts) {
+        let questions: Vec<Question> = fit_samples(&pattern).collect();
+        let is_own = |draft: &KernelDraft| draft.pattern() == pattern_of(&pattern);
+        let forecast = |draft: &KernelDraft, question: &Question| {
+            let served = is_own(draft) && draft.serves(question);
+            let kernel = (&*draft.family, &draft.configuration);
+            if served { lookup.forecast(kernel, question).map(|time| time.0) } else { None }
+        };
+        let forecasts: Vec<Vec<Option<f64>>> = drafts
+            .par_iter()
+            .map(|draft| questions.iter().map(|question| forecast(draft, question)).collect())
+            .collect();
+        let best = |place: usize| {
+            forecasts.iter().filter_map(|times| times[place]).fold(f64::INFINITY, f64::min)
+        };
+        let best: Vec<f64> = (0..questions.len()).map(best).collect();
+        let own = drafts.par_iter_mut().zip(&forecasts).filter(|(draft, _)| is_own(draft));
+        own.for_each(|(draft, times)| {
+            let samples = times.iter().zip(&best).zip(&questions);
+            let samples = samples.filter_map(|((us, best_us), question)| {
+                let Problem { shape, batch, .. } = question.problem;
                 Some(FormulaSample { shape, batch, us: (*us)?, best_us: *best_us })
             });
-        let samples: Vec<FormulaSample> = samples.collect();
-        draft.expectation = draft.expectation.fitted(&samples, sms);
-    });
+            let samples: Vec<FormulaSample> = samples.collect();
+            draft.expectation = draft.expectation.fitted(&samples, sms);
+        });
+    }
 }
 
 /// A kernel that serves a question: its place among the drafts, and the logarithms of its time by lookup's prediction
@@ -83,7 +69,7 @@ pub(super) fn balance(drafts: &mut [KernelDraft], lookup: &Lookup, sms: u32) {
         });
         times.collect()
     };
-    let questions: Vec<Question> = patterns.iter().flat_map(samples).collect();
+    let questions: Vec<Question> = patterns.iter().flat_map(fit_samples).collect();
     let cases: Vec<Vec<Serving>> =
         questions.par_iter().map(serving).filter(|serving| serving.len() > 1).collect();
     let (mut slower, mut least) = (vec![0.0; drafts.len()], (f64::INFINITY, Vec::new()));

@@ -12,8 +12,13 @@ use crate::predict::{DrawLimits, TimeFormula, draw};
 /// than a tile, a few tiles, many.
 const PROBES: [u64; 5] = [1, 96, 1000, 2000, 5000];
 
-/// Drawn shapes that kernels are selected for besides the lattice of [`PROBES`].
+/// Narrow shapes of the lattice: the short side of C, its long side, and K.
+const SHORT_SIDES: [u64; 4] = [16, 8, 4, 2];
+const LONG_EXTENTS: [u64; 3] = [10_000, 1000, 96];
+
+/// Drawn problems that kernels are selected for besides the lattice, and that formulas are fitted to.
 const DRAWN: usize = 300;
+const FITTED: usize = 1500;
 
 /// What is added to an aligned extent: rows remain multiples of 4 elements, of 2, or are odd.
 const MORE: [u64; 3] = [0, 2, 1];
@@ -34,13 +39,29 @@ pub fn for_any_shape(drafts: &mut Vec<KernelDraft>, lookup: &Lookup, source: Exp
     formulas::balance(drafts, lookup, source.device.sms);
 }
 
-/// Samples of a pattern: the shapes of the lattice and drawn ones, each with one of its classes of operands in turn.
+/// Samples of a pattern: the problems of the lattice and drawn ones, each with one of its classes of operands in turn.
 pub(super) fn samples(pattern: &Problem) -> impl Iterator<Item = Question> + use<> {
-    let pattern = *pattern;
-    shapes().chain(drawn_shapes(&pattern)).enumerate().filter_map(move |(at, shape)| {
-        let classes = classes(&Problem { shape, batch: 1, ..pattern });
+    sampled_problems(pattern, DRAWN).enumerate().filter_map(move |(at, problem)| {
+        let classes = classes(&problem);
         classes.get(at % classes.len()).copied()
     })
+}
+
+/// The problems of the lattice and more drawn ones, with a class of operands each, for formulas to be fitted to.
+pub(super) fn fit_samples(pattern: &Problem) -> impl Iterator<Item = Question> + use<> {
+    sampled_problems(pattern, FITTED).enumerate().filter_map(move |(at, problem)| {
+        let mut classes = classes(&problem);
+        classes.retain(|question| question.workspace == Question::ANY);
+        classes.get(at % classes.len()).copied()
+    })
+}
+
+/// The problems of the lattice, and drawn ones.
+fn sampled_problems(pattern: &Problem, drawn: usize) -> impl Iterator<Item = Problem> + use<> {
+    let pattern = *pattern;
+    shapes()
+        .map(move |shape| Problem { shape, batch: 1, ..pattern })
+        .chain(drawn_problems(&pattern, drawn))
 }
 
 /// Selects the kernels for shapes that were not tuned.
@@ -197,22 +218,36 @@ fn probes(pattern: &Problem) -> impl Iterator<Item = Question> + use<> {
 }
 
 /// The shapes of the lattice.
-pub(super) fn shapes() -> impl Iterator<Item = Shape> {
+fn shapes() -> impl Iterator<Item = Shape> {
     let extents = || PROBES.into_iter().rev();
-    extents().flat_map(move |m| {
+    let all = extents().flat_map(move |m| {
         extents().flat_map(move |n| extents().filter(|k| *k > 1).map(move |k| Shape { m, n, k }))
+    });
+    all.chain(narrow_shapes())
+}
+
+/// Shapes of the lattice with few rows or columns: kernels for them have as many in their code.
+fn narrow_shapes() -> impl Iterator<Item = Shape> {
+    SHORT_SIDES.into_iter().flat_map(|short| {
+        LONG_EXTENTS.into_iter().flat_map(move |long| {
+            LONG_EXTENTS
+                .into_iter()
+                .flat_map(move |k| [Shape { m: short, n: long, k }, Shape { m: long, n: short, k }])
+        })
     })
 }
 
-/// Shapes as users have them, always the same: between those of the lattice.
-pub(super) fn drawn_shapes(pattern: &Problem) -> impl Iterator<Item = Shape> + use<> {
+/// Problems as users have them, always the same: between those of the lattice.
+fn drawn_problems(pattern: &Problem, count: usize) -> impl Iterator<Item = Problem> + use<> {
     let (mut random, limits) = (fastrand::Rng::with_seed(0), DrawLimits::default());
+    let pattern = *pattern;
     let gemm_type = (pattern.dtype, pattern.compute);
-    let drawn = (0..DRAWN).map_while(move |_| draw(&mut random, gemm_type, &limits));
-    // Classes are those of aligned rows.
-    drawn.map(|Problem { shape: Shape { m, n, k }, .. }| {
-        let [m, n, k] = [m, n, k].map(|extent| extent.next_multiple_of(8));
-        Shape { m, n, k }
+    let drawn = (0..count).map_while(move |_| draw(&mut random, gemm_type, &limits));
+    drawn.map(move |Problem { shape: Shape { m, n, k }, batch, .. }| {
+        // Classes are those of aligned rows.
+        let aligned = |extent: u64| if extent > 16 { extent.next_multiple_of(8) } else { extent };
+        let shape = Shape { m: aligned(m), n: aligned(n), k: aligned(k) };
+        Problem { shape, batch, ..pattern }
     })
 }
 

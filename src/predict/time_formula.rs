@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::analytic::CostModel;
+use super::device_limits::memory_bandwidth;
 use crate::model::{Configuration, Device, Micros, Problem, Shape};
 use crate::space::{Family, Tiling, Work};
 
@@ -39,7 +40,7 @@ pub struct TimeFormula {
     /// Clocks for each time that an SM is filled with blocks.
     #[serde(default)]
     pub wave_clocks: f64,
-    /// Clocks for each element of A that is packed.
+    /// Clocks for each element of A that is packed, or that memory has to bring.
     #[serde(default)]
     pub a_clocks: f64,
     /// The same of B.
@@ -92,8 +93,18 @@ impl TimeFormula {
             us_per_clock: 1.0,
             own_clocks: 1.0,
         };
+        let unscaled = unscaled.streaming(family, problem, device);
         let own_clocks = unscaled.clocks(&problem.shape, problem.batch, device.sms);
         Self { us_per_clock: (time.0 - launch_us) / own_clocks, own_clocks, ..unscaled }
+    }
+
+    /// Adds the clocks in which memory brings the operands of a kernel that streams one of them.
+    fn streaming(self, family: &Family, problem: &Problem, device: &Device) -> Self {
+        let rate = memory_bandwidth(device).filter(|_| family.streams());
+        let clocks_of_byte =
+            rate.map_or(0.0, |rate| f64::from(device.max_sm_clock_mhz) * 1e6 / rate);
+        let clocks = problem.dtype.bytes() as f64 * clocks_of_byte;
+        Self { a_clocks: self.a_clocks + clocks, b_clocks: self.b_clocks + clocks, ..self }
     }
 
     /// Whether it gives a time for every problem: no tile and no cost of its own is zero.

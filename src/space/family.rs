@@ -7,6 +7,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::expression::{DerivedValue, Expression, SourceFile};
+use super::formula::Slot;
 use crate::model::{
     Argument, Compute, ComputeCapability, Configuration, Device, Dtype, Layout, Problem, Swizzle,
     Value,
@@ -34,6 +35,16 @@ pub enum Excludes {
     Slow,
     /// Correct kernels with non-deterministic results, which are used only on request.
     Nondeterministic,
+}
+
+/// A derived value that is fixed when code is made. The code serves other problems too, with that value, where a
+/// condition holds.
+#[derive(Debug, Clone)]
+pub(crate) struct SpecializedValue {
+    /// The derived value.
+    pub(crate) slot: Slot,
+    /// The condition for a problem, in which the name stands for the value that was fixed.
+    pub(crate) require: Expression,
 }
 
 /// A launch, its extents as expressions.
@@ -157,6 +168,8 @@ pub struct Family {
     pub(super) min_compute_capability: Option<ComputeCapability>,
     /// Which configurations may give other bits in each run; nothing where none does.
     pub(crate) nondeterministic: Option<Expression>,
+    /// Derived values that code serves other problems with.
+    pub(crate) specialized: Vec<SpecializedValue>,
     /// Each after those that it reads.
     pub(crate) derived: Vec<DerivedValue>,
     /// The names of parameters and derived values, by slot.

@@ -27,6 +27,8 @@ pub(crate) struct FamilyFile {
     #[serde(default)]
     pub(crate) derived: IndexMap<Spanned<String>, Spanned<String>>,
     #[serde(default)]
+    pub(crate) specialized: IndexMap<Spanned<String>, Spanned<String>>,
+    #[serde(default)]
     pub(crate) constraints: Vec<ConstraintFile>,
     pub(crate) kernels: Vec<KernelFile>,
     #[serde(default)]

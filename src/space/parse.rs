@@ -13,7 +13,8 @@ use toml::Spanned;
 
 use super::expression::{DerivedValue, Expression, SourceFile};
 use super::family::{
-    Constraint, Excludes, Family, FormerParameter, KernelSpec, RenamedParameter, WorkspaceSpec,
+    Constraint, Excludes, Family, FormerParameter, KernelSpec, RenamedParameter, SpecializedValue,
+    WorkspaceSpec,
 };
 use super::file::{
     FamilyFile, KernelFile, OneOrMany, PrunesFile, RemovedFile, RenamedFile, SCHEMA, SizeText,
@@ -71,6 +72,7 @@ impl Builder {
         let parameters = self.parameters(file.parameters)?;
         self.derive(&parameters, file.derived)?;
 
+        let specialized = self.specialized(&file.specialized)?;
         let mut constraints = Vec::new();
         for constraint in file.constraints {
             let require = self.expression(&constraint.require)?;
@@ -141,6 +143,7 @@ impl Builder {
             layouts: self.words(&file.layouts)?,
             min_compute_capability,
             nondeterministic,
+            specialized,
             derived: self.derived,
             own_names: self.names,
             kernels,
@@ -153,6 +156,24 @@ impl Builder {
             work,
             file: self.source,
         })
+    }
+
+    /// Derived values that code serves other problems with, each with the condition.
+    fn specialized(
+        &self,
+        declared: &IndexMap<Spanned<String>, Spanned<String>>,
+    ) -> Parsing<Vec<SpecializedValue>> {
+        let each = declared.iter().map(|(name, require)| {
+            let slot = self.names.iter().position(|known| known == name.get_ref());
+            let slot = slot.map(|place| (FIRST_PARAMETER + place) as Slot);
+            let slot = slot.filter(|slot| self.derived.iter().any(|own| own.slot == *slot));
+            let Some(slot) = slot else {
+                let message = format!("`{}` is no derived value of this family", name.get_ref());
+                return Err(self.source.error(name.span(), message));
+            };
+            Ok(SpecializedValue { slot, require: self.expression(require)? })
+        });
+        each.collect()
     }
 
     /// A constraint that only spares searches, as it binds on devices: everywhere, or on those of the

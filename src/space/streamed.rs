@@ -35,6 +35,13 @@ pub struct StreamedBlock {
     pub needs: BlockNeeds,
 }
 
+impl Family {
+    /// Whether its blocks stream one operand past another.
+    pub fn streams(&self) -> bool {
+        self.work.as_ref().is_some_and(|work| work.stream.is_some())
+    }
+}
+
 impl StreamedWork {
     /// Of `configuration` on `device`, for problems that are like `pattern` but for their extents. `None` where the
     /// family declares no stream, or where a formula would be too large.

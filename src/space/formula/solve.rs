@@ -131,11 +131,17 @@ impl<'a> Solver<'a> {
         // In the order of derivation: each uses the values fixed before it.
         for derived in &self.family.derived {
             let mut formula = self.formula(&derived.expression);
-            if used.contains(&derived.slot) {
+            if self.family.specialized.iter().any(|own| own.slot == derived.slot) {
+                // The code keeps the value of its own problem; a condition says what else it serves.
+                formula = Some(Formula::Int(formula?.value(open)?));
+            } else if used.contains(&derived.slot) {
                 // What is text in the end is so everywhere, or the formula was none.
                 formula = Some(self.fix(formula.as_ref()?, open, &mut serves)?);
             }
             self.know(derived, formula);
+        }
+        for specialized in &self.family.specialized {
+            push(&mut serves, self.closed(&specialized.require)?);
         }
         let constraints = self.family.constraints.iter();
         for constraint in constraints.filter(|one| one.excludes == Excludes::Illegal) {

@@ -123,6 +123,16 @@ fn a_mistake_is_named_with_its_place_and_the_way_out() {
         ),
         ("[parameters]", "nondeterministic = \"BM ==\"\n[parameters]", "simt.toml:8:"),
         ("[parameters]", "nondeterministic = true\n[parameters]", "simt.toml:8:20:"),
+        (
+            "[[constraints]]",
+            "[specialized]\nBM = \"true\"\n[[constraints]]",
+            "simt.toml:16:1: `BM` is no derived value of this family",
+        ),
+        (
+            "[[constraints]]",
+            "[specialized]\nWARPS = \"WARPZ > 1\"\n[[constraints]]",
+            "simt.toml:16:10: unknown name `WARPZ` (did you mean `WARPS`?)",
+        ),
         ("schema = 1", "schema = 2", "simt.toml:1:10: schema is 2, this program reads 1"),
         ("\"f32\"]\ncompute", "\"f23\"]\ncompute", "simt.toml:4:11: `f23` is no dtype"),
         ("BM = [32, 64]", "BM = [32, true]", "simt.toml:9:11: `BM` mixes kinds of values"),
