@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::bundle::{Artifact, ExportedKernel, names};
+use super::bundle::{Artifact, ExportedKernel, names, sha256};
 use crate::compile::{Architecture, Features};
 use crate::dispatch::DispatchNode;
 use crate::model::problem::{MAX_BATCH, MAX_EXTENT, MAX_OPERAND_BYTES};
@@ -19,6 +19,24 @@ const WORDS_A_LINE: usize = 5;
 
 /// Largest number of launches and of workspaces of a kernel: `MAX_LAUNCHES` in the C source.
 const MOST: usize = 8;
+
+/// The C source in the order of its parts: each uses those before it.
+const SOURCE: [&str; 11] = [
+    include_str!("artifact/c/tables.c"),
+    include_str!("artifact/c/driver.c"),
+    include_str!("artifact/c/problem.c"),
+    include_str!("artifact/c/choice.c"),
+    include_str!("artifact/c/handle.c"),
+    include_str!("artifact/c/measured.c"),
+    include_str!("artifact/c/create.c"),
+    include_str!("artifact/c/plans.c"),
+    include_str!("artifact/c/launch.c"),
+    include_str!("artifact/c/measure.c"),
+    include_str!("artifact/c/interface.c"),
+];
+
+/// Digits of the checksum that files of measured kernels are named by.
+const DIGEST_DIGITS: usize = 16;
 
 /// Makes the files by name, and lists the kernels that are left out, each with the reason. The
 /// machine code for all `architectures` is embedded. Without any kernel, there are no files.
@@ -59,7 +77,6 @@ pub fn c(
         ("@MAX_BATCH@", MAX_BATCH.to_string()),
         ("@MAX_OPERAND_BYTES@", MAX_OPERAND_BYTES.to_string()),
         ("@MULTIPROCESSORS@", device.sms.to_string()),
-        ("@DEVICE@", quote::c_comment(&device.name)),
         ("@KERNELS@", tables.kernels.to_string()),
         ("@IMAGES@", tables.images.len().to_string()),
         ("@LAUNCHES@", tables.launches.to_string()),
@@ -78,9 +95,17 @@ pub fn c(
     ];
     let values: Vec<(&str, &str)> =
         values.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let source = |digest: &str, device: &str| {
+        let own = [("@DIGEST@", digest), ("@DEVICE@", device)];
+        fill(&SOURCE.concat(), &values.iter().copied().chain(own).collect::<Vec<_>>())
+    };
+    // What was measured belongs to these kernels, whatever the name of the device.
+    let digest = sha256(source("", "").as_bytes());
+    let digest = digest.get(..DIGEST_DIGITS).unwrap_or(&digest);
+    let source = source(digest, &quote::c_comment(&device.name));
     let files = [
         ("gemm_tuned.h".to_owned(), include_str!("artifact/gemm_tuned.h").to_owned()),
-        ("gemm_tuned.c".to_owned(), fill(include_str!("artifact/gemm_tuned.c"), &values)),
+        ("gemm_tuned.c".to_owned(), source),
     ];
     (files.into_iter().collect(), left_out)
 }

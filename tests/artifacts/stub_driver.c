@@ -31,9 +31,10 @@ static size_t image_bytes = 0;
 static void *contexts[MOST_CONTEXTS];
 static int context_count = 0;
 static int primary;
-/* Kernels are loaded in the relaxed mode, and launched in the caller's. */
+/* Kernels are loaded and measured in the relaxed mode, and launched for the caller in the caller's. */
 static int capture_mode = 0;
 static int fails = 0;
+static int open_allocations = 0;
 /* Forgets what was recorded. */
 void stub_begin(void)
 {
@@ -77,7 +78,7 @@ int cuCtxGetDevice(int *device)
 int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
     (void)device;
-    *value = attribute == 16 ? 132 : attribute == 75 ? 9 : 0;
+    *value = attribute == 16 ? 132 : attribute == 38 ? 50 << 20 : attribute == 75 ? 9 : 0;
     return 0;
 }
 
@@ -163,6 +164,92 @@ int cuFuncSetAttribute(void *known, int attribute, int value)
     return attribute == 8 && value > 0 && value <= 232448 ? 0 : 1;
 }
 
+/* Memory lies where stub_memory says, as much as that allows; copies and fills are counted. */
+static unsigned long long memory_place = 1ull << 44, memory_left = 0;
+static int capturing = 0;
+static const function *launched = NULL;
+
+/* Sets the bytes that may be allocated. */
+void stub_memory(unsigned long long bytes) { memory_left = bytes; }
+
+/* Whether streams are captured. */
+void stub_capture(int whether) { capturing = whether; }
+
+/* Allocations that were not freed. */
+int stub_allocations(void) { return open_allocations; }
+
+int cuDeviceGetName(char *name, int bytes, int device)
+{
+    (void)device;
+    snprintf(name, (size_t)bytes, "%s", "A Stub/of a GPU");
+    return 0;
+}
+
+int cuDriverGetVersion(int *version)
+{
+    *version = 13000;
+    return 0;
+}
+
+int cuStreamIsCapturing(void *stream, int *status)
+{
+    (void)stream;
+    *status = capturing;
+    return 0;
+}
+
+int cuMemAlloc_v2(unsigned long long *address, size_t bytes)
+{
+    if (bytes > memory_left)
+        return 2;
+    *address = memory_place;
+    open_allocations++;
+    return capture_mode == 2 ? 0 : 900;
+}
+
+int cuMemFree_v2(unsigned long long address)
+{
+    open_allocations--;
+    return address != memory_place;
+}
+
+int cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t bytes, void *stream)
+{
+    (void)stream;
+    return to < memory_place || bytes == 0 || (to - from) % 256 != 0;
+}
+
+int cuMemsetD8Async(unsigned long long to, unsigned char value, size_t bytes, void *stream)
+{
+    (void)value;
+    (void)stream;
+    return to < memory_place || bytes == 0;
+}
+
+int cuEventCreate(void **event, unsigned flags)
+{
+    static int made;
+    *event = &made;
+    return (int)flags;
+}
+
+int cuEventDestroy_v2(void *event) { return event == NULL; }
+
+int cuEventRecord(void *event, void *stream)
+{
+    (void)stream;
+    return event == NULL;
+}
+
+int cuEventSynchronize(void *event) { return event == NULL; }
+
+/* The time of the last kernel that was launched follows from its name and image. */
+int cuEventElapsedTime(float *ms, void *begin, void *end)
+{
+    *ms = 0.01f + (float)(launched->hash % 1000) / 1000;
+    return begin == NULL || end == NULL;
+}
+
 int cuLaunchKernel(void *known, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                    unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream,
                    void **parameters, void **extra)
@@ -173,12 +260,13 @@ int cuLaunchKernel(void *known, unsigned grid_x, unsigned grid_y, unsigned grid_
     (void)stream;
     if (fails)
         return 719;
-    if (capture_mode != 0 || extra != NULL || stub_current() != &primary || grid_x == 0 || grid_y == 0 || grid_z == 0
+    if ((capture_mode != 0 && open_allocations == 0) || extra != NULL || stub_current() != &primary || grid_x == 0 || grid_y == 0 || grid_z == 0
         || grid_x > 2147483647u || grid_y > 65535 || grid_z > 65535 || block_x == 0 || block_y == 0
         || block_z == 0 || block_x * block_y * block_z > 1024 || (int)shared_bytes > own->shared)
         return 1;
     if (sizeof recorded - length < 2048)
         return 1;
+    launched = own;
     length += (size_t)sprintf(recorded + length, "%016llx:%s:%u,%u,%u:%u,%u,%u:%u:", own->hash, own->name,
                               grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes);
     for (i = 0, size = own->sizes; *size != '\n'; i++, size++)

@@ -48,7 +48,9 @@ enum {
     /* There is no machine code for the architecture of the GPU. */
     GEMM_TUNED_NO_ARCHITECTURE = -4,
     /* The host has no memory left. */
-    GEMM_TUNED_NO_MEMORY = -5
+    GEMM_TUNED_NO_MEMORY = -5,
+    /* Nothing can be measured while the stream is captured or another thread measures. */
+    GEMM_TUNED_NOT_NOW = -6
 };
 
 /* A sentence for a result. The text is valid for as long as the library is loaded. */
@@ -136,6 +138,48 @@ typedef struct {
 int gemm_tuned_choose(const gemm_tuned *tuned, const gemm_tuned_problem *problem, size_t workspace_bytes,
                       gemm_tuned_choice *choice);
 
+/* What a handle does for a problem that was not tuned. */
+enum {
+    /* It uses the kernel with the lowest predicted time. */
+    GEMM_TUNED_FORECAST = 0,
+    /* It times the three best ones when the problem is met first, and remembers the fastest in a file. */
+    GEMM_TUNED_MEASURE = 1,
+    /* It uses what the file says, and measures nothing. */
+    GEMM_TUNED_USE_MEASURED = 2
+};
+
+/* How a handle measures. Begin with gemm_tuned_default_measuring. */
+typedef struct {
+    /* Bytes of this structure. */
+    size_t size;
+    /* One of the three above. */
+    int mode;
+    /* Most milliseconds for a problem; a round of all three that has begun is ended. */
+    double budget_ms;
+    /* Most bytes of device memory for copies of the operands and workspaces, while a problem is measured. */
+    size_t scratch_bytes;
+    /* File, which processes may share; NULL for gemm-tune/measured/ in the user's cache folder, with a name of this
+     * library, the GPU and the driver. Its folders are made. */
+    const char *file;
+} gemm_tuned_measuring;
+
+/* No measuring; 50 ms and 2 GiB. */
+static inline gemm_tuned_measuring gemm_tuned_default_measuring(void)
+{
+    gemm_tuned_measuring measuring;
+    measuring.size = sizeof measuring;
+    measuring.mode = GEMM_TUNED_FORECAST;
+    measuring.budget_ms = 50;
+    measuring.scratch_bytes = (size_t)2 << 30;
+    measuring.file = NULL;
+    return measuring;
+}
+
+/* Sets how a handle measures, before its first product. gemm_tuned_create sets it by the environment:
+ * GEMM_TUNED_MEASURE=1 measures, GEMM_TUNED_MEASURE=read uses what was measured, and GEMM_TUNED_MEASURE_FILE names
+ * the file. */
+int gemm_tuned_set_measuring(gemm_tuned *tuned, const gemm_tuned_measuring *measuring);
+
 /* Operands in device memory, and the scalars in host memory. Begin with gemm_tuned_no_operands. */
 typedef struct {
     /* Bytes of this structure. */
@@ -164,6 +208,12 @@ static inline gemm_tuned_operands gemm_tuned_no_operands(void)
  * remember the choice. */
 int gemm_tuned_run(gemm_tuned *tuned, const gemm_tuned_problem *problem, const gemm_tuned_operands *operands,
                    void *workspace, size_t workspace_bytes, void *stream);
+
+/* Measures a problem now, where the handle measures and neither was it tuned nor is it known: on copies of A and B in
+ * memory of its own, in the order of the stream, and waits for the end. gemm_tuned_run does so by itself; call this
+ * before gemm_tuned_choose, which then says the workspace of the measured kernel. */
+int gemm_tuned_measure(gemm_tuned *tuned, const gemm_tuned_problem *problem, const gemm_tuned_operands *operands,
+                       void *stream);
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,8 @@
 
 `matmul` computes alpha * a @ b + beta * out on the current stream of PyTorch or CuPy. Operands are matrices or
 batches of matrices with contiguous rows or columns; padded rows and transposed views are used without a copy.
-Nothing is loaded and no GPU is needed before the first call. The module needs the NVIDIA driver, the library
+Nothing is loaded and no GPU is needed before the first call. With GEMM_TUNED_MEASURE=1 in the environment, the first
+call of a problem that was not tuned times the three best kernels and remembers the fastest (see gemm_tuned.h). The module needs the NVIDIA driver, the library
 beside it (libgemm_tuned.so), and no package besides the one of its arrays.
 """
 
@@ -19,7 +20,7 @@ __all__ = ["GemmTunedError", "kernel_for", "matmul", "version"]
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 BUILD = "cc -O2 -shared -fPIC gemm_tuned.c -o libgemm_tuned.so -ldl"
 # Constants of gemm_tuned.h.
-VERSION, NO_KERNEL, BAD_ARGUMENT = 1, -1, -2
+VERSION, NO_KERNEL, NOT_NOW = 1, -1, -6
 F32, F16, BF16, I32 = range(4)
 DTYPES = {"f32": F32, "f16": F16, "bf16": BF16, "i32": I32}
 ELEMENT_BYTES = (4, 2, 2, 4)
@@ -98,6 +99,7 @@ def _load():
     library.gemm_tuned_destroy.restype = None
     library.gemm_tuned_check.argtypes = [pointer, ctypes.c_char_p, size]
     library.gemm_tuned_choose.argtypes = [pointer, pointer, size, pointer]
+    library.gemm_tuned_measure.argtypes = [pointer, pointer, pointer, pointer]
     library.gemm_tuned_run.argtypes = [pointer, pointer, pointer, pointer, size, pointer]
     return library
 
@@ -303,10 +305,21 @@ class _Call:
             k=k, batch=next(iter(batches), 1), lda=lda, ldb=ldb, ldd=ldd, stride_a=stride_a,
             stride_b=stride_b, stride_d=stride_d))
         self.handle = _handle(self.device)
-        self.workspace = _chosen(self.handle, self.problem).workspace_bytes
+        # Known after the first call outside of a capture.
+        self.workspace = None
         # What the library takes, made once.
         self.reference = ctypes.addressof(self.problem)
         self.run = _library().gemm_tuned_run
+
+    def first_workspace(self, operands, stream):
+        """The workspace of the kernel, which is measured before where the environment says so."""
+        status = _library().gemm_tuned_measure(self.handle, self.reference, ctypes.byref(operands), stream)
+        count = _chosen(self.handle, self.problem).workspace_bytes
+        if status == NOT_NOW:
+            return count
+        _must(status, "measuring the product")
+        self.workspace = count
+        return count
 
     def less_workspace(self, count):
         """The workspace of the best kernel that needs less than `count` bytes."""
@@ -361,7 +374,10 @@ def matmul(a, b, out=None, alpha=1, beta=0):
     if alpha != 1 or beta != 0:
         scalars = _scalar(alpha, call.dtype, "alpha"), _scalar(beta, call.dtype, "beta")
         operands.alpha, operands.beta = map(ctypes.addressof, scalars)
+    queue = stream(call.device)
     space, place, count = None, None, call.workspace
+    if count is None:
+        count = call.first_workspace(operands, queue)
     while count:
         try:
             space = workspace(count, call.device)
@@ -370,7 +386,7 @@ def matmul(a, b, out=None, alpha=1, beta=0):
         except out_of_memory:
             # Where memory is missing, a kernel that needs less.
             count = call.less_workspace(count)
-    status = call.run(call.handle, call.reference, ctypes.byref(operands), place, count, stream(call.device))
+    status = call.run(call.handle, call.reference, ctypes.byref(operands), place, count, queue)
     if status != 0:
         _must(status, "the product")
     return out

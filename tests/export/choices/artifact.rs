@@ -125,6 +125,7 @@ pub(super) enum Kind {
     /// As the winners; in folders of their own.
     Small,
     Faults,
+    Measured,
 }
 
 /// An artifact in a folder in each form.
@@ -140,7 +141,7 @@ impl Exported {
     pub(super) fn new(kind: Kind) -> Self {
         let known = Known::shipped();
         let (drafts, tree) = match kind {
-            Kind::Winners | Kind::Small | Kind::Faults => {
+            Kind::Winners | Kind::Small | Kind::Faults | Kind::Measured => {
                 let all = Layout::ALL.iter().flat_map(|layout| known.kernels(*layout));
                 (all.cloned().collect(), None)
             }

@@ -23,6 +23,7 @@ use crate::support::without::skip;
 mod artifact;
 mod executed;
 mod faults;
+mod measured;
 mod problems;
 mod record;
 

@@ -1,0 +1,99 @@
+/* Choice ----------------------------------------------------------------------------------------------- */
+
+/* Predicted time of a kernel. Whole tiles are distributed over the multiprocessors; the busiest one
+ * determines the time. Each tile, each wave and packing add to it. The prediction is less reliable
+ * for a problem much larger or smaller than the kernel's own, so its time is raised there. */
+static double expected_us(const kernel *own, int multiprocessors, const long long *p)
+{
+    long long slices = own->slice_k == 0 ? 1 : ceil_div(p[2], own->slice_k);
+    long long blocks = times(times(ceil_div(p[0], own->tile_m), ceil_div(p[1], own->tile_n)),
+                             times(slices, times(own->blocks_of_a_tile, p[3])));
+    double steps = (double)(own->slice_k == 0 ? p[2] : least(p[2], own->slice_k));
+    long long share = ceil_div(blocks, multiprocessors);
+    double waves = (double)ceil_div(share, own->blocks_per_sm);
+    double busy = (double)share * steps * own->busy_clocks;
+    double alone = waves * steps * own->alone_clocks;
+    double of_a = (double)(p[0] * p[2]) * own->a_clocks, of_b = (double)(p[2] * p[1]) * own->b_clocks;
+    double clocks = (busy > alone ? busy : alone) + (double)share * own->block_clocks
+                    + waves * own->wave_clocks + (of_a + of_b) * (double)p[3];
+    double ratio = clocks / own->own_clocks;
+    double time = own->launch_us + clocks * own->us_per_clock;
+    if (ratio < 1)
+        ratio = 1 / ratio;
+    for (; ratio >= 2; ratio /= 2)
+        time *= 1.05;
+    return time * (1 + 0.05 * (ratio - 1));
+}
+
+/* Total bytes of a kernel's workspaces, each aligned. */
+static unsigned long long workspace_bytes(const kernel *own, const long long *sizes)
+{
+    unsigned long long bytes = 0;
+    int i;
+    for (i = 0; i < own->workspaces; i++)
+        bytes += (unsigned long long)(ceil_div(sizes[SIZES * own->launches + i], WORKSPACE_ALIGNMENT)
+                                      * WORKSPACE_ALIGNMENT);
+    return bytes;
+}
+
+/* Whether any device has grids and blocks of these sizes. */
+static int launchable(const kernel *own, const long long *sizes)
+{
+    static const long long most_of[6] = { 2147483647, 65535, 65535, 1024, 1024, 64 };
+    int i, j;
+    for (i = 0; i < own->launches; i++) {
+        const long long *s = sizes + SIZES * i;
+        for (j = 0; j < 6; j++)
+            if (s[j] < 1 || s[j] > most_of[j])
+                return 0;
+        if (s[3] * s[4] * s[5] > 1024 || s[6] < 0 || s[6] > 2147483647)
+            return 0;
+    }
+    return 1;
+}
+
+/* A kernel with its predicted time and the sizes of its launches and workspaces. */
+typedef struct {
+    const kernel *own;
+    double time;
+    int exact;
+    long long sizes[SIZES * MAX_LAUNCHES + MAX_WORKSPACES];
+} choice;
+
+/* Selects the best kernels with at most `room` bytes of workspace, at most `count` of them, the best first: the
+ * one that was tuned for exactly this problem, else the preferred ones, else those with the lowest predicted times.
+ * Returns how many there are. */
+static int rank(int multiprocessors, const product *asked, const long long *p, unsigned long long room,
+                choice *best, int count)
+{
+    int i, j, first, found = 0;
+    const int *order = preferred(p, &first);
+    choice next;
+    for (i = -first; i < KERNELS; i++) {
+        next.own = &kernels[i < 0 ? order[first + i] : i];
+        next.exact = next.own->tuned && next.own->m == p[0] && next.own->n == p[1] && next.own->k == p[2]
+                     && next.own->batch == p[3];
+        if (next.own->dtype != asked->dtype || next.own->transpose_a != asked->transpose_a
+            || next.own->transpose_b != asked->transpose_b)
+            continue;
+        /* Preferred kernels get negative times, in their order. */
+        next.time = next.exact ? -1e9 : i < 0 ? (double)i : expected_us(next.own, multiprocessors, p);
+        if ((found == count && next.time >= best[count - 1].time) || !next.own->serves(p))
+            continue;
+        for (j = 0; j < found && best[j].own != next.own; j++) {
+        }
+        if (j < found) /* a preferred one, met again */
+            continue;
+        next.own->sizes(p, next.sizes);
+        if (!launchable(next.own, next.sizes) || workspace_bytes(next.own, next.sizes) > room)
+            continue;
+        for (j = found < count ? found : count - 1; j > 0 && best[j - 1].time > next.time; j--)
+            best[j] = best[j - 1];
+        best[j] = next;
+        found += found < count;
+        if (next.exact && count == 1)
+            break;
+    }
+    return found;
+}
+

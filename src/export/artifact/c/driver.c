@@ -1,0 +1,85 @@
+/* The driver ------------------------------------------------------------------------------------------- */
+
+/* Its functions, with the types of cuda.h written out. */
+typedef struct {
+    int (*init)(unsigned flags);
+    int (*device_get)(int *device, int ordinal);
+    int (*device_attribute)(int *value, int attribute, int device);
+    int (*primary_retain)(void **context, int device);
+    int (*primary_release)(int device);
+    int (*current)(void **context);
+    int (*context_device)(int *device);
+    int (*push)(void *context);
+    int (*pop)(void **context);
+    int (*exchange_capture_mode)(int *mode);
+    int (*load)(void **module, const void *image);
+    int (*unload)(void *module);
+    int (*function)(void **function, void *module, const char *name);
+    int (*set_attribute)(void *function, int attribute, int value);
+    int (*capture_status)(void *stream, int *status);
+    int (*allocate)(unsigned long long *address, size_t bytes);
+    int (*release)(unsigned long long address);
+    int (*copy)(unsigned long long to, unsigned long long from, size_t bytes, void *stream);
+    int (*fill)(unsigned long long to, unsigned char value, size_t bytes, void *stream);
+    int (*make_event)(void **event, unsigned flags);
+    int (*free_event)(void *event);
+    int (*record)(void *event, void *stream);
+    int (*wait)(void *event);
+    int (*elapsed)(float *ms, void *begin, void *end);
+    int (*device_name)(char *name, int bytes, int device);
+    int (*version)(int *version);
+    int (*launch_kernel)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                         unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream,
+                         void **parameters, void **extra);
+} driver;
+
+/* CUdevice_attribute and CUfunction_attribute. */
+#define MULTIPROCESSOR_COUNT 16
+#define L2_CACHE_SIZE 38
+#define CAPABILITY_MAJOR 75
+#define CAPABILITY_MINOR 76
+#define MAX_DYNAMIC_SHARED 8
+/* CUstreamCaptureMode: a thread in it may make calls that captures of other threads do not expect. */
+#define CAPTURE_MODE_RELAXED 2
+
+/* Sets a pointer to a function of the driver. */
+static int find(void *library, const char *name, void *pointer)
+{
+    void *symbol = dlsym(library, name);
+    memcpy(pointer, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+/* Loads the driver; it stays loaded. */
+static int load_driver(driver *cuda)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    if (library == NULL)
+        return GEMM_TUNED_NO_DRIVER;
+    if (!find(library, "cuInit", &cuda->init) || !find(library, "cuDeviceGet", &cuda->device_get)
+        || !find(library, "cuDeviceGetAttribute", &cuda->device_attribute)
+        || !find(library, "cuDevicePrimaryCtxRetain", &cuda->primary_retain)
+        || !find(library, "cuDevicePrimaryCtxRelease_v2", &cuda->primary_release)
+        || !find(library, "cuCtxGetCurrent", &cuda->current)
+        || !find(library, "cuCtxGetDevice", &cuda->context_device)
+        || !find(library, "cuCtxPushCurrent_v2", &cuda->push)
+        || !find(library, "cuCtxPopCurrent_v2", &cuda->pop)
+        || !find(library, "cuThreadExchangeStreamCaptureMode", &cuda->exchange_capture_mode)
+        || !find(library, "cuModuleLoadData", &cuda->load)
+        || !find(library, "cuModuleUnload", &cuda->unload)
+        || !find(library, "cuModuleGetFunction", &cuda->function)
+        || !find(library, "cuFuncSetAttribute", &cuda->set_attribute)
+        || !find(library, "cuStreamIsCapturing", &cuda->capture_status)
+        || !find(library, "cuMemAlloc_v2", &cuda->allocate) || !find(library, "cuMemFree_v2", &cuda->release)
+        || !find(library, "cuMemcpyDtoDAsync_v2", &cuda->copy)
+        || !find(library, "cuMemsetD8Async", &cuda->fill) || !find(library, "cuEventCreate", &cuda->make_event)
+        || !find(library, "cuEventDestroy_v2", &cuda->free_event)
+        || !find(library, "cuEventRecord", &cuda->record) || !find(library, "cuEventSynchronize", &cuda->wait)
+        || !find(library, "cuEventElapsedTime", &cuda->elapsed)
+        || !find(library, "cuDeviceGetName", &cuda->device_name)
+        || !find(library, "cuDriverGetVersion", &cuda->version)
+        || !find(library, "cuLaunchKernel", &cuda->launch_kernel))
+        return GEMM_TUNED_NO_DRIVER;
+    return cuda->init(0);
+}
+

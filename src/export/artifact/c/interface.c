@@ -1,0 +1,139 @@
+/* Interface -------------------------------------------------------------------------------------------- */
+
+int gemm_tuned_version(void) { return GEMM_TUNED_VERSION; }
+
+const char *gemm_tuned_status_string(int status)
+{
+    int (*error_string)(int status, const char **text);
+    const char *text = NULL;
+    void *library;
+    switch (status) {
+    case GEMM_TUNED_SUCCESS:
+        return "success";
+    case GEMM_TUNED_NO_KERNEL:
+        return "no kernel of this library serves the problem with this workspace: ask gemm_tuned_choose for the "
+               "workspace that it needs";
+    case GEMM_TUNED_BAD_ARGUMENT:
+        return "an argument is out of range: gemm_tuned_check says which field of a problem; addresses are not "
+               "NULL and multiples of an element";
+    case GEMM_TUNED_NO_DRIVER:
+        return "there is no NVIDIA driver (libcuda.so.1) with the functions that are needed: install one";
+    case GEMM_TUNED_NO_ARCHITECTURE:
+        return "there is no machine code for this GPU, only for @ARCHITECTURES@: export again with --arch";
+    case GEMM_TUNED_NO_MEMORY:
+        return "the host has no memory left";
+    case GEMM_TUNED_NOT_NOW:
+        return "kernels cannot be measured while the stream is captured or another thread measures: try later";
+    }
+    library = status > 0 ? dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) : NULL;
+    if (library != NULL && find(library, "cuGetErrorString", &error_string) && error_string(status, &text) == 0
+        && text != NULL)
+        return text;
+    return "unknown status";
+}
+
+int gemm_tuned_check(const gemm_tuned_problem *problem, char *text, size_t bytes)
+{
+    product own;
+    refusal why;
+    int status = read_problem(problem, &own, &why);
+    if (status == 0 && problem->alignment != 0
+        && (problem->alignment < own.element || (problem->alignment & (problem->alignment - 1)) != 0))
+        status = refuse(&why, "%s is %lld: give a power of two of at least %lld, the size of an element",
+                        "alignment", problem->alignment, own.element);
+    if (text != NULL && bytes > 0) {
+        text[0] = 0;
+        if (status != 0)
+            snprintf(text, bytes, why.format, why.name, why.value, why.limit);
+    }
+    return status;
+}
+
+int gemm_tuned_choose(const gemm_tuned *tuned, const gemm_tuned_problem *problem, size_t room,
+                      gemm_tuned_choice *out)
+{
+    product own;
+    refusal why;
+    question key;
+    choice chosen;
+    int alignment, status = gemm_tuned_check(problem, NULL, 0);
+    if (status != 0 || out == NULL || out->size != sizeof *out)
+        return GEMM_TUNED_BAD_ARGUMENT;
+    read_problem(problem, &own, &why);
+    alignment = problem->alignment == 0 ? WORKSPACE_ALIGNMENT : (int)least(problem->alignment, WORKSPACE_ALIGNMENT);
+    ask(&own, alignment, room, &key);
+    status = choose(tuned, &own, &key, &chosen);
+    if (status == 0) {
+        out->name = chosen.own->name;
+        out->workspace_bytes = (size_t)workspace_bytes(chosen.own, chosen.sizes);
+        out->expected_us = chosen.time;
+        out->tuned = chosen.exact;
+        out->deterministic = chosen.own->deterministic;
+    }
+    return status;
+}
+
+/* Reads the arguments of a product: GEMM_TUNED_BAD_ARGUMENT where one is out of range. */
+static int read_product(const gemm_tuned *tuned, const gemm_tuned_problem *problem,
+                        const gemm_tuned_operands *operands, product *own, uintptr_t *addresses)
+{
+    refusal why;
+    if (tuned == NULL || operands == NULL || operands->size != sizeof *operands
+        || read_problem(problem, own, &why) != 0)
+        return GEMM_TUNED_BAD_ARGUMENT;
+    *addresses = (uintptr_t)operands->a | (uintptr_t)operands->b | (uintptr_t)operands->d;
+    if (operands->a == NULL || operands->b == NULL || operands->d == NULL
+        || *addresses % (uintptr_t)own->element != 0)
+        return GEMM_TUNED_BAD_ARGUMENT;
+    return GEMM_TUNED_SUCCESS;
+}
+
+int gemm_tuned_measure(gemm_tuned *tuned, const gemm_tuned_problem *problem, const gemm_tuned_operands *operands,
+                       void *stream)
+{
+    product own;
+    question key;
+    uintptr_t addresses;
+    int status, pushed;
+    if (read_product(tuned, problem, operands, &own, &addresses) != 0)
+        return GEMM_TUNED_BAD_ARGUMENT;
+    ask(&own, (int)lowest_bit(addresses | WORKSPACE_ALIGNMENT), 0, &key);
+    status = enter(tuned, &pushed);
+    if (status == 0)
+        status = measure(tuned, &own, &key, operands, stream);
+    leave(tuned, pushed);
+    return status;
+}
+
+int gemm_tuned_run(gemm_tuned *tuned, const gemm_tuned_problem *problem, const gemm_tuned_operands *operands,
+                   void *workspace, size_t room, void *stream)
+{
+    product own;
+    question key;
+    plan space;
+    const plan *found;
+    uintptr_t addresses;
+    int status, pushed;
+    if (read_product(tuned, problem, operands, &own, &addresses) != 0)
+        return GEMM_TUNED_BAD_ARGUMENT;
+    if (workspace == NULL || (uintptr_t)workspace % WORKSPACE_ALIGNMENT != 0)
+        room = 0;
+    ask(&own, (int)lowest_bit(addresses | WORKSPACE_ALIGNMENT), room, &key);
+    status = enter(tuned, &pushed);
+    if (status == 0) {
+        found = find_plan(tuned, &key);
+        if (found == NULL) {
+            int later = tuned->measuring.mode == GEMM_TUNED_MEASURE
+                        && measure(tuned, &own, &key, operands, stream) == GEMM_TUNED_NOT_NOW;
+            status = make_plan(tuned, &own, &key, !later, &space, &found);
+        }
+    }
+    if (status == 0)
+        status = launch_plan(tuned, found, &own, operands, workspace, stream);
+    leave(tuned, pushed);
+    return status;
+}
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,71 @@
+/* Plans ------------------------------------------------------------------------------------------------ */
+
+static void ask(const product *asked, int alignment, unsigned long long room, question *key)
+{
+    key->words[0] = asked->dtype * 4 + asked->transpose_a * 2 + asked->transpose_b;
+    describe(asked, alignment, key->words + 1);
+    key->words[8] = (long long)room;
+}
+
+/* The choice for a question with at most so much workspace: the measured kernel, else the best by its time. */
+static int choose(const gemm_tuned *tuned, const product *asked, const question *key, choice *chosen)
+{
+    unsigned long long room = (unsigned long long)key->words[8];
+    const kernel *known = tuned == NULL ? NULL : find_measured(tuned, key);
+    if (known != NULL) {
+        known->sizes(key->words + 1, chosen->sizes);
+        chosen->own = known;
+        chosen->time = 0;
+        chosen->exact = 0;
+        if (known->serves(key->words + 1) && launchable(known, chosen->sizes)
+            && workspace_bytes(known, chosen->sizes) <= room)
+            return GEMM_TUNED_SUCCESS;
+    }
+    return rank(tuned == NULL ? TUNED_MULTIPROCESSORS : tuned->multiprocessors, asked, key->words + 1, room, chosen,
+                1) == 1
+               ? GEMM_TUNED_SUCCESS
+               : GEMM_TUNED_NO_KERNEL;
+}
+
+/* The remembered choice for a question; NULL for none. */
+static const plan *find_plan(const gemm_tuned *tuned, const question *key)
+{
+    unsigned first = hash(key, 9), i;
+    for (i = 0; i < PROBES; i++) {
+        const plan *known = __atomic_load_n(&tuned->plans[(first + i) % SLOTS], __ATOMIC_ACQUIRE);
+        if (known == NULL)
+            return NULL;
+        if (memcmp(&known->asked, key, sizeof *key) == 0)
+            return known;
+    }
+    return NULL;
+}
+
+/* Chooses for a question, and loads the functions into the current context. Where the choice is not remembered, for
+ * want of a place or of memory or because it is not to be, it lies in `space`. */
+static int make_plan(gemm_tuned *tuned, const product *asked, const question *key, int remember, plan *space,
+                     const plan **found)
+{
+    unsigned first = hash(key, 9), i;
+    plan *added;
+    int status;
+    space->asked = *key;
+    *found = space;
+    status = choose(tuned, asked, key, &space->chosen);
+    if (status == 0)
+        status = load_functions(tuned, space);
+    if (status != 0 || !remember || (added = (plan *)malloc(sizeof *added)) == NULL)
+        return status;
+    *added = *space;
+    for (i = 0; i < PROBES; i++) {
+        plan *known = NULL;
+        if (__atomic_compare_exchange_n(&tuned->plans[(first + i) % SLOTS], &known, added, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE)) {
+            *found = added;
+            return status;
+        }
+    }
+    free(added);
+    return status;
+}
+

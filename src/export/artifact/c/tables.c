@@ -1,0 +1,102 @@
+/* Matrix products by @KERNELS@ kernels that gemm-tune @VERSION@ tuned on @DEVICE@, with machine code for
+ * @ARCHITECTURES@. See gemm_tuned.h. Compile with: cc -O2 -shared -fPIC gemm_tuned.c -o libgemm_tuned.so -ldl */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "gemm_tuned.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bytes of dynamic shared memory that a kernel may use without an attribute. */
+#define FREE_SHARED_BYTES (32 * 1024)
+/* Alignment of every workspace in bytes. */
+#define WORKSPACE_ALIGNMENT 256
+/* Bytes of the widest vector that a thread reads or writes. */
+#define WIDEST_VECTOR 16
+#define MAX_WORKSPACES 8
+#define MAX_LAUNCHES 8
+/* Sizes of a launch: grid, block, dynamic shared memory. */
+#define SIZES 7
+#define STANDARD_ARGUMENTS 15
+/* Limits of extents and leading dimensions, and of batches, which kernels take as 32-bit integers, and of an
+ * operand's bytes. */
+#define MAX_EXTENT @MAX_EXTENT@LL
+#define MAX_BATCH @MAX_BATCH@LL
+#define MAX_OPERAND_BYTES @MAX_OPERAND_BYTES@LL
+/* Larger counts of blocks are equal. */
+#define SATURATED 9223372036854775807LL
+/* Lines of the file of measured kernels, names in them, its path, and the most that is read of it. */
+#define LINE_BYTES 512
+#define FILE_NAME_BYTES 200
+#define FILE_BYTES 1024
+#define MAX_FILE_BYTES (16 * 1024 * 1024)
+/* What the file is named by: these kernels, and no others. */
+#define DIGEST "@DIGEST@"
+/* Remembered choices of a handle, and the places in which one may lie. */
+#define SLOTS 4096
+#define PROBES 8
+
+#define IMAGES @IMAGES@
+#define LAUNCHES @LAUNCHES@
+#define KERNELS @KERNELS@
+#define ARCHITECTURES @ARCHITECTURE_COUNT@
+/* The GPU that the kernels were tuned on. */
+#define TUNED_MULTIPROCESSORS @MULTIPROCESSORS@
+
+/* A launch: image and name of the kernel, and its arguments as indices into: A B C M N K batch lda
+ * ldb ldc stride_a stride_b stride_c alpha beta, then the workspaces. */
+typedef struct {
+    int image;
+    const char *entry;
+    int shared_bytes; /* dynamic; the same for every shape */
+    int count;
+    unsigned char arguments[STANDARD_ARGUMENTS + MAX_WORKSPACES];
+} launch;
+
+/* A kernel: its problem, its launches, and its predicted time. `serves` and `sizes` read
+ * M N K batch lda ldb ldc. */
+typedef struct {
+    const char *name;
+    int dtype, transpose_a, transpose_b, tuned, deterministic;
+    long long m, n, k, batch;
+    int first_launch, launches, workspaces;
+    int (*serves)(const long long *p);
+    void (*sizes)(const long long *p, long long *s);
+    long long tile_m, tile_n, slice_k, blocks_of_a_tile, blocks_per_sm;
+    double busy_clocks, alone_clocks, block_clocks, wave_clocks, a_clocks, b_clocks;
+    double launch_us, us_per_clock, own_clocks;
+} kernel;
+
+static inline long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
+static inline long long most(long long a, long long b) { return a > b ? a : b; }
+static inline long long least(long long a, long long b) { return a < b ? a : b; }
+static inline long long times(long long a, long long b) { return a > SATURATED / b ? SATURATED : a * b; }
+
+@ARRAYS@
+/* The architectures: 90 for sm_90, and whether the code runs on no later minor version, as that for sm_90a.
+ * Then the machine code of the images for each. */
+static const int architectures[ARCHITECTURES][2] = { @ARCHITECTURE_TABLE@ };
+static const unsigned long long *const images[ARCHITECTURES][IMAGES] = {
+@IMAGE_TABLE@};
+
+static const launch launches[LAUNCHES] = {
+@LAUNCH_TABLE@};
+
+@FORMULAS@
+static const kernel kernels[KERNELS] = {
+@KERNEL_TABLE@};
+
+/* Indices of preferred kernels for a shape that was not tuned. */
+@TREE@
