@@ -3,7 +3,7 @@
  *     D = alpha op(A) op(B) + beta D, row-major; if beta is 0, D is not read.
  *
  * This header is the same for every set of kernels, and so is the binary interface: a program that was
- * compiled with one gemm_tuned.so runs with another. Valid as C99 and as C++. Needs no CUDA header. The
+ * linked with one libgemm_tuned.so runs with another. Valid as C99 and as C++. Needs no CUDA header. The
  * library loads the driver (libcuda.so.1) at run time: link gemm_tuned.c with -ldl only.
  *
  *     gemm_tuned *tuned;
@@ -125,7 +125,7 @@ typedef struct {
     const char *name;
     /* Bytes of device memory, aligned to 256 bytes, that it needs as its workspace. */
     size_t workspace_bytes;
-    /* Predicted time in microseconds; below 0 for a tuned or a preferred kernel. */
+    /* Predicted time in microseconds; below 0 for a tuned or a preferred kernel, 0 for a measured one. */
     double expected_us;
     /* Whether it was tuned for exactly this problem: 0 or 1. */
     int tuned;
