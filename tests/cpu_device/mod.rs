@@ -6,4 +6,5 @@ mod counting;
 mod families;
 mod harness;
 mod mutants;
+mod tensor_products;
 mod validation;

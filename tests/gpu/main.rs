@@ -14,6 +14,9 @@ mod behaviour;
 mod classes;
 mod correctness;
 mod rig;
+mod tensor_cores;
+#[path = "../support/tensor_products.rs"]
+mod tensor_products;
 
 use std::process::ExitCode;
 
@@ -27,15 +30,17 @@ use correctness::{
 use gemm_tune::worker::GpuWorker;
 use libtest_mimic::{Arguments, Failed, Trial};
 use rig::worker_command;
+use tensor_cores::products_have_the_same_bits;
 
 type Test = fn() -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 19] = [
+const TESTS: [(&str, Test); 20] = [
     ("the_device_reference_agrees_with_the_triple_loop", reference_agrees),
     ("every_family_is_correct_for_awkward_shapes", families_are_correct),
     ("boxes_of_the_copy_engine_are_correct", boxes_are_correct),
     ("sums_that_blocks_add_to_c_are_correct", atomic_sums_are_correct),
     ("the_cpu_device_gives_the_bits_of_the_gpu", same_bits),
+    ("products_of_tensor_cores_have_the_bits_of_the_gpu", products_have_the_same_bits),
     ("planted_faults_get_their_outcomes", planted_faults),
     ("a_hundred_candidates_of_which_thirty_are_broken", hundred_candidates),
     ("the_sanitizer_sees_what_no_result_shows", sanitized),

@@ -12,6 +12,7 @@ pub(crate) mod boxes;
 pub(crate) mod cases;
 pub(crate) mod emulated;
 pub(crate) mod program;
+pub(crate) mod tensor_products;
 pub(crate) mod without;
 
 /// Cache folder of all tests: an NVRTC that pip installed, cubins, journals.

@@ -19,7 +19,8 @@ pub(super) fn matrix_product<'a>(
 ) -> Result<Operation, StatementError> {
     let usual =
         opcode.take("sync") && opcode.take("aligned") && opcode.take("row") && opcode.take("col");
-    let shape = opcode.take_any(&["m16n8k4", "m16n8k8", "m16n8k16"]);
+    let shape = opcode.take_any(&["m16n8k4", "m16n8k8", "m16n8k16", "m16n8k32"]);
+    let saturates = opcode.take("satfinite");
     let types = [opcode.ty()?, opcode.ty()?, opcode.ty()?, opcode.ty()?];
     opcode.finish()?;
     if !usual {
@@ -27,45 +28,57 @@ pub(super) fn matrix_product<'a>(
             "only `mma.sync.aligned` with `row.col` operands is supported",
         ));
     }
-    let (element, accumulator) = match types {
-        [Type::F32, Type::F16, Type::F16, Type::F32] => {
-            (MatrixElement::F16, AccumulatorFormat::F32)
-        }
-        [Type::F16, Type::F16, Type::F16, Type::F16] => {
-            (MatrixElement::F16, AccumulatorFormat::F16)
-        }
-        [Type::F32, Type::Bf16, Type::Bf16, Type::F32] => {
-            (MatrixElement::Bf16, AccumulatorFormat::F32)
-        }
-        [Type::F32, Type::Tf32, Type::Tf32, Type::F32] => {
-            (MatrixElement::Tf32, AccumulatorFormat::F32)
-        }
-        _ => return Err(StatementError::new("only products of f16, bf16 and tf32 are supported")),
+    let [d, a, b, c] = types;
+    let accumulator = match (d, c) {
+        (Type::F32, Type::F32) => AccumulatorFormat::F32,
+        (Type::F16, Type::F16) => AccumulatorFormat::F16,
+        (Type::S32, Type::S32) => AccumulatorFormat::S32 { saturates },
+        _ => return Err(StatementError::new("only sums of f32, f16 and s32 are supported")),
     };
+    use MatrixElement::{Bf16, F16, S8, Tf32, U8};
+    let elements = match (a, b, accumulator) {
+        (Type::F16, Type::F16, AccumulatorFormat::F32 | AccumulatorFormat::F16) => [F16; 2],
+        (Type::Bf16, Type::Bf16, AccumulatorFormat::F32) => [Bf16; 2],
+        (Type::Tf32, Type::Tf32, AccumulatorFormat::F32) => [Tf32; 2],
+        (Type::S8, Type::S8, AccumulatorFormat::S32 { .. }) => [S8; 2],
+        (Type::U8, Type::U8, AccumulatorFormat::S32 { .. }) => [U8; 2],
+        (Type::S8, Type::U8, AccumulatorFormat::S32 { .. }) => [S8, U8],
+        (Type::U8, Type::S8, AccumulatorFormat::S32 { .. }) => [U8, S8],
+        _ => {
+            let text = "only products of f16, bf16, tf32 and integers of 8 bits are supported";
+            return Err(StatementError::new(text));
+        }
+    };
+    let [element, _] = elements;
     let depth = match (element, shape) {
-        (MatrixElement::Tf32, Some("m16n8k4")) => 4,
-        (_, Some("m16n8k8")) => 8,
-        (MatrixElement::F16 | MatrixElement::Bf16, Some("m16n8k16")) => 16,
+        (Tf32, Some("m16n8k4")) => 4,
+        (Tf32 | F16 | Bf16, Some("m16n8k8")) => 8,
+        (F16 | Bf16 | S8 | U8, Some("m16n8k16")) => 16,
+        (S8 | U8, Some("m16n8k32")) => 32,
         _ => return Err(StatementError::new("the opcode has no shape that its types support")),
     };
     let [d, a, b, c] = operands else { return Err(StatementError::operands()) };
     // Elements per register. It determines the registers of a lane's share of 16 x depth and depth
     // x 8.
-    let packed = if element == MatrixElement::Tf32 { 1 } else { 2 };
-    let sum_registers = if accumulator == AccumulatorFormat::F32 { 4 } else { 2 };
+    let packed = element.per_register();
+    let (sum_registers, sum_type) = match accumulator {
+        AccumulatorFormat::F32 => (4, Type::F32),
+        AccumulatorFormat::F16 => (2, Type::F32),
+        AccumulatorFormat::S32 { .. } => (4, Type::S32),
+    };
     let read = |names: &mut NameTable<'a>, operand: &ParsedOperand<'a>, ty, count: usize| {
         let registers = words(names.vector(operand, |names, part| names.read(part, ty))?)?;
         if registers.len() == count { Ok(registers) } else { Err(StatementError::operands()) }
     };
     let a = read(names, a, Type::B32, 16 * depth / 32 / packed)?;
     let b = read(names, b, Type::B32, 8 * depth / 32 / packed)?;
-    let c = read(names, c, Type::F32, sum_registers)?;
+    let c = read(names, c, sum_type, sum_registers)?;
     let d = words(names.vector(d, |names, part| names.written_any(part))?)?;
     if d.len() != sum_registers {
         return Err(StatementError::operands());
     }
     Ok(Operation::MatrixProduct(Box::new(MatrixProduct {
-        element,
+        elements,
         depth,
         d,
         a,

@@ -5,63 +5,106 @@ use super::registers::FULL;
 use super::warp::Warp;
 use crate::cpu::checks::LaneViolation;
 use crate::cpu::lanes::lanes;
-use crate::cpu::numeric::Rounding;
-use crate::cpu::numeric::float::{F16, bf16_value, bits32, f16_value};
+use crate::cpu::numeric::float::{BF16, F16, F32, FloatFormat, TF32};
+use crate::cpu::numeric::tensor_sum::{FusedSum, SumFactor};
 use crate::cpu::operation::{
     AccumulatorFormat, MatrixDirection, MatrixElement, MatrixMove, MatrixProduct, Words,
 };
 use crate::cpu::types::Space;
 
+/// Most products of an element in one instruction.
+const MAX_DEPTH: usize = 32;
+
 impl Warp {
-    /// `mma.sync` (ISA section 9.7.14.5). The ISA does not specify the order and rounding of the
-    /// hardware's sums. Here each sum is computed in binary64 and rounded once.
+    /// `mma.sync` (ISA section 9.7.14.5). Floating-point sums are those of [`FusedSum`].
     pub(super) fn multiply(&mut self, product: &MatrixProduct) {
-        let MatrixProduct { element, depth, d, a, b, c, accumulator } = product;
-        let mut left = [[0.0; 16]; 16];
-        let mut right = [[0.0; 8]; 16];
-        for lane in 0..32 {
-            let (group, place) = (lane / 4, lane % 4);
-            for (at, slot) in a.iter().enumerate() {
-                let row = group + 8 * (at & 1);
-                for (k, value) in
-                    elements(*element, place, at / 2, self.registers.word(*slot)[lane])
-                {
-                    left[row][k] = value;
-                }
-            }
-            for (at, slot) in b.iter().enumerate() {
-                for (k, value) in elements(*element, place, at, self.registers.word(*slot)[lane]) {
-                    right[k][group] = value;
-                }
-            }
-        }
-        let sum = |row: usize, column: usize, start: f64| {
-            (0..*depth).fold(start, |sum, k| sum + left[row][k] * right[k][column])
+        let results = match product.elements {
+            [MatrixElement::F16, _] => self.float_sums(product, F16),
+            [MatrixElement::Bf16, _] => self.float_sums(product, BF16),
+            [MatrixElement::Tf32, _] => self.float_sums(product, TF32),
+            [MatrixElement::S8 | MatrixElement::U8, _] => self.integer_sums(product),
         };
-        // Register number `at` of a lane's share of the sums.
-        let share = |lane: usize, at: usize| {
-            let start = self.registers.word(c[at])[lane];
-            let column = 2 * (lane % 4);
-            match accumulator {
-                AccumulatorFormat::F32 => {
-                    let (row, column) = (lane / 4 + 8 * (at / 2), column + at % 2);
-                    bits32(sum(row, column, f32::from_bits(start).into()) as f32)
-                }
-                AccumulatorFormat::F16 => {
-                    let half = |i: usize| {
-                        let start = f16_value(start >> (16 * i) & 0xffff);
-                        let sum = sum(lane / 4 + 8 * at, column + i, start.into());
-                        F16.round(sum, Rounding::NearestEven)
-                    };
-                    half(0) | half(1) << 16
-                }
-            }
-        };
-        let results: Vec<Words> =
-            (0..d.len()).map(|at| std::array::from_fn(|lane| share(lane, at))).collect();
-        for (slot, values) in d.iter().zip(&results) {
+        for (slot, values) in product.d.iter().zip(&results) {
             self.registers.set_word(*slot, values, FULL);
         }
+    }
+
+    /// Registers of D, for factors of a floating-point format.
+    fn float_sums(&self, product: &MatrixProduct, format: FloatFormat) -> Vec<Words> {
+        let [left, right] =
+            self.fragments(product, SumFactor::ZERO, |_, bits| SumFactor::of(format, bits));
+        let sum = |row: usize, column: usize, of_c: FloatFormat, start: u32| {
+            let mut sum = FusedSum::new(format);
+            for (a, b) in left[row].iter().zip(&right[column]).take(product.depth) {
+                sum.add_product(format, *a, *b);
+            }
+            sum.add_accumulator(of_c, start);
+            sum
+        };
+        self.shares(product, |row, column, start| match product.accumulator {
+            AccumulatorFormat::F16 => {
+                let half =
+                    |i: usize| sum(row, column + i, F16, start >> (16 * i) & 0xffff).to_f16();
+                half(0) | half(1) << 16
+            }
+            _ => sum(row, column, F32, start).to_f32(),
+        })
+    }
+
+    /// Registers of D, for integers.
+    fn integer_sums(&self, product: &MatrixProduct) -> Vec<Words> {
+        let [left, right] = self.fragments(product, 0, |element, bits| match element {
+            MatrixElement::S8 => i64::from(bits as u8 as i8),
+            _ => i64::from(bits as u8),
+        });
+        let saturates = product.accumulator == AccumulatorFormat::S32 { saturates: true };
+        self.shares(product, |row, column, start| {
+            let pairs = left[row].iter().zip(&right[column]).take(product.depth);
+            let sum = pairs.map(|(a, b)| a * b).sum::<i64>() + i64::from(start.cast_signed());
+            let sum = if saturates { sum.clamp(i32::MIN.into(), i32::MAX.into()) } else { sum };
+            sum as u32
+        })
+    }
+
+    /// The rows of A and the columns of B, from the fragments of all lanes.
+    fn fragments<T: Copy>(
+        &self,
+        product: &MatrixProduct,
+        zero: T,
+        value: impl Fn(MatrixElement, u32) -> T,
+    ) -> [[[T; MAX_DEPTH]; 16]; 2] {
+        let [mut left, mut right] = [[[zero; MAX_DEPTH]; 16]; 2];
+        let [of_a, of_b] = product.elements;
+        for lane in 0..32 {
+            let (group, place) = (lane / 4, lane % 4);
+            for (at, slot) in product.a.iter().enumerate() {
+                let row = &mut left[group + 8 * (at & 1)];
+                for (k, bits) in elements(of_a, place, at / 2, self.registers.word(*slot)[lane]) {
+                    row[k] = value(of_a, bits);
+                }
+            }
+            for (at, slot) in product.b.iter().enumerate() {
+                for (k, bits) in elements(of_b, place, at, self.registers.word(*slot)[lane]) {
+                    right[group][k] = value(of_b, bits);
+                }
+            }
+        }
+        [left, right]
+    }
+
+    /// Computes the registers of D from row, column and register of C.
+    fn shares(
+        &self,
+        product: &MatrixProduct,
+        share: impl Fn(usize, usize, u32) -> u32,
+    ) -> Vec<Words> {
+        let is_packed = product.accumulator == AccumulatorFormat::F16;
+        let register = |at: usize, lane: usize| {
+            let (row, column) = (lane / 4, 2 * (lane % 4));
+            let (down, right) = if is_packed { (at, 0) } else { (at / 2, at % 2) };
+            share(row + 8 * down, column + right, self.registers.word(product.c[at])[lane])
+        };
+        (0..product.d.len()).map(|at| std::array::from_fn(|lane| register(at, lane))).collect()
     }
 
     /// `ldmatrix` and `stmatrix`. Lanes 8 i to 8 i + 7 hold the row addresses of matrix i.
@@ -134,19 +177,15 @@ fn place_in_matrix(lane: usize, i: usize, transposed: bool) -> (usize, usize) {
     if transposed { (column, row) } else { (row, column) }
 }
 
-/// Elements in one register of a fragment, with their index along K.
-fn elements(element: MatrixElement, place: usize, half: usize, bits: u32) -> [(usize, f64); 2] {
-    let pair = |value: fn(u32) -> f32| {
-        let k = 2 * place + 8 * half;
-        [(k, value(bits & 0xffff).into()), (k + 1, value(bits >> 16).into())]
-    };
-    match element {
-        MatrixElement::F16 => pair(f16_value),
-        MatrixElement::Bf16 => pair(bf16_value),
-        MatrixElement::Tf32 => {
-            // The lower 13 bits of tf32 are ignored.
-            let value = f64::from(f32::from_bits(bits & 0xffff_e000));
-            [(place + 4 * half, value); 2]
-        }
-    }
+/// Bits of the elements in register `number` of those along K of a lane, with their index along K.
+fn elements(
+    element: MatrixElement,
+    place: usize,
+    number: usize,
+    bits: u32,
+) -> impl Iterator<Item = (usize, u32)> {
+    let count = element.per_register();
+    let width = 32 / count;
+    let mask = u32::MAX >> (32 - width);
+    (0..count).map(move |i| (count * (place + 4 * number) + i, bits >> (width * i) & mask))
 }

@@ -27,6 +27,45 @@ pub(in crate::cpu) const TF32: FloatFormat =
     FloatFormat { precision: 11, exponent_bits: 8, nan: NAN32, padding: 13 };
 
 impl FloatFormat {
+    /// Bits of a significand behind the point.
+    pub(in crate::cpu) fn fraction_bits(self) -> i32 {
+        self.precision as i32 - 1
+    }
+
+    /// Significand and exponent of finite bits: the value is `significand * 2^(exponent - fraction_bits)`. Zero and
+    /// subnormal values have the smallest exponent.
+    pub(in crate::cpu) fn significand_and_exponent(self, bits: u32) -> (i64, i32) {
+        let (field, fraction) = self.fields(bits);
+        let significand = fraction | i64::from(field > 0) << self.fraction_bits();
+        let bias = (1 << (self.exponent_bits - 1)) - 1;
+        let signed = if self.is_negative(bits) { -significand } else { significand };
+        (signed, field.max(1) - bias)
+    }
+
+    /// Value of bits, in which every value of the format is exact.
+    pub(in crate::cpu) fn value(self, bits: u32) -> f64 {
+        let (field, fraction) = self.fields(bits);
+        let magnitude = if field == (1 << self.exponent_bits) - 1 {
+            if fraction == 0 { f64::INFINITY } else { f64::NAN }
+        } else {
+            let (significand, exponent) = self.significand_and_exponent(bits);
+            significand.abs() as f64 * 2_f64.powi(exponent - self.fraction_bits())
+        };
+        if self.is_negative(bits) { -magnitude } else { magnitude }
+    }
+
+    /// The fields of the exponent and of the fraction.
+    fn fields(self, bits: u32) -> (i32, i64) {
+        let bits = bits >> self.padding;
+        let fraction = bits & ((1 << self.fraction_bits()) - 1);
+        let field = bits >> self.fraction_bits() & ((1 << self.exponent_bits) - 1);
+        (field as i32, fraction.into())
+    }
+
+    fn is_negative(self, bits: u32) -> bool {
+        bits >> (self.padding + self.exponent_bits + self.precision - 1) & 1 == 1
+    }
+
     /// Rounds a value to this format and returns its bits.
     pub(in crate::cpu) fn round(self, value: f64, rounding: Rounding) -> u32 {
         let bits = value.to_bits();

@@ -3,6 +3,7 @@
 
 pub(super) mod convert;
 pub(super) mod float;
+pub(super) mod tensor_sum;
 
 /// Rounding mode (ISA section 7.7.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

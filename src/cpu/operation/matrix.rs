@@ -8,12 +8,15 @@ pub(in crate::cpu) enum MatrixElement {
     F16,
     Bf16,
     Tf32,
+    S8,
+    U8,
 }
 
 /// `mma.sync` of 16 x 8 x `depth`.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::cpu) struct MatrixProduct {
-    pub(in crate::cpu) element: MatrixElement,
+    /// Elements of A and of B, which differ for integers only.
+    pub(in crate::cpu) elements: [MatrixElement; 2],
     pub(in crate::cpu) depth: usize,
     pub(in crate::cpu) d: Vec<RegisterSlot>,
     pub(in crate::cpu) a: Vec<RegisterSlot>,
@@ -23,11 +26,23 @@ pub(in crate::cpu) struct MatrixProduct {
     pub(in crate::cpu) accumulator: AccumulatorFormat,
 }
 
-/// Accumulator format of `mma`; `F16` packs two elements into a register.
+/// Accumulator format of `mma`; `F16` packs two elements into a register, `S32` wraps or saturates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cpu) enum AccumulatorFormat {
     F32,
     F16,
+    S32 { saturates: bool },
+}
+
+impl MatrixElement {
+    /// Elements in a register.
+    pub(in crate::cpu) fn per_register(self) -> usize {
+        match self {
+            Self::Tf32 => 1,
+            Self::F16 | Self::Bf16 => 2,
+            Self::S8 | Self::U8 => 4,
+        }
+    }
 }
 
 /// `ldmatrix` or `stmatrix`.

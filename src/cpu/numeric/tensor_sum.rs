@@ -1,0 +1,153 @@
+//! Sums of tensor cores: the products of an instruction and its accumulator, added in one fused sum.
+//!
+//! The ISA leaves the order and the rounding open. Here they are those of compute capability 9.0: products are exact, all
+//! terms are aligned to the largest exponent and truncated to 25 fraction bits, and their exact sum is truncated to
+//! binary32 or rounded to binary16 (Xie et al., "MMA-Sim: Bit-Accurate Reference Model of Tensor Cores and Matrix Cores",
+//! arXiv 2511.10909). `tests/gpu/tensor_cores.rs` compares the bits with a GPU's.
+
+use super::Rounding;
+use super::float::{F16, F32, FloatFormat, NAN32};
+
+/// Fraction bits of an aligned term.
+const ALIGNED_BITS: i32 = 25;
+
+/// Exponent of a term that is zero: it bounds the alignment of smaller ones.
+const ZERO_EXPONENT: i32 = -126;
+
+/// Exponents of binary32 end before this.
+const END_OF_EXPONENTS: i32 = 128;
+
+/// A finite factor, `significand * 2^(exponent - fraction bits of its format)`, or a special value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::cpu) struct SumFactor {
+    significand: i64,
+    exponent: i32,
+    /// The value, for infinities and NaN.
+    value: f64,
+}
+
+impl SumFactor {
+    /// Zero.
+    pub(in crate::cpu) const ZERO: Self =
+        Self { significand: 0, exponent: ZERO_EXPONENT, value: 0.0 };
+
+    /// Reads a value of a format. Subnormal values keep the smallest exponent.
+    pub(in crate::cpu) fn of(format: FloatFormat, bits: u32) -> Self {
+        let (significand, exponent) = format.significand_and_exponent(bits);
+        Self { significand, exponent, value: format.value(bits) }
+    }
+}
+
+/// A fused sum of products of factors of one format, and of an accumulator.
+#[derive(Debug, Clone)]
+pub(in crate::cpu) struct FusedSum {
+    /// Terms, with the same number of fraction bits each, and their exponents.
+    terms: Vec<(i64, i32)>,
+    fraction_bits: i32,
+    /// The sum in binary64, which says what special values give.
+    special: f64,
+}
+
+impl FusedSum {
+    /// Starts a sum of products of factors of the format.
+    pub(in crate::cpu) fn new(format: FloatFormat) -> Self {
+        // Products and the accumulator are brought to as many fraction bits as binary32 has, or those of products.
+        let fraction_bits = (2 * format.fraction_bits()).max(F32.fraction_bits());
+        Self { terms: Vec::with_capacity(17), fraction_bits, special: 0.0 }
+    }
+
+    /// Adds a product of two factors of the format.
+    pub(in crate::cpu) fn add_product(&mut self, format: FloatFormat, a: SumFactor, b: SumFactor) {
+        let shift = self.fraction_bits - 2 * format.fraction_bits();
+        self.add((a.significand * b.significand) << shift, a.exponent + b.exponent);
+        self.special += a.value * b.value;
+    }
+
+    /// Adds the accumulator, of the format.
+    pub(in crate::cpu) fn add_accumulator(&mut self, format: FloatFormat, bits: u32) {
+        let (significand, exponent) = format.significand_and_exponent(bits);
+        self.add(significand << (self.fraction_bits - format.fraction_bits()), exponent);
+        self.special += format.value(bits);
+    }
+
+    fn add(&mut self, significand: i64, exponent: i32) {
+        let exponent = if significand == 0 { ZERO_EXPONENT } else { exponent };
+        self.terms.push((significand, exponent));
+    }
+
+    /// The sum of the aligned and truncated terms, exactly.
+    fn value(&self) -> f64 {
+        let largest = self.terms.iter().map(|(_, exponent)| *exponent).max().unwrap_or(0);
+        let aligned = |(significand, exponent): &(i64, i32)| {
+            let shift = self.fraction_bits - ALIGNED_BITS + largest - exponent;
+            match u32::try_from(shift) {
+                // Towards zero, whatever the sign.
+                Ok(right) if right < 63 => significand / (1 << right),
+                Ok(_) => 0,
+                Err(_) => significand << shift.unsigned_abs(),
+            }
+        };
+        let sum: i64 = self.terms.iter().map(aligned).sum();
+        // At most 40 bits, and a power of two within the exponents of binary64.
+        sum as f64 * 2_f64.powi(largest - ALIGNED_BITS)
+    }
+
+    /// The sum as binary32, truncated.
+    pub(in crate::cpu) fn to_f32(&self) -> u32 {
+        if self.special.is_nan() {
+            return NAN32;
+        }
+        if self.special.is_infinite() {
+            return F32.round(self.special, Rounding::NearestEven);
+        }
+        let value = self.value();
+        if value.abs() >= 2_f64.powi(END_OF_EXPONENTS) {
+            return F32.round(f64::INFINITY.copysign(value), Rounding::NearestEven);
+        }
+        F32.round(value, Rounding::Zero)
+    }
+
+    /// The sum as binary16, rounded to nearest.
+    pub(in crate::cpu) fn to_f16(&self) -> u32 {
+        let value = if self.special.is_finite() { self.value() } else { self.special };
+        F16.round(value, Rounding::NearestEven)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum(terms: &[(f32, f32)], start: f32) -> f32 {
+        let half = |value: f32| SumFactor::of(F16, F16.round(value.into(), Rounding::NearestEven));
+        let mut sum = FusedSum::new(F16);
+        terms.iter().for_each(|(a, b)| sum.add_product(F16, half(*a), half(*b)));
+        sum.add_accumulator(F32, start.to_bits());
+        f32::from_bits(sum.to_f32())
+    }
+
+    #[test]
+    fn a_sum_is_fused_truncated_and_aligned_to_its_largest_term() {
+        let tiny = 2_f32.powi(-12);
+        for (terms, start, expected) in [
+            (&[(1.5, 2.0), (-0.5, 4.0)][..], 0.25, 1.25),
+            // What stays within 25 fraction bits of the largest term is added before anything is truncated.
+            (&[(tiny, tiny), (tiny, tiny)], 1.0, 1.0 + 2_f32.powi(-23)),
+            (&[(tiny, tiny)], 1.0, 1.0),
+            // The result is truncated, not rounded.
+            (&[(tiny, 1.9 * tiny)], 1.0, 1.0),
+            (&[(tiny, -tiny)], 1.0, 1.0 - 2_f32.powi(-24)),
+            // Terms below the last of the 25 bits vanish one by one, whatever they add up to.
+            (&[(tiny / 4.0, tiny / 4.0); 16], 1.0, 1.0),
+            // Large terms that cancel leave what was kept beside them.
+            (&[(256.0, 256.0), (-256.0, 256.0), (tiny, tiny)], 0.0, 0.0),
+            (&[(0.0, 0.0)], -0.0, 0.0),
+            (&[(1.0, 1.0)], f32::INFINITY, f32::INFINITY),
+            (&[(-65504.0, 65504.0)], f32::MIN, f32::MIN),
+        ] {
+            assert_eq!(sum(terms, start).to_bits(), expected.to_bits(), "{terms:?} + {start}");
+        }
+        assert_eq!(sum(&[(f32::INFINITY, 0.0)], 1.0).to_bits(), NAN32);
+        assert_eq!(sum(&[(f32::INFINITY, -1.0)], f32::INFINITY).to_bits(), NAN32);
+    }
+}

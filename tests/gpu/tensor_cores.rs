@@ -1,0 +1,72 @@
+//! Products of tensor cores: the cpu device gives the bits of the GPU for every `mma.sync` that it executes.
+
+use gemm_tune::compile::{Architecture, Compile as _, CompileRequest, CompileTarget, Compiler};
+use gemm_tune::worker::{Executor as _, KernelSetup, LaunchArgument, LaunchCommand, WorkItem};
+use libtest_mimic::Failed;
+
+use crate::rig::{compiler, worker};
+use crate::tensor_products::{BYTES, INSTRUCTIONS, PRODUCTS, on_the_cpu, source};
+
+pub(crate) fn products_have_the_same_bits() -> Result<(), Failed> {
+    let mut worker = worker();
+    let compiler = compiler(&worker);
+    let target = CompileTarget::Ptx(Architecture::from(worker.device().compute_capability));
+    let to_ptx = Compiler::new(compiler.nvrtc().clone(), None, target)?;
+    let out = worker.allocate(BYTES)?;
+    let mut different = Vec::new();
+    for instruction in INSTRUCTIONS {
+        let request = CompileRequest {
+            source: source(instruction).into(),
+            name: "products.cu".to_owned(),
+            options: Vec::new(),
+        };
+        let setup =
+            KernelSetup { entry: "multiply".to_owned(), threads: 32, dynamic_shared_bytes: 0 };
+        let module = worker.load(&compiler.compile(&request)?.image, &[setup])?.module;
+        worker.fill(out, 0, BYTES / 4)?;
+        worker.run(&[WorkItem::Kernel(LaunchCommand {
+            module,
+            entry: "multiply".to_owned(),
+            grid: [PRODUCTS, 1, 1],
+            block: [32, 1, 1],
+            dynamic_shared_bytes: 0,
+            arguments: vec![LaunchArgument::Pointer(out)],
+        })])?;
+        let of_gpu = worker.read(out, BYTES)?;
+        worker.unload(module)?;
+        let cpu = on_the_cpu(&String::from_utf8_lossy(&to_ptx.compile(&request)?.image));
+        let words = |bytes: &[u8]| -> Vec<u32> {
+            bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
+        };
+        let (gpu, cpu) = (words(&of_gpu), words(&cpu));
+        println!(
+            "{}: the GPU's words have BLAKE3 {}",
+            instruction.0,
+            blake3::hash(&of_gpu).to_hex()
+        );
+        let wrong: Vec<usize> = (0..gpu.len()).filter(|at| gpu[*at] != cpu[*at]).collect();
+        let kind = |at: usize| at / 256 % 5;
+        let mut of_kinds = [0; 5];
+        wrong.iter().for_each(|at| of_kinds[kind(*at)] += 1);
+        println!(
+            "{}: {} of {} words differ, by kind {of_kinds:?}",
+            instruction.0,
+            wrong.len(),
+            gpu.len()
+        );
+        for at in wrong.iter().take(5) {
+            println!(
+                "    word {at}, kind {}: GPU {:08x}, cpu {:08x}",
+                kind(*at),
+                gpu[*at],
+                cpu[*at]
+            );
+        }
+        if !wrong.is_empty() {
+            different.push(instruction.0);
+        }
+    }
+    worker.free(out)?;
+    assert!(different.is_empty(), "{different:?}");
+    Ok(())
+}
