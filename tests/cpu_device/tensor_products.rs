@@ -1,9 +1,9 @@
 //! Products of tensor cores have the bits that an H200 gave for the same operands.
 
-use gemm_tune::compile::{Compile as _, CompileRequest};
+use gemm_tune::compile::Compile as _;
 
 use crate::support::compiler_or_skip;
-use crate::support::tensor_products::{INSTRUCTIONS, on_the_cpu, source};
+use crate::support::tensor_products::{INSTRUCTIONS, on_the_cpu, request};
 
 /// BLAKE3 of what an H200 wrote, by instruction: printed by the GPU test
 /// `products_of_tensor_cores_have_the_bits_of_the_gpu`.
@@ -66,12 +66,8 @@ const OF_THE_H200: [(&str, &str); 13] = [
 fn products_have_the_bits_of_an_h200() {
     let Some(compiler) = compiler_or_skip() else { return };
     let digest = |instruction| {
-        let request = CompileRequest {
-            source: source(instruction).into(),
-            name: "products.cu".to_owned(),
-            options: Vec::new(),
-        };
-        let ptx = compiler.compile(&request).unwrap_or_else(|error| panic!("{error}")).image;
+        let ptx =
+            compiler.compile(&request(instruction)).unwrap_or_else(|error| panic!("{error}")).image;
         let written = on_the_cpu(&String::from_utf8_lossy(&ptx));
         (instruction.0, blake3::hash(&written).to_hex().to_string())
     };

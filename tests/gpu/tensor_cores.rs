@@ -1,11 +1,11 @@
 //! Products of tensor cores: the cpu device gives the bits of the GPU for every `mma.sync` that it executes.
 
-use gemm_tune::compile::{Architecture, Compile as _, CompileRequest, CompileTarget, Compiler};
+use gemm_tune::compile::{Architecture, Compile as _, CompileTarget, Compiler};
 use gemm_tune::worker::{Executor as _, KernelSetup, LaunchArgument, LaunchCommand, WorkItem};
 use libtest_mimic::Failed;
 
 use crate::rig::{compiler, worker};
-use crate::tensor_products::{BYTES, INSTRUCTIONS, PRODUCTS, on_the_cpu, source};
+use crate::tensor_products::{BYTES, INSTRUCTIONS, PRODUCTS, on_the_cpu, request};
 
 pub(crate) fn products_have_the_same_bits() -> Result<(), Failed> {
     let mut worker = worker();
@@ -15,11 +15,7 @@ pub(crate) fn products_have_the_same_bits() -> Result<(), Failed> {
     let out = worker.allocate(BYTES)?;
     let mut different = Vec::new();
     for instruction in INSTRUCTIONS {
-        let request = CompileRequest {
-            source: source(instruction).into(),
-            name: "products.cu".to_owned(),
-            options: Vec::new(),
-        };
+        let request = request(instruction);
         let setup =
             KernelSetup { entry: "multiply".to_owned(), threads: 32, dynamic_shared_bytes: 0 };
         let module = worker.load(&compiler.compile(&request)?.image, &[setup])?.module;

@@ -1,5 +1,6 @@
 //! Products of tensor cores: a kernel for each `mma.sync` that the cpu device executes, and what it writes there.
 
+use gemm_tune::compile::CompileRequest;
 use gemm_tune::cpu::{
     GlobalMemory, KernelParameter, LaunchOptions, PtxModule, WriteTracking, launch,
 };
@@ -40,9 +41,23 @@ pub(crate) const INSTRUCTIONS: [TensorInstruction; 13] = [
     ("m16n8k16.row.col.s32.u8.u8.s32", [2, 1, 4], TensorOperands::Bytes),
 ];
 
-/// A kernel whose warps multiply values that follow from their numbers. Of five warps, one has arbitrary bits, the others
-/// exponents near 1: within 4, within 4 beside zeros, within 16, and within 4 beside an accumulator that cancels much.
-pub(crate) fn source((suffix, registers, operands): TensorInstruction) -> String {
+/// The kernel of an instruction, to be compiled.
+pub(crate) fn request(instruction: TensorInstruction) -> CompileRequest {
+    CompileRequest {
+        source: source(instruction).into(),
+        name: "products.cu".to_owned(),
+        options: Vec::new(),
+    }
+}
+
+/// A kernel whose warps multiply values that follow from their numbers. There are five kinds, by `blockIdx.x % 5`:
+///
+/// 0. arbitrary bits
+/// 1. exponents at most 4 from that of 1
+/// 2. the same, with zeros
+/// 3. exponents at most 16 from that of 1, or 14 for f16
+/// 4. as 1; the second product nearly cancels its accumulator
+fn source((suffix, registers, operands): TensorInstruction) -> String {
     let [a, b, c] = registers;
     let half_sums = suffix.contains("f16.f16.f16.f16");
     let (of_element, of_sum) = match operands {
@@ -71,9 +86,8 @@ pub(crate) fn source((suffix, registers, operands): TensorInstruction) -> String
         .collect();
     let fragments =
         [list("%", c, 0), list("%", a, c), list("%", b, c + a), list("%", c, c + a + b)];
-    // Binary32 registers are passed as bits.
-    let names = fragments.join(", ");
-    let text = if suffix.contains(".f32.") && !half_sums {
+    let text = if suffix.contains(".f32.") {
+        // The kernel has bits, which become registers of binary32 here.
         let moved: String =
             (0..c).map(|at| format!("mov.b32 s{at}, %{};", c + a + b + at)).collect();
         let back: String = (0..c).map(|at| format!("mov.b32 %{at}, t{at};")).collect();
@@ -85,7 +99,7 @@ pub(crate) fn source((suffix, registers, operands): TensorInstruction) -> String
             list("s", c, 0)
         )
     } else {
-        format!("mma.sync.aligned.{suffix} {names};")
+        format!("mma.sync.aligned.{suffix} {};", fragments.join(", "))
     };
     format!(
         r#"typedef unsigned int u32;

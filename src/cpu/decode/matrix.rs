@@ -28,33 +28,16 @@ pub(super) fn matrix_product<'a>(
             "only `mma.sync.aligned` with `row.col` operands is supported",
         ));
     }
-    let [d, a, b, c] = types;
-    let accumulator = match (d, c) {
-        (Type::F32, Type::F32) => AccumulatorFormat::F32,
-        (Type::F16, Type::F16) => AccumulatorFormat::F16,
-        (Type::S32, Type::S32) => AccumulatorFormat::S32 { saturates },
-        _ => return Err(StatementError::new("only sums of f32, f16 and s32 are supported")),
-    };
-    use MatrixElement::{Bf16, F16, S8, Tf32, U8};
-    let elements = match (a, b, accumulator) {
-        (Type::F16, Type::F16, AccumulatorFormat::F32 | AccumulatorFormat::F16) => [F16; 2],
-        (Type::Bf16, Type::Bf16, AccumulatorFormat::F32) => [Bf16; 2],
-        (Type::Tf32, Type::Tf32, AccumulatorFormat::F32) => [Tf32; 2],
-        (Type::S8, Type::S8, AccumulatorFormat::S32 { .. }) => [S8; 2],
-        (Type::U8, Type::U8, AccumulatorFormat::S32 { .. }) => [U8; 2],
-        (Type::S8, Type::U8, AccumulatorFormat::S32 { .. }) => [S8, U8],
-        (Type::U8, Type::S8, AccumulatorFormat::S32 { .. }) => [U8, S8],
-        _ => {
-            let text = "only products of f16, bf16, tf32 and integers of 8 bits are supported";
-            return Err(StatementError::new(text));
-        }
-    };
+    let (elements, accumulator) = formats(types, saturates)?;
     let [element, _] = elements;
     let depth = match (element, shape) {
-        (Tf32, Some("m16n8k4")) => 4,
-        (Tf32 | F16 | Bf16, Some("m16n8k8")) => 8,
-        (F16 | Bf16 | S8 | U8, Some("m16n8k16")) => 16,
-        (S8 | U8, Some("m16n8k32")) => 32,
+        (MatrixElement::Tf32, Some("m16n8k4")) => 4,
+        (MatrixElement::Tf32 | MatrixElement::F16 | MatrixElement::Bf16, Some("m16n8k8")) => 8,
+        (
+            MatrixElement::F16 | MatrixElement::Bf16 | MatrixElement::S8 | MatrixElement::U8,
+            Some("m16n8k16"),
+        ) => 16,
+        (MatrixElement::S8 | MatrixElement::U8, Some("m16n8k32")) => 32,
         _ => return Err(StatementError::new("the opcode has no shape that its types support")),
     };
     let [d, a, b, c] = operands else { return Err(StatementError::operands()) };
@@ -86,6 +69,38 @@ pub(super) fn matrix_product<'a>(
         c,
         accumulator,
     })))
+}
+
+/// Elements of A and B, and the format of the sums, by the types of D, A, B and C.
+fn formats(
+    [d, a, b, c]: [Type; 4],
+    saturates: bool,
+) -> Result<([MatrixElement; 2], AccumulatorFormat), StatementError> {
+    let element = |ty| match ty {
+        Type::F16 => Some(MatrixElement::F16),
+        Type::Bf16 => Some(MatrixElement::Bf16),
+        Type::Tf32 => Some(MatrixElement::Tf32),
+        Type::S8 => Some(MatrixElement::S8),
+        Type::U8 => Some(MatrixElement::U8),
+        _ => None,
+    };
+    let (Some(of_a), Some(of_b)) = (element(a), element(b)) else {
+        let text = "only products of f16, bf16, tf32 and integers of 8 bits are supported";
+        return Err(StatementError::new(text));
+    };
+    let is_integer = |element| matches!(element, MatrixElement::S8 | MatrixElement::U8);
+    let accumulator = match (d, c) {
+        (Type::F32, Type::F32) if of_a == of_b && !is_integer(of_a) => AccumulatorFormat::F32,
+        (Type::F16, Type::F16) if [of_a, of_b] == [MatrixElement::F16; 2] => AccumulatorFormat::F16,
+        (Type::S32, Type::S32) if is_integer(of_a) && is_integer(of_b) => {
+            AccumulatorFormat::S32 { saturates }
+        }
+        _ => return Err(StatementError::new("no product has these types of operands and sums")),
+    };
+    if saturates && !is_integer(of_a) {
+        return Err(StatementError::new("only sums of integers saturate"));
+    }
+    Ok(([of_a, of_b], accumulator))
 }
 
 /// `ldmatrix` and `stmatrix` of 8 x 8 elements of 16 bits (ISA section 9.7.14.5.15).

@@ -36,7 +36,7 @@ impl Warp {
         let sum = |row: usize, column: usize, of_c: FloatFormat, start: u32| {
             let mut sum = FusedSum::new(format);
             for (a, b) in left[row].iter().zip(&right[column]).take(product.depth) {
-                sum.add_product(format, *a, *b);
+                sum.add_product(*a, *b);
             }
             sum.add_accumulator(of_c, start);
             sum

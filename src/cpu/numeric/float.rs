@@ -42,16 +42,12 @@ impl FloatFormat {
         (signed, field.max(1) - bias)
     }
 
-    /// Value of bits, in which every value of the format is exact.
-    pub(in crate::cpu) fn value(self, bits: u32) -> f64 {
+    /// Infinity or NaN, if the bits are one.
+    pub(in crate::cpu) fn special_value(self, bits: u32) -> Option<f64> {
         let (field, fraction) = self.fields(bits);
-        let magnitude = if field == (1 << self.exponent_bits) - 1 {
-            if fraction == 0 { f64::INFINITY } else { f64::NAN }
-        } else {
-            let (significand, exponent) = self.significand_and_exponent(bits);
-            significand.abs() as f64 * 2_f64.powi(exponent - self.fraction_bits())
-        };
-        if self.is_negative(bits) { -magnitude } else { magnitude }
+        let infinity = if self.is_negative(bits) { f64::NEG_INFINITY } else { f64::INFINITY };
+        let is_special = field == (1 << self.exponent_bits) - 1;
+        is_special.then_some(if fraction == 0 { infinity } else { f64::NAN })
     }
 
     /// The fields of the exponent and of the fraction.

@@ -1,9 +1,9 @@
 //! Sums of tensor cores: the products of an instruction and its accumulator, added in one fused sum.
 //!
-//! The ISA leaves the order and the rounding open. Here they are those of compute capability 9.0: products are exact, all
-//! terms are aligned to the largest exponent and truncated to 25 fraction bits, and their exact sum is truncated to
-//! binary32 or rounded to binary16 (Xie et al., "MMA-Sim: Bit-Accurate Reference Model of Tensor Cores and Matrix Cores",
-//! arXiv 2511.10909). `tests/gpu/tensor_cores.rs` compares the bits with a GPU's.
+//! The ISA leaves the order and the rounding open. Here they are those of compute capability 9.0 (Xie et al., "MMA-Sim:
+//! Bit-Accurate Reference Model of Tensor Cores and Matrix Cores", arXiv 2511.10909). Products are exact. All terms are
+//! aligned to the largest exponent and truncated to 25 fraction bits. Their exact sum is truncated to binary32 or rounded
+//! to binary16. `tests/gpu/tensor_cores.rs` compares the bits with a GPU's.
 
 use super::Rounding;
 use super::float::{F16, F32, FloatFormat, NAN32};
@@ -11,68 +11,72 @@ use super::float::{F16, F32, FloatFormat, NAN32};
 /// Fraction bits of an aligned term.
 const ALIGNED_BITS: i32 = 25;
 
-/// Exponent of a term that is zero: it bounds the alignment of smaller ones.
+/// Exponent of a term that is zero. It matters only beside sums below 2^-126, which no test compares with a GPU.
 const ZERO_EXPONENT: i32 = -126;
 
 /// Exponents of binary32 end before this.
 const END_OF_EXPONENTS: i32 = 128;
 
-/// A finite factor, `significand * 2^(exponent - fraction bits of its format)`, or a special value.
+/// A term, or a factor of one: `significand * 2^(exponent - fraction bits of its format)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::cpu) struct SumFactor {
     significand: i64,
     exponent: i32,
-    /// The value, for infinities and NaN.
-    value: f64,
+    /// Infinity or NaN where it is one; else the significand, which has its sign and is zero where it is.
+    special: f64,
 }
 
 impl SumFactor {
     /// Zero.
     pub(in crate::cpu) const ZERO: Self =
-        Self { significand: 0, exponent: ZERO_EXPONENT, value: 0.0 };
+        Self { significand: 0, exponent: ZERO_EXPONENT, special: 0.0 };
 
     /// Reads a value of a format. Subnormal values keep the smallest exponent.
     pub(in crate::cpu) fn of(format: FloatFormat, bits: u32) -> Self {
         let (significand, exponent) = format.significand_and_exponent(bits);
-        Self { significand, exponent, value: format.value(bits) }
+        let special = format.special_value(bits).unwrap_or(significand as f64);
+        Self { significand, exponent, special }
     }
 }
 
 /// A fused sum of products of factors of one format, and of an accumulator.
 #[derive(Debug, Clone)]
 pub(in crate::cpu) struct FusedSum {
-    /// Terms, with the same number of fraction bits each, and their exponents.
+    format: FloatFormat,
+    /// Significands of `fraction_bits` bits behind the point, and exponents.
     terms: Vec<(i64, i32)>,
     fraction_bits: i32,
-    /// The sum in binary64, which says what special values give.
+    /// Infinity or NaN where the sum is one; else finite, without a meaning.
     special: f64,
 }
 
 impl FusedSum {
     /// Starts a sum of products of factors of the format.
     pub(in crate::cpu) fn new(format: FloatFormat) -> Self {
-        // Products and the accumulator are brought to as many fraction bits as binary32 has, or those of products.
+        // Enough for products, and for accumulators of binary32.
         let fraction_bits = (2 * format.fraction_bits()).max(F32.fraction_bits());
-        Self { terms: Vec::with_capacity(17), fraction_bits, special: 0.0 }
+        Self { format, terms: Vec::with_capacity(17), fraction_bits, special: 0.0 }
     }
 
-    /// Adds a product of two factors of the format.
-    pub(in crate::cpu) fn add_product(&mut self, format: FloatFormat, a: SumFactor, b: SumFactor) {
-        let shift = self.fraction_bits - 2 * format.fraction_bits();
-        self.add((a.significand * b.significand) << shift, a.exponent + b.exponent);
-        self.special += a.value * b.value;
+    /// Adds a product of two factors.
+    pub(in crate::cpu) fn add_product(&mut self, a: SumFactor, b: SumFactor) {
+        let product = SumFactor {
+            significand: a.significand * b.significand,
+            exponent: a.exponent + b.exponent,
+            special: a.special * b.special,
+        };
+        self.add(product, 2 * self.format.fraction_bits());
     }
 
-    /// Adds the accumulator, of the format.
+    /// Adds the accumulator, bits of the format.
     pub(in crate::cpu) fn add_accumulator(&mut self, format: FloatFormat, bits: u32) {
-        let (significand, exponent) = format.significand_and_exponent(bits);
-        self.add(significand << (self.fraction_bits - format.fraction_bits()), exponent);
-        self.special += format.value(bits);
+        self.add(SumFactor::of(format, bits), format.fraction_bits());
     }
 
-    fn add(&mut self, significand: i64, exponent: i32) {
-        let exponent = if significand == 0 { ZERO_EXPONENT } else { exponent };
-        self.terms.push((significand, exponent));
+    fn add(&mut self, term: SumFactor, fraction_bits: i32) {
+        let exponent = if term.significand == 0 { ZERO_EXPONENT } else { term.exponent };
+        self.terms.push((term.significand << (self.fraction_bits - fraction_bits), exponent));
+        self.special += term.special;
     }
 
     /// The sum of the aligned and truncated terms, exactly.
@@ -121,7 +125,7 @@ mod tests {
     fn sum(terms: &[(f32, f32)], start: f32) -> f32 {
         let half = |value: f32| SumFactor::of(F16, F16.round(value.into(), Rounding::NearestEven));
         let mut sum = FusedSum::new(F16);
-        terms.iter().for_each(|(a, b)| sum.add_product(F16, half(*a), half(*b)));
+        terms.iter().for_each(|(a, b)| sum.add_product(half(*a), half(*b)));
         sum.add_accumulator(F32, start.to_bits());
         f32::from_bits(sum.to_f32())
     }

@@ -1,6 +1,7 @@
 //! Single instructions, compared with values computed by hand or by Rust. Needs no compiler.
 
 use super::snippet::{run, warp, word};
+use crate::cpu::PtxModule;
 
 #[test]
 fn integer_instructions_give_what_the_isa_says() {
@@ -231,5 +232,28 @@ fn matrices_are_moved_and_multiplied() {
     );
     for lane in 0..32_u32 {
         assert_eq!(f32::from_bits(values[lane as usize]), 16.0 * (2 * (lane % 4)) as f32 + 0.5);
+    }
+}
+
+#[test]
+fn products_that_the_isa_lacks_are_refused() {
+    for (suffix, expected) in [
+        ("m16n8k16.row.col.satfinite.f32.f16.f16.f32", "only sums of integers saturate"),
+        ("m16n8k16.row.col.f32.f16.bf16.f32", "no product has these types"),
+        ("m16n8k16.row.col.f16.bf16.bf16.f16", "no product has these types"),
+        ("m16n8k16.row.col.f32.s8.s8.f32", "no product has these types"),
+        ("m16n8k16.row.col.s32.s8.f16.s32", "no product has these types"),
+        ("m16n8k32.row.col.s32.s4.s4.s32", "has no type"),
+        ("m16n8k32.row.col.f32.f16.f16.f32", "has no shape"),
+        ("m16n8k8.row.col.s32.s8.s8.s32", "has no shape"),
+        ("m16n8k16.row.col.f32.tf32.tf32.f32", "has no shape"),
+        ("m16n8k16.row.row.f32.f16.f16.f32", "is not supported"),
+    ] {
+        let text = format!(
+            ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{{\n\
+             mma.sync.aligned.{suffix} {{0, 0, 0, 0}}, {{0, 0, 0, 0}}, {{0, 0}}, {{0, 0, 0, 0}};\n}}\n"
+        );
+        let error = PtxModule::parse(&text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{suffix}: {error}");
     }
 }
