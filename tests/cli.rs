@@ -73,7 +73,12 @@ fn wrong_usage_ends_with_2_and_says_what_to_type() {
         ),
         (&["check", "--sample", "0"], &["`0` is no sample: write a number from 1 on, or `all`"]),
         (&["check", "--shape", "3x3"], &["`3x3` is not a shape"]),
-        (&["check", "--dtype", "f16"], &["does not validate f16 yet"]),
+        (&["check", "--dtype", "f8"], &["`f8` is no dtype: choose one of f32, i32, f16, bf16, i8"]),
+        (
+            &["check", "--dtype", "f32", "--compute", "i32"],
+            &["compute type i32 takes A in i32, not f32"],
+        ),
+        (&["check", "--out", "i8"], &["compute type f32 takes D in f32 or f16 or bf16, not i8"]),
         (&["--shape", "1x1x1", "--budget", "soon"], &["`soon` is no time: write `60s`"]),
         (&["--shape", "1x1x1", "--budget=-5s"], &["is no time"]),
         (

@@ -15,7 +15,7 @@ use gemm_tune::compile::{
     Architecture, CompilePool, CompileRequest, CompileTarget, CompileThreads, Compiler,
 };
 use gemm_tune::model::{
-    Compute, ComputeCapability, Configuration, Device, Dtype, Layout, Problem, Shape,
+    ComputeCapability, Configuration, Device, Dtype, GemmType, Problem, ProblemPattern, Shape,
 };
 use gemm_tune::render::{Rendered, Templates, render};
 use gemm_tune::space::{Families, Family, LegalSpace};
@@ -72,14 +72,7 @@ fn device_for(family: &Family) -> Device {
 /// Every problem of that shape and batch that there is a word for.
 fn problems(shape: &str, batch: u64) -> Vec<Problem> {
     let shape: Shape = shape.parse().unwrap();
-    let mut problems = Vec::new();
-    for &dtype in Dtype::ALL {
-        for &compute in Compute::ALL {
-            let problem = |&layout| Problem { shape, batch, dtype, compute, layout };
-            problems.extend(Layout::ALL.iter().map(problem));
-        }
-    }
-    problems
+    ProblemPattern::all().map(|pattern| Problem { batch, ..pattern.problem(shape) }).collect()
 }
 
 /// Those of them that a family serves: any dtype, compute and layout that its file declares.
@@ -291,7 +284,7 @@ fn for_every_shape_some_family_remains() {
         .into_iter()
         .filter(|problem| families.iter().any(|family| serves(family, problem)))
         .collect();
-    assert!(kinds.iter().any(|kind| kind.dtype == Dtype::F32), "{kinds:?}");
+    assert!(kinds.iter().any(|kind| kind.types == GemmType::of(Dtype::F32)), "{kinds:?}");
     for (shape, batch) in AWKWARD {
         for kind in &kinds {
             let problem = Problem { shape: shape.parse().unwrap(), batch, ..*kind };

@@ -4,15 +4,25 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
+/// How operands are stored and multiplied.
+#[derive(Debug, Args)]
+pub(super) struct TypeArguments {
+    /// How the elements of A and B are stored: f32, f16, bf16, i8 or i32
+    #[arg(long, default_value = "f32")]
+    pub(super) dtype: String,
+    /// How the elements of C are stored [default: as those of A; i32 for i8]
+    #[arg(id = "out_dtype", long = "out", value_name = "DTYPE")]
+    pub(super) out: Option<String>,
+    /// Arithmetic contract, named by what is multiplied, such as tf32 [default: that of the dtype]
+    #[arg(long)]
+    pub(super) compute: Option<String>,
+}
+
 /// What a problem is besides its shape.
 #[derive(Debug, Args)]
 pub(super) struct PatternArguments {
-    /// How elements are stored: f32 or i32
-    #[arg(long, default_value = "f32")]
-    pub(super) dtype: String,
-    /// Arithmetic contract, named as cuBLAS does [default: that of the dtype]
-    #[arg(long)]
-    pub(super) compute: Option<String>,
+    #[command(flatten)]
+    pub(super) types: TypeArguments,
     /// Whether A and B are used as stored (n) or transposed (t): nn, nt, tn or tt
     #[arg(long, default_value = "nn")]
     pub(super) layout: String,
@@ -30,9 +40,8 @@ pub(super) struct ProblemArguments {
     /// File with one shape a line, layout and batch behind it if they differ: `512x512x512 nt x16`
     #[arg(long, value_name = "FILE")]
     pub(super) shapes: Option<PathBuf>,
-    /// How elements are stored: f32 or i32
-    #[arg(long, default_value = "f32")]
-    pub(super) dtype: String,
+    #[command(flatten)]
+    pub(super) types: TypeArguments,
     /// Whether A and B are used as stored (n) or transposed (t): nn, nt, tn or tt
     #[arg(long, default_value = "nn")]
     pub(super) layout: String,

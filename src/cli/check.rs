@@ -7,29 +7,25 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use serde_json::Value;
 
-use super::arguments::{CommonArguments, FamilyArguments};
+use super::arguments::{CommonArguments, FamilyArguments, TypeArguments};
 use super::console::{Console, Volume};
 use super::failure::Failure;
 use super::machine::Workshop;
 use super::output::finish;
 use super::progress_bar::CountProgress;
 use super::{interrupt, request};
-use crate::model::{Device, Dtype, Layout, Problem};
+use crate::model::{Device, Layout, Problem};
 use crate::report::checked;
 use crate::space::Family;
-use crate::tune::{CheckEvent, CheckPlan, Sample, check};
+use crate::tune::{CheckEvent, CheckPlan, Sample, TuneError, check};
 
 #[derive(Debug, Args)]
 pub(super) struct CheckArguments {
     /// Shape to check on, such as 33x65x129; may be repeated [default: shapes with every kind of edge]
     #[arg(long, value_name = "MxNxK")]
     shape: Vec<String>,
-    /// How elements are stored: f32 or i32
-    #[arg(long, default_value = "f32")]
-    dtype: String,
-    /// Arithmetic contract, named as cuBLAS does [default: that of the dtype]
-    #[arg(long)]
-    compute: Option<String>,
+    #[command(flatten)]
+    types: TypeArguments,
     /// Whether A and B are used as stored (n) or transposed (t); may be repeated [default: all four]
     #[arg(long)]
     layout: Vec<String>,
@@ -74,7 +70,6 @@ fn run(arguments: &CheckArguments, console: Console) -> Result<(Value, ExitCode)
     let families: Vec<Family> =
         families.into_iter().map(Family::allowing_nondeterministic).collect();
     let sample = sample(&arguments.sample)?;
-    let compiler = Workshop::new(&arguments.common)?.compiler_to_ptx(console)?;
     let cpu = Device::cpu();
     let device = Device { sms: arguments.sms.map_or(cpu.sms, NonZeroU32::get), ..cpu };
     let checks = CheckPlan {
@@ -86,6 +81,8 @@ fn run(arguments: &CheckArguments, console: Console) -> Result<(Value, ExitCode)
         seed: arguments.seed,
         jobs: request::jobs(arguments.jobs)?,
     };
+    is_served(&checks)?;
+    let compiler = Workshop::new(&arguments.common)?.compiler_to_ptx(console)?;
     let stop = interrupt::listen()?;
     let mut progress = CheckProgress::new(console);
     let on_event = &mut |event: CheckEvent<'_>| progress.event(&event);
@@ -102,9 +99,24 @@ fn run(arguments: &CheckArguments, console: Console) -> Result<(Value, ExitCode)
     Ok((checked::document(&results), code))
 }
 
+/// Checks that some family serves some problem.
+fn is_served(checks: &CheckPlan<'_>) -> Result<(), Failure> {
+    let Some(first) = checks.problems.first() else { return Ok(()) };
+    let refusal = |family: &Family, problem| family.refusal(problem, checks.device);
+    let mut pairs = checks
+        .problems
+        .iter()
+        .flat_map(|problem| checks.families.iter().map(move |family| (family, problem)));
+    if pairs.any(|(family, problem)| refusal(family, problem).is_none()) {
+        return Ok(());
+    }
+    let reason = |family: &Family| Some(format!("{}: {}", family.name, refusal(family, first)?));
+    let reasons: Vec<String> = checks.families.iter().filter_map(reason).collect();
+    Err(Failure::Usage(TuneError::NoFamily { problem: first.to_string(), reasons }.to_string()))
+}
+
 fn problems(arguments: &CheckArguments) -> Result<Vec<Problem>, Failure> {
-    let compute = arguments.compute.as_deref();
-    let pattern = request::pattern(&arguments.dtype, compute, arguments.batch)?;
+    let pattern = request::pattern(&arguments.types, arguments.batch)?;
     let mut shapes = request::shapes(&arguments.shape)?;
     if shapes.is_empty() {
         shapes = request::shapes(&SHAPES.map(str::to_owned))?;
@@ -113,10 +125,6 @@ fn problems(arguments: &CheckArguments) -> Result<Vec<Problem>, Failure> {
     let mut layouts: Vec<Layout> = words.collect::<Result<_, _>>()?;
     if layouts.is_empty() {
         layouts = LAYOUTS.to_vec();
-    }
-    if pattern.dtype.bytes() != Dtype::F32.bytes() {
-        let what = format!("the cpu device does not validate {} yet", pattern.dtype);
-        return Err(Failure::Usage(what));
     }
     let pairs = layouts.iter().flat_map(|layout| shapes.iter().map(move |shape| (layout, shape)));
     pairs

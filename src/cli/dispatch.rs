@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::measure_context::MeasureContext;
 use super::output::{finish, write};
 use super::{databases, interrupt};
-use crate::database::Record;
+use crate::database::{Record, StoredPattern};
 use crate::dispatch::{self, CoverGoal, Dispatch, DispatchKernel, TimeTable};
 use crate::files::{self, InputKind};
 use crate::model::{Configuration, Problem, Regime};
@@ -142,10 +142,9 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<TimeTable
     }
     if kernels.is_empty() {
         return Err(Failure::Work(format!(
-            "`{}` has no winner for {} {} of {}: tune some shapes first",
+            "`{}` has no winner for {} of {}: tune some shapes first",
             path.display(),
-            pattern.dtype,
-            pattern.layout,
+            pattern.pattern(),
             device.name
         )));
     }
@@ -169,12 +168,15 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<TimeTable
     }
     let tabled =
         kernels.into_iter().map(|(family, own)| DispatchKernel { family, parameters: own.0 });
+    let StoredPattern { dtype, b_dtype, out, compute, layout } = pattern.pattern().into();
     Ok(TimeTable {
         schema: dispatch::SCHEMA,
         device: device.name,
-        dtype: pattern.dtype.name().to_owned(),
-        compute: pattern.compute.name().to_owned(),
-        layout: pattern.layout.name().to_owned(),
+        dtype,
+        b_dtype,
+        out,
+        compute,
+        layout,
         shapes: problems.iter().map(|problem| problem.shape).collect(),
         kernels: tabled.collect(),
         times_us,

@@ -6,13 +6,17 @@ use std::time::Duration;
 
 use super::arguments::{
     FamilyArguments, FolderArguments, PatternArguments, ProblemArguments, SelectionArguments,
+    TypeArguments,
 };
 use super::environment::render_children;
 use super::failure::Failure;
 use crate::database::RecordFilter;
 use crate::files::{self, InputKind};
 use crate::model::problem::MAX_BATCH;
-use crate::model::{CachePolicy, Compute, Dtype, PowerState, Problem, Regime, Shape};
+use crate::model::{
+    CachePolicy, Dtype, GemmType, Layout, PowerState, Problem, ProblemPattern, Regime, Shape,
+    UnknownWord,
+};
 use crate::predict::LearnedModel;
 use crate::render::Templates;
 use crate::space::{Families, Family, LoadError};
@@ -75,7 +79,7 @@ pub(super) fn family<'f>(families: &'f [Family], name: &str) -> Result<&'f Famil
 impl PatternArguments {
     /// The common part of the problems, with a placeholder for the shape.
     pub(super) fn pattern(&self) -> Result<Problem, Failure> {
-        let pattern = pattern(&self.dtype, self.compute.as_deref(), self.batch)?;
+        let pattern = pattern(&self.types, self.batch)?;
         Ok(Problem { layout: self.layout.parse().map_err(Failure::usage)?, ..pattern })
     }
 }
@@ -83,7 +87,7 @@ impl PatternArguments {
 impl ProblemArguments {
     /// The common part of the problems, with a placeholder for the shape.
     pub(super) fn pattern(&self, batch: u64) -> Result<Problem, Failure> {
-        let pattern = pattern(&self.dtype, None, batch)?;
+        let pattern = pattern(&self.types, batch)?;
         Ok(Problem { layout: self.layout.parse().map_err(Failure::usage)?, ..pattern })
     }
 
@@ -112,14 +116,28 @@ impl SelectionArguments {
 }
 
 /// The common part of problems, with placeholders for shape and layout.
-pub(super) fn pattern(dtype: &str, compute: Option<&str>, batch: u64) -> Result<Problem, Failure> {
-    let dtype: Dtype = dtype.parse().map_err(Failure::usage)?;
-    let compute: Compute = match compute {
-        Some(word) => word.parse().map_err(Failure::usage)?,
-        None => dtype.default_compute(),
-    };
+pub(super) fn pattern(arguments: &TypeArguments, batch: u64) -> Result<Problem, Failure> {
+    let types = arguments.types()?;
     check_batch(batch)?;
-    Ok(Problem { batch, compute, ..Problem::new(Shape { m: 1, n: 1, k: 1 }, dtype) })
+    let pattern = ProblemPattern { types, layout: Layout::Nn };
+    Ok(Problem { batch, ..pattern.problem(Shape { m: 1, n: 1, k: 1 }) })
+}
+
+impl TypeArguments {
+    /// The GEMM type that the arguments name.
+    pub(super) fn types(&self) -> Result<GemmType, Failure> {
+        fn word<T: std::str::FromStr<Err = UnknownWord>>(text: &str) -> Result<T, Failure> {
+            text.parse().map_err(Failure::usage)
+        }
+        let mut types = GemmType::of(word(&self.dtype)?);
+        if let Some(out) = &self.out {
+            types.d = word(out)?;
+        }
+        if let Some(compute) = &self.compute {
+            types.compute = word(compute)?;
+        }
+        types.check().map_err(Failure::usage)
+    }
 }
 
 /// The conditions that times are measured under.
@@ -274,7 +292,8 @@ mod tests {
 
     #[test]
     fn a_line_may_say_layout_and_batch() {
-        let pattern = pattern("f32", None, 1).ok().unwrap();
+        let types = TypeArguments { dtype: "f32".to_owned(), out: None, compute: None };
+        let pattern = pattern(&types, 1).ok().unwrap();
         for (line, expected) in [
             ("512x512x512", "512x512x512 f32 nn"),
             ("512x512x512 nt", "512x512x512 f32 nt"),

@@ -31,6 +31,22 @@ impl AllocationRange<'_> {
     }
 }
 
+/// Elements side by side in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elements {
+    /// Address of the first: a multiple of `bytes`.
+    pub address: u64,
+    /// Number of elements.
+    pub count: u64,
+    /// Bytes of an element: 1, 2 or 4.
+    pub bytes: u32,
+}
+
+/// A mask of the low bytes of a word, 1 to 4.
+fn low_bits(bytes: u64) -> u32 {
+    u32::MAX >> (32 - 8 * bytes.clamp(1, 4))
+}
+
 impl GlobalMemory {
     /// Bytes of host memory available for new allocations, as the operating system estimates;
     /// `None` where it gives no estimate.
@@ -150,20 +166,31 @@ impl GlobalMemory {
         count: u64,
         word_at: impl Fn(u64) -> u32 + Sync,
     ) -> Result<(), MemoryError> {
-        self.set_words(address, count, word_at)?.mark();
+        self.fill_elements(Elements { address, count, bytes: 4 }, word_at)
+    }
+
+    /// Sets elements to the low bits of `element_at` of their index, in parallel.
+    pub fn fill_elements(
+        &self,
+        elements: Elements,
+        element_at: impl Fn(u64) -> u32 + Sync,
+    ) -> Result<(), MemoryError> {
+        self.set_elements(elements, element_at)?.mark();
         Ok(())
     }
 
     /// Sets words to one value without marking them as written.
     pub fn poison(&self, address: u64, word: u32, count: u64) -> Result<(), MemoryError> {
-        self.set_words(address, count, |_| word).map(|_| ())
+        self.set_elements(Elements { address, count, bytes: 4 }, |_| word).map(|_| ())
     }
 
-    /// For each of `count` words from `address` on, whether it was written completely, by kernels
-    /// or by this program. True for all without tracking. The address must be a multiple of 4.
-    pub fn written(&self, address: u64, count: u64) -> Result<Vec<bool>, MemoryError> {
-        let (allocation, offset) = self.range(address, count.saturating_mul(4))?;
-        Ok((0..count).map(|word| allocation.is_written(offset + 4 * word, 4)).collect())
+    /// For each element, whether it was written completely, by kernels or by this program. True for
+    /// all without tracking.
+    pub fn written(&self, elements: Elements) -> Result<Vec<bool>, MemoryError> {
+        let (allocation, offset) = self.elements_range(elements)?;
+        let bytes = u64::from(elements.bytes);
+        let is_written = |at| allocation.is_written(offset + bytes * at, elements.bytes);
+        Ok((0..elements.count).map(is_written).collect())
     }
 
     /// Reads `count` words of 32 bits from `address` on, in parallel. The address must be a
@@ -173,32 +200,69 @@ impl GlobalMemory {
         address: u64,
         count: u64,
     ) -> Result<impl IndexedParallelIterator<Item = u32> + '_, MemoryError> {
-        let bytes = count.saturating_mul(4);
-        let (allocation, offset) = self.range(address, bytes)?;
-        if offset % 4 != 0 {
-            return Err(MemoryError::OutOfBounds { address, bytes });
-        }
-        let words = allocation.words(offset).get(..count as usize).unwrap_or_default();
-        Ok(words.par_iter().with_min_len(1 << 14).map(|word| word.load(Ordering::Relaxed)))
+        self.elements(Elements { address, count, bytes: 4 })
     }
 
-    /// Sets words and returns their range, not marked as written yet.
-    fn set_words(
+    /// Reads elements in parallel, each as the low bits of a word.
+    pub fn elements(
         &self,
-        address: u64,
-        count: u64,
-        word_at: impl Fn(u64) -> u32 + Sync,
+        elements: Elements,
+    ) -> Result<impl IndexedParallelIterator<Item = u32> + '_, MemoryError> {
+        let (allocation, offset) = self.elements_range(elements)?;
+        let bytes = u64::from(elements.bytes);
+        let words = allocation.words(0);
+        let element_at = move |at: u64| {
+            let at = offset + bytes * at;
+            let word = words.get(at as usize / 4).map_or(0, |word| word.load(Ordering::Relaxed));
+            word >> (at % 4 * 8) & low_bits(bytes)
+        };
+        // An allocation has fewer elements than there are addresses.
+        let places = (0..elements.count as usize).into_par_iter().with_min_len(1 << 14);
+        Ok(places.map(move |at| element_at(at as u64)))
+    }
+
+    /// Sets elements and returns their range, not marked as written yet.
+    fn set_elements(
+        &self,
+        elements: Elements,
+        element_at: impl Fn(u64) -> u32 + Sync,
     ) -> Result<AllocationRange<'_>, MemoryError> {
-        let bytes = count.saturating_mul(4);
-        let (allocation, offset) = self.range(address, bytes)?;
+        let (allocation, offset) = self.elements_range(elements)?;
+        let Elements { count, bytes, .. } = elements;
+        let bytes = u64::from(bytes);
+        let range = AllocationRange { allocation, offset, bytes: count * bytes };
         if offset % 4 != 0 {
-            return Err(MemoryError::OutOfBounds { address, bytes });
+            for at in 0..count {
+                allocation.store_part(offset + bytes * at, bytes as u32, element_at(at));
+            }
+            return Ok(range);
         }
-        let words = allocation.words(offset).get(..count as usize).unwrap_or_default();
-        words.par_iter().enumerate().with_min_len(1 << 14).for_each(|(at, to)| {
-            to.store(word_at(at as u64), Ordering::Relaxed);
+        let per_word = 4 / bytes;
+        let words = allocation.words(offset).get(..(count / per_word) as usize);
+        let words = words.unwrap_or_default();
+        words.par_iter().enumerate().with_min_len(1 << 14).for_each(|(word, to)| {
+            let first = word as u64 * per_word;
+            let element = |at| (element_at(first + at) & low_bits(bytes)) << (8 * bytes * at);
+            to.store(
+                (0..per_word).map(element).fold(0, |word, part| word | part),
+                Ordering::Relaxed,
+            );
         });
-        Ok(AllocationRange { allocation, offset, bytes })
+        for at in count / per_word * per_word..count {
+            allocation.store_part(offset + bytes * at, bytes as u32, element_at(at));
+        }
+        Ok(range)
+    }
+
+    /// The allocation of elements, and their offset in it.
+    fn elements_range(&self, elements: Elements) -> Result<(&Allocation, u64), MemoryError> {
+        let Elements { address, count, bytes } = elements;
+        let all = count.saturating_mul(bytes.into());
+        let is_aligned = matches!(bytes, 1 | 2 | 4) && address.is_multiple_of(bytes.into());
+        if !is_aligned {
+            return Err(MemoryError::OutOfBounds { address, bytes: all });
+        }
+        self.range(address, all)
     }
 
     fn range(&self, address: u64, bytes: u64) -> Result<(&Allocation, u64), MemoryError> {

@@ -45,6 +45,6 @@ pub use execute::{
     BlockSelection, CountingMode, KernelParameter, LaunchError, LaunchOptions, launch,
 };
 pub use host_sums::add_products;
-pub use memory::GlobalMemory;
+pub use memory::{Elements, GlobalMemory};
 pub use module::{Facts, PtxKernel, PtxLoadError, PtxModule};
 pub use trace::{MemoryAccess, Movement};

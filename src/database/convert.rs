@@ -6,47 +6,92 @@ use thiserror::Error;
 
 use super::figures::{cuda_version, four_figures, three_figures};
 use super::sections::{
-    StoredDevice, StoredLaunch, StoredProblem, StoredResources, StoredTensorMap, StoredValidation,
-    StoredWorkspace,
+    StoredDevice, StoredLaunch, StoredPattern, StoredProblem, StoredResources, StoredTensorMap,
+    StoredValidation, StoredWorkspace,
 };
-use crate::model::problem::UnknownWord;
 use crate::model::{
-    Argument, ComputeCapability, Device, KernelLaunch, Problem, Resources, Shape, TensorMap,
-    Validation, Workspace,
+    Argument, ComputeCapability, Device, Dtype, GemmType, GemmTypeError, KernelLaunch, Problem,
+    ProblemPattern, Resources, Shape, TensorMap, UnknownWord, Validation, Workspace,
 };
+use std::fmt;
 
 /// A compute capability that is not two numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{0}` is not a compute capability such as `9.0`")]
 pub struct UnknownCapability(String);
 
+/// Error: a pattern with a word or a combination of dtypes that this version does not define.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum UnknownPattern {
+    /// A word.
+    #[error(transparent)]
+    Word(#[from] UnknownWord),
+    /// A combination of dtypes.
+    #[error(transparent)]
+    Types(#[from] GemmTypeError),
+}
+
 impl From<&Problem> for StoredProblem {
     fn from(problem: &Problem) -> Self {
         let Shape { m, n, k } = problem.shape;
+        Self { m, n, k, batch: problem.batch, pattern: problem.pattern().into() }
+    }
+}
+
+impl From<ProblemPattern> for StoredPattern {
+    fn from(pattern: ProblemPattern) -> Self {
+        let ProblemPattern { types: GemmType { a, b, d, compute }, layout } = pattern;
         Self {
-            m,
-            n,
-            k,
-            batch: problem.batch,
-            dtype: problem.dtype.to_string(),
-            compute: problem.compute.to_string(),
-            layout: problem.layout.to_string(),
+            dtype: a.to_string(),
+            b_dtype: (b != a).then(|| b.to_string()),
+            out: (d != a.default_out()).then(|| d.to_string()),
+            compute: compute.to_string(),
+            layout: layout.to_string(),
         }
     }
 }
 
-impl TryFrom<&StoredProblem> for Problem {
-    type Error = UnknownWord;
+impl TryFrom<&StoredPattern> for ProblemPattern {
+    type Error = UnknownPattern;
 
-    /// Fails on a word that this version does not define.
-    fn try_from(stored: &StoredProblem) -> Result<Self, UnknownWord> {
-        Ok(Self {
-            shape: Shape { m: stored.m, n: stored.n, k: stored.k },
-            batch: stored.batch,
-            dtype: stored.dtype.parse()?,
-            compute: stored.compute.parse()?,
-            layout: stored.layout.parse()?,
-        })
+    /// Fails on words and on GEMM types that this version does not define.
+    fn try_from(stored: &StoredPattern) -> Result<Self, UnknownPattern> {
+        let StoredPattern { dtype, b_dtype, out, compute, layout } = stored;
+        let a: Dtype = dtype.parse()?;
+        let other =
+            |word: &Option<String>, usual| word.as_ref().map_or(Ok(usual), |word| word.parse());
+        let types = GemmType {
+            a,
+            b: other(b_dtype, a)?,
+            d: other(out, a.default_out())?,
+            compute: compute.parse()?,
+        };
+        Ok(Self { types: types.check()?, layout: layout.parse()? })
+    }
+}
+
+impl fmt::Display for StoredPattern {
+    /// Writes a pattern as problems are written, also one that this version does not define.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Ok(known) = ProblemPattern::try_from(self) {
+            return known.fmt(f);
+        }
+        let Self { dtype, b_dtype, out, compute, layout } = self;
+        write!(f, "{dtype}")?;
+        b_dtype.iter().try_for_each(|b| write!(f, " {b}"))?;
+        out.iter().try_for_each(|out| write!(f, " out {out}"))?;
+        write!(f, " {compute} {layout}")
+    }
+}
+
+impl TryFrom<&StoredProblem> for Problem {
+    type Error = UnknownPattern;
+
+    /// Fails on words and on GEMM types that this version does not define.
+    fn try_from(stored: &StoredProblem) -> Result<Self, UnknownPattern> {
+        let StoredProblem { m, n, k, batch, pattern } = stored;
+        let pattern = ProblemPattern::try_from(pattern)?;
+        Ok(Self { batch: *batch, ..pattern.problem(Shape { m: *m, n: *n, k: *k }) })
     }
 }
 
@@ -123,6 +168,7 @@ impl From<&TensorMap> for StoredTensorMap {
         Self {
             name: map.name.clone(),
             operand: map.operand.clone(),
+            dtype: map.dtype,
             offset: map.offset,
             extents: map.extents.clone(),
             strides: map.strides.clone(),
@@ -137,6 +183,7 @@ impl From<&StoredTensorMap> for TensorMap {
         Self {
             name: stored.name.clone(),
             operand: stored.operand.clone(),
+            dtype: stored.dtype,
             offset: stored.offset,
             extents: stored.extents.clone(),
             strides: stored.strides.clone(),

@@ -13,7 +13,7 @@ use super::layout;
 use super::migrate::{STEPS, migrate};
 use super::plausible::{self, Implausible};
 use super::record::Record;
-use super::sections::StoredProblem;
+use super::sections::{StoredPattern, StoredProblem};
 
 /// Schema that this version reads and writes. Within a schema, fields and words are only added.
 pub const SCHEMA: i64 = 1;
@@ -199,9 +199,9 @@ impl fmt::Display for Document {
 }
 
 /// Sort key of records: problems of one GEMM type stand together.
-pub(super) fn order(problem: &StoredProblem) -> (&str, &str, &str, [u64; 4]) {
-    let StoredProblem { m, n, k, batch, dtype, compute, layout } = problem;
-    (dtype, compute, layout, [*batch, *m, *n, *k])
+pub(super) fn order(problem: &StoredProblem) -> (&StoredPattern, [u64; 4]) {
+    let StoredProblem { m, n, k, batch, pattern } = problem;
+    (pattern, [*batch, *m, *n, *k])
 }
 
 /// Clears the position that a table had in its source file, so that it stays where it is inserted.
@@ -218,8 +218,8 @@ fn forget_place(table: &mut Table) {
 
 fn encode(record: &Record) -> Result<Table, DatabaseError> {
     layout::table(record).map_err(|error| {
-        let StoredProblem { m, n, k, dtype, .. } = &record.problem;
-        DatabaseError::Encode { problem: format!("{m}x{n}x{k} {dtype}"), error }
+        let StoredProblem { m, n, k, pattern, .. } = &record.problem;
+        DatabaseError::Encode { problem: format!("{m}x{n}x{k} {pattern}"), error }
     })
 }
 

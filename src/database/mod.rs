@@ -28,7 +28,7 @@ mod texts;
 #[cfg(test)]
 mod tests;
 
-pub use convert::UnknownCapability;
+pub use convert::{UnknownCapability, UnknownPattern};
 pub use document::SCHEMA;
 pub use drift::Drift;
 pub use error::{DatabaseError, RecordFault, TextPosition};
@@ -40,7 +40,7 @@ pub use record::{Record, Winner};
 pub use restamp::restamp;
 pub use sections::{
     LibraryTime, Provenance, StoredBaseline, StoredConditions, StoredConfidence, StoredFinalist,
-    StoredProblem, StoredValidation,
+    StoredPattern, StoredProblem, StoredValidation,
 };
 pub use selection::RecordFilter;
 pub use summary::{ResultOrigin, record_summary, update_record};

@@ -3,7 +3,7 @@
 //! win every comparison.
 
 use super::record::Record;
-use super::sections::{StoredFinalist, StoredMeasurement, StoredProblem};
+use super::sections::{StoredFinalist, StoredMeasurement, StoredPattern, StoredProblem};
 use crate::model::Value;
 use crate::model::problem::{MAX_BATCH, MAX_EXTENT};
 use crate::quote;
@@ -100,7 +100,8 @@ pub(super) fn check(record: &Record) -> Checked {
 }
 
 fn problem(problem: &StoredProblem) -> Checked {
-    let StoredProblem { m, n, k, batch, dtype, compute, layout } = problem;
+    let StoredProblem { m, n, k, batch, pattern } = problem;
+    let StoredPattern { dtype, b_dtype, out, compute, layout } = pattern;
     let extents = [
         ("problem.m", *m, MAX_EXTENT),
         ("problem.n", *n, MAX_EXTENT),
@@ -116,6 +117,9 @@ fn problem(problem: &StoredProblem) -> Checked {
         return refuse("problem", error.to_string());
     }
     text("problem.dtype", dtype)?;
+    for (field, word) in [("problem.b_dtype", b_dtype), ("problem.out", out)] {
+        word.iter().try_for_each(|word| text(field, word))?;
+    }
     text("problem.compute", compute)?;
     text("problem.layout", layout)
 }

@@ -1,6 +1,7 @@
 //! Preference among records with the same key, independent of the order of files; and the short
 //! key.
 
+use super::sections::StoredPattern;
 use std::cmp::Ordering;
 
 use super::record::{Record, RecordKey};
@@ -21,8 +22,12 @@ impl Record {
         for number in [problem.m, problem.n, problem.k, problem.batch] {
             hasher.update(&number.to_le_bytes());
         }
-        let words = [&*problem.dtype, &problem.compute, &problem.layout];
-        for word in words.into_iter().chain([device, compute_capability, cache_policy, power]) {
+        // What is absent is no part of the hash, so that keys of earlier files stay.
+        let StoredPattern { dtype, b_dtype, out, compute, layout } = &problem.pattern;
+        let other = [("b_dtype", b_dtype), ("out", out)];
+        let other = other.into_iter().filter_map(|(key, word)| Some([key, word.as_ref()?]));
+        let words = [&**dtype, compute, layout].into_iter().chain(other.flatten());
+        for word in words.chain([device, compute_capability, cache_policy, power]) {
             hasher.update(word.as_bytes());
             hasher.update(&[0]);
         }

@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::{four_figures, rfc3339, round_us, wide};
 use crate::measure::{Entrant, Final, FinalResult, FinalRules, TieRule};
-use crate::model::{Device, Measurement, Micros, PowerState, Problem, Swizzle, Timing};
+use crate::model::{Device, Dtype, Measurement, Micros, PowerState, Problem, Swizzle, Timing};
 
 /// The problem: C = alpha op(A) op(B) + beta C, row-major.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "ProblemFields", into = "ProblemFields")]
 pub struct StoredProblem {
     /// Rows of C.
     pub m: u64,
@@ -18,12 +19,67 @@ pub struct StoredProblem {
     pub k: u64,
     /// Number of independent products; operands are packed one after the other.
     pub batch: u64,
-    /// Storage type of the elements: `f32`.
+    /// The words of its pattern.
+    pub pattern: StoredPattern,
+}
+
+/// A problem as files have it: without a table of its own for the pattern, and with errors that name a field, which
+/// `#[serde(flatten)]` loses.
+#[derive(Serialize, Deserialize)]
+struct ProblemFields {
+    m: u64,
+    n: u64,
+    k: u64,
+    batch: u64,
+    dtype: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    b_dtype: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    out: Option<String>,
+    compute: String,
+    layout: String,
+}
+
+impl From<ProblemFields> for StoredProblem {
+    fn from(fields: ProblemFields) -> Self {
+        let ProblemFields { m, n, k, batch, dtype, b_dtype, out, compute, layout } = fields;
+        let pattern = StoredPattern { dtype, b_dtype, out, compute, layout };
+        Self { m, n, k, batch, pattern }
+    }
+}
+
+impl From<StoredProblem> for ProblemFields {
+    fn from(problem: StoredProblem) -> Self {
+        let StoredProblem { m, n, k, batch, pattern } = problem;
+        let StoredPattern { dtype, b_dtype, out, compute, layout } = pattern;
+        Self { m, n, k, batch, dtype, b_dtype, out, compute, layout }
+    }
+}
+
+/// A problem without its extents.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoredPattern {
+    /// Dtype of A, and of the others where they are absent: `f32`.
     pub dtype: String,
+    /// Dtype of B; absent where it is that of A.
+    pub b_dtype: Option<String>,
+    /// Dtype of C and D; absent where it follows from that of A: `i32` for `i8`, else the same.
+    pub out: Option<String>,
     /// The arithmetic contract: `f32`, `tf32`.
     pub compute: String,
     /// Which operands are stored transposed: `nn`, `nt`, `tn`, `tt`.
     pub layout: String,
+}
+
+impl StoredPattern {
+    /// Whether the GEMM types are the same.
+    pub(super) fn has_types_of(&self, other: &Self) -> bool {
+        let types = |one: &Self| {
+            let Self { dtype, b_dtype, out, compute, .. } = one.clone();
+            (dtype, b_dtype, out, compute)
+        };
+        types(self) == types(other)
+    }
 }
 
 /// A GPU, with the properties that decide whether a record applies.
@@ -72,13 +128,16 @@ pub struct StoredWorkspace {
     pub bytes: u64,
 }
 
-/// A TMA descriptor of an operand; element types are the problem's.
+/// A TMA descriptor of an operand or a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredTensorMap {
     /// The name that arguments refer to.
     pub name: String,
     /// The operand or workspace that it describes.
     pub operand: String,
+    /// The dtype of the elements; absent where it is the operand's, or that of A for a workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<Dtype>,
     /// Bytes from the start of the operand to the first element; absent for 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub offset: u64,

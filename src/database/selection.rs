@@ -20,14 +20,14 @@ pub struct RecordFilter {
 impl RecordFilter {
     /// Whether a record meets the conditions.
     pub fn matches(&self, record: &Record) -> bool {
-        let StoredProblem { m, n, k, dtype, layout, .. } = &record.problem;
+        let StoredProblem { m, n, k, pattern, .. } = &record.problem;
         let shape = Shape { m: *m, n: *n, k: *k };
-        self.matches_words(shape, (dtype, layout), &record.device.name)
+        self.matches_words(shape, (&pattern.dtype, &pattern.layout), &record.device.name)
     }
 
     /// Whether a problem on a device meets the conditions.
     pub fn matches_problem(&self, problem: &Problem, device: &str) -> bool {
-        let words = (problem.dtype.name(), problem.layout.name());
+        let words = (problem.types.a.name(), problem.layout.name());
         self.matches_words(problem.shape, words, device)
     }
 

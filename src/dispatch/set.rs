@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::cover::{CoverError, CoverGoal, cover, percent};
 use super::table::{DispatchKernel, SCHEMA, TimeTable};
 use super::tree::DispatchNode;
+use crate::database::StoredPattern;
 use crate::model::Shape;
 
 /// Folds of the cross-validation.
@@ -18,8 +19,14 @@ pub struct Dispatch {
     pub schema: u64,
     /// The GPU of the times.
     pub device: String,
-    /// Storage type of the elements.
+    /// Dtype of A, and of the others where they are absent.
     pub dtype: String,
+    /// Dtype of B; absent where it is that of A.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub b_dtype: Option<String>,
+    /// Dtype of C and D; absent where it follows from that of A.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out: Option<String>,
     /// The arithmetic contract.
     pub compute: String,
     /// Which operands are stored transposed.
@@ -53,6 +60,17 @@ pub struct DispatchLoss {
 }
 
 impl Dispatch {
+    /// The GEMM type and layout of its problems.
+    pub fn pattern(&self) -> StoredPattern {
+        StoredPattern {
+            dtype: self.dtype.clone(),
+            b_dtype: self.b_dtype.clone(),
+            out: self.out.clone(),
+            compute: self.compute.clone(),
+            layout: self.layout.clone(),
+        }
+    }
+
     /// Finds the smallest set within the limits and fits its tree.
     ///
     /// # Errors
@@ -84,6 +102,8 @@ impl Dispatch {
             schema: SCHEMA,
             device: table.device.clone(),
             dtype: table.dtype.clone(),
+            b_dtype: table.b_dtype.clone(),
+            out: table.out.clone(),
             compute: table.compute.clone(),
             layout: table.layout.clone(),
             kernels: set.iter().map(|kernel| table.kernels[*kernel].clone()).collect(),

@@ -27,8 +27,14 @@ pub struct TimeTable {
     pub schema: u64,
     /// Name of the GPU, as the driver reports it.
     pub device: String,
-    /// Storage type of the elements.
+    /// Dtype of A, and of the others where they are absent.
     pub dtype: String,
+    /// Dtype of B; absent where it is that of A.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub b_dtype: Option<String>,
+    /// Dtype of C and D; absent where it follows from that of A.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out: Option<String>,
     /// The arithmetic contract.
     pub compute: String,
     /// Which operands are stored transposed.

@@ -23,6 +23,8 @@ fn table(kernels: &[fn(&Shape) -> Option<f64>]) -> TimeTable {
         schema: SCHEMA,
         device: "NVIDIA H200".to_owned(),
         dtype: "f32".to_owned(),
+        b_dtype: None,
+        out: None,
         compute: "f32".to_owned(),
         layout: "nn".to_owned(),
         times_us: shapes.iter().map(times).collect(),

@@ -9,7 +9,7 @@ use super::bundle::{Artifact, ExportedKernel, names, sha256};
 use crate::compile::{Architecture, Features};
 use crate::dispatch::DispatchNode;
 use crate::model::problem::{MAX_BATCH, MAX_EXTENT, MAX_OPERAND_BYTES};
-use crate::model::{Argument, Dtype, STANDARD_ARGUMENTS};
+use crate::model::{Argument, Dtype, GemmType, ProblemPattern, STANDARD_ARGUMENTS};
 use crate::quote;
 use crate::space::Formula;
 use crate::space::formula::{Bound, Language, OPEN};
@@ -125,7 +125,7 @@ struct CTables<'a> {
 impl<'a> CTables<'a> {
     fn add(&mut self, kernel: &'a ExportedKernel, name: &str, images: Vec<&'a [u8]>) {
         let draft = &kernel.draft;
-        let (dtype, _, layout) = draft.pattern();
+        let ProblemPattern { types, layout } = draft.pattern();
         let image = place(&mut self.images, images);
         let first_launch = self.launches;
         for launch in &draft.plan.kernels {
@@ -150,7 +150,7 @@ impl<'a> CTables<'a> {
              sizes_{number},\n      {}, {}, {}, {}, {}, {:e}, {:e},\n      {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e} }},",
             quote::c_comment(&draft.remark()),
             quote::c_string(name),
-            dtype_constant(dtype),
+            dtype_constant(types.a),
             i32::from(layout.a_transposed()),
             i32::from(layout.b_transposed()),
             i32::from(draft.record.is_some()),
@@ -190,7 +190,7 @@ fn dtype_constant(dtype: Dtype) -> &'static str {
         Dtype::F32 => "GEMM_TUNED_F32",
         Dtype::F16 => "GEMM_TUNED_F16",
         Dtype::Bf16 => "GEMM_TUNED_BF16",
-        Dtype::I32 => "GEMM_TUNED_I32",
+        Dtype::I32 | Dtype::I8 => "GEMM_TUNED_I32",
     }
 }
 
@@ -273,8 +273,8 @@ pub(super) fn unfit(kernel: &ExportedKernel) -> Option<&'static str> {
     let constant = |launch: &crate::space::formula::BoundLaunch| {
         matches!(launch.dynamic_shared_bytes, Formula::Int(_))
     };
-    if draft.problem.compute != draft.problem.dtype.default_compute() {
-        Some("its compute type is not the default of its dtype: use a bundle")
+    if draft.problem.types.uniform().map(GemmType::of) != Some(draft.problem.types) {
+        Some("its GEMM type is not the default of a dtype: use a bundle")
     } else if plan.kernels.len() > MOST || plan.workspaces.len() > MOST {
         Some("it has too many launches or workspaces")
     } else if !draft.bound.launches.iter().all(constant) {

@@ -4,13 +4,15 @@
 use crate::database::Record;
 use crate::quote;
 
-const COLUMNS: [&str; 32] = [
+const COLUMNS: [&str; 34] = [
     "key",
     "m",
     "n",
     "k",
     "batch",
     "dtype",
+    "b_dtype",
+    "out",
     "compute",
     "layout",
     "device",
@@ -57,6 +59,7 @@ pub fn csv(records: &[&Record]) -> Result<String, csv::Error> {
 fn row(record: &Record) -> [String; COLUMNS.len()] {
     let (problem, measurement) = (&record.problem, &record.measurement);
     let (device, resources) = (&record.device, &record.resources);
+    let pattern = &problem.pattern;
     let baseline = record.baseline.as_ref();
     let launch = record.launch.first();
     let extents = |extents: Option<[u32; 3]>| {
@@ -71,9 +74,11 @@ fn row(record: &Record) -> [String; COLUMNS.len()] {
         problem.n.to_string(),
         problem.k.to_string(),
         problem.batch.to_string(),
-        problem.dtype.clone(),
-        problem.compute.clone(),
-        problem.layout.clone(),
+        pattern.dtype.clone(),
+        pattern.b_dtype.clone().unwrap_or_default(),
+        pattern.out.clone().unwrap_or_default(),
+        pattern.compute.clone(),
+        pattern.layout.clone(),
         device.name.clone(),
         device.compute_capability.clone(),
         measurement.cache_policy.clone(),

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::database::Record;
+use crate::database::{Record, UnknownPattern};
 use crate::lookup::Question;
 use crate::model::{
-    Compute, Configuration, Device, Dtype, LaunchPlan, Layout, Micros, Problem, Shape, Storage,
+    Configuration, Device, LaunchPlan, Micros, Problem, ProblemPattern, Shape, Storage,
 };
 use crate::predict::TimeFormula;
 use crate::render::{RenderError, Templates, render_stored};
@@ -46,7 +46,7 @@ pub struct KernelDraft {
 pub enum DraftError {
     /// The record has a word of a later version.
     #[error(transparent)]
-    Word(#[from] crate::model::problem::UnknownWord),
+    Pattern(#[from] UnknownPattern),
     /// No family has its name.
     #[error("there is no family `{0}`")]
     NoFamily(String),
@@ -155,15 +155,14 @@ impl KernelDraft {
     }
 
     /// The types and layout that served problems share with its own.
-    pub fn pattern(&self) -> (Dtype, Compute, Layout) {
-        (self.problem.dtype, self.problem.compute, self.problem.layout)
+    pub fn pattern(&self) -> ProblemPattern {
+        self.problem.pattern()
     }
 
     /// Whether it serves a question.
     pub fn serves(&self, question: &Question) -> bool {
-        let Problem { dtype, compute, layout, .. } = question.problem;
         let open = open_values(&question.problem, &question.storage);
-        self.pattern() == (dtype, compute, layout)
+        self.pattern() == question.problem.pattern()
             && self.bound.serves(&open)
             && (question.workspace == Question::ANY
                 || self.workspace_bytes(&open).is_some_and(|bytes| bytes <= question.workspace))
@@ -221,15 +220,11 @@ impl KernelDraft {
     /// Name for files and symbols: `gemm_f32_nn_4096x4096x1024`; `_any` marks a kernel for shapes
     /// around that one.
     pub fn name(&self) -> String {
-        let Problem { shape, batch, dtype, compute, layout } = self.problem;
-        let compute = if compute == dtype.default_compute() {
-            String::new()
-        } else {
-            format!("_{}", compute.name().replace('-', "_"))
-        };
+        let Problem { shape, batch, types, layout } = self.problem;
+        let types = types.identifier();
         let batch = if batch == 1 { String::new() } else { format!("x{batch}") };
         let any = if self.record.is_some() { "" } else { "_any" };
-        format!("gemm_{dtype}{compute}_{layout}_{shape}{batch}{any}")
+        format!("gemm_{types}_{layout}_{shape}{batch}{any}")
     }
 
     /// Its name, with a remark for readers of an artifact.

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::draft::KernelDraft;
-use super::selection::{fit_samples, pattern_of, patterns};
+use super::selection::{fit_samples, patterns};
 use crate::lookup::{Lookup, Question};
 use crate::model::Problem;
 use crate::predict::FormulaSample;
@@ -16,7 +16,7 @@ const RATE: f64 = 0.3;
 pub(super) fn fit(drafts: &mut [KernelDraft], lookup: &Lookup, sms: u32) {
     for pattern in patterns(drafts) {
         let questions: Vec<Question> = fit_samples(&pattern).collect();
-        let is_own = |draft: &KernelDraft| draft.pattern() == pattern_of(&pattern);
+        let is_own = |draft: &KernelDraft| draft.pattern() == pattern.pattern();
         let forecast = |draft: &KernelDraft, question: &Question| {
             let served = is_own(draft) && draft.serves(question);
             let kernel = (&*draft.family, &draft.configuration);
@@ -60,7 +60,7 @@ pub(super) fn balance(drafts: &mut [KernelDraft], lookup: &Lookup, sms: u32) {
     let serving = |question: &Question| -> Vec<Serving> {
         let Problem { shape, batch, .. } = question.problem;
         let own = known.iter().enumerate().filter(|(_, draft)| {
-            draft.pattern() == pattern_of(&question.problem) && draft.serves(question)
+            draft.pattern() == question.problem.pattern() && draft.serves(question)
         });
         let times = own.filter_map(|(place, draft)| {
             let time = lookup.forecast((&draft.family, &draft.configuration), question)?;

@@ -8,7 +8,7 @@ use super::bundle::{Artifact, ExportedKernel, sha256, unused_name};
 use super::c::{argument_places, fill, place, sizes, unfit};
 use crate::dispatch::DispatchNode;
 use crate::model::problem::{MAX_EXTENT, MAX_OPERAND_BYTES};
-use crate::model::{Dtype, Layout};
+use crate::model::{Dtype, ProblemPattern};
 use crate::quote;
 use crate::space::Formula;
 use crate::space::formula::{Language, OPEN};
@@ -35,8 +35,7 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
             unused_name(&files, &quote::file_name(&draft.family), &sha256(image), ".cubin", image);
         files.insert(name.clone(), image.to_vec());
         let image = place(&mut images, name);
-        let (dtype, _, layout) = draft.pattern();
-        let pattern = place(&mut patterns, (dtype, layout));
+        let pattern = place(&mut patterns, draft.pattern());
         for launch in &draft.plan.kernels {
             // Writing to a string does not fail.
             let _ = writeln!(
@@ -145,17 +144,20 @@ fn branches(node: &DispatchNode, depth: usize) -> String {
     }
 }
 
-fn function((dtype, layout): (Dtype, Layout)) -> String {
-    format!("{dtype}_{layout}")
+fn function(pattern: ProblemPattern) -> String {
+    format!("{}_{}", pattern.types.identifier(), pattern.layout)
 }
 
-fn method(number: usize, (dtype, layout): (Dtype, Layout)) -> String {
+fn method(number: usize, pattern: ProblemPattern) -> String {
+    let ProblemPattern { types, layout } = pattern;
+    let dtype = types.a;
     let (element, scalar) = match dtype {
         Dtype::F32 => ("f32", "f32"),
         Dtype::I32 => ("i32", "i32"),
         Dtype::F16 | Dtype::Bf16 => ("u16", "f32"),
+        Dtype::I8 => ("i8", "i32"),
     };
-    let name = function((dtype, layout));
+    let name = function(pattern);
     let (stored_a, length_a) =
         if layout.a_transposed() { ("[k, m]", "m") } else { ("[m, k]", "k") };
     let (stored_b, length_b) =

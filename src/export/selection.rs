@@ -5,7 +5,7 @@ use super::formulas;
 use crate::database::Record;
 use crate::dispatch::{Dispatch, DispatchNode};
 use crate::lookup::{Answer, AnswerSource, Lookup, Question};
-use crate::model::{Compute, Configuration, Dtype, Layout, Problem, Shape, Storage};
+use crate::model::{Configuration, Problem, Shape, Storage};
 use crate::predict::{DrawLimits, TimeFormula, draw};
 
 /// Extents of the problems for which lookup selects kernels for any shape: one or a few rows, less
@@ -96,7 +96,7 @@ fn selected(chosen: &[KernelDraft], lookup: &Lookup, source: ExportSource<'_>) -
         made.push(KernelDraft { expectation: expectation.unwrap_or(draft.expectation), ..draft });
     }
     for pattern in &patterns {
-        let is_like = |draft: &&KernelDraft| draft.pattern() == pattern_of(pattern);
+        let is_like = |draft: &&KernelDraft| draft.pattern() == pattern.pattern();
         if !chosen.iter().chain(&made).filter(is_like).any(KernelDraft::serves_everything) {
             made.extend(serving_everything(pattern, source));
         }
@@ -149,8 +149,7 @@ pub fn of_dispatch(
         let is_its = |record: &&&Record| {
             let problem = &record.problem;
             (record.family.as_str(), &record.parameters) == (&kernel.family, &kernel.parameters)
-                && (&problem.dtype, &problem.compute, &problem.layout)
-                    == (&dispatch.dtype, &dispatch.compute, &dispatch.layout)
+                && problem.pattern == dispatch.pattern()
         };
         let own = records.iter().filter(is_its);
         let mut variants: Vec<KernelDraft> =
@@ -194,13 +193,9 @@ fn serving_everything(pattern: &Problem, source: ExportSource<'_>) -> Option<Ker
 /// A problem of each GEMM type and layout among drafts.
 pub(super) fn patterns(drafts: &[KernelDraft]) -> Vec<Problem> {
     let mut patterns: Vec<Problem> = drafts.iter().map(|draft| draft.problem).collect();
-    patterns.sort_unstable_by_key(pattern_of);
-    patterns.dedup_by_key(|problem| pattern_of(problem));
+    patterns.sort_unstable_by_key(Problem::pattern);
+    patterns.dedup_by_key(|problem| problem.pattern());
     patterns
-}
-
-pub(super) fn pattern_of(problem: &Problem) -> (Dtype, Compute, Layout) {
-    (problem.dtype, problem.compute, problem.layout)
 }
 
 /// The lattice of probes: all shapes with every class of operands. Large products come first, because
@@ -241,8 +236,7 @@ fn narrow_shapes() -> impl Iterator<Item = Shape> {
 fn drawn_problems(pattern: &Problem, count: usize) -> impl Iterator<Item = Problem> + use<> {
     let (mut random, limits) = (fastrand::Rng::with_seed(0), DrawLimits::default());
     let pattern = *pattern;
-    let gemm_type = (pattern.dtype, pattern.compute);
-    let drawn = (0..count).map_while(move |_| draw(&mut random, gemm_type, &limits));
+    let drawn = (0..count).map_while(move |_| draw(&mut random, pattern.types, &limits));
     drawn.map(move |Problem { shape: Shape { m, n, k }, batch, .. }| {
         // Classes are those of aligned rows.
         let aligned = |extent: u64| if extent > 16 { extent.next_multiple_of(8) } else { extent };
@@ -280,7 +274,7 @@ pub fn classes(aligned: &Problem) -> Vec<Question> {
             }
         }
     }
-    let element = aligned.dtype.bytes();
+    let element = aligned.types.widest_bytes();
     let storage = Storage::packed(&aligned);
     let apart = [2 * element, element].map(|alignment| Storage { alignment, ..storage });
     questions.extend(apart.map(|storage| Question::new(aligned, storage)));

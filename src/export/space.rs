@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::Value as Json;
 use thiserror::Error;
 
-use crate::model::{Configuration, Dtype, Problem, Timing, Value};
+use crate::model::{Configuration, Problem, Timing, Value};
 use crate::tune::{Entry, Recorded};
 
 /// Outcomes of one family for a problem on a device.
@@ -101,13 +101,8 @@ impl<'a> EvaluatedSpace<'a> {
 
     /// Name of the kernel in files of other tuners: `gemm_f32_nn_tiled`.
     pub(super) fn kernel_name(&self) -> String {
-        let Problem { dtype, compute, layout, .. } = self.problem;
-        let compute = if compute == Dtype::default_compute(dtype) {
-            String::new()
-        } else {
-            format!("_{}", compute.name().replace('-', "_"))
-        };
-        format!("gemm_{dtype}{compute}_{layout}_{}", self.family)
+        let Problem { types, layout, .. } = self.problem;
+        format!("gemm_{}_{layout}_{}", types.identifier(), self.family)
     }
 
     /// The time in the format of other tuners: `2026-01-31 12:00:00+00:00`.

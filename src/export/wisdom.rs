@@ -16,12 +16,8 @@ pub fn wisdom(records: &[&Record]) -> BTreeMap<String, String> {
     let mut kernels: BTreeMap<String, Vec<&Record>> = BTreeMap::new();
     for record in records.iter().filter(|record| record.problem.batch == 1) {
         let problem = &record.problem;
-        let compute = if problem.compute == problem.dtype {
-            String::new()
-        } else {
-            format!("_{}", problem.compute.replace('-', "_"))
-        };
-        let name = format!("gemm_{}{compute}_{}_{}", problem.dtype, problem.layout, record.family);
+        let pattern = problem.pattern.to_string().replace([' ', '-'], "_");
+        let name = format!("gemm_{pattern}_{}", record.family);
         kernels.entry(name).or_default().push(record);
     }
     let file = |(name, records): (String, Vec<&Record>)| {

@@ -4,7 +4,7 @@
 //! C^T = op(B)^T op(A)^T: B is the first operand, A the second, M and N are exchanged, and no
 //! element moves.
 
-use crate::model::{Compute, Dtype, Problem};
+use crate::model::{Dtype, GemmType, Problem};
 
 use super::error::GpuError;
 
@@ -50,7 +50,7 @@ impl ColumnMajorOperand {
 impl ColumnMajor {
     /// Whether cuBLAS computes the problem in strict binary32.
     pub(super) fn supports(problem: &Problem) -> bool {
-        problem.dtype == Dtype::F32 && problem.compute == Compute::F32
+        problem.types == GemmType::of(Dtype::F32)
     }
 
     /// Converts `problem`.
@@ -105,6 +105,7 @@ impl ColumnMajor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Compute;
     use crate::model::{Layout, Shape};
 
     const SHAPE: Shape = Shape { m: 3, n: 4, k: 5 };
@@ -164,7 +165,10 @@ mod tests {
             ),
             (Problem::new(SHAPE, Dtype::I32), "is not computed in f32 throughout"),
             (
-                Problem { compute: Compute::Tf32, ..problem(Layout::Nn) },
+                Problem {
+                    types: GemmType { compute: Compute::Tf32, ..GemmType::of(Dtype::F32) },
+                    ..problem(Layout::Nn)
+                },
                 "is not computed in f32 throughout",
             ),
         ] {

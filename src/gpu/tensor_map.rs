@@ -54,6 +54,7 @@ fn element(dtype: Dtype) -> sys::CUtensorMapDataType {
         Dtype::I32 => Type::CU_TENSOR_MAP_DATA_TYPE_INT32,
         Dtype::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
         Dtype::Bf16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        Dtype::I8 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
     }
 }
 

@@ -7,7 +7,9 @@ use std::fmt;
 use rayon::prelude::*;
 
 use crate::compile::{Compile, CompileRequest, Fingerprint};
-use crate::model::{Argument, Configuration, Device, LaunchPlan, Problem, Shape, Value};
+use crate::model::{
+    Argument, Configuration, Device, LaunchPlan, Problem, ProblemPattern, Shape, Value,
+};
 use crate::render::{Templates, render};
 use crate::space::{Family, LegalSpace};
 
@@ -238,18 +240,12 @@ pub fn random(
 
 /// The listed problems that a family serves, in every layout.
 fn problems(family: &Family, device: &Device) -> Vec<Problem> {
-    use crate::model::{Compute, Dtype, Layout};
     let mut problems = Vec::new();
     for ((m, n, k), batch) in PROBLEMS {
-        for &dtype in Dtype::ALL {
-            for &compute in Compute::ALL {
-                for &layout in Layout::ALL {
-                    let shape = Shape { m, n, k };
-                    let problem = Problem { shape, batch, dtype, compute, layout };
-                    if family.refusal(&problem, device).is_none() {
-                        problems.push(problem);
-                    }
-                }
+        for pattern in ProblemPattern::all() {
+            let problem = Problem { batch, ..pattern.problem(Shape { m, n, k }) };
+            if family.refusal(&problem, device).is_none() {
+                problems.push(problem);
             }
         }
     }

@@ -93,7 +93,7 @@ pub fn picture(subject: &InspectedKernel, ptx: &[u8]) -> Result<Picture, Inspect
     let (problem, plan) = (&subject.problem, &subject.rendered.plan);
     let operands = [problem.a_elements(), problem.b_elements()];
     if operands.iter().any(|elements| (elements * problem.batch) >> POSITION_BITS != 0)
-        || problem.dtype.bytes() != 4
+        || problem.types.uniform().is_none_or(|dtype| dtype.bytes() != 4)
     {
         return Err(unsupported(format!(
             "{problem} is too large for a picture, or its elements are not 32 bits wide"

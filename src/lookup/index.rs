@@ -11,7 +11,7 @@ use super::kernels::{Demand, KnownKernel, RecordedKernel};
 use super::learned::Choices;
 use super::neighbours::NeighbourIndex;
 use crate::database::{Record, preference};
-use crate::model::{Compute, Configuration, Device, Dtype, Layout, Problem, Regime, Shape};
+use crate::model::{Configuration, Device, Problem, ProblemPattern, Regime, Shape};
 use crate::predict::{Predictor, error_percent};
 use crate::render::Templates;
 use crate::space::Family;
@@ -51,9 +51,6 @@ pub struct Lookup {
     pub(super) pinned: bool,
     pub(super) predictor: Predictor,
 }
-
-/// Dtype, compute and layout of problems that share kernels.
-pub(super) type ProblemPattern = (Dtype, Compute, Layout);
 
 /// Kernels for problems of one pattern.
 #[derive(Debug, Default)]
@@ -131,7 +128,7 @@ impl Lookup {
         let winners = known.iter_mut().map(|known| (&mut known.kernel, known.problem));
         let mut predictors = HashMap::new();
         for (kernel, problem) in winners.chain(defaults) {
-            let key = (kernel.family, problem.dtype, problem.compute);
+            let key = (kernel.family, problem.types);
             let family = &families[kernel.family].0;
             let own =
                 predictors.entry(key).or_insert_with(|| predictor.family(family, &problem, device));
@@ -155,7 +152,7 @@ impl Lookup {
 
     /// The group of a problem.
     pub(super) fn group_of(&self, problem: &Problem) -> Option<&Group> {
-        let pattern = (problem.dtype, problem.compute, problem.layout);
+        let pattern = problem.pattern();
         Some(self.groups.get(&pattern)?.get_or_init(|| self.group_without(pattern)))
     }
 
@@ -220,7 +217,7 @@ impl Lookup {
         let mut places: BTreeMap<(ProblemPattern, bool), Vec<(Question, usize)>> = BTreeMap::new();
         for (place, known) in self.known.iter().enumerate() {
             let problem = &known.problem;
-            let pattern = (problem.dtype, problem.compute, problem.layout);
+            let pattern = problem.pattern();
             let is_own = known.record.is_of(&self.device);
             // A non-deterministic kernel answers only for its own problem, whose user allowed it.
             if known.record.deterministic {
@@ -231,7 +228,7 @@ impl Lookup {
                 self.exact.insert(*problem, place);
             }
         }
-        for pattern in patterns() {
+        for pattern in ProblemPattern::all() {
             let [own, siblings] =
                 [true, false].map(|is_own| places.remove(&(pattern, is_own)).unwrap_or_default());
             if own.is_empty() && siblings.is_empty() {
@@ -256,10 +253,7 @@ impl Lookup {
         defaults: Vec<KnownKernel>,
     ) -> Group {
         // Of any layout: families for few rows or columns win nothing where no record has few.
-        let alike = self
-            .known
-            .iter()
-            .filter(|known| (known.problem.dtype, known.problem.compute) == (pattern.0, pattern.1));
+        let alike = self.known.iter().filter(|known| known.problem.types == pattern.types);
         Group {
             pattern: Some(pattern),
             defaults,
@@ -367,9 +361,8 @@ impl Lookup {
 }
 
 /// A problem of a pattern with arbitrary extents.
-pub(super) fn some_problem((dtype, compute, layout): ProblemPattern) -> Problem {
-    let shape = Shape { m: 1024, n: 1024, k: 1024 };
-    Problem { shape, batch: 1, dtype, compute, layout }
+pub(super) fn some_problem(pattern: ProblemPattern) -> Problem {
+    pattern.problem(Shape { m: 1024, n: 1024, k: 1024 })
 }
 
 /// The best record of each problem and device, in an order that does not depend on that of the records.
@@ -382,13 +375,4 @@ fn best_of_each_place<'r>(records: impl IntoIterator<Item = &'r Record>) -> Vec<
         }
     }
     best.into_values().collect()
-}
-
-/// All patterns.
-fn patterns() -> impl Iterator<Item = ProblemPattern> {
-    Dtype::ALL.iter().flat_map(|dtype| {
-        Compute::ALL.iter().flat_map(move |compute| {
-            Layout::ALL.iter().map(move |layout| (*dtype, *compute, *layout))
-        })
-    })
 }

@@ -59,8 +59,7 @@ pub fn sets_for(problem: &Problem, device: &Device, policy: CachePolicy) -> u64 
 
 /// Bytes of A, B and C of a set, each padded to the alignment of allocations.
 pub(super) fn set_bytes(problem: &Problem) -> [u64; 3] {
-    [problem.a_elements(), problem.b_elements(), problem.c_elements()]
-        .map(|elements| (elements * problem.batch * problem.dtype.bytes()).next_multiple_of(256))
+    problem.operand_bytes().map(|bytes| bytes.next_multiple_of(256))
 }
 
 /// Bytes that are overwritten before a sample: twice the L2 cache; `None` for a hot cache.

@@ -60,7 +60,7 @@ impl Stopwatch {
             Err(error) if !error.ends_worker() => return executor.free(flush).and(Err(error)),
             start => start?,
         };
-        validator.fill_uniform(executor, start, bytes / problem.dtype.bytes())?;
+        validator.fill_uniform(executor, start, bytes)?;
         let sets = (0..count)
             .map(|set| {
                 let a = start + set * (a_bytes + b_bytes + c_bytes);

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::problem::{Compute, Problem};
+use super::gemm_type::Compute;
+use super::problem::Problem;
 use super::units::Tflops;
 
 /// A CUDA compute capability, `major.minor`.
@@ -186,10 +187,12 @@ impl Device {
 
     /// Peak rate of the pipes for `problem`'s arithmetic at the maximum clock; `None` if unknown.
     pub fn peak(&self, problem: &Problem) -> Option<Tflops> {
-        let lanes = match problem.compute {
+        let lanes = match problem.types.compute {
             Compute::F32 => self.compute_capability.f32_lanes(),
             Compute::I32 => self.compute_capability.i32_lanes(),
-            Compute::Tf32 | Compute::F32Emulated | Compute::F16 | Compute::Bf16 => return None,
+            Compute::Tf32 | Compute::F32Emulated | Compute::F16 | Compute::Bf16 | Compute::I8 => {
+                return None;
+            }
         };
         let per_second =
             f64::from(self.sms) * f64::from(lanes) * 2.0 * f64::from(self.max_sm_clock_mhz) * 1e6;

@@ -1,7 +1,8 @@
 //! Lower bound on kernel times. A shorter measurement is an error of computation or timing.
 
 use super::device::Device;
-use super::problem::{Compute, Problem};
+use super::gemm_type::Compute;
+use super::problem::Problem;
 use super::units::Micros;
 
 /// Factor by which a clock may exceed [`Device::max_sm_clock_mhz`], the rated boost clock from the
@@ -17,9 +18,14 @@ const CLOCK_HEADROOM: f64 = 1.5;
 /// can be composed of 8-bit ones on tensor cores, whose rates [`Device`] lacks. Bytes give no
 /// bound: operands in the L2 cache need not cross the memory bus, and neither bandwidth is known.
 pub fn floor(problem: &Problem, device: &Device) -> Micros {
-    let peak = match problem.compute {
+    let peak = match problem.types.compute {
         Compute::F32 => device.peak(problem),
-        Compute::Tf32 | Compute::F32Emulated | Compute::F16 | Compute::Bf16 | Compute::I32 => None,
+        Compute::Tf32
+        | Compute::F32Emulated
+        | Compute::F16
+        | Compute::Bf16
+        | Compute::I32
+        | Compute::I8 => None,
     };
     match peak {
         Some(peak) if peak.0 > 0.0 => {
@@ -32,7 +38,7 @@ pub fn floor(problem: &Problem, device: &Device) -> Micros {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Dtype, Shape};
+    use crate::model::{Dtype, GemmType, Shape};
 
     const SQUARE: Shape = Shape { m: 8192, n: 8192, k: 8192 };
 
@@ -61,7 +67,8 @@ mod tests {
     fn the_floor_is_zero_where_no_bound_is_known() {
         let device = Device::h200();
         for compute in Compute::ALL {
-            let problem = Problem { compute: *compute, ..Problem::new(SQUARE, Dtype::F32) };
+            let types = GemmType { compute: *compute, ..GemmType::of(Dtype::F32) };
+            let problem = Problem { types, ..Problem::new(SQUARE, Dtype::F32) };
             assert_eq!(floor(&problem, &device).0 > 0.0, *compute == Compute::F32, "{compute}");
         }
         let clockless = Device { max_sm_clock_mhz: 0, ..device };

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::Dtype;
+use super::GemmType;
 use super::tensor_map::{TensorMap, TensorMapLimit};
 
 /// A kernel argument, by meaning. All families use these, so that an exported kernel is launched
@@ -187,14 +187,14 @@ impl LaunchPlan {
         Ok(())
     }
 
-    /// Checks the tensor maps, whose elements have the dtype.
+    /// Checks the tensor maps for a product of these types.
     ///
     /// # Errors
     /// The first exceeded limit.
-    pub fn check_maps(&self, dtype: Dtype) -> Result<(), TensorMapLimit> {
+    pub fn check_maps(&self, types: GemmType) -> Result<(), TensorMapLimit> {
         self.tensor_maps.iter().try_for_each(|map| {
             let space = self.workspaces.iter().find(|space| space.name == map.operand);
-            map.check(dtype, space.map(|space| space.bytes))
+            map.check(types, space.map(|space| space.bytes))
         })
     }
 }

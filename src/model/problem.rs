@@ -6,7 +6,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::gemm_type::{Dtype, GemmType};
 use super::unchecked::{UncheckedProblem, UncheckedShape};
+use super::word::named_enum;
 
 /// Largest extent of a dimension: kernels take M, N and K as 32-bit signed integers, and a tile
 /// that begins inside a matrix ends at most 4096 elements beyond it.
@@ -86,90 +88,6 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Error: an unknown name of an enumeration.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{given}` is no {what}: choose one of {}", .known.join(", "))]
-pub struct UnknownWord {
-    /// Kind of name: `dtype`, `compute`, `layout`, `swizzle`.
-    pub what: &'static str,
-    /// The given text.
-    pub given: String,
-    /// The valid names.
-    pub known: Vec<&'static str>,
-}
-
-/// Declares an enum whose variants have one name in files, on the command line and in templates.
-macro_rules! named_enum {
-    ($(#[$doc:meta])* $type:ident, $what:literal, { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)+ }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        pub enum $type {
-            $($(#[$vdoc])* #[serde(rename = $word)] $variant,)+
-        }
-
-        impl $type {
-            /// All values in the order of declaration.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            /// Name in files, options and templates.
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $word,)+ }
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = UnknownWord;
-
-            fn from_str(text: &str) -> Result<Self, UnknownWord> {
-                Self::ALL.iter().copied().find(|word| word.name() == text).ok_or_else(|| UnknownWord {
-                    what: $what,
-                    given: text.to_owned(),
-                    known: Self::ALL.iter().map(|word| word.name()).collect(),
-                })
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.name())
-            }
-        }
-    };
-}
-pub(super) use named_enum;
-
-named_enum! {
-    /// Storage type of an element.
-    Dtype, "dtype", {
-        /// IEEE binary32.
-        F32 = "f32",
-        /// 32-bit signed integer, arithmetic modulo 2^32.
-        I32 = "i32",
-        /// IEEE binary16.
-        F16 = "f16",
-        /// bfloat16.
-        Bf16 = "bf16",
-    }
-}
-
-named_enum! {
-    /// Arithmetic contract, by the names of cuBLAS.
-    Compute, "compute", {
-        /// Strict IEEE binary32 fused multiply-adds.
-        F32 = "f32",
-        /// Tensor cores on operands rounded to tf32.
-        Tf32 = "tf32",
-        /// Tensor cores at binary32-level accuracy.
-        F32Emulated = "f32-emulated",
-        /// binary16 operands, binary32 accumulation.
-        F16 = "f16",
-        /// bfloat16 operands, binary32 accumulation.
-        Bf16 = "bf16",
-        /// 32-bit integers.
-        I32 = "i32",
-    }
-}
-
 named_enum! {
     /// Layout: which operands are used as stored (`n`) or transposed (`t`); A first, then B.
     Layout, "layout", {
@@ -181,26 +99,6 @@ named_enum! {
         Tn = "tn",
         /// A is stored K x M, B is stored N x K.
         Tt = "tt",
-    }
-}
-
-impl Dtype {
-    /// Size of an element in bytes.
-    pub fn bytes(self) -> u64 {
-        match self {
-            Self::F32 | Self::I32 => 4,
-            Self::F16 | Self::Bf16 => 2,
-        }
-    }
-
-    /// Default compute type of the dtype.
-    pub fn default_compute(self) -> Compute {
-        match self {
-            Self::F32 => Compute::F32,
-            Self::I32 => Compute::I32,
-            Self::F16 => Compute::F16,
-            Self::Bf16 => Compute::Bf16,
-        }
     }
 }
 
@@ -216,6 +114,34 @@ impl Layout {
     }
 }
 
+/// GEMM type and layout: what problems that one kernel can serve have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProblemPattern {
+    /// Dtypes of the operands, and the arithmetic contract.
+    pub types: GemmType,
+    /// Layout of the operands.
+    pub layout: Layout,
+}
+
+impl ProblemPattern {
+    /// All patterns.
+    pub fn all() -> impl Iterator<Item = Self> {
+        GemmType::all()
+            .flat_map(|types| Layout::ALL.iter().map(move |&layout| Self { types, layout }))
+    }
+
+    /// A single product of this pattern.
+    pub fn problem(self, shape: Shape) -> Problem {
+        Problem { shape, batch: 1, types: self.types, layout: self.layout }
+    }
+}
+
+impl fmt::Display for ProblemPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.types, self.layout)
+    }
+}
+
 /// A matrix multiplication to find a kernel for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "UncheckedProblem")]
@@ -224,10 +150,9 @@ pub struct Problem {
     pub shape: Shape,
     /// Number of independent products, with operands packed one after the other.
     pub batch: u64,
-    /// Storage type of the elements.
-    pub dtype: Dtype,
-    /// Arithmetic contract.
-    pub compute: Compute,
+    /// Dtypes of the operands, and the arithmetic contract.
+    #[serde(flatten)]
+    pub types: GemmType,
     /// Layout of the operands.
     pub layout: Layout,
 }
@@ -235,7 +160,12 @@ pub struct Problem {
 impl Problem {
     /// Creates a single product of `shape` with the dtype's default arithmetic and layout `nn`.
     pub fn new(shape: Shape, dtype: Dtype) -> Self {
-        Self { shape, batch: 1, dtype, compute: dtype.default_compute(), layout: Layout::Nn }
+        Self { shape, batch: 1, types: GemmType::of(dtype), layout: Layout::Nn }
+    }
+
+    /// What problems that one kernel can serve have in common.
+    pub fn pattern(&self) -> ProblemPattern {
+        ProblemPattern { types: self.types, layout: self.layout }
     }
 
     /// Checks that packed operands have at most [`MAX_OPERAND_BYTES`].
@@ -244,11 +174,12 @@ impl Problem {
     /// [`ShapeError::TooLarge`] naming the operand and its size.
     pub fn check_size(&self) -> Result<(), ShapeError> {
         let Shape { m, n, k } = self.shape;
-        for (operand, rows, columns) in [("A", m, k), ("B", k, n), ("C", m, n)] {
+        let GemmType { a, b, d, .. } = self.types;
+        for (operand, rows, columns, dtype) in [("A", m, k, a), ("B", k, n, b), ("C", m, n, d)] {
             let bytes = u128::from(rows)
                 * u128::from(columns)
                 * u128::from(self.batch)
-                * u128::from(self.dtype.bytes());
+                * u128::from(dtype.bytes());
             if bytes > u128::from(MAX_OPERAND_BYTES) {
                 return Err(ShapeError::TooLarge {
                     text: self.shape.to_string(),
@@ -287,8 +218,7 @@ impl Problem {
             let (less, more) = (a.min(b) as f64, a.max(b) as f64);
             more <= 1.1 * less
         };
-        (self.dtype, self.compute) == (other.dtype, other.compute)
-            && extents(self).into_iter().zip(extents(other)).all(is_near)
+        self.types == other.types && extents(self).into_iter().zip(extents(other)).all(is_near)
     }
 
     /// Operations of all products: 2 M N K per product; a multiply-add counts as two.
@@ -314,9 +244,18 @@ impl Problem {
 
     /// Minimum memory traffic in bytes: every operand element once, over the whole batch.
     pub fn bytes(&self) -> u64 {
-        (self.a_elements() + self.b_elements() + self.c_elements())
-            * self.batch
-            * self.dtype.bytes()
+        self.operand_bytes().iter().sum()
+    }
+
+    /// Bytes of A, B and C, each packed, over the whole batch.
+    pub fn operand_bytes(&self) -> [u64; 3] {
+        let GemmType { a, b, d, .. } = self.types;
+        let one = [
+            self.a_elements() * a.bytes(),
+            self.b_elements() * b.bytes(),
+            self.c_elements() * d.bytes(),
+        ];
+        one.map(|bytes| bytes * self.batch)
     }
 
     /// Rows of A as stored, and their elements.
@@ -348,13 +287,9 @@ impl Problem {
 }
 
 impl fmt::Display for Problem {
-    /// Writes `4096x4096x1024 f32 nn`, with the batch and an unusual compute type where present.
+    /// Writes `4096x4096x1024 f32 nn`, with the batch and unusual types where present.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.shape, self.dtype)?;
-        if self.compute != self.dtype.default_compute() {
-            write!(f, " ({})", self.compute)?;
-        }
-        write!(f, " {}", self.layout)?;
+        write!(f, "{} {} {}", self.shape, self.types, self.layout)?;
         if self.batch != 1 {
             write!(f, " x{}", self.batch)?;
         }
@@ -412,6 +347,6 @@ mod tests {
     #[test]
     fn an_unknown_word_lists_the_known_ones() {
         let error = "f23".parse::<Dtype>().unwrap_err().to_string();
-        assert_eq!(error, "`f23` is no dtype: choose one of f32, i32, f16, bf16");
+        assert_eq!(error, "`f23` is no dtype: choose one of f32, i32, f16, bf16, i8");
     }
 }

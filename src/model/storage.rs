@@ -6,6 +6,7 @@
 
 use thiserror::Error;
 
+use super::gemm_type::GemmType;
 use super::problem::{MAX_BATCH, MAX_EXTENT, MAX_OPERAND_BYTES, Problem};
 
 /// Leading dimensions and address alignment of the operands.
@@ -116,11 +117,11 @@ impl Storage {
                 return Err(StorageError::Range { name, given, most });
             }
         }
-        let element = problem.dtype.bytes();
-        for (operand, name, given, [rows, least]) in [
-            ('A', "lda", self.lda, problem.stored_a()),
-            ('B', "ldb", self.ldb, problem.stored_b()),
-            ('C', "ldc", self.ldc, [shape.m, shape.n]),
+        let GemmType { a, b, d, .. } = problem.types;
+        for (operand, name, given, [rows, least], element) in [
+            ('A', "lda", self.lda, problem.stored_a(), a.bytes()),
+            ('B', "ldb", self.ldb, problem.stored_b(), b.bytes()),
+            ('C', "ldc", self.ldc, [shape.m, shape.n], d.bytes()),
         ] {
             if given < least {
                 return Err(StorageError::Overlap { name, given, operand, least });
@@ -133,7 +134,7 @@ impl Storage {
                 return Err(StorageError::Span { operand, bytes, row: given });
             }
         }
-        let alignment = self.alignment;
+        let (alignment, element) = (self.alignment, problem.types.widest_bytes());
         if !alignment.is_power_of_two() || alignment < element {
             return Err(StorageError::Alignment { alignment, least: element });
         }
@@ -148,10 +149,14 @@ impl Storage {
     /// Contiguous single elements (1) are read in vectors like a row. If their address does not
     /// allow the widest vector, they are reported as apart (3).
     pub fn leading_dimensions(&self, problem: &Problem) -> [u64; 3] {
-        let elements = (self.alignment / problem.dtype.bytes()).max(1);
-        let rows =
-            [(self.lda, problem.lda()), (self.ldb, problem.ldb()), (self.ldc, problem.ldc())];
-        rows.map(|(distance, length)| {
+        let GemmType { a, b, d, .. } = problem.types;
+        let rows = [
+            (self.lda, problem.lda(), a),
+            (self.ldb, problem.ldb(), b),
+            (self.ldc, problem.ldc(), d),
+        ];
+        rows.map(|(distance, length, dtype)| {
+            let elements = (self.alignment / dtype.bytes()).max(1);
             if distance == 1 && self.alignment < Self::WIDEST {
                 return 3;
             }

@@ -2,14 +2,12 @@
 //! box of it with one instruction. Invalid maps are rejected here, before anything runs; `gpu` and
 //! `cpu` encode valid ones, each in its own form.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::Dtype;
-use super::problem::{UnknownWord, named_enum};
+use super::launch::Argument;
+use super::word::named_enum;
+use super::{Dtype, GemmType};
 
 /// Maximum of dimensions.
 pub const MAX_RANK: usize = 5;
@@ -26,14 +24,17 @@ const MAX_EXTENT: u64 = u32::MAX as u64;
 /// Exclusive limit of strides in bytes.
 const END_OF_STRIDES: u64 = 1 << 40;
 
-/// A tensor map of a launch plan, whose operand has no address yet. Elements of the problem's dtype
-/// outside the extents read as zero.
+/// A tensor map of a launch plan, whose operand has no address yet. Elements outside the extents read
+/// as zero.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TensorMap {
     /// Name for arguments.
     pub name: String,
     /// The operand it describes: `A`, `B`, `C` or a workspace.
     pub operand: String,
+    /// Dtype of the elements; nothing where it is the operand's, or that of A for a workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<Dtype>,
     /// Bytes from the beginning of the operand to the first element.
     pub offset: u64,
     /// Elements along each dimension, the innermost first.
@@ -102,13 +103,23 @@ pub struct TensorMapLimit {
 }
 
 impl TensorMap {
+    /// The dtype of its elements for a product of these types.
+    pub fn element(&self, types: GemmType) -> Dtype {
+        let operand = || types.operand(&Argument::from(self.operand.clone()));
+        self.dtype.or_else(operand).unwrap_or(types.a)
+    }
+
     /// Checks the requirements of devices (CUDA driver API, `cuTensorMapEncodeTiled`), and for a
     /// workspace of the given size that the map ends within it.
     ///
     /// # Errors
     /// The first exceeded limit.
-    pub fn check(&self, dtype: Dtype, workspace_bytes: Option<u64>) -> Result<(), TensorMapLimit> {
-        self.violation(dtype, workspace_bytes)
+    pub fn check(
+        &self,
+        types: GemmType,
+        workspace_bytes: Option<u64>,
+    ) -> Result<(), TensorMapLimit> {
+        self.violation(self.element(types), workspace_bytes)
             .map_or(Ok(()), |what| Err(TensorMapLimit { map: self.name.clone(), what }))
     }
 
@@ -165,7 +176,8 @@ impl TensorMap {
     }
 
     /// Returns the map for an operand at `address`; the map has been checked.
-    pub fn placed(&self, address: u64, dtype: Dtype) -> PlacedMap {
+    pub fn placed(&self, address: u64, types: GemmType) -> PlacedMap {
+        let dtype = self.element(types);
         let mut placed = PlacedMap {
             address: address.wrapping_add(self.offset),
             dtype,
@@ -192,6 +204,7 @@ mod tests {
         TensorMap {
             name: "a_map".to_owned(),
             operand: "packed".to_owned(),
+            dtype: None,
             offset: 64,
             extents: vec![100, 30, 2],
             strides: vec![100, 3000],
@@ -203,12 +216,12 @@ mod tests {
     #[test]
     fn invalid_maps_are_refused_with_their_figures() {
         let bytes = 64 + 4 * 6000;
-        assert_eq!(map().check(Dtype::F32, Some(bytes)), Ok(()));
-        assert_eq!(map().check(Dtype::F32, None), Ok(()));
+        assert_eq!(map().check(GemmType::of(Dtype::F32), Some(bytes)), Ok(()));
+        assert_eq!(map().check(GemmType::of(Dtype::F32), None), Ok(()));
         let check = |change: fn(&mut TensorMap), expected: &str| {
             let mut map = map();
             change(&mut map);
-            let error = map.check(Dtype::F32, Some(bytes)).unwrap_err().to_string();
+            let error = map.check(GemmType::of(Dtype::F32), Some(bytes)).unwrap_err().to_string();
             assert_eq!(error, format!("tensor map `a_map`: {expected}"));
         };
         check(|map| map.extents.clear(), "it has 0 dimensions, not within 1 to 5");
@@ -240,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_map_is_placed_in_bytes() {
-        let placed = map().placed(4096, Dtype::F32);
+        let placed = map().placed(4096, GemmType::of(Dtype::F32));
         assert_eq!((placed.address, placed.rank), (4160, 3));
         assert_eq!(placed.extents, [100, 30, 2, 1, 1]);
         assert_eq!(placed.strides, [400, 12_000, 0, 0]);

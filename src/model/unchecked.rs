@@ -3,7 +3,8 @@
 
 use serde::Deserialize;
 
-use super::problem::{Compute, Dtype, Layout, MAX_BATCH, Problem, Shape, ShapeError};
+use super::gemm_type::GemmType;
+use super::problem::{Layout, MAX_BATCH, Problem, Shape, ShapeError};
 
 #[derive(Deserialize)]
 pub(super) struct UncheckedShape {
@@ -24,8 +25,8 @@ impl TryFrom<UncheckedShape> for Shape {
 pub(super) struct UncheckedProblem {
     shape: Shape,
     batch: u64,
-    dtype: Dtype,
-    compute: Compute,
+    #[serde(flatten)]
+    types: GemmType,
     layout: Layout,
 }
 
@@ -33,11 +34,11 @@ impl TryFrom<UncheckedProblem> for Problem {
     type Error = String;
 
     fn try_from(unchecked: UncheckedProblem) -> Result<Self, String> {
-        let UncheckedProblem { shape, batch, dtype, compute, layout } = unchecked;
+        let UncheckedProblem { shape, batch, types, layout } = unchecked;
         if !(1..=MAX_BATCH).contains(&batch) {
             return Err(format!("batch is {batch}, not within 1 to {MAX_BATCH}"));
         }
-        let problem = Self { shape, batch, dtype, compute, layout };
+        let problem = Self { shape, batch, types, layout };
         problem.check_size().map_err(|error| error.to_string())?;
         Ok(problem)
     }

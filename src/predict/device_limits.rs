@@ -65,7 +65,8 @@ pub fn memory_bandwidth(device: &Device) -> Option<f64> {
 pub fn least_time(problem: &Problem, device: &Device, cache: CachePolicy) -> Micros {
     let file = known(device);
     let launching = file.map_or(0.0, |file| file.empty_launch.microseconds);
-    let peak = device.peak(problem).filter(|peak| peak.0 > 0.0 && problem.compute == Compute::F32);
+    let peak =
+        device.peak(problem).filter(|peak| peak.0 > 0.0 && problem.types.compute == Compute::F32);
     let computing = peak.map_or(0.0, |peak| problem.operations() / peak.0 / 1e6);
     let moving = memory_bandwidth(device)
         .map_or(0.0, |rate| 1e6 * cold_bytes(problem, device, cache) / rate);
@@ -74,12 +75,8 @@ pub fn least_time(problem: &Problem, device: &Device, cache: CachePolicy) -> Mic
 
 /// Bytes that must pass the memory bus.
 pub(super) fn cold_bytes(problem: &Problem, device: &Device, cache: CachePolicy) -> f64 {
-    let shape = problem.shape;
-    let element = problem.dtype.bytes() as f64;
-    let bytes =
-        |rows: u64, columns: u64| rows as f64 * columns as f64 * problem.batch as f64 * element;
-    let read = bytes(shape.m, shape.k) + bytes(shape.k, shape.n);
-    let written = bytes(shape.m, shape.n);
+    let [a, b, written] = problem.operand_bytes().map(|bytes| bytes as f64);
+    let read = a + b;
     let kept = device.l2_bytes as f64;
     match cache {
         CachePolicy::Rotate => read + (written - kept).max(0.0),

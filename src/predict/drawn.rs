@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use crate::model::{Compute, Dtype, Layout, Problem, Shape};
+use crate::model::{GemmType, Layout, Problem, Shape};
 
 /// Largest extent and batch.
 const MOST_EXTENT: f64 = 16384.0;
@@ -36,17 +36,13 @@ const TRIES: usize = 10_000;
 /// Draws a problem of a GEMM type. Half have log-uniform extents from 64 to 16384, a quarter up to 16 rows or columns,
 /// and a quarter extents from 1 on. A fifth are batches of 2 to 256; all layouts are as frequent. `None` where the limits
 /// exclude nearly all of them.
-pub fn draw(
-    random: &mut Rng,
-    (dtype, compute): (Dtype, Compute),
-    limits: &DrawLimits,
-) -> Option<Problem> {
+pub fn draw(random: &mut Rng, types: GemmType, limits: &DrawLimits) -> Option<Problem> {
     let mut one = || {
         let [m, n, k] = extents(random);
         let is_batch = random.f64() < 0.2;
         let batch = if is_batch { log_uniform(random, 2.0, MOST_BATCH) } else { 1 };
         let layout = Layout::ALL[random.usize(..Layout::ALL.len())];
-        Problem { shape: Shape { m, n, k }, batch, dtype, compute, layout }
+        Problem { shape: Shape { m, n, k }, batch, types, layout }
     };
     let is_within = |problem: &Problem| {
         problem.operations() <= limits.operations && problem.bytes() as f64 <= limits.bytes
@@ -76,17 +72,18 @@ fn log_uniform(random: &mut Rng, low: f64, high: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Dtype;
 
     #[test]
     fn drawn_problems_keep_to_the_limits_and_are_of_all_kinds() {
         let mut random = Rng::with_seed(1);
         let limits = DrawLimits { operations: 1e10, bytes: 1e8 };
         let drawn: Vec<Problem> = (0..1000)
-            .filter_map(|_| draw(&mut random, (Dtype::F32, Compute::F32), &limits))
+            .filter_map(|_| draw(&mut random, GemmType::of(Dtype::F32), &limits))
             .collect();
         assert_eq!(drawn.len(), 1000);
         let none = DrawLimits { operations: 0.0, ..limits };
-        assert_eq!(draw(&mut random, (Dtype::F32, Compute::F32), &none), None);
+        assert_eq!(draw(&mut random, GemmType::of(Dtype::F32), &none), None);
         for problem in &drawn {
             assert!(problem.operations() <= 1e10 && problem.bytes() <= 100_000_000, "{problem}");
             assert!(problem.check_size().is_ok(), "{problem}");

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use super::drawn::{DrawLimits, draw};
 use super::features::{FeatureReader, KernelFeatures, ProblemFeatures};
 use super::learned_model::FamilyModel;
-use crate::model::{Compute, Configuration, Device, Dtype, Layout, Problem, Storage};
+use crate::model::{Configuration, Device, GemmType, Layout, Problem, Storage};
 use crate::space::{Extents, Family, Legality};
 
 /// Problems that kernels are chosen for, as users have them ([`draw`]).
@@ -21,7 +21,7 @@ const MOST: usize = 255;
 
 /// Chooses the kernel set of a model from its `kernels`, by their predicted times; returns their places.
 pub(super) fn choose(model: &FamilyModel, family: &Family, device: &Device) -> Vec<usize> {
-    let problems = problems(model.dtype, model.compute);
+    let problems = problems(model.types);
     let of_layout = |layout: &Layout| {
         let own: Vec<&Problem> =
             problems.iter().filter(|problem| problem.layout == *layout).collect();
@@ -121,10 +121,10 @@ pub(super) fn cover(losses: &[Vec<f32>], loss: f64, most: usize) -> Vec<usize> {
 }
 
 /// Sample problems, always the same.
-fn problems(dtype: Dtype, compute: Compute) -> Vec<Problem> {
+fn problems(types: GemmType) -> Vec<Problem> {
     let mut random = fastrand::Rng::with_seed(0);
     let limits = DrawLimits::default();
-    (0..PROBLEMS).filter_map(|_| draw(&mut random, (dtype, compute), &limits)).collect()
+    (0..PROBLEMS).filter_map(|_| draw(&mut random, types, &limits)).collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::boosted_trees::{BoostedTrees, COLUMNS, LANES, Precision};
 use super::features::{FeatureReader, KernelFeatures, ProblemFeatures};
-use crate::model::{Compute, Configuration, Device, Dtype, Micros, Problem, Value};
+use crate::model::{Configuration, Device, GemmType, Micros, Problem, Value};
 use crate::render::Templates;
 use crate::space::Family;
 
@@ -45,9 +45,8 @@ pub struct FamilyModel {
     /// Error in per cent that nine in ten predictions are within, for problems outside the training data.
     pub error_percent: f64,
     /// GEMM type.
-    pub dtype: Dtype,
-    /// See `dtype`.
-    pub compute: Compute,
+    #[serde(flatten)]
+    pub types: GemmType,
     /// Parameters that are features, each with its values at the time of training.
     #[serde(deserialize_with = "parameters")]
     pub(super) parameters: IndexMap<String, Vec<Value>>,
@@ -138,8 +137,7 @@ impl LearnedModel {
         for (family, models) in other.families {
             let own = self.families.entry(family).or_default();
             for model in models {
-                let is_same =
-                    |one: &FamilyModel| (one.dtype, one.compute) == (model.dtype, model.compute);
+                let is_same = |one: &FamilyModel| one.types == model.types;
                 if !own.iter().any(is_same) {
                     own.push(model);
                 }
@@ -153,9 +151,7 @@ impl LearnedModel {
         for (family, models) in other.families {
             let own = self.families.entry(family).or_default();
             for model in models {
-                let is_same = |one: &&mut FamilyModel| {
-                    (one.dtype, one.compute) == (model.dtype, model.compute)
-                };
+                let is_same = |one: &&mut FamilyModel| one.types == model.types;
                 match own.iter_mut().find(is_same) {
                     Some(one)
                         if one.problems < model.problems
@@ -237,7 +233,7 @@ fn migrated(mut file: Json) -> Json {
 impl FamilyModel {
     /// Whether a problem has the model's GEMM type.
     pub fn serves(&self, problem: &Problem) -> bool {
-        (self.dtype, self.compute) == (problem.dtype, problem.compute)
+        self.types == problem.types
     }
 
     /// Reads the family's configurations; `None` where the family never had a parameter of the model.

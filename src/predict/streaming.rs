@@ -19,7 +19,7 @@
 //! (docs/decisions/2026-11-24-streaming-cost.md).
 
 use super::device_limits::{cold_bytes, memory_bandwidth};
-use crate::model::{CachePolicy, Device, Micros, Occupancy, Problem, Storage};
+use crate::model::{CachePolicy, Device, GemmType, Micros, Occupancy, Problem, Storage};
 use crate::space::{Extents, StreamedBlock, StreamedWork};
 
 /// Time of an empty launch, and of the one that adds up parts of K.
@@ -120,12 +120,13 @@ impl StreamingModel {
 
     fn clocks(&self, cost: &StreamingCost, problem: &Problem) -> f64 {
         let (device, block, shape) = (&self.device, &cost.block, problem.shape);
-        let element = problem.dtype.bytes() as f64;
         let sms = f64::from(device.sms.max(1));
         let clock_hz = 1e6 * f64::from(device.max_sm_clock_mhz.max(1));
         let bandwidth = memory_bandwidth(device).map_or(SOME_BYTES, |rate| rate / sms / clock_hz);
         let [rows, columns] = block.tile.map(|extent| extent as f64);
+        let GemmType { a, b, .. } = problem.types;
         let (short, long) = if shape.m <= shape.n { (rows, columns) } else { (columns, rows) };
+        let element = if shape.m <= shape.n { b } else { a }.bytes() as f64;
         let busiest = cost.share.ceil();
         let threads = block.needs.threads as f64;
         let under_way = cost.resident.min(busiest) * threads * block.in_flight as f64 * element;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::analytic::CostModel;
 use super::device_limits::memory_bandwidth;
-use crate::model::{Configuration, Device, Micros, Problem, Shape};
+use crate::model::{Configuration, Device, Dtype, GemmType, Micros, Problem, Shape};
 use crate::space::{Family, Tiling, Work};
 
 /// Distrust of a prediction for each factor of two between the costs: between two records with about the same
@@ -103,8 +103,9 @@ impl TimeFormula {
         let rate = memory_bandwidth(device).filter(|_| family.streams());
         let clocks_of_byte =
             rate.map_or(0.0, |rate| f64::from(device.max_sm_clock_mhz) * 1e6 / rate);
-        let clocks = problem.dtype.bytes() as f64 * clocks_of_byte;
-        Self { a_clocks: self.a_clocks + clocks, b_clocks: self.b_clocks + clocks, ..self }
+        let clocks = |dtype: Dtype| dtype.bytes() as f64 * clocks_of_byte;
+        let GemmType { a, b, .. } = problem.types;
+        Self { a_clocks: self.a_clocks + clocks(a), b_clocks: self.b_clocks + clocks(b), ..self }
     }
 
     /// Whether it gives a time for every problem: no tile and no cost of its own is zero.

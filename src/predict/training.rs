@@ -54,14 +54,12 @@ impl LearnedModel {
         templates: &Templates,
         measured: &[ProblemTimes],
     ) -> Self {
-        let mut gemm_types: Vec<_> =
-            measured.iter().map(|one| (one.problem.dtype, one.problem.compute)).collect();
+        let mut gemm_types: Vec<_> = measured.iter().map(|one| one.problem.types).collect();
         gemm_types.sort_unstable();
         gemm_types.dedup();
         let models = |family: &Family| -> Vec<FamilyModel> {
             let of_type = |gemm_type: &_| {
-                let is_own =
-                    |one: &&ProblemTimes| (one.problem.dtype, one.problem.compute) == *gemm_type;
+                let is_own = |one: &&ProblemTimes| one.problem.types == *gemm_type;
                 let own: Vec<&ProblemTimes> = measured.iter().filter(is_own).collect();
                 train(device, family, templates.hash(family), &own)
             };
@@ -80,7 +78,7 @@ fn train(
     template_hash: String,
     measured: &[&ProblemTimes],
 ) -> Option<FamilyModel> {
-    let Problem { dtype, compute, .. } = measured.first()?.problem;
+    let types = measured.first()?.problem.types;
     let parameters = family.parameters.clone();
     let reader = FeatureReader::of(family, &parameters)?;
     let rows = |one: &&ProblemTimes| training_rows(&reader, (family, device), one);
@@ -99,8 +97,7 @@ fn train(
         problems: of_problems.len(),
         times: rows.values.len(),
         error_percent: cross_validate(&of_problems),
-        dtype,
-        compute,
+        types,
         kernels: best_kernels((family, device), measured),
         parameters: parameters.clone(),
         former_lists: IgnoredAny,

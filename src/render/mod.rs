@@ -90,7 +90,7 @@ pub fn launches(
     let scope = family.scope_stored(configuration, problem, storage, device)?;
     let plan = plan::launch_plan(family, &scope, storage)?;
     plan.check_limits()?;
-    plan.check_maps(problem.dtype)?;
+    plan.check_maps(problem.types)?;
     Ok(plan)
 }
 
@@ -123,16 +123,15 @@ pub fn render_stored(
     let scope = family.scope_stored(configuration, problem, storage, device)?;
     let plan = plan::launch_plan(family, &scope, storage)?;
     plan.check_limits()?;
-    plan.check_maps(problem.dtype)?;
+    plan.check_maps(problem.types)?;
     let body = templates.render(family, &scope)?;
     let source = format!(
-        "// {}: {}\n{}// {} {}, {}\n\n{body}",
+        "// {}: {}\n{}// {}, {}\n\n{body}",
         family.name,
         quote::c_comment(&family.summary),
         comment(&quote::c_comment(&configuration.to_string())),
-        problem.dtype,
-        problem.layout,
-        problem.compute,
+        problem.pattern(),
+        problem.types.compute,
     );
     Ok(Rendered { source, plan })
 }

@@ -99,6 +99,7 @@ fn tensor_map<'a>(
     Ok(Some(TensorMap {
         name: map.name.clone(),
         operand: map.operand.clone(),
+        dtype: map.dtype,
         offset: map.offset.as_ref().map_or(Ok(0), size)?,
         extents: sizes(&map.extents)?,
         strides: sizes(&map.strides)?,

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::covered;
+use crate::database::StoredProblem;
 use crate::model::{Configuration, Device, Measurement, Problem};
 use crate::tune::{Certainty, Spaces, Standing, Summary};
 
@@ -146,11 +147,7 @@ fn measurement(measurement: &Measurement, problem: &Problem) -> Value {
 
 /// Fields of a problem, with the names of the database.
 pub fn problem_document(problem: &Problem) -> Value {
-    json!({
-        "m": problem.shape.m, "n": problem.shape.n, "k": problem.shape.k,
-        "batch": problem.batch, "dtype": problem.dtype, "compute": problem.compute,
-        "layout": problem.layout,
-    })
+    json!(StoredProblem::from(problem))
 }
 
 /// The search spaces, for `--dry-run`.

@@ -233,11 +233,7 @@ pub fn names(files: &[PathBuf]) -> String {
 /// Formats the problem: `4096x4096x1024 f32 nn`, with everything that is not the default.
 pub fn problem(record: &Record) -> String {
     let stored = &record.problem;
-    let mut text =
-        format!("{}x{}x{} {} {}", stored.m, stored.n, stored.k, stored.dtype, stored.layout);
-    if stored.compute != stored.dtype {
-        text.push_str(&format!(" ({})", stored.compute));
-    }
+    let mut text = format!("{}x{}x{} {}", stored.m, stored.n, stored.k, stored.pattern);
     if stored.batch != 1 {
         text.push_str(&format!(" x{}", stored.batch));
     }

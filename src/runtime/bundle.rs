@@ -1,5 +1,6 @@
 //! Kernels of a bundle, which are already compiled.
 
+use crate::database::StoredPattern;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -60,13 +61,11 @@ impl Bundle {
     /// whose workspaces there is memory for.
     fn best(&self, question: &Question) -> Option<SelectedKernel> {
         let Question { problem, storage, workspace } = question;
-        let Problem { shape, batch, dtype, compute, layout } = problem;
+        let Problem { shape, batch, .. } = problem;
         let open = open_values(problem, storage);
-        let words = (dtype.name(), compute.name(), layout.name());
-        let fitting = self.manifest.kernels.iter().filter(|kernel| {
-            let own = &kernel.problem;
-            (own.dtype.as_str(), own.compute.as_str(), own.layout.as_str()) == words
-        });
+        let pattern = StoredPattern::from(problem.pattern());
+        let kernels = self.manifest.kernels.iter();
+        let fitting = kernels.filter(|kernel| kernel.problem.pattern == pattern);
         let mut timed: Vec<(f64, &BundledKernel)> = fitting
             .map(|kernel| {
                 let own = &kernel.problem;

@@ -3,7 +3,7 @@
 use super::error::RuntimeError;
 use crate::gpu::KernelArgument;
 use crate::model::storage::StorageError;
-use crate::model::{Dtype, Problem, Storage};
+use crate::model::{Dtype, GemmType, Problem, Storage};
 
 /// Operands of a product C = alpha op(A) op(B) + beta C, row-major; those of a batch lie one after
 /// the other. Addresses are device addresses.
@@ -34,14 +34,14 @@ impl GemmOperands {
         Self { a, b, c, lda, ldb, ldc, alpha: 1.0, beta: 0.0 }
     }
 
-    /// Checks what no kernel can take: null addresses, and factors that are no numbers of the dtype.
+    /// Checks what no kernel can take: null addresses, and factors that are no numbers of their dtype.
     pub(super) fn check(&self, problem: &Problem) -> Result<(), RuntimeError> {
         for (operand, address) in [('A', self.a), ('B', self.b), ('C', self.c)] {
             if address == 0 {
                 return Err(StorageError::Null { operand }.into());
             }
         }
-        if problem.dtype == Dtype::I32 {
+        if problem.types.scalar() == Dtype::I32 {
             for (name, value) in [("alpha", self.alpha), ("beta", self.beta)] {
                 if f64::from(value as i32) != value {
                     return Err(RuntimeError::Factor { name, value });
@@ -60,9 +60,9 @@ impl GemmOperands {
 }
 
 /// Converts alpha or beta to a kernel argument.
-pub(super) fn scalar(dtype: Dtype, value: f64) -> KernelArgument {
-    match dtype {
+pub(super) fn scalar(types: GemmType, value: f64) -> KernelArgument {
+    match types.scalar() {
         Dtype::I32 => KernelArgument::I32(value as i32),
-        Dtype::F32 | Dtype::F16 | Dtype::Bf16 => KernelArgument::F32(value as f32),
+        _ => KernelArgument::F32(value as f32),
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn prepare<D: Driver>(
     let plan = chosen.plan();
     let refuse = |what: String| RuntimeError::Launch { problem: problem.to_string(), what };
     plan.check_limits().map_err(|limit| refuse(limit.to_string()))?;
-    plan.check_maps(problem.dtype).map_err(|limit| refuse(limit.to_string()))?;
+    plan.check_maps(problem.types).map_err(|limit| refuse(limit.to_string()))?;
     let mut offsets = Vec::new();
     let mut workspace_bytes = 0_u64;
     for Workspace { name, bytes } in &plan.workspaces {
@@ -98,7 +98,7 @@ pub(super) fn prepare<D: Driver>(
         })
     });
     let launches = ready.collect::<Result<_, RuntimeError>>()?;
-    let maps = TensorMapCache::new(problem.dtype, maps);
+    let maps = TensorMapCache::new(problem.types, maps);
     Ok(PreparedKernel { launches, workspace_bytes, maps, name: chosen.name })
 }
 
@@ -133,9 +133,9 @@ impl ArgumentSource {
             Argument::StrideA => stride(problem.stored_a()[0], operands.lda),
             Argument::StrideB => stride(problem.stored_b()[0], operands.ldb),
             Argument::StrideC => stride(shape.m, operands.ldc),
-            Argument::Alpha => scalar(problem.dtype, operands.alpha),
+            Argument::Alpha => scalar(problem.types, operands.alpha),
             // Only beta is left: named arguments are not in the convention.
-            Argument::Beta | Argument::Named(_) => scalar(problem.dtype, operands.beta),
+            Argument::Beta | Argument::Named(_) => scalar(problem.types, operands.beta),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use super::driver::Driver;
 use super::operands::GemmOperands;
 use crate::gpu::GpuError;
-use crate::model::{Dtype, TensorMap};
+use crate::model::{GemmType, TensorMap};
 
 /// Sets of operands that are cached before the cache is cleared. A model has tens of layers of one
 /// shape, each with its own weights.
@@ -29,15 +29,15 @@ type MapAddresses = [u64; 4];
 /// Tensor maps of a prepared kernel, with a cache of their encodings.
 #[derive(Debug)]
 pub(super) struct TensorMapCache<M> {
-    dtype: Dtype,
+    types: GemmType,
     maps: Vec<(TensorMap, MapBase)>,
     remembered: RwLock<HashMap<MapAddresses, Arc<[M]>>>,
 }
 
 impl<M> TensorMapCache<M> {
-    /// Takes maps that were checked, with the dtype of their elements.
-    pub(super) fn new(dtype: Dtype, maps: Vec<(TensorMap, MapBase)>) -> Self {
-        Self { dtype, maps, remembered: RwLock::default() }
+    /// Takes maps that were checked, for products of these types.
+    pub(super) fn new(types: GemmType, maps: Vec<(TensorMap, MapBase)>) -> Self {
+        Self { types, maps, remembered: RwLock::default() }
     }
 
     /// Encodes the maps for kernel arguments; `None` for a kernel without maps. Allocates only for
@@ -64,7 +64,7 @@ impl<M> TensorMapCache<M> {
                 MapBase::C => operands.c,
                 MapBase::Workspace(offset) => workspace + offset,
             };
-            driver.encode(&map.placed(address, self.dtype))
+            driver.encode(&map.placed(address, self.types))
         };
         let maps: Arc<[M]> = self.maps.iter().map(encode).collect::<Result<_, _>>()?;
         let mut remembered = self.remembered.write().unwrap_or_else(PoisonError::into_inner);

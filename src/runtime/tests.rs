@@ -12,7 +12,7 @@ use crate::compile::compiler::ImageOrigin;
 use crate::compile::{Compile, CompileError, CompileRequest, Compiled};
 use crate::gpu::{GpuError, KernelArgument, Stream};
 use crate::lookup::Lookup;
-use crate::model::{Compute, Device, Dtype, Layout, PlacedMap, Problem, Regime, Shape};
+use crate::model::{Device, Dtype, GemmType, Layout, PlacedMap, Problem, Regime, Shape};
 use crate::render::Templates;
 use crate::space::{Families, Family};
 
@@ -218,7 +218,7 @@ fn what_kernels_cannot_take_is_refused_before_a_launch() {
     let own = problem("8x8x8");
     let packed = GemmOperands::packed(&own, 256, 512, 1024);
     let large = |m: u64| Problem { shape: Shape { m, ..own.shape }, ..own };
-    let whole = Problem { dtype: Dtype::I32, compute: Compute::I32, ..own };
+    let whole = Problem { types: GemmType::of(Dtype::I32), ..own };
     for (problem, operands, words) in [
         (own, GemmOperands { a: 257, ..packed }, "aligned to 1 bytes"),
         (own, GemmOperands { c: 1026, ..packed }, "aligned to 2 bytes"),

@@ -9,8 +9,8 @@ use indexmap::IndexMap;
 use super::expression::{DerivedValue, Expression, SourceFile};
 use super::formula::Slot;
 use crate::model::{
-    Argument, Compute, ComputeCapability, Configuration, Device, Dtype, Layout, Problem, Swizzle,
-    Value,
+    Argument, Compute, ComputeCapability, Configuration, Device, Dtype, GemmType, Layout, Problem,
+    ProblemPattern, Swizzle, Value,
 };
 
 /// A condition that every legal configuration satisfies.
@@ -74,6 +74,8 @@ pub(crate) struct TensorMapSpec {
     /// Whether the configuration has this map; nothing where it always does.
     pub(crate) when: Option<Expression>,
     pub(crate) operand: String,
+    /// Of the elements; nothing where it is the operand's, or that of A for a workspace.
+    pub(crate) dtype: Option<Dtype>,
     /// Bytes into the operand; nothing for its beginning.
     pub(crate) offset: Option<Expression>,
     pub(crate) extents: Vec<Expression>,
@@ -163,6 +165,8 @@ pub struct Family {
     /// The rules of legality, as declared.
     pub constraints: Vec<Constraint>,
     pub(super) dtypes: Vec<Dtype>,
+    /// Dtypes of D besides the one that follows from that of A.
+    pub(super) outputs: Vec<Dtype>,
     pub(super) compute: Vec<Compute>,
     pub(super) layouts: Vec<Layout>,
     pub(super) min_compute_capability: Option<ComputeCapability>,
@@ -206,17 +210,37 @@ impl Family {
         &self.defaults[0]
     }
 
+    /// A pattern that it serves; `None` where it serves none.
+    pub(super) fn a_pattern(&self) -> Option<ProblemPattern> {
+        let layout = *self.layouts.first()?;
+        let types = self.dtypes.iter().flat_map(|dtype| {
+            let of =
+                move |compute: &Compute| GemmType { compute: *compute, ..GemmType::of(*dtype) };
+            self.compute.iter().map(of)
+        });
+        let types = types.into_iter().find(|types| types.check().is_ok())?;
+        Some(ProblemPattern { types, layout })
+    }
+
     /// Why the family cannot serve `problem` on `device`; `None` if it can.
     pub fn refusal(&self, problem: &Problem, device: &Device) -> Option<String> {
         fn words<T: std::fmt::Display>(known: &[T]) -> String {
             known.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
         }
-        if !self.dtypes.contains(&problem.dtype) {
-            return Some(format!("serves dtype {}, not {}", words(&self.dtypes), problem.dtype));
+        let GemmType { a, b, d, compute } = problem.types;
+        if let Some(dtype) = [a, b].into_iter().find(|dtype| !self.dtypes.contains(dtype)) {
+            return Some(format!("serves dtype {}, not {dtype}", words(&self.dtypes)));
         }
-        if !self.compute.contains(&problem.compute) {
-            let known = words(&self.compute);
-            return Some(format!("serves compute {known}, not {}", problem.compute));
+        if a != b {
+            return Some(format!("serves A and B of one dtype, not {a} and {b}"));
+        }
+        if d != a.default_out() && !self.outputs.contains(&d) {
+            let usual = std::iter::once(a.default_out());
+            let known: Vec<Dtype> = usual.chain(self.outputs.iter().copied()).collect();
+            return Some(format!("serves output {}, not {d}", words(&known)));
+        }
+        if !self.compute.contains(&compute) {
+            return Some(format!("serves compute {}, not {compute}", words(&self.compute)));
         }
         if !self.layouts.contains(&problem.layout) {
             return Some(format!("serves layout {}, not {}", words(&self.layouts), problem.layout));

@@ -18,6 +18,8 @@ pub(crate) struct FamilyFile {
     pub(crate) summary: String,
     pub(crate) template: Option<Spanned<String>>,
     pub(crate) dtypes: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(crate) outputs: Vec<Spanned<String>>,
     pub(crate) compute: Vec<Spanned<String>>,
     pub(crate) layouts: Vec<Spanned<String>>,
     pub(crate) min_compute_capability: Option<Spanned<String>>,
@@ -100,6 +102,7 @@ pub(crate) struct TensorMapFile {
     pub(crate) name: Spanned<String>,
     pub(crate) when: Option<Spanned<String>>,
     pub(crate) operand: Spanned<String>,
+    pub(crate) dtype: Option<Spanned<String>>,
     pub(crate) offset: Option<Spanned<SizeText>>,
     pub(crate) extents: Spanned<Vec<Spanned<SizeText>>>,
     pub(crate) strides: Option<Spanned<Vec<Spanned<SizeText>>>>,

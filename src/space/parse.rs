@@ -24,8 +24,7 @@ use super::scope::{self, BUILT_INS, FIRST_PARAMETER};
 use super::work::contradiction;
 use crate::model::diagnostic::did_you_mean;
 use crate::model::launch::STANDARD_ARGUMENTS;
-use crate::model::problem::UnknownWord;
-use crate::model::{Argument, ComputeCapability, Configuration, Diagnostic, Value};
+use crate::model::{Argument, ComputeCapability, Configuration, Diagnostic, UnknownWord, Value};
 
 /// Most values of a parameter: no search could try more.
 const MAX_VALUES: usize = 4096;
@@ -139,6 +138,7 @@ impl Builder {
             parameters,
             constraints,
             dtypes: self.words(&file.dtypes)?,
+            outputs: self.words(&file.outputs)?,
             compute: self.words(&file.compute)?,
             layouts: self.words(&file.layouts)?,
             min_compute_capability,

@@ -2,10 +2,10 @@
 //! problem, device and configuration.
 
 use super::formula::{OPEN, Slot, Term};
-use crate::model::{Device, Dtype, Problem, Storage};
+use crate::model::{Device, Dtype, GemmType, Problem, Storage};
 
 /// The built-in names, each with what it means. Their slots are their places here.
-pub const BUILT_INS: [(&str, &str); 25] = [
+pub const BUILT_INS: [(&str, &str); 32] = [
     ("M", "rows of C"),
     ("N", "columns of C"),
     ("K", "the summed dimension"),
@@ -13,12 +13,16 @@ pub const BUILT_INS: [(&str, &str); 25] = [
     ("lda", "elements between rows of the stored A"),
     ("ldb", "elements between rows of the stored B"),
     ("ldc", "elements between rows of C"),
-    ("dtype", "how elements are stored, such as 'f32'"),
+    ("dtype", "the dtype of A, such as 'f32'"),
+    ("b_dtype", "the dtype of B"),
+    ("out_dtype", "the dtype of C and D"),
     ("compute", "the arithmetic contract, such as 'f32'"),
     ("layout", "'nn', 'nt', 'tn' or 'tt'"),
     ("a_transposed", "whether A is stored K x M"),
     ("b_transposed", "whether B is stored N x K"),
-    ("element_bytes", "bytes of an element"),
+    ("element_bytes", "bytes of an element of A"),
+    ("b_element_bytes", "bytes of an element of B"),
+    ("out_element_bytes", "bytes of an element of C and D"),
     ("compute_capability", "10 x major + minor: 90 for 9.0"),
     ("sms", "streaming multiprocessors"),
     ("warp_size", "threads of a warp"),
@@ -30,7 +34,10 @@ pub const BUILT_INS: [(&str, &str); 25] = [
     ("shared_bytes_per_sm", "shared memory of an SM"),
     ("shared_bytes_reserved", "shared memory that the system keeps of every block"),
     ("l2_bytes", "bytes of the L2 cache"),
-    ("element", "the CUDA type of an element: `float` or `int`"),
+    ("element", "the CUDA type of an element of A, such as `float`"),
+    ("b_element", "the CUDA type of an element of B"),
+    ("out_element", "the CUDA type of an element of C and D"),
+    ("scalar", "the CUDA type of alpha, beta and sums: `float` or `int`"),
 ];
 
 /// The slot of a family's first parameter; those of derived values come after all parameters.
@@ -58,13 +65,18 @@ impl<'a> Scope<'a> {
     pub(super) fn unsized_problem(problem: &Problem, device: &Device, own: usize) -> Self {
         let int = |value: u64| Term::Int(i128::from(value));
         let capability = device.compute_capability;
+        let GemmType { a, b, d, compute } = problem.types;
         let known: [Term<'a>; BUILT_INS.len() - OPEN.len()] = [
-            Term::Text(problem.dtype.name()),
-            Term::Text(problem.compute.name()),
+            Term::Text(a.name()),
+            Term::Text(b.name()),
+            Term::Text(d.name()),
+            Term::Text(compute.name()),
             Term::Text(problem.layout.name()),
             Term::Bool(problem.layout.a_transposed()),
             Term::Bool(problem.layout.b_transposed()),
-            int(problem.dtype.bytes()),
+            int(a.bytes()),
+            int(b.bytes()),
+            int(d.bytes()),
             int(u64::from(10 * capability.major + capability.minor)),
             int(u64::from(device.sms)),
             int(u64::from(device.warp_size)),
@@ -76,7 +88,10 @@ impl<'a> Scope<'a> {
             int(u64::from(device.shared_bytes_per_sm)),
             int(u64::from(device.shared_bytes_reserved)),
             int(device.l2_bytes),
-            Term::Text(element_type(problem)),
+            Term::Text(cuda_type(a)),
+            Term::Text(cuda_type(b)),
+            Term::Text(cuda_type(d)),
+            Term::Text(cuda_type(problem.types.scalar())),
         ];
         let mut values = Vec::with_capacity(BUILT_INS.len() + own);
         values.resize(OPEN.len(), Term::Unknown);
@@ -135,11 +150,12 @@ impl<'a> Scope<'a> {
 
 /// The CUDA C++ type of an element. The 16-bit types appear as their bits: the headers that would
 /// name them are no part of the compiler.
-fn element_type(problem: &Problem) -> &'static str {
-    match problem.dtype {
+fn cuda_type(dtype: Dtype) -> &'static str {
+    match dtype {
         Dtype::F32 => "float",
         Dtype::I32 => "int",
         Dtype::F16 | Dtype::Bf16 => "unsigned short",
+        Dtype::I8 => "signed char",
     }
 }
 

@@ -127,10 +127,9 @@ fn size<'a>(family: &'a Family, expression: &'a Expression, scope: &mut Scope<'a
 /// The diagnosis of a declaration that contradicts the grid of a default or a seed for one of [`COMPARED`].
 pub(super) fn contradiction(family: &Family) -> Option<Diagnostic> {
     let device = Device::h200();
-    let (dtype, compute, layout) =
-        (*family.dtypes.first()?, *family.compute.first()?, *family.layouts.first()?);
+    let pattern = family.a_pattern()?;
     COMPARED.into_iter().find_map(|shape| {
-        let problem = Problem { compute, layout, ..Problem::new(shape, dtype) };
+        let problem = pattern.problem(shape);
         let seeds = family.seeds.iter().flat_map(|seeds| &seeds.configurations);
         let mut defaults = family.defaults.iter().chain(seeds);
         defaults.find_map(|default| compare(family, default, &problem, &device))

@@ -163,17 +163,18 @@ fn launch(
     problem: &Problem,
     group: &[&CompiledCandidate],
 ) -> Result<(), WorkerError> {
-    let (a_elements, b_elements) = (problem.a_elements(), problem.b_elements());
-    let bytes = |elements: u64| elements * problem.dtype.bytes();
-    let a = executor.allocate(bytes(a_elements))?;
-    let b = executor.allocate(bytes(b_elements))?;
+    // Memory is filled in words.
+    let [a_bytes, b_bytes, c_bytes] =
+        problem.operand_bytes().map(|bytes| bytes.next_multiple_of(4));
+    let a = executor.allocate(a_bytes)?;
+    let b = executor.allocate(b_bytes)?;
     // Only whether memory is written counts, and not its values.
-    executor.fill(a, 0, bytes(a_elements).div_ceil(4))?;
-    executor.fill(b, 0, bytes(b_elements).div_ceil(4))?;
+    executor.fill(a, 0, a_bytes / 4)?;
+    executor.fill(b, 0, b_bytes / 4)?;
     for candidate in group {
         let plan = &candidate.plan;
         // C stays unwritten: with beta = 0 it is not read.
-        let c = executor.allocate(bytes(problem.c_elements()))?;
+        let c = executor.allocate(c_bytes)?;
         let mut workspaces = Vec::new();
         for workspace in &plan.workspaces {
             workspaces.push(executor.allocate(workspace.bytes)?);

@@ -21,8 +21,8 @@ const SCALING_ROUNDINGS: f64 = 3.0;
 /// probability above (Higham and Mary, SIAM J. Sci. Comput. 41(5), 2019, theorem 2.4). The smaller
 /// of both applies: the first up to n = 100, the second beyond.
 pub fn relative_bound(problem: &Problem) -> f64 {
-    match problem.compute {
-        Compute::I32 => 0.0,
+    match problem.types.compute {
+        Compute::I32 | Compute::I8 => 0.0,
         // Other compute types have no families yet. Their bound is that of strict f32 until then,
         // so that nothing passes by default.
         _ => {

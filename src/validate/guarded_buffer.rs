@@ -15,7 +15,7 @@ pub(super) const POISON: u32 = 0x7fe5_c0de;
 pub struct GuardedBuffer {
     /// Address of the data, a multiple of 256.
     pub address: u64,
-    /// Bytes of data, a multiple of 4.
+    /// Bytes of data.
     pub bytes: u64,
 }
 
@@ -35,7 +35,7 @@ impl GuardedBuffer {
     pub fn allocate(executor: &mut dyn Executor, bytes: u64) -> Result<Self, WorkerError> {
         let footprint = Self::footprint(bytes);
         let start = executor.allocate(footprint)?;
-        let buffer = Self { address: start + GUARD_BYTES, bytes: bytes.next_multiple_of(4) };
+        let buffer = Self { address: start + GUARD_BYTES, bytes };
         match executor.fill(start, POISON, footprint / 4) {
             Err(error) if !error.ends_worker() => buffer.free(executor).and(Err(error)),
             filled => filled.map(|()| buffer),
@@ -57,7 +57,17 @@ impl GuardedBuffer {
     pub(super) fn guards(&self) -> [(u64, u64); 2] {
         [
             (self.address - GUARD_BYTES, GUARD_BYTES / 4),
-            (self.address + self.bytes, GUARD_BYTES / 4),
+            (self.address + 4 * self.words(), GUARD_BYTES / 4),
         ]
+    }
+
+    /// Words that hold the data.
+    pub(super) fn words(&self) -> u64 {
+        self.bytes.div_ceil(4)
+    }
+
+    /// Address and number of the bytes behind the data in its last word, which are guard bytes too.
+    pub(super) fn last_bytes(&self) -> (u64, u64) {
+        (self.address + self.bytes, 4 * self.words() - self.bytes)
     }
 }

@@ -11,17 +11,18 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 use thiserror::Error;
 
+use super::element::bits_of;
 use super::guarded_buffer::POISON;
 use super::inputs::{Seeds, ValueKind};
 use super::region::Region;
 use super::run::ValidationRun;
 use super::sample::{self, BlockCoverage};
 use crate::cpu::{
-    BlockSelection, CountingMode, Counts, ExecutionChecks, GlobalMemory, KernelParameter,
+    BlockSelection, CountingMode, Counts, Elements, ExecutionChecks, GlobalMemory, KernelParameter,
     LaunchError, LaunchOptions, MemoryError, PtxModule, WriteTracking, launch,
 };
 use crate::model::{
-    Argument, Device, Dtype, KernelLaunch, LaunchPlan, Mismatch, Problem, Validation,
+    Argument, Device, Dtype, GemmType, KernelLaunch, LaunchPlan, Mismatch, Problem, Validation,
 };
 use crate::worker::{LaunchCommand, OperandAddresses, Scalars, bind};
 
@@ -84,37 +85,35 @@ struct PlanPart {
 
 impl HostValidator {
     /// Host memory in bytes for validating `problem`, without workspaces and references: two sets
-    /// of A and B and a C of four bytes per element, a bit for each of these bytes, a flag per
+    /// of A and B and a C, a bit for each of these bytes, a flag per
     /// element of C.
     pub fn footprint(problem: &Problem) -> u64 {
-        let operands = (problem.a_elements() + problem.b_elements()) * problem.batch;
-        let c = problem.c_elements() * problem.batch;
-        (2 * operands + c) * 4 * 9 / 8 + c
+        let [a, b, c] = problem.operand_bytes();
+        (2 * (a + b) + c) * 9 / 8 + problem.c_elements() * problem.batch
     }
 
     /// Creates the operands. Candidates have the limits of `device`.
     ///
     /// # Errors
-    /// [`HostFailure`] when the host has too little memory, or elements do not have 32 bits.
+    /// [`HostFailure`] when the host has too little memory.
     pub fn prepare(problem: &Problem, device: &Device, seed: u64) -> Result<Self, HostFailure> {
-        if problem.dtype.bytes() != 4 {
-            let what = format!("the cpu device does not validate {} yet", problem.dtype);
-            return Err(HostFailure::Unsupported(what));
-        }
         let seeds = Seeds::of(seed);
         let mut memory = GlobalMemory::new(WriteTracking::Written);
-        let mut operand = |elements: u64, values: ValueKind, seed: u64| {
-            let count = elements * problem.batch;
-            let address = memory.allocate(4 * count)?;
-            memory.fill_with(address, count, |at| values.word_at(problem.dtype, at, seed))?;
+        let mut operand = |elements: u64, dtype: Dtype, values: ValueKind, seed: u64| {
+            let (count, bytes) = (elements * problem.batch, dtype.bytes());
+            let address = memory.allocate(count * bytes)?;
+            let elements = Elements { address, count, bytes: bytes as u32 };
+            memory.fill_elements(elements, |at| bits_of(dtype, values.at(dtype, at, seed)))?;
             memory.protect(address)?;
             Ok::<u64, MemoryError>(address)
         };
-        let (a, b) = (problem.a_elements(), problem.b_elements());
+        let GemmType { a, b, .. } = problem.types;
         let [seed_a, seed_b] = seeds.operands();
-        let small = [operand(a, ValueKind::Small, seed_a)?, operand(b, ValueKind::Small, seed_b)?];
-        let uniform =
-            [operand(a, ValueKind::Uniform, seed_a)?, operand(b, ValueKind::Uniform, seed_b)?];
+        let mut both = |values| {
+            let a = operand(problem.a_elements(), a, values, seed_a)?;
+            Ok::<_, MemoryError>([a, operand(problem.b_elements(), b, values, seed_b)?])
+        };
+        let (small, uniform) = (both(ValueKind::Small)?, both(ValueKind::Uniform)?);
         let shared_limit = device.shared_bytes_per_block.into();
         let (problem, interrupted) = (*problem, None);
         Ok(Self { problem, seeds, memory, small, uniform, shared_limit, interrupted })
@@ -140,13 +139,12 @@ impl HostValidator {
         let small = ValidationRun::small(&self.problem, self.seeds);
         let scratch = self.scratch(plan)?;
         let chosen = self.first_run(program, plan, &small, &scratch)?;
-        let marked = scratch.memory.written(scratch.c, self.c_elements())?;
+        let marked = scratch.memory.written(self.c(&scratch))?;
         let region = Region::of(&self.problem, &marked);
         self.judge(&small, &scratch, &region)?;
         let uniform = ValidationRun::uniform(&self.problem, self.seeds);
         let scratch = self.scratch(plan)?;
-        let old = |at| uniform.old_word(at);
-        scratch.memory.fill_with(scratch.c, self.c_elements(), old)?;
+        scratch.memory.fill_elements(self.c(&scratch), |at| uniform.old_bits(at))?;
         let options = LaunchOptions { counting, ..self.options(plan) };
         let part = PlanPart { preparation: true, blocks: chosen };
         let counts = self.run_part(program, plan, &uniform, &scratch, &options, part)?;
@@ -157,9 +155,9 @@ impl HostValidator {
         self.check_complete(&coverage, &marked)?;
         let max_error = self.judge(&uniform, &scratch, &region)?;
         self.check_untouched(&uniform, &scratch, &marked)?;
-        let reference = match self.problem.dtype {
+        let reference = match self.problem.types.accumulator() {
             Dtype::I32 => format!("exact integers on the host, {coverage}"),
-            Dtype::F32 | Dtype::F16 | Dtype::Bf16 => format!("f64 on the host, {coverage}"),
+            _ => format!("f64 on the host, {coverage}"),
         };
         Ok(ExecutedCandidate {
             validation: Validation { reference, max_error, bound: uniform.bound },
@@ -168,7 +166,7 @@ impl HostValidator {
         })
     }
 
-    /// Returns the words of C that a candidate computes from uniform values with the given factors.
+    /// Returns the bits of the elements of C that a candidate computes from uniform values with the given factors.
     /// All blocks run with all checks. If beta is not 0, C held uniform values before.
     ///
     /// # Errors
@@ -183,12 +181,11 @@ impl HostValidator {
         run.scalars = scalars;
         let scratch = self.scratch(plan)?;
         if scalars.beta != 0.0 {
-            let old = |at| run.old_word(at);
-            scratch.memory.fill_with(scratch.c, self.c_elements(), old)?;
+            scratch.memory.fill_elements(self.c(&scratch), |at| run.old_bits(at))?;
         }
         let options = LaunchOptions { checks: ExecutionChecks::ALL, ..self.options(plan) };
         self.run(program, plan, &run, &scratch, &options)?;
-        Ok(scratch.memory.words(scratch.c, self.c_elements())?.collect())
+        Ok(scratch.memory.elements(self.c(&scratch))?.collect())
     }
 
     /// Executes a candidate's first run and returns its blocks: all of a small problem, else a
@@ -230,7 +227,7 @@ impl HostValidator {
         };
         let mut chosen = vec![[0; 3]];
         some(true, chosen.clone())?;
-        let marked = scratch.memory.written(scratch.c, self.c_elements())?;
+        let marked = scratch.memory.written(self.c(scratch))?;
         let first = Region::of(&self.problem, &marked);
         let others = sample::choose(&self.problem, kernel.grid, &first, self.seeds.choice());
         if !others.is_empty() {
@@ -346,12 +343,14 @@ impl HostValidator {
         scratch: &Scratch,
         region: &Region,
     ) -> Result<f64, HostFailure> {
-        let words = region.runs.iter().map(|run| {
-            let address = scratch.c + 4 * run.index(&self.problem);
-            Ok(scratch.memory.words(address, run.length)?.collect())
+        let elements = region.runs.iter().map(|run| {
+            let all = self.c(scratch);
+            let address = all.address + u64::from(all.bytes) * run.index(&self.problem);
+            let elements = Elements { address, count: run.length, ..all };
+            Ok(scratch.memory.elements(elements)?.collect())
         });
-        let words: Vec<Vec<u32>> = words.collect::<Result<_, MemoryError>>()?;
-        run.judge(region, &words).map_err(HostFailure::Wrong)
+        let elements: Vec<Vec<u32>> = elements.collect::<Result<_, MemoryError>>()?;
+        run.judge(region, &elements).map_err(HostFailure::Wrong)
     }
 
     /// Checks that the blocks wrote, and that all blocks together wrote all of C.
@@ -374,9 +373,9 @@ impl HostValidator {
         scratch: &Scratch,
         marked: &[bool],
     ) -> Result<(), HostFailure> {
-        let words = scratch.memory.words(scratch.c, self.c_elements())?;
-        let touched = words.enumerate().find_first(|(at, word)| {
-            !marked.get(*at).copied().unwrap_or(true) && *word != run.old_word(*at as u64)
+        let elements = scratch.memory.elements(self.c(scratch))?;
+        let touched = elements.enumerate().find_first(|(at, bits)| {
+            !marked.get(*at).copied().unwrap_or(true) && *bits != run.old_bits(*at as u64)
         });
         let Some((at, _)) = touched else { return Ok(()) };
         let at = self.position(at as u64);
@@ -401,10 +400,17 @@ impl HostValidator {
             memory.poison(address, POISON, bytes / 4)?;
             Ok::<u64, MemoryError>(address)
         };
-        let c = poisoned(4 * self.c_elements())?;
+        let [.., c] = self.problem.operand_bytes();
+        let c = poisoned(c)?;
         let workspaces = plan.workspaces.iter().map(|one| poisoned(one.bytes.next_multiple_of(4)));
         let workspaces = workspaces.collect::<Result<_, _>>()?;
         Ok(Scratch { memory, c, workspaces })
+    }
+
+    /// The elements of C.
+    fn c(&self, scratch: &Scratch) -> Elements {
+        let bytes = self.problem.types.d.bytes() as u32;
+        Elements { address: scratch.c, count: self.c_elements(), bytes }
     }
 
     fn c_elements(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! Operand values as a function of their index, so that device and host agree without copies. The
 //! generators in `kernels.cu` are equal.
 
+use super::element::{bits_of, value_of};
 use crate::model::Dtype;
 use crate::worker::Scalars;
 
@@ -9,7 +10,7 @@ use crate::worker::Scalars;
 pub enum ValueKind {
     /// -3 to 3 without 0: sums are exact, and every missing product shows.
     Small,
-    /// Uniform over [-1, 1), or over -1000 to 1000 for integers.
+    /// Uniform over [-1, 1), over -1000 to 1000 for integers, or over all of 8 bits.
     Uniform,
 }
 
@@ -56,25 +57,21 @@ impl ValueKind {
         }
     }
 
-    /// Returns the value at `index` of the stream of `seed`.
+    /// Returns the value at `index` of the stream of `seed`, an element of the dtype.
     pub fn at(self, dtype: Dtype, index: u64, seed: u64) -> f64 {
         let bits = mix(index, seed);
+        let uniform = |values: u64| ((bits >> 32) % values) as f64;
         match (self, dtype) {
             (Self::Small, _) => {
                 let which = ((bits >> 32) % 6) as i32;
                 f64::from(if which < 3 { which - 3 } else { which - 2 })
             }
-            (Self::Uniform, Dtype::I32) => ((bits >> 32) % 2001) as f64 - 1000.0,
-            (Self::Uniform, _) => (bits >> 40) as f64 / 8_388_608.0 - 1.0,
-        }
-    }
-
-    /// Returns the value as the bits of a 32-bit element.
-    pub(super) fn word_at(self, dtype: Dtype, index: u64, seed: u64) -> u32 {
-        let value = self.at(dtype, index, seed);
-        match dtype {
-            Dtype::I32 => (value as i32).cast_unsigned(),
-            Dtype::F32 | Dtype::F16 | Dtype::Bf16 => (value as f32).to_bits(),
+            (Self::Uniform, Dtype::I32) => uniform(2001) - 1000.0,
+            (Self::Uniform, Dtype::I8) => uniform(256) - 128.0,
+            (Self::Uniform, Dtype::F32) => of_24_bits(bits),
+            (Self::Uniform, Dtype::F16 | Dtype::Bf16) => {
+                value_of(dtype, bits_of(dtype, of_24_bits(bits)))
+            }
         }
     }
 }
@@ -83,8 +80,13 @@ impl ValueKind {
 pub(super) fn uneven_scalars(dtype: Dtype) -> Scalars {
     match dtype {
         Dtype::I32 => Scalars { alpha: 3.0, beta: -2.0 },
-        Dtype::F32 | Dtype::F16 | Dtype::Bf16 => Scalars { alpha: -0.75, beta: 0.5 },
+        _ => Scalars { alpha: -0.75, beta: 0.5 },
     }
+}
+
+/// The highest bits as a number in [-1, 1).
+fn of_24_bits(bits: u64) -> f64 {
+    (bits >> 40) as f64 / 8_388_608.0 - 1.0
 }
 
 /// The finaliser of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number

@@ -1,15 +1,104 @@
 // Validation kernels: fill operands with reproducible values, compute the reference, compare, and
-// check guard bytes. Not tuned, but simple enough to verify by reading. Compiled with ELEMENT_F32 or
-// ELEMENT_I32 defined; `inputs.rs` has the same generators for the host.
+// check guard bytes. Not tuned, but simple enough to verify by reading. Compiled with ELEMENT_A,
+// ELEMENT_B and ELEMENT_D defined as the names of dtypes; `inputs.rs` has the same generators for the
+// host.
 
+typedef unsigned char u8;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-#if defined(ELEMENT_F32)
-typedef float element;
-#elif defined(ELEMENT_I32)
-typedef int element;
-#endif
+// Elements. The compiler has no header for the 16-bit types.
+typedef float f32;
+typedef int i32;
+typedef signed char i8;
+struct f16 {
+    unsigned short bits;
+};
+struct bf16 {
+    unsigned short bits;
+};
+
+// The value of an element.
+__device__ float number(f32 x)
+{
+    return x;
+}
+
+__device__ int number(i32 x)
+{
+    return x;
+}
+
+__device__ int number(i8 x)
+{
+    return x;
+}
+
+__device__ float number(f16 x)
+{
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(x.bits));
+    return value;
+}
+
+__device__ float number(bf16 x)
+{
+    return __uint_as_float((u32)x.bits << 16);
+}
+
+// `round_to` rounds a value to an element, to nearest and ties to even.
+__device__ void round_to(f32& x, float value)
+{
+    x = value;
+}
+
+__device__ void round_to(i32& x, float value)
+{
+    x = (int)value;
+}
+
+__device__ void round_to(i8& x, float value)
+{
+    x = (signed char)(int)value;
+}
+
+__device__ void round_to(f16& x, float value)
+{
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(x.bits) : "f"(value));
+}
+
+// The value is no NaN.
+__device__ void round_to(bf16& x, float value)
+{
+    const u32 bits = __float_as_uint(value);
+    x.bits = (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+// What rounding to an element may change: relative to the value, and at least.
+template <typename Element>
+struct Rounding {
+    static constexpr double relative = 0.0, absolute = 0.0;  // a part of the bound, or exact
+};
+
+template <>
+struct Rounding<f16> {
+    static constexpr double relative = 1.0 / (1 << 11), absolute = 1.0 / (1 << 25);
+};
+
+template <>
+struct Rounding<bf16> {
+    static constexpr double relative = 1.0 / (1 << 8), absolute = 0.0;
+};
+
+// Whether an element is an integer, and the type of alpha, beta and sums.
+template <typename Element>
+constexpr bool is_integer = false;
+template <>
+constexpr bool is_integer<i32> = true;
+template <>
+constexpr bool is_integer<i8> = true;
+
+typedef decltype(number(ELEMENT_A())) scalar;
 
 // Hashes an index to 64 bits: the finaliser of splitmix64 (Steele, Lea and Flood 2014).
 __device__ u64 mix(u64 index, u64 seed)
@@ -22,26 +111,29 @@ __device__ u64 mix(u64 index, u64 seed)
 
 // One of -3, -2, -1, 1, 2, 3: products and their sums are exact in binary32, and every product that is
 // missing or counted twice changes the sum.
-__device__ element small_value(u64 index, u64 seed)
+__device__ int small_value(u64 index, u64 seed)
 {
     const int which = (int)((mix(index, seed) >> 32) % 6);
-    return (element)(which < 3 ? which - 3 : which - 2);
+    return which < 3 ? which - 3 : which - 2;
 }
 
-// Uniform: 24 bits in [-1, 1) for floating point, -1000 to 1000 for integers.
-__device__ element uniform_value(u64 index, u64 seed)
+// Uniform: 24 bits in [-1, 1) for floating point, -1000 to 1000 for integers, all values for those of
+// 8 bits.
+template <typename Element>
+__device__ float uniform_value(u64 index, u64 seed)
 {
     const u64 bits = mix(index, seed);
-#if defined(ELEMENT_F32)
+    if (is_integer<Element>)
+        return sizeof(Element) == 1 ? (int)((bits >> 32) % 256) - 128 : (int)((bits >> 32) % 2001) - 1000;
     return (float)(int)(bits >> 40) * (1.0f / 8388608.0f) - 1.0f;
-#else
-    return (int)((bits >> 32) % 2001) - 1000;
-#endif
 }
 
-__device__ element value(int kind, u64 index, u64 seed)
+template <typename Element>
+__device__ Element value(int kind, u64 index, u64 seed)
 {
-    return kind == 0 ? small_value(index, seed) : uniform_value(index, seed);
+    Element x;
+    round_to(x, kind == 0 ? (float)small_value(index, seed) : uniform_value<Element>(index, seed));
+    return x;
 }
 
 __device__ u64 first_index()
@@ -54,10 +146,26 @@ __device__ u64 index_step()
     return (u64)gridDim.x * blockDim.x;
 }
 
-extern "C" __global__ void fill_values(element* out, u64 count, int kind, u64 seed)
+template <typename Element>
+__device__ void fill(Element* out, u64 count, int kind, u64 seed)
 {
     for (u64 i = first_index(); i < count; i += index_step())
-        out[i] = value(kind, i, seed);
+        out[i] = value<Element>(kind, i, seed);
+}
+
+extern "C" __global__ void fill_a(ELEMENT_A* out, u64 count, int kind, u64 seed)
+{
+    fill(out, count, kind, seed);
+}
+
+extern "C" __global__ void fill_b(ELEMENT_B* out, u64 count, int kind, u64 seed)
+{
+    fill(out, count, kind, seed);
+}
+
+extern "C" __global__ void fill_c(ELEMENT_D* out, u64 count, int kind, u64 seed)
+{
+    fill(out, count, kind, seed);
 }
 
 extern "C" __global__ void fill_words(u32* out, u64 count, u32 word)
@@ -66,12 +174,23 @@ extern "C" __global__ void fill_words(u32* out, u64 count, u32 word)
         out[i] = word;
 }
 
-// Counts elements that changed since fill_values.
-extern "C" __global__ void count_changed_values(const element* in, u64 count, int kind, u64 seed, u64* changed)
+// Counts elements that changed since they were filled.
+template <typename Element>
+__device__ void count_changed(const Element* in, u64 count, int kind, u64 seed, u64* changed)
 {
     for (u64 i = first_index(); i < count; i += index_step())
-        if (in[i] != value(kind, i, seed))
+        if (number(in[i]) != number(value<Element>(kind, i, seed)))
             atomicAdd(changed, 1ull);
+}
+
+extern "C" __global__ void count_changed_a(const ELEMENT_A* in, u64 count, int kind, u64 seed, u64* changed)
+{
+    count_changed(in, count, kind, seed, changed);
+}
+
+extern "C" __global__ void count_changed_b(const ELEMENT_B* in, u64 count, int kind, u64 seed, u64* changed)
+{
+    count_changed(in, count, kind, seed, changed);
 }
 
 // Counts words that changed since fill_words.
@@ -79,6 +198,14 @@ extern "C" __global__ void count_changed_words(const u32* in, u64 count, u32 wor
 {
     for (u64 i = first_index(); i < count; i += index_step())
         if (in[i] != word)
+            atomicAdd(changed, 1ull);
+}
+
+// Counts bytes of the words of fill_words that changed: those behind an operand that ends within a word.
+extern "C" __global__ void count_changed_bytes(const u8* in, u64 count, u32 word, u64* changed)
+{
+    for (u64 i = first_index(); i < count; i += index_step())
+        if (in[i] != (u8)(word >> 8 * ((u64)(in + i) % 4)))
             atomicAdd(changed, 1ull);
 }
 
@@ -97,22 +224,22 @@ constexpr int APART = TILE / PER_THREAD;  // distance of a thread's rows, and of
 
 // Loads a stage of an operand: TILE rows or columns from `first`, STEP along K from `k0`, zeros beyond
 // its end. Neighbouring threads read adjacent elements.
-template <typename Sum>
-__device__ void load(Sum (&stage)[STEP][TILE + 1], const element* from, int ld, bool k_contiguous, int first, int k0,
+template <typename Sum, typename Element>
+__device__ void load(Sum (&stage)[STEP][TILE + 1], const Element* from, int ld, bool k_contiguous, int first, int k0,
                      int extent, int K)
 {
     for (int i = threadIdx.x; i < STEP * TILE; i += 256) {
         const int k = k_contiguous ? i % STEP : i / TILE;
         const int x = k_contiguous ? i / STEP : i % TILE;
         const u64 at = k_contiguous ? (u64)(first + x) * ld + (k0 + k) : (u64)(k0 + k) * ld + (first + x);
-        stage[k][x] = first + x < extent && k0 + k < K ? (Sum)from[at] : (Sum)0;
+        stage[k][x] = first + x < extent && k0 + k < K ? (Sum)number(from[at]) : (Sum)0;
     }
 }
 
 // Computes sum = op(A) op(B) and optionally magnitude = |op(A)| |op(B)|, both in `Sum`, with 256
 // threads. A thread's rows and columns are APART, so that neighbours read adjacent elements.
 template <typename Sum>
-__device__ void reference(const element* A, const element* B, Sum* sums, float* magnitudes, int M, int N, int K,
+__device__ void reference(const ELEMENT_A* A, const ELEMENT_B* B, Sum* sums, float* magnitudes, int M, int N, int K,
                           int batch, int lda, int ldb, int a_transposed, int b_transposed)
 {
     __shared__ Sum As[STEP][TILE + 1];
@@ -124,8 +251,8 @@ __device__ void reference(const element* A, const element* B, Sum* sums, float* 
     const int block_n = blockIdx.x % tiles_n * TILE;
 
     for (int product = blockIdx.z; product < batch; product += gridDim.z) {
-        const element* a = A + (u64)product * M * K;
-        const element* b = B + (u64)product * K * N;
+        const ELEMENT_A* a = A + (u64)product * M * K;
+        const ELEMENT_B* b = B + (u64)product * K * N;
         Sum sum[PER_THREAD][PER_THREAD] = {};
         Sum magnitude[PER_THREAD][PER_THREAD] = {};
         for (int k0 = 0; k0 < K; k0 += STEP) {
@@ -162,15 +289,15 @@ __device__ void reference(const element* A, const element* B, Sum* sums, float* 
 
 // For small values, whose sums are exact in binary32 in any order.
 extern "C" __global__ void __launch_bounds__(256)
-reference_small(const element* A, const element* B, float* sums, int M, int N, int K, int batch, int lda, int ldb,
+reference_small(const ELEMENT_A* A, const ELEMENT_B* B, float* sums, int M, int N, int K, int batch, int lda, int ldb,
                 int a_transposed, int b_transposed)
 {
     reference(A, B, sums, (float*)nullptr, M, N, K, batch, lda, ldb, a_transposed, b_transposed);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-reference_uniform(const element* A, const element* B, double* sums, float* magnitudes, int M, int N, int K, int batch,
-                  int lda, int ldb, int a_transposed, int b_transposed)
+reference_uniform(const ELEMENT_A* A, const ELEMENT_B* B, double* sums, float* magnitudes, int M, int N, int K,
+                  int batch, int lda, int ldb, int a_transposed, int b_transposed)
 {
     reference(A, B, sums, magnitudes, M, N, K, batch, lda, ldb, a_transposed, b_transposed);
 }
@@ -196,30 +323,33 @@ __device__ double infinite_if_nan(double error)
     return error == error ? error : __longlong_as_double(0x7ff0000000000000ll);
 }
 
-// The small-value product: alpha = 1, beta = 0, and no rounding at all.
-__device__ Comparison compare_small_at(const element* C, const float* sums, u64 i)
+// The small-value product: alpha = 1, beta = 0, and no rounding but that of C.
+__device__ Comparison compare_small_at(const ELEMENT_D* C, const float* sums, u64 i)
 {
-    const double got = C[i];
-    const double expected = sums[i];
+    ELEMENT_D rounded;
+    round_to(rounded, sums[i]);
+    const double got = number(C[i]);
+    const double expected = number(rounded);
     return {got, expected, got == expected ? 0.0 : infinite_if_nan(fabs(got - expected))};
 }
 
 // alpha op(A) op(B) + beta C0, C0 being the uniform values of c_seed. C is a part that begins at element
-// `first`.
-__device__ Comparison compare_uniform_at(const element* C, const double* sums, const float* magnitudes, u64 i,
-                                         element alpha, element beta, u64 c_seed, u64 first)
+// `first`. The rounding of C is no part of the error.
+__device__ Comparison compare_uniform_at(const ELEMENT_D* C, const double* sums, const float* magnitudes, u64 i,
+                                         scalar alpha, scalar beta, u64 c_seed, u64 first)
 {
-    const element c0 = uniform_value(first + i, c_seed);
-#if defined(ELEMENT_F32)
-    const double expected = (double)alpha * sums[i] + (double)beta * (double)c0;
-    const double magnitude = fabs((double)alpha) * magnitudes[i] + fabs((double)beta * (double)c0);
-    const double difference = fabs((double)C[i] - expected);
-    const double error = difference == 0 ? 0 : difference / magnitude;
-    return {(double)C[i], expected, infinite_if_nan(error)};
-#else
-    const int expected = (int)((u32)alpha * (u32)(long long)sums[i] + (u32)beta * (u32)c0);
-    return {(double)C[i], (double)expected, fabs((double)C[i] - (double)expected)};
-#endif
+    const double c0 = number(value<ELEMENT_D>(1, first + i, c_seed));
+    const double got = number(C[i]);
+    if (is_integer<ELEMENT_A>) {
+        const int expected = (int)((u32)alpha * (u32)(long long)sums[i] + (u32)beta * (u32)(int)c0);
+        return {got, (double)expected, fabs(got - (double)expected)};
+    }
+    const double expected = (double)alpha * sums[i] + (double)beta * c0;
+    const double magnitude = fabs((double)alpha) * magnitudes[i] + fabs((double)beta * c0);
+    const double rounding = Rounding<ELEMENT_D>::relative * fabs(expected) + Rounding<ELEMENT_D>::absolute;
+    const double difference = fabs(got - expected) - rounding;
+    const double error = difference <= 0 ? 0 : difference / magnitude;
+    return {got, expected, infinite_if_nan(error)};
 }
 
 // Errors that one thread found.
@@ -256,7 +386,7 @@ __device__ void locate(ComparisonResult* result, const Comparison& comparison, u
         atomicMin(&result->at, i);
 }
 
-extern "C" __global__ void compare_small(const element* C, const float* sums, u64 count, ComparisonResult* result)
+extern "C" __global__ void compare_small(const ELEMENT_D* C, const float* sums, u64 count, ComparisonResult* result)
 {
     ErrorStatistics statistics;
     for (u64 i = first_index(); i < count; i += index_step())
@@ -264,7 +394,7 @@ extern "C" __global__ void compare_small(const element* C, const float* sums, u6
     statistics.report(result);
 }
 
-extern "C" __global__ void locate_small(const element* C, const float* sums, u64 count, ComparisonResult* result)
+extern "C" __global__ void locate_small(const ELEMENT_D* C, const float* sums, u64 count, ComparisonResult* result)
 {
     if (result->wrong == 0)
         return;
@@ -272,7 +402,7 @@ extern "C" __global__ void locate_small(const element* C, const float* sums, u64
         locate(result, compare_small_at(C, sums, i), i);
 }
 
-extern "C" __global__ void describe_small(const element* C, const float* sums, ComparisonResult* result)
+extern "C" __global__ void describe_small(const ELEMENT_D* C, const float* sums, ComparisonResult* result)
 {
     if (result->wrong == 0)
         return;
@@ -281,8 +411,8 @@ extern "C" __global__ void describe_small(const element* C, const float* sums, C
     result->expected = worst.expected;
 }
 
-extern "C" __global__ void compare_uniform(const element* C, const double* sums, const float* magnitudes, u64 count,
-                                           element alpha, element beta, u64 c_seed, u64 first, float bound,
+extern "C" __global__ void compare_uniform(const ELEMENT_D* C, const double* sums, const float* magnitudes, u64 count,
+                                           scalar alpha, scalar beta, u64 c_seed, u64 first, float bound,
                                            ComparisonResult* result)
 {
     ErrorStatistics statistics;
@@ -291,8 +421,8 @@ extern "C" __global__ void compare_uniform(const element* C, const double* sums,
     statistics.report(result);
 }
 
-extern "C" __global__ void locate_uniform(const element* C, const double* sums, const float* magnitudes, u64 count,
-                                          element alpha, element beta, u64 c_seed, u64 first, ComparisonResult* result)
+extern "C" __global__ void locate_uniform(const ELEMENT_D* C, const double* sums, const float* magnitudes, u64 count,
+                                          scalar alpha, scalar beta, u64 c_seed, u64 first, ComparisonResult* result)
 {
     if (result->wrong == 0)
         return;
@@ -300,8 +430,8 @@ extern "C" __global__ void locate_uniform(const element* C, const double* sums, 
         locate(result, compare_uniform_at(C, sums, magnitudes, i, alpha, beta, c_seed, first), i);
 }
 
-extern "C" __global__ void describe_uniform(const element* C, const double* sums, const float* magnitudes,
-                                            element alpha, element beta, u64 c_seed, u64 first, ComparisonResult* result)
+extern "C" __global__ void describe_uniform(const ELEMENT_D* C, const double* sums, const float* magnitudes,
+                                            scalar alpha, scalar beta, u64 c_seed, u64 first, ComparisonResult* result)
 {
     if (result->wrong == 0)
         return;

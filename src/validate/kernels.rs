@@ -2,7 +2,7 @@
 
 use super::inputs::ValueKind;
 use super::parts::Part;
-use crate::model::{Dtype, Problem};
+use crate::model::{Dtype, GemmType, Problem};
 use crate::worker::{KernelSetup, LaunchArgument as Argument, LaunchCommand, Scalars, WorkItem};
 
 /// Source of the validation kernels.
@@ -10,11 +10,10 @@ pub const KERNELS: &str = include_str!("kernels.cu");
 
 /// Compiler options of [`KERNELS`] for a problem.
 pub fn compile_options(problem: &Problem) -> Vec<String> {
-    let element = match problem.dtype {
-        Dtype::I32 => "-DELEMENT_I32",
-        Dtype::F32 | Dtype::F16 | Dtype::Bf16 => "-DELEMENT_F32",
-    };
-    vec![element.to_owned()]
+    let GemmType { a, b, d, .. } = problem.types;
+    [("A", a), ("B", b), ("D", d)]
+        .map(|(operand, dtype)| format!("-DELEMENT_{operand}={dtype}"))
+        .into()
 }
 
 /// Bytes of one `ComparisonResult` in `kernels.cu`.
@@ -25,10 +24,14 @@ const THREADS: u32 = 256;
 /// Maximum number of blocks that stride over a buffer: fills any GPU, with few contended atomics.
 const MAX_BLOCKS: u64 = 2048;
 
-const ENTRIES: [&str; 13] = [
-    "fill_values",
+const ENTRIES: [&str; 17] = [
+    "fill_a",
+    "fill_b",
+    "fill_c",
     "fill_words",
-    "count_changed_values",
+    "count_changed_a",
+    "count_changed_b",
+    "count_changed_bytes",
     "count_changed_words",
     "count_different_words",
     "reference_small",
@@ -49,6 +52,42 @@ pub(super) fn kernel_setups() -> Vec<KernelSetup> {
         dynamic_shared_bytes: 0,
     };
     ENTRIES.into_iter().map(one).collect()
+}
+
+/// An operand of a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MatrixOperand {
+    A,
+    B,
+    C,
+}
+
+impl MatrixOperand {
+    /// The kernels that fill it and that count its changes. What a subject must not change is A and B.
+    fn entries(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Self::A => ("fill_a", Some("count_changed_a")),
+            Self::B => ("fill_b", Some("count_changed_b")),
+            Self::C => ("fill_c", None),
+        }
+    }
+}
+
+/// An operand with the values of a seed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FilledOperand {
+    pub(super) operand: MatrixOperand,
+    pub(super) address: u64,
+    /// Number of elements.
+    pub(super) count: u64,
+    pub(super) seed: u64,
+}
+
+impl FilledOperand {
+    fn arguments(&self, values: ValueKind) -> Vec<Argument> {
+        let kind = Argument::I32(values.kind());
+        vec![pointer(self.address), long(self.count), kind, long(self.seed)]
+    }
 }
 
 /// Creates launches of the loaded module.
@@ -94,15 +133,9 @@ impl ValidationKernels {
         })
     }
 
-    pub(super) fn fill_values(
-        self,
-        address: u64,
-        count: u64,
-        values: ValueKind,
-        seed: u64,
-    ) -> WorkItem {
-        let kind = Argument::I32(values.kind());
-        self.over(count, "fill_values", vec![pointer(address), long(count), kind, long(seed)])
+    pub(super) fn fill_values(self, operand: &FilledOperand, values: ValueKind) -> WorkItem {
+        let (entry, _) = operand.operand.entries();
+        self.over(operand.count, entry, operand.arguments(values))
     }
 
     pub(super) fn fill_words(self, address: u64, count: u64, word: u32) -> WorkItem {
@@ -110,17 +143,30 @@ impl ValidationKernels {
         self.over(count, "fill_words", vec![pointer(address), long(count), word])
     }
 
+    /// Counts elements that changed since they were filled; `None` for C.
     pub(super) fn count_changed_values(
+        self,
+        operand: &FilledOperand,
+        values: ValueKind,
+        changed: u64,
+    ) -> Option<WorkItem> {
+        let (_, entry) = operand.operand.entries();
+        let mut arguments = operand.arguments(values);
+        arguments.push(pointer(changed));
+        Some(self.over(operand.count, entry?, arguments))
+    }
+
+    /// Counts changed bytes of words that were filled with `word`.
+    pub(super) fn count_changed_bytes(
         self,
         address: u64,
         count: u64,
-        values: ValueKind,
-        seed: u64,
+        word: u32,
         changed: u64,
     ) -> WorkItem {
-        let kind = Argument::I32(values.kind());
-        let arguments = vec![pointer(address), long(count), kind, long(seed), pointer(changed)];
-        self.over(count, "count_changed_values", arguments)
+        let word = Argument::I32(word.cast_signed());
+        let arguments = vec![pointer(address), long(count), word, pointer(changed)];
+        self.over(count, "count_changed_bytes", arguments)
     }
 
     pub(super) fn count_changed_words(
@@ -157,9 +203,9 @@ impl ValidationKernels {
         let tiles = part.rows.div_ceil(64) * problem.shape.n.div_ceil(64);
         let grid = [tiles as u32, 1, part.products.min(65_535) as u32];
         let row = if problem.layout.a_transposed() { part.row } else { part.row * problem.lda() };
-        let element = problem.dtype.bytes();
-        let a = a + (part.product * problem.a_elements() + row) * element;
-        let b = b + part.product * problem.b_elements() * element;
+        let types = problem.types;
+        let a = a + (part.product * problem.a_elements() + row) * types.a.bytes();
+        let b = b + part.product * problem.b_elements() * types.b.bytes();
         let mut arguments = vec![pointer(a), pointer(b)];
         arguments.extend(results.iter().copied().map(pointer));
         arguments.extend([
@@ -214,9 +260,9 @@ impl ValidationKernels {
         result: u64,
     ) -> [WorkItem; 3] {
         let buffers = [run.c, run.sums, run.magnitudes].map(pointer);
-        let scalar = |value: f32| match run.dtype {
+        let scalar = |value: f32| match run.scalar {
             Dtype::I32 => Argument::I32(value as i32),
-            Dtype::F32 | Dtype::F16 | Dtype::Bf16 => Argument::F32(value),
+            _ => Argument::F32(value),
         };
         let scaling = [
             scalar(run.scalars.alpha),
@@ -254,5 +300,6 @@ pub(super) struct UniformRun {
     pub(super) count: u64,
     pub(super) scalars: Scalars,
     pub(super) c_seed: u64,
-    pub(super) dtype: Dtype,
+    /// Dtype of alpha and beta.
+    pub(super) scalar: Dtype,
 }

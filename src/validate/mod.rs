@@ -6,6 +6,7 @@
 //! [`Executor`](crate::worker::Executor); results of the `cpu` device are checked on the host.
 
 pub mod bound;
+mod element;
 mod guarded_buffer;
 mod host;
 pub mod inputs;

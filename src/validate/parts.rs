@@ -140,19 +140,13 @@ impl ReferenceRows {
     }
 }
 
-/// Bytes of A, B and C.
-pub(super) fn operand_bytes(problem: &Problem) -> [u64; 3] {
-    [problem.a_elements(), problem.b_elements(), problem.c_elements()]
-        .map(|elements| elements * problem.batch * problem.dtype.bytes())
-}
-
 fn second_c(problem: &Problem) -> u64 {
-    let [.., c] = operand_bytes(problem);
+    let [.., c] = problem.operand_bytes();
     GuardedBuffer::footprint(c)
 }
 
 fn guarded_operands(problem: &Problem) -> u64 {
-    operand_bytes(problem).into_iter().map(GuardedBuffer::footprint).sum()
+    problem.operand_bytes().into_iter().map(GuardedBuffer::footprint).sum()
 }
 
 #[cfg(test)]

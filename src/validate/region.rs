@@ -113,13 +113,13 @@ fn product(problem: &Problem, source: OperandValues, runs: &[RowSegment]) -> Vec
 fn a_at(problem: &Problem, source: OperandValues, product: u64, row: u64, k: u64) -> f64 {
     let lda = problem.lda();
     let at = if problem.layout.a_transposed() { k * lda + row } else { row * lda + k };
-    source.values.at(problem.dtype, product * problem.a_elements() + at, source.seeds[0])
+    source.values.at(problem.types.a, product * problem.a_elements() + at, source.seeds[0])
 }
 
 fn b_at(problem: &Problem, source: OperandValues, product: u64, k: u64, column: u64) -> f64 {
     let ldb = problem.ldb();
     let at = if problem.layout.b_transposed() { column * ldb + k } else { k * ldb + column };
-    source.values.at(problem.dtype, product * problem.b_elements() + at, source.seeds[1])
+    source.values.at(problem.types.b, product * problem.b_elements() + at, source.seeds[1])
 }
 
 /// Columns that occur in any segment: disjoint ranges, with the place of each in a compact row.
@@ -173,7 +173,7 @@ mod tests {
             let problem = Problem { batch: 2, layout, ..Problem::new(shape, Dtype::F32) };
             let source = OperandValues { values: ValueKind::Uniform, seeds: [3, 4] };
             let values = |count: u64, seed| -> Vec<f64> {
-                (0..count).map(|at| source.values.at(problem.dtype, at, seed)).collect()
+                (0..count).map(|at| source.values.at(problem.types.a, at, seed)).collect()
             };
             let whole = triple_loop(
                 &problem,

@@ -1,6 +1,7 @@
-//! One run of a candidate on the cpu device, and its expected result. Pure: works on words of C.
+//! One run of a candidate on the cpu device, and its expected result. Pure: works on the bits of C.
 
 use super::bound::relative_bound;
+use super::element::{bits_of, rounding, value_of};
 use super::inputs::{Seeds, ValueKind, uneven_scalars};
 use super::region::{OperandValues, Region, RowSegment, SegmentSums};
 use crate::model::{Dtype, Mismatch, Problem};
@@ -32,7 +33,7 @@ impl ValidationRun {
 
     /// A run on uniform values with other factors, checked against the bound.
     pub(super) fn uniform(problem: &Problem, seeds: Seeds) -> Self {
-        let scalars = uneven_scalars(problem.dtype);
+        let scalars = uneven_scalars(problem.types.scalar());
         let Scalars { alpha, beta } = scalars;
         Self {
             name: format!("uniform values, alpha = {alpha}, beta = {beta}"),
@@ -44,16 +45,22 @@ impl ValidationRun {
         }
     }
 
-    /// Returns the word of C at `index` before the run, where beta is not 0.
-    pub(super) fn old_word(&self, index: u64) -> u32 {
-        ValueKind::Uniform.word_at(self.problem.dtype, index, self.seeds.c())
+    /// Returns the bits of C at `index` before the run, where beta is not 0.
+    pub(super) fn old_bits(&self, index: u64) -> u32 {
+        let dtype = self.problem.types.d;
+        bits_of(dtype, ValueKind::Uniform.at(dtype, index, self.seeds.c()))
     }
 
-    /// Compares the words of a region, by segment, with the reference. Returns the largest error.
+    /// Compares the elements of a region, by segment, with the reference. Returns the largest error.
+    /// The rounding of C is no part of it.
     ///
     /// # Errors
     /// The mismatch.
-    pub(super) fn judge(&self, region: &Region, words: &[Vec<u32>]) -> Result<f64, Box<Mismatch>> {
+    pub(super) fn judge(
+        &self,
+        region: &Region,
+        elements: &[Vec<u32>],
+    ) -> Result<f64, Box<Mismatch>> {
         let source = OperandValues { values: self.values, seeds: self.seeds.operands() };
         let sums = region.reference(&self.problem, source);
         let mut worst = Mismatch {
@@ -65,11 +72,11 @@ impl ValidationRun {
             bound: self.bound,
             wrong: 0,
         };
-        for ((run, sums), words) in region.runs.iter().zip(&sums).zip(words) {
-            for (i, word) in words.iter().enumerate() {
-                let got = number(self.problem.dtype, *word);
+        for ((run, sums), elements) in region.runs.iter().zip(&sums).zip(elements) {
+            for (i, bits) in elements.iter().enumerate() {
+                let got = value_of(self.problem.types.d, *bits);
                 let (expected, unit) = self.expected(run, sums, i);
-                let error = error(got, expected, unit);
+                let error = self.error(got, expected, unit);
                 worst.wrong += u64::from(error > self.bound);
                 if error > worst.error {
                     let at = Some([run.product, run.row, run.column + i as u64]);
@@ -86,59 +93,55 @@ impl ValidationRun {
         let mut scaled_old = 0.0;
         if beta != 0.0 {
             let index = run.index(&self.problem) + i as u64;
-            scaled_old = beta * ValueKind::Uniform.at(self.problem.dtype, index, self.seeds.c());
+            scaled_old = beta * ValueKind::Uniform.at(self.problem.types.d, index, self.seeds.c());
         }
         let exact = alpha * sums.values[i] + scaled_old;
-        match self.problem.dtype {
+        match self.problem.types.accumulator() {
             // Integers wrap. Products are below 10^6, so the sum is exact here.
             Dtype::I32 => (f64::from(exact as i64 as i32), 1.0),
-            Dtype::F32 | Dtype::F16 | Dtype::Bf16 if self.bound == 0.0 => (exact, 1.0),
-            Dtype::F32 | Dtype::F16 | Dtype::Bf16 => {
-                (exact, alpha.abs() * sums.magnitudes[i] + scaled_old.abs())
+            _ if self.bound == 0.0 => {
+                let dtype = self.problem.types.d;
+                (value_of(dtype, bits_of(dtype, exact)), 1.0)
             }
+            _ => (exact, alpha.abs() * sums.magnitudes[i] + scaled_old.abs()),
         }
     }
-}
 
-/// Returns the distance in a unit; infinite for NaN.
-fn error(got: f64, expected: f64, unit: f64) -> f64 {
-    if got == expected {
-        return 0.0;
-    }
-    let error = (got - expected).abs() / unit;
-    if error.is_nan() { f64::INFINITY } else { error }
-}
-
-/// Returns the number that a word of C represents.
-fn number(dtype: Dtype, word: u32) -> f64 {
-    match dtype {
-        Dtype::I32 => f64::from(word.cast_signed()),
-        Dtype::F32 | Dtype::F16 | Dtype::Bf16 => f64::from(f32::from_bits(word)),
+    /// Returns the distance in a unit, beyond the rounding of C; infinite for NaN.
+    fn error(&self, got: f64, expected: f64, unit: f64) -> f64 {
+        if got == expected {
+            return 0.0;
+        }
+        let is_exact = self.bound == 0.0;
+        let rounding = if is_exact { 0.0 } else { rounding(self.problem.types.d, expected) };
+        let error = ((got - expected).abs() - rounding) / unit;
+        if error.is_nan() { f64::INFINITY } else { error.max(0.0) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{GemmType, Layout, ProblemPattern};
 
     fn right_words(run: &ValidationRun, region: &Region) -> Vec<Vec<u32>> {
         let source = OperandValues { values: run.values, seeds: run.seeds.operands() };
         let sums = region.reference(&run.problem, source);
         let runs = region.runs.iter().zip(&sums);
         runs.map(|(segment, sums)| {
-            let word = |i| match run.problem.dtype {
-                Dtype::I32 => (run.expected(segment, sums, i).0 as i32).cast_unsigned(),
-                _ => (run.expected(segment, sums, i).0 as f32).to_bits(),
-            };
-            (0..segment.length as usize).map(word).collect()
+            let bits = |i| bits_of(run.problem.types.d, run.expected(segment, sums, i).0);
+            (0..segment.length as usize).map(bits).collect()
         })
         .collect()
     }
 
     #[test]
     fn the_rounded_product_passes_and_one_wrong_element_is_found() {
-        for dtype in [Dtype::F32, Dtype::I32] {
-            let problem = Problem::new("9x11x300".parse().unwrap(), dtype);
+        let half_out = GemmType { d: Dtype::F16, ..GemmType::of(Dtype::F32) };
+        let types = Dtype::ALL.iter().map(|dtype| GemmType::of(*dtype)).chain([half_out]);
+        for types in types {
+            let pattern = ProblemPattern { types, layout: Layout::Nn };
+            let problem = pattern.problem("9x11x300".parse().unwrap());
             let region = Region::of(&problem, &[true; 99]);
             for run in [
                 ValidationRun::small(&problem, Seeds::of(5)),
@@ -147,11 +150,13 @@ mod tests {
                 let mut words = right_words(&run, &region);
                 let error = run.judge(&region, &words).unwrap();
                 assert!(error <= run.bound, "{run:?}");
-                words[4][7] ^= 1 << 20;
+                words[4][7] ^= 1 << (8 * types.d.bytes() - 12).min(12);
                 let mismatch = run.judge(&region, &words).unwrap_err();
                 assert_eq!((mismatch.wrong, mismatch.at), (1, Some([0, 4, 7])), "{mismatch}");
-                words[4][7] = f32::NAN.to_bits();
-                assert!(run.judge(&region, &words).is_err());
+                if !types.d.is_integer() {
+                    words[4][7] = bits_of(types.d, f64::NAN);
+                    assert!(run.judge(&region, &words).is_err());
+                }
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::guarded_buffer::{GuardedBuffer, POISON};
 use super::inputs::{ValueKind, uneven_scalars};
-use super::kernels::UniformRun;
+use super::kernels::{FilledOperand, MatrixOperand, UniformRun};
 use super::parts::Part;
 use super::readback::{
     PART_BYTES, SMALL, UNIFORM, guards_changed, operands_changed, readback_bytes,
@@ -29,7 +29,7 @@ impl Validator {
             work.extend(self.filled(values));
             let scalars = match values {
                 ValueKind::Small => {
-                    work.push(launches.fill_words(self.c.address, self.c.bytes / 4, POISON));
+                    work.push(launches.fill_words(self.c.address, self.c.words(), POISON));
                     Scalars::PLAIN
                 }
                 ValueKind::Uniform => {
@@ -39,10 +39,10 @@ impl Validator {
             };
             work.extend((subject.work)(self.operands(), scalars));
             let changed = results + operands_changed(parts.len());
-            for (buffer, seed) in self.inputs() {
-                let (address, count) = (buffer.address, buffer.bytes / 4);
-                work.push(launches.count_changed_values(address, count, values, seed, changed));
-            }
+            let counted = self
+                .inputs()
+                .map(|operand| launches.count_changed_values(&operand, values, changed));
+            work.extend(counted.into_iter().flatten());
             if self.is_in_parts() {
                 // References come from the operands, which the subject may have overwritten.
                 work.extend(self.filled(values));
@@ -59,6 +59,11 @@ impl Validator {
                 let changed = results + guards_changed(parts.len());
                 work.push(launches.count_changed_words(address, words, POISON, changed));
             }
+            let (address, bytes) = buffer.last_bytes();
+            if bytes > 0 {
+                let changed = results + guards_changed(parts.len());
+                work.push(launches.count_changed_bytes(address, bytes, POISON, changed));
+            }
         }
         work
     }
@@ -66,7 +71,7 @@ impl Validator {
     /// Compares a part of C with its reference.
     fn compared(&self, part: &Part, values: ValueKind, bound: f64, result: u64) -> [WorkItem; 3] {
         let (first, count) = (part.first(&self.problem), part.elements(&self.problem));
-        let c = self.c.address + first * self.problem.dtype.bytes();
+        let c = self.c.address + first * self.problem.types.d.bytes();
         match values {
             ValueKind::Small => {
                 self.launches.compare_small(c, self.small_reference(), count, result + SMALL)
@@ -74,8 +79,8 @@ impl Validator {
             ValueKind::Uniform => {
                 let [sums, magnitudes] = self.uniform_reference();
                 let (scalars, c_seed) = (self.uneven_scalars(), self.seeds.c());
-                let dtype = self.problem.dtype;
-                let run = UniformRun { c, first, sums, magnitudes, count, scalars, c_seed, dtype };
+                let scalar = self.problem.types.scalar();
+                let run = UniformRun { c, first, sums, magnitudes, count, scalars, c_seed, scalar };
                 self.launches.compare_uniform(&run, bound as f32, result + UNIFORM)
             }
         }
@@ -106,28 +111,36 @@ impl Validator {
 
     /// Fills A and B.
     pub(super) fn filled(&self, values: ValueKind) -> [WorkItem; 2] {
-        self.inputs().map(|(buffer, seed)| {
-            self.launches.fill_values(buffer.address, buffer.bytes / 4, values, seed)
-        })
+        self.inputs().map(|operand| self.launches.fill_values(&operand, values))
     }
 
     /// Fills a C with what it holds before the run on uniform values.
     pub(super) fn old_c(&self, c: GuardedBuffer) -> WorkItem {
-        let seed = self.seeds.c();
-        self.launches.fill_values(c.address, c.bytes / 4, ValueKind::Uniform, seed)
+        let count = self.problem.c_elements() * self.problem.batch;
+        let (operand, seed) = (MatrixOperand::C, self.seeds.c());
+        let filled = FilledOperand { operand, address: c.address, count, seed };
+        self.launches.fill_values(&filled, ValueKind::Uniform)
     }
 
     pub(super) fn poisoned(&self, workspaces: &[GuardedBuffer]) -> impl Iterator<Item = WorkItem> {
         let fill = |buffer: &GuardedBuffer| {
-            self.launches.fill_words(buffer.address, buffer.bytes / 4, POISON)
+            self.launches.fill_words(buffer.address, buffer.words(), POISON)
         };
         workspaces.iter().map(fill)
     }
 
     /// The operands that a kernel must not change, with the seeds of their values.
-    fn inputs(&self) -> [(GuardedBuffer, u64); 2] {
-        let [seed_a, seed_b] = self.seeds.operands();
-        [(self.a, seed_a), (self.b, seed_b)]
+    fn inputs(&self) -> [FilledOperand; 2] {
+        let (problem, seeds) = (&self.problem, self.seeds.operands());
+        let counts = [problem.a_elements(), problem.b_elements()];
+        let operands = [MatrixOperand::A, MatrixOperand::B];
+        let addresses = [self.a.address, self.b.address];
+        [0, 1].map(|at| FilledOperand {
+            operand: operands[at],
+            address: addresses[at],
+            count: counts[at] * problem.batch,
+            seed: seeds[at],
+        })
     }
 
     pub(super) fn buffers(&self) -> [GuardedBuffer; 4] {
@@ -135,6 +148,6 @@ impl Validator {
     }
 
     pub(super) fn uneven_scalars(&self) -> Scalars {
-        uneven_scalars(self.problem.dtype)
+        uneven_scalars(self.problem.types.scalar())
     }
 }

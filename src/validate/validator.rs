@@ -3,8 +3,8 @@
 use super::bound::relative_bound;
 use super::guarded_buffer::{GuardedBuffer, POISON};
 use super::inputs::{Seeds, ValueKind};
-use super::kernels::{ValidationKernels, kernel_setups};
-use super::parts::{ReferenceRows, operand_bytes};
+use super::kernels::{FilledOperand, MatrixOperand, ValidationKernels, kernel_setups};
+use super::parts::ReferenceRows;
 use super::readback::{ValidationReadback, readback_bytes};
 use crate::model::{Dtype, Mismatch, Problem, Validation};
 use crate::worker::{Executor, OperandAddresses, Scalars, WorkItem, WorkerError};
@@ -107,7 +107,7 @@ impl Validator {
     }
 
     fn allocate(&mut self, executor: &mut dyn Executor) -> Result<(), WorkerError> {
-        let [a, b, c] = operand_bytes(&self.problem);
+        let [a, b, c] = self.problem.operand_bytes();
         self.a = GuardedBuffer::allocate(executor, a)?;
         self.b = GuardedBuffer::allocate(executor, b)?;
         self.c = GuardedBuffer::allocate(executor, c)?;
@@ -149,7 +149,7 @@ impl Validator {
         Ok(sums)
     }
 
-    /// Returns the words of C that a subject computes from the uniform values with the given
+    /// Returns the bits of the elements of C that a subject computes from the uniform values with the given
     /// factors, as [`HostValidator::result`](super::HostValidator::result) does.
     ///
     /// # Errors
@@ -164,21 +164,22 @@ impl Validator {
         work.extend((subject.work)(self.operands(), scalars));
         executor.run(&work)?;
         let bytes = executor.read(self.c.address, self.c.bytes)?;
-        let (words, _) = bytes.as_chunks::<4>();
-        Ok(words.iter().map(|word| u32::from_le_bytes(*word)).collect())
+        let element =
+            |bytes: &[u8]| bytes.iter().rev().fold(0, |bits, byte| bits << 8 | u32::from(*byte));
+        Ok(bytes.chunks_exact(self.problem.types.d.bytes() as usize).map(element).collect())
     }
 
     /// Computes the uniform values of A and B on the host.
     pub fn host_operands(&self) -> [Vec<f64>; 2] {
         let problem = &self.problem;
         let elements = |product: u64| product * problem.batch;
-        let values = |count: u64, seed: u64| {
-            (0..count).map(|i| ValueKind::Uniform.at(problem.dtype, i, seed)).collect()
+        let values = |count: u64, dtype: Dtype, seed: u64| {
+            (0..count).map(|i| ValueKind::Uniform.at(dtype, i, seed)).collect()
         };
         let [seed_a, seed_b] = self.seeds.operands();
         [
-            values(elements(problem.a_elements()), seed_a),
-            values(elements(problem.b_elements()), seed_b),
+            values(elements(problem.a_elements()), problem.types.a, seed_a),
+            values(elements(problem.b_elements()), problem.types.b, seed_b),
         ]
     }
 
@@ -191,7 +192,7 @@ impl Validator {
         executor.unload(self.launches.module)
     }
 
-    /// Fills other memory, such as the operands of timed launches, with uniform values.
+    /// Fills the operands of timed launches with uniform values: A and B of one dtype, and a C that is not read.
     ///
     /// # Errors
     /// [`WorkerError`].
@@ -199,10 +200,12 @@ impl Validator {
         &self,
         executor: &mut dyn Executor,
         address: u64,
-        count: u64,
+        bytes: u64,
     ) -> Result<(), WorkerError> {
-        let seed = self.seeds.timed();
-        executor.run(&[self.launches.fill_values(address, count, ValueKind::Uniform, seed)])
+        let count = bytes / self.problem.types.a.bytes();
+        let (operand, seed) = (MatrixOperand::A, self.seeds.timed());
+        let filled = FilledOperand { operand, address, count, seed };
+        executor.run(&[self.launches.fill_values(&filled, ValueKind::Uniform)])
     }
 
     /// Recreates operands, guard bytes and references: a wrong kernel may have written anywhere.
@@ -246,9 +249,9 @@ impl Validator {
             self.refresh(executor)?;
             return Ok(Err(mismatch));
         }
-        let reference = match self.problem.dtype {
+        let reference = match self.problem.types.accumulator() {
             Dtype::I32 => "exact integers on the device",
-            Dtype::F32 | Dtype::F16 | Dtype::Bf16 => "f64 on the device",
+            _ => "f64 on the device",
         };
         Ok(Ok(Validation {
             reference: reference.to_owned(),
@@ -278,7 +281,7 @@ impl Validator {
         let operands = OperandAddresses { c, ..self.operands() };
         work.extend((subject.work)(operands, self.uneven_scalars()));
         let both = [self.c.address, c];
-        work.push(self.launches.count_different_words(both, self.c.bytes / 4, different));
+        work.push(self.launches.count_different_words(both, self.c.words(), different));
         let bytes = executor.run(&work).and_then(|()| executor.read(different, 8));
         if !bytes.as_ref().is_err_and(WorkerError::ends_worker) {
             second.free(executor)?;

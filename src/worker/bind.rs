@@ -66,9 +66,9 @@ pub fn bind(
     // (`Problem::check_size`).
     let int = |value: u64| LaunchArgument::I32(value as i32);
     let long = |value: u64| LaunchArgument::I64(value as i64);
-    let scalar = |value: f32| match problem.dtype {
+    let scalar = |value: f32| match problem.types.scalar() {
         Dtype::I32 => LaunchArgument::I32(value as i32),
-        Dtype::F32 | Dtype::F16 | Dtype::Bf16 => LaunchArgument::F32(value),
+        _ => LaunchArgument::F32(value),
     };
     let workspace = |name: &str| {
         let place = plan.workspaces.iter().position(|workspace| workspace.name == name)?;
@@ -85,7 +85,7 @@ pub fn bind(
             Argument::C => operands.c,
             other => workspace(other.name()).ok_or_else(|| UnboundArgument(map.operand.clone()))?,
         };
-        Ok(LaunchArgument::Map(map.placed(address, problem.dtype)))
+        Ok(LaunchArgument::Map(map.placed(address, problem.types)))
     };
     let value = |argument: &Argument| -> Result<LaunchArgument, UnboundArgument> {
         Ok(match argument {

@@ -96,7 +96,7 @@ impl Case {
     /// A, B and C before the launch; C is NaN where it must not be read.
     fn operands(&self) -> [Vec<u32>; 3] {
         let elements = |of_a_product: u64, seed| -> Vec<u32> {
-            let element = |index| element(self.problem.dtype, self.filling, index, seed);
+            let element = |index| element(self.problem.types.a, self.filling, index, seed);
             (0..of_a_product * self.problem.batch).map(element).collect()
         };
         let a = elements(self.problem.a_elements(), 1);
@@ -113,7 +113,7 @@ impl Case {
     /// The compiler may fuse either product of alpha sum + beta C, so each word has two valid
     /// values.
     pub(super) fn expected(&self) -> Vec<[u32; 2]> {
-        let Problem { shape, dtype, .. } = self.problem;
+        let Problem { shape, types, .. } = self.problem;
         let [a, b, c] = self.operands();
         let (m, n, k) = (shape.m as usize, shape.n as usize, shape.k as usize);
         let mut result = Vec::with_capacity(c.len());
@@ -136,7 +136,7 @@ impl Case {
                         }]
                     };
                     let old = c[(product * m + row) * n + column];
-                    result.push(if dtype == Dtype::I32 {
+                    result.push(if types.d == Dtype::I32 {
                         let sum = (0..k)
                             .fold(0_u32, |sum, i| sum.wrapping_add(a_at(i).wrapping_mul(b_at(i))));
                         let scaled = (self.alpha as u32).wrapping_mul(sum);
@@ -206,7 +206,7 @@ impl Case {
     ) -> Vec<KernelParameter> {
         let p = &self.problem;
         let int = |value: u64| KernelParameter::Word(value as u32);
-        let scalar = |value: f32| match p.dtype {
+        let scalar = |value: f32| match p.types.scalar() {
             Dtype::I32 => KernelParameter::from(value as i32),
             _ => KernelParameter::from(value),
         };

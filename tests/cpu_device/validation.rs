@@ -1,10 +1,13 @@
-//! The validation kernels, executed for both element types and compared with the host. They need
+//! The validation kernels, executed for all dtypes and compared with the host. They need
 //! binary64, 64-bit integers and atomic operations.
 
 use super::harness::{checked, compile};
-use Element::{F32, I32};
 use KernelParameter::{Long, Word};
-use gemm_tune::cpu::{GlobalMemory, KernelParameter, PtxModule, WriteTracking, launch};
+use gemm_tune::cpu::{Elements, GlobalMemory, KernelParameter, PtxModule, WriteTracking, launch};
+use gemm_tune::model::{Dtype, GemmType, Layout, ProblemPattern, Shape};
+use gemm_tune::validate::compile_options;
+use half::{bf16, f16};
+use rayon::iter::ParallelIterator as _;
 
 const M: u64 = 70;
 const N: u64 = 66;
@@ -12,40 +15,49 @@ const K: u64 = 19;
 const BATCH: u64 = 2;
 const PRODUCTS: u64 = BATCH * M * N;
 
-/// Kinds of values, as numbered by `fill_values`.
+/// Kinds of values, as numbered in `kernels.cu`.
 const SMALL: u32 = 0;
 const UNIFORM: u32 = 1;
 
-/// Element type. The host computes in binary64, which represents both types.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Element {
-    F32,
-    I32,
+/// The bits of an element.
+fn bits(dtype: Dtype, value: f64) -> u32 {
+    match dtype {
+        Dtype::F32 => (value as f32).to_bits(),
+        Dtype::I32 => (value as i64 as i32).cast_unsigned(),
+        Dtype::F16 => f16::from_f64(value).to_bits().into(),
+        Dtype::Bf16 => bf16::from_f64(value).to_bits().into(),
+        Dtype::I8 => u32::from((value as i8).cast_unsigned()),
+    }
 }
 
-impl Element {
-    fn bits(self, value: f64) -> u32 {
-        match self {
-            F32 => (value as f32).to_bits(),
-            I32 => (value as i64 as i32).cast_unsigned(),
-        }
+/// The value of an element. The host computes in binary64, which represents all of them.
+fn value(dtype: Dtype, bits: u32) -> f64 {
+    match dtype {
+        Dtype::F32 => f32::from_bits(bits).into(),
+        Dtype::I32 => bits.cast_signed().into(),
+        Dtype::F16 => f16::from_bits(bits as u16).into(),
+        Dtype::Bf16 => bf16::from_bits(bits as u16).into(),
+        Dtype::I8 => (bits as u8).cast_signed().into(),
     }
+}
 
-    fn value(self, bits: u32) -> f64 {
-        match self {
-            F32 => f32::from_bits(bits).into(),
-            I32 => bits.cast_signed().into(),
-        }
+/// The element that operands have at an index.
+fn filled(dtype: Dtype, kind: u32, index: u64, seed: u64) -> f64 {
+    let mixed = mix(index, seed);
+    match (kind, dtype) {
+        (SMALL, _) => [-3.0, -2.0, -1.0, 1.0, 2.0, 3.0][((mixed >> 32) % 6) as usize],
+        (_, Dtype::I32) => ((mixed >> 32) % 2001) as f64 - 1000.0,
+        (_, Dtype::I8) => ((mixed >> 32) % 256) as f64 - 128.0,
+        (_, float) => value(float, bits(float, (mixed >> 40) as f64 / 8_388_608.0 - 1.0)),
     }
+}
 
-    /// The element that `fill_values` writes at an index.
-    fn filled(self, kind: u32, index: u64, seed: u64) -> f64 {
-        let mixed = mix(index, seed);
-        match (kind, self) {
-            (SMALL, _) => [-3.0, -2.0, -1.0, 1.0, 2.0, 3.0][((mixed >> 32) % 6) as usize],
-            (_, F32) => (mixed >> 40) as f64 / 8_388_608.0 - 1.0,
-            (_, I32) => ((mixed >> 32) % 2001) as f64 - 1000.0,
-        }
+/// What rounding a value to C may change, beyond which an error counts.
+fn rounding(dtype: Dtype, value: f64) -> f64 {
+    match dtype {
+        Dtype::F16 => value.abs() / 2048.0 + 0.5_f64.powi(25),
+        Dtype::Bf16 => value.abs() / 256.0,
+        _ => 0.0,
     }
 }
 
@@ -58,23 +70,29 @@ fn mix(index: u64, seed: u64) -> u64 {
     x ^ x >> 31
 }
 
-/// Kernels for one element type, and memory.
+/// Kernels for one GEMM type, and memory.
 struct Lab {
-    element: Element,
+    types: GemmType,
     program: PtxModule,
     memory: GlobalMemory,
 }
 
 impl Lab {
-    /// One for each element type; none without a compiler.
-    fn both() -> Vec<Self> {
+    /// One for each dtype, and one whose C is wider than A and B; none without a compiler.
+    fn all() -> Vec<Self> {
         let source = include_str!("../../src/validate/kernels.cu");
-        let lab = |(element, define): (Element, &str)| {
-            let program = PtxModule::parse(&compile(source, &[define])?).unwrap();
-            assert_eq!(program.kernels().len(), 13);
-            Some(Self { element, program, memory: GlobalMemory::new(WriteTracking::Written) })
+        let lab = |types: GemmType| {
+            let problem =
+                ProblemPattern { types, layout: Layout::Nn }.problem(Shape { m: M, n: N, k: K });
+            let options = compile_options(&problem);
+            let options: Vec<&str> = options.iter().map(String::as_str).collect();
+            let program = PtxModule::parse(&compile(source, &options)?).unwrap();
+            assert_eq!(program.kernels().len(), 17);
+            Some(Self { types, program, memory: GlobalMemory::new(WriteTracking::Written) })
         };
-        [(F32, "-DELEMENT_F32"), (I32, "-DELEMENT_I32")].into_iter().filter_map(lab).collect()
+        let wider = GemmType { d: Dtype::F32, ..GemmType::of(Dtype::Bf16) };
+        let types = Dtype::ALL.iter().map(|dtype| GemmType::of(*dtype));
+        types.chain([wider]).filter_map(lab).collect()
     }
 
     /// Allocates words and returns their address.
@@ -82,10 +100,16 @@ impl Lab {
         self.memory.allocate(4 * count).unwrap()
     }
 
-    /// Allocates elements and fills them by `fill_values`.
-    fn filled(&mut self, count: u64, kind: u32, seed: u64) -> u64 {
-        let address = self.words(count);
-        self.call("fill_values", 3, &[Long(address), Long(count), Word(kind), Long(seed)]);
+    /// Allocates elements.
+    fn elements(&mut self, dtype: Dtype, count: u64) -> u64 {
+        self.memory.allocate(dtype.bytes() * count).unwrap()
+    }
+
+    /// Allocates elements of A or B and fills them.
+    fn filled(&mut self, operand: char, count: u64, kind: u32, seed: u64) -> u64 {
+        let address = self.elements(self.types.a, count);
+        let arguments = [Long(address), Long(count), Word(kind), Long(seed)];
+        self.call(&format!("fill_{operand}"), 3, &arguments);
         address
     }
 
@@ -94,16 +118,17 @@ impl Lab {
         let kernel = self.program.kernel(name).unwrap();
         let extents = ([blocks as u32, 1, 1], [256, 1, 1]);
         launch(kernel, extents, 0, parameters, &self.memory, &checked())
-            .unwrap_or_else(|error| panic!("{:?} {name}: {error}", self.element));
+            .unwrap_or_else(|error| panic!("{} {name}: {error}", self.types));
     }
 
-    fn bits(&self, address: u64, count: u64) -> Vec<u32> {
-        let bytes = self.memory.read(address, 4 * count).unwrap();
-        bytes.chunks(4).map(|chunk| u32::from_le_bytes(chunk.try_into().unwrap())).collect()
+    /// The bits of elements.
+    fn bits(&self, dtype: Dtype, address: u64, count: u64) -> Vec<u32> {
+        let elements = Elements { address, count, bytes: dtype.bytes() as u32 };
+        self.memory.elements(elements).unwrap().collect()
     }
 
     fn floats(&self, address: u64, count: u64) -> Vec<f32> {
-        self.bits(address, count).into_iter().map(f32::from_bits).collect()
+        self.memory.words(address, count).unwrap().map(f32::from_bits).collect()
     }
 
     fn longs(&self, address: u64, count: u64) -> Vec<u64> {
@@ -115,8 +140,10 @@ impl Lab {
         self.longs(address, count).into_iter().map(f64::from_bits).collect()
     }
 
-    fn set(&self, address: u64, index: u64, bits: u32) {
-        self.memory.write(address + 4 * index, &bits.to_le_bytes()).unwrap();
+    fn set(&self, dtype: Dtype, address: u64, index: u64, bits: u32) {
+        let bytes = dtype.bytes();
+        let written = &bits.to_le_bytes()[..bytes as usize];
+        self.memory.write(address + bytes * index, written).unwrap();
     }
 
     /// Allocates a `Verdict` in its initial state.
@@ -129,12 +156,12 @@ impl Lab {
 }
 
 /// op(A) op(B), and the same of magnitudes, summed as in the kernels: in binary64, along K.
-fn products(element: Element, kind: u32, a_transposed: bool, b_transposed: bool) -> Vec<[f64; 2]> {
+fn products(dtype: Dtype, kind: u32, a_transposed: bool, b_transposed: bool) -> Vec<[f64; 2]> {
     let product = |batch: u64, row: u64, column: u64| {
         let term = |k: u64| {
             let a = if a_transposed { k * M + row } else { row * K + k };
             let b = if b_transposed { column * K + k } else { k * N + column };
-            element.filled(kind, batch * M * K + a, 1) * element.filled(kind, batch * K * N + b, 2)
+            filled(dtype, kind, batch * M * K + a, 1) * filled(dtype, kind, batch * K * N + b, 2)
         };
         [(0..K).map(term).sum(), (0..K).map(|k| term(k).abs()).sum()]
     };
@@ -143,48 +170,60 @@ fn products(element: Element, kind: u32, a_transposed: bool, b_transposed: bool)
 
 #[test]
 fn operands_are_filled_as_on_the_host_and_changes_are_counted() {
-    for mut lab in Lab::both() {
+    for mut lab in Lab::all() {
         let count = 1000;
-        let changed = lab.words(2);
-        for kind in [SMALL, UNIFORM] {
-            let filled = lab.filled(count, kind, 7);
-            for (at, bits) in lab.bits(filled, count).into_iter().enumerate() {
-                let expected = lab.element.filled(kind, at as u64, 7);
-                assert_eq!(lab.element.value(bits), expected, "{:?} {at}", lab.element);
+        let (changed, dtype) = (lab.words(2), lab.types.a);
+        for (operand, kind) in [('a', SMALL), ('a', UNIFORM), ('b', SMALL), ('b', UNIFORM)] {
+            let address = lab.filled(operand, count, kind, 7);
+            for (at, bits) in lab.bits(dtype, address, count).into_iter().enumerate() {
+                let expected = filled(dtype, kind, at as u64, 7);
+                assert_eq!(value(dtype, bits), expected, "{} {at}", lab.types);
             }
             for (planted, expected) in [(&[][..], 0), (&[0, 511, 999], 3)] {
-                planted.iter().for_each(|at| lab.set(filled, *at, lab.element.bits(77.0)));
+                planted.iter().for_each(|at| lab.set(dtype, address, *at, bits(dtype, 77.0) ^ 1));
                 lab.memory.fill_with(changed, 2, |_| 0).unwrap();
-                let arguments = [Long(filled), Long(count), Word(kind), Long(7), Long(changed)];
-                lab.call("count_changed_values", 2, &arguments);
-                assert_eq!(lab.longs(changed, 1), [expected], "{:?}", lab.element);
+                let arguments = [Long(address), Long(count), Word(kind), Long(7), Long(changed)];
+                lab.call(&format!("count_changed_{operand}"), 2, &arguments);
+                assert_eq!(lab.longs(changed, 1), [expected], "{}", lab.types);
             }
         }
         let guard = lab.words(count);
         lab.call("fill_words", 2, &[Long(guard), Long(count), Word(0xdead_beef)]);
-        assert!(lab.bits(guard, count).iter().all(|word| *word == 0xdead_beef));
+        assert!(lab.memory.words(guard, count).unwrap().all(|word| word == 0xdead_beef));
+        // Bytes behind an operand that ends within a word.
+        for (planted, expected) in [(None, 0), (Some(guard + 2), 1), (Some(guard + 4), 1)] {
+            planted.iter().for_each(|at| lab.memory.write(*at, &[7]).unwrap());
+            lab.memory.fill_with(changed, 2, |_| 0).unwrap();
+            let arguments = [Long(guard + 1), Long(3), Word(0xdead_beef), Long(changed)];
+            lab.call("count_changed_bytes", 1, &arguments);
+            assert_eq!(lab.longs(changed, 1), [expected], "{}", lab.types);
+        }
+        lab.memory.fill_with(guard, 2, |_| 0xdead_beef).unwrap();
         for (planted, expected) in [(&[][..], 0), (&[1, 998], 2)] {
-            planted.iter().for_each(|at| lab.set(guard, *at, 5));
+            planted.iter().for_each(|at| lab.set(Dtype::I32, guard, *at, 5));
             lab.memory.fill_with(changed, 2, |_| 0).unwrap();
             let arguments = [Long(guard), Long(count), Word(0xdead_beef), Long(changed)];
             lab.call("count_changed_words", 2, &arguments);
-            assert_eq!(lab.longs(changed, 1), [expected], "{:?}", lab.element);
+            assert_eq!(lab.longs(changed, 1), [expected], "{}", lab.types);
         }
     }
 }
 
 #[test]
 fn two_buffers_are_compared_word_by_word() {
-    for mut lab in Lab::both() {
+    for mut lab in Lab::all() {
         let count = 1000;
-        let (one, other) = (lab.filled(count, UNIFORM, 7), lab.filled(count, UNIFORM, 7));
+        let [one, other] = [(); 2].map(|()| lab.words(count));
+        for address in [one, other] {
+            lab.memory.fill_with(address, count, |at| 3 * at as u32).unwrap();
+        }
         let different = lab.words(2);
         for (planted, expected) in [(&[][..], 0), (&[0, 256, 999], 3)] {
-            planted.iter().for_each(|at| lab.set(other, *at, lab.element.bits(77.0)));
+            planted.iter().for_each(|at| lab.set(Dtype::I32, other, *at, 77));
             lab.memory.fill_with(different, 2, |_| 0).unwrap();
             let arguments = [Long(one), Long(other), Long(count), Long(different)];
             lab.call("count_different_words", 2, &arguments);
-            assert_eq!(lab.longs(different, 1), [expected], "{:?}", lab.element);
+            assert_eq!(lab.longs(different, 1), [expected], "{}", lab.types);
         }
     }
 }
@@ -200,29 +239,29 @@ fn shape(a_transposed: bool, b_transposed: bool) -> [KernelParameter; 8] {
 #[test]
 fn references_are_the_sums_of_the_host_in_every_layout() {
     let blocks = M.div_ceil(64) * N.div_ceil(64);
-    for mut lab in Lab::both() {
+    for mut lab in Lab::all() {
         for (a_transposed, b_transposed) in
             [(false, false), (false, true), (true, false), (true, true)]
         {
             for kind in [SMALL, UNIFORM] {
-                let a = lab.filled(BATCH * M * K, kind, 1);
-                let b = lab.filled(BATCH * K * N, kind, 2);
+                let a = lab.filled('a', BATCH * M * K, kind, 1);
+                let b = lab.filled('b', BATCH * K * N, kind, 2);
                 let (sums, magnitudes) = (lab.words(2 * PRODUCTS), lab.words(PRODUCTS));
                 let shape = shape(a_transposed, b_transposed);
-                let expected = products(lab.element, kind, a_transposed, b_transposed);
+                let expected = products(lab.types.a, kind, a_transposed, b_transposed);
                 if kind == SMALL {
                     let arguments = [&[Long(a), Long(b), Long(sums)][..], &shape].concat();
                     lab.call("reference_small", blocks, &arguments);
                     let expected: Vec<_> = expected.iter().map(|[sum, _]| *sum as f32).collect();
-                    assert_eq!(lab.floats(sums, PRODUCTS), expected, "{:?}", lab.element);
+                    assert_eq!(lab.floats(sums, PRODUCTS), expected, "{}", lab.types);
                     continue;
                 }
                 let pointers = [Long(a), Long(b), Long(sums), Long(magnitudes)];
                 lab.call("reference_uniform", blocks, &[&pointers[..], &shape].concat());
                 let (of_sums, of_magnitudes): (Vec<_>, Vec<_>) =
                     expected.iter().map(|[sum, magnitude]| (*sum, *magnitude as f32)).unzip();
-                assert_eq!(lab.doubles(sums, PRODUCTS), of_sums, "{:?}", lab.element);
-                assert_eq!(lab.floats(magnitudes, PRODUCTS), of_magnitudes, "{:?}", lab.element);
+                assert_eq!(lab.doubles(sums, PRODUCTS), of_sums, "{}", lab.types);
+                assert_eq!(lab.floats(magnitudes, PRODUCTS), of_magnitudes, "{}", lab.types);
             }
         }
     }
@@ -242,17 +281,18 @@ const PLANTED: [Planted; 5] = [
 
 #[test]
 fn small_products_are_compared_exactly_and_the_worst_element_is_described() {
-    for mut lab in Lab::both() {
+    for mut lab in Lab::all() {
         let sums: Vec<f64> =
-            products(lab.element, SMALL, false, false).iter().map(|[sum, _]| *sum).collect();
-        let (c, expected) = (lab.words(PRODUCTS), lab.words(PRODUCTS));
+            products(lab.types.a, SMALL, false, false).iter().map(|[sum, _]| *sum).collect();
+        let d = lab.types.d;
+        let (c, expected) = (lab.elements(d, PRODUCTS), lab.words(PRODUCTS));
         for (planted, wrong, at) in PLANTED {
             for (index, sum) in sums.iter().enumerate() {
-                lab.set(c, index as u64, lab.element.bits(*sum));
-                lab.set(expected, index as u64, (*sum as f32).to_bits());
+                lab.set(d, c, index as u64, bits(d, *sum));
+                lab.set(Dtype::F32, expected, index as u64, (*sum as f32).to_bits());
             }
             for (index, by) in planted {
-                lab.set(c, *index, lab.element.bits(sums[*index as usize] + by));
+                lab.set(d, c, *index, bits(d, sums[*index as usize] + by));
             }
             let verdict = lab.verdict();
             let arguments = [Long(c), Long(expected), Long(PRODUCTS), Long(verdict)];
@@ -277,65 +317,63 @@ fn check_verdict(
     described: impl Fn(u64) -> (f64, f64),
 ) {
     let found = lab.longs(verdict, 5);
-    assert_eq!((found[0], f64::from_bits(found[1])), (wrong, largest), "{:?}", lab.element);
-    assert_eq!(found[2], at.unwrap_or(u64::MAX), "{:?}", lab.element);
+    assert_eq!((found[0], f64::from_bits(found[1])), (wrong, largest), "{}", lab.types);
+    assert_eq!(found[2], at.unwrap_or(u64::MAX), "{}", lab.types);
     let (got, expected) = at.map_or((0.0, 0.0), described);
     assert_eq!((f64::from_bits(found[3]), f64::from_bits(found[4])), (got, expected));
 }
 
 /// alpha op(A) op(B) + beta C0 and the unit of its error, as in `compare_uniform`.
-fn scaled(element: Element, sum: f64, magnitude: f64, c0: f64) -> (f64, f64) {
-    match element {
-        F32 => {
-            let expected = ALPHA * sum + BETA * c0;
-            (expected, ALPHA.abs() * f64::from(magnitude as f32) + (BETA * c0).abs())
-        }
-        I32 => {
-            let word = |value: f64| element.bits(value);
-            let product = word(ALPHA).wrapping_mul(sum as i64 as u32);
-            let bits = product.wrapping_add(word(BETA).wrapping_mul(word(c0)));
-            (element.value(bits), 1.0)
-        }
+fn scaled(types: GemmType, sum: f64, magnitude: f64, c0: f64) -> (f64, f64) {
+    let [alpha, beta] = factors(types);
+    if !types.scalar().is_integer() {
+        let expected = alpha * sum + beta * c0;
+        return (expected, alpha.abs() * f64::from(magnitude as f32) + (beta * c0).abs());
     }
+    let word = |value: f64| bits(Dtype::I32, value);
+    let product = word(alpha).wrapping_mul(sum as i64 as u32);
+    (value(Dtype::I32, product.wrapping_add(word(beta).wrapping_mul(word(c0)))), 1.0)
 }
 
-/// Integral, so that both types can represent them; integer products overflow.
-const ALPHA: f64 = 65_537.0;
-const BETA: f64 = -3.0;
+/// Alpha and beta. Integer products overflow; those of f16 do not.
+fn factors(types: GemmType) -> [f64; 2] {
+    if types.d == Dtype::F16 { [3.0, -3.0] } else { [65_537.0, -3.0] }
+}
 
 #[test]
 fn uniform_products_are_compared_within_a_bound() {
     let c_seed = 3;
     // A part that begins beyond the indices of 32 bits.
     let first = (1 << 33) + 5;
-    for mut lab in Lab::both() {
-        let element = lab.element;
-        let products = products(element, UNIFORM, false, false);
-        let (c, sums, magnitudes) =
-            (lab.words(PRODUCTS), lab.words(2 * PRODUCTS), lab.words(PRODUCTS));
+    for mut lab in Lab::all() {
+        let types = lab.types;
+        let d = types.d;
+        let products = products(types.a, UNIFORM, false, false);
+        let c = lab.elements(d, PRODUCTS);
+        let (sums, magnitudes) = (lab.words(2 * PRODUCTS), lab.words(PRODUCTS));
         for (at, [sum, magnitude]) in products.iter().enumerate() {
             lab.memory.write(sums + 8 * at as u64, &sum.to_le_bytes()).unwrap();
-            lab.set(magnitudes, at as u64, (*magnitude as f32).to_bits());
+            lab.set(Dtype::F32, magnitudes, at as u64, (*magnitude as f32).to_bits());
         }
         let scaled: Vec<(f64, f64)> = (products.iter().enumerate())
             .map(|(at, [sum, magnitude])| {
-                let c0 = element.filled(UNIFORM, first + at as u64, c_seed);
-                scaled(element, *sum, *magnitude, c0)
+                let c0 = filled(d, UNIFORM, first + at as u64, c_seed);
+                scaled(types, *sum, *magnitude, c0)
             })
             .collect();
         for (planted, wrong, at) in PLANTED {
             // Kernel result: rounded once, plus the planted errors in units of the error bound.
             let mut results: Vec<f64> =
-                scaled.iter().map(|(sum, _)| element.value(element.bits(*sum))).collect();
+                scaled.iter().map(|(sum, _)| value(d, bits(d, *sum))).collect();
             for (index, by) in planted {
                 let (sum, unit) = scaled[*index as usize];
-                results[*index as usize] = element.value(element.bits(sum + by * unit));
+                results[*index as usize] = value(d, bits(d, sum + by * unit));
             }
             results.iter().enumerate().for_each(|(at, c_at)| {
-                lab.set(c, at as u64, element.bits(*c_at));
+                lab.set(d, c, at as u64, bits(d, *c_at));
             });
             let errors: Vec<f64> = (results.iter().zip(&scaled))
-                .map(|(got, (sum, unit))| (got - sum).abs() / unit)
+                .map(|(got, (sum, unit))| (((got - sum).abs() - rounding(d, *sum)) / unit).max(0.0))
                 .collect();
             let largest = errors.iter().copied().fold(0.0, f64::max);
             // No two errors in binary32 are equal.
@@ -343,7 +381,7 @@ fn uniform_products_are_compared_within_a_bound() {
 
             let verdict = lab.verdict();
             let operands = [Long(c), Long(sums), Long(magnitudes)];
-            let [alpha, beta] = [ALPHA, BETA].map(|factor| Word(element.bits(factor)));
+            let [alpha, beta] = factors(types).map(|factor| Word(bits(types.scalar(), factor)));
             let scale = [alpha, beta, Long(c_seed), Long(first)];
             let within = [KernelParameter::from(1e-6_f32), Long(verdict)];
             let compared = [&operands[..], &[Long(PRODUCTS)], &scale, &within].concat();
@@ -361,12 +399,12 @@ fn uniform_products_are_compared_within_a_bound() {
 
 #[test]
 fn a_nan_is_the_largest_error() {
-    for mut lab in Lab::both().into_iter().filter(|lab| lab.element == F32) {
+    for mut lab in Lab::all().into_iter().filter(|lab| lab.types == GemmType::of(Dtype::F32)) {
         let (c, sums) = (lab.words(100), lab.words(100));
         lab.memory.fill_with(c, 100, |_| 0).unwrap();
         lab.memory.fill_with(sums, 100, |_| 0).unwrap();
-        lab.set(c, 40, f32::MAX.to_bits());
-        lab.set(c, 50, f32::NAN.to_bits());
+        lab.set(Dtype::F32, c, 40, f32::MAX.to_bits());
+        lab.set(Dtype::F32, c, 50, f32::NAN.to_bits());
         let verdict = lab.verdict();
         let arguments = [Long(c), Long(sums), Long(100), Long(verdict)];
         lab.call("compare_small", 1, &arguments);

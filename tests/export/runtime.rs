@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
-use gemm_tune::model::{Device, Dtype, PlacedMap, Problem};
+use gemm_tune::model::{Device, Dtype, GemmType, PlacedMap, Problem};
 use gemm_tune::runtime::{Bundle, Driver, GemmOperands, Runtime, RuntimeError};
 
 use super::rig::artifact;
@@ -100,7 +100,7 @@ fn a_runtime_on_a_bundle_allocates_nothing_after_the_first_call() {
         assert_eq!(ALLOCATIONS.get() - before, 0, "{shape}");
         assert!(launches.load(Ordering::Relaxed) >= launched + 100);
     }
-    let other = Problem { dtype: Dtype::I32, ..problem("8x8x8") };
+    let other = Problem { types: GemmType::of(Dtype::I32), ..problem("8x8x8") };
     let error =
         runtime.gemm(Stream::default(), &other, &GemmOperands::packed(&other, 256, 256, 256));
     assert!(matches!(error, Err(RuntimeError::NoKernel { .. })), "{error:?}");

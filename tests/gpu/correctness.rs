@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use gemm_tune::compile::libraries::programs;
 use gemm_tune::compile::{Architecture, Compile as _, CompileRequest, CompileTarget, Compiler};
 use gemm_tune::cpu::PtxModule;
-use gemm_tune::model::{Compute, Dtype, Layout, Outcome, OutcomeKind, Problem, Shape, Value};
+use gemm_tune::model::{Dtype, GemmType, Layout, Outcome, OutcomeKind, Problem, Shape, Value};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::space::{Families, Family, LegalSpace};
 use gemm_tune::tune::{Coverage, Hints, Kit, Sanitizer, Settings, Summary, TuneEvent, tune};
@@ -68,8 +68,7 @@ pub(crate) fn families_are_correct() -> Result<(), Failed> {
                 let mut problem =
                     Problem { layout: *layout, batch, ..Problem::new(Shape { m, n, k }, dtype) };
                 if family.refusal(&problem, &kit.machine.device()).is_some() {
-                    problem.dtype = Dtype::F32;
-                    problem.compute = Compute::F32;
+                    problem.types = GemmType::of(Dtype::F32);
                 }
                 // Some families are for few rows or columns only.
                 if LegalSpace::of(family, &problem, &kit.machine.device())?.is_empty() {

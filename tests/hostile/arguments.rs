@@ -111,7 +111,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("check --sample 99999999999999999999", &["is no sample"]),
     ("check --sms 0", &["'0' for '--sms <COUNT>'"]),
     ("check --sms 4294967296", &["'4294967296' for '--sms <COUNT>'", "too large"]),
-    ("check --dtype f16", &["does not validate f16 yet"]),
+    ("check --dtype f16", &["no family can compute", "naive: serves dtype f32, i32, not f16"]),
     ("compare", &["nothing to compare on", "`--shapes FILE`"]),
     ("compare --shape 8x8x8 --csv --json", &["'--csv' cannot be used with '--json'"]),
     ("replay", &["<FILE>", "required"]),

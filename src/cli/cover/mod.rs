@@ -2,6 +2,7 @@
 
 mod map_run;
 
+use crate::cli::arguments::TypeArguments;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -42,9 +43,8 @@ pub(super) struct CoverArguments {
     /// Time after which the map is ended, such as 20m [default: none]
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
-    /// How elements are stored: f32 or i32
-    #[arg(long, default_value = "f32")]
-    dtype: String,
+    #[command(flatten)]
+    types: TypeArguments,
     /// Device to map: auto, cuda:N, cuda:all, or cpu, which models times
     #[arg(long, default_value = "auto")]
     device: String,
@@ -79,7 +79,7 @@ pub(super) fn main(arguments: &CoverArguments) -> ExitCode {
 }
 
 fn run(arguments: &CoverArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
-    let pattern = request::pattern(&arguments.dtype, None, 1)?;
+    let pattern = request::pattern(&arguments.types, 1)?;
     let goal = MapGoal {
         regret: request::fraction(&arguments.regret)?,
         limits: limits(arguments.max_operations)?,
@@ -109,8 +109,8 @@ fn run(arguments: &CoverArguments, console: Console) -> Result<(Value, ExitCode)
     let (major, minor) = compiler.nvrtc().version();
     let (log, mut steps) =
         CoverLog::open(&database.with_extension("cover.jsonl")).map_err(Failure::work)?;
-    let gemm_type = (pattern.dtype, pattern.compute);
-    steps.retain(|step| (step.problem.dtype, step.problem.compute) == gemm_type);
+    let gemm_type = pattern.types;
+    steps.retain(|step| step.problem.types == gemm_type);
     if !steps.is_empty() {
         console.note(&format!("going on after {}", mapped::counted(steps.len(), "problem")));
     }

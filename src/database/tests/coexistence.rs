@@ -64,7 +64,7 @@ fn records_compete_by_problem_device_and_regime() {
         (|record| record.measurement.cache_policy = "hot".to_owned(), StoreOutcome::Added),
         (|record| record.measurement.power = "sustained".to_owned(), StoreOutcome::Added),
         (|record| record.problem.batch = 2, StoreOutcome::Added),
-        (|record| record.problem.dtype = "f8".to_owned(), StoreOutcome::Added),
+        (|record| record.problem.pattern.dtype = "f8".to_owned(), StoreOutcome::Added),
         (|record| record.device.compute_capability = "9.9".to_owned(), StoreOutcome::Added),
         (|record| record.device.name = "NVIDIA H100".to_owned(), StoreOutcome::Added),
         (|record| record.device.driver = None, StoreOutcome::Replaced { before: Micros(100.0) }),

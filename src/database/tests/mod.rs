@@ -69,6 +69,7 @@ fn split_plan() -> LaunchPlan {
     plan.tensor_maps = vec![TensorMap {
         name: "map_a".to_owned(),
         operand: "A".to_owned(),
+        dtype: None,
         offset: 256,
         extents: vec![4096, 4096],
         strides: vec![4096],

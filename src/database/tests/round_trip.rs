@@ -8,7 +8,7 @@ use tempfile::tempdir;
 use super::*;
 use crate::database::sections::{StoredBaseline, StoredProblem};
 use crate::database::{ReplacePolicy, StoreOutcome, record_winner};
-use crate::model::{Compute, Layout};
+use crate::model::{Compute, GemmType, ProblemPattern};
 
 #[test]
 fn a_file_of_two_records_reads_well() {
@@ -59,13 +59,15 @@ fn figures_derived_from_a_measurement_are_rates_and_shares() {
     let StoredBaseline { name, speedup, all, .. } = record.baseline.unwrap();
     assert_eq!((name.as_str(), speedup, all.len()), ("cuBLASLt (best of 16)", 1.044, 2));
 
-    let tf32 = Problem { compute: Compute::Tf32, ..problem(8, 8, 8) };
+    let types = GemmType { compute: Compute::Tf32, ..GemmType::of(Dtype::F32) };
+    let tf32 = Problem { types, ..problem(8, 8, 8) };
     assert_eq!(super::record(tf32, 1.0).measurement.percent_of_peak, None);
 }
 
 #[test]
 fn a_word_of_a_later_version_is_an_error_only_where_it_is_asked_for() {
-    let stored = StoredProblem { dtype: "f8".to_owned(), ..(&problem(1, 1, 1)).into() };
+    let mut stored = StoredProblem::from(&problem(1, 1, 1));
+    stored.pattern.dtype = "f8".to_owned();
     let error = Problem::try_from(&stored).unwrap_err().to_string();
     assert!(error.starts_with("`f8` is no dtype"), "{error}");
 }
@@ -76,19 +78,9 @@ const WORDS: &str = r"[\PC&&[^\p{Zl}\p{Zp}]]*";
 fn problems() -> impl Strategy<Value = Problem> {
     // Operands of 2^47 bytes at most: a record of larger ones is not used.
     let extent = 1..=1_u64 << 15;
-    let words = (
-        prop::sample::select(Dtype::ALL),
-        prop::sample::select(Compute::ALL),
-        prop::sample::select(Layout::ALL),
-    );
-    ((extent.clone(), extent.clone(), extent.clone()), extent, words).prop_map(
-        |((m, n, k), batch, (dtype, compute, layout))| Problem {
-            shape: Shape { m, n, k },
-            batch,
-            dtype,
-            compute,
-            layout,
-        },
+    let pattern = prop::sample::select(ProblemPattern::all().collect::<Vec<_>>());
+    ((extent.clone(), extent.clone(), extent.clone()), extent, pattern).prop_map(
+        |((m, n, k), batch, pattern)| Problem { batch, ..pattern.problem(Shape { m, n, k }) },
     )
 }
 

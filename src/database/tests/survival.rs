@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::database::{ReplacePolicy, StoreOutcome, record_winner};
+use crate::model::GemmType;
 
 /// A file with a record of 1x1x1 at 100 us, after edits by a user and by a later version.
 fn edited() -> (TempDir, PathBuf) {
@@ -68,7 +69,9 @@ fn comments_and_unknown_keys_survive_a_replacement() {
 fn a_new_record_leaves_all_text_of_the_others_in_place() {
     let (_folder, path) = edited();
     let before = read(&path);
-    for problem in [problem(1, 1, 2), Problem { dtype: Dtype::Bf16, ..problem(9, 9, 9) }] {
+    for problem in
+        [problem(1, 1, 2), Problem { types: GemmType::of(Dtype::Bf16), ..problem(9, 9, 9) }]
+    {
         record_winner(&path, &record(problem, 1.0), ReplacePolicy::IfFaster).unwrap();
     }
     let text = read(&path);

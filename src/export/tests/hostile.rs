@@ -49,9 +49,9 @@ fn record(name: &str) -> Record {
     record.device.driver_cuda.clone_from(&name);
     record.device.compute_capability.clone_from(&name);
     record.family.clone_from(&name);
-    record.problem.dtype.clone_from(&name);
-    record.problem.layout.clone_from(&name);
-    record.problem.compute.clone_from(&name);
+    record.problem.pattern.dtype.clone_from(&name);
+    record.problem.pattern.layout.clone_from(&name);
+    record.problem.pattern.compute.clone_from(&name);
     record.measurement.cache_policy.clone_from(&name);
     record.provenance.nvrtc.clone_from(&name);
     record.parameters.insert(name.clone(), Value::Text(name.clone()));

@@ -1,6 +1,8 @@
 //! Learned models of made-up times, and their files.
 
-use crate::model::{Configuration, Device, Dtype, Micros, Problem, Shape, Storage, Value};
+use crate::model::{
+    Configuration, Device, Dtype, GemmType, Micros, Problem, Shape, Storage, Value,
+};
 use crate::predict::{
     KernelFeatures, LearnedModel, PredictionSource, Predictor, ProblemFeatures, ProblemTimes,
     boosted_trees::Precision, cost,
@@ -100,7 +102,7 @@ fn a_file_holds_the_model_and_others_are_refused() {
     assert_eq!(source(&problem, &device), PredictionSource::Learned);
     let other = Device { name: "another".to_owned(), ..device.clone() };
     assert_eq!(source(&problem, &other), PredictionSource::Analytic);
-    let other = Problem { dtype: Dtype::F16, ..problem };
+    let other = Problem { types: GemmType::of(Dtype::F16), ..problem };
     assert_eq!(source(&other, &device), PredictionSource::Analytic);
     let mut poorer = family.clone();
     poorer.parameters.shift_remove("STAGES");
@@ -225,8 +227,7 @@ fn coarse_predictions_keep_a_kernel_that_is_nearly_the_best_of_all() {
     let mut random = fastrand::Rng::with_seed(1);
     let limits = crate::predict::DrawLimits::default();
     while lost.len() < 200 {
-        let gemm_type = (some.dtype, some.compute);
-        let drawn = crate::predict::draw(&mut random, gemm_type, &limits).unwrap();
+        let drawn = crate::predict::draw(&mut random, some.types, &limits).unwrap();
         let features = ProblemFeatures::of(&drawn, &Storage::packed(&drawn));
         let times = own.model.times(&kernels, &features, &device);
         let coarse = own.model.coarse_times(&kernels, &features, &device);

@@ -14,7 +14,7 @@ pub use log::{CoverLog, CoverLogError};
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Compute, Dtype, Problem};
+use crate::model::{GemmType, Problem};
 use crate::predict::{DrawLimits, draw};
 
 /// Problems that a round chooses from.
@@ -130,7 +130,7 @@ impl CoverState {
 /// Those of the mapper.
 pub fn cover<M: Mapper>(
     goal: &MapGoal,
-    gemm_type: (Dtype, Compute),
+    gemm_type: GemmType,
     mut steps: Vec<CoverStep>,
     mapper: &mut M,
 ) -> Result<(Vec<CoverStep>, CoverState), M::Error> {
@@ -182,6 +182,7 @@ pub fn cover<M: Mapper>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Compute, Dtype};
 
     /// Answers get better with each training, worse where problems are narrow; nothing is measured.
     #[derive(Default)]
@@ -225,7 +226,10 @@ mod tests {
         }
     }
 
-    const TYPE: (Dtype, Compute) = (Dtype::F32, Compute::F32);
+    const TYPE: GemmType = {
+        let f32 = Dtype::F32;
+        GemmType { a: f32, b: f32, d: f32, compute: Compute::F32 }
+    };
 
     fn goal(regret: f64) -> MapGoal {
         MapGoal { regret, limits: DrawLimits::default(), seed: 1 }

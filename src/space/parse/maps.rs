@@ -6,6 +6,9 @@ use crate::model::tensor_map::MAX_RANK;
 use crate::space::family::{TensorMapSpec, WorkspaceSpec};
 use crate::space::file::TensorMapFile;
 
+/// Operands of a product; other operands of maps are workspaces.
+const OPERANDS: [&str; 3] = ["A", "B", "C"];
+
 impl Builder {
     /// Every map has an extent of its box for each dimension, and strides between all of them.
     pub(super) fn tensor_maps(
@@ -13,7 +16,7 @@ impl Builder {
         maps: Vec<TensorMapFile>,
         workspaces: &[WorkspaceSpec],
     ) -> Parsing<Vec<TensorMapSpec>> {
-        let mut operands = vec!["A", "B", "C"];
+        let mut operands = OPERANDS.to_vec();
         operands.extend(workspaces.iter().map(|workspace| workspace.name.as_str()));
         maps.into_iter().map(|map| self.tensor_map(map, &operands)).collect()
     }
@@ -34,13 +37,19 @@ impl Builder {
                 return Err(self.source.error(map.name.span(), message));
             }
         };
+        let operand = self.one_of(&map.operand, "operand", operands)?;
+        if let Some(dtype) = map.dtype.as_ref().filter(|_| OPERANDS.contains(&&*operand)) {
+            let message = format!("the dtype of {operand} is the problem's: omit `dtype`");
+            return Err(self.source.error(dtype.span(), message));
+        }
         Ok(TensorMapSpec {
-            operand: self.one_of(&map.operand, "operand", operands)?,
+            dtype: map.dtype.map(|word| self.word(&word)).transpose()?,
             when: map.when.as_ref().map(|when| self.expression(when)).transpose()?,
             offset: map.offset.as_ref().map(|offset| self.extent(offset)).transpose()?,
             tile: self.extents(&map.tile, "tile", rank..=rank)?,
             swizzle: map.swizzle.map_or(Ok(Swizzle::None), |word| self.word(&word))?,
             name,
+            operand,
             extents,
             strides,
         })

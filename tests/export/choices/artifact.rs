@@ -60,7 +60,7 @@ impl Known {
 
     fn of_layout(&self, layout: Layout) -> Vec<&Record> {
         let own = |record: &&Record| {
-            (record.problem.layout.as_str(), record.problem.batch) == (layout.name(), 1)
+            (record.problem.pattern.layout.as_str(), record.problem.batch) == (layout.name(), 1)
         };
         let all: Vec<&Record> = self.records.iter().filter(own).collect();
         let step = all.len().div_ceil(RECORDS);
@@ -103,9 +103,11 @@ impl Known {
         let table = TimeTable {
             schema: 1,
             device: self.device.name.clone(),
-            dtype: problem.dtype.clone(),
-            compute: problem.compute.clone(),
-            layout: problem.layout.clone(),
+            dtype: problem.pattern.dtype.clone(),
+            b_dtype: None,
+            out: None,
+            compute: problem.pattern.compute.clone(),
+            layout: problem.pattern.layout.clone(),
             times_us: shapes.iter().map(times).collect(),
             shapes,
             kernels,
