@@ -11,10 +11,10 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
+use gemm_tune::arithmetic::error_bound;
 use gemm_tune::gpu::{CudaDevice, DeviceBuffer};
 use gemm_tune::model::{Dtype, Micros, Problem};
 use gemm_tune::runtime::{GemmOperands, Runtime};
-use gemm_tune::validate::bound::relative_bound;
 
 const SAMPLES: usize = 40;
 const LAUNCHES: usize = 10;
@@ -64,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for (value, bytes) in c.iter_mut().zip(back.chunks_exact(4)) {
             *value = f32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         }
-        let bound = relative_bound(&problem);
+        let bound = error_bound(&problem);
         let worst = (0..ELEMENTS)
             .map(|_| {
                 let (row, column) = (random.u64(0..m), random.u64(0..n));

@@ -7,6 +7,7 @@
 //! Programs that embed the crate tune one problem with [`tune::tune()`] and several with [`session::run()`], and find a kernel
 //! for any problem with [`lookup::Lookup`].
 
+pub mod arithmetic;
 pub mod cli;
 pub mod compile;
 pub mod database;

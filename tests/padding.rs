@@ -6,6 +6,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use gemm_tune::arithmetic::error_bound;
 use gemm_tune::compile::{Compile, CompileRequest, Compiler};
 use gemm_tune::cpu::{
     ExecutionChecks, GlobalMemory, KernelParameter, LaunchOptions, PtxModule, WriteTracking, launch,
@@ -18,7 +19,6 @@ use gemm_tune::runtime::{
     Catalogue, Driver, GemmOperands, Runtime, RuntimeError, SelectedKernel, SelectedLaunch,
 };
 use gemm_tune::space::{Extents, Families, Family, LegalSpace, Legality};
-use gemm_tune::validate::bound::relative_bound;
 use gemm_tune::validate::inputs::ValueKind;
 use rayon::prelude::*;
 
@@ -247,7 +247,7 @@ impl Case {
         let Problem { shape: Shape { m, n, k }, layout, .. } = self.problem;
         let Storage { lda, ldb, ldc, .. } = self.storage;
         let number = |words: &[u32], at: u64| f64::from(f32::from_bits(words[at as usize]));
-        let bound = relative_bound(&self.problem);
+        let bound = error_bound(&self.problem);
         for (at, (word, old)) in after.iter().zip(before).enumerate() {
             let (row, column) = (at as u64 / ldc, at as u64 % ldc);
             let (product, row) = (row / m, row % m);

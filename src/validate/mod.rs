@@ -5,7 +5,6 @@
 //! Nothing is timed here. On a GPU the device's part is `kernels.cu`, run through an
 //! [`Executor`](crate::worker::Executor); results of the `cpu` device are checked on the host.
 
-pub mod bound;
 mod element;
 mod guarded_buffer;
 mod host;

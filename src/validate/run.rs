@@ -1,9 +1,9 @@
 //! One run of a candidate on the cpu device, and its expected result. Pure: works on the bits of C.
 
-use super::bound::relative_bound;
 use super::element::{bits_of, rounding, value_of};
 use super::inputs::{Seeds, ValueKind, uneven_scalars};
 use super::region::{OperandValues, Region, RowSegment, SegmentSums};
+use crate::arithmetic::error_bound;
 use crate::model::{Dtype, Mismatch, Problem};
 use crate::worker::Scalars;
 
@@ -40,7 +40,7 @@ impl ValidationRun {
             problem: *problem,
             values: ValueKind::Uniform,
             scalars,
-            bound: relative_bound(problem),
+            bound: error_bound(problem),
             seeds,
         }
     }

@@ -1,11 +1,11 @@
 //! Validation of candidates on a GPU, for one problem.
 
-use super::bound::relative_bound;
 use super::guarded_buffer::{GuardedBuffer, POISON};
 use super::inputs::{Seeds, ValueKind};
 use super::kernels::{FilledOperand, MatrixOperand, ValidationKernels, kernel_setups};
 use super::parts::ReferenceRows;
 use super::readback::{ValidationReadback, readback_bytes};
+use crate::arithmetic::error_bound;
 use crate::model::{Dtype, Mismatch, Problem, Validation};
 use crate::worker::{Executor, OperandAddresses, Scalars, WorkItem, WorkerError};
 
@@ -240,7 +240,7 @@ impl Validator {
         executor: &mut dyn Executor,
         subject: &ValidationSubject<'_>,
     ) -> Result<Result<Validation, Mismatch>, WorkerError> {
-        let bound = relative_bound(&self.problem);
+        let bound = error_bound(&self.problem);
         executor.run(&self.work(subject, bound))?;
         let parts = self.rows.parts(&self.problem);
         let bytes = executor.read(self.references.address, readback_bytes(parts.len()))?;

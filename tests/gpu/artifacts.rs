@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use gemm_tune::arithmetic::error_bound;
 use gemm_tune::database::{Database, Record};
 use gemm_tune::gpu::{CudaDevice, DeviceBuffer, ForeignContext};
 use gemm_tune::lookup::Lookup;
@@ -10,7 +11,6 @@ use gemm_tune::model::{Layout, Problem, Regime};
 use gemm_tune::render::Templates;
 use gemm_tune::runtime::{DatabaseKernels, GemmOperands, Runtime};
 use gemm_tune::space::{Families, Family};
-use gemm_tune::validate::bound::relative_bound;
 use libtest_mimic::Failed;
 
 use crate::rig::{boxes, compiler, gemm_tune, problem, worker};
@@ -109,7 +109,7 @@ fn multiplies(
         gpu.synchronize()?;
         assert_eq!(get(&gpu, &on_gpu[2]), get(&gpu, &elsewhere[2]), "{problem}: {name}");
         let result = get(&gpu, &on_gpu[2]);
-        let bound = relative_bound(&problem);
+        let bound = error_bound(&problem);
         let mut worst = 0.0_f64;
         for _ in 0..SAMPLED {
             let (row, column) = (places.u64(0..m), places.u64(0..n));

@@ -7,7 +7,10 @@ use std::sync::atomic::AtomicBool;
 use gemm_tune::compile::libraries::programs;
 use gemm_tune::compile::{Architecture, Compile as _, CompileRequest, CompileTarget, Compiler};
 use gemm_tune::cpu::PtxModule;
-use gemm_tune::model::{Dtype, GemmType, Layout, Outcome, OutcomeKind, Problem, Shape, Value};
+use gemm_tune::model::{
+    Compute, Device, Dtype, GemmType, Layout, Outcome, OutcomeKind, Problem, ProblemPattern, Shape,
+    Value,
+};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::space::{Families, Family, LegalSpace};
 use gemm_tune::tune::{Coverage, Hints, Kit, Sanitizer, Settings, Summary, TuneEvent, tune};
@@ -25,7 +28,7 @@ use crate::rig::{
 pub(crate) fn reference_agrees() -> Result<(), Failed> {
     let mut worker = worker();
     let compiler = compiler(&worker);
-    for dtype in [Dtype::F32, Dtype::I32] {
+    for &dtype in Dtype::ALL {
         for layout in Layout::ALL {
             for (m, n, k, batch) in [(1, 1, 1, 1), (7, 5, 3, 2), (65, 64, 17, 1), (33, 130, 100, 3)]
             {
@@ -53,7 +56,7 @@ pub(crate) fn reference_agrees() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Every candidate of every family over shapes that meet each edge, all layouts, both dtypes,
+/// Every candidate of every family over shapes that meet each edge, all layouts, its GEMM types in turn,
 /// batches: a sample of the large space, all of the small ones.
 pub(crate) fn families_are_correct() -> Result<(), Failed> {
     let shapes =
@@ -61,15 +64,13 @@ pub(crate) fn families_are_correct() -> Result<(), Failed> {
     for family in &searched_families() {
         let mut kit = kit(vec![family.clone()], Templates::built_in().unwrap());
         let mut correct_ones = 0;
+        let types = served_types(family, &kit.machine.device());
         for (case, (m, n, k)) in shapes.into_iter().enumerate() {
-            for layout in Layout::ALL {
-                let dtype = if case % 2 == 1 { Dtype::I32 } else { Dtype::F32 };
+            for (number, &layout) in Layout::ALL.iter().enumerate() {
+                let types = types[(case * Layout::ALL.len() + number) % types.len()];
                 let batch = if case == 3 { 3 } else { 1 };
-                let mut problem =
-                    Problem { layout: *layout, batch, ..Problem::new(Shape { m, n, k }, dtype) };
-                if family.refusal(&problem, &kit.machine.device()).is_some() {
-                    problem.types = GemmType::of(Dtype::F32);
-                }
+                let pattern = ProblemPattern { types, layout };
+                let problem = Problem { batch, ..pattern.problem(Shape { m, n, k }) };
                 // Some families are for few rows or columns only.
                 if LegalSpace::of(family, &problem, &kit.machine.device())?.is_empty() {
                     continue;
@@ -81,6 +82,15 @@ pub(crate) fn families_are_correct() -> Result<(), Failed> {
         assert!(correct_ones >= 24, "{}: {correct_ones}", family.name);
     }
     Ok(())
+}
+
+/// The GEMM types that a family serves.
+fn served_types(family: &Family, device: &Device) -> Vec<GemmType> {
+    let serves = |types: &GemmType| {
+        let pattern = ProblemPattern { types: *types, layout: Layout::Nn };
+        family.refusal(&pattern.problem(Shape { m: 64, n: 64, k: 64 }), device).is_none()
+    };
+    GemmType::all().filter(serves).collect()
 }
 
 /// Tunes a problem with so many configurations, all of which must be correct.
@@ -178,13 +188,24 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
     let mut random = fastrand::Rng::with_seed(11);
     let mut pairs = BTreeMap::new();
     let families = searched_families();
-    for (dtype, layout, shape, batch) in [
-        (Dtype::F32, Layout::Nn, "33x65x129", 1),
-        (Dtype::F32, Layout::Tt, "200x136x72", 1),
-        (Dtype::F32, Layout::Nt, "7x130x1000", 3),
-        (Dtype::I32, Layout::Tn, "65x64x100", 1),
-    ] {
-        let problem = Problem { layout, batch, ..Problem::new(shape.parse().unwrap(), dtype) };
+    let of_tensor_cores: Vec<GemmType> = GemmType::all().filter(is_of_tensor_cores).collect();
+    let f32 = GemmType::of(Dtype::F32);
+    let mut cases = vec![
+        (f32, Layout::Nn, "33x65x129", 1),
+        (f32, Layout::Tt, "200x136x72", 1),
+        (f32, Layout::Nt, "7x130x1000", 3),
+        (GemmType::of(Dtype::I32), Layout::Tn, "65x64x100", 1),
+    ];
+    let shapes = ["33x65x129", "200x136x72", "7x130x1000"];
+    for (number, types) in of_tensor_cores.into_iter().enumerate() {
+        for (at, shape) in shapes.into_iter().enumerate() {
+            let layout = Layout::ALL[(number + at) % Layout::ALL.len()];
+            cases.push((types, layout, shape, 1 + at as u64));
+        }
+    }
+    for (types, layout, shape, batch) in cases {
+        let pattern = ProblemPattern { types, layout };
+        let problem = Problem { batch, ..pattern.problem(shape.parse().unwrap()) };
         let image = compiler.compile(&CompileRequest {
             source: KERNELS.into(),
             name: "kernels.cu".to_owned(),
@@ -235,16 +256,21 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
                 for zone in workspaces {
                     zone.free(&mut worker)?;
                 }
-                *pairs.entry((family.name.clone(), dtype)).or_insert(0) += 1;
+                *pairs.entry((family.name.clone(), types.to_string())).or_insert(0) += 1;
             }
         }
         validator.release(&mut worker)?;
     }
     println!("the same bits for {pairs:?}");
-    assert!(pairs.values().sum::<usize>() >= 40, "{pairs:?}");
+    assert!(pairs.values().sum::<usize>() >= 150, "{pairs:?}");
     let executed: BTreeSet<&String> = pairs.keys().map(|(family, _)| family).collect();
     assert_eq!(executed.len(), families.len(), "{pairs:?}");
     Ok(())
+}
+
+/// Whether products are summed by tensor cores.
+fn is_of_tensor_cores(types: &GemmType) -> bool {
+    matches!(types.compute, Compute::Tf32 | Compute::F16 | Compute::Bf16 | Compute::I8)
 }
 
 pub(crate) fn planted_faults() -> Result<(), Failed> {

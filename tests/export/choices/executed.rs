@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use gemm_tune::arithmetic::error_bound;
 use gemm_tune::compile::{Compile as _, CompileRequest};
 use gemm_tune::cpu::{
     ExecutionChecks, GlobalMemory, KernelParameter, LaunchOptions, PtxModule, WriteTracking, launch,
@@ -11,7 +12,6 @@ use gemm_tune::cpu::{
 use gemm_tune::export::ExportedKernel;
 use gemm_tune::model::{Dtype, Shape};
 use gemm_tune::runtime::Bundle;
-use gemm_tune::validate::bound::relative_bound;
 use gemm_tune::validate::inputs::ValueKind;
 
 use super::artifact::{Exported, Kind, Known};
@@ -150,7 +150,7 @@ fn execute(
         return Err("A or B was changed".to_owned());
     }
     let number = |words: &[u32], at: u64| f64::from(f32::from_bits(words[at as usize]));
-    let (bound, layout) = (relative_bound(problem), problem.layout);
+    let (bound, layout) = (error_bound(problem), problem.layout);
     for (at, (word, old)) in c.words(&memory).iter().zip(&before).enumerate() {
         let (row, column) = (at as u64 / ldc, at as u64 % ldc);
         if column >= n {
