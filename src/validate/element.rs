@@ -4,13 +4,14 @@ use half::{bf16, f16};
 
 use crate::model::Dtype;
 
-/// Rounds a value to an element, to nearest and ties to even, and returns its bits.
+/// Rounds a value to an element, to nearest and ties to even, and returns its bits. A value that binary32 does not
+/// represent is rounded to it before: `half` converts from binary64 without its lowest 32 bits, so near a tie wrongly.
 pub(super) fn bits_of(dtype: Dtype, value: f64) -> u32 {
     match dtype {
         Dtype::F32 => (value as f32).to_bits(),
         Dtype::I32 => (value as i32).cast_unsigned(),
-        Dtype::F16 => f16::from_f64(value).to_bits().into(),
-        Dtype::Bf16 => bf16::from_f64(value).to_bits().into(),
+        Dtype::F16 => f16::from_f32(value as f32).to_bits().into(),
+        Dtype::Bf16 => bf16::from_f32(value as f32).to_bits().into(),
         Dtype::I8 => u32::from((value as i8).cast_unsigned()),
     }
 }
@@ -53,9 +54,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_value_just_above_a_tie_is_rounded_up() {
+        let above = |tie: f32| f64::from(f32::from_bits(tie.to_bits() + 1));
+        assert_eq!(
+            value_of(Dtype::Bf16, bits_of(Dtype::Bf16, above(1.0 + 1.0 / 256.0))),
+            1.0 + 1.0 / 128.0
+        );
+        assert_eq!(
+            value_of(Dtype::F16, bits_of(Dtype::F16, above(1.0 + 1.0 / 2048.0))),
+            1.0 + 1.0 / 1024.0
+        );
+    }
+
     proptest! {
         #[test]
-        fn rounding_bounds_the_distance_to_the_nearest_element(value in -6e4..6e4_f64) {
+        fn rounding_bounds_the_distance_to_the_nearest_element(value in -6e4..6e4_f32) {
+            let value = f64::from(value);
             for dtype in [Dtype::F16, Dtype::Bf16] {
                 let distance = (value_of(dtype, bits_of(dtype, value)) - value).abs();
                 prop_assert!(distance <= rounding(dtype, value), "{dtype} {value}");

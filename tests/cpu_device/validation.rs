@@ -24,8 +24,8 @@ fn bits(dtype: Dtype, value: f64) -> u32 {
     match dtype {
         Dtype::F32 => (value as f32).to_bits(),
         Dtype::I32 => (value as i64 as i32).cast_unsigned(),
-        Dtype::F16 => f16::from_f64(value).to_bits().into(),
-        Dtype::Bf16 => bf16::from_f64(value).to_bits().into(),
+        Dtype::F16 => f16::from_f32(value as f32).to_bits().into(),
+        Dtype::Bf16 => bf16::from_f32(value as f32).to_bits().into(),
         Dtype::I8 => u32::from((value as i8).cast_unsigned()),
     }
 }
@@ -171,7 +171,7 @@ fn products(dtype: Dtype, kind: u32, a_transposed: bool, b_transposed: bool) -> 
 #[test]
 fn operands_are_filled_as_on_the_host_and_changes_are_counted() {
     for mut lab in Lab::all() {
-        let count = 1000;
+        let count = 100_000;
         let (changed, dtype) = (lab.words(2), lab.types.a);
         for (operand, kind) in [('a', SMALL), ('a', UNIFORM), ('b', SMALL), ('b', UNIFORM)] {
             let address = lab.filled(operand, count, kind, 7);

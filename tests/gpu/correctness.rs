@@ -249,7 +249,8 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
                     let gpu = validator.result(&mut worker, &subject, scalars)?;
                     let cpu = host.result(&program, plan, scalars)?;
                     let other = gpu.iter().zip(&cpu).position(|(gpu, cpu)| gpu != cpu);
-                    assert_eq!(other, None, "{what} {scalars:?}");
+                    let bits = other.map(|at| (at, gpu[at], cpu[at]));
+                    assert_eq!(bits, None, "{what} {scalars:?}");
                     assert_eq!(gpu.len(), cpu.len());
                 }
                 worker.unload(module)?;
