@@ -20,7 +20,7 @@ use gemm_tune::cpu::{
 use gemm_tune::model::{Device, Dtype, LaunchPlan, Problem};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::space::Families;
-use gemm_tune::worker::{OperandAddresses, Scalars, bind};
+use gemm_tune::worker::{EpilogueAddresses, OperandAddresses, Scalars, bind};
 
 /// Rows, columns and depth.
 const EXTENT: u64 = 512;
@@ -91,7 +91,7 @@ fn run(
     let [a, b, c] = addresses[..] else { bail!("a product has three operands") };
     let sizes = plan.workspaces.iter().map(|workspace| memory.allocate(workspace.bytes));
     let workspaces: Vec<u64> = sizes.collect::<Result<_, _>>()?;
-    let operands = OperandAddresses { a, b, c };
+    let operands = OperandAddresses { a, b, c, epilogue: EpilogueAddresses::default() };
     let launches = bind(plan, 0, problem, operands, &workspaces, Scalars::PLAIN)?;
     let mut best = Duration::MAX;
     for _ in 0..3 {

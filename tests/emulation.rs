@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 
 use gemm_tune::compile::{Compile, CompileThreads};
 use gemm_tune::model::{
-    ComputeCapability, Device, Dtype, Hint, Layout, Outcome, OutcomeKind, Problem, Timing, Value,
-    WarmStart,
+    Compute, ComputeCapability, Device, Dtype, Epilogue, GemmType, Hint, Layout, Outcome,
+    OutcomeKind, Problem, ProblemPattern, Timing, Value, WarmStart,
 };
 use gemm_tune::render::Templates;
 use gemm_tune::search::Search;
@@ -106,6 +106,25 @@ fn every_family_passes_on_every_kind_of_edge_in_all_layouts() {
     for layout in [Layout::Nn, Layout::Nt, Layout::Tn] {
         let shape = "40x33x65".parse().unwrap();
         problems.push(Problem { layout, ..Problem::new(shape, Dtype::I32) });
+    }
+    // Every GEMM type of tensor cores, with an epilogue each.
+    let of_tensor_cores = ProblemPattern::all().filter(|pattern| {
+        !matches!(pattern.types.compute, Compute::F32 | Compute::I32 | Compute::F32Emulated)
+    });
+    let epilogues = ["", "bias,gelu", "row-scale,col-scale,silu", "residual,relu", "mul,gelu-tanh"];
+    for (number, pattern) in of_tensor_cores.enumerate() {
+        let wanted: Epilogue = epilogues[number % epilogues.len()].parse().unwrap();
+        let epilogue = wanted.check(pattern.types).unwrap_or_default();
+        let shape = shapes[number % shapes.len()].parse().unwrap();
+        let batch = 1 + number as u64 % 3;
+        problems.push(Problem { batch, ..ProblemPattern { epilogue, ..pattern }.problem(shape) });
+    }
+    let whole = "bias,relu,residual".parse().unwrap();
+    let scaled = "row-scale,bias,silu".parse().unwrap();
+    for (d, epilogue) in [(Dtype::I32, whole), (Dtype::Bf16, scaled), (Dtype::F32, scaled)] {
+        let types = GemmType { d, ..GemmType::of(Dtype::I8) };
+        let pattern = ProblemPattern { types, layout: Layout::Nn, epilogue };
+        problems.push(pattern.problem("33x40x72".parse().unwrap()));
     }
     let kit = built_in();
     let sample = cases(2, 6);

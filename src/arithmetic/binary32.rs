@@ -25,6 +25,11 @@ pub(super) fn bound(k: u64) -> f64 {
     worst.min(probable)
 }
 
+/// The bound for an exact sum of integers that becomes a binary32 number, and is scaled.
+pub(super) fn of_integers() -> f64 {
+    (1.0 + SCALING_ROUNDINGS) * UNIT_ROUNDOFF
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

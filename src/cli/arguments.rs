@@ -16,6 +16,10 @@ pub(super) struct TypeArguments {
     /// Arithmetic contract, named by what is multiplied, such as tf32 [default: that of the dtype]
     #[arg(long)]
     pub(super) compute: Option<String>,
+    /// What follows the product, in order, such as bias,gelu: bias, row-scale, col-scale, relu, gelu, gelu-tanh, silu,
+    /// residual, mul
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "OPERATIONS")]
+    pub(super) epilogue: String,
 }
 
 /// What a problem is besides its shape.

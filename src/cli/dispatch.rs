@@ -168,7 +168,7 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<TimeTable
     }
     let tabled =
         kernels.into_iter().map(|(family, own)| DispatchKernel { family, parameters: own.0 });
-    let StoredPattern { dtype, b_dtype, out, compute, layout } = pattern.pattern().into();
+    let StoredPattern { dtype, b_dtype, out, compute, layout, epilogue } = pattern.pattern().into();
     Ok(TimeTable {
         schema: dispatch::SCHEMA,
         device: device.name,
@@ -177,6 +177,7 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<TimeTable
         out,
         compute,
         layout,
+        epilogue,
         shapes: problems.iter().map(|problem| problem.shape).collect(),
         kernels: tabled.collect(),
         times_us,

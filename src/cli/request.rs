@@ -14,8 +14,8 @@ use crate::database::RecordFilter;
 use crate::files::{self, InputKind};
 use crate::model::problem::MAX_BATCH;
 use crate::model::{
-    CachePolicy, Dtype, GemmType, Layout, PowerState, Problem, ProblemPattern, Regime, Shape,
-    UnknownWord,
+    CachePolicy, Dtype, Epilogue, GemmType, Layout, PowerState, Problem, ProblemPattern, Regime,
+    Shape, UnknownWord,
 };
 use crate::predict::LearnedModel;
 use crate::render::Templates;
@@ -118,8 +118,10 @@ impl SelectionArguments {
 /// The common part of problems, with placeholders for shape and layout.
 pub(super) fn pattern(arguments: &TypeArguments, batch: u64) -> Result<Problem, Failure> {
     let types = arguments.types()?;
+    let epilogue: Epilogue = arguments.epilogue.parse().map_err(Failure::usage)?;
+    let epilogue = epilogue.check(types).map_err(Failure::usage)?;
     check_batch(batch)?;
-    let pattern = ProblemPattern { types, layout: Layout::Nn };
+    let pattern = ProblemPattern { types, layout: Layout::Nn, epilogue };
     Ok(Problem { batch, ..pattern.problem(Shape { m: 1, n: 1, k: 1 }) })
 }
 
@@ -292,7 +294,8 @@ mod tests {
 
     #[test]
     fn a_line_may_say_layout_and_batch() {
-        let types = TypeArguments { dtype: "f32".to_owned(), out: None, compute: None };
+        let (dtype, epilogue) = ("f32".to_owned(), String::new());
+        let types = TypeArguments { dtype, out: None, compute: None, epilogue };
         let pattern = pattern(&types, 1).ok().unwrap();
         for (line, expected) in [
             ("512x512x512", "512x512x512 f32 nn"),

@@ -10,8 +10,9 @@ use super::sections::{
     StoredValidation, StoredWorkspace,
 };
 use crate::model::{
-    Argument, ComputeCapability, Device, Dtype, GemmType, GemmTypeError, KernelLaunch, Problem,
-    ProblemPattern, Resources, Shape, TensorMap, UnknownWord, Validation, Workspace,
+    Argument, ComputeCapability, Device, Dtype, Epilogue, EpilogueError, GemmType, GemmTypeError,
+    KernelLaunch, Problem, ProblemPattern, Resources, Shape, TensorMap, UnknownWord, Validation,
+    Workspace,
 };
 use std::fmt;
 
@@ -29,6 +30,9 @@ pub enum UnknownPattern {
     /// A combination of dtypes.
     #[error(transparent)]
     Types(#[from] GemmTypeError),
+    /// An epilogue.
+    #[error(transparent)]
+    Epilogue(#[from] EpilogueError),
 }
 
 impl From<&Problem> for StoredProblem {
@@ -40,13 +44,14 @@ impl From<&Problem> for StoredProblem {
 
 impl From<ProblemPattern> for StoredPattern {
     fn from(pattern: ProblemPattern) -> Self {
-        let ProblemPattern { types: GemmType { a, b, d, compute }, layout } = pattern;
+        let ProblemPattern { types: GemmType { a, b, d, compute }, layout, epilogue } = pattern;
         Self {
             dtype: a.to_string(),
             b_dtype: (b != a).then(|| b.to_string()),
             out: (d != a.default_out()).then(|| d.to_string()),
             compute: compute.to_string(),
             layout: layout.to_string(),
+            epilogue: (!epilogue.is_empty()).then(|| epilogue.to_string()),
         }
     }
 }
@@ -56,7 +61,7 @@ impl TryFrom<&StoredPattern> for ProblemPattern {
 
     /// Fails on words and on GEMM types that this version does not define.
     fn try_from(stored: &StoredPattern) -> Result<Self, UnknownPattern> {
-        let StoredPattern { dtype, b_dtype, out, compute, layout } = stored;
+        let StoredPattern { dtype, b_dtype, out, compute, layout, epilogue } = stored;
         let a: Dtype = dtype.parse()?;
         let other =
             |word: &Option<String>, usual| word.as_ref().map_or(Ok(usual), |word| word.parse());
@@ -66,7 +71,9 @@ impl TryFrom<&StoredPattern> for ProblemPattern {
             d: other(out, a.default_out())?,
             compute: compute.parse()?,
         };
-        Ok(Self { types: types.check()?, layout: layout.parse()? })
+        let epilogue: Epilogue = epilogue.as_deref().unwrap_or_default().parse()?;
+        let epilogue = epilogue.check(types.check()?)?;
+        Ok(Self { types, layout: layout.parse()?, epilogue })
     }
 }
 
@@ -76,11 +83,12 @@ impl fmt::Display for StoredPattern {
         if let Ok(known) = ProblemPattern::try_from(self) {
             return known.fmt(f);
         }
-        let Self { dtype, b_dtype, out, compute, layout } = self;
+        let Self { dtype, b_dtype, out, compute, layout, epilogue } = self;
         write!(f, "{dtype}")?;
         b_dtype.iter().try_for_each(|b| write!(f, " {b}"))?;
         out.iter().try_for_each(|out| write!(f, " out {out}"))?;
-        write!(f, " {compute} {layout}")
+        write!(f, " {compute} {layout}")?;
+        epilogue.iter().try_for_each(|epilogue| write!(f, " {epilogue}"))
     }
 }
 

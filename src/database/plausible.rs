@@ -101,7 +101,7 @@ pub(super) fn check(record: &Record) -> Checked {
 
 fn problem(problem: &StoredProblem) -> Checked {
     let StoredProblem { m, n, k, batch, pattern } = problem;
-    let StoredPattern { dtype, b_dtype, out, compute, layout } = pattern;
+    let StoredPattern { dtype, b_dtype, out, compute, layout, epilogue } = pattern;
     let extents = [
         ("problem.m", *m, MAX_EXTENT),
         ("problem.n", *n, MAX_EXTENT),
@@ -117,7 +117,9 @@ fn problem(problem: &StoredProblem) -> Checked {
         return refuse("problem", error.to_string());
     }
     text("problem.dtype", dtype)?;
-    for (field, word) in [("problem.b_dtype", b_dtype), ("problem.out", out)] {
+    for (field, word) in
+        [("problem.b_dtype", b_dtype), ("problem.out", out), ("problem.epilogue", epilogue)]
+    {
         word.iter().try_for_each(|word| text(field, word))?;
     }
     text("problem.compute", compute)?;

@@ -23,8 +23,8 @@ impl Record {
             hasher.update(&number.to_le_bytes());
         }
         // What is absent is no part of the hash, so that keys of earlier files stay.
-        let StoredPattern { dtype, b_dtype, out, compute, layout } = &problem.pattern;
-        let other = [("b_dtype", b_dtype), ("out", out)];
+        let StoredPattern { dtype, b_dtype, out, compute, layout, epilogue } = &problem.pattern;
+        let other = [("b_dtype", b_dtype), ("out", out), ("epilogue", epilogue)];
         let other = other.into_iter().filter_map(|(key, word)| Some([key, word.as_ref()?]));
         let words = [&**dtype, compute, layout].into_iter().chain(other.flatten());
         for word in words.chain([device, compute_capability, cache_policy, power]) {

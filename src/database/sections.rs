@@ -38,12 +38,15 @@ struct ProblemFields {
     out: Option<String>,
     compute: String,
     layout: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    epilogue: Option<String>,
 }
 
 impl From<ProblemFields> for StoredProblem {
     fn from(fields: ProblemFields) -> Self {
-        let ProblemFields { m, n, k, batch, dtype, b_dtype, out, compute, layout } = fields;
-        let pattern = StoredPattern { dtype, b_dtype, out, compute, layout };
+        let ProblemFields { m, n, k, batch, dtype, b_dtype, out, compute, layout, epilogue } =
+            fields;
+        let pattern = StoredPattern { dtype, b_dtype, out, compute, layout, epilogue };
         Self { m, n, k, batch, pattern }
     }
 }
@@ -51,8 +54,8 @@ impl From<ProblemFields> for StoredProblem {
 impl From<StoredProblem> for ProblemFields {
     fn from(problem: StoredProblem) -> Self {
         let StoredProblem { m, n, k, batch, pattern } = problem;
-        let StoredPattern { dtype, b_dtype, out, compute, layout } = pattern;
-        Self { m, n, k, batch, dtype, b_dtype, out, compute, layout }
+        let StoredPattern { dtype, b_dtype, out, compute, layout, epilogue } = pattern;
+        Self { m, n, k, batch, dtype, b_dtype, out, compute, layout, epilogue }
     }
 }
 
@@ -69,6 +72,8 @@ pub struct StoredPattern {
     pub compute: String,
     /// Which operands are stored transposed: `nn`, `nt`, `tn`, `tt`.
     pub layout: String,
+    /// What follows the product: `bias,gelu`; absent where nothing does.
+    pub epilogue: Option<String>,
 }
 
 impl StoredPattern {

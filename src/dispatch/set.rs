@@ -31,6 +31,9 @@ pub struct Dispatch {
     pub compute: String,
     /// Which operands are stored transposed.
     pub layout: String,
+    /// What follows the product; absent where nothing does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epilogue: Option<String>,
     /// The kernels; the leaves of the tree are indices into this list.
     pub kernels: Vec<DispatchKernel>,
     /// The tree.
@@ -68,6 +71,7 @@ impl Dispatch {
             out: self.out.clone(),
             compute: self.compute.clone(),
             layout: self.layout.clone(),
+            epilogue: self.epilogue.clone(),
         }
     }
 
@@ -106,6 +110,7 @@ impl Dispatch {
             out: table.out.clone(),
             compute: table.compute.clone(),
             layout: table.layout.clone(),
+            epilogue: table.epilogue.clone(),
             kernels: set.iter().map(|kernel| table.kernels[*kernel].clone()).collect(),
             tree,
             loss: DispatchLoss {

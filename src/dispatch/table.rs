@@ -39,6 +39,9 @@ pub struct TimeTable {
     pub compute: String,
     /// Which operands are stored transposed.
     pub layout: String,
+    /// What follows the product; absent where nothing does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epilogue: Option<String>,
     /// The shapes.
     pub shapes: Vec<Shape>,
     /// The kernels.

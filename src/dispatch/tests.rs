@@ -27,6 +27,7 @@ fn table(kernels: &[fn(&Shape) -> Option<f64>]) -> TimeTable {
         out: None,
         compute: "f32".to_owned(),
         layout: "nn".to_owned(),
+        epilogue: None,
         times_us: shapes.iter().map(times).collect(),
         kernels: (0..kernels.len()).map(named).collect(),
         shapes,

@@ -125,7 +125,7 @@ struct CTables<'a> {
 impl<'a> CTables<'a> {
     fn add(&mut self, kernel: &'a ExportedKernel, name: &str, images: Vec<&'a [u8]>) {
         let draft = &kernel.draft;
-        let ProblemPattern { types, layout } = draft.pattern();
+        let ProblemPattern { types, layout, .. } = draft.pattern();
         let image = place(&mut self.images, images);
         let first_launch = self.launches;
         for launch in &draft.plan.kernels {
@@ -275,6 +275,8 @@ pub(super) fn unfit(kernel: &ExportedKernel) -> Option<&'static str> {
     };
     if draft.problem.types.uniform().map(GemmType::of) != Some(draft.problem.types) {
         Some("its GEMM type is not the default of a dtype: use a bundle")
+    } else if !draft.problem.epilogue.is_empty() {
+        Some("it has an epilogue, which artifacts do not take yet")
     } else if plan.kernels.len() > MOST || plan.workspaces.len() > MOST {
         Some("it has too many launches or workspaces")
     } else if !draft.bound.launches.iter().all(constant) {

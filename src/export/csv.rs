@@ -4,7 +4,7 @@
 use crate::database::Record;
 use crate::quote;
 
-const COLUMNS: [&str; 34] = [
+const COLUMNS: [&str; 35] = [
     "key",
     "m",
     "n",
@@ -15,6 +15,7 @@ const COLUMNS: [&str; 34] = [
     "out",
     "compute",
     "layout",
+    "epilogue",
     "device",
     "compute_capability",
     "cache_policy",
@@ -79,6 +80,7 @@ fn row(record: &Record) -> [String; COLUMNS.len()] {
         pattern.out.clone().unwrap_or_default(),
         pattern.compute.clone(),
         pattern.layout.clone(),
+        pattern.epilogue.clone().unwrap_or_default(),
         device.name.clone(),
         device.compute_capability.clone(),
         measurement.cache_policy.clone(),

@@ -220,11 +220,11 @@ impl KernelDraft {
     /// Name for files and symbols: `gemm_f32_nn_4096x4096x1024`; `_any` marks a kernel for shapes
     /// around that one.
     pub fn name(&self) -> String {
-        let Problem { shape, batch, types, layout } = self.problem;
-        let types = types.identifier();
+        let Problem { shape, batch, .. } = self.problem;
+        let pattern = self.pattern().identifier();
         let batch = if batch == 1 { String::new() } else { format!("x{batch}") };
         let any = if self.record.is_some() { "" } else { "_any" };
-        format!("gemm_{types}_{layout}_{shape}{batch}{any}")
+        format!("gemm_{pattern}_{shape}{batch}{any}")
     }
 
     /// Its name, with a remark for readers of an artifact.

@@ -145,11 +145,11 @@ fn branches(node: &DispatchNode, depth: usize) -> String {
 }
 
 fn function(pattern: ProblemPattern) -> String {
-    format!("{}_{}", pattern.types.identifier(), pattern.layout)
+    pattern.identifier()
 }
 
 fn method(number: usize, pattern: ProblemPattern) -> String {
-    let ProblemPattern { types, layout } = pattern;
+    let ProblemPattern { types, layout, .. } = pattern;
     let dtype = types.a;
     let (element, scalar) = match dtype {
         Dtype::F32 => ("f32", "f32"),

@@ -101,8 +101,7 @@ impl<'a> EvaluatedSpace<'a> {
 
     /// Name of the kernel in files of other tuners: `gemm_f32_nn_tiled`.
     pub(super) fn kernel_name(&self) -> String {
-        let Problem { types, layout, .. } = self.problem;
-        format!("gemm_{}_{layout}_{}", types.identifier(), self.family)
+        format!("gemm_{}_{}", self.problem.pattern().identifier(), self.family)
     }
 
     /// The time in the format of other tuners: `2026-01-31 12:00:00+00:00`.

@@ -16,7 +16,7 @@ pub fn wisdom(records: &[&Record]) -> BTreeMap<String, String> {
     let mut kernels: BTreeMap<String, Vec<&Record>> = BTreeMap::new();
     for record in records.iter().filter(|record| record.problem.batch == 1) {
         let problem = &record.problem;
-        let pattern = problem.pattern.to_string().replace([' ', '-'], "_");
+        let pattern = problem.pattern.to_string().replace([' ', '-', ','], "_");
         let name = format!("gemm_{pattern}_{}", record.family);
         kernels.entry(name).or_default().push(record);
     }

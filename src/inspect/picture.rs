@@ -14,7 +14,7 @@ use crate::cpu::{
 };
 use crate::model::Problem;
 use crate::validate::HostFailure;
-use crate::worker::{OperandAddresses, Scalars, bind};
+use crate::worker::{EpilogueAddresses, OperandAddresses, Scalars, bind};
 
 /// Upper bits that mark words of A and B; the other 28 bits hold an element's position.
 const MATRIX_MARKS: [u32; 2] = [0x1000_0000, 0x2000_0000];
@@ -152,7 +152,12 @@ fn allocate(
     let c = memory.allocate(4 * problem.c_elements() * problem.batch)?;
     let workspaces = subject.rendered.plan.workspaces.iter();
     let workspaces = workspaces.map(|one| memory.allocate(one.bytes.next_multiple_of(4)));
-    Ok((OperandAddresses { a, b, c }, workspaces.collect::<Result<_, _>>()?))
+    let workspaces = workspaces.collect::<Result<_, _>>()?;
+    let mut epilogue = EpilogueAddresses::default();
+    for (operation, bytes) in problem.epilogue_bytes() {
+        epilogue.set(operation, memory.allocate(bytes)?);
+    }
+    Ok((OperandAddresses { a, b, c, epilogue }, workspaces))
 }
 
 /// Decodes elements and threads from addresses and words.

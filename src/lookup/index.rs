@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
 
+use elsa::sync::FrozenMap;
 use rayon::prelude::*;
 
 use super::answer::Question;
@@ -45,8 +46,10 @@ pub struct Lookup {
     pub(super) families: Vec<(Family, String)>,
     pub(super) known: Vec<RecordedKernel>,
     pub(super) exact: HashMap<Problem, usize>,
-    /// Groups without records are made on demand: each default takes milliseconds.
-    groups: HashMap<ProblemPattern, OnceLock<Group>>,
+    /// Groups with records.
+    groups: HashMap<ProblemPattern, Group>,
+    /// Groups without records, made on demand: each default takes milliseconds.
+    made: FrozenMap<ProblemPattern, Box<Group>>,
     unusable: Vec<Unusable>,
     pub(super) pinned: bool,
     pub(super) predictor: Predictor,
@@ -93,6 +96,7 @@ impl Lookup {
             known: Vec::new(),
             exact: HashMap::new(),
             groups: HashMap::new(),
+            made: FrozenMap::new(),
             unusable: Vec::new(),
             pinned: false,
             predictor: Predictor::default(),
@@ -120,8 +124,7 @@ impl Lookup {
     #[must_use]
     pub fn with_predictor(mut self, predictor: Predictor) -> Self {
         let Self { device, families, known, groups, .. } = &mut self;
-        let groups = groups.values_mut().filter_map(OnceLock::get_mut);
-        let defaults = groups.flat_map(|group| {
+        let defaults = groups.values_mut().flat_map(|group| {
             let problem = group.pattern.map(some_problem);
             group.defaults.iter_mut().filter_map(move |kernel| Some((kernel, problem?)))
         });
@@ -137,6 +140,7 @@ impl Lookup {
             }
         }
         self.predictor = predictor;
+        self.made = FrozenMap::new();
         self
     }
 
@@ -151,9 +155,10 @@ impl Lookup {
     }
 
     /// The group of a problem.
-    pub(super) fn group_of(&self, problem: &Problem) -> Option<&Group> {
+    pub(super) fn group_of(&self, problem: &Problem) -> &Group {
         let pattern = problem.pattern();
-        Some(self.groups.get(&pattern)?.get_or_init(|| self.group_without(pattern)))
+        let known = self.groups.get(&pattern).or_else(|| self.made.get(&pattern));
+        known.unwrap_or_else(|| self.made.insert(pattern, Box::new(self.group_without(pattern))))
     }
 
     /// Whether a winner is legal for a problem.
@@ -228,19 +233,17 @@ impl Lookup {
                 self.exact.insert(*problem, place);
             }
         }
-        for pattern in ProblemPattern::all() {
+        let patterns: BTreeSet<ProblemPattern> =
+            places.keys().map(|(pattern, _)| *pattern).collect();
+        for pattern in patterns {
             let [own, siblings] =
                 [true, false].map(|is_own| places.remove(&(pattern, is_own)).unwrap_or_default());
-            if own.is_empty() && siblings.is_empty() {
-                self.groups.insert(pattern, OnceLock::new());
-                continue;
-            }
             let defaults = self.repeatable_defaults(pattern).into_par_iter();
             let defaults = defaults.filter_map(|one| self.default_kernel(one, pattern));
             let mut group = self.group_with(pattern, own, siblings, defaults.collect());
             self.find_candidates(&mut group);
             group.error_percent = self.error(&group);
-            self.groups.insert(pattern, group.into());
+            self.groups.insert(pattern, group);
         }
     }
 

@@ -109,7 +109,7 @@ impl Lookup {
         let place = self.families.iter().position(|(own, _)| own.name == family)?;
         let own = &self.families[place].0;
         let Some(predictor) = self.predictor.family(own, problem, &self.device) else {
-            let group = self.group_of(problem)?;
+            let group = self.group_of(problem);
             let near = group.own.around(question);
             let candidates = group.candidates.around(question, &self.known, &near)?;
             let timed = self.by_landmarks(group, problem, &candidates);

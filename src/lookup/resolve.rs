@@ -31,9 +31,7 @@ impl Lookup {
         if let Some(known) = permitted {
             return Ok(self.exactly(known));
         }
-        let Some(group) = self.group_of(problem) else {
-            return Err(self.nothing(problem));
-        };
+        let group = self.group_of(problem);
         let near = group.own.around(question);
         if let Some(answer) = self.by_learned_model(group, question, &near, &demand) {
             return Ok(answer);

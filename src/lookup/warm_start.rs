@@ -18,7 +18,7 @@ impl Lookup {
         let question = Question::packed(*problem);
         let demand = Demand::from(&question);
         let mut start = WarmStart { record: self.record(problem).map(hint), others: Vec::new() };
-        let Some(group) = self.group_of(problem) else { return start };
+        let group = self.group_of(problem);
         for near in [&group.own, &group.siblings] {
             let nearest = near.nearest_first(&question).take(MOST_LOOKED_AT);
             let fits = |place: &usize| self.serves(&self.known[*place], problem, &demand);

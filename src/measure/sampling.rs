@@ -2,9 +2,10 @@
 //!
 //! Measurements: `docs/decisions/2026-11-23-samples.md`.
 
+use crate::worker::{EpilogueAddresses, OperandAddresses};
 use std::time::Duration;
 
-use crate::model::{CachePolicy, Device, Micros, Problem};
+use crate::model::{CachePolicy, Device, Micros, Problem, Storage};
 
 /// Samples of a candidate that may be a finalist. Ten found no better kernels and took 30 % more
 /// time.
@@ -53,13 +54,25 @@ pub fn sets_for(problem: &Problem, device: &Device, policy: CachePolicy) -> u64 
     if policy == CachePolicy::Hot {
         return 1;
     }
-    let set = set_bytes(problem).into_iter().sum::<u64>();
+    let (_, set) = operand_set(problem, 0);
     (2 * device.l2_bytes / set + 1).min(MAX_LAUNCHES.into())
 }
 
-/// Bytes of A, B and C of a set, each padded to the alignment of allocations.
-pub(super) fn set_bytes(problem: &Problem) -> [u64; 3] {
-    problem.operand_bytes().map(|bytes| bytes.next_multiple_of(256))
+/// The operands of a set that begins at `start`, each at a multiple of the alignment of allocations, and the end of
+/// the set.
+pub(super) fn operand_set(problem: &Problem, start: u64) -> (OperandAddresses, u64) {
+    let mut end = start;
+    let mut place = |bytes: u64| {
+        let address = end;
+        end += bytes.next_multiple_of(Storage::ALLOCATED);
+        address
+    };
+    let [a, b, c] = problem.operand_bytes().map(&mut place);
+    let mut epilogue = EpilogueAddresses::default();
+    for (operation, bytes) in problem.epilogue_bytes() {
+        epilogue.set(operation, place(bytes));
+    }
+    (OperandAddresses { a, b, c, epilogue }, end)
 }
 
 /// Bytes that are overwritten before a sample: twice the L2 cache; `None` for a hot cache.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::race::{Race, RaceStep, RacingCandidate};
 use super::sampling::{
-    LOAD, WARM_UP, at_least, flush_bytes, launches_of_screening, samples_of_screening, set_bytes,
+    LOAD, WARM_UP, at_least, flush_bytes, launches_of_screening, operand_set, samples_of_screening,
     sets_for,
 };
 use crate::model::{CachePolicy, Device, Micros, PowerState, Problem, Regime, statistics};
@@ -34,7 +34,7 @@ impl Stopwatch {
     /// Device memory in bytes for timing `problem`.
     pub fn footprint(problem: &Problem, device: &Device, policy: CachePolicy) -> u64 {
         let Some(flush) = flush_bytes(device, policy) else { return 0 };
-        let set: u64 = set_bytes(problem).iter().sum();
+        let (_, set) = operand_set(problem, 0);
         set * sets_for(problem, device, policy) + flush
     }
 
@@ -52,21 +52,17 @@ impl Stopwatch {
         let Some(flush_bytes) = flush_bytes(&device, regime.cache) else {
             return Ok(Self { sets: vec![validator.operands()], flush: None, regime });
         };
-        let [a_bytes, b_bytes, c_bytes] = set_bytes(problem);
         let count = sets_for(problem, &device, regime.cache);
-        let bytes = (a_bytes + b_bytes + c_bytes) * count;
+        let (_, set_bytes) = operand_set(problem, 0);
+        let bytes = set_bytes * count;
         let flush = executor.allocate(flush_bytes)?;
         let start = match executor.allocate(bytes) {
             Err(error) if !error.ends_worker() => return executor.free(flush).and(Err(error)),
             start => start?,
         };
         validator.fill_uniform(executor, start, bytes)?;
-        let sets = (0..count)
-            .map(|set| {
-                let a = start + set * (a_bytes + b_bytes + c_bytes);
-                OperandAddresses { a, b: a + a_bytes, c: a + a_bytes + b_bytes }
-            })
-            .collect();
+        let set = |number: u64| operand_set(problem, start + number * set_bytes).0;
+        let sets = (0..count).map(set).collect();
         Ok(Self { sets, flush: Some((flush, flush_bytes)), regime })
     }
 

@@ -5,7 +5,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::launch::Argument;
 use super::word::named_enum;
 
 named_enum! {
@@ -92,10 +91,11 @@ impl Compute {
         }
     }
 
-    /// Dtypes that its sums are rounded to.
+    /// Dtypes that D may have. Sums of 8-bit integers become floating-point numbers with a scale in the epilogue.
     pub fn outputs(self) -> &'static [Dtype] {
-        match self.accumulator() {
-            Dtype::I32 => &[Dtype::I32],
+        match self {
+            Self::I32 => &[Dtype::I32],
+            Self::I8 => &[Dtype::I32, Dtype::F32, Dtype::F16, Dtype::Bf16],
             _ => &[Dtype::F32, Dtype::F16, Dtype::Bf16],
         }
     }
@@ -178,19 +178,9 @@ impl GemmType {
         self.compute.accumulator()
     }
 
-    /// Dtype of alpha and beta: f32 for floating-point types whatever the elements are, as in cuBLAS.
+    /// Dtype of alpha and beta: i32 where D is an integer, else f32 whatever the elements are, as in cuBLAS.
     pub fn scalar(self) -> Dtype {
-        self.compute.accumulator()
-    }
-
-    /// Dtype of an operand; `None` for arguments that are none.
-    pub fn operand(self, argument: &Argument) -> Option<Dtype> {
-        match argument {
-            Argument::A => Some(self.a),
-            Argument::B => Some(self.b),
-            Argument::C => Some(self.d),
-            _ => None,
-        }
+        if self.d.is_integer() { Dtype::I32 } else { Dtype::F32 }
     }
 
     /// The one dtype of all operands; `None` where they differ.
@@ -314,8 +304,8 @@ mod tests {
                 "compute type f32 takes B in f32 or f16 or bf16, not i8",
             ),
             (
-                GemmType { d: Dtype::F16, ..GemmType::of(Dtype::I8) },
-                "compute type i8 takes D in i32, not f16",
+                GemmType { d: Dtype::I8, ..GemmType::of(Dtype::I8) },
+                "compute type i8 takes D in i32 or f32 or f16 or bf16, not i8",
             ),
         ] {
             assert_eq!(types.check().unwrap_err().to_string(), message);

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::GemmType;
 use super::tensor_map::{TensorMap, TensorMapLimit};
+use super::{EpilogueOp, GemmType};
 
 /// A kernel argument, by meaning. All families use these, so that an exported kernel is launched
 /// without knowledge of its family.
@@ -41,6 +41,8 @@ pub enum Argument {
     Alpha,
     /// The factor of C, of the same type; where it is 0, C is not read.
     Beta,
+    /// Pointer to the operand of an operation of the epilogue.
+    Epilogue(EpilogueOp),
     /// Pointer to a workspace, or a tensor map passed by value, by the name the family gives it.
     Named(String),
 }
@@ -83,6 +85,7 @@ impl Argument {
             Self::StrideC => "stride_c",
             Self::Alpha => "alpha",
             Self::Beta => "beta",
+            Self::Epilogue(operation) => operation.operand().unwrap_or_default(),
             Self::Named(name) => name,
         }
     }
@@ -90,10 +93,11 @@ impl Argument {
 
 impl From<String> for Argument {
     fn from(name: String) -> Self {
+        let of_epilogue = EpilogueOp::ALL.iter().map(|operation| Self::Epilogue(*operation));
         STANDARD_ARGUMENTS
-            .iter()
+            .into_iter()
+            .chain(of_epilogue)
             .find(|argument| argument.name() == name)
-            .cloned()
             .unwrap_or(Self::Named(name))
     }
 }

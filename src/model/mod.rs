@@ -4,6 +4,7 @@
 pub mod configuration;
 pub mod device;
 pub mod diagnostic;
+pub mod epilogue;
 pub mod floor;
 pub mod gemm_type;
 pub mod launch;
@@ -23,6 +24,7 @@ pub mod word;
 pub use configuration::{Configuration, Value};
 pub use device::{ComputeCapability, Device};
 pub use diagnostic::Diagnostic;
+pub use epilogue::{Epilogue, EpilogueError, EpilogueOp};
 pub use floor::floor;
 pub use gemm_type::{Compute, Dtype, GemmType, GemmTypeError};
 pub use launch::{Argument, KernelLaunch, LaunchPlan, STANDARD_ARGUMENTS, Workspace};

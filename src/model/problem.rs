@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::epilogue::{Epilogue, EpilogueOp};
 use super::gemm_type::{Dtype, GemmType};
 use super::unchecked::{UncheckedProblem, UncheckedShape};
 use super::word::named_enum;
@@ -114,31 +115,47 @@ impl Layout {
     }
 }
 
-/// GEMM type and layout: what problems that one kernel can serve have in common.
+/// GEMM type, layout and epilogue: what problems that one kernel can serve have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProblemPattern {
     /// Dtypes of the operands, and the arithmetic contract.
     pub types: GemmType,
     /// Layout of the operands.
     pub layout: Layout,
+    /// What follows the product.
+    pub epilogue: Epilogue,
 }
 
 impl ProblemPattern {
-    /// All patterns.
+    /// All patterns without an epilogue.
     pub fn all() -> impl Iterator<Item = Self> {
-        GemmType::all()
-            .flat_map(|types| Layout::ALL.iter().map(move |&layout| Self { types, layout }))
+        let epilogue = Epilogue::NONE;
+        GemmType::all().filter(move |types| epilogue.check(*types).is_ok()).flat_map(move |types| {
+            Layout::ALL.iter().map(move |&layout| Self { types, layout, epilogue })
+        })
+    }
+
+    /// As part of an identifier: `f32_nn`, `bf16_nn_bias_gelu`.
+    pub fn identifier(self) -> String {
+        let Self { types, layout, epilogue } = self;
+        let mut text = format!("{}_{layout}", types.identifier());
+        for operation in epilogue.operations() {
+            text.push_str(&format!("_{}", operation.name().replace('-', "_")));
+        }
+        text
     }
 
     /// A single product of this pattern.
     pub fn problem(self, shape: Shape) -> Problem {
-        Problem { shape, batch: 1, types: self.types, layout: self.layout }
+        let Self { types, layout, epilogue } = self;
+        Problem { shape, batch: 1, types, layout, epilogue }
     }
 }
 
 impl fmt::Display for ProblemPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.types, self.layout)
+        write!(f, "{} {}", self.types, self.layout)?;
+        if self.epilogue.is_empty() { Ok(()) } else { write!(f, " {}", self.epilogue) }
     }
 }
 
@@ -155,17 +172,25 @@ pub struct Problem {
     pub types: GemmType,
     /// Layout of the operands.
     pub layout: Layout,
+    /// What follows the product.
+    #[serde(skip_serializing_if = "Epilogue::is_empty")]
+    pub epilogue: Epilogue,
 }
 
 impl Problem {
     /// Creates a single product of `shape` with the dtype's default arithmetic and layout `nn`.
     pub fn new(shape: Shape, dtype: Dtype) -> Self {
-        Self { shape, batch: 1, types: GemmType::of(dtype), layout: Layout::Nn }
+        let pattern = ProblemPattern {
+            types: GemmType::of(dtype),
+            layout: Layout::Nn,
+            epilogue: Epilogue::NONE,
+        };
+        pattern.problem(shape)
     }
 
     /// What problems that one kernel can serve have in common.
     pub fn pattern(&self) -> ProblemPattern {
-        ProblemPattern { types: self.types, layout: self.layout }
+        ProblemPattern { types: self.types, layout: self.layout, epilogue: self.epilogue }
     }
 
     /// Checks that packed operands have at most [`MAX_OPERAND_BYTES`].
@@ -218,7 +243,8 @@ impl Problem {
             let (less, more) = (a.min(b) as f64, a.max(b) as f64);
             more <= 1.1 * less
         };
-        self.types == other.types && extents(self).into_iter().zip(extents(other)).all(is_near)
+        (self.types, self.epilogue) == (other.types, other.epilogue)
+            && extents(self).into_iter().zip(extents(other)).all(is_near)
     }
 
     /// Operations of all products: 2 M N K per product; a multiply-add counts as two.
@@ -258,6 +284,29 @@ impl Problem {
         one.map(|bytes| bytes * self.batch)
     }
 
+    /// Elements of an epilogue's operand over the whole batch: vectors and matrices of each product, packed. `None`
+    /// where the operation has no operand.
+    pub fn epilogue_elements(&self, operation: EpilogueOp) -> Option<u64> {
+        let Shape { m, n, .. } = self.shape;
+        let one = match operation {
+            EpilogueOp::Bias | EpilogueOp::ColScale => n,
+            EpilogueOp::RowScale => m,
+            EpilogueOp::Residual | EpilogueOp::Mul => m * n,
+            EpilogueOp::Relu | EpilogueOp::Gelu | EpilogueOp::GeluTanh | EpilogueOp::Silu => {
+                return None;
+            }
+        };
+        Some(one * self.batch)
+    }
+
+    /// The operands of the epilogue, in its order, each with its bytes over the whole batch.
+    pub fn epilogue_bytes(&self) -> impl Iterator<Item = (EpilogueOp, u64)> + '_ {
+        self.epilogue.operations().filter_map(|operation| {
+            let bytes = operation.operand_dtype(self.types).bytes();
+            Some((operation, self.epilogue_elements(operation)? * bytes))
+        })
+    }
+
     /// Rows of A as stored, and their elements.
     pub fn stored_a(&self) -> [u64; 2] {
         let Shape { m, k, .. } = self.shape;
@@ -292,6 +341,9 @@ impl fmt::Display for Problem {
         write!(f, "{} {} {}", self.shape, self.types, self.layout)?;
         if self.batch != 1 {
             write!(f, " x{}", self.batch)?;
+        }
+        if !self.epilogue.is_empty() {
+            write!(f, " {}", self.epilogue)?;
         }
         Ok(())
     }

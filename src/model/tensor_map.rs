@@ -105,8 +105,11 @@ pub struct TensorMapLimit {
 impl TensorMap {
     /// The dtype of its elements for a product of these types.
     pub fn element(&self, types: GemmType) -> Dtype {
-        let operand = || types.operand(&Argument::from(self.operand.clone()));
-        self.dtype.or_else(operand).unwrap_or(types.a)
+        self.dtype.unwrap_or(match Argument::from(self.operand.clone()) {
+            Argument::B => types.b,
+            Argument::C => types.d,
+            _ => types.a,
+        })
     }
 
     /// Checks the requirements of devices (CUDA driver API, `cuTensorMapEncodeTiled`), and for a

@@ -3,6 +3,7 @@
 
 use serde::Deserialize;
 
+use super::epilogue::Epilogue;
 use super::gemm_type::GemmType;
 use super::problem::{Layout, MAX_BATCH, Problem, Shape, ShapeError};
 
@@ -28,17 +29,20 @@ pub(super) struct UncheckedProblem {
     #[serde(flatten)]
     types: GemmType,
     layout: Layout,
+    #[serde(default)]
+    epilogue: Epilogue,
 }
 
 impl TryFrom<UncheckedProblem> for Problem {
     type Error = String;
 
     fn try_from(unchecked: UncheckedProblem) -> Result<Self, String> {
-        let UncheckedProblem { shape, batch, types, layout } = unchecked;
+        let UncheckedProblem { shape, batch, types, layout, epilogue } = unchecked;
         if !(1..=MAX_BATCH).contains(&batch) {
             return Err(format!("batch is {batch}, not within 1 to {MAX_BATCH}"));
         }
-        let problem = Self { shape, batch, types, layout };
+        epilogue.check(types).map_err(|error| error.to_string())?;
+        let problem = Self { shape, batch, types, layout, epilogue };
         problem.check_size().map_err(|error| error.to_string())?;
         Ok(problem)
     }

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use crate::model::{GemmType, Layout, Problem, Shape};
+use crate::model::{Epilogue, GemmType, Layout, Problem, ProblemPattern, Shape};
 
 /// Largest extent and batch.
 const MOST_EXTENT: f64 = 16384.0;
@@ -42,7 +42,8 @@ pub fn draw(random: &mut Rng, types: GemmType, limits: &DrawLimits) -> Option<Pr
         let is_batch = random.f64() < 0.2;
         let batch = if is_batch { log_uniform(random, 2.0, MOST_BATCH) } else { 1 };
         let layout = Layout::ALL[random.usize(..Layout::ALL.len())];
-        Problem { shape: Shape { m, n, k }, batch, types, layout }
+        let pattern = ProblemPattern { types, layout, epilogue: Epilogue::NONE };
+        Problem { batch, ..pattern.problem(Shape { m, n, k }) }
     };
     let is_within = |problem: &Problem| {
         problem.operations() <= limits.operations && problem.bytes() as f64 <= limits.bytes

@@ -1,7 +1,7 @@
 //! The launch plan: the launches of a configuration, with every extent evaluated.
 
 use crate::model::launch::{KernelLaunch, LaunchPlan, STANDARD_ARGUMENTS, Workspace};
-use crate::model::{Argument, Diagnostic, Storage, TensorMap};
+use crate::model::{Argument, Diagnostic, Epilogue, Storage, TensorMap};
 use crate::space::family::TensorMapSpec;
 use crate::space::{Expression, Family, Scope};
 
@@ -10,12 +10,13 @@ const MAX_SIZE: u64 = i64::MAX as u64;
 
 /// Evaluates the launches, workspaces and tensor maps of `family` in `scope`.
 ///
-/// A launch that lists no arguments takes the standard ones, then every workspace and then every
-/// tensor map in order.
+/// A launch that lists no arguments takes the standard ones, then the operands of the epilogue, every
+/// workspace and every tensor map in order. Of the operands that a launch lists, it takes those of `epilogue`.
 pub(super) fn launch_plan<'a>(
     family: &'a Family,
     scope: &Scope<'a>,
     storage: &Storage,
+    epilogue: Epilogue,
 ) -> Result<LaunchPlan, Box<Diagnostic>> {
     let size32 = |expression: &'a Expression| size32(family, expression, scope);
     let three = |extents: &'a [Expression]| -> Result<[u32; 3], Box<Diagnostic>> {
@@ -42,7 +43,13 @@ pub(super) fn launch_plan<'a>(
     let workspaces = plan.workspaces.iter().map(|space| &space.name);
     let named = workspaces.chain(plan.tensor_maps.iter().map(|map| &map.name));
     let named = named.map(|name| Argument::Named(name.clone()));
-    let convention: Vec<Argument> = STANDARD_ARGUMENTS.into_iter().chain(named).collect();
+    let of_epilogue = epilogue.operands().map(Argument::Epilogue);
+    let convention: Vec<Argument> =
+        STANDARD_ARGUMENTS.into_iter().chain(of_epilogue).chain(named).collect();
+    let is_there = |argument: &&Argument| match argument {
+        Argument::Epilogue(operation) => epilogue.operands().any(|own| own == *operation),
+        _ => true,
+    };
     for kernel in &family.kernels {
         if let Some(when) = &kernel.when
             && !family.holds(when, scope)?
@@ -57,7 +64,10 @@ pub(super) fn launch_plan<'a>(
                 Some(bytes) => size32(bytes)?,
                 None => 0,
             },
-            arguments: kernel.arguments.clone().unwrap_or_else(|| convention.clone()),
+            arguments: match &kernel.arguments {
+                Some(own) => own.iter().filter(|argument| is_there(argument)).cloned().collect(),
+                None => convention.clone(),
+            },
         });
     }
     plan.nondeterministic = match &family.nondeterministic {
@@ -157,7 +167,7 @@ arguments = ["partials", "C"]
         let settings = [("SPLIT_K".to_owned(), Value::Int(splits))];
         let configuration: Configuration = settings.into_iter().collect();
         let scope = family.scope(&configuration, &problem, &Device::h200()).unwrap();
-        launch_plan(&family, &scope, &Storage::packed(&problem)).unwrap()
+        launch_plan(&family, &scope, &Storage::packed(&problem), problem.epilogue).unwrap()
     }
 
     #[test]
@@ -200,7 +210,8 @@ arguments = ["partials", "C"]
             let configuration: Configuration = settings.into_iter().collect();
             let scope = family.scope(&configuration, &problem, &Device::h200()).unwrap();
             let storage = Storage { lda: 128, ..Storage::packed(&problem) };
-            launch_plan(&family, &scope, &storage).map_err(|error| error.summary())
+            launch_plan(&family, &scope, &storage, problem.epilogue)
+                .map_err(|error| error.summary())
         };
         let [of_a, of_space] = [map("SPLIT_K > 1", "A"), map("SPLIT_K == 1", "packed")];
         let plan = with(&format!("{of_space}{of_a}")).unwrap();

@@ -48,6 +48,9 @@ pub(super) fn prepare<D: Driver>(
 ) -> Result<PreparedKernel<D>, RuntimeError> {
     let plan = chosen.plan();
     let refuse = |what: String| RuntimeError::Launch { problem: problem.to_string(), what };
+    if !problem.epilogue.is_empty() {
+        return Err(refuse("the runtime does not take the operands of epilogues yet".to_owned()));
+    }
     plan.check_limits().map_err(|limit| refuse(limit.to_string()))?;
     plan.check_maps(problem.types).map_err(|limit| refuse(limit.to_string()))?;
     let mut offsets = Vec::new();
@@ -134,8 +137,10 @@ impl ArgumentSource {
             Argument::StrideB => stride(problem.stored_b()[0], operands.ldb),
             Argument::StrideC => stride(shape.m, operands.ldc),
             Argument::Alpha => scalar(problem.types, operands.alpha),
-            // Only beta is left: named arguments are not in the convention.
-            Argument::Beta | Argument::Named(_) => scalar(problem.types, operands.beta),
+            // Only beta is left: other arguments are not among the standard ones.
+            Argument::Beta | Argument::Epilogue(_) | Argument::Named(_) => {
+                scalar(problem.types, operands.beta)
+            }
         }
     }
 }

@@ -9,8 +9,8 @@ use indexmap::IndexMap;
 use super::expression::{DerivedValue, Expression, SourceFile};
 use super::formula::Slot;
 use crate::model::{
-    Argument, Compute, ComputeCapability, Configuration, Device, Dtype, GemmType, Layout, Problem,
-    ProblemPattern, Swizzle, Value,
+    Argument, Compute, ComputeCapability, Configuration, Device, Dtype, Epilogue, GemmType, Layout,
+    Problem, ProblemPattern, Swizzle, Value,
 };
 
 /// A condition that every legal configuration satisfies.
@@ -167,6 +167,8 @@ pub struct Family {
     pub(super) dtypes: Vec<Dtype>,
     /// Dtypes of D besides the one that follows from that of A.
     pub(super) outputs: Vec<Dtype>,
+    /// Whether its kernels apply epilogues.
+    pub(super) epilogue: bool,
     pub(super) compute: Vec<Compute>,
     pub(super) layouts: Vec<Layout>,
     pub(super) min_compute_capability: Option<ComputeCapability>,
@@ -219,7 +221,7 @@ impl Family {
             self.compute.iter().map(of)
         });
         let types = types.into_iter().find(|types| types.check().is_ok())?;
-        Some(ProblemPattern { types, layout })
+        Some(ProblemPattern { types, layout, epilogue: Epilogue::NONE })
     }
 
     /// Why the family cannot serve `problem` on `device`; `None` if it can.
@@ -244,6 +246,9 @@ impl Family {
         }
         if !self.layouts.contains(&problem.layout) {
             return Some(format!("serves layout {}, not {}", words(&self.layouts), problem.layout));
+        }
+        if !problem.epilogue.is_empty() && !self.epilogue {
+            return Some(format!("serves no epilogue, not {}", problem.epilogue));
         }
         let needed = self.min_compute_capability?;
         (device.compute_capability < needed).then(|| {

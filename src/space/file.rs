@@ -19,6 +19,8 @@ pub(crate) struct FamilyFile {
     pub(crate) template: Option<Spanned<String>>,
     pub(crate) dtypes: Vec<Spanned<String>>,
     #[serde(default)]
+    pub(crate) epilogue: bool,
+    #[serde(default)]
     pub(crate) outputs: Vec<Spanned<String>>,
     pub(crate) compute: Vec<Spanned<String>>,
     pub(crate) layouts: Vec<Spanned<String>>,

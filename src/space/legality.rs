@@ -107,13 +107,15 @@ mod tests {
             picks in prop::collection::vec(any::<prop::sample::Index>(), 4),
         ) {
             let device = Device::h200();
-            let tuned = |m: u64| Problem {
-                layout,
-                ..Problem::new(Shape { m, n: 1024, k: 1024 }, Dtype::F32)
-            };
-            let other = Problem { shape: Shape { m, n, k }, ..tuned(1024) };
-            let extents = Extents::new(&other, &Storage::packed(&other));
             for family in Families::built_in().unwrap().iter() {
+                let types = family.a_pattern().unwrap().types;
+                let tuned = |m: u64| Problem {
+                    layout,
+                    types,
+                    ..Problem::new(Shape { m, n: 1024, k: 1024 }, Dtype::F32)
+                };
+                let other = Problem { shape: Shape { m, n, k }, ..tuned(1024) };
+                let extents = Extents::new(&other, &Storage::packed(&other));
                 // Some families are for few rows only, others for devices on which they are not pruned.
                 let tries = [(1024, 9), (8, 9), (1024, 10)].map(|(m, major)| {
                     let compute_capability = ComputeCapability { major, minor: 0 };

@@ -24,7 +24,9 @@ use super::scope::{self, BUILT_INS, FIRST_PARAMETER};
 use super::work::contradiction;
 use crate::model::diagnostic::did_you_mean;
 use crate::model::launch::STANDARD_ARGUMENTS;
-use crate::model::{Argument, ComputeCapability, Configuration, Diagnostic, UnknownWord, Value};
+use crate::model::{
+    Argument, ComputeCapability, Configuration, Diagnostic, EpilogueOp, UnknownWord, Value,
+};
 
 /// Most values of a parameter: no search could try more.
 const MAX_VALUES: usize = 4096;
@@ -138,6 +140,7 @@ impl Builder {
             parameters,
             constraints,
             dtypes: self.words(&file.dtypes)?,
+            epilogue: file.epilogue,
             outputs: self.words(&file.outputs)?,
             compute: self.words(&file.compute)?,
             layouts: self.words(&file.layouts)?,
@@ -370,8 +373,9 @@ impl Builder {
     }
 
     fn kernel(&self, kernel: KernelFile, buffers: &[&str]) -> Parsing<KernelSpec> {
-        let standard = STANDARD_ARGUMENTS.iter().map(Argument::name);
-        let choices: Vec<&str> = standard.chain(buffers.iter().copied()).collect();
+        let standard = standard_names();
+        let choices: Vec<&str> =
+            standard.iter().map(String::as_str).chain(buffers.iter().copied()).collect();
         let argument = |name| self.one_of(name, "argument", &choices).map(Argument::from);
         let arguments = match &kernel.arguments {
             Some(names) => Some(names.iter().map(argument).collect::<Parsing<_>>()?),
@@ -494,7 +498,7 @@ impl Builder {
 
     /// The name of a workspace or a tensor map, by which kernels take it among their arguments.
     fn buffer_name(&self, name: &Spanned<String>, what: &str) -> Parsing<String> {
-        if STANDARD_ARGUMENTS.iter().any(|argument| argument.name() == name.get_ref()) {
+        if standard_names().contains(name.get_ref()) {
             let message = format!("`{}` is an argument of all kernels", name.get_ref());
             return Err(self.source.error(name.span(), message));
         }
@@ -541,6 +545,17 @@ fn toml_error(source: &SourceFile, error: &toml::de::Error) -> Diagnostic {
         message
     };
     Diagnostic { help, ..source.error(error.span().unwrap_or(0..0), message.trim()) }
+}
+
+/// Names of arguments that a family does not choose. The operands of an epilogue are there where it has them.
+fn standard_names() -> Vec<String> {
+    let has_operand = |operation: &&EpilogueOp| operation.operand().is_some();
+    let of_epilogue = EpilogueOp::ALL.iter().filter(has_operand).copied();
+    STANDARD_ARGUMENTS
+        .into_iter()
+        .chain(of_epilogue.map(Argument::Epilogue))
+        .map(String::from)
+        .collect()
 }
 
 #[cfg(test)]

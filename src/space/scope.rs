@@ -5,7 +5,7 @@ use super::formula::{OPEN, Slot, Term};
 use crate::model::{Device, Dtype, GemmType, Problem, Storage};
 
 /// The built-in names, each with what it means. Their slots are their places here.
-pub const BUILT_INS: [(&str, &str); 32] = [
+pub const BUILT_INS: [(&str, &str); 34] = [
     ("M", "rows of C"),
     ("N", "columns of C"),
     ("K", "the summed dimension"),
@@ -18,6 +18,7 @@ pub const BUILT_INS: [(&str, &str); 32] = [
     ("out_dtype", "the dtype of C and D"),
     ("compute", "the arithmetic contract, such as 'f32'"),
     ("layout", "'nn', 'nt', 'tn' or 'tt'"),
+    ("epilogue", "what follows the product, such as 'bias,gelu', or ''"),
     ("a_transposed", "whether A is stored K x M"),
     ("b_transposed", "whether B is stored N x K"),
     ("element_bytes", "bytes of an element of A"),
@@ -37,7 +38,8 @@ pub const BUILT_INS: [(&str, &str); 32] = [
     ("element", "the CUDA type of an element of A, such as `float`"),
     ("b_element", "the CUDA type of an element of B"),
     ("out_element", "the CUDA type of an element of C and D"),
-    ("scalar", "the CUDA type of alpha, beta and sums: `float` or `int`"),
+    ("accumulator", "the CUDA type of sums: `float` or `int`"),
+    ("scalar", "the CUDA type of alpha, beta and what follows: `float` or `int`"),
 ];
 
 /// The slot of a family's first parameter; those of derived values come after all parameters.
@@ -72,6 +74,7 @@ impl<'a> Scope<'a> {
             Term::Text(d.name()),
             Term::Text(compute.name()),
             Term::Text(problem.layout.name()),
+            Term::Text(problem.epilogue.text()),
             Term::Bool(problem.layout.a_transposed()),
             Term::Bool(problem.layout.b_transposed()),
             int(a.bytes()),
@@ -91,6 +94,7 @@ impl<'a> Scope<'a> {
             Term::Text(cuda_type(a)),
             Term::Text(cuda_type(b)),
             Term::Text(cuda_type(d)),
+            Term::Text(cuda_type(problem.types.accumulator())),
             Term::Text(cuda_type(problem.types.scalar())),
         ];
         let mut values = Vec::with_capacity(BUILT_INS.len() + own);

@@ -35,7 +35,7 @@ struct LibraryEntrant {
 
 impl LibraryEntrant {
     fn work(&self, operands: OperandAddresses, scalars: Scalars) -> Vec<WorkItem> {
-        let OperandAddresses { a, b, c } = operands;
+        let OperandAddresses { a, b, c, .. } = operands;
         let Scalars { alpha, beta } = scalars;
         vec![WorkItem::Baseline { index: self.index, a, b, c, alpha, beta }]
     }

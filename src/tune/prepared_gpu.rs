@@ -7,8 +7,8 @@ use crate::measure::Stopwatch;
 use crate::model::{Fault, LaunchPlan, Micros, Outcome, Problem, Regime};
 use crate::validate::{GuardedBuffer, Validator};
 use crate::worker::{
-    Executor, KernelFacts, KernelSetup, LoadedModule, OperandAddresses, Scalars, WorkItem,
-    WorkerError, bind,
+    EpilogueAddresses, Executor, KernelFacts, KernelSetup, LoadedModule, OperandAddresses, Scalars,
+    WorkItem, WorkerError, bind,
 };
 
 /// Fresh workers in a row that may fail before the device is given up.
@@ -157,7 +157,8 @@ impl<'a> PreparedGpu<'a> {
     ) -> Result<(), WorkerError> {
         let mut bytes: Vec<u64> = Vec::new();
         for (image, plan) in candidates {
-            let probe = OperandAddresses { a: 0, b: 0, c: 0 };
+            let probe =
+                OperandAddresses { a: 0, b: 0, c: 0, epilogue: EpilogueAddresses::default() };
             let addresses = vec![0; plan.workspaces.len()];
             if let Err(error) = bind(plan, 0, &mounted.problem, probe, &addresses, Scalars::PLAIN) {
                 return Err(WorkerError::Device { message: error.to_string(), sticky: false });

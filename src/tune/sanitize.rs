@@ -14,7 +14,8 @@ use super::deadlines::patience_seconds;
 use crate::files::{self, InputKind};
 use crate::model::{Fault, Outcome, Problem};
 use crate::worker::{
-    Executor, KernelSetup, OperandAddresses, Scalars, WorkItem, WorkerError, bind,
+    EpilogueAddresses, Executor, KernelSetup, OperandAddresses, Scalars, WorkItem, WorkerError,
+    bind,
 };
 
 /// What is looked for, one tool at a time.
@@ -171,6 +172,12 @@ fn launch(
     // Only whether memory is written counts, and not its values.
     executor.fill(a, 0, a_bytes / 4)?;
     executor.fill(b, 0, b_bytes / 4)?;
+    let mut epilogue = EpilogueAddresses::default();
+    for (operation, bytes) in problem.epilogue_bytes() {
+        let words = bytes.div_ceil(4);
+        epilogue.set(operation, executor.allocate(4 * words)?);
+        executor.fill(epilogue.of(operation), 0, words)?;
+    }
     for candidate in group {
         let plan = &candidate.plan;
         // C stays unwritten: with beta = 0 it is not read.
@@ -180,7 +187,7 @@ fn launch(
             workspaces.push(executor.allocate(workspace.bytes)?);
         }
         let loaded = executor.load(&candidate.compiled.image, &KernelSetup::of(plan))?;
-        let operands = OperandAddresses { a, b, c };
+        let operands = OperandAddresses { a, b, c, epilogue };
         let launches = bind(plan, loaded.module, problem, operands, &workspaces, Scalars::PLAIN);
         let work: Vec<WorkItem> =
             launches.unwrap_or_default().into_iter().map(WorkItem::Kernel).collect();

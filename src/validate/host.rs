@@ -24,7 +24,7 @@ use crate::cpu::{
 use crate::model::{
     Argument, Device, Dtype, GemmType, KernelLaunch, LaunchPlan, Mismatch, Problem, Validation,
 };
-use crate::worker::{LaunchCommand, OperandAddresses, Scalars, bind};
+use crate::worker::{EpilogueAddresses, LaunchCommand, OperandAddresses, Scalars, bind};
 
 /// Operands of one problem in the memory of the `cpu` device.
 #[derive(Debug)]
@@ -32,8 +32,8 @@ pub struct HostValidator {
     problem: Problem,
     seeds: Seeds,
     memory: GlobalMemory,
-    small: [u64; 2],
-    uniform: [u64; 2],
+    small: OperandAddresses,
+    uniform: OperandAddresses,
     /// Maximum shared memory of a block in bytes.
     shared_limit: u64,
     /// Ends an execution once set.
@@ -89,7 +89,8 @@ impl HostValidator {
     /// element of C.
     pub fn footprint(problem: &Problem) -> u64 {
         let [a, b, c] = problem.operand_bytes();
-        (2 * (a + b) + c) * 9 / 8 + problem.c_elements() * problem.batch
+        let of_epilogue: u64 = problem.epilogue_bytes().map(|(_, bytes)| bytes).sum();
+        (2 * (a + b + of_epilogue) + c) * 9 / 8 + problem.c_elements() * problem.batch
     }
 
     /// Creates the operands. Candidates have the limits of `device`.
@@ -99,8 +100,8 @@ impl HostValidator {
     pub fn prepare(problem: &Problem, device: &Device, seed: u64) -> Result<Self, HostFailure> {
         let seeds = Seeds::of(seed);
         let mut memory = GlobalMemory::new(WriteTracking::Written);
-        let mut operand = |elements: u64, dtype: Dtype, values: ValueKind, seed: u64| {
-            let (count, bytes) = (elements * problem.batch, dtype.bytes());
+        let mut operand = |count: u64, dtype: Dtype, values: ValueKind, seed: u64| {
+            let bytes = dtype.bytes();
             let address = memory.allocate(count * bytes)?;
             let elements = Elements { address, count, bytes: bytes as u32 };
             memory.fill_elements(elements, |at| bits_of(dtype, values.at(dtype, at, seed)))?;
@@ -109,11 +110,20 @@ impl HostValidator {
         };
         let GemmType { a, b, .. } = problem.types;
         let [seed_a, seed_b] = seeds.operands();
-        let mut both = |values| {
-            let a = operand(problem.a_elements(), a, values, seed_a)?;
-            Ok::<_, MemoryError>([a, operand(problem.b_elements(), b, values, seed_b)?])
+        let mut all = |values| {
+            let mut epilogue = EpilogueAddresses::default();
+            for operation in problem.epilogue.operands() {
+                let count = problem.epilogue_elements(operation).unwrap_or(0);
+                let dtype = operation.operand_dtype(problem.types);
+                let seed = seeds.epilogue_operand(operation);
+                epilogue.set(operation, operand(count, dtype, values, seed)?);
+            }
+            let batch = problem.batch;
+            let a = operand(problem.a_elements() * batch, a, values, seed_a)?;
+            let b = operand(problem.b_elements() * batch, b, values, seed_b)?;
+            Ok::<_, MemoryError>(OperandAddresses { a, b, c: 0, epilogue })
         };
-        let (small, uniform) = (both(ValueKind::Small)?, both(ValueKind::Uniform)?);
+        let (small, uniform) = (all(ValueKind::Small)?, all(ValueKind::Uniform)?);
         let shared_limit = device.shared_bytes_per_block.into();
         let (problem, interrupted) = (*problem, None);
         Ok(Self { problem, seeds, memory, small, uniform, shared_limit, interrupted })
@@ -293,11 +303,11 @@ impl HostValidator {
         run: &ValidationRun,
         scratch: &Scratch,
     ) -> Result<Vec<LaunchCommand>, HostFailure> {
-        let [a, b] = match run.values {
+        let inputs = match run.values {
             ValueKind::Small => self.small,
             ValueKind::Uniform => self.uniform,
         };
-        let operands = OperandAddresses { a, b, c: scratch.c };
+        let operands = OperandAddresses { c: scratch.c, ..inputs };
         let workspaces = &scratch.workspaces;
         let launches = bind(plan, 0, &self.problem, operands, workspaces, run.scalars);
         launches.map_err(|error| HostFailure::Unsupported(error.to_string()))

@@ -2,7 +2,7 @@
 //! generators in `kernels.cu` are equal.
 
 use super::element::{bits_of, value_of};
-use crate::model::Dtype;
+use crate::model::{Dtype, EpilogueOp};
 use crate::worker::Scalars;
 
 /// Kind of the values of an operand.
@@ -41,6 +41,16 @@ impl Seeds {
     /// Seed for selecting blocks.
     pub(super) fn choice(self) -> u64 {
         self.stream(5)
+    }
+
+    /// Seed of the first operation's operand in an epilogue; each has the stream of its number.
+    pub(super) fn epilogue(self) -> u64 {
+        self.stream(6)
+    }
+
+    /// Seed of the operand of an operation.
+    pub(super) fn epilogue_operand(self, operation: EpilogueOp) -> u64 {
+        self.epilogue().wrapping_add(operation as u64)
     }
 
     fn stream(self, number: u64) -> u64 {

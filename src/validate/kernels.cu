@@ -1,7 +1,7 @@
 // Validation kernels: fill operands with reproducible values, compute the reference, compare, and
 // check guard bytes. Not tuned, but simple enough to verify by reading. Compiled with ELEMENT_A,
-// ELEMENT_B and ELEMENT_D defined as the names of dtypes; `inputs.rs` has the same generators for the
-// host.
+// ELEMENT_B and ELEMENT_D defined as the names of dtypes, and EPILOGUE as a list of operations where there
+// is one; `inputs.rs` has the same generators for the host.
 
 typedef unsigned char u8;
 typedef unsigned int u32;
@@ -98,7 +98,7 @@ constexpr bool is_integer<i32> = true;
 template <>
 constexpr bool is_integer<i8> = true;
 
-typedef decltype(number(ELEMENT_A())) scalar;
+typedef decltype(number(ELEMENT_D())) scalar;
 
 // Hashes an index to 64 bits: the finaliser of splitmix64 (Steele, Lea and Flood 2014).
 __device__ u64 mix(u64 index, u64 seed)
@@ -217,6 +217,93 @@ extern "C" __global__ void count_different_words(const u32* a, const u32* b, u64
             atomicAdd(different, 1ull);
 }
 
+enum Operation { BIAS, ROW_SCALE, COL_SCALE, RELU, GELU, GELU_TANH, SILU, RESIDUAL, MUL };
+#if defined(EPILOGUE)
+constexpr Operation OPERATIONS[] = {EPILOGUE};
+#endif
+
+// Where an element of C is, and what its epilogue reads.
+struct Place {
+    int M, N;
+    u64 first;  // index of the first element of the part
+    u64 epilogue_seed;  // each operation has the stream of its number
+};
+
+extern "C" __global__ void fill_scale(f32* out, u64 count, int kind, u64 seed)
+{
+    fill(out, count, kind, seed);
+}
+
+// The value of an operand of the epilogue for element `i` of C.
+template <typename Element>
+__device__ double operand_at(Operation operation, int kind, u64 i, const Place& place)
+{
+    u64 at = i;
+    if (operation == ROW_SCALE)
+        at = i / place.N;
+    else if (operation == BIAS || operation == COL_SCALE)
+        at = i / ((u64)place.M * place.N) * place.N + i % place.N;
+    return number(value<Element>(kind, at, place.epilogue_seed + operation));
+}
+
+// Applies the epilogue to a value and to the unit of its error.
+__device__ void apply_epilogue(double& value, double& unit, int kind, u64 i, const Place& place)
+{
+#if defined(EPILOGUE)
+    for (Operation operation : OPERATIONS) {
+        double operand;
+        switch (operation) {
+        case BIAS:
+        case RESIDUAL:
+            operand = operand_at<ELEMENT_D>(operation, kind, i, place);
+            value += operand;
+            unit += fabs(operand);
+            break;
+        case ROW_SCALE:
+        case COL_SCALE:
+            operand = operand_at<f32>(operation, kind, i, place);
+            value *= operand;
+            unit *= fabs(operand);
+            break;
+        case MUL:
+            operand = operand_at<ELEMENT_D>(operation, kind, i, place);
+            value *= operand;
+            unit *= fabs(operand);
+            break;
+        case RELU:
+            value = value < 0 ? 0 : value;  // NaN stays
+            break;
+        case GELU:
+            value = value / 2 * (1 + erf(value * 0.70710678118654752));
+            unit *= 1.13;
+            break;
+        case GELU_TANH:
+            value = value / 2 * (1 + tanh(0.79788456080286536 * (value + 0.044715 * value * value * value)));
+            unit *= 1.13;
+            break;
+        case SILU:
+            value = value / (1 + exp(-value));
+            unit *= 1.1;
+            break;
+        }
+    }
+#endif
+}
+
+// The same for integers, modulo 2^32.
+__device__ int apply_integer_epilogue(int value, int kind, u64 i, const Place& place)
+{
+#if defined(EPILOGUE)
+    for (Operation operation : OPERATIONS) {
+        if (operation == RELU)
+            value = max(value, 0);
+        else
+            value = (int)((u32)value + (u32)(int)operand_at<ELEMENT_D>(operation, kind, i, place));
+    }
+#endif
+    return value;
+}
+
 constexpr int TILE = 64;  // rows and columns of C per block
 constexpr int STEP = 16;  // extent of a stage along K
 constexpr int PER_THREAD = 4;
@@ -323,12 +410,28 @@ __device__ double infinite_if_nan(double error)
     return error == error ? error : __longlong_as_double(0x7ff0000000000000ll);
 }
 
-// The small-value product: alpha = 1, beta = 0, and no rounding but that of C.
-__device__ Comparison compare_small_at(const ELEMENT_D* C, const float* sums, u64 i)
+// The distance of an element from its expected value beyond the rounding of C, in units of its error.
+__device__ double distance(double got, double expected, double unit)
 {
-    ELEMENT_D rounded;
-    round_to(rounded, sums[i]);
+    const double rounding = Rounding<ELEMENT_D>::relative * fabs(expected) + Rounding<ELEMENT_D>::absolute;
+    const double difference = fabs(got - expected) - rounding;
+    return difference <= 0 ? 0 : infinite_if_nan(difference / unit);
+}
+
+// The small-value product: alpha = 1, beta = 0, and no rounding but that of C and what an epilogue evaluates.
+__device__ Comparison compare_small_at(const ELEMENT_D* C, const float* sums, u64 i, const Place& place, bool is_exact)
+{
     const double got = number(C[i]);
+    if (is_integer<ELEMENT_D>) {
+        const int expected = apply_integer_epilogue((int)sums[i], 0, place.first + i, place);
+        return {got, (double)expected, fabs(got - expected)};
+    }
+    double value = sums[i], unit = fabs(value);
+    apply_epilogue(value, unit, 0, place.first + i, place);
+    if (!is_exact)
+        return {got, value, distance(got, value, unit)};
+    ELEMENT_D rounded;
+    round_to(rounded, (float)value);
     const double expected = number(rounded);
     return {got, expected, got == expected ? 0.0 : infinite_if_nan(fabs(got - expected))};
 }
@@ -336,20 +439,20 @@ __device__ Comparison compare_small_at(const ELEMENT_D* C, const float* sums, u6
 // alpha op(A) op(B) + beta C0, C0 being the uniform values of c_seed. C is a part that begins at element
 // `first`. The rounding of C is no part of the error.
 __device__ Comparison compare_uniform_at(const ELEMENT_D* C, const double* sums, const float* magnitudes, u64 i,
-                                         scalar alpha, scalar beta, u64 c_seed, u64 first)
+                                         scalar alpha, scalar beta, u64 c_seed, const Place& place)
 {
-    const double c0 = number(value<ELEMENT_D>(1, first + i, c_seed));
+    const u64 at = place.first + i;
+    const double c0 = number(value<ELEMENT_D>(1, at, c_seed));
     const double got = number(C[i]);
-    if (is_integer<ELEMENT_A>) {
-        const int expected = (int)((u32)alpha * (u32)(long long)sums[i] + (u32)beta * (u32)(int)c0);
+    if (is_integer<ELEMENT_D>) {
+        const int product = (int)((u32)alpha * (u32)(long long)sums[i] + (u32)beta * (u32)(int)c0);
+        const int expected = apply_integer_epilogue(product, 1, at, place);
         return {got, (double)expected, fabs(got - (double)expected)};
     }
-    const double expected = (double)alpha * sums[i] + (double)beta * c0;
-    const double magnitude = fabs((double)alpha) * magnitudes[i] + fabs((double)beta * c0);
-    const double rounding = Rounding<ELEMENT_D>::relative * fabs(expected) + Rounding<ELEMENT_D>::absolute;
-    const double difference = fabs(got - expected) - rounding;
-    const double error = difference <= 0 ? 0 : difference / magnitude;
-    return {got, expected, infinite_if_nan(error)};
+    double expected = (double)alpha * sums[i] + (double)beta * c0;
+    double unit = fabs((double)alpha) * magnitudes[i] + fabs((double)beta * c0);
+    apply_epilogue(expected, unit, 1, at, place);
+    return {got, expected, distance(got, expected, unit)};
 }
 
 // Errors that one thread found.
@@ -386,56 +489,67 @@ __device__ void locate(ComparisonResult* result, const Comparison& comparison, u
         atomicMin(&result->at, i);
 }
 
-extern "C" __global__ void compare_small(const ELEMENT_D* C, const float* sums, u64 count, ComparisonResult* result)
+extern "C" __global__ void compare_small(const ELEMENT_D* C, const float* sums, u64 count, int M, int N, u64 first,
+                                         u64 epilogue_seed, float bound, ComparisonResult* result)
 {
+    const Place place = {M, N, first, epilogue_seed};
     ErrorStatistics statistics;
     for (u64 i = first_index(); i < count; i += index_step())
-        statistics.add(compare_small_at(C, sums, i), 0.0);
+        statistics.add(compare_small_at(C, sums, i, place, bound == 0), bound);
     statistics.report(result);
 }
 
-extern "C" __global__ void locate_small(const ELEMENT_D* C, const float* sums, u64 count, ComparisonResult* result)
+extern "C" __global__ void locate_small(const ELEMENT_D* C, const float* sums, u64 count, int M, int N, u64 first,
+                                        u64 epilogue_seed, float bound, ComparisonResult* result)
 {
     if (result->wrong == 0)
         return;
+    const Place place = {M, N, first, epilogue_seed};
     for (u64 i = first_index(); i < count; i += index_step())
-        locate(result, compare_small_at(C, sums, i), i);
+        locate(result, compare_small_at(C, sums, i, place, bound == 0), i);
 }
 
-extern "C" __global__ void describe_small(const ELEMENT_D* C, const float* sums, ComparisonResult* result)
+extern "C" __global__ void describe_small(const ELEMENT_D* C, const float* sums, int M, int N, u64 first,
+                                          u64 epilogue_seed, float bound, ComparisonResult* result)
 {
     if (result->wrong == 0)
         return;
-    const Comparison worst = compare_small_at(C, sums, result->at);
+    const Place place = {M, N, first, epilogue_seed};
+    const Comparison worst = compare_small_at(C, sums, result->at, place, bound == 0);
     result->got = worst.got;
     result->expected = worst.expected;
 }
 
-extern "C" __global__ void compare_uniform(const ELEMENT_D* C, const double* sums, const float* magnitudes, u64 count,
-                                           scalar alpha, scalar beta, u64 c_seed, u64 first, float bound,
-                                           ComparisonResult* result)
+extern "C" __global__ void compare_uniform(const ELEMENT_D* C, const double* sums, const float* magnitudes,
+                                           u64 count, scalar alpha, scalar beta, u64 c_seed, int M, int N, u64 first,
+                                           u64 epilogue_seed, float bound, ComparisonResult* result)
 {
+    const Place place = {M, N, first, epilogue_seed};
     ErrorStatistics statistics;
     for (u64 i = first_index(); i < count; i += index_step())
-        statistics.add(compare_uniform_at(C, sums, magnitudes, i, alpha, beta, c_seed, first), bound);
+        statistics.add(compare_uniform_at(C, sums, magnitudes, i, alpha, beta, c_seed, place), bound);
     statistics.report(result);
 }
 
 extern "C" __global__ void locate_uniform(const ELEMENT_D* C, const double* sums, const float* magnitudes, u64 count,
-                                          scalar alpha, scalar beta, u64 c_seed, u64 first, ComparisonResult* result)
+                                          scalar alpha, scalar beta, u64 c_seed, int M, int N, u64 first,
+                                          u64 epilogue_seed, ComparisonResult* result)
 {
     if (result->wrong == 0)
         return;
+    const Place place = {M, N, first, epilogue_seed};
     for (u64 i = first_index(); i < count; i += index_step())
-        locate(result, compare_uniform_at(C, sums, magnitudes, i, alpha, beta, c_seed, first), i);
+        locate(result, compare_uniform_at(C, sums, magnitudes, i, alpha, beta, c_seed, place), i);
 }
 
 extern "C" __global__ void describe_uniform(const ELEMENT_D* C, const double* sums, const float* magnitudes,
-                                            scalar alpha, scalar beta, u64 c_seed, u64 first, ComparisonResult* result)
+                                            scalar alpha, scalar beta, u64 c_seed, int M, int N, u64 first,
+                                            u64 epilogue_seed, ComparisonResult* result)
 {
     if (result->wrong == 0)
         return;
-    const Comparison worst = compare_uniform_at(C, sums, magnitudes, result->at, alpha, beta, c_seed, first);
+    const Place place = {M, N, first, epilogue_seed};
+    const Comparison worst = compare_uniform_at(C, sums, magnitudes, result->at, alpha, beta, c_seed, place);
     result->got = worst.got;
     result->expected = worst.expected;
 }

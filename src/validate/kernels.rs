@@ -2,7 +2,7 @@
 
 use super::inputs::ValueKind;
 use super::parts::Part;
-use crate::model::{Dtype, GemmType, Problem};
+use crate::model::{Dtype, Epilogue, GemmType, Problem};
 use crate::worker::{KernelSetup, LaunchArgument as Argument, LaunchCommand, Scalars, WorkItem};
 
 /// Source of the validation kernels.
@@ -11,9 +11,18 @@ pub const KERNELS: &str = include_str!("kernels.cu");
 /// Compiler options of [`KERNELS`] for a problem.
 pub fn compile_options(problem: &Problem) -> Vec<String> {
     let GemmType { a, b, d, .. } = problem.types;
-    [("A", a), ("B", b), ("D", d)]
-        .map(|(operand, dtype)| format!("-DELEMENT_{operand}={dtype}"))
-        .into()
+    let dtypes = [("A", a), ("B", b), ("D", d)];
+    let mut options =
+        dtypes.map(|(operand, dtype)| format!("-DELEMENT_{operand}={dtype}")).to_vec();
+    if !problem.epilogue.is_empty() {
+        options.push(format!("-DEPILOGUE={}", operations(problem.epilogue)));
+    }
+    options
+}
+
+/// The operations as `kernels.cu` names them: `ROW_SCALE,BIAS`.
+fn operations(epilogue: Epilogue) -> String {
+    epilogue.text().to_uppercase().replace('-', "_")
 }
 
 /// Bytes of one `ComparisonResult` in `kernels.cu`.
@@ -24,10 +33,11 @@ const THREADS: u32 = 256;
 /// Maximum number of blocks that stride over a buffer: fills any GPU, with few contended atomics.
 const MAX_BLOCKS: u64 = 2048;
 
-const ENTRIES: [&str; 17] = [
+const ENTRIES: [&str; 18] = [
     "fill_a",
     "fill_b",
     "fill_c",
+    "fill_scale",
     "fill_words",
     "count_changed_a",
     "count_changed_b",
@@ -54,12 +64,15 @@ pub(super) fn kernel_setups() -> Vec<KernelSetup> {
     ENTRIES.into_iter().map(one).collect()
 }
 
-/// An operand of a product.
+/// An operand of a product: a matrix, or of the epilogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MatrixOperand {
     A,
     B,
+    /// C, and what has its dtype.
     C,
+    /// A scale of the epilogue.
+    Scale,
 }
 
 impl MatrixOperand {
@@ -69,6 +82,7 @@ impl MatrixOperand {
             Self::A => ("fill_a", Some("count_changed_a")),
             Self::B => ("fill_b", Some("count_changed_b")),
             Self::C => ("fill_c", None),
+            Self::Scale => ("fill_scale", None),
         }
     }
 }
@@ -242,13 +256,21 @@ impl ValidationKernels {
     }
 
     /// Compares the run on small values, and describes the worst wrong element.
-    pub(super) fn compare_small(self, c: u64, sums: u64, count: u64, result: u64) -> [WorkItem; 3] {
-        let all = vec![pointer(c), pointer(sums), long(count), pointer(result)];
-        let one = vec![pointer(c), pointer(sums), pointer(result)];
+    pub(super) fn compare_small(
+        self,
+        compared: &ComparedPart,
+        sums: u64,
+        bound: f32,
+        result: u64,
+    ) -> [WorkItem; 3] {
+        let buffers = [pointer(compared.c), pointer(sums)];
+        let (count, place) = ([long(compared.count)], compared.place());
+        let last = [Argument::F32(bound), pointer(result)];
+        let all = [&buffers[..], &count, &place, &last].concat();
         [
-            self.over(count, "compare_small", all.clone()),
-            self.over(count, "locate_small", all),
-            self.kernel("describe_small", [1; 3], 1, one),
+            self.over(compared.count, "compare_small", all.clone()),
+            self.over(compared.count, "locate_small", all),
+            self.kernel("describe_small", [1; 3], 1, [&buffers[..], &place, &last].concat()),
         ]
     }
 
@@ -259,45 +281,65 @@ impl ValidationKernels {
         bound: f32,
         result: u64,
     ) -> [WorkItem; 3] {
-        let buffers = [run.c, run.sums, run.magnitudes].map(pointer);
+        let compared = &run.compared;
+        let buffers = [compared.c, run.sums, run.magnitudes].map(pointer);
         let scalar = |value: f32| match run.scalar {
             Dtype::I32 => Argument::I32(value as i32),
             _ => Argument::F32(value),
         };
-        let scaling = [
-            scalar(run.scalars.alpha),
-            scalar(run.scalars.beta),
-            long(run.c_seed),
-            long(run.first),
-        ];
-        let (count, result) = ([long(run.count)], [pointer(result)]);
+        let scaling = [scalar(run.scalars.alpha), scalar(run.scalars.beta), long(run.c_seed)];
+        let place = compared.place();
+        let (count, result) = ([long(compared.count)], [pointer(result)]);
         let bound = [Argument::F32(bound)];
         [
             self.over(
-                run.count,
+                compared.count,
                 "compare_uniform",
-                [&buffers[..], &count, &scaling, &bound, &result].concat(),
+                [&buffers[..], &count, &scaling, &place, &bound, &result].concat(),
             ),
             self.over(
-                run.count,
+                compared.count,
                 "locate_uniform",
-                [&buffers[..], &count, &scaling, &result].concat(),
+                [&buffers[..], &count, &scaling, &place, &result].concat(),
             ),
-            self.kernel("describe_uniform", [1; 3], 1, [&buffers[..], &scaling, &result].concat()),
+            self.kernel(
+                "describe_uniform",
+                [1; 3],
+                1,
+                [&buffers[..], &scaling, &place, &result].concat(),
+            ),
         ]
+    }
+}
+
+/// A part of C, and where its elements are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ComparedPart {
+    /// Address of the part.
+    pub(super) c: u64,
+    /// Index of its first element.
+    pub(super) first: u64,
+    pub(super) count: u64,
+    /// Rows and columns of C.
+    pub(super) extents: [u64; 2],
+    /// Seed of the epilogue's operands.
+    pub(super) epilogue_seed: u64,
+}
+
+impl ComparedPart {
+    /// Arguments that make a `Place`.
+    fn place(&self) -> [Argument; 4] {
+        let [m, n] = self.extents;
+        [int(m), int(n), long(self.first), long(self.epilogue_seed)]
     }
 }
 
 /// A part of C after the run on uniform values, with its reference.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UniformRun {
-    /// Address of the part.
-    pub(super) c: u64,
-    /// Index of its first element.
-    pub(super) first: u64,
+    pub(super) compared: ComparedPart,
     pub(super) sums: u64,
     pub(super) magnitudes: u64,
-    pub(super) count: u64,
     pub(super) scalars: Scalars,
     pub(super) c_seed: u64,
     /// Dtype of alpha and beta.

@@ -146,7 +146,8 @@ fn second_c(problem: &Problem) -> u64 {
 }
 
 fn guarded_operands(problem: &Problem) -> u64 {
-    problem.operand_bytes().into_iter().map(GuardedBuffer::footprint).sum()
+    let of_epilogue = problem.epilogue_bytes().map(|(_, bytes)| bytes);
+    problem.operand_bytes().into_iter().chain(of_epilogue).map(GuardedBuffer::footprint).sum()
 }
 
 #[cfg(test)]

@@ -3,8 +3,10 @@
 use super::element::{bits_of, rounding, value_of};
 use super::inputs::{Seeds, ValueKind, uneven_scalars};
 use super::region::{OperandValues, Region, RowSegment, SegmentSums};
-use crate::arithmetic::error_bound;
-use crate::model::{Dtype, Mismatch, Problem};
+use std::f64::consts::{FRAC_1_SQRT_2, PI};
+
+use crate::arithmetic::{error_bound, error_bound_of_small_integers, slope};
+use crate::model::{EpilogueOp, Mismatch, Problem, Shape};
 use crate::worker::Scalars;
 
 /// Inputs and bound of a run.
@@ -26,7 +28,7 @@ impl ValidationRun {
             problem: *problem,
             values: ValueKind::Small,
             scalars: Scalars::PLAIN,
-            bound: 0.0,
+            bound: error_bound_of_small_integers(problem),
             seeds,
         }
     }
@@ -90,21 +92,76 @@ impl ValidationRun {
     /// Returns the expected value of element `i` of a segment, and the unit of its error.
     fn expected(&self, run: &RowSegment, sums: &SegmentSums, i: usize) -> (f64, f64) {
         let (alpha, beta) = (f64::from(self.scalars.alpha), f64::from(self.scalars.beta));
+        let index = run.index(&self.problem) + i as u64;
         let mut scaled_old = 0.0;
         if beta != 0.0 {
-            let index = run.index(&self.problem) + i as u64;
             scaled_old = beta * ValueKind::Uniform.at(self.problem.types.d, index, self.seeds.c());
         }
         let exact = alpha * sums.values[i] + scaled_old;
-        match self.problem.types.accumulator() {
+        let dtype = self.problem.types.d;
+        if dtype.is_integer() {
             // Integers wrap. Products are below 10^6, so the sum is exact here.
-            Dtype::I32 => (f64::from(exact as i64 as i32), 1.0),
-            _ if self.bound == 0.0 => {
-                let dtype = self.problem.types.d;
-                (value_of(dtype, bits_of(dtype, exact)), 1.0)
-            }
-            _ => (exact, alpha.abs() * sums.magnitudes[i] + scaled_old.abs()),
+            return (f64::from(self.integer_epilogue(exact as i64 as i32, index)), 1.0);
         }
+        let unit = match self.values {
+            ValueKind::Small => exact.abs(),
+            ValueKind::Uniform => alpha.abs() * sums.magnitudes[i] + scaled_old.abs(),
+        };
+        let (value, unit) = self.epilogue(exact, unit, index);
+        if self.bound == 0.0 {
+            (value_of(dtype, bits_of(dtype, value)), 1.0)
+        } else {
+            (value, unit)
+        }
+    }
+
+    /// Applies the epilogue to the value of element `index` of C, and to the unit of its error.
+    fn epilogue(&self, mut value: f64, mut unit: f64, index: u64) -> (f64, f64) {
+        for operation in self.problem.epilogue.operations() {
+            let operand = self.operand(operation, index);
+            match operation {
+                EpilogueOp::Bias | EpilogueOp::Residual => {
+                    value += operand;
+                    unit += operand.abs();
+                }
+                EpilogueOp::RowScale | EpilogueOp::ColScale | EpilogueOp::Mul => {
+                    value *= operand;
+                    unit *= operand.abs();
+                }
+                EpilogueOp::Relu => value = value.max(0.0),
+                EpilogueOp::Gelu => value *= 0.5 * (1.0 + libm::erf(value * FRAC_1_SQRT_2)),
+                EpilogueOp::GeluTanh => {
+                    let inner = value + 0.044_715 * value.powi(3);
+                    value *= 0.5 * (1.0 + ((2.0 / PI).sqrt() * inner).tanh());
+                }
+                EpilogueOp::Silu => value /= 1.0 + (-value).exp(),
+            }
+            unit *= slope(operation);
+        }
+        (value, unit)
+    }
+
+    /// The same for integers, modulo 2^32.
+    fn integer_epilogue(&self, value: i32, index: u64) -> i32 {
+        self.problem.epilogue.operations().fold(value, |value, operation| match operation {
+            EpilogueOp::Relu => value.max(0),
+            _ => value.wrapping_add(self.operand(operation, index) as i32),
+        })
+    }
+
+    /// The value that an operation's operand has for element `index` of C; 0 where it has no operand.
+    fn operand(&self, operation: EpilogueOp, index: u64) -> f64 {
+        let Shape { m, n, .. } = self.problem.shape;
+        let at = match operation {
+            EpilogueOp::RowScale => index / n,
+            EpilogueOp::Bias | EpilogueOp::ColScale => index / (m * n) * n + index % n,
+            _ => index,
+        };
+        if operation.operand().is_none() {
+            return 0.0;
+        }
+        let dtype = operation.operand_dtype(self.problem.types);
+        self.values.at(dtype, at, self.seeds.epilogue_operand(operation))
     }
 
     /// Returns the distance in a unit, beyond the rounding of C; infinite for NaN.
@@ -122,7 +179,7 @@ impl ValidationRun {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{GemmType, Layout, ProblemPattern};
+    use crate::model::{Dtype, Epilogue, GemmType, Layout, ProblemPattern};
 
     fn right_words(run: &ValidationRun, region: &Region) -> Vec<Vec<u32>> {
         let source = OperandValues { values: run.values, seeds: run.seeds.operands() };
@@ -140,7 +197,7 @@ mod tests {
         let half_out = GemmType { d: Dtype::F16, ..GemmType::of(Dtype::F32) };
         let types = Dtype::ALL.iter().map(|dtype| GemmType::of(*dtype)).chain([half_out]);
         for types in types {
-            let pattern = ProblemPattern { types, layout: Layout::Nn };
+            let pattern = ProblemPattern { types, layout: Layout::Nn, epilogue: Epilogue::NONE };
             let problem = pattern.problem("9x11x300".parse().unwrap());
             let region = Region::of(&problem, &[true; 99]);
             for run in [

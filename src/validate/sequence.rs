@@ -2,12 +2,14 @@
 
 use super::guarded_buffer::{GuardedBuffer, POISON};
 use super::inputs::{ValueKind, uneven_scalars};
-use super::kernels::{FilledOperand, MatrixOperand, UniformRun};
+use super::kernels::{ComparedPart, FilledOperand, MatrixOperand, UniformRun};
 use super::parts::Part;
 use super::readback::{
     PART_BYTES, SMALL, UNIFORM, guards_changed, operands_changed, readback_bytes,
 };
 use super::validator::{ValidationSubject, Validator};
+use crate::arithmetic::error_bound_of_small_integers;
+use crate::model::Shape;
 use crate::worker::{Scalars, WorkItem};
 
 impl Validator {
@@ -72,15 +74,20 @@ impl Validator {
     fn compared(&self, part: &Part, values: ValueKind, bound: f64, result: u64) -> [WorkItem; 3] {
         let (first, count) = (part.first(&self.problem), part.elements(&self.problem));
         let c = self.c.address + first * self.problem.types.d.bytes();
+        let Shape { m, n, .. } = self.problem.shape;
+        let epilogue_seed = self.seeds.epilogue();
+        let compared = ComparedPart { c, first, count, extents: [m, n], epilogue_seed };
         match values {
             ValueKind::Small => {
-                self.launches.compare_small(c, self.small_reference(), count, result + SMALL)
+                let bound = error_bound_of_small_integers(&self.problem) as f32;
+                let sums = self.small_reference();
+                self.launches.compare_small(&compared, sums, bound, result + SMALL)
             }
             ValueKind::Uniform => {
                 let [sums, magnitudes] = self.uniform_reference();
                 let (scalars, c_seed) = (self.uneven_scalars(), self.seeds.c());
                 let scalar = self.problem.types.scalar();
-                let run = UniformRun { c, first, sums, magnitudes, count, scalars, c_seed, scalar };
+                let run = UniformRun { compared, sums, magnitudes, scalars, c_seed, scalar };
                 self.launches.compare_uniform(&run, bound as f32, result + UNIFORM)
             }
         }
@@ -109,9 +116,19 @@ impl Validator {
             .map(|offset| self.references.address + offset)
     }
 
-    /// Fills A and B.
-    pub(super) fn filled(&self, values: ValueKind) -> [WorkItem; 2] {
-        self.inputs().map(|operand| self.launches.fill_values(&operand, values))
+    /// Fills A, B and the operands of the epilogue.
+    pub(super) fn filled(&self, values: ValueKind) -> Vec<WorkItem> {
+        let of_epilogue = self.epilogue.iter().filter_map(|(operation, buffer)| {
+            let is_scale = operation.operand_dtype(self.problem.types) != self.problem.types.d;
+            Some(FilledOperand {
+                operand: if is_scale { MatrixOperand::Scale } else { MatrixOperand::C },
+                address: buffer.address,
+                count: self.problem.epilogue_elements(*operation)?,
+                seed: self.seeds.epilogue_operand(*operation),
+            })
+        });
+        let all = self.inputs().into_iter().chain(of_epilogue);
+        all.map(|operand| self.launches.fill_values(&operand, values)).collect()
     }
 
     /// Fills a C with what it holds before the run on uniform values.
@@ -143,8 +160,9 @@ impl Validator {
         })
     }
 
-    pub(super) fn buffers(&self) -> [GuardedBuffer; 4] {
-        [self.a, self.b, self.c, self.references]
+    pub(super) fn buffers(&self) -> Vec<GuardedBuffer> {
+        let of_epilogue = self.epilogue.iter().map(|(_, buffer)| *buffer);
+        [self.a, self.b, self.c, self.references].into_iter().chain(of_epilogue).collect()
     }
 
     pub(super) fn uneven_scalars(&self) -> Scalars {

@@ -5,9 +5,11 @@ use super::inputs::{Seeds, ValueKind};
 use super::kernels::{FilledOperand, MatrixOperand, ValidationKernels, kernel_setups};
 use super::parts::ReferenceRows;
 use super::readback::{ValidationReadback, readback_bytes};
-use crate::arithmetic::error_bound;
-use crate::model::{Dtype, Mismatch, Problem, Validation};
-use crate::worker::{Executor, OperandAddresses, Scalars, WorkItem, WorkerError};
+use crate::arithmetic::{error_bound, error_bound_of_small_integers};
+use crate::model::{Dtype, EpilogueOp, Mismatch, Problem, Validation};
+use crate::worker::{
+    EpilogueAddresses, Executor, OperandAddresses, Scalars, WorkItem, WorkerError,
+};
 
 /// The computation to validate: the work for given operands and factors, and its workspaces.
 pub struct ValidationSubject<'a> {
@@ -29,6 +31,8 @@ pub struct Validator {
     pub(super) a: GuardedBuffer,
     pub(super) b: GuardedBuffer,
     pub(super) c: GuardedBuffer,
+    /// Operands of the epilogue, in its order.
+    pub(super) epilogue: Vec<(EpilogueOp, GuardedBuffer)>,
     /// Results, then references.
     pub(super) references: GuardedBuffer,
 }
@@ -68,6 +72,7 @@ impl Validator {
             a: GuardedBuffer::NONE,
             b: GuardedBuffer::NONE,
             c: GuardedBuffer::NONE,
+            epilogue: Vec::new(),
             references: GuardedBuffer::NONE,
         };
         match validator.allocate(executor).and_then(|()| validator.refresh(executor)) {
@@ -77,7 +82,7 @@ impl Validator {
         }
     }
 
-    /// Switches to another problem of the same dtype or to other values. Its memory replaces the
+    /// Switches to another problem of the same GEMM type and epilogue or to other values. Its memory replaces the
     /// present one; after an error only another switch or a release is allowed.
     ///
     /// # Errors
@@ -112,12 +117,18 @@ impl Validator {
         self.b = GuardedBuffer::allocate(executor, b)?;
         self.c = GuardedBuffer::allocate(executor, c)?;
         self.references = GuardedBuffer::allocate(executor, self.rows.bytes(&self.problem))?;
+        for (operation, bytes) in self.problem.epilogue_bytes() {
+            self.epilogue.push((operation, GuardedBuffer::allocate(executor, bytes)?));
+        }
         Ok(())
     }
 
     fn free(&mut self, executor: &mut dyn Executor) -> Result<(), WorkerError> {
         for buffer in [&mut self.a, &mut self.b, &mut self.c, &mut self.references] {
             std::mem::replace(buffer, GuardedBuffer::NONE).free(executor)?;
+        }
+        for (_, buffer) in std::mem::take(&mut self.epilogue) {
+            buffer.free(executor)?;
         }
         Ok(())
     }
@@ -130,7 +141,11 @@ impl Validator {
     /// The operands. They have uniform values, and C those of the last run, except during a
     /// validation.
     pub fn operands(&self) -> OperandAddresses {
-        OperandAddresses { a: self.a.address, b: self.b.address, c: self.c.address }
+        let mut epilogue = EpilogueAddresses::default();
+        for (operation, buffer) in &self.epilogue {
+            epilogue.set(*operation, buffer.address);
+        }
+        OperandAddresses { a: self.a.address, b: self.b.address, c: self.c.address, epilogue }
     }
 
     /// Reads the device's reference for uniform values, for tests that compare it with the host's.
@@ -305,7 +320,11 @@ impl Validator {
     fn mismatch(&self, results: &ValidationReadback, bound: f64) -> Option<Mismatch> {
         let Scalars { alpha, beta } = self.uneven_scalars();
         let runs = [
-            (&results.small, "small integers, alpha = 1, beta = 0".to_owned(), 0.0),
+            (
+                &results.small,
+                "small integers, alpha = 1, beta = 0".to_owned(),
+                error_bound_of_small_integers(&self.problem),
+            ),
             (&results.uniform, format!("uniform values, alpha = {alpha}, beta = {beta}"), bound),
         ];
         for (result, check, bound) in runs {

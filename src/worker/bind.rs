@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::{LaunchArgument, LaunchCommand};
 use crate::cpu::KernelParameter;
-use crate::model::{Argument, Dtype, LaunchPlan, Problem};
+use crate::model::{Argument, Dtype, EpilogueOp, LaunchPlan, Problem};
 
 impl From<LaunchArgument> for KernelParameter {
     fn from(argument: LaunchArgument) -> Self {
@@ -27,6 +27,24 @@ pub struct OperandAddresses {
     pub b: u64,
     /// Address of C.
     pub c: u64,
+    /// Addresses of the operands of the epilogue.
+    pub epilogue: EpilogueAddresses,
+}
+
+/// Addresses of the operands of an epilogue, by operation; 0 for those that it has not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EpilogueAddresses([u64; EpilogueOp::ALL.len()]);
+
+impl EpilogueAddresses {
+    /// The address of an operation's operand.
+    pub fn of(&self, operation: EpilogueOp) -> u64 {
+        self.0[operation as usize]
+    }
+
+    /// Sets the address of an operation's operand.
+    pub fn set(&mut self, operation: EpilogueOp, address: u64) {
+        self.0[operation as usize] = address;
+    }
 }
 
 /// Scalar factors of a product.
@@ -104,6 +122,9 @@ pub fn bind(
             Argument::StrideC => long(problem.c_elements()),
             Argument::Alpha => scalar(scalars.alpha),
             Argument::Beta => scalar(scalars.beta),
+            Argument::Epilogue(operation) => {
+                LaunchArgument::Pointer(operands.epilogue.of(*operation))
+            }
             Argument::Named(name) => named(name)?,
         })
     };

@@ -15,7 +15,7 @@ mod protocol;
 mod serve;
 mod session;
 
-pub use bind::{OperandAddresses, Scalars, UnboundArgument, bind};
+pub use bind::{EpilogueAddresses, OperandAddresses, Scalars, UnboundArgument, bind};
 pub use commands::{
     Baselines, DeviceConditions, KernelFacts, KernelSetup, LaunchArgument, LaunchCommand,
     LoadedModule, WorkItem,

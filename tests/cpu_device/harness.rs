@@ -226,6 +226,7 @@ impl Case {
             Argument::StrideC => KernelParameter::Long(p.c_elements()),
             Argument::Alpha => scalar(self.alpha),
             Argument::Beta => scalar(self.beta),
+            Argument::Epilogue(operation) => panic!("no operand of {operation}"),
             Argument::Named(name) => KernelParameter::Long(workspaces[name.as_str()]),
         };
         launched.arguments.iter().map(value).collect()

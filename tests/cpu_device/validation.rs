@@ -4,7 +4,7 @@
 use super::harness::{checked, compile};
 use KernelParameter::{Long, Word};
 use gemm_tune::cpu::{Elements, GlobalMemory, KernelParameter, PtxModule, WriteTracking, launch};
-use gemm_tune::model::{Dtype, GemmType, Layout, ProblemPattern, Shape};
+use gemm_tune::model::{Dtype, Epilogue, GemmType, Layout, ProblemPattern, Shape};
 use gemm_tune::validate::compile_options;
 use half::{bf16, f16};
 use rayon::iter::ParallelIterator as _;
@@ -82,12 +82,12 @@ impl Lab {
     fn all() -> Vec<Self> {
         let source = include_str!("../../src/validate/kernels.cu");
         let lab = |types: GemmType| {
-            let problem =
-                ProblemPattern { types, layout: Layout::Nn }.problem(Shape { m: M, n: N, k: K });
+            let problem = ProblemPattern { types, layout: Layout::Nn, epilogue: Epilogue::NONE }
+                .problem(Shape { m: M, n: N, k: K });
             let options = compile_options(&problem);
             let options: Vec<&str> = options.iter().map(String::as_str).collect();
             let program = PtxModule::parse(&compile(source, &options)?).unwrap();
-            assert_eq!(program.kernels().len(), 17);
+            assert_eq!(program.kernels().len(), 18);
             Some(Self { types, program, memory: GlobalMemory::new(WriteTracking::Written) })
         };
         let wider = GemmType { d: Dtype::F32, ..GemmType::of(Dtype::Bf16) };
@@ -267,6 +267,11 @@ fn references_are_the_sums_of_the_host_in_every_layout() {
     }
 }
 
+/// Rows and columns of C, its first element, and the seed of an epilogue's operands.
+fn place(first: u64) -> [KernelParameter; 4] {
+    [Word(M as u32), Word(N as u32), Long(first), Long(0)]
+}
+
 /// Planted errors (index and size), the number of errors to find, and the index of the largest.
 type Planted = (&'static [(u64, f64)], u64, Option<u64>);
 
@@ -295,10 +300,12 @@ fn small_products_are_compared_exactly_and_the_worst_element_is_described() {
                 lab.set(d, c, *index, bits(d, sums[*index as usize] + by));
             }
             let verdict = lab.verdict();
-            let arguments = [Long(c), Long(expected), Long(PRODUCTS), Long(verdict)];
+            let buffers = [Long(c), Long(expected)];
+            let last = [KernelParameter::from(0.0_f32), Long(verdict)];
+            let arguments = [&buffers[..], &[Long(PRODUCTS)], &place(0), &last].concat();
             lab.call("compare_small", 2, &arguments);
             lab.call("locate_small", 2, &arguments);
-            lab.call("describe_small", 1, &[Long(c), Long(expected), Long(verdict)]);
+            lab.call("describe_small", 1, &[&buffers[..], &place(0), &last].concat());
             let largest = planted.iter().map(|(_, by)| by.abs()).fold(0.0, f64::max);
             check_verdict(&lab, verdict, (wrong, largest, at), |at| {
                 let by = planted.iter().find(|(index, _)| *index == at).map_or(0.0, |(_, by)| *by);
@@ -382,7 +389,7 @@ fn uniform_products_are_compared_within_a_bound() {
             let verdict = lab.verdict();
             let operands = [Long(c), Long(sums), Long(magnitudes)];
             let [alpha, beta] = factors(types).map(|factor| Word(bits(types.scalar(), factor)));
-            let scale = [alpha, beta, Long(c_seed), Long(first)];
+            let scale = [&[alpha, beta, Long(c_seed)][..], &place(first)].concat();
             let within = [KernelParameter::from(1e-6_f32), Long(verdict)];
             let compared = [&operands[..], &[Long(PRODUCTS)], &scale, &within].concat();
             lab.call("compare_uniform", 2, &compared);
@@ -406,7 +413,9 @@ fn a_nan_is_the_largest_error() {
         lab.set(Dtype::F32, c, 40, f32::MAX.to_bits());
         lab.set(Dtype::F32, c, 50, f32::NAN.to_bits());
         let verdict = lab.verdict();
-        let arguments = [Long(c), Long(sums), Long(100), Long(verdict)];
+        let buffers = [Long(c), Long(sums), Long(100)];
+        let last = [KernelParameter::from(0.0_f32), Long(verdict)];
+        let arguments = [&buffers[..], &place(0), &last].concat();
         lab.call("compare_small", 1, &arguments);
         lab.call("locate_small", 1, &arguments);
         let found = lab.longs(verdict, 3);

@@ -8,8 +8,8 @@ use gemm_tune::compile::libraries::programs;
 use gemm_tune::compile::{Architecture, Compile as _, CompileRequest, CompileTarget, Compiler};
 use gemm_tune::cpu::PtxModule;
 use gemm_tune::model::{
-    Compute, Device, Dtype, GemmType, Layout, Outcome, OutcomeKind, Problem, ProblemPattern, Shape,
-    Value,
+    Compute, Device, Dtype, Epilogue, GemmType, Layout, Outcome, OutcomeKind, Problem,
+    ProblemPattern, Shape, Value,
 };
 use gemm_tune::render::{Templates, render};
 use gemm_tune::space::{Families, Family, LegalSpace};
@@ -69,8 +69,13 @@ pub(crate) fn families_are_correct() -> Result<(), Failed> {
             for (number, &layout) in Layout::ALL.iter().enumerate() {
                 let types = types[(case * Layout::ALL.len() + number) % types.len()];
                 let batch = if case == 3 { 3 } else { 1 };
-                let pattern = ProblemPattern { types, layout };
-                let problem = Problem { batch, ..pattern.problem(Shape { m, n, k }) };
+                let plain = ProblemPattern { types, layout, epilogue: Epilogue::NONE };
+                let mut problem = Problem { batch, ..plain.problem(Shape { m, n, k }) };
+                let epilogue: Epilogue = EPILOGUES[(case + number) % EPILOGUES.len()].parse()?;
+                problem.epilogue = epilogue.check(types).unwrap_or_default();
+                if family.refusal(&problem, &kit.machine.device()).is_some() {
+                    problem.epilogue = Epilogue::NONE;
+                }
                 // Some families are for few rows or columns only.
                 if LegalSpace::of(family, &problem, &kit.machine.device())?.is_empty() {
                     continue;
@@ -84,13 +89,19 @@ pub(crate) fn families_are_correct() -> Result<(), Failed> {
     Ok(())
 }
 
-/// The GEMM types that a family serves.
+/// Epilogues that problems have in turn, where a family and a GEMM type allow.
+const EPILOGUES: [&str; 5] =
+    ["", "bias,gelu", "row-scale,col-scale,bias,silu", "residual,relu", "mul,gelu-tanh"];
+
+/// The GEMM types that a family serves, without an epilogue.
 fn served_types(family: &Family, device: &Device) -> Vec<GemmType> {
     let serves = |types: &GemmType| {
-        let pattern = ProblemPattern { types: *types, layout: Layout::Nn };
+        let (layout, epilogue) = (Layout::Nn, Epilogue::NONE);
+        let pattern = ProblemPattern { types: *types, layout, epilogue };
         family.refusal(&pattern.problem(Shape { m: 64, n: 64, k: 64 }), device).is_none()
     };
-    GemmType::all().filter(serves).collect()
+    let plain = |types: &GemmType| Epilogue::NONE.check(*types).is_ok();
+    GemmType::all().filter(plain).filter(serves).collect()
 }
 
 /// Tunes a problem with so many configurations, all of which must be correct.
@@ -188,7 +199,9 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
     let mut random = fastrand::Rng::with_seed(11);
     let mut pairs = BTreeMap::new();
     let families = searched_families();
-    let of_tensor_cores: Vec<GemmType> = GemmType::all().filter(is_of_tensor_cores).collect();
+    let plain = |types: &GemmType| Epilogue::NONE.check(*types).is_ok();
+    let of_tensor_cores: Vec<GemmType> =
+        GemmType::all().filter(is_of_tensor_cores).filter(plain).collect();
     let f32 = GemmType::of(Dtype::F32);
     let mut cases = vec![
         (f32, Layout::Nn, "33x65x129", 1),
@@ -204,7 +217,13 @@ pub(crate) fn same_bits() -> Result<(), Failed> {
         }
     }
     for (types, layout, shape, batch) in cases {
-        let pattern = ProblemPattern { types, layout };
+        let wanted: Epilogue = "row-scale,bias,relu,residual".parse()?;
+        let epilogue = if is_of_tensor_cores(&types) && batch > 1 {
+            wanted.check(types).unwrap_or_default()
+        } else {
+            Epilogue::NONE
+        };
+        let pattern = ProblemPattern { types, layout, epilogue };
         let problem = Problem { batch, ..pattern.problem(shape.parse().unwrap()) };
         let image = compiler.compile(&CompileRequest {
             source: KERNELS.into(),

@@ -108,6 +108,7 @@ impl Known {
             out: None,
             compute: problem.pattern.compute.clone(),
             layout: problem.pattern.layout.clone(),
+            epilogue: None,
             times_us: shapes.iter().map(times).collect(),
             shapes,
             kernels,
