@@ -17,12 +17,13 @@ const TF32_ROUNDOFF: f64 = 1.0 / (1u64 << 11) as f64;
 
 /// The bound for `k` products of uniform values in [-1, 1), in units of the sum of the terms' magnitudes.
 ///
-/// With T the largest magnitude of a term, an instruction of depth d loses less than T 2^-25 of each of d + 1 terms and
-/// less than T 2^-23 by its result: (d + 5) T 2^-25. A chain has K / d of them. No term exceeds the sum S of all
-/// magnitudes, so the error is below (K / d) (d + 5) 2^-25 S. That ignores how the sum grows: products of uniform
-/// values have mean zero and a variance proxy of 1/3, so a partial sum stays below T = λ √(K / 3), and S above
-/// K / 4 - λ √K / 2 (Hoeffding's inequality), each except with the probability that [`DEVIATIONS`] states. The smaller
-/// of both applies.
+/// Let T be the largest magnitude of a term. An instruction of depth d loses less than T 2^-25 of each of d + 1 terms,
+/// and less than T 2^-23 by its result: (d + 5) T 2^-25. A chain has K / d of them. No term exceeds the sum S of all
+/// magnitudes, so the error is below (K / d) (d + 5) 2^-25 S.
+///
+/// That ignores how the sum grows. Products of uniform values have mean zero and a variance proxy of 1/3. By Hoeffding's
+/// inequality a partial sum stays below T = λ √(K / 3), and S stays above K / 4 - λ √K / 2. Each fails with the
+/// probability that [`DEVIATIONS`] states. The smaller of both bounds applies.
 pub(super) fn bound(k: u64) -> f64 {
     let lost = (k as f64 / SHORTEST).ceil() * (SHORTEST + 5.0) * LAST_BIT;
     let probable = magnitudes(k)

@@ -190,6 +190,7 @@ fn dtype_constant(dtype: Dtype) -> &'static str {
         Dtype::F32 => "GEMM_TUNED_F32",
         Dtype::F16 => "GEMM_TUNED_F16",
         Dtype::Bf16 => "GEMM_TUNED_BF16",
+        // No kernel of i8 gets here: `unfit` refuses mixed types.
         Dtype::I32 | Dtype::I8 => "GEMM_TUNED_I32",
     }
 }

@@ -50,7 +50,7 @@ impl ColumnMajorOperand {
 impl ColumnMajor {
     /// Whether cuBLAS computes the problem in strict binary32.
     pub(super) fn supports(problem: &Problem) -> bool {
-        problem.types == GemmType::of(Dtype::F32)
+        problem.types == GemmType::of(Dtype::F32) && problem.epilogue.is_empty()
     }
 
     /// Converts `problem`.

@@ -154,6 +154,12 @@ impl Epilogue {
     }
 }
 
+impl From<EpilogueOp> for Epilogue {
+    fn from(operation: EpilogueOp) -> Self {
+        Self(operation.name())
+    }
+}
+
 impl FromStr for Epilogue {
     type Err = EpilogueError;
 

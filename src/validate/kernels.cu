@@ -1,7 +1,7 @@
 // Validation kernels: fill operands with reproducible values, compute the reference, compare, and
 // check guard bytes. Not tuned, but simple enough to verify by reading. Compiled with ELEMENT_A,
-// ELEMENT_B and ELEMENT_D defined as the names of dtypes, and EPILOGUE as a list of operations where there
-// is one; `inputs.rs` has the same generators for the host.
+// ELEMENT_B and ELEMENT_D defined as the names of dtypes, and where there is an epilogue, EPILOGUE as its
+// operations and the largest slope of each activation; `inputs.rs` has the same generators for the host.
 
 typedef unsigned char u8;
 typedef unsigned int u32;
@@ -275,15 +275,15 @@ __device__ void apply_epilogue(double& value, double& unit, int kind, u64 i, con
             break;
         case GELU:
             value = value / 2 * (1 + erf(value * 0.70710678118654752));
-            unit *= 1.13;
+            unit *= GELU_SLOPE;
             break;
         case GELU_TANH:
             value = value / 2 * (1 + tanh(0.79788456080286536 * (value + 0.044715 * value * value * value)));
-            unit *= 1.13;
+            unit *= GELU_TANH_SLOPE;
             break;
         case SILU:
             value = value / (1 + exp(-value));
-            unit *= 1.1;
+            unit *= SILU_SLOPE;
             break;
         }
     }

@@ -2,7 +2,8 @@
 
 use super::inputs::ValueKind;
 use super::parts::Part;
-use crate::model::{Dtype, Epilogue, GemmType, Problem};
+use crate::arithmetic::slope;
+use crate::model::{Dtype, Epilogue, EpilogueOp, GemmType, Problem};
 use crate::worker::{KernelSetup, LaunchArgument as Argument, LaunchCommand, Scalars, WorkItem};
 
 /// Source of the validation kernels.
@@ -16,6 +17,10 @@ pub fn compile_options(problem: &Problem) -> Vec<String> {
         dtypes.map(|(operand, dtype)| format!("-DELEMENT_{operand}={dtype}")).to_vec();
     if !problem.epilogue.is_empty() {
         options.push(format!("-DEPILOGUE={}", operations(problem.epilogue)));
+        for operation in [EpilogueOp::Gelu, EpilogueOp::GeluTanh, EpilogueOp::Silu] {
+            let name = operations(Epilogue::from(operation));
+            options.push(format!("-D{name}_SLOPE={}", slope(operation)));
+        }
     }
     options
 }

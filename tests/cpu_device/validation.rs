@@ -422,3 +422,24 @@ fn a_nan_is_the_largest_error() {
         assert_eq!((found[0], f64::from_bits(found[1]), found[2]), (2, f64::INFINITY, 50));
     }
 }
+
+#[test]
+fn kernels_with_every_operation_of_an_epilogue_compile() {
+    let source = include_str!("../../src/validate/kernels.cu");
+    for (a, d, text) in [
+        (
+            Dtype::Bf16,
+            Dtype::Bf16,
+            "bias,gelu,mul,gelu-tanh,residual,silu,row-scale,col-scale,relu",
+        ),
+        (Dtype::I8, Dtype::F16, "row-scale,col-scale,bias"),
+        (Dtype::I8, Dtype::I32, "bias,relu,residual"),
+    ] {
+        let types = GemmType { d, ..GemmType::of(a) };
+        let pattern = ProblemPattern { types, layout: Layout::Nn, epilogue: text.parse().unwrap() };
+        let options = compile_options(&pattern.problem(Shape { m: M, n: N, k: K }));
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let Some(text) = compile(source, &options) else { return };
+        assert_eq!(PtxModule::parse(&text).unwrap().kernels().len(), 18);
+    }
+}

@@ -80,6 +80,11 @@ pub(super) fn main(arguments: &CoverArguments) -> ExitCode {
 
 fn run(arguments: &CoverArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
     let pattern = request::pattern(&arguments.types, 1)?;
+    if !pattern.epilogue.is_empty() {
+        let what =
+            "the map has problems without an epilogue only: tune those with one by `--shapes`";
+        return Err(Failure::Usage(what.to_owned()));
+    }
     let goal = MapGoal {
         regret: request::fraction(&arguments.regret)?,
         limits: limits(arguments.max_operations)?,
