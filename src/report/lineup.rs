@@ -343,7 +343,7 @@ mod tests {
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
         assert_eq!(rows.len(), 6, "an entry without a time has no line");
-        assert_eq!([&rows[0][6], &rows[0][14], &rows[0][15]], ["low", "0.2500", "0.2400"]);
+        assert_eq!([&rows[0][7], &rows[0][15], &rows[0][16]], ["low", "0.2500", "0.2400"]);
         let document = document(&line_ups(), &Device::h200());
         assert_eq!(document["compared"][1]["contestants"][1]["error"], "it is wrong");
         assert_eq!(document["compared"][0]["contestants"][0]["speedup"], 0.25);

@@ -235,7 +235,7 @@ mod tests {
         assert!(row("cube").is_empty(), "strata without problems are left out: {text}");
         let lines = csv(&regrets);
         assert_eq!(lines.lines().count(), 3);
-        assert!(lines.contains("64,65,66,1,f32,nn,neighbour,f,A=1,9.000,40.000,10.000,4.0000,,"));
+        assert!(lines.contains("64,65,66,1,f32,nn,,neighbour,f,A=1,9.000,40.000,10.000,4.0000,,"));
         let document = document(&regrets, &Device::h200());
         assert_eq!(document["strata"][0]["over_tuned"]["worst"], 4.0);
         assert_eq!(document["problems"][0]["over_library"], 0.5);
