@@ -145,8 +145,14 @@ fn device_findings(worker: &mut GpuWorker, device: &Device) -> Vec<Finding> {
     ];
     let problem = Problem::new(Shape { m: 256, n: 256, k: 256 }, Dtype::F32);
     findings.push(match worker.baselines(&problem, 1) {
-        Ok(found) if !found.names.is_empty() => {
-            good("cuBLAS", format!("version {}", found.version))
+        Ok(found) if !found.routines.is_empty() => {
+            let cleared = found.cleared.join(" and ");
+            let without = if cleared.is_empty() {
+                String::new()
+            } else {
+                format!(", run without {cleared}, which changes its arithmetic")
+            };
+            good("cuBLAS", format!("version {}{without}", found.version))
         }
         Ok(found) => Finding {
             name: "cuBLAS",

@@ -16,7 +16,7 @@ use super::interrupt;
 use crate::compile::libraries::find;
 use crate::compile::{CompileChildren, Network, SearchPaths};
 use crate::files;
-use crate::process::ChildCommand;
+use crate::process::{ChildCommand, LIBRARY_VARIABLES};
 use crate::render::RenderChildren;
 use crate::worker::WorkerCommand;
 
@@ -133,7 +133,10 @@ pub(super) fn worker_command(
 ) -> Result<WorkerCommand, Failure> {
     let ChildCommand { program, arguments } = own_command("worker")?;
     let libraries = find("cublas", &SearchPaths { explicit: None, ..paths.clone() });
-    Ok(WorkerCommand { program, arguments, ordinal, libraries })
+    let is_set = |name: &&&str| env::var_os(name).is_some();
+    let cleared_variables =
+        LIBRARY_VARIABLES.iter().filter(is_set).map(ToString::to_string).collect();
+    Ok(WorkerCommand { program, arguments, ordinal, libraries, cleared_variables })
 }
 
 /// The children that compile: this program itself.

@@ -4,7 +4,7 @@
 //! C^T = op(B)^T op(A)^T: B is the first operand, A the second, M and N are exchanged, and no
 //! element moves.
 
-use crate::model::{Dtype, GemmType, Problem};
+use crate::model::Problem;
 
 use super::error::GpuError;
 
@@ -48,21 +48,12 @@ impl ColumnMajorOperand {
 }
 
 impl ColumnMajor {
-    /// Whether cuBLAS computes the problem in strict binary32.
-    pub(super) fn supports(problem: &Problem) -> bool {
-        problem.types == GemmType::of(Dtype::F32) && problem.epilogue.is_empty()
-    }
-
     /// Converts `problem`.
     ///
     /// # Errors
-    /// [`GpuError::Unsupported`] for other arithmetic, and for values beyond 32 bits, which the
-    /// libraries' classic interfaces do not accept.
+    /// [`GpuError::Unsupported`] for values beyond 32 bits, which the libraries' classic interfaces
+    /// do not accept.
     pub(super) fn of(problem: &Problem, library: &'static str) -> Result<Self, GpuError> {
-        if !Self::supports(problem) {
-            let what = format!("`{problem}` is not computed in f32 throughout");
-            return Err(GpuError::Unsupported { library, what });
-        }
         let int = |name: &str, value: u64| {
             i32::try_from(value).map_err(|_| GpuError::Unsupported {
                 library,
@@ -105,8 +96,7 @@ impl ColumnMajor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Compute;
-    use crate::model::{Layout, Shape};
+    use crate::model::{Dtype, Layout, Shape};
 
     const SHAPE: Shape = Shape { m: 3, n: 4, k: 5 };
 
@@ -156,24 +146,11 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_problems_are_refused() {
-        let beyond = Shape { n: 1 << 31, ..SHAPE };
-        for (problem, message) in [
-            (
-                Problem { shape: beyond, ..problem(Layout::Nn) },
-                "libcublas cannot be used for this problem: N is 2147483648, above 2147483647",
-            ),
-            (Problem::new(SHAPE, Dtype::I32), "is not computed in f32 throughout"),
-            (
-                Problem {
-                    types: GemmType { compute: Compute::Tf32, ..GemmType::of(Dtype::F32) },
-                    ..problem(Layout::Nn)
-                },
-                "is not computed in f32 throughout",
-            ),
-        ] {
-            let error = ColumnMajor::of(&problem, "libcublas").unwrap_err().to_string();
-            assert!(error.contains(message), "{error}");
-        }
+    fn values_beyond_32_bits_are_refused() {
+        let beyond = Problem { shape: Shape { n: 1 << 31, ..SHAPE }, ..problem(Layout::Nn) };
+        let error = ColumnMajor::of(&beyond, "libcublas").unwrap_err().to_string();
+        let message =
+            "libcublas cannot be used for this problem: N is 2147483648, above 2147483647";
+        assert!(error.contains(message), "{error}");
     }
 }

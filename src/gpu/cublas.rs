@@ -1,17 +1,16 @@
-//! cuBLAS, the baseline for tuned kernels, in strict binary32.
+//! cuBLAS, the baseline for tuned kernels.
 //!
-//! Strict: each product consists of binary32 multiply-adds, and nothing is rounded to tf32 or split
+//! A strict f32 product consists of binary32 multiply-adds, and nothing is rounded to tf32 or split
 //! into bf16 pieces. Two settings ensure this: `CUBLAS_PEDANTIC_MATH` for cuBLAS, which excludes
-//! every faster mode with other results, and the compute types in `cublas_lt` for cuBLASLt. Two
-//! environment variables change the arithmetic of less strict programs. `NVIDIA_TF32_OVERRIDE`
-//! turns tf32 off by its one documented value (0), and `CUBLAS_EMULATE_SINGLE_PRECISION` allows
-//! emulation in bf16. The parent process unsets both for the worker, so that no baseline depends on
-//! them.
+//! every faster mode with other results, and the compute types in `cublas_lt` for cuBLASLt. Products
+//! of 16-bit operands are summed in binary32, and parts of a sum are not rounded to 16 bits. The
+//! parent process unsets the environment variables that would change either
+//! ([`LIBRARY_VARIABLES`](crate::process::LIBRARY_VARIABLES)), so that no baseline depends on them.
 
 #![expect(unsafe_code, reason = "cuBLAS is a C library")]
 
 use std::error::Error;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::rc::Rc;
@@ -23,13 +22,16 @@ use super::column_major::{ColumnMajor, ColumnMajorOperand};
 use super::context::{CudaDevice, PrimaryContext};
 use super::cublas_lt::{self, CublasLt, CublasLtPlan};
 use super::error::{GpuError, check_blas, require_symbols};
+use super::library_call::{LibraryCall, LibraryOperands, LibraryPrecision};
 use super::memory::DeviceBuffer;
-use crate::model::Problem;
+use crate::model::{Dtype, Problem};
 
 /// cuBLAS functions that this room calls.
 pub(super) const SYMBOLS: &[&str] = &[
     "cublasCreate_v2",
     "cublasDestroy_v2",
+    "cublasGemmEx",
+    "cublasGemmStridedBatchedEx",
     "cublasGetProperty",
     "cublasGetStatusName",
     "cublasGetStatusString",
@@ -85,29 +87,112 @@ impl Cublas {
         &self.version
     }
 
-    /// Whether this baseline computes `problem`: binary32 throughout.
-    pub fn supports(problem: &Problem) -> bool {
-        ColumnMajor::supports(problem)
+    /// Why no library routine computes `problem`; `None` where one does.
+    pub fn refusal(problem: &Problem) -> Option<GpuError> {
+        LibraryCall::of(problem).err()
+    }
+
+    /// Whether cuBLAS itself computes `problem`: it fuses no epilogue.
+    pub fn has_routine(problem: &Problem) -> bool {
+        LibraryCall::of(problem).is_ok_and(|call| call.is_plain())
     }
 
     /// Enqueues C = alpha op(A) op(B) + beta C with the kernel that cuBLAS selects; does not wait.
-    /// `a`, `b` and `c` are device addresses of packed operands.
     ///
     /// # Errors
-    /// [`GpuError::Unsupported`] for other arithmetic and for extents beyond 32 bits;
+    /// [`GpuError::Unsupported`] for other dtypes, an epilogue, and extents beyond 32 bits;
     /// [`GpuError::Call`].
-    pub fn sgemm(
+    pub fn gemm(
         &self,
         problem: &Problem,
-        a: u64,
-        b: u64,
-        c: u64,
-        alpha: f32,
-        beta: f32,
+        operands: LibraryOperands,
+        [alpha, beta]: [f32; 2],
     ) -> Result<(), GpuError> {
+        let call = LibraryCall::of(problem)?;
+        if !call.is_plain() {
+            let what = format!("`{}` is an epilogue of cuBLASLt only", problem.epilogue);
+            return Err(GpuError::Unsupported { library: "libcublas", what });
+        }
         let gemm = ColumnMajor::of(problem, "libcublas")?;
-        let ColumnMajor { m, n, k, first, second, result, batch } = gemm;
-        let handle = self.handle.raw;
+        self.handle.set_math_mode(call.precision)?;
+        match call.precision {
+            LibraryPrecision::StrictF32 => self.handle.sgemm(&gemm, operands, [alpha, beta]),
+            LibraryPrecision::I32 => {
+                // The scalars that are used are small integers.
+                let scalars = [alpha as i32, beta as i32];
+                self.handle.gemm_ex(&gemm, call, operands, &scalars)
+            }
+            LibraryPrecision::Tf32 | LibraryPrecision::F32 => {
+                self.handle.gemm_ex(&gemm, call, operands, &[alpha, beta])
+            }
+        }
+    }
+
+    /// Requests up to `count` algorithms for `problem` from cuBLASLt, best first by its own
+    /// estimate; empty if it has none.
+    ///
+    /// # Errors
+    /// [`GpuError::Unsupported`] where no routine computes the problem; [`GpuError::Call`].
+    pub fn lt_plans(&self, problem: &Problem, count: usize) -> Result<Vec<CublasLtPlan>, GpuError> {
+        self.lt.plans(problem, count)
+    }
+
+    /// Enqueues D = epilogue(alpha op(A) op(B) + beta C) with the algorithm of `plan`, for the
+    /// problem of the plan; does not wait. D is C.
+    ///
+    /// # Errors
+    /// [`GpuError::Unsupported`] for addresses that are no multiples of 256; [`GpuError::Call`].
+    pub fn lt_run(
+        &self,
+        plan: &CublasLtPlan,
+        operands: LibraryOperands,
+        scalars: [f32; 2],
+    ) -> Result<(), GpuError> {
+        self.lt.run(plan, operands, scalars)
+    }
+}
+
+impl CublasHandle {
+    fn open(gpu: &CudaDevice) -> Result<Self, GpuError> {
+        let workspace = gpu.allocate(WORKSPACE_BYTES)?;
+        let (stream, address) = (gpu.context.stream, workspace.address());
+        let mut raw = ptr::null_mut();
+        // SAFETY: `raw` is written; the GPU's context is current.
+        check_blas("cublasCreate", unsafe { sys::cublasCreate_v2(&raw mut raw) })?;
+        let context = Rc::clone(&gpu.context);
+        let handle = Self { raw, _workspace: workspace, _context: context };
+        // SAFETY: the handle keeps stream and workspace. The stream is set first, because setting
+        // it resets the workspace.
+        unsafe {
+            check_blas("cublasSetStream", sys::cublasSetStream_v2(raw, stream.cast()))?;
+            check_blas(
+                "cublasSetWorkspace",
+                sys::cublasSetWorkspace_v2(raw, address as *mut _, WORKSPACE_BYTES as usize),
+            )?;
+        }
+        Ok(handle)
+    }
+
+    fn set_math_mode(&self, precision: LibraryPrecision) -> Result<(), GpuError> {
+        use sys::cublasMath_t as Mode;
+
+        let mode = match precision {
+            LibraryPrecision::StrictF32 => Mode::CUBLAS_PEDANTIC_MATH,
+            _ => Mode::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION,
+        };
+        // SAFETY: the handle is valid.
+        check_blas("cublasSetMathMode", unsafe { sys::cublasSetMathMode(self.raw, mode) })
+    }
+
+    fn sgemm(
+        &self,
+        gemm: &ColumnMajor,
+        operands: LibraryOperands,
+        [alpha, beta]: [f32; 2],
+    ) -> Result<(), GpuError> {
+        let ColumnMajor { m, n, k, first, second, result, batch } = *gemm;
+        let handle = self.raw;
+        let LibraryOperands { a, b, c, bias: _ } = operands;
         let [a, b, c] = [a, b, c].map(|address| address as *mut f32);
         let (first_ld, second_ld) = (first.leading_dimension(), second.leading_dimension());
         if batch == 1 {
@@ -157,54 +242,78 @@ impl Cublas {
         }
     }
 
-    /// Requests up to `count` algorithms for `problem` from cuBLASLt, best first by its own
-    /// estimate; empty if it has none.
-    ///
-    /// # Errors
-    /// As [`Cublas::sgemm`].
-    pub fn lt_plans(&self, problem: &Problem, count: usize) -> Result<Vec<CublasLtPlan>, GpuError> {
-        self.lt.plans(problem, count)
-    }
-
-    /// Enqueues C = alpha op(A) op(B) + beta C with the algorithm of `plan`, for the problem of the
-    /// plan; does not wait. `a`, `b` and `c` are device addresses, multiples of 256.
-    ///
-    /// # Errors
-    /// [`GpuError::Unsupported`] for other addresses; [`GpuError::Call`].
-    pub fn lt_run(
+    /// `scalars` are alpha and beta, in the precision of the call.
+    fn gemm_ex<S>(
         &self,
-        plan: &CublasLtPlan,
-        a: u64,
-        b: u64,
-        c: u64,
-        alpha: f32,
-        beta: f32,
+        gemm: &ColumnMajor,
+        call: LibraryCall,
+        operands: LibraryOperands,
+        [alpha, beta]: &[S; 2],
     ) -> Result<(), GpuError> {
-        self.lt.run(plan, [a, b, c], alpha, beta)
-    }
-}
-
-impl CublasHandle {
-    fn open(gpu: &CudaDevice) -> Result<Self, GpuError> {
-        let workspace = gpu.allocate(WORKSPACE_BYTES)?;
-        let (stream, address) = (gpu.context.stream, workspace.address());
-        let mut raw = ptr::null_mut();
-        // SAFETY: `raw` is written; the GPU's context is current.
-        check_blas("cublasCreate", unsafe { sys::cublasCreate_v2(&raw mut raw) })?;
-        let context = Rc::clone(&gpu.context);
-        let handle = Self { raw, _workspace: workspace, _context: context };
-        // SAFETY: the handle keeps stream and workspace. The stream is set first, because setting
-        // it resets the workspace.
-        unsafe {
-            check_blas("cublasSetStream", sys::cublasSetStream_v2(raw, stream.cast()))?;
-            check_blas(
-                "cublasSetWorkspace",
-                sys::cublasSetWorkspace_v2(raw, address as *mut _, WORKSPACE_BYTES as usize),
-            )?;
-            let mode = sys::cublasMath_t::CUBLAS_PEDANTIC_MATH;
-            check_blas("cublasSetMathMode", sys::cublasSetMathMode(raw, mode))?;
+        let ColumnMajor { m, n, k, first, second, result, batch } = *gemm;
+        let handle = self.raw;
+        let LibraryOperands { a, b, c, bias: _ } = operands;
+        let [a, b, c] = [a, b, c].map(|address| address as *mut c_void);
+        let (ab, d) = (data_type(call.ab), data_type(call.d));
+        let (first_ld, second_ld) = (first.leading_dimension(), second.leading_dimension());
+        let [alpha, beta] = [ptr::from_ref(alpha).cast(), ptr::from_ref(beta).cast()];
+        let algorithm = sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT;
+        let compute = compute_type(call.precision);
+        if batch == 1 {
+            // SAFETY: the factors live until the call returns; the rest is device memory.
+            check_blas("cublasGemmEx", unsafe {
+                sys::cublasGemmEx(
+                    handle,
+                    operation(first),
+                    operation(second),
+                    m,
+                    n,
+                    k,
+                    alpha,
+                    b,
+                    ab,
+                    first_ld,
+                    a,
+                    ab,
+                    second_ld,
+                    beta,
+                    c,
+                    d,
+                    result.leading_dimension(),
+                    compute,
+                    algorithm,
+                )
+            })
+        } else {
+            // SAFETY: the factors live until the call returns; the rest is device memory.
+            check_blas("cublasGemmStridedBatchedEx", unsafe {
+                sys::cublasGemmStridedBatchedEx(
+                    handle,
+                    operation(first),
+                    operation(second),
+                    m,
+                    n,
+                    k,
+                    alpha,
+                    b,
+                    ab,
+                    first_ld,
+                    first.stride,
+                    a,
+                    ab,
+                    second_ld,
+                    second.stride,
+                    beta,
+                    c,
+                    d,
+                    result.leading_dimension(),
+                    result.stride,
+                    batch,
+                    compute,
+                    algorithm,
+                )
+            })
         }
-        Ok(handle)
     }
 }
 
@@ -274,6 +383,25 @@ pub(super) fn operation(operand: ColumnMajorOperand) -> sys::cublasOperation_t {
     match operand.transposed {
         false => sys::cublasOperation_t::CUBLAS_OP_N,
         true => sys::cublasOperation_t::CUBLAS_OP_T,
+    }
+}
+
+fn data_type(dtype: Dtype) -> sys::cudaDataType {
+    match dtype {
+        Dtype::F32 => sys::cudaDataType::CUDA_R_32F,
+        Dtype::F16 => sys::cudaDataType::CUDA_R_16F,
+        Dtype::Bf16 => sys::cudaDataType::CUDA_R_16BF,
+        Dtype::I8 => sys::cudaDataType::CUDA_R_8I,
+        Dtype::I32 => sys::cudaDataType::CUDA_R_32I,
+    }
+}
+
+fn compute_type(precision: LibraryPrecision) -> sys::cublasComputeType_t {
+    match precision {
+        LibraryPrecision::StrictF32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_PEDANTIC,
+        LibraryPrecision::Tf32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
+        LibraryPrecision::F32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
+        LibraryPrecision::I32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32I,
     }
 }
 

@@ -1,10 +1,11 @@
-//! cuBLASLt: the product of `cublas`, by every algorithm that NVIDIA's heuristic proposes. A tuned
-//! kernel is thus compared with the library's best, not only with its first choice.
+//! cuBLASLt: the product of `cublas`, by every algorithm that NVIDIA's heuristic proposes, with the
+//! epilogue that the library fuses. A tuned kernel is thus compared with the library's best, not
+//! only with its first choice.
 //!
-//! Binary32 throughout: operands and result are `CUDA_R_32F`, and the compute type is
-//! `CUBLAS_COMPUTE_32F_PEDANTIC`. Problems without pedantic kernels use `CUBLAS_COMPUTE_32F`, which
-//! also computes in at least 32 bits: tf32 and bf16 pieces have compute types of their own
-//! (`..._FAST_TF32`, `..._FAST_16BF`, `..._EMULATED_16BFX9`), which are never requested.
+//! Strict f32 has the compute type `CUBLAS_COMPUTE_32F_PEDANTIC`. Problems without pedantic kernels
+//! use `CUBLAS_COMPUTE_32F`, which also computes in at least 32 bits: tf32 and bf16 pieces have
+//! compute types of their own (`..._FAST_TF32`, `..._FAST_16BF`, `..._EMULATED_16BFX9`), and only
+//! problems whose compute type is `tf32` use the first of these.
 
 #![expect(unsafe_code, reason = "cuBLASLt is a C library")]
 
@@ -14,10 +15,12 @@ use std::rc::Rc;
 
 use cudarc::cublaslt::sys;
 
-use super::column_major::{ColumnMajor, ColumnMajorOperand};
+use super::column_major::ColumnMajor;
 use super::context::{CudaDevice, PrimaryContext};
-use super::cublas::{WORKSPACE_BYTES, operation};
+use super::cublas::WORKSPACE_BYTES;
 use super::error::{GpuError, check_lt};
+use super::library_call::{LibraryCall, LibraryOperands, LibraryPrecision};
+use super::lt_descriptors::{HeuristicPreference, HeuristicRequest, MatmulDescriptors};
 use super::memory::DeviceBuffer;
 use crate::model::Problem;
 
@@ -43,13 +46,6 @@ pub(super) const SYMBOLS: &[&str] = &[
 
 /// Alignment that the heuristic assumes (`..._PREF_MIN_ALIGNMENT_*_BYTES`).
 const ALIGNMENT: u64 = 256;
-
-/// Limits for one heuristic request.
-#[derive(Debug, Clone, Copy)]
-struct HeuristicRequest {
-    workspace_bytes: u64,
-    alignment_bytes: u32,
-}
 
 /// Requests to the heuristic. One request returns four to eight algorithms, whatever the requested
 /// count (13.1, H200); smaller workspace or alignment limits return others.
@@ -98,16 +94,13 @@ impl CublasLt {
         problem: &Problem,
         count: usize,
     ) -> Result<Vec<CublasLtPlan>, GpuError> {
-        use sys::cublasComputeType_t::{CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_PEDANTIC};
-
+        let call = LibraryCall::of(problem)?;
         let gemm = ColumnMajor::of(problem, "libcublasLt")?;
         let mut plans: Vec<CublasLtPlan> = Vec::new();
         for request in HEURISTIC_REQUESTS {
-            // The default mode is as strict for f32 operands as the pedantic one, and offers other
-            // kernels. Only the FAST modes and two environment variables, which the worker unsets,
-            // round operands.
-            for compute in [CUBLAS_COMPUTE_32F_PEDANTIC, CUBLAS_COMPUTE_32F] {
-                for plan in self.plans_computed_in(compute, &gemm, request, count)? {
+            for compute in compute_types(call.precision) {
+                let matmul = Rc::new(MatmulDescriptors::create(*compute, &gemm, call)?);
+                for plan in self.plans_of(&matmul, request, count)? {
                     let known =
                         plans.iter().any(|other| other.algorithm.data == plan.algorithm.data);
                     if plans.len() < count && !known {
@@ -119,15 +112,13 @@ impl CublasLt {
         Ok(plans)
     }
 
-    fn plans_computed_in(
+    fn plans_of(
         &self,
-        compute: sys::cublasComputeType_t,
-        gemm: &ColumnMajor,
+        matmul: &Rc<MatmulDescriptors>,
         request: HeuristicRequest,
         count: usize,
     ) -> Result<Vec<CublasLtPlan>, GpuError> {
-        let matmul = Rc::new(MatmulDescriptors::create(compute, gemm)?);
-        let preference = HeuristicPreference::create(request)?;
+        let preference = HeuristicPreference::create(request, matmul.call)?;
         let empty = sys::cublasLtMatmulHeuristicResult_t {
             algo: sys::cublasLtMatmulAlgo_t { data: [0; 8] },
             workspaceSize: 0,
@@ -146,7 +137,7 @@ impl CublasLt {
                 matmul.second,
                 matmul.result,
                 matmul.result,
-                preference.0,
+                preference.raw(),
                 i32::try_from(count).unwrap_or(i32::MAX),
                 found.as_mut_ptr(),
                 &raw mut returned,
@@ -161,7 +152,7 @@ impl CublasLt {
         // Each result has its own status: some do not apply to the problem.
         found.retain(|result| result.state as u32 == 0);
         let plan = |result: sys::cublasLtMatmulHeuristicResult_t| CublasLtPlan {
-            matmul: Rc::clone(&matmul),
+            matmul: Rc::clone(matmul),
             algorithm: result.algo,
             name: name(&result.algo),
         };
@@ -172,28 +163,37 @@ impl CublasLt {
     pub(super) fn run(
         &self,
         plan: &CublasLtPlan,
-        [a, b, c]: [u64; 3],
-        alpha: f32,
-        beta: f32,
+        operands: LibraryOperands,
+        scalars: [f32; 2],
     ) -> Result<(), GpuError> {
-        if let Some(address) = [a, b, c].into_iter().find(|address| address % ALIGNMENT != 0) {
+        let LibraryOperands { a, b, c, bias } = operands;
+        let matmul = &plan.matmul;
+        if matmul.call.epilogue.bias {
+            matmul.set_bias(bias)?;
+        }
+        if let Some(address) = [a, b, c, bias].into_iter().find(|one| one % ALIGNMENT != 0) {
             let what = format!("address {address:#x} is not a multiple of {ALIGNMENT}");
             return Err(GpuError::Unsupported { library: "libcublasLt", what });
         }
         let [a, b, c] = [a, b, c].map(|address| address as *mut c_void);
-        let matmul = &plan.matmul;
+        // The scalars of integer products are small integers.
+        let integers = scalars.map(|scalar| scalar as i32);
+        let [alpha, beta]: [*const c_void; 2] = match matmul.call.precision {
+            LibraryPrecision::I32 => integers.each_ref().map(|one| ptr::from_ref(one).cast()),
+            _ => scalars.each_ref().map(|one| ptr::from_ref(one).cast()),
+        };
         // SAFETY: the factors live until the call returns; the plan keeps its descriptors and this
         // value the workspace; the rest is device memory.
         let status = unsafe {
             sys::cublasLtMatmul(
                 self.handle,
                 matmul.operation,
-                (&raw const alpha).cast(),
+                alpha,
                 b,
                 matmul.first,
                 a,
                 matmul.second,
-                (&raw const beta).cast(),
+                beta,
                 c,
                 matmul.result,
                 c,
@@ -216,155 +216,19 @@ impl Drop for CublasLt {
     }
 }
 
-/// Descriptors of one multiplication; null until created.
-#[derive(Debug)]
-struct MatmulDescriptors {
-    operation: sys::cublasLtMatmulDesc_t,
-    first: sys::cublasLtMatrixLayout_t,
-    second: sys::cublasLtMatrixLayout_t,
-    result: sys::cublasLtMatrixLayout_t,
-}
+/// Compute types that keep a precision. The default mode is as strict for f32 operands as the
+/// pedantic one, and offers other kernels. Only the FAST modes, and variables that the worker
+/// unsets, round operands.
+fn compute_types(precision: LibraryPrecision) -> &'static [sys::cublasComputeType_t] {
+    use sys::cublasComputeType_t as Type;
 
-impl MatmulDescriptors {
-    fn create(compute: sys::cublasComputeType_t, gemm: &ColumnMajor) -> Result<Self, GpuError> {
-        use sys::cublasLtMatmulDescAttributes_t as Attribute;
-
-        let mut matmul = Self {
-            operation: ptr::null_mut(),
-            first: ptr::null_mut(),
-            second: ptr::null_mut(),
-            result: ptr::null_mut(),
-        };
-        let scale = sys::cudaDataType::CUDA_R_32F;
-        // SAFETY: `operation` is written.
-        check_lt("cublasLtMatmulDescCreate", unsafe {
-            sys::cublasLtMatmulDescCreate(&raw mut matmul.operation, compute, scale)
-        })?;
-        for (attribute, operand) in [
-            (Attribute::CUBLASLT_MATMUL_DESC_TRANSA, gemm.first),
-            (Attribute::CUBLASLT_MATMUL_DESC_TRANSB, gemm.second),
-        ] {
-            let operation = operation(operand);
-            let (value, bytes) = ((&raw const operation).cast(), size_of_val(&operation));
-            // SAFETY: the attribute is of the value's type and is copied.
-            check_lt("cublasLtMatmulDescSetAttribute", unsafe {
-                sys::cublasLtMatmulDescSetAttribute(matmul.operation, attribute, value, bytes)
-            })?;
+    match precision {
+        LibraryPrecision::StrictF32 => {
+            &[Type::CUBLAS_COMPUTE_32F_PEDANTIC, Type::CUBLAS_COMPUTE_32F]
         }
-        create_layout(&mut matmul.first, gemm.first, gemm.batch)?;
-        create_layout(&mut matmul.second, gemm.second, gemm.batch)?;
-        create_layout(&mut matmul.result, gemm.result, gemm.batch)?;
-        Ok(matmul)
-    }
-}
-
-impl Drop for MatmulDescriptors {
-    fn drop(&mut self) {
-        // SAFETY: what was created is destroyed, once.
-        unsafe {
-            for layout in [self.first, self.second, self.result] {
-                if !layout.is_null() {
-                    sys::cublasLtMatrixLayoutDestroy(layout);
-                }
-            }
-            if !self.operation.is_null() {
-                sys::cublasLtMatmulDescDestroy(self.operation);
-            }
-        }
-    }
-}
-
-/// Creates a layout in `layout`. The owner destroys it, also after a failure half-way.
-fn create_layout(
-    layout: &mut sys::cublasLtMatrixLayout_t,
-    operand: ColumnMajorOperand,
-    batch: i32,
-) -> Result<(), GpuError> {
-    use sys::cublasLtMatrixLayoutAttribute_t as Attribute;
-
-    // SAFETY: `layout` is written.
-    check_lt("cublasLtMatrixLayoutCreate", unsafe {
-        sys::cublasLtMatrixLayoutCreate(
-            layout,
-            sys::cudaDataType::CUDA_R_32F,
-            u64::from(operand.rows.unsigned_abs()),
-            u64::from(operand.columns.unsigned_abs()),
-            i64::from(operand.leading_dimension()),
-        )
-    })?;
-    let stride = operand.stride;
-    // SAFETY: the attributes are an int32 and an int64, and are copied.
-    unsafe {
-        check_lt(
-            "cublasLtMatrixLayoutSetAttribute",
-            sys::cublasLtMatrixLayoutSetAttribute(
-                *layout,
-                Attribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
-                (&raw const batch).cast(),
-                size_of::<i32>(),
-            ),
-        )?;
-        check_lt(
-            "cublasLtMatrixLayoutSetAttribute",
-            sys::cublasLtMatrixLayoutSetAttribute(
-                *layout,
-                Attribute::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-                (&raw const stride).cast(),
-                size_of::<i64>(),
-            ),
-        )
-    }
-}
-
-/// Resources that a proposed algorithm may use: the workspace only.
-struct HeuristicPreference(sys::cublasLtMatmulPreference_t);
-
-impl HeuristicPreference {
-    fn create(request: HeuristicRequest) -> Result<Self, GpuError> {
-        use sys::cublasLtMatmulPreferenceAttributes_t as Attribute;
-
-        let mut preference = Self(ptr::null_mut());
-        // SAFETY: the handle is written.
-        check_lt("cublasLtMatmulPreferenceCreate", unsafe {
-            sys::cublasLtMatmulPreferenceCreate(&raw mut preference.0)
-        })?;
-        let HeuristicRequest { workspace_bytes, alignment_bytes } = request;
-        preference.set(Attribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes)?;
-        for operand in [
-            Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-            Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-            Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-            Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
-        ] {
-            preference.set(operand, alignment_bytes)?;
-        }
-        Ok(preference)
-    }
-
-    /// `value` has the attribute's type: uint64 for the workspace, uint32 for alignments.
-    fn set<T: Copy>(
-        &self,
-        attribute: sys::cublasLtMatmulPreferenceAttributes_t,
-        value: T,
-    ) -> Result<(), GpuError> {
-        // SAFETY: the handle is valid; the value is copied, and its size says its type.
-        check_lt("cublasLtMatmulPreferenceSetAttribute", unsafe {
-            sys::cublasLtMatmulPreferenceSetAttribute(
-                self.0,
-                attribute,
-                (&raw const value).cast(),
-                size_of::<T>(),
-            )
-        })
-    }
-}
-
-impl Drop for HeuristicPreference {
-    fn drop(&mut self) {
-        if !self.0.is_null() {
-            // SAFETY: destroyed once.
-            unsafe { sys::cublasLtMatmulPreferenceDestroy(self.0) };
-        }
+        LibraryPrecision::Tf32 => &[Type::CUBLAS_COMPUTE_32F_FAST_TF32],
+        LibraryPrecision::F32 => &[Type::CUBLAS_COMPUTE_32F],
+        LibraryPrecision::I32 => &[Type::CUBLAS_COMPUTE_32I],
     }
 }
 

@@ -28,8 +28,14 @@ const LONGEST_INTERVAL: Duration = Duration::from_millis(500);
 /// Bytes kept of a child's error output.
 const ERROR_OUTPUT_BYTES: usize = 2048;
 
-/// Variables that allow cuBLAS to round operands of a strict f32 product.
-const REMOVED_VARIABLES: [&str; 2] = ["NVIDIA_TF32_OVERRIDE", "CUBLAS_EMULATE_SINGLE_PRECISION"];
+/// Variables that change the arithmetic of cuBLAS: the first turns tf32 off, the others allow
+/// emulation of binary32 (<https://docs.nvidia.com/cuda/cublas/>). Children start without them.
+pub const LIBRARY_VARIABLES: [&str; 4] = [
+    "NVIDIA_TF32_OVERRIDE",
+    "CUBLAS_EMULATE_SINGLE_PRECISION",
+    "CUBLAS_EMULATION_STRATEGY",
+    "CUBLAS_EMULATION_SPECIAL_VALUES_SUPPORT_MASK",
+];
 
 /// Command that starts a child.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +91,7 @@ impl<R: DeserializeOwned + Send + 'static> ChildProcess<R> {
             // Its own process group, which is killed as a whole; Ctrl-C then reaches only the
             // parent.
             .process_group(0);
-        for name in REMOVED_VARIABLES {
+        for name in LIBRARY_VARIABLES {
             program.env_remove(name);
         }
         let mut child = spawn(program)

@@ -11,7 +11,7 @@ mod pool;
 mod serve;
 mod spawn;
 
-pub use child::ChildCommand;
+pub use child::{ChildCommand, LIBRARY_VARIABLES};
 pub(crate) use child::{ChildError, ChildProcess};
 pub(crate) use confine::{confine, leave_folder};
 pub(crate) use frame::{read_frame, write_frame};

@@ -11,13 +11,14 @@ use super::finalist_checks::check_finalists;
 use super::prepared_gpu::PreparedGpu;
 use super::ranking::{BaselineTime, Certainty, FinalistRounds, Standing, median};
 use super::sanitize::{Sanitized, Sanitizer};
+use crate::gpu::LibraryOperands;
 use crate::measure::{
     ConditionsRange, Entrant, Final, FinalResult, FinalRules, FinalStanding, TieRule, WorkFor,
     run_final,
 };
-use crate::model::{LaunchPlan, Micros, Outcome, floor};
+use crate::model::{EpilogueOp, LaunchPlan, Micros, Outcome, floor};
 use crate::validate::ValidationSubject;
-use crate::worker::{OperandAddresses, Scalars, WorkItem, WorkerError};
+use crate::worker::{LibraryRoutine, OperandAddresses, Scalars, WorkItem, WorkerError};
 
 /// Heuristics of cuBLASLt that are tried; the fastest one takes part.
 const HEURISTICS: usize = 24;
@@ -29,15 +30,16 @@ const NEAR: f64 = 1.05;
 
 /// A library routine that takes part.
 struct LibraryEntrant {
-    index: usize,
+    routine: LibraryRoutine,
     name: String,
 }
 
 impl LibraryEntrant {
     fn work(&self, operands: OperandAddresses, scalars: Scalars) -> Vec<WorkItem> {
-        let OperandAddresses { a, b, c, .. } = operands;
-        let Scalars { alpha, beta } = scalars;
-        vec![WorkItem::Baseline { index: self.index, a, b, c, alpha, beta }]
+        let OperandAddresses { a, b, c, epilogue } = operands;
+        let operands = LibraryOperands { a, b, c, bias: epilogue.of(EpilogueOp::Bias) };
+        let scalars = [scalars.alpha, scalars.beta];
+        vec![WorkItem::Baseline { routine: self.routine, operands, scalars }]
     }
 }
 
@@ -267,16 +269,23 @@ fn libraries(
     let offered = gpu.executor.baselines(&gpu.problem, HEURISTICS)?;
     decided.library_version = offered.version;
     if let Some(note) = offered.note {
-        on_event(TuneEvent::Note(format!("not compared with cuBLAS: {note}")));
+        on_event(TuneEvent::Note(format!("not compared with libraries: {note}")));
     }
-    let heuristics = offered.names.len().saturating_sub(1);
+    if !offered.cleared.is_empty() {
+        on_event(TuneEvent::Note(format!(
+            "libraries run without {}, which changes their arithmetic",
+            offered.cleared.join(" and ")
+        )));
+    }
+    let is_own = |routine: &LibraryRoutine| *routine == LibraryRoutine::Cublas;
+    let heuristics = offered.routines.iter().filter(|(routine, _)| !is_own(routine)).count();
     let mut left_out = |name: &str, why: &dyn fmt::Display| {
         on_event(TuneEvent::Note(format!("{name} is left out: {why}")));
     };
     let (mut taking_part, mut timed) = (Vec::new(), Vec::new());
-    for (index, name) in offered.names.into_iter().enumerate() {
-        let library = LibraryEntrant { index, name };
-        if index == 0 {
+    for (routine, name) in offered.routines {
+        let library = LibraryEntrant { routine, name };
+        if is_own(&routine) {
             match wrong(gpu, &library)? {
                 Some(why) => left_out(&library.name, &why),
                 None => taking_part.push(library),

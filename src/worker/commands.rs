@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::gpu::LibraryOperands;
 use crate::model::{LaunchPlan, PlacedMap};
 
 /// Value of a kernel argument.
@@ -41,21 +42,24 @@ pub struct LaunchCommand {
 pub enum WorkItem {
     /// One launch.
     Kernel(LaunchCommand),
-    /// A call of a baseline from [`Executor::baselines`](super::Executor::baselines).
+    /// A call of a library routine from [`Executor::baselines`](super::Executor::baselines).
     Baseline {
-        /// Its index in that list.
-        index: usize,
-        /// Address of A.
-        a: u64,
-        /// Address of B.
-        b: u64,
-        /// Address of C.
-        c: u64,
-        /// The factor of op(A) op(B).
-        alpha: f32,
-        /// The factor of C.
-        beta: f32,
+        /// The routine.
+        routine: LibraryRoutine,
+        /// Addresses of its operands.
+        operands: LibraryOperands,
+        /// The factors of op(A) op(B) and of C.
+        scalars: [f32; 2],
     },
+}
+
+/// A routine of a library, for the problem that was announced last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LibraryRoutine {
+    /// cuBLAS.
+    Cublas,
+    /// The heuristic of cuBLASLt with this index.
+    CublasLt(usize),
 }
 
 /// Resource figures of a loaded kernel, from the driver.
@@ -110,8 +114,11 @@ impl KernelSetup {
 pub struct Baselines {
     /// Library version; empty without a library.
     pub version: String,
-    /// Names of the baselines: cuBLAS first, then cuBLASLt's heuristics in the library's order.
-    pub names: Vec<String>,
+    /// The routines and their names: cuBLAS first, if it computes the problem, then cuBLASLt's heuristics in the
+    /// library's order.
+    pub routines: Vec<(LibraryRoutine, String)>,
+    /// Environment variables that are set and change the libraries' arithmetic. They are measured without them.
+    pub cleared: Vec<String>,
     /// Reason for no or fewer baselines than requested.
     pub note: Option<String>,
 }

@@ -27,6 +27,9 @@ pub struct WorkerCommand {
     pub ordinal: usize,
     /// Candidates for cuBLAS: absolute paths, preferred first.
     pub libraries: Vec<PathBuf>,
+    /// Those of [`LIBRARY_VARIABLES`](crate::process::LIBRARY_VARIABLES) that are set here; the worker starts without
+    /// them.
+    pub cleared_variables: Vec<String>,
 }
 
 /// A worker process and its device.
@@ -219,7 +222,10 @@ impl Executor for GpuWorker {
         heuristics: usize,
     ) -> Result<Baselines, WorkerError> {
         match self.ask(&WorkerRequest::Baselines { problem: *problem, heuristics })? {
-            WorkerResponse::Baselines(baselines) => Ok(baselines),
+            WorkerResponse::Baselines(baselines) => {
+                let cleared = self.command.cleared_variables.clone();
+                Ok(Baselines { cleared, ..baselines })
+            }
             other => Err(unexpected_response(&other)),
         }
     }

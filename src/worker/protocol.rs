@@ -8,7 +8,7 @@ use super::{Baselines, DeviceConditions, KernelSetup, LoadedModule, WorkItem};
 use crate::model::{Device, Problem};
 
 /// Protocol version, raised with every change of a message; parent and worker must agree.
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum WorkerRequest {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::buffer_cache::BufferCache;
 use super::commands::{
     Baselines, DeviceConditions, KernelFacts, KernelSetup, LaunchArgument, LaunchCommand,
-    LoadedModule, WorkItem,
+    LibraryRoutine, LoadedModule, WorkItem,
 };
 use super::protocol::{WorkerRequest, WorkerResponse};
 use crate::gpu::{
@@ -182,16 +182,22 @@ impl DeviceSession {
     fn issue(&self, work: &WorkItem) -> Result<(), GpuError> {
         match work {
             WorkItem::Kernel(launch) => self.launch(launch),
-            WorkItem::Baseline { index, a, b, c, alpha, beta } => {
+            WorkItem::Baseline { routine, operands, scalars } => {
                 let (Some(blas), Some(problem)) = (&self.blas, &self.problem) else {
                     return Err(GpuError::Library {
                         name: "cuBLAS",
                         why: "it was not opened for this problem".to_owned(),
                     });
                 };
-                match index.checked_sub(1).and_then(|plan| self.plans.get(plan)) {
-                    Some(plan) => blas.lt_run(plan, *a, *b, *c, *alpha, *beta),
-                    None => blas.sgemm(problem, *a, *b, *c, *alpha, *beta),
+                match routine {
+                    LibraryRoutine::Cublas => blas.gemm(problem, *operands, *scalars),
+                    LibraryRoutine::CublasLt(index) => {
+                        let plan = self.plans.get(*index).ok_or_else(|| GpuError::Library {
+                            name: "cuBLASLt",
+                            why: format!("it has no heuristic {index} for this problem"),
+                        })?;
+                        blas.lt_run(plan, *operands, *scalars)
+                    }
                 }
             }
         }
@@ -251,9 +257,8 @@ impl DeviceSession {
     fn baselines(&mut self, problem: &Problem, heuristics: usize) -> Baselines {
         self.plans.clear();
         self.problem = None;
-        if !Cublas::supports(problem) {
-            let note = Some(format!("no library routine computes {problem}"));
-            return Baselines { note, ..Baselines::default() };
+        if let Some(refusal) = Cublas::refusal(problem) {
+            return Baselines { note: Some(refusal.to_string()), ..Baselines::default() };
         }
         if self.blas.is_none() {
             match Cublas::open(&self.gpu, &self.libraries) {
@@ -264,15 +269,20 @@ impl DeviceSession {
             }
         }
         let Some(blas) = &self.blas else { return Baselines::default() };
-        let mut names = vec!["cuBLAS".to_owned()];
+        let own = (LibraryRoutine::Cublas, "cuBLAS".to_owned());
+        let mut routines: Vec<_> =
+            Cublas::has_routine(problem).then_some(own).into_iter().collect();
         let mut note = None;
         match blas.lt_plans(problem, heuristics) {
             Ok(plans) => self.plans = plans,
             Err(error) => note = Some(error.to_string()),
         }
-        names.extend(self.plans.iter().map(|plan| plan.name().to_owned()));
+        let named = self.plans.iter().enumerate();
+        routines.extend(
+            named.map(|(index, plan)| (LibraryRoutine::CublasLt(index), plan.name().to_owned())),
+        );
         self.problem = Some(*problem);
-        Baselines { version: blas.version().to_owned(), names, note }
+        Baselines { version: blas.version().to_owned(), routines, note, ..Baselines::default() }
     }
 
     fn conditions(&self) -> DeviceConditions {

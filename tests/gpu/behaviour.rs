@@ -3,10 +3,10 @@
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use gemm_tune::model::{Configuration, Layout, Problem, Regime};
+use gemm_tune::model::{Compute, Configuration, Dtype, GemmType, Layout, Problem, Regime};
 use gemm_tune::render::Templates;
 use gemm_tune::space::Family;
-use gemm_tune::tune::{Hints, LineUpOptions, Settings, TuneError, TuneEvent, line_up, tune};
+use gemm_tune::tune::{Hints, Kit, LineUpOptions, Settings, TuneError, TuneEvent, line_up, tune};
 use gemm_tune::worker::{Executor as _, WorkerError};
 use libtest_mimic::Failed;
 use serde_json::json;
@@ -41,32 +41,69 @@ pub(crate) fn memory() -> Result<(), Failed> {
     Ok(())
 }
 
+/// Every GEMM type and layout that libraries compute, and the epilogues that cuBLASLt fuses. Routines with wrong results
+/// are left out with a note.
 pub(crate) fn libraries() -> Result<(), Failed> {
-    let mut kit = built_in(Some("tiled"));
-    for (layout, batch) in [(Layout::Nn, 1), (Layout::Nt, 1), (Layout::Tn, 3), (Layout::Tt, 1)] {
-        let problem = Problem { layout, batch, ..problem(1000, 600, 500) };
-        let mut notes = Vec::new();
-        let on_event = &mut |event: TuneEvent<'_>| {
-            if let TuneEvent::Note(note) = event {
-                notes.push(note);
+    let f32 = GemmType::of(Dtype::F32);
+    let [f16, bf16, i8] = [Dtype::F16, Dtype::Bf16, Dtype::I8].map(GemmType::of);
+    let wide = GemmType { d: Dtype::F32, ..bf16 };
+    let tf32 = GemmType { compute: Compute::Tf32, ..f32 };
+    let products = [
+        (f32, ""),
+        (tf32, ""),
+        (f16, ""),
+        (bf16, ""),
+        (wide, ""),
+        (i8, ""),
+        (bf16, "bias"),
+        (bf16, "bias,relu"),
+        (f16, "bias,gelu-tanh"),
+        (wide, "relu"),
+    ];
+    for (types, epilogue) in products {
+        let mut kit = built_in(Some(if types == f32 { "tiled" } else { "mma" }));
+        for (layout, batch) in [(Layout::Nt, 1), (Layout::Nn, 1), (Layout::Tn, 3), (Layout::Tt, 1)]
+        {
+            let epilogue = epilogue.parse()?;
+            let problem = Problem { layout, batch, types, epilogue, ..problem(1000, 608, 512) };
+            let (names, notes) = library_names(&problem, &mut kit)?;
+            println!("{problem}: {names:?} {notes:?}");
+            if names.is_empty() && notes.iter().any(|note| note.contains("finds no libcublas")) {
+                println!("skipped: no cuBLAS on this machine");
+                return Ok(());
             }
-        };
-        let stop = AtomicBool::new(false);
-        let summary = tune(&problem, &Hints::default(), &mut kit, &settings(2), &stop, on_event)?;
-        let names: Vec<&str> = summary.baselines.iter().map(|b| b.name.as_str()).collect();
-        println!("{problem}: {names:?} {notes:?}");
-        if names.is_empty() {
-            println!("skipped: no cuBLAS on this machine");
-            return Ok(());
-        }
-        assert!(names.contains(&"cuBLAS"), "{names:?} {notes:?}");
-        assert!(names.iter().any(|name| name.starts_with("cuBLASLt")), "{names:?} {notes:?}");
-        for baseline in &summary.baselines {
-            // As many as the final has rounds, which ends once the candidates are decided.
-            assert!(baseline.measurement.samples.len() >= 10);
+            // Integer products of other layouts are the library's choice.
+            let must = types != i8 || layout == Layout::Nt;
+            let fast = names.iter().any(|name| name.starts_with("cuBLASLt"));
+            assert!(fast || !must, "{problem}: {names:?} {notes:?}");
+            let own = names.iter().any(|name| name == "cuBLAS");
+            let is_plain = problem.epilogue.is_empty();
+            assert!(own == is_plain || !must, "{problem}: {names:?} {notes:?}");
         }
     }
+    let fused = |epilogue: &str| -> Result<Problem, Failed> {
+        Ok(Problem { types: bf16, epilogue: epilogue.parse()?, ..problem(256, 256, 256) })
+    };
+    let (names, notes) = library_names(&fused("bias,silu,mul")?, &mut built_in(Some("mma")))?;
+    assert!(names.is_empty(), "{names:?}");
+    assert!(notes.iter().any(|note| note.contains("no routine applies")), "{notes:?}");
     Ok(())
+}
+
+/// Names of the libraries in a final, after as many samples as the final has rounds, and the notes.
+fn library_names(problem: &Problem, kit: &mut Kit) -> Result<(Vec<String>, Vec<String>), Failed> {
+    let mut notes = Vec::new();
+    let on_event = &mut |event: TuneEvent<'_>| {
+        if let TuneEvent::Note(note) = event {
+            notes.push(note);
+        }
+    };
+    let stop = AtomicBool::new(false);
+    let summary = tune(problem, &Hints::default(), kit, &settings(2), &stop, on_event)?;
+    for baseline in &summary.baselines {
+        assert!(baseline.measurement.samples.len() >= 10);
+    }
+    Ok((summary.baselines.iter().map(|baseline| baseline.name.clone()).collect(), notes))
 }
 
 /// Six copies of a kernel whose parts of K meet in scratch memory. Where each had memory of its own, some took

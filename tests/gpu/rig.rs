@@ -31,6 +31,7 @@ pub(crate) fn worker_command() -> WorkerCommand {
         arguments: vec!["worker".into()],
         ordinal: 0,
         libraries: gemm_tune::compile::libraries::find("cublas", &search_paths()),
+        cleared_variables: Vec::new(),
     }
 }
 
