@@ -25,8 +25,8 @@ pub(super) fn bound(k: u64) -> f64 {
     worst.min(probable)
 }
 
-/// The bound for an exact sum of integers that becomes a binary32 number, and is scaled.
-pub(super) fn of_integers() -> f64 {
+/// The bound for a sum that is rounded once: of integers, or of one product and zeros.
+pub(super) fn of_single_sums() -> f64 {
     (1.0 + SCALING_ROUNDINGS) * UNIT_ROUNDOFF
 }
 

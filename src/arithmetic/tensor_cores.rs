@@ -12,8 +12,9 @@ const LAST_BIT: f64 = 1.0 / (1u64 << 25) as f64;
 /// Products of the shortest instruction, whose sums are truncated most often.
 const SHORTEST: f64 = 4.0;
 
-/// Unit roundoff of tf32.
-const TF32_ROUNDOFF: f64 = 1.0 / (1u64 << 11) as f64;
+/// Largest relative change of an operand that becomes tf32. Instructions ignore the low 13 bits of a word: libraries and
+/// kernels that load operands by tensor copies truncate, others round to nearest, with half of this.
+const TF32_ROUNDOFF: f64 = 1.0 / (1u64 << 10) as f64;
 
 /// The bound for `k` products of uniform values in [-1, 1), in units of the sum of the terms' magnitudes.
 ///
@@ -25,21 +26,35 @@ const TF32_ROUNDOFF: f64 = 1.0 / (1u64 << 11) as f64;
 /// inequality a partial sum stays below T = λ √(K / 3), and S stays above K / 4 - λ √K / 2. Each fails with the
 /// probability that [`DEVIATIONS`] states. The smaller of both bounds applies.
 pub(super) fn bound(k: u64) -> f64 {
-    let lost = (k as f64 / SHORTEST).ceil() * (SHORTEST + 5.0) * LAST_BIT;
+    let lost = lost(k);
     let probable = magnitudes(k)
         .map_or(f64::INFINITY, |magnitudes| lost * random_walk(k).max(1.0) / magnitudes);
     lost.min(probable) + SCALING_ROUNDINGS * UNIT_ROUNDOFF
 }
 
-/// The same for binary32 operands that are rounded to tf32 before, to nearest.
+/// The bound for `k` products of any values, in the same units: that of a chain.
+pub(super) fn chain(k: u64) -> f64 {
+    lost(k) + SCALING_ROUNDINGS * UNIT_ROUNDOFF
+}
+
+/// What a chain of the shortest instructions loses.
+fn lost(k: u64) -> f64 {
+    (k as f64 / SHORTEST).ceil() * (SHORTEST + 5.0) * LAST_BIT
+}
+
+/// The same as [`bound`] for binary32 operands that become tf32 before.
 ///
-/// Rounding changes a product by at most 2 u + u² of its magnitude. As values below 1 change by at most u / 2, and the
+/// That changes a product by at most 2 u + u² of its magnitude. As values below 1 change by at most u / 2, and the
 /// other factor has mean zero, the sum of these changes stays below λ √(K / 3) u.
 pub(super) fn tf32_bound(k: u64) -> f64 {
-    let worst = 2.0 * TF32_ROUNDOFF + TF32_ROUNDOFF * TF32_ROUNDOFF;
     let probable = magnitudes(k)
         .map_or(f64::INFINITY, |magnitudes| TF32_ROUNDOFF * random_walk(k) / magnitudes);
-    worst.min(probable) + bound(k)
+    tf32_operands().min(probable) + bound(k)
+}
+
+/// What operands that become tf32 change in a product at most.
+pub(super) fn tf32_operands() -> f64 {
+    2.0 * TF32_ROUNDOFF + TF32_ROUNDOFF * TF32_ROUNDOFF
 }
 
 /// What a sum of `k` products of uniform values does not exceed.

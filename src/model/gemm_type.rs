@@ -59,7 +59,7 @@ impl Dtype {
     }
 
     /// Compute type of products of operands of this dtype, unless a user names another.
-    pub fn default_compute(self) -> Compute {
+    pub const fn default_compute(self) -> Compute {
         match self {
             Self::F32 => Compute::F32,
             Self::I32 => Compute::I32,
@@ -70,7 +70,7 @@ impl Dtype {
     }
 
     /// Dtype of D where A has this dtype, unless a user names another.
-    pub fn default_out(self) -> Self {
+    pub const fn default_out(self) -> Self {
         match self {
             Self::I8 => Self::I32,
             Self::F32 | Self::I32 | Self::F16 | Self::Bf16 => self,
@@ -140,7 +140,7 @@ fn words(known: &[Dtype]) -> String {
 
 impl GemmType {
     /// A and B in `dtype`, with its default arithmetic and output.
-    pub fn of(dtype: Dtype) -> Self {
+    pub const fn of(dtype: Dtype) -> Self {
         Self { a: dtype, b: dtype, d: dtype.default_out(), compute: dtype.default_compute() }
     }
 

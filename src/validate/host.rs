@@ -1,7 +1,7 @@
 //! Validation of candidates on the `cpu` device, for one problem.
 //!
 //! As with [`Validator`](super::Validator) on a GPU, each candidate runs on small integers and on
-//! uniform values. The device checks every access in place of guard bytes and poison: A and B are
+//! mixed values. The device checks every access in place of guard bytes and poison: A and B are
 //! read-only, and C counts as unwritten. The reference is computed only for the written elements,
 //! so that a subset of the blocks of a large problem can be executed.
 
@@ -14,7 +14,7 @@ use thiserror::Error;
 use super::element::bits_of;
 use super::guarded_buffer::POISON;
 use super::inputs::{Seeds, ValueKind};
-use super::region::Region;
+use super::region::{Operand, OperandValues, Region};
 use super::run::ValidationRun;
 use super::sample::{self, BlockCoverage};
 use crate::cpu::{
@@ -33,7 +33,7 @@ pub struct HostValidator {
     seeds: Seeds,
     memory: GlobalMemory,
     small: OperandAddresses,
-    uniform: OperandAddresses,
+    mixed: OperandAddresses,
     /// Maximum shared memory of a block in bytes.
     shared_limit: u64,
     /// Ends an execution once set.
@@ -100,33 +100,36 @@ impl HostValidator {
     pub fn prepare(problem: &Problem, device: &Device, seed: u64) -> Result<Self, HostFailure> {
         let seeds = Seeds::of(seed);
         let mut memory = GlobalMemory::new(WriteTracking::Written);
-        let mut operand = |count: u64, dtype: Dtype, values: ValueKind, seed: u64| {
+        let mut operand = |count: u64, dtype: Dtype, value: &(dyn Fn(u64) -> f64 + Sync)| {
             let bytes = dtype.bytes();
             let address = memory.allocate(count * bytes)?;
             let elements = Elements { address, count, bytes: bytes as u32 };
-            memory.fill_elements(elements, |at| bits_of(dtype, values.at(dtype, at, seed)))?;
+            memory.fill_elements(elements, |at| bits_of(dtype, value(at)))?;
             memory.protect(address)?;
             Ok::<u64, MemoryError>(address)
         };
         let GemmType { a, b, .. } = problem.types;
-        let [seed_a, seed_b] = seeds.operands();
-        let mut all = |values| {
+        let mut all = |values: ValueKind| {
+            let source = OperandValues { values, seeds: seeds.operands() };
             let mut epilogue = EpilogueAddresses::default();
             for operation in problem.epilogue.operands() {
                 let count = problem.epilogue_elements(operation).unwrap_or(0);
                 let dtype = operation.operand_dtype(problem.types);
                 let seed = seeds.epilogue_operand(operation);
-                epilogue.set(operation, operand(count, dtype, values, seed)?);
+                let value = |at| values.beside().at(dtype, at, seed);
+                epilogue.set(operation, operand(count, dtype, &value)?);
             }
             let batch = problem.batch;
-            let a = operand(problem.a_elements() * batch, a, values, seed_a)?;
-            let b = operand(problem.b_elements() * batch, b, values, seed_b)?;
+            let value = |at| source.at(problem, Operand::A, at);
+            let a = operand(problem.a_elements() * batch, a, &value)?;
+            let value = |at| source.at(problem, Operand::B, at);
+            let b = operand(problem.b_elements() * batch, b, &value)?;
             Ok::<_, MemoryError>(OperandAddresses { a, b, c: 0, epilogue })
         };
-        let (small, uniform) = (all(ValueKind::Small)?, all(ValueKind::Uniform)?);
+        let (small, mixed) = (all(ValueKind::Small)?, all(ValueKind::Mixed)?);
         let shared_limit = device.shared_bytes_per_block.into();
         let (problem, interrupted) = (*problem, None);
-        Ok(Self { problem, seeds, memory, small, uniform, shared_limit, interrupted })
+        Ok(Self { problem, seeds, memory, small, mixed, shared_limit, interrupted })
     }
 
     /// Ends executions with [`LaunchError::Interrupted`] once `flag` is set.
@@ -136,7 +139,7 @@ impl HostValidator {
     }
 
     /// Executes a candidate and checks it: with all device checks on small integers, and counted on
-    /// uniform values if `counting` requests it.
+    /// mixed values if `counting` requests it.
     ///
     /// # Errors
     /// See [`HostFailure`].
@@ -152,31 +155,31 @@ impl HostValidator {
         let marked = scratch.memory.written(self.c(&scratch))?;
         let region = Region::of(&self.problem, &marked);
         self.judge(&small, &scratch, &region)?;
-        let uniform = ValidationRun::uniform(&self.problem, self.seeds);
+        let mixed = ValidationRun::mixed(&self.problem, self.seeds);
         let scratch = self.scratch(plan)?;
-        scratch.memory.fill_elements(self.c(&scratch), |at| uniform.old_bits(at))?;
+        scratch.memory.fill_elements(self.c(&scratch), |at| mixed.old_bits(at))?;
         let options = LaunchOptions { counting, ..self.options(plan) };
         let part = PlanPart { preparation: true, blocks: chosen };
-        let counts = self.run_part(program, plan, &uniform, &scratch, &options, part)?;
+        let counts = self.run_part(program, plan, &mixed, &scratch, &options, part)?;
         // Selected blocks also execute the other blocks of their clusters.
         let executed = counts.last().map_or(0, |counts| counts.blocks);
         let blocks = plan.kernels.last().map_or(0, |kernel| blocks_of(kernel.grid));
         let coverage = BlockCoverage::of(&self.problem, executed, blocks, &region);
         self.check_complete(&coverage, &marked)?;
-        let max_error = self.judge(&uniform, &scratch, &region)?;
-        self.check_untouched(&uniform, &scratch, &marked)?;
+        let max_error = self.judge(&mixed, &scratch, &region)?;
+        self.check_untouched(&mixed, &scratch, &marked)?;
         let reference = match self.problem.types.accumulator() {
             Dtype::I32 => format!("exact integers on the host, {coverage}"),
             _ => format!("f64 on the host, {coverage}"),
         };
         Ok(ExecutedCandidate {
-            validation: Validation { reference, max_error, bound: uniform.bound },
+            validation: Validation { reference, max_error, bound: mixed.bound },
             coverage,
             counts: if counting == CountingMode::On { counts } else { Vec::new() },
         })
     }
 
-    /// Returns the bits of the elements of C that a candidate computes from uniform values with the given factors.
+    /// Returns the bits of the elements of C that a candidate computes from mixed values with the given factors.
     /// All blocks run with all checks. If beta is not 0, C held uniform values before.
     ///
     /// # Errors
@@ -187,7 +190,7 @@ impl HostValidator {
         plan: &LaunchPlan,
         scalars: Scalars,
     ) -> Result<Vec<u32>, HostFailure> {
-        let mut run = ValidationRun::uniform(&self.problem, self.seeds);
+        let mut run = ValidationRun::mixed(&self.problem, self.seeds);
         run.scalars = scalars;
         let scratch = self.scratch(plan)?;
         if scalars.beta != 0.0 {
@@ -305,7 +308,7 @@ impl HostValidator {
     ) -> Result<Vec<LaunchCommand>, HostFailure> {
         let inputs = match run.values {
             ValueKind::Small => self.small,
-            ValueKind::Uniform => self.uniform,
+            ValueKind::Uniform | ValueKind::Mixed => self.mixed,
         };
         let operands = OperandAddresses { c: scratch.c, ..inputs };
         let workspaces = &scratch.workspaces;

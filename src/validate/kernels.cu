@@ -67,11 +67,10 @@ __device__ void round_to(f16& x, float value)
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(x.bits) : "f"(value));
 }
 
-// The value is no NaN.
 __device__ void round_to(bf16& x, float value)
 {
     const u32 bits = __float_as_uint(value);
-    x.bits = (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    x.bits = value == value ? (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16) : 0x7fff;
 }
 
 // What rounding to an element may change: relative to the value, and at least.
@@ -136,6 +135,60 @@ __device__ Element value(int kind, u64 index, u64 seed)
     return x;
 }
 
+// Where the lines of an operand are: rows of op(A), columns of op(B). A stored row has `length` elements.
+struct Lines {
+    int length, rows;  // rows of one product
+    int are_rows;      // whether a stored row is a line, rather than the elements of all lines for one k
+    int shift;         // positive values are divided by 2 to this power
+};
+
+enum LineClass { SIGNED, POSITIVE, SINGLE, SPECIAL };
+
+__device__ LineClass line_class(u64 line)
+{
+    return line % 16 == 1 ? SINGLE : line % 16 == 9 ? SPECIAL : line % 2 == 0 ? POSITIVE : SIGNED;
+}
+
+// value / 2^shift
+__device__ float scaled(float value, int shift)
+{
+    return value * __int_as_float((127 - shift) << 23);
+}
+
+// Uniform values that each line changes in its own way: as they are; their magnitudes, as tf32 represents them; one of
+// them, which may be subnormal in f16, and zeros; or with an infinity or a NaN among them.
+template <typename Element>
+__device__ float mixed_value(u64 index, u64 seed, const Lines& lines)
+{
+    const float uniform = uniform_value<Element>(index, seed);
+    if (is_integer<Element>)
+        return uniform;
+    const int outer = (int)(index / lines.length % lines.rows), inner = (int)(index % lines.length);
+    const int line = lines.are_rows ? outer : inner, k = lines.are_rows ? inner : outer;
+    const LineClass kind = line_class(line);
+    if (kind == SIGNED)
+        return uniform;
+    if (kind == POSITIVE)
+        return scaled(__uint_as_float(__float_as_uint(fabsf(uniform)) & 0xffffe000), lines.shift);
+    const u64 choice = mix(~(u64)line, seed);
+    if ((int)(choice % (lines.are_rows ? lines.length : lines.rows)) != k)
+        return kind == SPECIAL ? uniform : 0;
+    if (kind == SPECIAL)
+        return __int_as_float(choice >> 62 == 0 ? 0x7f800000 : choice >> 62 == 1 ? 0xff800000 : 0x7fc00000);
+    return scaled(uniform, choice >> 62 == 0 ? 14 : 0);
+}
+
+// The value of A or B.
+template <typename Element>
+__device__ Element factor(int kind, u64 index, u64 seed, const Lines& lines)
+{
+    if (kind != 2)
+        return value<Element>(kind, index, seed);
+    Element x;
+    round_to(x, mixed_value<Element>(index, seed, lines));
+    return x;
+}
+
 __device__ u64 first_index()
 {
     return (u64)blockIdx.x * blockDim.x + threadIdx.x;
@@ -153,14 +206,23 @@ __device__ void fill(Element* out, u64 count, int kind, u64 seed)
         out[i] = value<Element>(kind, i, seed);
 }
 
-extern "C" __global__ void fill_a(ELEMENT_A* out, u64 count, int kind, u64 seed)
+template <typename Element>
+__device__ void fill_factor(Element* out, u64 count, int kind, u64 seed, const Lines& lines)
 {
-    fill(out, count, kind, seed);
+    for (u64 i = first_index(); i < count; i += index_step())
+        out[i] = factor<Element>(kind, i, seed, lines);
 }
 
-extern "C" __global__ void fill_b(ELEMENT_B* out, u64 count, int kind, u64 seed)
+extern "C" __global__ void fill_a(ELEMENT_A* out, u64 count, int kind, u64 seed, int length, int rows, int are_rows,
+                                  int shift)
 {
-    fill(out, count, kind, seed);
+    fill_factor(out, count, kind, seed, {length, rows, are_rows, shift});
+}
+
+extern "C" __global__ void fill_b(ELEMENT_B* out, u64 count, int kind, u64 seed, int length, int rows, int are_rows,
+                                  int shift)
+{
+    fill_factor(out, count, kind, seed, {length, rows, are_rows, shift});
 }
 
 extern "C" __global__ void fill_c(ELEMENT_D* out, u64 count, int kind, u64 seed)
@@ -174,23 +236,31 @@ extern "C" __global__ void fill_words(u32* out, u64 count, u32 word)
         out[i] = word;
 }
 
+template <typename Number>
+__device__ bool differ(Number x, Number y)
+{
+    return x != y && (x == x || y == y);  // NaN is equal to NaN here
+}
+
 // Counts elements that changed since they were filled.
 template <typename Element>
-__device__ void count_changed(const Element* in, u64 count, int kind, u64 seed, u64* changed)
+__device__ void count_changed(const Element* in, u64 count, int kind, u64 seed, const Lines& lines, u64* changed)
 {
     for (u64 i = first_index(); i < count; i += index_step())
-        if (number(in[i]) != number(value<Element>(kind, i, seed)))
+        if (differ(number(in[i]), number(factor<Element>(kind, i, seed, lines))))
             atomicAdd(changed, 1ull);
 }
 
-extern "C" __global__ void count_changed_a(const ELEMENT_A* in, u64 count, int kind, u64 seed, u64* changed)
+extern "C" __global__ void count_changed_a(const ELEMENT_A* in, u64 count, int kind, u64 seed, int length, int rows,
+                                           int are_rows, int shift, u64* changed)
 {
-    count_changed(in, count, kind, seed, changed);
+    count_changed(in, count, kind, seed, {length, rows, are_rows, shift}, changed);
 }
 
-extern "C" __global__ void count_changed_b(const ELEMENT_B* in, u64 count, int kind, u64 seed, u64* changed)
+extern "C" __global__ void count_changed_b(const ELEMENT_B* in, u64 count, int kind, u64 seed, int length, int rows,
+                                           int are_rows, int shift, u64* changed)
 {
-    count_changed(in, count, kind, seed, changed);
+    count_changed(in, count, kind, seed, {length, rows, are_rows, shift}, changed);
 }
 
 // Counts words that changed since fill_words.
@@ -383,7 +453,7 @@ reference_small(const ELEMENT_A* A, const ELEMENT_B* B, float* sums, int M, int 
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-reference_uniform(const ELEMENT_A* A, const ELEMENT_B* B, double* sums, float* magnitudes, int M, int N, int K,
+reference_mixed(const ELEMENT_A* A, const ELEMENT_B* B, double* sums, float* magnitudes, int M, int N, int K,
                   int batch, int lda, int ldb, int a_transposed, int b_transposed)
 {
     reference(A, B, sums, magnitudes, M, N, K, batch, lda, ldb, a_transposed, b_transposed);
@@ -436,10 +506,34 @@ __device__ Comparison compare_small_at(const ELEMENT_D* C, const float* sums, u6
     return {got, expected, got == expected ? 0.0 : infinite_if_nan(fabs(got - expected))};
 }
 
+// Units of the errors of mixed values, by the classes of both lines; 1 where one is signed and none single.
+struct ClassUnits {
+    float single, positive;
+};
+
+// What an infinity or a NaN became: the same, unless activations follow.
+__device__ double special_distance(double got, double expected)
+{
+#if defined(HAS_ACTIVATION)
+    return 0;
+#else
+    return differ(got, expected) ? __longlong_as_double(0x7ff0000000000000ll) : 0;
+#endif
+}
+
+__device__ double class_unit(u64 at, const Place& place, const ClassUnits& units)
+{
+    const LineClass a = line_class(at / place.N % place.M), b = line_class(at % place.N);
+    if (a == SINGLE || b == SINGLE)
+        return units.single;
+    return a == POSITIVE && b == POSITIVE ? units.positive : 1;
+}
+
 // alpha op(A) op(B) + beta C0, C0 being the uniform values of c_seed. C is a part that begins at element
 // `first`. The rounding of C is no part of the error.
-__device__ Comparison compare_uniform_at(const ELEMENT_D* C, const double* sums, const float* magnitudes, u64 i,
-                                         scalar alpha, scalar beta, u64 c_seed, const Place& place)
+__device__ Comparison compare_mixed_at(const ELEMENT_D* C, const double* sums, const float* magnitudes, u64 i,
+                                       scalar alpha, scalar beta, u64 c_seed, const Place& place,
+                                       const ClassUnits& units)
 {
     const u64 at = place.first + i;
     const double c0 = number(value<ELEMENT_D>(1, at, c_seed));
@@ -449,10 +543,13 @@ __device__ Comparison compare_uniform_at(const ELEMENT_D* C, const double* sums,
         const int expected = apply_integer_epilogue(product, 1, at, place);
         return {got, (double)expected, fabs(got - (double)expected)};
     }
-    double expected = (double)alpha * sums[i] + (double)beta * c0;
+    const double sum = sums[i];
+    double expected = (double)alpha * sum + (double)beta * c0;
     double unit = fabs((double)alpha) * magnitudes[i] + fabs((double)beta * c0);
     apply_epilogue(expected, unit, 1, at, place);
-    return {got, expected, distance(got, expected, unit)};
+    if (differ(sum - sum, 0.0))
+        return {got, expected, special_distance(got, expected)};
+    return {got, expected, distance(got, expected, unit * class_unit(at, place, units))};
 }
 
 // Errors that one thread found.
@@ -520,36 +617,36 @@ extern "C" __global__ void describe_small(const ELEMENT_D* C, const float* sums,
     result->expected = worst.expected;
 }
 
-extern "C" __global__ void compare_uniform(const ELEMENT_D* C, const double* sums, const float* magnitudes,
+extern "C" __global__ void compare_mixed(const ELEMENT_D* C, const double* sums, const float* magnitudes,
                                            u64 count, scalar alpha, scalar beta, u64 c_seed, int M, int N, u64 first,
-                                           u64 epilogue_seed, float bound, ComparisonResult* result)
+                                           u64 epilogue_seed, float single, float positive, float bound, ComparisonResult* result)
 {
     const Place place = {M, N, first, epilogue_seed};
     ErrorStatistics statistics;
     for (u64 i = first_index(); i < count; i += index_step())
-        statistics.add(compare_uniform_at(C, sums, magnitudes, i, alpha, beta, c_seed, place), bound);
+        statistics.add(compare_mixed_at(C, sums, magnitudes, i, alpha, beta, c_seed, place, {single, positive}), bound);
     statistics.report(result);
 }
 
-extern "C" __global__ void locate_uniform(const ELEMENT_D* C, const double* sums, const float* magnitudes, u64 count,
+extern "C" __global__ void locate_mixed(const ELEMENT_D* C, const double* sums, const float* magnitudes, u64 count,
                                           scalar alpha, scalar beta, u64 c_seed, int M, int N, u64 first,
-                                          u64 epilogue_seed, ComparisonResult* result)
+                                          u64 epilogue_seed, float single, float positive, ComparisonResult* result)
 {
     if (result->wrong == 0)
         return;
     const Place place = {M, N, first, epilogue_seed};
     for (u64 i = first_index(); i < count; i += index_step())
-        locate(result, compare_uniform_at(C, sums, magnitudes, i, alpha, beta, c_seed, place), i);
+        locate(result, compare_mixed_at(C, sums, magnitudes, i, alpha, beta, c_seed, place, {single, positive}), i);
 }
 
-extern "C" __global__ void describe_uniform(const ELEMENT_D* C, const double* sums, const float* magnitudes,
+extern "C" __global__ void describe_mixed(const ELEMENT_D* C, const double* sums, const float* magnitudes,
                                             scalar alpha, scalar beta, u64 c_seed, int M, int N, u64 first,
-                                            u64 epilogue_seed, ComparisonResult* result)
+                                            u64 epilogue_seed, float single, float positive, ComparisonResult* result)
 {
     if (result->wrong == 0)
         return;
     const Place place = {M, N, first, epilogue_seed};
-    const Comparison worst = compare_uniform_at(C, sums, magnitudes, result->at, alpha, beta, c_seed, place);
+    const Comparison worst = compare_mixed_at(C, sums, magnitudes, result->at, alpha, beta, c_seed, place, {single, positive});
     result->got = worst.got;
     result->expected = worst.expected;
 }

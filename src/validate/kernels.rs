@@ -1,8 +1,9 @@
 //! Launches of the validation kernels in `kernels.cu`.
 
-use super::inputs::ValueKind;
+use super::inputs::{OperandLines, ValueKind};
 use super::parts::Part;
-use crate::arithmetic::slope;
+use super::run::ClassUnits;
+use crate::arithmetic::{is_activation, slope};
 use crate::model::{Dtype, Epilogue, EpilogueOp, GemmType, Problem};
 use crate::worker::{KernelSetup, LaunchArgument as Argument, LaunchCommand, Scalars, WorkItem};
 
@@ -20,6 +21,9 @@ pub fn compile_options(problem: &Problem) -> Vec<String> {
         for operation in [EpilogueOp::Gelu, EpilogueOp::GeluTanh, EpilogueOp::Silu] {
             let name = operations(Epilogue::from(operation));
             options.push(format!("-D{name}_SLOPE={}", slope(operation)));
+        }
+        if problem.epilogue.operations().any(is_activation) {
+            options.push("-DHAS_ACTIVATION".to_owned());
         }
     }
     options
@@ -50,13 +54,13 @@ const ENTRIES: [&str; 18] = [
     "count_changed_words",
     "count_different_words",
     "reference_small",
-    "reference_uniform",
+    "reference_mixed",
     "compare_small",
     "locate_small",
     "describe_small",
-    "compare_uniform",
-    "locate_uniform",
-    "describe_uniform",
+    "compare_mixed",
+    "locate_mixed",
+    "describe_mixed",
 ];
 
 /// Lists all kernels for loading the module.
@@ -72,8 +76,8 @@ pub(super) fn kernel_setups() -> Vec<KernelSetup> {
 /// An operand of a product: a matrix, or of the epilogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MatrixOperand {
-    A,
-    B,
+    A(OperandLines),
+    B(OperandLines),
     /// C, and what has its dtype.
     C,
     /// A scale of the epilogue.
@@ -84,8 +88,8 @@ impl MatrixOperand {
     /// The kernels that fill it and that count its changes. What a subject must not change is A and B.
     fn entries(self) -> (&'static str, Option<&'static str>) {
         match self {
-            Self::A => ("fill_a", Some("count_changed_a")),
-            Self::B => ("fill_b", Some("count_changed_b")),
+            Self::A(_) => ("fill_a", Some("count_changed_a")),
+            Self::B(_) => ("fill_b", Some("count_changed_b")),
             Self::C => ("fill_c", None),
             Self::Scale => ("fill_scale", None),
         }
@@ -105,7 +109,12 @@ pub(super) struct FilledOperand {
 impl FilledOperand {
     fn arguments(&self, values: ValueKind) -> Vec<Argument> {
         let kind = Argument::I32(values.kind());
-        vec![pointer(self.address), long(self.count), kind, long(self.seed)]
+        let mut arguments = vec![pointer(self.address), long(self.count), kind, long(self.seed)];
+        if let MatrixOperand::A(lines) | MatrixOperand::B(lines) = self.operand {
+            let OperandLines { length, rows, are_rows, shift } = lines;
+            arguments.extend([int(length), int(rows), int(are_rows.into()), int(shift.into())]);
+        }
+        arguments
     }
 }
 
@@ -250,14 +259,14 @@ impl ValidationKernels {
         self.reference("reference_small", problem, part, operands, &[sums])
     }
 
-    pub(super) fn reference_uniform(
+    pub(super) fn reference_mixed(
         self,
         problem: &Problem,
         part: &Part,
         operands: [u64; 2],
         [sums, magnitudes]: [u64; 2],
     ) -> WorkItem {
-        self.reference("reference_uniform", problem, part, operands, &[sums, magnitudes])
+        self.reference("reference_mixed", problem, part, operands, &[sums, magnitudes])
     }
 
     /// Compares the run on small values, and describes the worst wrong element.
@@ -279,13 +288,8 @@ impl ValidationKernels {
         ]
     }
 
-    /// Compares the run on uniform values, and describes the worst wrong element.
-    pub(super) fn compare_uniform(
-        self,
-        run: &UniformRun,
-        bound: f32,
-        result: u64,
-    ) -> [WorkItem; 3] {
+    /// Compares the run on mixed values, and describes the worst wrong element.
+    pub(super) fn compare_mixed(self, run: &MixedRun, bound: f32, result: u64) -> [WorkItem; 3] {
         let compared = &run.compared;
         let buffers = [compared.c, run.sums, run.magnitudes].map(pointer);
         let scalar = |value: f32| match run.scalar {
@@ -293,22 +297,24 @@ impl ValidationKernels {
             _ => Argument::F32(value),
         };
         let scaling = [scalar(run.scalars.alpha), scalar(run.scalars.beta), long(run.c_seed)];
-        let place = compared.place();
+        let ClassUnits { single, positive } = run.units;
+        let units = [single, positive].map(|unit| Argument::F32(unit as f32));
+        let place = [&compared.place()[..], &units].concat();
         let (count, result) = ([long(compared.count)], [pointer(result)]);
         let bound = [Argument::F32(bound)];
         [
             self.over(
                 compared.count,
-                "compare_uniform",
+                "compare_mixed",
                 [&buffers[..], &count, &scaling, &place, &bound, &result].concat(),
             ),
             self.over(
                 compared.count,
-                "locate_uniform",
+                "locate_mixed",
                 [&buffers[..], &count, &scaling, &place, &result].concat(),
             ),
             self.kernel(
-                "describe_uniform",
+                "describe_mixed",
                 [1; 3],
                 1,
                 [&buffers[..], &scaling, &place, &result].concat(),
@@ -339,9 +345,9 @@ impl ComparedPart {
     }
 }
 
-/// A part of C after the run on uniform values, with its reference.
+/// A part of C after the run on mixed values, with its reference.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct UniformRun {
+pub(super) struct MixedRun {
     pub(super) compared: ComparedPart,
     pub(super) sums: u64,
     pub(super) magnitudes: u64,
@@ -349,4 +355,5 @@ pub(super) struct UniformRun {
     pub(super) c_seed: u64,
     /// Dtype of alpha and beta.
     pub(super) scalar: Dtype,
+    pub(super) units: ClassUnits,
 }

@@ -13,9 +13,9 @@ const MOST_PARTS: u64 = 64;
 /// Rows of C that the reference kernels compute per block.
 const TILE_ROWS: u64 = 64;
 
-/// Bytes of references per element of C: an f64 sum and an f32 magnitude of uniform values, and an
+/// Bytes of references per element of C: an f64 sum and an f32 magnitude of mixed values, and an
 /// f32 sum of small values. Parts hold the sums of one run at a time.
-const UNIFORM_BYTES: u64 = 12;
+const MIXED_BYTES: u64 = 12;
 const SMALL_BYTES: u64 = 4;
 
 /// Rows of C, over the whole batch, whose references are in memory at a time.
@@ -66,7 +66,7 @@ impl ReferenceRows {
         }
         let fewest = Self::fewest(problem);
         let least = fewest.footprint(problem) + second_c(problem);
-        let rows = fewest.0 + bytes.saturating_sub(least) / 2 / (UNIFORM_BYTES * problem.shape.n);
+        let rows = fewest.0 + bytes.saturating_sub(least) / 2 / (MIXED_BYTES * problem.shape.n);
         Self(Self::multiple(rows, problem).0.max(fewest.0))
     }
 
@@ -95,25 +95,25 @@ impl ReferenceRows {
     /// Bytes of references and results.
     pub(super) fn bytes(self, problem: &Problem) -> u64 {
         let small = if self.are_all(problem) { SMALL_BYTES } else { 0 };
-        self.uniform_sums(problem) + (UNIFORM_BYTES + small) * self.elements(problem)
+        self.mixed_sums(problem) + (MIXED_BYTES + small) * self.elements(problem)
     }
 
-    /// Offset of the sums of uniform values, behind the results.
-    pub(super) fn uniform_sums(self, problem: &Problem) -> u64 {
+    /// Offset of the sums of mixed values, behind the results.
+    pub(super) fn mixed_sums(self, problem: &Problem) -> u64 {
         readback_bytes(self.parts(problem).len())
     }
 
-    /// Offset of the magnitudes of uniform values.
+    /// Offset of the magnitudes of mixed values.
     pub(super) fn magnitudes(self, problem: &Problem) -> u64 {
-        self.uniform_sums(problem) + 8 * self.elements(problem)
+        self.mixed_sums(problem) + 8 * self.elements(problem)
     }
 
-    /// Offset of the sums of small values. In parts they are where those of uniform values are later.
+    /// Offset of the sums of small values. In parts they are where those of mixed values are later.
     pub(super) fn small_sums(self, problem: &Problem) -> u64 {
         if self.are_all(problem) {
-            self.uniform_sums(problem) + UNIFORM_BYTES * self.elements(problem)
+            self.mixed_sums(problem) + MIXED_BYTES * self.elements(problem)
         } else {
-            self.uniform_sums(problem)
+            self.mixed_sums(problem)
         }
     }
 

@@ -6,7 +6,7 @@ use crate::model::Problem;
 
 /// Offsets of the runs in the results of a part.
 pub(super) const SMALL: u64 = 0;
-pub(super) const UNIFORM: u64 = RESULT_BYTES;
+pub(super) const MIXED: u64 = RESULT_BYTES;
 
 /// Bytes of the results of a part.
 pub(super) const PART_BYTES: u64 = 2 * RESULT_BYTES;
@@ -29,7 +29,7 @@ pub(super) fn readback_bytes(parts: usize) -> u64 {
 #[derive(Default)]
 pub(super) struct ValidationReadback {
     pub(super) small: ComparisonResult,
-    pub(super) uniform: ComparisonResult,
+    pub(super) mixed: ComparisonResult,
     pub(super) guards_changed: u64,
     pub(super) operands_changed: u64,
 }
@@ -75,7 +75,7 @@ impl ValidationReadback {
         };
         for (part, at) in parts.iter().zip((0..).step_by(PART_BYTES as usize)) {
             readback.small.add(result(part, at + SMALL));
-            readback.uniform.add(result(part, at + UNIFORM));
+            readback.mixed.add(result(part, at + MIXED));
         }
         readback
     }

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::inputs::ValueKind;
+use super::inputs::{OperandLines, ValueKind};
 use crate::cpu::add_products;
 use crate::model::Problem;
 
@@ -42,6 +42,28 @@ pub(super) struct SegmentSums {
 pub(super) struct OperandValues {
     pub(super) values: ValueKind,
     pub(super) seeds: [u64; 2],
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Operand {
+    A,
+    B,
+}
+
+impl OperandValues {
+    /// The value of an element of A or B.
+    pub(super) fn at(self, problem: &Problem, operand: Operand, index: u64) -> f64 {
+        let types = problem.types;
+        let (dtype, which) = match operand {
+            Operand::A => (types.a, 0),
+            Operand::B => (types.b, 1),
+        };
+        let seed = self.seeds[which];
+        match self.values {
+            ValueKind::Mixed => OperandLines::of(problem)[which].mixed(dtype, index, seed),
+            values => values.at(dtype, index, seed),
+        }
+    }
 }
 
 /// Elements of op(B) in memory at a time: 8 MiB.
@@ -113,13 +135,13 @@ fn product(problem: &Problem, source: OperandValues, runs: &[RowSegment]) -> Vec
 fn a_at(problem: &Problem, source: OperandValues, product: u64, row: u64, k: u64) -> f64 {
     let lda = problem.lda();
     let at = if problem.layout.a_transposed() { k * lda + row } else { row * lda + k };
-    source.values.at(problem.types.a, product * problem.a_elements() + at, source.seeds[0])
+    source.at(problem, Operand::A, product * problem.a_elements() + at)
 }
 
 fn b_at(problem: &Problem, source: OperandValues, product: u64, k: u64, column: u64) -> f64 {
     let ldb = problem.ldb();
     let at = if problem.layout.b_transposed() { column * ldb + k } else { k * ldb + column };
-    source.values.at(problem.types.b, product * problem.b_elements() + at, source.seeds[1])
+    source.at(problem, Operand::B, product * problem.b_elements() + at)
 }
 
 /// Columns that occur in any segment: disjoint ranges, with the place of each in a compact row.

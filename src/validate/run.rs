@@ -1,11 +1,13 @@
 //! One run of a candidate on the cpu device, and its expected result. Pure: works on the bits of C.
 
 use super::element::{bits_of, rounding, value_of};
-use super::inputs::{Seeds, ValueKind, uneven_scalars};
+use super::inputs::{LineClass, Seeds, ValueKind, uneven_scalars};
 use super::region::{OperandValues, Region, RowSegment, SegmentSums};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-use crate::arithmetic::{error_bound, error_bound_of_small_integers, slope};
+use crate::arithmetic::{
+    ErrorBounds, error_bound_of_small_integers, error_bounds, is_activation, slope,
+};
 use crate::model::{EpilogueOp, Mismatch, Problem, Shape};
 use crate::worker::Scalars;
 
@@ -17,7 +19,40 @@ pub(super) struct ValidationRun {
     pub(super) values: ValueKind,
     pub(super) scalars: Scalars,
     pub(super) bound: f64,
+    /// Bounds of the classes of elements, in units of `bound`.
+    units: ClassUnits,
     seeds: Seeds,
+}
+
+/// What multiplies the unit of an element's error, by the lines that it is the product of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct ClassUnits {
+    /// One line at least has a single value.
+    pub(super) single: f64,
+    /// Both lines are positive.
+    pub(super) positive: f64,
+}
+
+impl ClassUnits {
+    /// One bound for all elements.
+    const ONE: Self = Self { single: 1.0, positive: 1.0 };
+
+    /// Units of mixed values, in units of the bound of signed ones.
+    pub(super) fn of(problem: &Problem) -> Self {
+        let ErrorBounds { signed, positive, single } = error_bounds(problem);
+        if signed == 0.0 {
+            return Self::ONE;
+        }
+        Self { single: single / signed, positive: positive / signed }
+    }
+
+    fn at(self, lines: [u64; 2]) -> f64 {
+        match lines.map(LineClass::of) {
+            [LineClass::Single, _] | [_, LineClass::Single] => self.single,
+            [LineClass::Positive, LineClass::Positive] => self.positive,
+            _ => 1.0,
+        }
+    }
 }
 
 impl ValidationRun {
@@ -29,20 +64,22 @@ impl ValidationRun {
             values: ValueKind::Small,
             scalars: Scalars::PLAIN,
             bound: error_bound_of_small_integers(problem),
+            units: ClassUnits::ONE,
             seeds,
         }
     }
 
-    /// A run on uniform values with other factors, checked against the bound.
-    pub(super) fn uniform(problem: &Problem, seeds: Seeds) -> Self {
+    /// A run on mixed values with other factors, checked against the bounds of their classes.
+    pub(super) fn mixed(problem: &Problem, seeds: Seeds) -> Self {
         let scalars = uneven_scalars(problem.types.scalar());
         let Scalars { alpha, beta } = scalars;
         Self {
-            name: format!("uniform values, alpha = {alpha}, beta = {beta}"),
+            name: format!("values of mixed kinds, alpha = {alpha}, beta = {beta}"),
             problem: *problem,
-            values: ValueKind::Uniform,
+            values: ValueKind::Mixed,
             scalars,
-            bound: error_bound(problem),
+            bound: error_bounds(problem).signed,
+            units: ClassUnits::of(problem),
             seeds,
         }
     }
@@ -78,7 +115,11 @@ impl ValidationRun {
             for (i, bits) in elements.iter().enumerate() {
                 let got = value_of(self.problem.types.d, *bits);
                 let (expected, unit) = self.expected(run, sums, i);
-                let error = self.error(got, expected, unit);
+                let error = if sums.values[i].is_finite() {
+                    self.error(got, expected, unit)
+                } else {
+                    self.special_error(got, expected)
+                };
                 worst.wrong += u64::from(error > self.bound);
                 if error > worst.error {
                     let at = Some([run.product, run.row, run.column + i as u64]);
@@ -105,9 +146,12 @@ impl ValidationRun {
         }
         let unit = match self.values {
             ValueKind::Small => exact.abs(),
-            ValueKind::Uniform => alpha.abs() * sums.magnitudes[i] + scaled_old.abs(),
+            ValueKind::Uniform | ValueKind::Mixed => {
+                alpha.abs() * sums.magnitudes[i] + scaled_old.abs()
+            }
         };
         let (value, unit) = self.epilogue(exact, unit, index);
+        let unit = unit * self.units.at([run.row, run.column + i as u64]);
         if self.bound == 0.0 {
             (value_of(dtype, bits_of(dtype, value)), 1.0)
         } else {
@@ -128,7 +172,8 @@ impl ValidationRun {
                     value *= operand;
                     unit *= operand.abs();
                 }
-                EpilogueOp::Relu => value = value.max(0.0),
+                EpilogueOp::Relu if value < 0.0 => value = 0.0,
+                EpilogueOp::Relu => {} // NaN stays
                 EpilogueOp::Gelu => value *= 0.5 * (1.0 + libm::erf(value * FRAC_1_SQRT_2)),
                 EpilogueOp::GeluTanh => {
                     let inner = value + 0.044_715 * value.powi(3);
@@ -161,7 +206,14 @@ impl ValidationRun {
             return 0.0;
         }
         let dtype = operation.operand_dtype(self.problem.types);
-        self.values.at(dtype, at, self.seeds.epilogue_operand(operation))
+        self.values.beside().at(dtype, at, self.seeds.epilogue_operand(operation))
+    }
+
+    /// The error of a value that an infinity or a NaN became: it is the same, unless activations follow.
+    fn special_error(&self, got: f64, expected: f64) -> f64 {
+        let is_same = got == expected || got.is_nan() && expected.is_nan();
+        let is_free = self.problem.epilogue.operations().any(is_activation);
+        if is_same || is_free { 0.0 } else { f64::INFINITY }
     }
 
     /// Returns the distance in a unit, beyond the rounding of C; infinite for NaN.
@@ -202,7 +254,7 @@ mod tests {
             let region = Region::of(&problem, &[true; 99]);
             for run in [
                 ValidationRun::small(&problem, Seeds::of(5)),
-                ValidationRun::uniform(&problem, Seeds::of(5)),
+                ValidationRun::mixed(&problem, Seeds::of(5)),
             ] {
                 let mut words = right_words(&run, &region);
                 let error = run.judge(&region, &words).unwrap();

@@ -1,12 +1,11 @@
 //! The work of a validation on a GPU: both runs, references and comparisons.
 
 use super::guarded_buffer::{GuardedBuffer, POISON};
-use super::inputs::{ValueKind, uneven_scalars};
-use super::kernels::{ComparedPart, FilledOperand, MatrixOperand, UniformRun};
+use super::inputs::{OperandLines, ValueKind, uneven_scalars};
+use super::kernels::{ComparedPart, FilledOperand, MatrixOperand, MixedRun};
 use super::parts::Part;
-use super::readback::{
-    PART_BYTES, SMALL, UNIFORM, guards_changed, operands_changed, readback_bytes,
-};
+use super::readback::{MIXED, PART_BYTES, SMALL, guards_changed, operands_changed, readback_bytes};
+use super::run::ClassUnits;
 use super::validator::{ValidationSubject, Validator};
 use crate::arithmetic::error_bound_of_small_integers;
 use crate::model::Shape;
@@ -20,21 +19,20 @@ impl Validator {
         let words = readback_bytes(parts.len()) / 4;
         let mut work = vec![launches.fill_words(results, words, 0)];
         let result = |part: usize| results + part as u64 * PART_BYTES;
-        for run in (0..parts.len()).flat_map(|part| [result(part) + SMALL, result(part) + UNIFORM])
-        {
+        for run in (0..parts.len()).flat_map(|part| [result(part) + SMALL, result(part) + MIXED]) {
             // The first index is found as a minimum, so it starts at the maximum.
             work.push(launches.fill_words(run + 16, 2, u32::MAX));
         }
         // Data of an earlier candidate must not look like a result.
         work.extend(self.poisoned(subject.workspaces));
-        for values in [ValueKind::Small, ValueKind::Uniform] {
+        for values in [ValueKind::Small, ValueKind::Mixed] {
             work.extend(self.filled(values));
             let scalars = match values {
                 ValueKind::Small => {
                     work.push(launches.fill_words(self.c.address, self.c.words(), POISON));
                     Scalars::PLAIN
                 }
-                ValueKind::Uniform => {
+                ValueKind::Uniform | ValueKind::Mixed => {
                     work.push(self.old_c(self.c));
                     self.uneven_scalars()
                 }
@@ -56,6 +54,8 @@ impl Validator {
                 work.extend(self.compared(part, values, bound, result(number)));
             }
         }
+        // What is timed and repeated later are uniform values.
+        work.extend(self.factors_filled(ValueKind::Uniform));
         for buffer in self.buffers().iter().chain(subject.workspaces) {
             for (address, words) in buffer.guards() {
                 let changed = results + guards_changed(parts.len());
@@ -83,12 +83,13 @@ impl Validator {
                 let sums = self.small_reference();
                 self.launches.compare_small(&compared, sums, bound, result + SMALL)
             }
-            ValueKind::Uniform => {
-                let [sums, magnitudes] = self.uniform_reference();
+            ValueKind::Uniform | ValueKind::Mixed => {
+                let [sums, magnitudes] = self.mixed_reference();
                 let (scalars, c_seed) = (self.uneven_scalars(), self.seeds.c());
                 let scalar = self.problem.types.scalar();
-                let run = UniformRun { compared, sums, magnitudes, scalars, c_seed, scalar };
-                self.launches.compare_uniform(&run, bound as f32, result + UNIFORM)
+                let units = ClassUnits::of(&self.problem);
+                let run = MixedRun { compared, sums, magnitudes, scalars, c_seed, scalar, units };
+                self.launches.compare_mixed(&run, bound as f32, result + MIXED)
             }
         }
     }
@@ -100,8 +101,8 @@ impl Validator {
             ValueKind::Small => {
                 self.launches.reference_small(problem, part, operands, self.small_reference())
             }
-            ValueKind::Uniform => {
-                self.launches.reference_uniform(problem, part, operands, self.uniform_reference())
+            ValueKind::Uniform | ValueKind::Mixed => {
+                self.launches.reference_mixed(problem, part, operands, self.mixed_reference())
             }
         }
     }
@@ -111,8 +112,8 @@ impl Validator {
     }
 
     /// Sums and magnitudes.
-    pub(super) fn uniform_reference(&self) -> [u64; 2] {
-        [self.rows.uniform_sums(&self.problem), self.rows.magnitudes(&self.problem)]
+    pub(super) fn mixed_reference(&self) -> [u64; 2] {
+        [self.rows.mixed_sums(&self.problem), self.rows.magnitudes(&self.problem)]
             .map(|offset| self.references.address + offset)
     }
 
@@ -127,11 +128,17 @@ impl Validator {
                 seed: self.seeds.epilogue_operand(*operation),
             })
         });
-        let all = self.inputs().into_iter().chain(of_epilogue);
-        all.map(|operand| self.launches.fill_values(&operand, values)).collect()
+        let of_epilogue =
+            of_epilogue.map(|operand| self.launches.fill_values(&operand, values.beside()));
+        self.factors_filled(values).into_iter().chain(of_epilogue).collect()
     }
 
-    /// Fills a C with what it holds before the run on uniform values.
+    /// Fills A and B.
+    pub(super) fn factors_filled(&self, values: ValueKind) -> [WorkItem; 2] {
+        self.inputs().map(|operand| self.launches.fill_values(&operand, values))
+    }
+
+    /// Fills a C with what it holds before the run on mixed values.
     pub(super) fn old_c(&self, c: GuardedBuffer) -> WorkItem {
         let count = self.problem.c_elements() * self.problem.batch;
         let (operand, seed) = (MatrixOperand::C, self.seeds.c());
@@ -150,7 +157,8 @@ impl Validator {
     fn inputs(&self) -> [FilledOperand; 2] {
         let (problem, seeds) = (&self.problem, self.seeds.operands());
         let counts = [problem.a_elements(), problem.b_elements()];
-        let operands = [MatrixOperand::A, MatrixOperand::B];
+        let [lines_a, lines_b] = OperandLines::of(problem);
+        let operands = [MatrixOperand::A(lines_a), MatrixOperand::B(lines_b)];
         let addresses = [self.a.address, self.b.address];
         [0, 1].map(|at| FilledOperand {
             operand: operands[at],

@@ -1,10 +1,11 @@
 //! Validation of candidates on a GPU, for one problem.
 
 use super::guarded_buffer::{GuardedBuffer, POISON};
-use super::inputs::{Seeds, ValueKind};
+use super::inputs::{OperandLines, Seeds, ValueKind};
 use super::kernels::{FilledOperand, MatrixOperand, ValidationKernels, kernel_setups};
 use super::parts::ReferenceRows;
 use super::readback::{ValidationReadback, readback_bytes};
+use super::region::{Operand, OperandValues};
 use crate::arithmetic::{error_bound, error_bound_of_small_integers};
 use crate::model::{Dtype, EpilogueOp, Mismatch, Problem, Validation};
 use crate::worker::{
@@ -148,23 +149,25 @@ impl Validator {
         OperandAddresses { a: self.a.address, b: self.b.address, c: self.c.address, epilogue }
     }
 
-    /// Reads the device's reference for uniform values, for tests that compare it with the host's.
+    /// Reads the device's reference for mixed values, for tests that compare it with the host's.
     ///
     /// # Errors
     /// [`WorkerError`].
     pub fn reference(&self, executor: &mut dyn Executor) -> Result<Vec<f64>, WorkerError> {
         let mut sums = Vec::new();
+        executor.run(&self.factors_filled(ValueKind::Mixed))?;
         for part in self.rows.parts(&self.problem) {
-            executor.run(&[self.reference_of(&part, ValueKind::Uniform)])?;
-            let [start, _] = self.uniform_reference();
+            executor.run(&[self.reference_of(&part, ValueKind::Mixed)])?;
+            let [start, _] = self.mixed_reference();
             let bytes = executor.read(start, 8 * part.elements(&self.problem))?;
             let (words, _) = bytes.as_chunks::<8>();
             sums.extend(words.iter().map(|word| f64::from_le_bytes(*word)));
         }
+        executor.run(&self.factors_filled(ValueKind::Uniform))?;
         Ok(sums)
     }
 
-    /// Returns the bits of the elements of C that a subject computes from the uniform values with the given
+    /// Returns the bits of the elements of C that a subject computes from mixed values with the given
     /// factors, as [`HostValidator::result`](super::HostValidator::result) does.
     ///
     /// # Errors
@@ -176,7 +179,9 @@ impl Validator {
         scalars: Scalars,
     ) -> Result<Vec<u32>, WorkerError> {
         let mut work = vec![self.old_c(self.c)];
+        work.extend(self.factors_filled(ValueKind::Mixed));
         work.extend((subject.work)(self.operands(), scalars));
+        work.extend(self.factors_filled(ValueKind::Uniform));
         executor.run(&work)?;
         let bytes = executor.read(self.c.address, self.c.bytes)?;
         let element =
@@ -184,18 +189,14 @@ impl Validator {
         Ok(bytes.chunks_exact(self.problem.types.d.bytes() as usize).map(element).collect())
     }
 
-    /// Computes the uniform values of A and B on the host.
+    /// Computes the mixed values of A and B on the host.
     pub fn host_operands(&self) -> [Vec<f64>; 2] {
         let problem = &self.problem;
-        let elements = |product: u64| product * problem.batch;
-        let values = |count: u64, dtype: Dtype, seed: u64| {
-            (0..count).map(|i| ValueKind::Uniform.at(dtype, i, seed)).collect()
+        let source = OperandValues { values: ValueKind::Mixed, seeds: self.seeds.operands() };
+        let values = |operand, elements: u64| {
+            (0..elements * problem.batch).map(|at| source.at(problem, operand, at)).collect()
         };
-        let [seed_a, seed_b] = self.seeds.operands();
-        [
-            values(elements(problem.a_elements()), problem.types.a, seed_a),
-            values(elements(problem.b_elements()), problem.types.b, seed_b),
-        ]
+        [values(Operand::A, problem.a_elements()), values(Operand::B, problem.b_elements())]
     }
 
     /// Frees all device memory.
@@ -218,7 +219,8 @@ impl Validator {
         bytes: u64,
     ) -> Result<(), WorkerError> {
         let count = bytes / self.problem.types.a.bytes();
-        let (operand, seed) = (MatrixOperand::A, self.seeds.timed());
+        let [lines, _] = OperandLines::of(&self.problem);
+        let (operand, seed) = (MatrixOperand::A(lines), self.seeds.timed());
         let filled = FilledOperand { operand, address, count, seed };
         executor.run(&[self.launches.fill_values(&filled, ValueKind::Uniform)])
     }
@@ -234,18 +236,19 @@ impl Validator {
                 work.push(self.launches.fill_words(address, words, POISON));
             }
         }
-        for values in [ValueKind::Small, ValueKind::Uniform] {
+        for values in [ValueKind::Small, ValueKind::Mixed] {
             work.extend(self.filled(values));
             if !self.is_in_parts() {
                 let parts = self.rows.parts(&self.problem);
                 work.extend(parts.iter().map(|part| self.reference_of(part, values)));
             }
         }
+        work.extend(self.factors_filled(ValueKind::Uniform));
         executor.run(&work)
     }
 
     /// Runs the subject twice and checks it: on small values with alpha = 1, beta = 0 and C full of
-    /// NaN, where every bit must match; on uniform values with other factors, within the bound.
+    /// NaN, where every bit must match; on mixed values with other factors, within the bound.
     /// Guard bytes and operands must be unchanged.
     ///
     /// # Errors
@@ -270,13 +273,13 @@ impl Validator {
         };
         Ok(Ok(Validation {
             reference: reference.to_owned(),
-            max_error: f64::from_bits(results.uniform.worst),
+            max_error: f64::from_bits(results.mixed.worst),
             bound,
         }))
     }
 
-    /// Repeats a just validated subject on the uniform values: every bit must be the same, with
-    /// freshly poisoned workspaces.
+    /// Runs a validated subject twice on uniform values: every bit must be the same, with freshly
+    /// poisoned workspaces.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -291,10 +294,12 @@ impl Validator {
         let mut work = vec![self.launches.fill_words(different, 2, 0)];
         // Without poison, a run that reads partial results too early would find those of the
         // previous run.
-        work.extend(self.poisoned(subject.workspaces));
-        work.push(self.old_c(second));
-        let operands = OperandAddresses { c, ..self.operands() };
-        work.extend((subject.work)(operands, self.uneven_scalars()));
+        for buffer in [self.c, second] {
+            work.extend(self.poisoned(subject.workspaces));
+            work.push(self.old_c(buffer));
+            let operands = OperandAddresses { c: buffer.address, ..self.operands() };
+            work.extend((subject.work)(operands, self.uneven_scalars()));
+        }
         let both = [self.c.address, c];
         work.push(self.launches.count_different_words(both, self.c.words(), different));
         let bytes = executor.run(&work).and_then(|()| executor.read(different, 8));
@@ -325,7 +330,11 @@ impl Validator {
                 "small integers, alpha = 1, beta = 0".to_owned(),
                 error_bound_of_small_integers(&self.problem),
             ),
-            (&results.uniform, format!("uniform values, alpha = {alpha}, beta = {beta}"), bound),
+            (
+                &results.mixed,
+                format!("values of mixed kinds, alpha = {alpha}, beta = {beta}"),
+                bound,
+            ),
         ];
         for (result, check, bound) in runs {
             if result.wrong > 0 {

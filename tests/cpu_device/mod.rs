@@ -2,6 +2,7 @@
 //! the checks report of planted faults. `src/cpu/tests` has the tests that need no compiler.
 
 mod clusters;
+mod contracts;
 mod counting;
 mod families;
 mod harness;

@@ -18,6 +18,7 @@ const PRODUCTS: u64 = BATCH * M * N;
 /// Kinds of values, as numbered in `kernels.cu`.
 const SMALL: u32 = 0;
 const UNIFORM: u32 = 1;
+const MIXED: u32 = 2;
 
 /// The bits of an element.
 fn bits(dtype: Dtype, value: f64) -> u32 {
@@ -50,6 +51,61 @@ fn filled(dtype: Dtype, kind: u32, index: u64, seed: u64) -> f64 {
         (_, Dtype::I8) => ((mixed >> 32) % 256) as f64 - 128.0,
         (_, float) => value(float, bits(float, (mixed >> 40) as f64 / 8_388_608.0 - 1.0)),
     }
+}
+
+/// Where the lines of an operand are: the length and number of stored rows, and whether these are the lines.
+#[derive(Clone, Copy)]
+struct Lines {
+    length: u64,
+    rows: u64,
+    are_rows: bool,
+    shift: u32,
+}
+
+impl Lines {
+    fn of_a(transposed: bool) -> Self {
+        let (length, rows) = if transposed { (M, K) } else { (K, M) };
+        Self { length, rows, are_rows: !transposed, shift: 0 }
+    }
+
+    fn of_b(transposed: bool) -> Self {
+        let (length, rows) = if transposed { (K, N) } else { (N, K) };
+        Self { length, rows, are_rows: transposed, shift: 0 }
+    }
+
+    fn arguments(self) -> [KernelParameter; 4] {
+        let Self { length, rows, are_rows, shift } = self;
+        [Word(length as u32), Word(rows as u32), Word(are_rows.into()), Word(shift)]
+    }
+
+    /// The mixed value of an element: of 16 lines, the second has one value and zeros, the tenth an infinity or a NaN, the
+    /// first and every other one positive values.
+    fn mixed(self, dtype: Dtype, index: u64, seed: u64) -> f64 {
+        let number = (mix(index, seed) >> 40) as f64 / 8_388_608.0 - 1.0;
+        let (row, column) = (index / self.length % self.rows, index % self.length);
+        let (line, k) = if self.are_rows { (row, column) } else { (column, row) };
+        let choice = mix(!line, seed);
+        let extent = if self.are_rows { self.length } else { self.rows };
+        let number = match line % 16 {
+            _ if dtype.is_integer() => return filled(dtype, UNIFORM, index, seed),
+            1 if choice % extent == k => number / if choice >> 62 == 0 { 16_384.0 } else { 1.0 },
+            1 => 0.0,
+            9 if choice % extent == k => {
+                [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, f64::NAN][(choice >> 62) as usize]
+            }
+            odd if odd % 2 == 1 => number,
+            _ => {
+                let tf32 = f32::from_bits((number.abs() as f32).to_bits() & 0xffff_e000);
+                f64::from(tf32) / f64::from(1 << self.shift)
+            }
+        };
+        value(dtype, bits(dtype, number))
+    }
+}
+
+/// The element of A or B at an index.
+fn factor(dtype: Dtype, kind: u32, index: u64, seed: u64, lines: Lines) -> f64 {
+    if kind == MIXED { lines.mixed(dtype, index, seed) } else { filled(dtype, kind, index, seed) }
 }
 
 /// What rounding a value to C may change, beyond which an error counts.
@@ -106,9 +162,10 @@ impl Lab {
     }
 
     /// Allocates elements of A or B and fills them.
-    fn filled(&mut self, operand: char, count: u64, kind: u32, seed: u64) -> u64 {
+    fn filled(&mut self, operand: char, count: u64, (kind, seed): (u32, u64), lines: Lines) -> u64 {
         let address = self.elements(self.types.a, count);
         let arguments = [Long(address), Long(count), Word(kind), Long(seed)];
+        let arguments = [&arguments[..], &lines.arguments()].concat();
         self.call(&format!("fill_{operand}"), 3, &arguments);
         address
     }
@@ -158,10 +215,12 @@ impl Lab {
 /// op(A) op(B), and the same of magnitudes, summed as in the kernels: in binary64, along K.
 fn products(dtype: Dtype, kind: u32, a_transposed: bool, b_transposed: bool) -> Vec<[f64; 2]> {
     let product = |batch: u64, row: u64, column: u64| {
+        let (lines_a, lines_b) = (Lines::of_a(a_transposed), Lines::of_b(b_transposed));
         let term = |k: u64| {
             let a = if a_transposed { k * M + row } else { row * K + k };
             let b = if b_transposed { column * K + k } else { k * N + column };
-            filled(dtype, kind, batch * M * K + a, 1) * filled(dtype, kind, batch * K * N + b, 2)
+            factor(dtype, kind, batch * M * K + a, 1, lines_a)
+                * factor(dtype, kind, batch * K * N + b, 2, lines_b)
         };
         [(0..K).map(term).sum(), (0..K).map(|k| term(k).abs()).sum()]
     };
@@ -173,16 +232,28 @@ fn operands_are_filled_as_on_the_host_and_changes_are_counted() {
     for mut lab in Lab::all() {
         let count = 100_000;
         let (changed, dtype) = (lab.words(2), lab.types.a);
-        for (operand, kind) in [('a', SMALL), ('a', UNIFORM), ('b', SMALL), ('b', UNIFORM)] {
-            let address = lab.filled(operand, count, kind, 7);
+        // 250 rows of 100 lines each: not all of the same product.
+        let of = |are_rows, shift| Lines { length: 100, rows: 250, are_rows, shift };
+        for (operand, kind, lines) in [
+            ('a', SMALL, of(true, 0)),
+            ('a', UNIFORM, of(true, 0)),
+            ('a', MIXED, of(true, 3)),
+            ('a', MIXED, of(false, 0)),
+            ('b', SMALL, of(true, 0)),
+            ('b', MIXED, of(false, 1)),
+        ] {
+            let address = lab.filled(operand, count, (kind, 7), lines);
             for (at, bits) in lab.bits(dtype, address, count).into_iter().enumerate() {
-                let expected = filled(dtype, kind, at as u64, 7);
-                assert_eq!(value(dtype, bits), expected, "{} {at}", lab.types);
+                let expected = factor(dtype, kind, at as u64, 7, lines);
+                let got = value(dtype, bits);
+                let is_same = got == expected || got.is_nan() && expected.is_nan();
+                assert!(is_same, "{} {at}: {got} {expected}", lab.types);
             }
             for (planted, expected) in [(&[][..], 0), (&[0, 511, 999], 3)] {
                 planted.iter().for_each(|at| lab.set(dtype, address, *at, bits(dtype, 77.0) ^ 1));
                 lab.memory.fill_with(changed, 2, |_| 0).unwrap();
-                let arguments = [Long(address), Long(count), Word(kind), Long(7), Long(changed)];
+                let filled = [Long(address), Long(count), Word(kind), Long(7)];
+                let arguments = [&filled[..], &lines.arguments(), &[Long(changed)]].concat();
                 lab.call(&format!("count_changed_{operand}"), 2, &arguments);
                 assert_eq!(lab.longs(changed, 1), [expected], "{}", lab.types);
             }
@@ -243,9 +314,9 @@ fn references_are_the_sums_of_the_host_in_every_layout() {
         for (a_transposed, b_transposed) in
             [(false, false), (false, true), (true, false), (true, true)]
         {
-            for kind in [SMALL, UNIFORM] {
-                let a = lab.filled('a', BATCH * M * K, kind, 1);
-                let b = lab.filled('b', BATCH * K * N, kind, 2);
+            for kind in [SMALL, MIXED] {
+                let a = lab.filled('a', BATCH * M * K, (kind, 1), Lines::of_a(a_transposed));
+                let b = lab.filled('b', BATCH * K * N, (kind, 2), Lines::of_b(b_transposed));
                 let (sums, magnitudes) = (lab.words(2 * PRODUCTS), lab.words(PRODUCTS));
                 let shape = shape(a_transposed, b_transposed);
                 let expected = products(lab.types.a, kind, a_transposed, b_transposed);
@@ -257,14 +328,24 @@ fn references_are_the_sums_of_the_host_in_every_layout() {
                     continue;
                 }
                 let pointers = [Long(a), Long(b), Long(sums), Long(magnitudes)];
-                lab.call("reference_uniform", blocks, &[&pointers[..], &shape].concat());
-                let (of_sums, of_magnitudes): (Vec<_>, Vec<_>) =
-                    expected.iter().map(|[sum, magnitude]| (*sum, *magnitude as f32)).unzip();
-                assert_eq!(lab.doubles(sums, PRODUCTS), of_sums, "{}", lab.types);
-                assert_eq!(lab.floats(magnitudes, PRODUCTS), of_magnitudes, "{}", lab.types);
+                lab.call("reference_mixed", blocks, &[&pointers[..], &shape].concat());
+                let (of_sums, of_magnitudes): (Vec<_>, Vec<_>) = expected
+                    .iter()
+                    .map(|[sum, magnitude]| (*sum, f64::from(*magnitude as f32)))
+                    .unzip();
+                let same_sums = all_same(&lab.doubles(sums, PRODUCTS), &of_sums);
+                let magnitudes: Vec<f64> =
+                    lab.floats(magnitudes, PRODUCTS).into_iter().map(f64::from).collect();
+                assert!(same_sums && all_same(&magnitudes, &of_magnitudes), "{}", lab.types);
             }
         }
     }
+}
+
+/// Whether numbers are equal, and NaN where the others are.
+fn all_same(got: &[f64], expected: &[f64]) -> bool {
+    let is_same = |(a, b): (&f64, &f64)| a == b || a.is_nan() && b.is_nan();
+    got.len() == expected.len() && got.iter().zip(expected).all(is_same)
 }
 
 /// Rows and columns of C, its first element, and the seed of an epilogue's operands.
@@ -281,7 +362,7 @@ const PLANTED: [Planted; 5] = [
     (&[(777, 2.0)], 1, Some(777)),
     (&[(5, 2.0), (PRODUCTS - 1, 64.0)], 2, Some(PRODUCTS - 1)),
     (&[(300, -64.0), (4000, 2.0)], 2, Some(300)),
-    (&[(4001, 8.0), (4000, 8.0), (4002, 8.0)], 3, Some(4000)),
+    (&[(4003, 8.0), (4002, 8.0), (4004, 8.0)], 3, Some(4002)),
 ];
 
 #[test]
@@ -330,7 +411,7 @@ fn check_verdict(
     assert_eq!((f64::from_bits(found[3]), f64::from_bits(found[4])), (got, expected));
 }
 
-/// alpha op(A) op(B) + beta C0 and the unit of its error, as in `compare_uniform`.
+/// alpha op(A) op(B) + beta C0 and the unit of its error, as in `compare_mixed`.
 fn scaled(types: GemmType, sum: f64, magnitude: f64, c0: f64) -> (f64, f64) {
     let [alpha, beta] = factors(types);
     if !types.scalar().is_integer() {
@@ -342,20 +423,38 @@ fn scaled(types: GemmType, sum: f64, magnitude: f64, c0: f64) -> (f64, f64) {
     (value(Dtype::I32, product.wrapping_add(word(beta).wrapping_mul(word(c0)))), 1.0)
 }
 
+/// Units of the errors of elements whose lines have single values, and of those whose lines are both positive.
+const SINGLE_UNIT: f32 = 0.5;
+const POSITIVE_UNIT: f32 = 2.0;
+
+/// The unit of the class of an element of C.
+fn class_unit(types: GemmType, at: u64) -> f64 {
+    let lines = [at / N % M % 16, at % N % 16];
+    if types.d.is_integer() {
+        1.0
+    } else if lines.contains(&1) {
+        SINGLE_UNIT.into()
+    } else if lines.iter().all(|line| line % 2 == 0) {
+        POSITIVE_UNIT.into()
+    } else {
+        1.0
+    }
+}
+
 /// Alpha and beta. Integer products overflow; those of f16 do not.
 fn factors(types: GemmType) -> [f64; 2] {
     if types.d == Dtype::F16 { [3.0, -3.0] } else { [65_537.0, -3.0] }
 }
 
 #[test]
-fn uniform_products_are_compared_within_a_bound() {
+fn mixed_products_are_compared_within_the_bounds_of_their_classes() {
     let c_seed = 3;
     // A part that begins beyond the indices of 32 bits.
     let first = (1 << 33) + 5;
     for mut lab in Lab::all() {
         let types = lab.types;
         let d = types.d;
-        let products = products(types.a, UNIFORM, false, false);
+        let products = products(types.a, MIXED, false, false);
         let c = lab.elements(d, PRODUCTS);
         let (sums, magnitudes) = (lab.words(2 * PRODUCTS), lab.words(PRODUCTS));
         for (at, [sum, magnitude]) in products.iter().enumerate() {
@@ -365,7 +464,8 @@ fn uniform_products_are_compared_within_a_bound() {
         let scaled: Vec<(f64, f64)> = (products.iter().enumerate())
             .map(|(at, [sum, magnitude])| {
                 let c0 = filled(d, UNIFORM, first + at as u64, c_seed);
-                scaled(types, *sum, *magnitude, c0)
+                let (expected, unit) = scaled(types, *sum, *magnitude, c0);
+                (expected, unit * class_unit(types, first + at as u64))
             })
             .collect();
         for (planted, wrong, at) in PLANTED {
@@ -389,14 +489,15 @@ fn uniform_products_are_compared_within_a_bound() {
             let verdict = lab.verdict();
             let operands = [Long(c), Long(sums), Long(magnitudes)];
             let [alpha, beta] = factors(types).map(|factor| Word(bits(types.scalar(), factor)));
-            let scale = [&[alpha, beta, Long(c_seed)][..], &place(first)].concat();
+            let units = [SINGLE_UNIT, POSITIVE_UNIT].map(KernelParameter::from);
+            let scale = [&[alpha, beta, Long(c_seed)][..], &place(first), &units].concat();
             let within = [KernelParameter::from(1e-6_f32), Long(verdict)];
             let compared = [&operands[..], &[Long(PRODUCTS)], &scale, &within].concat();
-            lab.call("compare_uniform", 2, &compared);
+            lab.call("compare_mixed", 2, &compared);
             let located = [&operands[..], &[Long(PRODUCTS)], &scale, &[Long(verdict)]].concat();
-            lab.call("locate_uniform", 2, &located);
+            lab.call("locate_mixed", 2, &located);
             let described = [&operands[..], &scale, &[Long(verdict)]].concat();
-            lab.call("describe_uniform", 1, &described);
+            lab.call("describe_mixed", 1, &described);
             check_verdict(&lab, verdict, (wrong, largest, at), |at| {
                 (results[at as usize], scaled[at as usize].0)
             });
