@@ -444,7 +444,7 @@ fn the_cpu_device_tunes_and_its_records_say_that_times_are_modelled() {
     assert!(said.out.contains("no library was measured on cpu"), "{}", said.out);
     let values = compare("40x30x20", "--csv").out;
     let (header, row) = values.trim_end().split_once('\n').unwrap();
-    assert!(header.starts_with("m,n,k,batch,dtype,layout,family,parameters,median_us"));
+    assert!(header.starts_with("m,n,k,batch,dtype,layout,epilogue,family,parameters,median_us"));
     assert!(row.starts_with("40,30,20,1,f32,nn,"), "{row}");
     let said = compare("40x30x21", "-q");
     assert_eq!(said.code, Some(1), "{}", said.err);

@@ -233,7 +233,7 @@ fn planted_faults_are_named_with_their_line() {
         ("reads_c_when_beta_is_0", Runtime, "unwritten memory: "),
         ("changes_a", Runtime, "written to read-only memory"),
         ("drops_a_product", Correctness, "1 elements wrong, worst at C[25][20]"),
-        ("ignores_beta", Correctness, "uniform values"),
+        ("ignores_beta", Correctness, "values of mixed kinds"),
         ("illegal_address", Runtime, "no global memory is mapped at"),
         ("loops_forever", Runtime, "runaway loop: "),
         ("does_not_compile", Compile, "faulty.cu(11): error"),
@@ -266,7 +266,7 @@ fn some_blocks_of_a_large_problem_show_the_same_faults() {
         ("writes_past_c", "out of bounds: "),
         ("reads_c_when_beta_is_0", "unwritten memory: "),
         ("changes_a", "read-only memory"),
-        ("ignores_beta", "uniform values"),
+        ("ignores_beta", "values of mixed kinds"),
         ("loops_forever", "runaway loop: "),
     ] {
         let failure = outcomes[fault].as_ref().and_then(Outcome::failure).unwrap_or_default();

@@ -60,6 +60,11 @@ impl MatmulDescriptors {
             matmul.set(attribute, operation(operand))?;
         }
         matmul.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(call.epilogue))?;
+        if call.epilogue.bias {
+            // Each product of the batch has a bias for each of the result's rows.
+            let stride = i64::from(gemm.m);
+            matmul.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, stride)?;
+        }
         let [ab, d] = [call.ab, call.d].map(data_type);
         create_layout(&mut matmul.first, ab, gemm.first, gemm.batch)?;
         create_layout(&mut matmul.second, ab, gemm.second, gemm.batch)?;
