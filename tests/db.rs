@@ -78,7 +78,7 @@ fn pruning_tells_first_and_then_does() {
     let said = good(&[&prune[..], &["--yes"]].concat());
     assert!(said.contains("1 records removed from"), "{said}");
     let after = fs::read_to_string(&path).unwrap();
-    assert!(after.starts_with("# From the second node.\nschema = 1\n"), "{after}");
+    assert!(after.starts_with("# From the second node.\nschema = 2\n"), "{after}");
     assert_eq!(after.matches("[[record]]").count(), 2);
 }
 

@@ -32,7 +32,7 @@ pub(super) const LARGE: usize = 4 << 20;
 const BATCH: usize = 4096;
 
 /// What makes a part a document of its own.
-const SCHEMA_LINE: &str = "schema = 1\n";
+const SCHEMA_LINE: &str = "schema = 2\n";
 
 /// The parts of a file.
 pub(super) struct Chunks<'t> {

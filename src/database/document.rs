@@ -16,7 +16,7 @@ use super::record::Record;
 use super::sections::{StoredPattern, StoredProblem};
 
 /// Schema that this version reads and writes. Within a schema, fields and words are only added.
-pub const SCHEMA: i64 = 1;
+pub const SCHEMA: i64 = 2;
 
 /// Header of a new file.
 const NEW_FILE: &str = "\

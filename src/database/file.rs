@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::chunks::{Chunks, LARGE, ParsedRecords};
 use super::document::{Document, RecordChange};
 use super::error::{DatabaseError, RecordFault};
+use super::migrate::migrated;
 use super::record::Record;
 use crate::files::{self, InputKind, LockFile, OutputFile};
 use crate::model::device::CPU;
@@ -304,8 +305,9 @@ pub(super) fn text_or_empty(path: &Path) -> Result<String, DatabaseError> {
 
 /// The text of a file that must exist.
 pub(super) fn text(path: &Path) -> Result<String, DatabaseError> {
-    files::read_text(path, InputKind::Database)
-        .map_err(|error| DatabaseError::Unreadable { path: path.to_owned(), error })
+    let text = files::read_text(path, InputKind::Database)
+        .map_err(|error| DatabaseError::Unreadable { path: path.to_owned(), error })?;
+    Ok(if text.len() >= LARGE { migrated(text) } else { text })
 }
 
 /// The parts of a large file.

@@ -4,7 +4,7 @@ use serde_json::{Value, json as document};
 
 use crate::database::{Record, SCHEMA};
 
-/// `{ "schema": 1, "gemm_tune": "0.1.0", "records": [...] }`; each record also has its `key`.
+/// `{ "schema": 2, "gemm_tune": "0.1.0", "records": [...] }`; each record also has its `key`.
 pub fn json(records: &[&Record]) -> Value {
     let records: Vec<Value> = records
         .iter()

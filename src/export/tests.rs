@@ -163,7 +163,7 @@ fn records_are_whole_in_json_and_a_line_each_in_csv() {
     let records = records();
     let all: Vec<&Record> = records.iter().collect();
     let document = json(&all);
-    assert_eq!(document["schema"], 1);
+    assert_eq!(document["schema"], 2);
     assert_eq!(document["records"].as_array().unwrap().len(), 5);
     let back: Record = serde_json::from_value(document["records"][1].clone()).unwrap();
     assert_eq!(back, records[1], "nothing is lost");

@@ -8,9 +8,9 @@ const ONE: &str = include_str!("../databases/one.toml");
 /// A text of the database, what stands in its place, and what is said by all that read it.
 #[rustfmt::skip]
 const TEXTS: &[(&str, &str, &[&str])] = &[
-    ("schema = 1", "schema = 0", &["d.toml:2:10", "`schema` is 0", "begins with `schema = 1`"]),
+    ("schema = 1", "schema = 0", &["d.toml:2:10", "`schema` is 0", "begins with `schema = 2`"]),
     ("schema = 1", "schema = -1", &["d.toml:2:10", "`schema` is -1"]),
-    ("schema = 1", "schema = 2", &["written by a newer gemm-tune (schema 2)", "update gemm-tune"]),
+    ("schema = 1", "schema = 3", &["written by a newer gemm-tune (schema 3)", "update gemm-tune"]),
     ("schema = 1", "schema = 9223372036854775807", &["written by a newer gemm-tune (schema 9223372036854775807)"]),
     ("schema = 1", "schema = '1'", &["d.toml:2:10", "`schema` is of type string"]),
     ("schema = 1", "schema = [1]", &["d.toml:2:10", "`schema` is of type array"]),

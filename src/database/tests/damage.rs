@@ -48,10 +48,10 @@ fn a_file_without_its_schema_is_not_a_database() {
     for (text, message) in [
         ("# a\n[[record]]\n", "1:1: `schema` is missing: a tuning database begins with"),
         ("title = \"x\"\nschema = \"one\"\n", "2:10: `schema` is of type string: "),
-        ("schema = 1.0\n", "1:10: `schema` is of type float: "),
+        ("schema = 2.0\n", "1:10: `schema` is of type float: "),
         ("schema = 0\n", "1:10: `schema` is 0: "),
-        ("schema = 1\nrecord = 3\n", "2:10: `record` is integer: write each record under"),
-        ("schema = 1\n[record]\n", "2:1: `record` is table: "),
+        ("schema = 2\nrecord = 3\n", "2:10: `record` is integer: write each record under"),
+        ("schema = 2\n[record]\n", "2:1: `record` is table: "),
     ] {
         check(text, message);
     }
@@ -60,8 +60,8 @@ fn a_file_without_its_schema_is_not_a_database() {
 #[test]
 fn a_newer_file_is_left_to_a_newer_program() {
     check(
-        "schema = 2\n[[winner]]\n",
-        " written by a newer gemm-tune (schema 2); update gemm-tune or give another file with `--db PATH`",
+        "schema = 3\n[[winner]]\n",
+        " written by a newer gemm-tune (schema 3); update gemm-tune or give another file with `--db PATH`",
     );
 }
 
@@ -139,7 +139,7 @@ fn a_path_that_is_no_file_says_so() {
 #[test]
 fn a_folder_that_is_read_only_is_named() {
     use std::os::unix::fs::PermissionsExt as _;
-    let (folder, path) = file_with("schema = 1\n");
+    let (folder, path) = file_with("schema = 2\n");
     let set_mode = |mode| {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
     };
@@ -156,14 +156,14 @@ fn a_folder_that_is_read_only_is_named() {
     assert!(matches!(error, DatabaseError::Unwritable { .. }), "{message}");
     assert!(message.contains(folder.path().to_str().unwrap()), "{message}");
     assert!(message.ends_with("or give another file with `--db PATH`"), "{message}");
-    assert_eq!(read(&path), "schema = 1\n");
+    assert_eq!(read(&path), "schema = 2\n");
 }
 
 #[cfg(unix)]
 #[test]
 fn a_file_that_is_read_only_stays_as_it_is() {
     use std::os::unix::fs::PermissionsExt as _;
-    let (_folder, path) = file_with("schema = 1\n");
+    let (_folder, path) = file_with("schema = 2\n");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
     if fs::OpenOptions::new().append(true).open(&path).is_ok() {
         writeln!(std::io::stderr(), "skipped: this user writes to read-only files").unwrap();
@@ -172,5 +172,5 @@ fn a_file_that_is_read_only_stays_as_it_is() {
     let error =
         record_winner(&path, &record(problem(1, 1, 1), 1.0), ReplacePolicy::Always).unwrap_err();
     assert!(error.to_string().starts_with(&format!("cannot write `{}`: ", path.display())));
-    assert_eq!(read(&path), "schema = 1\n");
+    assert_eq!(read(&path), "schema = 2\n");
 }

@@ -56,12 +56,12 @@ fn a_bad_record_is_named_with_its_place_in_the_file() {
 fn a_text_laid_out_otherwise_is_left_to_the_document() {
     for text in [
         "",
-        "schema = 1\n",
-        "schema = 1\nrecord = []\n[[record]]\n",
+        "schema = 2\n",
+        "schema = 2\nrecord = []\n[[record]]\n",
         "schema = 9\n[[record]]\n",
-        "schema = 1\n[[record]]\nfamily = \"\"\"\n[[record]]\n\"\"\"\n",
-        "schema = 1\n[[record]]\nfamily = 'a'\n[other]\nb = 1\n",
-        "schema = 1\n[[record]]\nlist = [\n[1],\n]\n",
+        "schema = 2\n[[record]]\nfamily = \"\"\"\n[[record]]\n\"\"\"\n",
+        "schema = 2\n[[record]]\nfamily = 'a'\n[other]\nb = 1\n",
+        "schema = 2\n[[record]]\nlist = [\n[1],\n]\n",
     ] {
         assert!(Chunks::split(text, path()).is_none(), "{text}");
     }
@@ -84,7 +84,7 @@ fn edited() -> String {
     let text = SHIPPED
         .replace("[[record]]\nproblem = { m = 4096", "# here\n[[record]]\nproblem = { m = 4096")
         .replace("family = \"pipelined\"", "family = \"pipelined\" # own\nmine = 3")
-        .replace("schema = 1\n", "schema = 1\nowner = \"maintainers\"\n# first\n");
+        .replace("schema = 2\n", "schema = 2\nowner = \"maintainers\"\n# first\n");
     let at = text.match_indices("median_us = ").nth(300).unwrap().0 + "median_us = ".len();
     [&text[..at], "-", &text[at..], "# the end\n"].concat()
 }
@@ -145,4 +145,14 @@ proptest! {
         prop_assert_eq!(changed.is_none(), matches!(outcome, StoreOutcome::Kept { .. }));
         prop_assert!(changed == document, "{m} {median}");
     }
+}
+
+#[test]
+fn a_large_text_of_the_first_schema_is_read_in_parts_too() {
+    let newer = edited();
+    let older = newer.replacen("schema = 2\n", "schema = 1\n", 1);
+    let text = super::super::migrate::migrated(older.clone());
+    assert!(text == newer, "only the schema changes");
+    let parts = read(&Chunks::split(&text, path()).unwrap());
+    assert_eq!(parts, whole(&older));
 }

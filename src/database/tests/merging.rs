@@ -31,7 +31,7 @@ fn samples() -> impl Strategy<Value = Vec<Vec<Record>>> {
 fn files(folder: &Path, contents: &[Vec<Record>]) -> Vec<PathBuf> {
     let file = |(number, records): (usize, &Vec<Record>)| {
         let path = folder.join(format!("{number}.toml"));
-        let mut text = "schema = 1\n".to_owned();
+        let mut text = "schema = 2\n".to_owned();
         for record in records {
             let single = folder.join("single.toml");
             record_winner(&single, record, ReplacePolicy::Always).unwrap();
@@ -156,7 +156,7 @@ fn comments_and_unknown_keys_stay_with_their_records() {
         record_winner(&path(name), &record(problem(8, 8, k), 1.0), ReplacePolicy::IfFaster)
             .unwrap();
         let text = read(&path(name))
-            .replace("schema = 1\n", &format!("schema = 1\nsite = \"{name}\"\n"))
+            .replace("schema = 2\n", &format!("schema = 2\nsite = \"{name}\"\n"))
             .replace("[[record]]\n", &format!("# of {name}\n[[record]]\nnote = {k}\n"));
         fs::write(path(name), text).unwrap();
     }

@@ -11,7 +11,7 @@ fn edited() -> (TempDir, PathBuf) {
     record_winner(&path, &found.record(), ReplacePolicy::Always).unwrap();
     let mut text = read(&path);
     for (from, to) in [
-        ("schema = 1\n", "schema = 1 # the first\nowner = \"maintainers\"\n"),
+        ("schema = 2\n", "schema = 2 # the first\nowner = \"maintainers\"\n"),
         ("[[record]]", "# our favourite\n[[record]]"),
         ("family = \"simt\"", "# chosen by hand\nfamily = \"simt\" # not wmma\nstars = 5"),
         ("BM = 128", "OLD_PARAMETER = 1, BM = 128"),
@@ -30,7 +30,7 @@ fn edited() -> (TempDir, PathBuf) {
 
 /// Text of a user or of a later version that no replacement may lose.
 const KEPT: [&str; 15] = [
-    "schema = 1 # the first\nowner = \"maintainers\"\n",
+    "schema = 2 # the first\nowner = \"maintainers\"\n",
     "\n# our favourite\n[[record]]\n",
     "\n# chosen by hand\nfamily = ",
     " # not wmma\n",
@@ -138,4 +138,22 @@ fn a_field_that_a_short_section_gains_or_loses_leaves_it_tidy() {
         let text = read(&path);
         assert!(text.contains(line), "no {line:?} in\n{text}");
     }
+}
+
+/// A file of the first schema becomes one of this schema when it is written to, and is otherwise the same text.
+#[test]
+fn a_file_of_the_first_schema_keeps_its_text_and_its_records() {
+    let (_folder, path) = edited();
+    let newer = read(&path);
+    let older = newer.replacen("schema = 2 #", "schema = 1 #", 1);
+    fs::write(&path, &older).unwrap();
+    let records = load(&path);
+    assert_eq!(read(&path), older, "reading changes nothing");
+    record_winner(&path, &record(problem(1, 1, 2), 1.0), ReplacePolicy::IfFaster).unwrap();
+    let text = read(&path);
+    for line in newer.lines() {
+        assert!(text.contains(line), "lost {line:?} from\n{text}");
+    }
+    assert!(!text.contains("schema = 1"), "{text}");
+    assert_eq!(load(&path)[0], records[0]);
 }

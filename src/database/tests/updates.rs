@@ -54,7 +54,7 @@ fn origin() -> ResultOrigin {
 
 #[test]
 fn the_kernel_that_won_replaces_the_record_though_it_is_slower() {
-    let (_folder, path) = file_with("# kept\nschema = 1\n");
+    let (_folder, path) = file_with("# kept\nschema = 2\n");
     let mut stored = record(problem(8, 8, 8), 100.0);
     stored.landmarks_us.insert("simt-1".to_owned(), 130.0);
     record_winner(&path, &stored, ReplacePolicy::Always).unwrap();
@@ -78,7 +78,7 @@ fn the_kernel_that_won_replaces_the_record_though_it_is_slower() {
 
 #[test]
 fn without_a_final_nothing_is_written() {
-    let (_folder, path) = file_with("schema = 1\n");
+    let (_folder, path) = file_with("schema = 2\n");
     let stored = record(problem(8, 8, 8), 100.0);
     record_winner(&path, &stored, ReplacePolicy::Always).unwrap();
     let before = read(&path);
