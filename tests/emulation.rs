@@ -490,3 +490,21 @@ fn what_won_before_is_tried_first_and_the_record_is_in_the_final_whatever_the_se
         assert!(ranked.contains(&record), "{ranked:?}");
     }
 }
+
+#[test]
+fn a_workspace_is_aligned_as_declared_and_no_further() {
+    let Some(compiler) = compiler_or_skip() else { return };
+    let text = include_str!("../search-spaces/pipelined.toml");
+    let declared = text.replace("name = \"partials\"\n", "name = \"partials\"\nalign = 4\n");
+    let problems = [problem("16x16x512", Layout::Nn)];
+    let misaligned = |text: &str| {
+        let families = vec![Family::parse("pipelined.toml", text).unwrap()];
+        let kit = (families, Templates::built_in().unwrap());
+        let results = checked(&compiler, &kit, &problems, Sample::Of(24));
+        let failures = results.iter().flat_map(|result| &result.failures);
+        let texts = failures.map(|(_, outcome)| outcome.failure().unwrap_or_default().to_owned());
+        texts.filter(|text| text.contains("misaligned")).count()
+    };
+    assert_eq!(misaligned(text), 0);
+    assert!(misaligned(&declared) > 0, "kernels store 16 bytes at once");
+}

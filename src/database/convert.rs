@@ -9,6 +9,7 @@ use super::sections::{
     StoredDevice, StoredLaunch, StoredPattern, StoredProblem, StoredResources, StoredTensorMap,
     StoredValidation, StoredWorkspace,
 };
+use crate::model::launch::WORKSPACE_ALIGNMENT;
 use crate::model::{
     Argument, ComputeCapability, Device, Dtype, Epilogue, EpilogueError, GemmType, GemmTypeError,
     KernelLaunch, Problem, ProblemPattern, Resources, Shape, TensorMap, UnknownWord, Validation,
@@ -161,13 +162,16 @@ impl From<&StoredLaunch> for KernelLaunch {
 
 impl From<&Workspace> for StoredWorkspace {
     fn from(workspace: &Workspace) -> Self {
-        Self { name: workspace.name.clone(), bytes: workspace.bytes }
+        let Workspace { name, bytes, align } = workspace;
+        let align = (*align != WORKSPACE_ALIGNMENT).then_some(*align);
+        Self { name: name.clone(), bytes: *bytes, align }
     }
 }
 
 impl From<&StoredWorkspace> for Workspace {
     fn from(stored: &StoredWorkspace) -> Self {
-        Self { name: stored.name.clone(), bytes: stored.bytes }
+        let StoredWorkspace { name, bytes, align } = stored;
+        Self { name: name.clone(), bytes: *bytes, align: align.unwrap_or(WORKSPACE_ALIGNMENT) }
     }
 }
 

@@ -5,6 +5,7 @@
 use super::record::Record;
 use super::sections::{StoredFinalist, StoredMeasurement, StoredPattern, StoredProblem};
 use crate::model::Value;
+use crate::model::launch::WORKSPACE_ALIGNMENT;
 use crate::model::problem::{MAX_BATCH, MAX_EXTENT};
 use crate::quote;
 
@@ -171,6 +172,11 @@ fn code(record: &Record) -> Checked {
     for workspace in &record.workspaces {
         text("workspaces.name", &workspace.name)?;
         within("workspaces.bytes", workspace.bytes, 0, MAX_WORKSPACE)?;
+        let align = workspace.align.unwrap_or(WORKSPACE_ALIGNMENT);
+        if !align.is_power_of_two() || align > WORKSPACE_ALIGNMENT {
+            let what = format!("{align} is no power of two up to {WORKSPACE_ALIGNMENT}");
+            return refuse("workspaces.align", what);
+        }
     }
     for map in &record.tensor_maps {
         text("tensor_maps.name", &map.name)?;

@@ -131,6 +131,9 @@ pub struct StoredWorkspace {
     pub name: String,
     /// Its size.
     pub bytes: u64,
+    /// Bytes that its address is a multiple of; absent for 256.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub align: Option<u32>,
 }
 
 /// A TMA descriptor of an operand or a workspace.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::storage::Storage;
 use super::tensor_map::{TensorMap, TensorMapLimit};
 use super::{EpilogueOp, GemmType};
 
@@ -123,6 +124,10 @@ pub struct KernelLaunch {
     pub arguments: Vec<Argument>,
 }
 
+/// Bytes that the address of a workspace is a multiple of, unless a family declares less. All device memory is
+/// allocated so.
+pub const WORKSPACE_ALIGNMENT: u32 = Storage::ALLOCATED as u32;
+
 /// A scratch buffer of a family.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workspace {
@@ -130,6 +135,17 @@ pub struct Workspace {
     pub name: String,
     /// Size in bytes.
     pub bytes: u64,
+    /// Bytes that its address is a multiple of: a power of two up to [`WORKSPACE_ALIGNMENT`].
+    #[serde(default = "usual_alignment", skip_serializing_if = "is_usual_alignment")]
+    pub align: u32,
+}
+
+fn usual_alignment() -> u32 {
+    WORKSPACE_ALIGNMENT
+}
+
+fn is_usual_alignment(align: &u32) -> bool {
+    *align == WORKSPACE_ALIGNMENT
 }
 
 /// All launches of a configuration in order, with their shared buffers.

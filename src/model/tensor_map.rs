@@ -16,7 +16,7 @@ pub const MAX_RANK: usize = 5;
 const MAX_BOX: u32 = 256;
 
 /// Alignment of addresses, rows of a box and strides in bytes.
-const ALIGNMENT: u64 = 16;
+pub const ADDRESS_ALIGNMENT: u64 = 16;
 
 /// The largest extent of a dimension.
 const MAX_EXTENT: u64 = u32::MAX as u64;
@@ -148,20 +148,22 @@ impl TensorMap {
             return Some(format!("its box has an extent of {extent}, not within 1 to {MAX_BOX}"));
         }
         let row = u64::from(tile[0]) * element;
-        if !row.is_multiple_of(ALIGNMENT) {
-            return Some(format!("a row of its box has {row} bytes, no multiple of {ALIGNMENT}"));
-        }
-        if offset % ALIGNMENT != 0 {
+        if !row.is_multiple_of(ADDRESS_ALIGNMENT) {
             return Some(format!(
-                "it begins {offset} bytes into `{}`, no multiple of {ALIGNMENT}",
+                "a row of its box has {row} bytes, no multiple of {ADDRESS_ALIGNMENT}"
+            ));
+        }
+        if offset % ADDRESS_ALIGNMENT != 0 {
+            return Some(format!(
+                "it begins {offset} bytes into `{}`, no multiple of {ADDRESS_ALIGNMENT}",
                 self.operand
             ));
         }
         for stride in strides {
             let bytes = stride.saturating_mul(element);
-            if bytes % ALIGNMENT != 0 || bytes == 0 || bytes >= END_OF_STRIDES {
+            if bytes % ADDRESS_ALIGNMENT != 0 || bytes == 0 || bytes >= END_OF_STRIDES {
                 return Some(format!(
-                    "a stride is {bytes} bytes, not a multiple of {ALIGNMENT} from {ALIGNMENT} to below 2^40"
+                    "a stride is {bytes} bytes, not a multiple of {ADDRESS_ALIGNMENT} from {ADDRESS_ALIGNMENT} to below 2^40"
                 ));
             }
         }

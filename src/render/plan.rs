@@ -30,7 +30,8 @@ pub(super) fn launch_plan<'a>(
     for workspace in &family.workspaces {
         let bytes = family.size(&workspace.bytes, scope, MAX_SIZE)?;
         if bytes > 0 {
-            plan.workspaces.push(Workspace { name: workspace.name.clone(), bytes });
+            let (name, align) = (workspace.name.clone(), workspace.align);
+            plan.workspaces.push(Workspace { name, bytes, align });
         }
     }
     // Elsewhere rows stand for what they are aligned to; here they say where elements lie.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::error::RuntimeError;
 use crate::lookup::Question;
+use crate::model::launch::WORKSPACE_ALIGNMENT;
 use crate::model::{KernelLaunch, LaunchPlan, Storage, TensorMap, Workspace};
 
 /// A source of kernels, called once for each problem.
@@ -67,7 +68,11 @@ impl SelectedKernel {
         LaunchPlan {
             kernels: launches.collect(),
             workspaces: workspaces
-                .map(|(name, bytes)| Workspace { name: name.clone(), bytes: *bytes })
+                .map(|(name, bytes)| Workspace {
+                    name: name.clone(),
+                    bytes: *bytes,
+                    align: WORKSPACE_ALIGNMENT,
+                })
                 .collect(),
             tensor_maps: self.tensor_maps.clone(),
             ..LaunchPlan::default()

@@ -55,7 +55,7 @@ pub(super) fn prepare<D: Driver>(
     plan.check_maps(problem.types).map_err(|limit| refuse(limit.to_string()))?;
     let mut offsets = Vec::new();
     let mut workspace_bytes = 0_u64;
-    for Workspace { name, bytes } in &plan.workspaces {
+    for Workspace { name, bytes, align: _ } in &plan.workspaces {
         offsets.push((name.as_str(), workspace_bytes));
         workspace_bytes = bytes
             .checked_next_multiple_of(Storage::ALLOCATED)

@@ -65,6 +65,8 @@ pub(crate) struct KernelSpec {
 pub(crate) struct WorkspaceSpec {
     pub(crate) name: String,
     pub(crate) bytes: Expression,
+    /// Bytes that its address is a multiple of.
+    pub(crate) align: u32,
 }
 
 /// A tensor map. Several may have one name, of which a configuration has one at most.

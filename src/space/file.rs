@@ -96,6 +96,7 @@ pub(crate) struct KernelFile {
 pub(crate) struct WorkspaceFile {
     pub(crate) name: Spanned<String>,
     pub(crate) bytes: Spanned<SizeText>,
+    pub(crate) align: Option<Spanned<i64>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -14,7 +14,6 @@ use toml::Spanned;
 use super::expression::{DerivedValue, Expression, SourceFile};
 use super::family::{
     Constraint, Excludes, Family, FormerParameter, KernelSpec, RenamedParameter, SpecializedValue,
-    WorkspaceSpec,
 };
 use super::file::{
     FamilyFile, KernelFile, OneOrMany, PrunesFile, RemovedFile, RenamedFile, SCHEMA, SizeText,
@@ -99,13 +98,7 @@ impl Builder {
             let excludes = Excludes::Nondeterministic;
             constraints.push(Constraint { require, text, because, excludes });
         }
-        let mut workspaces = Vec::new();
-        for workspace in file.workspaces {
-            workspaces.push(WorkspaceSpec {
-                name: self.buffer_name(&workspace.name, "a workspace's name")?,
-                bytes: self.extent(&workspace.bytes)?,
-            });
-        }
+        let workspaces = self.workspaces(file.workspaces)?;
         let tensor_maps = self.tensor_maps(file.tensor_maps, &workspaces)?;
         let buffers: Vec<&str> = workspaces
             .iter()

@@ -21,6 +21,7 @@ use crate::cpu::{
     BlockSelection, CountingMode, Counts, Elements, ExecutionChecks, GlobalMemory, KernelParameter,
     LaunchError, LaunchOptions, MemoryError, PtxModule, WriteTracking, launch,
 };
+use crate::model::launch::WORKSPACE_ALIGNMENT;
 use crate::model::{
     Argument, Device, Dtype, GemmType, KernelLaunch, LaunchPlan, Mismatch, Problem, Validation,
 };
@@ -415,7 +416,17 @@ impl HostValidator {
         };
         let [.., c] = self.problem.operand_bytes();
         let c = poisoned(c)?;
-        let workspaces = plan.workspaces.iter().map(|one| poisoned(one.bytes.next_multiple_of(4)));
+        let workspaces = plan.workspaces.iter().map(|one| {
+            // An address that is aligned as declared and no more, so that a kernel that needs more is found.
+            let bytes = one.bytes.next_multiple_of(4);
+            match u64::from(one.align) {
+                align if one.align < WORKSPACE_ALIGNMENT => {
+                    let before = align.max(4);
+                    Ok(poisoned(before + bytes)? + before)
+                }
+                _ => poisoned(bytes),
+            }
+        });
         let workspaces = workspaces.collect::<Result<_, _>>()?;
         Ok(Scratch { memory, c, workspaces })
     }

@@ -65,7 +65,7 @@ fn split_plan() -> LaunchPlan {
         arguments: vec![Argument::Named("partials".to_owned()), Argument::C],
         ..plan.kernels[0].clone()
     });
-    plan.workspaces = vec![Workspace { name: "partials".to_owned(), bytes: 64 << 20 }];
+    plan.workspaces = vec![Workspace { name: "partials".to_owned(), bytes: 64 << 20, align: 64 }];
     plan.tensor_maps = vec![TensorMap {
         name: "map_a".to_owned(),
         operand: "A".to_owned(),

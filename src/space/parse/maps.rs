@@ -1,15 +1,44 @@
-//! The tensor maps of a search-space file.
+//! The workspaces of a search-space file, and the tensor maps of operands and workspaces.
 
 use super::{Builder, Parsing};
 use crate::model::Swizzle;
-use crate::model::tensor_map::MAX_RANK;
+use crate::model::launch::WORKSPACE_ALIGNMENT;
+use crate::model::tensor_map::{ADDRESS_ALIGNMENT, MAX_RANK};
 use crate::space::family::{TensorMapSpec, WorkspaceSpec};
-use crate::space::file::TensorMapFile;
+use crate::space::file::{TensorMapFile, WorkspaceFile};
 
 /// Operands of a product; other operands of maps are workspaces.
 const OPERANDS: [&str; 3] = ["A", "B", "C"];
 
 impl Builder {
+    /// Every workspace has a name of its own, and the alignment that all buffers have unless it asks for less.
+    pub(super) fn workspaces(&self, spaces: Vec<WorkspaceFile>) -> Parsing<Vec<WorkspaceSpec>> {
+        let mut known: Vec<WorkspaceSpec> = Vec::new();
+        for space in spaces {
+            let name = self.buffer_name(&space.name, "a workspace's name")?;
+            if known.iter().any(|other| other.name == name) {
+                let message = format!("two workspaces are named `{name}`");
+                return Err(self.source.error(space.name.span(), message));
+            }
+            let align = match space.align {
+                None => WORKSPACE_ALIGNMENT,
+                Some(bytes) => u32::try_from(*bytes.get_ref())
+                    .ok()
+                    .filter(|bytes| bytes.is_power_of_two() && *bytes <= WORKSPACE_ALIGNMENT)
+                    .ok_or_else(|| {
+                        let message = format!(
+                            "`align` is {}: a workspace is aligned to a power of two up to \
+                             {WORKSPACE_ALIGNMENT} bytes",
+                            bytes.get_ref()
+                        );
+                        self.source.error(bytes.span(), message)
+                    })?,
+            };
+            known.push(WorkspaceSpec { name, bytes: self.extent(&space.bytes)?, align });
+        }
+        Ok(known)
+    }
+
     /// Every map has an extent of its box for each dimension, and strides between all of them.
     pub(super) fn tensor_maps(
         &self,
@@ -18,7 +47,22 @@ impl Builder {
     ) -> Parsing<Vec<TensorMapSpec>> {
         let mut operands = OPERANDS.to_vec();
         operands.extend(workspaces.iter().map(|workspace| workspace.name.as_str()));
-        maps.into_iter().map(|map| self.tensor_map(map, &operands)).collect()
+        let check = |map: &TensorMapFile| {
+            let space = workspaces.iter().find(|space| space.name == *map.operand.get_ref());
+            match space.filter(|space| u64::from(space.align) < ADDRESS_ALIGNMENT) {
+                None => Ok(()),
+                Some(WorkspaceSpec { name, align, .. }) => {
+                    let message = format!(
+                        "workspace `{name}` is aligned to {align} bytes, and a tensor map needs \
+                         {ADDRESS_ALIGNMENT}"
+                    );
+                    Err(self.source.error(map.operand.span(), message))
+                }
+            }
+        };
+        maps.into_iter()
+            .map(|map| check(&map).and_then(|()| self.tensor_map(map, &operands)))
+            .collect()
     }
 
     fn tensor_map(&self, map: TensorMapFile, operands: &[&str]) -> Parsing<TensorMapSpec> {

@@ -151,6 +151,22 @@ fn a_mistake_is_named_with_its_place_and_the_way_out() {
         ("\"128B\"", "\"96B\"", "`96B` is no swizzle: choose one of none, 32B, 64B, 128B"),
         ("\"map_a\"", "\"partials\"", "`partials` is the name of a workspace already"),
         ("\"map_a\"", "\"beta\"", "`beta` is an argument of all kernels"),
+        (
+            "[[workspaces]]",
+            "[[workspaces]]\nname = \"partials\"\nbytes = 4\n[[workspaces]]",
+            "two workspaces are named `partials`",
+        ),
+        (
+            "[[workspaces]]",
+            "[[workspaces]]\nalign = 48",
+            "`align` is 48: a workspace is aligned to a power of two up to 256 bytes",
+        ),
+        ("[[workspaces]]", "[[workspaces]]\nalign = 512", "`align` is 512: "),
+        (
+            "bytes = \"4 * M * N\"\n\n[[tensor_maps]]\nname = \"map_a\"\noperand = \"A\"",
+            "bytes = \"4 * M * N\"\nalign = 8\n[[tensor_maps]]\nname = \"map_a\"\noperand = \"partials\"",
+            "workspace `partials` is aligned to 8 bytes, and a tensor map needs 16",
+        ),
         ("\"partials\"", "\"C\"", "`C` is an argument of all kernels"),
         (
             "WM = 8\n",
