@@ -46,6 +46,20 @@ impl ComputeCapability {
             _ => 64,
         }
     }
+
+    /// 16-bit floating-point multiply-adds, dense, that the tensor cores of an SM start per clock; an upper bound where
+    /// products of one capability differ. `None` where there are none or the rate is not known. Sources: NVIDIA's
+    /// architecture white papers (Turing, A100, GA102, Ada, H100, RTX Blackwell) and the data sheet of the B200: rates over
+    /// SMs and boost clock.
+    fn tensor_products(self) -> Option<u32> {
+        match (self.major, self.minor) {
+            (7, 5) | (8, 6 | 9) | (12, _) => Some(512),
+            (8, 0 | 7) => Some(1024),
+            (9, 0) => Some(2048),
+            (10, _) => Some(4096),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for ComputeCapability {
@@ -187,12 +201,14 @@ impl Device {
 
     /// Peak rate of the pipes for `problem`'s arithmetic at the maximum clock; `None` if unknown.
     pub fn peak(&self, problem: &Problem) -> Option<Tflops> {
+        // Values of tf32 take twice the bytes of those of 16 bits, values of i8 half of them.
         let lanes = match problem.types.compute {
             Compute::F32 => self.compute_capability.f32_lanes(),
             Compute::I32 => self.compute_capability.i32_lanes(),
-            Compute::Tf32 | Compute::F32Emulated | Compute::F16 | Compute::Bf16 | Compute::I8 => {
-                return None;
-            }
+            Compute::F16 | Compute::Bf16 => self.compute_capability.tensor_products()?,
+            Compute::Tf32 => self.compute_capability.tensor_products()? / 2,
+            Compute::I8 => self.compute_capability.tensor_products()? * 2,
+            Compute::F32Emulated => return None,
         };
         let per_second =
             f64::from(self.sms) * f64::from(lanes) * 2.0 * f64::from(self.max_sm_clock_mhz) * 1e6;
@@ -203,13 +219,43 @@ impl Device {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Dtype, Shape};
+    use crate::model::{Dtype, GemmType, Shape};
 
     #[test]
     fn an_h200_peaks_at_66_9_tflops_in_f32() {
         let problem = Problem::new(Shape { m: 1, n: 1, k: 1 }, Dtype::F32);
         let peak = Device::h200().peak(&problem).unwrap();
         assert!((peak.0 - 66.9).abs() < 0.05, "{peak}");
+    }
+
+    #[test]
+    fn tensor_cores_have_the_rates_of_data_sheets() {
+        let problem = |compute, a| {
+            let types = GemmType { compute, ..GemmType::of(a) };
+            Problem { types, ..Problem::new(Shape { m: 1, n: 1, k: 1 }, a) }
+        };
+        // Dense rates at the boost clock of the data sheet, TFLOP/s: H100 SXM, A100, L40S.
+        for (capability, sms, mhz, [tf32, f16, i8]) in [
+            ("9.0", 132, 1830, [494.7, 989.4, 1978.9]),
+            ("8.0", 108, 1410, [156.0, 312.0, 624.0]),
+            ("8.9", 142, 2520, [183.0, 366.0, 733.0]),
+        ] {
+            let compute_capability = ComputeCapability::parse(capability).unwrap();
+            let device =
+                Device { compute_capability, sms, max_sm_clock_mhz: mhz, ..Device::h200() };
+            for (compute, a, expected) in [
+                (Compute::Tf32, Dtype::F32, tf32),
+                (Compute::F16, Dtype::F16, f16),
+                (Compute::Bf16, Dtype::Bf16, f16),
+                (Compute::I8, Dtype::I8, i8),
+            ] {
+                let peak = device.peak(&problem(compute, a)).unwrap().0;
+                assert!((peak / expected - 1.0).abs() < 0.01, "{capability} {compute}: {peak}");
+            }
+        }
+        let old = ComputeCapability::parse("6.1").unwrap();
+        let old = Device { compute_capability: old, ..Device::h200() };
+        assert!(old.peak(&problem(Compute::F16, Dtype::F16)).is_none());
     }
 
     #[test]

@@ -13,19 +13,16 @@ const CLOCK_HEADROOM: f64 = 1.5;
 /// Returns the shortest possible time of `problem`'s arithmetic on `device`: its operations at the
 /// peak rate of all SMs and 1.5 times the reported clock. Zero when no bound is known.
 ///
-/// Only binary32 has a bound: each of the M N K fused multiply-adds occupies a lane of the FP32
-/// pipes for a clock (CUDA C++ Programming Guide, arithmetic throughput). 32-bit integer products
-/// can be composed of 8-bit ones on tensor cores, whose rates [`Device`] lacks. Bytes give no
-/// bound: operands in the L2 cache need not cross the memory bus, and neither bandwidth is known.
+/// In binary32 each of the M N K fused multiply-adds occupies a lane of the FP32 pipes for a clock
+/// (CUDA C++ Programming Guide, arithmetic throughput); products on tensor cores have the rates of
+/// [`Device::peak`]. 32-bit integer products can be composed of 8-bit ones on tensor cores, and
+/// emulated ones of several kinds: they have no bound. Bytes give no bound: operands in the L2 cache need not cross the memory bus, and neither bandwidth is known.
 pub fn floor(problem: &Problem, device: &Device) -> Micros {
     let peak = match problem.types.compute {
-        Compute::F32 => device.peak(problem),
-        Compute::Tf32
-        | Compute::F32Emulated
-        | Compute::F16
-        | Compute::Bf16
-        | Compute::I32
-        | Compute::I8 => None,
+        Compute::F32 | Compute::Tf32 | Compute::F16 | Compute::Bf16 | Compute::I8 => {
+            device.peak(problem)
+        }
+        Compute::F32Emulated | Compute::I32 => None,
     };
     match peak {
         Some(peak) if peak.0 > 0.0 => {
@@ -69,7 +66,8 @@ mod tests {
         for compute in Compute::ALL {
             let types = GemmType { compute: *compute, ..GemmType::of(Dtype::F32) };
             let problem = Problem { types, ..Problem::new(SQUARE, Dtype::F32) };
-            assert_eq!(floor(&problem, &device).0 > 0.0, *compute == Compute::F32, "{compute}");
+            let is_free = matches!(compute, Compute::I32 | Compute::F32Emulated);
+            assert_eq!(floor(&problem, &device).0 > 0.0, !is_free, "{compute}");
         }
         let clockless = Device { max_sm_clock_mhz: 0, ..device };
         assert_eq!(floor(&Problem::new(SQUARE, Dtype::F32), &clockless), Micros(0.0));

@@ -61,12 +61,13 @@ pub fn memory_bandwidth(device: &Device) -> Option<f64> {
 /// device are zero.
 ///
 /// With operands outside of the cache every element of A and B is read once, and of C is written what does not fit
-/// into the L2. With operands in the cache, only what exceeds the L2 passes the bus. Only `f32` has a known peak rate.
+/// into the L2. With operands in the cache, only what exceeds the L2 passes the bus. Where
+/// products may be composed of others, as those of i32, the peak rate is no limit.
 pub fn least_time(problem: &Problem, device: &Device, cache: CachePolicy) -> Micros {
     let file = known(device);
     let launching = file.map_or(0.0, |file| file.empty_launch.microseconds);
-    let peak =
-        device.peak(problem).filter(|peak| peak.0 > 0.0 && problem.types.compute == Compute::F32);
+    let is_limit = !matches!(problem.types.compute, Compute::I32 | Compute::F32Emulated);
+    let peak = device.peak(problem).filter(|peak| peak.0 > 0.0 && is_limit);
     let computing = peak.map_or(0.0, |peak| problem.operations() / peak.0 / 1e6);
     let moving = memory_bandwidth(device)
         .map_or(0.0, |rate| 1e6 * cold_bytes(problem, device, cache) / rate);
