@@ -15,7 +15,7 @@ const MAIN: &str = "tune";
 /// The commands of a text's ```sh and ```console blocks; in the latter they stand after `$ `, the
 /// rest being output. Lines that end in `\` go on, comments are left out, a line of several
 /// commands is taken apart.
-fn commands(readme: &str) -> Vec<String> {
+pub(crate) fn commands(readme: &str) -> Vec<String> {
     let mut commands = Vec::new();
     let mut block: Option<&str> = None;
     let mut begun = String::new();
@@ -50,7 +50,7 @@ fn spaced(command: &str) -> Option<String> {
 }
 
 /// What `command` passes to this program; `None` where it runs something else.
-fn arguments(command: &str) -> Option<Vec<&str>> {
+pub(crate) fn arguments(command: &str) -> Option<Vec<&str>> {
     let mut words = command.split(' ');
     let program = words.next()?;
     if program == "cargo" {

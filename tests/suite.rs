@@ -23,3 +23,4 @@ mod report;
 mod searches;
 mod support;
 mod survival;
+mod tutorial;

@@ -22,7 +22,10 @@ struct CheckedRow<'a> {
 pub fn table(results: &[CheckResult], width: u16) -> String {
     let mut rows: IndexMap<(&str, String), CheckedRow<'_>> = IndexMap::new();
     for result in results.iter().filter(|result| result.legal > 0) {
-        let problem = format!("{} {}", result.problem.shape, result.problem.types);
+        let mut problem = format!("{} {}", result.problem.shape, result.problem.types);
+        if !result.problem.epilogue.is_empty() {
+            problem.push_str(&format!(" {}", result.problem.epilogue));
+        }
         let row = rows.entry((&result.family, problem)).or_default();
         row.layouts.push(result.problem.layout.name());
         row.executed += result.passed + result.failures.len();

@@ -2,6 +2,7 @@
 
 use super::margins::of_margin;
 use super::table::{plain_table, right_aligned, trim_lines};
+use crate::arithmetic::error_bound_of_small_integers;
 use crate::model::{Device, Measurement, Problem, Resources, Tflops, Timing};
 use crate::tune::{Certainty, Spaces, Summary};
 
@@ -162,8 +163,10 @@ pub fn verdict(summary: &Summary, device: &Device) -> String {
         text.push_str("  interim: the search was interrupted; the same command resumes it\n");
     }
     let validation = &winner.validation;
+    let is_exact = error_bound_of_small_integers(problem) == 0.0;
+    let small = if is_exact { "exact on small integers" } else { "right on small integers" };
     text.push_str(&format!(
-        "  exact on small integers; largest error {:.1e} of the allowed {:.1e} against {}\n",
+        "  {small}; largest error {:.1e} of the allowed {:.1e} against {}\n",
         validation.max_error, validation.bound, validation.reference
     ));
     if winner.plan.nondeterministic {
