@@ -54,7 +54,7 @@ impl Validator {
                 work.extend(self.compared(part, values, bound, result(number)));
             }
         }
-        // What is timed and repeated later are uniform values.
+        // What is timed later are uniform values.
         work.extend(self.factors_filled(ValueKind::Uniform));
         for buffer in self.buffers().iter().chain(subject.workspaces) {
             for (address, words) in buffer.guards() {

@@ -278,8 +278,8 @@ impl Validator {
         }))
     }
 
-    /// Runs a validated subject twice on uniform values: every bit must be the same, with freshly
-    /// poisoned workspaces.
+    /// Repeats a just validated subject on the mixed values: every bit must be the same, with
+    /// freshly poisoned workspaces.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -294,12 +294,12 @@ impl Validator {
         let mut work = vec![self.launches.fill_words(different, 2, 0)];
         // Without poison, a run that reads partial results too early would find those of the
         // previous run.
-        for buffer in [self.c, second] {
-            work.extend(self.poisoned(subject.workspaces));
-            work.push(self.old_c(buffer));
-            let operands = OperandAddresses { c: buffer.address, ..self.operands() };
-            work.extend((subject.work)(operands, self.uneven_scalars()));
-        }
+        work.extend(self.poisoned(subject.workspaces));
+        work.push(self.old_c(second));
+        work.extend(self.factors_filled(ValueKind::Mixed));
+        let operands = OperandAddresses { c, ..self.operands() };
+        work.extend((subject.work)(operands, self.uneven_scalars()));
+        work.extend(self.factors_filled(ValueKind::Uniform));
         let both = [self.c.address, c];
         work.push(self.launches.count_different_words(both, self.c.words(), different));
         let bytes = executor.run(&work).and_then(|()| executor.read(different, 8));
