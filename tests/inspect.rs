@@ -11,7 +11,7 @@ use std::path::Path;
 use gemm_tune::compile::{Compile, CompileTarget, Compiler, Nvrtc};
 use gemm_tune::cpu::PtxModule;
 use gemm_tune::inspect::{Factor, InspectedKernel, Picture, picture};
-use gemm_tune::model::{Device, Dtype, Problem};
+use gemm_tune::model::{Device, Dtype, Epilogue, GemmType, Layout, Problem, ProblemPattern};
 use gemm_tune::render::{Templates, render};
 use gemm_tune::report::picture as drawn;
 use gemm_tune::space::{Families, Family};
@@ -214,7 +214,11 @@ fn changed(name: &str, changes: &[(&str, &str)]) -> Family {
 
 /// The picture of a family's default, and what it is of.
 fn pictured(family: &Family, shape: &str, nvrtc: &Nvrtc) -> (InspectedKernel, Picture) {
-    let (problem, device) = (Problem::new(shape.parse().unwrap(), Dtype::F32), Device::h200());
+    pictured_for(family, Problem::new(shape.parse().unwrap(), Dtype::F32), nvrtc)
+}
+
+fn pictured_for(family: &Family, problem: Problem, nvrtc: &Nvrtc) -> (InspectedKernel, Picture) {
+    let device = Device::h200();
     let chosen = family.choose("", &problem, &device).unwrap();
     let templates = Templates::built_in().unwrap();
     let subject = InspectedKernel::new(family, &templates, chosen, problem, device).unwrap();
@@ -277,6 +281,45 @@ fn tiles_divide_what_a_thread_reads_by_their_width() {
     }
 }
 
+/// Every element of A and B that the computed rectangle of C needs is loaded.
+fn all_needed_are_loaded(subject: &InspectedKernel, picture: &Picture) {
+    let (name, problem) = (&subject.family, &subject.problem);
+    let rows: BTreeSet<u64> = picture.computed.iter().map(|one| one.row).collect();
+    let columns: BTreeSet<u64> = picture.computed.iter().map(|one| one.column).collect();
+    assert!(!rows.is_empty(), "{name}: nothing is computed for {problem}");
+    assert_eq!(rows.len() * columns.len(), picture.computed.len(), "{name}: no rectangle");
+    let loaded: BTreeSet<(Factor, u64, u64)> = (picture.stages.iter())
+        .flat_map(|stage| stage.loaded.iter().map(|one| (one.factor, one.row, one.column)))
+        .collect();
+    let depth = problem.shape.k;
+    let of_a = rows.iter().flat_map(|row| (0..depth).map(|k| (Factor::A, *row, k)));
+    let of_b = columns.iter().flat_map(|column| (0..depth).map(|k| (Factor::B, k, *column)));
+    for needed in of_a.chain(of_b) {
+        assert!(loaded.contains(&needed), "{name} for {problem}: {needed:?}");
+    }
+}
+
+/// Words hold several elements of these types.
+#[test]
+fn elements_of_8_and_16_bits_are_in_pictures_too() {
+    let Some(nvrtc) = nvrtc_or_skip() else { return };
+    let families = Families::built_in().unwrap();
+    let wide = GemmType { d: Dtype::F32, ..GemmType::of(Dtype::F16) };
+    let epilogue = "bias,gelu".parse().unwrap();
+    for (types, epilogue) in [
+        (GemmType::of(Dtype::Bf16), epilogue),
+        (wide, Epilogue::NONE),
+        (GemmType::of(Dtype::I8), Epilogue::NONE),
+    ] {
+        for &layout in Layout::ALL {
+            let pattern = ProblemPattern { types, layout, epilogue };
+            let problem = pattern.problem("32x48x64".parse().unwrap());
+            let (subject, picture) = pictured_for(families.get("mma").unwrap(), problem, &nvrtc);
+            all_needed_are_loaded(&subject, &picture);
+        }
+    }
+}
+
 #[test]
 fn every_element_that_a_block_needs_is_loaded() {
     let Some(nvrtc) = nvrtc_or_skip() else { return };
@@ -284,18 +327,7 @@ fn every_element_that_a_block_needs_is_loaded() {
     for name in names() {
         let family = families.get(&name).unwrap();
         let (subject, picture) = pictured(family, shape(&name), &nvrtc);
-        let rows: BTreeSet<u64> = picture.computed.iter().map(|one| one.row).collect();
-        let columns: BTreeSet<u64> = picture.computed.iter().map(|one| one.column).collect();
-        assert_eq!(rows.len() * columns.len(), picture.computed.len(), "{name}: no rectangle");
-        let loaded: BTreeSet<(Factor, u64, u64)> = (picture.stages.iter())
-            .flat_map(|stage| stage.loaded.iter().map(|one| (one.factor, one.row, one.column)))
-            .collect();
-        let depth = subject.problem.shape.k;
-        let of_a = rows.iter().flat_map(|row| (0..depth).map(|k| (Factor::A, *row, k)));
-        let of_b = columns.iter().flat_map(|column| (0..depth).map(|k| (Factor::B, k, *column)));
-        for needed in of_a.chain(of_b) {
-            assert!(loaded.contains(&needed), "{name}: {needed:?}");
-        }
+        all_needed_are_loaded(&subject, &picture);
         compare(&format!("{name}-picture"), &nvrtc, &drawn::text(&subject, &picture));
         let svg = drawn::svg(&subject, &picture);
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{name}");

@@ -28,6 +28,8 @@ pub struct MemoryAccess {
     pub lanes: u32,
     /// Address of each lane; for a copy, its destination.
     pub addresses: [u64; 32],
+    /// Bytes that each lane moved.
+    pub bytes: u32,
     /// Words that each lane moved; zeros for a copy that reads nothing.
     pub words: Vec<[u32; 32]>,
     /// Wavefronts of shared memory that a layout without bank conflicts would not need.
@@ -54,6 +56,7 @@ impl MemoryAccess {
             barriers,
             lanes,
             addresses: *addresses,
+            bytes,
             words: words[..bytes.div_ceil(4) as usize].to_vec(),
             conflicts,
         }

@@ -2,8 +2,9 @@
 //! shared memory at each stage, the bank of the element, and the elements of C that each thread
 //! computes.
 //!
-//! The picture is traced, so it works for any family: each operand element carries its position,
-//! and the `cpu` device records every access.
+//! The picture is traced, so it works for any family: each word of an operand carries its position,
+//! and the `cpu` device records every access. A word has several elements of less than 32 bits; loads
+//! of fewer bytes than a word are told by their address.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +13,16 @@ use crate::cpu::{
     BlockSelection, CountingMode, GlobalMemory, KernelParameter, LaunchOptions, MemoryAccess,
     Movement, PtxModule, WriteTracking, launch,
 };
-use crate::model::Problem;
+use crate::model::{Dtype, Problem};
 use crate::validate::HostFailure;
 use crate::worker::{EpilogueAddresses, OperandAddresses, Scalars, bind};
 
-/// Upper bits that mark words of A and B; the other 28 bits hold an element's position.
+/// Upper bits that mark words of A and B; the other 28 bits hold the word's position.
 const MATRIX_MARKS: [u32; 2] = [0x1000_0000, 0x2000_0000];
 const POSITION_BITS: u32 = 28;
+
+/// Bytes of a word.
+const WORD: u64 = 4;
 
 /// Largest number of operations for which earlier launches are executed whole.
 const MOST_OPERATIONS: f64 = (1_u64 << 28) as f64;
@@ -91,13 +95,9 @@ pub struct Picture {
 pub fn picture(subject: &InspectedKernel, ptx: &[u8]) -> Result<Picture, InspectError> {
     let unsupported = |what: String| InspectError::Execution(HostFailure::Unsupported(what));
     let (problem, plan) = (&subject.problem, &subject.rendered.plan);
-    let operands = [problem.a_elements(), problem.b_elements()];
-    if operands.iter().any(|elements| (elements * problem.batch) >> POSITION_BITS != 0)
-        || problem.types.uniform().is_none_or(|dtype| dtype.bytes() != 4)
-    {
-        return Err(unsupported(format!(
-            "{problem} is too large for a picture, or its elements are not 32 bits wide"
-        )));
+    let [a, b, _] = problem.operand_bytes();
+    if [a, b].iter().any(|bytes| (bytes / WORD) >> POSITION_BITS != 0) {
+        return Err(unsupported(format!("{problem} is too large for a picture")));
     }
     if plan.kernels.len() > 1 && problem.operations() > MOST_OPERATIONS {
         return Err(unsupported(format!(
@@ -128,7 +128,14 @@ pub fn picture(subject: &InspectedKernel, ptx: &[u8]) -> Result<Picture, Inspect
     }
     let entry = launches.last().map(|launch| launch.entry.clone()).unwrap_or_default();
     let threads = launches.last().map_or(0, |launch| launch.block.iter().product());
-    let decoder = AccessDecoder { problem, c: places.c, threads };
+    let decoder = AccessDecoder { problem, places, threads };
+    if decoder.loses_marks(&accesses) {
+        return Err(unsupported(format!(
+            "{} brings elements of {problem} into shared memory one at a time or converted, and these do not carry \
+             their positions",
+            subject.family
+        )));
+    }
     Ok(decoder.picture(entry, &accesses))
 }
 
@@ -142,14 +149,16 @@ fn allocate(
     memory: &mut GlobalMemory,
 ) -> Result<(OperandAddresses, Vec<u64>), crate::cpu::MemoryError> {
     let problem = &subject.problem;
-    let mut marked = |elements: u64, mark: u32| {
-        let address = memory.allocate(4 * elements * problem.batch)?;
-        memory.fill_with(address, elements * problem.batch, |at| mark + at as u32)?;
+    let [a, b, c] = problem.operand_bytes();
+    let mut marked = |bytes: u64, mark: u32| {
+        let words = bytes.div_ceil(WORD);
+        let address = memory.allocate(WORD * words)?;
+        memory.fill_with(address, words, |at| mark + at as u32)?;
         Ok(address)
     };
-    let a = marked(problem.a_elements(), MATRIX_MARKS[0])?;
-    let b = marked(problem.b_elements(), MATRIX_MARKS[1])?;
-    let c = memory.allocate(4 * problem.c_elements() * problem.batch)?;
+    let a = marked(a, MATRIX_MARKS[0])?;
+    let b = marked(b, MATRIX_MARKS[1])?;
+    let c = memory.allocate(c)?;
     let workspaces = subject.rendered.plan.workspaces.iter();
     let workspaces = workspaces.map(|one| memory.allocate(one.bytes.next_multiple_of(4)));
     let workspaces = workspaces.collect::<Result<_, _>>()?;
@@ -163,7 +172,7 @@ fn allocate(
 /// Decodes elements and threads from addresses and words.
 struct AccessDecoder<'a> {
     problem: &'a Problem,
-    c: u64,
+    places: OperandAddresses,
     threads: u32,
 }
 
@@ -174,7 +183,7 @@ impl AccessDecoder<'_> {
         let staged: BTreeSet<Factor> = (accesses.iter())
             .filter(|access| matches!(access.movement, Movement::SharedStore | Movement::Copy))
             .flat_map(|access| access.words.iter().flatten())
-            .filter_map(|word| Some(self.element(*word)?.0))
+            .filter_map(|word| Some(self.marked(*word)?.0))
             .collect();
         let loads = || accesses.iter().filter(|access| access.movement != Movement::GlobalStore);
         let times: BTreeSet<u32> = loads().map(|access| access.barriers).collect();
@@ -196,27 +205,74 @@ impl AccessDecoder<'_> {
         }
     }
 
-    /// The element of A or B that a word represents.
-    fn element(&self, word: u32) -> Option<(Factor, u64, u64)> {
+    /// The matrix and the position of a word.
+    fn marked(&self, word: u32) -> Option<(Factor, u64)> {
         let place = u64::from(word & ((1 << POSITION_BITS) - 1));
-        let (factor, elements, width, transposed) = match word & !((1 << POSITION_BITS) - 1) {
-            mark if mark == MATRIX_MARKS[0] => (
-                Factor::A,
-                self.problem.a_elements(),
-                self.problem.lda(),
-                self.problem.layout.a_transposed(),
-            ),
-            mark if mark == MATRIX_MARKS[1] => (
-                Factor::B,
-                self.problem.b_elements(),
-                self.problem.ldb(),
-                self.problem.layout.b_transposed(),
-            ),
-            _ => return None,
+        let mark = word & !((1 << POSITION_BITS) - 1);
+        let factors = [Factor::A, Factor::B];
+        let factor = factors.into_iter().zip(MATRIX_MARKS).find(|(_, own)| *own == mark)?.0;
+        Some((factor, place))
+    }
+
+    /// The elements of A or B that a word holds.
+    fn elements(&self, word: u32) -> Vec<(Factor, u64, u64)> {
+        let Some((factor, place)) = self.marked(word) else { return Vec::new() };
+        let count = WORD / self.dtype(factor).bytes();
+        (place * count..(place + 1) * count).filter_map(|at| self.element(factor, at)).collect()
+    }
+
+    /// Row and column of an element of the first product.
+    fn element(&self, factor: Factor, place: u64) -> Option<(Factor, u64, u64)> {
+        let (problem, layout) = (self.problem, self.problem.layout);
+        let (elements, width, transposed) = match factor {
+            Factor::A => (problem.a_elements(), problem.lda(), layout.a_transposed()),
+            Factor::B => (problem.b_elements(), problem.ldb(), layout.b_transposed()),
         };
         let (row, column) = (place / width, place % width);
         let inside = place < elements;
         inside.then_some(if transposed { (factor, column, row) } else { (factor, row, column) })
+    }
+
+    fn dtype(&self, factor: Factor) -> Dtype {
+        match factor {
+            Factor::A => self.problem.types.a,
+            Factor::B => self.problem.types.b,
+        }
+    }
+
+    /// The element that a load of less than a word reads.
+    fn element_at(&self, address: u64) -> Option<(Factor, u64, u64)> {
+        [(Factor::A, self.places.a), (Factor::B, self.places.b)].into_iter().find_map(
+            |(factor, base)| {
+                self.element(factor, address.checked_sub(base)? / self.dtype(factor).bytes())
+            },
+        )
+    }
+
+    /// Whether threads store words into shared memory that are no words of the operands: elements that are shorter than
+    /// a word, loaded alone or converted.
+    fn loses_marks(&self, accesses: &[MemoryAccess]) -> bool {
+        if [Factor::A, Factor::B].iter().all(|factor| self.dtype(*factor).bytes() >= WORD) {
+            return false;
+        }
+        let words = |wanted: Movement| {
+            let own = accesses.iter().filter(move |access| access.movement == wanted);
+            own.flat_map(|access| {
+                let is_short = u64::from(access.bytes) < WORD;
+                let lanes = Self::lanes(access);
+                lanes.flat_map(move |(thread, _, words)| {
+                    words.into_iter().map(move |word| (thread, word, is_short))
+                })
+            })
+        };
+        let loaded: BTreeSet<(u32, u32)> = words(Movement::GlobalLoad)
+            .filter(|(.., is_short)| !is_short)
+            .map(|(thread, word, _)| (thread, word))
+            .collect();
+        // Zeros stand for what is outside of an operand.
+        words(Movement::SharedStore).any(|(thread, word, is_short)| {
+            word != 0 && (is_short || !loaded.contains(&(thread, word)))
+        })
     }
 
     /// Threads of an access, with the address and the words of each.
@@ -233,15 +289,25 @@ impl AccessDecoder<'_> {
         let mut loaded = Vec::new();
         for (thread, address, words) in Self::lanes(access) {
             for (at, word) in (0..).zip(words) {
-                let element = self.element(word);
-                let Some((factor, row, column)) =
-                    element.filter(|(factor, ..)| staged.contains(factor) == shares)
-                else {
-                    continue;
+                let is_short = u64::from(access.bytes) < WORD;
+                let elements = match access.movement {
+                    Movement::GlobalLoad if is_short => {
+                        self.element_at(address).into_iter().collect()
+                    }
+                    _ => self.elements(word),
                 };
-                let bank = shares.then_some((address / 4 + at) as u32 % 32);
+                let own =
+                    elements.into_iter().filter(|(factor, ..)| staged.contains(factor) == shares);
+                let bank = shares.then_some((address / WORD + at) as u32 % 32);
                 let conflict = shares && access.conflicts > 0;
-                loaded.push(LoadedElement { factor, row, column, thread, bank, conflict });
+                loaded.extend(own.map(|(factor, row, column)| LoadedElement {
+                    factor,
+                    row,
+                    column,
+                    thread,
+                    bank,
+                    conflict,
+                }));
             }
         }
         loaded
@@ -250,10 +316,10 @@ impl AccessDecoder<'_> {
     fn computed(&self, access: &MemoryAccess) -> Vec<ComputedElement> {
         let mut computed = Vec::new();
         if access.movement == Movement::GlobalStore {
-            let width = self.problem.ldc();
-            for (thread, address, words) in Self::lanes(access) {
-                let first = address.wrapping_sub(self.c) / 4;
-                let places = (first..).take(words.len());
+            let (width, bytes) = (self.problem.ldc(), self.problem.types.d.bytes());
+            for (thread, address, _) in Self::lanes(access) {
+                let first = address.wrapping_sub(self.places.c) / bytes;
+                let places = first..first.saturating_add(u64::from(access.bytes) / bytes);
                 let inside = places.filter(|place| *place < self.problem.c_elements());
                 computed.extend(inside.map(|place| ComputedElement {
                     row: place / width,
@@ -269,10 +335,13 @@ impl AccessDecoder<'_> {
         let mut reads = vec![0_u64; self.threads as usize];
         for access in accesses {
             if matches!(access.movement, Movement::GlobalLoad | Movement::Copy) {
-                for (thread, _, words) in Self::lanes(access) {
-                    let elements = words.iter().filter(|word| self.element(**word).is_some());
+                for (thread, address, words) in Self::lanes(access) {
+                    let elements = match u64::from(access.bytes) < WORD {
+                        true => self.element_at(address).iter().count(),
+                        false => words.iter().map(|word| self.elements(*word).len()).sum(),
+                    };
                     if let Some(reads) = reads.get_mut(thread as usize) {
-                        *reads += elements.count() as u64;
+                        *reads += elements as u64;
                     }
                 }
             }
