@@ -357,7 +357,8 @@ pub(crate) fn planted_faults() -> Result<(), Failed> {
     let (outcomes, summary) = faulty_run(&problem(512, 500, 512), &mut kit)?;
     assert_eq!(outcomes["stores_no_sums_later"].kind(), OutcomeKind::Correct);
     let failure = failure_as_finalist(&summary, "stores_no_sums_later");
-    assert!(failure.contains("two runs on the same values differ in 256000 words"), "{failure}");
+    // Where a line has a single value, both runs may give the same zeros.
+    assert!(failure.contains("two runs on the same values differ in"), "{failure}");
     assert_eq!(summary.ranking.len(), 1);
     Ok(())
 }
