@@ -20,6 +20,7 @@ use gemm_tune::tune::{
 };
 
 use crate::support::cases::cases;
+use crate::support::program::gemm_tune;
 use crate::support::{boxes, compiler_or_skip};
 
 fn jobs() -> NonZeroUsize {
@@ -507,4 +508,33 @@ fn a_workspace_is_aligned_as_declared_and_no_further() {
     };
     assert_eq!(misaligned(text), 0);
     assert!(misaligned(&declared) > 0, "kernels store 16 bytes at once");
+}
+
+/// `gemm-tune check --family mma --all-types --sample all` executes the rest.
+#[test]
+fn every_gemm_type_and_epilogue_of_tensor_cores_passes() {
+    if compiler_or_skip().is_none() {
+        return;
+    }
+    for (layout, shape) in [("nt", "33x65x72"), ("tn", "100x36x17")].into_iter().take(cases(1, 2)) {
+        let said = gemm_tune(&[
+            "check",
+            "--family",
+            "mma",
+            "--all-types",
+            "--sample",
+            "1",
+            "--shape",
+            shape,
+            "--layout",
+            layout,
+            "--batch",
+            "2",
+            "--cache",
+            "target/test-cache",
+            "-q",
+        ]);
+        assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+        assert!(said.out.contains("134 passed, 0 failed"), "{}", said.out);
+    }
 }

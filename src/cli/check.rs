@@ -14,7 +14,7 @@ use super::machine::Workshop;
 use super::output::finish;
 use super::progress_bar::CountProgress;
 use super::{interrupt, request};
-use crate::model::{Device, Layout, Problem};
+use crate::model::{Device, Epilogue, EpilogueOp, GemmType, Layout, Problem};
 use crate::report::checked;
 use crate::space::Family;
 use crate::tune::{CheckEvent, CheckPlan, Sample, TuneError, check};
@@ -26,6 +26,9 @@ pub(super) struct CheckArguments {
     shape: Vec<String>,
     #[command(flatten)]
     types: TypeArguments,
+    /// Check every GEMM type that the families serve, with each operation of epilogues that it takes and all of them
+    #[arg(long, conflicts_with_all = ["dtype", "out_dtype", "compute", "epilogue"])]
+    all_types: bool,
     /// Whether A and B are used as stored (n) or transposed (t); may be repeated [default: all four]
     #[arg(long)]
     layout: Vec<String>,
@@ -64,7 +67,6 @@ pub(super) fn main(arguments: &CheckArguments) -> ExitCode {
 }
 
 fn run(arguments: &CheckArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
-    let problems = problems(arguments)?;
     let (families, templates) = request::families(&arguments.families)?;
     // Non-deterministic kernels are checked too.
     let families: Vec<Family> =
@@ -72,6 +74,12 @@ fn run(arguments: &CheckArguments, console: Console) -> Result<(Value, ExitCode)
     let sample = sample(&arguments.sample)?;
     let cpu = Device::cpu();
     let device = Device { sms: arguments.sms.map_or(cpu.sms, NonZeroU32::get), ..cpu };
+    let mut problems = problems(arguments)?;
+    if arguments.all_types {
+        problems.retain(|problem| {
+            families.iter().any(|family| family.refusal(problem, &device).is_none())
+        });
+    }
     let checks = CheckPlan {
         families: &families,
         templates: &templates,
@@ -115,8 +123,33 @@ fn is_served(checks: &CheckPlan<'_>) -> Result<(), Failure> {
     Err(Failure::Usage(TuneError::NoFamily { problem: first.to_string(), reasons }.to_string()))
 }
 
+/// The GEMM types and epilogues to check, as problems of any shape.
+fn patterns(arguments: &CheckArguments) -> Result<Vec<Problem>, Failure> {
+    let given = request::pattern(&arguments.types, arguments.batch)?;
+    if !arguments.all_types {
+        return Ok(vec![given]);
+    }
+    let all = |types: GemmType| {
+        let is_taken = |operation: &&EpilogueOp| Epilogue::from(**operation).check(types).is_ok();
+        // Sums of integers become other numbers by a scale only.
+        let scale = Epilogue::NONE.check(types).err().map(|_| EpilogueOp::RowScale);
+        let whole: Vec<EpilogueOp> = EpilogueOp::ALL
+            .iter()
+            .copied()
+            .filter(|operation| !types.d.is_integer() || is_taken(&operation))
+            .collect();
+        let single = whole.iter().filter(|one| Some(**one) != scale);
+        let mut lists: Vec<Vec<EpilogueOp>> =
+            single.map(|one| scale.into_iter().chain([*one]).collect()).collect();
+        lists.extend([scale.into_iter().collect(), whole.clone()]);
+        lists.into_iter().filter_map(move |list| Epilogue::new(&list).ok())
+    };
+    let each = GemmType::all().flat_map(|types| all(types).map(move |epilogue| (types, epilogue)));
+    Ok(each.map(|(types, epilogue)| Problem { types, epilogue, ..given }).collect())
+}
+
 fn problems(arguments: &CheckArguments) -> Result<Vec<Problem>, Failure> {
-    let pattern = request::pattern(&arguments.types, arguments.batch)?;
+    let patterns = patterns(arguments)?;
     let mut shapes = request::shapes(&arguments.shape)?;
     if shapes.is_empty() {
         shapes = request::shapes(&SHAPES.map(str::to_owned))?;
@@ -127,10 +160,10 @@ fn problems(arguments: &CheckArguments) -> Result<Vec<Problem>, Failure> {
         layouts = LAYOUTS.to_vec();
     }
     let pairs = layouts.iter().flat_map(|layout| shapes.iter().map(move |shape| (layout, shape)));
-    pairs
-        .map(|(layout, shape)| {
-            request::problem(Problem { shape: *shape, layout: *layout, ..pattern })
-        })
+    let all = patterns
+        .iter()
+        .flat_map(|pattern| pairs.clone().map(move |(layout, shape)| (pattern, *layout, *shape)));
+    all.map(|(pattern, layout, shape)| request::problem(Problem { shape, layout, ..*pattern }))
         .collect()
 }
 

@@ -38,6 +38,17 @@ pub(super) fn rounding(dtype: Dtype, value: f64) -> f64 {
     }
 }
 
+/// The least magnitude that becomes an infinity; infinite for integers. Half a unit in the last place above the largest
+/// element.
+pub(super) fn overflow(dtype: Dtype) -> f64 {
+    match dtype {
+        Dtype::F32 => f64::from(f32::MAX) + 2_f64.powi(103),
+        Dtype::F16 => 65_520.0,
+        Dtype::Bf16 => f64::from(bf16::MAX) + 2_f64.powi(119),
+        Dtype::I32 | Dtype::I8 => f64::INFINITY,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -51,6 +62,16 @@ mod tests {
                 let value = value_of(dtype, bits);
                 assert!(value.is_nan() || bits_of(dtype, value) == bits, "{dtype} {bits:x}");
             }
+        }
+    }
+
+    #[test]
+    fn values_from_the_overflow_on_become_infinities() {
+        for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
+            let least = overflow(dtype);
+            assert_eq!(value_of(dtype, bits_of(dtype, least)), f64::INFINITY, "{dtype}");
+            let below = value_of(dtype, bits_of(dtype, least * (1.0 - 1e-6)));
+            assert!(below.is_finite(), "{dtype}");
         }
     }
 

@@ -73,20 +73,22 @@ __device__ void round_to(bf16& x, float value)
     x.bits = value == value ? (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16) : 0x7fff;
 }
 
-// What rounding to an element may change: relative to the value, and at least.
+// What rounding to an element may change: relative to the value, and at least. From `overflow` on a value becomes an
+// infinity.
 template <typename Element>
 struct Rounding {
     static constexpr double relative = 0.0, absolute = 0.0;  // a part of the bound, or exact
+    static constexpr double overflow = 3.4028235677973366e38;
 };
 
 template <>
 struct Rounding<f16> {
-    static constexpr double relative = 1.0 / (1 << 11), absolute = 1.0 / (1 << 25);
+    static constexpr double relative = 1.0 / (1 << 11), absolute = 1.0 / (1 << 25), overflow = 65520.0;
 };
 
 template <>
 struct Rounding<bf16> {
-    static constexpr double relative = 1.0 / (1 << 8), absolute = 0.0;
+    static constexpr double relative = 1.0 / (1 << 8), absolute = 0.0, overflow = 3.3961775292304957e38;
 };
 
 // Whether an element is an integer, and the type of alpha, beta and sums.
@@ -483,6 +485,12 @@ __device__ double infinite_if_nan(double error)
 // The distance of an element from its expected value beyond the rounding of C, in units of its error.
 __device__ double distance(double got, double expected, double unit)
 {
+    const double infinity = __longlong_as_double(0x7ff0000000000000ll);
+    const double overflow = got < 0 ? -Rounding<ELEMENT_D>::overflow : Rounding<ELEMENT_D>::overflow;
+    if (fabs(got) == infinity && fabs(expected) < infinity) {
+        const double missing = (overflow - expected) * (got < 0 ? -1 : 1);
+        return missing <= 0 ? 0 : missing / unit;
+    }
     const double rounding = Rounding<ELEMENT_D>::relative * fabs(expected) + Rounding<ELEMENT_D>::absolute;
     const double difference = fabs(got - expected) - rounding;
     return difference <= 0 ? 0 : infinite_if_nan(difference / unit);

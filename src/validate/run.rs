@@ -1,6 +1,6 @@
 //! One run of a candidate on the cpu device, and its expected result. Pure: works on the bits of C.
 
-use super::element::{bits_of, rounding, value_of};
+use super::element::{bits_of, overflow, rounding, value_of};
 use super::inputs::{LineClass, Seeds, ValueKind, uneven_scalars};
 use super::region::{OperandValues, Region, RowSegment, SegmentSums};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
@@ -221,8 +221,13 @@ impl ValidationRun {
         if got == expected {
             return 0.0;
         }
+        let dtype = self.problem.types.d;
+        if got.is_infinite() && expected.is_finite() {
+            // From there on a value is rounded to an infinity.
+            return ((overflow(dtype) - expected * got.signum()) / unit).max(0.0);
+        }
         let is_exact = self.bound == 0.0;
-        let rounding = if is_exact { 0.0 } else { rounding(self.problem.types.d, expected) };
+        let rounding = if is_exact { 0.0 } else { rounding(dtype, expected) };
         let error = ((got - expected).abs() - rounding) / unit;
         if error.is_nan() { f64::INFINITY } else { error.max(0.0) }
     }
@@ -242,6 +247,21 @@ mod tests {
             (0..segment.length as usize).map(bits).collect()
         })
         .collect()
+    }
+
+    #[test]
+    fn a_value_beyond_f16_becomes_an_infinity_of_its_sign() {
+        let types = GemmType { d: Dtype::F16, ..GemmType::of(Dtype::I8) };
+        let epilogue = "row-scale".parse().unwrap();
+        let pattern = ProblemPattern { types, layout: Layout::Nn, epilogue };
+        let run = ValidationRun::mixed(&pattern.problem("1x1x1".parse().unwrap()), Seeds::of(1));
+        let infinity = f64::INFINITY;
+        assert_eq!(run.error(infinity, 70_000.0, 70_000.0), 0.0);
+        assert_eq!(run.error(-infinity, -65_520.0, 65_520.0), 0.0);
+        assert!(run.error(infinity, 65_519.999, 65_520.0) < run.bound);
+        for (got, expected) in [(infinity, 60_000.0), (infinity, -70_000.0), (65_504.0, 70_000.0)] {
+            assert!(run.error(got, expected, expected.abs()) > run.bound, "{got} for {expected}");
+        }
     }
 
     #[test]
