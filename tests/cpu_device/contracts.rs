@@ -190,9 +190,9 @@ const FAULTS: &[Fault] = &[
         types: BF16,
         epilogue: "relu",
         change: (
-            "        value = value < 0 ? 0 : value;",
-            "        value -= beta != 0 ? beta * to_value(C[at]) : 0; value = value < 0 ? 0 : value; \
-             value += beta != 0 ? beta * to_value(C[at]) : 0;",
+            "C[at] = to_element(finished(value, product, row, column));",
+            "value = finished(alpha * sum, product, row, column); \
+             C[at] = to_element(beta != 0 ? value + beta * to_value(C[at]) : value);",
         ),
     },
 ];
