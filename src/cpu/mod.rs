@@ -30,6 +30,7 @@ mod operation;
 mod parse;
 mod shadow;
 mod step_counts;
+mod swizzle;
 mod tensor_map;
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@ use crate::cpu::lanes::lanes;
 use crate::cpu::layout::PARAMETER_WINDOW;
 use crate::cpu::operation::TensorCopy;
 use crate::cpu::shadow::SharedAccess;
+use crate::cpu::swizzle::{row_bytes, swizzled};
 use crate::cpu::tensor_map;
 use crate::cpu::trace::Movement;
 use crate::cpu::types::Space;
@@ -61,6 +62,7 @@ impl Warp {
                 );
                 return Err(violation(lane, maps[lane], text));
             }
+            check_rows(&map, lane, maps[lane])?;
             let mut first = [0; MAX_RANK];
             for (first, slot) in first.iter_mut().zip(&copy.coordinates) {
                 *first = i64::from(self.registers.word(*slot)[lane].cast_signed());
@@ -89,7 +91,10 @@ impl Warp {
                     )?;
                 }
             }
-            let loaded = load_box::<CHECKED>(cluster, lane, &map, first)?;
+            let mut loaded = load_box::<CHECKED>(cluster, lane, &map, first)?;
+            if map.swizzle != Swizzle::None {
+                loaded.words = permute(&loaded.words, map.swizzle, place % cluster.shared_stride);
+            }
             if COUNTED {
                 let LoadedBox { sectors, bytes: read, words } = &loaded;
                 cluster.counts[at].copied(*sectors, *read, u64::from(bytes));
@@ -136,14 +141,30 @@ fn map_at(
     let map = map.ok_or_else(|| {
         violation(lane, address, "the parameter at this address is not a tensor map")
     })?;
-    if map.swizzle != Swizzle::None {
-        return Err(violation(
-            lane,
-            address,
-            "this device does not support tensor maps with a swizzle",
-        ));
-    }
     Ok(map)
+}
+
+/// Checks that the rows of a box fill the rows of its swizzle. The chunks of other boxes have no documented place.
+fn check_rows(map: &PlacedMap, lane: usize, address: u64) -> Result<(), LaneViolation> {
+    let (row, wanted) = (u64::from(map.tile[0]) * map.dtype.bytes(), row_bytes(map.swizzle));
+    if map.swizzle == Swizzle::None || row == wanted {
+        return Ok(());
+    }
+    let text = format!(
+        "a row of the box has {row} bytes; this device supports only rows of {wanted} bytes with this swizzle"
+    );
+    Err(violation(lane, address, text))
+}
+
+/// Moves the chunks of a box from where they are without a swizzle to their places. `to` is the address of the box in
+/// its block.
+fn permute(words: &[u32], swizzle: Swizzle, to: u64) -> Vec<u32> {
+    let source = |at: usize| {
+        // A swizzle is its own inverse.
+        let from = swizzled(swizzle, to + 4 * at as u64) - to;
+        words.get(from as usize / 4).copied().unwrap_or(0)
+    };
+    (0..words.len()).map(source).collect()
 }
 
 /// Reads a box. Elements outside of the map's extents are zero.

@@ -9,6 +9,7 @@ mod modules;
 mod rare_instructions;
 mod robustness;
 mod snippet;
+mod swizzles;
 mod tensor_copies;
 mod violations;
 
