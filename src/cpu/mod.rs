@@ -13,6 +13,7 @@
 
 mod access_cost;
 mod allocation;
+mod async_reads;
 mod checks;
 mod counts;
 mod decode;

@@ -12,6 +12,7 @@ mod slot_uses;
 mod special_registers;
 mod step;
 mod warp;
+mod warpgroup;
 
 pub(super) use matrix::{
     AccumulatorFormat, MatrixDirection, MatrixElement, MatrixMove, MatrixProduct,
@@ -27,4 +28,7 @@ pub(super) use step::{KernelStep, Operation};
 pub(super) use warp::{
     ArriveOrder, BarrierMode, BarrierReduction, ClusterBarrierStep, MatchMode, ReductionResult,
     ShuffleMode, VoteMode,
+};
+pub(super) use warpgroup::{
+    DescribedMatrix, FactorSource, MajorDimension, WarpgroupOrder, WarpgroupProduct,
 };

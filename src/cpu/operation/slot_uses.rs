@@ -5,6 +5,7 @@ use super::mbarrier::{MbarrierOperation, PhaseOperand, TensorCopy};
 use super::operands::{Address, Combined, Register, RegisterSlot, Vector};
 use super::step::Operation;
 use super::warp::{BarrierReduction, MatchMode, ReductionResult, VoteMode};
+use super::warpgroup::{FactorSource, WarpgroupProduct};
 use crate::cpu::types::Class;
 
 /// Use of a slot by an operation.
@@ -154,8 +155,11 @@ impl Operation {
                 };
                 moved.registers.iter_mut().for_each(|slot| visit(Word, how, slot));
             }
+            Self::WarpgroupProduct(product) => product.visit(visit),
+            Self::WarpgroupOrder(_) => {}
             Self::CopyCommit | Self::CopyWait { .. } => {}
-            Self::ClusterBarrier(_) | Self::WarpBarrier | Self::Fence | Self::Sleep => {}
+            Self::ClusterBarrier(_) | Self::WarpBarrier | Self::Sleep => {}
+            Self::Fence | Self::ProxyFence => {}
             Self::Branch { .. } | Self::Exit | Self::Trap => {}
         }
     }
@@ -214,6 +218,21 @@ impl MbarrierOperation {
                 visit(Class::Predicate, SlotUse::Write, d);
             }
         }
+    }
+}
+
+impl WarpgroupProduct {
+    fn visit(&mut self, visit: SlotVisitor<'_>) {
+        match &mut self.a {
+            FactorSource::Registers(a) => {
+                a.iter_mut().for_each(|slot| visit(Class::Word, SlotUse::Read, slot));
+            }
+            FactorSource::Shared(a) => visit(Class::Long, SlotUse::Read, &mut a.descriptor),
+        }
+        visit(Class::Long, SlotUse::Read, &mut self.b.descriptor);
+        visit(Class::Predicate, SlotUse::Read, &mut self.accumulates.slot);
+        self.c.iter_mut().for_each(|slot| visit(Class::Word, SlotUse::Read, slot));
+        self.d.iter_mut().for_each(|slot| visit(Class::Word, SlotUse::Write, slot));
     }
 }
 

@@ -9,6 +9,7 @@ use super::operands::{
 use super::warp::{
     BarrierMode, BarrierReduction, ClusterBarrierStep, MatchMode, ShuffleMode, VoteMode,
 };
+use super::warpgroup::{WarpgroupOrder, WarpgroupProduct};
 use crate::cpu::counts::InstructionClass;
 use crate::cpu::numeric::convert::Conversion;
 use crate::cpu::types::Space;
@@ -229,6 +230,8 @@ pub(in crate::cpu) enum Operation {
     ClusterBarrier(ClusterBarrierStep),
     WarpBarrier,
     Fence,
+    /// `fence.proxy.async`: orders ordinary accesses before asynchronous ones.
+    ProxyFence,
     /// Instructions that the block has executed, shifted right.
     Clock {
         d: Register,
@@ -245,6 +248,8 @@ pub(in crate::cpu) enum Operation {
     Trap,
     MatrixProduct(Box<MatrixProduct>),
     MatrixMove(Box<MatrixMove>),
+    WarpgroupProduct(Box<WarpgroupProduct>),
+    WarpgroupOrder(WarpgroupOrder),
 }
 
 /// A step of a kernel: an operation and where it comes from.

@@ -12,6 +12,9 @@ mod snippet;
 mod swizzles;
 mod tensor_copies;
 mod violations;
+mod warpgroup_kernel;
+mod warpgroup_products;
+mod warpgroup_violations;
 
 use super::{ExecutionChecks, LaunchOptions};
 

@@ -60,7 +60,7 @@ fn the_chunks_of_a_box_are_permuted_by_their_addresses() {
             for row in 0..16 {
                 for column in 0..columns {
                     let address = to + 4 * (row * columns + column);
-                    let swizzled = address ^ ((address / 128) & chunk_mask) * 16;
+                    let swizzled = address ^ (((address / 128) & chunk_mask) * 16);
                     expected[swizzled as usize / 4] = row * 32 + column + 1;
                 }
             }
