@@ -13,6 +13,7 @@ mod swizzles;
 mod tensor_copies;
 mod violations;
 mod warpgroup_kernel;
+mod warpgroup_pipeline;
 mod warpgroup_products;
 mod warpgroup_violations;
 
