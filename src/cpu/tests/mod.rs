@@ -12,6 +12,7 @@ mod snippet;
 mod swizzles;
 mod tensor_copies;
 mod violations;
+mod warpgroup_compiled;
 mod warpgroup_kernel;
 mod warpgroup_pipeline;
 mod warpgroup_products;
