@@ -1,7 +1,7 @@
 //! Decoded code of a kernel: the output of `decode` and the input of `execute`.
 
 use super::error::SourceLine;
-use super::operation::{KernelStep, RegisterSlot, SlotUse, SpecialRegister};
+use super::operation::{KernelStep, Operation, RegisterSlot, SlotUse, SpecialRegister};
 use super::parse::ClusterDirectives;
 
 /// Decoded code of a kernel.
@@ -31,7 +31,8 @@ pub(super) struct KernelCode {
 impl KernelCode {
     /// Whether instructions read shared memory after the warp has gone on.
     pub(super) fn reads_asynchronously(&self) -> bool {
-        !self.product_uses.is_empty()
+        let stores = |step: &KernelStep| matches!(step.operation, Operation::TensorStore(_));
+        !self.product_uses.is_empty() || self.steps.iter().any(stores)
     }
 }
 

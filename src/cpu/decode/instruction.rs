@@ -136,7 +136,10 @@ pub(super) fn class(operation: &Operation, opcode: &str) -> InstructionClass {
             MatrixDirection::Store => Of::SharedStore,
         },
         Operation::Atomic { .. } => Of::Atomic,
-        Operation::Copy { .. } | Operation::TensorCopy(_) => Of::AsyncCopy,
+        Operation::Copy { .. } | Operation::TensorCopy(_) | Operation::TensorStore(_) => {
+            Of::AsyncCopy
+        }
+        Operation::StoreCommit | Operation::StoreWait { .. } => Of::Barrier,
         Operation::MatrixProduct(_) | Operation::WarpgroupProduct(_) => Of::Matrix,
         Operation::WarpgroupOrder(_) => Of::Barrier,
         Operation::Shuffle { .. } | Operation::Vote { .. } | Operation::ActiveMask { .. } => {

@@ -34,6 +34,7 @@ impl Warp {
             let Some(frame) = self.stack.last_mut() else {
                 cluster.spend(turn - left);
                 self.finish_copies::<CHECKED>(cluster, FULL, None)?;
+                self.finish_stores::<CHECKED>(cluster)?;
                 return Ok(WarpPause::Ended);
             };
             if frame.at == frame.reconvergence || frame.lanes == 0 {
@@ -162,6 +163,13 @@ impl Warp {
             }
             Operation::TensorCopy(copy) => {
                 self.copy_tensor::<CHECKED, COUNTED>(cluster, at, copy, active)?;
+            }
+            Operation::TensorStore(store) => {
+                self.store_tensor::<CHECKED, COUNTED>(cluster, at, store, active)?;
+            }
+            Operation::StoreCommit => self.stores.commit(active),
+            Operation::StoreWait { pending, what } => {
+                self.wait_for_stores::<CHECKED>(cluster, active, (*pending, *what))?;
             }
             Operation::Mbarrier { space, address, step } => {
                 let awaited =

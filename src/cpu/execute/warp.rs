@@ -6,6 +6,7 @@ use super::mbarrier_state::PhaseWait;
 use super::product_state::ProductState;
 use super::registers::Registers;
 use super::special_values::special_value;
+use super::tensor_store::BulkStores;
 use crate::cpu::kernel_code::KernelCode;
 use crate::cpu::operation::{BarrierMode, ClusterBarrierStep, Words};
 use crate::cpu::vector_clock::VectorClock;
@@ -115,6 +116,7 @@ pub(super) struct Warp {
     /// Clock at the last fence, in a cluster of several blocks.
     pub(super) fenced: Option<VectorClock>,
     pub(super) products: ProductState,
+    pub(super) stores: BulkStores,
 }
 
 impl Warp {
@@ -135,6 +137,7 @@ impl Warp {
             clocks: VectorClock::new(position.number + 1, position.number),
             fenced: None,
             products: ProductState::new(code),
+            stores: BulkStores::default(),
         }
     }
 
@@ -163,6 +166,7 @@ impl Warp {
         self.clocks = VectorClock::new(warps, self.position.number);
         self.fenced = None;
         self.products.reset();
+        self.stores = BulkStores::default();
         self.registers.reset(&code.pinned);
         for (special, slot) in &code.pinned.specials {
             let values: Words = std::array::from_fn(|lane| {

@@ -17,7 +17,9 @@ mod warpgroup;
 pub(super) use matrix::{
     AccumulatorFormat, MatrixDirection, MatrixElement, MatrixMove, MatrixProduct,
 };
-pub(super) use mbarrier::{MbarrierOperation, PhaseOperand, TensorCopy};
+pub(super) use mbarrier::{
+    MbarrierOperation, PhaseOperand, StoreEffect, StoreWait, TensorCopy, TensorStore,
+};
 pub(super) use operands::{
     Address, AtomicUpdate, Combined, Element, Logic, Longs, MemoryOrder, PredicateOperand,
     Register, RegisterSlot, Vector, Words,

@@ -1,7 +1,7 @@
 //! Slots that each operation reads and writes.
 
 use super::matrix::{MatrixDirection, MatrixProduct};
-use super::mbarrier::{MbarrierOperation, PhaseOperand, TensorCopy};
+use super::mbarrier::{MbarrierOperation, PhaseOperand, TensorCopy, TensorStore};
 use super::operands::{Address, Combined, Register, RegisterSlot, Vector};
 use super::step::Operation;
 use super::warp::{BarrierReduction, MatchMode, ReductionResult, VoteMode};
@@ -93,10 +93,16 @@ impl Operation {
                 source_bytes.iter_mut().for_each(|slot| visit(Word, Read, slot));
             }
             Self::TensorCopy(copy) => {
-                let TensorCopy { to, map, coordinates, barrier } = &mut **copy;
+                let TensorCopy { to, map, coordinates, barrier, blocks } = &mut **copy;
                 [to, map, barrier].into_iter().for_each(|address| address.visit(visit));
+                coordinates.iter_mut().chain(blocks).for_each(|slot| visit(Word, Read, slot));
+            }
+            Self::TensorStore(store) => {
+                let TensorStore { from, map, coordinates, .. } = &mut **store;
+                [from, map].into_iter().for_each(|address| address.visit(visit));
                 coordinates.iter_mut().for_each(|slot| visit(Word, Read, slot));
             }
+            Self::StoreCommit | Self::StoreWait { .. } => {}
             Self::Mbarrier { address, step, .. } => {
                 address.visit(visit);
                 step.visit(visit);

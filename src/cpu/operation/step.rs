@@ -1,7 +1,7 @@
 //! Operations and steps. A step is an operation with its guard and its source location.
 
 use super::matrix::{MatrixMove, MatrixProduct};
-use super::mbarrier::{MbarrierOperation, TensorCopy};
+use super::mbarrier::{MbarrierOperation, StoreWait, TensorCopy, TensorStore};
 use super::operands::{
     Address, AtomicUpdate, Combined, Element, Logic, Longs, MemoryOrder, PredicateOperand,
     Register, RegisterSlot, Vector, Words,
@@ -172,6 +172,13 @@ pub(in crate::cpu) enum Operation {
         source_bytes: Option<RegisterSlot>,
     },
     TensorCopy(Box<TensorCopy>),
+    TensorStore(Box<TensorStore>),
+    StoreCommit,
+    /// Waits until at most `pending` groups of bulk stores are incomplete.
+    StoreWait {
+        pending: u32,
+        what: StoreWait,
+    },
     Mbarrier {
         space: Space,
         address: Address,

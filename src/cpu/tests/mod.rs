@@ -11,6 +11,8 @@ mod robustness;
 mod snippet;
 mod swizzles;
 mod tensor_copies;
+mod tensor_multicast;
+mod tensor_stores;
 mod violations;
 mod warpgroup_compiled;
 mod warpgroup_kernel;
