@@ -13,8 +13,7 @@ use crate::cpu::allocation::Allocation;
 use crate::cpu::async_reads::{AsyncEngine, engine_index};
 use crate::cpu::checks::{ExecutionCheck, LaneViolation, ViolationKind};
 use crate::cpu::lanes::lanes;
-use crate::cpu::numeric::Rounding;
-use crate::cpu::numeric::float::{BF16, F16, FloatFormat, bf16_value, f16_value};
+use crate::cpu::numeric::addition::{add_bf16_pair, add_f16_pair, add_flushed};
 use crate::cpu::operation::{StoreEffect, StoreWait, TensorStore};
 use crate::cpu::types::Space;
 use crate::model::Dtype;
@@ -247,21 +246,15 @@ impl PendingStore {
 /// Adds an element atomically.
 fn add(allocation: &Allocation, at: u64, dtype: Dtype, bits: u32) {
     let Some(word) = allocation.words(at & !3).first() else { return };
-    let half = |format: FloatFormat, value: fn(u32) -> f32| {
+    let half = |sum: fn(u32, u32) -> u32| {
         let shift = 8 * (at as u32 & 2);
-        replace(word, |old| {
-            // The sum of two such numbers is rounded once: binary64 holds it exactly or far more precisely.
-            let sum = f64::from(value(old >> shift & 0xffff)) + f64::from(value(bits));
-            let sum = format.round(sum, Rounding::NearestEven);
-            old & !(0xffff << shift) | sum << shift
-        });
+        let of = |old: u32| sum(old >> shift & 0xffff, bits) & 0xffff;
+        replace(word, |old| old & !(0xffff << shift) | of(old) << shift);
     };
     match dtype {
-        Dtype::F16 => half(F16, f16_value),
-        Dtype::Bf16 => half(BF16, bf16_value),
-        Dtype::F32 => {
-            replace(word, |old| (f32::from_bits(old) + f32::from_bits(bits)).to_bits());
-        }
+        Dtype::F16 => half(add_f16_pair),
+        Dtype::Bf16 => half(add_bf16_pair),
+        Dtype::F32 => replace(word, |old| add_flushed(old, bits)),
         _ => replace(word, |old| old.wrapping_add(bits)),
     }
 }
