@@ -8,6 +8,7 @@ mod atomics;
 mod barrier_state;
 mod barriers;
 mod bounds;
+mod bulk_stores;
 mod cluster;
 mod cluster_order;
 mod cluster_state;

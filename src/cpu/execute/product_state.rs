@@ -3,9 +3,7 @@
 //! A product may read and write its registers until its group has been waited for. Its results are in the registers
 //! from the start on this device, so only these rules keep kernels from using them too early.
 
-use super::cluster_state::ClusterState;
-use super::warp::Warp;
-use crate::cpu::checks::{ExecutionCheck, LaneViolation, ViolationKind};
+use crate::cpu::checks::{LaneViolation, ViolationKind};
 use crate::cpu::kernel_code::KernelCode;
 use crate::cpu::operation::{AccumulatorFormat, RegisterSlot, SlotUse, WarpgroupProduct};
 
@@ -96,7 +94,7 @@ impl ProductState {
 
     /// Checks that products that may still run do not use the registers of another instruction, and records what it
     /// writes.
-    fn check_other(
+    pub(super) fn check_other(
         &mut self,
         uses: &[(SlotUse, RegisterSlot)],
         code: &KernelCode,
@@ -170,24 +168,6 @@ impl ProductRole {
         match self {
             Self::Fragment => "a register fragment",
             Self::Accumulator { .. } => "an accumulator",
-        }
-    }
-}
-
-impl Warp {
-    /// Checks the registers that a step other than a product shares with products.
-    pub(super) fn check_product_uses(
-        &mut self,
-        cluster: &ClusterState<'_>,
-        at: usize,
-    ) -> Result<(), LaneViolation> {
-        let code = &cluster.launch.kernel.code;
-        if !cluster.launch.options.checks.has(ExecutionCheck::Race) {
-            return Ok(());
-        }
-        match code.product_uses.get(at) {
-            Some(uses) if !uses.is_empty() => self.products.check_other(uses, code),
-            _ => Ok(()),
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::bounds::{check_alignment, find_writable};
+use super::bulk_stores::PendingStore;
 use super::cluster_state::ClusterState;
 use super::tensor_box::{BOX_ALIGNMENT, permute, violation};
 use super::warp::{SimtFrame, Warp};
@@ -23,46 +24,6 @@ const MAX_BYTES: usize = 1 << 20;
 
 /// Limit of a warp's stores that have not been waited for.
 const MAX_STORES: usize = 1 << 14;
-
-/// Bulk stores of a warp.
-#[derive(Debug, Default)]
-pub(super) struct BulkStores {
-    pending: Vec<PendingStore>,
-    /// Bytes of the pending stores.
-    bytes: usize,
-    /// Committed groups of each lane.
-    committed: [u32; 32],
-    /// Stores so far: the time of the warp's engine.
-    started: u32,
-}
-
-/// A store whose group is not complete.
-#[derive(Debug)]
-struct PendingStore {
-    lane: usize,
-    step: usize,
-    group: u32,
-    /// Time of the engine.
-    clock: u32,
-    /// Whether a wait for its reads has passed.
-    was_read: bool,
-    effect: StoreEffect,
-    dtype: Dtype,
-    /// Addresses and contents of its rows; empty once they are written.
-    rows: Vec<(u64, Vec<u8>)>,
-}
-
-impl BulkStores {
-    /// Time up to which all reads are complete.
-    fn reads_completed(&self) -> u32 {
-        let unread = self.pending.iter().filter(|store| !store.was_read);
-        unread.map(|store| store.clock - 1).min().unwrap_or(self.started)
-    }
-
-    pub(super) fn commit(&mut self, active: u32) {
-        lanes(active).for_each(|lane| self.committed[lane] += 1);
-    }
-}
 
 impl Warp {
     /// `cp.async.bulk.tensor` and `cp.reduce.async.bulk.tensor` to global memory.
@@ -145,7 +106,7 @@ impl Warp {
             return Ok(());
         }
         for store in &mut self.stores.pending {
-            store.write::<CHECKED>(cluster)?;
+            write::<CHECKED>(store, cluster)?;
             store.rows.clear();
         }
         self.stores.pending.retain(|store| !store.was_read);
@@ -177,7 +138,7 @@ impl Warp {
                 if self.stores.pending.is_empty() {
                     self.stores.bytes = 0;
                 }
-                done.iter().try_for_each(|store| store.write::<CHECKED>(cluster))?;
+                done.iter().try_for_each(|store| write::<CHECKED>(store, cluster))?;
             }
         }
         let number = self.position.number;
@@ -204,43 +165,44 @@ impl Warp {
                     ..LaneViolation::of_warp(ViolationKind::Race, text)
                 });
             }
-            store.write::<CHECKED>(cluster)?;
+            write::<CHECKED>(&store, cluster)?;
         }
         Ok(())
     }
 }
 
-impl PendingStore {
-    /// Writes the rows to global memory.
-    fn write<const CHECKED: bool>(&self, cluster: &ClusterState<'_>) -> Result<(), LaneViolation> {
-        let unwritten = CHECKED && cluster.launch.options.checks.has(ExecutionCheck::Unwritten);
-        for (address, bytes) in &self.rows {
-            let (allocation, offset) =
-                find_writable(cluster, self.lane, *address, bytes.len() as u32)?;
-            let size = self.dtype.bytes() as usize;
-            for (at, element) in (offset..).step_by(size).zip(bytes.chunks(size)) {
-                let mut word = [0; 4];
-                word.iter_mut().zip(element).for_each(|(to, from)| *to = *from);
-                let bits = u32::from_le_bytes(word);
-                if self.effect == StoreEffect::Add {
-                    if unwritten && !allocation.is_written(at, size as u32) {
-                        let text = "a tensor store adds to unwritten global memory".to_owned();
-                        let kind = ViolationKind::Unwritten;
-                        return Err(LaneViolation::access(kind, self.lane, *address, text));
-                    }
-                    add(allocation, at, self.dtype, bits);
-                } else if size == 4 {
-                    if let Some(word) = allocation.words(at).first() {
-                        word.store(bits, Ordering::Relaxed);
-                    }
-                } else {
-                    allocation.store_part(at, size as u32, bits);
+/// Writes the rows of a store to global memory.
+fn write<const CHECKED: bool>(
+    store: &PendingStore,
+    cluster: &ClusterState<'_>,
+) -> Result<(), LaneViolation> {
+    let unwritten = CHECKED && cluster.launch.options.checks.has(ExecutionCheck::Unwritten);
+    for (address, bytes) in &store.rows {
+        let (allocation, offset) =
+            find_writable(cluster, store.lane, *address, bytes.len() as u32)?;
+        let size = store.dtype.bytes() as usize;
+        for (at, element) in (offset..).step_by(size).zip(bytes.chunks(size)) {
+            let mut word = [0; 4];
+            word.iter_mut().zip(element).for_each(|(to, from)| *to = *from);
+            let bits = u32::from_le_bytes(word);
+            if store.effect == StoreEffect::Add {
+                if unwritten && !allocation.is_written(at, size as u32) {
+                    let text = "a tensor store adds to unwritten global memory".to_owned();
+                    let kind = ViolationKind::Unwritten;
+                    return Err(LaneViolation::access(kind, store.lane, *address, text));
                 }
+                add(allocation, at, store.dtype, bits);
+            } else if size == 4 {
+                if let Some(word) = allocation.words(at).first() {
+                    word.store(bits, Ordering::Relaxed);
+                }
+            } else {
+                allocation.store_part(at, size as u32, bits);
             }
-            allocation.mark_range(offset, bytes.len() as u64);
         }
-        Ok(())
+        allocation.mark_range(offset, bytes.len() as u64);
     }
+    Ok(())
 }
 
 /// Adds an element atomically.

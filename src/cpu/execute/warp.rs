@@ -1,12 +1,12 @@
 //! State of a warp: registers, divergence stack, waits and pending copies.
 
 use super::barrier_state::ReductionInput;
+use super::bulk_stores::BulkStores;
 use super::limits::LaunchExtents;
 use super::mbarrier_state::PhaseWait;
 use super::product_state::ProductState;
 use super::registers::Registers;
 use super::special_values::special_value;
-use super::tensor_store::BulkStores;
 use crate::cpu::kernel_code::KernelCode;
 use crate::cpu::operation::{BarrierMode, ClusterBarrierStep, Words};
 use crate::cpu::vector_clock::VectorClock;

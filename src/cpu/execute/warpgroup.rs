@@ -9,7 +9,7 @@ use super::matrix::elements;
 use super::registers::FULL;
 use super::shared_address::check_shared;
 use super::warp::Warp;
-use super::warpgroup_order::{SharedStep, WARPS};
+use super::warpgroup_order::{GROUP_WARPS, SharedStep};
 use crate::cpu::async_reads::{AsyncEngine, engine_index};
 use crate::cpu::checks::{ExecutionCheck, LaneViolation, ViolationKind};
 use crate::cpu::numeric::float::{BF16, F16, F32, FloatFormat, TF32};
@@ -57,6 +57,22 @@ struct SharedRows {
 }
 
 impl Warp {
+    /// Checks the registers that a step other than a product shares with products.
+    pub(super) fn check_product_uses(
+        &mut self,
+        cluster: &ClusterState<'_>,
+        at: usize,
+    ) -> Result<(), LaneViolation> {
+        let code = &cluster.launch.kernel.code;
+        if !cluster.launch.options.checks.has(ExecutionCheck::Race) {
+            return Ok(());
+        }
+        match code.product_uses.get(at) {
+            Some(uses) if !uses.is_empty() => self.products.check_other(uses, code),
+            _ => Ok(()),
+        }
+    }
+
     /// `wgmma.fence`, `wgmma.commit_group` and `wgmma.wait_group`.
     pub(super) fn order_products(
         &mut self,
@@ -107,7 +123,7 @@ impl Warp {
         let a = match &product.a {
             FactorSource::Registers(slots) => self.fragment(slots, left, depth),
             FactorSource::Shared(matrix) => {
-                let first = self.position.index % WARPS * ROWS;
+                let first = self.position.index % GROUP_WARPS * ROWS;
                 let rows = SharedRows { matrix: *matrix, element: left, first, count: ROWS, depth };
                 self.read_rows::<CHECKED>(cluster, rows)?
             }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::cpu::checks::{LaneViolation, ViolationKind};
 
 /// Warps of a warpgroup.
-pub(super) const WARPS: usize = 4;
+pub(super) const GROUP_WARPS: usize = 4;
 
 /// A `wgmma` instruction, with the operands that its warps share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ struct GroupHistory {
     dropped: usize,
     steps: VecDeque<SharedStep>,
     /// Executed instructions of each warp.
-    executed: [usize; WARPS],
+    executed: [usize; GROUP_WARPS],
 }
 
 /// The warpgroups of a cluster.
@@ -49,7 +49,7 @@ fn divergence(text: impl Into<String>) -> LaneViolation {
 
 impl WarpgroupHistories {
     pub(super) fn new(blocks: usize, warps_each: usize) -> Self {
-        let groups_each = warps_each.div_ceil(WARPS);
+        let groups_each = warps_each.div_ceil(GROUP_WARPS);
         let groups = vec![GroupHistory::default(); blocks * groups_each];
         Self { groups, warps_each, groups_each }
     }
@@ -68,17 +68,18 @@ impl WarpgroupHistories {
         line_of: impl Fn(usize) -> u32,
     ) -> Result<(), LaneViolation> {
         let (block, index) = (warp / self.warps_each.max(1), warp % self.warps_each.max(1));
-        if index / WARPS * WARPS + WARPS > self.warps_each {
+        if index / GROUP_WARPS * GROUP_WARPS + GROUP_WARPS > self.warps_each {
             let text = format!(
                 "warp {index} of a block of {} warps is in no warpgroup of four",
                 self.warps_each
             );
             return Err(divergence(text));
         }
-        let Some(group) = self.groups.get_mut(block * self.groups_each + index / WARPS) else {
+        let Some(group) = self.groups.get_mut(block * self.groups_each + index / GROUP_WARPS)
+        else {
             return Ok(());
         };
-        let executed = group.executed[index % WARPS];
+        let executed = group.executed[index % GROUP_WARPS];
         match group.steps.get(executed - group.dropped) {
             None => group.steps.push_back(step),
             Some(other) if *other == step => {}
@@ -95,7 +96,7 @@ impl WarpgroupHistories {
                 ));
             }
         }
-        group.executed[index % WARPS] += 1;
+        group.executed[index % GROUP_WARPS] += 1;
         while group.executed.iter().all(|executed| *executed > group.dropped) {
             group.steps.pop_front();
             group.dropped += 1;
@@ -108,7 +109,7 @@ impl WarpgroupHistories {
         let (at, group) = self.groups.iter().enumerate().find(|(_, it)| !it.steps.is_empty())?;
         let step = group.steps.front()?.step;
         let behind = group.executed.iter().position(|executed| *executed == group.dropped)?;
-        let index = at % self.groups_each * WARPS + behind;
+        let index = at % self.groups_each * GROUP_WARPS + behind;
         let text =
             format!("warp {index} ends without this instruction, which its warpgroup executes");
         let warp = at / self.groups_each * self.warps_each + index;
