@@ -137,7 +137,8 @@ impl ProductState {
         for (slot, role) in accumulators.clone().chain(fragment.clone()) {
             if self.written(slot) {
                 return Err(violation(format!(
-                    "{} of this `wgmma` was written by another instruction with no `wgmma.fence` in between",
+                    "{} of this `wgmma` was written by another instruction with no `wgmma.fence` in between; the \
+                     compiler moves such a write past the fence unless an empty `asm` before it uses the register",
                     role.name()
                 )));
             }

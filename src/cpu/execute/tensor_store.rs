@@ -19,7 +19,7 @@ use crate::cpu::operation::{StoreEffect, StoreWait, TensorStore};
 use crate::cpu::types::Space;
 use crate::model::Dtype;
 
-/// Bytes of a warp's stores beyond which the oldest are written before their wait, which PTX allows too.
+/// Bytes of a warp's stores beyond which all are written before their wait, which PTX allows too.
 const MAX_BYTES: usize = 1 << 20;
 
 /// Limit of a warp's stores that have not been waited for.
@@ -86,23 +86,23 @@ impl Warp {
                 dtype,
                 rows,
             });
+            self.stores.bytes += bytes as usize;
+            self.write_if_many::<CHECKED>(cluster)?;
             if self.stores.pending.len() > MAX_STORES {
                 let text =
                     format!("more than {MAX_STORES} tensor stores of a warp are never waited for");
                 return Err(violation(lane, maps[lane], text));
             }
-            self.stores.bytes += bytes as usize;
-            self.write_oldest::<CHECKED>(cluster)?;
         }
         Ok(())
     }
 
-    /// Writes the oldest stores while too many bytes wait.
-    fn write_oldest<const CHECKED: bool>(
+    /// Writes the stores if too many wait. Those whose reads are complete need no further wait.
+    fn write_if_many<const CHECKED: bool>(
         &mut self,
         cluster: &ClusterState<'_>,
     ) -> Result<(), LaneViolation> {
-        if self.stores.bytes <= MAX_BYTES {
+        if self.stores.bytes <= MAX_BYTES && self.stores.pending.len() <= MAX_STORES {
             return Ok(());
         }
         for store in &mut self.stores.pending {

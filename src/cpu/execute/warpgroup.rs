@@ -239,9 +239,8 @@ impl Warp {
             for (a, b) in left[row].iter().zip(&right[column]) {
                 sum.add_product(*a, *b);
             }
-            if accumulates {
-                sum.add_accumulator(of_c, start);
-            }
+            // Without it, the sum starts with zero.
+            sum.add_accumulator(of_c, if accumulates { start } else { 0 });
             sum
         };
         self.warpgroup_shares(product, |row, column, start| match product.accumulator {

@@ -106,7 +106,7 @@ impl FusedSum {
         };
         let sum: i64 = terms.iter().map(aligned).sum();
         // At most 40 bits, and a power of two within the exponents of binary64.
-        sum as f64 * 2_f64.powi(largest - ALIGNED_BITS)
+        sum as f64 * power_of_two(largest - ALIGNED_BITS)
     }
 
     /// The sum as binary32, truncated.
@@ -118,7 +118,7 @@ impl FusedSum {
             return F32.round(self.special, Rounding::NearestEven);
         }
         let value = self.value();
-        if value.abs() >= 2_f64.powi(END_OF_EXPONENTS) {
+        if value.abs() >= power_of_two(END_OF_EXPONENTS) {
             return F32.round(f64::INFINITY.copysign(value), Rounding::NearestEven);
         }
         F32.round(value, Rounding::Zero)
@@ -129,6 +129,11 @@ impl FusedSum {
         let value = if self.special.is_finite() { self.value() } else { self.special };
         F16.round(value, Rounding::NearestEven)
     }
+}
+
+/// A power of two within the exponents of normal binary64.
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
 #[cfg(test)]
