@@ -17,7 +17,8 @@ pub enum ExecutionCheck {
     Unwritten,
     /// Data races in shared memory: accesses of two threads to the same place, one of them a write,
     /// without a barrier between them. Also accesses to another block's shared memory that no
-    /// cluster barrier orders after the block's start and before its end.
+    /// cluster barrier orders after the block's start and before its end. Also registers of asynchronous
+    /// matrix products that are used without a fence or a wait.
     Race,
     /// Barriers that some threads of a warp or a block do not reach.
     Divergence,
@@ -66,6 +67,9 @@ pub enum ViolationKind {
     Trap,
     /// An invalid tensor map or mbarrier, or an invalid use of one.
     CopyEngine,
+    /// An invalid matrix descriptor, or a register of an asynchronous matrix product that is used
+    /// without the fence or the wait that the product needs.
+    MatrixUnit,
 }
 
 impl ViolationKind {
@@ -81,6 +85,7 @@ impl ViolationKind {
             Self::Runaway => "runaway loop",
             Self::Trap => "trap",
             Self::CopyEngine => "copy engine",
+            Self::MatrixUnit => "matrix unit",
         }
     }
 }

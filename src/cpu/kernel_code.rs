@@ -1,7 +1,7 @@
 //! Decoded code of a kernel: the output of `decode` and the input of `execute`.
 
 use super::error::SourceLine;
-use super::operation::{KernelStep, RegisterSlot, SpecialRegister};
+use super::operation::{KernelStep, Operation, RegisterSlot, SlotUse, SpecialRegister};
 use super::parse::ClusterDirectives;
 
 /// Decoded code of a kernel.
@@ -9,6 +9,8 @@ use super::parse::ClusterDirectives;
 pub(super) struct KernelCode {
     pub(super) name: String,
     pub(super) steps: Vec<KernelStep>,
+    /// For each step, the registers of warpgroup products that it uses otherwise; empty without such products.
+    pub(super) product_uses: Vec<Vec<(SlotUse, RegisterSlot)>>,
     pub(super) sources: Vec<SourceLine>,
     pub(super) slots: SlotCounts,
     pub(super) pinned: InitialSlots,
@@ -24,6 +26,14 @@ pub(super) struct KernelCode {
     /// Granularity of the checks of shared memory: the bytes of the kernel's smallest access.
     pub(super) granule: u32,
     pub(super) clusters: ClusterDirectives,
+}
+
+impl KernelCode {
+    /// Whether instructions read shared memory after the warp has gone on.
+    pub(super) fn reads_asynchronously(&self) -> bool {
+        let stores = |step: &KernelStep| matches!(step.operation, Operation::TensorStore(_));
+        !self.product_uses.is_empty() || self.steps.iter().any(stores)
+    }
 }
 
 /// Slots of each class that a warp needs.

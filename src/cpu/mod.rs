@@ -13,6 +13,7 @@
 
 mod access_cost;
 mod allocation;
+mod async_reads;
 mod checks;
 mod counts;
 mod decode;
@@ -30,6 +31,7 @@ mod operation;
 mod parse;
 mod shadow;
 mod step_counts;
+mod swizzle;
 mod tensor_map;
 #[cfg(test)]
 mod tests;

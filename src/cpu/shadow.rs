@@ -6,11 +6,15 @@
 //! Flanagan and Freund 2009).
 //!
 //! The copy engine has one clock per mbarrier, which counts its copies. A warp that has waited for
-//! a phase has observed the copies that arrived.
+//! a phase has observed the copies that arrived. [`AsyncReads`] has the reads of other engines.
+//!
+//! An asynchronous read needs a proxy fence after the ordinary writes that it follows. The fence may stand before or
+//! after the barrier that orders them.
 //!
 //! Two readers of different threads are kept. With barriers of all warps that suffices to find
 //! every race. With barriers of some warps, or of one block of a cluster, a race can go undetected.
 
+use super::async_reads::{AsyncEngine, AsyncReads, UnfinishedRead};
 use super::checks::{ExecutionCheck, ExecutionChecks, LaneViolation, ViolationKind};
 use super::vector_clock::VectorClock;
 
@@ -38,6 +42,8 @@ pub(super) enum SharedAccess {
     Update,
     /// A write that takes effect at any time before the thread waits for it: `cp.async` at issue.
     Pending,
+    /// A read through the async proxy, by an engine.
+    Async,
 }
 
 /// Size of a cluster's shared memory, and the number of its users.
@@ -58,6 +64,7 @@ pub(super) struct ShadowMemory {
     cells: Vec<ShadowCell>,
     /// Base-2 logarithm of the bytes of a cell.
     shift: u32,
+    async_reads: AsyncReads,
 }
 
 impl ShadowMemory {
@@ -67,12 +74,22 @@ impl ShadowMemory {
         let wanted = checks.has(ExecutionCheck::Race) || checks.has(ExecutionCheck::Unwritten);
         let bytes = extent.blocks as u64 * extent.bytes;
         let count = if wanted { bytes.div_ceil(1 << shift) } else { 0 };
-        Self { checks, extent, cells: vec![ShadowCell::default(); count as usize], shift }
+        let cells = vec![ShadowCell::default(); count as usize];
+        Self { checks, extent, cells, shift, async_reads: AsyncReads::default() }
+    }
+
+    /// Prepares for reads of engines, which kernels without such instructions need not pay for.
+    pub(super) fn expect_async_reads(&mut self) {
+        if self.checks.has(ExecutionCheck::Race) {
+            let SharedExtent { blocks, bytes, warps } = self.extent;
+            self.async_reads = AsyncReads::new(blocks, bytes, warps);
+        }
     }
 
     /// Clears the shadow for the next cluster.
     pub(super) fn reset(&mut self) {
         self.cells.fill(ShadowCell::default());
+        self.async_reads.reset();
     }
 
     /// Records the access of a lane, or returns the violation that it commits. `warp` is the number
@@ -96,8 +113,14 @@ impl ShadowMemory {
             let known = clocks.of(other);
             then.clock < known + u32::from(other != warp) || then.thread == thread
         };
+        let warps = self.extent.blocks * self.extent.warps;
+        let is_unfenced = |writer: Epoch| {
+            let other = usize::from(writer.thread / 32);
+            other < warps && writer.clock > clocks.fenced(other)
+        };
         for cell in self.cells.get_mut(first..last).unwrap_or_default() {
-            let reads = matches!(touch, SharedAccess::Read | SharedAccess::Update);
+            let reads =
+                matches!(touch, SharedAccess::Read | SharedAccess::Update | SharedAccess::Async);
             if reads && unwritten && cell.writer.clock == 0 {
                 return Err(self.unwritten(lane, (address, bytes)));
             }
@@ -106,8 +129,12 @@ impl ShadowMemory {
                 if !(before(writer) || now.atomic && writer.atomic) {
                     return Err(self.race(lane, address, touch, ("written", writer)));
                 }
+                if touch == SharedAccess::Async && is_unfenced(writer) {
+                    return Err(self.unfenced(lane, address, writer));
+                }
                 let reader = cell.readers.iter().find(|reader| !before(**reader));
-                if let (true, Some(reader)) = (touch != SharedAccess::Read, reader)
+                let reads_only = matches!(touch, SharedAccess::Read | SharedAccess::Async);
+                if let (false, Some(reader)) = (reads_only, reader)
                     && !(now.atomic && reader.atomic)
                 {
                     let before = ("read", *reader);
@@ -120,10 +147,55 @@ impl ShadowMemory {
                     *cell = ShadowCell { writer: now, readers: [Epoch::default(); 2] }
                 }
                 SharedAccess::Update => cell.writer = now,
-                SharedAccess::Pending => {}
+                SharedAccess::Pending | SharedAccess::Async => {}
             }
         }
+        let writes = !matches!(touch, SharedAccess::Read | SharedAccess::Async);
+        if writes && races && !self.async_reads.is_empty() {
+            return match self.async_reads.unfinished(clocks, (address, bytes)) {
+                None => Ok(()),
+                Some(read) => Err(self.overwritten(lane, read)),
+            };
+        }
         Ok(())
+    }
+
+    /// Records a read by an engine of a warp of the place's block, at the engine's time `clock`, or returns the
+    /// violation that it commits.
+    pub(super) fn touch_async(
+        &mut self,
+        clocks: &VectorClock,
+        (warp, lane): (usize, usize),
+        place: (u64, u32),
+        (engine, clock): (AsyncEngine, u32),
+    ) -> Result<(), LaneViolation> {
+        self.touch(clocks, warp, lane, place, SharedAccess::Async)?;
+        self.async_reads.record(place, engine, warp, clock);
+        Ok(())
+    }
+
+    #[cold]
+    fn unfenced(&self, lane: usize, address: u64, writer: Epoch) -> LaneViolation {
+        let text = format!(
+            "{} is read through the async proxy after {} has written it, with no `fence.proxy.async` in between",
+            self.name(address),
+            self.thread(writer)
+        );
+        LaneViolation::access(ViolationKind::Race, lane, address % self.extent.bytes, text)
+    }
+
+    #[cold]
+    fn overwritten(&self, lane: usize, read: UnfinishedRead) -> LaneViolation {
+        let (what, wait) = match read.engine {
+            AsyncEngine::Products => ("matrix product", "wgmma.wait_group"),
+            AsyncEngine::Stores => ("bulk store", "cp.async.bulk.wait_group.read"),
+        };
+        let text = format!(
+            "{} is written while a {what} of warp {} may read it; no `{wait}` of that warp is ordered before this",
+            self.name(read.place),
+            read.warp % self.extent.warps
+        );
+        LaneViolation::access(ViolationKind::Race, lane, read.place % self.extent.bytes, text)
     }
 
     /// Records that an engine writes a range until the engine's time `clock`.
@@ -155,11 +227,11 @@ impl ShadowMemory {
         (before, other): (&str, Epoch),
     ) -> LaneViolation {
         let now = match touch {
-            SharedAccess::Read => "read",
+            SharedAccess::Read | SharedAccess::Async => "read",
             SharedAccess::Write | SharedAccess::Pending => "written",
             SharedAccess::Update => "updated",
         };
-        let (warp, other_lane) = (usize::from(other.thread / 32), other.thread % 32);
+        let warp = usize::from(other.thread / 32);
         if warp >= self.extent.blocks * self.extent.warps {
             let text = format!(
                 "{} is {now} while a tensor copy may write it; this thread has not waited for the phase of its \
@@ -173,15 +245,21 @@ impl ShadowMemory {
                 text,
             );
         }
+        let text = format!(
+            "{} is {now} after {} has {before} it, with no barrier in between",
+            self.name(address),
+            self.thread(other)
+        );
+        LaneViolation::access(ViolationKind::Race, lane, address % self.extent.bytes, text)
+    }
+
+    /// Name of the thread of an access.
+    fn thread(&self, access: Epoch) -> String {
+        let (warp, lane) = (usize::from(access.thread / 32), access.thread % 32);
         let (rank, warp) = (warp / self.extent.warps, warp % self.extent.warps);
         let block =
             if self.extent.blocks == 1 { String::new() } else { format!(" of block {rank}") };
-        let text = format!(
-            "{} is {now} after lane {other_lane} of warp {warp}{block} has {before} it, with no barrier \
-             in between",
-            self.name(address)
-        );
-        LaneViolation::access(ViolationKind::Race, lane, address % self.extent.bytes, text)
+        format!("lane {lane} of warp {warp}{block}")
     }
 
     /// Name of the shared memory that contains an address.

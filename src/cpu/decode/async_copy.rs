@@ -4,8 +4,8 @@ use super::error::StatementError;
 use super::memory::drop_hints;
 use super::name_table::NameTable;
 use super::opcode::Opcode;
-use super::tensor_copy::copy_tensor;
-use crate::cpu::operation::Operation;
+use super::tensor_copy::bulk;
+use crate::cpu::operation::{Operation, StoreEffect};
 use crate::cpu::parse::ParsedOperand;
 use crate::cpu::types::Type;
 
@@ -15,11 +15,15 @@ pub(super) fn copy_async<'a>(
     names: &mut NameTable<'a>,
     operands: &[ParsedOperand<'a>],
 ) -> Result<Vec<Operation>, StatementError> {
+    let effect = if opcode.take("reduce") { StoreEffect::Add } else { StoreEffect::Replace };
     if !opcode.take("async") {
         return Err(StatementError::new("only `cp.async` is supported"));
     }
     if opcode.take("bulk") {
-        return copy_tensor(opcode, names, operands);
+        return bulk(opcode, names, operands, effect);
+    }
+    if effect == StoreEffect::Add {
+        return Err(StatementError::new("only `cp.reduce.async.bulk` is supported"));
     }
     if opcode.take("commit_group") {
         opcode.finish()?;

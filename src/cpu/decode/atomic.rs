@@ -1,11 +1,11 @@
 //! Atomic operations on memory (ISA sections 9.7.13.5 and 9.7.13.7).
 
 use super::error::StatementError;
-use super::floating::pack;
 use super::memory::{check_length, drop_hints, space};
 use super::name_table::NameTable;
 use super::opcode::Opcode;
-use crate::cpu::numeric::float::{BF16, F16, add_odd, bf16_value, bits32, f16_value};
+use crate::cpu::numeric::addition::{add_bf16_pair, add_f16_pair, add_flushed};
+use crate::cpu::numeric::float::bits32;
 use crate::cpu::operation::{Address, AtomicUpdate, Operation, Register, Vector};
 use crate::cpu::parse::ParsedOperand;
 use crate::cpu::types::{Class, Space, Type};
@@ -78,7 +78,7 @@ pub(super) fn atomic<'a>(
 
 fn update(what: &str, ty: Type, space: Space) -> Option<AtomicUpdate> {
     if (what, ty, space) == ("add", Type::F32, Space::Global) {
-        return Some(AtomicUpdate::Word(add_flushed));
+        return Some(AtomicUpdate::Word(|old, a, _| add_flushed(old, a)));
     }
     match ty.bytes() {
         8 => long_update(what, ty),
@@ -90,42 +90,19 @@ fn update(what: &str, ty: Type, space: Space) -> Option<AtomicUpdate> {
 
 fn half_update(what: &str, ty: Type) -> Option<AtomicUpdate> {
     Some(AtomicUpdate::Half(match (what, ty) {
-        ("add", Type::F16) => add_f16,
-        ("add", Type::Bf16) => add_bf16,
+        ("add", Type::F16) => |old, a, _| add_f16_pair(old, a),
+        ("add", Type::Bf16) => |old, a, _| add_bf16_pair(old, a),
         ("cas", Type::B16) => |old, a, b| if old == a { b } else { old },
         _ => return None,
     }))
-}
-
-/// Addition in global memory, which flushes subnormal values before and after, whatever the
-/// compiler's mode (ISA section 9.7.13.5).
-fn add_flushed(old: u32, a: u32, _: u32) -> u32 {
-    let flushed = |value: f32| if value.is_subnormal() { 0.0_f32.copysign(value) } else { value };
-    bits32(flushed(flushed(f32::from_bits(old)) + flushed(f32::from_bits(a))))
-}
-
-/// Sums of pairs; the upper half of a single value is zero.
-fn add_f16(old: u32, a: u32, _: u32) -> u32 {
-    let sum = |shift: u32| {
-        f64::from(f16_value(old >> shift & 0xffff)) + f64::from(f16_value(a >> shift & 0xffff))
-    };
-    pack(F16, sum(16), sum(0))
-}
-
-fn add_bf16(old: u32, a: u32, _: u32) -> u32 {
-    let sum = |shift: u32| {
-        let of = |bits: u32| f64::from(bf16_value(bits >> shift & 0xffff));
-        add_odd(of(old), of(a))
-    };
-    pack(BF16, sum(16), sum(0))
 }
 
 fn word_update(what: &str, ty: Type) -> Option<AtomicUpdate> {
     use Type::{B32, Bf16x2, F16x2, F32, S32, U32};
     Some(AtomicUpdate::Word(match (what, ty) {
         ("add", U32 | S32) => |old, a, _| old.wrapping_add(a),
-        ("add", F16x2) => add_f16,
-        ("add", Bf16x2) => add_bf16,
+        ("add", F16x2) => |old, a, _| add_f16_pair(old, a),
+        ("add", Bf16x2) => |old, a, _| add_bf16_pair(old, a),
         ("add", F32) => |old, a, _| bits32(f32::from_bits(old) + f32::from_bits(a)),
         ("min", U32) => |old, a, _| old.min(a),
         ("max", U32) => |old, a, _| old.max(a),

@@ -90,14 +90,17 @@ fn cluster_barrier(
 
 /// `membar` and `fence`
 pub(super) fn fence(mut opcode: Opcode<'_>) -> Result<Operation, StatementError> {
-    // Proxy fences need no action: all units see every access immediately on this device.
     if opcode.take("proxy") {
         let supported = opcode.take("async");
-        opcode.take_any(&["global", "shared::cta", "shared::cluster"]);
+        let space = opcode.take_any(&["global", "shared::cta", "shared::cluster"]);
         if !supported {
             return Err(StatementError::new("only the `.async` proxy is supported"));
         }
-    } else if opcode.take("mbarrier_init") {
+        opcode.finish()?;
+        // Only shared memory has an async proxy on this device.
+        return Ok(if space == Some("global") { Operation::Fence } else { Operation::ProxyFence });
+    }
+    if opcode.take("mbarrier_init") {
         opcode.take("release");
         opcode.take("cluster");
     }

@@ -1,7 +1,6 @@
 //! Conversions of values and addresses: `cvt` and `cvta` (ISA section 9.7.9).
 
 use super::error::StatementError;
-use super::floating::pack;
 use super::lane_functions::{LaneValue, lanes};
 use super::lane_operation::{LaneFunction, Word2, lane_operation};
 use super::name_table::NameTable;
@@ -9,6 +8,7 @@ use super::opcode::Opcode;
 use crate::cpu::layout::{LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW};
 use crate::cpu::numeric::Rounding;
 use crate::cpu::numeric::convert::{Conversion, Integral, ResultRange, Subnormals};
+use crate::cpu::numeric::float::pack;
 use crate::cpu::numeric::float::{BF16, F16};
 use crate::cpu::operation::{Longs, Operation, Register, RegisterSlot, Vector, Words};
 use crate::cpu::parse::ParsedOperand;

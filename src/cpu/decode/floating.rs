@@ -7,19 +7,14 @@ use super::name_table::NameTable;
 use super::opcode::Opcode;
 use crate::cpu::numeric::Rounding;
 use crate::cpu::numeric::float::{
-    BF16, F16, FloatFormat, add_odd, bf16_value, f16_value, flush, fma_lanes, fma32, fma32_rounded,
-    max32, min32,
+    BF16, F16, add_odd, bf16_value, f16_value, flush, fma_lanes, fma32, fma32_rounded, max32,
+    min32, pack,
 };
 use crate::cpu::operation::Operation;
 use crate::cpu::parse::ParsedOperand;
 use crate::cpu::types::{Class, Type};
 
 const NEAREST: Rounding = Rounding::NearestEven;
-
-/// Packs two values into a word, the first operand in the upper half.
-pub(super) fn pack(format: FloatFormat, high: f64, low: f64) -> u32 {
-    format.round(high, NEAREST) << 16 | format.round(low, NEAREST)
-}
 
 /// Applies a function of one pair's values to both halves of words.
 macro_rules! pairwise {

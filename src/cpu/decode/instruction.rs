@@ -5,7 +5,7 @@ use super::name_table::NameTable;
 use super::opcode::Opcode;
 use super::{
     arithmetic, async_copy, atomic, barriers, bits, cluster, compare, convert, floating, matrix,
-    mbarrier, memory, moves, warp,
+    mbarrier, memory, moves, warp, warpgroup,
 };
 use crate::cpu::counts::InstructionClass;
 use crate::cpu::operation::{MatrixDirection, Operation};
@@ -88,6 +88,12 @@ fn one<'a>(
         "elect" => warp::elect(opcode, names, operands),
         "activemask" => warp::active_mask(opcode, names, operands),
         "mma" => matrix::matrix_product(opcode, names, operands),
+        "wgmma" => warpgroup::warpgroup(opcode, names, operands),
+        "setmaxnreg" => {
+            // Warps of this device do not share registers.
+            warpgroup::check_register_limit(opcode, operands)?;
+            return Ok(Vec::new());
+        }
         "ret" | "exit" => {
             opcode.take("uni");
             opcode.finish()?;
@@ -98,10 +104,14 @@ fn one<'a>(
             Ok(Operation::Trap)
         }
         "nanosleep" => Ok(Operation::Sleep),
-        // Hints and scheduling instructions without effect: no caches, no concurrent kernels, no
-        // shared register file.
-        "prefetch" | "prefetchu" | "discard" | "applypriority" | "griddepcontrol"
-        | "setmaxnreg" => return Ok(Vec::new()),
+        "griddepcontrol" => {
+            // Launches of this device never overlap.
+            let known = opcode.take("wait") || opcode.take("launch_dependents");
+            opcode.finish()?;
+            return if known { Ok(Vec::new()) } else { Err(StatementError::operands()) };
+        }
+        // Hints without effect: no caches.
+        "prefetch" | "prefetchu" | "discard" | "applypriority" => return Ok(Vec::new()),
         _ => Err(StatementError::new("this device does not support the instruction")),
     };
     Ok(vec![operation?])
@@ -126,14 +136,19 @@ pub(super) fn class(operation: &Operation, opcode: &str) -> InstructionClass {
             MatrixDirection::Store => Of::SharedStore,
         },
         Operation::Atomic { .. } => Of::Atomic,
-        Operation::Copy { .. } | Operation::TensorCopy(_) => Of::AsyncCopy,
-        Operation::MatrixProduct(_) => Of::Matrix,
+        Operation::Copy { .. } | Operation::TensorCopy(_) | Operation::TensorStore(_) => {
+            Of::AsyncCopy
+        }
+        Operation::StoreCommit | Operation::StoreWait { .. } => Of::Barrier,
+        Operation::MatrixProduct(_) | Operation::WarpgroupProduct(_) => Of::Matrix,
+        Operation::WarpgroupOrder(_) => Of::Barrier,
         Operation::Shuffle { .. } | Operation::Vote { .. } | Operation::ActiveMask { .. } => {
             Of::Warp
         }
         Operation::Reduce { .. } | Operation::Match { .. } | Operation::Elect { .. } => Of::Warp,
         Operation::Barrier { .. } | Operation::ClusterBarrier(_) => Of::Barrier,
-        Operation::WarpBarrier | Operation::Fence | Operation::Mbarrier { .. } => Of::Barrier,
+        Operation::WarpBarrier | Operation::Fence | Operation::ProxyFence => Of::Barrier,
+        Operation::Mbarrier { .. } => Of::Barrier,
         Operation::CopyCommit | Operation::CopyWait { .. } | Operation::Sleep => Of::Barrier,
         Operation::Branch { .. } | Operation::Exit | Operation::Trap => Of::Control,
         _ if opcode.starts_with("fma.") && opcode.ends_with(".f32") => Of::Fma,

@@ -6,6 +6,7 @@ use super::control_flow::set_reconvergence_points;
 use super::decoder::{BranchTarget, KernelDecoder};
 use super::error::StatementError;
 use super::instruction;
+use super::product_registers::{other_uses, product_slots};
 use super::slot_allocation::allocate;
 use super::variables::Symbol;
 use crate::cpu::error::PtxError;
@@ -209,6 +210,7 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
         Ok(KernelCode {
             name: function.name.to_owned(),
             granule: granule(&self.steps),
+            product_uses: other_uses(&mut self.steps),
             steps: self.steps,
             sources: self.sources,
             slots,
@@ -227,6 +229,7 @@ impl<'a, 'm> KernelDecoder<'a, 'm> {
         let mut pinned = self.names.pinned();
         let words: BTreeSet<RegisterSlot> = (pinned.words.iter().map(|(_, slot)| *slot))
             .chain(pinned.specials.iter().map(|(_, slot)| *slot))
+            .chain(product_slots(&self.steps))
             .collect();
         let longs: BTreeSet<RegisterSlot> = pinned.longs.iter().map(|(_, slot)| *slot).collect();
         let always: BTreeSet<RegisterSlot> = pinned.always.into_iter().collect();

@@ -72,7 +72,7 @@ pub(super) fn matrix_product<'a>(
 }
 
 /// Elements of A and B, and the format of the sums, by the types of D, A, B and C.
-fn formats(
+pub(super) fn formats(
     [d, a, b, c]: [Type; 4],
     saturates: bool,
 ) -> Result<([MatrixElement; 2], AccumulatorFormat), StatementError> {

@@ -30,9 +30,11 @@ mod moves;
 mod name_table;
 mod opcode;
 mod operands;
+mod product_registers;
 mod slot_allocation;
 mod tensor_copy;
 mod variables;
 mod warp;
+mod warpgroup;
 
 pub(super) use module::decode;

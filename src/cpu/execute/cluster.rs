@@ -9,6 +9,7 @@ use super::options::CountingMode;
 use super::remote_access::RemoteAccesses;
 use super::special_values::thread_index;
 use super::warp::{ClusterArrival, Warp, WarpPause, WarpPosition, WarpState, WarpWait};
+use super::warpgroup_order::{MissingStep, WarpgroupHistories};
 use crate::cpu::checks::{LaneViolation, Violation, ViolationKind};
 use crate::cpu::kernel_code::SharedSegment;
 use crate::cpu::layout::align;
@@ -46,6 +47,10 @@ impl<'a> Cluster<'a> {
         let extent = SharedExtent { blocks, bytes: stride, warps: warps_each };
         let counted =
             if launch.options.counting != CountingMode::Off { code.steps.len() } else { 0 };
+        let mut shadow = ShadowMemory::new(launch.options.checks, extent, code.granule);
+        if code.reads_asynchronously() {
+            shadow.expect_async_reads();
+        }
         let state = ClusterState {
             launch,
             number: 0,
@@ -53,7 +58,7 @@ impl<'a> Cluster<'a> {
             shared: vec![0; blocks * stride as usize / 4],
             shared_stride: stride,
             segments,
-            shadow: ShadowMemory::new(launch.options.checks, extent, code.granule),
+            shadow,
             remote_accesses: RemoteAccesses::new(launch.options.checks, blocks, warps_each),
             counts: vec![StepCounts::default(); counted],
             trace: (launch.options.counting == CountingMode::Traced).then(Vec::new),
@@ -62,6 +67,7 @@ impl<'a> Cluster<'a> {
             polls: 0,
             barriers: BarrierStates::new(blocks),
             mbarriers: Mbarriers::new(blocks * warps_each),
+            warpgroups: WarpgroupHistories::new(blocks, warps_each),
         };
         let place = |number| WarpPosition {
             number,
@@ -84,6 +90,7 @@ impl<'a> Cluster<'a> {
         (state.executed, state.polls) = (0, 0);
         state.barriers.reset();
         state.mbarriers.reset();
+        state.warpgroups.reset();
         let count = self.warps.len();
         for warp in &mut self.warps {
             let block = state.launch.order.block(number, warp.position.rank);
@@ -134,8 +141,18 @@ impl<'a> Cluster<'a> {
             }
         }
         match self.warps.iter().find(|warp| warp.state != WarpState::Ended) {
-            None => self.check_copies(),
+            None => self.check_warpgroups().and_then(|()| self.check_copies()),
             Some(warp) => Err(self.deadlock(warp)),
+        }
+    }
+
+    /// Checks that all warps of each warpgroup have executed the same `wgmma` instructions.
+    fn check_warpgroups(&self) -> Result<(), Box<Violation>> {
+        match self.state.warpgroups.missing() {
+            None => Ok(()),
+            Some(MissingStep { warp, step, violation }) => {
+                Err(located_at(&self.state, &self.warps[warp], step, violation))
+            }
         }
     }
 

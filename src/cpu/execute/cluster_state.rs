@@ -6,6 +6,7 @@ use super::context::LaunchContext;
 use super::mbarrier_state::Mbarriers;
 use super::remote_access::RemoteAccesses;
 use super::warp::Warp;
+use super::warpgroup_order::WarpgroupHistories;
 use crate::cpu::kernel_code::SharedSegment;
 use crate::cpu::operation::{Longs, Words};
 use crate::cpu::shadow::ShadowMemory;
@@ -43,9 +44,15 @@ pub(super) struct ClusterState<'a> {
     pub(super) polls: u64,
     pub(super) barriers: BarrierStates,
     pub(super) mbarriers: Mbarriers,
+    pub(super) warpgroups: WarpgroupHistories,
 }
 
 impl ClusterState<'_> {
+    /// Warps of the cluster.
+    pub(super) fn warps(&self) -> usize {
+        self.remote_accesses.warps
+    }
+
     /// Yields to other clusters after a round of warps that only polled. The round costs no budget
     /// while an earlier cluster runs. The first cluster always pays, so every launch ends.
     pub(super) fn wait_for_others(&mut self, (executed, polls): (u64, u64)) {

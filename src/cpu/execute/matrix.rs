@@ -178,7 +178,7 @@ fn place_in_matrix(lane: usize, i: usize, transposed: bool) -> (usize, usize) {
 }
 
 /// Bits of the elements in register `number` of those along K of a lane, with their index along K.
-fn elements(
+pub(super) fn elements(
     element: MatrixElement,
     place: usize,
     number: usize,

@@ -1,8 +1,7 @@
 //! The `mbarrier` instruction.
 //!
 //! Synchronisation is tracked per warp: a wait by one lane counts for all lanes, and a waiting lane
-//! blocks its warp. A missing proxy fence between generic accesses and those of the copy engine is
-//! not detected.
+//! blocks its warp. A missing proxy fence between ordinary accesses and tensor loads is not detected.
 
 use super::bounds::check_alignment;
 use super::cluster_state::ClusterState;

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::cpu::async_reads::end_of_engines;
 use crate::cpu::checks::{LaneViolation, ViolationKind};
 use crate::cpu::vector_clock::VectorClock;
 
@@ -17,8 +18,8 @@ const MAX_OBJECTS: usize = 1024;
 /// The mbarriers of a cluster.
 #[derive(Debug)]
 pub(super) struct Mbarriers {
-    /// Warps of the cluster; the clock entries of mbarriers follow theirs.
-    warps: usize,
+    /// Index of the first mbarrier's clock entry.
+    first_engine: usize,
     /// Mbarriers by their position in the cluster's shared memory, including invalidated ones.
     pub(super) by_position: BTreeMap<u64, Mbarrier>,
 }
@@ -88,8 +89,9 @@ pub(super) fn violation(lane: usize, address: u64, text: String) -> LaneViolatio
 }
 
 impl Mbarriers {
+    /// Creates the state for a cluster of `warps` warps.
     pub(super) fn new(warps: usize) -> Self {
-        Self { warps, by_position: BTreeMap::new() }
+        Self { first_engine: end_of_engines(warps), by_position: BTreeMap::new() }
     }
 
     /// Clears the state for the next cluster.
@@ -121,10 +123,10 @@ impl Mbarriers {
             return Err(violation(lane, address, text));
         }
         let next = self.by_position.len();
-        let barrier = self
-            .by_position
-            .entry(place)
-            .or_insert_with(|| Mbarrier { engine: self.warps + next, ..Mbarrier::default() });
+        let barrier = self.by_position.entry(place).or_insert_with(|| Mbarrier {
+            engine: self.first_engine + next,
+            ..Mbarrier::default()
+        });
         if barrier.valid || next >= MAX_OBJECTS {
             let text = if barrier.valid {
                 "the mbarrier is initialised again without invalidation".to_owned()

@@ -34,6 +34,7 @@ impl Warp {
             let Some(frame) = self.stack.last_mut() else {
                 cluster.spend(turn - left);
                 self.finish_copies::<CHECKED>(cluster, FULL, None)?;
+                self.finish_stores::<CHECKED>(cluster)?;
                 return Ok(WarpPause::Ended);
             };
             if frame.at == frame.reconvergence || frame.lanes == 0 {
@@ -59,6 +60,9 @@ impl Warp {
             };
             if COUNTED {
                 cluster.counts[at].executed += 1;
+            }
+            if CHECKED && !code.product_uses.is_empty() && active != 0 {
+                self.check_product_uses(cluster, at)?;
             }
             match &step.operation {
                 Operation::Branch { target, reconvergence } => {
@@ -160,6 +164,13 @@ impl Warp {
             Operation::TensorCopy(copy) => {
                 self.copy_tensor::<CHECKED, COUNTED>(cluster, at, copy, active)?;
             }
+            Operation::TensorStore(store) => {
+                self.store_tensor::<CHECKED, COUNTED>(cluster, at, store, active)?;
+            }
+            Operation::StoreCommit => self.stores.commit(active),
+            Operation::StoreWait { pending, what } => {
+                self.wait_for_stores::<CHECKED>(cluster, active, (*pending, *what))?;
+            }
             Operation::Mbarrier { space, address, step } => {
                 let awaited =
                     self.mbarrier::<CHECKED>(cluster, (*space, *address), *step, active)?;
@@ -213,8 +224,11 @@ impl Warp {
             }
             Operation::Sleep => return Ok(StepResult::Pause(WarpPause::Turn)),
             Operation::WarpBarrier => self.clocks.advance(self.position.number),
-            Operation::Fence => {
+            Operation::Fence | Operation::ProxyFence => {
                 fence(Ordering::SeqCst);
+                if CHECKED && matches!(step.operation, Operation::ProxyFence) {
+                    self.clocks.fence_proxy(self.position.number);
+                }
                 if CHECKED && cluster.blocks > 1 {
                     self.fenced = Some(self.clocks.clone());
                     self.clocks.advance(self.position.number);
@@ -227,6 +241,12 @@ impl Warp {
             Operation::MatrixMove(moved) => {
                 self.check_all_lanes("ldmatrix or stmatrix", active)?;
                 self.move_matrices::<CHECKED, COUNTED>(cluster, at, moved)?;
+            }
+            Operation::WarpgroupProduct(product) => {
+                self.multiply_as_warpgroup::<CHECKED>(cluster, at, product, active)?;
+            }
+            Operation::WarpgroupOrder(order) => {
+                self.order_products(cluster, at, *order, active)?;
             }
             Operation::Trap => {
                 return Err(LaneViolation::of_warp(

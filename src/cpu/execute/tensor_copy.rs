@@ -5,30 +5,18 @@ use std::sync::atomic::Ordering;
 use super::bounds::{check_alignment, find};
 use super::cluster_state::ClusterState;
 use super::mbarrier_state::{CopyOrigin, PendingTensorCopy};
+use super::tensor_box::{BOX_ALIGNMENT, TensorBox, permute, violation};
 use super::warp::Warp;
 use crate::cpu::checks::{ExecutionCheck, LaneViolation, ViolationKind};
 use crate::cpu::lanes::lanes;
-use crate::cpu::layout::PARAMETER_WINDOW;
+use crate::cpu::layout::WINDOW_BYTES;
 use crate::cpu::operation::TensorCopy;
 use crate::cpu::shadow::SharedAccess;
-use crate::cpu::tensor_map;
 use crate::cpu::trace::Movement;
 use crate::cpu::types::Space;
-use crate::model::Swizzle;
-use crate::model::tensor_map::{MAX_RANK, PlacedMap};
-
-/// Alignment of the destination in shared memory (ISA: tensors, shared memory address alignment).
-const DESTINATION_ALIGNMENT: u32 = 128;
-
-/// Alignment of a tensor map.
-const MAP_ALIGNMENT: u32 = 64;
 
 /// Most bytes that a warp instruction moves.
 const MAX_WARP_BYTES: u32 = 32 * 16;
-
-fn violation(lane: usize, address: u64, text: impl Into<String>) -> LaneViolation {
-    LaneViolation::access(ViolationKind::CopyEngine, lane, address, text.into())
-}
 
 /// Contents of a box.
 #[derive(Debug, Default)]
@@ -39,8 +27,11 @@ struct LoadedBox {
     bytes: u64,
 }
 
+/// Addresses in shared memory of a copy: of the box and of the mbarrier.
+type CopyTargets = (u64, u64);
+
 impl Warp {
-    /// `cp.async.bulk.tensor`. Reads at issue and passes the box to the mbarrier, in whose phase it
+    /// `cp.async.bulk.tensor` to shared memory. Reads at issue and passes the box to the mbarrier, in whose phase it
     /// arrives.
     pub(super) fn copy_tensor<const CHECKED: bool, const COUNTED: bool>(
         &mut self,
@@ -52,133 +43,117 @@ impl Warp {
         let [to, maps, barriers] =
             [copy.to, copy.map, copy.barrier].map(|address| self.addresses(address));
         for lane in lanes(active) {
-            let map = map_at(cluster, lane, maps[lane])?;
-            if map.rank as usize != copy.coordinates.len() {
-                let text = format!(
-                    "a tensor map of {} dimensions is used with {} coordinates",
-                    map.rank,
-                    copy.coordinates.len()
-                );
-                return Err(violation(lane, maps[lane], text));
-            }
-            let mut first = [0; MAX_RANK];
-            for (first, slot) in first.iter_mut().zip(&copy.coordinates) {
-                *first = i64::from(self.registers.word(*slot)[lane].cast_signed());
-            }
-            check_alignment(Space::Shared, lane, to[lane], DESTINATION_ALIGNMENT)?;
-            let elements: u64 = map.tile.iter().map(|extent| u64::from(*extent)).product();
-            let bytes = u32::try_from(elements * map.dtype.bytes()).unwrap_or(u32::MAX);
-            let place =
-                self.find_shared::<CHECKED>(cluster, Space::Cluster, lane, to[lane], bytes)?;
-            let barrier =
-                self.find_shared::<CHECKED>(cluster, Space::Cluster, lane, barriers[lane], 8)?;
-            if place / cluster.shared_stride != barrier / cluster.shared_stride {
-                let text = "the mbarrier and the box are in different blocks";
-                return Err(violation(lane, barriers[lane], text));
-            }
-            let from = CopyOrigin { warp: self.position.number, step: self.last_step(), lane };
-            if CHECKED {
-                let number = self.position.number;
-                for place in [(barrier, 8), (place, bytes)] {
-                    cluster.shadow.touch(
-                        &self.clocks,
-                        number,
-                        lane,
-                        place,
-                        SharedAccess::Pending,
-                    )?;
+            let tensor = self.tensor_box(cluster, (lane, maps[lane]), &copy.coordinates)?;
+            check_alignment(Space::Shared, lane, to[lane], BOX_ALIGNMENT)?;
+            let targets = match copy.blocks {
+                None => vec![(to[lane], barriers[lane])],
+                Some(slot) => {
+                    let mask = self.registers.word(slot)[lane];
+                    multicast(cluster, lane, (to[lane], barriers[lane]), mask)?
                 }
-            }
-            let loaded = load_box::<CHECKED>(cluster, lane, &map, first)?;
+            };
+            let loaded = load_box::<CHECKED>(cluster, lane, &tensor)?;
             if COUNTED {
-                let LoadedBox { sectors, bytes: read, words } = &loaded;
-                cluster.counts[at].copied(*sectors, *read, u64::from(bytes));
-                // One lane moves the whole box in chunks of 16 bytes.
-                for (chunk, words) in words.chunks(4).enumerate() {
-                    let mut moved = [[0; 32]; 4];
-                    moved.iter_mut().zip(words).for_each(|(moved, word)| moved[lane] = *word);
-                    let mut places = [0; 32];
-                    places[lane] = to[lane] + 16 * chunk as u64;
-                    cluster.trace(self, Movement::Copy, (&places, 1 << lane, 16), &moved);
+                let LoadedBox { sectors, bytes: read, .. } = &loaded;
+                let written = targets.len() as u64 * u64::from(tensor.bytes());
+                cluster.counts[at].copied(*sectors, *read, written);
+            }
+            for (to, barrier) in targets {
+                let words = self.start_copy::<CHECKED>(
+                    cluster,
+                    lane,
+                    (to, barrier),
+                    (&tensor, &loaded.words),
+                )?;
+                if COUNTED {
+                    self.trace_copy(cluster, lane, to, &words);
                 }
             }
             // Charges the budget as for plain copies of as many bytes, which bounds loops of tensor
             // copies.
-            cluster.spend(u64::from(bytes / MAX_WARP_BYTES));
-            let in_flight = PendingTensorCopy { place, words: loaded.words, from };
-            let barrier = cluster.mbarriers.at(barrier, lane, barriers[lane])?;
-            let (engine, clock) = barrier.start(in_flight, barriers[lane])?;
-            if CHECKED {
-                cluster.shadow.record_engine_write((place, bytes), engine, clock);
-            }
+            cluster.spend(u64::from(tensor.bytes() / MAX_WARP_BYTES));
         }
         Ok(())
     }
+
+    /// Passes a box to an mbarrier of the same block. Returns its words in the order of memory.
+    fn start_copy<const CHECKED: bool>(
+        &self,
+        cluster: &mut ClusterState<'_>,
+        lane: usize,
+        (to, barrier): CopyTargets,
+        (tensor, words): (&TensorBox, &[u32]),
+    ) -> Result<Vec<u32>, LaneViolation> {
+        let bytes = tensor.bytes();
+        let place = self.find_shared::<CHECKED>(cluster, Space::Cluster, lane, to, bytes)?;
+        let of_barrier = self.find_shared::<CHECKED>(cluster, Space::Cluster, lane, barrier, 8)?;
+        if place / cluster.shared_stride != of_barrier / cluster.shared_stride {
+            let text = "the mbarrier and the box are in different blocks";
+            return Err(violation(lane, barrier, text));
+        }
+        if CHECKED {
+            let number = self.position.number;
+            for place in [(of_barrier, 8), (place, bytes)] {
+                let touch = SharedAccess::Pending;
+                cluster.shadow.touch(&self.clocks, number, lane, place, touch)?;
+            }
+        }
+        let words = permute(words, tensor.map.swizzle, place % cluster.shared_stride);
+        let from = CopyOrigin { warp: self.position.number, step: self.last_step(), lane };
+        let in_flight = PendingTensorCopy { place, words: words.clone(), from };
+        let (engine, clock) =
+            cluster.mbarriers.at(of_barrier, lane, barrier)?.start(in_flight, barrier)?;
+        if CHECKED {
+            cluster.shadow.record_engine_write((place, bytes), engine, clock);
+        }
+        Ok(words)
+    }
+
+    /// Traces a copy: one lane moves the whole box in chunks of 16 bytes.
+    fn trace_copy(&self, cluster: &mut ClusterState<'_>, lane: usize, to: u64, words: &[u32]) {
+        for (chunk, words) in words.chunks(4).enumerate() {
+            let mut moved = [[0; 32]; 4];
+            moved.iter_mut().zip(words).for_each(|(moved, word)| moved[lane] = *word);
+            let mut places = [0; 32];
+            places[lane] = to + 16 * chunk as u64;
+            cluster.trace(self, Movement::Copy, (&places, 1 << lane, 16), &moved);
+        }
+    }
 }
 
-/// Tensor map at a generic address, which must be a kernel parameter.
-fn map_at(
+/// Targets in the blocks of a mask: the same offsets in the shared memory of each.
+fn multicast(
     cluster: &ClusterState<'_>,
     lane: usize,
-    address: u64,
-) -> Result<PlacedMap, LaneViolation> {
-    check_alignment(Space::Parameter, lane, address, MAP_ALIGNMENT)?;
-    let parameters = cluster.launch.parameters;
-    let at = address.wrapping_sub(PARAMETER_WINDOW) / 4;
-    let words =
-        usize::try_from(at).ok().and_then(|at| parameters.get(at..at + 2 * tensor_map::WORDS));
-    let Some(words) = words else {
-        let text = "the address is not in the kernel's parameters";
-        return Err(violation(lane, address, text));
-    };
-    let long = |at: usize| u64::from(words[2 * at]) | u64::from(words[2 * at + 1]) << 32;
-    let map = tensor_map::decode(&std::array::from_fn(long));
-    let map = map.ok_or_else(|| {
-        violation(lane, address, "the parameter at this address is not a tensor map")
-    })?;
-    if map.swizzle != Swizzle::None {
-        return Err(violation(
-            lane,
-            address,
-            "this device does not support tensor maps with a swizzle",
-        ));
+    (to, barrier): CopyTargets,
+    mask: u32,
+) -> Result<Vec<CopyTargets>, LaneViolation> {
+    if mask == 0 || u64::from(mask) >> cluster.blocks != 0 {
+        let text = format!(
+            "the mask {mask:#x} of a multicast names no block, or one beyond the {} of the cluster",
+            cluster.blocks
+        );
+        return Err(violation(lane, to, text));
     }
-    Ok(map)
+    let within =
+        |address: u64, rank: usize| address % WINDOW_BYTES + (rank as u64 + 1) * WINDOW_BYTES;
+    Ok(lanes(mask).map(|rank| (within(to, rank), within(barrier, rank))).collect())
 }
 
 /// Reads a box. Elements outside of the map's extents are zero.
 fn load_box<const CHECKED: bool>(
     cluster: &ClusterState<'_>,
     lane: usize,
-    map: &PlacedMap,
-    first: [i64; MAX_RANK],
+    tensor: &TensorBox,
 ) -> Result<LoadedBox, LaneViolation> {
-    let element = map.dtype.bytes();
-    let [row, rest @ ..] = map.tile.map(i64::from);
-    let rows: i64 = rest.iter().product();
-    let row_bytes = (row as u64 * element) as usize;
     let mut loaded = LoadedBox::default();
-    let mut bytes = vec![0_u8; rows as usize * row_bytes];
-    // Range of a row within the innermost extent.
-    let begin = first[0].max(0);
-    let end = (first[0] + row).min(map.extents[0] as i64);
-    for (number, line) in bytes.chunks_exact_mut(row_bytes).enumerate() {
-        let mut address = map.address;
-        let (mut left, mut inside) = (number as i64, begin < end);
-        for (dimension, extent) in rest.iter().enumerate() {
-            let at = first[dimension + 1] + left % extent;
-            left /= extent;
-            inside &= (0..map.extents[dimension + 1] as i64).contains(&at);
-            address = address.wrapping_add((at as u64).wrapping_mul(map.strides[dimension]));
-        }
-        if inside {
-            let address = address.wrapping_add(begin as u64 * element);
-            let length = (end - begin) as u64 * element;
-            let place = ((begin - first[0]) as u64 * element) as usize;
-            read::<CHECKED>(cluster, lane, address, &mut line[place..][..length as usize])?;
-            loaded.sectors += (address + length - 1) / 32 - address / 32 + 1;
-            loaded.bytes += length;
-        }
+    let mut bytes = vec![0_u8; tensor.bytes() as usize];
+    for row in tensor.rows() {
+        let part = bytes.get_mut(row.place..row.place + row.bytes).unwrap_or_default();
+        read::<CHECKED>(cluster, lane, row.address, part)?;
+        let length = row.bytes as u64;
+        loaded.sectors += (row.address + length - 1) / 32 - row.address / 32 + 1;
+        loaded.bytes += length;
     }
     let words = bytes.as_chunks::<4>().0.iter();
     loaded.words = words.map(|word| u32::from_le_bytes(*word)).collect();

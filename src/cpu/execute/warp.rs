@@ -1,8 +1,10 @@
 //! State of a warp: registers, divergence stack, waits and pending copies.
 
 use super::barrier_state::ReductionInput;
+use super::bulk_stores::BulkStores;
 use super::limits::LaunchExtents;
 use super::mbarrier_state::PhaseWait;
+use super::product_state::ProductState;
 use super::registers::Registers;
 use super::special_values::special_value;
 use crate::cpu::kernel_code::KernelCode;
@@ -113,6 +115,8 @@ pub(super) struct Warp {
     pub(super) clocks: VectorClock,
     /// Clock at the last fence, in a cluster of several blocks.
     pub(super) fenced: Option<VectorClock>,
+    pub(super) products: ProductState,
+    pub(super) stores: BulkStores,
 }
 
 impl Warp {
@@ -132,6 +136,8 @@ impl Warp {
             groups: [0; 32],
             clocks: VectorClock::new(position.number + 1, position.number),
             fenced: None,
+            products: ProductState::new(code),
+            stores: BulkStores::default(),
         }
     }
 
@@ -159,6 +165,8 @@ impl Warp {
         self.groups = [0; 32];
         self.clocks = VectorClock::new(warps, self.position.number);
         self.fenced = None;
+        self.products.reset();
+        self.stores = BulkStores::default();
         self.registers.reset(&code.pinned);
         for (special, slot) in &code.pinned.specials {
             let values: Words = std::array::from_fn(|lane| {

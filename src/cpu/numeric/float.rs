@@ -123,6 +123,12 @@ fn overflows_to_infinity(rounding: Rounding, negative: bool) -> bool {
     }
 }
 
+/// Packs two values into a word, the first in the upper half.
+pub(in crate::cpu) fn pack(format: FloatFormat, high: f64, low: f64) -> u32 {
+    let round = |value: f64| format.round(value, Rounding::NearestEven);
+    round(high) << 16 | round(low)
+}
+
 /// Value of half-precision bits.
 pub(in crate::cpu) fn f16_value(bits: u32) -> f32 {
     let sign = (bits & 0x8000) << 16;

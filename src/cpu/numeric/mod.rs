@@ -1,6 +1,7 @@
 //! PTX arithmetic that Rust does not provide: rounding modes, narrow floating-point formats, fused
 //! multiply-add. All functions are exact or correctly rounded, and total.
 
+pub(super) mod addition;
 pub(super) mod convert;
 pub(super) mod float;
 pub(super) mod tensor_sum;

@@ -11,6 +11,9 @@ use super::float::{F16, F32, FloatFormat, NAN32};
 /// Fraction bits of an aligned term.
 const ALIGNED_BITS: i32 = 25;
 
+/// Most terms of a sum: 16 products and the accumulator.
+const MAX_TERMS: usize = 17;
+
 /// Exponent of a term that is zero. It matters only beside sums below 2^-126, which no test compares with a GPU.
 const ZERO_EXPONENT: i32 = -126;
 
@@ -31,6 +34,11 @@ impl SumFactor {
     pub(in crate::cpu) const ZERO: Self =
         Self { significand: 0, exponent: ZERO_EXPONENT, special: 0.0 };
 
+    /// The negated factor.
+    pub(in crate::cpu) fn negated(self) -> Self {
+        Self { significand: -self.significand, special: -self.special, ..self }
+    }
+
     /// Reads a value of a format. Subnormal values keep the smallest exponent.
     pub(in crate::cpu) fn of(format: FloatFormat, bits: u32) -> Self {
         let (significand, exponent) = format.significand_and_exponent(bits);
@@ -44,7 +52,8 @@ impl SumFactor {
 pub(in crate::cpu) struct FusedSum {
     format: FloatFormat,
     /// Significands of `fraction_bits` bits behind the point, and exponents.
-    terms: Vec<(i64, i32)>,
+    terms: [(i64, i32); MAX_TERMS],
+    count: usize,
     fraction_bits: i32,
     /// Infinity or NaN where the sum is one; else finite, without a meaning.
     special: f64,
@@ -55,7 +64,7 @@ impl FusedSum {
     pub(in crate::cpu) fn new(format: FloatFormat) -> Self {
         // Enough for products, and for accumulators of binary32.
         let fraction_bits = (2 * format.fraction_bits()).max(F32.fraction_bits());
-        Self { format, terms: Vec::with_capacity(17), fraction_bits, special: 0.0 }
+        Self { format, terms: [(0, 0); MAX_TERMS], count: 0, fraction_bits, special: 0.0 }
     }
 
     /// Adds a product of two factors.
@@ -75,13 +84,17 @@ impl FusedSum {
 
     fn add(&mut self, term: SumFactor, fraction_bits: i32) {
         let exponent = if term.significand == 0 { ZERO_EXPONENT } else { term.exponent };
-        self.terms.push((term.significand << (self.fraction_bits - fraction_bits), exponent));
+        if let Some(next) = self.terms.get_mut(self.count) {
+            *next = (term.significand << (self.fraction_bits - fraction_bits), exponent);
+            self.count += 1;
+        }
         self.special += term.special;
     }
 
     /// The sum of the aligned and truncated terms, exactly.
     fn value(&self) -> f64 {
-        let largest = self.terms.iter().map(|(_, exponent)| *exponent).max().unwrap_or(0);
+        let terms = self.terms.get(..self.count).unwrap_or_default();
+        let largest = terms.iter().map(|(_, exponent)| *exponent).max().unwrap_or(0);
         let aligned = |(significand, exponent): &(i64, i32)| {
             let shift = self.fraction_bits - ALIGNED_BITS + largest - exponent;
             match u32::try_from(shift) {
@@ -91,9 +104,9 @@ impl FusedSum {
                 Err(_) => significand << shift.unsigned_abs(),
             }
         };
-        let sum: i64 = self.terms.iter().map(aligned).sum();
+        let sum: i64 = terms.iter().map(aligned).sum();
         // At most 40 bits, and a power of two within the exponents of binary64.
-        sum as f64 * 2_f64.powi(largest - ALIGNED_BITS)
+        sum as f64 * power_of_two(largest - ALIGNED_BITS)
     }
 
     /// The sum as binary32, truncated.
@@ -105,7 +118,7 @@ impl FusedSum {
             return F32.round(self.special, Rounding::NearestEven);
         }
         let value = self.value();
-        if value.abs() >= 2_f64.powi(END_OF_EXPONENTS) {
+        if value.abs() >= power_of_two(END_OF_EXPONENTS) {
             return F32.round(f64::INFINITY.copysign(value), Rounding::NearestEven);
         }
         F32.round(value, Rounding::Zero)
@@ -116,6 +129,11 @@ impl FusedSum {
         let value = if self.special.is_finite() { self.value() } else { self.special };
         F16.round(value, Rounding::NearestEven)
     }
+}
+
+/// A power of two within the exponents of normal binary64.
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
 #[cfg(test)]

@@ -12,11 +12,14 @@ mod slot_uses;
 mod special_registers;
 mod step;
 mod warp;
+mod warpgroup;
 
 pub(super) use matrix::{
     AccumulatorFormat, MatrixDirection, MatrixElement, MatrixMove, MatrixProduct,
 };
-pub(super) use mbarrier::{MbarrierOperation, PhaseOperand, TensorCopy};
+pub(super) use mbarrier::{
+    MbarrierOperation, PhaseOperand, StoreEffect, StoreWait, TensorCopy, TensorStore,
+};
 pub(super) use operands::{
     Address, AtomicUpdate, Combined, Element, Logic, Longs, MemoryOrder, PredicateOperand,
     Register, RegisterSlot, Vector, Words,
@@ -27,4 +30,7 @@ pub(super) use step::{KernelStep, Operation};
 pub(super) use warp::{
     ArriveOrder, BarrierMode, BarrierReduction, ClusterBarrierStep, MatchMode, ReductionResult,
     ShuffleMode, VoteMode,
+};
+pub(super) use warpgroup::{
+    DescribedMatrix, FactorSource, MajorDimension, WarpgroupOrder, WarpgroupProduct,
 };

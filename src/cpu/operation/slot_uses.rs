@@ -1,10 +1,11 @@
 //! Slots that each operation reads and writes.
 
 use super::matrix::{MatrixDirection, MatrixProduct};
-use super::mbarrier::{MbarrierOperation, PhaseOperand, TensorCopy};
+use super::mbarrier::{MbarrierOperation, PhaseOperand, TensorCopy, TensorStore};
 use super::operands::{Address, Combined, Register, RegisterSlot, Vector};
 use super::step::Operation;
 use super::warp::{BarrierReduction, MatchMode, ReductionResult, VoteMode};
+use super::warpgroup::{FactorSource, WarpgroupProduct};
 use crate::cpu::types::Class;
 
 /// Use of a slot by an operation.
@@ -92,10 +93,16 @@ impl Operation {
                 source_bytes.iter_mut().for_each(|slot| visit(Word, Read, slot));
             }
             Self::TensorCopy(copy) => {
-                let TensorCopy { to, map, coordinates, barrier } = &mut **copy;
+                let TensorCopy { to, map, coordinates, barrier, blocks } = &mut **copy;
                 [to, map, barrier].into_iter().for_each(|address| address.visit(visit));
+                coordinates.iter_mut().chain(blocks).for_each(|slot| visit(Word, Read, slot));
+            }
+            Self::TensorStore(store) => {
+                let TensorStore { from, map, coordinates, .. } = &mut **store;
+                [from, map].into_iter().for_each(|address| address.visit(visit));
                 coordinates.iter_mut().for_each(|slot| visit(Word, Read, slot));
             }
+            Self::StoreCommit | Self::StoreWait { .. } => {}
             Self::Mbarrier { address, step, .. } => {
                 address.visit(visit);
                 step.visit(visit);
@@ -154,8 +161,11 @@ impl Operation {
                 };
                 moved.registers.iter_mut().for_each(|slot| visit(Word, how, slot));
             }
+            Self::WarpgroupProduct(product) => product.visit(visit),
+            Self::WarpgroupOrder(_) => {}
             Self::CopyCommit | Self::CopyWait { .. } => {}
-            Self::ClusterBarrier(_) | Self::WarpBarrier | Self::Fence | Self::Sleep => {}
+            Self::ClusterBarrier(_) | Self::WarpBarrier | Self::Sleep => {}
+            Self::Fence | Self::ProxyFence => {}
             Self::Branch { .. } | Self::Exit | Self::Trap => {}
         }
     }
@@ -214,6 +224,21 @@ impl MbarrierOperation {
                 visit(Class::Predicate, SlotUse::Write, d);
             }
         }
+    }
+}
+
+impl WarpgroupProduct {
+    fn visit(&mut self, visit: SlotVisitor<'_>) {
+        match &mut self.a {
+            FactorSource::Registers(a) => {
+                a.iter_mut().for_each(|slot| visit(Class::Word, SlotUse::Read, slot));
+            }
+            FactorSource::Shared(a) => visit(Class::Long, SlotUse::Read, &mut a.descriptor),
+        }
+        visit(Class::Long, SlotUse::Read, &mut self.b.descriptor);
+        visit(Class::Predicate, SlotUse::Read, &mut self.accumulates.slot);
+        self.c.iter_mut().for_each(|slot| visit(Class::Word, SlotUse::Read, slot));
+        self.d.iter_mut().for_each(|slot| visit(Class::Word, SlotUse::Write, slot));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Operations and steps. A step is an operation with its guard and its source location.
 
 use super::matrix::{MatrixMove, MatrixProduct};
-use super::mbarrier::{MbarrierOperation, TensorCopy};
+use super::mbarrier::{MbarrierOperation, StoreWait, TensorCopy, TensorStore};
 use super::operands::{
     Address, AtomicUpdate, Combined, Element, Logic, Longs, MemoryOrder, PredicateOperand,
     Register, RegisterSlot, Vector, Words,
@@ -9,6 +9,7 @@ use super::operands::{
 use super::warp::{
     BarrierMode, BarrierReduction, ClusterBarrierStep, MatchMode, ShuffleMode, VoteMode,
 };
+use super::warpgroup::{WarpgroupOrder, WarpgroupProduct};
 use crate::cpu::counts::InstructionClass;
 use crate::cpu::numeric::convert::Conversion;
 use crate::cpu::types::Space;
@@ -171,6 +172,13 @@ pub(in crate::cpu) enum Operation {
         source_bytes: Option<RegisterSlot>,
     },
     TensorCopy(Box<TensorCopy>),
+    TensorStore(Box<TensorStore>),
+    StoreCommit,
+    /// Waits until at most `pending` groups of bulk stores are incomplete.
+    StoreWait {
+        pending: u32,
+        what: StoreWait,
+    },
     Mbarrier {
         space: Space,
         address: Address,
@@ -229,6 +237,8 @@ pub(in crate::cpu) enum Operation {
     ClusterBarrier(ClusterBarrierStep),
     WarpBarrier,
     Fence,
+    /// `fence.proxy.async`: orders ordinary accesses before asynchronous ones.
+    ProxyFence,
     /// Instructions that the block has executed, shifted right.
     Clock {
         d: Register,
@@ -245,6 +255,8 @@ pub(in crate::cpu) enum Operation {
     Trap,
     MatrixProduct(Box<MatrixProduct>),
     MatrixMove(Box<MatrixMove>),
+    WarpgroupProduct(Box<WarpgroupProduct>),
+    WarpgroupOrder(WarpgroupOrder),
 }
 
 /// A step of a kernel: an operation and where it comes from.

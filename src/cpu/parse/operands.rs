@@ -160,7 +160,7 @@ fn scalar<'a>(text: &mut Text<'a>) -> Parsed<ParsedOperand<'a>> {
 pub(super) fn operand<'a>(text: &mut Text<'a>) -> Parsed<ParsedOperand<'a>> {
     let mut vector = delimited(
         mark('{'),
-        separated(0..=64, lexeme(scalar), mark(',')).map(ParsedOperand::Vector),
+        separated(0..=128, lexeme(scalar), mark(',')).map(ParsedOperand::Vector),
         '}',
     );
     let mut list = delimited(

@@ -9,8 +9,16 @@ mod modules;
 mod rare_instructions;
 mod robustness;
 mod snippet;
+mod swizzles;
 mod tensor_copies;
+mod tensor_multicast;
+mod tensor_stores;
 mod violations;
+mod warpgroup_compiled;
+mod warpgroup_kernel;
+mod warpgroup_pipeline;
+mod warpgroup_products;
+mod warpgroup_violations;
 
 use super::{ExecutionChecks, LaunchOptions};
 

@@ -7,13 +7,14 @@ use crate::cpu::{
     PtxError, PtxLoadError, PtxModule, WriteTracking, launch,
 };
 
-/// Output of several NVRTC versions for a source with most supported instructions, and of a kernel
-/// for a later architecture, which another back end emits.
-const SAMPLES: [&str; 4] = [
+/// Output of several NVRTC versions for a source with most supported instructions, of a kernel
+/// for a later architecture, which another back end emits, and of a kernel with `wgmma`.
+const SAMPLES: [&str; 5] = [
     include_str!("ptx/warp-12.9.ptx"),
     include_str!("ptx/warp-13.0.ptx"),
     include_str!("ptx/warp-13.5.ptx"),
     include_str!("ptx/tiled-13.5-sm_100.ptx"),
+    include_str!("ptx/wgmma-13.5-sm_90a.ptx"),
 ];
 
 #[test]

@@ -246,15 +246,20 @@ fn unsupported_instructions_are_errors() {
         (BOX.replace(".tile", ".im2col"), "modifier `.im2col` is not supported"),
         (
             BOX.replace("::bytes ", "::bytes.multicast::cluster "),
-            "modifier `.multicast::cluster` is not supported",
+            "does not support the instruction with these operands",
         ),
         (BOX.replace(".tensor.2d", ""), "only bulk copies with a tensor map"),
         (BOX.replace("{%r20, %r21}", "{%r20}"), "the box has 1 coordinates for 2 dimensions"),
         (
-            "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd6, {%r20, %r21}], [%r9];"
+            "cp.reduce.async.bulk.tensor.2d.global.shared::cta.min.bulk_group [%rd6, {%r20, %r21}], [%r9];"
                 .to_owned(),
-            "only tensor copies from global to shared memory with an mbarrier",
+            "only bulk groups from shared to global memory are supported, of copies and of `.add`",
         ),
+        (
+            "cp.async.bulk.tensor.2d.global.shared::cta.tile [%rd6, {%r20, %r21}], [%r9];".to_owned(),
+            "only tensor copies to shared memory with an mbarrier",
+        ),
+        ("cp.reduce.async.global [%rd6], [%r9];".to_owned(), "only `cp.reduce.async.bulk` is supported"),
         (
             "mbarrier.arrive.noComplete.shared::cta.b64 %rd3, [%r8], 1;".to_owned(),
             "modifier `.noComplete` is not supported",
