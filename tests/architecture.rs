@@ -254,9 +254,10 @@ fn length(source: &Source) -> Vec<String> {
     vec![format!("{}:{lines}: a file has at most {MAX_LINES} lines, best 500", source.path)]
 }
 
-/// Opcodes of PTX that families are named after, and the folder that executes them.
+/// Opcodes of PTX that families are named after, the folder that executes them, and the file that tells the
+/// architecture of a source by them.
 const OPCODES: [&str; 2] = ["mma", "wgmma"];
-const PTX_EXECUTION: &str = "src/cpu/";
+const PTX_PLACES: [&str; 2] = ["src/cpu/", "src/compile/target.rs"];
 
 /// No file names a family or a parameter.
 fn family_names(source: &Source, known: &[String]) -> Vec<String> {
@@ -265,8 +266,9 @@ fn family_names(source: &Source, known: &[String]) -> Vec<String> {
     let code = source.names.iter().map(|(line, name)| (line, name.clone()));
     let mut faults = Vec::new();
     for (line, text) in code.chain(literals) {
-        let is_opcode =
-            |word: &&str| OPCODES.contains(word) && source.path.starts_with(PTX_EXECUTION);
+        let is_opcode = |word: &&str| {
+            OPCODES.contains(word) && PTX_PLACES.iter().any(|place| source.path.starts_with(place))
+        };
         let is_known = |word: &&str| known.iter().any(|name| name == word);
         for name in words(&text).filter(|word| is_known(word) && !is_opcode(word)) {
             faults.push(format!(

@@ -91,13 +91,19 @@ fn default(family: &Family, problem: &Problem) -> Option<Configuration> {
 }
 
 /// The problems of the first canonical shape that a family is for. The first of them is f32 with
-/// operands as stored, where the family serves that.
+/// operands as stored, where the family serves that. A family may decline a layout for some types.
 fn home(family: &Family) -> Vec<Problem> {
-    CANONICAL
+    let problems = CANONICAL
         .into_iter()
         .map(|shape| served(family, shape))
         .find(|problems| problems.iter().any(|problem| default(family, problem).is_some()))
-        .unwrap_or_else(|| panic!("{} serves nothing", family.name))
+        .unwrap_or_else(|| panic!("{} serves nothing", family.name));
+    let types: BTreeSet<GemmType> = problems.iter().map(|problem| problem.types).collect();
+    let home: Vec<Problem> =
+        problems.into_iter().filter(|problem| !legal(family, problem).is_empty()).collect();
+    let kept: BTreeSet<GemmType> = home.iter().map(|problem| problem.types).collect();
+    assert_eq!(kept, types, "{} declares a type that it has no kernel for", family.name);
+    home
 }
 
 fn rendered(family: &Family, configuration: &Configuration, problem: &Problem) -> Rendered {

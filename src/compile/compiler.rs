@@ -200,9 +200,10 @@ impl Compiler {
         cancelled: &AtomicBool,
     ) -> Result<RawCompile, CompileError> {
         let CompileRequest { source, name, .. } = request;
+        let target = self.target.for_source(source);
         match &self.children {
-            Some(children) => children.compile(source, name, (self.target, options), cancelled),
-            None => self.nvrtc.compile(source, name, self.target, options),
+            Some(children) => children.compile(source, name, (target, options), cancelled),
+            None => self.nvrtc.compile(source, name, target, options),
         }
     }
 
@@ -230,7 +231,7 @@ impl Compiler {
     fn key(&self, source: &str, options: &[String]) -> CacheKey {
         let (major, minor) = self.nvrtc.version();
         let compiler = format!("nvrtc {major}.{minor}, {} bytes", self.library_bytes);
-        let target = format!("{:?}", self.target);
+        let target = format!("{:?}", self.target.for_source(source));
         let fields = [source, &compiler, &target];
         CacheKey::of(fields.into_iter().chain(options.iter().map(String::as_str)))
     }

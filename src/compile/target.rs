@@ -79,6 +79,10 @@ impl FromStr for Architecture {
     }
 }
 
+/// Beginnings of PTX instructions that need the instruction set of one architecture (PTX ISA, target notes). Code with
+/// them runs on no other one, so that other sources are compiled without.
+const SPECIFIC_INSTRUCTIONS: [&str; 2] = ["wgmma.", "setmaxnreg."];
+
 /// Output format and architecture of a compilation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CompileTarget {
@@ -98,6 +102,20 @@ impl CompileTarget {
             Self::Cubin(architecture)
             | Self::Ptx(architecture)
             | Self::AssembledPtx(architecture) => architecture,
+        }
+    }
+
+    /// The target for a source: with the architecture's own instructions, where the source has any of them.
+    #[must_use]
+    pub fn for_source(self, source: &str) -> Self {
+        if !SPECIFIC_INSTRUCTIONS.iter().any(|instruction| source.contains(instruction)) {
+            return self;
+        }
+        let specific = |own: Architecture| Architecture { features: Features::Specific, ..own };
+        match self {
+            Self::Cubin(own) => Self::Cubin(specific(own)),
+            Self::Ptx(own) => Self::Ptx(specific(own)),
+            Self::AssembledPtx(own) => Self::AssembledPtx(specific(own)),
         }
     }
 
@@ -123,6 +141,14 @@ mod tests {
         for name in ["sm_75", "sm_90", "sm_90a", "sm_100f", "sm_120"] {
             assert_eq!(name.parse::<Architecture>().unwrap().to_string(), name);
         }
+    }
+
+    #[test]
+    fn a_source_with_instructions_of_one_architecture_is_compiled_for_it() {
+        let target = CompileTarget::Ptx("sm_90".parse().unwrap());
+        assert_eq!(target.for_source("asm(\"mma.sync\");"), target);
+        let specific = target.for_source("asm(\"wgmma.fence.sync.aligned;\");");
+        assert_eq!(specific.option(), "--gpu-architecture=compute_90a");
     }
 
     #[test]

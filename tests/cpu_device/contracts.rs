@@ -5,7 +5,7 @@ use super::harness::{compile, rendered};
 use crate::support::cases::cases;
 use gemm_tune::cpu::{CountingMode, PtxModule};
 use gemm_tune::model::{
-    Compute, Device, Dtype, Epilogue, GemmType, Layout, Mismatch, Problem, ProblemPattern,
+    Compute, Device, Dtype, Epilogue, GemmType, Layout, Problem, ProblemPattern,
 };
 use gemm_tune::validate::{HostFailure, HostValidator};
 
@@ -197,6 +197,48 @@ const FAULTS: &[Fault] = &[
     },
 ];
 
+/// A fault in how `wgmma` is used, by what is replaced, and a part of what is said of it.
+const PIPELINE_FAULTS: &[(&str, &str, &str, &str)] = &[
+    (
+        "the registers of the sums are not given to the tensor cores",
+        "wgmma.fence.sync.aligned;",
+        "",
+        "matrix unit",
+    ),
+    (
+        "sums are read before the products are done",
+        "wgmma.wait_group.sync.aligned 0;",
+        "wgmma.wait_group.sync.aligned 1;",
+        "race",
+    ),
+    ("a descriptor has another stride", "64ull << 32", "32ull << 32", "elements wrong"),
+    ("a descriptor has another swizzle", "| 1ull << 62", "| 2ull << 62", "elements wrong"),
+    (
+        "tiles are multiplied before they are there",
+        "wait(first_full + 8 * stage, phase);",
+        "wait(first_full + 8 * stage, phase ^ 1);",
+        "",
+    ),
+    (
+        "a stage is filled before it is empty",
+        "wait(first_empty + 8 * stage, phase ^ 1);",
+        "",
+        "copy engine",
+    ),
+    (
+        "a barrier expects one arrival too many",
+        "begin_barrier(first_empty + 8 * stage, CONSUMERS);",
+        "begin_barrier(first_empty + 8 * stage, CONSUMERS + 1);",
+        "deadlock",
+    ),
+    (
+        "a barrier expects fewer bytes than are copied",
+        "arrive_expecting(barrier, STAGE_BYTES);",
+        "arrive_expecting(barrier, STAGE_BYTES - 128);",
+        "",
+    ),
+];
+
 /// The second is for long sums, of which errors are a smaller part. N is a power of two, so that faults of a neighbour
 /// stay inside of the operands.
 const SHAPES: [&str; 2] = ["32x32x256", "34x32x4096"];
@@ -205,18 +247,20 @@ fn family(types: GemmType) -> &'static str {
     if types == F32 { "naive" } else { "mma" }
 }
 
-/// What validation says of a kernel after a change; `None` without a compiler.
-fn verdict(problem: &Problem, change: (&str, &str)) -> Option<Result<f64, Box<Mismatch>>> {
-    let rendered = rendered(family(problem.types), problem, &[]);
+/// What validation says of a kernel after a change: the share of the bound that it needs, or why it is wrong. `None`
+/// without a compiler.
+fn verdict(
+    family: &str,
+    problem: &Problem,
+    change: (&str, &str),
+) -> Option<Result<f64, HostFailure>> {
+    let rendered = rendered(family, problem, &[]);
     let (from, to) = change;
     assert!(rendered.source.contains(from), "`{from}` is not in\n{}", rendered.source);
     let program = PtxModule::parse(&compile(&rendered.source.replace(from, to), &[])?).unwrap();
     let validator = HostValidator::prepare(problem, &Device::h200(), 3).unwrap();
-    Some(match validator.validate(&program, &rendered.plan, CountingMode::Off) {
-        Ok(executed) => Ok(executed.validation.max_error / executed.validation.bound),
-        Err(HostFailure::Wrong(mismatch)) => Err(mismatch),
-        Err(other) => panic!("{problem}: {other}"),
-    })
+    let executed = validator.validate(&program, &rendered.plan, CountingMode::Off);
+    Some(executed.map(|executed| executed.validation.max_error / executed.validation.bound))
 }
 
 #[test]
@@ -227,10 +271,12 @@ fn faults_of_precision_and_of_epilogues_are_refused_and_their_absence_passes() {
         let pattern = ProblemPattern { types: fault.types, layout: Layout::Nt, epilogue };
         for shape in &SHAPES[..cases(1, SHAPES.len())] {
             let problem = pattern.problem(shape.parse().unwrap());
-            let Some(right) = verdict(&problem, (fault.change.0, fault.change.0)) else { return };
+            let family = family(fault.types);
+            let unchanged = (fault.change.0, fault.change.0);
+            let Some(right) = verdict(family, &problem, unchanged) else { return };
             let share = right.unwrap_or_else(|wrong| panic!("{problem} is right: {wrong}"));
-            match verdict(&problem, fault.change) {
-                Some(Err(wrong)) => println!(
+            match verdict(family, &problem, fault.change) {
+                Some(Err(HostFailure::Wrong(wrong))) => println!(
                     "{}, {shape}: {} wrong, {:.1} of the bound; right {share:.3}",
                     fault.name,
                     wrong.wrong,
@@ -241,4 +287,23 @@ fn faults_of_precision_and_of_epilogues_are_refused_and_their_absence_passes() {
         }
     }
     assert!(unnoticed.is_empty(), "unnoticed:\n{}", unnoticed.join("\n"));
+}
+
+#[test]
+fn faults_of_a_pipeline_of_warpgroup_products_are_refused() {
+    let pattern = ProblemPattern { types: BF16, layout: Layout::Nt, epilogue: Epilogue::NONE };
+    // More tiles along K than the ring has stages.
+    let problem = pattern.problem("64x64x640".parse().unwrap());
+    let mut unnoticed = Vec::new();
+    for (name, from, to, expected) in PIPELINE_FAULTS {
+        let Some(right) = verdict("wgmma", &problem, (from, from)) else { return };
+        right.unwrap_or_else(|wrong| panic!("{problem} is right: {wrong}"));
+        match verdict("wgmma", &problem, (from, to)) {
+            Some(Err(failure)) if failure.to_string().contains(expected) => {
+                println!("{name}: {failure}");
+            }
+            other => unnoticed.push(format!("{name}: {other:?}")),
+        }
+    }
+    assert!(unnoticed.is_empty(), "{}", unnoticed.join("\n"));
 }

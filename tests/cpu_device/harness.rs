@@ -20,7 +20,7 @@ pub(super) fn compile(source: &str, options: &[&str]) -> Option<String> {
     let nvrtc = nvrtc_or_skip()?;
     let mut all = vec!["--generate-line-info".to_owned()];
     all.extend(options.iter().map(|option| (*option).to_owned()));
-    let target = CompileTarget::Ptx("sm_90".parse().unwrap());
+    let target = CompileTarget::Ptx("sm_90".parse().unwrap()).for_source(source);
     let compiled = nvrtc.compile(source, "kernel.cu", target, &all).unwrap();
     Some(String::from_utf8(compiled.image).unwrap())
 }
