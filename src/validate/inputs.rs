@@ -12,8 +12,9 @@ pub enum ValueKind {
     Small,
     /// Uniform over [-1, 1), over -1000 to 1000 for integers, or over all of 8 bits.
     Uniform,
-    /// Of A and B: uniform ones that each line of op(A) and op(B) changes in its own way ([`LineClass`]). Integers, whose
-    /// sums are exact, stay as they are.
+    /// Of A and B: uniform ones that each line, a row of op(A) or a column of op(B), changes in its own way: to their
+    /// magnitudes, to one value and zeros, or with an infinity or a NaN among them. Integers, whose sums are exact,
+    /// stay as they are.
     Mixed,
 }
 
