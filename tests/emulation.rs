@@ -510,17 +510,20 @@ fn a_workspace_is_aligned_as_declared_and_no_further() {
     assert!(misaligned(&declared) > 0, "kernels store 16 bytes at once");
 }
 
-/// `gemm-tune check --family mma --all-types --sample all` executes the rest.
+/// `gemm-tune check --family mma --family wgmma --all-types --sample all` executes the rest. Rows of the last shape are
+/// multiples of 16 bytes, as tensor maps need.
 #[test]
 fn every_gemm_type_and_epilogue_of_tensor_cores_passes() {
     if compiler_or_skip().is_none() {
         return;
     }
-    for (layout, shape) in [("nt", "33x65x72"), ("tn", "100x36x17")].into_iter().take(cases(1, 2)) {
+    let checks =
+        [("mma", "nt", "33x65x72"), ("wgmma", "nt", "33x72x160"), ("mma", "tn", "100x36x17")];
+    for (family, layout, shape) in checks.into_iter().take(cases(2, 3)) {
         let said = gemm_tune(&[
             "check",
             "--family",
-            "mma",
+            family,
             "--all-types",
             "--sample",
             "1",
