@@ -71,20 +71,39 @@ pub(super) fn export(format: &str, out: &Path) {
 }
 
 /// A folder with what was exported of a problem that was tuned on the host, in a form that programs
-/// run; `None` for a test that may be skipped for want of an
-/// NVRTC.
+/// run; `None` for a test that may be skipped for want of an NVRTC. Each format is exported once, and
+/// each test has a copy of its own, named as its thread is.
 pub(super) fn artifact(format: &str) -> Option<PathBuf> {
+    static FORMATS: [(&str, OnceLock<Option<PathBuf>>); 4] = [
+        ("c", OnceLock::new()),
+        ("python", OnceLock::new()),
+        ("bundle", OnceLock::new()),
+        ("rust", OnceLock::new()),
+    ];
+    let (_, exported) = FORMATS.iter().find(|(known, _)| *known == format).unwrap();
+    let whole = exported.get_or_init(|| export_artifact(format)).as_ref()?;
+    let thread = std::thread::current();
+    let own = Path::new(ARTIFACTS).join(thread.name().unwrap_or("main").replace(':', "_"));
+    let out = own.join(format);
+    let _ = fs::remove_dir_all(&out);
+    fs::create_dir_all(&own).unwrap();
+    let copied = Command::new("cp").arg("-r").args([whole, &out]).status().unwrap();
+    assert!(copied.success(), "{} cannot be copied", whole.display());
+    Some(out)
+}
+
+/// Where artifacts are exported to.
+const ARTIFACTS: &str = "target/test-artifacts";
+
+fn export_artifact(format: &str) -> Option<PathBuf> {
     static DATABASE: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let folder = Path::new("target/test-artifacts");
+    let folder = Path::new(ARTIFACTS);
     let database = DATABASE.get_or_init(|| {
         fs::create_dir_all(folder).unwrap();
         let _ = fs::remove_file(folder.join("db.toml"));
         tune(folder, "44x31x23", "tiled").then(|| folder.join("db.toml"))
     });
-    let database = database.as_ref()?;
-    // Tests run at the same time: each has its own, named as its thread is.
-    let thread = std::thread::current();
-    let out = folder.join(thread.name().unwrap_or("main").replace(':', "_")).join(format);
+    let out = folder.join("whole").join(format);
     let _ = fs::remove_dir_all(&out);
     let said = gemm_tune(&[
         "export",
@@ -93,7 +112,7 @@ pub(super) fn artifact(format: &str) -> Option<PathBuf> {
         "-o",
         out.to_str().unwrap(),
         "--db",
-        database.to_str().unwrap(),
+        database.as_ref()?.to_str().unwrap(),
         "--cache",
         CACHE,
     ]);

@@ -59,9 +59,9 @@ fn figures_derived_from_a_measurement_are_rates_and_shares() {
     let StoredBaseline { name, speedup, all, .. } = record.baseline.unwrap();
     assert_eq!((name.as_str(), speedup, all.len()), ("cuBLASLt (best of 16)", 1.044, 2));
 
-    let types = GemmType { compute: Compute::Tf32, ..GemmType::of(Dtype::F32) };
-    let tf32 = Problem { types, ..problem(8, 8, 8) };
-    assert_eq!(super::record(tf32, 1.0).measurement.percent_of_peak, None);
+    let types = GemmType { compute: Compute::F32Emulated, ..GemmType::of(Dtype::F32) };
+    let emulated = Problem { types, ..problem(8, 8, 8) };
+    assert_eq!(super::record(emulated, 1.0).measurement.percent_of_peak, None);
 }
 
 #[test]
