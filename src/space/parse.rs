@@ -3,6 +3,7 @@
 
 mod maps;
 mod work;
+mod workspaces;
 
 use std::collections::BTreeMap;
 use std::ops::Range;

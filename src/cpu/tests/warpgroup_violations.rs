@@ -7,9 +7,9 @@ use crate::cpu::{
 };
 use ViolationKind::{BarrierDivergence, MatrixUnit, OutOfBounds, Race, Unwritten};
 
-/// A kernel around some statements. They can use 4096 bytes of shared memory at `%r9`, 32 of them of each of 128
-/// threads at `%r7`, descriptors of a 64 x 16 matrix in the first half in `%rd8` and of an 8 x 16 matrix in the second
-/// in `%rd9`, and the accumulators `%d0` to `%d7`. `%p1` is true in the first thread, `%p2` in the first warp.
+/// A kernel around some statements. `%r9` is the address of 4096 bytes of shared memory, `%r7` that of the 32 bytes of
+/// each of 128 threads. `%rd8` describes a 64 x 16 matrix in the first half, `%rd9` an 8 x 16 matrix in the second. The
+/// accumulators are `%d0` to `%d7`. `%p1` is true in the first thread, `%p2` in the first warp.
 fn kernel(body: &str) -> String {
     format!(
         ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 out)\n{{\n\

@@ -1,44 +1,15 @@
-//! The workspaces of a search-space file, and the tensor maps of operands and workspaces.
+//! The tensor maps of a search-space file.
 
 use super::{Builder, Parsing};
 use crate::model::Swizzle;
-use crate::model::launch::WORKSPACE_ALIGNMENT;
 use crate::model::tensor_map::{ADDRESS_ALIGNMENT, MAX_RANK};
 use crate::space::family::{TensorMapSpec, WorkspaceSpec};
-use crate::space::file::{TensorMapFile, WorkspaceFile};
+use crate::space::file::TensorMapFile;
 
 /// Operands of a product; other operands of maps are workspaces.
 const OPERANDS: [&str; 3] = ["A", "B", "C"];
 
 impl Builder {
-    /// Every workspace has a name of its own, and the alignment that all buffers have unless it asks for less.
-    pub(super) fn workspaces(&self, spaces: Vec<WorkspaceFile>) -> Parsing<Vec<WorkspaceSpec>> {
-        let mut known: Vec<WorkspaceSpec> = Vec::new();
-        for space in spaces {
-            let name = self.buffer_name(&space.name, "a workspace's name")?;
-            if known.iter().any(|other| other.name == name) {
-                let message = format!("two workspaces are named `{name}`");
-                return Err(self.source.error(space.name.span(), message));
-            }
-            let align = match space.align {
-                None => WORKSPACE_ALIGNMENT,
-                Some(bytes) => u32::try_from(*bytes.get_ref())
-                    .ok()
-                    .filter(|bytes| bytes.is_power_of_two() && *bytes <= WORKSPACE_ALIGNMENT)
-                    .ok_or_else(|| {
-                        let message = format!(
-                            "`align` is {}: a workspace is aligned to a power of two up to \
-                             {WORKSPACE_ALIGNMENT} bytes",
-                            bytes.get_ref()
-                        );
-                        self.source.error(bytes.span(), message)
-                    })?,
-            };
-            known.push(WorkspaceSpec { name, bytes: self.extent(&space.bytes)?, align });
-        }
-        Ok(known)
-    }
-
     /// Every map has an extent of its box for each dimension, and strides between all of them.
     pub(super) fn tensor_maps(
         &self,
