@@ -12,7 +12,8 @@ use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::lookup::Question;
 use gemm_tune::model::{Dtype, PlacedMap, Problem, STANDARD_ARGUMENTS, Shape};
 use gemm_tune::runtime::{
-    Catalogue, Driver, GemmOperands, Runtime, RuntimeError, SelectedKernel, SelectedLaunch,
+    Catalogue, Driver, GemmOperands, RowsToCopy, Runtime, RuntimeError, SelectedKernel,
+    SelectedLaunch,
 };
 
 /// One kernel for everything.
@@ -54,6 +55,10 @@ impl Driver for Idle {
     }
 
     fn encode(&self, _: &PlacedMap) -> Result<(), GpuError> {
+        Ok(())
+    }
+
+    fn copy_rows(&self, _: Stream, _: &RowsToCopy) -> Result<(), GpuError> {
         Ok(())
     }
 

@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let call = |turn: usize| {
             let [a, b, c] = sets[turn % sets.len()].each_ref().map(DeviceBuffer::address);
             let operands =
-                GemmOperands { lda, ldb, ldc, ..GemmOperands::packed(&problem, a, b, c) };
+                GemmOperands { lda, ldb, ldd: ldc, ..GemmOperands::packed(&problem, a, b, c) };
             runtime.gemm(gpu.stream(), &problem, &operands)
         };
         call(0)?;

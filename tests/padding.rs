@@ -18,7 +18,8 @@ use gemm_tune::model::{
 };
 use gemm_tune::render::{Templates, render_stored};
 use gemm_tune::runtime::{
-    Catalogue, Driver, GemmOperands, Runtime, RuntimeError, SelectedKernel, SelectedLaunch,
+    Catalogue, Driver, GemmOperands, RowsToCopy, Runtime, RuntimeError, SelectedKernel,
+    SelectedLaunch,
 };
 use gemm_tune::space::{Extents, Families, Family, LegalSpace, Legality};
 use gemm_tune::validate::inputs::ValueKind;
@@ -101,6 +102,10 @@ impl Driver for &Host {
 
     fn encode(&self, map: &PlacedMap) -> Result<PlacedMap, GpuError> {
         Ok(*map)
+    }
+
+    fn copy_rows(&self, _: Stream, _: &RowsToCopy) -> Result<(), GpuError> {
+        unreachable!("C lies in D")
     }
 
     fn launch(
@@ -231,8 +236,14 @@ impl Case {
         }
         let before = [a, b, c].map(|matrices| matrices.words(&memory));
         let Storage { lda, ldb, ldc, .. } = storage;
-        let operands =
-            GemmOperands { a: a.at, b: b.at, c: c.at, lda, ldb, ldc, alpha: ALPHA, beta };
+        let operands = GemmOperands {
+            lda,
+            ldb,
+            ldd: ldc,
+            alpha: ALPHA,
+            beta,
+            ..GemmOperands::packed(&problem, a.at, b.at, c.at)
+        };
         let host = Host(Mutex::new(memory));
         let runtime = Runtime::new(pinned, &host);
         let ran = runtime.gemm(Stream::default(), &problem, &operands);

@@ -10,11 +10,12 @@ use thiserror::Error;
 
 use super::draft::KernelDraft;
 use super::manifest::{
-    BundledDevice, BundledFile, BundledFiles, BundledKernel, BundledLaunch, BundledWorkspace,
-    LaunchFormulas, Manifest, SCHEMA,
+    BundledDevice, BundledFile, BundledFiles, BundledKernel, BundledLaunch, BundledMap,
+    BundledWorkspace, LaunchFormulas, Manifest, SCHEMA,
 };
 use crate::dispatch::DispatchNode;
-use crate::model::{Argument, Device, STANDARD_ARGUMENTS};
+use crate::model::tensor_map::operand_dtype;
+use crate::model::{Argument, Device, ProblemPattern, STANDARD_ARGUMENTS};
 use crate::quote;
 
 /// Name of the manifest file.
@@ -54,6 +55,11 @@ pub enum BundleError {
     /// The manifest is not valid.
     #[error("`{MANIFEST}` is not a valid manifest: {0}; export the bundle again")]
     Manifest(String),
+    /// An earlier version wrote it.
+    #[error(
+        "`{MANIFEST}` has schema {0}, of an older gemm-tune: make the bundle again with `gemm-tune export --format bundle`"
+    )]
+    Older(u64),
     /// A later version wrote it.
     #[error("`{MANIFEST}` has schema {0} and was written by a newer gemm-tune: update gemm-tune")]
     Newer(u64),
@@ -201,6 +207,10 @@ fn entry(draft: &KernelDraft, files: BundledFiles) -> BundledKernel {
             arguments: own.arguments.iter().map(|argument| argument.name().to_owned()).collect(),
         });
     let workspaces = bound.workspaces.iter().zip(&draft.plan.workspaces);
+    let maps = bound.tensor_maps.iter().map(|map| {
+        let own = || operand_dtype(&map.operand, draft.problem.types);
+        BundledMap::of(map, map.dtype.unwrap_or_else(own))
+    });
     let measured = draft.record.as_ref().filter(|_| !draft.changed);
     BundledKernel {
         name: draft.name(),
@@ -218,6 +228,7 @@ fn entry(draft: &KernelDraft, files: BundledFiles) -> BundledKernel {
                 formula: formula.clone(),
             })
             .collect(),
+        tensor_maps: maps.collect(),
         expectation: draft.expectation,
         median_us: measured.map(|record| record.measurement.median_us),
         timing: measured.map(|record| {
@@ -298,12 +309,13 @@ fn parse(bytes: &[u8]) -> Result<Manifest, BundleError> {
     match any["schema"].as_u64() {
         Some(SCHEMA) => {}
         Some(newer) if newer > SCHEMA => return Err(BundleError::Newer(newer)),
+        Some(older) if older > 0 => return Err(BundleError::Older(older)),
         _ => return Err(no_manifest(&"`schema` is missing or not a number from 1")),
     }
     serde_json::from_value(any).map_err(|error| no_manifest(&error))
 }
 
-/// Checks that every argument is a standard one or a workspace.
+/// Checks that every argument and every operand of a tensor map is there.
 fn check_launches(kernel: &BundledKernel) -> Result<(), BundleError> {
     let refuse =
         |what: String| Err(BundleError::Manifest(format!("kernel `{}` {what}", kernel.name)));
@@ -313,11 +325,35 @@ fn check_launches(kernel: &BundledKernel) -> Result<(), BundleError> {
     if !kernel.expectation.is_sound() {
         return refuse("has an expectation with a zero".to_owned());
     }
+    let pattern = match ProblemPattern::try_from(&kernel.problem.pattern) {
+        Ok(pattern) => pattern,
+        Err(unknown) => return refuse(format!("is for a problem of another version: {unknown}")),
+    };
+    let is_workspace = |name: &String| kernel.workspaces.iter().any(|space| space.name == *name);
     for argument in kernel.launches.iter().flat_map(|launch| &launch.arguments) {
-        let is_standard = STANDARD_ARGUMENTS.contains(&Argument::from(argument.clone()));
-        if !is_standard && !kernel.workspaces.iter().any(|space| space.name == *argument) {
+        let is_map = || kernel.tensor_maps.iter().any(|map| map.name == *argument);
+        let is_known = match Argument::from(argument.clone()) {
+            Argument::Named(_) => is_workspace(argument) || is_map(),
+            Argument::Epilogue(own) => pattern.epilogue.operands().any(|known| known == own),
+            standard => STANDARD_ARGUMENTS.contains(&standard),
+        };
+        if !is_known {
             return refuse(format!(
-                "takes `{argument}`, which is neither a standard argument nor a workspace"
+                "takes `{argument}`, which is no standard argument, operand of its epilogue, workspace or tensor map"
+            ));
+        }
+    }
+    for map in &kernel.tensor_maps {
+        if let Err(unknown) = map.bound() {
+            return refuse(format!(
+                "has a tensor map `{}` of another version: {unknown}",
+                map.name
+            ));
+        }
+        if !["A", "B", "C"].contains(&map.operand.as_str()) && !is_workspace(&map.operand) {
+            return refuse(format!(
+                "has a tensor map of `{}`, which is neither an operand nor a workspace",
+                map.operand
             ));
         }
     }

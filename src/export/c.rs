@@ -6,22 +6,22 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::bundle::{Artifact, ExportedKernel, names, sha256};
+use super::c_types::{
+    compute_table, dtype_table, epilogue_number, operation_table, types_constant,
+};
+use super::source::{argument_places, fill, map_row, map_sizes, place, sizes, unfit};
 use crate::compile::{Architecture, Features};
 use crate::dispatch::DispatchNode;
 use crate::model::problem::{MAX_BATCH, MAX_EXTENT, MAX_OPERAND_BYTES};
-use crate::model::{Argument, Dtype, GemmType, ProblemPattern, STANDARD_ARGUMENTS};
 use crate::quote;
 use crate::space::Formula;
-use crate::space::formula::{Bound, Language, OPEN};
+use crate::space::formula::{Language, OPEN};
 
 /// Words of an image per line.
 const WORDS_A_LINE: usize = 5;
 
-/// Largest number of launches and of workspaces of a kernel: `MAX_LAUNCHES` in the C source.
-const MOST: usize = 8;
-
 /// The C source in the order of its parts: each uses those before it.
-const SOURCE: [&str; 11] = [
+const SOURCE: [&str; 12] = [
     include_str!("artifact/c/tables.c"),
     include_str!("artifact/c/driver.c"),
     include_str!("artifact/c/problem.c"),
@@ -30,6 +30,7 @@ const SOURCE: [&str; 11] = [
     include_str!("artifact/c/measured.c"),
     include_str!("artifact/c/create.c"),
     include_str!("artifact/c/plans.c"),
+    include_str!("artifact/c/maps.c"),
     include_str!("artifact/c/launch.c"),
     include_str!("artifact/c/measure.c"),
     include_str!("artifact/c/interface.c"),
@@ -80,6 +81,14 @@ pub fn c(
         ("@KERNELS@", tables.kernels.to_string()),
         ("@IMAGES@", tables.images.len().to_string()),
         ("@LAUNCHES@", tables.launches.to_string()),
+        ("@MAPS@", tables.maps.to_string()),
+        (
+            "@MAP_TABLE@",
+            if tables.maps == 0 { "    { 0, 0, 0, 0, 0 },\n".to_owned() } else { tables.map_rows },
+        ),
+        ("@OPERATION_TABLE@", operation_table()),
+        ("@DTYPE_TABLE@", dtype_table()),
+        ("@COMPUTE_TABLE@", compute_table()),
         ("@ARCHITECTURES@", listed(&ToString::to_string)),
         ("@ARCHITECTURE_COUNT@", architectures.len().to_string()),
         ("@ARCHITECTURE_TABLE@", listed(&architecture_row)),
@@ -117,6 +126,8 @@ struct CTables<'a> {
     images: Vec<Vec<&'a [u8]>>,
     launches: usize,
     launch_rows: String,
+    maps: usize,
+    map_rows: String,
     formulas: String,
     kernels: usize,
     kernel_rows: String,
@@ -125,7 +136,6 @@ struct CTables<'a> {
 impl<'a> CTables<'a> {
     fn add(&mut self, kernel: &'a ExportedKernel, name: &str, images: Vec<&'a [u8]>) {
         let draft = &kernel.draft;
-        let ProblemPattern { types, layout, .. } = draft.pattern();
         let image = place(&mut self.images, images);
         let first_launch = self.launches;
         for launch in &draft.plan.kernels {
@@ -140,19 +150,25 @@ impl<'a> CTables<'a> {
             );
             self.launches += 1;
         }
+        let first_map = self.maps;
+        for map in &draft.bound.tensor_maps {
+            let row = map_row(kernel, map).map(|value| value.to_string()).join(", ");
+            let _ = writeln!(self.map_rows, "    {{ {row} }},");
+            self.maps += 1;
+        }
+        let maps = draft.bound.tensor_maps.len();
         let number = self.kernels;
         self.kernels += 1;
         self.formulas.push_str(&formulas(kernel, number));
         let (shape, expected) = (draft.problem.shape, &draft.expectation);
         let _ = writeln!(
             self.kernel_rows,
-            "    /* {} */\n    {{ {}, {}, {}, {}, {}, {},\n      {}, {}, {}, {}, {first_launch}, {}, {}, serves_{number}, \
-             sizes_{number},\n      {}, {}, {}, {}, {}, {:e}, {:e},\n      {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e} }},",
+            "    /* {} */\n    {{ {}, {}, {},\n      {}, {}, {}, {}, {}, {}, {first_launch}, {}, {}, {first_map}, {maps}, \
+             serves_{number}, sizes_{number}, {},\n      {}, {}, {}, {}, {}, {:e}, {:e},\n      {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e} }},",
             quote::c_comment(&draft.remark()),
             quote::c_string(name),
-            dtype_constant(types.a),
-            i32::from(layout.a_transposed()),
-            i32::from(layout.b_transposed()),
+            types_constant(draft.pattern()),
+            epilogue_number(draft.problem.epilogue),
             i32::from(draft.record.is_some()),
             i32::from(!draft.plan.nondeterministic),
             shape.m,
@@ -161,6 +177,7 @@ impl<'a> CTables<'a> {
             draft.problem.batch,
             draft.plan.kernels.len(),
             draft.plan.workspaces.len(),
+            if maps == 0 { "NULL".to_owned() } else { format!("map_sizes_{number}") },
             expected.tile_m,
             expected.tile_n,
             expected.slice_k,
@@ -182,17 +199,6 @@ impl<'a> CTables<'a> {
 /// The number of an architecture, and whether its code runs on no later minor version.
 fn architecture_row(own: &Architecture) -> String {
     format!("{{ {}, {} }}", own.number, i32::from(own.features == Features::Specific))
-}
-
-/// The constant of the header for a type of elements.
-fn dtype_constant(dtype: Dtype) -> &'static str {
-    match dtype {
-        Dtype::F32 => "GEMM_TUNED_F32",
-        Dtype::F16 => "GEMM_TUNED_F16",
-        Dtype::Bf16 => "GEMM_TUNED_BF16",
-        // No kernel of i8 gets here: `unfit` refuses mixed types.
-        Dtype::I32 | Dtype::I8 => "GEMM_TUNED_I32",
-    }
 }
 
 /// Writes the function that returns the preferred kernels.
@@ -244,92 +250,29 @@ fn branches(
     }
 }
 
-/// Puts values in place of their names, in one pass: what a value holds is not looked at again.
-pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
-    let mut text = String::with_capacity(template.len());
-    let mut rest = template;
-    while let Some(at) = rest.find('@') {
-        let (before, after) = rest.split_at(at);
-        text.push_str(before);
-        let known = values.iter().find(|(name, _)| after.starts_with(name));
-        let (value, length) = known.map_or(("@", 1), |(name, value)| (*value, name.len()));
-        text.push_str(value);
-        rest = &after[length..];
-    }
-    text + rest
-}
-
-/// Index of an item; adds it where it is missing.
-pub(super) fn place<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
-    items.iter().position(|known| *known == item).unwrap_or_else(|| {
-        items.push(item);
-        items.len() - 1
-    })
-}
-
-/// Reason why a kernel cannot be in the files; `None` for one that can.
-pub(super) fn unfit(kernel: &ExportedKernel) -> Option<&'static str> {
-    let draft = &kernel.draft;
-    let plan = &draft.plan;
-    let constant = |launch: &crate::space::formula::BoundLaunch| {
-        matches!(launch.dynamic_shared_bytes, Formula::Int(_))
-    };
-    if draft.problem.types.uniform().map(GemmType::of) != Some(draft.problem.types) {
-        Some("its GEMM type is not the default of a dtype: use a bundle")
-    } else if !draft.problem.epilogue.is_empty() {
-        Some("it has an epilogue, which artifacts do not take yet")
-    } else if plan.kernels.len() > MOST || plan.workspaces.len() > MOST {
-        Some("it has too many launches or workspaces")
-    } else if !draft.bound.launches.iter().all(constant) {
-        Some("its shared memory depends on the shape: use a bundle")
-    } else {
-        None
-    }
-}
-
-/// Indices of arguments among the standard ones, followed by the workspaces.
-pub(super) fn argument_places(kernel: &ExportedKernel, arguments: &[Argument]) -> String {
-    let place = |argument: &Argument| {
-        let standard = STANDARD_ARGUMENTS.iter().position(|known| known == argument);
-        standard.unwrap_or_else(|| {
-            let spaces = &kernel.draft.plan.workspaces;
-            let named = spaces.iter().position(|space| space.name == argument.name());
-            STANDARD_ARGUMENTS.len() + named.unwrap_or(0)
-        })
-    };
-    let places: Vec<String> = arguments.iter().map(|one| place(one).to_string()).collect();
-    places.join(", ")
-}
-
-/// All sizes in table order: grid, block and shared memory of each launch, then the workspaces.
-pub(super) fn sizes(bound: &Bound) -> Vec<&Formula> {
-    let mut sizes: Vec<&Formula> = Vec::new();
-    for launch in &bound.launches {
-        sizes.extend(launch.grid.iter().chain(&launch.block));
-        sizes.push(&launch.dynamic_shared_bytes);
-    }
-    sizes.extend(bound.workspaces.iter().map(|(_, bytes)| bytes));
-    sizes
-}
-
-/// Writes the two functions of a kernel.
+/// Writes the functions of a kernel.
 fn formulas(kernel: &ExportedKernel, number: usize) -> String {
     let bound = &kernel.draft.bound;
     let text = |formula: &Formula| formula.text(Language::C);
-    let sizes = sizes(bound);
     let serves: Vec<String> =
         bound.serves.iter().map(|condition| format!("({})", text(condition))).collect();
     let serves = if serves.is_empty() { "1".to_owned() } else { serves.join("\n           && ") };
-    let assigned: String = sizes
-        .iter()
-        .enumerate()
-        .map(|(place, size)| format!("    s[{place}] = {};\n", text(size)))
-        .collect();
+    let assigning = |name: &str, sizes: Vec<(usize, &Formula)>| {
+        let assigned: String = sizes
+            .iter()
+            .map(|(place, size)| format!("    s[{place}] = {};\n", text(size)))
+            .collect();
+        format!(
+            "static void {name}_{number}(const long long *p, long long *s)\n{{\n{}{assigned}}}\n\n",
+            declared(sizes.iter().map(|(_, size)| *size)),
+        )
+    };
+    let maps = map_sizes(bound);
     format!(
-        "static int serves_{number}(const long long *p)\n{{\n{}    return {serves};\n}}\n\n\
-         static void sizes_{number}(const long long *p, long long *s)\n{{\n{}{assigned}}}\n\n",
+        "static int serves_{number}(const long long *p)\n{{\n{}    return {serves};\n}}\n\n{}{}",
         declared(bound.serves.iter()),
-        declared(sizes.into_iter()),
+        assigning("sizes", sizes(bound)),
+        if maps.is_empty() { String::new() } else { assigning("map_sizes", maps) },
     )
 }
 

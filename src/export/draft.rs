@@ -64,11 +64,6 @@ pub enum DraftError {
     /// Its configuration is not legal any more.
     #[error("its configuration is no longer legal")]
     Illegal,
-    /// Its launches need tensor maps, which depend on addresses.
-    #[error(
-        "its kernels need tensor maps, which artifacts do not support yet: export a configuration without them"
-    )]
-    TensorMaps,
     /// It cannot be rendered.
     #[error(transparent)]
     Render(#[from] RenderError),
@@ -125,9 +120,6 @@ impl KernelDraft {
             return Err(DraftError::Illegal);
         }
         let rendered = render_stored(family, templates, &configuration, problem, storage, device)?;
-        if !rendered.plan.tensor_maps.is_empty() {
-            return Err(DraftError::TensorMaps);
-        }
         let open = open_values(problem, storage);
         let names = templates.names_used(family)?;
         let solver = Solver::new(family, &configuration, problem, device);

@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::database::{StoredBaseline, StoredProblem, StoredValidation};
 use crate::dispatch::DispatchNode;
-use crate::model::Value;
+use crate::model::{Dtype, UnknownWord, Value};
 use crate::predict::TimeFormula;
 use crate::space::Formula;
+use crate::space::formula::BoundMap;
 
 /// Schema that this version writes and reads.
-pub(super) const SCHEMA: u64 = 1;
+pub(super) const SCHEMA: u64 = 2;
 
 /// The whole document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,8 +53,7 @@ pub struct BundledDevice {
 pub struct BundledKernel {
     /// Its name, unique in the bundle.
     pub name: String,
-    /// The problem that it was made for. It serves problems with the same dtype, compute type and
-    /// layout.
+    /// The problem that it was made for. It serves problems with the same GEMM type, layout and epilogue.
     pub problem: StoredProblem,
     /// Whether it is the recorded winner of that problem.
     pub tuned: bool,
@@ -71,6 +71,9 @@ pub struct BundledKernel {
     pub launches: Vec<BundledLaunch>,
     /// Scratch buffers that the launches share; nothing else may use them meanwhile.
     pub workspaces: Vec<BundledWorkspace>,
+    /// Tensor maps of its launches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tensor_maps: Vec<BundledMap>,
     /// Its predicted time for other problems.
     pub expectation: TimeFormula,
     /// The median time for its problem, in microseconds; absent where it was not measured.
@@ -131,6 +134,29 @@ pub struct BundledWorkspace {
     pub formula: Formula,
 }
 
+/// A tensor map, which a program encodes with `cuTensorMapEncodeTiled` when it knows the addresses, and passes by value.
+/// Elements outside the extents read as zero. The formulas read leading dimensions as they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BundledMap {
+    /// The name that arguments refer to.
+    pub name: String,
+    /// What it describes: `A`, `B`, `C` or a workspace.
+    pub operand: String,
+    /// Dtype of the elements: `bf16`.
+    pub dtype: String,
+    /// Layout of a box in shared memory: `none`, `32B`, `64B` or `128B`.
+    pub swizzle: String,
+    /// Bytes from the beginning of the operand to the first element.
+    pub offset: Formula,
+    /// Elements along each dimension, the innermost first.
+    pub extents: Vec<Formula>,
+    /// Elements between neighbours along each dimension from the second on.
+    pub strides: Vec<Formula>,
+    /// Elements of a box along each dimension.
+    pub tile: Vec<Formula>,
+}
+
 /// The files of a kernel; several kernels may share theirs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -161,6 +187,39 @@ fn yes() -> bool {
 
 fn is_yes(flag: &bool) -> bool {
     *flag
+}
+
+impl BundledMap {
+    /// The map of a kernel for products of these types.
+    pub(super) fn of(map: &BoundMap, dtype: Dtype) -> Self {
+        Self {
+            name: map.name.clone(),
+            operand: map.operand.clone(),
+            dtype: dtype.to_string(),
+            swizzle: map.swizzle.to_string(),
+            offset: map.offset.clone(),
+            extents: map.extents.clone(),
+            strides: map.strides.clone(),
+            tile: map.tile.clone(),
+        }
+    }
+
+    /// The map as formulas.
+    ///
+    /// # Errors
+    /// A dtype or a swizzle that this version does not know.
+    pub fn bound(&self) -> Result<BoundMap, UnknownWord> {
+        Ok(BoundMap {
+            name: self.name.clone(),
+            operand: self.operand.clone(),
+            dtype: Some(self.dtype.parse()?),
+            swizzle: self.swizzle.parse()?,
+            offset: self.offset.clone(),
+            extents: self.extents.clone(),
+            strides: self.strides.clone(),
+            tile: self.tile.clone(),
+        })
+    }
 }
 
 impl BundledFiles {

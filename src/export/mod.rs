@@ -6,6 +6,7 @@
 
 mod bundle;
 mod c;
+mod c_types;
 mod csv;
 mod draft;
 mod formulas;
@@ -15,6 +16,7 @@ mod manifest;
 mod python;
 mod rust;
 mod selection;
+mod source;
 mod space;
 mod t4;
 #[cfg(test)]
@@ -30,8 +32,8 @@ pub use draft::{DraftError, ExportSource, KernelDraft};
 pub use json::json;
 pub use kernel_tuner::kernel_tuner;
 pub use manifest::{
-    BundledDevice, BundledFile, BundledFiles, BundledKernel, BundledLaunch, BundledWorkspace,
-    LaunchFormulas, Manifest,
+    BundledDevice, BundledFile, BundledFiles, BundledKernel, BundledLaunch, BundledMap,
+    BundledWorkspace, LaunchFormulas, Manifest,
 };
 pub use python::{LIBRARY, LIBRARY_ARGUMENTS, python};
 pub use rust::rust;

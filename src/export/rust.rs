@@ -5,13 +5,31 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::bundle::{Artifact, ExportedKernel, sha256, unused_name};
-use super::c::{argument_places, fill, place, sizes, unfit};
+use super::source::{
+    argument_places, fill, map_row, map_sizes, operand_operations, place, sizes, unfit,
+};
 use crate::dispatch::DispatchNode;
 use crate::model::problem::{MAX_EXTENT, MAX_OPERAND_BYTES};
-use crate::model::{Dtype, ProblemPattern};
+use crate::model::{Dtype, EpilogueOp, ProblemPattern};
 use crate::quote;
 use crate::space::Formula;
 use crate::space::formula::{Language, OPEN};
+
+/// The method that encodes tensor maps.
+const ENCODING: &str = include_str!("artifact/gemm_tuned_maps.rs.txt");
+
+/// The same where no kernel has any: old drivers lack the function, and old features of cudarc its binding.
+const NO_ENCODING: &str = "    /// No kernel has tensor maps.
+    fn maps(
+        &self,
+        _: &'static Kernel,
+        _: &Open,
+        _: [u64; 3],
+        _: &[u64; MOST],
+    ) -> Result<Option<Arc<[EncodedMap]>>, DriverError> {
+        Ok(None)
+    }
+";
 
 /// Makes the files by name, and lists the kernels that are left out, each with the reason. The
 /// machine code for `architecture` is included. Without any kernel, there are no files.
@@ -21,6 +39,7 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
     let (mut patterns, mut images) = (Vec::new(), Vec::new());
     let (mut launches, mut kernels, mut formulas) = (String::new(), String::new(), String::new());
     let (mut launched, mut taken) = (0, 0);
+    let (mut maps, mut mapped) = (String::new(), 0);
     let mut places = vec![Vec::new(); artifact.kernels.len()];
     for (number, kernel) in artifact.kernels.iter().enumerate() {
         let draft = &kernel.draft;
@@ -46,13 +65,18 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
                 argument_places(kernel, &launch.arguments)
             );
         }
+        for map in &draft.bound.tensor_maps {
+            let row = map_row(kernel, map).map(|value| value.to_string()).join(", ");
+            let _ = writeln!(maps, "    TensorMap({row}),");
+        }
         formulas.push_str(&functions(kernel, taken));
         let (shape, e) = (draft.problem.shape, &draft.expectation);
         let _ = writeln!(
             kernels,
             "    // {}\n    Kernel {{\n        pattern: {pattern},\n        tuned: {},\n        \
              own: [{}, {}, {}],\n        first_launch: {launched},\n        launches: {},\n        \
-             workspaces: {},\n        serves: serves_{taken},\n        sizes: sizes_{taken},\n        \
+             workspaces: {},\n        first_map: {mapped},\n        maps: {},\n        map_sizes: map_sizes_{taken},\n        \
+             serves: serves_{taken},\n        sizes: sizes_{taken},\n        \
              tiles: [{}, {}, {}, {}, {}],\n        clocks: [{:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e}, {:e}],\n    }},",
             quote::rust_comment(&draft.remark()),
             draft.record.is_some(),
@@ -61,6 +85,7 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
             shape.k,
             draft.plan.kernels.len(),
             draft.plan.workspaces.len(),
+            draft.bound.tensor_maps.len(),
             e.tile_m,
             e.tile_n,
             e.slice_k,
@@ -77,6 +102,7 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
             e.own_clocks,
         );
         launched += draft.plan.kernels.len();
+        mapped += draft.bound.tensor_maps.len();
         places[number].push(taken);
         taken += 1;
     }
@@ -99,11 +125,16 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
         ("@FORMULAS@", formulas),
         ("@KERNELS@", kernels),
         ("@TREE@", tree.map_or_else(|| "    &[]\n".to_owned(), |tree| branches(&tree, 1))),
+        ("@MAPS@", maps),
+        ("@ENCODING@", if mapped > 0 { ENCODING } else { NO_ENCODING }.to_owned()),
         ("@FUNCTIONS@", methods.join("\n")),
     ];
     let values: Vec<(&str, &str)> =
         values.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let text = fill(include_str!("artifact/gemm_tuned.rs.txt"), &values);
+    let mut text = fill(include_str!("artifact/gemm_tuned.rs.txt"), &values);
+    if mapped > 0 {
+        text.push_str(include_str!("artifact/gemm_tuned_encode.rs.txt"));
+    }
     files.insert("gemm_tuned.rs".to_owned(), text.into_bytes());
     (files, left_out)
 }
@@ -115,15 +146,20 @@ fn functions(kernel: &ExportedKernel, number: usize) -> String {
     let serves: Vec<String> =
         bound.serves.iter().map(|condition| format!("({})", text(condition))).collect();
     let serves = if serves.is_empty() { "true".to_owned() } else { serves.join("\n        && ") };
-    let assigned: String = sizes(bound)
-        .into_iter()
-        .enumerate()
-        .map(|(place, size)| format!("    s[{place}] = {};\n", text(size)))
-        .collect();
+    let assigned = |sizes: Vec<(usize, &Formula)>| -> String {
+        let assigned = sizes.into_iter();
+        assigned.map(|(place, size)| format!("    s[{place}] = {};\n", text(size))).collect()
+    };
+    let of_launches = assigned(sizes(bound));
+    let of_maps = match map_sizes(bound) {
+        none if none.is_empty() => "    [0; 120]\n".to_owned(),
+        sizes => format!("    let mut s = [0; 120];\n{}    s\n", assigned(sizes)),
+    };
     let names = OPEN.map(str::to_lowercase).join(", ");
     format!(
         "fn serves_{number}(&[{names}]: &Open) -> bool {{\n    {serves}\n}}\n\n\
-         fn sizes_{number}(&[{names}]: &Open) -> Sizes {{\n    let mut s = [0; 64];\n{assigned}    s\n}}\n\n"
+         fn sizes_{number}(&[{names}]: &Open) -> Sizes {{\n    let mut s = [0; 64];\n{of_launches}    s\n}}\n\n\
+         fn map_sizes_{number}(&[{names}]: &Open) -> MapSizes {{\n{of_maps}}}\n\n"
     )
 }
 
@@ -148,25 +184,79 @@ fn function(pattern: ProblemPattern) -> String {
     pattern.identifier()
 }
 
+/// The Rust type of an element.
+fn element(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::F32 => "f32",
+        Dtype::I32 => "i32",
+        Dtype::F16 | Dtype::Bf16 => "u16",
+        Dtype::I8 => "i8",
+    }
+}
+
+/// The operands of a pattern's epilogue, as pieces of a method.
+#[derive(Default)]
+struct EpilogueParts {
+    /// Type parameters.
+    generics: String,
+    /// Parameters.
+    parameters: String,
+    /// Checks of lengths.
+    checks: String,
+    /// Addresses as local values, each beside its guard.
+    addresses: String,
+    /// Addresses in the order of the arguments.
+    list: Vec<String>,
+}
+
+fn epilogue_parts(pattern: ProblemPattern) -> EpilogueParts {
+    let ProblemPattern { types, epilogue, .. } = pattern;
+    let mut parts = EpilogueParts::default();
+    let bytes = types.d.bytes();
+    for (place, operation) in operand_operations().enumerate() {
+        let name = operation.operand().unwrap_or_default();
+        if !epilogue.operands().any(|own| own == operation) {
+            parts.list.push("0".to_owned());
+            continue;
+        }
+        let own = element(operation.operand_dtype(types));
+        let holds = match operation {
+            EpilogueOp::Bias | EpilogueOp::ColScale => {
+                format!("{name}.len() as i64 >= i64::from(n)")
+            }
+            EpilogueOp::RowScale => format!("{name}.len() as i64 >= i64::from(m)"),
+            _ => format!("holds({name}.len(), [m, n], ldc, {bytes})"),
+        };
+        parts.generics.push_str(&format!(", E{place}: DevicePtr<{own}>"));
+        parts.parameters.push_str(&format!("        {name}: &E{place},\n"));
+        parts.checks.push_str(&format!(
+            "        if !({holds}) {{
+            return Err(Error::BadArgument(\"`{name}` is too short\"));
+        }}\n"
+        ));
+        parts
+            .addresses
+            .push_str(&format!("        let ({name}, _{name}) = {name}.device_ptr(stream);\n"));
+        parts.list.push(name.to_owned());
+    }
+    parts
+}
+
 fn method(number: usize, pattern: ProblemPattern) -> String {
     let ProblemPattern { types, layout, .. } = pattern;
-    let dtype = types.a;
-    let (element, scalar) = match dtype {
-        Dtype::F32 => ("f32", "f32"),
-        Dtype::I32 => ("i32", "i32"),
-        Dtype::F16 | Dtype::Bf16 => ("u16", "f32"),
-        Dtype::I8 => ("i8", "i32"),
-    };
+    let [of_a, of_b, of_c, scalar] = [types.a, types.b, types.d, types.scalar()].map(element);
     let name = function(pattern);
     let (stored_a, length_a) =
         if layout.a_transposed() { ("[k, m]", "m") } else { ("[m, k]", "k") };
     let (stored_b, length_b) =
         if layout.b_transposed() { ("[n, k]", "k") } else { ("[k, n]", "n") };
-    let bytes = dtype.bytes();
+    let [bytes_a, bytes_b, bytes_c] = [types.a, types.b, types.d].map(Dtype::bytes);
+    let EpilogueParts { generics, parameters, checks, addresses, list } = epilogue_parts(pattern);
+    let list = list.join(", ");
     format!(
-        "    /// Enqueues a product of {dtype}. A is stored as {stored_a}, B as {stored_b}. Each matrix comes
-    /// with its leading dimension.
-    pub fn {name}<A: DevicePtr<{element}>, B: DevicePtr<{element}>, C: DevicePtrMut<{element}>>(
+        "    /// Enqueues a product of {types}. A is stored as {stored_a}, B as {stored_b}. Each matrix comes
+    /// with its leading dimension. Operands of an epilogue: values for a column or a row, and matrices stored as C is.
+    pub fn {name}<A: DevicePtr<{of_a}>, B: DevicePtr<{of_b}>, C: DevicePtrMut<{of_c}>{generics}>(
         &self,
         stream: &CudaStream,
         [m, n, k]: [i32; 3],
@@ -175,19 +265,22 @@ fn method(number: usize, pattern: ProblemPattern) -> String {
         (b, ldb): (&B, i32),
         mut beta: {scalar},
         (c, ldc): (&mut C, i32),
-        workspace: Option<&mut CudaSlice<u8>>,
+{parameters}        workspace: Option<&mut CudaSlice<u8>>,
     ) -> Result<(), Error> {{
-        let matrices =
-            [(a.len(), {stored_a}, lda), (b.len(), {stored_b}, ldb), (c.len(), [m, n], ldc)];
-        if matrices.iter().any(|(len, extents, row)| !holds(*len, *extents, *row, {bytes})) {{
+        let matrices = [
+            (a.len(), {stored_a}, lda, {bytes_a}),
+            (b.len(), {stored_b}, ldb, {bytes_b}),
+            (c.len(), [m, n], ldc, {bytes_c}),
+        ];
+        if matrices.iter().any(|(len, extents, row, bytes)| !holds(*len, *extents, *row, *bytes)) {{
             return Err(Error::BadArgument(
                 \"a matrix does not fit its slice, its rows overlap, or it is too large\",
             ));
         }}
-        let (a, _a) = a.device_ptr(stream);
+{checks}        let (a, _a) = a.device_ptr(stream);
         let (b, _b) = b.device_ptr(stream);
         let (c, _c) = c.device_ptr_mut(stream);
-        let room = workspace.as_ref().map_or(0, |space| space.len() as i64);
+{addresses}        let room = workspace.as_ref().map_or(0, |space| space.len() as i64);
         let borrowed = workspace.map(|space| space.device_ptr_mut(stream));
         let at = borrowed.as_ref().map_or(0, |memory| memory.0);
         let product = Product {{
@@ -196,7 +289,8 @@ fn method(number: usize, pattern: ProblemPattern) -> String {
             rows: [lda, ldb, ldc],
             lengths: [{length_a}, {length_b}, n],
             addresses: [a, b, c],
-            element: {bytes},
+            elements: [{bytes_a}, {bytes_b}, {bytes_c}],
+            epilogue: [{list}],
             workspace: (at, room),
         }};
         self.run(stream, product, [(&raw mut alpha).cast(), (&raw mut beta).cast()])
@@ -204,11 +298,13 @@ fn method(number: usize, pattern: ProblemPattern) -> String {
 
     /// Workspace bytes of the best kernel for this shape, if pointers are aligned to 256 bytes.
     pub fn {name}_workspace(&self, [m, n, k]: [i32; 3], rows: [i32; 3]) -> usize {{
+        let elements = [{bytes_a}, {bytes_b}, {bytes_c}];
         let extents = [{stored_a}, {stored_b}, [m, n]];
-        if !extents.iter().zip(rows).all(|(own, row)| holds(usize::MAX >> 1, *own, row, {bytes})) {{
+        let mut each = extents.iter().zip(rows).zip(elements);
+        if !each.all(|((own, row), bytes)| holds(usize::MAX >> 1, *own, row, bytes)) {{
             return 0;
         }}
-        let p = open([m, n, k], rows, [{length_a}, {length_b}, n], 0, {bytes});
+        let p = described([m, n, k], rows, [{length_a}, {length_b}, n], 0, elements);
         let best = self.choose({number}, &p, i64::MAX);
         best.map_or(0, |(kernel, sizes)| kernel.workspace_bytes(&sizes) as usize)
     }}

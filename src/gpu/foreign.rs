@@ -123,6 +123,40 @@ impl ForeignContext {
         encode(map)
     }
 
+    /// Copies rows of `width` bytes in device memory, in the order of the stream: from and to an address with so many
+    /// bytes from each row to the next. The context must be current.
+    ///
+    /// # Errors
+    /// [`GpuError::Call`]. A later call reports a fault during execution.
+    pub fn copy_rows(
+        &self,
+        stream: Stream,
+        [(from, from_pitch), (to, to_pitch)]: [(u64, u64); 2],
+        (width, rows): (u64, u64),
+    ) -> Result<(), GpuError> {
+        let copy = sys::CUDA_MEMCPY2D {
+            srcXInBytes: 0,
+            srcY: 0,
+            srcMemoryType: sys::CUmemorytype::CU_MEMORYTYPE_DEVICE,
+            srcHost: ptr::null(),
+            srcDevice: from,
+            srcArray: ptr::null_mut(),
+            srcPitch: from_pitch as usize,
+            dstXInBytes: 0,
+            dstY: 0,
+            dstMemoryType: sys::CUmemorytype::CU_MEMORYTYPE_DEVICE,
+            dstHost: ptr::null_mut(),
+            dstDevice: to,
+            dstArray: ptr::null_mut(),
+            dstPitch: to_pitch as usize,
+            WidthInBytes: width as usize,
+            Height: rows as usize,
+        };
+        // SAFETY: the description lives during the call; the driver checks addresses and pitches.
+        let status = unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, stream.handle()) };
+        check("cuMemcpy2DAsync", status)
+    }
+
     /// Allocates device memory, whose address is a multiple of 256. The context must be current.
     ///
     /// # Errors

@@ -58,12 +58,12 @@ impl EpilogueOp {
     }
 
     /// Whether integers stay integers.
-    fn is_of_integers(self) -> bool {
+    pub fn is_of_integers(self) -> bool {
         matches!(self, Self::Bias | Self::Relu | Self::Residual)
     }
 
     /// Whether it gives integers a unit, so that D may be floating-point.
-    fn is_scale(self) -> bool {
+    pub fn is_scale(self) -> bool {
         matches!(self, Self::RowScale | Self::ColScale)
     }
 }
@@ -131,7 +131,9 @@ impl Epilogue {
 
     /// The operations in order.
     pub fn operations(self) -> impl Iterator<Item = EpilogueOp> {
-        self.0.split(',').filter_map(|name| name.parse().ok())
+        // No name, no error: to make one allocates, and the runtime asks at each call.
+        let names = self.0.split(',').filter(|name| !name.is_empty());
+        names.filter_map(|name| name.parse().ok())
     }
 
     /// The operations with an operand, in order.

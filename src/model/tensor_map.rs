@@ -102,14 +102,19 @@ pub struct TensorMapLimit {
     pub what: String,
 }
 
+/// The dtype of a map's elements that follows from its operand: that of A for a workspace.
+pub fn operand_dtype(operand: &str, types: GemmType) -> Dtype {
+    match Argument::from(operand.to_owned()) {
+        Argument::B => types.b,
+        Argument::C => types.d,
+        _ => types.a,
+    }
+}
+
 impl TensorMap {
     /// The dtype of its elements for a product of these types.
     pub fn element(&self, types: GemmType) -> Dtype {
-        self.dtype.unwrap_or(match Argument::from(self.operand.clone()) {
-            Argument::B => types.b,
-            Argument::C => types.d,
-            _ => types.a,
-        })
+        self.dtype.unwrap_or_else(|| operand_dtype(&self.operand, types))
     }
 
     /// Checks the requirements of devices (CUDA driver API, `cuTensorMapEncodeTiled`), and for a

@@ -14,7 +14,7 @@ use crate::files::{self, InputKind};
 use crate::lookup::Question;
 use crate::model::{Device, Problem, Storage};
 use crate::space::Formula;
-use crate::space::formula::open_values;
+use crate::space::formula::{open_values, placed_values};
 
 /// A bundle in memory.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Bundle {
     fn best(&self, question: &Question) -> Option<SelectedKernel> {
         let Question { problem, storage, workspace } = question;
         let Problem { shape, batch, .. } = problem;
-        let open = open_values(problem, storage);
+        let (open, placed) = (open_values(problem, storage), placed_values(problem, storage));
         let pattern = StoredPattern::from(problem.pattern());
         let kernels = self.manifest.kernels.iter();
         let fitting = kernels.filter(|kernel| kernel.problem.pattern == pattern);
@@ -92,13 +92,21 @@ impl Bundle {
             exact.into_iter().chain(preferred.collect::<Vec<_>>()).chain(others).collect();
         order.into_iter().find_map(|(_, kernel)| {
             let serves = kernel.serves.iter().all(|condition| condition.holds(&open));
-            let chosen = serves.then(|| self.chosen(kernel, &open)).flatten()?;
+            let chosen = serves.then(|| self.chosen(kernel, [&open, &placed])).flatten()?;
             let fits = chosen.workspace_bytes().is_some_and(|bytes| bytes <= *workspace);
-            (fits && chosen.plan().check_limits().is_ok()).then_some(chosen)
+            let plan = chosen.plan();
+            let is_launchable =
+                plan.check_limits().is_ok() && plan.check_maps(problem.types).is_ok();
+            (fits && is_launchable).then_some(chosen)
         })
     }
 
-    fn chosen(&self, kernel: &BundledKernel, open: &[i64; 7]) -> Option<SelectedKernel> {
+    /// A kernel with its sizes for a problem: [`open_values`] and [`placed_values`].
+    fn chosen(
+        &self,
+        kernel: &BundledKernel,
+        [open, placed]: [&[i64; 7]; 2],
+    ) -> Option<SelectedKernel> {
         let size = |formula: &Formula| u32::try_from(formula.value(open)?).ok();
         let three =
             |sizes: &[Formula; 3]| Some([size(&sizes[0])?, size(&sizes[1])?, size(&sizes[2])?]);
@@ -119,6 +127,7 @@ impl Bundle {
             let bytes = u64::try_from(workspace.formula.value(open)?).ok()?;
             Some((workspace.name.clone(), bytes))
         });
+        let maps = kernel.tensor_maps.iter().map(|map| map.bound().ok()?.tensor_map(placed));
         let files = &kernel.files;
         let code = files.cubins.get(&self.architecture).unwrap_or(&files.ptx);
         Some(SelectedKernel {
@@ -126,7 +135,7 @@ impl Bundle {
             image: SelectedKernel::image_of(&code.file, &launches),
             source: None,
             workspaces: workspaces.collect::<Option<_>>()?,
-            tensor_maps: Vec::new(),
+            tensor_maps: maps.collect::<Option<_>>()?,
             launches,
         })
     }

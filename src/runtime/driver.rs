@@ -1,5 +1,6 @@
 //! Loading and launching kernels: the interface, and its implementation on a GPU.
 
+use super::operands::RowsToCopy;
 use crate::gpu::{
     EncodedMap, ForeignBuffer, ForeignContext, ForeignKernel, GpuError, KernelArgument, Stream,
 };
@@ -45,6 +46,12 @@ pub trait Driver: Send + Sync {
         maps: &[Self::MapHandle],
     ) -> Result<(), GpuError>;
 
+    /// Copies rows in device memory, in the order of the stream.
+    ///
+    /// # Errors
+    /// [`GpuError`].
+    fn copy_rows(&self, stream: Stream, rows: &RowsToCopy) -> Result<(), GpuError>;
+
     /// Allocates memory.
     ///
     /// # Errors
@@ -77,6 +84,10 @@ impl Driver for ForeignContext {
         maps: &[EncodedMap],
     ) -> Result<(), GpuError> {
         Self::launch(self, stream, kernel, sizes, arguments, maps)
+    }
+
+    fn copy_rows(&self, stream: Stream, rows: &RowsToCopy) -> Result<(), GpuError> {
+        Self::copy_rows(self, stream, [rows.from, rows.to], (rows.width, rows.rows))
     }
 
     fn allocate(&self, bytes: u64) -> Result<ForeignBuffer, GpuError> {

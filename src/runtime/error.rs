@@ -7,6 +7,7 @@ use crate::export::BundleError;
 use crate::gpu::GpuError;
 use crate::lookup::NoAnswer;
 use crate::model::storage::StorageError;
+use crate::model::{Dtype, EpilogueOp};
 use crate::render::RenderError;
 
 /// Errors of a product.
@@ -42,6 +43,30 @@ pub enum RuntimeError {
         name: &'static str,
         /// The given value.
         value: f64,
+    },
+    /// An operation of the epilogue lacks its operand.
+    #[error(
+        "the epilogue's `{operation}` has the address {address}: give the address of its operand of {dtype} in device memory"
+    )]
+    EpilogueOperand {
+        /// The operation.
+        operation: EpilogueOp,
+        /// The given address; 0 for none.
+        address: u64,
+        /// Dtype of the operand.
+        dtype: Dtype,
+    },
+    /// C in a buffer of its own cannot be read.
+    #[error(
+        "C is at {address} with rows of {ldc} elements: give the address of an element, and rows of at least {n}"
+    )]
+    SeparateC {
+        /// The given address.
+        address: u64,
+        /// The given elements from a row to the next.
+        ldc: u64,
+        /// Elements of a row.
+        n: u64,
     },
     /// The launch exceeds the limits of every device.
     #[error("{problem} needs a launch that no device supports: {what}")]

@@ -69,9 +69,13 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
         problem: &Problem,
         operands: &GemmOperands,
     ) -> Result<(), RuntimeError> {
+        let rows_of_c = operands.rows_of_c(problem)?;
         let mut room = Question::ANY;
         loop {
             let prepared = self.prepare(problem, operands, room)?;
+            if let Some(rows) = rows_of_c.filter(|_| room == Question::ANY) {
+                self.driver.copy_rows(stream, &rows)?;
+            }
             if prepared.workspace_bytes == 0 {
                 return self.launch(stream, &prepared, problem, operands, 0);
             }

@@ -38,4 +38,4 @@ pub use database::DatabaseKernels;
 pub use driver::Driver;
 pub use error::RuntimeError;
 pub use gemm::Runtime;
-pub use operands::GemmOperands;
+pub use operands::{EpilogueOperands, GemmOperands, RowsToCopy, SeparateC};

@@ -3,9 +3,9 @@
 use super::error::RuntimeError;
 use crate::gpu::KernelArgument;
 use crate::model::storage::StorageError;
-use crate::model::{Dtype, GemmType, Problem, Storage};
+use crate::model::{Dtype, EpilogueOp, GemmType, Problem, Storage};
 
-/// Operands of a product C = alpha op(A) op(B) + beta C, row-major; those of a batch lie one after
+/// Operands of a product D = epilogue(alpha op(A) op(B) + beta C), row-major; those of a batch lie one after
 /// the other. Addresses are device addresses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GemmOperands {
@@ -13,35 +13,101 @@ pub struct GemmOperands {
     pub a: u64,
     /// Address of B.
     pub b: u64,
-    /// Address of C.
-    pub c: u64,
+    /// Address of D, which holds C too unless `c` is given.
+    pub d: u64,
     /// Elements between rows of A as stored.
     pub lda: u64,
     /// Elements between rows of B as stored.
     pub ldb: u64,
-    /// Elements between rows of C.
-    pub ldc: u64,
+    /// Elements between rows of D.
+    pub ldd: u64,
     /// The factor of the product.
     pub alpha: f64,
     /// The factor of C; C is not read where it is 0.
     pub beta: f64,
+    /// C, where it lies in a buffer of its own. It is copied to D before the product, unless beta is 0; an addend
+    /// that is read once is a `residual` of the epilogue.
+    pub c: Option<SeparateC>,
+    /// The operands of the epilogue.
+    pub epilogue: EpilogueOperands,
+}
+
+/// C in a buffer of its own, which does not overlap D.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeparateC {
+    /// Its address.
+    pub address: u64,
+    /// Elements between rows.
+    pub ldc: u64,
+}
+
+/// Addresses of the operands of an epilogue; those that a problem's epilogue does not have are not read. Values of a
+/// column or a row lie one after the other, those of the next product behind them. A matrix is stored as D is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EpilogueOperands {
+    /// `bias`: N values for each product, of the dtype of D.
+    pub bias: u64,
+    /// `row-scale`: M values of f32 for each product.
+    pub row_scale: u64,
+    /// `col-scale`: N values of f32 for each product.
+    pub col_scale: u64,
+    /// `residual`: a matrix of the dtype of D.
+    pub residual: u64,
+    /// `mul`: a matrix of the dtype of D.
+    pub mul: u64,
+}
+
+impl EpilogueOperands {
+    /// The address of an operation's operand; 0 for an operation without one.
+    pub(super) fn address(&self, operation: EpilogueOp) -> u64 {
+        match operation {
+            EpilogueOp::Bias => self.bias,
+            EpilogueOp::RowScale => self.row_scale,
+            EpilogueOp::ColScale => self.col_scale,
+            EpilogueOp::Residual => self.residual,
+            EpilogueOp::Mul => self.mul,
+            EpilogueOp::Relu | EpilogueOp::Gelu | EpilogueOp::GeluTanh | EpilogueOp::Silu => 0,
+        }
+    }
+}
+
+/// Rows of a matrix to copy, as the driver takes them; all figures in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowsToCopy {
+    /// Address of the first row, and from each row to the next.
+    pub from: (u64, u64),
+    /// Where the rows go: address, and from each row to the next.
+    pub to: (u64, u64),
+    /// Length of a row.
+    pub width: u64,
+    /// Number of rows.
+    pub rows: u64,
 }
 
 impl GemmOperands {
-    /// Packed operands, alpha 1 and beta 0.
-    pub fn packed(problem: &Problem, a: u64, b: u64, c: u64) -> Self {
-        let (lda, ldb, ldc) = (problem.lda(), problem.ldb(), problem.ldc());
-        Self { a, b, c, lda, ldb, ldc, alpha: 1.0, beta: 0.0 }
+    /// Packed operands, alpha 1 and beta 0, without an epilogue.
+    pub fn packed(problem: &Problem, a: u64, b: u64, d: u64) -> Self {
+        let (lda, ldb, ldd) = (problem.lda(), problem.ldb(), problem.ldc());
+        let epilogue = EpilogueOperands::default();
+        Self { a, b, d, lda, ldb, ldd, alpha: 1.0, beta: 0.0, c: None, epilogue }
     }
 
-    /// Checks what no kernel can take: null addresses, and factors that are no numbers of their dtype.
+    /// Checks what no kernel can take: null and misaligned addresses, and factors that are no numbers of their dtype.
     pub(super) fn check(&self, problem: &Problem) -> Result<(), RuntimeError> {
-        for (operand, address) in [('A', self.a), ('B', self.b), ('C', self.c)] {
+        let types = problem.types;
+        for (operand, address) in [('A', self.a), ('B', self.b), ('D', self.d)] {
             if address == 0 {
                 return Err(StorageError::Null { operand }.into());
             }
         }
-        if problem.types.scalar() == Dtype::I32 {
+        for operation in problem.epilogue.operands() {
+            let (address, dtype) =
+                (self.epilogue.address(operation), operation.operand_dtype(types));
+            if address == 0 || address % dtype.bytes() != 0 {
+                return Err(RuntimeError::EpilogueOperand { operation, address, dtype });
+            }
+        }
+        if types.scalar() == Dtype::I32 {
             for (name, value) in [("alpha", self.alpha), ("beta", self.beta)] {
                 if f64::from(value as i32) != value {
                     return Err(RuntimeError::Factor { name, value });
@@ -51,11 +117,34 @@ impl GemmOperands {
         Ok(())
     }
 
+    /// What has to be copied before the product: C to D, where it lies elsewhere and is read.
+    ///
+    /// # Errors
+    /// [`RuntimeError::SeparateC`] for an address or rows that C cannot have.
+    pub(super) fn rows_of_c(&self, problem: &Problem) -> Result<Option<RowsToCopy>, RuntimeError> {
+        let Some(SeparateC { address, ldc }) = self.c.filter(|_| self.beta != 0.0) else {
+            return Ok(None);
+        };
+        let (n, bytes) = (problem.shape.n, problem.types.d.bytes());
+        let Storage { ldc: ldd, .. } = self.storage();
+        let is_possible = address != 0 && address % bytes == 0 && ldc >= n;
+        match ldc.checked_mul(bytes).filter(|_| is_possible) {
+            None => Err(RuntimeError::SeparateC { address, ldc, n }),
+            Some(_) if (address, ldc) == (self.d, ldd) => Ok(None),
+            Some(pitch) => Ok(Some(RowsToCopy {
+                from: (address, pitch),
+                to: (self.d, ldd * bytes),
+                width: n * bytes,
+                rows: problem.shape.m * problem.batch,
+            })),
+        }
+    }
+
     /// Their storage. Alignments above 256 bytes are equal for kernels.
     pub(super) fn storage(&self) -> Storage {
-        let lowest = (self.a | self.b | self.c).trailing_zeros();
+        let lowest = (self.a | self.b | self.d).trailing_zeros();
         let alignment = 1 << lowest.min(Storage::ALLOCATED.trailing_zeros());
-        Storage { lda: self.lda, ldb: self.ldb, ldc: self.ldc, alignment }
+        Storage { lda: self.lda, ldb: self.ldb, ldc: self.ldd, alignment }
     }
 }
 

@@ -7,7 +7,7 @@ use super::error::RuntimeError;
 use super::operands::{GemmOperands, scalar};
 use super::tensor_maps::{MapBase, TensorMapCache};
 use crate::gpu::KernelArgument;
-use crate::model::{Argument, Problem, STANDARD_ARGUMENTS, Storage, Workspace};
+use crate::model::{Argument, EpilogueOp, Problem, STANDARD_ARGUMENTS, Storage, Workspace};
 
 /// Largest number of arguments of a launch.
 pub(super) const MAX_ARGUMENTS: usize = 64;
@@ -34,6 +34,8 @@ pub(super) struct PreparedLaunch<K> {
 pub(super) enum ArgumentSource {
     /// Index in the argument convention.
     Standard(usize),
+    /// Operand of an operation of the epilogue.
+    Epilogue(EpilogueOp),
     /// Offset in bytes into the workspace.
     Workspace(u64),
     /// Index of a tensor map.
@@ -48,9 +50,6 @@ pub(super) fn prepare<D: Driver>(
 ) -> Result<PreparedKernel<D>, RuntimeError> {
     let plan = chosen.plan();
     let refuse = |what: String| RuntimeError::Launch { problem: problem.to_string(), what };
-    if !problem.epilogue.is_empty() {
-        return Err(refuse("the runtime does not take the operands of epilogues yet".to_owned()));
-    }
     plan.check_limits().map_err(|limit| refuse(limit.to_string()))?;
     plan.check_maps(problem.types).map_err(|limit| refuse(limit.to_string()))?;
     let mut offsets = Vec::new();
@@ -66,6 +65,9 @@ pub(super) fn prepare<D: Driver>(
         |name: &str| offsets.iter().find(|(known, _)| *known == name).map(|(_, offset)| *offset);
     let slot = |name: &String| {
         let argument = Argument::from(name.clone());
+        if let Argument::Epilogue(operation) = argument {
+            return Ok(ArgumentSource::Epilogue(operation));
+        }
         let standard = STANDARD_ARGUMENTS.iter().position(|known| *known == argument);
         let map =
             || plan.tensor_maps.iter().position(|map| map.name == *name).map(ArgumentSource::Map);
@@ -120,22 +122,25 @@ impl ArgumentSource {
         let place = match self {
             Self::Workspace(offset) => return KernelArgument::Pointer(workspace + offset),
             Self::Map(place) => return KernelArgument::Map(place),
+            Self::Epilogue(operation) => {
+                return KernelArgument::Pointer(operands.epilogue.address(operation));
+            }
             Self::Standard(place) => place,
         };
         match STANDARD_ARGUMENTS[place] {
             Argument::A => KernelArgument::Pointer(operands.a),
             Argument::B => KernelArgument::Pointer(operands.b),
-            Argument::C => KernelArgument::Pointer(operands.c),
+            Argument::C => KernelArgument::Pointer(operands.d),
             Argument::M => int(shape.m),
             Argument::N => int(shape.n),
             Argument::K => int(shape.k),
             Argument::Batch => int(problem.batch),
             Argument::Lda => int(operands.lda),
             Argument::Ldb => int(operands.ldb),
-            Argument::Ldc => int(operands.ldc),
+            Argument::Ldc => int(operands.ldd),
             Argument::StrideA => stride(problem.stored_a()[0], operands.lda),
             Argument::StrideB => stride(problem.stored_b()[0], operands.ldb),
-            Argument::StrideC => stride(shape.m, operands.ldc),
+            Argument::StrideC => stride(shape.m, operands.ldd),
             Argument::Alpha => scalar(problem.types, operands.alpha),
             // Only beta is left: other arguments are not among the standard ones.
             Argument::Beta | Argument::Epilogue(_) | Argument::Named(_) => {

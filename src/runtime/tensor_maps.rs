@@ -16,14 +16,17 @@ const MOST_REMEMBERED: usize = 1024;
 /// Base address of a tensor map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MapBase {
+    /// A.
     A,
+    /// B.
     B,
+    /// C, which is D in place.
     C,
     /// Offset in bytes into the workspace.
     Workspace(u64),
 }
 
-/// Addresses of A, B, C and the workspace.
+/// Addresses of A, B, D and the workspace.
 type MapAddresses = [u64; 4];
 
 /// Tensor maps of a prepared kernel, with a cache of their encodings.
@@ -51,7 +54,7 @@ impl<M> TensorMapCache<M> {
         if self.maps.is_empty() {
             return Ok(None);
         }
-        let addresses = [operands.a, operands.b, operands.c, workspace];
+        let addresses = [operands.a, operands.b, operands.d, workspace];
         let remembered = self.remembered.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(maps) = remembered.get(&addresses) {
             return Ok(Some(Arc::clone(maps)));
@@ -61,7 +64,7 @@ impl<M> TensorMapCache<M> {
             let address = match base {
                 MapBase::A => operands.a,
                 MapBase::B => operands.b,
-                MapBase::C => operands.c,
+                MapBase::C => operands.d,
                 MapBase::Workspace(offset) => workspace + offset,
             };
             driver.encode(&map.placed(address, self.types))

@@ -25,6 +25,7 @@ struct RecordingDriver {
     encoded: AtomicUsize,
     launched: Mutex<Vec<Launched>>,
     allocated: Mutex<Vec<u64>>,
+    copied: Mutex<Vec<RowsToCopy>>,
     next: AtomicU64,
     /// Bytes that an allocation may have at most, above 0.
     memory: AtomicU64,
@@ -56,6 +57,11 @@ impl Driver for &RecordingDriver {
     ) -> Result<(), GpuError> {
         let launched = (stream, kernel.clone(), sizes, arguments.to_vec(), maps.to_vec());
         self.launched.lock().unwrap().push(launched);
+        Ok(())
+    }
+
+    fn copy_rows(&self, _: Stream, rows: &RowsToCopy) -> Result<(), GpuError> {
+        self.copied.lock().unwrap().push(*rows);
         Ok(())
     }
 
@@ -139,12 +145,13 @@ fn kernels_get_the_arguments_of_the_convention() {
     let operands = GemmOperands {
         a: 4096,
         b: 8192,
-        c: 12_288,
+        d: 12_288,
         lda: 10,
         ldb: 11,
-        ldc: 12,
+        ldd: 12,
         alpha: 1.5,
         beta: -2.0,
+        ..GemmOperands::packed(&problem, 0, 0, 0)
     };
     let stream = Stream::from_raw(std::ptr::without_provenance_mut(64));
     runtime.gemm(stream, &problem, &operands).unwrap();
@@ -221,7 +228,7 @@ fn what_kernels_cannot_take_is_refused_before_a_launch() {
     let whole = Problem { types: GemmType::of(Dtype::I32), ..own };
     for (problem, operands, words) in [
         (own, GemmOperands { a: 257, ..packed }, "aligned to 1 bytes"),
-        (own, GemmOperands { c: 1026, ..packed }, "aligned to 2 bytes"),
+        (own, GemmOperands { d: 1026, ..packed }, "aligned to 2 bytes"),
         (own, GemmOperands { b: 0, ..packed }, "the address of B is null"),
         (own, GemmOperands { lda: (1 << 32) + 64, ..packed }, "lda is 4294967360"),
         (large(3_000_000_000), packed, "M is 3000000000"),
@@ -235,6 +242,48 @@ fn what_kernels_cannot_take_is_refused_before_a_launch() {
         assert!(error.contains(words), "{error}");
     }
     assert!(driver.launched.lock().unwrap().is_empty());
+}
+
+#[test]
+fn operands_of_an_epilogue_and_a_separate_c_reach_the_driver() {
+    let driver = RecordingDriver::default();
+    let runtime = Runtime::new(kernels(&["naive"], &Arc::default()), &driver);
+    let problem =
+        Problem { epilogue: "bias,relu,mul".parse().unwrap(), batch: 2, ..problem("8x6x4") };
+    let epilogue = EpilogueOperands { bias: 4100, mul: 8192, ..EpilogueOperands::default() };
+    let whole = GemmOperands {
+        ldd: 7,
+        beta: 0.5,
+        c: Some(SeparateC { address: 2048, ldc: 9 }),
+        epilogue,
+        ..GemmOperands::packed(&problem, 256, 512, 1024)
+    };
+    runtime.gemm(Stream::default(), &problem, &whole).unwrap();
+    let launched = std::mem::take(&mut *driver.launched.lock().unwrap());
+    let operands = [4100, 8192].map(KernelArgument::Pointer);
+    assert!(launched[0].3.ends_with(&operands), "{launched:?}");
+    let rows = RowsToCopy { from: (2048, 36), to: (1024, 28), width: 24, rows: 16 };
+    assert_eq!(std::mem::take(&mut *driver.copied.lock().unwrap()), [rows]);
+    // C is not read, or is D.
+    let same = Some(SeparateC { address: 1024, ldc: 7 });
+    for operands in [GemmOperands { beta: 0.0, ..whole }, GemmOperands { c: same, ..whole }] {
+        runtime.gemm(Stream::default(), &problem, &operands).unwrap();
+    }
+    assert!(driver.copied.lock().unwrap().is_empty());
+    let without = EpilogueOperands { mul: 0, ..epilogue };
+    let odd = EpilogueOperands { bias: 4098, ..epilogue };
+    let short = Some(SeparateC { address: 2048, ldc: 5 });
+    for (operands, words) in [
+        (
+            GemmOperands { epilogue: without, ..whole },
+            "the epilogue's `mul` has the address 0: give",
+        ),
+        (GemmOperands { epilogue: odd, ..whole }, "the epilogue's `bias` has the address 4098"),
+        (GemmOperands { c: short, ..whole }, "C is at 2048 with rows of 5 elements"),
+    ] {
+        let error = runtime.gemm(Stream::default(), &problem, &operands).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
 }
 
 #[test]
@@ -315,7 +364,7 @@ fn tensor_maps_are_encoded_once_for_each_set_of_operands() {
 
     // Far more sets than the cache holds.
     for number in 1..3000 {
-        let operands = GemmOperands { c: 256 * number, ..own };
+        let operands = GemmOperands { d: 256 * number, ..own };
         runtime.gemm(Stream::default(), &as_it_lies, &operands).unwrap();
     }
 }

@@ -1,8 +1,9 @@
 /* Calls an exported C artifact for problems of the standard input, a line each:
  *
- *     LAYOUT M N K BATCH LDA LDB LDC A B C WORKSPACE BYTES
+ *     LAYOUT M N K BATCH LDA LDB LDD A B D WORKSPACE BYTES
+ *     DTYPE DTYPE_B DTYPE_D COMPUTE BIAS ROW_SCALE COL_SCALE RESIDUAL MUL C LDC EPILOGUE
  *
- * with the matrices of a batch one after the other, and says for each what was launched: the record of
+ * (a line) with the matrices of a batch one after the other, `-` for no epilogue and 0 for no C, and says for each what was launched: the record of
  * stub_driver.c, `refused`, or `none` for no kernel. Before and after, it makes the mistakes that are harmless. */
 #include <stdio.h>
 #include <string.h>
@@ -13,10 +14,26 @@ void stub_begin(void);
 const char *stub_recorded(void);
 void *stub_current(void);
 
-/* What a call launches. */
-static const char *answer(gemm_tuned *tuned, const char *layout, const long long *v)
+#define NUMBERS 23
+
+/* Whether an address that only gemm_tuned_run sees is none. */
+static int has_bad_address(const long long *v, const char *epilogue)
 {
-    static const float alpha = -0.75f, beta = 0.5f;
+    static const char *const names[5] = { "bias", "row-scale", "col-scale", "residual", "mul" };
+    static const int bytes[5] = { 4, 2, 2, 4, 1 };
+    int i, bad = v[7] == 0 || v[8] == 0 || v[9] == 0 || v[21] % bytes[v[14]] != 0;
+    for (i = 0; i < 5; i++) {
+        int element = i == 1 || i == 2 ? 4 : bytes[v[14]];
+        bad |= strstr(epilogue, names[i]) != NULL && (v[16 + i] == 0 || v[16 + i] % element != 0);
+    }
+    return bad;
+}
+
+/* What a call launches. */
+static const char *answer(gemm_tuned *tuned, const char *layout, const long long *v, const char *epilogue)
+{
+    static const float factors[2] = { -0.75f, 0.5f };
+    static const int whole_factors[2] = { -3, 2 };
     gemm_tuned_problem problem = gemm_tuned_default_problem();
     gemm_tuned_operands operands = gemm_tuned_no_operands();
     gemm_tuned_choice choice = { sizeof choice, NULL, 0, 0, 0, 0 };
@@ -30,7 +47,18 @@ static const char *answer(gemm_tuned *tuned, const char *layout, const long long
     problem.stride_b = v[5] * (problem.transpose_b ? v[1] : v[2]);
     problem.stride_d = v[6] * v[0];
     problem.alignment = (int)((v[7] | v[8] | v[9] | 256) & -(v[7] | v[8] | v[9] | 256));
-    operands.alpha = &alpha, operands.beta = &beta;
+    problem.dtype = (int)v[12], problem.dtype_b = (int)v[13], problem.dtype_d = (int)v[14];
+    problem.compute = (int)v[15];
+    problem.epilogue = epilogue[0] == '-' ? NULL : epilogue;
+    problem.ldc = v[22], problem.stride_c = v[22] * v[0];
+    operands.alpha = v[14] == GEMM_TUNED_I32 ? (const void *)whole_factors : (const void *)factors;
+    operands.beta = v[14] == GEMM_TUNED_I32 ? (const void *)(whole_factors + 1) : (const void *)(factors + 1);
+    operands.bias = (const void *)(size_t)v[16];
+    operands.row_scale = (const void *)(size_t)v[17];
+    operands.col_scale = (const void *)(size_t)v[18];
+    operands.residual = (const void *)(size_t)v[19];
+    operands.mul = (const void *)(size_t)v[20];
+    operands.c = (const void *)(size_t)v[21];
     operands.a = (const void *)(size_t)v[7];
     operands.b = (const void *)(size_t)v[8];
     operands.d = (void *)(size_t)v[9];
@@ -41,9 +69,8 @@ static const char *answer(gemm_tuned *tuned, const char *layout, const long long
     checked = gemm_tuned_check(&problem, text, sizeof text);
     chosen = gemm_tuned_choose(tuned, &problem, v[10] == 0 ? 0 : (size_t)v[11], &choice);
     if (status == GEMM_TUNED_BAD_ARGUMENT) {
-        int null = v[7] == 0 || v[8] == 0 || v[9] == 0;
         return checked == status && text[0] != 0 && chosen == status ? "refused"
-               : null && checked == 0                                ? "refused"
+               : has_bad_address(v, epilogue) && checked == 0        ? "refused"
                                                                      : "the check says nothing";
     }
     if (checked != 0 || chosen != status || (status == 0 && choice.workspace_bytes > (size_t)v[11]))
@@ -67,8 +94,8 @@ static const char *answer(gemm_tuned *tuned, const char *layout, const long long
 int main(void)
 {
     gemm_tuned *tuned, *second;
-    char layout[8];
-    long long v[12];
+    char layout[8], epilogue[100];
+    long long v[NUMBERS];
     int i, status;
     gemm_tuned_destroy(NULL);
     if (gemm_tuned_version() != GEMM_TUNED_VERSION || gemm_tuned_create(NULL, 0) != GEMM_TUNED_BAD_ARGUMENT
@@ -82,11 +109,13 @@ int main(void)
     }
     gemm_tuned_destroy(second);
     while (scanf("%7s", layout) == 1) {
-        for (i = 0; i < 12; i++)
+        for (i = 0; i < NUMBERS; i++)
             if (scanf("%lld", &v[i]) != 1)
                 return 6;
+        if (scanf("%99s", epilogue) != 1)
+            return 6;
         stub_begin();
-        printf("%s\n", answer(tuned, layout, v));
+        printf("%s\n", answer(tuned, layout, v, epilogue));
     }
     gemm_tuned_destroy(tuned);
     return 0;

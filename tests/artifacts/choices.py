@@ -18,23 +18,47 @@ import torch  # noqa: E402: the one of stubs/
 OWN = 1 << 20  # a context of the caller's
 
 
-def matrix(address, batch, height, width, row, transposed):
+DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int8]
+COMPUTES = list(gemm_tuned.COMPUTES)
+
+
+def matrix(address, batch, height, width, row, transposed, dtype):
     strides = (1, row) if transposed else (row, 1)
     if batch == 1:
-        return torch.Tensor(address, (height, width), strides)
+        return torch.Tensor(address, (height, width), strides, dtype)
     stride = row * (width if transposed else height)
-    return torch.Tensor(address, (batch, height, width), (stride, *strides))
+    return torch.Tensor(address, (batch, height, width), (stride, *strides), dtype)
+
+
+def values(address, batch, count, dtype):
+    return torch.Tensor(address, (count,) if batch == 1 else (batch, count), (count, 1)[batch == 1:], dtype)
 
 
 def answer(line):
-    layout, *numbers = line.split()
-    m, n, k, batch, lda, ldb, ldc, a, b, c, place, room = map(int, numbers)
+    layout, *numbers, epilogue = line.split()
+    (m, n, k, batch, lda, ldb, ldd, a, b, d, place, room, *types, compute, bias, row_scale, col_scale, residual, mul, c,
+     ldc) = map(int, numbers)
+    epilogue = "" if epilogue == "-" else epilogue
+    words = epilogue.split(",")
+    of_a, of_b, of_d = (DTYPES[number] for number in types)
+    operands = {
+        "bias": values(bias, batch, n, of_d),
+        "row_scale": values(row_scale, batch, m, torch.float32),
+        "col_scale": values(col_scale, batch, n, torch.float32),
+        "residual": matrix(residual, batch, m, n, ldd, False, of_d),
+        "mul": matrix(mul, batch, m, n, ldd, False, of_d),
+    }
+    named = {name: array for name, array in operands.items() if name.replace("_", "-") in words}
+    if c != 0:
+        named["c"] = matrix(c, batch, m, n, ldc, False, of_d)
     stub.stub_begin()
     torch.memory(place, room)
     try:
-        gemm_tuned.matmul(matrix(a, batch, m, k, lda, layout[0] == "t"),
-                          matrix(b, batch, k, n, ldb, layout[1] == "t"),
-                          matrix(c, batch, m, n, ldc, False), -0.75, 0.5)
+        whole = of_d is torch.int32
+        gemm_tuned.matmul(matrix(a, batch, m, k, lda, layout[0] == "t", of_a),
+                          matrix(b, batch, k, n, ldb, layout[1] == "t", of_b),
+                          matrix(d, batch, m, n, ldd, False, of_d), -3 if whole else -0.75, 2 if whole else 0.5,
+                          compute=COMPUTES[compute], epilogue=epilogue, **named)
     except gemm_tuned.GemmTunedError as error:
         return "none" if "has no kernel" in str(error) else "refused"
     finally:

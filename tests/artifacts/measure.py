@@ -97,8 +97,8 @@ product(*map(int, tuned))
 assert open(FILE).read() == text
 # A file that is no such file, of hostile lines, or that cannot be written.
 words = text.splitlines()[0].split()
-hostile = ["", "x", "0 1 2", "-1 " * 9, " ".join(["9" * 30] * 10), " ".join([*words[:8], "no_such_kernel", "1"]),
-           " ".join([words[0], *words[1:8], "x" * 4000, "1"]), "\x00" * 100, " ".join(["3", *words[1:]])]
+hostile = ["", "x", "0 1 2", "-1 " * 10, " ".join(["9" * 30] * 10), " ".join([*words[:9], "no_such_kernel", "1"]),
+           " ".join([words[0], *words[1:9], "x" * 4000, "1"]), "\x00" * 100, " ".join(["3", *words[1:]])]
 with open(FILE, "w") as file:
     file.write("\n".join(hostile) + "\n" + text + "0 300 300")
 again("read")

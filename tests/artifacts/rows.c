@@ -3,7 +3,7 @@
 
 int main(int count, char **words)
 {
-    product own = { GEMM_TUNED_F32, 0, 0, 4, { 0, 0, 0, 1, 0, 0, 0 }, { 0, 0, 0 } };
+    product own = { 0, 0, GEMM_TUNED_F32, 0, 0, { 0, 0, 0, 1, 0, 0, 0 }, { 0, 0, 0 }, { 4, 4, 4 }, 0, 0 };
     long long given[7] = { 0 }, p[7];
     int i;
     for (i = 1; i < count && i <= 7; i++)

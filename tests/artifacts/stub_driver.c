@@ -1,8 +1,10 @@
 /* In the place of the CUDA driver: records launches as text, and is as strict as the driver. Images are text
  * behind the first bytes of an ELF file: a line for each kernel, with its name and the bytes of each parameter
- * as digits ("gemm 888444444488844"). tests/export/choices makes them.
+ * as digits, `m` for a tensor map ("gemm 888444444488844m"). tests/export/choices makes them.
  *
- * A launch is recorded as "HASH:ENTRY:GRID:BLOCK:SHARED:ARGUMENTS;", the hash being that of the image. */
+ * A launch is recorded as "HASH:ENTRY:GRID:BLOCK:SHARED:ARGUMENTS;", the hash being that of the image; a tensor map
+ * among the arguments as "<TYPE,RANK,ADDRESS,EXTENTS,STRIDES,BOX,SWIZZLE>"; a copy of rows as
+ * "copy:FROM,PITCH>TO,PITCH:WIDTH,ROWS;". */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -226,6 +228,76 @@ int cuMemsetD8Async(unsigned long long to, unsigned char value, size_t bytes, vo
     return to < memory_place || bytes == 0;
 }
 
+typedef struct {
+    size_t from_x, from_y;
+    int from_type;
+    const void *from_host;
+    unsigned long long from;
+    void *from_array;
+    size_t from_pitch, to_x, to_y;
+    int to_type;
+    void *to_host;
+    unsigned long long to;
+    void *to_array;
+    size_t to_pitch, width, height;
+} copy2d;
+
+int cuMemcpy2DAsync_v2(const copy2d *rows, void *stream)
+{
+    (void)stream;
+    if (rows->from_type != 2 || rows->to_type != 2 || rows->from_x + rows->from_y + rows->to_x + rows->to_y != 0
+        || rows->width > rows->from_pitch || rows->width > rows->to_pitch || stub_current() != &primary)
+        return 1;
+    length += (size_t)sprintf(recorded + length, "copy:%llu,%zu>%llu,%zu:%zu,%zu;", rows->from, rows->from_pitch,
+                              rows->to, rows->to_pitch, rows->width, rows->height);
+    return 0;
+}
+
+/* What tensor maps were encoded, in the place of what only the hardware reads. */
+typedef struct {
+    unsigned long long address, extents[5], strides[4];
+    unsigned box[5];
+    short type, rank, swizzle;
+} map;
+
+/* As strict as the driver (CUDA driver API, cuTensorMapEncodeTiled). */
+int cuTensorMapEncodeTiled(map *to, int type, unsigned rank, void *address, const unsigned long long *extents,
+                           const unsigned long long *strides, const unsigned *box, const unsigned *steps,
+                           int interleave, int swizzle, int promotion, int fill)
+{
+    unsigned i;
+    if ((uintptr_t)to % 64 != 0 || rank < 1 || rank > 5 || (uintptr_t)address % 16 != 0 || interleave != 0
+        || promotion != 2 || fill != 0 || sizeof *to > 128)
+        return 1;
+    memset(to, 0, 128);
+    for (i = 0; i < rank; i++) {
+        if (extents[i] < 1 || extents[i] > 1ull << 32 || box[i] < 1 || box[i] > 256 || steps[i] != 1
+            || (i > 0 && (strides[i - 1] % 16 != 0 || strides[i - 1] >= 1ull << 40)))
+            return 1;
+        to->extents[i] = extents[i];
+        to->box[i] = box[i];
+        if (i > 0)
+            to->strides[i - 1] = strides[i - 1];
+    }
+    to->address = (uintptr_t)address;
+    to->type = (short)type, to->rank = (short)rank, to->swizzle = (short)swizzle;
+    return 0;
+}
+
+/* Records a map of an argument. */
+static void record_map(const map *own)
+{
+    int i;
+    length += (size_t)sprintf(recorded + length, "<%d,%d,%llu", own->type, own->rank, own->address);
+    for (i = 0; i < own->rank; i++)
+        length += (size_t)sprintf(recorded + length, ",%llu", own->extents[i]);
+    for (i = 0; i < own->rank - 1; i++)
+        length += (size_t)sprintf(recorded + length, ",%llu", own->strides[i]);
+    for (i = 0; i < own->rank; i++)
+        length += (size_t)sprintf(recorded + length, ",%u", own->box[i]);
+    length += (size_t)sprintf(recorded + length, ",%d>", own->swizzle);
+}
+
 int cuEventCreate(void **event, unsigned flags)
 {
     static int made;
@@ -270,7 +342,10 @@ int cuLaunchKernel(void *known, unsigned grid_x, unsigned grid_y, unsigned grid_
     length += (size_t)sprintf(recorded + length, "%016llx:%s:%u,%u,%u:%u,%u,%u:%u:", own->hash, own->name,
                               grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes);
     for (i = 0, size = own->sizes; *size != '\n'; i++, size++)
-        for (j = 0; j < *size - '0'; j++)
+        if (*size == 'm')
+            record_map((const map *)parameters[i]);
+        else
+            for (j = 0; j < *size - '0'; j++)
             length += (size_t)sprintf(recorded + length, "%02x", ((unsigned char *)parameters[i])[j]);
     length += (size_t)sprintf(recorded + length, ";");
     return 0;

@@ -76,12 +76,9 @@ fn a_bundle_that_was_changed_is_refused() {
         (leading("../x"), vec!["SHA256SUMS names `../x`"]),
         (leading("/etc/passwd"), vec!["SHA256SUMS names `/etc/passwd`"]),
         (leading(".hidden"), vec!["names `.hidden`"]),
-        (seal(edit("\"schema\": 1", "\"schema\": 2")), vec!["written by a newer gemm-tune"]),
-        (seal(edit("\"schema\": 1", "\"schema\": \"x\"")), vec!["is not a valid manifest"]),
-        (
-            seal(edit("\"beta\"", "\"gamma\"")),
-            vec!["takes `gamma`, which is neither a standard argument"],
-        ),
+        (seal(edit("\"schema\": 2", "\"schema\": 3")), vec!["written by a newer gemm-tune"]),
+        (seal(edit("\"schema\": 2", "\"schema\": \"x\"")), vec!["is not a valid manifest"]),
+        (seal(edit("\"beta\"", "\"gamma\"")), vec!["takes `gamma`, which is no standard argument"]),
         (seal(edit("ceil_div(", "launch(")), vec!["is no formula"]),
         (seal(edit("\"bytes\": ", "\"bytes\": 1")), vec!["bytes, `manifest.json` says 1"]),
     ] {

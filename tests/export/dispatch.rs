@@ -7,7 +7,7 @@ use std::process::Command;
 use gemm_tune::database::Database;
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::model::{Device, Dtype, PlacedMap, Problem};
-use gemm_tune::runtime::{Bundle, Driver, GemmOperands, Runtime};
+use gemm_tune::runtime::{Bundle, Driver, GemmOperands, RowsToCopy, Runtime};
 use serde_json::{Value, json};
 
 use super::rig::tune;
@@ -27,6 +27,10 @@ impl Driver for Idle {
     }
 
     fn encode(&self, _: &PlacedMap) -> Result<(), GpuError> {
+        Ok(())
+    }
+
+    fn copy_rows(&self, _: Stream, _: &RowsToCopy) -> Result<(), GpuError> {
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::model::{Device, Dtype, GemmType, PlacedMap, Problem};
-use gemm_tune::runtime::{Bundle, Driver, GemmOperands, Runtime, RuntimeError};
+use gemm_tune::runtime::{Bundle, Driver, GemmOperands, RowsToCopy, Runtime, RuntimeError};
 
 use super::rig::artifact;
 
@@ -49,6 +49,10 @@ impl Driver for Idle<'_> {
     }
 
     fn encode(&self, _: &PlacedMap) -> Result<(), GpuError> {
+        Ok(())
+    }
+
+    fn copy_rows(&self, _: Stream, _: &RowsToCopy) -> Result<(), GpuError> {
         Ok(())
     }
 

@@ -98,12 +98,18 @@ fn multiplies(
         let c = matrix(ldc * m);
         let on_gpu = [put(&gpu, &a), put(&gpu, &b), put(&gpu, &c)];
         let [at_a, at_b, at_c] = on_gpu.each_ref().map(DeviceBuffer::address);
-        let operands =
-            GemmOperands { a: at_a, b: at_b, c: at_c, lda, ldb, ldc, alpha: 1.5, beta: -0.5 };
+        let operands = GemmOperands {
+            lda,
+            ldb,
+            ldd: ldc,
+            alpha: 1.5,
+            beta: -0.5,
+            ..GemmOperands::packed(&problem, at_a, at_b, at_c)
+        };
         let name = runtime.warm_up(&problem, &operands)?;
         let elsewhere = [put(&gpu, &b), put(&gpu, &a), put(&gpu, &c)];
         let [b_there, a_there, c_there] = elsewhere.each_ref().map(DeviceBuffer::address);
-        let others = GemmOperands { a: a_there, b: b_there, c: c_there, ..operands };
+        let others = GemmOperands { a: a_there, b: b_there, d: c_there, ..operands };
         runtime.gemm(gpu.stream(), &problem, &operands)?;
         runtime.gemm(gpu.stream(), &problem, &others)?;
         gpu.synchronize()?;

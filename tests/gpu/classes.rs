@@ -13,7 +13,9 @@ use gemm_tune::lookup::{Lookup, Question};
 use gemm_tune::model::{Dtype, Layout, PlacedMap, Problem, Regime};
 use gemm_tune::predict::{LearnedModel, Predictor};
 use gemm_tune::render::Templates;
-use gemm_tune::runtime::{Bundle, Catalogue, DatabaseKernels, Driver, GemmOperands, Runtime};
+use gemm_tune::runtime::{
+    Bundle, Catalogue, DatabaseKernels, Driver, GemmOperands, RowsToCopy, Runtime,
+};
 use gemm_tune::space::{Families, Family};
 use libtest_mimic::Failed;
 
@@ -43,6 +45,10 @@ impl Driver for Limited {
 
     fn encode(&self, map: &PlacedMap) -> Result<EncodedMap, GpuError> {
         self.context.encode(map)
+    }
+
+    fn copy_rows(&self, stream: Stream, rows: &RowsToCopy) -> Result<(), GpuError> {
+        Driver::copy_rows(&self.context, stream, rows)
     }
 
     fn launch(

@@ -13,7 +13,7 @@ use super::case::{Case, case};
 
 /// A manifest of one kernel. `SOURCE`, `PTX` and `CUBIN` stand for the descriptions of files.
 const KERNEL: &str = r#"{
-  "schema": 1,
+  "schema": 2,
   "gemm_tune": "0.1.0",
   "device": { "name": "NVIDIA H200", "compute_capability": "9.0", "sms": 132 },
   "kernels": [{
@@ -61,6 +61,15 @@ fn whole() -> BTreeMap<String, Vec<u8>> {
     seal(files)
 }
 
+/// Workspaces and a tensor map.
+fn map(operand: &str, dtype: &str, swizzle: &str) -> String {
+    format!(
+        "\"workspaces\": [], \"tensor_maps\": [{{ \"name\": \"a_map\", \"operand\": \"{operand}\", \
+         \"dtype\": \"{dtype}\", \"swizzle\": \"{swizzle}\", \"offset\": \"0\", \"extents\": [\"K\"], \
+         \"strides\": [], \"tile\": [\"32\"] }}]"
+    )
+}
+
 /// A bundle whose manifest has `to` in place of `from`, with checksums that are right.
 fn edited(from: &str, to: &str) -> BTreeMap<String, Vec<u8>> {
     let mut files = whole();
@@ -96,10 +105,11 @@ pub(super) fn cases() -> Vec<Case> {
         rust("an empty folder", BTreeMap::new()).says(["cannot read `SHA256SUMS`"]),
     ];
     let edits: &[(&str, &str, &str)] = &[
-        ("\"schema\": 1", "\"schema\": 2", "was written by a newer gemm-tune"),
-        ("\"schema\": 1", "\"schema\": -1", "`schema` is missing or not a number"),
-        ("\"schema\": 1", "\"schema\": \"1\"", "`schema` is missing or not a number"),
-        ("\"schema\": 1,", "", "`schema` is missing or not a number"),
+        ("\"schema\": 2", "\"schema\": 3", "was written by a newer gemm-tune"),
+        ("\"schema\": 2", "\"schema\": 1", "again with `gemm-tune export --format bundle`"),
+        ("\"schema\": 2", "\"schema\": -1", "`schema` is missing or not a number"),
+        ("\"schema\": 2", "\"schema\": \"2\"", "`schema` is missing or not a number"),
+        ("\"schema\": 2,", "", "`schema` is missing or not a number"),
         ("\"gemm_tune\"", "\"extra\": 1, \"gemm_tune\"", "unknown field `extra`"),
         ("\"tuned\": true", "\"tuned\": 1", "expected a boolean"),
         ("\"m\": 8", "\"m\": -8", "`-8`"),
@@ -111,7 +121,12 @@ pub(super) fn cases() -> Vec<Case> {
         ("ceil_div(M, 32)", "", "is no formula"),
         ("ceil_div(M, 32)", "X", "is no formula"),
         ("M % 1 == 0", "open('x')", "is no formula"),
-        ("\"arguments\": [\"A\"", "\"arguments\": [\"Z\"", "takes `Z`, which is neither"),
+        ("\"arguments\": [\"A\"", "\"arguments\": [\"Z\"", "takes `Z`, which is no standard"),
+        ("\"arguments\": [\"A\"", "\"arguments\": [\"bias\"", "takes `bias`, which is no standard"),
+        ("\"layout\": \"nn\"", "\"layout\": \"nz\"", "is for a problem of another version"),
+        ("\"workspaces\": []", &map("A", "f64", "none"), "a tensor map `a_map` of another version"),
+        ("\"workspaces\": []", &map("A", "f32", "256B"), "a tensor map `a_map` of another version"),
+        ("\"workspaces\": []", &map("packed", "f32", "none"), "a tensor map of `packed`, which"),
         ("\"file\": \"k.cubin\"", "\"file\": \"../../etc/passwd\"", "not a plain file name"),
         ("\"file\": \"k.cubin\"", "\"file\": \"/etc/passwd\"", "not a plain file name"),
         ("\"file\": \"k.cubin\"", "\"file\": \".k.cubin\"", "not a plain file name"),

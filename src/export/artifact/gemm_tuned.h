@@ -1,6 +1,7 @@
 /* Matrix products on NVIDIA GPUs by kernels that were tuned with gemm-tune.
  *
- *     D = alpha op(A) op(B) + beta D, row-major; if beta is 0, D is not read.
+ *     D = epilogue(alpha op(A) op(B) + beta C), row-major; C is D unless it has a buffer of its own, and is not
+ *     read if beta is 0.
  *
  * This header is the same for every set of kernels, and so is the binary interface: a program that was
  * linked with one libgemm_tuned.so runs with another. Valid as C99 and as C++. Needs no CUDA header. The
@@ -30,8 +31,10 @@
 extern "C" {
 #endif
 
-/* Version of this interface. A later one adds functions and fields, and changes none. */
-#define GEMM_TUNED_VERSION 1
+/* Version of this interface. A later one adds functions and fields, and changes none: a library serves programs that
+ * were compiled with an earlier header. Version 2 added what follows `stride_d` in gemm_tuned_problem and `beta` in
+ * gemm_tuned_operands. */
+#define GEMM_TUNED_VERSION 2
 
 /* Version of the interface that the library was built with. */
 int gemm_tuned_version(void);
@@ -56,12 +59,31 @@ enum {
 /* A sentence for a result. The text is valid for as long as the library is loaded. */
 const char *gemm_tuned_status_string(int status);
 
-/* Types of elements. A, B and D have the same one. Alpha and beta are int for I32, else float. */
+/* Types of elements. Alpha and beta are int if D is I32, else float. */
 enum {
+    /* As for most products: for B the type of A, for D the type of A, or I32 if that is I8, and for the compute type
+     * the one that is named like the type of A. */
+    GEMM_TUNED_DEFAULT = -1,
     GEMM_TUNED_F32 = 0,
     GEMM_TUNED_F16 = 1,
     GEMM_TUNED_BF16 = 2,
-    GEMM_TUNED_I32 = 3
+    GEMM_TUNED_I32 = 3,
+    GEMM_TUNED_I8 = 4
+};
+
+/* Compute types: what is multiplied. Products of floating-point numbers are summed in binary32, those of integers in
+ * 32 bits. */
+enum {
+    /* Strict binary32: fused multiply-adds, without tensor cores. */
+    GEMM_TUNED_COMPUTE_F32 = 0,
+    /* Operands of F32, rounded to tf32. */
+    GEMM_TUNED_COMPUTE_TF32 = 1,
+    /* Operands of F32, by tensor cores with the accuracy of binary32. */
+    GEMM_TUNED_COMPUTE_F32_EMULATED = 2,
+    GEMM_TUNED_COMPUTE_F16 = 3,
+    GEMM_TUNED_COMPUTE_BF16 = 4,
+    GEMM_TUNED_COMPUTE_I32 = 5,
+    GEMM_TUNED_COMPUTE_I8 = 6
 };
 
 /* A matrix product, or a batch of them. Begin with gemm_tuned_default_problem: it sets the size and the
@@ -69,7 +91,7 @@ enum {
 typedef struct {
     /* Bytes of this structure. */
     size_t size;
-    /* Type of the elements. */
+    /* Type of the elements of A. */
     int dtype;
     /* Whether A is stored as K x M rows instead of M x K, and B as N x K instead of K x N: 0 or 1. */
     int transpose_a, transpose_b;
@@ -85,9 +107,19 @@ typedef struct {
     /* Elements from one matrix of the batch to the next; not read if the batch is 1. 0 for an A or a B that
      * all products share. */
     long long stride_a, stride_b, stride_d;
+    /* Types of the elements of B, and of C and D; compute type. */
+    int dtype_b, dtype_d, compute;
+    /* Always 0. */
+    int reserved;
+    /* What is done to alpha op(A) op(B) + beta C before it is stored: operations in their order, separated by commas,
+     * as in "bias,gelu"; NULL for none. Operations are bias, row-scale, col-scale, relu, gelu, gelu-tanh, silu,
+     * residual and mul, each at most once. The text is read during a call. */
+    const char *epilogue;
+    /* Those of C, if it has a buffer of its own; 0 for ldd and stride_d. */
+    long long ldc, stride_c;
 } gemm_tuned_problem;
 
-/* A product of f32 without extents, not transposed, packed, of batch 1. */
+/* A product of f32 without extents, not transposed, packed, of batch 1, without an epilogue. */
 static inline gemm_tuned_problem gemm_tuned_default_problem(void)
 {
     gemm_tuned_problem problem;
@@ -98,6 +130,10 @@ static inline gemm_tuned_problem gemm_tuned_default_problem(void)
     problem.batch = 1;
     problem.lda = problem.ldb = problem.ldd = 0;
     problem.stride_a = problem.stride_b = problem.stride_d = 0;
+    problem.dtype_b = problem.dtype_d = problem.compute = GEMM_TUNED_DEFAULT;
+    problem.reserved = 0;
+    problem.epilogue = NULL;
+    problem.ldc = problem.stride_c = 0;
     return problem;
 }
 
@@ -188,6 +224,15 @@ typedef struct {
     void *d;
     /* Scalars, read before a call returns; NULL for an alpha of 1 and a beta of 0. */
     const void *alpha, *beta;
+    /* C in a buffer of its own, which does not overlap D: it is copied to D before the product unless beta is 0. NULL
+     * for D itself. An addend that is read once is a residual. */
+    const void *c;
+    /* Operands of the epilogue, in device memory: N values for each product, of the type of D; */
+    const void *bias;
+    /* M or N values of F32 for each product; */
+    const void *row_scale, *col_scale;
+    /* matrices of the type of D, which are stored as D is. */
+    const void *residual, *mul;
 } gemm_tuned_operands;
 
 /* No operands, an alpha of 1 and a beta of 0. */
@@ -198,6 +243,8 @@ static inline gemm_tuned_operands gemm_tuned_no_operands(void)
     operands.a = operands.b = NULL;
     operands.d = NULL;
     operands.alpha = operands.beta = NULL;
+    operands.c = operands.bias = operands.row_scale = operands.col_scale = NULL;
+    operands.residual = operands.mul = NULL;
     return operands;
 }
 

@@ -3,11 +3,12 @@
     import gemm_tuned
     d = gemm_tuned.matmul(a, b)        # PyTorch tensors or CuPy arrays on an NVIDIA GPU
 
-`matmul` computes alpha * a @ b + beta * out on the current stream of PyTorch or CuPy. Operands are matrices or
-batches of matrices with contiguous rows or columns; padded rows and transposed views are used without a copy.
+`matmul` computes alpha * a @ b + beta * out, and an epilogue of it, on the current stream of PyTorch or CuPy. Operands
+are matrices or batches of matrices with contiguous rows or columns; padded rows and transposed views are used without
+a copy. The result has the dtype of the operands, as under autocast; int8 gives int32.
 Nothing is loaded and no GPU is needed before the first call. With GEMM_TUNED_MEASURE=1 in the environment, the first
-call of a problem that was not tuned times the three best kernels and remembers the fastest (see gemm_tuned.h). The module needs the NVIDIA driver, the library
-beside it (libgemm_tuned.so), and no package besides the one of its arrays.
+call of a problem that was not tuned times the three best kernels and remembers the fastest (see gemm_tuned.h). The
+module needs the NVIDIA driver, the library beside it (libgemm_tuned.so), and no package besides the one of its arrays.
 """
 
 import ctypes
@@ -20,12 +21,16 @@ __all__ = ["GemmTunedError", "kernel_for", "matmul", "version"]
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 BUILD = "cc -O2 -shared -fPIC gemm_tuned.c -o libgemm_tuned.so -ldl"
 # Constants of gemm_tuned.h.
-VERSION, NO_KERNEL, NOT_NOW = 1, -1, -6
-F32, F16, BF16, I32 = range(4)
-DTYPES = {"f32": F32, "f16": F16, "bf16": BF16, "i32": I32}
-ELEMENT_BYTES = (4, 2, 2, 4)
+VERSION, NO_KERNEL, NOT_NOW = 2, -1, -6
+DEFAULT, F32, F16, BF16, I32, I8 = range(-1, 5)
+DTYPES = {"f32": F32, "f16": F16, "bf16": BF16, "i32": I32, "i8": I8}
+COMPUTES = {name: number for number, name in enumerate(("f32", "tf32", "f32-emulated", "f16", "bf16", "i32", "i8"))}
 ARRAY_DTYPES = {"torch.float32": F32, "torch.int32": I32, "torch.float16": F16, "torch.bfloat16": BF16,
-                "float32": F32, "int32": I32, "float16": F16}
+                "torch.int8": I8, "float32": F32, "int32": I32, "float16": F16, "bfloat16": BF16, "int8": I8}
+# Names of the dtype of a result in PyTorch and CuPy.
+ARRAY_NAMES = {F32: "float32", F16: "float16", BF16: "bfloat16", I32: "int32", I8: "int8"}
+# Operations of epilogues with an operand: the argument that is it.
+OPERANDS = {"bias": "bias", "row-scale": "row_scale", "col-scale": "col_scale", "residual": "residual", "mul": "mul"}
 LAYOUTS = ("nn", "nt", "tn", "tt")
 ALIGNMENT = 256
 ANY_WORKSPACE = ctypes.c_size_t(-1).value
@@ -43,19 +48,24 @@ class _Problem(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("dtype", ctypes.c_int), ("transpose_a", ctypes.c_int),
                 ("transpose_b", ctypes.c_int), ("alignment", ctypes.c_int),
                 *((name, ctypes.c_longlong) for name in (
-                    "m", "n", "k", "batch", "lda", "ldb", "ldd", "stride_a", "stride_b", "stride_d"))]
+                    "m", "n", "k", "batch", "lda", "ldb", "ldd", "stride_a", "stride_b", "stride_d")),
+                ("dtype_b", ctypes.c_int), ("dtype_d", ctypes.c_int), ("compute", ctypes.c_int),
+                ("reserved", ctypes.c_int), ("epilogue", ctypes.c_char_p),
+                ("ldc", ctypes.c_longlong), ("stride_c", ctypes.c_longlong)]
 
-    def __init__(self, **fields):
+    def __init__(self, epilogue="", **fields):
         for name, value in fields.items():
             # ctypes cuts a larger number.
             if not -1 << 63 <= value < 1 << 63:
                 raise GemmTunedError(f"{name} is {value}: give a number of 64 bits")
-        super().__init__(size=ctypes.sizeof(_Problem), **fields)
+        for name in ("dtype_b", "dtype_d", "compute"):
+            fields.setdefault(name, DEFAULT)
+        super().__init__(size=ctypes.sizeof(_Problem), epilogue=epilogue.encode(), **fields)
 
 
 class _Operands(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("a", ctypes.c_void_p), ("b", ctypes.c_void_p),
-                ("d", ctypes.c_void_p), ("alpha", ctypes.c_void_p), ("beta", ctypes.c_void_p)]
+    _fields_ = [("size", ctypes.c_size_t), *((name, ctypes.c_void_p) for name in (
+        "a", "b", "d", "alpha", "beta", "c", "bias", "row_scale", "col_scale", "residual", "mul"))]
 
 
 class _Choice(ctypes.Structure):
@@ -144,21 +154,46 @@ def _chosen(handle, problem, room=ANY_WORKSPACE):
     status = _library().gemm_tuned_choose(handle, ctypes.byref(problem), room, ctypes.byref(choice))
     if status == NO_KERNEL:
         within = "" if room == ANY_WORKSPACE else f" with at most {room} bytes of workspace"
-        layout = "nt"[problem.transpose_a] + "nt"[problem.transpose_b]
-        dtype = next(name for name, number in DTYPES.items() if number == problem.dtype)
-        raise GemmTunedError(f"the library has no kernel for {problem.m}x{problem.n}x{problem.k} x "
-                             f"{problem.batch} {dtype} {layout}{within}: export it with records of that "
-                             "dtype and layout, and without `--only-tuned`")
+        raise GemmTunedError(f"the library has no kernel for {_words(problem)}{within}: export it with records of "
+                             "that type, layout and epilogue, and without `--only-tuned`")
     _must(status, "the choice of a kernel")
     return choice
 
 
-def kernel_for(m, n, k, dtype="f32", layout="nn", rows=None, alignment=ALIGNMENT, batch=1):
+def _words(problem):
+    """A problem for messages: `64x64x64 x 1 bf16 out f32 nt bias,gelu`."""
+    def name(names, number):
+        return next(name for name, known in names.items() if known == number)
+
+    words = [f"{problem.m}x{problem.n}x{problem.k} x {problem.batch}", name(DTYPES, problem.dtype)]
+    if problem.dtype_b not in (DEFAULT, problem.dtype):
+        words.append(name(DTYPES, problem.dtype_b))
+    if problem.dtype_d not in (DEFAULT, I32 if problem.dtype == I8 else problem.dtype):
+        words.append("out " + name(DTYPES, problem.dtype_d))
+    if problem.compute != DEFAULT:
+        words.append(name(COMPUTES, problem.compute))
+    words.append("nt"[problem.transpose_a] + "nt"[problem.transpose_b])
+    if problem.epilogue:
+        words.append(problem.epilogue.decode("ascii", "replace"))
+    return " ".join(words)
+
+
+def _number(names, word, what):
+    """The number of a dtype or a compute type; that of None is the default."""
+    if word is None:
+        return DEFAULT
+    if word not in names:
+        raise GemmTunedError(f"`{word}` is no {what} of this module: choose one of {', '.join(names)}")
+    return names[word]
+
+
+def kernel_for(m, n, k, dtype="f32", layout="nn", rows=None, alignment=ALIGNMENT, batch=1, *, out_dtype=None,
+               compute=None, epilogue=""):
     """The name of the kernel that `matmul` uses on the GPU that the kernels were tuned on. `rows` are the
     leading dimensions of a, b and out in elements; `alignment` is the alignment of the addresses in bytes. The
     matrices of a batch lie one after the other. Needs no GPU."""
-    if dtype not in DTYPES:
-        raise GemmTunedError(f"`{dtype}` is no dtype of this module: choose one of {', '.join(DTYPES)}")
+    dtype, dtype_d, compute = (_number(DTYPES, dtype, "dtype"), _number(DTYPES, out_dtype, "dtype"),
+                               _number(COMPUTES, compute, "compute type"))
     if layout not in LAYOUTS:
         raise GemmTunedError(f"`{layout}` is no layout: choose one of {', '.join(LAYOUTS)}")
     try:
@@ -174,8 +209,8 @@ def kernel_for(m, n, k, dtype="f32", layout="nn", rows=None, alignment=ALIGNMENT
         raise GemmTunedError(f"alignment is {alignment}: give a power of two")
     heights = k if layout[0] == "t" else m, n if layout[1] == "t" else k, m
     problem = _checked(_Problem(
-        dtype=DTYPES[dtype], transpose_a=layout[0] == "t", transpose_b=layout[1] == "t", alignment=alignment,
-        m=m, n=n, k=k, batch=batch, lda=lda, ldb=ldb, ldd=ldd, stride_a=heights[0] * lda,
+        epilogue, dtype=dtype, dtype_d=dtype_d, compute=compute, transpose_a=layout[0] == "t",
+        transpose_b=layout[1] == "t", alignment=alignment, m=m, n=n, k=k, batch=batch, lda=lda, ldb=ldb, ldd=ldd, stride_a=heights[0] * lda,
         stride_b=heights[1] * ldb, stride_d=heights[2] * ldd))
     return _chosen(None, problem).name.decode()
 
@@ -198,8 +233,8 @@ def _torch():
     def address(array):
         return array.data_ptr()
 
-    def empty(like, shape):
-        return like.new_empty(shape)
+    def empty(like, shape, dtype):
+        return like.new_empty(shape, dtype=getattr(torch, ARRAY_NAMES[dtype]))
 
     def workspace(count, device):
         return torch.empty(count, dtype=torch.uint8, device=f"cuda:{device}")
@@ -223,9 +258,9 @@ def _cupy():
     def address(array):
         return array.data.ptr
 
-    def empty(like, shape):
+    def empty(like, shape, dtype):
         with like.device:
-            return cupy.empty(shape, like.dtype)
+            return cupy.empty(shape, like.dtype if ARRAY_DTYPES[str(like.dtype)] == dtype else ARRAY_NAMES[dtype])
 
     def workspace(count, device):
         with cupy.cuda.Device(device):
@@ -268,7 +303,7 @@ def _matrices(name, described):
     if device < 0:
         raise GemmTunedError(f"{name} lies in host memory: move it to the GPU with `.cuda()`")
     if str(dtype) not in ARRAY_DTYPES:
-        raise GemmTunedError(f"{name} is of {dtype}: give float32, float16, bfloat16 or int32")
+        raise GemmTunedError(f"{name} is of {dtype}: give float32, float16, bfloat16, int32 or int8")
     shape, strides = tuple(shape), tuple(strides)
     if len(shape) not in (2, 3) or 0 in shape:
         raise GemmTunedError(f"{name} has shape {shape}: give a matrix or a batch of matrices, with elements")
@@ -276,40 +311,91 @@ def _matrices(name, described):
     return batch, shape[-2:], strides[-2:], stride
 
 
+def _check_operand(name, described, out):
+    """Refuses an operand of an epilogue that a kernel would read otherwise than it lies."""
+    device, dtype, shape, strides = described
+    (out_device, out_dtype, out_shape, out_strides), (*batch, m, n) = out, out[2]
+    is_scale = name.endswith("_scale")
+    wanted = (*batch, m if name == "row_scale" else n)
+    if name in ("residual", "mul"):
+        wanted, lies = tuple(out_shape), tuple(strides) == tuple(out_strides)
+    else:
+        shape = (1,) * (len(wanted) - len(shape)) + tuple(shape)
+        lies = tuple(strides)[-len(wanted):] in ((1,), (wanted[-1], 1))
+    dtype_lies = ARRAY_DTYPES.get(str(dtype)) == (F32 if is_scale else ARRAY_DTYPES[str(out_dtype)])
+    if device != out_device or not dtype_lies or tuple(shape) != tuple(wanted) or not lies:
+        raise GemmTunedError(f"{name} is {tuple(described[2])} {dtype} on GPU {device}: give an array of shape "
+                             f"{tuple(wanted)} of {'float32' if is_scale else out_dtype} on GPU {out_device} that lies "
+                             f"{'as out does' if name in ('residual', 'mul') else 'without gaps'}")
+
+
 class _Call:
     """A product of arrays of known types, shapes and strides, prepared once: its problem, and the workspace of
-    its kernel."""
+    its kernel. `options` are the dtype of the result, the compute type and the epilogue; `others` are C and the
+    operands of the epilogue by their names."""
 
-    def __init__(self, of_a, of_b, of_out, alignment):
+    def __init__(self, of_a, of_b, of_out, alignment, options, others):
         (a_batch, (m, k), a_strides, stride_a), (b_batch, (b_rows, n), b_strides, stride_b) = (
             _matrices("a", of_a), _matrices("b", of_b))
+        out_dtype, compute, epilogue = options
         batches = {batch for batch in (a_batch, b_batch) if batch is not None}
-        if of_a[:2] != of_b[:2] or k != b_rows or len(batches) > 1:
+        if of_a[0] != of_b[0] or k != b_rows or len(batches) > 1:
             raise GemmTunedError(f"a {tuple(of_a[2])} {of_a[1]} on GPU {of_a[0]} and b {tuple(of_b[2])} "
                                  f"{of_b[1]} on GPU {of_b[0]} have no product")
+        if of_a[1] != of_b[1] and compute is None:
+            raise GemmTunedError(f"a is of {of_a[1]} and b of {of_b[1]}: give both of one dtype, as autocast does, or "
+                                 "name the compute type")
         self.device = of_a[0]
         self.shape = (*batches, m, n)
-        self.dtype = ARRAY_DTYPES[str(of_a[1])]
+        dtype, dtype_b = ARRAY_DTYPES[str(of_a[1])], ARRAY_DTYPES[str(of_b[1])]
+        if of_out is not None and out_dtype is not None:
+            raise GemmTunedError("out has a dtype already: give either out or out_dtype")
+        if of_out is not None:
+            self.dtype = ARRAY_DTYPES.get(str(of_out[1]))
+        elif out_dtype is not None:
+            self.dtype = ARRAY_DTYPES.get(str(out_dtype), DTYPES.get(out_dtype))
+        else:
+            self.dtype = I32 if dtype == I8 else dtype
+        if self.dtype is None:
+            raise GemmTunedError(f"out is of {out_dtype if of_out is None else of_out[1]}: give float32, float16, "
+                                 "bfloat16 or int32")
         if of_out is None:
-            of_out = (*of_a[:2], self.shape, (m * n, n, 1)[-len(self.shape):])
+            name = ARRAY_NAMES[self.dtype]
+            of_out = (of_a[0], name, self.shape, (m * n, n, 1)[-len(self.shape):])
         _, out_shape, out_strides, stride_d = _matrices("out", of_out)
         transposed, ldd = _stored("out", out_shape, out_strides)
-        if of_out[:2] != of_a[:2] or tuple(of_out[2]) != self.shape or transposed:
+        if of_out[0] != of_a[0] or tuple(of_out[2]) != self.shape or transposed:
             raise GemmTunedError(f"out is {tuple(of_out[2])} {of_out[1]} on GPU {of_out[0]}: give an array "
-                                 f"of shape {self.shape} of {of_a[1]} on GPU {self.device} with contiguous "
-                                 "rows")
+                                 f"of shape {self.shape} on GPU {self.device} with contiguous rows")
         (transpose_a, lda), (transpose_b, ldb) = (
             _stored("a", (m, k), a_strides), _stored("b", (k, n), b_strides))
+        fields = self.stored_c(others.get("c"), of_out)
+        for name, described in others.items():
+            if name != "c":
+                _check_operand(name, described, of_out)
         self.problem = _checked(_Problem(
-            dtype=self.dtype, transpose_a=transpose_a, transpose_b=transpose_b, alignment=alignment, m=m, n=n,
-            k=k, batch=next(iter(batches), 1), lda=lda, ldb=ldb, ldd=ldd, stride_a=stride_a,
-            stride_b=stride_b, stride_d=stride_d))
+            epilogue, dtype=dtype, dtype_b=dtype_b, dtype_d=self.dtype,
+            compute=_number(COMPUTES, compute, "compute type"), transpose_a=transpose_a, transpose_b=transpose_b,
+            alignment=alignment, m=m, n=n, k=k, batch=next(iter(batches), 1), lda=lda, ldb=ldb, ldd=ldd,
+            stride_a=stride_a, stride_b=stride_b, stride_d=stride_d, **fields))
         self.handle = _handle(self.device)
         # Known after the first call outside of a capture.
         self.workspace = None
         # What the library takes, made once.
         self.reference = ctypes.addressof(self.problem)
         self.run = _library().gemm_tuned_run
+
+    def stored_c(self, of_c, of_out):
+        """The rows and the stride of C, where it has an array of its own."""
+        if of_c is None:
+            return {}
+        _, shape, strides, stride_c = _matrices("c", of_c)
+        transposed, ldc = _stored("c", shape, strides)
+        is_alike = of_c[0] == of_out[0] and ARRAY_DTYPES.get(str(of_c[1])) == self.dtype
+        if not is_alike or tuple(of_c[2]) != self.shape or transposed:
+            raise GemmTunedError(f"c is {tuple(of_c[2])} {of_c[1]} on GPU {of_c[0]}: give an array of shape "
+                                 f"{self.shape} of the dtype of out on GPU {self.device} with contiguous rows")
+        return {"ldc": ldc, "stride_c": stride_c}
 
     def first_workspace(self, operands, stream):
         """The workspace of the kernel, which is measured before where the environment says so."""
@@ -340,37 +426,64 @@ def _scalar(value, dtype, name):
     return ctypes.c_int(whole)
 
 
-def matmul(a, b, out=None, alpha=1, beta=0):
-    """Computes alpha * a @ b + beta * out into `out` or a new array. If beta is 0, `out` is not read. Operands
-    are matrices, or batches of them with three dimensions; a matrix beside a batch serves all its products."""
+def _others(epilogue, given, c, beta):
+    """The arrays besides a, b and out that a call has, by their names."""
+    words = [word.strip() for word in epilogue.split(",")] if epilogue else []
+    needed = {OPERANDS[word] for word in words if word in OPERANDS}
+    for name, array in given.items():
+        if (array is None) == (name in needed):
+            raise GemmTunedError(f"the epilogue `{epilogue}` needs `{name}`: pass that array" if array is None else
+                                 f"`{name}` is no operand of the epilogue `{epilogue}`: name its operation there")
+    if c is not None and beta == 0:
+        raise GemmTunedError("c is multiplied by beta, which is 0: give a beta")
+    return {name: array for name, array in (("c", c), *given.items()) if array is not None}
+
+
+def matmul(a, b, out=None, alpha=1, beta=0, *, c=None, out_dtype=None, compute=None, epilogue="", bias=None,
+           row_scale=None, col_scale=None, residual=None, mul=None):
+    """Computes epilogue(alpha * a @ b + beta * out) into `out` or a new array of `out_dtype`. If beta is 0, `out` is
+    not read; `c` stands for it in an array of its own. Operands are matrices, or batches of them with three
+    dimensions; a matrix beside a batch serves all its products.
+
+    `compute` names another compute type than that of the dtype, such as "tf32". `epilogue` has operations in their
+    order, as in "bias,gelu": bias (n values), row-scale (m of float32), col-scale (n of float32), relu, gelu,
+    gelu-tanh, silu, residual and mul (arrays that lie as `out` does)."""
     described, address, empty, workspace, stream, out_of_memory = (
         _adapters.get(type(a)) or _adapter(a))
-    if type(b) is not type(a) or out is not None and type(out) is not type(a):
-        kinds = [type(one).__name__ for one in (a, b, out) if one is not None]
+    given = {"bias": bias, "row_scale": row_scale, "col_scale": col_scale, "residual": residual, "mul": mul}
+    is_plain = not epilogue and c is None and not any(one is not None for one in given.values())
+    others = {} if is_plain else _others(epilogue, given, c, beta)
+    arrays = (a, b, *others.values()) if out is None else (a, b, out, *others.values())
+    if any(type(one) is not type(a) for one in arrays):
+        kinds = [type(one).__name__ for one in arrays]
         raise GemmTunedError(f"the operands are {', '.join(kinds)}: give arrays of one type")
     of_a, of_b = described(a), described(b)
     a_at, b_at = address(a), address(b)
     if out is None:
-        if beta != 0:
-            raise GemmTunedError("beta needs the array that it multiplies: pass it as `out`")
+        if beta != 0 and c is None:
+            raise GemmTunedError("beta needs the array that it multiplies: pass it as `out` or `c`")
         of_out, addresses = None, a_at | b_at
     else:
         of_out, out_at = described(out), address(out)
         addresses = a_at | b_at | out_at
     low = (addresses | ALIGNMENT) & -(addresses | ALIGNMENT)
-    key = (of_a, of_b, of_out, low)
+    options = out_dtype, compute, epilogue
+    of_others = tuple((name, described(one)) for name, one in others.items())
+    key = (of_a, of_b, of_out, low, options, of_others)
     call = _calls.get(key)
     if call is None:
-        call = _Call(of_a, of_b, of_out, low)
+        call = _Call(of_a, of_b, of_out, low, options, dict(of_others))
         if len(_calls) >= MAX_CALLS:
             _calls.clear()
         _calls[key] = call
     if out is None:
-        out = empty(a, call.shape)
+        out = empty(a, call.shape, call.dtype)
         out_at = address(out)
     if not (a_at and b_at and out_at):
         raise GemmTunedError("an address is null: give arrays with memory")
-    operands = _Operands(48, a_at, b_at, out_at)
+    operands = _Operands(96, a_at, b_at, out_at)
+    for name, one in others.items():
+        setattr(operands, name, address(one))
     if alpha != 1 or beta != 0:
         scalars = _scalar(alpha, call.dtype, "alpha"), _scalar(beta, call.dtype, "beta")
         operands.alpha, operands.beta = map(ctypes.addressof, scalars)

@@ -1,19 +1,22 @@
 //! Expressions of search-space files: parsed once by `read`, evaluated everywhere by `evaluate`,
 //! simplified by `fold` where some names are known, and written as C, Python or Rust by `print`.
+//! `solve` makes a kernel's launches of them for all problems that it serves: `bound`.
 //!
 //! The syntax is the template engine's, so that a search space and its template read alike; a test
 //! compares the values of random expressions with those of the engine.
 
+mod bound;
 mod evaluate;
 mod fold;
 mod print;
 mod read;
 mod solve;
 
+pub use bound::{Bound, BoundLaunch, BoundMap, open_values, placed_values};
 pub use evaluate::{EvaluationFault, FaultKind, Term, TermKind};
 pub use print::Language;
 pub(crate) use read::{ReadError, read};
-pub use solve::{Bound, BoundLaunch, Solver, open_values};
+pub use solve::Solver;
 
 /// The names that stay open until a problem's extents are known, which have the first slots.
 pub const OPEN: [&str; 7] = ["M", "N", "K", "batch", "lda", "ldb", "ldc"];

@@ -4,47 +4,18 @@
 //! has the same value there: that is a condition like the constraints are. What it fixes is known to
 //! all formulas after it.
 
+use super::bound::{Bound, BoundLaunch, BoundMap};
 use super::{Binary, Formula, OPEN, Slot, Term, Unary};
-use crate::model::{Argument, Configuration, Device, LaunchPlan, Problem, Storage};
+use crate::model::{Configuration, Device, Problem};
 use crate::space::Family;
 use crate::space::expression::{DerivedValue, Expression};
-use crate::space::family::Excludes;
+use crate::space::family::{Excludes, TensorMapSpec};
 use crate::space::scope::{FIRST_PARAMETER, Scope, slot_of};
 
 /// Most values and operations of a formula, and most of them one inside another. A program would
 /// evaluate larger ones at each call.
 const MAX_SIZE: usize = 2000;
 const MAX_DEPTH: usize = 180;
-
-/// Names of [`OPEN`] that say what is computed: M, N, K and the batch. The others are rows.
-const EXTENTS: usize = 4;
-
-/// A configuration whose code and launches serve all problems for which `serves` holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bound {
-    /// Whether the very code that was made serves a problem, and is legal for it. Leading dimensions
-    /// are given as [`crate::model::Storage::leading_dimensions`] has them.
-    pub serves: Vec<Formula>,
-    /// The launches, first to last.
-    pub launches: Vec<BoundLaunch>,
-    /// Scratch buffers: name and bytes.
-    pub workspaces: Vec<(String, Formula)>,
-}
-
-/// A launch for any problem that is served.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BoundLaunch {
-    /// The name of the kernel.
-    pub entry: String,
-    /// Blocks in x, y and z.
-    pub grid: [Formula; 3],
-    /// Threads in x, y and z.
-    pub block: [Formula; 3],
-    /// Bytes of dynamic shared memory.
-    pub dynamic_shared_bytes: Formula,
-    /// What it is called with; `None`: the standard arguments, then every workspace.
-    pub arguments: Option<Vec<Argument>>,
-}
 
 /// Derives formulas of the extents from a family's expressions.
 #[derive(Debug)]
@@ -160,21 +131,16 @@ impl<'a> Solver<'a> {
                 workspaces.push((workspace.name.clone(), bytes));
             }
         }
-        // Whether a map is there decides what kernels are called with, too. Addresses hang on it, which
-        // no formula knows.
+        let mut tensor_maps = Vec::new();
         for map in &self.family.tensor_maps {
-            let when = self.closed(map.when.as_ref()?)?;
-            if self.fix(&when, open, &mut serves)? == Formula::Bool(true) {
-                return None;
+            if self.is_there(map.when.as_ref(), open, &mut serves)? {
+                tensor_maps.push(self.tensor_map(map)?);
             }
         }
         let mut launches = Vec::new();
         for kernel in &self.family.kernels {
-            if let Some(when) = &kernel.when {
-                let when = self.closed(when)?;
-                if self.fix(&when, open, &mut serves)? == Formula::Bool(false) {
-                    continue;
-                }
+            if !self.is_there(kernel.when.as_ref(), open, &mut serves)? {
+                continue;
             }
             let three = |extents: &[Expression]| {
                 let mut sizes = [const { Formula::Int(1) }; 3];
@@ -194,7 +160,37 @@ impl<'a> Solver<'a> {
                 arguments: kernel.arguments.clone(),
             });
         }
-        Some(Bound { serves, launches, workspaces })
+        Some(Bound { serves, launches, workspaces, tensor_maps })
+    }
+
+    /// Whether a launch or a tensor map is there, which decides what kernels are called with: where it could be
+    /// otherwise for another problem, that becomes a condition.
+    fn is_there(
+        &self,
+        when: Option<&Expression>,
+        open: &[i64; 7],
+        serves: &mut Vec<Formula>,
+    ) -> Option<bool> {
+        let Some(when) = when else { return Some(true) };
+        let when = self.closed(when)?;
+        Some(self.fix(&when, open, serves)? == Formula::Bool(true))
+    }
+
+    fn tensor_map(&self, map: &TensorMapSpec) -> Option<BoundMap> {
+        let closed = |expressions: &[Expression]| {
+            expressions.iter().map(|expression| self.closed(expression)).collect::<Option<_>>()
+        };
+        let offset = map.offset.as_ref().map(|offset| self.closed(offset));
+        Some(BoundMap {
+            name: map.name.clone(),
+            operand: map.operand.clone(),
+            dtype: map.dtype,
+            swizzle: map.swizzle,
+            offset: offset.unwrap_or(Some(Formula::Int(0)))?,
+            extents: closed(&map.extents)?,
+            strides: closed(&map.strides)?,
+            tile: closed(&map.tile)?,
+        })
     }
 
     /// An expression with all that is known put in; `None` where that is too large.
@@ -242,7 +238,7 @@ impl<'a> Solver<'a> {
 }
 
 /// The condition that a formula has a value.
-fn equal(formula: Formula, value: i64) -> Formula {
+pub(super) fn equal(formula: Formula, value: i64) -> Formula {
     Formula::Binary(Binary::Equal, Box::new(formula), Box::new(Formula::Int(value)))
 }
 
@@ -256,51 +252,5 @@ fn push(serves: &mut Vec<Formula>, condition: Formula) {
         }
         condition if serves.contains(&condition) => {}
         condition => serves.push(condition),
-    }
-}
-
-impl Bound {
-    /// Whether a problem is served.
-    pub fn serves(&self, open: &[i64; 7]) -> bool {
-        self.serves.iter().all(|condition| condition.holds(open))
-    }
-}
-
-/// The values of [`OPEN`] for a problem as it is stored.
-pub fn open_values(problem: &Problem, storage: &Storage) -> [i64; 7] {
-    let [lda, ldb, ldc] = storage.leading_dimensions(problem);
-    let shape = problem.shape;
-    [shape.m, shape.n, shape.k, problem.batch, lda, ldb, ldc]
-        .map(|value| i64::try_from(value).unwrap_or(i64::MAX))
-}
-
-impl Bound {
-    /// For the very problem whose values and launches are given, and no other.
-    pub fn only(open: &[i64; 7], plan: &LaunchPlan) -> Self {
-        let same = |place: usize| equal(Formula::Name(place as Slot), open[place]);
-        let three = |sizes: [u32; 3]| sizes.map(|size| Formula::Int(i64::from(size)));
-        let launches = plan.kernels.iter().map(|kernel| BoundLaunch {
-            entry: kernel.entry.clone(),
-            grid: three(kernel.grid),
-            block: three(kernel.block),
-            dynamic_shared_bytes: Formula::Int(i64::from(kernel.dynamic_shared_bytes)),
-            arguments: Some(kernel.arguments.clone()),
-        });
-        let workspaces = plan.workspaces.iter().map(|workspace| {
-            let bytes = i64::try_from(workspace.bytes).unwrap_or(i64::MAX);
-            (workspace.name.clone(), Formula::Int(bytes))
-        });
-        Self {
-            serves: (0..OPEN.len()).map(same).collect(),
-            launches: launches.collect(),
-            workspaces: workspaces.collect(),
-        }
-    }
-
-    /// The same for one problem's extents and batch, with whatever rows it served before.
-    pub fn of_one_problem(mut self, open: &[i64; 7]) -> Self {
-        let alone = Self::only(open, &LaunchPlan::default()).serves;
-        self.serves.splice(0..0, alone.into_iter().take(EXTENTS));
-        self
     }
 }

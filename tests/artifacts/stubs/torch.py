@@ -2,6 +2,7 @@
 them, for their type is of a module of this name."""
 
 float32, int32, float64, uint8 = "torch.float32", "torch.int32", "torch.float64", "torch.uint8"
+float16, bfloat16, int8 = "torch.float16", "torch.bfloat16", "torch.int8"
 
 
 class OutOfMemoryError(RuntimeError):
@@ -34,9 +35,9 @@ class Tensor:
     def stride(self):
         return self.strides
 
-    def new_empty(self, shape):
+    def new_empty(self, shape, dtype):
         strides = (shape[-2] * shape[-1], shape[-1], 1)[-len(shape):]
-        return Tensor(1 << 43, shape, strides, self.dtype)
+        return Tensor(1 << 43, shape, strides, dtype)
 
 
 def empty(count, dtype, device):

@@ -12,7 +12,7 @@ use gemm_tune::export::{
     self, Artifact, ExportSource, ExportedKernel, KernelDraft, for_any_shape, of_dispatch,
 };
 use gemm_tune::lookup::Lookup;
-use gemm_tune::model::{Device, Layout, Problem, Regime, Shape};
+use gemm_tune::model::{Device, Dtype, GemmType, Layout, Problem, Regime, Shape};
 use gemm_tune::predict::{LearnedModel, Predictor};
 use gemm_tune::render::Templates;
 use gemm_tune::space::{Families, Family};
@@ -21,6 +21,22 @@ use super::record::image;
 
 /// Records of a layout that an artifact has.
 const RECORDS: usize = 18;
+
+/// Kernels of other types and with epilogues: family; dtypes of A, B and D and compute type; epilogue.
+const TYPED: [(&str, &str, &str); 12] = [
+    ("mma", "bf16 bf16 bf16 bf16", ""),
+    ("mma", "bf16 bf16 f32 bf16", "bias,gelu"),
+    ("mma", "f16 f16 f16 f16", "residual,relu"),
+    ("mma", "f32 f32 f32 tf32", "row-scale,col-scale"),
+    ("mma", "i8 i8 i32 i8", "bias,relu"),
+    ("mma", "i8 i8 bf16 i8", "row-scale,col-scale,mul"),
+    ("wgmma", "bf16 bf16 bf16 bf16", ""),
+    ("wgmma", "f16 f16 f32 f16", "bias,residual"),
+    ("wgmma", "f32 f32 f32 tf32", "silu,mul"),
+    ("naive", "f32 f32 f32 f32", "bias,silu,mul"),
+    ("naive", "i32 i32 i32 i32", "bias"),
+    ("tma", "f32 f32 f32 f32", ""),
+];
 
 /// What answers are made of.
 pub(in crate::export) struct Known {
@@ -79,6 +95,37 @@ impl Known {
         })
     }
 
+    /// Kernels of other types, layouts and epilogues: the default of a family as if it had won, and those for any
+    /// shape.
+    fn typed_kernels(&self) -> &'static [KernelDraft] {
+        static DRAFTS: OnceLock<Vec<KernelDraft>> = OnceLock::new();
+        DRAFTS.get_or_init(|| self.typed_drafts())
+    }
+
+    fn typed_drafts(&self) -> Vec<KernelDraft> {
+        let made = TYPED.into_iter().enumerate().map(|(number, (family, types, epilogue))| {
+            let types: Vec<&str> = types.split(' ').collect();
+            let [a, b, d, compute] = types[..] else { panic!("{types:?}") };
+            let [a, b, d] = [a, b, d].map(|dtype| dtype.parse::<Dtype>().unwrap());
+            let types = GemmType { a, b, d, compute: compute.parse().unwrap() }.check().unwrap();
+            let layout = if types.a == Dtype::I8 { Layout::Nt } else { Layout::ALL[number % 4] };
+            // Most of wgmma takes B as it lies only with K contiguous.
+            let layout = if family == "wgmma" { Layout::Nt } else { layout };
+            let shape = Shape { m: 256, n: 192, k: 128 };
+            let epilogue = epilogue.parse().unwrap();
+            let problem = Problem { shape, batch: 1, types, layout, epilogue };
+            let own = self.families.iter().find(|own| own.name == family).unwrap();
+            let mut record = self.records[0].clone();
+            record.problem = (&problem).into();
+            record.family = family.to_owned();
+            record.parameters = own.default().0.clone();
+            KernelDraft::of_record(&record, self.source()).unwrap()
+        });
+        let mut drafts: Vec<KernelDraft> = made.collect();
+        for_any_shape(&mut drafts, &self.lookup, self.source());
+        drafts
+    }
+
     /// A dispatch set of three winners, by made-up times: the first is best for few rows, the second for few columns,
     /// the third elsewhere.
     fn dispatch_set(&self) -> (Vec<KernelDraft>, gemm_tune::dispatch::DispatchNode) {
@@ -129,6 +176,9 @@ pub(super) enum Kind {
     Small,
     Faults,
     Measured,
+    /// Kernels of other types and with epilogues, `naive` for f32 and those of tensor cores.
+    Types,
+    SmallTypes,
 }
 
 /// An artifact in a folder in each form.
@@ -148,6 +198,7 @@ impl Exported {
                 let all = Layout::ALL.iter().flat_map(|layout| known.kernels(*layout));
                 (all.cloned().collect(), None)
             }
+            Kind::Types | Kind::SmallTypes => (known.typed_kernels().to_vec(), None),
             Kind::Dispatch => {
                 let (drafts, tree) = known.dispatch_set();
                 (drafts, Some(tree))

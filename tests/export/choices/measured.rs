@@ -60,8 +60,8 @@ fn a_first_use_is_measured_where_the_user_asks_and_processes_share_what_was_foun
     let text = fs::read_to_string(&shared).unwrap();
     let lines: Vec<Vec<&str>> =
         text.lines().map(|line| line.split(' ').collect::<Vec<_>>()).collect();
-    assert!(lines.iter().all(|words| words.len() == 10), "{text}");
-    let mut problems: Vec<_> = lines.iter().map(|words| &words[..8]).collect();
+    assert!(lines.iter().all(|words| words.len() == 11), "{text}");
+    let mut problems: Vec<_> = lines.iter().map(|words| &words[..9]).collect();
     assert!(problems.len() <= PROCESSES * PROBLEMS);
     problems.sort_unstable();
     problems.dedup();

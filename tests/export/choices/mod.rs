@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use gemm_tune::export;
 use gemm_tune::gpu::Stream;
 use gemm_tune::lookup::{AnswerSource, Question};
+use gemm_tune::model::{Dtype, Problem};
 use gemm_tune::render;
 use gemm_tune::runtime::{Bundle, Catalogue as _, GemmOperands, Runtime, RuntimeError};
 
@@ -34,6 +35,11 @@ const PRINTED: usize = 10;
 const ALPHA: f64 = -0.75;
 const BETA: f64 = 0.5;
 
+/// The factors of a call: whole ones for integers.
+fn factors(problem: &Problem) -> (f64, f64) {
+    if problem.types.d == Dtype::I32 { (-3.0, 2.0) } else { (ALPHA, BETA) }
+}
+
 /// What a surface launched for each call, a line each: a record of launches, `refused`, or `none`.
 type Answers = Vec<String>;
 
@@ -43,15 +49,21 @@ fn by_runtime(runtime: &Runtime<Bundle, &Recorder>, recorder: &Recorder, call: &
     *recorder.workspace.lock().unwrap() = call.workspace;
     let is_batch = call.problem.batch > 1;
     recorder.is_batch.store(is_batch, std::sync::atomic::Ordering::Relaxed);
-    let ([a, b, c], [lda, ldb, ldc]) = (call.addresses, call.rows);
-    let operands = GemmOperands { a, b, c, lda, ldb, ldc, alpha: ALPHA, beta: BETA };
+    let ([a, b, d], [lda, ldb, ldd]) = (call.addresses, call.rows);
+    let (alpha, beta) = factors(&call.problem);
+    let epilogue = call.epilogue();
+    let operands = GemmOperands { a, b, d, lda, ldb, ldd, alpha, beta, c: call.c, epilogue };
     // A stream of its own: no workspace of an earlier call is there.
     static STREAMS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);
     let number = STREAMS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let stream = Stream::from_raw(std::ptr::without_provenance_mut(number));
     match runtime.gemm(stream, &call.problem, &operands) {
         Ok(()) => recorder.text.lock().unwrap().clone(),
-        Err(RuntimeError::Storage(_)) => "refused".to_owned(),
+        Err(
+            RuntimeError::Storage(_)
+            | RuntimeError::EpilogueOperand { .. }
+            | RuntimeError::SeparateC { .. },
+        ) => "refused".to_owned(),
         Err(RuntimeError::NoKernel { .. }) => "none".to_owned(),
         Err(error) => format!("failed {error}"),
     }
@@ -167,7 +179,7 @@ fn compare(kind: Kind, count: usize) -> String {
         {
             panic!("{}", told(&format!("Python:  {}\nruntime: {}", python[place], rust[place])));
         }
-        let refused = call.storage().check(&call.problem).is_err() || call.addresses.contains(&0);
+        let refused = call.is_refused();
         assert_eq!(rust[place] == "refused", refused, "{}", told("lookup"));
         if !refused && (place % PRINTED == 0 || exported.tuned.contains(&call.problem)) {
             let difference = beside_lookup(&exported, &bundle, call);
@@ -210,7 +222,11 @@ fn beside_lookup(exported: &Exported, bundle: &Bundle, call: &Call) -> Option<St
     let (problem, storage) = (&question.problem, &question.storage);
     // A winner is exported as its problem is packed: where rows lie otherwise, its code may be other code.
     let own = exported.kernels.iter().map(|kernel| &kernel.draft);
-    let mut own = own.filter(|own| own.record.is_some() && own.problem == *problem);
+    let is_recorded = known
+        .records
+        .iter()
+        .any(|record| Problem::try_from(&record.problem).ok() == Some(*problem));
+    let mut own = own.filter(|own| own.record.is_some() && own.problem == *problem && is_recorded);
     if let Some(own) = own.find(|own| own.serves(&question)) {
         let answer = known.lookup.answer(&question).unwrap();
         let is_alike = (draft.problem, &draft.configuration) == (*problem, &own.configuration)
@@ -241,6 +257,11 @@ fn beside_lookup(exported: &Exported, bundle: &Bundle, call: &Call) -> Option<St
 #[test]
 fn all_surfaces_choose_alike() {
     println!("{}", compare(Kind::Winners, cases(5_000, 20_000)));
+}
+
+#[test]
+fn all_surfaces_choose_alike_for_other_types_and_epilogues() {
+    println!("{}", compare(Kind::Types, cases(2_000, 8_000)));
 }
 
 #[test]

@@ -5,11 +5,22 @@ use std::fmt;
 
 use gemm_tune::lookup::Question;
 use gemm_tune::model::problem::{MAX_BATCH, MAX_EXTENT};
-use gemm_tune::model::{Dtype, Layout, Problem, Shape, Storage};
+use gemm_tune::model::{Dtype, EpilogueOp, GemmType, Layout, Problem, Shape, Storage};
+use gemm_tune::runtime::{EpilogueOperands, SeparateC};
 
-/// Where A, B, C and the workspace begin, but for an offset: the first allocations of the cpu device.
+/// Where A, B, D, the workspace, the operands of epilogues, and a C of its own begin, but for an offset: the first
+/// allocations of the cpu device.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bases(pub(super) [u64; 4]);
+pub(super) struct Bases(pub(super) [u64; 10]);
+
+/// Operations with an operand, in the order of their addresses.
+pub(super) const OPERANDS: [EpilogueOp; 5] = [
+    EpilogueOp::Bias,
+    EpilogueOp::RowScale,
+    EpilogueOp::ColScale,
+    EpilogueOp::Residual,
+    EpilogueOp::Mul,
+];
 
 /// A call of a product.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +31,10 @@ pub(super) struct Call {
     pub(super) addresses: [u64; 3],
     /// Address and bytes of the memory for workspaces.
     pub(super) workspace: (u64, u64),
+    /// Addresses of the operands of epilogues; those that the problem's does not have are 0.
+    pub(super) operands: [u64; 5],
+    /// C in a buffer of its own.
+    pub(super) c: Option<SeparateC>,
 }
 
 /// How large the extents of random problems are.
@@ -50,16 +65,43 @@ impl Call {
             problem.batch = *random.choice(most).unwrap();
         }
         let packed = [problem.lda(), problem.ldb(), problem.ldc()];
-        let pads = if random.bool() { [0; 3] } else { [(); 3].map(|()| pad(random)) };
+        let GemmType { a, b, d, .. } = problem.types;
+        // Half of the calls are such that tensor maps describe them.
+        let wide = if random.bool() { 1 } else { 16 };
+        let pads = if random.bool() { [0; 3] } else { [(); 3].map(|()| pad(random) * wide) };
         let mut rows = packed;
         rows.iter_mut().zip(pads).for_each(|(row, pad)| *row += pad);
         let offsets = if random.bool() { [0; 3] } else { [(); 3].map(|()| offset(random)) };
         let mut addresses = [bases.0[0], bases.0[1], bases.0[2]];
-        addresses.iter_mut().zip(offsets).for_each(|(address, offset)| *address += offset);
+        addresses.iter_mut().zip(offsets).for_each(|(address, offset)| *address += offset * wide);
+        let mut operands = [0; 5];
+        for (place, operation) in OPERANDS.into_iter().enumerate() {
+            if problem.epilogue.operands().any(|own| own == operation) {
+                let bytes = operation.operand_dtype(problem.types).bytes();
+                operands[place] = bases.0[4 + place] + random.u64(..5) * bytes;
+            }
+        }
+        let mut c = None;
+        if extents == Extents::Any && random.u32(..6) == 0 {
+            let ldc = problem.ldc() + random.u64(..4);
+            c = Some(SeparateC { address: bases.0[9] + random.u64(..4) * d.bytes(), ldc });
+        }
         if extents == Extents::Any && random.u32(..16) == 0 {
             break_something(random, &mut problem, &mut rows, &mut addresses);
+            let broken = random.usize(..5);
+            operands[broken] = match random.u32(..4) {
+                0 => 0,
+                1 => operands[broken] + u64::from(operands[broken] > 0),
+                _ => operands[broken],
+            };
         }
-        Self { problem, rows, addresses, workspace: (bases.0[3], 0) }.as_seen()
+        // Elements of 8 bits are aligned everywhere; those of others as their dtype is.
+        for (address, dtype) in addresses.iter_mut().zip([a, b, d]) {
+            if extents == Extents::Small {
+                *address -= *address % dtype.bytes();
+            }
+        }
+        Self { problem, rows, addresses, workspace: (bases.0[3], 0), operands, c }.as_seen()
     }
 
     /// The same as a view of a matrix says it: a single row ends nowhere, and one that is a column too is stored as
@@ -76,7 +118,29 @@ impl Call {
             (true, true) => Layout::Tt,
         };
         self.rows = [lda, ldb, ldc];
+        if let Some(c) = self.c {
+            let (_, ldc) = seen([m, n], c.ldc, false);
+            self.c = Some(SeparateC { ldc, ..c });
+        }
         self
+    }
+
+    /// Whether every surface has to refuse it.
+    pub(super) fn is_refused(&self) -> bool {
+        let is_bad = |(place, operation): (usize, EpilogueOp)| {
+            let (at, dtype) = (self.operands[place], operation.operand_dtype(self.problem.types));
+            self.problem.epilogue.operands().any(|own| own == operation)
+                && (at == 0 || at % dtype.bytes() != 0)
+        };
+        self.storage().check(&self.problem).is_err()
+            || self.addresses.contains(&0)
+            || OPERANDS.into_iter().enumerate().any(is_bad)
+            || self.c.is_some_and(|c| c.ldc < self.problem.shape.n)
+    }
+
+    pub(super) fn epilogue(&self) -> EpilogueOperands {
+        let [bias, row_scale, col_scale, residual, mul] = self.operands;
+        EpilogueOperands { bias, row_scale, col_scale, residual, mul }
     }
 
     pub(super) fn storage(&self) -> Storage {
@@ -96,9 +160,23 @@ impl fmt::Display for Call {
         let Problem { shape: Shape { m, n, k }, batch, layout, .. } = self.problem;
         let ([lda, ldb, ldc], [a, b, c], (place, room)) =
             (self.rows, self.addresses, self.workspace);
-        write!(f, "{layout} {m} {n} {k} {batch} {lda} {ldb} {ldc} {a} {b} {c} {place} {room}")
+        write!(f, "{layout} {m} {n} {k} {batch} {lda} {ldb} {ldc} {a} {b} {c} {place} {room}")?;
+        let GemmType { a, b, d, compute } = self.problem.types;
+        for dtype in [a, b, d] {
+            write!(f, " {}", DTYPES.iter().position(|own| *own == dtype).unwrap_or(9))?;
+        }
+        write!(f, " {}", compute as usize)?;
+        let c = self.c.unwrap_or(SeparateC { address: 0, ldc: 0 });
+        for number in self.operands.into_iter().chain([c.address, c.ldc]) {
+            write!(f, " {number}")?;
+        }
+        let epilogue = self.problem.epilogue.text();
+        write!(f, " {}", if epilogue.is_empty() { "-" } else { epilogue })
     }
 }
+
+/// Dtypes in the order of their numbers in the header.
+const DTYPES: [Dtype; 5] = [Dtype::F32, Dtype::F16, Dtype::Bf16, Dtype::I32, Dtype::I8];
 
 /// Whether a view is taken as transposed, and its rows.
 fn seen([height, width]: [u64; 2], row: u64, transposed: bool) -> (bool, u64) {
@@ -153,8 +231,7 @@ fn break_something(
             let mut extents = [others; 3];
             extents[place] = own;
             let [m, n, k] = extents;
-            *problem =
-                Problem { layout: problem.layout, ..Problem::new(Shape { m, n, k }, Dtype::F32) };
+            *problem = Problem { shape: Shape { m, n, k }, batch: 1, ..*problem };
             *rows = [problem.lda(), problem.ldb(), problem.ldc()];
         }
     }

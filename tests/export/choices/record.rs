@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex};
 
 use gemm_tune::export::KernelDraft;
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
-use gemm_tune::model::{Argument, PlacedMap};
-use gemm_tune::runtime::Driver;
+use gemm_tune::model::{Argument, Dtype, PlacedMap, Swizzle, TensorMap};
+use gemm_tune::runtime::{Driver, RowsToCopy};
 
 /// An image: what the source is, and the parameters of its kernels.
 pub(super) fn image(draft: &KernelDraft) -> Arc<[u8]> {
     let mut text = format!("\x7fELF {}", blake(&draft.source));
     for launch in &draft.plan.kernels {
-        let line = format!("\n{} {}", launch.entry, sizes(&launch.arguments));
+        let line =
+            format!("\n{} {}", launch.entry, sizes(&launch.arguments, &draft.plan.tensor_maps));
         // Launches of one entry take the same.
         if !text.contains(&line) {
             text.push_str(&line);
@@ -24,10 +25,11 @@ pub(super) fn image(draft: &KernelDraft) -> Arc<[u8]> {
     text.into_bytes().into()
 }
 
-fn sizes(arguments: &[Argument]) -> String {
+fn sizes(arguments: &[Argument], maps: &[TensorMap]) -> String {
     let size = |argument: &Argument| match argument {
         Argument::M | Argument::N | Argument::K | Argument::Batch => '4',
         Argument::Lda | Argument::Ldb | Argument::Ldc | Argument::Alpha | Argument::Beta => '4',
+        Argument::Named(name) if maps.iter().any(|map| map.name == *name) => 'm',
         _ => '8',
     };
     arguments.iter().map(size).collect()
@@ -44,6 +46,45 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(14_695_981_039_346_656_037, step)
 }
 
+/// Numbers of the driver's header, in the order of what they stand for.
+const MAP_DTYPES: [(Dtype, u32); 5] =
+    [(Dtype::I8, 0), (Dtype::I32, 3), (Dtype::F16, 6), (Dtype::F32, 7), (Dtype::Bf16, 9)];
+const SWIZZLES: [Swizzle; 4] = [Swizzle::None, Swizzle::B32, Swizzle::B64, Swizzle::B128];
+
+/// A map as the stub writes it.
+fn map_text(map: &PlacedMap) -> String {
+    let rank = map.rank as usize;
+    let (_, dtype) = MAP_DTYPES.iter().find(|(own, _)| *own == map.dtype).unwrap();
+    let swizzle = SWIZZLES.iter().position(|own| *own == map.swizzle).unwrap();
+    let mut numbers = vec![u64::from(*dtype), u64::from(map.rank), map.address];
+    numbers.extend(&map.extents[..rank]);
+    numbers.extend(&map.strides[..rank - 1]);
+    numbers.extend(map.tile[..rank].iter().map(|extent| u64::from(*extent)));
+    numbers.push(swizzle as u64);
+    let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    format!("<{}>", numbers.join(","))
+}
+
+/// The map that a text says.
+pub(super) fn map_of(text: &str) -> PlacedMap {
+    let numbers: Vec<u64> = text.split(',').map(|number| number.parse().unwrap()).collect();
+    let rank = numbers[1] as usize;
+    let mut map = PlacedMap {
+        address: numbers[2],
+        dtype: MAP_DTYPES.iter().find(|(_, own)| u64::from(*own) == numbers[0]).unwrap().0,
+        rank: rank as u32,
+        extents: [1; 5],
+        strides: [0; 4],
+        tile: [1; 5],
+        swizzle: SWIZZLES[*numbers.last().unwrap() as usize],
+    };
+    map.extents[..rank].copy_from_slice(&numbers[3..3 + rank]);
+    map.strides[..rank - 1].copy_from_slice(&numbers[3 + rank..2 + 2 * rank]);
+    let tile = numbers[2 + 2 * rank..].iter().zip(&mut map.tile[..rank]);
+    tile.for_each(|(from, to)| *to = *from as u32);
+    map
+}
+
 /// Records launches; has the memory that the call says.
 #[derive(Default)]
 pub(super) struct Recorder {
@@ -56,13 +97,20 @@ pub(super) struct Recorder {
 impl Driver for &Recorder {
     type KernelHandle = (u64, String);
     type Allocation = (u64, u64);
-    type MapHandle = ();
+    type MapHandle = PlacedMap;
 
     fn load(&self, image: &[u8], kernels: &[(&str, u32)]) -> Result<Vec<(u64, String)>, GpuError> {
         Ok(kernels.iter().map(|(entry, _)| (hash(image), (*entry).to_owned())).collect())
     }
 
-    fn encode(&self, _: &PlacedMap) -> Result<(), GpuError> {
+    fn encode(&self, map: &PlacedMap) -> Result<PlacedMap, GpuError> {
+        Ok(*map)
+    }
+
+    fn copy_rows(&self, _: Stream, rows: &RowsToCopy) -> Result<(), GpuError> {
+        let RowsToCopy { from, to, width, rows } = rows;
+        let mut text = self.text.lock().unwrap();
+        let _ = write!(text, "copy:{},{}>{},{}:{width},{rows};", from.0, from.1, to.0, to.1);
         Ok(())
     }
 
@@ -72,7 +120,7 @@ impl Driver for &Recorder {
         (image, entry): &(u64, String),
         (grid, block, shared): ([u32; 3], [u32; 3], u32),
         arguments: &[KernelArgument],
-        _: &[()],
+        maps: &[PlacedMap],
     ) -> Result<(), GpuError> {
         let mut text = self.text.lock().unwrap();
         let three = |sizes: [u32; 3]| sizes.map(|size| size.to_string()).join(",");
@@ -87,7 +135,10 @@ impl Driver for &Recorder {
                 }
                 KernelArgument::I64(_) => vec![0; 8],
                 KernelArgument::F32(value) => value.to_le_bytes().to_vec(),
-                KernelArgument::Map(_) => panic!("no artifact has tensor maps"),
+                KernelArgument::Map(place) => {
+                    text.push_str(&map_text(&maps[place]));
+                    continue;
+                }
             };
             for byte in bytes {
                 let _ = write!(text, "{byte:02x}");

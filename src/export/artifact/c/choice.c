@@ -52,6 +52,31 @@ static int launchable(const kernel *own, const long long *sizes)
     return 1;
 }
 
+/* Whether the driver encodes a kernel's tensor maps for a problem. The sizes of a map lie one after the other. */
+static int mappable(const kernel *own, const product *asked)
+{
+    long long sizes[MAP_SIZES * MAX_MAPS];
+    int i, j;
+    if (own->maps == 0)
+        return 1;
+    if (!is_packed(asked))
+        return 0;
+    own->map_sizes(asked->p, sizes);
+    for (i = 0; i < own->maps; i++) {
+        const tensor_map *map = &maps[own->first_map + i];
+        const long long *s = sizes + MAP_SIZES * i;
+        if (s[0] < 0 || s[0] % 16 != 0)
+            return 0;
+        for (j = 0; j < map->rank; j++) {
+            long long stride = j == 0 ? 16 : s[MAX_RANK + j] * map->element;
+            if (s[1 + j] < 1 || s[1 + j] > 4294967295LL || stride < 16 || stride % 16 != 0 || stride >= 1LL << 40
+                || s[2 * MAX_RANK + j] < 1 || s[2 * MAX_RANK + j] > 256)
+                return 0;
+        }
+    }
+    return 1;
+}
+
 /* A kernel with its predicted time and the sizes of its launches and workspaces. */
 typedef struct {
     const kernel *own;
@@ -60,11 +85,16 @@ typedef struct {
     long long sizes[SIZES * MAX_LAUNCHES + MAX_WORKSPACES];
 } choice;
 
-/* Selects the best kernels with at most `room` bytes of workspace, at most `count` of them, the best first: the
+/* What kernels have: multiprocessors, bytes for workspaces, and whether the driver encodes tensor maps. */
+typedef struct {
+    int multiprocessors, has_maps;
+    unsigned long long room;
+} machine;
+
+/* Selects the best kernels for a machine, at most `count` of them, the best first: the
  * one that was tuned for exactly this problem, else the preferred ones, else those with the lowest predicted times.
  * Returns how many there are. */
-static int rank(int multiprocessors, const product *asked, const long long *p, unsigned long long room,
-                choice *best, int count)
+static int rank(const machine *on, const product *asked, const long long *p, choice *best, int count)
 {
     int i, j, first, found = 0;
     const int *order = preferred(p, &first);
@@ -73,11 +103,11 @@ static int rank(int multiprocessors, const product *asked, const long long *p, u
         next.own = &kernels[i < 0 ? order[first + i] : i];
         next.exact = next.own->tuned && next.own->m == p[0] && next.own->n == p[1] && next.own->k == p[2]
                      && next.own->batch == p[3];
-        if (next.own->dtype != asked->dtype || next.own->transpose_a != asked->transpose_a
-            || next.own->transpose_b != asked->transpose_b)
+        if (next.own->types != asked->types || next.own->epilogue != asked->epilogue
+            || (next.own->maps > 0 && !on->has_maps))
             continue;
         /* Preferred kernels get negative times, in their order. */
-        next.time = next.exact ? -1e9 : i < 0 ? (double)i : expected_us(next.own, multiprocessors, p);
+        next.time = next.exact ? -1e9 : i < 0 ? (double)i : expected_us(next.own, on->multiprocessors, p);
         if ((found == count && next.time >= best[count - 1].time) || !next.own->serves(p))
             continue;
         for (j = 0; j < found && best[j].own != next.own; j++) {
@@ -85,7 +115,8 @@ static int rank(int multiprocessors, const product *asked, const long long *p, u
         if (j < found) /* a preferred one, met again */
             continue;
         next.own->sizes(p, next.sizes);
-        if (!launchable(next.own, next.sizes) || workspace_bytes(next.own, next.sizes) > room)
+        if (!launchable(next.own, next.sizes) || workspace_bytes(next.own, next.sizes) > on->room
+            || !mappable(next.own, asked))
             continue;
         for (j = found < count ? found : count - 1; j > 0 && best[j - 1].time > next.time; j--)
             best[j] = best[j - 1];

@@ -46,6 +46,7 @@ void gemm_tuned_destroy(gemm_tuned *tuned)
         tuned->cuda.primary_release(tuned->device);
     for (i = 0; i < SLOTS; i++) {
         free(tuned->plans[i]);
+        free(tuned->map_sets[i]);
         free(tuned->fastest[i]);
     }
     free(tuned);

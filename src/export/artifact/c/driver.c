@@ -1,5 +1,25 @@
 /* The driver ------------------------------------------------------------------------------------------- */
 
+/* CUDA_MEMCPY2D: rows in device memory. */
+typedef struct {
+    size_t from_x, from_y;
+    int from_type;
+    const void *from_host;
+    unsigned long long from;
+    void *from_array;
+    size_t from_pitch, to_x, to_y;
+    int to_type;
+    void *to_host;
+    unsigned long long to;
+    void *to_array;
+    size_t to_pitch, width, height;
+} rows_to_copy;
+
+/* CUtensorMap. */
+typedef struct {
+    unsigned long long words[16];
+} __attribute__((aligned(64))) encoded_map;
+
 /* Its functions, with the types of cuda.h written out. */
 typedef struct {
     int (*init)(unsigned flags);
@@ -31,6 +51,11 @@ typedef struct {
     int (*launch_kernel)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                          unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream,
                          void **parameters, void **extra);
+    int (*copy_rows)(const rows_to_copy *rows, void *stream);
+    /* NULL before CUDA 12. */
+    int (*encode)(encoded_map *map, int type, unsigned rank, void *address, const unsigned long long *extents,
+                  const unsigned long long *strides, const unsigned *box, const unsigned *steps, int interleave,
+                  int swizzle, int promotion, int fill);
 } driver;
 
 /* CUdevice_attribute and CUfunction_attribute. */
@@ -39,6 +64,10 @@ typedef struct {
 #define CAPABILITY_MAJOR 75
 #define CAPABILITY_MINOR 76
 #define MAX_DYNAMIC_SHARED 8
+/* CUmemorytype. */
+#define DEVICE_MEMORY 2
+/* CUtensorMapL2promotion. */
+#define PROMOTE_TO_128_BYTES 2
 /* CUstreamCaptureMode: a thread in it may make calls that captures of other threads do not expect. */
 #define CAPTURE_MODE_RELAXED 2
 
@@ -78,8 +107,11 @@ static int load_driver(driver *cuda)
         || !find(library, "cuEventElapsedTime", &cuda->elapsed)
         || !find(library, "cuDeviceGetName", &cuda->device_name)
         || !find(library, "cuDriverGetVersion", &cuda->version)
+        || !find(library, "cuMemcpy2DAsync_v2", &cuda->copy_rows)
         || !find(library, "cuLaunchKernel", &cuda->launch_kernel))
         return GEMM_TUNED_NO_DRIVER;
+    if (!find(library, "cuTensorMapEncodeTiled", &cuda->encode))
+        cuda->encode = NULL;
     return cuda->init(0);
 }
 

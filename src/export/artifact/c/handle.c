@@ -1,8 +1,10 @@
 /* Handles ---------------------------------------------------------------------------------------------- */
 
-/* What determines a choice: types, inputs of the formulas, workspace. */
+/* What determines a choice: types, inputs of the formulas, epilogue and whether a batch has gaps, workspace. All but
+ * the last are the words of a problem. */
+#define PROBLEM_WORDS 9
 typedef struct {
-    long long words[9];
+    long long words[PROBLEM_WORDS + 1];
 } question;
 
 /* A remembered choice, with the functions of its launches. It never changes. */
@@ -18,13 +20,22 @@ typedef struct {
     const kernel *fastest;
 } measured;
 
-/* Modules, plans and measured kernels are added while others read them, and are never replaced. */
+/* Tensor maps of a kernel for a problem, by what they are made of: place of the kernel, M N K batch lda ldb ldd, and
+ * addresses of A, B, D and the workspace. They never change. */
+#define MAP_WORDS 12
+typedef struct {
+    long long words[MAP_WORDS];
+    encoded_map maps[MAX_MAPS];
+} map_set;
+
+/* Modules, plans, measured kernels and tensor maps are added while others read them, and are never replaced. */
 struct gemm_tuned {
     driver cuda;
     void *context;
     int device, is_primary, multiprocessors, architecture;
     void *modules[IMAGES];
     plan *plans[SLOTS];
+    map_set *map_sets[SLOTS];
     gemm_tuned_measuring measuring;
     /* File of measured kernels, and how much of it was read. */
     char file[FILE_BYTES];

@@ -38,9 +38,9 @@ int gemm_tuned_check(const gemm_tuned_problem *problem, char *text, size_t bytes
     refusal why;
     int status = read_problem(problem, &own, &why);
     if (status == 0 && problem->alignment != 0
-        && (problem->alignment < own.element || (problem->alignment & (problem->alignment - 1)) != 0))
+        && (problem->alignment < widest(&own) || (problem->alignment & (problem->alignment - 1)) != 0))
         status = refuse(&why, "%s is %lld: give a power of two of at least %lld, the size of an element",
-                        "alignment", problem->alignment, own.element);
+                        "alignment", problem->alignment, widest(&own));
     if (text != NULL && bytes > 0) {
         text[0] = 0;
         if (status != 0)
@@ -73,34 +73,51 @@ int gemm_tuned_choose(const gemm_tuned *tuned, const gemm_tuned_problem *problem
     return status;
 }
 
-/* Reads the arguments of a product: GEMM_TUNED_BAD_ARGUMENT where one is out of range. */
+/* Reads the arguments of a product: GEMM_TUNED_BAD_ARGUMENT where one is out of range. Programs of version 1 have
+ * shorter operands: `whole` has all of them. */
 static int read_product(const gemm_tuned *tuned, const gemm_tuned_problem *problem,
-                        const gemm_tuned_operands *operands, product *own, uintptr_t *addresses)
+                        const gemm_tuned_operands *operands, product *own, gemm_tuned_operands *whole)
 {
     refusal why;
-    if (tuned == NULL || operands == NULL || operands->size != sizeof *operands
-        || read_problem(problem, own, &why) != 0)
+    long long epilogue;
+    if (tuned == NULL || operands == NULL || read_problem(problem, own, &why) != 0
+        || (operands->size != sizeof *operands && operands->size != offsetof(gemm_tuned_operands, c)))
         return GEMM_TUNED_BAD_ARGUMENT;
-    *addresses = (uintptr_t)operands->a | (uintptr_t)operands->b | (uintptr_t)operands->d;
-    if (operands->a == NULL || operands->b == NULL || operands->d == NULL
-        || *addresses % (uintptr_t)own->element != 0)
+    *whole = gemm_tuned_no_operands();
+    memcpy(whole, operands, operands->size);
+    whole->size = sizeof *whole;
+    if (!is_address(whole->a, own->elements[0]) || !is_address(whole->b, own->elements[1])
+        || !is_address(whole->d, own->elements[2])
+        || (whole->c != NULL && !is_address(whole->c, own->elements[2])))
         return GEMM_TUNED_BAD_ARGUMENT;
+    for (epilogue = own->epilogue; epilogue != 0; epilogue >>= OPERATION_BITS) {
+        const operation *next = &operations[(epilogue & ((1 << OPERATION_BITS) - 1)) - 1];
+        if (next->operand >= 0
+            && !is_address(*epilogue_operand(whole, next->operand), next->of_f32 ? 4 : own->elements[2]))
+            return GEMM_TUNED_BAD_ARGUMENT;
+    }
     return GEMM_TUNED_SUCCESS;
+}
+
+/* What addresses of A, B and D are multiples of, in bytes. */
+static int alignment_of(const gemm_tuned_operands *whole)
+{
+    return (int)lowest_bit((uintptr_t)whole->a | (uintptr_t)whole->b | (uintptr_t)whole->d | WORKSPACE_ALIGNMENT);
 }
 
 int gemm_tuned_measure(gemm_tuned *tuned, const gemm_tuned_problem *problem, const gemm_tuned_operands *operands,
                        void *stream)
 {
+    gemm_tuned_operands whole;
     product own;
     question key;
-    uintptr_t addresses;
     int status, pushed;
-    if (read_product(tuned, problem, operands, &own, &addresses) != 0)
+    if (read_product(tuned, problem, operands, &own, &whole) != 0)
         return GEMM_TUNED_BAD_ARGUMENT;
-    ask(&own, (int)lowest_bit(addresses | WORKSPACE_ALIGNMENT), 0, &key);
+    ask(&own, alignment_of(&whole), 0, &key);
     status = enter(tuned, &pushed);
     if (status == 0)
-        status = measure(tuned, &own, &key, operands, stream);
+        status = measure(tuned, &own, &key, &whole, stream);
     leave(tuned, pushed);
     return status;
 }
@@ -108,28 +125,30 @@ int gemm_tuned_measure(gemm_tuned *tuned, const gemm_tuned_problem *problem, con
 int gemm_tuned_run(gemm_tuned *tuned, const gemm_tuned_problem *problem, const gemm_tuned_operands *operands,
                    void *workspace, size_t room, void *stream)
 {
+    gemm_tuned_operands whole;
     product own;
     question key;
     plan space;
     const plan *found;
-    uintptr_t addresses;
     int status, pushed;
-    if (read_product(tuned, problem, operands, &own, &addresses) != 0)
+    if (read_product(tuned, problem, operands, &own, &whole) != 0)
         return GEMM_TUNED_BAD_ARGUMENT;
     if (workspace == NULL || (uintptr_t)workspace % WORKSPACE_ALIGNMENT != 0)
         room = 0;
-    ask(&own, (int)lowest_bit(addresses | WORKSPACE_ALIGNMENT), room, &key);
+    ask(&own, alignment_of(&whole), room, &key);
     status = enter(tuned, &pushed);
     if (status == 0) {
         found = find_plan(tuned, &key);
         if (found == NULL) {
             int later = tuned->measuring.mode == GEMM_TUNED_MEASURE
-                        && measure(tuned, &own, &key, operands, stream) == GEMM_TUNED_NOT_NOW;
+                        && measure(tuned, &own, &key, &whole, stream) == GEMM_TUNED_NOT_NOW;
             status = make_plan(tuned, &own, &key, !later, &space, &found);
         }
     }
     if (status == 0)
-        status = launch_plan(tuned, found, &own, operands, workspace, stream);
+        status = copy_c(tuned, &own, &whole, stream);
+    if (status == 0)
+        status = launch_plan(tuned, found, &own, &whole, workspace, stream);
     leave(tuned, pushed);
     return status;
 }

@@ -1,24 +1,60 @@
 /* Launches ---------------------------------------------------------------------------------------------- */
 
+/* Whether the factor of C is 0. */
+static int is_beta_zero(const product *own, const gemm_tuned_operands *operands)
+{
+    return operands->beta == NULL
+           || (own->dtype_d == GEMM_TUNED_I32 ? *(const int *)operands->beta == 0
+                                              : *(const float *)operands->beta == 0);
+}
+
+/* Queues the copy of C to D, where C has a buffer of its own and is read. Matrices that lie one after the other are
+ * copied as one. */
+static int copy_c(const gemm_tuned *tuned, const product *own, const gemm_tuned_operands *operands, void *stream)
+{
+    const size_t element = (size_t)own->elements[2], height = (size_t)own->p[0];
+    const long long batch = own->p[3];
+    const int is_one = batch == 1
+                       || (own->stride_c == own->ldc * own->p[0] && own->strides[2] == own->p[6] * own->p[0]);
+    rows_to_copy rows;
+    long long i;
+    int status = 0;
+    if (operands->c == NULL || operands->c == operands->d || is_beta_zero(own, operands))
+        return GEMM_TUNED_SUCCESS;
+    memset(&rows, 0, sizeof rows);
+    rows.from_type = rows.to_type = DEVICE_MEMORY;
+    rows.from_pitch = (size_t)own->ldc * element;
+    rows.to_pitch = (size_t)own->p[6] * element;
+    rows.width = (size_t)own->p[1] * element;
+    rows.height = is_one ? height * (size_t)batch : height;
+    for (i = 0; i < (is_one ? 1 : batch) && status == 0; i++) {
+        rows.from = (uintptr_t)operands->c + (size_t)(i * own->stride_c) * element;
+        rows.to = (uintptr_t)operands->d + (size_t)(i * own->strides[2]) * element;
+        status = tuned->cuda.copy_rows(&rows, stream);
+    }
+    return status;
+}
+
 /* Queues the launches of a plan in the current context. */
-static int launch_plan(const gemm_tuned *tuned, const plan *made, const product *own,
-                       const gemm_tuned_operands *operands, void *workspace, void *stream)
+static int launch_plan(gemm_tuned *tuned, const plan *made, const product *own, gemm_tuned_operands *operands,
+                       void *workspace, void *stream)
 {
     static const float one = 1, zero = 0;
     static const int whole_one = 1, whole_zero = 0;
     const kernel *chosen = made->chosen.own;
-    const void *a = operands->a, *b = operands->b, *alpha, *beta;
-    void *d = operands->d, *places[MAX_WORKSPACES], *values[STANDARD_ARGUMENTS + MAX_WORKSPACES];
+    const int is_whole = own->dtype_d == GEMM_TUNED_I32;
+    void *places[MAX_WORKSPACES], *values[MAX_ARGUMENTS];
+    encoded_map space[MAX_MAPS], *encoded;
     long long strides[3];
-    int extents[7], i, j, status = 0;
+    int extents[7], i, j, status;
     uintptr_t at;
-    alpha = operands->alpha != NULL ? operands->alpha
-            : own->dtype == GEMM_TUNED_I32 ? (const void *)&whole_one : (const void *)&one;
-    beta = operands->beta != NULL ? operands->beta
-           : own->dtype == GEMM_TUNED_I32 ? (const void *)&whole_zero : (const void *)&zero;
-    values[0] = &a;
-    values[1] = &b;
-    values[2] = &d;
+    if (operands->alpha == NULL)
+        operands->alpha = is_whole ? (const void *)&whole_one : (const void *)&one;
+    if (operands->beta == NULL)
+        operands->beta = is_whole ? (const void *)&whole_zero : (const void *)&zero;
+    values[0] = &operands->a;
+    values[1] = &operands->b;
+    values[2] = &operands->d;
     for (i = 0; i < 7; i++) {
         extents[i] = (int)own->p[i];
         values[3 + i] = &extents[i];
@@ -27,19 +63,24 @@ static int launch_plan(const gemm_tuned *tuned, const plan *made, const product 
         strides[i] = own->strides[i];
         values[10 + i] = &strides[i];
     }
-    values[13] = (void *)(uintptr_t)alpha;
-    values[14] = (void *)(uintptr_t)beta;
+    values[13] = (void *)(uintptr_t)operands->alpha;
+    values[14] = (void *)(uintptr_t)operands->beta;
+    for (i = 0; i < EPILOGUE_OPERANDS; i++)
+        values[STANDARD_ARGUMENTS + i] = epilogue_operand(operands, i);
     at = (uintptr_t)workspace;
     for (i = 0; i < chosen->workspaces; i++) {
         places[i] = (void *)at;
-        values[STANDARD_ARGUMENTS + i] = &places[i];
+        values[STANDARD_ARGUMENTS + EPILOGUE_OPERANDS + i] = &places[i];
         at += (uintptr_t)(ceil_div(made->chosen.sizes[SIZES * chosen->launches + i], WORKSPACE_ALIGNMENT)
                           * WORKSPACE_ALIGNMENT);
     }
+    status = find_maps(tuned, chosen, own, operands, places, space, &encoded);
+    for (i = 0; i < chosen->maps; i++)
+        values[STANDARD_ARGUMENTS + EPILOGUE_OPERANDS + MAX_WORKSPACES + i] = &encoded[i];
     for (i = 0; i < chosen->launches && status == 0; i++) {
         const launch *next = &launches[chosen->first_launch + i];
         const long long *s = made->chosen.sizes + SIZES * i;
-        void *parameters[STANDARD_ARGUMENTS + MAX_WORKSPACES];
+        void *parameters[MAX_ARGUMENTS];
         for (j = 0; j < next->count; j++)
             parameters[j] = values[next->arguments[j]];
         status = tuned->cuda.launch_kernel(made->functions[i], (unsigned)s[0], (unsigned)s[1],

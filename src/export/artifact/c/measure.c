@@ -24,7 +24,7 @@ static size_t operand_bytes(const product *own, int operand)
     stored(own, table);
     return (size_t)(((table[operand][0] - 1) * table[operand][2] + table[operand][1]
                      + own->strides[operand] * (own->p[3] - 1))
-                    * own->element);
+                    * own->elements[operand]);
 }
 
 static size_t aligned(size_t bytes)
@@ -99,7 +99,7 @@ static double milliseconds(void)
 
 /* Times all candidates in turn, round by round, until the budget is spent. The first round loads and is not
  * counted. */
-static int time_candidates(const gemm_tuned *tuned, const product *own, void *stream, timing *t)
+static int time_candidates(gemm_tuned *tuned, const product *own, void *stream, timing *t)
 {
     const driver *cuda = &tuned->cuda;
     double started = milliseconds();
@@ -153,6 +153,7 @@ static void decide(gemm_tuned *tuned, const question *key, timing *t)
 static int measure_once(gemm_tuned *tuned, const product *own, const question *key,
                         const gemm_tuned_operands *operands, void *stream)
 {
+    const machine on = machine_of(tuned, tuned->measuring.scratch_bytes);
     choice best[CANDIDATES];
     timing t;
     int i, status, mode = CAPTURE_MODE_RELAXED;
@@ -160,7 +161,7 @@ static int measure_once(gemm_tuned *tuned, const product *own, const question *k
     if (find_measured(tuned, key) != NULL)
         return GEMM_TUNED_SUCCESS;
     memset(&t, 0, sizeof t);
-    t.count = rank(tuned->multiprocessors, own, key->words + 1, tuned->measuring.scratch_bytes, best, CANDIDATES);
+    t.count = rank(&on, own, key->words + 1, best, CANDIDATES);
     if (t.count == 0)
         return GEMM_TUNED_NO_KERNEL;
     if (t.count > 1 && !best[0].exact) {

@@ -1,12 +1,12 @@
 /* Measured kernels ------------------------------------------------------------------------------------- */
 
-/* Place of the first words of a question among what is remembered. */
-static unsigned hash(const question *asked, int words)
+/* Place of words among what is remembered. */
+static unsigned hash(const long long *words, int count)
 {
     unsigned long long hash = 1469598103934665603ull;
     int i;
-    for (i = 0; i < words; i++) {
-        hash = (hash ^ (unsigned long long)asked->words[i]) * 0x9e3779b97f4a7c15ull;
+    for (i = 0; i < count; i++) {
+        hash = (hash ^ (unsigned long long)words[i]) * 0x9e3779b97f4a7c15ull;
         hash ^= hash >> 29;
     }
     return (unsigned)(hash % SLOTS);
@@ -15,12 +15,12 @@ static unsigned hash(const question *asked, int words)
 /* The kernel that was measured as the fastest; NULL for none. */
 static const kernel *find_measured(const gemm_tuned *tuned, const question *key)
 {
-    unsigned first = hash(key, 8), i;
+    unsigned first = hash(key->words, PROBLEM_WORDS), i;
     for (i = 0; i < PROBES; i++) {
         const measured *known = __atomic_load_n(&tuned->fastest[(first + i) % SLOTS], __ATOMIC_ACQUIRE);
         if (known == NULL)
             return NULL;
-        if (memcmp(known->asked.words, key->words, 8 * sizeof key->words[0]) == 0)
+        if (memcmp(known->asked.words, key->words, PROBLEM_WORDS * sizeof key->words[0]) == 0)
             return known->fastest;
     }
     return NULL;
@@ -29,7 +29,7 @@ static const kernel *find_measured(const gemm_tuned *tuned, const question *key)
 /* Remembers a measured kernel for as long as the handle lives. The first one stays. */
 static void remember_measured(gemm_tuned *tuned, const question *key, const kernel *fastest)
 {
-    unsigned first = hash(key, 8), i;
+    unsigned first = hash(key->words, PROBLEM_WORDS), i;
     measured *added = find_measured(tuned, key) != NULL ? NULL : (measured *)malloc(sizeof *added);
     if (added == NULL)
         return;
@@ -52,16 +52,17 @@ static void read_measured(gemm_tuned *tuned, const char *line)
     char name[FILE_NAME_BYTES];
     int i, end = 0;
     memset(&key, 0, sizeof key);
-    if (sscanf(line, "%lld %lld %lld %lld %lld %lld %lld %lld %199s%n", &key.words[0], &key.words[1], &key.words[2],
-               &key.words[3], &key.words[4], &key.words[5], &key.words[6], &key.words[7], name, &end)
-        != 9)
+    if (sscanf(line, "%lld %lld %lld %lld %lld %lld %lld %lld %lld %199s%n", &key.words[0], &key.words[1],
+               &key.words[2], &key.words[3], &key.words[4], &key.words[5], &key.words[6], &key.words[7], &key.words[8],
+               name, &end)
+        != PROBLEM_WORDS + 1)
         return;
     for (i = 1; i < 8; i++)
         if (key.words[i] < 1 || key.words[i] > MAX_EXTENT + WORKSPACE_ALIGNMENT)
             return;
     for (i = 0; i < KERNELS; i++) {
         const kernel *own = &kernels[i];
-        if (own->dtype * 4 + own->transpose_a * 2 + own->transpose_b == key.words[0] && strcmp(own->name, name) == 0)
+        if (own->types == key.words[0] && own->epilogue == key.words[8] >> 1 && strcmp(own->name, name) == 0)
             remember_measured(tuned, &key, own);
     }
 }
@@ -117,8 +118,8 @@ static void write_file(const gemm_tuned *tuned, const question *key, const kerne
     int length, file = tuned->file[0] == 0 ? -1 : open_regular(tuned->file, O_WRONLY | O_APPEND | O_CREAT);
     if (file < 0)
         return;
-    length = snprintf(line, sizeof line, "%lld %lld %lld %lld %lld %lld %lld %lld %s %.3f\n", w[0], w[1], w[2], w[3],
-                      w[4], w[5], w[6], w[7], fastest->name, us);
+    length = snprintf(line, sizeof line, "%lld %lld %lld %lld %lld %lld %lld %lld %lld %s %.3f\n", w[0], w[1], w[2],
+                      w[3], w[4], w[5], w[6], w[7], w[8], fastest->name, us);
     if (length > 0 && (size_t)length < sizeof line && write(file, line, (size_t)length) < 0)
         length = 0;
     close(file);

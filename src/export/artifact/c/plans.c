@@ -2,15 +2,26 @@
 
 static void ask(const product *asked, int alignment, unsigned long long room, question *key)
 {
-    key->words[0] = asked->dtype * 4 + asked->transpose_a * 2 + asked->transpose_b;
+    key->words[0] = asked->types;
     describe(asked, alignment, key->words + 1);
-    key->words[8] = (long long)room;
+    key->words[8] = asked->epilogue * 2 + !is_packed(asked);
+    key->words[PROBLEM_WORDS] = (long long)room;
+}
+
+/* The machine of a handle, with so many bytes for workspaces; NULL for that on which the kernels were tuned. */
+static machine machine_of(const gemm_tuned *tuned, unsigned long long room)
+{
+    machine on;
+    on.multiprocessors = tuned == NULL ? TUNED_MULTIPROCESSORS : tuned->multiprocessors;
+    on.has_maps = tuned == NULL || tuned->cuda.encode != NULL;
+    on.room = room;
+    return on;
 }
 
 /* The choice for a question with at most so much workspace: the measured kernel, else the best by its time. */
 static int choose(const gemm_tuned *tuned, const product *asked, const question *key, choice *chosen)
 {
-    unsigned long long room = (unsigned long long)key->words[8];
+    const machine on = machine_of(tuned, (unsigned long long)key->words[PROBLEM_WORDS]);
     const kernel *known = tuned == NULL ? NULL : find_measured(tuned, key);
     if (known != NULL) {
         known->sizes(key->words + 1, chosen->sizes);
@@ -18,19 +29,16 @@ static int choose(const gemm_tuned *tuned, const product *asked, const question 
         chosen->time = 0;
         chosen->exact = 0;
         if (known->serves(key->words + 1) && launchable(known, chosen->sizes)
-            && workspace_bytes(known, chosen->sizes) <= room)
+            && workspace_bytes(known, chosen->sizes) <= on.room && mappable(known, asked))
             return GEMM_TUNED_SUCCESS;
     }
-    return rank(tuned == NULL ? TUNED_MULTIPROCESSORS : tuned->multiprocessors, asked, key->words + 1, room, chosen,
-                1) == 1
-               ? GEMM_TUNED_SUCCESS
-               : GEMM_TUNED_NO_KERNEL;
+    return rank(&on, asked, key->words + 1, chosen, 1) == 1 ? GEMM_TUNED_SUCCESS : GEMM_TUNED_NO_KERNEL;
 }
 
 /* The remembered choice for a question; NULL for none. */
 static const plan *find_plan(const gemm_tuned *tuned, const question *key)
 {
-    unsigned first = hash(key, 9), i;
+    unsigned first = hash(key->words, PROBLEM_WORDS + 1), i;
     for (i = 0; i < PROBES; i++) {
         const plan *known = __atomic_load_n(&tuned->plans[(first + i) % SLOTS], __ATOMIC_ACQUIRE);
         if (known == NULL)
@@ -46,7 +54,7 @@ static const plan *find_plan(const gemm_tuned *tuned, const question *key)
 static int make_plan(gemm_tuned *tuned, const product *asked, const question *key, int remember, plan *space,
                      const plan **found)
 {
-    unsigned first = hash(key, 9), i;
+    unsigned first = hash(key->words, PROBLEM_WORDS + 1), i;
     plan *added;
     int status;
     space->asked = *key;

@@ -27,9 +27,17 @@ extern "C" {
 #define WIDEST_VECTOR 16
 #define MAX_WORKSPACES 8
 #define MAX_LAUNCHES 8
+#define MAX_MAPS 8
 /* Sizes of a launch: grid, block, dynamic shared memory. */
 #define SIZES 7
+/* Dimensions of a tensor map, and its sizes: bytes to the first element, extents, elements between neighbours along
+ * each dimension but the first, extents of a box. */
+#define MAX_RANK 5
+#define MAP_SIZES (3 * MAX_RANK)
 #define STANDARD_ARGUMENTS 15
+/* Operands of epilogues: bias row_scale col_scale residual mul. */
+#define EPILOGUE_OPERANDS 5
+#define MAX_ARGUMENTS (STANDARD_ARGUMENTS + EPILOGUE_OPERANDS + MAX_WORKSPACES + MAX_MAPS)
 /* Limits of extents and leading dimensions, and of batches, which kernels take as 32-bit integers, and of an
  * operand's bytes. */
 #define MAX_EXTENT @MAX_EXTENT@LL
@@ -50,34 +58,47 @@ extern "C" {
 
 #define IMAGES @IMAGES@
 #define LAUNCHES @LAUNCHES@
+#define MAPS @MAPS@
 #define KERNELS @KERNELS@
 #define ARCHITECTURES @ARCHITECTURE_COUNT@
 /* The GPU that the kernels were tuned on. */
 #define TUNED_MULTIPROCESSORS @MULTIPROCESSORS@
 
 /* A launch: image and name of the kernel, and its arguments as indices into: A B C M N K batch lda
- * ldb ldc stride_a stride_b stride_c alpha beta, then the workspaces. */
+ * ldb ldc stride_a stride_b stride_c alpha beta, the operands of epilogues, MAX_WORKSPACES workspaces, tensor maps. */
 typedef struct {
     int image;
     const char *entry;
     int shared_bytes; /* dynamic; the same for every shape */
     int count;
-    unsigned char arguments[STANDARD_ARGUMENTS + MAX_WORKSPACES];
+    unsigned char arguments[MAX_ARGUMENTS];
 } launch;
 
-/* A kernel: its problem, its launches, and its predicted time. `serves` and `sizes` read
- * M N K batch lda ldb ldc. */
+/* A tensor map: what it describes (A B C, then the workspaces), type (CUtensorMapDataType) and bytes of its elements,
+ * dimensions, and swizzle (CUtensorMapSwizzle). */
+typedef struct {
+    int operand, type, element, rank, swizzle;
+} tensor_map;
+
+/* A kernel: its problem, its launches, and its predicted time. `serves` and `sizes` read M N K batch lda ldb ldc, the
+ * rows being those of `describe`; `map_sizes`, NULL for a kernel without tensor maps, reads rows as they are. */
 typedef struct {
     const char *name;
-    int dtype, transpose_a, transpose_b, tuned, deterministic;
+    long long types, epilogue;
+    int tuned, deterministic;
     long long m, n, k, batch;
-    int first_launch, launches, workspaces;
+    int first_launch, launches, workspaces, first_map, maps;
     int (*serves)(const long long *p);
     void (*sizes)(const long long *p, long long *s);
+    void (*map_sizes)(const long long *p, long long *s);
     long long tile_m, tile_n, slice_k, blocks_of_a_tile, blocks_per_sm;
     double busy_clocks, alone_clocks, block_clocks, wave_clocks, a_clocks, b_clocks;
     double launch_us, us_per_clock, own_clocks;
 } kernel;
+
+/* Types and layout of a kernel or a problem as one number. */
+#define TYPES(a, b, d, compute, transpose_a, transpose_b) \
+    ((((((a) * 8LL + (b)) * 8 + (d)) * 8 + (compute)) * 2 + (transpose_a)) * 2 + (transpose_b))
 
 static inline long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
 static inline long long most(long long a, long long b) { return a > b ? a : b; }
@@ -93,6 +114,10 @@ static const unsigned long long *const images[ARCHITECTURES][IMAGES] = {
 
 static const launch launches[LAUNCHES] = {
 @LAUNCH_TABLE@};
+
+/* One at least: C has no empty arrays. */
+static const tensor_map maps[MAPS > 0 ? MAPS : 1] = {
+@MAP_TABLE@};
 
 @FORMULAS@
 static const kernel kernels[KERNELS] = {
