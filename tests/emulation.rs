@@ -14,7 +14,7 @@ use gemm_tune::model::{
 };
 use gemm_tune::render::Templates;
 use gemm_tune::search::Search;
-use gemm_tune::space::{Families, Family};
+use gemm_tune::space::{Families, Family, LegalSpace};
 use gemm_tune::tune::{
     CheckPlan, CheckResult, Hints, Kit, Machine, Sample, Settings, TuneEvent, check, spaces, tune,
 };
@@ -29,6 +29,17 @@ fn jobs() -> NonZeroUsize {
 
 fn problem(shape: &str, layout: Layout) -> Problem {
     Problem { layout, ..Problem::new(shape.parse().unwrap(), Dtype::F32) }
+}
+
+/// Epilogues that problems have in turn. The operands of the last have another order than kernels of reductions
+/// take them in.
+const EPILOGUES: [&str; 4] =
+    ["bias,gelu", "", "row-scale,col-scale,silu", "mul,residual,relu,bias,gelu-tanh"];
+
+fn with_epilogues(problems: &mut [Problem]) {
+    for (problem, epilogue) in problems.iter_mut().zip(EPILOGUES.iter().cycle()) {
+        problem.epilogue = epilogue.parse().unwrap();
+    }
 }
 
 fn built_in() -> (Vec<Family>, Templates) {
@@ -108,6 +119,10 @@ fn every_family_passes_on_every_kind_of_edge_in_all_layouts() {
         let shape = "40x33x65".parse().unwrap();
         problems.push(Problem { layout, ..Problem::new(shape, Dtype::I32) });
     }
+    let plain = problems.iter().filter(|problem| problem.types == GemmType::of(Dtype::F32));
+    let mut following: Vec<Problem> = plain.step_by(2).copied().collect();
+    with_epilogues(&mut following);
+    problems.extend(following);
     // Every GEMM type of tensor cores, with an epilogue each.
     let of_tensor_cores = ProblemPattern::all().filter(|pattern| {
         !matches!(pattern.types.compute, Compute::F32 | Compute::I32 | Compute::F32Emulated)
@@ -301,7 +316,8 @@ fn a_tail_that_blocks_share_is_right_on_every_kind_of_edge() {
     ] {
         let device = Device { sms, ..Device::cpu() };
         let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|s| problem(s, *layout)));
-        let problems: Vec<Problem> = pairs.collect();
+        let mut problems: Vec<Problem> = pairs.collect();
+        with_epilogues(&mut problems);
         let kit = (family.as_slice(), &templates);
         let results = checked_on(&device, &compiler, kit, &problems, Sample::Of(sample));
         for result in &results {
@@ -321,6 +337,7 @@ fn parts_of_k_that_meet_in_a_cluster_are_right_on_every_kind_of_edge() {
     let pairs = Layout::ALL.iter().flat_map(|layout| shapes.map(|s| problem(s, *layout)));
     let mut problems: Vec<Problem> = pairs.collect();
     problems.push(Problem { batch: 3, ..problem("40x50x260", Layout::Nn) });
+    with_epilogues(&mut problems);
     let kit = (family.as_slice(), &templates);
     let sample = cases(2, 8);
     let results = checked_on(&Device::h200(), &compiler, kit, &problems, Sample::Of(sample));
@@ -340,6 +357,10 @@ fn parts_of_k_that_are_added_to_c_are_right_on_every_kind_of_edge() {
     let sample = cases(2, 4);
     let results = checked_on(&Device::h200(), &compiler, kit, &problems, Sample::Of(sample));
     assert_eq!(all_pass(&results), sample * problems.len());
+
+    // No block has the whole sum, to which an epilogue applies.
+    let followed = Problem { epilogue: "relu".parse().unwrap(), ..problems[0] };
+    assert!(LegalSpace::of(&family[0], &followed, &Device::h200()).unwrap().is_empty());
 
     // Additions one at a time, for what cannot add vectors.
     let eight = ComputeCapability { major: 8, minor: 0 };
