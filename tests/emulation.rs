@@ -167,6 +167,7 @@ fn the_copy_engine_brings_what_lanes_do() {
     for layout in Layout::ALL {
         problems.push(Problem { batch: 3, ..problem("40x72x193", *layout) });
     }
+    with_epilogues(&mut problems);
     let families = [boxes::boxes()];
     // With few SMs there is a tail to share.
     let device = Device { sms: 2, ..Device::cpu() };

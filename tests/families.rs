@@ -15,7 +15,8 @@ use gemm_tune::compile::{
     Architecture, CompilePool, CompileRequest, CompileTarget, CompileThreads, Compiler,
 };
 use gemm_tune::model::{
-    ComputeCapability, Configuration, Device, Dtype, GemmType, Problem, ProblemPattern, Shape,
+    ComputeCapability, Configuration, Device, Dtype, Epilogue, EpilogueOp, GemmType, Problem,
+    ProblemPattern, Shape,
 };
 use gemm_tune::render::{Rendered, Templates, render};
 use gemm_tune::space::{Families, Family, LegalSpace};
@@ -302,7 +303,11 @@ fn for_every_shape_some_family_remains() {
 #[test]
 fn kernels_across_a_space_render_and_read_well() {
     for family in families().iter() {
-        for problem in home(family) {
+        let all = |problem: Problem| {
+            let all = Epilogue::new(EpilogueOp::ALL).unwrap().check(problem.types);
+            [problem, Problem { epilogue: all.unwrap_or_default(), ..problem }]
+        };
+        for problem in home(family).into_iter().flat_map(all) {
             let space = legal(family, &problem);
             let mut configurations: Vec<Configuration> = [0, space.len() / 2, space.len() - 1]
                 .into_iter()
