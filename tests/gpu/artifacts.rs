@@ -9,7 +9,7 @@ use gemm_tune::gpu::{CudaDevice, DeviceBuffer, ForeignContext};
 use gemm_tune::lookup::Lookup;
 use gemm_tune::model::{Layout, Problem, Regime};
 use gemm_tune::render::Templates;
-use gemm_tune::runtime::{DatabaseKernels, GemmOperands, Runtime};
+use gemm_tune::runtime::{DatabaseKernels, GemmOperands, Runtime, SeparateC};
 use gemm_tune::space::{Families, Family};
 use libtest_mimic::Failed;
 
@@ -111,9 +111,19 @@ fn multiplies(
         let [b_there, a_there, c_there] = elsewhere.each_ref().map(DeviceBuffer::address);
         let others = GemmOperands { a: a_there, b: b_there, d: c_there, ..operands };
         runtime.gemm(gpu.stream(), &problem, &operands)?;
-        runtime.gemm(gpu.stream(), &problem, &others)?;
+        // C in a buffer of its own, and other numbers in the rows of D.
+        let overwritten = c.iter().zip(0..).map(|(c, at)| if at % ldc < n { 7.0 } else { *c });
+        let separate = [put(&gpu, &c), put(&gpu, &overwritten.collect::<Vec<f32>>())];
+        let [c_alone, d_alone] = separate.each_ref().map(DeviceBuffer::address);
+        let c_alone = Some(SeparateC { address: c_alone, ldc });
+        let apart = GemmOperands { d: d_alone, c: c_alone, ..operands };
+        for operands in [&operands, &others, &apart] {
+            runtime.gemm(gpu.stream(), &problem, operands)?;
+        }
         gpu.synchronize()?;
-        assert_eq!(get(&gpu, &on_gpu[2]), get(&gpu, &elsewhere[2]), "{problem}: {name}");
+        for other in [&elsewhere[2], &separate[1]] {
+            assert_eq!(get(&gpu, &on_gpu[2]), get(&gpu, other), "{problem}: {name}");
+        }
         let result = get(&gpu, &on_gpu[2]);
         let bound = error_bound(&problem);
         let mut worst = 0.0_f64;
@@ -214,6 +224,39 @@ fn runtime_is_as_fast(records: &[Record]) -> Result<(), Failed> {
         println!("runtime {problem}: {median:.2} us  tuner {measured:.2} us  ratio {ratio:.3}");
         assert!(ratio <= SLOWEST, "{problem}");
     }
+    Ok(())
+}
+
+/// What tests/artifacts/types.py multiplies: arguments of a tuning run each.
+const TYPES: [&str; 5] = [
+    "--dtype bf16 --epilogue bias,gelu --family mma",
+    "--dtype f16 --out f32 --layout nt --family wgmma",
+    "--compute tf32 --layout nt --epilogue silu,mul --family wgmma",
+    "--dtype i8 --layout nt --family wgmma",
+    "--epilogue row-scale,residual",
+];
+
+/// Tunes problems of several types and with epilogues, and multiplies with the exported Python module.
+pub(crate) fn artifacts_have_types() -> Result<(), Failed> {
+    let folder = Path::new("target/test-artifacts/types");
+    let _ = std::fs::remove_dir_all(folder);
+    std::fs::create_dir_all(folder)?;
+    let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (database, out) = (at("db.toml"), at("python"));
+    for words in TYPES {
+        let own = ["--shape", "512x384x256", "--max-configs", "10", "--db", &database];
+        let arguments: Vec<&str> = words.split(' ').chain(own).collect();
+        assert_eq!(gemm_tune(&arguments).1, Some(0), "{words}");
+    }
+    let arguments = ["export", "--format", "python", "-o", &out, "--db", &database];
+    assert_eq!(gemm_tune(&arguments).1, Some(0));
+    let output = Command::new("python3").args(["-B", "tests/artifacts/types.py", &out]).output()?;
+    print!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(output.status.success());
     Ok(())
 }
 

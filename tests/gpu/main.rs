@@ -20,7 +20,9 @@ mod tensor_products;
 
 use std::process::ExitCode;
 
-use artifacts::{artifacts_multiply, runtime_encodes_maps, runtime_multiplies};
+use artifacts::{
+    artifacts_have_types, artifacts_multiply, runtime_encodes_maps, runtime_multiplies,
+};
 use behaviour::{budget, copies_tie, doctor, killed_worker, libraries, memory, program};
 use classes::classes_are_as_fast_as_lookups;
 use correctness::{
@@ -34,7 +36,7 @@ use tensor_cores::products_have_the_same_bits;
 
 type Test = fn() -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 20] = [
+const TESTS: [(&str, Test); 21] = [
     ("the_device_reference_agrees_with_the_triple_loop", reference_agrees),
     ("every_family_is_correct_for_awkward_shapes", families_are_correct),
     ("boxes_of_the_copy_engine_are_correct", boxes_are_correct),
@@ -54,6 +56,7 @@ const TESTS: [(&str, Test); 20] = [
     ("the_runtime_multiplies_in_the_users_context", runtime_multiplies),
     ("the_runtime_encodes_tensor_maps", runtime_encodes_maps),
     ("exported_artifacts_multiply", artifacts_multiply),
+    ("modules_multiply_other_types_with_epilogues", artifacts_have_types),
     ("every_class_of_operands_is_as_fast_as_lookups", classes_are_as_fast_as_lookups),
 ];
 
