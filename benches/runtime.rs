@@ -10,7 +10,7 @@ use std::sync::Arc;
 use criterion::{Criterion, criterion_group, criterion_main};
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::lookup::Question;
-use gemm_tune::model::{Dtype, PlacedMap, Problem, STANDARD_ARGUMENTS, Shape};
+use gemm_tune::model::{Dtype, LaunchShape, PlacedMap, Problem, STANDARD_ARGUMENTS, Shape};
 use gemm_tune::runtime::{
     Catalogue, Driver, GemmOperands, RowsToCopy, Runtime, RuntimeError, SelectedKernel,
     SelectedLaunch,
@@ -27,9 +27,12 @@ impl Catalogue for Single {
             source: None,
             launches: vec![SelectedLaunch {
                 entry: "gemm".to_owned(),
-                grid: [64, 1, 1],
-                block: [256, 1, 1],
-                dynamic_shared_bytes: 0,
+                shape: LaunchShape {
+                    grid: [64, 1, 1],
+                    block: [256, 1, 1],
+                    dynamic_shared_bytes: 0,
+                    programmatic: false,
+                },
                 arguments: STANDARD_ARGUMENTS.iter().map(|a| a.name().to_owned()).collect(),
             }],
             workspaces: Vec::new(),
@@ -66,7 +69,7 @@ impl Driver for Idle {
         &self,
         _: Stream,
         (): &(),
-        _: ([u32; 3], [u32; 3], u32),
+        _: LaunchShape,
         arguments: &[KernelArgument],
         _: &[()],
     ) -> Result<(), GpuError> {

@@ -103,6 +103,7 @@ impl Bench {
                 grid: [blocks, 1, 1],
                 block: [threads, 1, 1],
                 dynamic_shared_bytes: 0,
+                programmatic: false,
                 arguments,
             })
         };

@@ -14,7 +14,7 @@ use gemm_tune::cpu::{
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
 use gemm_tune::lookup::Question;
 use gemm_tune::model::{
-    Configuration, Device, Dtype, GemmType, Layout, PlacedMap, Problem, Shape, Storage,
+    Configuration, Device, Dtype, GemmType, LaunchShape, Layout, PlacedMap, Problem, Shape, Storage,
 };
 use gemm_tune::render::{Templates, render_stored};
 use gemm_tune::runtime::{
@@ -52,10 +52,8 @@ impl Catalogue for Pinned<'_> {
         let rendered =
             render_stored(self.family, self.templates, configuration, problem, storage, device)?;
         let launches = rendered.plan.kernels.into_iter().map(|kernel| SelectedLaunch {
+            shape: kernel.shape(),
             entry: kernel.entry,
-            grid: kernel.grid,
-            block: kernel.block,
-            dynamic_shared_bytes: kernel.dynamic_shared_bytes,
             arguments: kernel.arguments.iter().map(|a| a.name().to_owned()).collect(),
         });
         let workspaces = rendered.plan.workspaces.into_iter();
@@ -112,7 +110,7 @@ impl Driver for &Host {
         &self,
         _: Stream,
         (program, entry): &Self::KernelHandle,
-        (grid, block, shared): ([u32; 3], [u32; 3], u32),
+        LaunchShape { grid, block, dynamic_shared_bytes: shared, .. }: LaunchShape,
         arguments: &[KernelArgument],
         maps: &[PlacedMap],
     ) -> Result<(), GpuError> {

@@ -143,6 +143,7 @@ impl From<&KernelLaunch> for StoredLaunch {
             grid: launch.grid,
             block: launch.block,
             dynamic_shared_bytes: launch.dynamic_shared_bytes,
+            programmatic: launch.programmatic,
             arguments: launch.arguments.iter().map(|a| a.name().to_owned()).collect(),
         }
     }
@@ -155,6 +156,7 @@ impl From<&StoredLaunch> for KernelLaunch {
             grid: stored.grid,
             block: stored.block,
             dynamic_shared_bytes: stored.dynamic_shared_bytes,
+            programmatic: stored.programmatic,
             arguments: stored.arguments.iter().cloned().map(Argument::from).collect(),
         }
     }

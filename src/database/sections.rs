@@ -120,6 +120,9 @@ pub struct StoredLaunch {
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub dynamic_shared_bytes: u32,
+    /// Whether it is a programmatic dependent launch; absent where it is not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub programmatic: bool,
     /// Arguments of the kernel, in order: names of [`crate::model::Argument`].
     pub arguments: Vec<String>,
 }

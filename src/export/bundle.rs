@@ -199,6 +199,7 @@ fn entry(draft: &KernelDraft, files: BundledFiles) -> BundledKernel {
             grid: own.grid,
             block: own.block,
             dynamic_shared_bytes: own.dynamic_shared_bytes,
+            programmatic: launch.programmatic,
             formulas: LaunchFormulas {
                 grid: launch.grid.clone(),
                 block: launch.block.clone(),

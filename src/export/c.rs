@@ -138,12 +138,13 @@ impl<'a> CTables<'a> {
         let draft = &kernel.draft;
         let image = place(&mut self.images, images);
         let first_launch = self.launches;
-        for launch in &draft.plan.kernels {
+        for (launch, bound) in draft.plan.kernels.iter().zip(&draft.bound.launches) {
             let (entry, shared) = (&launch.entry, launch.dynamic_shared_bytes);
+            let programmatic = i32::from(bound.programmatic);
             // Writing to a string does not fail.
             let _ = writeln!(
                 self.launch_rows,
-                "    {{ {image}, {}, {shared}, {}, {{ {} }} }},",
+                "    {{ {image}, {}, {shared}, {programmatic}, {}, {{ {} }} }},",
                 quote::c_string(entry),
                 launch.arguments.len(),
                 argument_places(kernel, &launch.arguments)

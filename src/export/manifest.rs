@@ -104,6 +104,10 @@ pub struct BundledLaunch {
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub dynamic_shared_bytes: u32,
+    /// Whether it may begin before the launch before it ends (programmatic dependent launch). Absent where it may not;
+    /// a program may launch it without the attribute.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub programmatic: bool,
     /// The same sizes as formulas, for every served problem.
     pub formulas: LaunchFormulas,
     /// Its arguments, in order.

@@ -14,7 +14,7 @@ use super::error::{GpuError, check};
 use super::function::{KernelArgument, LoadedFunction};
 use super::stream::Stream;
 use super::tensor_map::{EncodedMap, encode};
-use crate::model::{Device, PlacedMap};
+use crate::model::{Device, LaunchShape, PlacedMap};
 
 /// A context of the embedding program, current when this value was created.
 #[derive(Debug)]
@@ -97,9 +97,7 @@ impl ForeignContext {
         kernels.iter().map(|(entry, shared)| kernel(&image, entry, *shared)).collect()
     }
 
-    /// Launches a kernel on `grid` blocks of `block` threads with `dynamic_shared` bytes of dynamic
-    /// shared memory; does not wait or allocate. Arguments refer to `maps` by index. The context
-    /// must be current.
+    /// Launches a kernel; does not wait or allocate. Arguments refer to `maps` by index. The context must be current.
     ///
     /// # Errors
     /// [`GpuError::Arguments`], [`GpuError::Call`]. A later call reports a fault during execution.
@@ -107,12 +105,11 @@ impl ForeignContext {
         &self,
         stream: Stream,
         kernel: &ForeignKernel,
-        (grid, block, dynamic_shared): ([u32; 3], [u32; 3], u32),
+        shape: LaunchShape,
         arguments: &[KernelArgument],
         maps: &[EncodedMap],
     ) -> Result<(), GpuError> {
-        let sizes = (grid, block, dynamic_shared);
-        kernel.function.launch(stream.handle(), sizes, arguments, maps)
+        kernel.function.launch(stream.handle(), shape, arguments, maps)
     }
 
     /// Encodes a tensor map, as [`CudaDevice::encode`](super::CudaDevice::encode) does.

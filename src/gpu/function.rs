@@ -11,11 +11,15 @@ use std::ptr;
 use cudarc::driver::sys;
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
 
-use super::error::{GpuError, check};
+use super::error::{GpuError, check, require_symbols};
 use super::tensor_map::EncodedMap;
+use crate::model::LaunchShape;
 
 /// Maximum number of launch arguments. Families use about fifteen.
 const MAX_ARGUMENTS: usize = 64;
+
+/// Functions that only programmatic dependent launches need; looked up for them.
+pub(super) const SYMBOLS: &[&str] = &["cuLaunchKernelEx"];
 
 /// Shared memory per block without opting in, on every device so far.
 const DEFAULT_SHARED_BYTES: u32 = 48 << 10;
@@ -98,11 +102,11 @@ impl LoadedFunction {
         check("cuFuncSetAttribute", status)
     }
 
-    /// Launches on `grid` blocks of `block` threads; does not wait or allocate.
+    /// Launches; does not wait or allocate.
     pub(super) fn launch(
         &self,
         stream: sys::CUstream,
-        (grid, block, dynamic_shared): ([u32; 3], [u32; 3], u32),
+        shape: LaunchShape,
         arguments: &[KernelArgument],
         maps: &[EncodedMap],
     ) -> Result<(), GpuError> {
@@ -111,6 +115,10 @@ impl LoadedFunction {
         let mut storage = [ptr::null_mut(); MAX_ARGUMENTS];
         for (slot, argument) in storage.iter_mut().zip(arguments) {
             *slot = argument.storage(maps).map_or(ptr::null_mut(), |(value, _)| value);
+        }
+        let LaunchShape { grid, block, dynamic_shared_bytes, programmatic } = shape;
+        if programmatic {
+            return self.launch_dependent(stream, shape, &mut storage);
         }
         // SAFETY: each of the function's parameters (`parameters` bounds their number) has a slot
         // with a pointer to a value of its size, which lives until the call returns. No map is
@@ -124,13 +132,54 @@ impl LoadedFunction {
                 block[0],
                 block[1],
                 block[2],
-                dynamic_shared,
+                dynamic_shared_bytes,
                 stream,
                 storage.as_mut_ptr(),
                 ptr::null_mut(),
             )
         };
         check("cuLaunchKernel", status)
+    }
+
+    /// Launches so that the kernel may begin before the launch before it ends. `storage` has a pointer to the value of
+    /// each parameter.
+    fn launch_dependent(
+        &self,
+        stream: sys::CUstream,
+        LaunchShape { grid, block, dynamic_shared_bytes, .. }: LaunchShape,
+        storage: &mut [*mut c_void; MAX_ARGUMENTS],
+    ) -> Result<(), GpuError> {
+        // SAFETY: the owner of the function has opened the library.
+        let library = unsafe { sys::culib() };
+        let needed = "programmatic dependent launches need a driver of CUDA 11.8 or later";
+        require_symbols("libcuda.so.1", library, SYMBOLS, needed)?;
+        let mut attribute = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        };
+        let configuration = sys::CUlaunchConfig {
+            gridDimX: grid[0],
+            gridDimY: grid[1],
+            gridDimZ: grid[2],
+            blockDimX: block[0],
+            blockDimY: block[1],
+            blockDimZ: block[2],
+            sharedMemBytes: dynamic_shared_bytes,
+            hStream: stream,
+            attrs: &raw mut attribute,
+            numAttrs: 1,
+        };
+        // SAFETY: as for `launch`; the attribute lives until the call returns.
+        let status = unsafe {
+            sys::cuLaunchKernelEx(
+                &raw const configuration,
+                self.handle,
+                storage.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        };
+        check("cuLaunchKernelEx", status)
     }
 }
 

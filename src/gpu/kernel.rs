@@ -11,7 +11,7 @@ use super::context::{CudaDevice, LoadedCubin};
 use super::error::{GpuError, check};
 use super::function::{KernelArgument, LoadedFunction, figure};
 use super::tensor_map::{EncodedMap, encode};
-use crate::model::PlacedMap;
+use crate::model::{LaunchShape, PlacedMap};
 
 /// A loaded cubin. Its kernels, and graphs that launch them, keep it loaded.
 #[derive(Debug)]
@@ -46,9 +46,8 @@ impl CudaDevice {
         encode(map)
     }
 
-    /// Launches `kernel` on `grid` blocks of `block` threads with `dynamic_shared` bytes of dynamic
-    /// shared memory (see [`GpuKernel::allow_dynamic_shared`]); does not wait. Arguments refer to
-    /// `maps` by index.
+    /// Launches `kernel`, whose dynamic shared memory was allowed ([`GpuKernel::allow_dynamic_shared`]); does not
+    /// wait. Arguments refer to `maps` by index.
     ///
     /// # Errors
     /// [`GpuError::Arguments`] when number or sizes differ from the kernel's; [`GpuError::Call`]
@@ -56,12 +55,12 @@ impl CudaDevice {
     pub fn launch(
         &self,
         kernel: &GpuKernel,
-        (grid, block, dynamic_shared): ([u32; 3], [u32; 3], u32),
+        shape: LaunchShape,
         arguments: &[KernelArgument],
         maps: &[EncodedMap],
     ) -> Result<(), GpuError> {
         let stream = self.context.stream;
-        kernel.function.launch(stream, (grid, block, dynamic_shared), arguments, maps)?;
+        kernel.function.launch(stream, shape, arguments, maps)?;
         if let Some(images) = self.context.captured.borrow_mut().as_mut() {
             images.push(Rc::clone(&kernel.image));
         }

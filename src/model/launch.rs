@@ -120,8 +120,25 @@ pub struct KernelLaunch {
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub dynamic_shared_bytes: u32,
+    /// Whether it may begin before the launch before it ends (programmatic dependent launch): its kernel executes
+    /// `griddepcontrol.wait` before it uses what that one writes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub programmatic: bool,
     /// Arguments in order.
     pub arguments: Vec<Argument>,
+}
+
+/// Extents and attributes of a launch, as drivers take them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaunchShape {
+    /// Blocks in x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block in x, y and z.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub dynamic_shared_bytes: u32,
+    /// As [`KernelLaunch::programmatic`].
+    pub programmatic: bool,
 }
 
 /// Bytes that the address of a workspace is a multiple of, unless a family declares less. All device memory is
@@ -173,6 +190,14 @@ pub struct LaunchLimit {
     pub entry: String,
     /// The exceeded limit, with the figures.
     pub what: String,
+}
+
+impl KernelLaunch {
+    /// Its extents and attributes.
+    pub fn shape(&self) -> LaunchShape {
+        let Self { grid, block, dynamic_shared_bytes, programmatic, .. } = *self;
+        LaunchShape { grid, block, dynamic_shared_bytes, programmatic }
+    }
 }
 
 impl LaunchPlan {
@@ -229,6 +254,7 @@ mod tests {
             grid,
             block,
             dynamic_shared_bytes: 0,
+            programmatic: false,
             arguments: STANDARD_ARGUMENTS.to_vec(),
         };
         LaunchPlan { kernels: vec![kernel], ..LaunchPlan::default() }

@@ -27,7 +27,7 @@ pub use diagnostic::Diagnostic;
 pub use epilogue::{Epilogue, EpilogueError, EpilogueOp};
 pub use floor::floor;
 pub use gemm_type::{Compute, Dtype, GemmType, GemmTypeError};
-pub use launch::{Argument, KernelLaunch, LaunchPlan, STANDARD_ARGUMENTS, Workspace};
+pub use launch::{Argument, KernelLaunch, LaunchPlan, LaunchShape, STANDARD_ARGUMENTS, Workspace};
 pub use measurement::{CachePolicy, Measurement, PowerState, Regime, Timing};
 pub use occupancy::{BlockNeeds, Limiter, Occupancy};
 pub use outcome::{Fault, Mismatch, Outcome, OutcomeKind, Resources, Validation};

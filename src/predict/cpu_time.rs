@@ -164,6 +164,7 @@ mod tests {
             grid: [grid, 1, 1],
             block: [threads, 1, 1],
             dynamic_shared_bytes: 0,
+            programmatic: false,
             arguments: STANDARD_ARGUMENTS.to_vec(),
         }
     }

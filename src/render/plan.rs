@@ -57,7 +57,13 @@ pub(super) fn launch_plan<'a>(
         {
             continue;
         }
+        // The first launch follows work of the caller, for which no kernel waits.
+        let programmatic = match &kernel.programmatic {
+            Some(when) => !plan.kernels.is_empty() && family.holds(when, scope)?,
+            None => false,
+        };
         plan.kernels.push(KernelLaunch {
+            programmatic,
             entry: kernel.entry.clone(),
             grid: three(&kernel.grid)?,
             block: three(&kernel.block)?,

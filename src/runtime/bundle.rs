@@ -12,7 +12,7 @@ use crate::compile::Architecture;
 use crate::export::{BundleError, BundledKernel, Manifest, open_bundle};
 use crate::files::{self, InputKind};
 use crate::lookup::Question;
-use crate::model::{Device, Problem, Storage};
+use crate::model::{Device, LaunchShape, Problem, Storage};
 use crate::space::Formula;
 use crate::space::formula::{open_values, placed_values};
 
@@ -116,9 +116,12 @@ impl Bundle {
             .map(|launch| {
                 Some(SelectedLaunch {
                     entry: launch.entry.clone(),
-                    grid: three(&launch.formulas.grid)?,
-                    block: three(&launch.formulas.block)?,
-                    dynamic_shared_bytes: size(&launch.formulas.dynamic_shared_bytes)?,
+                    shape: LaunchShape {
+                        grid: three(&launch.formulas.grid)?,
+                        block: three(&launch.formulas.block)?,
+                        dynamic_shared_bytes: size(&launch.formulas.dynamic_shared_bytes)?,
+                        programmatic: launch.programmatic,
+                    },
                     arguments: launch.arguments.clone(),
                 })
             })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::error::RuntimeError;
 use crate::lookup::Question;
 use crate::model::launch::WORKSPACE_ALIGNMENT;
-use crate::model::{KernelLaunch, LaunchPlan, Storage, TensorMap, Workspace};
+use crate::model::{KernelLaunch, LaunchPlan, LaunchShape, Storage, TensorMap, Workspace};
 
 /// A source of kernels, called once for each problem.
 pub trait Catalogue: Send + Sync {
@@ -44,12 +44,8 @@ pub struct SelectedKernel {
 pub struct SelectedLaunch {
     /// The name of the kernel.
     pub entry: String,
-    /// Blocks.
-    pub grid: [u32; 3],
-    /// Threads of a block.
-    pub block: [u32; 3],
-    /// Bytes of dynamic shared memory.
-    pub dynamic_shared_bytes: u32,
+    /// Its extents and attributes.
+    pub shape: LaunchShape,
     /// Names of arguments, in order.
     pub arguments: Vec<String>,
 }
@@ -59,9 +55,10 @@ impl SelectedKernel {
     pub(super) fn plan(&self) -> LaunchPlan {
         let launches = self.launches.iter().map(|launch| KernelLaunch {
             entry: launch.entry.clone(),
-            grid: launch.grid,
-            block: launch.block,
-            dynamic_shared_bytes: launch.dynamic_shared_bytes,
+            grid: launch.shape.grid,
+            block: launch.shape.block,
+            dynamic_shared_bytes: launch.shape.dynamic_shared_bytes,
+            programmatic: launch.shape.programmatic,
             arguments: Vec::new(),
         });
         let workspaces = self.workspaces.iter();
@@ -91,7 +88,7 @@ impl SelectedKernel {
     pub(super) fn image_of(code: &str, launches: &[SelectedLaunch]) -> String {
         let kernels = launches
             .iter()
-            .map(|launch| format!(" {}:{}", launch.entry, launch.dynamic_shared_bytes));
+            .map(|launch| format!(" {}:{}", launch.entry, launch.shape.dynamic_shared_bytes));
         format!("{code}{}", kernels.collect::<String>())
     }
 }

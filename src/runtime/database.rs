@@ -42,9 +42,7 @@ impl Catalogue for DatabaseKernels {
             .iter()
             .map(|kernel| SelectedLaunch {
                 entry: kernel.entry.clone(),
-                grid: kernel.grid,
-                block: kernel.block,
-                dynamic_shared_bytes: kernel.dynamic_shared_bytes,
+                shape: kernel.shape(),
                 arguments: kernel.arguments.iter().map(|a| a.name().to_owned()).collect(),
             })
             .collect();

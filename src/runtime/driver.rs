@@ -4,7 +4,7 @@ use super::operands::RowsToCopy;
 use crate::gpu::{
     EncodedMap, ForeignBuffer, ForeignContext, ForeignKernel, GpuError, KernelArgument, Stream,
 };
-use crate::model::PlacedMap;
+use crate::model::{LaunchShape, PlacedMap};
 
 /// Interface that loads and launches kernels. [`ForeignContext`] implements it for a GPU; tests record the
 /// calls.
@@ -32,8 +32,7 @@ pub trait Driver: Send + Sync {
     /// [`GpuError`].
     fn encode(&self, map: &PlacedMap) -> Result<Self::MapHandle, GpuError>;
 
-    /// Launches a kernel with grid, block and bytes of dynamic shared memory. Arguments refer to
-    /// `maps` by index.
+    /// Launches a kernel. Arguments refer to `maps` by index.
     ///
     /// # Errors
     /// [`GpuError`].
@@ -41,7 +40,7 @@ pub trait Driver: Send + Sync {
         &self,
         stream: Stream,
         kernel: &Self::KernelHandle,
-        sizes: ([u32; 3], [u32; 3], u32),
+        shape: LaunchShape,
         arguments: &[KernelArgument],
         maps: &[Self::MapHandle],
     ) -> Result<(), GpuError>;
@@ -79,11 +78,11 @@ impl Driver for ForeignContext {
         &self,
         stream: Stream,
         kernel: &ForeignKernel,
-        sizes: ([u32; 3], [u32; 3], u32),
+        shape: LaunchShape,
         arguments: &[KernelArgument],
         maps: &[EncodedMap],
     ) -> Result<(), GpuError> {
-        Self::launch(self, stream, kernel, sizes, arguments, maps)
+        Self::launch(self, stream, kernel, shape, arguments, maps)
     }
 
     fn copy_rows(&self, stream: Stream, rows: &RowsToCopy) -> Result<(), GpuError> {

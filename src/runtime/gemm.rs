@@ -146,7 +146,7 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
                 let entries: Vec<(&str, u32)> = chosen
                     .launches
                     .iter()
-                    .map(|launch| (launch.entry.as_str(), launch.dynamic_shared_bytes))
+                    .map(|launch| (launch.entry.as_str(), launch.shape.dynamic_shared_bytes))
                     .collect();
                 let kernels = self.driver.load(&code, &entries)?;
                 images.insert(chosen.image.clone(), kernels.clone());
@@ -179,7 +179,7 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
                 *argument = slot.value(problem, operands, workspace);
             }
             let given = &arguments[..launch.slots.len()];
-            self.driver.launch(stream, &launch.kernel, launch.sizes, given, maps)?;
+            self.driver.launch(stream, &launch.kernel, launch.shape, given, maps)?;
         }
         Ok(())
     }

@@ -7,7 +7,9 @@ use super::error::RuntimeError;
 use super::operands::{GemmOperands, scalar};
 use super::tensor_maps::{MapBase, TensorMapCache};
 use crate::gpu::KernelArgument;
-use crate::model::{Argument, EpilogueOp, Problem, STANDARD_ARGUMENTS, Storage, Workspace};
+use crate::model::{
+    Argument, EpilogueOp, LaunchShape, Problem, STANDARD_ARGUMENTS, Storage, Workspace,
+};
 
 /// Largest number of arguments of a launch.
 pub(super) const MAX_ARGUMENTS: usize = 64;
@@ -25,7 +27,7 @@ pub(super) struct PreparedKernel<D: Driver> {
 #[derive(Debug)]
 pub(super) struct PreparedLaunch<K> {
     pub(super) kernel: K,
-    pub(super) sizes: ([u32; 3], [u32; 3], u32),
+    pub(super) shape: LaunchShape,
     pub(super) slots: Vec<ArgumentSource>,
 }
 
@@ -96,11 +98,7 @@ pub(super) fn prepare<D: Driver>(
         if slots.len() > MAX_ARGUMENTS {
             return Err(refuse(format!("`{}` has {} arguments", launch.entry, slots.len())));
         }
-        Ok(PreparedLaunch {
-            kernel,
-            sizes: (launch.grid, launch.block, launch.dynamic_shared_bytes),
-            slots,
-        })
+        Ok(PreparedLaunch { kernel, shape: launch.shape, slots })
     });
     let launches = ready.collect::<Result<_, RuntimeError>>()?;
     let maps = TensorMapCache::new(problem.types, maps);

@@ -12,12 +12,14 @@ use crate::compile::compiler::ImageOrigin;
 use crate::compile::{Compile, CompileError, CompileRequest, Compiled};
 use crate::gpu::{GpuError, KernelArgument, Stream};
 use crate::lookup::Lookup;
-use crate::model::{Device, Dtype, GemmType, Layout, PlacedMap, Problem, Regime, Shape};
+use crate::model::{
+    Device, Dtype, GemmType, LaunchShape, Layout, PlacedMap, Problem, Regime, Shape,
+};
 use crate::render::Templates;
 use crate::space::{Families, Family};
 
 /// A recorded launch: stream, entry, sizes, arguments, tensor maps.
-type Launched = (Stream, String, ([u32; 3], [u32; 3], u32), Vec<KernelArgument>, Vec<PlacedMap>);
+type Launched = (Stream, String, LaunchShape, Vec<KernelArgument>, Vec<PlacedMap>);
 
 #[derive(Default)]
 struct RecordingDriver {
@@ -51,11 +53,11 @@ impl Driver for &RecordingDriver {
         &self,
         stream: Stream,
         kernel: &String,
-        sizes: ([u32; 3], [u32; 3], u32),
+        shape: LaunchShape,
         arguments: &[KernelArgument],
         maps: &[PlacedMap],
     ) -> Result<(), GpuError> {
-        let launched = (stream, kernel.clone(), sizes, arguments.to_vec(), maps.to_vec());
+        let launched = (stream, kernel.clone(), shape, arguments.to_vec(), maps.to_vec());
         self.launched.lock().unwrap().push(launched);
         Ok(())
     }
@@ -156,7 +158,7 @@ fn kernels_get_the_arguments_of_the_convention() {
     let stream = Stream::from_raw(std::ptr::without_provenance_mut(64));
     runtime.gemm(stream, &problem, &operands).unwrap();
     let launched = driver.launched.lock().unwrap();
-    let (on, entry, (grid, _, _), arguments, _) = &launched[0];
+    let (on, entry, LaunchShape { grid, .. }, arguments, _) = &launched[0];
     use KernelArgument::{F32, I32, I64, Pointer};
     assert_eq!((*on, entry.as_str(), grid[2]), (stream, "gemm", 3));
     let expected = [

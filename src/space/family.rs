@@ -56,6 +56,8 @@ pub(crate) struct KernelSpec {
     pub(crate) grid: Vec<Expression>,
     pub(crate) block: Vec<Expression>,
     pub(crate) dynamic_shared_bytes: Option<Expression>,
+    /// Whether it is a programmatic dependent launch; nothing where it never is.
+    pub(crate) programmatic: Option<Expression>,
     /// What the file lists; nothing where it leaves the convention to decide.
     pub(crate) arguments: Option<Vec<Argument>>,
 }

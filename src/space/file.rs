@@ -88,6 +88,7 @@ pub(crate) struct KernelFile {
     pub(crate) grid: Spanned<Vec<Spanned<SizeText>>>,
     pub(crate) block: Spanned<Vec<Spanned<SizeText>>>,
     pub(crate) dynamic_shared_bytes: Option<Spanned<SizeText>>,
+    pub(crate) programmatic: Option<Spanned<String>>,
     pub(crate) arguments: Option<Vec<Spanned<String>>>,
 }
 

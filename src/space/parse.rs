@@ -383,6 +383,9 @@ impl Builder {
             dynamic_shared_bytes: (kernel.dynamic_shared_bytes.as_ref())
                 .map(|bytes| self.extent(bytes))
                 .transpose()?,
+            programmatic: (kernel.programmatic.as_ref())
+                .map(|when| self.expression(when))
+                .transpose()?,
             arguments,
         })
     }

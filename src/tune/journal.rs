@@ -308,6 +308,7 @@ mod tests {
             grid: [grid, 1, 1],
             block: [256, 1, 1],
             dynamic_shared_bytes: 0,
+            programmatic: false,
             arguments: STANDARD_ARGUMENTS.to_vec(),
         };
         LaunchPlan { kernels: vec![kernel], ..LaunchPlan::default() }

@@ -26,6 +26,9 @@ impl KernelId {
             for number in extents.chain([&kernel.dynamic_shared_bytes]) {
                 hasher.update(&number.to_le_bytes());
             }
+            if kernel.programmatic {
+                hasher.update(b"programmatic");
+            }
             for argument in &kernel.arguments {
                 hasher.update(argument.name().as_bytes());
                 hasher.update(&[0]);
@@ -53,6 +56,7 @@ mod tests {
             grid: [grid, 1, 1],
             block: [256, 1, 1],
             dynamic_shared_bytes: 0,
+            programmatic: false,
             arguments: STANDARD_ARGUMENTS.to_vec(),
         };
         LaunchPlan { kernels: vec![kernel], ..LaunchPlan::default() }

@@ -157,6 +157,7 @@ impl ValidationKernels {
             grid,
             block: [threads, 1, 1],
             dynamic_shared_bytes: 0,
+            programmatic: false,
             arguments,
         })
     }

@@ -137,6 +137,7 @@ pub fn bind(
                 grid: kernel.grid,
                 block: kernel.block,
                 dynamic_shared_bytes: kernel.dynamic_shared_bytes,
+                programmatic: kernel.programmatic,
                 arguments: kernel.arguments.iter().map(value).collect::<Result<_, _>>()?,
             })
         })

@@ -33,6 +33,8 @@ pub struct LaunchCommand {
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub dynamic_shared_bytes: u32,
+    /// Whether it is a programmatic dependent launch.
+    pub programmatic: bool,
     /// Argument values in order.
     pub arguments: Vec<LaunchArgument>,
 }

@@ -15,7 +15,7 @@ use crate::gpu::{
     Cublas, CublasLtPlan, CudaDevice, CudaEvent, CudaGraph, DeviceBuffer, EncodedMap, GpuError,
     GpuKernel, GpuModule, KernelArgument, Sensors,
 };
-use crate::model::{Device, PlacedMap, Problem};
+use crate::model::{Device, LaunchShape, PlacedMap, Problem};
 
 /// Limit of each worker's buffer cache, as a fraction 1/128 of the device's memory: a dozen workers
 /// keep a tenth.
@@ -223,8 +223,9 @@ impl DeviceSession {
             })
         });
         let arguments = arguments.collect::<Result<Vec<_>, GpuError>>()?;
-        let sizes = (launch.grid, launch.block, launch.dynamic_shared_bytes);
-        self.gpu.launch(kernel, sizes, &arguments, &maps)
+        let LaunchCommand { grid, block, dynamic_shared_bytes, programmatic, .. } = *launch;
+        let shape = LaunchShape { grid, block, dynamic_shared_bytes, programmatic };
+        self.gpu.launch(kernel, shape, &arguments, &maps)
     }
 
     fn encoded(&self, map: PlacedMap) -> Result<EncodedMap, GpuError> {

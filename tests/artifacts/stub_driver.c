@@ -166,6 +166,36 @@ int cuFuncSetAttribute(void *known, int attribute, int value)
     return attribute == 8 && value > 0 && value <= 232448 ? 0 : 1;
 }
 
+typedef struct {
+    int id;
+    char pad[4];
+    union {
+        char pad[64];
+        int allowed;
+    } value;
+} attribute;
+
+typedef struct {
+    unsigned grid[3], block[3], shared_bytes;
+    void *stream;
+    attribute *attributes;
+    unsigned count;
+} configuration;
+
+int cuLaunchKernel(void *known, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                   unsigned block_z, unsigned shared_bytes, void *stream, void **parameters, void **extra);
+
+/* A launch that may begin before the one before it ends: recorded with `+` before it. */
+int cuLaunchKernelEx(const configuration *with, void *known, void **parameters, void **extra)
+{
+    const unsigned *grid = with->grid, *block = with->block;
+    if (with->count != 1 || with->attributes->id != 6 || with->attributes->value.allowed != 1)
+        return 1;
+    length += (size_t)sprintf(recorded + length, "+");
+    return cuLaunchKernel(known, grid[0], grid[1], grid[2], block[0], block[1], block[2], with->shared_bytes,
+                          with->stream, parameters, extra);
+}
+
 /* Memory lies where stub_memory says, as much as that allows; copies and fills are counted. */
 static unsigned long long memory_place = 1ull << 44, memory_left = 0;
 static int capturing = 0;

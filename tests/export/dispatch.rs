@@ -6,7 +6,7 @@ use std::process::Command;
 
 use gemm_tune::database::Database;
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
-use gemm_tune::model::{Device, Dtype, PlacedMap, Problem};
+use gemm_tune::model::{Device, Dtype, LaunchShape, PlacedMap, Problem};
 use gemm_tune::runtime::{Bundle, Driver, GemmOperands, RowsToCopy, Runtime};
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ impl Driver for Idle {
         &self,
         _: Stream,
         (): &(),
-        _: ([u32; 3], [u32; 3], u32),
+        _: LaunchShape,
         _: &[KernelArgument],
         _: &[()],
     ) -> Result<(), GpuError> {

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
-use gemm_tune::model::{Device, Dtype, GemmType, PlacedMap, Problem};
+use gemm_tune::model::{Device, Dtype, GemmType, LaunchShape, PlacedMap, Problem};
 use gemm_tune::runtime::{Bundle, Driver, GemmOperands, RowsToCopy, Runtime, RuntimeError};
 
 use super::rig::artifact;
@@ -60,7 +60,7 @@ impl Driver for Idle<'_> {
         &self,
         _: Stream,
         (): &(),
-        (grid, block, _): ([u32; 3], [u32; 3], u32),
+        LaunchShape { grid, block, .. }: LaunchShape,
         arguments: &[KernelArgument],
         _: &[()],
     ) -> Result<(), GpuError> {

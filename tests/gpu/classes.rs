@@ -10,7 +10,7 @@ use gemm_tune::gpu::{
     Stream,
 };
 use gemm_tune::lookup::{Lookup, Question};
-use gemm_tune::model::{Dtype, Layout, PlacedMap, Problem, Regime};
+use gemm_tune::model::{Dtype, LaunchShape, Layout, PlacedMap, Problem, Regime};
 use gemm_tune::predict::{LearnedModel, Predictor};
 use gemm_tune::render::Templates;
 use gemm_tune::runtime::{
@@ -55,11 +55,11 @@ impl Driver for Limited {
         &self,
         stream: Stream,
         kernel: &ForeignKernel,
-        sizes: ([u32; 3], [u32; 3], u32),
+        shape: LaunchShape,
         arguments: &[KernelArgument],
         maps: &[EncodedMap],
     ) -> Result<(), GpuError> {
-        self.context.launch(stream, kernel, sizes, arguments, maps)
+        self.context.launch(stream, kernel, shape, arguments, maps)
     }
 
     fn allocate(&self, bytes: u64) -> Result<ForeignBuffer, GpuError> {

@@ -26,6 +26,7 @@ pub(crate) fn products_have_the_same_bits() -> Result<(), Failed> {
             grid: [PRODUCTS, 1, 1],
             block: [32, 1, 1],
             dynamic_shared_bytes: 0,
+            programmatic: false,
             arguments: vec![LaunchArgument::Pointer(out)],
         })])?;
         let of_gpu = worker.read(out, BYTES)?;

@@ -51,6 +51,7 @@ fn launch_plan() -> LaunchPlan {
             grid: [32, 32, 1],
             block: [256, 1, 1],
             dynamic_shared_bytes: 33_792,
+            programmatic: false,
             arguments: STANDARD_ARGUMENTS.to_vec(),
         }],
         ..LaunchPlan::default()

@@ -32,6 +32,8 @@ pub struct BoundLaunch {
     pub block: [Formula; 3],
     /// Bytes of dynamic shared memory.
     pub dynamic_shared_bytes: Formula,
+    /// Whether it is a programmatic dependent launch.
+    pub programmatic: bool,
     /// What it is called with; `None`: the standard arguments, then every workspace.
     pub arguments: Option<Vec<Argument>>,
 }
@@ -89,6 +91,7 @@ impl Bound {
             grid: three(kernel.grid),
             block: three(kernel.block),
             dynamic_shared_bytes: Formula::Int(i64::from(kernel.dynamic_shared_bytes)),
+            programmatic: kernel.programmatic,
             arguments: Some(kernel.arguments.clone()),
         });
         let workspaces = plan.workspaces.iter();

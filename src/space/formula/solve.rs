@@ -149,7 +149,14 @@ impl<'a> Solver<'a> {
                 }
                 Some(sizes)
             };
+            let programmatic = match &kernel.programmatic {
+                Some(when) => {
+                    !launches.is_empty() && self.is_there(Some(when), open, &mut serves)?
+                }
+                None => false,
+            };
             launches.push(BoundLaunch {
+                programmatic,
                 entry: kernel.entry.clone(),
                 grid: three(&kernel.grid)?,
                 block: three(&kernel.block)?,

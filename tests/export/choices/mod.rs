@@ -241,11 +241,11 @@ fn beside_lookup(exported: &Exported, bundle: &Bundle, call: &Call) -> Option<St
     let plan =
         render::launches(family, &draft.configuration, problem, storage, &known.device).unwrap();
     let printed = plan.kernels.iter().map(|own| (own.grid, own.block));
-    let launched = chosen.launches.iter().map(|own| (own.grid, own.block));
+    let launched = chosen.launches.iter().map(|own| (own.shape.grid, own.shape.block));
     // Code that keeps values of its own problem keeps the shared memory for them.
     let shared = chosen.launches.iter().zip(&plan.kernels).zip(&draft.plan.kernels);
     let shared_fits = shared.into_iter().all(|((launched, printed), kept)| {
-        let bytes = launched.dynamic_shared_bytes;
+        let bytes = launched.shape.dynamic_shared_bytes;
         [printed.dynamic_shared_bytes, kept.dynamic_shared_bytes].contains(&bytes)
     });
     let spaces: Vec<u64> = plan.workspaces.iter().map(|own| own.bytes).collect();

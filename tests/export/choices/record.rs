@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use gemm_tune::export::KernelDraft;
 use gemm_tune::gpu::{GpuError, KernelArgument, Stream};
-use gemm_tune::model::{Argument, Dtype, PlacedMap, Swizzle, TensorMap};
+use gemm_tune::model::{Argument, Dtype, LaunchShape, PlacedMap, Swizzle, TensorMap};
 use gemm_tune::runtime::{Driver, RowsToCopy};
 
 /// An image: what the source is, and the parameters of its kernels.
@@ -118,13 +118,14 @@ impl Driver for &Recorder {
         &self,
         _: Stream,
         (image, entry): &(u64, String),
-        (grid, block, shared): ([u32; 3], [u32; 3], u32),
+        LaunchShape { grid, block, dynamic_shared_bytes: shared, programmatic }: LaunchShape,
         arguments: &[KernelArgument],
         maps: &[PlacedMap],
     ) -> Result<(), GpuError> {
         let mut text = self.text.lock().unwrap();
         let three = |sizes: [u32; 3]| sizes.map(|size| size.to_string()).join(",");
         let (grid, block) = (three(grid), three(block));
+        text.push_str(if programmatic { "+" } else { "" });
         let _ = write!(text, "{image:016x}:{entry}:{grid}:{block}:{shared}:");
         for argument in arguments {
             let bytes = match *argument {

@@ -15,6 +15,23 @@ typedef struct {
     size_t to_pitch, width, height;
 } rows_to_copy;
 
+/* CUlaunchAttribute and CUlaunchConfig. */
+typedef struct {
+    int id;
+    char pad[4];
+    union {
+        char pad[64];
+        int allowed;
+    } value;
+} launch_attribute;
+
+typedef struct {
+    unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+    void *stream;
+    launch_attribute *attributes;
+    unsigned count;
+} launch_configuration;
+
 /* CUtensorMap. */
 typedef struct {
     unsigned long long words[16];
@@ -51,6 +68,8 @@ typedef struct {
     int (*launch_kernel)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                          unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream,
                          void **parameters, void **extra);
+    /* NULL before CUDA 11.8. */
+    int (*launch_with)(const launch_configuration *configuration, void *function, void **parameters, void **extra);
     int (*copy_rows)(const rows_to_copy *rows, void *stream);
     /* NULL before CUDA 12. */
     int (*encode)(encoded_map *map, int type, unsigned rank, void *address, const unsigned long long *extents,
@@ -64,6 +83,8 @@ typedef struct {
 #define CAPABILITY_MAJOR 75
 #define CAPABILITY_MINOR 76
 #define MAX_DYNAMIC_SHARED 8
+/* CUlaunchAttributeID. */
+#define PROGRAMMATIC_STREAM_SERIALIZATION 6
 /* CUmemorytype. */
 #define DEVICE_MEMORY 2
 /* CUtensorMapL2promotion. */
@@ -112,6 +133,8 @@ static int load_driver(driver *cuda)
         return GEMM_TUNED_NO_DRIVER;
     if (!find(library, "cuTensorMapEncodeTiled", &cuda->encode))
         cuda->encode = NULL;
+    if (!find(library, "cuLaunchKernelEx", &cuda->launch_with))
+        cuda->launch_with = NULL;
     return cuda->init(0);
 }
 

@@ -35,6 +35,29 @@ static int copy_c(const gemm_tuned *tuned, const product *own, const gemm_tuned_
     return status;
 }
 
+/* Queues a launch with its sizes. One that may begin before the launch before it ends waits for it itself; with an old
+ * driver it begins later. */
+static int launch_kernel(const driver *cuda, void *function, const launch *own, const long long *s, void *stream,
+                         void **parameters)
+{
+    launch_configuration with;
+    launch_attribute attribute;
+    if (!own->programmatic || cuda->launch_with == NULL)
+        return cuda->launch_kernel(function, (unsigned)s[0], (unsigned)s[1], (unsigned)s[2], (unsigned)s[3],
+                                   (unsigned)s[4], (unsigned)s[5], (unsigned)s[6], stream, parameters, NULL);
+    memset(&attribute, 0, sizeof attribute);
+    attribute.id = PROGRAMMATIC_STREAM_SERIALIZATION;
+    attribute.value.allowed = 1;
+    memset(&with, 0, sizeof with);
+    with.grid_x = (unsigned)s[0], with.grid_y = (unsigned)s[1], with.grid_z = (unsigned)s[2];
+    with.block_x = (unsigned)s[3], with.block_y = (unsigned)s[4], with.block_z = (unsigned)s[5];
+    with.shared_bytes = (unsigned)s[6];
+    with.stream = stream;
+    with.attributes = &attribute;
+    with.count = 1;
+    return cuda->launch_with(&with, function, parameters, NULL);
+}
+
 /* Queues the launches of a plan in the current context. */
 static int launch_plan(gemm_tuned *tuned, const plan *made, const product *own, gemm_tuned_operands *operands,
                        void *workspace, void *stream)
@@ -83,9 +106,7 @@ static int launch_plan(gemm_tuned *tuned, const plan *made, const product *own, 
         void *parameters[MAX_ARGUMENTS];
         for (j = 0; j < next->count; j++)
             parameters[j] = values[next->arguments[j]];
-        status = tuned->cuda.launch_kernel(made->functions[i], (unsigned)s[0], (unsigned)s[1],
-                                           (unsigned)s[2], (unsigned)s[3], (unsigned)s[4], (unsigned)s[5],
-                                           (unsigned)s[6], stream, parameters, NULL);
+        status = launch_kernel(&tuned->cuda, made->functions[i], next, s, stream, parameters);
     }
     return status;
 }

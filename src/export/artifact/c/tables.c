@@ -70,6 +70,7 @@ typedef struct {
     int image;
     const char *entry;
     int shared_bytes; /* dynamic; the same for every shape */
+    int programmatic; /* whether it may begin before the launch before it ends */
     int count;
     unsigned char arguments[MAX_ARGUMENTS];
 } launch;
