@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use thiserror::Error;
 
+use super::byte_marks::ByteMarks;
+
 /// Error of an allocation, a release, a read or a write.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MemoryError {
@@ -50,13 +52,14 @@ pub(super) struct Allocation {
     pub(super) base: u64,
     pub(super) bytes: u64,
     words: Box<[AtomicU32]>,
-    /// One bit for every byte that was written.
-    written: Option<Box<[AtomicU32]>>,
+    /// Bytes that were written.
+    written: Option<ByteMarks>,
     /// Set where kernels may read it only.
     pub(super) read_only: bool,
 }
 
-fn zeros(words: u64, bytes: u64) -> Result<Box<[AtomicU32]>, MemoryError> {
+/// Words that are zero, for `bytes` bytes of the device.
+pub(super) fn zeros(words: u64, bytes: u64) -> Result<Box<[AtomicU32]>, MemoryError> {
     let failed = |why: String| MemoryError::OutOfMemory { bytes, why };
     let count = usize::try_from(words).map_err(|error| failed(error.to_string()))?;
     let mut zeros = Vec::new();
@@ -70,7 +73,7 @@ impl Allocation {
         let words = zeros(bytes.div_ceil(4), bytes)?;
         let written = match tracking {
             WriteTracking::Off => None,
-            WriteTracking::Written => Some(zeros(bytes.div_ceil(32), bytes)?),
+            WriteTracking::Written => Some(ByteMarks::new(bytes)?),
         };
         Ok(Self { base, bytes, words, written, read_only: false })
     }
@@ -95,33 +98,20 @@ impl Allocation {
     /// Marks bytes as written. They must not cross a multiple of 32.
     #[inline(always)]
     pub(super) fn mark(&self, offset: u64, bytes: u32) {
-        let Some(written) = &self.written else { return };
-        let Some(word) = written.get(offset as usize / 32) else { return };
-        let bits = byte_bits(offset, bytes);
-        if word.load(Ordering::Relaxed) & bits != bits {
-            word.fetch_or(bits, Ordering::Relaxed);
+        if let Some(written) = &self.written {
+            written.mark(offset, bytes);
         }
     }
 
     /// Whether all of the bytes were written; true without tracking.
     #[inline(always)]
     pub(super) fn is_written(&self, offset: u64, bytes: u32) -> bool {
-        let Some(written) = &self.written else { return true };
-        let bits = byte_bits(offset, bytes);
-        let word = written.get(offset as usize / 32);
-        word.is_none_or(|word| word.load(Ordering::Relaxed) & bits == bits)
+        self.written.as_ref().is_none_or(|written| written.has_all(offset, bytes))
     }
 
     pub(super) fn mark_range(&self, offset: u64, bytes: u64) {
-        let mut at = offset;
-        while at < offset + bytes {
-            let length = (32 - at % 32).min(offset + bytes - at);
-            self.mark(at, length as u32);
-            at += length;
+        if let Some(written) = &self.written {
+            written.mark_range(offset, bytes);
         }
     }
-}
-
-fn byte_bits(offset: u64, bytes: u32) -> u32 {
-    (u32::MAX >> (32 - bytes.clamp(1, 32))) << (offset % 32)
 }

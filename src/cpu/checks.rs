@@ -19,6 +19,8 @@ pub enum ExecutionCheck {
     /// without a barrier between them. Also accesses to another block's shared memory that no
     /// cluster barrier orders after the block's start and before its end. Also registers of asynchronous
     /// matrix products that are used without a fence or a wait.
+    /// Also accesses to global memory before `griddepcontrol.wait` that conflict with those of a launch that may still
+    /// run ([`super::LaunchOptions::unfinished`]).
     Race,
     /// Barriers that some threads of a warp or a block do not reach.
     Divergence,
@@ -55,7 +57,8 @@ pub enum ViolationKind {
     Misaligned,
     /// A read of unwritten memory.
     Unwritten,
-    /// Accesses of two threads that no barrier orders.
+    /// Accesses of two threads that no barrier orders, or accesses before `griddepcontrol.wait` that conflict with an
+    /// earlier launch.
     Race,
     /// A barrier or a lane exchange that some participating threads do not reach.
     BarrierDivergence,

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 
+use super::access_record::AccessRecord;
 use super::allocation::{Allocation, MemoryError, WriteTracking};
 use super::layout::{ALLOCATION_SHIFT, MODULE_BASE};
 
@@ -104,6 +105,15 @@ impl GlobalMemory {
             tracking: self.tracking,
             long_updates: Mutex::default(),
         }
+    }
+
+    /// Creates an empty record of the accesses to the present allocations, except read-only ones. A launch does not
+    /// record accesses to later allocations.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`]: it takes a quarter of the bytes of those allocations.
+    pub fn access_record(&self) -> Result<AccessRecord, MemoryError> {
+        AccessRecord::new(&self.allocations)
     }
 
     /// Makes an allocation read-only for kernels: a store there is out of bounds.

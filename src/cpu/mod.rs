@@ -12,8 +12,10 @@
 //! runs operations. The last two share only plain data: `operation` and `kernel_code`.
 
 mod access_cost;
+mod access_record;
 mod allocation;
 mod async_reads;
+mod byte_marks;
 mod checks;
 mod counts;
 mod decode;
@@ -39,6 +41,7 @@ mod trace;
 mod types;
 mod vector_clock;
 
+pub use access_record::AccessRecord;
 pub use allocation::{MemoryError, WriteTracking};
 pub use checks::{ExecutionCheck, ExecutionChecks, Violation, ViolationKind};
 pub use counts::{AccessSite, Counts, InstructionClass, MemoryCounts, WarpClocks};

@@ -105,10 +105,15 @@ fn one<'a>(
         }
         "nanosleep" => Ok(Operation::Sleep),
         "griddepcontrol" => {
-            // Launches of this device never overlap.
-            let known = opcode.take("wait") || opcode.take("launch_dependents");
+            let waits = opcode.take("wait");
+            let known = waits || opcode.take("launch_dependents");
             opcode.finish()?;
-            return if known { Ok(Vec::new()) } else { Err(StatementError::operands()) };
+            match (waits, known) {
+                (true, _) => Ok(Operation::LaunchWait),
+                // A hint. Launches of this device run in turn.
+                (false, true) => return Ok(Vec::new()),
+                (false, false) => Err(StatementError::operands()),
+            }
         }
         // Hints without effect: no caches.
         "prefetch" | "prefetchu" | "discard" | "applypriority" => return Ok(Vec::new()),
@@ -151,6 +156,7 @@ pub(super) fn class(operation: &Operation, opcode: &str) -> InstructionClass {
         Operation::Mbarrier { .. } => Of::Barrier,
         Operation::CopyCommit | Operation::CopyWait { .. } | Operation::Sleep => Of::Barrier,
         Operation::Branch { .. } | Operation::Exit | Operation::Trap => Of::Control,
+        Operation::LaunchWait => Of::Control,
         _ if opcode.starts_with("fma.") && opcode.ends_with(".f32") => Of::Fma,
         _ => {
             let mut parts = opcode.split('.');

@@ -5,21 +5,20 @@ use std::sync::atomic::Ordering;
 use super::address_space::{count, split};
 use super::bounds::{check_alignment, find, find_writable, outside};
 use super::cluster_state::ClusterState;
+use super::lane_bytes::{Staged, bytes_of, extend, put};
 use super::registers::FULL;
 use super::shared_address::check_shared;
 use super::warp::Warp;
+use crate::cpu::access_record::GlobalAccess;
 use crate::cpu::checks::{ExecutionCheck, LaneViolation, ViolationKind};
 use crate::cpu::lanes::lanes;
-use crate::cpu::operation::{Address, Element, Longs, Register, Vector, Words};
+use crate::cpu::operation::{Address, Element, Longs, Register, Vector};
 use crate::cpu::shadow::SharedAccess;
 use crate::cpu::trace::Movement;
 use crate::cpu::types::Space;
 
 /// Space, element and address of an access.
 type AccessOperands = (Space, Element, Address);
-
-/// Words that the lanes of a warp load or store, up to 32 bytes per lane.
-type Staged = [Words; 8];
 
 impl Warp {
     /// Address of each lane.
@@ -51,6 +50,8 @@ impl Warp {
         let mut staged: Staged = [[0; 32]; 8];
         for (space, mask) in split(space, &mut addresses, active) {
             let staged = &mut staged;
+            let accessed = (space, &addresses, mask);
+            self.note_global::<CHECKED>(cluster, GlobalAccess::Read, accessed, bytes)?;
             match bytes {
                 8 => self.gather::<CHECKED, 2>(cluster, space, &addresses, mask, bytes, staged)?,
                 16 => self.gather::<CHECKED, 4>(cluster, space, &addresses, mask, bytes, staged)?,
@@ -107,6 +108,8 @@ impl Warp {
             }
         }
         for (space, mask) in split(space, &mut addresses, active) {
+            let accessed = (space, &addresses, mask);
+            self.note_global::<CHECKED>(cluster, GlobalAccess::Write, accessed, bytes)?;
             for lane in lanes(mask) {
                 let words: [u32; 8] = std::array::from_fn(|word| staged[word][lane]);
                 self.write_words::<CHECKED>(cluster, space, lane, addresses[lane], &words, bytes)?;
@@ -377,31 +380,4 @@ fn copy_out(to: &mut [u32], at: usize, address: u64, words: &[u32], bytes: u32) 
         let mask = (u32::MAX >> (32 - 8 * bytes)) << shift;
         *to = *to & !mask | words[0] << shift & mask;
     }
-}
-
-/// Bytes of the words that a lane loaded.
-fn bytes_of(staged: &Staged, lane: usize, at: u32, bytes: u32) -> u64 {
-    let word = at as usize / 4;
-    let low = u64::from(staged[word][lane]) >> (8 * (at % 4));
-    match bytes {
-        8 => low | u64::from(staged[word + 1][lane]) << 32,
-        _ => low & (u64::MAX >> (64 - 8 * bytes)),
-    }
-}
-
-/// Puts bytes of every lane into the words to store.
-fn put(staged: &mut Staged, values: &Longs, at: u32, bytes: u32) {
-    let word = at as usize / 4;
-    for (lane, value) in values.iter().enumerate() {
-        let kept = value & (u64::MAX >> (64 - 8 * bytes));
-        staged[word][lane] |= (kept << (8 * (at % 4))) as u32;
-        if bytes == 8 {
-            staged[word + 1][lane] = (value >> 32) as u32;
-        }
-    }
-}
-
-fn extend(element: Element, value: u64) -> u64 {
-    let unused = 64 - 8 * element.bytes;
-    if element.signed { ((value << unused).cast_signed() >> unused).cast_unsigned() } else { value }
 }

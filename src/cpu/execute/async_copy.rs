@@ -3,6 +3,7 @@
 use super::bounds::check_alignment;
 use super::cluster_state::ClusterState;
 use super::warp::{PendingAsyncCopy, Warp};
+use crate::cpu::access_record::GlobalAccess;
 use crate::cpu::checks::LaneViolation;
 use crate::cpu::lanes::lanes;
 use crate::cpu::operation::{Address, RegisterSlot};
@@ -44,6 +45,9 @@ impl Warp {
             let (whole, rest) = (read_bytes[lane] / 4, read_bytes[lane] % 4);
             if read_bytes[lane] > 0 {
                 check_alignment(Space::Global, lane, from[lane], bytes)?;
+                let accessed = (Space::Global, &from, 1 << lane);
+                let read = read_bytes[lane];
+                self.note_global::<CHECKED>(cluster, GlobalAccess::Read, accessed, read)?;
             }
             for i in 0..whole {
                 let (place, words) = (from[lane] + u64::from(4 * i), &mut words[i as usize..]);

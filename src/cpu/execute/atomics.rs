@@ -6,6 +6,7 @@ use super::address_space::{count, split};
 use super::bounds::{check_alignment, find_writable};
 use super::cluster_state::ClusterState;
 use super::warp::Warp;
+use crate::cpu::access_record::GlobalAccess;
 use crate::cpu::allocation::Allocation;
 use crate::cpu::checks::{ExecutionCheck, LaneViolation, ViolationKind};
 use crate::cpu::lanes::lanes;
@@ -33,6 +34,8 @@ impl Warp {
         };
         let mut old = [0; 32];
         for (space, mask) in split(space, &mut addresses, active) {
+            let accessed = (space, &addresses, mask);
+            self.note_global::<CHECKED>(cluster, GlobalAccess::Write, accessed, bytes)?;
             for lane in lanes(mask) {
                 let address = addresses[lane];
                 check_alignment(space, lane, address, alignment)?;

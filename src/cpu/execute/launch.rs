@@ -41,6 +41,12 @@ pub fn launch(
         .and_then(|()| check_blocks(extents, &options.blocks))
         .map_err(|what| LaunchError::Limit { kernel: kernel.name().to_owned(), what })?;
     let parameters = parameter_words(kernel, parameters)?;
+    if let Some(record) = &options.record {
+        record.begin(&kernel.variables).map_err(|error| LaunchError::Limit {
+            kernel: kernel.name().to_owned(),
+            what: error.to_string(),
+        })?;
+    }
     let progress = LaunchProgress::default();
     let order = ClusterOrder::new(extents, &options.blocks);
     let parameters = &parameters;
@@ -53,7 +59,8 @@ pub fn launch(
         order: &order,
         progress: &progress,
     };
-    match (options.checks == ExecutionChecks::NONE, options.counting) {
+    let unchecked = options.checks == ExecutionChecks::NONE && options.record.is_none();
+    match (unchecked, options.counting) {
         (true, CountingMode::Off) => context.run::<false, false>(),
         (true, CountingMode::On | CountingMode::Traced) => context.run::<false, true>(),
         (false, CountingMode::Off) => context.run::<true, false>(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::cpu::access_record::AccessRecord;
 use crate::cpu::checks::ExecutionChecks;
 
 /// Whether a launch counts instructions and memory traffic.
@@ -43,6 +44,22 @@ pub struct LaunchOptions {
     pub blocks: BlockSelection,
     /// Ends the launch before its next block once set.
     pub interrupted: Option<Arc<AtomicBool>>,
+    /// Receives the accesses to global memory, with checks or without, for [`Self::unfinished`] of later launches. Parts
+    /// of a launch may share a record.
+    pub record: Option<Arc<AccessRecord>>,
+    /// Records of the launches that may still run when this one begins, in their order; empty for a launch that begins
+    /// after the end of all others.
+    ///
+    /// A CUDA launch with the attribute programmatic stream serialization may begin before the end of the launch before
+    /// it (CUDA C++ Programming Guide, programmatic dependent launch). If that launch has the attribute too, the one
+    /// before it may also still run: blocks may execute `griddepcontrol.launch_dependents` before they wait. The list
+    /// therefore has all launches from the latest one without the attribute on.
+    ///
+    /// [`crate::cpu::ExecutionCheck::Race`] reports conflicting accesses of threads that have not executed
+    /// `griddepcontrol.wait`: accesses to memory that a listed launch writes, and writes to memory that it reads. Each
+    /// thread must wait itself; a barrier after the wait of another one does not suffice. Other accesses are valid before
+    /// the wait. Launches still run in turn on this device, so the results are the same.
+    pub unfinished: Vec<Arc<AccessRecord>>,
 }
 
 impl Default for LaunchOptions {
@@ -55,6 +72,8 @@ impl Default for LaunchOptions {
             instruction_budget: 1 << 35,
             blocks: BlockSelection::All,
             interrupted: None,
+            record: None,
+            unfinished: Vec::new(),
         }
     }
 }

@@ -223,6 +223,7 @@ impl Warp {
                 return Ok(StepResult::Pause(WarpPause::Cluster(*step)));
             }
             Operation::Sleep => return Ok(StepResult::Pause(WarpPause::Turn)),
+            Operation::LaunchWait => self.waited |= active,
             Operation::WarpBarrier => self.clocks.advance(self.position.number),
             Operation::Fence | Operation::ProxyFence => {
                 fence(Ordering::SeqCst);

@@ -7,6 +7,7 @@ use super::cluster_state::ClusterState;
 use super::mbarrier_state::{CopyOrigin, PendingTensorCopy};
 use super::tensor_box::{BOX_ALIGNMENT, TensorBox, permute, violation};
 use super::warp::Warp;
+use crate::cpu::access_record::GlobalAccess;
 use crate::cpu::checks::{ExecutionCheck, LaneViolation, ViolationKind};
 use crate::cpu::lanes::lanes;
 use crate::cpu::layout::WINDOW_BYTES;
@@ -52,6 +53,7 @@ impl Warp {
                     multicast(cluster, lane, (to[lane], barriers[lane]), mask)?
                 }
             };
+            self.note_box::<CHECKED>(cluster, GlobalAccess::Read, lane, &tensor)?;
             let loaded = load_box::<CHECKED>(cluster, lane, &tensor)?;
             if COUNTED {
                 let LoadedBox { sectors, bytes: read, .. } = &loaded;

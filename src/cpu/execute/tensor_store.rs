@@ -10,6 +10,7 @@ use super::bulk_stores::PendingStore;
 use super::cluster_state::ClusterState;
 use super::tensor_box::{BOX_ALIGNMENT, permute, violation};
 use super::warp::{SimtFrame, Warp};
+use crate::cpu::access_record::GlobalAccess;
 use crate::cpu::allocation::Allocation;
 use crate::cpu::async_reads::{AsyncEngine, engine_index};
 use crate::cpu::checks::{ExecutionCheck, LaneViolation, ViolationKind};
@@ -63,6 +64,7 @@ impl Warp {
             // A swizzle is its own inverse.
             let words = permute(words, tensor.map.swizzle, from[lane]);
             let contents: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+            self.note_box::<CHECKED>(cluster, GlobalAccess::Write, lane, &tensor)?;
             let mut rows = Vec::new();
             let mut sectors = 0;
             for row in tensor.rows() {

@@ -102,6 +102,8 @@ pub(super) struct Warp {
     pub(super) stack: Vec<SimtFrame>,
     /// Lanes that have not exited.
     pub(super) alive: u32,
+    /// Lanes that have executed `griddepcontrol.wait`.
+    pub(super) waited: u32,
     pub(super) state: WarpState,
     pub(super) cluster_arrival: ClusterArrival,
     /// Number of block and cluster barriers passed.
@@ -127,6 +129,7 @@ impl Warp {
             registers: Registers::new(code.slots),
             stack: Vec::new(),
             alive: 0,
+            waited: 0,
             state: WarpState::Ready,
             cluster_arrival: ClusterArrival::NotArrived,
             barriers: 0,
@@ -155,6 +158,7 @@ impl Warp {
         let first = 32 * self.position.index as u32;
         let lanes = (threads - first).min(32);
         self.alive = u32::MAX >> (32 - lanes);
+        self.waited = 0;
         self.stack.clear();
         self.stack.push(SimtFrame { at: 0, lanes: self.alive, reconvergence: u32::MAX });
         self.state = WarpState::Ready;

@@ -165,7 +165,7 @@ impl Operation {
             Self::WarpgroupOrder(_) => {}
             Self::CopyCommit | Self::CopyWait { .. } => {}
             Self::ClusterBarrier(_) | Self::WarpBarrier | Self::Sleep => {}
-            Self::Fence | Self::ProxyFence => {}
+            Self::Fence | Self::ProxyFence | Self::LaunchWait => {}
             Self::Branch { .. } | Self::Exit | Self::Trap => {}
         }
     }

@@ -239,6 +239,8 @@ pub(in crate::cpu) enum Operation {
     Fence,
     /// `fence.proxy.async`: orders ordinary accesses before asynchronous ones.
     ProxyFence,
+    /// `griddepcontrol.wait`: waits for the end of earlier launches.
+    LaunchWait,
     /// Instructions that the block has executed, shifted right.
     Clock {
         d: Register,

@@ -6,6 +6,7 @@ mod counting;
 mod instructions;
 mod latency;
 mod modules;
+mod programmatic_launches;
 mod rare_instructions;
 mod robustness;
 mod snippet;
