@@ -46,10 +46,11 @@ fn built_in() -> (Vec<Family>, Templates) {
     (Families::built_in().unwrap().iter().cloned().collect(), Templates::built_in().unwrap())
 }
 
-fn faulty() -> (Vec<Family>, Templates) {
+/// A family of tests/faulty.
+fn faulty(name: &str) -> (Vec<Family>, Templates) {
     let families = Families::from_folder(Path::new("tests/faulty/spaces")).unwrap();
     let templates = Templates::with_folder(Path::new("tests/faulty/templates")).unwrap();
-    (vec![families.get("faulty").unwrap().clone()], templates)
+    (vec![families.get(name).unwrap().clone()], templates)
 }
 
 fn checked(
@@ -207,8 +208,18 @@ fn the_copy_engine_brings_what_lanes_do() {
 
 /// What became of each planted fault.
 fn faults(compiler: &dyn Compile, problem: Problem) -> BTreeMap<String, Option<Outcome>> {
-    let (families, templates) = faulty();
-    let name = |configuration: &gemm_tune::model::Configuration| match configuration.get("FAULT") {
+    outcomes(compiler, problem, ("faulty", "FAULT"))
+}
+
+/// What became of each value of a parameter.
+fn outcomes(
+    compiler: &dyn Compile,
+    problem: Problem,
+    (family, parameter): (&str, &str),
+) -> BTreeMap<String, Option<Outcome>> {
+    let (families, templates) = faulty(family);
+    let name = |configuration: &gemm_tune::model::Configuration| match configuration.get(parameter)
+    {
         Some(Value::Text(fault)) => fault.clone(),
         other => panic!("{other:?}"),
     };
@@ -230,6 +241,20 @@ fn faults(compiler: &dyn Compile, problem: Problem) -> BTreeMap<String, Option<O
     })
     .unwrap();
     outcomes
+}
+
+#[test]
+fn a_launch_that_may_begin_early_waits_before_it_uses_results() {
+    let Some(compiler) = compiler_or_skip() else { return };
+    let problem = problem("33x20x24", Layout::Nn);
+    let outcomes = outcomes(&compiler, problem, ("dependent", "WAIT"));
+    assert!(outcomes["first"].is_none(), "{outcomes:?}");
+    for wait in ["late", "never"] {
+        let failure = format!("{:?}", outcomes[wait].as_ref().unwrap());
+        for words in ["has not executed `griddepcontrol.wait`", "written by the launch before"] {
+            assert!(failure.contains(words), "{wait}: {failure}");
+        }
+    }
 }
 
 #[test]
@@ -389,7 +414,7 @@ fn some_blocks_of_a_large_problem_have_their_operands_laid_out_whole() {
 fn tuning_on_the_host_finds_a_right_kernel_and_says_that_its_time_is_modelled() {
     let Some(compiler) = compiler_or_skip() else { return };
     // Templates of a folder come on top of the built-in ones.
-    let (mut families, templates) = faulty();
+    let (mut families, templates) = faulty("faulty");
     families.extend(built_in().0);
     let mut kit = Kit {
         families,

@@ -13,13 +13,14 @@ use thiserror::Error;
 
 use super::element::bits_of;
 use super::guarded_buffer::POISON;
+use super::host_launches::execute_all;
 use super::inputs::{Seeds, ValueKind};
 use super::region::{Operand, OperandValues, Region};
 use super::run::ValidationRun;
 use super::sample::{self, BlockCoverage};
 use crate::cpu::{
-    BlockSelection, CountingMode, Counts, Elements, ExecutionChecks, GlobalMemory, KernelParameter,
-    LaunchError, LaunchOptions, MemoryError, PtxModule, WriteTracking, launch,
+    BlockSelection, CountingMode, Counts, Elements, ExecutionChecks, GlobalMemory, LaunchError,
+    LaunchOptions, MemoryError, PtxModule, WriteTracking,
 };
 use crate::model::launch::WORKSPACE_ALIGNMENT;
 use crate::model::{
@@ -279,7 +280,8 @@ impl HostValidator {
         options: &LaunchOptions,
     ) -> Result<Vec<Counts>, HostFailure> {
         let launches = self.launches(plan, run, scratch)?;
-        launches.iter().map(|one| self.execute(program, one, &scratch.memory, options)).collect()
+        let with: Vec<_> = launches.iter().map(|one| (one, options)).collect();
+        execute_all(program, &scratch.memory, &with, self.shared_limit)
     }
 
     /// Launches a part of a plan.
@@ -296,8 +298,8 @@ impl HostValidator {
         let Some((last, before)) = launches.split_last() else { return Ok(Vec::new()) };
         let before = if part.preparation { before } else { &[] };
         let some = LaunchOptions { blocks: part.blocks, ..options.clone() };
-        let with = before.iter().map(|one| (one, options)).chain([(last, &some)]);
-        with.map(|(one, options)| self.execute(program, one, &scratch.memory, options)).collect()
+        let with: Vec<_> = before.iter().map(|one| (one, options)).chain([(last, &some)]).collect();
+        execute_all(program, &scratch.memory, &with, self.shared_limit)
     }
 
     /// Binds the launches of a plan.
@@ -325,30 +327,6 @@ impl HostValidator {
         let budget = 16.0 * share + f64::from(1 << 15) * (self.problem.shape.k + 64) as f64;
         let interrupted = self.interrupted.clone();
         LaunchOptions { instruction_budget: budget as u64, interrupted, ..LaunchOptions::default() }
-    }
-
-    /// Launches one kernel on the `cpu` device.
-    fn execute(
-        &self,
-        program: &PtxModule,
-        call: &LaunchCommand,
-        memory: &GlobalMemory,
-        options: &LaunchOptions,
-    ) -> Result<Counts, HostFailure> {
-        let kernel = program.kernel(&call.entry).ok_or_else(|| {
-            HostFailure::Unsupported(format!("the program has no kernel `{}`", call.entry))
-        })?;
-        let shared = kernel.facts().static_shared_bytes + u64::from(call.dynamic_shared_bytes);
-        if shared > self.shared_limit {
-            return Err(HostFailure::Unsupported(format!(
-                "kernel `{}` needs {shared} bytes of shared memory; the limit per block is {}",
-                call.entry, self.shared_limit
-            )));
-        }
-        let parameters: Vec<KernelParameter> =
-            call.arguments.iter().map(|argument| (*argument).into()).collect();
-        let extents = (call.grid, call.block);
-        Ok(launch(kernel, extents, call.dynamic_shared_bytes, &parameters, memory, options)?)
     }
 
     fn judge(

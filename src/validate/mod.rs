@@ -8,6 +8,7 @@
 mod element;
 mod guarded_buffer;
 mod host;
+mod host_launches;
 pub mod inputs;
 mod kernels;
 mod parts;

@@ -146,6 +146,23 @@ pub(crate) fn boxes_are_correct() -> Result<(), Failed> {
     Ok(())
 }
 
+/// Programmatic dependent launches: the second of each plan begins while the first runs, and waits for it.
+pub(crate) fn early_launches_are_correct() -> Result<(), Failed> {
+    let text = include_str!("../faulty/spaces/dependent.toml")
+        .replace(r#"WAIT = ["first", "late", "never"]"#, r#"WAIT = ["first"]"#);
+    let family = Family::parse("dependent.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    let templates = Templates::with_folder(Path::new("tests/faulty/templates")).unwrap();
+    let mut kit = kit(vec![family], templates);
+    for problem in problems([
+        ("33x65x129", Layout::Nn, 1),
+        ("1000x500x3000", Layout::Nn, 1),
+        ("2048x2048x512", Layout::Nn, 1),
+    ]) {
+        assert_eq!(all_correct(&problem, &mut kit, 1)?.evaluated(), 1, "{problem}");
+    }
+    Ok(())
+}
+
 /// `pipelined` with parts of K that are added to C, which searches leave alone.
 fn adding() -> Family {
     let text = include_str!("../../search-spaces/pipelined.toml")

@@ -26,8 +26,8 @@ use artifacts::{
 use behaviour::{budget, copies_tie, doctor, killed_worker, libraries, memory, program};
 use classes::classes_are_as_fast_as_lookups;
 use correctness::{
-    atomic_sums_are_correct, boxes_are_correct, families_are_correct, hundred_candidates,
-    planted_faults, reference_agrees, same_bits, sanitized,
+    atomic_sums_are_correct, boxes_are_correct, early_launches_are_correct, families_are_correct,
+    hundred_candidates, planted_faults, reference_agrees, same_bits, sanitized,
 };
 use gemm_tune::worker::GpuWorker;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -36,11 +36,12 @@ use tensor_cores::products_have_the_same_bits;
 
 type Test = fn() -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 21] = [
+const TESTS: [(&str, Test); 22] = [
     ("the_device_reference_agrees_with_the_triple_loop", reference_agrees),
     ("every_family_is_correct_for_awkward_shapes", families_are_correct),
     ("boxes_of_the_copy_engine_are_correct", boxes_are_correct),
     ("sums_that_blocks_add_to_c_are_correct", atomic_sums_are_correct),
+    ("launches_that_begin_early_are_correct", early_launches_are_correct),
     ("the_cpu_device_gives_the_bits_of_the_gpu", same_bits),
     ("products_of_tensor_cores_have_the_bits_of_the_gpu", products_have_the_same_bits),
     ("planted_faults_get_their_outcomes", planted_faults),

@@ -22,8 +22,8 @@ use super::record::image;
 /// Records of a layout that an artifact has.
 const RECORDS: usize = 18;
 
-/// Kernels of other types and with epilogues: family; dtypes of A, B and D and compute type; epilogue.
-const TYPED: [(&str, &str, &str); 12] = [
+/// Kernels of other types, with epilogues, tensor maps and a programmatic dependent launch: family; dtypes of A, B and D and compute type; epilogue.
+const TYPED: [(&str, &str, &str); 13] = [
     ("mma", "bf16 bf16 bf16 bf16", ""),
     ("mma", "bf16 bf16 f32 bf16", "bias,gelu"),
     ("mma", "f16 f16 f16 f16", "residual,relu"),
@@ -36,6 +36,7 @@ const TYPED: [(&str, &str, &str); 12] = [
     ("naive", "f32 f32 f32 f32", "bias,silu,mul"),
     ("naive", "i32 i32 i32 i32", "bias"),
     ("tma", "f32 f32 f32 f32", ""),
+    ("dependent", "f32 f32 f32 f32", ""),
 ];
 
 /// What answers are made of.
@@ -61,6 +62,11 @@ impl Known {
             let records = database.records().to_vec();
             let lookup = Lookup::new(&records, &families, &templates, &device, Regime::default());
             let lookup = lookup.with_predictor(predictor);
+            // No answer is of this family: its kernels are exported as if one had won.
+            let mut families = families;
+            let dependent = Families::from_folder(Path::new("tests/faulty/spaces")).unwrap();
+            families.push(dependent.get("dependent").unwrap().clone());
+            let templates = Templates::with_folder(Path::new("tests/faulty/templates")).unwrap();
             Self { families, templates, device, records, lookup }
         })
     }
