@@ -1,8 +1,9 @@
-//! What README.md tells people to type exists: its shell blocks are read, and every option of this
-//! program in them is looked for in the program's own help. Nothing that it shows is run.
+//! What README.md and the documents tell people to type exists: their shell blocks are read, and every option of this
+//! program in them is looked for in the program's own help. Nothing that they show is run. Links lead to files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use crate::support::program::gemm_tune;
 
@@ -123,25 +124,74 @@ fn help_of_program() -> impl FnMut(&[&str]) -> String {
     }
 }
 
+/// README.md and all files below docs/, each with its text.
+fn documents() -> Vec<(String, String)> {
+    let mut found: Vec<PathBuf> = vec!["README.md".into(), "CONTRIBUTING.md".into()];
+    let mut folders: Vec<PathBuf> = vec!["docs".into()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|own| own == "md") {
+                found.push(path);
+            }
+        }
+    }
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap();
+        (path.display().to_string(), text)
+    };
+    found.into_iter().map(read).collect()
+}
+
 #[test]
-fn commands_in_the_readme_exist() {
+fn commands_in_the_documents_exist() {
     let readme = fs::read_to_string("README.md").expect("README.md is there");
-    let commands = commands(&readme);
+    let typed = commands(&readme);
     for essential in ESSENTIAL {
-        assert!(
-            commands.iter().any(|command| command == essential),
-            "README.md lacks `{essential}`"
-        );
+        assert!(typed.iter().any(|command| command == essential), "README.md lacks `{essential}`");
     }
     let mut help = help_of_program();
-    let faults: Vec<String> = commands
-        .iter()
-        .filter_map(|command| {
-            let fault = fault(&arguments(command)?, &mut help)?;
-            Some(format!("README.md says `{command}`, but {fault}"))
-        })
-        .collect();
+    let mut faults = Vec::new();
+    // Decisions are dated: their commands are those of their day.
+    for (name, text) in documents().iter().filter(|(name, _)| !name.contains("decisions")) {
+        for command in commands(text) {
+            let Some(arguments) = arguments(&command) else { continue };
+            if let Some(fault) = fault(&arguments, &mut help) {
+                faults.push(format!("{name} says `{command}`, but {fault}"));
+            }
+        }
+    }
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
+
+/// Where the links of a text lead: `(TARGET)` behind `]`, without the part of a page.
+fn links(text: &str) -> Vec<&str> {
+    let after = text.split("](").skip(1);
+    let targets = after.filter_map(|rest| Some(rest.split_once(')')?.0.split('#').next()?));
+    targets.filter(|target| !target.is_empty() && !target.contains("://")).collect()
+}
+
+#[test]
+fn links_in_the_documents_lead_to_files() {
+    let mut faults = Vec::new();
+    for (name, text) in documents() {
+        let folder = Path::new(&name).parent().unwrap().to_owned();
+        for target in links(&text) {
+            if !folder.join(target).exists() {
+                faults.push(format!("{name} links to `{target}`, which is not there"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+    assert_eq!(links("[a](b.md) [c](https://d) [e](#f) ![g](h.svg#i)"), ["b.md", "h.svg"]);
+}
+
+#[test]
+fn the_readme_is_short() {
+    let lines = fs::read_to_string("README.md").unwrap().lines().count();
+    assert!(lines <= 150, "README.md has {lines} lines: a page of docs/ takes the rest");
 }
 
 #[test]

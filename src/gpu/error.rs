@@ -316,6 +316,7 @@ mod tests {
             .iter()
             .chain(super::super::cublas::SYMBOLS)
             .chain(super::super::cublas_lt::SYMBOLS)
+            .chain(super::super::function::SYMBOLS)
             .chain(super::super::tensor_map::SYMBOLS)
             .copied()
             .collect();

@@ -26,19 +26,18 @@ use artifacts::{
 use behaviour::{budget, copies_tie, doctor, killed_worker, libraries, memory, program};
 use classes::classes_are_as_fast_as_lookups;
 use correctness::{
-    atomic_sums_are_correct, boxes_are_correct, early_launches_are_correct, families_are_correct,
+    atomic_sums_are_correct, boxes_are_correct, early_launches_are_correct, family_is_correct,
     hundred_candidates, planted_faults, reference_agrees, same_bits, sanitized,
 };
 use gemm_tune::worker::GpuWorker;
 use libtest_mimic::{Arguments, Failed, Trial};
-use rig::worker_command;
+use rig::{searched_families, worker_command};
 use tensor_cores::products_have_the_same_bits;
 
 type Test = fn() -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 22] = [
+const TESTS: [(&str, Test); 21] = [
     ("the_device_reference_agrees_with_the_triple_loop", reference_agrees),
-    ("every_family_is_correct_for_awkward_shapes", families_are_correct),
     ("boxes_of_the_copy_engine_are_correct", boxes_are_correct),
     ("sums_that_blocks_add_to_c_are_correct", atomic_sums_are_correct),
     ("launches_that_begin_early_are_correct", early_launches_are_correct),
@@ -65,13 +64,17 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let missing = GpuWorker::start(worker_command()).err().map(|error| error.to_string());
+    let families = searched_families().into_iter().map(|family| {
+        let name = format!("{}_is_correct_for_awkward_shapes", family.name);
+        Trial::test(name, move || family_is_correct(&family))
+    });
+    let trials = TESTS.into_iter().map(|(name, test)| Trial::test(name, test)).chain(families);
+    let trials: Vec<Trial> =
+        trials.map(|trial| trial.with_ignored_flag(missing.is_some())).collect();
     if let (Some(why), false) = (&missing, arguments.list) {
-        for (name, _) in TESTS {
-            println!("{name} ... skipped: no CUDA device ({why})");
+        for trial in &trials {
+            println!("{} ... skipped: no CUDA device ({why})", trial.name());
         }
     }
-    let trials = TESTS
-        .map(|(name, test)| Trial::test(name, test).with_ignored_flag(missing.is_some()))
-        .into();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
