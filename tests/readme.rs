@@ -259,9 +259,9 @@ fn what_help_does_not_show_is_a_fault() {
 
 /// The search space that shows how a family is added is one.
 #[test]
-fn the_family_in_the_readme_parses() {
-    let readme = fs::read_to_string("README.md").expect("README.md is there");
-    let example = readme.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
-    let family = gemm_tune::space::Family::parse("README.md", example.expect("there is one"));
+fn the_family_in_the_reference_parses() {
+    let text = fs::read_to_string("docs/reference/family-files.md").unwrap();
+    let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let family = gemm_tune::space::Family::parse("family-files.md", example.expect("there is one"));
     assert_eq!(family.map(|family| family.name), Ok("mine".to_owned()));
 }
