@@ -169,7 +169,7 @@ fn commands_in_the_documents_exist() {
 /// Where the links of a text lead: `(TARGET)` behind `]`, without the part of a page.
 fn links(text: &str) -> Vec<&str> {
     let after = text.split("](").skip(1);
-    let targets = after.filter_map(|rest| Some(rest.split_once(')')?.0.split('#').next()?));
+    let targets = after.filter_map(|rest| rest.split_once(')')?.0.split('#').next());
     targets.filter(|target| !target.is_empty() && !target.contains("://")).collect()
 }
 
