@@ -38,7 +38,10 @@ pub(super) struct PatternArguments {
 /// Which problems are measured.
 #[derive(Debug, Args)]
 pub(super) struct ProblemArguments {
-    /// Shape to measure, such as 4096x4096x1024; may be repeated
+    /// Shape to measure, such as 4096x4096x1024, or 512 for a cube; may be repeated
+    #[arg(value_name = "SHAPE")]
+    pub(super) shape_words: Vec<String>,
+    /// The same as an option
     #[arg(long, value_name = "MxNxK")]
     pub(super) shape: Vec<String>,
     /// File with one shape a line, layout and batch behind it if they differ: `512x512x512 nt x16`

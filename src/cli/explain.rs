@@ -28,13 +28,23 @@ use crate::tune::{Entry, Recorded};
 )]
 pub(super) struct ExplainArguments {
     /// Shape of the winner, such as 4096x4096x1024
+    #[arg(value_name = "SHAPE", required_unless_present = "shape", conflicts_with = "shape")]
+    shape_word: Option<String>,
+    /// The same as an option
     #[arg(long, value_name = "MxNxK")]
-    shape: String,
+    shape: Option<String>,
     /// Journal of the search [default: that of the shape, device and layout]
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
     #[command(flatten)]
     of: KernelArguments,
+}
+
+impl ExplainArguments {
+    /// The shape, which clap requires in one of its two forms.
+    fn shape(&self) -> &str {
+        self.shape_word.as_deref().or(self.shape.as_deref()).unwrap_or_default()
+    }
 }
 
 /// Explains, and gives the exit code.
@@ -44,7 +54,7 @@ pub(super) fn main(arguments: &ExplainArguments) -> ExitCode {
 }
 
 fn run(arguments: &ExplainArguments, console: Console) -> Result<Value, Failure> {
-    let context = InspectContext::new(&arguments.shape, &arguments.of, console)?;
+    let context = InspectContext::new(arguments.shape(), &arguments.of, console)?;
     let journal = journal(arguments, &context)?;
     let entries: &[Entry] = journal.as_ref().map_or(&[], |journal| &journal.entries);
     let record = context.record()?;

@@ -22,6 +22,9 @@ use crate::report::picture as drawn;
 #[command(after_help = "Without --family and --diff it is the winner of --shape in the database.")]
 pub(super) struct InspectArguments {
     /// Shape that the kernel is for, such as 4096x4096x1024 [default: 1024x1024x1024 with --family]
+    #[arg(value_name = "SHAPE", conflicts_with = "shape")]
+    shape_word: Option<String>,
+    /// The same as an option
     #[arg(long, value_name = "MxNxK")]
     shape: Option<String>,
     /// Family whose kernel to show [default: the winner's]
@@ -72,15 +75,15 @@ pub(super) fn main(arguments: &InspectArguments) -> ExitCode {
 }
 
 fn run(arguments: &InspectArguments, console: Console) -> Result<Value, Failure> {
-    if arguments.shape.is_none() && arguments.family.is_none() && arguments.diff.is_empty() {
+    let shape = arguments.shape_word.as_deref().or(arguments.shape.as_deref());
+    if shape.is_none() && arguments.family.is_none() && arguments.diff.is_empty() {
         return Err(Failure::Usage(
             "nothing to inspect: give the shape of a recorded winner, as in `--shape \
              4096x4096x1024`, or a family, as in `--family NAME`"
                 .to_owned(),
         ));
     }
-    let context =
-        InspectContext::new(arguments.shape.as_deref().unwrap_or(SHAPE), &arguments.of, console)?;
+    let context = InspectContext::new(shape.unwrap_or(SHAPE), &arguments.of, console)?;
     if let [first, second] = &arguments.diff[..] {
         return context.compare([first, second]);
     }

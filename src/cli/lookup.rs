@@ -25,8 +25,11 @@ use crate::report::answered;
 #[derive(Debug, Args)]
 pub(super) struct LookupArguments {
     /// Shape to find a kernel for, such as 4096x4096x1024
+    #[arg(value_name = "SHAPE", required_unless_present = "shape", conflicts_with = "shape")]
+    shape_word: Option<String>,
+    /// The same as an option
     #[arg(long, value_name = "MxNxK")]
-    shape: String,
+    shape: Option<String>,
     #[command(flatten)]
     pattern: PatternArguments,
     /// Elements between rows of A as stored [default: packed]
@@ -68,6 +71,13 @@ pub(super) struct LookupArguments {
     common: CommonArguments,
 }
 
+impl LookupArguments {
+    /// The shape, which clap requires in one of its two forms.
+    fn shape(&self) -> &str {
+        self.shape_word.as_deref().or(self.shape.as_deref()).unwrap_or_default()
+    }
+}
+
 /// Answers, and gives the exit code.
 pub(super) fn main(arguments: &LookupArguments) -> ExitCode {
     let console = Console::new(&arguments.common);
@@ -107,7 +117,7 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<Value, Failure> 
 
 fn question(arguments: &LookupArguments) -> Result<Question, Failure> {
     let pattern = arguments.pattern.pattern()?;
-    let shape = arguments.shape.parse().map_err(Failure::usage)?;
+    let shape = arguments.shape().parse().map_err(Failure::usage)?;
     let problem = request::problem(Problem { shape, ..pattern })?;
     let packed = Storage::packed(&problem);
     let storage = Storage {

@@ -41,7 +41,7 @@ use std::process::ExitCode;
 #[doc(hidden)]
 pub use request::count_shapes;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use serde_json::json;
 
 use check::CheckArguments;
@@ -118,6 +118,11 @@ enum Command {
     /// Render templates for the program that started this process
     #[command(hide = true)]
     RenderWorker,
+}
+
+/// Whether a word names a command.
+fn is_command(word: &str) -> bool {
+    Arguments::command().find_subcommand(word).is_some()
 }
 
 /// Parses the command line and runs the command.

@@ -80,7 +80,7 @@ impl PatternArguments {
     /// The common part of the problems, with a placeholder for the shape.
     pub(super) fn pattern(&self) -> Result<Problem, Failure> {
         let pattern = pattern(&self.types, self.batch)?;
-        Ok(Problem { layout: self.layout.parse().map_err(Failure::usage)?, ..pattern })
+        Ok(Problem { layout: layout(&self.layout)?, ..pattern })
     }
 }
 
@@ -88,12 +88,13 @@ impl ProblemArguments {
     /// The common part of the problems, with a placeholder for the shape.
     pub(super) fn pattern(&self, batch: u64) -> Result<Problem, Failure> {
         let pattern = pattern(&self.types, batch)?;
-        Ok(Problem { layout: self.layout.parse().map_err(Failure::usage)?, ..pattern })
+        Ok(Problem { layout: layout(&self.layout)?, ..pattern })
     }
 
     /// All problems, each of `batch` products unless the file gives another number.
     pub(super) fn all(&self, batch: u64) -> Result<Vec<Problem>, Failure> {
-        problems(&self.shape, self.shapes.as_deref(), self.pattern(batch)?)
+        let words = shape_words(&self.shape_words, &self.shape)?;
+        problems(&words, self.shapes.as_deref(), self.pattern(batch)?)
     }
 }
 
@@ -113,6 +114,11 @@ impl SelectionArguments {
             device_name: self.device_name.clone(),
         })
     }
+}
+
+/// Parses a layout, `tn` or `TN`.
+fn layout(word: &str) -> Result<Layout, Failure> {
+    word.to_ascii_lowercase().parse().map_err(Failure::usage)
 }
 
 /// The common part of problems, with placeholders for shape and layout.
@@ -155,6 +161,23 @@ pub(super) fn regime(cache: &str, power: &str) -> Result<Regime, Failure> {
     Ok(Regime { cache, power })
 }
 
+/// Shapes as plain words, then those of options. A word that begins with no digit is a command that does not exist.
+pub(super) fn shape_words(plain: &[String], named: &[String]) -> Result<Vec<String>, Failure> {
+    let is_shape = |word: &&String| word.starts_with(|first: char| first.is_ascii_digit());
+    if let Some(word) = plain.iter().find(|word| !is_shape(word)) {
+        if super::is_command(word) {
+            return Err(Failure::Usage(format!(
+                "`{word}` is a command: write it first, as in `gemm-tune {word} --help`"
+            )));
+        }
+        return Err(Failure::Usage(format!(
+            "`{word}` is neither a command nor a shape: `gemm-tune --help` lists the commands; a shape is \
+             written as in `4096x4096x1024`"
+        )));
+    }
+    Ok([plain, named].concat())
+}
+
 /// Parses shapes.
 pub(super) fn shapes(words: &[String]) -> Result<Vec<Shape>, Failure> {
     words.iter().map(|word| word.parse().map_err(Failure::usage)).collect()
@@ -178,7 +201,7 @@ pub(super) fn problems(
 /// The failure of a command without a shape.
 pub(super) fn no_shape(deed: &str, command: &str) -> Failure {
     Failure::Usage(format!(
-        "nothing to {deed}: give a shape, as in `{command} --shape 4096x4096x1024`, or `--shapes FILE`"
+        "nothing to {deed}: give a shape, as in `{command} 4096x4096x1024`, or `--shapes FILE`"
     ))
 }
 

@@ -30,7 +30,10 @@ use crate::tune::{Hints, Settings, spaces};
 
 #[derive(Debug, Args)]
 pub(super) struct TuneArguments {
-    /// Shape to tune, such as 4096x4096x1024; may be repeated
+    /// Shape to tune, such as 4096x4096x1024, or 512 for a cube; may be repeated
+    #[arg(value_name = "SHAPE")]
+    shape_words: Vec<String>,
+    /// The same as an option
     #[arg(long, value_name = "MxNxK")]
     shape: Vec<String>,
     /// File with one shape a line, layout and batch behind it if they differ: `512x512x512 nt x16`
@@ -236,7 +239,8 @@ fn plan(
 
 fn problems(arguments: &TuneArguments, console: Console) -> Result<Vec<Problem>, Failure> {
     let pattern = arguments.pattern.pattern()?;
-    let problems = request::problems(&arguments.shape, arguments.shapes.as_deref(), pattern)?;
+    let words = request::shape_words(&arguments.shape_words, &arguments.shape)?;
+    let problems = request::problems(&words, arguments.shapes.as_deref(), pattern)?;
     if problems.is_empty() {
         return Err(request::no_shape("tune", "gemm-tune"));
     }

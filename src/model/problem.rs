@@ -38,8 +38,10 @@ pub struct Shape {
 /// Error in the text of a shape.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ShapeError {
-    /// Not three numbers separated by `x`.
-    #[error("`{0}` is not a shape: write M, N and K joined by `x`, as in `4096x4096x1024`")]
+    /// Neither three numbers nor one.
+    #[error(
+        "`{0}` is not a shape: write M, N and K joined by `x`, as in `4096x4096x1024`, or one number for a cube"
+    )]
     Malformed(String),
     /// A dimension is zero.
     #[error("`{text}` has {dimension} = 0: every dimension is at least 1")]
@@ -64,8 +66,12 @@ impl FromStr for Shape {
 
     fn from_str(text: &str) -> Result<Self, ShapeError> {
         let malformed = || ShapeError::Malformed(text.to_owned());
-        let parts: Vec<&str> = text.trim().split(['x', 'X', '×']).collect();
-        let [m, n, k] = parts[..] else { return Err(malformed()) };
+        let parts: Vec<&str> = text.trim().split(['x', 'X', '×', ',']).collect();
+        let [m, n, k] = match parts[..] {
+            [m, n, k] => [m, n, k],
+            [one] => [one; 3],
+            _ => return Err(malformed()),
+        };
         let extent = |dimension: char, digits: &str| {
             if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
                 return Err(malformed());

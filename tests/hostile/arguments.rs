@@ -10,10 +10,12 @@ use super::case::{Case, case, rows};
 #[rustfmt::skip]
 const WRONG: &[(&str, &[&str])] = &[
     // Shapes.
-    ("lookup", &["--shape <MxNxK>", "required"]),
+    ("lookup", &["<SHAPE>", "required"]),
     ("lookup --shape", &["a value is required for '--shape <MxNxK>'"]),
     ("lookup --shape=", &["`` is not a shape", "as in `4096x4096x1024`"]),
-    ("lookup --shape 8", &["`8` is not a shape"]),
+    ("lookup --shape 8,", &["`8,` is not a shape"]),
+    ("lookup 8 --shape 8", &["cannot be used with"]),
+    ("lokup", &["`lokup` is neither a command nor a shape"]),
     ("lookup --shape 8x8", &["`8x8` is not a shape"]),
     ("lookup --shape 8x8x8x8", &["`8x8x8x8` is not a shape"]),
     ("lookup --shape x8x8", &["`x8x8` is not a shape"]),
@@ -39,7 +41,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("lookup --shape 8x8x8 --dtype=", &["`` is no dtype"]),
     ("lookup --shape 8x8x8 --compute fast", &["`fast` is no compute", "choose one of f32"]),
     ("lookup --shape 8x8x8 --layout nnn", &["`nnn` is no layout", "nn, nt, tn, tt"]),
-    ("lookup --shape 8x8x8 --layout NN", &["`NN` is no layout"]),
+    ("lookup 8x8x8 --layout NX", &["`nx` is no layout"]),
     ("lookup --shape 8x8x8 --batch 0", &["batch is 0", "1 to 2147418112"]),
     ("lookup --shape 8x8x8 --batch=-1", &["invalid value '-1' for '--batch <COUNT>'"]),
     ("lookup --shape 8x8x8 --batch 1.5", &["invalid value '1.5' for '--batch <COUNT>'"]),
@@ -64,10 +66,11 @@ const WRONG: &[(&str, &[&str])] = &[
     ("lookup --shape 8x8x8 --json --json", &["'--json' cannot be used multiple times"]),
     ("lookup --shape 8x8x8 -q -v", &["'--quiet' cannot be used with '--verbose'"]),
     ("lookup --shape 8x8x8 --what", &["unexpected argument '--what'", "--help"]),
-    ("lookup --shape 8x8x8 stray", &["unexpected argument 'stray'"]),
+    ("lookup --shape 8x8x8 stray", &["cannot be used with"]),
+    ("lookup 8x8x8 stray", &["unexpected argument 'stray'"]),
     ("lookup --shape 8x8x8 --db=", &["a value is required for '--db <FILE>'"]),
-    ("--shape 8x8x8 lookup", &["'lookup' cannot be used with '--shape <MxNxK>'"]),
-    ("nothing", &["unrecognized subcommand 'nothing'"]),
+    ("--shape 8x8x8 lookup", &["`lookup` is a command: write it first"]),
+    ("nothing", &["`nothing` is neither a command nor a shape"]),
     ("help nothing", &["unrecognized subcommand 'nothing'"]),
     ("worker x", &["unexpected argument 'x'"]),
     // Tuning.
@@ -163,7 +166,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("inspect --family naive --batch 0", &["batch is 0"]),
     ("inspect --diff winner", &["2 values required for '--diff <X> <Y>'"]),
     ("inspect --shape 8x8x8 --set BLOCK_X=32", &["--family <NAME>", "required"]),
-    ("explain", &["--shape <MxNxK>", "required"]),
+    ("explain", &["<SHAPE>", "required"]),
     ("report", &["--output <OUT.html>", "required"]),
     ("doctor --device x", &["`x` is no device"]),
     ("doctor stray", &["unexpected argument 'stray'"]),
@@ -191,17 +194,17 @@ fn bytes() -> Vec<Case> {
             .fails(2)
             .says(["invalid UTF-8"]),
         case("a command that is not UTF-8").argument(no_text()).fails(2).says(["--help"]),
-        case("an empty argument").argument("").fails(2).says(["unrecognized subcommand ''"]),
+        case("an empty argument").argument("").fails(2).says(["`` is neither a command nor"]),
         case("a shape of 100,000 digits")
             .run("lookup --shape")
             .argument(format!("{0}x{0}x{0}", "9".repeat(33_000)))
             .fails(2)
             .says(["too large"]),
-        case("a word of 100,000 letters for a shape")
+        case("a number of 100,000 digits for a cube")
             .run("lookup --shape")
             .argument(long())
             .fails(2)
-            .says(["is not a shape"]),
+            .says(["is too large"]),
         case("a family with a name of 100,000 letters")
             .run("lookup --shape 8x8x8 --family")
             .argument(long())
