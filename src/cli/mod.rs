@@ -41,6 +41,7 @@ use std::process::ExitCode;
 #[doc(hidden)]
 pub use request::count_shapes;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use serde_json::json;
 
@@ -120,9 +121,19 @@ enum Command {
     RenderWorker,
 }
 
-/// Whether a word names a command.
-fn is_command(word: &str) -> bool {
-    Arguments::command().find_subcommand(word).is_some()
+/// Refuses a command behind options, which would be read as a shape.
+fn with_the_command_first(arguments: Arguments) -> Result<Arguments, clap::Error> {
+    let mut known = Arguments::command();
+    let misplaced =
+        arguments.tune.shape_words.iter().find(|word| known.find_subcommand(word).is_some());
+    match misplaced {
+        None => Ok(arguments),
+        Some(word) => {
+            let message =
+                format!("`{word}` is a command: write it first, as in `gemm-tune {word} --help`");
+            Err(known.error(ErrorKind::ArgumentConflict, message))
+        }
+    }
 }
 
 /// Parses the command line and runs the command.
@@ -134,7 +145,7 @@ pub fn main() -> ExitCode {
         json_error(&shortage);
         return ExitCode::FAILURE;
     }
-    match Arguments::try_parse() {
+    match Arguments::try_parse().and_then(with_the_command_first) {
         Ok(arguments) => run(arguments),
         Err(unparsed) => not_run(&unparsed),
     }

@@ -165,11 +165,6 @@ pub(super) fn regime(cache: &str, power: &str) -> Result<Regime, Failure> {
 pub(super) fn shape_words(plain: &[String], named: &[String]) -> Result<Vec<String>, Failure> {
     let is_shape = |word: &&String| word.starts_with(|first: char| first.is_ascii_digit());
     if let Some(word) = plain.iter().find(|word| !is_shape(word)) {
-        if super::is_command(word) {
-            return Err(Failure::Usage(format!(
-                "`{word}` is a command: write it first, as in `gemm-tune {word} --help`"
-            )));
-        }
         return Err(Failure::Usage(format!(
             "`{word}` is neither a command nor a shape: `gemm-tune --help` lists the commands; a shape is \
              written as in `4096x4096x1024`"

@@ -32,7 +32,7 @@ use crate::tune::{Hints, Settings, spaces};
 pub(super) struct TuneArguments {
     /// Shape to tune, such as 4096x4096x1024, or 512 for a cube; may be repeated
     #[arg(value_name = "SHAPE")]
-    shape_words: Vec<String>,
+    pub(super) shape_words: Vec<String>,
     /// The same as an option
     #[arg(long, value_name = "MxNxK")]
     shape: Vec<String>,

@@ -220,6 +220,7 @@ int gemm_tuned_set_measuring(gemm_tuned *tuned, const gemm_tuned_measuring *meas
 typedef struct {
     /* Bytes of this structure. */
     size_t size;
+    /* Addresses are multiples of the largest element of the three. */
     const void *a, *b;
     void *d;
     /* Scalars, read before a call returns; NULL for an alpha of 1 and a beta of 0. */

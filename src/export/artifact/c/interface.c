@@ -86,8 +86,8 @@ static int read_product(const gemm_tuned *tuned, const gemm_tuned_problem *probl
     *whole = gemm_tuned_no_operands();
     memcpy(whole, operands, operands->size);
     whole->size = sizeof *whole;
-    if (!is_address(whole->a, own->elements[0]) || !is_address(whole->b, own->elements[1])
-        || !is_address(whole->d, own->elements[2])
+    if (!is_address(whole->a, widest(own)) || !is_address(whole->b, widest(own))
+        || !is_address(whole->d, widest(own))
         || (whole->c != NULL && !is_address(whole->c, own->elements[2])))
         return GEMM_TUNED_BAD_ARGUMENT;
     for (epilogue = own->epilogue; epilogue != 0; epilogue >>= OPERATION_BITS) {
