@@ -58,7 +58,7 @@ pub enum RuntimeError {
     },
     /// C in a buffer of its own cannot be read.
     #[error(
-        "C is at {address} with rows of {ldc} elements: give the address of an element, and rows of at least {n}"
+        "C is at {address} with rows of {ldc} elements: give the address of an element, rows of at least {n}, and those of D in its place"
     )]
     SeparateC {
         /// The given address.

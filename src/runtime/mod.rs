@@ -32,10 +32,11 @@ mod tensor_maps;
 #[cfg(test)]
 mod tests;
 
+pub use crate::worker::EpilogueAddresses;
 pub use bundle::Bundle;
 pub use catalogue::{Catalogue, SelectedKernel, SelectedLaunch};
 pub use database::DatabaseKernels;
 pub use driver::Driver;
 pub use error::RuntimeError;
 pub use gemm::Runtime;
-pub use operands::{EpilogueOperands, GemmOperands, RowsToCopy, SeparateC};
+pub use operands::{GemmOperands, RowsToCopy, SeparateC};

@@ -3,7 +3,8 @@
 use super::error::RuntimeError;
 use crate::gpu::KernelArgument;
 use crate::model::storage::StorageError;
-use crate::model::{Dtype, EpilogueOp, GemmType, Problem, Storage};
+use crate::model::{Dtype, GemmType, Problem, Storage};
+use crate::worker::EpilogueAddresses;
 
 /// Operands of a product D = epilogue(alpha op(A) op(B) + beta C), row-major; those of a batch lie one after
 /// the other. Addresses are device addresses.
@@ -28,8 +29,9 @@ pub struct GemmOperands {
     /// C, where it lies in a buffer of its own. It is copied to D before the product, unless beta is 0; an addend
     /// that is read once is a `residual` of the epilogue.
     pub c: Option<SeparateC>,
-    /// The operands of the epilogue.
-    pub epilogue: EpilogueOperands,
+    /// The operands of the epilogue. Values of a column (`bias`, `col-scale`) or a row lie one after the other, those of
+    /// the next product behind them. A matrix (`residual`, `mul`) is stored as D is.
+    pub epilogue: EpilogueAddresses,
 }
 
 /// C in a buffer of its own, which does not overlap D.
@@ -39,36 +41,6 @@ pub struct SeparateC {
     pub address: u64,
     /// Elements between rows.
     pub ldc: u64,
-}
-
-/// Addresses of the operands of an epilogue; those that a problem's epilogue does not have are not read. Values of a
-/// column or a row lie one after the other, those of the next product behind them. A matrix is stored as D is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct EpilogueOperands {
-    /// `bias`: N values for each product, of the dtype of D.
-    pub bias: u64,
-    /// `row-scale`: M values of f32 for each product.
-    pub row_scale: u64,
-    /// `col-scale`: N values of f32 for each product.
-    pub col_scale: u64,
-    /// `residual`: a matrix of the dtype of D.
-    pub residual: u64,
-    /// `mul`: a matrix of the dtype of D.
-    pub mul: u64,
-}
-
-impl EpilogueOperands {
-    /// The address of an operation's operand; 0 for an operation without one.
-    pub(super) fn address(&self, operation: EpilogueOp) -> u64 {
-        match operation {
-            EpilogueOp::Bias => self.bias,
-            EpilogueOp::RowScale => self.row_scale,
-            EpilogueOp::ColScale => self.col_scale,
-            EpilogueOp::Residual => self.residual,
-            EpilogueOp::Mul => self.mul,
-            EpilogueOp::Relu | EpilogueOp::Gelu | EpilogueOp::GeluTanh | EpilogueOp::Silu => 0,
-        }
-    }
 }
 
 /// Rows of a matrix to copy, as the driver takes them; all figures in bytes.
@@ -88,7 +60,7 @@ impl GemmOperands {
     /// Packed operands, alpha 1 and beta 0, without an epilogue.
     pub fn packed(problem: &Problem, a: u64, b: u64, d: u64) -> Self {
         let (lda, ldb, ldd) = (problem.lda(), problem.ldb(), problem.ldc());
-        let epilogue = EpilogueOperands::default();
+        let epilogue = EpilogueAddresses::default();
         Self { a, b, d, lda, ldb, ldd, alpha: 1.0, beta: 0.0, c: None, epilogue }
     }
 
@@ -101,8 +73,7 @@ impl GemmOperands {
             }
         }
         for operation in problem.epilogue.operands() {
-            let (address, dtype) =
-                (self.epilogue.address(operation), operation.operand_dtype(types));
+            let (address, dtype) = (self.epilogue.of(operation), operation.operand_dtype(types));
             if address == 0 || address % dtype.bytes() != 0 {
                 return Err(RuntimeError::EpilogueOperand { operation, address, dtype });
             }
@@ -127,10 +98,11 @@ impl GemmOperands {
         };
         let (n, bytes) = (problem.shape.n, problem.types.d.bytes());
         let Storage { ldc: ldd, .. } = self.storage();
-        let is_possible = address != 0 && address % bytes == 0 && ldc >= n;
+        let overlaps = address == self.d && ldc != ldd;
+        let is_possible = address != 0 && address % bytes == 0 && ldc >= n && !overlaps;
         match ldc.checked_mul(bytes).filter(|_| is_possible) {
             None => Err(RuntimeError::SeparateC { address, ldc, n }),
-            Some(_) if (address, ldc) == (self.d, ldd) => Ok(None),
+            Some(_) if address == self.d => Ok(None),
             Some(pitch) => Ok(Some(RowsToCopy {
                 from: (address, pitch),
                 to: (self.d, ldd * bytes),

@@ -121,7 +121,7 @@ impl ArgumentSource {
             Self::Workspace(offset) => return KernelArgument::Pointer(workspace + offset),
             Self::Map(place) => return KernelArgument::Map(place),
             Self::Epilogue(operation) => {
-                return KernelArgument::Pointer(operands.epilogue.address(operation));
+                return KernelArgument::Pointer(operands.epilogue.of(operation));
             }
             Self::Standard(place) => place,
         };

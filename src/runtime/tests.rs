@@ -13,7 +13,7 @@ use crate::compile::{Compile, CompileError, CompileRequest, Compiled};
 use crate::gpu::{GpuError, KernelArgument, Stream};
 use crate::lookup::Lookup;
 use crate::model::{
-    Device, Dtype, GemmType, LaunchShape, Layout, PlacedMap, Problem, Regime, Shape,
+    Device, Dtype, EpilogueOp, GemmType, LaunchShape, Layout, PlacedMap, Problem, Regime, Shape,
 };
 use crate::render::Templates;
 use crate::space::{Families, Family};
@@ -252,7 +252,13 @@ fn operands_of_an_epilogue_and_a_separate_c_reach_the_driver() {
     let runtime = Runtime::new(kernels(&["naive"], &Arc::default()), &driver);
     let problem =
         Problem { epilogue: "bias,relu,mul".parse().unwrap(), batch: 2, ..problem("8x6x4") };
-    let epilogue = EpilogueOperands { bias: 4100, mul: 8192, ..EpilogueOperands::default() };
+    let addresses = |bias: u64, mul: u64| {
+        let mut addresses = EpilogueAddresses::default();
+        addresses.set(EpilogueOp::Bias, bias);
+        addresses.set(EpilogueOp::Mul, mul);
+        addresses
+    };
+    let epilogue = addresses(4100, 8192);
     let whole = GemmOperands {
         ldd: 7,
         beta: 0.5,
@@ -272,8 +278,8 @@ fn operands_of_an_epilogue_and_a_separate_c_reach_the_driver() {
         runtime.gemm(Stream::default(), &problem, &operands).unwrap();
     }
     assert!(driver.copied.lock().unwrap().is_empty());
-    let without = EpilogueOperands { mul: 0, ..epilogue };
-    let odd = EpilogueOperands { bias: 4098, ..epilogue };
+    let (without, odd) = (addresses(4100, 0), addresses(4098, 8192));
+    let over_d = Some(SeparateC { address: 1024, ldc: 9 });
     let short = Some(SeparateC { address: 2048, ldc: 5 });
     for (operands, words) in [
         (
@@ -281,6 +287,7 @@ fn operands_of_an_epilogue_and_a_separate_c_reach_the_driver() {
             "the epilogue's `mul` has the address 0: give",
         ),
         (GemmOperands { epilogue: odd, ..whole }, "the epilogue's `bias` has the address 4098"),
+        (GemmOperands { c: over_d, ..whole }, "C is at 1024 with rows of 9 elements"),
         (GemmOperands { c: short, ..whole }, "C is at 2048 with rows of 5 elements"),
     ] {
         let error = runtime.gemm(Stream::default(), &problem, &operands).unwrap_err().to_string();

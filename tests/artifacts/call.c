@@ -110,6 +110,9 @@ int main(void)
     printf("operands of version 1 %d\n", gemm_tuned_run(tuned, &problem, &operands, NULL, 0, NULL));
     operands.size = sizeof operands;
     printf("odd C %d\n", gemm_tuned_run(tuned, &good, &operands, NULL, 0, NULL));
+    operands.c = operands.d;
+    problem = good, problem.ldc = 40;
+    printf("C over D %d\n", gemm_tuned_run(tuned, &problem, &operands, NULL, 0, NULL));
     operands.c = NULL;
     problem = good, problem.epilogue = "bias";
     printf("no bias %d\n", gemm_tuned_run(tuned, &problem, &operands, NULL, 0, NULL));

@@ -249,14 +249,7 @@ pub(crate) fn artifacts_have_types() -> Result<(), Failed> {
     }
     let arguments = ["export", "--format", "python", "-o", &out, "--db", &database];
     assert_eq!(gemm_tune(&arguments).1, Some(0));
-    let output = Command::new("python3").args(["-B", "tests/artifacts/types.py", &out]).output()?;
-    print!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert!(output.status.success());
-    Ok(())
+    runs_well(Command::new("python3").args(["-B", "tests/artifacts/types.py", &out]))
 }
 
 /// Tunes a little, exports, and multiplies with C, Python and the runtime.
@@ -283,11 +276,13 @@ pub(crate) fn artifacts_multiply() -> Result<(), Failed> {
         )
     });
     let others = ["1500x700x900", "3000x2500x640", "777x1001x513+5", "200x300x64x24"];
-    let output = Command::new("sh")
-        .args(["tests/artifacts/check.sh", &out])
-        .args(tuned)
-        .args(others)
-        .output()?;
+    let program = &mut Command::new("sh");
+    runs_well(program.args(["tests/artifacts/check.sh", &out]).args(tuned).args(others))
+}
+
+/// Runs a program, prints what it says, and fails where it does.
+fn runs_well(program: &mut Command) -> Result<(), Failed> {
+    let output = program.output()?;
     print!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),

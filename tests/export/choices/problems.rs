@@ -6,7 +6,7 @@ use std::fmt;
 use gemm_tune::lookup::Question;
 use gemm_tune::model::problem::{MAX_BATCH, MAX_EXTENT};
 use gemm_tune::model::{Dtype, EpilogueOp, GemmType, Layout, Problem, Shape, Storage};
-use gemm_tune::runtime::{EpilogueOperands, SeparateC};
+use gemm_tune::runtime::{EpilogueAddresses, SeparateC};
 
 /// Where A, B, D, the workspace, the operands of epilogues, and a C of its own begin, but for an offset: the first
 /// allocations of the cpu device.
@@ -138,9 +138,12 @@ impl Call {
             || self.c.is_some_and(|c| c.ldc < self.problem.shape.n)
     }
 
-    pub(super) fn epilogue(&self) -> EpilogueOperands {
-        let [bias, row_scale, col_scale, residual, mul] = self.operands;
-        EpilogueOperands { bias, row_scale, col_scale, residual, mul }
+    pub(super) fn epilogue(&self) -> EpilogueAddresses {
+        let mut addresses = EpilogueAddresses::default();
+        for (operation, address) in OPERANDS.into_iter().zip(self.operands) {
+            addresses.set(operation, address);
+        }
+        addresses
     }
 
     pub(super) fn storage(&self) -> Storage {

@@ -90,6 +90,10 @@ static int read_product(const gemm_tuned *tuned, const gemm_tuned_problem *probl
         || !is_address(whole->d, widest(own))
         || (whole->c != NULL && !is_address(whole->c, own->elements[2])))
         return GEMM_TUNED_BAD_ARGUMENT;
+    /* C in the place of D lies as D does. */
+    if (whole->c == whole->d
+        && (own->ldc != own->p[6] || (own->p[3] > 1 && own->stride_c != own->strides[2])))
+        return GEMM_TUNED_BAD_ARGUMENT;
     for (epilogue = own->epilogue; epilogue != 0; epilogue >>= OPERATION_BITS) {
         const operation *next = &operations[(epilogue & ((1 << OPERATION_BITS) - 1)) - 1];
         if (next->operand >= 0
