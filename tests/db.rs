@@ -255,7 +255,7 @@ fn a_lookup_that_cannot_be_answered_says_so() {
         ),
         (&["--shape", "8x8x8", "--pin", "/nowhere.toml"], 1, "cannot read `/nowhere.toml`"),
         (&["--shape", "8x8", "--db", ONE], 2, "is not a shape"),
-        (&[], 2, "--shape"),
+        (&[], 2, "<SHAPE>"),
     ] {
         let arguments = [&["lookup"], arguments].concat();
         let said = gemm_tune(&arguments);

@@ -400,11 +400,11 @@ class _Call:
     def first_workspace(self, operands, stream):
         """The workspace of the kernel, which is measured before where the environment says so."""
         status = _library().gemm_tuned_measure(self.handle, self.reference, ctypes.byref(operands), stream)
+        if status != NOT_NOW:
+            _must(status, "measuring the product")
         count = _chosen(self.handle, self.problem).workspace_bytes
-        if status == NOT_NOW:
-            return count
-        _must(status, "measuring the product")
-        self.workspace = count
+        if status != NOT_NOW:
+            self.workspace = count
         return count
 
     def less_workspace(self, count):
