@@ -255,7 +255,7 @@ fn a_lookup_that_cannot_be_answered_says_so() {
         ),
         (&["--shape", "8x8x8", "--pin", "/nowhere.toml"], 1, "cannot read `/nowhere.toml`"),
         (&["--shape", "8x8", "--db", ONE], 2, "is not a shape"),
-        (&[], 2, "<SHAPE>"),
+        (&[], 2, "nothing to look up"),
     ] {
         let arguments = [&["lookup"], arguments].concat();
         let said = gemm_tune(&arguments);
@@ -269,33 +269,32 @@ fn records_are_stamped_anew_where_the_machine_code_is_equal() {
     let Some(nvrtc) = nvrtc_or_skip() else { return };
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| text(&folder.path().join(name)).to_owned();
-    let (db, spaces, templates, csv) = (at("db.toml"), at("spaces"), at("templates"), at("csv"));
+    let (db, spaces, templates) = (at("db.toml"), at("spaces"), at("templates"));
     fs::copy("tests/databases/h200.toml", &db).unwrap();
     for folder in [&spaces, &templates] {
         fs::create_dir(folder).unwrap();
     }
     fs::copy("search-spaces/tiled.toml", format!("{spaces}/tiled.toml")).unwrap();
     let template = fs::read_to_string("templates/tiled.cu.tera").unwrap();
-    let restamp = |template: &str| {
+    let restamp = |template: &str, form: &str| {
         fs::write(format!("{templates}/tiled.cu.tera"), template).unwrap();
         let own = ["db", "restamp", "--db", &db, "--before-spaces", &spaces];
-        let rest = ["--before-templates", &templates, "--random", "2", "--csv", &csv, "--yes"];
+        let rest = ["--before-templates", &templates, "--random", "2", "--yes"];
         let path = nvrtc.path().to_str().unwrap();
         let variables = [("GEMM_TUNE_NVRTC", path), ("GEMM_TUNE_CACHE", CACHE)];
-        gemm_tune_with(&[&own[..], &rest].concat(), &variables)
+        gemm_tune_with(&[&own[..], &rest, &["--output-format", form]].concat(), &variables)
     };
     // A comment changes the identity of a template, and no machine code.
-    let said = restamp(&format!("// The version before.\n{template}"));
+    let said = restamp(&format!("// The version before.\n{template}"), "csv");
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
-    assert!(said.out.contains("5 records stamped anew"), "{}", said.out);
-    let table = fs::read_to_string(&csv).unwrap();
+    let table = said.out;
     assert!(table.starts_with("family,source,problem,verdict,detail,before,after\n"), "{table}");
     assert!(table.lines().skip(1).all(|line| line.starts_with("tiled,")), "{table}");
     let stamped = fs::read_to_string(&db).unwrap();
     // Other machine code: nothing is stamped.
     let other = template.replacen("sum += As", "sum -= As", 1);
     assert_ne!(other, template);
-    let said = restamp(&other);
+    let said = restamp(&other, "table");
     assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
     assert!(said.out.contains("0 records stamped anew"), "{}", said.out);
     assert_eq!(fs::read_to_string(&db).unwrap(), stamped);

@@ -71,7 +71,7 @@ fn a_winner_is_explained_by_its_limits_neighbours_and_losers() {
     fs::copy("tests/databases/h200.toml", &database).unwrap();
     let (journal, database) = (journal.to_str().unwrap(), database.to_str().unwrap());
     let arguments = ["--shape", SHAPE, "--db", database, "--journal", journal];
-    let said = explain(&arguments);
+    let said = explain(&[&arguments[..], &["--verbose"]].concat());
     assert_eq!(said.code, Some(0), "{}", said.err);
     for words in [
         "4.546 µs, 0.122 TFLOP/s",
@@ -104,7 +104,7 @@ fn what_cannot_be_explained_says_what_to_do() {
     let other = journal(folder.path(), 8, 8, 8);
     let other = other.to_str().unwrap();
     for (arguments, code, words) in [
-        (&["--shape", "2x3x5", "--db", "/nowhere.toml"][..], 1, "no journal of a search"),
+        (&["--shape", "2x3x5", "--db", "/nowhere.toml"][..], 1, "cannot read"),
         (&["--shape", SHAPE, "--journal", other], 2, "is of 8x8x8 f32 nn on NVIDIA H200, not of"),
         (&["--shape", "2x3"], 2, "is not a shape"),
         (&["--shape", SHAPE, "--journal", "/nowhere.jsonl"], 1, "cannot read"),
@@ -113,6 +113,23 @@ fn what_cannot_be_explained_says_what_to_do() {
         assert_eq!(said.code, Some(code), "{arguments:?}: {}", said.err);
         assert!(said.err.contains(words), "{arguments:?}: {}", said.err);
     }
+}
+
+#[test]
+fn a_shape_that_nobody_tuned_is_explained_by_the_answer_of_lookup() {
+    if nvrtc_or_skip().is_none() {
+        return;
+    }
+    let arguments = ["40x66x130", "--db", "tests/databases/h200.toml", "--device-name", "h200"];
+    let said = explain(&arguments);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for words in ["for 40x66x130 f32 nn on NVIDIA H200", "source: ", "predicted ", "lower bounds"] {
+        assert!(said.out.contains(words), "`{words}` in:\n{}", said.out);
+    }
+    let document: Value =
+        serde_json::from_str(&explain(&[&arguments[..], &["--json"]].concat()).out).unwrap();
+    assert_eq!(document["timing"], "predicted");
+    assert_ne!(document["source"], "exact");
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn inspect(arguments: &[&str]) -> Result<String, String> {
 }
 
 fn shown(family: &str, emit: &str) -> String {
-    let arguments = ["--family", family, "--shape", shape(family), "--emit", emit];
+    let arguments = ["--config", family, "--shape", shape(family), "--emit", emit];
     inspect(&arguments).unwrap_or_else(|error| panic!("{family}, {emit}: {error}"))
 }
 
@@ -126,7 +126,7 @@ fn ptx_is_a_program_with_known_instructions() {
 fn sass_is_machine_code_with_known_instructions() {
     let Some(nvrtc) = nvrtc_or_skip() else { return };
     for name in names() {
-        let arguments = ["--family", &name, "--shape", shape(&name), "--emit", "sass"];
+        let arguments = ["--config", &name, "--shape", shape(&name), "--emit", "sass"];
         let sass = match inspect(&arguments) {
             Ok(sass) => sass,
             Err(error) if error.contains("nvdisasm was not installed") => {
@@ -352,18 +352,15 @@ fn the_help_names_what_can_be_shown() {
 #[test]
 fn what_cannot_be_inspected_says_what_to_do() {
     for (arguments, words) in [
-        (&[][..], &["nothing to inspect", "--family NAME"][..]),
-        (&["--family", "nave"], &["no family is named `nave`", "did you mean `naive`?"]),
-        (
-            &["--family", "tiled", "--set", "TILES=3"],
-            &["no parameter `TILES`", "did you mean `TILE`?"],
-        ),
-        (&["--family", "tiled", "--set", "TILE=3"], &["TILE of family `tiled` is one of", "not 3"]),
-        (&["--family", "tiled", "--dtype", "f16"], &["serves dtype"]),
-        (&["--shape", "2x3x5", "--db", "/nowhere.toml"], &["no winner for 2x3x5", "--family NAME"]),
+        (&[][..], &["nothing to inspect", "--config FAMILY"][..]),
+        (&["--config", "nave"], &["no family is named `nave`", "did you mean `naive`?"]),
+        (&["--config", "tiled:TILES=3"], &["no parameter `TILES`", "did you mean `TILE`?"]),
+        (&["--config", "tiled:TILE=3"], &["TILE of family `tiled` is one of", "not 3"]),
+        (&["--config", "tiled", "--dtype", "f16"], &["serves dtype"]),
+        (&["--shape", "2x3x5", "--db", "/nowhere.toml"], &["cannot read `/nowhere.toml`"]),
         (&["--diff", "tiled"], &["2 values required"]),
         (&["--diff", "tiled", "nave"], &["did you mean `naive`?"]),
-        (&["--set", "TILE=3"], &["--family"]),
+        (&["--config", "tiled", "--diff", "tiled", "naive"], &["cannot be used with"]),
     ] {
         let error = inspect(arguments).unwrap_err();
         for word in words {

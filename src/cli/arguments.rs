@@ -2,12 +2,29 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
+
+/// Headings of options in `--help`.
+pub(super) mod heading {
+    /// What is multiplied.
+    pub(crate) const PROBLEM: &str = "Problem";
+    /// The device, and what is known of it.
+    pub(crate) const DEVICE: &str = "Device and records";
+    /// What candidates there are, and how long they are searched.
+    pub(crate) const SEARCH: &str = "Search";
+    /// Where kernels come from.
+    pub(crate) const FAMILIES: &str = "Families";
+    /// What is printed.
+    pub(crate) const OUTPUT: &str = "Output";
+    /// Compiler and cache.
+    pub(crate) const COMPILER: &str = "Compiler and cache";
+}
 
 /// How operands are stored and multiplied.
 #[derive(Debug, Args)]
+#[command(next_help_heading = heading::PROBLEM)]
 pub(super) struct TypeArguments {
-    /// How the elements of A and B are stored: f32, f16, bf16, i8 or i32
+    /// How the elements of A and B are stored: f32, f16, bf16 or i8
     #[arg(long, default_value = "f32")]
     pub(super) dtype: String,
     /// How the elements of C are stored [default: as those of A; i32 for i8]
@@ -24,6 +41,7 @@ pub(super) struct TypeArguments {
 
 /// What a problem is besides its shape.
 #[derive(Debug, Args)]
+#[command(next_help_heading = heading::PROBLEM)]
 pub(super) struct PatternArguments {
     #[command(flatten)]
     pub(super) types: TypeArguments,
@@ -37,6 +55,7 @@ pub(super) struct PatternArguments {
 
 /// Which problems are measured.
 #[derive(Debug, Args)]
+#[command(next_help_heading = heading::PROBLEM)]
 pub(super) struct ProblemArguments {
     /// Shape to measure, such as 4096x4096x1024, or 512 for a cube; may be repeated
     #[arg(value_name = "SHAPE")]
@@ -52,17 +71,32 @@ pub(super) struct ProblemArguments {
     /// Whether A and B are used as stored (n) or transposed (t): nn, nt, tn or tt
     #[arg(long, default_value = "nn")]
     pub(super) layout: String,
+    /// Number of independent products
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    pub(super) batch: u64,
+}
+
+/// Device that a command works on or answers for.
+#[derive(Debug, Args)]
+#[command(next_help_heading = heading::DEVICE)]
+pub(super) struct DeviceArguments {
+    /// Device to measure on: auto, cuda:N, or cpu, which models times
+    #[arg(long, default_value = "auto", conflicts_with = "device_name")]
+    pub(super) device: String,
+    /// GPU by its name or a part of it, such as h200
+    #[arg(long, value_name = "NAME")]
+    pub(super) device_name: Option<String>,
 }
 
 /// Whose winners are measured, and on what.
 #[derive(Debug, Args)]
+#[command(next_help_heading = heading::DEVICE)]
 pub(super) struct MeasureArguments {
     /// Database with the winners [default: results/<gpu>.toml]
     #[arg(long, value_name = "FILE")]
     pub(super) db: Option<PathBuf>,
-    /// Device to measure on: auto, cuda:N, or cpu, which models times
-    #[arg(long, default_value = "auto")]
-    pub(super) device: String,
+    #[command(flatten)]
+    pub(super) device: DeviceArguments,
     /// Seed of the operands
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
@@ -70,6 +104,7 @@ pub(super) struct MeasureArguments {
 
 /// Which families there are to choose from.
 #[derive(Debug, Args)]
+#[command(next_help_heading = heading::FAMILIES)]
 pub(super) struct FamilyArguments {
     /// Family to choose from; may be repeated [default: all]
     #[arg(long, value_name = "NAME")]
@@ -80,6 +115,7 @@ pub(super) struct FamilyArguments {
 
 /// Where families come from.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = heading::FAMILIES)]
 pub(super) struct FolderArguments {
     /// Folder of search spaces to use instead of the built-in ones
     #[arg(long, value_name = "DIR")]
@@ -91,69 +127,117 @@ pub(super) struct FolderArguments {
 
 /// Where a kernel that is looked at comes from, besides its shape.
 #[derive(Debug, Args)]
+#[command(mut_arg("device", |device| {
+    device.help("Device that it is for: auto, cuda:N or cpu; without a GPU an NVIDIA H200 is assumed")
+}))]
 pub(super) struct KernelArguments {
     #[command(flatten)]
     pub(super) pattern: PatternArguments,
-    /// Device that it is for: auto, cuda:N or cpu; without a GPU an NVIDIA H200 is assumed
-    #[arg(long, default_value = "auto")]
-    pub(super) device: String,
-    /// Tuning database with the winner [default: results/<gpu>.toml]
-    #[arg(long, value_name = "PATH")]
-    pub(super) db: Option<PathBuf>,
     #[command(flatten)]
-    pub(super) folders: FolderArguments,
+    pub(super) device: DeviceArguments,
+    /// Database to answer from; may be repeated [default: all of results/]
+    #[arg(long, value_name = "FILE", help_heading = heading::DEVICE)]
+    pub(super) db: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(super) families: FamilyArguments,
     #[command(flatten)]
     pub(super) common: CommonArguments,
 }
 
+/// The form of results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum OutputFormat {
+    /// Text and tables for people
+    Table,
+    /// Comma-separated values, a row for each result
+    Csv,
+    /// One JSON document, also on failure
+    Json,
+    /// Text and tables in Markdown
+    Md,
+}
+
+/// The form of results, with short names for two forms.
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct FormatArguments {
+    /// Form of the results on standard output
+    #[arg(long, value_enum, default_value = "table", value_name = "FORMAT", help_heading = heading::OUTPUT)]
+    output_format: OutputFormat,
+    /// The same as --output-format json: one JSON document, also on failure
+    #[arg(long, conflicts_with_all = ["output_format", "csv"], help_heading = heading::OUTPUT)]
+    json: bool,
+    /// The same as --output-format csv
+    #[arg(long, conflicts_with = "output_format", help_heading = heading::OUTPUT)]
+    csv: bool,
+}
+
+impl FormatArguments {
+    /// The chosen form.
+    pub(super) fn format(self) -> OutputFormat {
+        match self {
+            Self { json: true, .. } => OutputFormat::Json,
+            Self { csv: true, .. } => OutputFormat::Csv,
+            Self { output_format, .. } => output_format,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(super) struct CommonArguments {
-    /// Print one JSON document on standard output, also on failure
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) format: FormatArguments,
     /// Never install anything: fail if NVRTC is not on this machine
-    #[arg(long)]
+    #[arg(long, help_heading = heading::COMPILER, hide_short_help = true)]
     pub(super) offline: bool,
     /// NVRTC library to use, a libnvrtc.so
-    #[arg(long, value_name = "PATH", env = "GEMM_TUNE_NVRTC")]
+    #[arg(long, value_name = "PATH", env = "GEMM_TUNE_NVRTC", help_heading = heading::COMPILER, hide_short_help = true)]
     pub(super) nvrtc: Option<PathBuf>,
     /// Folder for compiled kernels and for NVRTC [default: gemm-tune in the user's cache folder]
-    #[arg(long, value_name = "DIR", env = "GEMM_TUNE_CACHE")]
+    #[arg(long, value_name = "DIR", env = "GEMM_TUNE_CACHE", help_heading = heading::COMPILER, hide_short_help = true)]
     pub(super) cache: Option<PathBuf>,
     /// Time after which a compile is ended, and its candidate counts as one that timed out
-    #[arg(long, value_name = "TIME", default_value = "60s")]
+    #[arg(long, value_name = "TIME", default_value = "60s", help_heading = heading::COMPILER, hide_short_help = true)]
     pub(super) compile_timeout: String,
     /// Show results only
-    #[arg(short, long, conflicts_with = "verbose")]
+    #[arg(short, long, conflicts_with = "verbose", help_heading = heading::OUTPUT)]
     pub(super) quiet: bool,
     /// Show every candidate
-    #[arg(short, long, action = ArgAction::SetTrue)]
+    #[arg(short, long, action = ArgAction::SetTrue, help_heading = heading::OUTPUT)]
     pub(super) verbose: bool,
 }
 
 /// Which records are meant.
 #[derive(Debug, Args)]
+#[command(next_help_heading = heading::PROBLEM)]
 pub(super) struct SelectionArguments {
     /// Shape of the records, such as 4096x4096x1024; may be repeated
+    #[arg(value_name = "SHAPE")]
+    pub(super) shape_words: Vec<String>,
+    /// The same as an option
     #[arg(long, value_name = "MxNxK")]
     pub(super) shape: Vec<String>,
-    /// How elements are stored, such as f32; may be repeated
+    /// How the elements of A and B are stored, such as f32; may be repeated
     #[arg(long)]
     pub(super) dtype: Vec<String>,
-    /// How operands are stored: nn, nt, tn or tt; may be repeated
+    /// Arithmetic contract, such as tf32; may be repeated
+    #[arg(long)]
+    pub(super) compute: Vec<String>,
+    /// Whether A and B are used as stored (n) or transposed (t): nn, nt, tn or tt; may be repeated
     #[arg(long)]
     pub(super) layout: Vec<String>,
-    /// GPU of the records, or a part of its name
-    #[arg(long, value_name = "NAME")]
+    /// Number of independent products; may be repeated
+    #[arg(long, value_name = "COUNT")]
+    pub(super) batch: Vec<u64>,
+    /// GPU of the records by its name or a part of it, such as h200
+    #[arg(long, value_name = "NAME", help_heading = heading::DEVICE)]
     pub(super) device_name: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct OutputArguments {
-    /// Print one JSON document on standard output, also on failure
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) format: FormatArguments,
     /// Show results only
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = heading::OUTPUT)]
     pub(super) quiet: bool,
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use serde_json::Value;
 
-use super::arguments::{CommonArguments, FamilyArguments, TypeArguments};
+use super::arguments::{CommonArguments, FamilyArguments, TypeArguments, heading};
 use super::console::{Console, Volume};
 use super::failure::Failure;
 use super::machine::Workshop;
@@ -22,31 +22,34 @@ use crate::tune::{CheckEvent, CheckPlan, Sample, TuneError, check};
 #[derive(Debug, Args)]
 pub(super) struct CheckArguments {
     /// Shape to check on, such as 33x65x129; may be repeated [default: shapes with every kind of edge]
-    #[arg(long, value_name = "MxNxK")]
+    #[arg(value_name = "SHAPE")]
+    shape_words: Vec<String>,
+    /// The same as an option
+    #[arg(long, value_name = "MxNxK", help_heading = heading::PROBLEM)]
     shape: Vec<String>,
     #[command(flatten)]
     types: TypeArguments,
     /// Check every GEMM type that the families serve, with each operation of epilogues that it takes and all of them
-    #[arg(long, conflicts_with_all = ["dtype", "out_dtype", "compute", "epilogue"])]
+    #[arg(long, conflicts_with_all = ["dtype", "out_dtype", "compute", "epilogue"], help_heading = heading::PROBLEM)]
     all_types: bool,
     /// Whether A and B are used as stored (n) or transposed (t); may be repeated [default: all four]
-    #[arg(long)]
+    #[arg(long, help_heading = heading::PROBLEM)]
     layout: Vec<String>,
     /// Number of independent products
-    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    #[arg(long, default_value_t = 1, value_name = "COUNT", help_heading = heading::PROBLEM)]
     batch: u64,
     /// Configurations of each family to check for a shape and layout; `all` takes every legal one
-    #[arg(long, default_value = "20", value_name = "N")]
+    #[arg(long, default_value = "20", value_name = "N", help_heading = heading::SEARCH)]
     sample: String,
     /// Streaming multiprocessors that kernels are for: with few, what serves products large for a GPU
     /// is executed on small ones [default: an H200's 132]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", help_heading = heading::DEVICE)]
     sms: Option<NonZeroU32>,
     /// Seed of the sample and of the operands
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, help_heading = heading::SEARCH)]
     seed: u64,
     /// Compiler threads [default: one for each core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = heading::COMPILER)]
     jobs: Option<NonZeroUsize>,
     #[command(flatten)]
     families: FamilyArguments,
@@ -100,7 +103,7 @@ fn run(arguments: &CheckArguments, console: Console) -> Result<(Value, ExitCode)
     if stop.load(Ordering::Relaxed) {
         console.note("interrupted: a part of the sample was not executed");
     }
-    console.result(&checked::table(&results, console.width()));
+    console.result(&checked::table(&results, console.table_style()));
     let good = results.iter().all(|result| result.failures.is_empty())
         && results.iter().any(|result| result.passed > 0);
     let code = if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
@@ -150,7 +153,8 @@ fn patterns(arguments: &CheckArguments) -> Result<Vec<Problem>, Failure> {
 
 fn problems(arguments: &CheckArguments) -> Result<Vec<Problem>, Failure> {
     let patterns = patterns(arguments)?;
-    let mut shapes = request::shapes(&arguments.shape)?;
+    let mut shapes =
+        request::shapes(&request::shape_words(&arguments.shape_words, &arguments.shape)?)?;
     if shapes.is_empty() {
         shapes = request::shapes(&SHAPES.map(str::to_owned))?;
     }

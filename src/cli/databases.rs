@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::console::Console;
 use super::failure::Failure;
+use super::machine::is_named;
 use super::request;
 use crate::database::{Database, Record, RecordFault};
 use crate::model::device::CPU;
@@ -148,10 +149,17 @@ pub(super) fn device(records: &[&Record], name: Option<&str>) -> Result<Device, 
     let names: Vec<String> = known.iter().map(|device| format!("`{}`", device.name)).collect();
     let names = names.join(", ");
     if let Some(name) = name {
-        let found = known.into_iter().find(|device| device.name.eq_ignore_ascii_case(name));
-        return found.ok_or_else(|| {
-            Failure::Usage(format!("no record is of `{name}`: choose one of {names}"))
-        });
+        let exact = known.iter().find(|device| device.name.eq_ignore_ascii_case(name));
+        let mut partly = known.iter().filter(|device| is_named(device, name));
+        return match (exact, partly.next(), partly.next()) {
+            (Some(device), ..) | (None, Some(device), None) => Ok(device.clone()),
+            (None, Some(_), Some(_)) => Err(Failure::Usage(format!(
+                "`{name}` is a part of several names: choose one of {names}"
+            ))),
+            (None, None, _) => {
+                Err(Failure::Usage(format!("no record is of `{name}`: choose one of {names}")))
+            }
+        };
     }
     let gpus: Vec<&Device> = known.iter().filter(|device| !device.is_cpu()).collect();
     match (known.as_slice(), gpus.as_slice()) {

@@ -11,7 +11,7 @@ use super::arguments::{CommonArguments, FamilyArguments, MeasureArguments, Probl
 use super::console::Console;
 use super::failure::Failure;
 use super::measure_context::MeasureContext;
-use super::output::{finish, write};
+use super::output::{beside, finish, write};
 use super::{databases, interrupt};
 use crate::database::{Record, StoredPattern};
 use crate::dispatch::{self, CoverGoal, Dispatch, DispatchKernel, TimeTable};
@@ -25,7 +25,7 @@ use crate::tune::time_each;
 /// holding out a tenth of the shapes, ten times. `gemm-tune export --dispatch` takes the result.
 #[derive(Debug, Args)]
 #[command(
-    mut_arg("shape", |shape| {
+    mut_arg("shape_words", |shape| {
         shape.help(
             "Shape to measure, such as 4096x4096x1024; may be repeated [default: those of the winners]",
         )
@@ -59,7 +59,8 @@ pub(super) struct DispatchArguments {
 /// Chooses, and gives the exit code.
 pub(super) fn main(arguments: &DispatchArguments) -> ExitCode {
     let console = Console::new(&arguments.common);
-    finish(console, run(arguments, console).map(|document| (document, ExitCode::SUCCESS)))
+    let written = beside(&arguments.out, console).and_then(|console| run(arguments, console));
+    finish(console, written.map(|document| (document, ExitCode::SUCCESS)))
 }
 
 fn run(arguments: &DispatchArguments, console: Console) -> Result<Value, Failure> {
@@ -117,7 +118,7 @@ fn loss(text: &str) -> Result<f64, Failure> {
 
 /// Measures every winner for every shape.
 fn measured(arguments: &DispatchArguments, console: Console) -> Result<TimeTable, Failure> {
-    let pattern = arguments.problems.pattern(1)?;
+    let pattern = arguments.problems.pattern()?;
     let MeasureArguments { db, device, seed } = &arguments.measure;
     let context = MeasureContext::new(device, &arguments.families, &arguments.common, console)?;
     let device = context.machine.device();
@@ -148,7 +149,7 @@ fn measured(arguments: &DispatchArguments, console: Console) -> Result<TimeTable
             device.name
         )));
     }
-    let mut problems = arguments.problems.all(1)?;
+    let mut problems = arguments.problems.all()?;
     if problems.is_empty() {
         problems = records.iter().map(|(problem, _)| *problem).collect();
     }

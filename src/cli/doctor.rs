@@ -66,7 +66,7 @@ fn present(findings: &[Finding], console: Console) -> (Value, ExitCode) {
             (format!("{}: {}", finding.name, finding.state.word()), finding.text.clone())
         })
         .collect();
-    console.result(&pairs(&rows, console.width()));
+    console.result(&pairs(&rows, console.table_style()));
     let works = findings.iter().all(|finding| finding.state != FindingState::Broken);
     let verdict = if works { "this machine can tune" } else { "this machine cannot tune yet" };
     console.result(&format!("\n{verdict}\n"));
@@ -88,7 +88,7 @@ fn examine(arguments: &DoctorArguments) -> Result<Vec<Finding>, Failure> {
     let ordinal = match arguments.device.parse()? {
         Wish::Auto | Wish::AllGpus => Some(0),
         Wish::Gpu(ordinal) => Some(ordinal),
-        Wish::Cpu => None,
+        Wish::Cpu | Wish::Named(_) => None,
     };
     if let Some(ordinal) = ordinal {
         match workshop.worker(ordinal)? {

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::Value;
 
-use super::arguments::KernelArguments;
+use super::arguments::{KernelArguments, heading};
 use super::console::Console;
 use super::environment::cache_folder;
 use super::failure::Failure;
-use super::inspect_context::InspectContext;
+use super::inspect_context::{InspectContext, LookedUp};
 use super::journals;
 use super::output::finish;
 use crate::inspect::explanation::{close_candidates, effects, limits, neighbours, own_time};
@@ -19,19 +19,21 @@ use crate::model::{Micros, Regime};
 use crate::report::explained::{self, Explained, Fastest};
 use crate::tune::{Entry, Recorded};
 
-/// What can be typed after `explain`.
+/// Explains the kernel that `lookup` answers with for a shape: the winner of a shape that was tuned, else a predicted one.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Limits are computed from what the kernel executes, here, on the host. The \
+#[command(after_help = "\
+Examples:
+  gemm-tune explain 4096x4096x1024 --device-name h200
+
+Limits are computed from what the kernel executes, here, on the host. The \
     effects of parameters and the closest competitors come from the journal of the search, which \
-    tuning keeps below the cache folder."
-)]
+    tuning keeps below the cache folder.")]
 pub(super) struct ExplainArguments {
-    /// Shape of the winner, such as 4096x4096x1024
+    /// Shape of the kernel, such as 4096x4096x1024, or 512 for a cube
     #[arg(value_name = "SHAPE", required_unless_present = "shape", conflicts_with = "shape")]
     shape_word: Option<String>,
     /// The same as an option
-    #[arg(long, value_name = "MxNxK")]
+    #[arg(long, value_name = "MxNxK", help_heading = heading::PROBLEM)]
     shape: Option<String>,
     /// Journal of the search [default: that of the shape, device and layout]
     #[arg(long, value_name = "FILE")]
@@ -57,10 +59,13 @@ fn run(arguments: &ExplainArguments, console: Console) -> Result<Value, Failure>
     let context = InspectContext::new(arguments.shape(), &arguments.of, console)?;
     let journal = journal(arguments, &context)?;
     let entries: &[Entry] = journal.as_ref().map_or(&[], |journal| &journal.entries);
-    let record = context.record()?;
-    let (subject, time) = match &record {
-        Some(record) => (context.recorded(record)?, record.median()),
-        None => best(entries, &context)?,
+    let LookedUp { kernel, time, record } = context.looked_up()?;
+    let searched = if record.is_none() { best(entries, &context)? } else { None };
+    let is_predicted = record.is_none() && searched.is_none();
+    let (subject, time) = match (searched, &record) {
+        (Some(best), _) => best,
+        (None, Some(record)) => (kernel, record.median()),
+        (None, None) => (kernel, time.ok_or_else(|| untimed(&context))?),
     };
     if journal.is_none() {
         console.note(
@@ -72,14 +77,15 @@ fn run(arguments: &ExplainArguments, console: Console) -> Result<Value, Failure>
     let launches = traffic(&subject, &compiled.image).map_err(Failure::work)?;
     // Times of one search are comparable, and so are times of one final.
     let (family, configuration) = (subject.family.as_str(), &subject.configuration);
-    let searched = own_time(entries, family, configuration).unwrap_or(time);
-    let effects = effects(entries, family, configuration, searched);
+    let own = own_time(entries, family, configuration).unwrap_or(time);
+    let effects = effects(entries, family, configuration, own);
     let declared = context.family(family).map_err(Failure::work)?;
     let place = (&context.problem, &context.device);
     let explained = Explained {
         time,
+        is_predicted,
         limits: limits(&figures, &launches, &context.problem, &context.device),
-        losers: close_candidates(entries, family, configuration, searched),
+        losers: close_candidates(entries, family, configuration, own),
         neighbours: neighbours(entries, declared, configuration, &effects, place),
         fastest: Fastest::of(record.as_ref()),
         tried: entries.len(),
@@ -87,7 +93,7 @@ fn run(arguments: &ExplainArguments, console: Console) -> Result<Value, Failure>
         figures,
         subject,
     };
-    console.result(&explained::text(&explained, console.width()));
+    console.result(&explained::text(&explained, console.view()));
     Ok(explained::document(&explained))
 }
 
@@ -121,19 +127,22 @@ fn journal(
 }
 
 /// The fastest kernel of a search whose winner is not recorded.
-fn best(entries: &[Entry], context: &InspectContext) -> Result<(InspectedKernel, Micros), Failure> {
+fn best(
+    entries: &[Entry],
+    context: &InspectContext,
+) -> Result<Option<(InspectedKernel, Micros)>, Failure> {
     let timed = entries.iter().filter_map(|entry| Some((entry, landscape::time(entry)?)));
     let best = timed.min_by(|a, b| a.1.0.total_cmp(&b.1.0));
-    let (entry, time) = best.ok_or_else(|| {
-        Failure::Work(format!(
-            "`{}` has no winner for {} on {}, and there is no journal of a search for it: tune it with \
-             `gemm-tune --shape {}`",
-            context.database.display(),
-            context.problem,
-            context.device.name,
-            context.problem.shape
-        ))
-    })?;
+    let Some((entry, time)) = best else { return Ok(None) };
     let family = context.family(&entry.family).map_err(Failure::work)?;
-    Ok((context.subject(family, entry.parameters.clone())?, time))
+    Ok(Some((context.subject(family, entry.parameters.clone())?, time)))
+}
+
+/// The failure for a problem whose kernel has no time.
+fn untimed(context: &InspectContext) -> Failure {
+    let InspectContext { problem, device, .. } = context;
+    Failure::Work(format!(
+        "nothing is known of the times of kernels for {problem} on {}: tune it with `gemm-tune {}`",
+        device.name, problem.shape
+    ))
 }

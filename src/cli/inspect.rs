@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::arguments::KernelArguments;
+use super::arguments::{KernelArguments, heading};
 use super::console::Console;
 use super::failure::Failure;
 use super::highlight;
@@ -18,26 +18,28 @@ use crate::inspect::{
 use crate::report::inspected::{self, ComparedKernel};
 use crate::report::picture as drawn;
 
+/// Shows the kernel that `lookup` answers with for a shape, or a configuration of a family. It needs no GPU.
 #[derive(Debug, Args)]
-#[command(after_help = "Without --family and --diff it is the winner of --shape in the database.")]
+#[command(after_help = "\
+Examples:
+  gemm-tune inspect 4096x4096x1024 --device-name h200
+  gemm-tune inspect 512 --config FAMILY --emit resources
+  gemm-tune inspect 2048 --diff winner FAMILY:NAME=VALUE,NAME=VALUE")]
 pub(super) struct InspectArguments {
-    /// Shape that the kernel is for, such as 4096x4096x1024 [default: 1024x1024x1024 with --family]
+    /// Shape that the kernel is for, such as 4096x4096x1024, or 512 for a cube [default with --config or --diff: 1024]
     #[arg(value_name = "SHAPE", conflicts_with = "shape")]
     shape_word: Option<String>,
     /// The same as an option
-    #[arg(long, value_name = "MxNxK")]
+    #[arg(long, value_name = "MxNxK", help_heading = heading::PROBLEM)]
     shape: Option<String>,
-    /// Family whose kernel to show [default: the winner's]
-    #[arg(long, value_name = "NAME")]
-    family: Option<String>,
-    /// Parameters of the family, such as BM=128,BN=64 [default for others: the family's own]
-    #[arg(long, value_name = "NAME=VALUE,...", requires = "family")]
-    set: Option<String>,
+    /// Configuration to show instead; what is not named is the family's default
+    #[arg(long, value_name = "FAMILY:NAME=VALUE,...")]
+    config: Option<String>,
     /// What to show of it
     #[arg(long, value_enum, default_value_t = Emit::Cuda)]
     emit: Emit,
-    /// Compare two kernels, each `winner` or FAMILY:NAME=VALUE,...
-    #[arg(long, num_args = 2, value_names = ["X", "Y"], conflicts_with_all = ["family", "emit"])]
+    /// Compare two kernels, each `winner`, which is lookup's answer, or FAMILY:NAME=VALUE,...
+    #[arg(long, num_args = 2, value_names = ["X", "Y"], conflicts_with_all = ["config", "emit"])]
     diff: Vec<String>,
     #[command(flatten)]
     of: KernelArguments,
@@ -62,10 +64,10 @@ enum Emit {
     Svg,
 }
 
-/// The shape for a family where none is given.
+/// The shape for a configuration where none is given.
 const SHAPE: &str = "1024x1024x1024";
 
-/// The word for the recorded winner.
+/// The word for the answer of lookup.
 const WINNER: &str = "winner";
 
 /// Shows kernels and gives the exit code.
@@ -76,10 +78,10 @@ pub(super) fn main(arguments: &InspectArguments) -> ExitCode {
 
 fn run(arguments: &InspectArguments, console: Console) -> Result<Value, Failure> {
     let shape = arguments.shape_word.as_deref().or(arguments.shape.as_deref());
-    if shape.is_none() && arguments.family.is_none() && arguments.diff.is_empty() {
+    if shape.is_none() && arguments.config.is_none() && arguments.diff.is_empty() {
         return Err(Failure::Usage(
-            "nothing to inspect: give the shape of a recorded winner, as in `--shape \
-             4096x4096x1024`, or a family, as in `--family NAME`"
+            "nothing to inspect: give a shape, as in `gemm-tune inspect 4096x4096x1024`, or a \
+             configuration, as in `--config FAMILY`"
                 .to_owned(),
         ));
     }
@@ -87,9 +89,9 @@ fn run(arguments: &InspectArguments, console: Console) -> Result<Value, Failure>
     if let [first, second] = &arguments.diff[..] {
         return context.compare([first, second]);
     }
-    let subject = match (&arguments.family, &arguments.set) {
-        (Some(family), set) => context.chosen(family, set.as_deref().unwrap_or(""))?,
-        (None, _) => context.winner()?,
+    let subject = match &arguments.config {
+        Some(config) => context.configured(config)?,
+        None => context.looked_up()?.kernel,
     };
     context.show(&subject, arguments.emit)
 }
@@ -98,7 +100,7 @@ impl InspectContext {
     /// Shows one aspect of a kernel.
     fn show(&self, subject: &InspectedKernel, emit: Emit) -> Result<Value, Failure> {
         let mut document = inspected::subject_document(subject);
-        let width = self.console.width();
+        let style = self.console.table_style();
         let (name, value) = match emit {
             Emit::Cuda => {
                 let source = &subject.rendered.source;
@@ -119,13 +121,13 @@ impl InspectContext {
             }
             Emit::Resources => {
                 let (_, figures) = self.figures(subject)?;
-                self.console.result(&inspected::figures(subject, &figures, width));
+                self.console.result(&inspected::figures(subject, &figures, style));
                 ("resources", inspected::figures_document(&figures))
             }
             Emit::Memory => {
                 let compiled = self.compiled(subject, CompileTarget::Ptx)?;
                 let launches = traffic(subject, &compiled.image).map_err(Failure::work)?;
-                self.console.result(&inspected::traffic(subject, &launches, width));
+                self.console.result(&inspected::traffic(subject, &launches, style));
                 ("memory", inspected::traffic_document(&launches))
             }
             Emit::Picture | Emit::Svg => {
@@ -135,7 +137,7 @@ impl InspectContext {
                     Emit::Svg => drawn::svg(subject, &picture),
                     _ => drawn::text(subject, &picture),
                 };
-                self.console.result(&drawn);
+                self.console.as_it_is(&drawn);
                 ("picture", json!(drawn))
             }
         };
@@ -160,7 +162,7 @@ impl InspectContext {
             figures,
             mix,
         });
-        let text = inspected::comparison(sides, &difference, self.console.width());
+        let text = inspected::comparison(sides, &difference, self.console.table_style());
         self.console.result(&text);
         Ok(inspected::comparison_document(sides, &difference))
     }
@@ -168,9 +170,8 @@ impl InspectContext {
     /// `winner`, or `FAMILY:NAME=VALUE,NAME=VALUE`.
     fn named(&self, text: &str) -> Result<InspectedKernel, Failure> {
         if text == WINNER {
-            return self.winner();
+            return Ok(self.looked_up()?.kernel);
         }
-        let (family, set) = text.split_once(':').unwrap_or((text, ""));
-        self.chosen(family, set)
+        self.configured(text)
     }
 }

@@ -1,4 +1,4 @@
-//! Inspect context: families, a problem, the description of a device, and the recorded winner. It needs no GPU.
+//! Inspect context: families, a problem, the description of a device, and the answer of lookup. It needs no GPU.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,8 @@ use super::{databases, request};
 use crate::compile::{Architecture, Compile as _, CompileTarget, Compiled};
 use crate::database::{Database, Record};
 use crate::inspect::{InspectedKernel, ResourceFigures, figures};
-use crate::model::{Configuration, Device, Problem, Regime};
+use crate::lookup::{AnswerSource, Lookup, Question};
+use crate::model::{Configuration, Device, Micros, Problem, Regime};
 use crate::render::Templates;
 use crate::space::{Family, LoadError};
 
@@ -22,7 +23,17 @@ pub(super) struct InspectContext {
     pub(super) templates: Templates,
     pub(super) problem: Problem,
     pub(super) device: Device,
-    pub(super) database: PathBuf,
+    files: Vec<PathBuf>,
+    databases: Vec<Database>,
+}
+
+/// The answer of lookup for a problem.
+pub(super) struct LookedUp {
+    pub(super) kernel: InspectedKernel,
+    /// Its predicted time; measured, where the problem is recorded.
+    pub(super) time: Option<Micros>,
+    /// The record of the problem.
+    pub(super) record: Option<Record>,
 }
 
 impl InspectContext {
@@ -32,17 +43,31 @@ impl InspectContext {
         arguments: &KernelArguments,
         console: Console,
     ) -> Result<Self, Failure> {
-        let problem = Problem {
+        let problem = request::problem(Problem {
             shape: shape.parse().map_err(Failure::usage)?,
             ..arguments.pattern.pattern()?
+        })?;
+        let (families, templates) = request::families(&arguments.families)?;
+        // A kernel that is named needs no database.
+        let files = match &arguments.db[..] {
+            [] => databases::files(&[]).unwrap_or_default(),
+            named => named.to_vec(),
         };
-        let (families, templates) = request::all_families(&arguments.folders)?;
-        let wish: Wish = arguments.device.parse()?;
+        let databases = databases::load_near(&files, &problem, console)?;
         let workshop = Workshop::new(&arguments.common)?;
-        let device = workshop.described_device(wish, console)?;
-        let database = databases::of(&device, arguments.db.as_deref());
-        let problem = request::problem(problem)?;
-        Ok(Self { console, workshop, families, templates, problem, device, database })
+        let wish = arguments.device.wish()?;
+        let records: Vec<&Record> = databases.iter().flat_map(Database::records).collect();
+        let recorded = match &wish {
+            Wish::Named(name) if !records.is_empty() => {
+                databases::device(&records, Some(name)).ok()
+            }
+            _ => None,
+        };
+        let device = match recorded {
+            Some(device) => device,
+            None => workshop.described_device(wish, console)?,
+        };
+        Ok(Self { console, workshop, families, templates, problem, device, files, databases })
     }
 
     /// The kernel of a family with some of its parameters set.
@@ -52,42 +77,33 @@ impl InspectContext {
         self.subject(family, chosen)
     }
 
-    /// The record of the problem.
-    pub(super) fn record(&self) -> Result<Option<Record>, Failure> {
-        let database = Database::load(&self.database).map_err(Failure::work)?;
-        databases::note_faults(database.faults(), self.console);
-        Ok(database.find(&self.problem, &self.device, Regime::default()).cloned())
+    /// The kernel of `FAMILY:NAME=VALUE,...`; what is not named is the family's default.
+    pub(super) fn configured(&self, config: &str) -> Result<InspectedKernel, Failure> {
+        let (family, set) = config.split_once(':').unwrap_or((config, ""));
+        self.chosen(family, set)
     }
 
-    /// The recorded winner of the problem.
-    pub(super) fn winner(&self) -> Result<InspectedKernel, Failure> {
-        let record = self.record()?.ok_or_else(|| {
-            Failure::Work(format!(
-                "`{}` has no winner for {} on {}: tune it with `gemm-tune --shape {}`, or look \
-                 at a family with `--family NAME`",
-                self.database.display(),
-                self.problem,
-                self.device.name,
-                self.problem.shape
-            ))
-        })?;
-        self.recorded(&record)
-    }
-
-    /// The kernel of a record, rendered from the present template.
-    pub(super) fn recorded(&self, record: &Record) -> Result<InspectedKernel, Failure> {
-        let family = self.family(&record.family).map_err(|error| {
-            let path = self.database.display();
-            Failure::Work(format!("the winner in `{path}` cannot be made again: {error}"))
-        })?;
-        if self.templates.hash(family) != record.provenance.template_hash {
+    /// The kernel that lookup answers with for the problem.
+    pub(super) fn looked_up(&self) -> Result<LookedUp, Failure> {
+        let records = self.databases.iter().flat_map(Database::records);
+        let files = self.files.iter().map(PathBuf::as_path);
+        let code = (&self.families[..], &self.templates);
+        let predictor = databases::predictor(files, &self.device, code, self.console)?;
+        let (families, templates) = code;
+        let lookup = Lookup::new(records, families, templates, &self.device, Regime::default())
+            .with_predictor(predictor);
+        let answer = lookup.answer(&Question::packed(self.problem)).map_err(Failure::work)?;
+        if answer.template_changed {
             self.console.note(&format!(
-                "the template of `{}` has changed since the winner was recorded: this is what it \
-                 gives today",
-                family.name
+                "the template of `{}` has changed since its record: this is what it gives today",
+                answer.family.name
             ));
         }
-        self.subject(family, record.configuration())
+        let mut kernel = self.subject(answer.family, answer.configuration.clone())?;
+        kernel.chosen = Some((answer.source, answer.because()));
+        let exact = answer.source == AnswerSource::Exact;
+        let record = answer.record.filter(|_| exact).cloned();
+        Ok(LookedUp { kernel, time: answer.predicted, record })
     }
 
     /// A family by its name.

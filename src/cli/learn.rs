@@ -13,7 +13,7 @@ use super::arguments::{CommonArguments, FamilyArguments};
 use super::console::Console;
 use super::failure::Failure;
 use super::machine::{Wish, Workshop};
-use super::output::{finish, write};
+use super::output::{beside, finish, write};
 use super::{journals, request};
 use crate::model::Device;
 use crate::predict::{LearnedModel, Predictor};
@@ -53,7 +53,8 @@ pub(super) struct LearnArguments {
 /// Learns, prints and gives the exit code.
 pub(super) fn main(arguments: &LearnArguments) -> ExitCode {
     let console = Console::new(&arguments.common);
-    finish(console, run(arguments, console))
+    let output = arguments.output.as_deref().unwrap_or(Path::new(""));
+    finish(console, beside(output, console).and_then(|console| run(arguments, console)))
 }
 
 fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
@@ -95,7 +96,7 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
         write(path, text.as_bytes())?;
         console.note(&format!("written to {}", path.display()));
     }
-    console.result(&learned::table(&model, &seen, console.width()));
+    console.result(&learned::table(&model, &seen, console.table_style()));
     Ok((json!({ "learned": learned::document(&model, &seen) }), ExitCode::SUCCESS))
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::thread;
 use std::time::Duration;
 
-use super::arguments::CommonArguments;
+use super::arguments::{CommonArguments, DeviceArguments};
 use super::console::Console;
 use super::environment::{cache_folder, compile_children, network, search_paths, worker_command};
 use super::failure::Failure;
@@ -23,7 +23,7 @@ use crate::tune::{Machine, Sanitizer, TuneError};
 use crate::worker::{Executor, GpuWorker, WorkerError};
 
 /// A device as it is named on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wish {
     /// The first GPU, else the host.
     Auto,
@@ -31,8 +31,22 @@ pub(super) enum Wish {
     Gpu(usize),
     /// Every GPU of the same model as the first.
     AllGpus,
+    /// The first GPU with this name, or with this part of a name.
+    Named(String),
     /// The host.
     Cpu,
+}
+
+impl DeviceArguments {
+    /// The device that the arguments name.
+    pub(super) fn wish(&self) -> Result<Wish, Failure> {
+        self.device_name.clone().map_or_else(|| self.device.parse(), |name| Ok(Wish::Named(name)))
+    }
+}
+
+/// Whether a word names a device: its name or a part of it, ignoring case.
+pub(super) fn is_named(device: &Device, word: &str) -> bool {
+    device.name.to_lowercase().contains(&word.to_lowercase())
 }
 
 impl FromStr for Wish {
@@ -82,23 +96,47 @@ impl Workshop {
 
     /// The chosen device, ready for work. Where no GPU is found and none was named, it is the host, and a note says so.
     pub(super) fn machine(&self, wish: Wish, console: Console) -> Result<Machine, Failure> {
+        let is_auto = wish == Wish::Auto;
         let ordinal = match wish {
             Wish::Cpu => return Ok(Machine::Host),
             Wish::AllGpus => return self.all_gpus(console),
+            Wish::Named(name) => return self.named(&name),
             Wish::Auto => 0,
             Wish::Gpu(ordinal) => ordinal,
         };
         match self.worker(ordinal)? {
             Ok(worker) => Ok(Machine::gpus([Box::new(worker) as Box<dyn Executor>])),
-            Err(WorkerError::NoDevice { message }) if wish == Wish::Auto => {
-                console.note(&format!(
-                    "{message}\nexecuting on the cpu device instead: results are validated, times \
-                     are modelled on an NVIDIA H200"
-                ));
+            Err(WorkerError::NoDevice { message }) if is_auto => {
+                console.detail(&message);
+                console.note(
+                    "No GPU found; using the cpu device: results are validated, times are modelled \
+                     for an NVIDIA H200",
+                );
                 Ok(Machine::Host)
             }
             Err(error) => Err(refused(&error)),
         }
+    }
+
+    /// The first GPU of this machine with a name, or the host, whose device is named `cpu`.
+    fn named(&self, name: &str) -> Result<Machine, Failure> {
+        if is_named(&Device::cpu(), name) {
+            return Ok(Machine::Host);
+        }
+        let mut here = Vec::new();
+        for worker in self.workers(0..installed_gpus()) {
+            match worker? {
+                Ok(worker) if is_named(worker.device(), name) => {
+                    return Ok(Machine::gpus([Box::new(worker) as Box<dyn Executor>]));
+                }
+                Ok(worker) => here.push(format!("`{}`", worker.device().name)),
+                Err(error) => here.push(error.to_string()),
+            }
+        }
+        let here = if here.is_empty() { "no GPU".to_owned() } else { here.join(", ") };
+        Err(Failure::Usage(format!(
+            "no GPU of this machine is named `{name}`: it has {here}; measuring needs the GPU itself"
+        )))
     }
 
     /// The first GPU and all of the same model: times of different models are never mixed.
@@ -146,13 +184,24 @@ impl Workshop {
     pub(super) fn described_device(&self, wish: Wish, console: Console) -> Result<Device, Failure> {
         let ordinal = match wish {
             Wish::Cpu => return Ok(Device::cpu()),
+            Wish::Named(name) if is_named(&Device::h200(), &name) => return Ok(Device::h200()),
+            Wish::Named(name) => {
+                let device = self.named(&name)?.device();
+                return Ok(device);
+            }
             Wish::Auto | Wish::AllGpus => 0,
             Wish::Gpu(ordinal) => ordinal,
         };
         match self.worker(ordinal)? {
             Ok(worker) => Ok(worker.device().clone()),
             Err(error) => {
-                console.note(&format!("{error}; using the limits of an NVIDIA H200"));
+                match error {
+                    WorkerError::NoDevice { message } => {
+                        console.detail(&message);
+                        console.note("No GPU found; using the limits of an NVIDIA H200");
+                    }
+                    other => console.note(&format!("{other}; using the limits of an NVIDIA H200")),
+                }
                 Ok(Device::h200())
             }
         }

@@ -24,11 +24,11 @@ mod journals;
 mod learn;
 mod lookup;
 mod machine;
+mod manual;
 mod measure_context;
 mod output;
 mod progress;
 mod progress_bar;
-mod regret;
 mod replay;
 mod report;
 mod request;
@@ -45,6 +45,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use serde_json::json;
 
+use arguments::OutputFormat;
 use check::CheckArguments;
 use compare::CompareArguments;
 use console::Console;
@@ -57,7 +58,7 @@ use export::ExportArguments;
 use inspect::InspectArguments;
 use learn::LearnArguments;
 use lookup::LookupArguments;
-use regret::RegretArguments;
+use manual::{CompletionArguments, ManArguments};
 use replay::ReplayArguments;
 use report::ReportArguments;
 use tune::TuneArguments;
@@ -66,6 +67,13 @@ use tune::TuneArguments;
 #[derive(Debug, Parser)]
 #[command(name = "gemm-tune", version, args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
+Examples:
+  gemm-tune 4096x4096x1024                          tune on the first GPU, else on the host
+  gemm-tune 512 --dtype f16 --layout nt --batch 16  another type, layout and a batch
+  gemm-tune lookup 960x1100x2048                    the kernel for a shape that nobody tuned
+  gemm-tune export --format c -o kernels            ship the winners
+  gemm-tune inspect 4096x4096x1024                  look at the kernel
+
 Exit codes:
     0  done; also where the reader of the output closed its pipe
     1  the work failed, or its output cannot be written (a full disk); what was done is kept
@@ -82,34 +90,36 @@ struct Arguments {
 enum Command {
     /// Tune one or more shapes: the main job, also done when no command is named
     Tune(TuneArguments),
-    /// Make the map of a GPU: tune what its lookups answer worst, until they are nearly as good as tuned kernels
-    Cover(CoverArguments),
-    /// Execute configurations of families on the host, watched by every check: no GPU is needed
-    Check(CheckArguments),
-    /// Measure recorded winners beside the libraries, in turn
-    Compare(CompareArguments),
-    /// Play a search strategy against recorded times, and report how fast it approaches the best
-    Replay(ReplayArguments),
-    /// Learn the times of kernels from journals, to predict them in searches and lookup
-    Learn(LearnArguments),
     /// Find the kernel to use for a shape, tuned or not
     Lookup(LookupArguments),
-    /// List, show, merge, prune and verify tuning databases
-    Db(DbArguments),
-    /// Measure how much slower lookup's answers are than the winners of shapes that are held out
-    Regret(RegretArguments),
-    /// Choose a few kernels for many shapes, and a decision tree between them
-    Dispatch(DispatchArguments),
-    /// Write winners and evaluated configurations in the forms that other programs read
+    /// Write kernels in the forms that other programs read: C, Python, Rust, bundle, JSON, CSV
     Export(ExportArguments),
-    /// Show a kernel or how two differ: source, PTX, machine code, resources, memory traffic
+    /// Show the kernel for a shape or how two differ: source, PTX, machine code, resources, memory traffic
     Inspect(InspectArguments),
-    /// Explain why a winner wins: what bounds it, what each parameter does, which kernels came close
+    /// Explain why a kernel is as fast as it is: what bounds it, what its parameters do, which kernels came close
     Explain(ExplainArguments),
+    /// Measure recorded winners beside the libraries, in turn
+    Compare(CompareArguments),
     /// Draw winners and their searches as one HTML page
     Report(ReportArguments),
+    /// List, show, merge, prune and verify tuning databases
+    Db(DbArguments),
+    /// Make the map of a GPU: tune the shapes whose lookups are expected to be worst
+    Cover(CoverArguments),
+    /// Choose a few kernels for many shapes, and a decision tree between them
+    Dispatch(DispatchArguments),
+    /// Execute configurations of families on the host with every check on: no GPU is needed
+    Check(CheckArguments),
+    /// Learn the times of kernels from journals, to predict them in searches and lookup
+    Learn(LearnArguments),
+    /// Play a search strategy against recorded times, and report how fast it approaches the best
+    Replay(ReplayArguments),
     /// Report what this machine can do, and how to fix what it cannot
     Doctor(DoctorArguments),
+    /// Print the completions of a shell
+    Completions(CompletionArguments),
+    /// Print the manual page
+    Man(ManArguments),
     /// Serve a device to the program that started this process
     #[command(hide = true)]
     Worker,
@@ -167,10 +177,14 @@ fn not_run(unparsed: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Prints an error as a document, where the arguments, which may be wrong, have `--json`.
+/// Prints an error as a document, where the arguments, which may be wrong, ask for JSON.
 fn json_error(message: &str) {
-    let json = std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json");
-    Console::of_results(json).document(&json!({ "error": message }));
+    let words: Vec<_> = std::env::args_os().take_while(|word| word != "--").collect();
+    let json = words.iter().any(|word| word == "--json" || word == "--output-format=json")
+        || words.windows(2).any(|pair| pair[0] == "--output-format" && pair[1] == "json");
+    if json {
+        Console::of_results(OutputFormat::Json).document(&json!({ "error": message }));
+    }
 }
 
 fn run(arguments: Arguments) -> ExitCode {
@@ -190,7 +204,8 @@ fn run(arguments: Arguments) -> ExitCode {
         Some(Command::Lookup(lookup)) => lookup::main(&lookup),
         Some(Command::Export(export)) => export::main(&export),
         Some(Command::Dispatch(dispatch)) => dispatch::main(&dispatch),
-        Some(Command::Regret(regret)) => regret::main(&regret),
+        Some(Command::Completions(shell)) => manual::completions(&shell, Arguments::command()),
+        Some(Command::Man(man)) => manual::man(&man, Arguments::command()),
         Some(Command::Worker) => serve(crate::worker::serve),
         Some(Command::CompileWorker) => serve(crate::compile::children::serve),
         Some(Command::RenderWorker) => serve(crate::render::serve_templates),

@@ -123,8 +123,9 @@ impl TuneProgress {
                 }
                 self.eta = SearchEta::new(Instant::now(), *patience);
                 self.bar.set_length(*candidates as u64);
+                // The message is cut at the end of the line.
                 let template = format!(
-                    "{}{{bar:24}} {{pos}}/{{len}} {}, {{msg}}, {{elapsed}} elapsed",
+                    "{}{{bar:12}} {{pos}}/{{len}} {}, {{elapsed}}{{wide_msg}}",
                     self.prefix(),
                     self.done()
                 );
@@ -152,8 +153,7 @@ impl TuneProgress {
                 self.bar.set_position(*count as u64);
                 self.bar.set_length((count + left) as u64);
                 let (best, ends) = (self.best(*best), self.ends(*left));
-                let message = format!("{} compiled, {best}, {ends}", self.compiled);
-                self.bar.set_message(message);
+                self.bar.set_message(format!(", {best}, {ends}"));
                 self.line(*count, *left, &best);
             }
             TuneEvent::Restarted { reason } => self.say(&format!("GPU worker restarted: {reason}")),
@@ -170,7 +170,7 @@ impl TuneProgress {
                 if self.board.console.volume == Volume::Verbose {
                     self.say(&text);
                 }
-                self.bar.set_message(text);
+                self.bar.set_message(format!(", {text}"));
             }
             TuneEvent::Searched => {}
             TuneEvent::Note(note) => self.say(note),
@@ -206,7 +206,7 @@ impl TuneProgress {
     fn ends(&self, left: usize) -> String {
         let time = self.eta.remaining(left, Instant::now());
         let time = time.map(|time| format!(", about {:.0} s", time.as_secs_f64().ceil()));
-        format!("up to {left} more candidates{}", time.unwrap_or_default())
+        format!("up to {left} more{}", time.unwrap_or_default())
     }
 
     /// The problem that a line is about, where several are tuned at a time.

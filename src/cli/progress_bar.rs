@@ -42,7 +42,7 @@ impl CountProgress {
         self.began = Instant::now();
         self.bar.set_length(total as u64);
         let template = format!(
-            "{{bar:24}} {{pos}}/{{len}} {}{{msg}}, {{elapsed}} elapsed, ETA {{eta}}",
+            "{{bar:12}} {{pos}}/{{len}} {}, {{elapsed}}, ETA {{eta}}{{wide_msg}}",
             self.done
         );
         if let Ok(style) = ProgressStyle::with_template(&template) {

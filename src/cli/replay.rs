@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::Value;
 
+use super::arguments::FormatArguments;
 use super::console::Console;
 use super::failure::Failure;
 use super::output::finish;
@@ -52,14 +53,13 @@ pub(super) struct ReplayArguments {
     /// Gain whose remaining chance the search states
     #[arg(long, default_value = "1%", value_name = "PERCENT")]
     stop_within: String,
-    /// Print an array of {evaluations, mean, median, worst}
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: FormatArguments,
 }
 
 /// Plays, prints and gives the exit code.
 pub(super) fn main(arguments: &ReplayArguments) -> ExitCode {
-    let console = Console::of_results(arguments.json);
+    let console = Console::of_results(arguments.format.format());
     finish(console, run(arguments, console).map(|document| (document, ExitCode::SUCCESS)))
 }
 
@@ -93,6 +93,6 @@ fn run(arguments: &ReplayArguments, console: Console) -> Result<Value, Failure> 
     };
     let recording = recording.map_err(Failure::work)?;
     let replayed = replay(&recording, &trials);
-    console.result(&replayed::table(&recording, &trials, &replayed, console.width()));
+    console.result(&replayed::table(&recording, &trials, &replayed, console.table_style()));
     Ok(replayed::document(&trials, &replayed))
 }

@@ -11,7 +11,7 @@ use super::arguments::{CommonArguments, FolderArguments, SelectionArguments};
 use super::console::Console;
 use super::environment::cache_folder;
 use super::failure::Failure;
-use super::output::{finish, write};
+use super::output::{beside, finish, write};
 use super::{databases, journals, request};
 use crate::database::{Database, Record};
 use crate::inspect::landscape;
@@ -49,7 +49,8 @@ pub(super) struct ReportArguments {
 /// Reports, and gives the exit code.
 pub(super) fn main(arguments: &ReportArguments) -> ExitCode {
     let console = Console::new(&arguments.common);
-    finish(console, run(arguments, console).map(|document| (document, ExitCode::SUCCESS)))
+    let written = beside(&arguments.out, console).and_then(|console| run(arguments, console));
+    finish(console, written.map(|document| (document, ExitCode::SUCCESS)))
 }
 
 fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> {

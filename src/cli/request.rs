@@ -86,15 +86,15 @@ impl PatternArguments {
 
 impl ProblemArguments {
     /// The common part of the problems, with a placeholder for the shape.
-    pub(super) fn pattern(&self, batch: u64) -> Result<Problem, Failure> {
-        let pattern = pattern(&self.types, batch)?;
+    pub(super) fn pattern(&self) -> Result<Problem, Failure> {
+        let pattern = pattern(&self.types, self.batch)?;
         Ok(Problem { layout: layout(&self.layout)?, ..pattern })
     }
 
-    /// All problems, each of `batch` products unless the file gives another number.
-    pub(super) fn all(&self, batch: u64) -> Result<Vec<Problem>, Failure> {
+    /// All problems. Layout and batch are those of the options unless the file gives others.
+    pub(super) fn all(&self) -> Result<Vec<Problem>, Failure> {
         let words = shape_words(&self.shape_words, &self.shape)?;
-        problems(&words, self.shapes.as_deref(), self.pattern(batch)?)
+        problems(&words, self.shapes.as_deref(), self.pattern()?)
     }
 }
 
@@ -108,9 +108,11 @@ impl SelectionArguments {
             words.iter().map(|word| word.parse().map_err(Failure::usage)).collect()
         }
         Ok(RecordFilter {
-            shapes: shapes(&self.shape)?,
+            shapes: shapes(&shape_words(&self.shape_words, &self.shape)?)?,
             dtypes: words(&self.dtype)?,
-            layouts: words(&self.layout)?,
+            computes: words(&self.compute)?,
+            layouts: self.layout.iter().map(|word| layout(word)).collect::<Result<_, _>>()?,
+            batches: self.batch.clone(),
             device_name: self.device_name.clone(),
         })
     }

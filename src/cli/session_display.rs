@@ -10,6 +10,7 @@ use super::console::Console;
 use super::progress::{ProgressBoard, TuneProgress};
 use crate::database::StoreOutcome;
 use crate::model::Device;
+use crate::report::table::View;
 use crate::report::{covered, json as documents, tuned};
 use crate::session::{ProblemOutcome, ProblemResult, SessionEvent, SessionStep, StepEvent};
 use crate::tune::Summary;
@@ -17,7 +18,7 @@ use crate::tune::Summary;
 /// Draws progress and prints results.
 pub(super) struct SessionDisplay {
     board: ProgressBoard,
-    width: u16,
+    view: View,
     device: Device,
     database: PathBuf,
     running: Mutex<HashMap<SessionStep, TuneProgress>>,
@@ -27,7 +28,7 @@ impl SessionDisplay {
     pub(super) fn new(console: Console, device: &Device, database: &Path) -> Self {
         Self {
             board: ProgressBoard::new(console),
-            width: console.width(),
+            view: console.view(),
             device: device.clone(),
             database: database.to_owned(),
             running: Mutex::default(),
@@ -61,14 +62,15 @@ impl SessionDisplay {
     fn result(&self, outcome: &ProblemOutcome) {
         match outcome {
             ProblemOutcome::Won { summary, recorded } => {
-                let verdict = tuned::verdict(summary, &self.device);
+                let verdict = tuned::verdict(summary, &self.device, self.view.verbose);
                 let (_, text) = recorded_words(*recorded, &self.database);
                 let tables = self.tables(summary);
                 self.board.result(&format!("\n{tables}\n{verdict}  {text}\n"));
             }
             ProblemOutcome::NoWinner(summary) => {
                 self.board.result(&format!("\n{}", self.tables(summary)));
-                self.board.error(tuned::verdict(summary, &self.device).trim_end());
+                self.board
+                    .error(tuned::verdict(summary, &self.device, self.view.verbose).trim_end());
             }
             ProblemOutcome::Failed(error) => self.board.error(&error.to_string()),
         }
@@ -78,9 +80,9 @@ impl SessionDisplay {
     fn tables(&self, summary: &Summary) -> String {
         format!(
             "{}\n{}{}",
-            tuned::ranking(summary, &self.device, self.width),
-            tuned::coverage(summary, self.width),
-            covered::text(summary)
+            tuned::ranking(summary, &self.device, self.view),
+            tuned::coverage(summary, self.view.style),
+            covered::text(summary, self.view.verbose)
         )
     }
 }
@@ -94,7 +96,9 @@ pub(super) fn document(result: &ProblemResult, device: &Device) -> Value {
             document["recorded"] = json!(recorded_words(*recorded, Path::new("")).0);
             document
         }
-        ProblemOutcome::NoWinner(summary) => failed(tuned::verdict(summary, device).trim_end()),
+        ProblemOutcome::NoWinner(summary) => {
+            failed(tuned::verdict(summary, device, true).trim_end())
+        }
         ProblemOutcome::Failed(error) => failed(&error.to_string()),
     }
 }

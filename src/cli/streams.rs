@@ -27,6 +27,18 @@ pub(super) fn out(text: &str) {
     }
 }
 
+/// Writes the bytes of a file as they are.
+pub(super) fn bytes(bytes: &[u8]) {
+    if BROKEN.get().is_some() {
+        return;
+    }
+    let mut stream = io::stdout().lock();
+    if let Err(error) = stream.write_all(bytes).and_then(|()| stream.flush()) {
+        // Only the first one counts.
+        let _ = BROKEN.set(error);
+    }
+}
+
 /// Writes a JSON document, piece by piece as it is made.
 pub(super) fn json(document: &impl Serialize) {
     if BROKEN.get().is_some() {

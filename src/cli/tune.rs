@@ -9,11 +9,13 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::{CommonArguments, FamilyArguments, PatternArguments};
+use super::arguments::{
+    CommonArguments, DeviceArguments, FamilyArguments, PatternArguments, heading,
+};
 use super::console::Console;
 use super::environment::variable;
 use super::failure::Failure;
-use super::machine::{Wish, Workshop};
+use super::machine::Workshop;
 use super::output::finish;
 use super::session_display::{SessionDisplay, document};
 use super::{databases, interrupt, request};
@@ -28,83 +30,87 @@ use crate::session::{self, ProblemResult, SessionDevice, SessionPlan, Shard};
 use crate::space::Family;
 use crate::tune::{Hints, Settings, spaces};
 
+/// Searches the kernels of all families for each shape, validates every candidate, measures the fastest in turn with the
+/// libraries, and records the winner in the tuning database.
 #[derive(Debug, Args)]
+#[command(mut_arg("device", |device| {
+    device.help("Device to tune on: auto, cuda:N, cuda:all, or cpu, which validates for real and models times")
+}))]
 pub(super) struct TuneArguments {
     /// Shape to tune, such as 4096x4096x1024, or 512 for a cube; may be repeated
     #[arg(value_name = "SHAPE")]
     pub(super) shape_words: Vec<String>,
     /// The same as an option
-    #[arg(long, value_name = "MxNxK")]
+    #[arg(long, value_name = "MxNxK", help_heading = heading::PROBLEM)]
     shape: Vec<String>,
     /// File with one shape a line, layout and batch behind it if they differ: `512x512x512 nt x16`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::PROBLEM)]
     shapes: Option<PathBuf>,
     /// Shard of --shapes that this process tunes: the Ith of N, I from 1; with /N, the cluster's scheduler gives I
     /// [default: the task of a Slurm array, else all]
-    #[arg(long, value_name = "I/N", requires = "shapes")]
+    #[arg(long, value_name = "I/N", requires = "shapes", help_heading = heading::PROBLEM, hide_short_help = true)]
     shard: Option<String>,
     #[command(flatten)]
     pattern: PatternArguments,
-    /// Device to tune on: auto, cuda:N, cuda:all, or cpu, which validates for real and models times
-    #[arg(long, default_value = "auto")]
-    device: String,
+    #[command(flatten)]
+    device: DeviceArguments,
     /// Tuning database to write, whose winners are tried first [default: results/<gpu>.toml]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help_heading = heading::DEVICE)]
     db: Option<PathBuf>,
     /// Replace a stored record even if it is faster
-    #[arg(long)]
+    #[arg(long, help_heading = heading::DEVICE)]
     force: bool,
     /// Search and measure everything anew, without the results of earlier runs and databases; only the record of the
     /// problem takes part in the final
-    #[arg(long)]
+    #[arg(long, help_heading = heading::SEARCH, hide_short_help = true)]
     fresh: bool,
     /// Begin as on an unknown GPU: without seeds, learned model, winners and results of earlier runs. A check of default
     /// searches that does not depend on what they know
-    #[arg(long)]
+    #[arg(long, help_heading = heading::SEARCH, hide_short_help = true)]
     uninformed: bool,
     /// Search kernels too whose bits may differ from run to run, such as those whose blocks add to C with
     /// atomic operations; records of such are marked, and only their own problems are answered with them
-    #[arg(long)]
+    #[arg(long, help_heading = heading::SEARCH, hide_short_help = true)]
     allow_nondeterministic: bool,
     /// Where operands are when a timed launch begins: rotate, not in the L2 cache, or hot, in it
-    #[arg(long, default_value = "rotate", value_name = "POLICY")]
+    #[arg(long, default_value = "rotate", value_name = "POLICY", help_heading = heading::DEVICE, hide_short_help = true)]
     cache_policy: String,
     /// Run finalists under compute-sanitizer too, a program of CUDA's toolkit
-    #[arg(long)]
+    #[arg(long, help_heading = heading::SEARCH, hide_short_help = true)]
     sanitize: bool,
     /// Select the same winner in most runs: among finalists that differ by less than 0.5 %, the one with
     /// the fewest resources wins, though another may be significantly faster
-    #[arg(long)]
+    #[arg(long, help_heading = heading::SEARCH, hide_short_help = true)]
     stable: bool,
     /// How warm the GPU is: burst, with pauses between samples, or sustained, without
-    #[arg(long, default_value = "burst", value_name = "STATE")]
+    #[arg(long, default_value = "burst", value_name = "STATE", help_heading = heading::DEVICE, hide_short_help = true)]
     power: String,
     /// How long to search: quick, until the chance is below 20 % that something 3 % better is left; normal,
     /// below 18 % for 1 %; full, until nothing is left or 10000 candidates are evaluated
-    #[arg(long, default_value = "normal", value_name = "EFFORT")]
+    #[arg(long, default_value = "normal", value_name = "EFFORT", help_heading = heading::SEARCH)]
     effort: String,
     /// What counts as better when a search ends: a time shorter by more than this [default: by effort]
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", help_heading = heading::SEARCH, hide_short_help = true)]
     stop_within: Option<String>,
     /// End when the chance that something better is left is below this [default: by effort; above 13%]
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", help_heading = heading::SEARCH, hide_short_help = true)]
     stop_chance: Option<String>,
     /// Time after which a shape's search ends, such as 60s or 2m [default: none; on the cpu device 1m
     /// for quick and 4m for normal effort]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = heading::SEARCH)]
     budget: Option<String>,
     /// Most candidates to evaluate for a shape [default: by effort 300, 1000 or 10000; a fifth of that
     /// on the cpu device]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = heading::SEARCH, hide_short_help = true)]
     max_configs: Option<NonZeroUsize>,
     /// How candidates are chosen: auto, exhaustive, random, local, evolve or model
-    #[arg(long, default_value = "auto", value_name = "NAME")]
+    #[arg(long, default_value = "auto", value_name = "NAME", help_heading = heading::SEARCH, hide_short_help = true)]
     search: String,
     /// Seed of the search and of the operands
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, help_heading = heading::SEARCH)]
     seed: u64,
     /// Compiler threads [default: one for each core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = heading::COMPILER, hide_short_help = true)]
     jobs: Option<NonZeroUsize>,
     #[command(flatten)]
     families: FamilyArguments,
@@ -125,7 +131,7 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
     let jobs = request::jobs(arguments.jobs)?;
     let workshop = Workshop::new(&arguments.common)?;
     let mut plan = plan(arguments, &workshop, console)?;
-    let wish: Wish = arguments.device.parse()?;
+    let wish = arguments.device.wish()?;
     if arguments.dry_run {
         let device = workshop.described_device(wish, console)?;
         return dry_run(&plan, &device, console);
@@ -292,7 +298,7 @@ fn dry_run(
         let spaces = spaces(&plan.families, &plan.templates, problem, device, &Hints::default())
             .map_err(Failure::work)?;
         let candidates = spaces.legal().min(plan.settings.most(device));
-        console.result(&tuned::spaces(&spaces, problem, candidates, console.width()));
+        console.result(&tuned::spaces(&spaces, problem, candidates, console.table_style()));
         documents.push(documents::spaces(&spaces, problem, candidates));
     }
     let document = json!({

@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use crate::compile::CompileRequest;
 use crate::cpu::{PtxLoadError, PtxModule};
+use crate::lookup::AnswerSource;
 use crate::model::{Configuration, Device, Problem};
 use crate::render::{RenderError, Rendered, Templates, render};
 use crate::space::{ChoiceError, Family};
@@ -20,6 +21,8 @@ pub struct InspectedKernel {
     pub problem: Problem,
     /// Its device.
     pub device: Device,
+    /// The source of the answer of lookup that this kernel is, and the reason; `None` where the kernel was named.
+    pub chosen: Option<(AnswerSource, String)>,
     /// Its source and launches.
     pub rendered: Rendered,
 }
@@ -54,7 +57,8 @@ impl InspectedKernel {
         device: Device,
     ) -> Result<Self, InspectError> {
         let rendered = render(family, templates, &configuration, &problem, &device)?;
-        Ok(Self { family: family.name.clone(), configuration, problem, device, rendered })
+        let chosen = None;
+        Ok(Self { family: family.name.clone(), configuration, problem, device, chosen, rendered })
     }
 
     /// Compile request for further inspection; logs and line tables call the source `FAMILY.cu`.

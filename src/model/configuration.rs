@@ -64,6 +64,12 @@ impl Configuration {
         self.0.get(parameter)
     }
 
+    /// The parameters whose values differ from those of `other`, or that `other` lacks.
+    pub fn changes_from(&self, other: &Self) -> Self {
+        let differs = |(name, value): &(&String, &Value)| other.get(name) != Some(*value);
+        self.0.iter().filter(differs).map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
     /// Returns a short, permanent name for this configuration of `family`: `pipelined-1d746c42`. It
     /// is derived from the SHA-256 of the values that differ from the first of their parameter,
     /// sorted by name. A parameter added later, whose first value stands for the earlier behaviour,

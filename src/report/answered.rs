@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::json::problem_document;
 use super::records::{self, NON_DETERMINISTIC};
-use super::table::pairs;
+use super::table::{TableStyle, pairs};
 use crate::lookup::{Answer, AnswerSource, Question};
 use crate::model::{Device, LaunchPlan, Storage, Tflops};
 
@@ -14,7 +14,7 @@ pub fn text(
     device: &Device,
     answer: &Answer<'_>,
     plan: &LaunchPlan,
-    width: u16,
+    style: TableStyle,
 ) -> String {
     let Question { problem, storage, .. } = question;
     let mut rows = Vec::new();
@@ -78,7 +78,7 @@ pub fn text(
             ),
         );
     }
-    format!("{problem} on {}\n{}", device.name, pairs(&rows, width))
+    format!("{problem} on {}\n{}", device.name, pairs(&rows, style))
 }
 
 /// The answer as JSON.

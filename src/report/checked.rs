@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use super::json::problem_document;
-use super::table::{plain_table, right_aligned, trim_lines};
+use super::table::{TableStyle, right_aligned};
 use crate::tune::CheckResult;
 
 /// Failures shown for a family and problem; the document has all.
@@ -19,7 +19,7 @@ struct CheckedRow<'a> {
 }
 
 /// A line for each family and shape, then the failures, for a terminal of `width` columns.
-pub fn table(results: &[CheckResult], width: u16) -> String {
+pub fn table(results: &[CheckResult], style: TableStyle) -> String {
     let mut rows: IndexMap<(&str, String), CheckedRow<'_>> = IndexMap::new();
     for result in results.iter().filter(|result| result.legal > 0) {
         let mut problem = format!("{} {}", result.problem.shape, result.problem.types);
@@ -31,7 +31,7 @@ pub fn table(results: &[CheckResult], width: u16) -> String {
         row.executed += result.passed + result.failures.len();
         row.failed += result.failures.len();
     }
-    let mut table = plain_table(width);
+    let mut table = style.table();
     table.set_header(right_aligned(["executed", "failed"], ["family", "problem", "layouts"]));
     for ((family, problem), row) in rows {
         table.add_row(right_aligned(
@@ -39,7 +39,7 @@ pub fn table(results: &[CheckResult], width: u16) -> String {
             [family.to_owned(), problem, row.layouts.join(" ")],
         ));
     }
-    let mut text = trim_lines(&table.to_string());
+    let mut text = style.draw(table);
     for result in results.iter().filter(|result| !result.failures.is_empty()) {
         text.push_str(&format!("\n{} for {}:\n", result.family, result.problem));
         for (configuration, outcome) in result.failures.iter().take(SHOWN) {

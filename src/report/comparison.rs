@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::json::problem_document;
 use super::problem_csv::lines;
-use super::table::{named, plain_table, trim_lines};
+use super::table::{TableStyle, named};
 use crate::measure::Margin;
 use crate::model::{Configuration, Device, Micros, Problem, Tflops};
 use crate::tune::Retimed;
@@ -101,8 +101,8 @@ impl OverallSpeedup {
 }
 
 /// The comparison as a table.
-pub fn table(compared: &[LibraryComparison], device: &Device, width: u16) -> String {
-    let mut table = plain_table(width);
+pub fn table(compared: &[LibraryComparison], device: &Device, style: TableStyle) -> String {
+    let mut table = style.table();
     table.set_header(named(
         "problem",
         ["family", "time", "TFLOP/s", "library", "time", "TFLOP/s", "speed-up", "interval"],
@@ -144,7 +144,7 @@ pub fn table(compared: &[LibraryComparison], device: &Device, width: u16) -> Str
         ),
         None => format!("no library was measured on {}\n", device.name),
     };
-    format!("{}\n\n{summary}{failures}", trim_lines(&table.to_string()))
+    format!("{}\n\n{summary}{failures}", style.draw(table))
 }
 
 /// The library without its routine, which the other forms have.
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_table_lists_all_and_sums_up() {
-        let table = table(&compared(), &Device::h200(), 120);
+        let table = table(&compared(), &Device::h200(), TableStyle::Text { width: 120 });
         insta::assert_snapshot!(table);
     }
 

@@ -9,15 +9,15 @@ use crate::tune::{Coverage, Rest, SearchEnd, StopRule, Summary};
 /// Number of constraints listed: those that exclude most.
 const RULES: usize = 3;
 
-/// The coverage as text.
-pub fn text(summary: &Summary) -> String {
+/// The coverage as text; verbose, with the constraints that exclude most.
+pub fn text(summary: &Summary, verbose: bool) -> String {
     let coverage = &summary.coverage;
     let legal: usize = coverage.iter().map(|family| family.legal).sum();
     let raw: u128 = coverage.iter().map(|family| family.raw).sum();
     let mut text =
         format!("evaluated {} of {legal} candidates: {}\n", summary.evaluated(), end(summary.end));
     let ruled_out = raw.saturating_sub(legal as u128);
-    if ruled_out > 0 {
+    if verbose && ruled_out > 0 {
         text.push_str(&format!(
             "  {} other assignments are excluded, most of them by\n",
             rounded(ruled_out)
@@ -211,7 +211,7 @@ mod tests {
     fn a_search_reports_its_coverage_and_its_estimate() {
         let rule = StopRule { within: 0.01, chance: 0.05 };
         assert_eq!(
-            text(&summary(SearchEnd::Unlikely(rule), Some(0.0432))),
+            text(&summary(SearchEnd::Unlikely(rule), Some(0.0432)), true),
             "evaluated 400 of 4000 candidates: the chance that a remaining one is better by more \
              than 1 % is below 5 %\n  \
              45 million other assignments are excluded, most of them by\n    \
@@ -221,10 +221,10 @@ mod tests {
              lowest predicted time of the others: 99.60 µs, -0.4 % from the best measured time\n"
         );
         assert!(
-            text(&summary(SearchEnd::OutOfTime, None))
+            text(&summary(SearchEnd::OutOfTime, None), true)
                 .ends_with("not known for this kind of search\n")
         );
-        assert!(!text(&summary(SearchEnd::Everything, Some(0.0))).contains("others"));
+        assert!(!text(&summary(SearchEnd::Everything, Some(0.0)), true).contains("others"));
         let document = document(&summary(SearchEnd::Unlikely(rule), Some(0.04)));
         assert_eq!(document["ended"], "unlikely");
         assert_eq!(document["rest"]["chance_of_better"], 0.04);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::inspected::heading;
 use super::json::problem_document;
 use super::margins::against_runner_up;
-use super::table::{plain_table, right_aligned, trim_lines};
+use super::table::{TableStyle, View, right_aligned};
 use crate::database::Record;
 use crate::inspect::explanation::{
     CloseCandidate, ExcludedNeighbour, LowerBound, OtherValue, ParameterEffect, WinnerNeighbours,
@@ -28,6 +28,8 @@ pub struct Explained {
     pub subject: InspectedKernel,
     /// Its time.
     pub time: Micros,
+    /// Whether the time is predicted, since neither a record nor a journal has the kernel.
+    pub is_predicted: bool,
     /// Its margin in the final round.
     pub fastest: Option<Fastest>,
     /// Its resources.
@@ -75,12 +77,16 @@ impl Fastest {
 }
 
 /// The explanation as text.
-pub fn text(explained: &Explained, width: u16) -> String {
+pub fn text(explained: &Explained, view: View) -> String {
     let mut text = heading(&explained.subject);
     let problem = &explained.subject.problem;
     let rate = Tflops::of(problem.operations(), explained.time);
     let modelled = explained.fastest.as_ref().is_some_and(|fastest| fastest.modelled);
-    let modelled = if modelled { "modelled " } else { "" };
+    let modelled = match (explained.is_predicted, modelled) {
+        (true, _) => "predicted ",
+        (_, true) => "modelled ",
+        _ => "",
+    };
     let _ = writeln!(text, "{modelled}{}, {rate} TFLOP/s", explained.time);
     if let Some(fastest) = &explained.fastest {
         if let (Some(runner_up), Some((margin, interval))) =
@@ -93,18 +99,18 @@ pub fn text(explained: &Explained, width: u16) -> String {
             let _ = writeln!(text, "{speedup:.3} times as fast as {name}");
         }
     }
-    text.push_str(&bounds(explained, width));
+    text.push_str(&bounds(explained, view.style));
     if explained.tried > 0 {
         text.push_str(&parameters(explained));
         text.push_str(&nearest(explained));
     }
-    text.push_str(&beside(explained));
+    text.push_str(&beside(explained, view.verbose));
     text
 }
 
 /// Lower bounds of its time.
-fn bounds(explained: &Explained, width: u16) -> String {
-    let mut table = plain_table(width);
+fn bounds(explained: &Explained, style: TableStyle) -> String {
+    let mut table = style.table();
     table.set_header(right_aligned(["", "bound", "of its time"], [""]));
     for limit in &explained.limits {
         let share = 100.0 * limit.time_us.0 / explained.time.0;
@@ -113,7 +119,7 @@ fn bounds(explained: &Explained, width: u16) -> String {
             [limit.basis.clone()],
         ));
     }
-    let mut text = format!("\nlower bounds of its time\n{}", trim_lines(&table.to_string()));
+    let mut text = format!("\nlower bounds of its time\n{}", style.draw(table));
     if let Some(limit) = explained.limits.first() {
         let over = 100.0 * (explained.time.0 / limit.time_us.0 - 1.0);
         let _ = writeln!(text, "it takes {over:.0} % longer than the bound of {}", limit.name);
@@ -195,7 +201,7 @@ fn nearest(explained: &Explained) -> String {
 }
 
 /// Neighbours of the winner, one value away.
-fn beside(explained: &Explained) -> String {
+fn beside(explained: &Explained, verbose: bool) -> String {
     let neighbours = &explained.neighbours;
     let promising = neighbours.cut.iter().filter(|cut| cut.is_promising()).count();
     let mut text = format!(
@@ -205,11 +211,13 @@ fn beside(explained: &Explained) -> String {
         neighbours.untried.len(),
         neighbours.cut.len()
     );
-    for cut in neighbours.cut.iter().take(CUTS) {
+    let shown = neighbours.cut.iter().filter(|cut| verbose || cut.is_promising());
+    let shown: Vec<&ExcludedNeighbour> = shown.collect();
+    for cut in shown.iter().take(CUTS) {
         let _ = writeln!(text, "  {}", self::cut(cut));
     }
-    if neighbours.cut.len() > CUTS {
-        let _ = writeln!(text, "  and {} more excluded", neighbours.cut.len() - CUTS);
+    if shown.len() > CUTS {
+        let _ = writeln!(text, "  and {} more excluded", shown.len() - CUTS);
     }
     if explained.tried > 0 && !neighbours.untried.is_empty() {
         let named = neighbours.untried.iter().take(UNTRIED);
@@ -256,7 +264,13 @@ pub fn document(explained: &Explained) -> Value {
         "parameters": subject.configuration,
         "deterministic": !subject.rendered.plan.nondeterministic,
         "time_us": explained.time,
-        "timing": if fastest.is_some_and(|one| one.modelled) { "modelled" } else { "measured" },
+        "source": subject.chosen.as_ref().map(|(source, _)| source.name()),
+        "because": subject.chosen.as_ref().map(|(_, because)| because),
+        "timing": match (explained.is_predicted, fastest.is_some_and(|one| one.modelled)) {
+            (true, _) => "predicted",
+            (_, true) => "modelled",
+            _ => "measured",
+        },
         "runner_up": fastest.and_then(|fastest| fastest.runner_up.clone()),
         "margin_percent": margin.map(|(margin, _)| margin),
         "interval_percent": margin.map(|(_, interval)| interval),

@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 
 use super::json::problem_document;
-use super::table::{named, pairs, plain_table, right_aligned, trim_lines};
+use super::table::{TableStyle, named, pairs, right_aligned};
 use crate::cpu::MemoryCounts;
 use crate::inspect::{
     InspectedKernel, InstructionMix, KernelDifference, KernelFigures, ResourceFigures,
@@ -17,20 +17,23 @@ use crate::model::units::human_bytes;
 
 /// Heading of a kernel: family, configuration, problem and device.
 pub fn heading(subject: &InspectedKernel) -> String {
-    let InspectedKernel { family, configuration, problem, device, rendered } = subject;
+    let InspectedKernel { family, configuration, problem, device, chosen, rendered } = subject;
     let bits = if rendered.plan.nondeterministic {
         "not deterministic: two runs on the same values may differ in their last bits\n"
     } else {
         ""
     };
-    format!("{family}: {configuration}\nfor {problem} on {}\n{bits}", device.name)
+    let source = chosen.as_ref().map_or(String::new(), |(source, because)| {
+        format!("source: {}, because {because}\n", source.name())
+    });
+    format!("{family}: {configuration}\nfor {problem} on {}\n{source}{bits}", device.name)
 }
 
 /// Resources of a kernel, for a terminal of `width` columns.
-pub fn figures(subject: &InspectedKernel, figures: &ResourceFigures, width: u16) -> String {
+pub fn figures(subject: &InspectedKernel, figures: &ResourceFigures, style: TableStyle) -> String {
     let mut text = heading(subject);
     for kernel in &figures.kernels {
-        let _ = write!(text, "\n{}\n{}", kernel.entry, pairs(&kernel_rows(kernel), width));
+        let _ = write!(text, "\n{}\n{}", kernel.entry, pairs(&kernel_rows(kernel), style));
     }
     let name = |name: &str| format!("  {name}");
     let unknown = || format!("unknown for {}", subject.device.name);
@@ -50,7 +53,7 @@ pub fn figures(subject: &InspectedKernel, figures: &ResourceFigures, width: u16)
     rows.push((name("arithmetic floor"), arithmetic.unwrap_or_else(unknown)));
     let memory = figures.memory_floor.map(|floor| format!("{floor} to move every operand once"));
     rows.push((name("memory floor"), memory.unwrap_or_else(unknown)));
-    let _ = write!(text, "\nthe problem\n{}", pairs(&rows, width));
+    let _ = write!(text, "\nthe problem\n{}", pairs(&rows, style));
     text
 }
 
@@ -114,7 +117,7 @@ fn blocks(count: u64) -> String {
 }
 
 /// Traffic of every source line, for a terminal of `width` columns.
-pub fn traffic(subject: &InspectedKernel, launches: &[Traffic], width: u16) -> String {
+pub fn traffic(subject: &InspectedKernel, launches: &[Traffic], style: TableStyle) -> String {
     let mut text = heading(subject);
     for launch in launches {
         let extent = match (launch.executed, launch.blocks) {
@@ -123,7 +126,7 @@ pub fn traffic(subject: &InspectedKernel, launches: &[Traffic], width: u16) -> S
             (executed, all) => format!("{executed} of {all} blocks"),
         };
         let _ = writeln!(text, "\n{}, executed: {extent}", launch.entry);
-        let mut table = plain_table(width);
+        let mut table = style.table();
         table.set_header(right_aligned(
             ["line", "requests", "sectors", "wavefronts", "conflicts", "used"],
             ["access", "source"],
@@ -137,7 +140,7 @@ pub fn traffic(subject: &InspectedKernel, launches: &[Traffic], width: u16) -> S
             let left = [class.name().to_owned(), String::new()];
             table.add_row(right_aligned(traffic_cells("all".to_owned(), counts), left));
         }
-        text.push_str(&trim_lines(&table.to_string()));
+        text.push_str(&style.draw(table));
     }
     text.push_str(
         "\nrequests: instructions of a warp; sectors: 32 bytes of global memory; wavefronts: passes \
@@ -175,7 +178,7 @@ pub struct ComparedKernel<'a> {
 pub fn comparison(
     sides: [ComparedKernel<'_>; 2],
     difference: &KernelDifference,
-    width: u16,
+    style: TableStyle,
 ) -> String {
     let [first, second] = sides;
     let mut text = format!(
@@ -184,12 +187,12 @@ pub fn comparison(
         heading(second.subject).replace('\n', "\n   ").trim_end_matches(' ')
     );
     let mut section = |title: &str, rows: &[(String, String, String)]| {
-        let mut table = plain_table(width);
+        let mut table = style.table();
         table.set_header(named(title, ["X", "Y", ""]));
         for (name, x, y) in rows {
             table.add_row(named(name, [x, y, if x == y { "" } else { "*" }]));
         }
-        let _ = writeln!(text, "{}", trim_lines(&table.to_string()));
+        let _ = writeln!(text, "{}", style.draw(table));
     };
     let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     let parameters: Vec<_> = difference
@@ -282,6 +285,8 @@ pub fn subject_document(subject: &InspectedKernel) -> Value {
         "parameters": subject.configuration,
         "problem": problem_document(&subject.problem),
         "device": subject.device.name,
+        "source": subject.chosen.as_ref().map(|(source, _)| source.name()),
+        "because": subject.chosen.as_ref().map(|(_, because)| because),
         "launch": subject.rendered.plan,
     })
 }

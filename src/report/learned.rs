@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::json::problem_document;
-use super::table::{named, plain_table, trim_lines};
+use super::table::{TableStyle, named};
 use crate::model::Problem;
 use crate::predict::{FamilyModel, LearnedModel};
 
@@ -20,17 +20,17 @@ pub struct HeldOut {
 }
 
 /// For people.
-pub fn table(model: &LearnedModel, held_out: &[HeldOut], width: u16) -> String {
-    let mut table = plain_table(width);
+pub fn table(model: &LearnedModel, held_out: &[HeldOut], style: TableStyle) -> String {
+    let mut table = style.table();
     table.set_header(named("family", ["problems", "times", "90 % within"]));
     for (name, family_model) in models(model) {
         let within = format!("{:.0} %", family_model.error_percent);
         let (problems, times) = (family_model.problems.to_string(), family_model.times.to_string());
         table.add_row([name.clone(), problems, times, within]);
     }
-    let mut text = format!("learned on {}\n{}", model.device, trim_lines(&table.to_string()));
+    let mut text = format!("learned on {}\n{}", model.device, style.draw(table));
     if !held_out.is_empty() {
-        let mut table = plain_table(width);
+        let mut table = style.table();
         let counts = COUNTS.map(|count| count.to_string());
         table.set_header(named(
             "held out: ratio to the best after",
@@ -40,7 +40,7 @@ pub fn table(model: &LearnedModel, held_out: &[HeldOut], width: u16) -> String {
             let found = one.found.iter().map(|ratio| format!("{ratio:.3}"));
             table.add_row(std::iter::once(one.problem.to_string()).chain(found));
         }
-        text += &format!("\n{}", trim_lines(&table.to_string()));
+        text += &format!("\n{}", style.draw(table));
     }
     text
 }

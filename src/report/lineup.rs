@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::json::problem_document;
 use super::plot::rates::{RateAxes, Series};
 use super::problem_csv::lines;
-use super::table::{named, plain_table, trim_lines};
+use super::table::{TableStyle, named};
 use crate::measure::Margin;
 use crate::model::{Configuration, Device, Measurement, Micros, Problem, Tflops, Timing};
 use crate::tune::LineUp;
@@ -98,11 +98,11 @@ impl LineUpReport {
 }
 
 /// The line-up as a table.
-pub fn table(line_ups: &[LineUpReport], device: &Device, width: u16) -> String {
+pub fn table(line_ups: &[LineUpReport], device: &Device, style: TableStyle) -> String {
     let mut text = String::new();
     for one in line_ups {
         let peak = device.peak(&one.problem);
-        let mut table = plain_table(width);
+        let mut table = style.table();
         table.set_header(named(
             &one.problem.to_string(),
             ["time", "5 %", "95 %", "TFLOP/s", "% peak", "vs library", "interval"],
@@ -131,7 +131,7 @@ pub fn table(line_ups: &[LineUpReport], device: &Device, width: u16) -> String {
             ];
             table.add_row(named(entry.label(), cells.each_ref().map(String::as_str)));
         }
-        text.push_str(&format!("{}\n{failures}\n", trim_lines(&table.to_string())));
+        text.push_str(&format!("{}\n{failures}\n", style.draw(table)));
     }
     text + &gains(line_ups)
 }
@@ -323,7 +323,11 @@ mod tests {
 
     #[test]
     fn a_table_lists_all_entries_and_their_gains() {
-        insta::assert_snapshot!(table(&line_ups(), &Device::h200(), 120));
+        insta::assert_snapshot!(table(
+            &line_ups(),
+            &Device::h200(),
+            TableStyle::Text { width: 120 }
+        ));
     }
 
     #[test]

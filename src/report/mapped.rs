@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::json::problem_document;
-use super::table::{named, plain_table, trim_lines};
+use super::table::{TableStyle, named};
 use crate::model::Device;
 use crate::session::cover::{CoverState, CoverStep, MapGoal};
 
@@ -41,8 +41,13 @@ fn regret(state: &CoverState) -> String {
 }
 
 /// For people: the regret over time, and how the map ended.
-pub fn summary(steps: &[CoverStep], state: &CoverState, goal: &MapGoal, device: &Device) -> String {
-    let mut table = plain_table(80);
+pub fn summary(
+    steps: &[CoverStep],
+    state: &CoverState,
+    goal: &MapGoal,
+    (device, style): (&Device, TableStyle),
+) -> String {
+    let mut table = style.table();
     table.set_header(named("problems", ["after", "held-out regret", "of problems"]));
     for (count, own, seconds) in history(steps) {
         let percent = own.regret.map_or(String::new(), |regret| format!("{:.1} %", 100.0 * regret));
@@ -56,7 +61,7 @@ pub fn summary(steps: &[CoverStep], state: &CoverState, goal: &MapGoal, device: 
     let verdict = if state.reaches(goal) { "reached" } else { "not reached" };
     format!(
         "{}\n\nmap of {}: {}, {}; the goal of {:.1} % is {verdict}\n",
-        trim_lines(&table.to_string()),
+        style.draw(table),
         device.name,
         counted(state.problems, "problem"),
         regret(state),
@@ -122,7 +127,8 @@ mod tests {
         let steps: Vec<CoverStep> = (0..80).map(step).collect();
         let state = CoverState::of(&steps, 2);
         let goal = MapGoal { regret: 0.05, limits: DrawLimits::default(), seed: 0 };
-        let text = summary(&steps, &state, &goal, &Device::h200());
+        let text =
+            summary(&steps, &state, &goal, (&Device::h200(), TableStyle::Text { width: 80 }));
         assert!(text.contains("64.9 %") && text.contains("1.0 %"), "{text}");
         assert!(text.contains("the goal of 5.0 % is reached"), "{text}");
         let line = progress(&CoverState::of(&[], 0), Duration::from_secs(3));

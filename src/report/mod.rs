@@ -21,6 +21,7 @@ pub mod record_changes;
 pub mod records;
 pub mod regret;
 pub mod replayed;
+pub mod rows;
 mod sequence;
 pub mod table;
 pub mod tuned;

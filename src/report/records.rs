@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::margins;
 use super::sequence::Sequence;
-use super::table::{pairs, plain_table, right_aligned, trim_lines};
+use super::table::{TableStyle, pairs, right_aligned};
 use crate::database::{Record, StoredConfidence};
 use crate::measure::{Margin, TieRule};
 use crate::model::{Micros, Tflops};
@@ -25,41 +25,46 @@ pub type LocatedRecord<'a> = (&'a Path, &'a Record);
 const TABLE_RECORDS: usize = 1000;
 
 /// List of records, one per line.
-pub fn list(records: &[LocatedRecord<'_>], width: u16) -> String {
-    let tables = records.par_chunks(TABLE_RECORDS).map(|records| list_table(records, width));
+pub fn list(records: &[LocatedRecord<'_>], style: TableStyle) -> String {
+    let tables = records.par_chunks(TABLE_RECORDS).map(|records| list_table(records, style));
     tables.collect::<Vec<_>>().join("\n")
 }
 
-fn list_table(records: &[LocatedRecord<'_>], width: u16) -> String {
-    let mut table = plain_table(width);
+/// Columns of a terminal from which on the list has rates and margins.
+const WIDE: u16 = 100;
+
+fn list_table(records: &[LocatedRecord<'_>], style: TableStyle) -> String {
+    let is_wide = style.has(WIDE);
+    let figures = |[median, rate, speedup]: [String; 3]| {
+        if is_wide { vec![median, rate, speedup] } else { vec![median, speedup] }
+    };
+    let words = |[problem, family, device, margin, key]: [String; 5]| {
+        if is_wide {
+            vec![problem, family, device, margin, key]
+        } else {
+            vec![problem, family, key]
+        }
+    };
+    let mut table = style.table();
     table.set_header(right_aligned(
-        ["median", "TFLOP/s", "vs library"],
-        ["key", "problem", "device", "margin", "family and configuration"],
+        figures(["median", "TFLOP/s", "vs library"].map(str::to_owned)),
+        words(["problem", "family", "device", "margin", "key"].map(str::to_owned)),
     ));
     for (_, record) in records {
         let measurement = &record.measurement;
         let speedup = record.baseline.as_ref().map(|baseline| baseline.speedup);
+        let bits = if record.deterministic { "" } else { " (not deterministic)" };
+        let family = format!("{}{bits}", record.family);
         table.add_row(right_aligned(
-            [
+            figures([
                 Micros(measurement.median_us).to_string(),
                 Tflops(measurement.tflops).to_string(),
                 speedup.map_or(String::new(), |speedup| format!("{speedup:.3}x")),
-            ],
-            [
-                record.key(),
-                problem(record),
-                device(record),
-                margin(record),
-                format!(
-                    "{}: {}{}",
-                    record.family,
-                    record.configuration(),
-                    if record.deterministic { "" } else { " (not deterministic)" }
-                ),
-            ],
+            ]),
+            words([problem(record), family, device(record), margin(record), record.key()]),
         ));
     }
-    trim_lines(&table.to_string())
+    style.draw(table)
 }
 
 /// The list as JSON: the summary of each record, without samples and launches.
@@ -101,13 +106,14 @@ pub fn summary(record: &Record) -> Value {
 }
 
 /// Details of a record, without its samples.
-pub fn details(file: &Path, record: &Record, width: u16) -> String {
+pub fn details(file: &Path, record: &Record, style: TableStyle) -> String {
     let measurement = &record.measurement;
     let mut rows: Vec<(String, String)> = Vec::new();
     let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
     row("key", format!("{} in {}", record.key(), file.display()));
     let title = if record.is_modelled() { "modelled winner" } else { "winner" };
-    row(title, format!("{} {}", record.family, record.configuration()));
+    let winner = format!("{} {}", record.family, record.configuration());
+    row(title, winner.clone());
     if !record.deterministic {
         row("deterministic", NON_DETERMINISTIC.to_owned());
     }
@@ -138,13 +144,13 @@ pub fn details(file: &Path, record: &Record, width: u16) -> String {
     if let Some(confidence) = &record.confidence {
         row("confidence", decided(confidence));
         if let Some(runner_up) = &confidence.runner_up {
-            row("runner-up", runner_up.clone());
+            row("runner-up", beside_winner(&winner, runner_up));
         }
         for tied in &confidence.tie_set {
-            row("ties with", tied.clone());
+            row("ties with", beside_winner(&winner, tied));
         }
         for (finalist, standing) in finalists(confidence) {
-            row("finalist", format!("{standing}: {finalist}"));
+            row("finalist", format!("{standing}: {}", beside_winner(&winner, finalist)));
         }
         if let Some(stable) = confidence.winner_by(TieRule::Small)
             && confidence.winner_by(TieRule::Insignificant) != Some(stable)
@@ -214,7 +220,7 @@ pub fn details(file: &Path, record: &Record, width: u16) -> String {
             provenance.seed
         ),
     );
-    format!("{}\n{}", problem(record), pairs(&rows, width))
+    format!("{}\n{}", problem(record), pairs(&rows, style))
 }
 
 /// A record as JSON: every field, its key and its file.
@@ -269,6 +275,20 @@ fn margin(record: &Record) -> String {
         (0, None) => "no other".to_owned(),
         (ties, _) => format!("tie of {}", ties + 1),
     }
+}
+
+/// A kernel by the parameters in which it differs from the winner, where both are of one family.
+fn beside_winner(winner: &str, kernel: &str) -> String {
+    if kernel == winner {
+        return "the winner".to_owned();
+    }
+    let family = |kernel: &str| kernel.split_whitespace().next().map(str::to_owned);
+    if family(kernel) != family(winner) {
+        return kernel.to_owned();
+    }
+    let differs = |word: &&str| !winner.split_whitespace().any(|own| own == *word);
+    let differing: Vec<&str> = kernel.split_whitespace().filter(differs).collect();
+    format!("as the winner but {}", differing.join(" "))
 }
 
 /// The finalists of a record that has their rounds, fastest first, with their margins over the winner.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::json::problem_document;
 use super::problem_csv::lines;
-use super::table::{named, plain_table, trim_lines};
+use super::table::{TableStyle, named};
 use crate::model::{Device, Micros, Problem, Stratum};
 
 /// Regret of an answer for a problem.
@@ -90,8 +90,8 @@ fn strata(regrets: &[Regret]) -> Vec<(String, Vec<&Regret>)> {
 }
 
 /// Ratios by stratum, with the worst problem of each.
-fn strata_table(regrets: &[Regret], width: u16) -> String {
-    let mut table = plain_table(width);
+fn strata_table(regrets: &[Regret], style: TableStyle) -> String {
+    let mut table = style.table();
     table.set_header(named(
         "problems",
         ["count", "over tuned", "95 %", "worst", "worst problem", "over library", "95 %", "worst"],
@@ -109,12 +109,12 @@ fn strata_table(regrets: &[Regret], width: u16) -> String {
         let row = [name, own.len().to_string(), mean, most, worst_ratio, worst];
         table.add_row(row.into_iter().chain(library));
     }
-    trim_lines(&table.to_string())
+    style.draw(table)
 }
 
 /// For people.
-pub fn table(regrets: &[Regret], device: &Device, width: u16) -> String {
-    let mut table = plain_table(width);
+pub fn table(regrets: &[Regret], device: &Device, style: TableStyle) -> String {
+    let mut table = style.table();
     table.set_header(named(
         "problem",
         ["source", "family", "predicted", "time", "tuned", "over tuned", "library", "over library"],
@@ -136,9 +136,9 @@ pub fn table(regrets: &[Regret], device: &Device, width: u16) -> String {
     format!(
         "{}\n\ntime on {} over that of the winner of a full tune, and over the fastest library's: geometric mean, at \
          most in 95 % of the problems, and worst\n{}\n",
-        trim_lines(&table.to_string()),
+        style.draw(table),
         device.name,
-        strata_table(regrets, width),
+        strata_table(regrets, style),
     )
 }
 
@@ -223,7 +223,7 @@ mod tests {
             library: library.map(|time| ("cuBLAS".to_owned(), Micros(time))),
         };
         let regrets = [of(10.0, Some(20.0)), of(40.0, None)];
-        let text = table(&regrets, &Device::h200(), 200);
+        let text = table(&regrets, &Device::h200(), TableStyle::Text { width: 200 });
         let row = |name: &str| {
             let line = text.lines().find(|line| line.trim_start().starts_with(name));
             line.unwrap_or_default().split_whitespace().map(str::to_owned).collect::<Vec<_>>()

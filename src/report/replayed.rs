@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use textplots::{Chart, LabelBuilder as _, LabelFormat, Plot as _, Shape};
 
 use super::figures::fixed;
-use super::table::{plain_table, right_aligned, trim_lines};
+use super::table::{TableStyle, right_aligned, trim_lines};
 use crate::search::Recording;
 use crate::search::replay::{Calibration, Replay, ReplayLevel, Stop, Trials};
 
@@ -12,7 +12,7 @@ use crate::search::replay::{Calibration, Replay, ReplayLevel, Stop, Trials};
 const PLOT_DOTS: (u32, u32) = (120, 40);
 
 /// Summary of the replay, its quality by evaluations, and the calibration of its stopping rule.
-pub fn table(recording: &Recording, trials: &Trials, replay: &Replay, width: u16) -> String {
+pub fn table(recording: &Recording, trials: &Trials, replay: &Replay, style: TableStyle) -> String {
     let mut text = format!(
         "{} configurations, {} of them failed; the best takes {}\n{}: {} trials in batches of {}, \
          fraction of the optimum after as many evaluations\n\n",
@@ -23,7 +23,7 @@ pub fn table(recording: &Recording, trials: &Trials, replay: &Replay, width: u16
         trials.repeats,
         trials.batch,
     );
-    let mut table = plain_table(width);
+    let mut table = style.table();
     let none: [String; 0] = [];
     table.set_header(right_aligned(["evaluations", "mean", "median", "worst"], none.clone()));
     for ReplayLevel { evaluations, mean, median, worst } in replay.levels(trials.most) {
@@ -31,8 +31,8 @@ pub fn table(recording: &Recording, trials: &Trials, replay: &Replay, width: u16
         let row = [vec![evaluations.to_string()], figures.to_vec()].concat();
         table.add_row(right_aligned(row, none.clone()));
     }
-    text.push_str(&trim_lines(&table.to_string()));
-    text.push_str(&stopping_calibration(trials, replay, width));
+    text.push_str(&style.draw(table));
+    text.push_str(&stopping_calibration(trials, replay, style));
     if let Some(plot) = plot(trials, replay) {
         text.push_str(&format!("\nmean fraction of the optimum, by evaluations\n{plot}"));
     }
@@ -40,14 +40,14 @@ pub fn table(recording: &Recording, trials: &Trials, replay: &Replay, width: u16
 }
 
 /// Calibration of the strategy's stopping estimate, and the effect of stopping by it.
-fn stopping_calibration(trials: &Trials, replay: &Replay, width: u16) -> String {
+fn stopping_calibration(trials: &Trials, replay: &Replay, style: TableStyle) -> String {
     let calibration = replay.calibration();
     if calibration.is_empty() {
         return String::new();
     }
     let none: [String; 0] = [];
     let better = format!("a configuration better by more than {} %", 100.0 * trials.within);
-    let mut calibrated = plain_table(width);
+    let mut calibrated = style.table();
     calibrated
         .set_header(right_aligned(["chance", "estimates", "predicted", "observed"], none.clone()));
     for Calibration { between: (from, to), stated, said: mean, was } in calibration {
@@ -55,7 +55,7 @@ fn stopping_calibration(trials: &Trials, replay: &Replay, width: u16) -> String 
         let row = [range, stated.to_string(), fixed(mean, 3), fixed(was, 3)];
         calibrated.add_row(right_aligned(row, none.clone()));
     }
-    let mut stops = plain_table(width);
+    let mut stops = style.table();
     let header = ["stop below", "trials", "evaluations", "fraction", "missed"];
     stops.set_header(right_aligned(header, none.clone()));
     for Stop { chance, stopped, evaluations, fraction, missed } in replay.stops() {
@@ -71,8 +71,8 @@ fn stopping_calibration(trials: &Trials, replay: &Replay, width: u16) -> String 
     format!(
         "\nestimated chance that {better} remains, after each batch, and its observed frequency\n{}\n\
          stopping point of the trials, and the share that would miss {better}\n{}",
-        trim_lines(&calibrated.to_string()),
-        trim_lines(&stops.to_string())
+        style.draw(calibrated),
+        style.draw(stops)
     )
 }
 

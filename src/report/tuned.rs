@@ -1,27 +1,44 @@
 //! Tables of a tuned problem: the ranking, the winner and the evaluated candidates.
 
 use super::margins::of_margin;
-use super::table::{plain_table, right_aligned, trim_lines};
+use super::table::{TableStyle, View, right_aligned};
 use crate::arithmetic::error_bound_of_small_integers;
 use crate::model::{Device, Measurement, Problem, Resources, Tflops, Timing};
-use crate::tune::{Certainty, Spaces, Summary};
+use crate::tune::{Certainty, Spaces, Standing, Summary};
 
 /// Lines of the ranking.
 const TOP: usize = 10;
 
-/// Ranking: the fastest candidates, then the libraries, for a terminal of `width` columns.
-pub fn ranking(summary: &Summary, device: &Device, width: u16) -> String {
-    let problem = &summary.problem;
+/// Columns from which on a ranking has the spread of times and the resources.
+const WIDE: u16 = 110;
+
+/// Ranking: the fastest candidates, then the libraries.
+pub fn ranking(summary: &Summary, device: &Device, view: View) -> String {
+    let (problem, style) = (&summary.problem, view.style);
     let peak = device.peak(problem);
     let library = summary.baselines.first().map(|baseline| baseline.measurement.median());
-    if is_modelled(summary) {
-        return modelled_ranking(summary, device, width);
-    }
-    let mut table = plain_table(width);
-    table.set_header(right_aligned(
-        ["#", "median", "p05", "p95", "TFLOP/s", "% peak", "vs library", "regs", "occ"],
-        ["family and configuration"],
-    ));
+    let is_modelled = is_modelled(summary);
+    let is_wide = style.has(WIDE);
+    // Modelled times have no spread and no libraries beside them.
+    let columns = |cells: [String; 9]| {
+        let [place, median, p05, p95, rate, peak, library, registers, occupancy] = cells;
+        let mut row = vec![place, median];
+        if is_wide && !is_modelled {
+            row.extend([p05, p95]);
+        }
+        row.extend([rate, peak]);
+        if !is_modelled {
+            row.push(library);
+        }
+        if is_wide || is_modelled {
+            row.extend([registers, occupancy]);
+        }
+        row
+    };
+    let median = if is_modelled { "modelled" } else { "median" };
+    let heading = ["#", median, "p05", "p95", "TFLOP/s", "% peak", "vs library", "regs", "occ"];
+    let mut table = style.table();
+    table.set_header(right_aligned(columns(heading.map(str::to_owned)), ["kernel"]));
     let figures = |measurement: &Measurement| {
         let median = measurement.median();
         let rate = measurement.tflops(problem);
@@ -38,60 +55,38 @@ pub fn ranking(summary: &Summary, device: &Device, width: u16) -> String {
         let [median, p05, p95, rate, peak, library] = figures(&standing.measurement);
         let resources = &standing.resources;
         // Candidates outside the final round were measured at another time.
-        let place = format!("{}{}", place + 1, if standing.contested { "" } else { "*" });
-        table.add_row(right_aligned(
-            [
-                place,
-                median,
-                p05,
-                p95,
-                rate,
-                peak,
-                library,
-                resources.registers.to_string(),
-                occupancy(resources),
-            ],
-            [format!("{}: {}", standing.family, standing.configuration)],
-        ));
+        let mark = if standing.contested || is_modelled { "" } else { "*" };
+        let place = format!("{}{mark}", place + 1);
+        let registers = resources.registers.to_string();
+        let cells = [place, median, p05, p95, rate, peak, library, registers, occupancy(resources)];
+        let kernel = kernel_words(summary, standing, view.verbose);
+        table.add_row(right_aligned(columns(cells), [style.cell(&kernel)]));
     }
     for baseline in &summary.baselines {
         let [median, p05, p95, rate, peak, library] = figures(&baseline.measurement);
-        table.add_row(right_aligned(
-            [String::new(), median, p05, p95, rate, peak, library, String::new(), String::new()],
-            [baseline.name.clone()],
-        ));
+        let [place, registers, occupancy] = Default::default();
+        let cells = [place, median, p05, p95, rate, peak, library, registers, occupancy];
+        table.add_row(right_aligned(columns(cells), [style.cell(&baseline.name)]));
     }
-    let mut text = trim_lines(&table.to_string());
-    if summary.ranking.iter().take(TOP).any(|standing| !standing.contested) {
+    let mut text = style.draw(table);
+    let is_alone = |standing: &Standing| !standing.contested && !is_modelled;
+    if summary.ranking.iter().take(TOP).any(is_alone) {
         text.push_str("* not in the final round: measured alone during the search\n");
     }
     text
 }
 
-/// Ranking on a device with modelled times, which has no spread and no libraries.
-fn modelled_ranking(summary: &Summary, device: &Device, width: u16) -> String {
-    let problem = &summary.problem;
-    let mut table = plain_table(width);
-    table.set_header(right_aligned(
-        ["#", "modelled", "TFLOP/s", "% peak", "regs", "occ"],
-        ["family and configuration"],
-    ));
-    for (place, standing) in summary.ranking.iter().take(TOP).enumerate() {
-        let rate = standing.measurement.tflops(problem);
-        let peak = device.peak(problem);
-        table.add_row(right_aligned(
-            [
-                (place + 1).to_string(),
-                standing.measurement.median().to_string(),
-                rate.to_string(),
-                peak.map_or(String::new(), |peak| format!("{:.1}", percent(rate, peak))),
-                standing.resources.registers.to_string(),
-                occupancy(&standing.resources),
-            ],
-            [format!("{}: {}", standing.family, standing.configuration)],
-        ));
+/// The family and the parameters of a candidate: all, or those that differ from the default of the family.
+fn kernel_words(summary: &Summary, standing: &Standing, verbose: bool) -> String {
+    let Standing { family, configuration, .. } = standing;
+    let of_family = summary.coverage.iter().find(|coverage| coverage.family == *family);
+    let default = of_family.and_then(|coverage| coverage.default.as_ref()).filter(|_| !verbose);
+    let Some(default) = default else { return format!("{family} {configuration}") };
+    let changes = configuration.changes_from(default);
+    if changes.0.is_empty() {
+        return format!("{family}, its default");
     }
-    trim_lines(&table.to_string())
+    format!("{family} {changes}")
 }
 
 fn is_modelled(summary: &Summary) -> bool {
@@ -103,8 +98,8 @@ fn occupancy(resources: &Resources) -> String {
 }
 
 /// Coverage: evaluated configurations of every family, with their outcomes.
-pub fn coverage(summary: &Summary, width: u16) -> String {
-    let mut table = plain_table(width);
+pub fn coverage(summary: &Summary, style: TableStyle) -> String {
+    let mut table = style.table();
     let best = if is_modelled(summary) { "best, modelled" } else { "best" };
     table.set_header(right_aligned(["evaluated", "legal", best], ["family", "outcomes"]));
     for family in &summary.coverage {
@@ -119,11 +114,11 @@ pub fn coverage(summary: &Summary, width: u16) -> String {
             [family.family.clone(), outcomes.join(", ")],
         ));
     }
-    trim_lines(&table.to_string())
+    style.draw(table)
 }
 
 /// Verdict: the winner with its time, its comparison, its confidence and its validation.
-pub fn verdict(summary: &Summary, device: &Device) -> String {
+pub fn verdict(summary: &Summary, device: &Device, verbose: bool) -> String {
     let problem = &summary.problem;
     let Some(winner) = summary.winner() else {
         return format!("no correct kernel for {problem}\n{}", failures(summary));
@@ -137,9 +132,8 @@ pub fn verdict(summary: &Summary, device: &Device) -> String {
         ("winner", String::new(), "this device".to_owned())
     };
     let mut text = format!(
-        "{title} for {problem}: {} {}\n  {} = {rate} TFLOP/s{timing}",
-        winner.family,
-        winner.configuration,
+        "{title} for {problem}: {}\n  {} = {rate} TFLOP/s{timing}",
+        kernel_words(summary, winner, verbose),
         winner.measurement.median()
     );
     if let Some(peak) = device.peak(problem) {
@@ -215,10 +209,10 @@ fn failures(summary: &Summary) -> String {
 }
 
 /// The search spaces, for `--dry-run`.
-pub fn spaces(spaces: &Spaces, problem: &Problem, candidates: usize, width: u16) -> String {
+pub fn spaces(spaces: &Spaces, problem: &Problem, candidates: usize, style: TableStyle) -> String {
     let mut text = format!("{problem}: {candidates} of {} candidates\n", spaces.legal());
     for family in &spaces.families {
-        let mut table = plain_table(width);
+        let mut table = style.table();
         text.push_str(&format!(
             "\n{}: {} of {} configurations are legal\n",
             family.name,
@@ -231,7 +225,7 @@ pub fn spaces(spaces: &Spaces, problem: &Problem, candidates: usize, width: u16)
                 [pruned.require.clone(), pruned.because.clone()],
             ));
         }
-        text.push_str(&trim_lines(&table.to_string()));
+        text.push_str(&style.draw(table));
         match &family.default {
             Some(default) => text.push_str(&format!("  default: {default}\n")),
             None => text.push_str("  none of its defaults is legal\n"),

@@ -10,6 +10,8 @@ use crate::space::PrunedCount;
 pub struct Coverage {
     /// Its name.
     pub family: String,
+    /// The configuration of which named ones are changes: the first of its defaults that is legal.
+    pub default: Option<Configuration>,
     /// All assignments.
     pub raw: u128,
     /// Legal ones.

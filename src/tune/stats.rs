@@ -53,6 +53,7 @@ impl SearchStats {
     pub(super) fn new(spaces: &Spaces, hints: &Hints, floor: Micros, most: usize) -> Self {
         let coverage = spaces.families.iter().map(|entry| Coverage {
             family: entry.name.clone(),
+            default: entry.default.clone(),
             raw: entry.space.raw,
             legal: entry.space.len(),
             pruned: entry.space.pruned.clone(),

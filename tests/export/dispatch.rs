@@ -110,7 +110,7 @@ fn a_dispatch_set_is_what_programs_choose_by() {
     assert!(row.iter().all(|time| time.as_f64().unwrap() > 0.0), "{measured}");
 
     // What lookup answers for a shape whose record is held out, beside that record.
-    let held = ["regret", "--db", &database, "--shape", "30x20x10", "--csv"];
+    let held = ["lookup", "--evaluate", "--db", &database, "--shape", "30x20x10", "--csv"];
     let said = gemm_tune(&[&held[..], &["--device", "cpu", "--cache", CACHE]].concat());
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(said.out.contains("30,20,10,1,f32,nn,"), "{}", said.out);

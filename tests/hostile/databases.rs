@@ -197,9 +197,8 @@ fn answers() -> Vec<Case> {
             .fails(2)
             .says(["`x` is no power state"]),
         row("report -o out --db d.toml --shape 1x2x3").says(["nothing to report"]).absent("out"),
-        row("inspect --shape 8x8x8 --db d.toml").says(["`d.toml` has no winner for 8x8x8 f32 nn"]),
-        row("explain --shape 8x8x8 --db d.toml")
-            .says(["`d.toml` has no winner", "no journal of a search"]),
+        row("inspect --shape 8x8x8 --db d.toml --dtype i32").says(["no family serves"]),
+        row("explain --shape 8x8x8 --db d.toml --dtype i32").says(["no family serves"]),
         row("dispatch -o out --db d.toml --device cpu --loss=-5%")
             .fails(2)
             .says(["`-5%` is no loss", "`--loss 5%`"])

@@ -116,7 +116,7 @@ fn control() -> Case {
 
 /// Modules in the current folder, which `python3 -m` and an empty entry of `PYTHONPATH` would import.
 fn modules() -> Vec<Case> {
-    let install = "inspect --family naive --emit ptx";
+    let install = "inspect --config naive --emit ptx";
     let paths = [None, Some(""), Some("."), Some(":"), Some("{folder}")];
     let rows = paths.into_iter().flat_map(|path| {
         ["doctor --offline", install].map(|call| {
@@ -288,7 +288,7 @@ fn data() -> Vec<Case> {
         plant("a template that includes a file of the system")
             .file("s/faulty.toml", include_str!("../faulty/spaces/faulty.toml"))
             .file("t/faulty.cu.tera", "{% include '/etc/hostname' %}")
-            .run("inspect --family faulty --spaces s --templates t")
+            .run("inspect --config faulty --spaces s --templates t")
             .fails(1)
             .says(["/etc/hostname"]),
     ]);

@@ -103,7 +103,7 @@ const RENDERED: &[(&str, &[&str])] = &[
 ];
 
 const DRY: &str = "tune --dry-run --device cpu --shape 64x64x64 --spaces s --templates t";
-const SHOWN: &str = "inspect --family faulty --spaces s --templates t";
+const SHOWN: &str = "inspect --config faulty --spaces s --templates t";
 
 fn with(name: String, space: String, template: &str) -> Case {
     case(name).file("s/faulty.toml", space).file("t/faulty.cu.tera", template).fails(1)

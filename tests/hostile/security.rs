@@ -191,7 +191,7 @@ fn plant_programs(folder: &Path) -> Result<(), String> {
 
 fn planted() -> Vec<Case> {
     // Looks for Python, NVRTC, the driver and cuBLAS.
-    let search = "inspect --shape 8x8x8 --family naive --emit ptx --offline --cache cache";
+    let search = "inspect --shape 8x8x8 --config naive --emit ptx --offline --cache cache";
     let searching =
         |name: &str| case(name).run(search).ends_with(&[0, 1]).once().within(60.0).absent("ran");
     let path = || std::env::var("PATH").unwrap_or_default();
@@ -214,7 +214,7 @@ fn planted() -> Vec<Case> {
             .env("CUDA_HOME", ".")
             .env("PATH", format!(".:{}", path()))
             .with_nvrtc()
-            .run("inspect --shape 8x8x8 --family naive --emit sass --offline --cache cache")
+            .run("inspect --shape 8x8x8 --config naive --emit sass --offline --cache cache")
             .ends_with(&[0, 1])
             .once()
             .within(60.0)
@@ -329,7 +329,7 @@ fn includes() -> Vec<Case> {
             .file("t/faulty.cu.tera", format!("{directive}\n{template}"))
             .file("part.cuh", "int opened;")
             .with_nvrtc().within(60.0)
-            .run("inspect --shape 64x64x64 --family faulty --emit ptx --spaces s --templates t --cache cache")
+            .run("inspect --shape 64x64x64 --config faulty --emit ptx --spaces s --templates t --cache cache")
             .fails(1)
             .says(["faulty.cu: line ", "is refused"])
             .never_says("root:")

@@ -120,7 +120,7 @@ class GemmTune:
     def render(self, values):
         """CUDA of a configuration. The device is not asked: its context would take longer than all else."""
         begin = time.perf_counter()
-        source = self.call("inspect", "--set", set_text(values), "--device", "cpu", "-q")
+        source = self.call("inspect", "--config", f"{FAMILY}:{set_text(values)}", "--device", "cpu", "-q")
         self.render_s += time.perf_counter() - begin
         return source
 

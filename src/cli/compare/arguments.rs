@@ -12,7 +12,7 @@ use crate::cli::arguments::{CommonArguments, FamilyArguments, MeasureArguments, 
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 all were compared, 1 one was not, 2 wrong usage.",
-    mut_arg("shape", |shape| {
+    mut_arg("shape_words", |shape| {
         shape.help("Shape to compare on, such as 4096x4096x1024; may be repeated")
     }),
     mut_arg("device", |device| {
@@ -22,9 +22,6 @@ use crate::cli::arguments::{CommonArguments, FamilyArguments, MeasureArguments, 
 pub(in crate::cli) struct CompareArguments {
     #[command(flatten)]
     pub(super) problems: ProblemArguments,
-    /// Number of independent products
-    #[arg(long, default_value_t = 1, value_name = "COUNT")]
-    pub(super) batch: u64,
     #[command(flatten)]
     pub(super) measure: MeasureArguments,
     /// Measure each rung of the ladder too: the reference kernels, from one thread an element upwards
@@ -36,9 +33,6 @@ pub(in crate::cli) struct CompareArguments {
     /// File to draw TFLOP/s over size into, as SVG; needs two sizes at least
     #[arg(long, value_name = "OUT.svg")]
     pub(super) plot: Option<PathBuf>,
-    /// Print comma-separated values instead of a table
-    #[arg(long, conflicts_with = "json")]
-    pub(super) csv: bool,
     #[command(flatten)]
     pub(super) families: FamilyArguments,
     #[command(flatten)]

@@ -82,13 +82,10 @@ fn show(
     let axes = lineup::axes(lined);
     let series = lineup::series(lined, &axes);
     let peak = problems.first().and_then(|problem| device.peak(problem));
-    if arguments.csv {
-        console.result(&lineup::csv(lined));
-    } else {
-        console.result(&lineup::table(lined, device, console.width()));
-        if let Some(plot) = rates::lettered(&series, &axes, peak) {
-            console.result(&format!("\n{plot}"));
-        }
+    console.values(|| lineup::csv(lined));
+    console.result(&lineup::table(lined, device, console.table_style()));
+    if let Some(plot) = rates::lettered(&series, &axes, peak) {
+        console.as_it_is(&console.preformatted(&plot));
     }
     let Some(path) = &arguments.plot else { return Ok(()) };
     let drawn = rates::drawn(&series, &axes, peak).ok_or_else(|| {

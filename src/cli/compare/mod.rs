@@ -4,6 +4,7 @@
 mod arguments;
 mod lineup;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::Value;
@@ -14,7 +15,7 @@ use crate::cli::arguments::MeasureArguments;
 use crate::cli::console::Console;
 use crate::cli::failure::Failure;
 use crate::cli::measure_context::{MeasureContext, in_turn, notes};
-use crate::cli::output::finish;
+use crate::cli::output::{beside, finish_with};
 use crate::cli::{databases, request};
 use crate::model::Regime;
 use crate::report::comparison::{self, LibraryComparison};
@@ -23,11 +24,14 @@ use crate::tune::{LineUpOptions, retime};
 /// Compares, prints and gives the exit code.
 pub(in crate::cli) fn main(arguments: &CompareArguments) -> ExitCode {
     let console = Console::new(&arguments.common);
-    finish(console, run(arguments, console))
+    // Values of the command's own are printed there.
+    let plot = arguments.plot.as_deref().unwrap_or(Path::new(""));
+    let compared = beside(plot, console).and_then(|console| run(arguments, console));
+    finish_with(console, compared, |_| String::new())
 }
 
 fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
-    let problems = arguments.problems.all(arguments.batch)?;
+    let problems = arguments.problems.all()?;
     if problems.is_empty() {
         return Err(request::no_shape("compare on", "gemm-tune compare"));
     }
@@ -56,11 +60,8 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
             retime(problem, winner, &[], &mut kit, options, on_event).map_err(Failure::work)?;
         compared.push(LibraryComparison::of(*problem, retimed));
     }
-    if arguments.csv {
-        console.result(&comparison::csv(&compared));
-    } else {
-        console.result(&comparison::table(&compared, &device, console.width()));
-    }
+    console.values(|| comparison::csv(&compared));
+    console.result(&comparison::table(&compared, &device, console.table_style()));
     let whole = compared.len() == problems.len()
         && compared.iter().all(|compared| compared.failure().is_none());
     let code = if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE };

@@ -79,7 +79,7 @@ impl Mapper for MapRun<'_> {
             answers: answers.clone(),
         };
         let device = SessionDevice {
-            machine: self.workshop.machine(self.wish, self.console)?,
+            machine: self.workshop.machine(self.wish.clone(), self.console)?,
             compiler: Arc::clone(&self.compiler),
             nvrtc: self.nvrtc.clone(),
             threads: self.threads.clone(),

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::Value;
 
-use super::arguments::{CommonArguments, FamilyArguments};
+use super::arguments::{CommonArguments, DeviceArguments, FamilyArguments, heading};
 use super::console::Console;
 use super::failure::Failure;
-use super::machine::{Wish, Workshop};
+use super::machine::Workshop;
 use super::output::finish;
 use super::{databases, interrupt, request};
 use crate::compile::CompileThreads;
@@ -36,35 +36,37 @@ const TICK: Duration = Duration::from_millis(50);
 /// kernels. Every fourth problem is drawn at random; these estimate how much slower answers are (the held-out regret). The
 /// log lies beside the database, as `results/nvidia-l4.cover.jsonl`: an interrupted map goes on where it was.
 #[derive(Debug, Args)]
+#[command(mut_arg("device", |device| {
+    device.help("Device to map: auto, cuda:N, cuda:all, or cpu, which models times")
+}))]
 pub(super) struct CoverArguments {
     /// Held-out regret to end at: how much longer answers take than tuned kernels, in the geometric mean
-    #[arg(long, default_value = "5%", value_name = "PERCENT")]
+    #[arg(long, default_value = "5%", value_name = "PERCENT", help_heading = heading::SEARCH)]
     regret: String,
     /// Time after which the map is ended, such as 20m [default: none]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = heading::SEARCH)]
     budget: Option<String>,
     #[command(flatten)]
     types: TypeArguments,
-    /// Device to map: auto, cuda:N, cuda:all, or cpu, which models times
-    #[arg(long, default_value = "auto")]
-    device: String,
+    #[command(flatten)]
+    device: DeviceArguments,
     /// Tuning database to write; the learned model is written beside it [default: results/<gpu>.toml]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help_heading = heading::DEVICE)]
     db: Option<PathBuf>,
     /// File of measured times to learn from too, as of `learn --times`; may be repeated
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::SEARCH)]
     times: Vec<PathBuf>,
     /// Most operations of a problem, as a number such as 2e12
-    #[arg(long, default_value_t = DrawLimits::default().operations, value_name = "N")]
+    #[arg(long, default_value_t = DrawLimits::default().operations, value_name = "N", help_heading = heading::PROBLEM)]
     max_operations: f64,
     /// Seed of the problems, of the searches and of the operands
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, help_heading = heading::SEARCH)]
     seed: u64,
     /// Begin as on an unknown GPU: without seeds and without the built-in learned model
-    #[arg(long)]
+    #[arg(long, help_heading = heading::SEARCH)]
     uninformed: bool,
     /// Compiler threads [default: one for each core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = heading::COMPILER)]
     jobs: Option<NonZeroUsize>,
     #[command(flatten)]
     families: FamilyArguments,
@@ -97,8 +99,8 @@ fn run(arguments: &CoverArguments, console: Console) -> Result<(Value, ExitCode)
         families = families.into_iter().map(Family::without_seeds).collect();
     }
     let workshop = Workshop::new(&arguments.common)?;
-    let wish: Wish = arguments.device.parse()?;
-    let machine = workshop.machine(wish, console)?;
+    let wish = arguments.device.wish()?;
+    let machine = workshop.machine(wish.clone(), console)?;
     let device = machine.device();
     let database = databases::of(&device, arguments.db.as_deref());
     WritableDatabase::check(&database, &device).map_err(Failure::work)?;
@@ -142,7 +144,7 @@ fn run(arguments: &CoverArguments, console: Console) -> Result<(Value, ExitCode)
         over: deadline(&stop, budget, begun),
     };
     let (steps, state) = cover(&goal, gemm_type, steps, &mut map)?;
-    console.result(&mapped::summary(&steps, &state, &goal, &device));
+    console.result(&mapped::summary(&steps, &state, &goal, (&device, console.table_style())));
     let document = mapped::document(&steps, &state, &device, &database);
     Ok((document, ExitCode::SUCCESS))
 }

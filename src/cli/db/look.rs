@@ -66,8 +66,8 @@ pub(super) fn list(
     let found = listing.records();
     if found.is_empty() {
         console.note(&format!("no such record in {}", records::names(&listing.files)));
-    } else if !console.json {
-        console.result(&records::list(&found, console.width()));
+    } else if console.is_text() {
+        console.result(&records::list(&found, console.table_style()));
     }
     drop(found);
     Ok(listing)
@@ -98,7 +98,7 @@ pub(super) fn show(arguments: &ShowArguments, console: Console) -> Result<Value,
     }
     let texts: Vec<String> = found
         .iter()
-        .map(|(file, record)| records::details(file, record, console.width()))
+        .map(|(file, record)| records::details(file, record, console.table_style()))
         .collect();
     console.result(&texts.join("\n"));
     let documents: Vec<Value> =

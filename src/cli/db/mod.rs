@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::arguments::OutputArguments;
 use super::console::Console;
 use super::failure::Failure;
-use super::output::finish;
+use super::output::{finish, finish_with};
 
 #[derive(Debug, Args)]
 pub(super) struct DbArguments {
@@ -47,7 +47,8 @@ pub(super) fn main(arguments: &DbArguments) -> ExitCode {
         DbCommand::Prune(prune) => with(&prune.output, |console| prune::prune(prune, console)),
         DbCommand::Restamp(restamp) => {
             let console = Console::new(&restamp.common);
-            finish(console, restamp::restamp(restamp, console))
+            // Values of the command's own are printed there.
+            finish_with(console, restamp::restamp(restamp, console), |_| String::new())
         }
         DbCommand::Verify(verify) => {
             let console = Console::new(&verify.common);

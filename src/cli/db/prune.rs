@@ -63,7 +63,7 @@ pub(super) fn prune(
     }
     let dry_run = !arguments.yes;
     let pruned = database::prune(&arguments.db, &conditions, dry_run).map_err(Failure::work)?;
-    if !console.json {
+    if console.is_text() {
         console.result(&record_changes::pruned(&pruned, &arguments.db, dry_run));
     }
     Ok(PrunedDocument { pruned, file: arguments.db.clone(), dry_run })

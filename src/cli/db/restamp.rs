@@ -58,9 +58,6 @@ pub(in crate::cli) struct RestampArguments {
     /// Compiles at a time [default: one for each core]
     #[arg(short, long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
-    /// File to write what was compared to, a line each
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
     /// Stamp the records and learned models of families all of whose kernels are equal
     #[arg(long)]
     yes: bool,
@@ -118,10 +115,8 @@ pub(super) fn restamp(
     };
     let verdicts =
         pool.install(|| equivalence::compare(&cases, (before, after), &device, &compiler, &done));
-    if let Some(path) = &arguments.csv {
-        let text = table(&cases, &verdicts).map_err(Failure::work)?;
-        files::replace(path, &text).map_err(Failure::work)?;
-    }
+    let compared = table(&cases, &verdicts).map_err(Failure::work)?;
+    console.values(|| String::from_utf8_lossy(&compared).into_owned());
     let mut rows = Vec::new();
     let mut text = format!(
         "{:<12} {:>9} {:>7} {:>10} {:>14} {:>7}\n",

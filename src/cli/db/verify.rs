@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::cli::arguments::{CommonArguments, FamilyArguments, SelectionArguments};
+use crate::cli::arguments::{
+    CommonArguments, DeviceArguments, FamilyArguments, SelectionArguments,
+};
 use crate::cli::console::Console;
 use crate::cli::failure::Failure;
 use crate::cli::measure_context::{MeasureContext, notes};
@@ -59,8 +61,11 @@ pub(super) fn verify(
     let selection = arguments.selection.selection()?;
     let named =
         arguments.db.as_deref().map(|path| databases::load_file(path, console)).transpose()?;
-    let context =
-        MeasureContext::new(&arguments.device, &arguments.families, &arguments.common, console)?;
+    let device = DeviceArguments {
+        device: arguments.device.clone(),
+        device_name: arguments.selection.device_name.clone(),
+    };
+    let context = MeasureContext::new(&device, &arguments.families, &arguments.common, console)?;
     let device = context.machine.device();
     let path = databases::of(&device, arguments.db.as_deref());
     let database = match named {

@@ -32,6 +32,16 @@ pub(in crate::cli) enum ExportFormat {
     Wisdom,
 }
 
+impl ExportFormat {
+    /// Whether it is a folder of files.
+    pub(super) fn is_folder(self) -> bool {
+        match self {
+            Self::Bundle | Self::C | Self::Python | Self::Rust | Self::Wisdom => true,
+            Self::Json | Self::Csv | Self::T4 | Self::KernelTuner => false,
+        }
+    }
+}
+
 /// Records come from databases. What is run elsewhere (bundle, c, python, rust) has the winners of one GPU, and
 /// other kernels for untuned shapes. Every evaluated configuration (t4, kernel-tuner)
 /// comes from the journal of one problem, which tuning keeps below the cache folder.

@@ -15,19 +15,23 @@ use arguments::{ExportFormat, Files};
 use super::console::Console;
 use super::databases;
 use super::failure::Failure;
-use super::output::{finish, write};
+use super::output::{beside, finish, folder, write};
 use crate::database::{Database, Record};
 use crate::export;
 
 /// Exports, and gives the exit code.
 pub(super) fn main(arguments: &ExportArguments) -> ExitCode {
     let console = Console::new(&arguments.common);
-    finish(console, run(arguments, console).map(|document| (document, ExitCode::SUCCESS)))
+    let written = beside(&arguments.out, console).and_then(|console| run(arguments, console));
+    finish(console, written.map(|document| (document, ExitCode::SUCCESS)))
 }
 
 fn run(arguments: &ExportArguments, console: Console) -> Result<Value, Failure> {
     let selection = arguments.selection.selection()?;
     let out = &arguments.out;
+    if arguments.format.is_folder() {
+        folder(out)?;
+    }
     let (files, what) = match arguments.format {
         ExportFormat::T4 | ExportFormat::KernelTuner => {
             let (text, what) = evaluated::text(arguments, &selection)?;

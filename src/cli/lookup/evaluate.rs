@@ -1,60 +1,52 @@
-//! `gemm-tune regret`: measures lookup's answers for held-out shapes beside their winners.
+//! `gemm-tune lookup --evaluate`: measures answers for held-out shapes beside their winners.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
 use serde_json::Value;
 
-use super::arguments::{CommonArguments, FamilyArguments, MeasureArguments, ProblemArguments};
-use super::console::Console;
-use super::failure::Failure;
-use super::measure_context::{MeasureContext, in_turn, notes};
-use super::output::finish;
-use super::{databases, request};
+use super::LookupArguments;
+use crate::cli::console::Console;
+use crate::cli::failure::Failure;
+use crate::cli::measure_context::{MeasureContext, in_turn, notes};
+use crate::cli::output::finish_with;
+use crate::cli::{databases, request};
 use crate::database::Record;
 use crate::lookup::{Lookup, Question};
-use crate::model::{Problem, Regime};
+use crate::model::Problem;
 use crate::report::regret::{self, Regret};
 use crate::tune::{LineUpOptions, retime};
 
-/// Leaves the records of some shapes out, and those of shapes that differ from these by 10 % at most or in layout.
-/// Looks each shape up, and times the answer in turn with the recorded winner and the libraries: what a shape costs
-/// that nobody tuned. The shapes have to be tuned before, into the same database.
-#[derive(Debug, Args)]
-#[command(mut_arg("shape", |shape| {
-    shape.help("Shape to hold out, such as 4096x4096x1024; may be repeated")
-}))]
-pub(super) struct RegretArguments {
-    #[command(flatten)]
-    problems: ProblemArguments,
-    #[command(flatten)]
-    measure: MeasureArguments,
-    /// Print comma-separated values instead of a table
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
-    #[command(flatten)]
-    families: FamilyArguments,
-    #[command(flatten)]
-    pub(super) common: CommonArguments,
+/// Leaves the records of the shapes out, and those of shapes that differ from these by 10 % at most or in layout. Looks
+/// each shape up, and times the answer in turn with the recorded winner and the libraries: what a shape costs that nobody
+/// tuned. The shapes have to be tuned before, into the same database. Gives the exit code.
+pub(super) fn main(arguments: &LookupArguments, console: Console) -> ExitCode {
+    // Values of the command's own are printed there.
+    finish_with(console, run(arguments, console), |_| String::new())
 }
 
-/// Measures, prints and gives the exit code.
-pub(super) fn main(arguments: &RegretArguments) -> ExitCode {
-    let console = Console::new(&arguments.common);
-    finish(console, run(arguments, console))
-}
-
-fn run(arguments: &RegretArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
-    let problems = arguments.problems.all(1)?;
+fn run(arguments: &LookupArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
+    let problems = arguments.problems.all()?;
     if problems.is_empty() {
-        return Err(request::no_shape("hold out", "gemm-tune regret"));
+        return Err(request::no_shape("hold out", "gemm-tune lookup --evaluate"));
     }
-    let MeasureArguments { db, device, seed } = &arguments.measure;
-    let context = MeasureContext::new(device, &arguments.families, &arguments.common, console)?;
+    let named: Option<&PathBuf> = match &arguments.db[..] {
+        [] => None,
+        [only] => Some(only),
+        _ => {
+            return Err(Failure::Usage(
+                "`--evaluate` takes one `--db`, that with the winners: merge several with \
+                 `gemm-tune db merge`"
+                    .to_owned(),
+            ));
+        }
+    };
+    let context =
+        MeasureContext::new(&arguments.device, &arguments.families, &arguments.common, console)?;
     let device = context.machine.device();
-    let path = databases::of(&device, db.as_deref());
+    let path = databases::of(&device, named.map(PathBuf::as_path));
     let database = databases::load_file(&path, console)?;
-    let regime = Regime::default();
+    let regime = request::regime(&arguments.cache_policy, &arguments.power)?;
     let is_held_out = |record: &&Record| {
         Problem::try_from(&record.problem)
             .is_ok_and(|problem| problems.iter().any(|one| one.is_like(&problem)))
@@ -83,7 +75,7 @@ fn run(arguments: &RegretArguments, console: Console) -> Result<(Value, ExitCode
         let other = (!is_same).then_some((record.family.as_str(), &tuned));
         let on_event = &mut notes(console);
         let named = (answer.family.name.as_str(), answer.configuration);
-        let options = LineUpOptions { regime, seed: *seed, checks_neighbours: false };
+        let options = LineUpOptions { regime, seed: arguments.seed, checks_neighbours: false };
         let retimed = retime(problem, named, other.as_slice(), &mut kit, options, on_event)
             .map_err(Failure::work)?;
         let of_tuned = retimed.runner_up.clone().unwrap_or_else(|| retimed.winner.clone());
@@ -106,11 +98,8 @@ fn run(arguments: &RegretArguments, console: Console) -> Result<(Value, ExitCode
             library: library.map(|library| (library.name, library.measurement.median())),
         });
     }
-    if arguments.csv {
-        console.result(&regret::csv(&regrets));
-    } else {
-        console.result(&regret::table(&regrets, &device, console.width()));
-    }
+    console.values(|| regret::csv(&regrets));
+    console.result(&regret::table(&regrets, &device, console.table_style()));
     let whole = regrets.len() == problems.len();
     let code = if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     Ok((regret::document(&regrets, &device), code))
