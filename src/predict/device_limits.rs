@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::model::{CachePolicy, Compute, Device, Micros, Problem};
+use crate::model::{CachePolicy, Compute, Device, Micros, Problem, Tflops};
 
 /// What a file of `devices/` has.
 #[derive(Debug, Deserialize)]
@@ -66,16 +66,21 @@ pub fn memory_bandwidth(device: &Device) -> Option<f64> {
 pub fn least_time(problem: &Problem, device: &Device, cache: CachePolicy) -> Micros {
     let file = known(device);
     let launching = file.map_or(0.0, |file| file.empty_launch.microseconds);
-    let is_limit = !matches!(problem.types.compute, Compute::I32 | Compute::F32Emulated);
-    let peak = device.peak(problem).filter(|peak| peak.0 > 0.0 && is_limit);
+    let peak = peak_rate(problem, device);
     let computing = peak.map_or(0.0, |peak| problem.operations() / peak.0 / 1e6);
     let moving = memory_bandwidth(device)
-        .map_or(0.0, |rate| 1e6 * cold_bytes(problem, device, cache) / rate);
+        .map_or(0.0, |rate| 1e6 * least_traffic(problem, device, cache) / rate);
     Micros(launching.max(computing).max(moving))
 }
 
-/// Bytes that must pass the memory bus.
-pub(super) fn cold_bytes(problem: &Problem, device: &Device, cache: CachePolicy) -> f64 {
+/// Highest rate of a problem's arithmetic at the device's clock; `None` where it is not known or no limit.
+pub fn peak_rate(problem: &Problem, device: &Device) -> Option<Tflops> {
+    let is_limit = !matches!(problem.types.compute, Compute::I32 | Compute::F32Emulated);
+    device.peak(problem).filter(|peak| peak.0 > 0.0 && is_limit)
+}
+
+/// Least bytes that must pass the memory bus.
+pub fn least_traffic(problem: &Problem, device: &Device, cache: CachePolicy) -> f64 {
     let [a, b, written] = problem.operand_bytes().map(|bytes| bytes as f64);
     let read = a + b;
     let kept = device.l2_bytes as f64;

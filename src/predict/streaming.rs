@@ -18,7 +18,7 @@
 //! over modelled time has a standard deviation of 8 % over the problems, and 15 % over the kernels of one
 //! (docs/decisions/2026-11-24-streaming-cost.md).
 
-use super::device_limits::{cold_bytes, memory_bandwidth};
+use super::device_limits::{least_traffic, memory_bandwidth};
 use crate::model::{CachePolicy, Device, GemmType, Micros, Occupancy, Problem, Storage};
 use crate::space::{Extents, StreamedBlock, StreamedWork};
 
@@ -132,7 +132,7 @@ impl StreamingModel {
         let under_way = cost.resident.min(busiest) * threads * block.in_flight as f64 * element;
         let rate = (under_way / REPLACED).min(L2_RATE * bandwidth);
         let streaming = busiest * long * cost.steps * element / rate;
-        let moving = cold_bytes(problem, device, CachePolicy::Rotate) / sms / bandwidth;
+        let moving = least_traffic(problem, device, CachePolicy::Rotate) / sms / bandwidth;
         let lanes = f64::from(device.compute_capability.f32_lanes());
         let lines = (cost.sums / short).max(1.0);
         let products = busiest * cost.steps * rows * columns;

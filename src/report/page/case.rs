@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::super::margins::of_record;
 use super::super::records::NON_DETERMINISTIC;
 use super::content::{ProblemReport, id, is_modelled, modelled};
-use super::{charts, data};
+use super::sources::PackedSources;
+use super::{case_name, charts, data};
 use crate::database::Record;
 use crate::inspect::landscape;
 use crate::model::units::human_bytes;
@@ -16,9 +17,12 @@ use crate::tune::Recorded;
 const CUTS: usize = 4;
 
 /// Values of a problem's section, open or folded.
-pub(super) fn section(number: usize, case: &ProblemReport<'_>, open: bool) -> Value {
-    let problem = case.problem().map(|problem| problem.to_string());
-    let problem = problem.or_else(|| Some(case.record?.key())).unwrap_or_default();
+pub(super) fn section(
+    number: usize,
+    case: &ProblemReport<'_>,
+    sources: &PackedSources<'_>,
+    open: bool,
+) -> Value {
     let (winner, summary) = match case.record {
         Some(record) => (winner(record), summary(record)),
         None => (Vec::new(), case.journal.map(fastest).unwrap_or_default()),
@@ -26,13 +30,13 @@ pub(super) fn section(number: usize, case: &ProblemReport<'_>, open: bool) -> Va
     json!({
         "id": id(number),
         "open": open,
-        "problem": problem,
+        "problem": case_name(case),
         "summary": summary,
         "winner": winner,
         "conditions": case.record.map(conditions).unwrap_or_default(),
         "search": case.journal.filter(|journal| !journal.entries.is_empty())
             .map(|journal| search(case, journal)),
-        "source": case.source,
+        "source": case.source.as_deref().and_then(|source| sources.number(source)),
     })
 }
 
@@ -171,7 +175,7 @@ fn search(case: &ProblemReport<'_>, journal: &Recorded) -> Value {
     pruned.sort_by_key(|cut| std::cmp::Reverse(cut.configurations));
     let cuts = pruned.iter().take(CUTS).map(|cut| {
         let count = grouped(cut.configurations);
-        json!({ "count": count, "require": cut.require, "because": cut.because })
+        json!({ "count": count, "number": cut.configurations.to_string(), "require": cut.require, "because": cut.because })
     });
     let levels = charts::Levels::of(case);
     json!({

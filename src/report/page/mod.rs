@@ -7,6 +7,8 @@ mod case;
 mod charts;
 mod content;
 mod data;
+mod roofline;
+mod sources;
 
 use serde_json::{Value, json};
 
@@ -17,6 +19,8 @@ use crate::model::{Micros, Problem, Tflops};
 use case::section;
 pub use content::ProblemReport;
 use content::{id, is_modelled, modelled};
+use roofline::RooflinePoint;
+use sources::PackedSources;
 
 const TEMPLATES: [(&str, &str); 3] = [
     ("page.html", include_str!("page.html.tera")),
@@ -24,12 +28,25 @@ const TEMPLATES: [(&str, &str); 3] = [
     ("page.css", include_str!("page.css")),
 ];
 
+/// Size of the plots of all problems: two stand beside each other, and one fits a narrow window.
+const PLOT_SIZE: [f64; 2] = [560.0, 360.0];
+
+/// The scripts of the page, in order.
+const SCRIPTS: [&str; 4] = [
+    include_str!("elements.js"),
+    include_str!("tables.js"),
+    include_str!("sources.js"),
+    include_str!("coordinates.js"),
+];
+
 /// Renders the page.
 pub fn page(title: &str, cases: &[ProblemReport<'_>]) -> String {
     let rows: Vec<Value> = cases.iter().enumerate().filter_map(row).collect();
     // One section is open: the first with a journal.
     let open = cases.iter().position(|case| case.journal.is_some()).unwrap_or(0);
-    let all = cases.iter().enumerate().map(|(number, case)| section(number, case, number == open));
+    let sources = PackedSources::of(cases);
+    let numbered = cases.iter().enumerate();
+    let all = numbered.map(|(number, case)| section(number, case, &sources, number == open));
     let all: Vec<Value> = all.collect();
     let footer = format!("Made by gemm-tune {}.", env!("CARGO_PKG_VERSION"));
     let document = json!({
@@ -38,9 +55,11 @@ pub fn page(title: &str, cases: &[ProblemReport<'_>]) -> String {
         "tiles": tiles(cases),
         "rows": rows,
         "sizes": sizes(cases),
+        "roofline": roofline::roofline(cases),
         "cases": all,
         "footer": footer,
-        "script": include_str!("page.js"),
+        "sources": sources.packed(),
+        "script": SCRIPTS.concat(),
     });
     plot::render("page.html", &document, &TEMPLATES)
 }
@@ -86,15 +105,24 @@ fn tiles(cases: &[ProblemReport<'_>]) -> Vec<Value> {
     tiles
 }
 
+/// Name of a problem: its words, or the record's key for words of a later version.
+fn case_name(case: &ProblemReport<'_>) -> String {
+    let problem = case.problem().map(|problem| problem.to_string());
+    problem.or_else(|| Some(case.record?.key())).unwrap_or_default()
+}
+
 /// A winner's row in the table of all.
 fn row((number, case): (usize, &ProblemReport<'_>)) -> Option<Value> {
     let record = case.record?;
     let measurement = &record.measurement;
     let speedup = record.baseline.as_ref().map(|baseline| baseline.speedup);
+    let of_roof = RooflinePoint::of(case).and_then(|point| point.percent_of_roof());
     Some(json!({
         "id": id(number),
-        "problem": case.problem().map_or_else(|| record.key(), |problem| problem.to_string()),
+        "problem": case_name(case),
         "family": record.family,
+        "microseconds": measurement.median_us,
+        "roof": of_roof.map_or(String::new(), |share| format!("{share:.1}")),
         "time": format!("{}{}", modelled(record), Micros(measurement.median_us)),
         "tflops": Tflops(measurement.tflops).to_string(),
         "percent": measurement.percent_of_peak.map_or(String::new(), |share| format!("{share:.1}")),
@@ -128,7 +156,7 @@ fn sizes(cases: &[ProblemReport<'_>]) -> Option<Plot> {
     }
     let series = series.map(|(name, points)| Series { name: name.to_owned(), points });
     let peak = cases.iter().find_map(|case| case.device()?.peak(&case.problem()?));
-    rates::scattered(&series, &axes, peak)
+    rates::scattered(&series, &axes, peak, PLOT_SIZE)
 }
 
 #[cfg(test)]

@@ -21,6 +21,9 @@ const BOTTOM: f64 = 38.0;
 /// Height of a legend line.
 const KEY_LINE: f64 = 16.0;
 
+/// Width of a letter, about.
+const LETTER: f64 = 6.0;
+
 /// Number of series with distinct colours.
 const COLOURS: usize = 10;
 
@@ -46,6 +49,7 @@ pub struct Plot {
     bars: Vec<Bar>,
     lines: Vec<Line>,
     dots: Vec<Dots>,
+    points: Vec<LinkedPoint>,
     legend: Vec<LegendEntry>,
 }
 
@@ -71,6 +75,17 @@ struct Dots {
     path: String,
     series: usize,
     size: f64,
+}
+
+/// A dot of its own, with a tooltip and a link.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct LinkedPoint {
+    x: f64,
+    y: f64,
+    series: usize,
+    tip: String,
+    /// Anchor in the page.
+    anchor: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -135,15 +150,24 @@ impl PlotBuilder {
             bars: Vec::new(),
             lines: Vec::new(),
             dots: Vec::new(),
+            points: Vec::new(),
             legend: Vec::new(),
         };
         Self { plot, x: across, y: upward, next_key: (LEFT, 0.0) }
     }
 
-    /// Replaces the ticks of the x axis by names, each at its value.
+    /// Replaces the ticks of the x axis by names, each at its value. Names that would touch the one before are left
+    /// out.
     pub fn name_x(&mut self, names: impl IntoIterator<Item = (f64, String)>) {
-        let ticks = names.into_iter().map(|(value, label)| Tick { at: self.x.at(value), label });
-        self.plot.x_ticks = ticks.collect();
+        self.plot.x_ticks.clear();
+        let mut end = f64::NEG_INFINITY;
+        for (value, label) in names {
+            let (at, half) = (self.x.at(value), LETTER / 2.0 * label.chars().count() as f64);
+            if at - half > end {
+                end = at + half + LETTER / 2.0;
+                self.plot.x_ticks.push(Tick { at, label });
+            }
+        }
     }
 
     /// Adds a bar between two values of x and two values of y, with a tooltip.
@@ -161,8 +185,11 @@ impl PlotBuilder {
         self.plot.bars.push(bar);
     }
 
-    /// Adds a line through points.
+    /// Adds a line through points; of no points, none.
     pub fn line(&mut self, points: &[(f64, f64)], series: Option<usize>) {
+        if points.is_empty() {
+            return;
+        }
         let place = |(x, y): &(f64, f64)| format!("{} {}", self.x.at(*x), self.y.at(*y));
         let points: Vec<String> = points.iter().map(place).collect();
         let series = series.map(|series| series % COLOURS);
@@ -205,11 +232,18 @@ impl PlotBuilder {
         }
     }
 
+    /// Adds a dot with a tooltip, which leads to an anchor of the page.
+    pub fn point(&mut self, (x, y): (f64, f64), series: usize, tip: String, anchor: &str) {
+        let (x, y) = (self.x.at(x), self.y.at(y));
+        let series = series % COLOURS;
+        self.plot.points.push(LinkedPoint { x, y, series, tip, anchor: anchor.to_owned() });
+    }
+
     /// Adds a legend entry for a series, or for reference lines.
     pub fn key(&mut self, label: &str, series: Option<usize>) {
         let series = series.map(|series| series % COLOURS);
-        // Placed beside the previous entry where there is room; letters are about 6 pixels wide.
-        let wide = 32.0 + 6.0 * label.chars().count() as f64;
+        // Placed beside the previous entry where there is room.
+        let wide = 32.0 + LETTER * label.chars().count() as f64;
         let (mut x, mut y) = self.next_key;
         if x + wide > self.plot.right && x > LEFT {
             (x, y) = (LEFT, y + KEY_LINE);

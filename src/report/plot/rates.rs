@@ -81,8 +81,13 @@ pub fn drawn(series: &[Series], axes: &RateAxes, peak: Option<Tflops>) -> Option
 }
 
 /// Draws dots only, for problems that are not a series; none for fewer than two sizes.
-pub fn scattered(series: &[Series], axes: &RateAxes, peak: Option<Tflops>) -> Option<Plot> {
-    draw(series, axes, peak, [860.0, 320.0], |sheet, points, number| {
+pub fn scattered(
+    series: &[Series],
+    axes: &RateAxes,
+    peak: Option<Tflops>,
+    size: [f64; 2],
+) -> Option<Plot> {
+    draw(series, axes, peak, size, |sheet, points, number| {
         sheet.dots(points.iter().copied(), 7.0, number);
     })
 }

@@ -1,19 +1,32 @@
-"use strict";
 // The interactive plot: parallel coordinates with values that filter. All other plots are static.
-const MOST_LINES = 250, MOST_ROWS = 10, HEIGHT = 330, TOP = 34, BOTTOM = 24;
+const MOST_LINES = 250, MOST_ROWS = 25, HEIGHT = 330, TOP = 34, BOTTOM = 24;
+// Pixels of an upright axis, of a level one, of a letter, and what a name or value has on both sides.
+const UPRIGHT = 76, LEVEL = 44, LETTER = 7, ASIDE = 8;
 
-const svg = (name, attributes, text) => {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  if (text !== undefined) element.textContent = text;
-  return element;
-};
-const html = (name, text, className) => {
-  const element = document.createElement(name);
-  if (text !== undefined) element.textContent = text;
-  if (className) element.className = className;
-  return element;
-};
+// Positions in the plot. Axes are upright, beside each other, where there is room for them, else level, below each
+// other. A share is a place on an axis, from 0 to 1.
+function layoutOf(family, room) {
+  const axes = family.parameters.length + 1;
+  if (axes * UPRIGHT <= room) {
+    const x = (axis) => 38 + axis * (room - 84) / Math.max(1, axes - 1);
+    return {
+      width: room, height: HEIGHT, upright: true,
+      at: (axis, share, aside = 0) => [x(axis), HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * share + aside],
+      name: (axis) => ({ x: x(axis), y: axis % 2 ? 10 : 22, "text-anchor": "middle" }),
+    };
+  }
+  const most = (text) => Math.max(0, ...family.parameters.map((parameter) => text(parameter).length));
+  // Half of the widest value at an end.
+  const half = (index) => Math.min(room / 6, most((parameter) => parameter.values.at(index)) * LETTER / 2 + ASIDE);
+  const left = most((parameter) => parameter.name) * (LETTER + 1) + half(0), right = room - half(-1);
+  return {
+    width: room, height: axes * LEVEL + ASIDE, upright: false,
+    at: (axis, share, aside = 0) => [left + (right - left) * share + aside, axis * LEVEL + LEVEL / 2],
+    name: (axis) => ({ x: 0, y: axis * LEVEL + LEVEL / 2 + 4, "text-anchor": "start" }),
+  };
+}
+const path = (points) => "M" + points.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L");
+
 const figures = (value) => Number(value.toPrecision(4)).toString();
 
 function begin(box) {
@@ -62,43 +75,42 @@ function begin(box) {
       `${right.length} of them correct` +
       (right.length > shown.length ? `; the fastest ${shown.length} are drawn` : "");
 
-    const axes = family.parameters.length + 1;
-    const width = Math.max(box.clientWidth, axes * 76);
-    const x = (axis) => 38 + axis * (width - 84) / Math.max(1, axes - 1);
-    const y = (axis, value) => {
+    const axes = family.parameters.length + 1, layout = layoutOf(family, box.clientWidth);
+    const share = (axis, value) => {
       const count = family.parameters[axis].values.length;
-      return TOP + (HEIGHT - TOP - BOTTOM) * (count > 1 ? 1 - value / (count - 1) : 0.5);
+      return count > 1 ? value / (count - 1) : 0.5;
     };
     // The last axis spans the drawn rates only; otherwise the fastest ones would coincide.
     const [low, high] = shown.length ? [shown[shown.length - 1][1], shown[0][1]] : [0, best];
-    const rate = (value) => HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (high > low ? (value - low) / (high - low) : 0.5);
+    const rate = (value) => high > low ? (value - low) / (high - low) : 0.5;
     drawing.replaceChildren();
-    for (const [key, value] of Object.entries({ width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}` })) drawing.setAttribute(key, value);
+    const { width, height } = layout;
+    for (const [key, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) drawing.setAttribute(key, value);
     for (let axis = 0; axis < axes; axis++)
-      drawing.append(svg("path", { class: "grid", d: `M${x(axis)} ${TOP}V${HEIGHT - BOTTOM}` }));
+      drawing.append(svg("path", { class: "grid", d: path([layout.at(axis, 0), layout.at(axis, 1)]) }));
     // Draws the fastest last, on top. A hash of the row separates lines with the same value.
     for (let index = shown.length - 1; index >= 0; index--) {
       const [values, value] = shown[index];
       const aside = ((index * 2654435761) % 997 / 997 - 0.5) * 14;
-      const points = [...values].map((digit, axis) => `${x(axis).toFixed(1)} ${(y(axis, parseInt(digit, 36)) + aside).toFixed(1)}`);
-      points.push(`${x(axes - 1).toFixed(1)} ${rate(value).toFixed(1)}`);
+      const points = [...values].map((digit, axis) => layout.at(axis, share(axis, parseInt(digit, 36)), aside));
+      points.push(layout.at(axes - 1, rate(value)));
       const slow = Math.round(100 * index / Math.max(1, shown.length - 1));
       drawing.append(svg("path", {
-        class: index ? "configuration" : "configuration first", d: "M" + points.join("L"),
+        class: index ? "configuration" : "configuration first", d: path(points),
         style: `stroke: color-mix(in oklab, var(--s1) ${slow}%, var(--s0))`,
       }));
     }
     family.parameters.forEach((parameter, axis) => {
-      drawing.append(svg("text", { class: "name", x: x(axis), y: axis % 2 ? 10 : 22 }, parameter.name));
+      drawing.append(svg("text", { class: "name", ...layout.name(axis) }, parameter.name));
       const set = state.chosen.get(axis);
       parameter.values.forEach((value, index) => {
-        const wide = Math.max(22, value.length * 7 + 8), at = y(axis, index);
+        const wide = Math.max(22, value.length * LETTER + ASIDE), [x, y] = layout.at(axis, share(axis, index));
         const group = svg("g", {
           class: "value", role: "button", tabindex: 0, "data-axis": axis, "data-value": index,
           "aria-pressed": Boolean(set?.has(index)), "aria-label": `${parameter.name}=${value}`,
         });
-        group.append(svg("rect", { x: x(axis) - wide / 2, y: at - 9, width: wide, height: 18, rx: 5 }),
-          svg("text", { x: x(axis), y: at + 4 }, value));
+        group.append(svg("rect", { x: x - wide / 2, y: y - 9, width: wide, height: 18, rx: 5 }),
+          svg("text", { x, y: y + 4 }, value));
         group.addEventListener("click", () => toggle(axis, index));
         group.addEventListener("keydown", (event) => {
           if (event.key === "Enter" || event.key === " ") { event.preventDefault(); toggle(axis, index); }
@@ -106,21 +118,37 @@ function begin(box) {
         drawing.append(group);
       });
     });
-    drawing.append(svg("text", { class: "name rate", x: width - 2, y: (axes - 1) % 2 ? 10 : 22 }, data.rate));
-    for (const share of high > low ? [0, 0.25, 0.5, 0.75, 1] : [0]) {
-      const value = low + (high - low) * share;
-      drawing.append(svg("text", { x: x(axes - 1) + 6, y: rate(value) + 4 }, figures(value)));
+    const end = layout.name(axes - 1);
+    if (layout.upright) Object.assign(end, { x: width - 2, "text-anchor": "end" });
+    drawing.append(svg("text", { class: "name", ...end }, data.rate));
+    for (const part of high > low ? [0, 0.25, 0.5, 0.75, 1] : [0]) {
+      const value = low + (high - low) * part, [x, y] = layout.at(axes - 1, rate(value));
+      drawing.append(layout.upright
+        ? svg("text", { x: x + 6, y: y + 4 }, figures(value))
+        : svg("text", { x, y: y + 16, "text-anchor": "middle" }, figures(value)));
     }
 
-    const head = html("tr");
-    for (const name of ["", data.rate, ...family.parameters.map((p) => p.name)]) head.append(html("th", name));
-    const lines = right.slice(0, MOST_ROWS).map(([values, value], index) => {
+    // Parameters with one value in all these rows stand above the table.
+    const listed = right.slice(0, MOST_ROWS);
+    const text = ([values], axis) => family.parameters[axis].values[parseInt(values[axis], 36)];
+    const all = family.parameters.map((_, axis) => axis);
+    const same = all.filter((axis) => listed.every((row) => text(row, axis) === text(listed[0], axis)));
+    const different = all.filter((axis) => !same.includes(axis));
+    find(".same").textContent = listed.length && same.length
+      ? `The fastest ${listed.length}, all with ${same.map((axis) => `${family.parameters[axis].name}=${text(listed[0], axis)}`).join(" ")}:`
+      : "";
+    const head = html("thead"), heads = html("tr"), body = html("tbody");
+    head.append(heads);
+    for (const name of ["rank", data.rate, ...different.map((axis) => family.parameters[axis].name)]) heads.append(html("th", name));
+    const lines = listed.map((entry, index) => {
       const row = html("tr");
-      const cells = [String(index + 1), figures(value), ...[...values].map((digit, axis) => family.parameters[axis].values[parseInt(digit, 36)])];
+      const cells = [String(index + 1), figures(entry[1]), ...different.map((axis) => text(entry, axis))];
       for (const cell of cells) row.append(html("td", cell));
       return row;
     });
-    table.replaceChildren(head, ...lines);
+    body.append(...lines);
+    table.replaceChildren(head, body);
+    sortable(table);
     overlay(rows.length < family.rows.length ? right : []);
   }
 

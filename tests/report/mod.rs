@@ -3,13 +3,16 @@
 //! filters. `GEMM_TUNE_CHROMIUM` names the browser where it is not on the PATH.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use crate::support::program::gemm_tune;
-use crate::support::without::skip;
+
+mod browser;
+mod winners;
+
+use browser::{between, browse, chromium_or_skip};
 
 const DATABASE: &str = "tests/databases/h200.toml";
 
@@ -111,45 +114,6 @@ fn report() -> (tempfile::TempDir, PathBuf, String) {
     (folder, page, text)
 }
 
-/// A Chromium; `None` for a test that may be skipped for want of one.
-fn chromium_or_skip() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os("GEMM_TUNE_CHROMIUM") {
-        return Some(named.into());
-    }
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let found = std::env::split_paths(&folders)
-        .flat_map(|folder| names.map(|name| folder.join(name)))
-        .find(|program| program.is_file());
-    if found.is_none() {
-        skip("chromium", "no Chromium is on the PATH, so no page was opened");
-    }
-    found
-}
-
-/// A document after its scripts ran, and what the browser's console said.
-fn browse(chromium: &Path, page: &Path) -> (String, Vec<String>) {
-    let profile = tempfile::tempdir().unwrap();
-    let output = Command::new(chromium)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
-        .args(["--disable-background-networking", "--enable-logging=stderr"])
-        .args(["--virtual-time-budget=20000", "--window-size=1280,1000", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", profile.path().display()))
-        .arg(format!("file://{}", page.display()))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    let console = complaints.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned);
-    (String::from_utf8_lossy(&output.stdout).into_owned(), console.collect())
-}
-
-/// What the text between two marks is.
-fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
-    let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("no `{from}`"));
-    rest.split_once(to).unwrap_or_else(|| panic!("no `{to}`")).0
-}
-
 #[test]
 fn a_page_is_small_and_needs_nothing_else() {
     let (_folder, _, text) = report();
@@ -168,7 +132,6 @@ fn a_page_is_small_and_needs_nothing_else() {
         "data-plot=\"values\"",
         "search time in seconds",
         "while launching: fault at",
-        "extern &quot;C&quot; __global__",
         "580.159.04",
     ] {
         assert!(text.contains(word), "{word}");
@@ -205,12 +168,12 @@ addEventListener("load", () => setTimeout(() => {
 fn a_browser_shows_plots_and_filters_without_a_complaint() {
     let Some(chromium) = chromium_or_skip() else { return };
     let (folder, page, text) = report();
-    let (_, console) = browse(&chromium, &page);
+    let (_, console) = browse(&chromium, &page, 1280);
     assert!(console.is_empty(), "{console:#?}");
 
     let probed = folder.path().join("probed.html");
     fs::write(&probed, text.replace("</body>", PROBE)).unwrap();
-    let (document, console) = browse(&chromium, &probed);
+    let (document, console) = browse(&chromium, &probed, 1280);
     assert!(console.is_empty(), "{console:#?}");
     let said: Vec<&str> = between(&document, "<pre id=\"probe\">", "</pre>").split('|').collect();
     let own: Vec<usize> = (0..CONFIGURATIONS).filter(|number| number % 7 != 0).collect();
@@ -244,7 +207,7 @@ fn a_browser_would_have_complained() {
     let page = folder.path().join("planted.html");
     fs::write(&page, "<!doctype html><script>console.error('planted'); undefined.x</script>")
         .unwrap();
-    let (_, console) = browse(&chromium, &page);
+    let (_, console) = browse(&chromium, &page, 1280);
     assert!(console.iter().any(|line| line.contains("planted")), "{console:?}");
     assert!(console.iter().any(|line| line.contains("Uncaught")), "{console:?}");
 }
