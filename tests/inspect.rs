@@ -341,6 +341,42 @@ fn every_element_that_a_block_needs_is_loaded() {
     }
 }
 
+/// Kernels before the one that multiplies are executed whole, that one only in its first block.
+#[test]
+fn a_picture_of_a_large_problem_is_of_one_block() {
+    let Some(nvrtc) = nvrtc_or_skip() else { return };
+    let families = Families::built_in().unwrap();
+    for name in ["tma", "blocktile"] {
+        let (subject, picture) = pictured(families.get(name).unwrap(), "640x640x640", &nvrtc);
+        all_needed_are_loaded(&subject, &picture);
+        let share = picture.share();
+        assert_eq!(share.depth, [0..=639], "{name}");
+        assert!(picture.grid[0] > 1 && share.rows[0].end() < &639, "{name}: {share:?}");
+        let text = drawn::text(&subject, &picture);
+        let blocks: u64 = picture.grid.iter().map(|extent| u64::from(*extent)).product();
+        for words in [&format!("block (0, 0, 0) of {blocks} ("), "along all of K = 640"] {
+            assert!(text.contains(words), "{name}: {text}");
+        }
+    }
+    let split = ["--family", "tma", "--set", "SPLIT_K=4", "--shape", "512x640x2048", "--emit"];
+    for emit in ["picture", "svg"] {
+        let text = inspect(&[&split[..], &[emit]].concat()).unwrap();
+        for words in [
+            "rows 0 to 31 of A by columns 0 to 63 of B, along K 0 to 511 of 2048 (25.0 %)",
+            "computes up to 32 partial sums of C,",
+            "stored to `partials`",
+            "block (0, 0, 0) of 640 (160 x 4 x 1)",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
+    let large = ["--family", "naive", "--shape", "8x16385x16384", "--emit", "picture"];
+    let error = inspect(&large).unwrap_err();
+    let words =
+        "at most 1073741824 bytes, and B of 8x16385x16384 f32 nn has 1073807360: name a smaller";
+    assert!(error.contains(words), "{error}");
+}
+
 #[test]
 fn the_help_names_what_can_be_shown() {
     let help = gemm_tune(&["inspect", "--help"]).out;

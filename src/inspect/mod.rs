@@ -17,5 +17,7 @@ pub use difference::{KernelDifference, SourceChange, difference};
 pub use inspected::{InspectError, InspectedKernel};
 pub use memory::{LineTraffic, Traffic, traffic};
 pub use mix::InstructionMix;
-pub use picture::{ComputedElement, Factor, LoadStage, LoadedElement, Picture, picture};
+pub use picture::{
+    BlockShare, ComputedElement, Factor, LoadStage, LoadedElement, PartialSums, Picture, picture,
+};
 pub use resources::{KernelFigures, ResourceFigures, Waves, figures};

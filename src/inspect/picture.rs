@@ -1,4 +1,4 @@
-//! Data movement of the first block of a kernel: which thread loads which element of A and B into
+//! Data movement of one block, the first of the grid that multiplies: which thread loads which element of A and B into
 //! shared memory at each stage, the bank of the element, and the elements of C that each thread
 //! computes.
 //!
@@ -6,7 +6,8 @@
 //! and the `cpu` device records every access. A word has several elements of less than 32 bits; loads
 //! of fewer bytes than a word are told by their address.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Range, RangeInclusive};
 
 use super::inspected::{InspectError, InspectedKernel};
 use crate::cpu::{
@@ -15,7 +16,7 @@ use crate::cpu::{
 };
 use crate::model::{Dtype, Problem};
 use crate::validate::HostFailure;
-use crate::worker::{EpilogueAddresses, OperandAddresses, Scalars, bind};
+use crate::worker::{EpilogueAddresses, LaunchCommand, OperandAddresses, Scalars, bind};
 
 /// Upper bits that mark words of A and B; the other 28 bits hold the word's position.
 const MATRIX_MARKS: [u32; 2] = [0x1000_0000, 0x2000_0000];
@@ -23,9 +24,6 @@ const POSITION_BITS: u32 = 28;
 
 /// Bytes of a word.
 const WORD: u64 = 4;
-
-/// Largest number of operations for which earlier launches are executed whole.
-const MOST_OPERATIONS: f64 = (1_u64 << 28) as f64;
 
 /// An input matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,23 +69,78 @@ pub struct ComputedElement {
     pub thread: u32,
 }
 
+/// Sums over a part of K, which another kernel or block adds up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartialSums {
+    /// Name of the workspace that receives them.
+    pub workspace: String,
+    /// Number of them that the busiest thread stores.
+    pub stored: u64,
+}
+
+/// What a block has of the product, in ranges of indices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockShare {
+    /// Rows of C.
+    pub rows: Vec<RangeInclusive<u64>>,
+    /// Columns of C.
+    pub columns: Vec<RangeInclusive<u64>>,
+    /// Places along K.
+    pub depth: Vec<RangeInclusive<u64>>,
+}
+
 /// Data movement of one block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
     /// The kernel.
     pub entry: String,
+    /// Blocks of the grid; the picture is of the first.
+    pub grid: [u32; 3],
     /// Threads of the block.
     pub threads: u32,
     /// Loads by stage, in order.
     pub stages: Vec<LoadStage>,
     /// Computed elements of C.
     pub computed: BTreeSet<ComputedElement>,
+    /// What the block stores in place of elements of C.
+    pub partial: Option<PartialSums>,
     /// Number of elements of A and B that the busiest thread reads from global memory, with
     /// repetitions.
     pub reads: u64,
 }
 
-/// Executes the first block of a kernel's last launch and traces it. `ptx` is the compiled text.
+impl Picture {
+    /// What the block has of the product: what it loads, and what it stores of C. Blocks of a cluster may load for each
+    /// other.
+    pub fn share(&self) -> BlockShare {
+        let loaded = || self.stages.iter().flat_map(|stage| &stage.loaded);
+        let of = |factor: Factor| loaded().filter(move |one| one.factor == factor);
+        let (rows, columns) =
+            (of(Factor::A).map(|one| one.row), of(Factor::B).map(|one| one.column));
+        let depth = of(Factor::A).map(|one| one.column).chain(of(Factor::B).map(|one| one.row));
+        BlockShare {
+            rows: ranges(rows.chain(self.computed.iter().map(|one| one.row)).collect()),
+            columns: ranges(columns.chain(self.computed.iter().map(|one| one.column)).collect()),
+            depth: ranges(depth.collect()),
+        }
+    }
+}
+
+/// Ranges of consecutive numbers.
+fn ranges(numbers: BTreeSet<u64>) -> Vec<RangeInclusive<u64>> {
+    let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some(last) if last.end() + 1 == number => *last = *last.start()..=number,
+            _ => ranges.push(number..=number),
+        }
+    }
+    ranges
+}
+
+/// Traces the first block of the launch that multiplies: the first whose block reads elements of both A and B, or the
+/// last. Launches before it, which prepare operands, are executed whole; what follows it is not executed. `ptx` is the
+/// compiled text.
 ///
 /// # Errors
 /// [`InspectError`]: PTX or a plan that the `cpu` device does not execute, or operands whose
@@ -95,14 +148,12 @@ pub struct Picture {
 pub fn picture(subject: &InspectedKernel, ptx: &[u8]) -> Result<Picture, InspectError> {
     let unsupported = |what: String| InspectError::Execution(HostFailure::Unsupported(what));
     let (problem, plan) = (&subject.problem, &subject.rendered.plan);
-    let [a, b, _] = problem.operand_bytes();
-    if [a, b].iter().any(|bytes| (bytes / WORD) >> POSITION_BITS != 0) {
-        return Err(unsupported(format!("{problem} is too large for a picture")));
-    }
-    if plan.kernels.len() > 1 && problem.operations() > MOST_OPERATIONS {
+    let [a, b, _] = problem.operand_bytes().map(|bytes| bytes / problem.batch.max(1));
+    let most = WORD << POSITION_BITS;
+    if let Some((name, bytes)) = [("A", a), ("B", b)].into_iter().find(|(_, bytes)| *bytes > most) {
         return Err(unsupported(format!(
-            "a picture of a plan with {} kernels needs at most the operations of 512x512x512; {problem} has more",
-            plan.kernels.len()
+            "a picture needs operands of at most {most} bytes, and {name} of {problem} has {bytes}: name a smaller \
+             shape"
         )));
     }
     let program = subject.program(ptx)?;
@@ -110,33 +161,44 @@ pub fn picture(subject: &InspectedKernel, ptx: &[u8]) -> Result<Picture, Inspect
     let (places, workspaces) = allocate(subject, &mut memory).map_err(HostFailure::Memory)?;
     let launches = bind(plan, 0, problem, places, &workspaces, Scalars::PLAIN);
     let launches = launches.map_err(|error| unsupported(error.to_string()))?;
-    let mut accesses = Vec::new();
-    for (at, wanted) in launches.iter().enumerate() {
-        let last = at + 1 == launches.len();
-        let options = LaunchOptions {
-            counting: if last { CountingMode::Traced } else { CountingMode::Off },
-            blocks: if last { BlockSelection::Selected(vec![[0; 3]]) } else { BlockSelection::All },
-            ..LaunchOptions::default()
-        };
+    let execute = |wanted: &LaunchCommand, options: &LaunchOptions| {
         let parameters: Vec<KernelParameter> =
             wanted.arguments.iter().map(|argument| (*argument).into()).collect();
         let kernel = kernel(&program, &wanted.entry).map_err(unsupported)?;
         let extents = (wanted.grid, wanted.block);
         let dynamic = wanted.dynamic_shared_bytes;
-        let counts = launch(kernel, extents, dynamic, &parameters, &memory, &options);
-        accesses = counts.map_err(HostFailure::Launch)?.accesses;
+        let counts = launch(kernel, extents, dynamic, &parameters, &memory, options);
+        counts.map_err(|error| InspectError::Execution(HostFailure::Launch(error)))
+    };
+    let first_block = LaunchOptions {
+        counting: CountingMode::Traced,
+        blocks: BlockSelection::Selected(vec![[0; 3]]),
+        ..LaunchOptions::default()
+    };
+    for (at, wanted) in launches.iter().enumerate() {
+        let accesses = execute(wanted, &first_block)?.accesses;
+        let threads = wanted.block.iter().product();
+        let decoder = AccessDecoder { problem, places, threads };
+        if !decoder.multiplies(&accesses) && at + 1 < launches.len() {
+            execute(wanted, &LaunchOptions::default())?;
+            continue;
+        }
+        if decoder.loses_marks(&accesses) {
+            return Err(unsupported(format!(
+                "{} brings elements of {problem} into shared memory one at a time or converted, and these do not carry \
+                 their positions",
+                subject.family
+            )));
+        }
+        let own = plan.workspaces.iter().zip(&workspaces);
+        let spaces =
+            own.map(|(space, address)| (space.name.as_str(), *address..address + space.bytes));
+        return Ok(Picture {
+            partial: decoder.partial_sums(&accesses, spaces),
+            ..decoder.picture(wanted, &accesses)
+        });
     }
-    let entry = launches.last().map(|launch| launch.entry.clone()).unwrap_or_default();
-    let threads = launches.last().map_or(0, |launch| launch.block.iter().product());
-    let decoder = AccessDecoder { problem, places, threads };
-    if decoder.loses_marks(&accesses) {
-        return Err(unsupported(format!(
-            "{} brings elements of {problem} into shared memory one at a time or converted, and these do not carry \
-             their positions",
-            subject.family
-        )));
-    }
-    Ok(decoder.picture(entry, &accesses))
+    Err(unsupported(format!("{} launches no kernel", subject.family)))
 }
 
 fn kernel<'a>(program: &'a PtxModule, entry: &str) -> Result<&'a crate::cpu::PtxKernel, String> {
@@ -153,7 +215,9 @@ fn allocate(
     let mut marked = |bytes: u64, mark: u32| {
         let words = bytes.div_ceil(WORD);
         let address = memory.allocate(WORD * words)?;
-        memory.fill_with(address, words, |at| mark + at as u32)?;
+        // Words of further products of a batch, which the first block does not read, have no mark.
+        let word = |at: u64| if at >> POSITION_BITS == 0 { mark + at as u32 } else { 0 };
+        memory.fill_with(address, words, word)?;
         Ok(address)
     };
     let a = marked(a, MATRIX_MARKS[0])?;
@@ -177,7 +241,46 @@ struct AccessDecoder<'a> {
 }
 
 impl AccessDecoder<'_> {
-    fn picture(&self, entry: String, accesses: &[MemoryAccess]) -> Picture {
+    /// Whether a block reads elements of A and of B.
+    fn multiplies(&self, accesses: &[MemoryAccess]) -> bool {
+        let reads = accesses.iter().filter(|access| access.movement != Movement::GlobalStore);
+        let mut read = BTreeSet::new();
+        for access in reads {
+            for (_, address, words) in Self::lanes(access) {
+                read.extend(words.iter().filter_map(|word| Some(self.marked(*word)?.0)));
+                if u64::from(access.bytes) < WORD && access.movement == Movement::GlobalLoad {
+                    read.extend(self.element_at(address).map(|(factor, ..)| factor));
+                }
+            }
+        }
+        read.len() == 2
+    }
+
+    /// Sums that a block stores into a workspace in place of C.
+    fn partial_sums<'a>(
+        &self,
+        accesses: &[MemoryAccess],
+        mut spaces: impl Iterator<Item = (&'a str, Range<u64>)>,
+    ) -> Option<PartialSums> {
+        let stores = || accesses.iter().filter(|access| access.movement == Movement::GlobalStore);
+        if stores().any(|access| !self.computed(access).is_empty()) {
+            return None;
+        }
+        let lanes =
+            || stores().flat_map(|access| Self::lanes(access).map(|lane| (access.bytes, lane)));
+        let (workspace, place) = spaces
+            .find(|(_, place)| lanes().any(|(_, (_, address, _))| place.contains(&address)))?;
+        let mut stored: BTreeMap<u32, u64> = BTreeMap::new();
+        for (bytes, (thread, address, _)) in lanes() {
+            if place.contains(&address) {
+                *stored.entry(thread).or_default() += u64::from(bytes) / WORD;
+            }
+        }
+        let stored = stored.into_values().max().unwrap_or(0);
+        Some(PartialSums { workspace: workspace.to_owned(), stored })
+    }
+
+    fn picture(&self, launch: &LaunchCommand, accesses: &[MemoryAccess]) -> Picture {
         // A matrix that goes through shared memory is loaded where it is stored there; the other
         // one where it is read.
         let staged: BTreeSet<Factor> = (accesses.iter())
@@ -190,14 +293,16 @@ impl AccessDecoder<'_> {
         let times: Vec<u32> = times.into_iter().collect();
         let mut stages = vec![LoadStage::default(); times.len()];
         for access in loads() {
-            let stage = times.iter().position(|time| *time == access.barriers);
+            let stage = times.binary_search(&access.barriers).ok();
             if let Some(stage) = stage.and_then(|at| stages.get_mut(at)) {
                 stage.loaded.extend(self.loaded(access, &staged));
             }
         }
         stages.retain(|stage| !stage.loaded.is_empty());
         Picture {
-            entry,
+            entry: launch.entry.clone(),
+            grid: launch.grid,
+            partial: None,
             threads: self.threads,
             stages,
             computed: accesses.iter().flat_map(|access| self.computed(access)).collect(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 
 use super::inspected::heading;
 use crate::inspect::{Factor, InspectedKernel, LoadStage, LoadedElement, Picture};
@@ -20,15 +21,48 @@ fn summary(subject: &InspectedKernel, picture: &Picture) -> String {
     let mut computed: BTreeMap<u32, u64> = BTreeMap::new();
     picture.computed.iter().for_each(|one| *computed.entry(one.thread).or_default() += 1);
     let most = computed.values().max().copied().unwrap_or(0);
-    let alone = 2 * subject.problem.shape.k * most;
+    let most = picture.partial.as_ref().map_or(most, |partial| partial.stored);
+    let result = match &picture.partial {
+        Some(partial) => format!("{most} partial sums of C, stored to `{}`", partial.workspace),
+        None => format!("{most} of C"),
+    };
+    let share = picture.share();
+    let depth: u64 = share.depth.iter().map(|range| range.end() - range.start() + 1).sum();
+    let of_depth = subject.problem.shape.k;
+    let covered = if depth == of_depth {
+        format!("all of K = {of_depth}")
+    } else {
+        let percent = 100.0 * depth as f64 / of_depth as f64;
+        format!("K {} of {of_depth} ({percent:.1} %)", ranges(&share.depth))
+    };
+    let [x, y, z] = picture.grid;
+    let blocks: u64 = picture.grid.iter().map(|extent| u64::from(*extent)).product();
     format!(
-        "{}, the first block, {} threads, {} stages\na thread reads up to {} elements of A and B from \
-         global memory and computes up to {most} of C;\nwithout sharing it would read {alone}\n",
+        "{}, block (0, 0, 0) of {blocks} ({x} x {y} x {z}), {} threads, {} stages\nthe block multiplies rows {} \
+         of A by columns {} of B, along {covered}\na thread reads up to {} elements of A and B from global memory \
+         and computes up to {result};\nwithout sharing it would read {}\n",
         picture.entry,
         picture.threads,
         picture.stages.len(),
-        picture.reads
+        ranges(&share.rows),
+        ranges(&share.columns),
+        picture.reads,
+        2 * depth * most
     )
+}
+
+/// Number of ranges listed.
+const SHOWN_RANGES: usize = 3;
+
+/// Lists ranges: `0 to 63, 128 to 191`.
+fn ranges(ranges: &[RangeInclusive<u64>]) -> String {
+    let words = ranges.iter().take(SHOWN_RANGES).map(|range| match range.end() == range.start() {
+        true => range.start().to_string(),
+        false => format!("{} to {}", range.start(), range.end()),
+    });
+    let words: Vec<String> = words.collect();
+    let more = if ranges.len() > SHOWN_RANGES { ", ..." } else { "" };
+    if words.is_empty() { "none".to_owned() } else { format!("{}{more}", words.join(", ")) }
 }
 
 fn grid(stage: &LoadStage, factor: Factor) -> Grid<&LoadedElement> {
@@ -63,7 +97,9 @@ pub fn text(subject: &InspectedKernel, picture: &Picture) -> String {
             }
         }
     }
-    text.push_str(&corner("C", &computed(picture), u32::to_string));
+    if !picture.computed.is_empty() {
+        text.push_str(&corner("C", &computed(picture), u32::to_string));
+    }
     text.push_str("\nthread:bank of shared memory; `!`: the store had bank conflicts\n");
     text
 }
@@ -111,7 +147,7 @@ struct Drawing {
     body: String,
 }
 
-/// SVG with light and dark colours. A cell's tooltip describes it.
+/// Makes an SVG with light and dark colours. A cell's tooltip describes it.
 pub fn svg(subject: &InspectedKernel, picture: &Picture) -> String {
     let mut rows: Vec<Vec<Drawing>> = Vec::new();
     for (number, stage) in picture.stages.iter().take(SHOWN_STAGES).enumerate() {
@@ -132,16 +168,20 @@ pub fn svg(subject: &InspectedKernel, picture: &Picture) -> String {
         rows.push([Factor::A, Factor::B].into_iter().filter(loaded).map(tile).collect());
     }
     let cell = |thread: &u32| (*thread, false, None, String::new());
-    rows.push(vec![drawing("C, by the thread that computes it", "C", &computed(picture), cell)]);
+    if !picture.computed.is_empty() {
+        let title = "C, by the thread that computes it";
+        rows.push(vec![drawing(title, "C", &computed(picture), cell)]);
+    }
 
     let words = format!("{}{}", heading(subject), summary(subject, picture));
     let mut body = String::new();
     let mut top = GAP;
-    for line in words.lines() {
+    let lines: Vec<String> = words.lines().flat_map(wrapped).collect();
+    for line in &lines {
         top += LINE;
         let _ = writeln!(body, "<text x=\"{GAP}\" y=\"{top}\">{}</text>", escaped(line));
     }
-    let mut width = GAP + words.lines().map(str::len).max().unwrap_or(0) * 8;
+    let mut width = GAP + lines.iter().map(String::len).max().unwrap_or(0) * 8;
     for row in rows {
         top += GAP;
         let mut left = GAP;
@@ -161,6 +201,25 @@ pub fn svg(subject: &InspectedKernel, picture: &Picture) -> String {
          font-size: 11px }} .bank {{ font-size: 9px; opacity: .75 }}\n@media (prefers-color-scheme: dark) {{ svg {{ background: #111 }} \
          text {{ fill: #eee }} rect {{ stroke: #111 }} }}\n</style>\n{body}</svg>\n"
     )
+}
+
+/// Letters of a line of text.
+const LETTERS: usize = 110;
+
+/// Breaks a line between words.
+fn wrapped(line: &str) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in line.split(' ') {
+        match lines.last_mut() {
+            Some(last) if last.is_empty() => last.push_str(word),
+            Some(last) if last.len() + 1 + word.len() <= LETTERS => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => lines.push(format!("  {word}")),
+        }
+    }
+    lines
 }
 
 /// Draws a matrix as cells; equal neighbours in a row are merged.
