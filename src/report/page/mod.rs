@@ -155,7 +155,11 @@ fn sizes(cases: &[ProblemReport<'_>]) -> Option<Plot> {
         series[1].1.extend(library.map(|time| (size, Tflops::of(problem.operations(), time))));
     }
     let series = series.map(|(name, points)| Series { name: name.to_owned(), points });
-    let peak = cases.iter().find_map(|case| case.device()?.peak(&case.problem()?));
+    // A peak that is not that of all problems would be wrong for some.
+    let peaks = cases.iter().filter_map(|case| case.device()?.peak(&case.problem()?));
+    let mut peaks: Vec<Tflops> = peaks.collect();
+    peaks.dedup();
+    let peak = peaks.first().copied().filter(|_| peaks.len() == 1);
     rates::scattered(&series, &axes, peak, PLOT_SIZE)
 }
 

@@ -1,6 +1,8 @@
 //! Roofline: the rates of all records over their arithmetic intensity, beside the limits of the device.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use indexmap::IndexMap;
 
 use super::super::plot::axis::Scale;
 use super::super::plot::{AxisRange, Plot, PlotBuilder};
@@ -43,6 +45,8 @@ pub(super) struct RooflinePoint {
     /// Rate in TFLOP/s.
     rate: f64,
     roof: Roof,
+    /// Name of the GPU.
+    device: String,
     /// GEMM type, with what distinguishes the measurement.
     series: String,
 }
@@ -55,12 +59,12 @@ impl RooflinePoint {
         let bytes = least_traffic(&problem, &device, CachePolicy::Rotate);
         let is_hot = record.regime()?.cache == CachePolicy::Hot;
         let cache = if is_hot { ", operands in the cache" } else { "" };
-        let (types, device_name) = (problem.types, &device.name);
         Some(Self {
             intensity: problem.operations() / bytes,
             rate: record.measurement.tflops,
             roof: Roof::of(&problem, &device),
-            series: format!("{types} on {device_name}{cache}"),
+            series: format!("{}{cache}", problem.types),
+            device: device.name,
         })
     }
 
@@ -74,20 +78,28 @@ impl RooflinePoint {
 pub(super) fn roofline(cases: &[ProblemReport<'_>]) -> Option<Plot> {
     let of = |(number, case)| RooflinePoint::of(case).map(|point| (number, point));
     let points: Vec<(usize, RooflinePoint)> = cases.iter().enumerate().filter_map(of).collect();
-    let points: Vec<_> = points.into_iter().filter(|(_, point)| point.rate > 0.0).collect();
-    let mut roofs: Vec<(Roof, &str)> = Vec::new();
-    let mut series: BTreeMap<&str, usize> = BTreeMap::new();
-    for (_, point) in &points {
-        let number = series.len();
-        series.entry(&point.series).or_insert(number);
-        if !roofs.iter().any(|(roof, _)| *roof == point.roof) {
-            roofs.push((point.roof, &point.series));
+    let mut points: Vec<_> = points.into_iter().filter(|(_, point)| point.rate > 0.0).collect();
+    let devices: BTreeSet<&str> = points.iter().map(|(_, point)| point.device.as_str()).collect();
+    if devices.len() > 1 {
+        for (_, point) in &mut points {
+            point.series = format!("{} on {}", point.series, point.device);
         }
     }
-    let ridges = || roofs.iter().filter_map(|(roof, _)| roof.ridge());
-    let [low, high] = range(points.iter().map(|(_, point)| point.intensity).chain(ridges()))?;
+    // Series in the order of the problems, with their roofs.
+    let mut series: IndexMap<&str, Roof> = IndexMap::new();
+    for (_, point) in &points {
+        series.entry(&point.series).or_insert(point.roof);
+    }
+    let mut roofs: Vec<Roof> = Vec::new();
+    for roof in series.values() {
+        if !roofs.contains(roof) {
+            roofs.push(*roof);
+        }
+    }
+    let ridges = roofs.iter().filter_map(Roof::ridge);
+    let [low, high] = range(points.iter().map(|(_, point)| point.intensity).chain(ridges))?;
     let tops = points.iter().map(|(_, point)| point.rate);
-    let peaks = roofs.iter().filter_map(|(roof, _)| roof.rate(high));
+    let peaks = roofs.iter().filter_map(|roof| roof.rate(high));
     let modelled = cases.iter().filter_map(|case| case.record).any(is_modelled);
     let unit = if modelled { "modelled TFLOP/s" } else { "TFLOP/s" };
     let axis = |label: &str, range| AxisRange {
@@ -100,8 +112,10 @@ pub(super) fn roofline(cases: &[ProblemReport<'_>]) -> Option<Plot> {
     let bottom = y.range[0];
     let mut sheet =
         PlotBuilder::sized("roofline", "rate over arithmetic intensity", &x, &y, PLOT_SIZE);
-    for (roof, _) in &roofs {
-        sheet.line(&corners(roof, [low, high], bottom), None);
+    // One roof is a reference line, each of several has the colour of its first series.
+    for roof in &roofs {
+        let own = series.values().position(|one| one == roof).filter(|_| roofs.len() > 1);
+        sheet.line(&corners(roof, [low, high], bottom), own);
     }
     for (number, point) in &points {
         let share = point.percent_of_roof().map(|share| format!(", {share:.1} % of the roof"));
@@ -112,17 +126,17 @@ pub(super) fn roofline(cases: &[ProblemReport<'_>]) -> Option<Plot> {
             Tflops(point.intensity),
             share.unwrap_or_default()
         );
-        let series = series.get(point.series.as_str()).copied().unwrap_or_default();
-        sheet.point((point.intensity, point.rate), series, tip, &id(*number));
+        let number_of_series = series.get_index_of(point.series.as_str()).unwrap_or_default();
+        sheet.point((point.intensity, point.rate), number_of_series, tip, &id(*number));
     }
-    let mut names: Vec<(&str, usize)> = series.into_iter().collect();
-    names.sort_by_key(|(_, number)| *number);
-    for (name, number) in names {
-        sheet.key(name, Some(number));
+    for (number, (name, roof)) in series.iter().enumerate() {
+        match roofs.len() {
+            1 => sheet.key(name, Some(number)),
+            _ => sheet.key(&format!("{name}, limits {}", words(roof)), Some(number)),
+        }
     }
-    for (roof, name) in &roofs {
-        let of = if roofs.len() > 1 { format!(" of {name}") } else { String::new() };
-        sheet.key(&format!("limits{of}: {}", words(roof)), None);
+    if let [roof] = &roofs[..] {
+        sheet.key(&format!("limits: {}", words(roof)), None);
     }
     Some(sheet.finish())
 }

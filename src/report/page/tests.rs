@@ -40,6 +40,39 @@ fn a_page_of_nothing_is_a_page() {
 }
 
 #[test]
+fn each_roof_of_several_is_named_and_no_peak_is_that_of_all() {
+    let path = std::path::Path::new("tests/databases/one.toml");
+    let first = crate::database::Database::load_existing(path).unwrap().records()[0].clone();
+    let mut others = [first.clone(), first.clone(), first.clone()];
+    others[0].problem.m *= 2;
+    others[1].problem.pattern.dtype = "f16".to_owned();
+    others[1].problem.pattern.compute = "f16".to_owned();
+    others[2].measurement.cache_policy = "hot".to_owned();
+    let all = [&first, &others[0], &others[1], &others[2]];
+    let pages = [&all[..2], &all].map(|records| {
+        let case = |record| ProblemReport { record: Some(record), ..ProblemReport::default() };
+        let cases: Vec<ProblemReport<'_>> = records.iter().map(|record| case(*record)).collect();
+        page("t", &cases)
+    });
+    for (page, count, words) in [
+        (&pages[0], 2, &["peak, 66.91", ">f32<", "limits: 4.8 TB/s, 66.91 TFLOP/s"][..]),
+        (
+            &pages[1],
+            4,
+            &[
+                "f32, limits 4.8 TB/s, 66.91 TFLOP/s",
+                "f16, limits 4.8 TB/s, 1071 TFLOP/s",
+                "f32, operands in the cache, limits",
+            ],
+        ),
+    ] {
+        assert_eq!(page.matches("<circle").count(), count);
+        words.iter().for_each(|word| assert!(page.contains(word), "{word}"));
+    }
+    assert!(!pages[1].contains(">peak, "), "{}", pages[1]);
+}
+
+#[test]
 fn bars_are_logarithmic_around_one() {
     for (ratio, x, width) in
         [(1.0, 60.0, 0.0), (2.0, 60.0, 30.0), (0.5, 30.0, 30.0), (9.0, 60.0, 60.0)]

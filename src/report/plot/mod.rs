@@ -239,9 +239,14 @@ impl PlotBuilder {
         self.plot.points.push(LinkedPoint { x, y, series, tip, anchor: anchor.to_owned() });
     }
 
-    /// Adds a legend entry for a series, or for reference lines.
+    /// Adds a legend entry for a series, or for reference lines. A label that is wider than the plot is cut.
     pub fn key(&mut self, label: &str, series: Option<usize>) {
         let series = series.map(|series| series % COLOURS);
+        let room = ((self.plot.right - LEFT - 20.0) / LETTER) as usize;
+        let label = match label.chars().count() > room {
+            true => format!("{}…", label.chars().take(room.saturating_sub(1)).collect::<String>()),
+            false => label.to_owned(),
+        };
         // Placed beside the previous entry where there is room.
         let wide = 32.0 + LETTER * label.chars().count() as f64;
         let (mut x, mut y) = self.next_key;
@@ -250,7 +255,7 @@ impl PlotBuilder {
         }
         self.next_key = (x + wide, y);
         self.plot.above = y + KEY_LINE;
-        self.plot.legend.push(LegendEntry { x, y: y + 8.0, label: label.to_owned(), series });
+        self.plot.legend.push(LegendEntry { x, y: y + 8.0, label, series });
     }
 
     /// Returns the plot.
