@@ -13,7 +13,7 @@ const ESSENTIAL: [&str; 2] = ["cargo test", "cargo run --release -- --shape 4096
 /// The command that the program runs where none is named.
 const MAIN: &str = "tune";
 
-/// The commands of a text's ```sh and ```console blocks; in the latter they stand after `$ `, the
+/// The commands of a text's ```sh and ```console blocks, with or without a marker such as `gpu`; in the latter they stand after `$ `, the
 /// rest being output. Lines that end in `\` go on, comments are left out, a line of several
 /// commands is taken apart.
 pub(crate) fn commands(readme: &str) -> Vec<String> {
@@ -22,7 +22,10 @@ pub(crate) fn commands(readme: &str) -> Vec<String> {
     let mut begun = String::new();
     for line in readme.lines() {
         if let Some(language) = line.trim_start().strip_prefix("```") {
-            block = if block.is_some() { None } else { Some(language.trim()) };
+            block = match block {
+                Some(_) => None,
+                None => Some(language.split_whitespace().next().unwrap_or("")),
+            };
             continue;
         }
         let typed = match block {
@@ -200,6 +203,7 @@ fn commands_are_read_from_shell_blocks_only() {
         ("```sh\na b\n\n# no\nc  d # why\n```\ne\n", vec!["a b", "c d"]),
         ("```console\n$ a b\noutput\n$ c\n```\n", vec!["a b", "c"]),
         ("```rust\na\n```\n```sh\nb\n```\n```\nc\n```\n", vec!["b"]),
+        ("```sh gpu\na b\n```\n", vec!["a b"]),
         ("```sh\na \\\n  --b \\\n  c\nd\n```\n", vec!["a --b c", "d"]),
         ("```console\n$ a \\\n> --b\noutput\n```\n", vec!["a --b"]),
         ("```sh\nX=1 Y=2 a --b=c && d | e; f\n```\n", vec!["a --b=c", "d", "e", "f"]),

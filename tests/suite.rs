@@ -18,6 +18,7 @@ mod killed;
 mod memory;
 mod modelled;
 mod padding;
+mod pages;
 mod physics;
 mod readme;
 mod report;

@@ -131,6 +131,12 @@ enum Command {
     RenderWorker,
 }
 
+/// The tree of commands and arguments, from which `docs/reference/commands.md` is generated.
+#[doc(hidden)]
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
 /// Refuses a command behind options, which would be read as a shape.
 fn with_the_command_first(arguments: Arguments) -> Result<Arguments, clap::Error> {
     let mut known = Arguments::command();

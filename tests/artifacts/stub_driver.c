@@ -93,6 +93,13 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
 
 int cuDevicePrimaryCtxRelease_v2(int device) { return device; }
 
+int cuCtxSetCurrent(void *context)
+{
+    context_count = 1;
+    contexts[0] = context;
+    return 0;
+}
+
 int cuCtxPushCurrent_v2(void *context)
 {
     if (context_count == MOST_CONTEXTS)
@@ -243,6 +250,16 @@ int cuMemFree_v2(unsigned long long address)
 {
     open_allocations--;
     return address != memory_place;
+}
+
+int cuMemcpyHtoD_v2(unsigned long long to, const void *from, size_t bytes)
+{
+    return to < memory_place || from == NULL || bytes == 0;
+}
+
+int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t bytes)
+{
+    return to == NULL || from < memory_place || bytes == 0;
 }
 
 int cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t bytes, void *stream)
