@@ -1,5 +1,6 @@
 //! Runs the commands of the pages, each page in a folder of its own, as a reader would: in order, with `gemm-tune` on the
-//! path. Blocks with a marker are left out (`blocks`). `cargo test --test suite pages::runs -- --nocapture` lists them.
+//! path. Blocks with a marker are left out (`blocks`): `cargo test --test suite pages::runs -- --nocapture` lists them, and
+//! `GEMM_TUNE_PAGES=gpu` runs those that are marked so too.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -89,7 +90,9 @@ fn run(path: &str) -> Option<TempDir> {
     // One script, so that `cd` and variables last.
     let mut script = String::from("set -eu\nexec 2>&1\n");
     let mut shown: Vec<(usize, String, Vec<String>)> = Vec::new();
-    for block in blocks(&page) {
+    let asked = std::env::var("GEMM_TUNE_PAGES").unwrap_or_default();
+    for mut block in blocks(&page) {
+        block.marker = block.marker.filter(|marker| asked.split(',').all(|word| word != *marker));
         let mut add = |line: usize, command: &str, output: Vec<String>| {
             writeln!(script, "printf '\\001'\n{command}").unwrap();
             shown.push((line, command.to_owned(), output));
