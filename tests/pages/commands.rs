@@ -57,6 +57,9 @@ fn describe(command: &Command, list: &mut String, sections: &mut String) {
         }
         sections.push('\n');
     }
+    if let Some(after) = command.get_after_long_help().or(command.get_after_help()) {
+        writeln!(sections, "```text\n{}\n```\n", after.to_string().trim()).unwrap();
+    }
     for subcommand in command.get_subcommands().filter(|command| is_shown(command)) {
         describe(subcommand, list, sections);
     }
@@ -81,6 +84,9 @@ fn line(argument: &Arg) -> String {
         && !argument.is_hide_default_value_set()
     {
         default = format!("`{}`", values.join(" "));
+    }
+    if argument.is_required_set() {
+        "required".clone_into(&mut default);
     }
     let possible: Vec<String> = argument
         .get_possible_values()

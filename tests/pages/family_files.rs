@@ -62,6 +62,27 @@ fn every_key_of_a_family_file_is_on_its_page() {
     }
 }
 
+#[test]
+fn examples_on_the_page_have_the_types_that_the_parser_reads() {
+    let page = text_of(PAGE);
+    for (table, heading) in TABLES {
+        for row in rows(section(&page, heading)) {
+            let (key, example) = (&row[0], &row[3]);
+            let text = match example.as_str() {
+                "below" => continue,
+                // Tables show one of their entries.
+                entry if entry.contains(" = ") && !entry.starts_with(['"', '[', '{']) => {
+                    format!("[{key}]\n{entry}\n")
+                }
+                value => format!("{table}\n{key} = {value}\n"),
+            };
+            let error = Family::parse("example.toml", &text).unwrap_err();
+            let is_incomplete = error.message.contains("missing field");
+            assert!(is_incomplete, "`{key}`, {heading} of {PAGE}: {}", error.message);
+        }
+    }
+}
+
 /// The value of an expression without names.
 fn value(text: &str) -> Option<String> {
     let text = format!("X = {:?}", text.replace('`', "'"));
