@@ -21,12 +21,13 @@ use crate::space::formula::{Language, OPEN};
 const WORDS_A_LINE: usize = 5;
 
 /// The C source in the order of its parts: each uses those before it.
-const SOURCE: [&str; 12] = [
+const SOURCE: [&str; 13] = [
     include_str!("artifact/c/tables.c"),
     include_str!("artifact/c/driver.c"),
     include_str!("artifact/c/problem.c"),
     include_str!("artifact/c/choice.c"),
     include_str!("artifact/c/handle.c"),
+    include_str!("artifact/c/remembered.c"),
     include_str!("artifact/c/measured.c"),
     include_str!("artifact/c/create.c"),
     include_str!("artifact/c/plans.c"),

@@ -34,15 +34,15 @@ struct gemm_tuned {
     void *context;
     int device, is_primary, multiprocessors, architecture;
     void *modules[IMAGES];
-    plan *plans[SLOTS];
-    map_set *map_sets[SLOTS];
+    void *plans[SLOTS];
+    void *map_sets[SLOTS];
     gemm_tuned_measuring measuring;
     /* File of measured kernels, and how much of it was read. */
     char file[FILE_BYTES];
     long long file_read;
     /* Whether a thread measures. */
     int busy;
-    measured *fastest[SLOTS];
+    void *fastest[SLOTS];
 };
 
 /* Makes the context of a handle current for the duration of a call. */

@@ -38,7 +38,6 @@ static int find_maps(gemm_tuned *tuned, const kernel *own, const product *asked,
     long long words[MAP_WORDS];
     void *memory = NULL;
     map_set *added;
-    unsigned first, i;
     int status;
     *found = space;
     if (own->maps == 0)
@@ -49,31 +48,18 @@ static int find_maps(gemm_tuned *tuned, const kernel *own, const product *asked,
     words[9] = (long long)(uintptr_t)operands->b;
     words[10] = (long long)(uintptr_t)operands->d;
     words[11] = own->workspaces > 0 ? (long long)(uintptr_t)places[0] : 0;
-    first = hash(words, MAP_WORDS);
-    for (i = 0; i < PROBES; i++) {
-        map_set *known = __atomic_load_n(&tuned->map_sets[(first + i) % SLOTS], __ATOMIC_ACQUIRE);
-        if (known == NULL)
-            break;
-        if (memcmp(known->words, words, sizeof words) == 0) {
-            *found = known->maps;
-            return GEMM_TUNED_SUCCESS;
-        }
+    added = (map_set *)find_entry(tuned->map_sets, words, MAP_WORDS);
+    if (added != NULL) {
+        *found = added->maps;
+        return GEMM_TUNED_SUCCESS;
     }
     status = encode_maps(tuned, own, asked, operands, places, space);
-    if (status != 0 || i == PROBES || posix_memalign(&memory, sizeof(encoded_map), sizeof *added) != 0)
+    if (status != 0 || posix_memalign(&memory, sizeof(encoded_map), sizeof *added) != 0)
         return status;
     added = (map_set *)memory;
     memcpy(added->words, words, sizeof words);
     memcpy(added->maps, space, (size_t)own->maps * sizeof *space);
-    for (; i < PROBES; i++) {
-        map_set *known = NULL;
-        if (__atomic_compare_exchange_n(&tuned->map_sets[(first + i) % SLOTS], &known, added, 0, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_ACQUIRE)) {
-            *found = added->maps;
-            return status;
-        }
-    }
-    free(added);
+    if (add_entry(tuned->map_sets, words, MAP_WORDS, added))
+        *found = added->maps;
     return status;
 }
-

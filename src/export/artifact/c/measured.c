@@ -1,47 +1,21 @@
 /* Measured kernels ------------------------------------------------------------------------------------- */
 
-/* Place of words among what is remembered. */
-static unsigned hash(const long long *words, int count)
-{
-    unsigned long long hash = 1469598103934665603ull;
-    int i;
-    for (i = 0; i < count; i++) {
-        hash = (hash ^ (unsigned long long)words[i]) * 0x9e3779b97f4a7c15ull;
-        hash ^= hash >> 29;
-    }
-    return (unsigned)(hash % SLOTS);
-}
-
 /* The kernel that was measured as the fastest; NULL for none. */
 static const kernel *find_measured(const gemm_tuned *tuned, const question *key)
 {
-    unsigned first = hash(key->words, PROBLEM_WORDS), i;
-    for (i = 0; i < PROBES; i++) {
-        const measured *known = __atomic_load_n(&tuned->fastest[(first + i) % SLOTS], __ATOMIC_ACQUIRE);
-        if (known == NULL)
-            return NULL;
-        if (memcmp(known->asked.words, key->words, PROBLEM_WORDS * sizeof key->words[0]) == 0)
-            return known->fastest;
-    }
-    return NULL;
+    const measured *known = (const measured *)find_entry(tuned->fastest, key->words, PROBLEM_WORDS);
+    return known == NULL ? NULL : known->fastest;
 }
 
 /* Remembers a measured kernel for as long as the handle lives. The first one stays. */
 static void remember_measured(gemm_tuned *tuned, const question *key, const kernel *fastest)
 {
-    unsigned first = hash(key->words, PROBLEM_WORDS), i;
     measured *added = find_measured(tuned, key) != NULL ? NULL : (measured *)malloc(sizeof *added);
     if (added == NULL)
         return;
     added->asked = *key;
     added->fastest = fastest;
-    for (i = 0; i < PROBES; i++) {
-        measured *known = NULL;
-        if (__atomic_compare_exchange_n(&tuned->fastest[(first + i) % SLOTS], &known, added, 0, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_ACQUIRE))
-            return;
-    }
-    free(added);
+    add_entry(tuned->fastest, key->words, PROBLEM_WORDS, added);
 }
 
 /* Reads a line of the file: the words of a question, the name of a kernel, its time. Lines that say anything else

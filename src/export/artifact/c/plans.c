@@ -38,15 +38,7 @@ static int choose(const gemm_tuned *tuned, const product *asked, const question 
 /* The remembered choice for a question; NULL for none. */
 static const plan *find_plan(const gemm_tuned *tuned, const question *key)
 {
-    unsigned first = hash(key->words, PROBLEM_WORDS + 1), i;
-    for (i = 0; i < PROBES; i++) {
-        const plan *known = __atomic_load_n(&tuned->plans[(first + i) % SLOTS], __ATOMIC_ACQUIRE);
-        if (known == NULL)
-            return NULL;
-        if (memcmp(&known->asked, key, sizeof *key) == 0)
-            return known;
-    }
-    return NULL;
+    return (const plan *)find_entry(tuned->plans, key->words, PROBLEM_WORDS + 1);
 }
 
 /* Chooses for a question, and loads the functions into the current context. Where the choice is not remembered, for
@@ -54,7 +46,6 @@ static const plan *find_plan(const gemm_tuned *tuned, const question *key)
 static int make_plan(gemm_tuned *tuned, const product *asked, const question *key, int remember, plan *space,
                      const plan **found)
 {
-    unsigned first = hash(key->words, PROBLEM_WORDS + 1), i;
     plan *added;
     int status;
     space->asked = *key;
@@ -65,15 +56,8 @@ static int make_plan(gemm_tuned *tuned, const product *asked, const question *ke
     if (status != 0 || !remember || (added = (plan *)malloc(sizeof *added)) == NULL)
         return status;
     *added = *space;
-    for (i = 0; i < PROBES; i++) {
-        plan *known = NULL;
-        if (__atomic_compare_exchange_n(&tuned->plans[(first + i) % SLOTS], &known, added, 0, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_ACQUIRE)) {
-            *found = added;
-            return status;
-        }
-    }
-    free(added);
+    if (add_entry(tuned->plans, key->words, PROBLEM_WORDS + 1, added))
+        *found = added;
     return status;
 }
 
