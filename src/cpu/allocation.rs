@@ -56,6 +56,8 @@ pub(super) struct Allocation {
     written: Option<ByteMarks>,
     /// Set where kernels may read it only.
     pub(super) read_only: bool,
+    /// What messages call it.
+    pub(super) name: Option<Box<str>>,
 }
 
 /// Words that are zero, for `bytes` bytes of the device.
@@ -75,7 +77,7 @@ impl Allocation {
             WriteTracking::Off => None,
             WriteTracking::Written => Some(ByteMarks::new(bytes)?),
         };
-        Ok(Self { base, bytes, words, written, read_only: false })
+        Ok(Self { base, bytes, words, written, read_only: false, name: None })
     }
 
     /// Words from a byte offset on; the offset must be a multiple of 4.

@@ -121,11 +121,25 @@ impl GlobalMemory {
     /// # Errors
     /// [`MemoryError::NotAllocated`], also if another memory shares the allocation already.
     pub fn protect(&mut self, address: u64) -> Result<(), MemoryError> {
+        self.own(address)?.read_only = true;
+        Ok(())
+    }
+
+    /// Gives an allocation a name for messages.
+    ///
+    /// # Errors
+    /// As [`Self::protect`].
+    pub fn name(&mut self, address: u64, name: &str) -> Result<(), MemoryError> {
+        self.own(address)?.name = Some(name.into());
+        Ok(())
+    }
+
+    /// An allocation that no other memory shares.
+    fn own(&mut self, address: u64) -> Result<&mut Allocation, MemoryError> {
         let number = (address >> ALLOCATION_SHIFT) as usize;
         let slot = self.allocations.get_mut(number.wrapping_sub(1)).and_then(Option::as_mut);
         let allocation = slot.filter(|found| found.base == address).and_then(Arc::get_mut);
-        allocation.ok_or(MemoryError::NotAllocated { address })?.read_only = true;
-        Ok(())
+        allocation.ok_or(MemoryError::NotAllocated { address })
     }
 
     /// Writes bytes.

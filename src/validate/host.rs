@@ -102,9 +102,11 @@ impl HostValidator {
     pub fn prepare(problem: &Problem, device: &Device, seed: u64) -> Result<Self, HostFailure> {
         let seeds = Seeds::of(seed);
         let mut memory = GlobalMemory::new(WriteTracking::Written);
-        let mut operand = |count: u64, dtype: Dtype, value: &(dyn Fn(u64) -> f64 + Sync)| {
+        type Values<'a> = &'a (dyn Fn(u64) -> f64 + Sync);
+        let mut operand = |name: &str, count: u64, dtype: Dtype, value: Values<'_>| {
             let bytes = dtype.bytes();
             let address = memory.allocate(count * bytes)?;
+            memory.name(address, name)?;
             let elements = Elements { address, count, bytes: bytes as u32 };
             memory.fill_elements(elements, |at| bits_of(dtype, value(at)))?;
             memory.protect(address)?;
@@ -119,13 +121,13 @@ impl HostValidator {
                 let dtype = operation.operand_dtype(problem.types);
                 let seed = seeds.epilogue_operand(operation);
                 let value = |at| values.beside().at(dtype, at, seed);
-                epilogue.set(operation, operand(count, dtype, &value)?);
+                epilogue.set(operation, operand(operation.name(), count, dtype, &value)?);
             }
             let batch = problem.batch;
             let value = |at| source.at(problem, Operand::A, at);
-            let a = operand(problem.a_elements() * batch, a, &value)?;
+            let a = operand("A", problem.a_elements() * batch, a, &value)?;
             let value = |at| source.at(problem, Operand::B, at);
-            let b = operand(problem.b_elements() * batch, b, &value)?;
+            let b = operand("B", problem.b_elements() * batch, b, &value)?;
             Ok::<_, MemoryError>(OperandAddresses { a, b, c: 0, epilogue })
         };
         let (small, mixed) = (all(ValueKind::Small)?, all(ValueKind::Mixed)?);
@@ -387,22 +389,23 @@ impl HostValidator {
     /// Creates the memory of a candidate: the operands, and an unwritten C and workspaces.
     fn scratch(&self, plan: &LaunchPlan) -> Result<Scratch, MemoryError> {
         let mut memory = self.memory.sharing();
-        let mut poisoned = |bytes: u64| {
+        let mut poisoned = |name: &str, bytes: u64| {
             let address = memory.allocate(bytes)?;
+            memory.name(address, name)?;
             memory.poison(address, POISON, bytes / 4)?;
             Ok::<u64, MemoryError>(address)
         };
         let [.., c] = self.problem.operand_bytes();
-        let c = poisoned(c)?;
+        let c = poisoned("C", c)?;
         let workspaces = plan.workspaces.iter().map(|one| {
             // An address that is aligned as declared and no more, so that a kernel that needs more is found.
             let bytes = one.bytes.next_multiple_of(4);
             match u64::from(one.align) {
                 align if one.align < WORKSPACE_ALIGNMENT => {
                     let before = align.max(4);
-                    Ok(poisoned(before + bytes)? + before)
+                    Ok(poisoned(&one.name, before + bytes)? + before)
                 }
-                _ => poisoned(bytes),
+                _ => poisoned(&one.name, bytes),
             }
         });
         let workspaces = workspaces.collect::<Result<_, _>>()?;

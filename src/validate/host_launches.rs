@@ -8,6 +8,10 @@ use crate::cpu::{
 };
 use crate::worker::LaunchCommand;
 
+/// Most bytes of shared memory that a kernel declares, on all architectures; more are dynamic ones (CUDA C++ Programming
+/// Guide, technical specifications per compute capability).
+const STATIC_SHARED_LIMIT: u64 = 48 << 10;
+
 /// Executes launches in order. What launches access before one that may begin before they end is recorded: that one
 /// has to wait for it.
 pub(super) fn execute_all(
@@ -46,11 +50,20 @@ fn execute(
     let kernel = program.kernel(&call.entry).ok_or_else(|| {
         HostFailure::Unsupported(format!("the program has no kernel `{}`", call.entry))
     })?;
-    let shared = kernel.facts().static_shared_bytes + u64::from(call.dynamic_shared_bytes);
+    let declared = kernel.facts().static_shared_bytes;
+    let shared = declared + u64::from(call.dynamic_shared_bytes);
     if shared > shared_limit {
         return Err(HostFailure::Unsupported(format!(
-            "kernel `{}` needs {shared} bytes of shared memory; the limit per block is {}",
-            call.entry, shared_limit
+            "kernel `{}` needs {shared} bytes of shared memory; the limit per block is {shared_limit}: add a constraint \
+             with `shared_bytes_per_block` to the search space",
+            call.entry
+        )));
+    }
+    if declared > STATIC_SHARED_LIMIT {
+        return Err(HostFailure::Unsupported(format!(
+            "kernel `{}` declares {declared} bytes of shared memory, and assemblers accept {STATIC_SHARED_LIMIT}: add a \
+             constraint to the search space, or declare an `extern` array and set `dynamic_shared_bytes`",
+            call.entry
         )));
     }
     let parameters: Vec<KernelParameter> =

@@ -87,7 +87,8 @@ pub(super) fn find_writable<'a>(
 ) -> Result<(&'a Allocation, u64), LaneViolation> {
     let found = find(cluster, lane, address, bytes)?;
     if found.0.read_only {
-        let text = format!("{bytes} bytes are written to read-only memory");
+        let name = found.0.name.as_deref().map(|name| format!(", {name}")).unwrap_or_default();
+        let text = format!("{bytes} bytes are written to read-only memory{name}");
         return Err(LaneViolation::access(ViolationKind::OutOfBounds, lane, address, text));
     }
     Ok(found)
@@ -96,11 +97,14 @@ pub(super) fn find_writable<'a>(
 #[cold]
 fn unmapped(cluster: &ClusterState<'_>, lane: usize, address: u64, bytes: u32) -> LaneViolation {
     let text = match cluster.launch.memory.find(address) {
-        Some(allocation) => format!(
-            "{bytes} bytes of global memory are {} bytes past the start of an allocation of {} bytes",
-            address - allocation.base,
-            allocation.bytes,
-        ),
+        Some(allocation) => {
+            let (past, length) = (address - allocation.base, allocation.bytes);
+            let what = match &allocation.name {
+                Some(name) => format!("{name}, which has {length} bytes"),
+                None => format!("an allocation of {length} bytes"),
+            };
+            format!("{bytes} bytes of global memory are {past} bytes past the start of {what}")
+        }
         None => format!("no global memory is mapped at {address:#x}"),
     };
     LaneViolation::access(ViolationKind::OutOfBounds, lane, address, text)
