@@ -476,7 +476,7 @@ fn checking_names_the_fault_of_a_family() {
     let failures = document["checked"][0]["failures"].as_array().unwrap();
     let race = failures.iter().find(|failure| failure["parameters"]["FAULT"] == "missing_barrier");
     let message = race.unwrap()["message"].as_str().unwrap();
-    assert!(message.contains("race: ") && message.contains("faulty.cu:"), "{message}");
+    assert!(message.contains("race: ") && message.contains("faulty.cu.tera:"), "{message}");
 
     let arguments = ["check", "--family", "tiled", "--shape", "20x30x40", "--cache", CACHE];
     let said = gemm_tune(&arguments);

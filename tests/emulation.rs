@@ -77,7 +77,7 @@ fn checked_on(
 fn all_pass(results: &[CheckResult]) -> usize {
     for result in results {
         let first = result.failures.first();
-        let why = first.and_then(|(_, outcome)| outcome.failure());
+        let why = first.map(|failed| &failed.failure.text);
         assert!(first.is_none(), "{} for {}: {first:?}: {why:?}", result.family, result.problem);
     }
     results.iter().map(|result| result.passed).sum()
@@ -236,7 +236,7 @@ fn outcomes(
     };
     check(&checks, compiler, &AtomicBool::new(false), &mut |event| {
         if let gemm_tune::tune::CheckEvent::Executed { configuration, failure, .. } = event {
-            outcomes.insert(name(configuration), failure.cloned());
+            outcomes.insert(name(configuration), failure.map(|failed| failed.outcome.clone()));
         }
     })
     .unwrap();
@@ -397,8 +397,7 @@ fn parts_of_k_that_are_added_to_c_are_right_on_every_kind_of_edge() {
     // Of a large problem no part can be judged, which is said.
     let large = [problem("128x128x65536", Layout::Nn)];
     let results = checked_on(&Device::h200(), &compiler, kit, &large, Sample::Of(1));
-    let (_, outcome) = &results[0].failures[0];
-    let why = outcome.failure().unwrap_or_default();
+    let why = &results[0].failures[0].failure.message;
     assert!(why.contains("blocks add to the same elements"), "{why}");
 }
 
@@ -554,7 +553,7 @@ fn a_workspace_is_aligned_as_declared_and_no_further() {
         let kit = (families, Templates::built_in().unwrap());
         let results = checked(&compiler, &kit, &problems, Sample::Of(24));
         let failures = results.iter().flat_map(|result| &result.failures);
-        let texts = failures.map(|(_, outcome)| outcome.failure().unwrap_or_default().to_owned());
+        let texts = failures.map(|failed| failed.failure.message.clone());
         texts.filter(|text| text.contains("misaligned")).count()
     };
     assert_eq!(misaligned(text), 0);

@@ -26,4 +26,5 @@ mod searches;
 mod support;
 mod survival;
 mod terminal;
+mod template_errors;
 mod tutorial;

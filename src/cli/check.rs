@@ -200,9 +200,7 @@ impl CheckProgress {
             CheckEvent::Executed { count, family, problem, configuration, failure } => {
                 self.failed += usize::from(failure.is_some());
                 if self.is_verbose {
-                    let word = failure.map_or("passed".to_owned(), |failure| {
-                        failure.failure().unwrap_or_default()
-                    });
+                    let word = failure.map_or("passed", |failed| &failed.failure.message);
                     let line = format!("{count:>5} {word}  {problem}: {family} {configuration}");
                     self.bar.say(&line);
                 }

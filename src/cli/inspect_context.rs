@@ -7,12 +7,12 @@ use super::console::Console;
 use super::failure::Failure;
 use super::machine::{Wish, Workshop};
 use super::{databases, request};
-use crate::compile::{Architecture, Compile as _, CompileTarget, Compiled};
+use crate::compile::{Architecture, Compile as _, CompileTarget, Compiled, located_error};
 use crate::database::{Database, Record};
 use crate::inspect::{InspectedKernel, ResourceFigures, figures};
 use crate::lookup::{AnswerSource, Lookup, Question};
 use crate::model::{Configuration, Device, Micros, Problem, Regime};
-use crate::render::Templates;
+use crate::render::{SourceMap, Templates};
 use crate::space::{Family, LoadError};
 
 /// The problem, device and families that inspected kernels have in common.
@@ -141,6 +141,12 @@ impl InspectContext {
     ) -> Result<Compiled, Failure> {
         let target = target(Architecture::from(self.device.compute_capability));
         let compiler = self.workshop.compiler_to(target, None, self.console)?;
-        compiler.compile(&subject.request()).map_err(Failure::work)
+        let map = || {
+            let InspectedKernel { configuration, problem, device, .. } = subject;
+            let family = self.family(&subject.family).ok()?;
+            SourceMap::new(family, &self.templates, configuration, problem, device).ok()
+        };
+        let compiled = compiler.compile(&subject.request());
+        compiled.map_err(|error| Failure::Work(located_error(error, map)))
     }
 }

@@ -9,7 +9,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::console::{Console, Volume};
 use super::eta::SearchEta;
 use super::interrupt;
-use crate::model::{Device, Micros, Outcome, Problem, Tflops};
+use crate::model::{Device, LocatedFailure, Micros, Outcome, Problem, Tflops};
 use crate::session::SessionStage;
 use crate::tune::TuneEvent;
 
@@ -140,12 +140,13 @@ impl TuneProgress {
                 family,
                 configuration,
                 outcome,
+                failure,
                 recalled,
                 best,
                 left,
             } => {
                 if self.board.console.volume == Volume::Verbose {
-                    let result = self.describe(outcome);
+                    let result = self.describe(outcome, *failure);
                     let mark = if *recalled { "=" } else { " " };
                     self.say(&format!("{count:>5}{mark}{result}  {family} {configuration}"));
                 }
@@ -234,15 +235,19 @@ impl TuneProgress {
         }
     }
 
-    fn describe(&self, outcome: &Outcome) -> String {
-        match (outcome.measurement(), outcome.failure()) {
+    fn describe(&self, outcome: &Outcome, failure: Option<&LocatedFailure>) -> String {
+        match (outcome.measurement(), failure) {
             (Some(measurement), _) => format!(
                 "{:>10} {:>6} TFLOP/s",
                 measurement.median(),
                 measurement.tflops(&self.problem)
             ),
             (None, failure) => {
-                format!("{}: {}", outcome.kind().name(), failure.unwrap_or_default())
+                format!(
+                    "{}: {}",
+                    outcome.kind().name(),
+                    failure.map_or("", |failure| &failure.message)
+                )
             }
         }
     }

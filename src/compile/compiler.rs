@@ -16,6 +16,7 @@ use super::includes::check_includes;
 use super::nvrtc::{Nvrtc, NvrtcError, RawCompile};
 use super::resources::{KernelResources, parse_log};
 use super::target::CompileTarget;
+use crate::render::source_name;
 
 /// A source to compile.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub struct CompileRequest {
 impl CompileRequest {
     /// A request for a kernel of a family, without extra options.
     pub fn kernel(family: &str, source: impl Into<Arc<str>>) -> Self {
-        Self { source: source.into(), name: format!("{family}.cu"), options: Vec::new() }
+        Self { source: source.into(), name: source_name(family), options: Vec::new() }
     }
 }
 

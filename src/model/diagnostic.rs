@@ -39,6 +39,55 @@ impl Diagnostic {
     }
 }
 
+/// Failure of a candidate as people read it: it names places in templates, not in rendered sources.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LocatedFailure {
+    /// The failure in one line, with its place.
+    pub message: String,
+    /// The failure with excerpts of the files that it names.
+    pub text: String,
+    /// Equal for failures of the same kind at the same places: figures such as addresses are left out.
+    pub key: String,
+}
+
+impl LocatedFailure {
+    /// A failure without a place in a file.
+    pub fn plain(message: String) -> Self {
+        Self { text: message.clone(), key: without_figures(&message), message }
+    }
+
+    /// A failure at `places`, the most telling one first. The first has the whole message.
+    pub fn at(message: String, places: &[Diagnostic]) -> Self {
+        let mut key = String::new();
+        for place in places {
+            let line = place.position().0;
+            key += &format!("{}:{line}: {}\n", place.file, without_figures(&place.message));
+        }
+        let text: Vec<String> = places.iter().map(Diagnostic::to_string).collect();
+        Self { message, text: text.join("\n"), key }
+    }
+}
+
+impl From<&Diagnostic> for LocatedFailure {
+    fn from(place: &Diagnostic) -> Self {
+        Self::at(place.summary(), std::slice::from_ref(place))
+    }
+}
+
+/// A message with `#` for each number.
+fn without_figures(message: &str) -> String {
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '+' | '-');
+    let words = message.split_inclusive(|c| !is_word(c)).map(|piece| {
+        let word = piece.trim_end_matches(|c| !is_word(c));
+        if word.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit()) {
+            format!("#{}", &piece[word.len()..])
+        } else {
+            piece.to_owned()
+        }
+    });
+    words.collect()
+}
+
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let start = floor_char_boundary(&self.source, self.span.start);
@@ -106,6 +155,25 @@ mod tests {
         };
         assert_eq!(diagnostic.position(), (1, 1));
         assert!(!diagnostic.to_string().is_empty());
+    }
+
+    #[test]
+    fn failures_that_differ_in_figures_have_one_key() {
+        let at = |line: usize, message: &str| {
+            let source = "a\nb\nc\n".to_owned();
+            let span = 2 * line - 2..2 * line - 1;
+            let (file, message) = ("f".to_owned(), message.to_owned());
+            let place = Diagnostic { file, source, span, message, help: None };
+            LocatedFailure::from(&place).key
+        };
+        let far = "12 bytes at 0x1f, block [0, 1, -2], error 1.5e-3";
+        let near = "4 bytes at 0x20, block [9, 1, 20], error 2e3";
+        assert_eq!(at(2, far), at(2, near));
+        assert_ne!(at(2, far), at(3, far));
+        assert_ne!(at(2, "`a1` is undefined"), at(2, "`a2` is undefined"));
+        let plain = |text: &str| LocatedFailure::plain(text.to_owned()).key;
+        assert_eq!(plain(far), plain(near));
+        assert_ne!(plain("a"), plain("b"));
     }
 
     #[test]

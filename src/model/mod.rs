@@ -23,7 +23,7 @@ pub mod word;
 
 pub use configuration::{Configuration, Value};
 pub use device::{ComputeCapability, Device};
-pub use diagnostic::Diagnostic;
+pub use diagnostic::{Diagnostic, LocatedFailure};
 pub use epilogue::{Epilogue, EpilogueError, EpilogueOp};
 pub use floor::floor;
 pub use gemm_type::{Compute, Dtype, GemmType, GemmTypeError};

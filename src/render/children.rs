@@ -1,6 +1,7 @@
 //! Rendering in child processes, for templates that came from a user's folder: one whose loops do not
 //! end, or whose text fills the memory, costs one configuration.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
@@ -12,13 +13,14 @@ use serde::{Deserialize, Serialize};
 use tera::{Context, Tera, Value};
 
 use super::language::{engine_error, language};
+use super::marks::marked_engine;
 use crate::process::{
     ChildCommand, ChildError, ChildPool, ParentPipe, confine, leave_folder, limit_resources,
     read_frame, write_frame,
 };
 
 /// Protocol version, raised with every change of a message.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Address space of a child.
 const ADDRESS_SPACE: u64 = 1 << 30;
@@ -49,7 +51,15 @@ struct RenderOpening {
 #[derive(Debug, Serialize, Deserialize)]
 struct RenderOrder {
     template: String,
+    marking: Marking,
     values: BTreeMap<String, TemplateValue>,
+}
+
+/// Whether a text has marks that tell where its pieces come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Marking {
+    Off,
+    On,
 }
 
 /// A value that a template sees.
@@ -109,8 +119,9 @@ impl ChildRenderer {
         &self,
         template: &str,
         values: BTreeMap<String, TemplateValue>,
+        marking: Marking,
     ) -> Result<String, RenderFailure> {
-        let order = RenderOrder { template: template.to_owned(), values };
+        let order = RenderOrder { template: template.to_owned(), marking, values };
         let answer = self.pool.ask(&order, &[], LIMIT, &AtomicBool::new(false));
         match answer.map_err(RenderFailure::Child)? {
             (RenderAnswer::Rendered, text) => Ok(String::from_utf8_lossy(&text).into_owned()),
@@ -155,14 +166,20 @@ pub fn serve_templates() -> io::Result<()> {
     leave_folder();
     confine(&[]);
     let mut engine = language();
+    let texts = || templates.iter().map(|(name, text)| (name.as_str(), text.as_str()));
     let unusable = if version == VERSION {
-        engine.add_raw_templates(templates).err().map(|error| error.to_string())
+        engine.add_raw_templates(texts()).err().map(|error| error.to_string())
     } else {
         Some(format!("this program has protocol version {VERSION}, its parent {version}"))
     };
+    let marked = LazyCell::new(|| marked_engine(texts()));
     while let Some((order, _)) = read_frame::<RenderOrder>(&mut input)? {
         let answer = match &unusable {
             Some(why) => Err(RenderAnswer::Unusable { why: why.clone() }),
+            None if order.marking == Marking::On => match &*marked {
+                Some(marked) => render(marked, order).map_err(RenderAnswer::Wrong),
+                None => Err(RenderAnswer::Unusable { why: "marks break a template".to_owned() }),
+            },
             None => render(&engine, order).map_err(RenderAnswer::Wrong),
         };
         match answer {

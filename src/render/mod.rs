@@ -3,7 +3,9 @@
 
 mod children;
 mod language;
+mod marks;
 mod plan;
+mod source_map;
 mod templates;
 
 use thiserror::Error;
@@ -11,6 +13,7 @@ use thiserror::Error;
 pub use children::{RenderChildren, serve_templates};
 #[cfg(test)]
 pub(crate) use language::language as template_language;
+pub use source_map::{SourceMap, source_name};
 pub use templates::Templates;
 
 use crate::model::launch::LaunchLimit;

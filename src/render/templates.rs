@@ -3,15 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use include_dir::{Dir, DirEntry, include_dir};
 use tera::Tera;
 use thiserror::Error;
 
 use super::RenderError;
-use super::children::{ChildRenderer, EngineError, RenderChildren, RenderFailure, context};
+use super::children::{
+    ChildRenderer, EngineError, Marking, RenderChildren, RenderFailure, context,
+};
 use super::language::{engine_error, language, tidy, values};
+use super::marks::marked_engine;
 use crate::files::{self, InputKind};
 use crate::model::Diagnostic;
 use crate::model::diagnostic::did_you_mean;
@@ -41,16 +44,18 @@ pub enum TemplateError {
 #[derive(Debug, Clone)]
 pub struct Templates {
     engine: Arc<Tera>,
+    /// The same with marks, parsed once something failed; `None` where they do not parse.
+    marked: Arc<OnceLock<Option<Tera>>>,
     files: Arc<BTreeMap<String, TemplateFile>>,
     /// `None` renders in this process.
     children: Option<Arc<ChildRenderer>>,
 }
 
 #[derive(Debug)]
-struct TemplateFile {
+pub(super) struct TemplateFile {
     /// The file as messages name it.
-    path: String,
-    text: String,
+    pub(super) path: String,
+    pub(super) text: String,
 }
 
 impl Templates {
@@ -85,7 +90,8 @@ impl Templates {
                 engine_error(&error),
             ))));
         }
-        Ok(Self { engine: Arc::new(engine), files: Arc::new(files), children: None })
+        let (engine, files) = (Arc::new(engine), Arc::new(files));
+        Ok(Self { engine, marked: Arc::default(), files, children: None })
     }
 
     /// Renders in child processes from now on, which end at a time limit: for templates and
@@ -142,7 +148,7 @@ impl Templates {
         }
         let (template, values) = (&family.template, values(family, scope));
         let rendered = match &self.children {
-            Some(children) => children.render(template, values),
+            Some(children) => children.render(template, values, Marking::Off),
             None => {
                 let rendered = self.engine.render(template, &context(values));
                 rendered.map_err(|error| RenderFailure::Engine(engine_error(&error)))
@@ -155,6 +161,22 @@ impl Templates {
             RenderFailure::Child(error) => failed_child(template, error),
         })?;
         Ok(tidy_blank_lines(&text))
+    }
+
+    /// As `render`, with marks; see [`marks`](super::marks). `None` where that fails.
+    pub(super) fn render_marked(&self, family: &Family, scope: &Scope<'_>) -> Option<String> {
+        let (template, values) = (&family.template, values(family, scope));
+        if let Some(children) = &self.children {
+            return children.render(template, values, Marking::On).ok();
+        }
+        let files = self.files.iter().map(|(name, file)| (name.as_str(), file.text.as_str()));
+        let engine = self.marked.get_or_init(|| marked_engine(files));
+        engine.as_ref()?.render(template, &context(values)).ok()
+    }
+
+    /// All templates, by name.
+    pub(super) fn files(&self) -> Arc<BTreeMap<String, TemplateFile>> {
+        Arc::clone(&self.files)
     }
 
     /// A fingerprint of a family's template and of the parts it includes, for a record's provenance.

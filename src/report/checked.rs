@@ -3,12 +3,10 @@
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
+use super::failed;
 use super::json::problem_document;
 use super::table::{TableStyle, right_aligned};
 use crate::tune::CheckResult;
-
-/// Failures shown for a family and problem; the document has all.
-const SHOWN: usize = 3;
 
 /// Results of a family for one shape in all layouts.
 #[derive(Default)]
@@ -18,7 +16,7 @@ struct CheckedRow<'a> {
     failed: usize,
 }
 
-/// A line for each family and shape, then the failures, for a terminal of `width` columns.
+/// A line for each family and shape, then each kind of failure once.
 pub fn table(results: &[CheckResult], style: TableStyle) -> String {
     let mut rows: IndexMap<(&str, String), CheckedRow<'_>> = IndexMap::new();
     for result in results.iter().filter(|result| result.legal > 0) {
@@ -40,20 +38,7 @@ pub fn table(results: &[CheckResult], style: TableStyle) -> String {
         ));
     }
     let mut text = style.draw(table);
-    for result in results.iter().filter(|result| !result.failures.is_empty()) {
-        text.push_str(&format!("\n{} for {}:\n", result.family, result.problem));
-        for (configuration, outcome) in result.failures.iter().take(SHOWN) {
-            let failure = outcome.failure().unwrap_or_default();
-            text.push_str(&format!(
-                "  {configuration}\n    {}: {failure}\n",
-                outcome.kind().name()
-            ));
-        }
-        let more = result.failures.len().saturating_sub(SHOWN);
-        if more > 0 {
-            text.push_str(&format!("  and {more} more\n"));
-        }
-    }
+    text.push_str(&failed::of_checks(results));
     let passed: usize = results.iter().map(|result| result.passed).sum();
     let failed: usize = results.iter().map(|result| result.failures.len()).sum();
     text.push_str(&format!("\n{passed} passed, {failed} failed\n"));
@@ -68,11 +53,11 @@ pub fn document(results: &[CheckResult]) -> Value {
             let failures: Vec<Value> = result
                 .failures
                 .iter()
-                .map(|(configuration, outcome)| {
+                .map(|failed| {
                     json!({
-                        "parameters": configuration,
-                        "outcome": outcome,
-                        "message": outcome.failure(),
+                        "parameters": failed.configuration,
+                        "outcome": failed.outcome,
+                        "message": failed.failure.message,
                     })
                 })
                 .collect();

@@ -48,8 +48,13 @@ pub fn summary(summary: &Summary, device: &Device) -> Value {
             let failures: Vec<Value> = family
                 .failures
                 .iter()
-                .map(|(configuration, outcome)| {
-                    json!({ "parameters": configuration, "outcome": outcome })
+                .map(|group| {
+                    json!({
+                        "parameters": group.first.configuration,
+                        "outcome": group.first.outcome,
+                        "message": group.first.failure.message,
+                        "count": group.count,
+                    })
                 })
                 .collect();
             json!({

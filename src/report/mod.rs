@@ -6,6 +6,7 @@ pub mod checked;
 pub mod comparison;
 pub mod covered;
 pub mod explained;
+mod failed;
 mod figures;
 pub mod inspected;
 pub mod json;

@@ -1,5 +1,6 @@
 //! Tables of a tuned problem: the ranking, the winner and the evaluated candidates.
 
+use super::failed;
 use super::margins::of_margin;
 use super::table::{TableStyle, View, right_aligned};
 use crate::arithmetic::error_bound_of_small_integers;
@@ -121,7 +122,8 @@ pub fn coverage(summary: &Summary, style: TableStyle) -> String {
 pub fn verdict(summary: &Summary, device: &Device, verbose: bool) -> String {
     let problem = &summary.problem;
     let Some(winner) = summary.winner() else {
-        return format!("no correct kernel for {problem}\n{}", failures(summary));
+        let failures = failed::of_search(&summary.coverage);
+        return format!("no correct kernel for {problem}\n{failures}");
     };
     let rate = winner.measurement.tflops(problem);
     let gpu = device.gpu_name();
@@ -192,18 +194,6 @@ fn sureness(certainty: &Certainty) -> String {
     };
     if let Some(taint) = taint {
         text.push_str(&format!("  {tainted_rounds} rounds were discarded; the first: {taint}\n"));
-    }
-    text
-}
-
-/// Explanation of a missing winner: a failure of every family.
-fn failures(summary: &Summary) -> String {
-    let mut text = String::new();
-    for family in &summary.coverage {
-        if let Some((configuration, outcome)) = family.failures.first() {
-            let failure = outcome.failure().unwrap_or_default();
-            text.push_str(&format!("  {} {configuration}: {failure}\n", family.family));
-        }
     }
     text
 }

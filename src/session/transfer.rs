@@ -93,6 +93,7 @@ mod tests {
                 family: "pipelined",
                 configuration: &configuration,
                 outcome: &outcome,
+                failure: None,
                 recalled: false,
                 best: None,
                 left: 0,

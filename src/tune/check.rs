@@ -11,10 +11,10 @@ use indexmap::IndexMap;
 
 use super::cpu_evaluator::{failed, parse};
 use super::error::TuneError;
-use super::failed::{failed_compile, failed_render};
+use super::failed::{FailedCandidate, failed_compile, failed_render, located, located_render};
 use crate::compile::{Compile, CompileRequest};
 use crate::cpu::{CountingMode, GlobalMemory, PtxModule};
-use crate::model::{Configuration, Device, Outcome, Problem};
+use crate::model::{Configuration, Device, LocatedFailure, Outcome, Problem};
 use crate::render::{Templates, render};
 use crate::space::{Family, LegalSpace};
 use crate::validate::{HostFailure, HostValidator};
@@ -59,7 +59,7 @@ pub struct CheckResult {
     /// How many were executed and are correct.
     pub passed: usize,
     /// Those that failed, and how.
-    pub failures: Vec<(Configuration, Outcome)>,
+    pub failures: Vec<FailedCandidate>,
 }
 
 /// Something that happened while checking.
@@ -81,7 +81,7 @@ pub enum CheckEvent<'a> {
         /// The configuration.
         configuration: &'a Configuration,
         /// What went wrong, where something did.
-        failure: Option<&'a Outcome>,
+        failure: Option<&'a FailedCandidate>,
     },
 }
 
@@ -93,8 +93,14 @@ struct CheckJob<'a> {
     problems: Vec<(usize, usize)>,
 }
 
-/// The result of one execution: the job, the place of the result, and the outcome.
-type CheckReport = (usize, usize, Result<(), Outcome>);
+impl CheckJob<'_> {
+    fn failed(&self, outcome: Outcome, failure: LocatedFailure) -> FailedCandidate {
+        FailedCandidate { configuration: self.configuration.clone(), outcome, failure }
+    }
+}
+
+/// The result of one execution: the job, the place of the result, and what went wrong.
+type CheckReport = (usize, usize, Result<(), FailedCandidate>);
 
 /// Checks a sample of each family for each problem. Gives one result for every pair, families in order. When `stop` is
 /// set, it ends with the executions so far.
@@ -142,6 +148,7 @@ pub fn check(
             });
         }
         drop(sender);
+        let mut failures = Vec::new();
         let mut count = 0;
         for report in reports {
             let (job, place, result): CheckReport = match report {
@@ -153,7 +160,7 @@ pub fn check(
                 }
             };
             count += 1;
-            let (job, checked) = (&jobs[job], &mut results[place]);
+            let (at, job, checked) = (job, &jobs[job], &mut results[place]);
             on_event(CheckEvent::Executed {
                 count,
                 family: &job.family.name,
@@ -163,8 +170,13 @@ pub fn check(
             });
             match result {
                 Ok(()) => checked.passed += 1,
-                Err(outcome) => checked.failures.push((job.configuration.clone(), outcome)),
+                Err(failed) => failures.push((at, place, failed)),
             }
+        }
+        // In the order of the sample, whichever thread was first.
+        failures.sort_by_key(|(job, _, _)| *job);
+        for (_, place, failed) in failures {
+            results[place].failures.push(failed);
         }
     });
     match broken {
@@ -250,7 +262,7 @@ impl CheckWorker<'_> {
     fn execute(
         &self,
         job: &CheckJob<'_>,
-        report: &mut dyn FnMut(usize, Result<(), Outcome>) -> bool,
+        report: &mut dyn FnMut(usize, Result<(), FailedCandidate>) -> bool,
     ) -> Result<(), TuneError> {
         // Problems of one layout mostly share their source.
         let mut last: Option<(Arc<str>, Result<PtxModule, Outcome>)> = None;
@@ -263,7 +275,10 @@ impl CheckWorker<'_> {
             let templates = self.checks.templates;
             let rendered = render(job.family, templates, &job.configuration, problem, device);
             let result = match rendered {
-                Err(error) => Err(failed_render(error)),
+                Err(error) => {
+                    let failure = located_render(&error);
+                    Err(job.failed(failed_render(error), failure))
+                }
                 Ok(rendered) => {
                     let source: Arc<str> = rendered.source.into();
                     let known = last.take().filter(|(known, _)| *known == source);
@@ -274,11 +289,16 @@ impl CheckWorker<'_> {
                             (source, program)
                         }
                     });
-                    program.as_ref().map_err(Outcome::clone).and_then(|program| {
+                    let result = program.as_ref().map_err(Outcome::clone).and_then(|program| {
                         validator
                             .validate(program, &rendered.plan, CountingMode::Off)
                             .map(|_| ())
                             .map_err(failed)
+                    });
+                    result.map_err(|outcome| {
+                        let candidate = (job.family, &job.configuration);
+                        let failure = located(&outcome, candidate, (problem, device), templates);
+                        job.failed(outcome, failure.unwrap_or_default())
                     })
                 }
             };

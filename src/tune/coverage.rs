@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Configuration, Micros, Outcome, OutcomeKind};
+use super::failed::FailedCandidate;
+use crate::model::{Micros, OutcomeKind};
 use crate::space::PrunedCount;
 
 /// The outcomes of the candidates of one family.
@@ -26,9 +27,21 @@ pub struct Coverage {
     pub recalled: usize,
     /// Its fastest correct one.
     pub best: Option<Micros>,
-    /// The first failures, whole: a compiler's log is worth more than its first line.
-    pub failures: Vec<(Configuration, Outcome)>,
+    /// Its failures, in groups of the same kind at the same place; some are left out where there are many groups.
+    pub failures: Vec<FailureGroup>,
 }
+
+/// Candidates that failed in the same way.
+#[derive(Debug, Clone)]
+pub struct FailureGroup {
+    /// The first of them, whole: a compiler's log is worth more than its first line.
+    pub first: FailedCandidate,
+    /// How many there are.
+    pub count: usize,
+}
+
+/// Groups of failures of each family that a summary keeps.
+const KEPT_GROUPS: usize = 10;
 
 /// Fewest restarts that a family is given up for.
 const MOST_RESTARTS: usize = 3;
@@ -40,6 +53,22 @@ impl Coverage {
     /// Evaluated candidates.
     pub fn evaluated(&self) -> usize {
         self.outcomes.values().sum()
+    }
+
+    /// Counts a failure with those of its kind.
+    pub(super) fn fail(&mut self, failed: FailedCandidate) {
+        let has_room = self.failures.len() < KEPT_GROUPS;
+        let is_alike = |known: &&mut FailureGroup| {
+            known.first.failure.key == failed.failure.key
+                && known.first.outcome.kind() == failed.outcome.kind()
+        };
+        match self.failures.iter_mut().find(is_alike) {
+            Some(known) => known.count += 1,
+            None if has_room => {
+                self.failures.push(FailureGroup { first: failed, count: 1 });
+            }
+            None => {}
+        }
     }
 
     /// Whether the family is not tried further: it broke the device at least three times, and more than three times as

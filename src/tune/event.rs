@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::coverage::Coverage;
 use super::prepare::Spaces;
-use crate::model::{Configuration, Micros, Outcome, Problem};
+use crate::model::{Configuration, LocatedFailure, Micros, Outcome, Problem};
 
 /// Something that happened while a problem is tuned.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub enum TuneEvent<'a> {
         configuration: &'a Configuration,
         /// Its outcome.
         outcome: &'a Outcome,
+        /// The failure as people read it, where it failed.
+        failure: Option<&'a LocatedFailure>,
         /// Whether the outcome was known: from an earlier run, or from another candidate with the same kernel.
         recalled: bool,
         /// The best time so far.

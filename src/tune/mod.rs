@@ -43,10 +43,11 @@ mod verify;
 mod warm_start;
 
 pub use check::{CheckEvent, CheckPlan, CheckResult, Sample, check};
-pub use coverage::Coverage;
+pub use coverage::{Coverage, FailureGroup};
 pub use effort::{Effort, GainChance, Rest, SearchEnd, StopRule, UnknownEffort};
 pub use error::TuneError;
 pub use event::TuneEvent;
+pub use failed::FailedCandidate;
 pub use journal::{Entry, Journal, JournalError, Recorded, no_journal};
 pub use kernel_id::KernelId;
 pub use kit::Kit;

@@ -11,10 +11,10 @@ use super::kit::Kit;
 use super::machine::Machine;
 use super::ranking::{Standing, median};
 use super::renderer::Renderer;
-use crate::compile::{Compile, CompileRequest};
+use crate::compile::{Compile, CompileRequest, located_error};
 use crate::measure::Race;
 use crate::model::{Configuration, Micros, Outcome, Problem, Regime, floor};
-use crate::render::render;
+use crate::render::{SourceMap, render};
 
 /// The confidence of intervals, equal to that of the recorded finals.
 pub(super) const CONFIDENCE: f64 = 0.96;
@@ -110,7 +110,10 @@ pub(super) fn compile_named(
             Ok(Ok(CompiledCandidate { plan: rendered.plan, compiled, predicted }))
         }
         Err(error) if error.ends_run() => Err(error.into()),
-        Err(error) => Ok(Err(error.to_string())),
+        Err(error) => {
+            let map = || SourceMap::new(family, templates, configuration, problem, device).ok();
+            Ok(Err(located_error(error, map)))
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Renderer of one problem: what rendering a configuration needs, and what is known of it before it is compiled.
 
+use super::failed::located;
 use super::finalist::NeighbourPlan;
-use crate::model::{Configuration, Device, Micros, Problem};
+use crate::model::{Configuration, Device, LocatedFailure, Micros, Outcome, Problem};
 use crate::predict::{PredictionSource, Predictor};
 use crate::render::{Templates, render};
 use crate::space::Family;
@@ -25,6 +26,18 @@ impl Renderer<'_> {
         let predict = || self.predictor.time((family, configuration), self.problem, self.device);
         let predicted = self.device.is_cpu().then(predict)?;
         (predicted.source != PredictionSource::Analytic).then_some(predicted.time)
+    }
+
+    /// The failure of an outcome as people read it; `None` for a correct candidate.
+    pub(super) fn located(
+        &self,
+        family: &str,
+        configuration: &Configuration,
+        outcome: &Outcome,
+    ) -> Option<LocatedFailure> {
+        let family = self.families.iter().find(|known| known.name == family)?;
+        let target = (self.problem, self.device);
+        located(outcome, (family, configuration), target, self.templates)
     }
 
     /// The problems one larger or smaller in a dimension that a candidate's source serves too: those for which the same

@@ -17,7 +17,7 @@ use super::effort::{GainChance, Rest, SearchEnd, StopRule};
 use super::error::TuneError;
 use super::evaluator_pool::{EvaluationReport, EvaluatorPool};
 use super::event::TuneEvent;
-use super::failed::{failed_compile, failed_render};
+use super::failed::{failed_compile, failed_render, located_render};
 use super::finalist::Admission;
 use super::journal::{Entry, Journal};
 use super::kernel_id::KernelId;
@@ -30,7 +30,7 @@ use super::warm_start::Hints;
 use crate::compile::compiler::ImageOrigin;
 use crate::compile::{CompileError, CompilePool, CompileRequest, CompileResult};
 use crate::model::{
-    Configuration, Device, LaunchPlan, Measurement, Micros, Outcome, Problem, floor,
+    Configuration, Device, LaunchPlan, LocatedFailure, Measurement, Micros, Outcome, Problem, floor,
 };
 use crate::render::{RenderError, render};
 use crate::search::{Pick, SearchSpace, Strategy};
@@ -184,7 +184,7 @@ impl SearchLoop<'_> {
             if !evaluators.is_busy() && (proposed == reported || self.should_stop()) {
                 break;
             }
-            self.wait(evaluators, pool, on_event)?;
+            self.wait(evaluators, (renderer, pool), on_event)?;
             while evaluators.is_free()
                 && !self.should_stop()
                 && let Some((pending, candidate)) = self.queue.pop_front()
@@ -264,7 +264,7 @@ impl SearchLoop<'_> {
         if let Some((pending, request)) = self.render(pick, number, renderer, on_event) {
             pool.submit(pending, request);
             while evaluators.is_busy() || !(self.is_record_evaluated || stops()) {
-                self.wait(evaluators, pool, on_event)?;
+                self.wait(evaluators, (renderer, pool), on_event)?;
                 let own = self.queue.iter().position(|(pending, _)| pending.number == number);
                 if let Some((pending, candidate)) = own.and_then(|place| self.queue.remove(place)) {
                     evaluators.request(pending, candidate, &self.stats.race);
@@ -286,7 +286,7 @@ impl SearchLoop<'_> {
     fn wait(
         &mut self,
         evaluators: &mut EvaluatorPool<'_, '_, PendingEvaluation>,
-        pool: &CompilePool<PendingCompile>,
+        (renderer, pool): (&Renderer<'_>, &CompilePool<PendingCompile>),
         on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) -> Result<(), TuneError> {
         if self.stop.load(Ordering::Relaxed) {
@@ -296,11 +296,11 @@ impl SearchLoop<'_> {
             recv(pool.results()) -> result => if let Ok((pending, result)) = result {
                 self.phases.compiled += 1;
                 on_event(TuneEvent::Compiled { count: self.phases.compiled });
-                self.take_compiled(pending, result, on_event)?;
+                self.take_compiled(pending, result, renderer, on_event)?;
             },
             recv(evaluators.reports()) -> report => if let Ok(report) = report {
                 evaluators.received(&report);
-                self.take_evaluated(report, on_event)?;
+                self.take_evaluated(report, renderer, on_event)?;
             },
             default(POLL) => {}
         }
@@ -331,17 +331,22 @@ impl SearchLoop<'_> {
         let family = &renderer.families[entry.family];
         let rendered =
             render(family, renderer.templates, &configuration, renderer.problem, renderer.device);
-        let (outcome, recalled) = match rendered {
+        let (outcome, failure, recalled) = match rendered {
             Err(RenderError::Cancelled) => return None,
             Err(error) => {
                 let coverage = &mut self.stats.coverage[pick.family];
                 coverage.restarts += usize::from(matches!(error, RenderError::TimedOut { .. }));
-                (failed_render(error), false)
+                let failure = Some(located_render(&error));
+                (failed_render(error), failure, false)
             }
             Ok(rendered) => {
                 let source = KernelId::of_source(&rendered.source);
                 match self.journal.known(&source) {
-                    Some(entry) => (entry.outcome.clone(), true),
+                    Some(entry) => {
+                        let outcome = entry.outcome.clone();
+                        let failure = renderer.located(&family.name, &configuration, &outcome);
+                        (outcome, failure, true)
+                    }
                     None => {
                         let request = CompileRequest::kernel(&family.name, rendered.source);
                         let predicted = renderer.predicted(family, &configuration);
@@ -355,7 +360,8 @@ impl SearchLoop<'_> {
         };
         self.is_record_evaluated |= self.record == Some(pick);
         let (family, configuration) = (pick.family, &configuration);
-        let known = EvaluatedCandidate { family, configuration, outcome: &outcome, recalled };
+        let outcome = &outcome;
+        let known = EvaluatedCandidate { family, configuration, outcome, failure, recalled };
         self.stats.take(&known, on_event);
         None
     }
@@ -365,6 +371,7 @@ impl SearchLoop<'_> {
         &mut self,
         pending: PendingCompile,
         result: CompileResult,
+        renderer: &Renderer<'_>,
         on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) -> Result<(), TuneError> {
         let PendingCompile { number, pick, configuration, plan, predicted, source } = pending;
@@ -379,7 +386,9 @@ impl SearchLoop<'_> {
                 self.is_record_evaluated |= self.record == Some(pick);
                 let (family, outcome) = (pick.family, &failed_compile(error));
                 let (configuration, recalled) = (&configuration, false);
-                let known = EvaluatedCandidate { family, configuration, outcome, recalled };
+                let failure = outcome.failure().map(LocatedFailure::plain);
+                let known =
+                    EvaluatedCandidate { family, configuration, outcome, failure, recalled };
                 self.stats.take(&known, on_event);
                 self.unreported.insert(number, (pick, None));
                 return Ok(());
@@ -392,7 +401,7 @@ impl SearchLoop<'_> {
                 let candidate = CompiledCandidate { plan, compiled, predicted };
                 let pending = PendingEvaluation { number, pick, configuration, kernel };
                 if self.journal.known(&pending.kernel).is_some() {
-                    self.conclude(pending, Some(candidate), true, on_event);
+                    self.conclude(pending, Some(candidate), true, renderer, on_event);
                 } else if self.begun.insert(pending.kernel.clone()) {
                     self.queue.push_back((pending, candidate));
                 } else {
@@ -403,7 +412,7 @@ impl SearchLoop<'_> {
         };
         let pending = PendingEvaluation { number, pick, configuration, kernel: source };
         self.write(&pending, outcome)?;
-        self.conclude(pending, None, false, on_event);
+        self.conclude(pending, None, false, renderer, on_event);
         Ok(())
     }
 
@@ -411,6 +420,7 @@ impl SearchLoop<'_> {
     fn take_evaluated(
         &mut self,
         report: EvaluationReport<PendingEvaluation>,
+        renderer: &Renderer<'_>,
         on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) -> Result<(), TuneError> {
         let EvaluationReport { tag: pending, candidate, evaluated, .. } = report;
@@ -426,14 +436,14 @@ impl SearchLoop<'_> {
         }
         self.write(&pending, outcome)?;
         let (kernel, family) = (pending.kernel.clone(), pending.pick.family);
-        self.conclude(pending, Some(candidate), false, on_event);
+        self.conclude(pending, Some(candidate), false, renderer, on_event);
         let coverage = &self.stats.coverage[family];
         if restarted.is_some() && coverage.is_given_up() {
             on_event(TuneEvent::GivenUp { coverage });
         }
         let twins: Vec<_> = self.twins.extract_if(.., |(twin, _)| twin.kernel == kernel).collect();
         for (twin, candidate) in twins {
-            self.conclude(twin, Some(candidate), true, on_event);
+            self.conclude(twin, Some(candidate), true, renderer, on_event);
         }
         Ok(())
     }
@@ -452,13 +462,17 @@ impl SearchLoop<'_> {
         pending: PendingEvaluation,
         candidate: Option<CompiledCandidate>,
         recalled: bool,
+        renderer: &Renderer<'_>,
         on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) {
         let PendingEvaluation { number, pick, configuration, kernel } = pending;
         let Some(entry) = self.journal.known(&kernel) else { return };
         self.is_record_evaluated |= self.record == Some(pick);
         let (family, configuration) = (pick.family, &configuration);
-        let known = EvaluatedCandidate { family, configuration, outcome: &entry.outcome, recalled };
+        let outcome = &entry.outcome;
+        let name = &self.spaces.families[family].name;
+        let failure = renderer.located(name, configuration, outcome);
+        let known = EvaluatedCandidate { family, configuration, outcome, failure, recalled };
         self.stats.take(&known, on_event);
         if let Some(candidate) = candidate {
             let default = self.spaces.families[pick.family].default.as_ref();

@@ -1,22 +1,20 @@
 //! Search statistics: outcomes by family, the best time, and the candidates that may win.
 
 use super::candidate::CompiledCandidate;
-use super::coverage::Coverage;
+use super::coverage::{Coverage, FailureGroup};
 use super::event::TuneEvent;
+use super::failed::FailedCandidate;
 use super::finalist::{Admission, FINALISTS, Finalist, RejectedFinalist};
 use super::kernel_id::KernelId;
 use super::prepare::Spaces;
 use super::ranking::{Standing, median};
 use super::warm_start::Hints;
 use crate::measure::{MIN_SAMPLES, Race};
-use crate::model::{Configuration, Micros, Outcome, OutcomeKind};
+use crate::model::{Configuration, LocatedFailure, Micros, Outcome, OutcomeKind};
 use crate::predict::Landmark;
 
 /// Correct candidates that are kept compiled: possible finalists, and the table of results.
 const KEPT: usize = 10;
-
-/// Failures of each family that a summary keeps.
-const KEPT_FAILURES: usize = 10;
 
 /// A candidate whose outcome is known.
 pub(super) struct EvaluatedCandidate<'a> {
@@ -24,6 +22,8 @@ pub(super) struct EvaluatedCandidate<'a> {
     pub(super) family: usize,
     pub(super) configuration: &'a Configuration,
     pub(super) outcome: &'a Outcome,
+    /// The failure as people read it, where it failed.
+    pub(super) failure: Option<LocatedFailure>,
     /// Whether its outcome was known: from another candidate with the same kernel, or from an earlier run.
     pub(super) recalled: bool,
 }
@@ -96,7 +96,7 @@ impl SearchStats {
         known: &EvaluatedCandidate<'_>,
         on_event: &mut dyn FnMut(TuneEvent<'_>),
     ) {
-        let EvaluatedCandidate { family, configuration, outcome, recalled } = *known;
+        let EvaluatedCandidate { family, configuration, outcome, ref failure, recalled } = *known;
         self.count += 1;
         self.left = self.left.saturating_sub(1);
         let coverage = &mut self.coverage[family];
@@ -121,14 +121,19 @@ impl SearchStats {
             if faster(self.best) {
                 self.best = Some(time);
             }
-        } else if coverage.failures.len() < KEPT_FAILURES {
-            coverage.failures.push((configuration.clone(), outcome.clone()));
+        } else if let Some(failure) = failure {
+            coverage.fail(FailedCandidate {
+                configuration: configuration.clone(),
+                outcome: outcome.clone(),
+                failure: failure.clone(),
+            });
         }
         on_event(TuneEvent::Evaluated {
             count: self.count,
             family: &self.coverage[family].family,
             configuration,
             outcome,
+            failure: failure.as_ref(),
             recalled,
             best: self.best,
             left: self.left,
@@ -143,7 +148,10 @@ impl SearchStats {
             *correct = correct.saturating_sub(1);
         }
         *coverage.outcomes.entry(rejected.outcome.kind()).or_default() += 1;
-        coverage.failures.insert(0, (rejected.configuration.clone(), rejected.outcome.clone()));
+        let (configuration, outcome) = (rejected.configuration.clone(), rejected.outcome.clone());
+        let failure = LocatedFailure::plain(outcome.failure().unwrap_or_default());
+        let first = FailedCandidate { configuration, outcome, failure };
+        coverage.failures.insert(0, FailureGroup { first, count: 1 });
     }
 
     /// Keeps a correct candidate if it is among the fastest or admitted for another reason. Of candidates with the same

@@ -475,6 +475,6 @@ fn faulty_run(
 fn failure_as_finalist(summary: &Summary, fault: &str) -> String {
     let name = format!("FAULT={fault}");
     let failures = &summary.coverage[0].failures;
-    let failed = failures.iter().find(|(failed, _)| failed.to_string() == name);
-    failed.and_then(|(_, outcome)| outcome.failure()).unwrap_or_default()
+    let failed = failures.iter().find(|group| group.first.configuration.to_string() == name);
+    failed.map(|group| group.first.failure.message.clone()).unwrap_or_default()
 }

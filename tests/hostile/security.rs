@@ -331,7 +331,7 @@ fn includes() -> Vec<Case> {
             .with_nvrtc().within(60.0)
             .run("inspect --shape 64x64x64 --config faulty --emit ptx --spaces s --templates t --cache cache")
             .fails(1)
-            .says(["faulty.cu: line ", "is refused"])
+            .says(["faulty.cu.tera:", "is refused"])
             .never_says("root:")
     });
     rows.chain([case("templates that include each other")

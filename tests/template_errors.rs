@@ -1,0 +1,206 @@
+//! Errors in kernels name the template's file, line and column, and not those of the rendered text.
+
+use std::fs;
+
+use gemm_tune::model::{Device, Layout, Problem};
+use gemm_tune::render::{SourceMap, Templates};
+use gemm_tune::space::Families;
+use serde_json::Value;
+
+use crate::support::program::gemm_tune;
+use crate::support::{CACHE, nvrtc_or_skip};
+
+const SPACE: &str = r#"schema = 1
+name = "own"
+summary = "a family with mistakes"
+dtypes = ["f32"]
+compute = ["f32"]
+layouts = ["nn"]
+parameters = { UNROLL = [2, 4], MODE = ["a"] }
+default = { UNROLL = 2, MODE = "a" }
+
+[[kernels]]
+entry = "gemm"
+grid = [1, 1, 1]
+block = [32]
+"#;
+
+/// Every way in which text of templates gets into a source.
+const TEMPLATE: &str = r#"{# A comment of
+   two lines #}
+{% include "parts/helper.cuh.tera" %}
+{% set block -%}
+    float in_block = 0;
+{%- endset -%}
+extern "C" __global__ void
+{% include "parts/signature.cuh.tera" -%}
+{
+    int plain = 0;
+    int next = 0;
+{%- for i in range(end=UNROLL) %}
+
+    int in_loop_{{ i }} = {{ i }};
+{%- endfor %}
+{%- if MODE == "b" %}
+    int other = 0;
+{%- else %}
+    int in_branch = 0;
+{%- endif %}
+    int joined = {% if MODE == "a" -%}
+        0;
+    {%- endif %} int behind = 0;
+    int value = {{
+        UNROLL ~ ""
+    }};
+    {% raw %}int in_raw[1][1] = {{ 0 }};{% endraw %}
+    {{ block }}
+    asm("" ::);
+}
+"#;
+
+const HELPER: &str = "// A part of the family's own.\n\n__device__ int helper() { return 1; }\n";
+
+const MAIN: &str = "own.cu.tera";
+const PART: &str = "parts/helper.cuh.tera";
+
+/// The failure of the family with one text in place of another: its message, and what is printed.
+fn failure(file: &str, old: &str, new: &str) -> (String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("parts")).unwrap();
+    fs::write(path("own.toml"), SPACE).unwrap();
+    for (name, text) in [(MAIN, TEMPLATE), (PART, HELPER)] {
+        let text = if name == file {
+            assert_eq!(text.matches(old).count(), 1, "{old}");
+            text.replace(old, new)
+        } else {
+            text.to_owned()
+        };
+        fs::write(path(name), text).unwrap();
+    }
+    let folder = folder.path().to_str().unwrap();
+    let check =
+        ["check", "--family", "own", "--shape", "4x4x4", "--layout", "nn", "--cache", CACHE];
+    let arguments = [&check[..], &["--spaces", folder, "--templates", folder]].concat();
+    let said = gemm_tune(&[&arguments[..], &["--json"]].concat());
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    let document: Value = serde_json::from_str(&said.out).unwrap();
+    let message = document["checked"][0]["failures"][0]["message"].as_str();
+    let within = |text: &str| text.replace(&format!("{folder}/"), "");
+    (within(message.unwrap_or_else(|| panic!("{document}"))), within(&gemm_tune(&arguments).out))
+}
+
+/// Line and column (from 1) of a word in an edited file.
+fn place(file: &str, (old, new): (&str, &str), word: &str) -> String {
+    let text = if file == MAIN { TEMPLATE } else { HELPER }.replace(old, new);
+    let at = text.find(word).unwrap();
+    let line = text[..at].matches('\n').count() + 1;
+    let column = at - text[..at].rfind('\n').map_or(0, |at| at + 1) + 1;
+    format!("{file}:{line}:{column}")
+}
+
+#[test]
+fn compile_errors_name_the_line_and_column_of_the_template() {
+    if nvrtc_or_skip().is_none() {
+        return;
+    }
+    // The mistake, and the word that the compiler points to.
+    for (file, old, new, word) in [
+        (MAIN, "plain = 0", "plain = oops", "oops"),
+        (MAIN, "plain = 0;", "plain = 0", "int next"),
+        (PART, "return 1", "return oops", "oops"),
+        (MAIN, "= {{ i }}", "= {{ i }} + oops", "oops"),
+        (MAIN, "in_branch = 0", "in_branch = oops", "oops"),
+        (MAIN, "        0;\n", "        oops;\n", "oops"),
+        (MAIN, "behind = 0", "behind = oops", "oops"),
+        (MAIN, "UNROLL ~ \"\"", "\"oops\"", "{{\n"),
+        (MAIN, "{{ 0 }};{", "{{ oops }};{", "oops"),
+        (MAIN, "in_block = 0", "in_block = oops", "oops"),
+        (MAIN, "__global__ void", "__global__ oops", "oops"),
+        (MAIN, "int plain", "µint oops plain", "µint"),
+    ] {
+        let (message, printed) = failure(file, old, new);
+        let place = place(file, (old, new), word);
+        assert!(message.starts_with(&format!("{place}: error: ")), "{place}: {message}");
+        assert!(printed.contains(&format!("--> {place}\n")), "{place}: {printed}");
+        let count = "own fails in 2 executions, such as UNROLL=2 MODE=a for 4x4x4 f32 nn:";
+        assert!(printed.contains(count), "{printed}");
+        assert_eq!(printed.matches(" fails in ").count(), 1, "{printed}");
+        assert!(printed.contains('^') && !printed.contains("own.cu("), "{printed}");
+    }
+}
+
+#[test]
+fn other_failures_name_the_template_too() {
+    if nvrtc_or_skip().is_none() {
+        return;
+    }
+    for (file, old, new, line, words) in [
+        (MAIN, "asm(\"\" ::)", "asm(\"bogus;\" ::)", 29, "`bogus`: this device does not support"),
+        (MAIN, "int next = 0;", "C[M * N] = 0;", 11, "out of bounds"),
+        (MAIN, "int next = 0;", "#include \"x.h\"", 11, "`#include \"x.h\"` is refused"),
+        (MAIN, "UNROLL ~ \"\"", "UNROLL / 0", 25, "divide by 0"),
+    ] {
+        let (message, printed) = failure(file, old, new);
+        assert!(message.contains(words), "{new}: {message}");
+        assert!(message.contains(&format!("{file}:{line}")), "{new}: {message}");
+        assert!(printed.contains(&format!("--> {file}:{line}:")), "{new}: {printed}");
+    }
+}
+
+/// Marks would change the length of a text that a template measures.
+#[test]
+fn without_a_line_of_the_template_the_rendered_line_is_shown() {
+    if nvrtc_or_skip().is_none() {
+        return;
+    }
+    let measured = "int plain = oops + {{ block | length }}";
+    let (message, printed) = failure(MAIN, "int plain = 0", measured);
+    assert!(message.starts_with("own.cu:"), "{message}");
+    assert!(printed.contains("int plain = oops + "), "{printed}");
+    assert!(printed.contains("no line of a template was found"), "{printed}");
+}
+
+#[test]
+fn every_line_of_the_built_in_families_has_a_place() {
+    let device = Device::h200();
+    let templates = Templates::built_in().unwrap();
+    for family in Families::built_in().unwrap().iter() {
+        let layouts = [Layout::Nn, Layout::Tn].into_iter();
+        let types = gemm_tune::model::GemmType::all();
+        let problems = types.flat_map(|types| layouts.clone().map(move |layout| (types, layout)));
+        let shapes = ["4096x4096x4096", "4096x4x4096"].map(|shape| shape.parse().unwrap());
+        let problems = problems.flat_map(|one| shapes.map(|shape| (one, shape)));
+        let problems = problems.filter_map(|((types, layout), shape)| {
+            let epilogue = gemm_tune::model::Epilogue::NONE;
+            let pattern = gemm_tune::model::ProblemPattern { types, layout, epilogue };
+            let problem: Problem = pattern.problem(shape);
+            // Where pruned, the family's own default.
+            let default = family.default_for(&problem, &device).ok()?;
+            let default = default.unwrap_or_else(|| family.default().clone());
+            if family.forbidden(&default, &problem, &device).ok()?.is_some() {
+                return None;
+            }
+            family.refusal(&problem, &device).is_none().then_some((problem, default))
+        });
+        let mut lines = 0;
+        for (problem, configuration) in problems {
+            let map = SourceMap::new(family, &templates, &configuration, &problem, &device);
+            let map = map.unwrap();
+            let first = (1..).find(|line| map.line(*line).unwrap().1.is_empty()).unwrap();
+            let source = (first..).map_while(|line| Some((line, map.line(line)?.1)));
+            for (line, text) in source.filter(|(_, text)| !text.is_empty()) {
+                let column = text.chars().take_while(|c| *c == ' ').count() + 1;
+                let place = map.place(line, Some(column), String::new());
+                assert_eq!(place.help, None, "{}: {text}", family.name);
+                let piece = &place.source[place.span];
+                assert!(
+                    piece.starts_with("{{") || text.trim().starts_with(piece),
+                    "{text}: {piece}"
+                );
+                lines += 1;
+            }
+        }
+        assert!(lines > 20, "{} has {lines} lines", family.name);
+    }
+}
