@@ -489,6 +489,7 @@ fn help_names_every_command_and_flag() {
     let help = gemm_tune(&["--help"]).out;
     for word in [
         "check",
+        "new-family",
         "compare",
         "lookup",
         "export",

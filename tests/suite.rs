@@ -17,6 +17,7 @@ mod inspect;
 mod killed;
 mod memory;
 mod modelled;
+mod new_family;
 mod padding;
 mod pages;
 mod physics;

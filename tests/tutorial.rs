@@ -23,17 +23,30 @@ fn every_command_of_the_tutorial_works() {
     }
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("gated.toml");
+    let mine = folder.path().join("mine");
     let mut said = Vec::new();
     for command in commands(TUTORIAL) {
         let Some(words) = arguments(&command) else { continue };
-        let own = database.to_str().unwrap();
-        let words = words.iter().map(|word| if *word == "gated.toml" { own } else { *word });
-        let words: Vec<&str> = words.chain(["--cache", "target/test-cache"]).collect();
+        let (own, mine) = (database.to_str().unwrap(), mine.to_str().unwrap());
+        let is_new = words[0] == "new-family";
+        let mut before = "";
+        let words = words.iter().map(|word| {
+            let is_folder = ["--spaces", "--templates"].contains(&before);
+            before = *word;
+            match *word {
+                "gated.toml" => own,
+                "mine" if is_folder => mine,
+                word => word,
+            }
+        });
+        let more = if is_new { ["--dir", mine] } else { ["--cache", "target/test-cache"] };
+        let words: Vec<&str> = words.chain(more).collect();
         let one = gemm_tune(&words);
         assert_eq!(one.code, Some(0), "{command}: {}", one.err);
         said.push(one.out);
     }
-    let [checked, shown, tuned] = said.try_into().unwrap();
+    let [_, new, checked, shown, tuned] = said.try_into().unwrap();
+    assert!(new.contains("80 passed, 0 failed"), "{new}");
     assert!(checked.contains(" 0 failed"), "{checked}");
     assert!(shown.contains("value = value / (1 + expf(-value));"), "{shown}");
     assert!(tuned.contains("winner for 64x64x64 bf16 nn bias,silu,mul: gated"), "{tuned}");

@@ -26,6 +26,7 @@ mod lookup;
 mod machine;
 mod manual;
 mod measure_context;
+mod new_family;
 mod output;
 mod progress;
 mod progress_bar;
@@ -59,6 +60,7 @@ use inspect::InspectArguments;
 use learn::LearnArguments;
 use lookup::LookupArguments;
 use manual::{CompletionArguments, ManArguments};
+use new_family::NewFamilyArguments;
 use replay::ReplayArguments;
 use report::ReportArguments;
 use tune::TuneArguments;
@@ -110,6 +112,8 @@ enum Command {
     Dispatch(DispatchArguments),
     /// Execute configurations of families on the host with every check on: no GPU is needed
     Check(CheckArguments),
+    /// Write the two files of a new family: a kernel that works, to begin with
+    NewFamily(NewFamilyArguments),
     /// Learn the times of kernels from journals, to predict them in searches and lookup
     Learn(LearnArguments),
     /// Play a search strategy against recorded times, and report how fast it approaches the best
@@ -199,6 +203,7 @@ fn run(arguments: Arguments) -> ExitCode {
         Some(Command::Tune(tune)) => tune::main(&tune),
         Some(Command::Cover(cover)) => cover::main(&cover),
         Some(Command::Check(check)) => check::main(&check),
+        Some(Command::NewFamily(new)) => new_family::main(&new),
         Some(Command::Compare(compare)) => compare::main(&compare),
         Some(Command::Replay(replay)) => replay::main(&replay),
         Some(Command::Learn(learn)) => learn::main(&learn),

@@ -86,6 +86,15 @@ pub fn csv_field(text: &str) -> String {
     if is_formula { format!("'{field}") } else { field }
 }
 
+/// A word of a shell's command line: quoted, unless every character stands for itself.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 /// A part of a file name: letters, digits, `_`, `-` and dots that are not the first.
 pub fn file_name(text: &str) -> String {
     /// Most file systems allow 255 bytes; some are left for what is added.

@@ -205,3 +205,14 @@ fn compilers_read_the_words_as_words() {
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     assert!(Command::new(at("rust")).status().unwrap().success());
 }
+
+#[test]
+fn words_of_a_shell_are_read_as_they_are() {
+    for (word, expected) in
+        [("a/b-c.d_1", "a/b-c.d_1"), ("", "''"), ("a b", "'a b'"), ("it's $x", r"'it'\''s $x'")]
+    {
+        assert_eq!(shell_word(word), expected);
+        let said = Command::new("sh").args(["-c", &format!("printf %s {expected}")]).output();
+        assert_eq!(String::from_utf8_lossy(&said.unwrap().stdout), word);
+    }
+}
