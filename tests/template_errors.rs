@@ -63,8 +63,8 @@ const HELPER: &str = "// A part of the family's own.\n\n__device__ int helper() 
 const MAIN: &str = "own.cu.tera";
 const PART: &str = "parts/helper.cuh.tera";
 
-/// The failure of the family with one text in place of another: its message, and what is printed.
-fn failure(file: &str, old: &str, new: &str) -> (String, String) {
+/// The files of the family in a folder, with one text in place of another.
+fn own_family(file: &str, old: &str, new: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     fs::create_dir(path("parts")).unwrap();
@@ -78,6 +78,12 @@ fn failure(file: &str, old: &str, new: &str) -> (String, String) {
         };
         fs::write(path(name), text).unwrap();
     }
+    folder
+}
+
+/// The failure of the family with one text in place of another: its message, and what is printed.
+fn failure(file: &str, old: &str, new: &str) -> (String, String) {
+    let folder = own_family(file, old, new);
     let folder = folder.path().to_str().unwrap();
     let check =
         ["check", "--family", "own", "--shape", "4x4x4", "--layout", "nn", "--cache", CACHE];
@@ -146,6 +152,57 @@ fn other_failures_name_the_template_too() {
         assert!(message.contains(&format!("{file}:{line}")), "{new}: {message}");
         assert!(printed.contains(&format!("--> {file}:{line}:")), "{new}: {printed}");
     }
+}
+
+#[test]
+fn declared_shared_memory_that_no_assembler_accepts_is_refused() {
+    if nvrtc_or_skip().is_none() {
+        return;
+    }
+    let declared = |floats: usize| {
+        format!(
+            "__shared__ float tile[{floats}]; tile[threadIdx.x] = alpha; C[0] = tile[threadIdx.x];"
+        )
+    };
+    let (message, _) = failure(MAIN, "int plain = 0;", &declared((48 << 8) + 1));
+    assert!(message.contains("declares 49156 bytes of shared memory"), "{message}");
+    assert!(message.contains("add a constraint"), "{message}");
+    // It is executed, and computes something else.
+    let (message, _) = failure(MAIN, "int plain = 0;", &declared(48 << 8));
+    assert!(!message.contains("shared memory, and"), "{message}");
+}
+
+#[test]
+fn a_search_without_a_winner_shows_each_failure_once() {
+    if nvrtc_or_skip().is_none() {
+        return;
+    }
+    let folder = own_family(MAIN, "plain = 0", "plain = oops");
+    let path = folder.path().to_str().unwrap();
+    let database = folder.path().join("db");
+    let said = gemm_tune(
+        &[
+            &["--shape", "4x4x4", "--device", "cpu", "--db", database.to_str().unwrap()],
+            &["--spaces", path, "--templates", path, "--cache", CACHE][..],
+        ]
+        .concat(),
+    );
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    let place = place(MAIN, ("plain = 0", "plain = oops"), "oops");
+    assert!(said.err.contains("own fails in 2 candidates, such as UNROLL="), "{}", said.err);
+    assert!(said.err.contains(&place), "{}", said.err);
+    assert_eq!(said.err.matches("`oops`").count() + said.err.matches("\"oops\"").count(), 1);
+
+    let said = gemm_tune(
+        &[
+            &["inspect", "--shape", "4x4x4", "--family", "own", "--emit", "ptx"],
+            &["--spaces", path, "--templates", path, "--cache", CACHE][..],
+        ]
+        .concat(),
+    );
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.err.contains("the source does not compile\n"), "{}", said.err);
+    assert!(said.err.contains(&place), "{}", said.err);
 }
 
 /// Marks would change the length of a text that a template measures.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::failed::FailedCandidate;
-use crate::model::{Micros, OutcomeKind};
+use crate::model::{Configuration, Micros, OutcomeKind};
 use crate::space::PrunedCount;
 
 /// The outcomes of the candidates of one family.
