@@ -1,8 +1,11 @@
 //! `gemm-tune explain`, on a machine with no GPU: a recorded winner beside a journal of four.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use crate::support::program::{Said, gemm_tune, gemm_tune_with};
@@ -88,6 +91,14 @@ fn a_winner_is_explained_by_its_limits_neighbours_and_losers() {
         assert!(said.out.contains(words), "`{words}` in:\n{}", said.out);
     }
 
+    let packed = folder.path().join("packed");
+    let bytes = fs::read(journal).unwrap();
+    let mut encoder = GzEncoder::new(fs::File::create(&packed).unwrap(), Compression::default());
+    encoder.write_all(&bytes).unwrap();
+    encoder.finish().unwrap();
+    let of_packed = explain(&[&arguments[..5], &[packed.to_str().unwrap()]].concat());
+    assert_eq!((said.out, said.code), (of_packed.out, of_packed.code), "{}", of_packed.err);
+
     let document: Value =
         serde_json::from_str(&explain(&[&arguments[..], &["--json"]].concat()).out).unwrap();
     assert_eq!(document["parameters"]["TILE"], 16);
@@ -107,7 +118,7 @@ fn what_cannot_be_explained_says_what_to_do() {
         (&["--shape", "2x3x5", "--db", "/nowhere.toml"][..], 1, "cannot read"),
         (&["--shape", SHAPE, "--journal", other], 2, "is of 8x8x8 f32 nn on NVIDIA H200, not of"),
         (&["--shape", "2x3"], 2, "is not a shape"),
-        (&["--shape", SHAPE, "--journal", "/nowhere.jsonl"], 1, "cannot read"),
+        (&["--shape", SHAPE, "--journal", "/nowhere.jsonl"], 1, "cannot be read"),
     ] {
         let said = explain(arguments);
         assert_eq!(said.code, Some(code), "{arguments:?}: {}", said.err);

@@ -14,6 +14,7 @@ mod families;
 mod forms;
 mod hostile;
 mod inspect;
+mod journals;
 mod killed;
 mod memory;
 mod modelled;

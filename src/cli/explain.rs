@@ -108,7 +108,7 @@ fn journal(
             && journal.regime == Regime::default()
     };
     if let Some(path) = &arguments.journal {
-        let journal = journals::read(path)?;
+        let journal = journals::read(path, context.console)?;
         if !is_of(&journal) {
             return Err(Failure::Usage(format!(
                 "`{}` is of {} on {}, not of {} on {}",
@@ -123,7 +123,7 @@ fn journal(
     }
     let folder = cache_folder(&arguments.of.common)?.join("journal");
     let found = journals::below(&folder)?.into_iter().find(|(_, heading)| is_of(heading));
-    found.map(|(path, _)| journals::read(&path)).transpose()
+    found.map(|(path, _)| journals::read(&path, context.console)).transpose()
 }
 
 /// The fastest kernel of a search whose winner is not recorded.

@@ -3,17 +3,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::console::Console;
 use super::failure::Failure;
 use crate::files::{self, InputKind};
-use crate::tune::{Recorded, no_journal};
+use crate::tune::{Recorded, read_journal};
 
 /// Every journal of this version below a folder, with its heading. Outcomes are not read.
 pub(super) fn below(folder: &Path) -> Result<Vec<(PathBuf, Recorded)>, Failure> {
     let mut found = Vec::new();
     for device in entries(folder)?.into_iter().filter(|path| path.is_dir()) {
         for path in entries(&device)? {
-            let text = files::read_text(&path, InputKind::Journal).unwrap_or_default();
-            if let Some(heading) = Recorded::parse(text.lines().next().unwrap_or_default()) {
+            let line = files::first_line(&path, InputKind::Journal).unwrap_or_default();
+            if let Some(heading) = Recorded::parse(&String::from_utf8_lossy(&line)) {
                 found.push((path, heading));
             }
         }
@@ -22,12 +23,18 @@ pub(super) fn below(folder: &Path) -> Result<Vec<(PathBuf, Recorded)>, Failure> 
     Ok(found)
 }
 
-/// Reads a whole journal.
-pub(super) fn read(path: &Path) -> Result<Recorded, Failure> {
-    let text =
-        files::read_text(path, InputKind::Journal).map_err(|error| unreadable(path, &error))?;
-    Recorded::parse(&text)
-        .ok_or_else(|| Failure::Work(format!("`{}` is {}", path.display(), no_journal(&text))))
+/// Reads a whole journal, compressed by gzip or not, and notes lines that are no outcome.
+pub(super) fn read(path: &Path, console: Console) -> Result<Recorded, Failure> {
+    let recorded = read_journal(path).map_err(Failure::work)?;
+    if let [first, others @ ..] = recorded.skipped.as_slice() {
+        let more = match others.len() {
+            0 => String::new(),
+            more => format!(", and {more} more such lines"),
+        };
+        let path = path.display();
+        console.note(&format!("{path}:{first}: this line is no outcome and is skipped{more}"));
+    }
+    Ok(recorded)
 }
 
 /// The paths in a folder, in no order; none where the folder does not exist.

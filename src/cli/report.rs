@@ -66,14 +66,17 @@ fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> 
         .flat_map(Database::records)
         .filter(|record| selection.matches(record))
         .collect();
-    let named: Vec<Recorded> =
-        arguments.journal.iter().map(|path| journals::read(path)).collect::<Result<_, _>>()?;
+    let named: Vec<Recorded> = arguments
+        .journal
+        .iter()
+        .map(|path| journals::read(path, console))
+        .collect::<Result<_, _>>()?;
     let mut journals = named;
     let only_journals = arguments.db.is_empty() && !journals.is_empty();
     if journals.is_empty() {
         for (path, heading) in journals::below(&cache_folder(&arguments.common)?.join("journal"))? {
             if records.iter().any(|record| is_of(record, &heading)) {
-                journals.push(journals::read(&path)?);
+                journals.push(journals::read(&path, console)?);
             }
         }
     }

@@ -155,7 +155,7 @@ fn journal() -> Recorded {
     ];
     let problem = Problem::new("64x65x66".parse().unwrap(), Dtype::F32);
     let device = "NVIDIA H200".to_owned();
-    Recorded { problem, device, regime: Regime::default(), entries }
+    Recorded { problem, device, regime: Regime::default(), entries, skipped: Vec::new() }
 }
 
 #[test]

@@ -5,12 +5,14 @@
 //! link to a file of someone else, a folder that everybody may write into. Errors are
 //! [`std::io::Error`]s whose text follows `cannot read PATH: ` or `cannot write PATH: `.
 
+mod gzip;
 mod input;
 mod kind;
 mod output;
 mod shared;
 mod trust;
 
+pub use gzip::{decompressed, first_line, read_decompressed};
 pub use input::{open, read, read_text};
 pub use kind::{FileKind, InputKind};
 pub use output::{OutputFile, replace};

@@ -227,7 +227,7 @@ fn leading_number(text: &str) -> Option<u64> {
 }
 
 /// Why a text is no journal that this version reads.
-pub fn no_journal(text: &str) -> String {
+pub(super) fn no_journal(text: &str) -> String {
     match text.strip_prefix(BEGINNING).map(leading_number) {
         Some(Some(version)) if version > u64::from(VERSION) => format!(
             "a journal of schema {version}, written by a newer gemm-tune: this version reads schema {VERSION}"
@@ -247,9 +247,18 @@ fn heading_of(text: &str) -> Option<Heading> {
 /// The outcomes in a journal's text; none where the text is no journal of this version. Lines that are no outcome are
 /// skipped.
 pub(super) fn entries(text: &str) -> Option<impl Iterator<Item = Entry>> {
+    Some(lines(text)?.filter_map(|(_, line)| entry(line)))
+}
+
+/// The lines behind the heading, with their numbers from 1; none where the text is no journal of this version. A run
+/// that goes on behind a cut line leaves an empty one.
+fn lines(text: &str) -> Option<impl Iterator<Item = (usize, &str)>> {
     heading_of(text).filter(|heading| heading.gemm_tune_journal == VERSION)?;
-    let entries = text.lines().skip(1).filter_map(|line| serde_json::from_str::<Entry>(line).ok());
-    Some(entries.filter(Entry::is_possible))
+    Some((1..).zip(text.lines()).skip(1).filter(|(_, line)| !line.is_empty()))
+}
+
+fn entry(line: &str) -> Option<Entry> {
+    serde_json::from_str::<Entry>(line).ok().filter(Entry::is_possible)
 }
 
 /// The content of a journal.
@@ -263,19 +272,27 @@ pub struct Recorded {
     pub regime: Regime,
     /// The outcomes, one for each kernel, in the order of their first lines.
     pub entries: Vec<Entry>,
+    /// Lines that are no outcome, from 1: cut short by a power failure, or damaged.
+    pub skipped: Vec<usize>,
 }
 
 impl Recorded {
-    /// Reads the text of a journal; `None` where it is none of this version. Lines that are no outcome are skipped.
+    /// Reads the text of a journal; `None` where it is none of this version.
     pub fn parse(text: &str) -> Option<Self> {
         let Heading { problem, device, regime, .. } = heading_of(text)?;
         // A finalist that failed a check has two outcomes: the later one counts.
         let mut latest: IndexMap<KernelId, Entry> = IndexMap::new();
-        for entry in entries(text)? {
-            latest.insert(entry.kernel.clone(), entry);
+        let mut skipped = Vec::new();
+        for (number, line) in lines(text)? {
+            match entry(line) {
+                Some(entry) => {
+                    latest.insert(entry.kernel.clone(), entry);
+                }
+                None => skipped.push(number),
+            }
         }
         let entries = latest.into_values().collect();
-        Some(Self { problem, device, regime, entries })
+        Some(Self { problem, device, regime, entries, skipped })
     }
 }
 

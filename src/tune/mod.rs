@@ -48,7 +48,7 @@ pub use effort::{Effort, GainChance, Rest, SearchEnd, StopRule, UnknownEffort};
 pub use error::TuneError;
 pub use event::TuneEvent;
 pub use failed::FailedCandidate;
-pub use journal::{Entry, Journal, JournalError, Recorded, no_journal};
+pub use journal::{Entry, Journal, JournalError, Recorded};
 pub use kernel_id::KernelId;
 pub use kit::Kit;
 pub use lineup::{LineUp, LineUpOptions, line_up};

@@ -107,8 +107,12 @@ fn records_are_exported_to_files_and_mistakes_are_told() {
         ),
         (&["--format", "json", "-o", &file, two[0], two[1], "--layout", "tt"], 1, "no such record"),
         (&["--format", "json", "-o", &file, "--db", "/nowhere.toml"], 1, "cannot read"),
-        (&["--format", "t4", "-o", &file, "--journal", &garbage], 1, "is no journal of gemm-tune"),
-        (&["--format", "t4", "-o", &file, "--journal", "/nowhere"], 1, "cannot read `/nowhere`"),
+        (
+            &["--format", "t4", "-o", &file, "--journal", &garbage],
+            1,
+            "garbage.jsonl: no journal of gemm-tune",
+        ),
+        (&["--format", "t4", "-o", &file, "--journal", "/nowhere"], 1, "/nowhere: cannot be read"),
         (
             &["--format", "t4", "-o", &file, "--shape", "9x9x9", "--cache", &file],
             1,

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::arguments::{ExportArguments, ExportFormat};
+use crate::cli::console::Console;
 use crate::cli::environment::cache_folder;
 use crate::cli::failure::Failure;
 use crate::cli::journals;
@@ -15,12 +16,13 @@ use crate::tune::Recorded;
 pub(super) fn text(
     arguments: &ExportArguments,
     selection: &RecordFilter,
+    console: Console,
 ) -> Result<(String, String), Failure> {
     let path = match &arguments.journal {
         Some(path) => path.clone(),
         None => journal(&cache_folder(&arguments.common)?.join("journal"), selection)?,
     };
-    let recorded = journals::read(&path)?;
+    let recorded = journals::read(&path, console)?;
     let modified = fs::metadata(&path).and_then(|metadata| metadata.modified());
     let modified = modified.map_err(|error| journals::unreadable(&path, &error))?;
     let time = jiff::Timestamp::try_from(modified).map_err(Failure::work)?;

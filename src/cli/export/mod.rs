@@ -34,7 +34,7 @@ fn run(arguments: &ExportArguments, console: Console) -> Result<Value, Failure> 
     }
     let (files, what) = match arguments.format {
         ExportFormat::T4 | ExportFormat::KernelTuner => {
-            let (text, what) = evaluated::text(arguments, &selection)?;
+            let (text, what) = evaluated::text(arguments, &selection, console)?;
             (vec![(out.clone(), text.into_bytes())], what)
         }
         format => {

@@ -18,6 +18,7 @@ fn journal() -> Recorded {
         device: "NVIDIA H200".to_owned(),
         regime: Regime::default(),
         entries: vec![entry(1), entry(2)],
+        skipped: Vec::new(),
     }
 }
 

@@ -8,10 +8,9 @@ mod kernel_tuner;
 mod t4;
 mod times;
 
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use flate2::read::MultiGzDecoder;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use thiserror::Error;
@@ -64,10 +63,11 @@ pub fn read_informed(
 /// # Errors
 /// [`RecordingError`].
 pub fn parse_recording(bytes: &[u8], path: &Path) -> Result<Recording, RecordingError> {
-    parsed(path, decompressed(bytes.to_vec()), recording)
+    let bytes = files::decompressed(bytes.to_vec(), InputKind::RecordedSpace);
+    parsed(path, bytes, recording)
 }
 
-/// Reads a journal of this program.
+/// Reads a journal of this program, compressed by gzip or not. Lines that are no outcome are skipped and listed.
 ///
 /// # Errors
 /// [`RecordingError`].
@@ -98,7 +98,7 @@ fn read<T>(
     path: &Path,
     parse: impl FnOnce(&str) -> Result<T, RecordingFault>,
 ) -> Result<T, RecordingError> {
-    parsed(path, bytes(path), parse)
+    parsed(path, files::read_decompressed(path, InputKind::RecordedSpace), parse)
 }
 
 fn parsed<T>(
@@ -114,24 +114,6 @@ fn parsed<T>(
     let bytes = bytes
         .map_err(|error| failed(RecordingFault::somewhere(format!("cannot be read: {error}"))))?;
     text(&bytes).and_then(parse).map_err(failed)
-}
-
-/// The file's bytes, decompressed where they are compressed.
-fn bytes(path: &Path) -> io::Result<Vec<u8>> {
-    decompressed(files::read(path, InputKind::RecordedSpace)?)
-}
-
-fn decompressed(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
-    if !bytes.starts_with(&[0x1f, 0x8b]) {
-        return Ok(bytes);
-    }
-    let mut text = Vec::new();
-    let most = InputKind::RecordedSpace.max_bytes();
-    MultiGzDecoder::new(bytes.as_slice()).take(most + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > most {
-        return Err(InputKind::RecordedSpace.too_large());
-    }
-    Ok(text)
 }
 
 /// A file's bytes as text.
