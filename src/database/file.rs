@@ -202,14 +202,13 @@ pub struct WritableDatabase {
 }
 
 impl WritableDatabase {
-    /// Checks that the file is missing or valid, and that its folder is writable.
+    /// Checks that the file is missing or valid, and that its folder is or can be made and is writable. Leaves no file or
+    /// folder behind: a run that fails later has changed nothing.
     ///
     /// # Errors
     /// The [`DatabaseError`] that storing would return.
     pub fn check(path: &Path, device: &Device) -> Result<Self, DatabaseError> {
         let target = target(path)?;
-        make_folder(&target)?;
-        let _lock = lock(&target)?;
         let text = text_or_empty(target.path())?;
         let unused = match chunks(&text, target.path()) {
             Some(chunks) => chunks.check(&device.name)?,

@@ -62,10 +62,6 @@ pub struct MergeCandidate {
 /// [`DatabaseError`], also for a missing input; the output is then unchanged.
 pub fn merge(inputs: &[PathBuf], output: &Path) -> Result<MergeReport, DatabaseError> {
     let target = target(output)?;
-    make_folder(&target)?;
-    let _lock = lock(&target)?;
-    let before = text_or_empty(target.path())?;
-
     // Sorted by name, so that the order of arguments has no effect; an existing output comes first.
     let mut named: BTreeMap<PathBuf, &Path> = BTreeMap::new();
     for input in inputs {
@@ -76,6 +72,13 @@ pub fn merge(inputs: &[PathBuf], output: &Path) -> Result<MergeReport, DatabaseE
     }
     let inputs = named.into_values().map(|input| Ok((input, text(input)?)));
     let inputs = inputs.collect::<Result<Vec<_>, DatabaseError>>()?;
+    let parsed = inputs.iter().map(|(input, text)| RecordTexts::of(text, input));
+    let parsed = parsed.collect::<Result<Vec<_>, DatabaseError>>()?;
+
+    // Inputs that cannot be read leave no folder or lock behind.
+    make_folder(&target)?;
+    let _lock = lock(&target)?;
+    let before = text_or_empty(target.path())?;
     let mut merged = MergeReport {
         files: Vec::new(),
         records: 0,
@@ -90,8 +93,7 @@ pub fn merge(inputs: &[PathBuf], output: &Path) -> Result<MergeReport, DatabaseE
         take(output, &mut base, &mut entries, &mut merged);
     }
     let mut differing_keys = BTreeSet::new();
-    for (input, text) in &inputs {
-        let mut own = RecordTexts::of(text, input)?;
+    for ((input, _), mut own) in inputs.iter().zip(parsed) {
         for (key, item) in own.rest.other_keys() {
             if !base.rest.adopt_key(key, item) {
                 differing_keys.insert(key.to_owned());

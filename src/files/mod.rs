@@ -16,5 +16,5 @@ pub use gzip::{decompressed, first_line, read_decompressed};
 pub use input::{open, read, read_text};
 pub use kind::{FileKind, InputKind};
 pub use output::{OutputFile, replace};
-pub use shared::{LockFile, open_journal};
+pub use shared::{GrowingFile, LockFile};
 pub use trust::{Distrust, check_owner, make_private, trusted};

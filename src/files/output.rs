@@ -2,7 +2,7 @@
 //! renamed, so that neither a reader nor a crash sees half a file.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -80,13 +80,16 @@ impl OutputFile {
         fs::create_dir_all(&self.folder)
     }
 
-    /// Checks that it can be replaced, by making a temporary file beside it.
+    /// Checks that it can be made or replaced. Leaves nothing behind.
     ///
     /// # Errors
-    /// Of the system.
+    /// Of the system; also a file system without locks.
     pub fn check_writable(&self) -> io::Result<()> {
         self.permissions()?;
-        tempfile::tempfile_in(&self.folder).map(|_| ())
+        match check_folder(&self.folder)?.try_lock() {
+            Ok(()) | Err(TryLockError::WouldBlock) => Ok(()),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
     }
 
     /// Replaces it, or makes it.
@@ -130,18 +133,34 @@ impl OutputFile {
     }
 }
 
+/// Checks that a folder takes files, by a temporary one without a name, which is returned. Of a missing folder, the
+/// nearest one above it that exists is checked.
+pub(super) fn check_folder(folder: &Path) -> io::Result<File> {
+    let mut above = folder.ancestors();
+    let existing = above.find(|folder| folder.as_os_str().is_empty() || folder.exists());
+    let is_here = |folder: &&Path| !folder.as_os_str().is_empty();
+    tempfile::tempfile_in(existing.filter(is_here).unwrap_or(Path::new(".")))
+}
+
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Writes a file whole or not at all, its folder made where it is missing.
+/// Writes a file whole or not at all. Its folder is made where it is missing, and removed again where the file cannot be
+/// written.
 ///
 /// # Errors
 /// As [`OutputFile::of`] and [`OutputFile::write`].
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let output = OutputFile::of(path)?;
-    output.make_folder()?;
-    output.write(bytes)
+    let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    let made: Vec<&Path> = output.folder.ancestors().take_while(is_missing).collect();
+    let written = output.make_folder().and_then(|()| output.write(bytes));
+    if written.is_err() {
+        // Folders that are not empty stay.
+        made.into_iter().for_each(|folder| drop(fs::remove_dir(folder)));
+    }
+    written
 }
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
 //! Files that several processes open at the same time: locks, and journals that grow line by line.
 //! They are opened in place, so a link at their path is never followed.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
 use super::input::{flags, read_open, refuse_special};
 use super::kind::{FileKind, InputKind};
+use super::output::check_folder;
 
 /// A lock between processes, held from [`LockFile::take`] until it is dropped. Its file stays: a lock on a file that is
 /// renamed or removed would stay with that file.
@@ -48,11 +49,63 @@ impl LockFile {
     }
 }
 
+/// A file that grows line by line. It is made with its first line, so that a run that fails before leaves no empty file.
+#[derive(Debug)]
+pub struct GrowingFile {
+    path: PathBuf,
+    file: Option<File>,
+    /// Whether the next lines replace what it has.
+    outdated: bool,
+}
+
+impl GrowingFile {
+    /// Opens a file with its content, or checks that it can be made.
+    ///
+    /// # Errors
+    /// A link or anything else than a regular file, a file above the limit of journals, and a folder that takes no files.
+    pub fn open(path: &Path) -> io::Result<(Self, Vec<u8>)> {
+        let (file, bytes) = match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                check_folder(path.parent().unwrap_or(path))?;
+                (None, Vec::new())
+            }
+            _ => {
+                let (file, bytes) = open_journal(path)?;
+                (Some(file), bytes)
+            }
+        };
+        Ok((Self { path: path.to_owned(), file, outdated: false }, bytes))
+    }
+
+    /// The path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes whole lines at its end, at once.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(open_journal(&self.path)?.0),
+        };
+        if self.outdated {
+            file.set_len(0)?;
+            self.outdated = false;
+        }
+        file.write_all(lines)
+    }
+
+    /// Makes the next lines replace its content.
+    pub fn begin_anew(&mut self) {
+        self.outdated = true;
+    }
+}
+
 /// Opens a journal to append to, and makes it where it is missing. Returns its content too.
-///
-/// # Errors
-/// A link or anything else than a regular file, and a journal above its limit.
-pub fn open_journal(path: &Path) -> io::Result<(File, Vec<u8>)> {
+fn open_journal(path: &Path) -> io::Result<(File, Vec<u8>)> {
     let file = open_in_place(path, OpenOptions::new().create(true).read(true).append(true))?;
     let bytes = read_open(&file, InputKind::Journal)?;
     Ok((file, bytes))
@@ -69,8 +122,6 @@ fn open_in_place(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]

@@ -2,12 +2,11 @@
 //! ended, and a kernel is measured once, whichever family, configuration or run proposes it.
 //!
 //! A journal is a file of JSON lines. The first line is the heading: problem, device, driver and regime. Where it differs
-//! from the present one, the journal begins anew. Each other line is one outcome. Lines are written whole and at once, so
+//! from the present one, the journal begins anew. It is made with the first outcome. Each other line is one outcome. Lines are written whole and at once, so
 //! that several processes may share a file. A line that is cut short, as by a power failure, is skipped.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
@@ -16,7 +15,7 @@ use thiserror::Error;
 
 use super::kernel_id::KernelId;
 use super::settings::Settings;
-use crate::files;
+use crate::files::{self, GrowingFile};
 use crate::model::{Configuration, Device, Micros, Outcome, Problem, Regime};
 
 /// The first words of every journal.
@@ -76,9 +75,29 @@ impl Entry {
 /// The file of a journal.
 #[derive(Debug)]
 struct JournalFile {
-    file: File,
-    path: PathBuf,
+    file: GrowingFile,
     heading: Heading,
+    /// Whether the file has its heading. It is written with the first outcome.
+    begun: bool,
+}
+
+impl JournalFile {
+    fn append(&mut self, entry: &Entry) -> io::Result<()> {
+        let mut lines = if self.begun { Vec::new() } else { line(&self.heading)? };
+        lines.extend(line(entry)?);
+        self.file.append(&lines)?;
+        self.begun = true;
+        Ok(())
+    }
+
+    fn begin_anew(&mut self) {
+        self.begun = false;
+        self.file.begin_anew();
+    }
+
+    fn failed(&self, error: io::Error) -> JournalError {
+        JournalError { path: self.file.path().to_owned(), error }
+    }
 }
 
 /// An open journal.
@@ -104,7 +123,7 @@ impl Journal {
         };
         let mut journal = Self::open(folder, problem, device, settings.regime)?;
         if settings.fresh {
-            journal.forget()?;
+            journal.forget();
         }
         Ok(journal)
     }
@@ -131,33 +150,32 @@ impl Journal {
         let words = problem.to_string().replace(' ', "-");
         let path =
             folder.join(format!("{words}-{}-{}.jsonl", regime.cache.name(), regime.power.name()));
-        Self::open_file(&folder, path.clone(), &heading)
-            .map_err(|error| JournalError { path, error })
+        Self::open_file(&folder, &path, &heading).map_err(|error| JournalError { path, error })
     }
 
-    fn open_file(folder: &Path, path: PathBuf, heading: &Heading) -> io::Result<Self> {
+    fn open_file(folder: &Path, path: &Path, heading: &Heading) -> io::Result<Self> {
         files::make_private(folder)?;
-        let (mut file, bytes) = files::open_journal(&path)?;
+        let (mut file, bytes) = GrowingFile::open(path)?;
         let text = String::from_utf8_lossy(&bytes);
         let mut known = HashMap::new();
-        if heading_of(&text).as_ref() == Some(heading) {
+        let begun = heading_of(&text).as_ref() == Some(heading);
+        if begun {
             let entries = entries(&text).into_iter().flatten();
             known.extend(entries.map(|entry| (entry.kernel.clone(), entry)));
             if !text.ends_with('\n') {
-                file.write_all(b"\n")?;
+                file.append(b"\n")?;
             }
         } else {
             check_replaceable(&text)?;
-            file.set_len(0)?;
-            file.write_all(&line(heading)?)?;
+            file.begin_anew();
         }
         let heading = heading.clone();
-        Ok(Self { file: Some(JournalFile { file, path, heading }), known })
+        Ok(Self { file: Some(JournalFile { file, heading, begun }), known })
     }
 
     /// The path, unless the journal is in memory.
     pub fn path(&self) -> Option<&Path> {
-        self.file.as_ref().map(|file| file.path.as_path())
+        self.file.as_ref().map(|file| file.file.path())
     }
 
     /// The outcome of a kernel, where it is known.
@@ -180,28 +198,19 @@ impl Journal {
     /// # Errors
     /// [`JournalError`]; what was written before stays.
     pub fn append(&mut self, entry: Entry) -> Result<(), JournalError> {
-        if let Some(JournalFile { file, path, .. }) = &mut self.file {
-            let written = line(&entry).and_then(|line| file.write_all(&line));
-            written.map_err(|error| JournalError { path: path.clone(), error })?;
+        if let Some(file) = &mut self.file {
+            file.append(&entry).map_err(|error| file.failed(error))?;
         }
         self.known.insert(entry.kernel.clone(), entry);
         Ok(())
     }
 
-    /// Forgets all outcomes, in memory and on disk, so that everything is measured anew.
-    ///
-    /// # Errors
-    /// [`JournalError`].
-    pub fn forget(&mut self) -> Result<(), JournalError> {
-        if let Some(JournalFile { file, path, heading }) = &mut self.file {
-            let kept = line(heading).and_then(|heading| {
-                file.set_len(0)?;
-                file.write_all(&heading)
-            });
-            kept.map_err(|error| JournalError { path: path.clone(), error })?;
+    /// Forgets all outcomes, so that everything is measured anew. Those on disk stay until the first new one.
+    pub fn forget(&mut self) {
+        if let Some(file) = &mut self.file {
+            file.begin_anew();
         }
         self.known.clear();
-        Ok(())
     }
 }
 
@@ -284,6 +293,10 @@ impl Recorded {
         let mut latest: IndexMap<KernelId, Entry> = IndexMap::new();
         let mut skipped = Vec::new();
         for (number, line) in lines(text)? {
+            // Two runs that begin a journal at the same time both write its heading.
+            if line.starts_with(BEGINNING) {
+                continue;
+            }
             match entry(line) {
                 Some(entry) => {
                     latest.insert(entry.kernel.clone(), entry);
@@ -385,8 +398,12 @@ mod tests {
             assert_eq!(again.known(&entry.kernel), Some(entry));
         }
         let mut again = again;
-        again.forget().unwrap();
-        assert!(open(folder.path()).is_empty());
+        again.forget();
+        assert!(again.is_empty());
+        assert_eq!(open(folder.path()).len(), 4, "a run that fails at once loses nothing");
+        again.append(entries[1].clone()).unwrap();
+        let again = open(folder.path());
+        assert_eq!((again.len(), again.known(&entries[1].kernel)), (1, Some(&entries[1])));
     }
 
     #[test]
@@ -433,13 +450,13 @@ mod tests {
             Journal::open(folder.path(), &problem(), &other, Regime::default()).unwrap().is_empty()
         );
         let path = journal.path().unwrap();
+        let newer = fs::read_to_string(path).unwrap().replacen(":2,", ":99,", 1);
         for lost in
             [&b""[..], b"{\"gemm_tu", b"{\"gemm_tune_journal\":2,\"prob", b"\0\0\0\0", b"\n"]
         {
             fs::write(path, lost).unwrap();
             assert!(open(folder.path()).is_empty());
         }
-        let newer = fs::read_to_string(path).unwrap().replacen(":2,", ":99,", 1);
         for (kept, message) in [
             (&b"\xff\xfe{{{{\n\0\0"[..], "the file is not a journal of gemm-tune; make it"),
             (b"root:x:0:0\n", "the file is not a journal of gemm-tune"),
@@ -460,7 +477,7 @@ mod tests {
         let path = open(folder.path()).path().unwrap().to_owned();
         let target = folder.path().join("target");
         fs::write(&target, "kept").unwrap();
-        fs::remove_file(&path).unwrap();
+        assert!(!path.exists(), "a journal without an outcome is not made");
         std::os::unix::fs::symlink(&target, &path).unwrap();
         let refused = Journal::open(folder.path(), &problem(), &Device::h200(), Regime::default());
         let error = refused.unwrap_err().to_string();

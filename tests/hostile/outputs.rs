@@ -1,5 +1,7 @@
 //! Places that are written to: what cannot be written is said, and what stood there stays.
 
+use std::path::Path;
+
 use super::case::{Case, case};
 
 /// Commands that write one file, with the name `out`, of a database and a journal that lie there.
@@ -55,5 +57,52 @@ pub(super) fn cases() -> Vec<Case> {
                 .says(["locked", "Permission denied"]),
         );
     }
+    cases.extend(failures());
     cases
+}
+
+/// Commands that fail before they have a result: they leave no folder and no file.
+fn failures() -> Vec<Case> {
+    let without_compiler = |call: &str| {
+        case(format!("no compiler: {call}"))
+            .env("GEMM_TUNE_NVRTC", "/nowhere")
+            .copy("d.toml", "tests/databases/one.toml")
+            .run(call)
+            .run("--offline --cache cache")
+            .fails(1)
+    };
+    let tune = "tune --device cpu --shape 8x8x8";
+    let cover = "cover --device cpu";
+    let mut cases: Vec<Case> = Vec::new();
+    for call in [tune, cover] {
+        cases.push(without_compiler(call).absent("results").absent("cache/journal"));
+        let named = format!("{call} --db new/below/db.toml");
+        cases.push(without_compiler(&named).absent("new"));
+        let empty = without_compiler(call).folder("results", 0o755);
+        cases.push(empty.named(&format!("no compiler, an empty folder: {call}")).after(is_empty));
+    }
+    for format in ["bundle", "c", "python", "rust"] {
+        let call = format!("export --format {format} -o new/out --db d.toml");
+        cases.push(without_compiler(&call).absent("new"));
+    }
+    for call in [
+        "db merge d.toml none.toml -o new/out.toml",
+        "export --format csv --db none.toml -o new/out",
+    ] {
+        cases.push(writer("a missing input", call).fails(1).says(["none.toml"]).absent("new"));
+    }
+    cases.push(
+        writer("a disk that takes nothing", "export --format json --db d.toml -o new/below/out")
+            .ulimit("-f 1")
+            .fails(1)
+            .says(["cannot write `new/below/out`"])
+            .absent("new"),
+    );
+    cases
+}
+
+fn is_empty(folder: &Path) -> Result<(), String> {
+    let left = std::fs::read_dir(folder.join("results")).into_iter().flatten().flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    if left.is_empty() { Ok(()) } else { Err(format!("  results/ has {left:?}")) }
 }

@@ -1,14 +1,13 @@
 //! The log of a map: its steps, a line each, so that an interrupted run goes on where it was. It lies beside the database
 //! that the steps are recorded in.
 
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
 use super::CoverStep;
-use crate::files;
+use crate::files::{GrowingFile, OutputFile};
 
 /// Why a log cannot be kept.
 #[derive(Debug, Error)]
@@ -23,22 +22,21 @@ pub struct CoverLogError {
 /// The file of a map.
 #[derive(Debug)]
 pub struct CoverLog {
-    path: PathBuf,
-    file: File,
+    output: OutputFile,
+    file: GrowingFile,
 }
 
 impl CoverLog {
-    /// Opens the log at a path, with the steps that it has. Lines that are no step, as one cut short, are skipped.
+    /// Opens the log at a path, with the steps that it has; it is made with its first step. Lines that are no step, as one cut short, are skipped.
     ///
     /// # Errors
     /// [`CoverLogError`].
     pub fn open(path: &Path) -> Result<(Self, Vec<CoverStep>), CoverLogError> {
         let failed = |error| CoverLogError { path: path.to_owned(), error };
-        let output = files::OutputFile::of(path).map_err(failed)?;
-        output.make_folder().map_err(failed)?;
-        let (mut file, bytes) = files::open_journal(path).map_err(failed)?;
+        let output = OutputFile::of(path).map_err(failed)?;
+        let (mut file, bytes) = GrowingFile::open(path).map_err(failed)?;
         if bytes.last().is_some_and(|last| *last != b'\n') {
-            file.write_all(b"\n").map_err(failed)?;
+            file.append(b"\n").map_err(failed)?;
         }
         let mut steps: Vec<CoverStep> = Vec::new();
         for line in bytes.split(|byte| *byte == b'\n') {
@@ -51,7 +49,7 @@ impl CoverLog {
             };
             steps.extend(step.filter(is_possible));
         }
-        Ok((Self { path: path.to_owned(), file }, steps))
+        Ok((Self { output, file }, steps))
     }
 
     /// Adds steps, all at once.
@@ -66,8 +64,9 @@ impl CoverLog {
             Ok(())
         });
         written
-            .and_then(|()| self.file.write_all(&lines))
-            .map_err(|error| CoverLogError { path: self.path.clone(), error })
+            .and_then(|()| self.output.make_folder())
+            .and_then(|()| self.file.append(&lines))
+            .map_err(|error| CoverLogError { path: self.file.path().to_owned(), error })
     }
 }
 
@@ -91,6 +90,7 @@ mod tests {
         };
         let (mut log, steps) = CoverLog::open(&path).unwrap();
         assert!(steps.is_empty());
+        assert!(!path.parent().unwrap().exists(), "an empty log is not made");
         log.add(&[step(1, Some(0.25)), step(2, None)]).unwrap();
         log.add(&[step(1, Some(9.0))]).unwrap();
         let mut text = fs::read_to_string(&path).unwrap();
