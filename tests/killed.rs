@@ -30,7 +30,7 @@ const WRITERS: [Writer; 6] = [
     },
     Writer { arguments: "learn journals --spaces spaces -o out", read: model },
     Writer {
-        arguments: "export --format bundle --db tuned.toml --only-tuned -o out",
+        arguments: "export --format bundle --db tuned.toml --modelled --only-tuned -o out",
         read: bundle,
     },
     Writer { arguments: "export --format json --db one.toml -o out", read: json },

@@ -48,6 +48,12 @@ impl From<ComputeCapability> for Architecture {
     }
 }
 
+impl From<Architecture> for ComputeCapability {
+    fn from(architecture: Architecture) -> Self {
+        Self { major: architecture.number / 10, minor: architecture.number % 10 }
+    }
+}
+
 impl fmt::Display for Architecture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "sm_{}", self.suffix())

@@ -9,6 +9,7 @@ use super::bundle::{Artifact, ExportedKernel, names, sha256};
 use super::c_types::{
     compute_table, dtype_table, epilogue_number, operation_table, types_constant,
 };
+use super::left_out::UnfitKernels;
 use super::source::{argument_places, fill, map_row, map_sizes, place, sizes, unfit};
 use crate::compile::{Architecture, Features};
 use crate::dispatch::DispatchNode;
@@ -40,12 +41,12 @@ const SOURCE: [&str; 13] = [
 /// Digits of the checksum that files of measured kernels are named by.
 const DIGEST_DIGITS: usize = 16;
 
-/// Makes the files by name, and lists the kernels that are left out, each with the reason. The
+/// Makes the files by name, and lists the kernels that are left out by their places, each with the reason. The
 /// machine code for all `architectures` is embedded. Without any kernel, there are no files.
 pub fn c(
     artifact: &Artifact,
     architectures: &[Architecture],
-) -> (BTreeMap<String, String>, Vec<String>) {
+) -> (BTreeMap<String, String>, UnfitKernels) {
     let Artifact { device, kernels, tree } = artifact;
     let mut left_out = Vec::new();
     let mut tables = CTables::default();
@@ -63,7 +64,7 @@ pub fn c(
             }
             (why, _) => {
                 let why = why.unwrap_or("it has no machine code for one of the architectures");
-                left_out.push(format!("{name}: {why}"));
+                left_out.push((place, why.to_owned()));
             }
         }
     }

@@ -53,9 +53,6 @@ pub enum DraftError {
     /// Its family no longer has this kernel.
     #[error(transparent)]
     Outdated(#[from] OutdatedConfiguration),
-    /// A kernel of a dispatch set has no record.
-    #[error("no record has the kernel of `{0}` in the dispatch set: make the set again")]
-    NoRecord(String),
     /// Its template has changed since it was tuned: the recorded time is of another kernel.
     #[error(
         "the template of `{0}` has changed since the record was made: tune it again, or export the current one with `--changed-templates`"
@@ -64,6 +61,14 @@ pub enum DraftError {
     /// Its configuration is not legal any more.
     #[error("its configuration is no longer legal")]
     Illegal,
+    /// It cannot run on an architecture that is exported for.
+    #[error("{why} ({architecture})")]
+    Unsupported {
+        /// What the architecture lacks.
+        why: String,
+        /// Its name, such as `sm_89`.
+        architecture: String,
+    },
     /// It cannot be rendered.
     #[error(transparent)]
     Render(#[from] RenderError),
@@ -80,6 +85,23 @@ pub struct ExportSource<'a> {
     pub changed_templates: bool,
     /// The device that the kernels are for.
     pub device: &'a Device,
+    /// Devices of other architectures that they must run on too, named as the architectures are.
+    pub others: &'a [Device],
+}
+
+/// What a device lacks for a configuration; `None` where it can run it.
+fn unsupported(
+    family: &Family,
+    configuration: &Configuration,
+    problem: &Problem,
+    device: &Device,
+) -> Result<Option<String>, DraftError> {
+    if let Some(needed) = family.lacks(device) {
+        return Ok(Some(format!("needs compute capability {needed}")));
+    }
+    let broken = family.forbidden(configuration, problem, device);
+    let broken = broken.map_err(|error| DraftError::Render(RenderError::from(error)))?;
+    Ok(broken.map(|constraint| constraint.because.clone()))
 }
 
 impl KernelDraft {
@@ -118,6 +140,11 @@ impl KernelDraft {
         let extents = crate::space::Extents::new(problem, storage);
         if !legality.is_some_and(|legality| legality.permits(family, &extents)) {
             return Err(DraftError::Illegal);
+        }
+        for other in source.others {
+            if let Some(why) = unsupported(family, &configuration, problem, other)? {
+                return Err(DraftError::Unsupported { why, architecture: other.name.clone() });
+            }
         }
         let rendered = render_stored(family, templates, &configuration, problem, storage, device)?;
         let open = open_values(problem, storage);

@@ -12,6 +12,7 @@ mod draft;
 mod formulas;
 mod json;
 mod kernel_tuner;
+mod left_out;
 mod manifest;
 mod python;
 mod rust;
@@ -31,6 +32,7 @@ pub use c::c;
 pub use draft::{DraftError, ExportSource, KernelDraft};
 pub use json::json;
 pub use kernel_tuner::kernel_tuner;
+pub use left_out::{LeftOut, UnfitKernels, reasons};
 pub use manifest::{
     BundledDevice, BundledFile, BundledFiles, BundledKernel, BundledLaunch, BundledMap,
     BundledWorkspace, LaunchFormulas, Manifest,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::bundle::Artifact;
 use super::c::c;
+use super::left_out::UnfitKernels;
 use crate::compile::Architecture;
 
 /// File name of the shared library that the module loads.
@@ -14,12 +15,12 @@ pub const LIBRARY: &str = "libgemm_tuned.so";
 pub const LIBRARY_ARGUMENTS: [&str; 7] =
     ["-O2", "-shared", "-fPIC", "gemm_tuned.c", "-o", LIBRARY, "-ldl"];
 
-/// Makes the files by name, and lists the kernels that are left out, each with the reason. Without any kernel, there
-/// are no files.
+/// Makes the files by name, and lists the kernels that are left out by their places, each with the reason. Without any
+/// kernel, there are no files.
 pub fn python(
     artifact: &Artifact,
     architectures: &[Architecture],
-) -> (BTreeMap<String, String>, Vec<String>) {
+) -> (BTreeMap<String, String>, UnfitKernels) {
     let (mut files, left_out) = c(artifact, architectures);
     if !files.is_empty() {
         files.insert("gemm_tuned.py".to_owned(), include_str!("artifact/gemm_tuned.py").to_owned());

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::bundle::{Artifact, ExportedKernel, sha256, unused_name};
+use super::left_out::UnfitKernels;
 use super::source::{
     argument_places, fill, map_row, map_sizes, operand_operations, place, sizes, unfit,
 };
@@ -31,9 +32,9 @@ const NO_ENCODING: &str = "    /// No kernel has tensor maps.
     }
 ";
 
-/// Makes the files by name, and lists the kernels that are left out, each with the reason. The
+/// Makes the files by name, and lists the kernels that are left out by their places, each with the reason. The
 /// machine code for `architecture` is included. Without any kernel, there are no files.
-pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8>>, Vec<String>) {
+pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8>>, UnfitKernels) {
     let mut left_out = Vec::new();
     let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let (mut patterns, mut images) = (Vec::new(), Vec::new());
@@ -47,7 +48,7 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
         let unfit = unfit(kernel).or(batch);
         let Some(image) = kernel.cubins.get(architecture).filter(|_| unfit.is_none()) else {
             let why = unfit.unwrap_or("it has no machine code for that architecture");
-            left_out.push(format!("{}: {why}", draft.name()));
+            left_out.push((number, why.to_owned()));
             continue;
         };
         let name =

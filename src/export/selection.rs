@@ -1,7 +1,8 @@
 //! Selection of the kernels of an artifact that other programs run. Nothing is compiled here.
 
-use super::draft::{DraftError, ExportSource, KernelDraft};
+use super::draft::{ExportSource, KernelDraft};
 use super::formulas;
+use super::left_out::LeftOut;
 use crate::database::Record;
 use crate::dispatch::{Dispatch, DispatchNode};
 use crate::lookup::{Answer, AnswerSource, Lookup, Question};
@@ -133,17 +134,15 @@ fn lowest(times: impl Iterator<Item = f64>) -> f64 {
 
 /// Makes drafts of the kernels of a dispatch set, each with variants for all kinds of shapes and
 /// operands, and of lookup's answers where none of these is nearly as good. Also returns the tree, whose
-/// leaves are indices into the former.
-///
-/// # Errors
-/// The kernel for which `records` has no record.
+/// leaves are indices into the former, and the kernels of the set that are left out.
 pub fn of_dispatch(
     dispatch: &Dispatch,
     records: &[&Record],
     lookup: &Lookup,
     source: ExportSource<'_>,
-) -> Result<(Vec<KernelDraft>, DispatchNode), DraftError> {
+) -> (Vec<KernelDraft>, DispatchNode, Vec<LeftOut>) {
     let mut drafts: Vec<KernelDraft> = Vec::new();
+    let mut left_out: Vec<LeftOut> = Vec::new();
     let mut places: Vec<Vec<usize>> = Vec::new();
     for kernel in &dispatch.kernels {
         let is_its = |record: &&&Record| {
@@ -152,13 +151,22 @@ pub fn of_dispatch(
                 && problem.pattern == dispatch.pattern()
         };
         let own = records.iter().filter(is_its);
-        let mut variants: Vec<KernelDraft> =
-            own.map(|record| KernelDraft::of_record(record, source)).collect::<Result<_, _>>()?;
-        let Some(first) = variants.first().cloned() else {
-            return Err(DraftError::NoRecord(kernel.family.clone()));
-        };
+        let mut variants: Vec<KernelDraft> = Vec::new();
+        let mut why =
+            "no record has this kernel of the dispatch set: make the set again".to_owned();
+        for record in own {
+            match KernelDraft::of_record(record, source) {
+                Ok(draft) => variants.push(draft),
+                Err(error) => why = error.to_string(),
+            }
+        }
         let family = source.families.iter().find(|family| family.name == kernel.family);
-        let family = family.ok_or_else(|| DraftError::NoFamily(kernel.family.clone()))?;
+        let (Some(first), Some(family)) = (variants.first().cloned(), family) else {
+            let name = format!("{} {}", kernel.family, Configuration(kernel.parameters.clone()));
+            left_out.push(LeftOut::new(name, why));
+            places.push(Vec::new());
+            continue;
+        };
         for question in probes(&first.problem) {
             if variants.iter().any(|draft| draft.serves(&question)) {
                 continue;
@@ -172,7 +180,8 @@ pub fn of_dispatch(
         drafts.extend(variants);
     }
     for_any_shape(&mut drafts, lookup, source);
-    Ok((drafts, dispatch.tree.mapped(&|kernel| places.get(kernel).cloned().unwrap_or_default())))
+    let tree = dispatch.tree.mapped(&|kernel| places.get(kernel).cloned().unwrap_or_default());
+    (drafts, tree, left_out)
 }
 
 /// The default configuration without conditions that has the lowest predicted time for a product of

@@ -110,7 +110,7 @@ impl<'a> EvaluatedSpace<'a> {
     }
 
     /// Whether times were modelled and not measured.
-    pub(super) fn is_modelled(&self) -> bool {
+    pub fn is_modelled(&self) -> bool {
         let measured = self.entries.iter().filter_map(|entry| entry.outcome.measurement());
         measured.into_iter().any(|measurement| measurement.timing == Timing::Modelled)
     }

@@ -44,6 +44,7 @@ fn a_non_deterministic_kernel_is_exported_for_its_own_problem_only_with_a_remark
         templates: &templates,
         changed_templates: true,
         device: &device,
+        others: &[],
     };
     let image: Arc<[u8]> = vec![0; 16].into();
     let artifact = |record: &Record| {
@@ -85,6 +86,7 @@ fn names_are_unique_at_every_clash_and_files_by_content() {
         templates: &templates,
         changed_templates: true,
         device: &device,
+        others: &[],
     };
     let draft = KernelDraft::of_record(&shipped.records()[0], source).unwrap();
     let kernels = (0..5_u8).map(|number| {
@@ -174,7 +176,8 @@ fn records_are_whole_in_json_and_a_line_each_in_csv() {
 fn a_wisdom_file_has_a_header_and_a_line_for_each_problem() {
     let records = records();
     let all: Vec<&Record> = records.iter().collect();
-    let files = wisdom(&all);
+    let (files, left_out) = wisdom(&all);
+    assert_eq!(left_out, []);
     let names: Vec<&str> = files.keys().map(String::as_str).collect();
     assert_eq!(names, ["gemm_f32_nn_blocktile.wisdom", "gemm_f32_nn_tiled.wisdom"]);
     insta::assert_snapshot!(files["gemm_f32_nn_tiled.wisdom"]);

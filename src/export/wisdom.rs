@@ -6,15 +6,18 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 
+use super::left_out::LeftOut;
 use super::space::plain;
 use crate::database::Record;
 use crate::quote;
 
-/// Makes each file's name and text. Batched products are left out: a problem size of Kernel
-/// Launcher has three extents.
-pub fn wisdom(records: &[&Record]) -> BTreeMap<String, String> {
+/// Makes each file's name and text, and lists the records that are left out: batched products, because
+/// a problem size of Kernel Launcher has three extents.
+pub fn wisdom(records: &[&Record]) -> (BTreeMap<String, String>, Vec<LeftOut>) {
+    let (alone, batched): (Vec<&Record>, Vec<&Record>) =
+        records.iter().partition(|record| record.problem.batch == 1);
     let mut kernels: BTreeMap<String, Vec<&Record>> = BTreeMap::new();
-    for record in records.iter().filter(|record| record.problem.batch == 1) {
+    for record in alone {
         let problem = &record.problem;
         let pattern = problem.pattern.to_string().replace([' ', '-', ','], "_");
         let name = format!("gemm_{pattern}_{}", record.family);
@@ -24,7 +27,10 @@ pub fn wisdom(records: &[&Record]) -> BTreeMap<String, String> {
         let text = file(&name, &records);
         (format!("{}.wisdom", quote::file_name(&name)), text)
     };
-    kernels.into_iter().map(file).collect()
+    let left_out = batched.into_iter().map(|record| {
+        LeftOut::new(record.key(), "batched: this format describes products without a batch")
+    });
+    (kernels.into_iter().map(file).collect(), left_out.collect())
 }
 
 fn file(name: &str, records: &[&Record]) -> String {

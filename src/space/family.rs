@@ -254,13 +254,14 @@ impl Family {
         if !problem.epilogue.is_empty() && !self.epilogue {
             return Some(format!("serves no epilogue, not {}", problem.epilogue));
         }
-        let needed = self.min_compute_capability?;
-        (device.compute_capability < needed).then(|| {
-            format!(
-                "needs compute capability {needed}, the device has {}",
-                device.compute_capability
-            )
-        })
+        let needed = self.lacks(device)?;
+        let own = device.compute_capability;
+        Some(format!("needs compute capability {needed}, the device has {own}"))
+    }
+
+    /// The compute capability that the family needs, where a device has less.
+    pub fn lacks(&self, device: &Device) -> Option<ComputeCapability> {
+        self.min_compute_capability.filter(|needed| device.compute_capability < *needed)
     }
 
     /// The same family without seeds: searches on any device begin with the defaults of its file.

@@ -126,7 +126,7 @@ fn a_dispatch_set_is_what_programs_choose_by() {
 
     let export = |format: &str| {
         let out = at(format);
-        let arguments = ["export", "--format", format, "-o", &out, "--db", &database];
+        let arguments = ["export", "--format", format, "-o", &out, "--db", &database, "--modelled"];
         let said = gemm_tune(&[&arguments[..], &["--dispatch", &set, "--cache", CACHE]].concat());
         assert_eq!(said.code, Some(0), "{}", said.err);
         assert!(said.out.contains("kernels for 2 of a dispatch set"), "{}", said.out);

@@ -16,6 +16,7 @@ mod bundle;
 mod choices;
 mod classes;
 mod dispatch;
+mod left_out;
 mod rig;
 mod runtime;
 

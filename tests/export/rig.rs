@@ -63,6 +63,7 @@ pub(super) fn export(format: &str, out: &Path) {
         "44x31x23",
         "--device-name",
         "cpu",
+        "--modelled",
         "--cache",
         CACHE,
     ]);
@@ -113,6 +114,7 @@ fn export_artifact(format: &str) -> Option<PathBuf> {
         out.to_str().unwrap(),
         "--db",
         database.as_ref()?.to_str().unwrap(),
+        "--modelled",
         "--cache",
         CACHE,
     ]);

@@ -5,9 +5,19 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::cli::arguments::{CommonArguments, FolderArguments, SelectionArguments};
+use crate::export::LeftOut;
 
 /// Files to write: the path and content of each.
 pub(super) type Files = Vec<(PathBuf, Vec<u8>)>;
+
+/// What an export writes.
+pub(super) struct Exported {
+    pub(super) files: Files,
+    /// What they hold, counted: `5 records`.
+    pub(super) what: String,
+    /// What they lack.
+    pub(super) left_out: Vec<LeftOut>,
+}
 
 /// What another program reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -64,8 +74,8 @@ pub(in crate::cli) struct ExportArguments {
     /// Family to export, where a journal has several
     #[arg(long, value_name = "NAME")]
     pub(super) family: Option<String>,
-    /// Architecture to compile for, such as sm_90; may be repeated, rust takes the first [default: that of
-    /// the records' GPU]
+    /// Architecture to compile for, such as sm_90; may be repeated, rust takes the first. Kernels that one of them cannot
+    /// run are left out [default: that of the records' GPU]
     #[arg(long, value_name = "NAME")]
     pub(super) arch: Vec<String>,
     /// Export the kernels and the decision tree that `gemm-tune dispatch` wrote, instead of all winners
@@ -74,6 +84,9 @@ pub(in crate::cli) struct ExportArguments {
     /// Leave out kernels for untuned shapes
     #[arg(long)]
     pub(super) only_tuned: bool,
+    /// Export records too whose times the cpu device modelled
+    #[arg(long)]
+    pub(super) modelled: bool,
     /// Export winners whose template has changed since too, rendered from the present template
     #[arg(long)]
     pub(super) changed_templates: bool,

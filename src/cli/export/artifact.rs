@@ -7,74 +7,104 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::arguments::{ExportArguments, ExportFormat, Files};
+use super::arguments::{ExportArguments, ExportFormat, Exported};
 use crate::cli::console::Console;
 use crate::cli::failure::Failure;
 use crate::cli::machine::Workshop;
 use crate::cli::{databases, environment, request};
-use crate::compile::{Architecture, Compile as _, CompileRequest, CompileTarget, Compiler};
+use crate::compile::{
+    Architecture, Compile as _, CompileError, CompileRequest, CompileTarget, Compiler,
+};
 use crate::database::Record;
 use crate::dispatch::{Dispatch, DispatchNode};
 use crate::export::{
-    self, Artifact, ExportSource, ExportedKernel, KernelDraft, for_any_shape, of_dispatch,
+    self, Artifact, ExportSource, ExportedKernel, KernelDraft, LeftOut, for_any_shape, of_dispatch,
 };
 use crate::files::{self, InputKind};
 use crate::lookup::Lookup;
-use crate::model::Device;
+use crate::model::{ComputeCapability, Device};
 
-/// The files of a format, and what is in them. `records` were chosen; `all` are known besides.
-pub(super) fn files(
+/// The files of a format. `records` were chosen; `all` are known besides.
+pub(super) fn export(
     arguments: &ExportArguments,
     records: &[&Record],
     all: &[&Record],
     console: Console,
-) -> Result<(Files, String), Failure> {
+) -> Result<Exported, Failure> {
     let regime = request::regime(&arguments.cache_policy, &arguments.power)?;
     let (families, templates) = request::all_families(&arguments.folders)?;
     let device = databases::device(records, None)?;
+    let architectures = architectures(arguments, &device)?;
+    let others = others(&architectures, &device);
     let source = ExportSource {
         families: &families,
         templates: &templates,
         changed_templates: arguments.changed_templates,
         device: &device,
+        others: &others,
     };
-    let own = records.iter().copied();
-    let own = own.filter(|record| record.is_of(&device) && record.regime() == Some(regime));
     let lookup = || -> Result<Lookup, Failure> {
         let lookup = Lookup::new(all.iter().copied(), &families, &templates, &device, regime);
         let known = (&families[..], &templates);
         Ok(lookup.with_predictor(databases::predictor([], &device, known, console)?))
     };
-    if let Some(path) = &arguments.dispatch {
-        let own: Vec<&Record> = own.collect();
-        let dispatch = read_dispatch(path)?;
-        let found = of_dispatch(&dispatch, &own, &lookup()?, source).map_err(Failure::work)?;
-        let (drafts, tree) = found;
-        let what =
-            format!("{} kernels for {} of a dispatch set", drafts.len(), dispatch.kernels.len());
-        return written(arguments, (drafts, Some(tree)), &device, what, console);
-    }
-    let mut drafts = Vec::new();
-    for record in own {
-        match KernelDraft::of_record(record, source) {
-            Ok(draft) => drafts.push(draft),
-            Err(why) => console.note(&format!("record {} is left out: {why}", record.key())),
+    let mut left_out = Vec::new();
+    let mut own: Vec<&Record> = Vec::new();
+    for record in records {
+        if !record.is_of(&device) {
+            let why = format!("of another device, {}", record.device.name);
+            left_out.push(LeftOut::new(record.key(), why));
+        } else if record.regime() != Some(regime) {
+            let why = "of another cache policy or power state: see `--cache-policy` and `--power`";
+            left_out.push(LeftOut::new(record.key(), why));
+        } else {
+            own.push(record);
         }
     }
-    if drafts.is_empty() {
-        return Err(Failure::Work(format!(
-            "no record of {} can be exported: tune it again, or choose others with `--shape` and \
-             `--cache-policy`",
-            device.name
-        )));
+    let mut of_set = None;
+    let (drafts, tree) = if let Some(path) = &arguments.dispatch {
+        let dispatch = read_dispatch(path)?;
+        let (drafts, tree, lacking) = of_dispatch(&dispatch, &own, &lookup()?, source);
+        of_set = Some(dispatch.kernels.len() - lacking.len());
+        left_out.extend(lacking);
+        (drafts, Some(tree))
+    } else {
+        let mut drafts = Vec::new();
+        for record in own {
+            match KernelDraft::of_record(record, source) {
+                Ok(draft) => drafts.push(draft),
+                Err(why) => left_out.push(LeftOut::new(record.key(), why)),
+            }
+        }
+        if !drafts.is_empty() && !arguments.only_tuned {
+            for_any_shape(&mut drafts, &lookup()?, source);
+        }
+        (drafts, None)
+    };
+    let (kernels, tree) =
+        compiled(arguments, (drafts, tree), &architectures, &mut left_out, console)?;
+    let artifact = Artifact { device, kernels, tree };
+    Ok(written(arguments, &artifact, &architectures, (of_set, left_out)))
+}
+
+/// The architectures to compile for.
+fn architectures(
+    arguments: &ExportArguments,
+    device: &Device,
+) -> Result<Vec<Architecture>, Failure> {
+    match arguments.arch.as_slice() {
+        [] => Ok(vec![Architecture::from(device.compute_capability)]),
+        names => names.iter().map(|name| name.parse().map_err(Failure::usage)).collect(),
     }
-    let tuned = drafts.len();
-    if !arguments.only_tuned {
-        for_any_shape(&mut drafts, &lookup()?, source);
-    }
-    let others = drafts.len() - tuned;
-    let what = format!("{tuned} winners and {others} other kernels");
-    written(arguments, (drafts, None), &device, what, console)
+}
+
+/// Devices of the architectures that differ from a device's own.
+fn others(architectures: &[Architecture], device: &Device) -> Vec<Device> {
+    let named = architectures.iter().map(|own| (own.to_string(), ComputeCapability::from(*own)));
+    named
+        .filter(|(_, capability)| *capability != device.compute_capability)
+        .map(|(name, capability)| Device::of_capability(&name, capability, device.sms))
+        .collect()
 }
 
 fn read_dispatch(path: &Path) -> Result<Dispatch, Failure> {
@@ -88,47 +118,47 @@ fn read_dispatch(path: &Path) -> Result<Dispatch, Failure> {
     })
 }
 
-/// Compiles, in the requested form.
+/// The files of the requested form. `of_set` kernels are of a dispatch set.
 fn written(
     arguments: &ExportArguments,
-    (drafts, tree): (Vec<KernelDraft>, Option<DispatchNode>),
-    device: &Device,
-    what: String,
-    console: Console,
-) -> Result<(Files, String), Failure> {
-    let architectures = match arguments.arch.as_slice() {
-        [] => vec![Architecture::from(device.compute_capability)],
-        names => names
-            .iter()
-            .map(|name| name.parse().map_err(Failure::usage))
-            .collect::<Result<_, _>>()?,
-    };
-    let kernels = compiled(arguments, drafts, &architectures, console)?;
-    let artifact = Artifact { device: device.clone(), kernels, tree };
+    artifact: &Artifact,
+    architectures: &[Architecture],
+    (of_set, mut left_out): (Option<usize>, Vec<LeftOut>),
+) -> Exported {
     let bytes = |files: BTreeMap<String, String>| -> BTreeMap<String, Vec<u8>> {
         files.into_iter().map(|(name, text)| (name, text.into_bytes())).collect()
     };
-    let (files, left_out) = match arguments.format {
+    let (files, unfit) = match arguments.format {
+        _ if artifact.kernels.is_empty() => (BTreeMap::new(), Vec::new()),
         ExportFormat::C => {
-            let (files, left_out) = export::c(&artifact, &architectures);
-            (bytes(files), left_out)
+            let (files, unfit) = export::c(artifact, architectures);
+            (bytes(files), unfit)
         }
         ExportFormat::Python => {
-            let (files, left_out) = export::python(&artifact, &architectures);
-            (bytes(files), left_out)
+            let (files, unfit) = export::python(artifact, architectures);
+            (bytes(files), unfit)
         }
         ExportFormat::Rust => {
             let first = architectures.first().map(ToString::to_string).unwrap_or_default();
-            export::rust(&artifact, &first)
+            export::rust(artifact, &first)
         }
-        _ => (export::bundle(&artifact), Vec::new()),
+        _ => (export::bundle(artifact), Vec::new()),
     };
-    left_out.iter().for_each(|why| console.note(&format!("left out: {why}")));
-    if files.is_empty() {
-        return Err(Failure::Work("no kernel fits this format; use a bundle".to_owned()));
-    }
+    let draft = |place: usize| artifact.kernels.get(place).map(|kernel| &kernel.draft);
+    let is_tuned = |draft: &&KernelDraft| draft.record.is_some();
+    let lacking: Vec<&KernelDraft> = unfit.iter().filter_map(|(place, _)| draft(*place)).collect();
+    let all = artifact.kernels.iter().map(|kernel| &kernel.draft);
+    let tuned = all.filter(is_tuned).count() - lacking.iter().copied().filter(is_tuned).count();
+    let others = artifact.kernels.len() - lacking.len() - tuned;
+    let what = match of_set {
+        Some(count) => format!("{} kernels for {count} of a dispatch set", tuned + others),
+        None => format!("{tuned} winners and {others} other kernels"),
+    };
+    let named = unfit.into_iter().filter_map(|(place, why)| Some((draft(place)?.name(), why)));
+    left_out.extend(named.map(|(name, why)| LeftOut { name, why }));
     let out = &arguments.out;
-    Ok((files.into_iter().map(|(name, bytes)| (out.join(name), bytes)).collect(), what))
+    let files = files.into_iter().map(|(name, bytes)| (out.join(name), bytes)).collect();
+    Exported { files, what, left_out }
 }
 
 /// Builds the shared library of the Python module in its folder. Where there is no C compiler, the module says how
@@ -155,13 +185,18 @@ pub(super) fn build_library(folder: &Path, console: Console) -> Result<Option<Pa
     Ok(Some(folder.join(export::LIBRARY)))
 }
 
-/// Machine code and PTX of each.
+/// Machine code and PTX of each, and the tree without those that do not compile, which are left out.
 fn compiled(
     arguments: &ExportArguments,
-    drafts: Vec<KernelDraft>,
+    (drafts, tree): (Vec<KernelDraft>, Option<DispatchNode>),
     architectures: &[Architecture],
+    left_out: &mut Vec<LeftOut>,
     console: Console,
-) -> Result<Vec<ExportedKernel>, Failure> {
+) -> Result<(Vec<ExportedKernel>, Option<DispatchNode>), Failure> {
+    // What is left out counts before a missing compiler.
+    if drafts.is_empty() {
+        return Ok((Vec::new(), tree));
+    }
     let workshop = Workshop::new(&arguments.common)?;
     let compiler = |target: CompileTarget| workshop.compiler_to(target, None, console);
     let to_cubin: Vec<(String, Compiler)> = architectures
@@ -171,22 +206,58 @@ fn compiled(
         })
         .collect::<Result<_, Failure>>()?;
     let lowest = architectures.iter().min_by_key(|architecture| architecture.number);
-    let Some(lowest) = lowest else { return Ok(Vec::new()) };
+    let Some(lowest) = lowest else { return Ok((Vec::new(), tree)) };
     let to_ptx = compiler(CompileTarget::Ptx(*lowest))?;
-    let ship = |draft: KernelDraft| -> Result<ExportedKernel, Failure> {
+    let ship = |draft: KernelDraft| -> Result<Result<ExportedKernel, LeftOut>, Failure> {
         let request = CompileRequest::kernel(&draft.family, Arc::clone(&draft.source));
-        let image = |compiler: &Compiler| match compiler.compile(&request) {
-            Ok(compiled) => Ok(compiled.image),
-            Err(error) => Err(Failure::Work(format!("{}: {error}", draft.name()))),
-        };
-        let cubins = to_cubin.iter().map(|(name, compiler)| Ok((name.clone(), image(compiler)?)));
-        let cubins: BTreeMap<_, _> = cubins.collect::<Result<_, Failure>>()?;
+        let mut cubins = BTreeMap::new();
+        for (name, compiler) in &to_cubin {
+            match image(compiler, &request)? {
+                Ok(image) => drop(cubins.insert(name.clone(), image)),
+                Err(why) => {
+                    let why = format!("does not compile for {name}: {why}");
+                    return Ok(Err(LeftOut::new(draft.name(), why)));
+                }
+            }
+        }
         // Bundles alone hold PTX.
         let ptx = match arguments.format {
-            ExportFormat::Bundle => image(&to_ptx)?,
-            _ => Arc::from([]),
+            ExportFormat::Bundle => image(&to_ptx, &request)?,
+            _ => Ok(Arc::from([])),
         };
-        Ok(ExportedKernel { ptx, cubins, draft })
+        Ok(match ptx {
+            Ok(ptx) => Ok(ExportedKernel { ptx, cubins, draft }),
+            Err(why) => Err(LeftOut::new(draft.name(), format!("does not compile to PTX: {why}"))),
+        })
     };
-    drafts.into_par_iter().map(ship).collect()
+    let shipped: Vec<_> = drafts.into_par_iter().map(ship).collect::<Result<_, _>>()?;
+    let mut kernels = Vec::new();
+    let mut places = Vec::new();
+    for one in shipped {
+        places.push(one.as_ref().ok().map(|_| kernels.len()));
+        match one {
+            Ok(kernel) => kernels.push(kernel),
+            Err(lacking) => left_out.push(lacking),
+        }
+    }
+    let place = |old: usize| places.get(old).copied().flatten().into_iter().collect();
+    Ok((kernels, tree.map(|tree| tree.mapped(&place))))
+}
+
+/// What a source compiles to, or why it alone does not.
+fn image(
+    compiler: &Compiler,
+    request: &CompileRequest,
+) -> Result<Result<Arc<[u8]>, String>, Failure> {
+    match compiler.compile(request) {
+        Ok(compiled) => Ok(Ok(compiled.image)),
+        Err(CompileError::Source { log }) => {
+            let error = log.lines().find(|line| line.contains("error"));
+            Ok(Err(error.or(log.lines().next()).unwrap_or("no reason is given").to_owned()))
+        }
+        Err(error @ (CompileError::TimedOut { .. } | CompileError::Ended { .. })) => {
+            Ok(Err(error.to_string()))
+        }
+        Err(error) => Err(Failure::work(error)),
+    }
 }

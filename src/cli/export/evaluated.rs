@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::arguments::{ExportArguments, ExportFormat};
+use super::arguments::{ExportArguments, ExportFormat, Exported};
 use crate::cli::console::Console;
 use crate::cli::environment::cache_folder;
 use crate::cli::failure::Failure;
@@ -12,12 +12,12 @@ use crate::database::RecordFilter;
 use crate::export::{self, EvaluatedSpace};
 use crate::tune::Recorded;
 
-/// The text of a format that is made from a journal, and what it is of.
-pub(super) fn text(
+/// What a format has that is made from a journal.
+pub(super) fn export(
     arguments: &ExportArguments,
     selection: &RecordFilter,
     console: Console,
-) -> Result<(String, String), Failure> {
+) -> Result<Exported, Failure> {
     let path = match &arguments.journal {
         Some(path) => path.clone(),
         None => journal(&cache_folder(&arguments.common)?.join("journal"), selection)?,
@@ -28,11 +28,23 @@ pub(super) fn text(
     let time = jiff::Timestamp::try_from(modified).map_err(Failure::work)?;
     let space =
         EvaluatedSpace::of(&recorded, arguments.family.as_deref(), time).map_err(Failure::work)?;
+    if space.is_modelled() && !arguments.modelled {
+        return Err(Failure::Work(format!(
+            "all {} configurations of `{}` are left out, because the cpu device modelled their times: export them \
+             with `--modelled`",
+            space.len(),
+            path.display()
+        )));
+    }
     let text = match arguments.format {
         ExportFormat::T4 => format!("{:#}\n", export::t4(&space)),
         _ => export::kernel_tuner(&space),
     };
-    Ok((text, format!("{} configurations of {}", space.len(), recorded.problem)))
+    Ok(Exported {
+        files: vec![(arguments.out.clone(), text.into_bytes())],
+        what: format!("{} configurations of {}", space.len(), recorded.problem),
+        left_out: Vec::new(),
+    })
 }
 
 /// The only journal below `folder` that a selection takes.

@@ -10,14 +10,14 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 pub(super) use arguments::ExportArguments;
-use arguments::{ExportFormat, Files};
+use arguments::{ExportFormat, Exported};
 
-use super::console::Console;
+use super::console::{Console, Volume};
 use super::databases;
 use super::failure::Failure;
 use super::output::{beside, finish, folder, write};
-use crate::database::{Database, Record};
-use crate::export;
+use crate::database::{Database, Record, RecordFilter};
+use crate::export::{self, LeftOut};
 
 /// Exports, and gives the exit code.
 pub(super) fn main(arguments: &ExportArguments) -> ExitCode {
@@ -32,37 +32,11 @@ fn run(arguments: &ExportArguments, console: Console) -> Result<Value, Failure> 
     if arguments.format.is_folder() {
         folder(out)?;
     }
-    let (files, what) = match arguments.format {
+    let Exported { files, what, left_out } = match arguments.format {
         ExportFormat::T4 | ExportFormat::KernelTuner => {
-            let (text, what) = evaluated::text(arguments, &selection, console)?;
-            (vec![(out.clone(), text.into_bytes())], what)
+            evaluated::export(arguments, &selection, console)?
         }
-        format => {
-            let files = databases::files(&arguments.db)?;
-            let databases = databases::load(&files, console)?;
-            let all: Vec<&Record> = databases.iter().flat_map(Database::records).collect();
-            let records: Vec<&Record> = all
-                .iter()
-                .copied()
-                .filter(|record| selection.matches(record))
-                .filter(|record| arguments.family.as_ref().is_none_or(|f| *f == record.family))
-                .collect();
-            if records.is_empty() {
-                return Err(Failure::Work(
-                    "no such record; `gemm-tune db list` shows what there is".to_owned(),
-                ));
-            }
-            match format {
-                ExportFormat::Bundle
-                | ExportFormat::C
-                | ExportFormat::Python
-                | ExportFormat::Rust => artifact::files(arguments, &records, &all, console)?,
-                _ => {
-                    let what = format!("{} records", records.len());
-                    (from_records(format, &records, out)?, what)
-                }
-            }
-        }
+        _ => of_databases(arguments, &selection, console)?,
     };
     for (path, bytes) in &files {
         write(path, bytes)?;
@@ -72,24 +46,96 @@ fn run(arguments: &ExportArguments, console: Console) -> Result<Value, Failure> 
         _ => None,
     };
     console.result(&format!("{what} written to {}\n", out.display()));
+    if !left_out.is_empty() {
+        console.result(&format!("{}\n", summary(&left_out)));
+    }
+    if console.volume == Volume::Verbose {
+        left_out.iter().for_each(|one| console.note(&format!("{}: {}", one.name, one.why)));
+    }
     let paths: Vec<String> = files
         .iter()
         .map(|(path, _)| path)
         .chain(&library)
         .map(|path| path.display().to_string())
         .collect();
-    Ok(json!({ "files": paths, "exported": what }))
+    let left_out: Vec<Value> = export::reasons(&left_out)
+        .into_iter()
+        .map(|(count, why)| json!({ "count": count, "why": why }))
+        .collect();
+    Ok(json!({ "files": paths, "exported": what, "left_out": left_out }))
 }
 
-/// The files of a format that is made from records.
-fn from_records(format: ExportFormat, records: &[&Record], out: &Path) -> Result<Files, Failure> {
-    let one = |text: String| vec![(out.to_owned(), text.into_bytes())];
-    Ok(match format {
-        ExportFormat::Csv => one(export::csv(records).map_err(Failure::work)?),
-        ExportFormat::Wisdom => {
-            let files = export::wisdom(records).into_iter();
-            files.map(|(name, text)| (out.join(name), text.into_bytes())).collect()
+/// What is left out, counted by reason.
+fn summary(left_out: &[LeftOut]) -> String {
+    let mut text = format!("{} left out:", left_out.len());
+    for (count, why) in export::reasons(left_out) {
+        text += &format!("\n  {count}: {why}");
+    }
+    text
+}
+
+/// The failure of an export that leaves out everything.
+fn nothing_left(left_out: &[LeftOut]) -> Failure {
+    Failure::Work(format!("nothing is left to export; {}", summary(left_out)))
+}
+
+/// What a format has that is made from databases.
+fn of_databases(
+    arguments: &ExportArguments,
+    selection: &RecordFilter,
+    console: Console,
+) -> Result<Exported, Failure> {
+    let files = databases::files(&arguments.db)?;
+    let databases = databases::load(&files, console)?;
+    let all: Vec<&Record> = databases.iter().flat_map(Database::records).collect();
+    let chosen = all
+        .iter()
+        .copied()
+        .filter(|record| selection.matches(record))
+        .filter(|record| arguments.family.as_ref().is_none_or(|f| *f == record.family));
+    let (modelled, records): (Vec<&Record>, Vec<&Record>) =
+        chosen.partition(|record| record.is_modelled() && !arguments.modelled);
+    let why = "modelled by the cpu device: `--modelled` exports these too";
+    let mut left_out: Vec<LeftOut> =
+        modelled.into_iter().map(|record| LeftOut::new(record.key(), why)).collect();
+    match (records.as_slice(), left_out.as_slice()) {
+        ([], []) => {
+            return Err(Failure::Work(
+                "no such record; `gemm-tune db list` shows what there is".to_owned(),
+            ));
         }
-        _ => one(format!("{:#}\n", export::json(records))),
-    })
+        ([], _) => return Err(nothing_left(&left_out)),
+        _ => {}
+    }
+    let own = match arguments.format {
+        ExportFormat::Bundle | ExportFormat::C | ExportFormat::Python | ExportFormat::Rust => {
+            artifact::export(arguments, &records, &all, console)?
+        }
+        format => from_records(format, &records, &arguments.out)?,
+    };
+    left_out.extend(own.left_out);
+    if own.files.is_empty() {
+        return Err(nothing_left(&left_out));
+    }
+    Ok(Exported { left_out, ..own })
+}
+
+/// What a format has that is made from records.
+fn from_records(
+    format: ExportFormat,
+    records: &[&Record],
+    out: &Path,
+) -> Result<Exported, Failure> {
+    let one = |text: String| vec![(out.to_owned(), text.into_bytes())];
+    let (files, left_out) = match format {
+        ExportFormat::Csv => (one(export::csv(records).map_err(Failure::work)?), Vec::new()),
+        ExportFormat::Wisdom => {
+            let (files, left_out) = export::wisdom(records);
+            let files = files.into_iter();
+            (files.map(|(name, text)| (out.join(name), text.into_bytes())).collect(), left_out)
+        }
+        _ => (one(format!("{:#}\n", export::json(records))), Vec::new()),
+    };
+    let what = format!("{} records", records.len() - left_out.len());
+    Ok(Exported { files, what, left_out })
 }

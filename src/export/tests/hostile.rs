@@ -20,6 +20,7 @@ fn artifact(device: &str) -> Artifact {
             templates: &templates,
             changed_templates: true,
             device: &device,
+            others: &[],
         };
         let mut drafts = shipped.records().iter().map(|r| KernelDraft::of_record(r, source));
         let draft = drafts.find_map(Result::ok).unwrap();
@@ -103,7 +104,7 @@ proptest! {
         let back: serde_json::Value = serde_json::from_str(&document).unwrap();
         let back: Record = serde_json::from_value(back["records"][0].clone()).unwrap();
         prop_assert_eq!(&back, &record);
-        for (file, text) in wisdom(&[&record]) {
+        for (file, text) in wisdom(&[&record]).0 {
             prop_assert!(!file.contains(['/', '\\', '\0', '\n']) && !file.starts_with('.'));
             for line in text.lines() {
                 serde_json::from_str::<serde_json::Value>(line).unwrap();

@@ -77,6 +77,7 @@ impl Known {
             templates: &self.templates,
             changed_templates: true,
             device: &self.device,
+            others: &[],
         }
     }
 
@@ -169,7 +170,9 @@ impl Known {
         let dispatch = Dispatch::of(&table, CoverGoal { max_kernels: 3, loss: 0.01 }).unwrap();
         let all: Vec<&Record> =
             self.records.iter().filter(|record| record.problem.batch == 1).collect();
-        of_dispatch(&dispatch, &all, &self.lookup, self.source()).unwrap()
+        let (drafts, tree, left_out) = of_dispatch(&dispatch, &all, &self.lookup, self.source());
+        assert_eq!(left_out, []);
+        (drafts, tree)
     }
 }
 
