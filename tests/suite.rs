@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod built_in;
 mod cli;
 mod compare;
 mod cpu_device;
@@ -27,6 +28,6 @@ mod report;
 mod searches;
 mod support;
 mod survival;
-mod terminal;
 mod template_errors;
+mod terminal;
 mod tutorial;

@@ -135,7 +135,7 @@ pub(super) struct KernelArguments {
     pub(super) pattern: PatternArguments,
     #[command(flatten)]
     pub(super) device: DeviceArguments,
-    /// Database to answer from; may be repeated [default: all of results/]
+    /// Database to answer from; may be repeated [default: all of results/, and the built-in one]
     #[arg(long, value_name = "FILE", help_heading = heading::DEVICE)]
     pub(super) db: Vec<PathBuf>,
     #[command(flatten)]

@@ -1,38 +1,136 @@
 //! Database files that a command reads, and the device of their records.
 
+use std::cell::OnceCell;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::console::Console;
 use super::failure::Failure;
 use super::machine::is_named;
 use super::request;
-use crate::database::{Database, Record, RecordFault};
+use crate::database::{BUILT_IN, Database, Record, RecordFault};
 use crate::model::device::CPU;
-use crate::model::{Configuration, Device, Problem};
+use crate::model::{Configuration, Device, Problem, Regime};
 use crate::predict::{LearnedModel, Predictor};
 use crate::render::Templates;
 use crate::space::Family;
 
-/// The named files, else all of `results/`.
+/// The named files, else all of `results/`; none where that folder is missing.
 pub(super) fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     if !named.is_empty() {
         return Ok(named.to_vec());
     }
     let folder = Path::new("results");
-    let entries = std::fs::read_dir(folder).map_err(|error| {
-        Failure::Work(format!("cannot read `results`: {error}; name a database with `--db FILE`"))
-    })?;
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => {
+            return Err(Failure::Work(format!(
+                "cannot read `results`: {error}; name a database with `--db FILE`"
+            )));
+        }
+    };
     let mut files: Vec<PathBuf> = entries
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
         .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
         .collect();
     files.sort();
-    if files.is_empty() {
-        return Err(Failure::Work(
-            "`results` holds no database; name one with `--db FILE`".to_owned(),
-        ));
-    }
     Ok(files)
+}
+
+/// Databases and their names: the named files, else all of `results/`, else the built-in database, which a note says.
+pub(super) fn load_or_built_in(
+    named: &[PathBuf],
+    console: Console,
+) -> Result<(Vec<PathBuf>, Vec<Database>), Failure> {
+    let files = files(named)?;
+    if files.is_empty() {
+        note_built_in(console);
+        return Ok((vec![PathBuf::from(BUILT_IN)], vec![built_in()?]));
+    }
+    let databases = load(&files, console)?;
+    Ok((files, databases))
+}
+
+/// The built-in database.
+pub(super) fn built_in() -> Result<Database, Failure> {
+    Database::built_in().map_err(Failure::work)
+}
+
+/// Notes that what follows is of the built-in database.
+pub(super) fn note_built_in(console: Console) {
+    console.note(&format!("source: {BUILT_IN}"));
+}
+
+/// Winners of a device: those of its file, and behind them the built-in ones where no file is named.
+pub(super) struct Winners {
+    path: PathBuf,
+    own: Database,
+    device: Device,
+    is_named: bool,
+    built_in: OnceCell<Database>,
+    console: Console,
+}
+
+impl Winners {
+    /// Of the named file, else of the device's own. A missing file has none.
+    pub(super) fn new(
+        device: &Device,
+        named: Option<&Path>,
+        console: Console,
+    ) -> Result<Self, Failure> {
+        let path = of(device, named);
+        let own = Database::load(&path).map_err(Failure::work)?;
+        note_faults(own.faults(), console);
+        let (device, is_named, built_in) = (device.clone(), named.is_some(), OnceCell::new());
+        Ok(Self { path, own, device, is_named, built_in, console })
+    }
+
+    /// The same where there is a file or a built-in database.
+    pub(super) fn existing(self) -> Result<Self, Failure> {
+        if !self.has_built_in() && !self.path.exists() {
+            load_file(&self.path, self.console)?;
+        }
+        Ok(self)
+    }
+
+    fn has_built_in(&self) -> bool {
+        !self.is_named && Database::is_built_in_for(&self.device)
+    }
+
+    /// Says that they lack something: `results/gpu.toml` has no winner.
+    pub(super) fn without(&self, what: &str) -> String {
+        let path = self.path.display();
+        if self.has_built_in() {
+            format!("neither `{path}` nor the {BUILT_IN} has a {what}")
+        } else {
+            format!("`{path}` has no {what}")
+        }
+    }
+
+    /// The record of a problem.
+    pub(super) fn find(
+        &self,
+        problem: &Problem,
+        regime: Regime,
+    ) -> Result<Option<&Record>, Failure> {
+        let own = self.own.find(problem, &self.device, regime);
+        if own.is_some() || !self.has_built_in() {
+            return Ok(own);
+        }
+        let built_in = match self.built_in.get() {
+            Some(known) => known,
+            None => {
+                let read = built_in()?;
+                self.built_in.get_or_init(|| read)
+            }
+        };
+        let found = built_in.find(problem, &self.device, regime);
+        if found.is_some() {
+            note_built_in(self.console);
+        }
+        Ok(found)
+    }
 }
 
 /// The named file, else the file of a device.

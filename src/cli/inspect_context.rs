@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use super::arguments::KernelArguments;
 use super::console::Console;
 use super::failure::Failure;
+use super::known_records::KnownRecords;
 use super::machine::{Wish, Workshop};
 use super::{databases, request};
 use crate::compile::{Architecture, Compile as _, CompileTarget, Compiled, located_error};
-use crate::database::{Database, Record};
+use crate::database::Record;
 use crate::inspect::{InspectedKernel, ResourceFigures, figures};
 use crate::lookup::{AnswerSource, Lookup, Question};
 use crate::model::{Configuration, Device, Micros, Problem, Regime};
@@ -23,8 +24,7 @@ pub(super) struct InspectContext {
     pub(super) templates: Templates,
     pub(super) problem: Problem,
     pub(super) device: Device,
-    files: Vec<PathBuf>,
-    databases: Vec<Database>,
+    named: Vec<PathBuf>,
 }
 
 /// The answer of lookup for a problem.
@@ -48,18 +48,12 @@ impl InspectContext {
             ..arguments.pattern.pattern()?
         })?;
         let (families, templates) = request::families(&arguments.families)?;
-        // A kernel that is named needs no database.
-        let files = match &arguments.db[..] {
-            [] => databases::files(&[]).unwrap_or_default(),
-            named => named.to_vec(),
-        };
-        let databases = databases::load_near(&files, &problem, console)?;
         let workshop = Workshop::new(&arguments.common)?;
         let wish = arguments.device.wish()?;
-        let records: Vec<&Record> = databases.iter().flat_map(Database::records).collect();
         let recorded = match &wish {
-            Wish::Named(name) if !records.is_empty() => {
-                databases::device(&records, Some(name)).ok()
+            Wish::Named(name) => {
+                let known = KnownRecords::read(&arguments.db, &[problem], console)?;
+                databases::device(&known.all().collect::<Vec<_>>(), Some(name)).ok()
             }
             _ => None,
         };
@@ -67,7 +61,8 @@ impl InspectContext {
             Some(device) => device,
             None => workshop.described_device(wish, console)?,
         };
-        Ok(Self { console, workshop, families, templates, problem, device, files, databases })
+        let named = arguments.db.clone();
+        Ok(Self { console, workshop, families, templates, problem, device, named })
     }
 
     /// The kernel of a family with some of its parameters set.
@@ -85,12 +80,16 @@ impl InspectContext {
 
     /// The kernel that lookup answers with for the problem.
     pub(super) fn looked_up(&self) -> Result<LookedUp, Failure> {
-        let records = self.databases.iter().flat_map(Database::records);
-        let files = self.files.iter().map(PathBuf::as_path);
+        let (regime, problems) = (Regime::default(), [self.problem]);
+        let known = KnownRecords::read(&self.named, &problems, self.console)?.for_device(
+            &self.device,
+            &problems,
+            regime,
+        )?;
         let code = (&self.families[..], &self.templates);
-        let predictor = databases::predictor(files, &self.device, code, self.console)?;
+        let predictor = databases::predictor(known.files(), &self.device, code, self.console)?;
         let (families, templates) = code;
-        let lookup = Lookup::new(records, families, templates, &self.device, Regime::default())
+        let lookup = Lookup::new(known.all(), families, templates, &self.device, regime)
             .with_predictor(predictor);
         let answer = lookup.answer(&Question::packed(self.problem)).map_err(Failure::work)?;
         if answer.template_changed {
@@ -101,6 +100,9 @@ impl InspectContext {
         }
         let mut kernel = self.subject(answer.family, answer.configuration.clone())?;
         kernel.chosen = Some((answer.source, answer.because()));
+        if answer.record.is_some_and(|record| known.is_built_in(record)) {
+            databases::note_built_in(self.console);
+        }
         let exact = answer.source == AnswerSource::Exact;
         let record = answer.record.filter(|_| exact).cloned();
         Ok(LookedUp { kernel, time: answer.predicted, record })

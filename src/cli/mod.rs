@@ -21,6 +21,7 @@ mod inspect;
 mod inspect_context;
 mod interrupt;
 mod journals;
+mod known_records;
 mod learn;
 mod lookup;
 mod machine;

@@ -31,7 +31,7 @@ pub(super) struct ReportArguments {
     /// File to write
     #[arg(short = 'o', long = "output", value_name = "OUT.html")]
     out: PathBuf,
-    /// Database to show; may be repeated [default: all of results/]
+    /// Database to show; may be repeated [default: all of results/, else the built-in one]
     #[arg(long, value_name = "FILE")]
     db: Vec<PathBuf>,
     /// Journal of a run to show, with its winner if a database has it; may be repeated [default: those
@@ -56,11 +56,12 @@ pub(super) fn main(arguments: &ReportArguments) -> ExitCode {
 fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> {
     let selection = arguments.selection.selection()?;
     // A journal alone is enough for a page.
-    let files = match databases::files(&arguments.db) {
-        Err(_) if !arguments.journal.is_empty() => Vec::new(),
-        files => files?,
+    let files = databases::files(&arguments.db)?;
+    let databases = if files.is_empty() && !arguments.journal.is_empty() {
+        Vec::new()
+    } else {
+        databases::load_or_built_in(&files, console)?.1
     };
-    let databases = databases::load(&files, console)?;
     let records: Vec<&Record> = databases
         .iter()
         .flat_map(Database::records)

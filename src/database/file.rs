@@ -96,6 +96,11 @@ impl Database {
         &self.records
     }
 
+    /// Keeps the records that a condition takes.
+    pub(super) fn retain(&mut self, takes: impl Fn(&Record) -> bool) {
+        self.records.retain(takes);
+    }
+
     /// Finds the fastest record for a problem on a device (same name and compute capability) under
     /// a regime.
     pub fn find(&self, problem: &Problem, device: &Device, regime: Regime) -> Option<&Record> {

@@ -4,6 +4,7 @@
 //! records and keeps comments and unknown keys. [`merge()`] combines several files into one. The
 //! winner is decided before; this room times nothing, compiles nothing and names no family.
 
+mod built_in;
 mod chunks;
 mod convert;
 mod document;
@@ -28,6 +29,7 @@ mod texts;
 #[cfg(test)]
 mod tests;
 
+pub use built_in::BUILT_IN;
 pub use convert::{UnknownCapability, UnknownPattern};
 pub use document::SCHEMA;
 pub use drift::Drift;

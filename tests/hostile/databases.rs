@@ -131,6 +131,11 @@ fn places() -> Vec<Case> {
             .says(["cannot read `d.toml`", "Permission denied"]),
         case("a folder of databases that is missing")
             .run("db list")
+            .says(["source: built-in database"])
+            .prints(["4096x4096x4096"]),
+        case("a file for the folder of databases")
+            .file("results", "x")
+            .run("db list")
             .fails(1)
             .says(["cannot read `results`", "--db FILE"]),
         case("a database with a byte-order mark and carriage returns")

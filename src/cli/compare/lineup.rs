@@ -1,17 +1,16 @@
 //! Line-up: winners, kernels of the ladder, named configurations and libraries in one final for each shape.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::Value;
 
 use super::arguments::CompareArguments;
 use crate::cli::console::Console;
+use crate::cli::databases::Winners;
 use crate::cli::failure::Failure;
 use crate::cli::measure_context::{in_turn, notes};
 use crate::cli::output::write;
 use crate::cli::{databases, request};
-use crate::database::Database;
 use crate::model::{Configuration, Device, Problem, Regime};
 use crate::report::lineup::{self, LineUpReport};
 use crate::report::plot::{self, rates};
@@ -26,31 +25,28 @@ const MODELLED_WINNER: &str = "modelled winner";
 pub(super) fn run(
     arguments: &CompareArguments,
     problems: &[Problem],
-    database: &Path,
+    winners: &Winners,
     kit: &mut Kit,
     console: Console,
 ) -> Result<(Value, ExitCode), Failure> {
     let rungs = rungs(arguments, &kit.families)?;
     let device = kit.machine.device();
     let regime = Regime::default();
-    let winners = Database::load(database).map_err(Failure::work)?;
-    databases::note_faults(winners.faults(), console);
     let mut lined = Vec::new();
     for problem in in_turn(problems, console)? {
         let mut wanted: Vec<RequestedEntrant> = rungs
             .iter()
             .map(|rung| RequestedEntrant::of(rung, &kit.families, problem, &device))
             .collect();
-        match winners.find(problem, &device, regime) {
+        match winners.find(problem, regime)? {
             Some(record) => wanted.push(RequestedEntrant {
                 name: if device.is_cpu() { MODELLED_WINNER } else { WINNER }.to_owned(),
                 chosen: databases::kernel(record, &kit.families)
                     .map_err(|error| error.message().to_owned()),
             }),
             None => console.note(&format!(
-                "no winner of {problem} takes part: {} has no record of {}",
-                database.display(),
-                device.name
+                "no winner of {problem} takes part: {}",
+                winners.without(&format!("record of {}", device.name))
             )),
         }
         let chosen: Vec<&(String, Configuration)> =

@@ -13,6 +13,7 @@ pub(in crate::cli) use arguments::CompareArguments;
 
 use crate::cli::arguments::MeasureArguments;
 use crate::cli::console::Console;
+use crate::cli::databases::Winners;
 use crate::cli::failure::Failure;
 use crate::cli::measure_context::{MeasureContext, in_turn, notes};
 use crate::cli::output::{beside, finish_with};
@@ -39,16 +40,16 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
     let mut kit = MeasureContext::new(device, &arguments.families, &arguments.common, console)?
         .kit(console)?;
     let device = kit.machine.device();
-    let path = databases::of(&device, db.as_deref());
+    let winners = Winners::new(&device, db.as_deref(), console)?;
     if arguments.ladder || !arguments.config.is_empty() || arguments.plot.is_some() {
-        return lineup::run(arguments, &problems, &path, &mut kit, console);
+        return lineup::run(arguments, &problems, &winners, &mut kit, console);
     }
-    let database = databases::load_file(&path, console)?;
+    let winners = winners.existing()?;
     let regime = Regime::default();
     let mut compared = Vec::new();
     for problem in in_turn(&problems, console)? {
-        let Some(record) = database.find(problem, &device, regime) else {
-            let why = format!("no record of {} in {}", device.name, path.display());
+        let Some(record) = winners.find(problem, regime)? else {
+            let why = winners.without(&format!("record of {}", device.name));
             compared.push(LibraryComparison::without(*problem, why));
             continue;
         };

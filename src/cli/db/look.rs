@@ -1,6 +1,6 @@
 //! `db list` and `db show`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::{Serialize, Serializer};
@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 
 use crate::cli::arguments::{OutputArguments, SelectionArguments};
 use crate::cli::console::Console;
-use crate::cli::databases::{self, files};
+use crate::cli::databases;
 use crate::cli::failure::Failure;
-use crate::database::{Database, Record, RecordFilter};
+use crate::database::{BUILT_IN, Database, Record, RecordFilter};
 use crate::model::Shape;
 use crate::report::records::{self, LocatedRecord};
 
 #[derive(Debug, Args)]
 pub(super) struct ListArguments {
-    /// Database to list; may be repeated [default: all of results/]
+    /// Database to list; may be repeated [default: all of results/, else the built-in one]
     #[arg(long, value_name = "FILE")]
     db: Vec<PathBuf>,
     #[command(flatten)]
@@ -30,7 +30,7 @@ pub(super) struct ShowArguments {
     /// Shape, such as 4096x4096x1024, or key as `db list` shows it
     #[arg(value_name = "KEY|SHAPE")]
     what: String,
-    /// Database to look in; may be repeated [default: all of results/]
+    /// Database to look in; may be repeated [default: all of results/, else the built-in one]
     #[arg(long, value_name = "FILE")]
     db: Vec<PathBuf>,
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub(super) fn list(
     console: Console,
 ) -> Result<impl Serialize + use<>, Failure> {
     let selection = arguments.selection.selection()?;
-    let (files, databases) = load(&arguments.db, console)?;
+    let (files, databases) = databases::load_or_built_in(&arguments.db, console)?;
     let listing = Listing { files, databases, selection };
     let found = listing.records();
     if found.is_empty() {
@@ -83,13 +83,22 @@ pub(super) fn show(arguments: &ShowArguments, console: Console) -> Result<Value,
              digits, as `gemm-tune db list` shows them"
         )));
     }
-    let (files, databases) = load(&arguments.db, console)?;
+    let (mut files, mut databases) = databases::load_or_built_in(&arguments.db, console)?;
     let key = what.to_lowercase();
     let wanted = RecordFilter { shapes: shape.into_iter().collect(), ..RecordFilter::default() };
-    let found = select(&files, &databases, |record| match shape {
+    let is_wanted = |record: &Record| match shape {
         Some(_) => wanted.matches(record),
         None => record.key().starts_with(&key),
-    });
+    };
+    let is_known = databases.iter().flat_map(Database::records).any(is_wanted);
+    if !is_known && arguments.db.is_empty() && files != [Path::new(BUILT_IN)] {
+        let built_in = databases::built_in()?;
+        if built_in.records().iter().any(is_wanted) {
+            databases::note_built_in(console);
+            (files, databases) = (vec![PathBuf::from(BUILT_IN)], vec![built_in]);
+        }
+    }
+    let found = select(&files, &databases, is_wanted);
     if found.is_empty() {
         return Err(Failure::Work(format!(
             "no record of `{what}` in {}; `gemm-tune db list` shows what there is",
@@ -104,12 +113,6 @@ pub(super) fn show(arguments: &ShowArguments, console: Console) -> Result<Value,
     let documents: Vec<Value> =
         found.iter().map(|(file, record)| records::document(file, record)).collect();
     Ok(json!({ "records": documents }))
-}
-
-fn load(named: &[PathBuf], console: Console) -> Result<(Vec<PathBuf>, Vec<Database>), Failure> {
-    let files = files(named)?;
-    let databases = databases::load(&files, console)?;
-    Ok((files, databases))
 }
 
 fn select<'a>(

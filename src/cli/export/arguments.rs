@@ -63,7 +63,7 @@ pub(in crate::cli) struct ExportArguments {
     /// File to write; for bundle, c, python, rust and wisdom, the folder
     #[arg(short = 'o', long = "output", value_name = "OUT")]
     pub(super) out: PathBuf,
-    /// Database to export; may be repeated [default: all of results/]
+    /// Database to export; may be repeated [default: all of results/, else the built-in one]
     #[arg(long, value_name = "FILE")]
     pub(super) db: Vec<PathBuf>,
     #[command(flatten)]

@@ -85,8 +85,7 @@ fn of_databases(
     selection: &RecordFilter,
     console: Console,
 ) -> Result<Exported, Failure> {
-    let files = databases::files(&arguments.db)?;
-    let databases = databases::load(&files, console)?;
+    let (_, databases) = databases::load_or_built_in(&arguments.db, console)?;
     let all: Vec<&Record> = databases.iter().flat_map(Database::records).collect();
     let chosen = all
         .iter()

@@ -14,10 +14,11 @@ use crate::cli::arguments::{
 use crate::cli::console::Console;
 use crate::cli::databases;
 use crate::cli::failure::Failure;
+use crate::cli::known_records::KnownRecords;
 use crate::cli::machine::{Wish, Workshop};
 use crate::cli::output::finish;
 use crate::cli::request;
-use crate::database::{Database, Record};
+use crate::database::{BUILT_IN, Record};
 use crate::lookup::{Lookup, Question};
 use crate::model::{Device, Problem, Storage};
 use crate::render;
@@ -65,7 +66,7 @@ pub(in crate::cli) struct LookupArguments {
     /// Power state of the records to answer from: burst or sustained
     #[arg(long, default_value = "burst", value_name = "STATE", help_heading = heading::DEVICE)]
     power: String,
-    /// Database to answer from; may be repeated [default: all of results/]
+    /// Database to answer from; may be repeated [default: all of results/, and the built-in one]
     #[arg(long, value_name = "FILE", help_heading = heading::DEVICE)]
     db: Vec<PathBuf>,
     /// Answer from this database alone, with its very kernels, and refuse everything else
@@ -98,25 +99,15 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<Value, Failure> 
     let questions = questions(arguments)?;
     let regime = request::regime(&arguments.cache_policy, &arguments.power)?;
     let (families, templates) = request::families(&arguments.families)?;
-    let files = match &arguments.pin {
-        Some(file) => vec![file.clone()],
-        None => databases::files(&arguments.db)?,
-    };
-    let databases = match &questions[..] {
-        [only] => databases::load_near(&files, &only.problem, console)?,
-        _ => databases::load(&files, console)?,
-    };
-    let records = || databases.iter().flat_map(Database::records);
-    let device = device(arguments, &records().collect::<Vec<_>>(), console)?;
-    let lookup = Lookup::new(records(), &families, &templates, &device, regime).with_predictor(
-        databases::predictor(
-            files.iter().map(PathBuf::as_path),
-            &device,
-            (&families, &templates),
-            console,
-        )?,
-    );
-    for unusable in lookup.unusable() {
+    let problems: Vec<Problem> = questions.iter().map(|question| question.problem).collect();
+    let named = arguments.pin.as_ref().map_or(&arguments.db[..], std::slice::from_ref);
+    let known = KnownRecords::read(named, &problems, console)?;
+    let device = device(arguments, &known.all().collect::<Vec<_>>(), console)?;
+    let known = known.for_device(&device, &problems, regime)?;
+    let predictor = databases::predictor(known.files(), &device, (&families, &templates), console)?;
+    let lookup =
+        Lookup::new(known.all(), &families, &templates, &device, regime).with_predictor(predictor);
+    for unusable in lookup.unusable().iter().filter(|unusable| known.is_in_a_file(&unusable.key)) {
         console.note(&format!("record {} is left out: {}", unusable.key, unusable.why));
     }
     let lookup = if arguments.pin.is_some() { lookup.pinned() } else { lookup };
@@ -130,7 +121,12 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<Value, Failure> 
             console.result("\n");
         }
         console.result(&answered::text(question, &device, &answer, &plan, console.table_style()));
-        documents.push(answered::document(question, &device, &answer, &plan));
+        let mut document = answered::document(question, &device, &answer, &plan);
+        if answer.record.is_some_and(|record| known.is_built_in(record)) {
+            databases::note_built_in(console);
+            document["database"] = json!(BUILT_IN);
+        }
+        documents.push(document);
     }
     let only = (documents.len() == 1).then(|| documents.pop()).flatten();
     Ok(only.unwrap_or_else(|| json!({ "answers": documents })))

@@ -1,0 +1,81 @@
+//! Known records: what lookups answer from. Named databases stand alone; else those of `results/`, and behind them the
+//! built-in one of the device.
+
+use std::path::{Path, PathBuf};
+
+use super::console::Console;
+use super::databases;
+use super::failure::Failure;
+use crate::database::{Database, Record};
+use crate::model::{Device, Problem, Regime};
+
+/// Databases, of which the last may be the built-in one.
+pub(super) struct KnownRecords {
+    files: Vec<PathBuf>,
+    databases: Vec<Database>,
+    /// Whether the built-in database may be behind the files.
+    is_open: bool,
+}
+
+impl KnownRecords {
+    /// Reads the named files, else those of `results/`, else the built-in database. For one problem, of large files only
+    /// the records near it.
+    pub(super) fn read(
+        named: &[PathBuf],
+        problems: &[Problem],
+        console: Console,
+    ) -> Result<Self, Failure> {
+        let files = databases::files(named)?;
+        let mut databases = match problems {
+            [only] => databases::load_near(&files, only, console)?,
+            _ => databases::load(&files, console)?,
+        };
+        if files.is_empty() {
+            databases.push(databases::built_in()?);
+        }
+        Ok(Self { files, databases, is_open: named.is_empty() })
+    }
+
+    /// Adds the built-in database of the device, where no file has all of the problems.
+    pub(super) fn for_device(
+        mut self,
+        device: &Device,
+        problems: &[Problem],
+        regime: Regime,
+    ) -> Result<Self, Failure> {
+        let is_exact = |problem: &Problem| {
+            self.databases.iter().any(|own| own.find(problem, device, regime).is_some())
+        };
+        let has_it = self.databases.len() > self.files.len();
+        if self.is_open
+            && !has_it
+            && Database::is_built_in_for(device)
+            && !problems.iter().all(is_exact)
+        {
+            self.databases.push(databases::built_in()?.without_those_of(&self.databases));
+        }
+        Ok(self)
+    }
+
+    /// All records.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Record> {
+        self.databases.iter().flat_map(Database::records)
+    }
+
+    /// The files, in their order.
+    pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(PathBuf::as_path)
+    }
+
+    /// Whether a record of this key is in a file.
+    pub(super) fn is_in_a_file(&self, key: &str) -> bool {
+        let files = self.databases.iter().take(self.files.len());
+        files.flat_map(Database::records).any(|record| record.key() == key)
+    }
+
+    /// Whether a record is in the built-in database.
+    pub(super) fn is_built_in(&self, record: &Record) -> bool {
+        let built_in = self.databases.get(self.files.len());
+        built_in.is_some_and(|own| own.records().contains(record))
+    }
+}

@@ -1,0 +1,111 @@
+//! The database that the program has inside, and the files that come before it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use gemm_tune::database::Database;
+use serde_json::Value;
+
+use crate::support::cache;
+use crate::support::program::{Said, path};
+
+const SHIPPED: &str = "results/nvidia-h200.toml";
+const SOURCE: &str = "source: built-in database\n";
+
+/// Runs the program in a folder, where no GPU is found.
+fn said(folder: &Path, arguments: &str) -> Said {
+    let mut command = Command::new(std::path::absolute(path()).unwrap());
+    command.args(arguments.split(' ')).current_dir(folder);
+    command.env("NO_COLOR", "1").env("CUDA_VISIBLE_DEVICES", "").env("GEMM_TUNE_CACHE", cache());
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// Runs it and expects success; says whether the answer is of the built-in database.
+fn is_built_in(folder: &Path, arguments: &str) -> bool {
+    let said = said(folder, arguments);
+    assert_eq!(said.code, Some(0), "{arguments}: {}", said.err);
+    said.err.contains(SOURCE)
+}
+
+/// The file as far as its first record, of 1x4096x4096, and with another time of it.
+fn first_record() -> String {
+    let text = fs::read_to_string(SHIPPED).unwrap();
+    let second = text.match_indices("[[record]]").nth(1).unwrap().0;
+    text[..second].replace("median_us = 17.892\n", "median_us = 17.991\n")
+}
+
+#[test]
+fn it_is_the_committed_database() {
+    let built_in = Database::built_in().unwrap();
+    assert_eq!(built_in, Database::load_existing(Path::new(SHIPPED)).unwrap());
+    assert!(built_in.records().len() > 100 && built_in.faults().is_empty());
+}
+
+#[test]
+fn where_there_is_no_database_it_answers_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [
+        "lookup 512x512x512",
+        "inspect 512x512x512",
+        "db list",
+        "db show 512x512x512",
+        "export --format csv -o out.csv",
+    ] {
+        assert!(is_built_in(folder.path(), arguments), "{arguments}");
+    }
+    let count = Database::built_in().unwrap().records().len();
+    let text = fs::read_to_string(folder.path().join("out.csv")).unwrap();
+    assert_eq!(text.lines().count(), count + 1);
+    let document: Value =
+        serde_json::from_str(&said(folder.path(), "lookup 512x512x512 --json").out).unwrap();
+    assert_eq!(document["database"], "built-in database");
+    assert_eq!(document["source"], "exact");
+    let shown = said(folder.path(), "db show 512x512x512").out;
+    assert!(shown.contains(" in built-in database"), "{shown}");
+    assert!(!folder.path().join("results").exists());
+}
+
+#[test]
+fn files_come_first_and_a_named_one_stands_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("results")).unwrap();
+    for name in ["results/nvidia-h200.toml", "named.toml"] {
+        fs::write(folder.path().join(name), first_record()).unwrap();
+    }
+    let folder = folder.path();
+    // A record of a file, though it is slower.
+    let said_of = |arguments: &str| said(folder, arguments);
+    let own = said_of("lookup 1x4096x4096 --json");
+    let document: Value = serde_json::from_str(&own.out).unwrap();
+    assert_eq!(document["predicted_us"], 17.991, "{document}");
+    assert_eq!(document["database"], Value::Null);
+    for (arguments, expected) in [
+        ("lookup 1x4096x4096", false),
+        ("inspect 1x4096x4096", false),
+        ("db show 1x4096x4096", false),
+        // Problems that the files have no record of.
+        ("lookup 512x512x512", true),
+        ("inspect 512x512x512", true),
+        ("db show 512x512x512", true),
+        // Whole databases.
+        ("db list", false),
+        ("export --format csv -o out.csv", false),
+        ("lookup 512x512x512 --db named.toml", false),
+        ("lookup 1x4096x4096 --pin named.toml", false),
+        ("db list --db named.toml", false),
+    ] {
+        assert_eq!(is_built_in(folder, arguments), expected, "{arguments}");
+    }
+    assert_eq!(fs::read_to_string(folder.join("out.csv")).unwrap().lines().count(), 2);
+    for arguments in ["inspect 512x512x512 --db named.toml", "db show 512x512x512 --db named.toml"]
+    {
+        assert_eq!(said_of(arguments).code, Some(1), "{arguments}");
+    }
+    let unknown = said_of("inspect 513x515x517");
+    assert_eq!(unknown.code, Some(1));
+    let words = "neither `results/nvidia-h200.toml` nor the built-in database has a winner for";
+    assert!(unknown.err.contains(words), "{}", unknown.err);
+}
