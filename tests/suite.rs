@@ -20,6 +20,7 @@ mod killed;
 mod memory;
 mod modelled;
 mod new_family;
+mod packaging;
 mod padding;
 mod pages;
 mod physics;
