@@ -103,7 +103,21 @@ fn the_source_of_every_family_is_what_is_compiled_and_compiles_as_it_is() {
         let family = families.get(&name).unwrap();
         let default = family.choose("", &problem, &device).unwrap();
         let rendered = render(family, &templates, &default, &problem, &device).unwrap();
-        assert_eq!(source, rendered.source, "{name}");
+        let header = source.strip_suffix(&rendered.source).unwrap_or_else(|| panic!("{name}"));
+        for kernel in &rendered.plan.kernels {
+            let [x, y, z] = kernel.grid;
+            let words = format!("{}, grid {x} x {y} x {z}, block ", kernel.entry);
+            assert!(header.contains(&words), "{name}: {header}");
+        }
+        for space in &rendered.plan.workspaces {
+            let words = format!("// workspace {}: {} bytes", space.name, space.bytes);
+            assert!(header.contains(&words), "{name}: {header}");
+        }
+        assert!(header.lines().all(|line| line.starts_with("// ")), "{name}: {header}");
+        // The kernel has the same lines in a harness.
+        let harness = shown(&name, "harness");
+        let same = harness.lines().zip(source.lines()).skip(2);
+        assert!(same.into_iter().all(|(one, other)| one == other), "{name}");
         if let Some(nvrtc) = &nvrtc {
             let compiled =
                 nvrtc.compile(&source, "kernel.cu", CompileTarget::Cubin(architecture()), &[]);
@@ -380,7 +394,9 @@ fn a_picture_of_a_large_problem_is_of_one_block() {
 #[test]
 fn the_help_names_what_can_be_shown() {
     let help = gemm_tune(&["inspect", "--help"]).out;
-    for word in ["cuda", "ptx", "sass", "resources", "memory", "picture", "svg", "--diff"] {
+    for word in
+        ["cuda", "harness", "ptx", "sass", "resources", "memory", "picture", "svg", "--diff"]
+    {
         assert!(help.contains(word), "{word}: {help}");
     }
 }

@@ -13,6 +13,7 @@ mod explain;
 mod export;
 mod families;
 mod forms;
+mod harnesses;
 mod hostile;
 mod inspect;
 mod journals;

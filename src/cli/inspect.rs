@@ -13,7 +13,7 @@ use super::inspect_context::InspectContext;
 use super::output::finish;
 use crate::compile::CompileTarget;
 use crate::inspect::{
-    InspectedKernel, InstructionMix, ResourceFigures, difference, picture, traffic,
+    InspectedKernel, InstructionMix, ResourceFigures, difference, harness, picture, traffic,
 };
 use crate::report::inspected::{self, ComparedKernel};
 use crate::report::picture as drawn;
@@ -48,8 +48,10 @@ pub(super) struct InspectArguments {
 /// What is shown of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Emit {
-    /// CUDA C++, ready to compile
+    /// CUDA C++ below a description of its launches, ready to compile
     Cuda,
+    /// The same with a program that checks and times it, for nvcc and ncu
+    Harness,
     /// What NVRTC makes of it
     Ptx,
     /// Machine code, through nvdisasm
@@ -103,13 +105,18 @@ impl InspectContext {
         let style = self.console.table_style();
         let (name, value) = match emit {
             Emit::Cuda => {
-                let source = &subject.rendered.source;
-                self.console.code(source, highlight::cuda);
+                let source = subject.source();
+                self.console.code(&source, highlight::cuda);
                 ("cuda", json!(source))
+            }
+            Emit::Harness => {
+                let source = harness(subject);
+                self.console.code(&source, highlight::cuda);
+                ("harness", json!(source))
             }
             Emit::Ptx => {
                 let compiled = self.compiled(subject, CompileTarget::Ptx)?;
-                let text = String::from_utf8_lossy(&compiled.image).into_owned();
+                let text = subject.description() + &String::from_utf8_lossy(&compiled.image);
                 self.console.code(&text, str::to_owned);
                 ("ptx", json!(text))
             }

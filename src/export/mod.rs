@@ -40,6 +40,7 @@ pub use manifest::{
 pub use python::{LIBRARY, LIBRARY_ARGUMENTS, python};
 pub use rust::rust;
 pub use selection::{classes, for_any_shape, of_dispatch};
+pub(crate) use source::fill;
 pub use space::{EvaluatedSpace, SpaceExportError};
 pub use t4::t4;
 pub use wisdom::wisdom;

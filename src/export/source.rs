@@ -12,7 +12,7 @@ use crate::space::formula::{Bound, BoundLaunch, BoundMap};
 const MOST: usize = 8;
 
 /// Puts values in place of their names, in one pass: what a value holds is not looked at again.
-pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
+pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut text = String::with_capacity(template.len());
     let mut rest = template;
     while let Some(at) = rest.find('@') {

@@ -24,7 +24,7 @@ pub struct SourceChange {
     /// `-` for a line of the first alone, `+` for one of the second alone, a blank for a common
     /// line.
     pub sign: char,
-    /// Its line number, from 1, in the first and in the second source.
+    /// Its line number, from 1, in the first and in the second source, each with its description above.
     pub lines: (Option<usize>, Option<usize>),
     /// Its text.
     pub text: String,
@@ -42,7 +42,14 @@ pub fn difference(first: &InspectedKernel, second: &InspectedKernel) -> KernelDi
         .chain(others)
         .map(|name| (name.clone(), value(first, name), value(second, name)))
         .collect();
-    KernelDifference { parameters, source: source(&first.rendered.source, &second.rendered.source) }
+    let mut source = source(&first.rendered.source, &second.rendered.source);
+    // The descriptions above the sources are not compared, but counted.
+    let [before_first, before_second] = [first, second].map(InspectedKernel::header_lines);
+    for SourceChange { lines: (one, other), .. } in source.iter_mut().flatten() {
+        *one = one.map(|line| line + before_first);
+        *other = other.map(|line| line + before_second);
+    }
+    KernelDifference { parameters, source }
 }
 
 fn source(first: &str, second: &str) -> Vec<Vec<SourceChange>> {

@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use super::header::{compiling, header};
 use crate::compile::CompileRequest;
 use crate::cpu::{PtxLoadError, PtxModule};
 use crate::lookup::AnswerSource;
@@ -61,9 +62,25 @@ impl InspectedKernel {
         Ok(Self { family: family.name.clone(), configuration, problem, device, chosen, rendered })
     }
 
+    /// Its source as it is shown and compiled for inspection: the rendered one below a description of its launches, in
+    /// comments. Searches, records and exports have the rendered one alone, whose hash is its identity.
+    pub fn source(&self) -> String {
+        header(self, &compiling(self)) + &self.rendered.source
+    }
+
+    /// Lines of [`Self::source`] above the rendered one.
+    pub fn header_lines(&self) -> usize {
+        header(self, &compiling(self)).lines().count()
+    }
+
+    /// Comments that describe the kernel and its launches, with which its PTX is shown.
+    pub fn description(&self) -> String {
+        header(self, &[])
+    }
+
     /// Compile request for further inspection; logs and line tables call the source `FAMILY.cu`.
     pub fn request(&self) -> CompileRequest {
-        CompileRequest::kernel(&self.family, self.rendered.source.as_str())
+        CompileRequest::kernel(&self.family, self.source())
     }
 
     /// Parses its PTX as a program of the `cpu` device.

@@ -50,13 +50,14 @@ pub fn traffic(subject: &InspectedKernel, ptx: &[u8]) -> Result<Vec<Traffic>, In
     let plan = &subject.rendered.plan;
     let host = HostValidator::prepare(&subject.problem, &subject.device, SEED)?;
     let counts = host.count(&program, plan)?;
+    let source = subject.source();
     let launches = plan.kernels.iter().zip(counts);
     Ok(launches
         .map(|(launch, counts)| Traffic {
             entry: launch.entry.clone(),
             executed: counts.blocks,
             blocks: launch.grid.iter().map(|extent| u64::from(*extent)).product(),
-            lines: lines(&counts, &subject.rendered.source),
+            lines: lines(&counts, &source),
             instructions: counts.instructions,
             memory: counts.memory,
         })

@@ -6,6 +6,8 @@
 mod difference;
 pub mod equivalence;
 pub mod explanation;
+mod harness;
+mod header;
 mod inspected;
 pub mod landscape;
 mod memory;
@@ -14,6 +16,7 @@ mod picture;
 mod resources;
 
 pub use difference::{KernelDifference, SourceChange, difference};
+pub use harness::harness;
 pub use inspected::{InspectError, InspectedKernel};
 pub use memory::{LineTraffic, Traffic, traffic};
 pub use mix::InstructionMix;

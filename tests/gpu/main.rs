@@ -13,6 +13,7 @@ mod artifacts;
 mod behaviour;
 mod classes;
 mod correctness;
+mod harnesses;
 mod rig;
 mod tensor_cores;
 #[path = "../support/tensor_products.rs"]
@@ -30,13 +31,14 @@ use correctness::{
     hundred_candidates, planted_faults, reference_agrees, same_bits, sanitized,
 };
 use gemm_tune::worker::GpuWorker;
+use harnesses::harnesses_pass;
 use libtest_mimic::{Arguments, Failed, Trial};
 use rig::{searched_families, worker_command};
 use tensor_cores::products_have_the_same_bits;
 
 type Test = fn() -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 21] = [
+const TESTS: [(&str, Test); 22] = [
     ("the_device_reference_agrees_with_the_triple_loop", reference_agrees),
     ("boxes_of_the_copy_engine_are_correct", boxes_are_correct),
     ("sums_that_blocks_add_to_c_are_correct", atomic_sums_are_correct),
@@ -57,6 +59,7 @@ const TESTS: [(&str, Test); 21] = [
     ("the_runtime_encodes_tensor_maps", runtime_encodes_maps),
     ("exported_artifacts_multiply", artifacts_multiply),
     ("modules_multiply_other_types_with_epilogues", artifacts_have_types),
+    ("emitted_harnesses_check_and_time_themselves", harnesses_pass),
     ("every_class_of_operands_is_as_fast_as_lookups", classes_are_as_fast_as_lookups),
 ];
 
