@@ -161,7 +161,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("inspect --config naive:BLOCK_X=true", &["not true"]),
     ("inspect --config naive:BLOCK_X=99999999999999999999999", &["not 99999999999999999999999"]),
     ("inspect --config naive:=", &["no parameter ``"]),
-    ("inspect --config naive --emit x", &["invalid value 'x' for '--emit <EMIT>'", "cuda, ptx"]),
+    ("inspect --config naive --emit x", &["invalid value 'x' for '--emit <EMIT>'", "cuda, harness, ptx"]),
     ("inspect --config naive --device x", &["`x` is no device"]),
     ("inspect --config naive --batch 0", &["batch is 0"]),
     ("inspect --diff winner", &["2 values required for '--diff <X> <Y>'"]),
