@@ -24,7 +24,7 @@ pub(super) mod heading {
 #[derive(Debug, Args)]
 #[command(next_help_heading = heading::PROBLEM)]
 pub(super) struct TypeArguments {
-    /// How the elements of A and B are stored: f32, f16, bf16 or i8
+    /// How the elements of A and B are stored: f32, f16, bf16, i8 or i32
     #[arg(long, default_value = "f32")]
     pub(super) dtype: String,
     /// How the elements of C are stored [default: as those of A; i32 for i8]

@@ -20,6 +20,11 @@ use crate::space::Family;
 use crate::tune::{CheckEvent, CheckPlan, Sample, TuneError, check};
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  gemm-tune check --family NAME --sample all
+  gemm-tune check 33x65x129 --layout nt --dtype bf16 --epilogue bias,gelu
+  gemm-tune check --spaces spaces --templates templates --all-types")]
 pub(super) struct CheckArguments {
     /// Shape to check on, such as 33x65x129; may be repeated [default: shapes with every kind of edge]
     #[arg(value_name = "SHAPE")]

@@ -25,6 +25,10 @@ use crate::tune::time_each;
 /// holding out a tenth of the shapes, ten times. `gemm-tune export --dispatch` takes the result.
 #[derive(Debug, Args)]
 #[command(
+    after_help = "\
+Examples:
+  gemm-tune dispatch -o set.json --max-kernels 8 --loss 5%
+  gemm-tune export --dispatch set.json --format c -o tuned-c",
     mut_arg("shape_words", |shape| {
         shape.help(
             "Shape to measure, such as 4096x4096x1024; may be repeated [default: those of the winners]",

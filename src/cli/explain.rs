@@ -142,7 +142,8 @@ fn best(
 fn untimed(context: &InspectContext) -> Failure {
     let InspectContext { problem, device, .. } = context;
     Failure::Work(format!(
-        "nothing is known of the times of kernels for {problem} on {}: tune it with `gemm-tune {}`",
+        "nothing is known of the times of kernels for {problem} on {}: tune it with `gemm-tune {}` and \
+         the same options",
         device.name, problem.shape
     ))
 }

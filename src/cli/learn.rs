@@ -25,6 +25,9 @@ use crate::tune::{MeasuredTimes, read_measured_times};
 /// `results/nvidia-l4.toml`, is known to every search and lookup with that database. For the NVIDIA H200
 /// one comes with the program.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  gemm-tune learn ~/.cache/gemm-tune/journal -o results/nvidia-l4.model.json")]
 pub(super) struct LearnArguments {
     /// Journals or files of measured times to learn from, or folders of them; compressed by gzip or not
     #[arg(required = true, value_name = "JOURNAL")]

@@ -46,7 +46,7 @@ impl DeviceArguments {
 
 /// Whether a word names a device: its name or a part of it, ignoring case.
 pub(super) fn is_named(device: &Device, word: &str) -> bool {
-    device.name.to_lowercase().contains(&word.to_lowercase())
+    !word.is_empty() && device.name.to_lowercase().contains(&word.to_lowercase())
 }
 
 impl FromStr for Wish {

@@ -92,6 +92,12 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Tune one or more shapes: the main job, also done when no command is named
+    #[command(after_help = "\
+Examples:
+  gemm-tune tune 4096x4096x1024 --budget 60s
+  gemm-tune tune --shapes shapes.txt --device cuda:all
+  gemm-tune tune 4096 --dtype bf16 --epilogue bias,gelu --effort full
+  gemm-tune tune 4096x4096x1024 --dry-run")]
     Tune(TuneArguments),
     /// Find the kernel to use for a shape, tuned or not
     Lookup(LookupArguments),

@@ -24,6 +24,9 @@ use crate::tune::{read_informed, read_recording};
 const MAX_REPEATS: usize = 10_000;
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  gemm-tune replay run.jsonl --search model --repeats 30")]
 pub(super) struct ReplayArguments {
     /// Recorded space: a Kernel Tuner cache, T4 results or a journal of this program, plain or .gz
     #[arg(value_name = "FILE")]

@@ -23,10 +23,13 @@ use crate::tune::Recorded;
 
 /// What can be typed after `report`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Winners come from databases, what their searches saw from journals, which tuning \
-    keeps below the cache folder. The page is one file: nothing of it is fetched from anywhere."
-)]
+#[command(after_help = "\
+Examples:
+  gemm-tune report -o report.html
+  gemm-tune report --journal run.jsonl -o run.html
+
+Winners come from databases, what their searches saw from journals, which tuning \
+    keeps below the cache folder. The page is one file: nothing of it is fetched from anywhere.")]
 pub(super) struct ReportArguments {
     /// File to write
     #[arg(short = 'o', long = "output", value_name = "OUT.html")]

@@ -10,11 +10,13 @@ use super::case::{Case, case, rows};
 #[rustfmt::skip]
 const WRONG: &[(&str, &[&str])] = &[
     // Shapes.
-    ("lookup", &["<SHAPE>", "required"]),
+    ("lookup", &["nothing to look up", "`gemm-tune lookup 4096x4096x1024`"]),
     ("lookup --shape", &["a value is required for '--shape <MxNxK>'"]),
     ("lookup --shape=", &["`` is not a shape", "as in `4096x4096x1024`"]),
     ("lookup --shape 8,", &["`8,` is not a shape"]),
-    ("lookup 8 --shape 8", &["cannot be used with"]),
+    ("lookup 8 --shape 0x8x8", &["`0x8x8` has M = 0"]),
+    ("lookup 8 --evaluate --pin d.toml", &["cannot be used with"]),
+    ("lookup 8 --seed 1", &["required", "--evaluate"]),
     ("lokup", &["`lokup` is neither a command nor a shape"]),
     ("lookup --shape 8x8", &["`8x8` is not a shape"]),
     ("lookup --shape 8x8x8x8", &["`8x8x8x8` is not a shape"]),
@@ -34,7 +36,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("lookup --shape 9223372036854775807x1x1", &["is too large", "M is above 2147479552"]),
     ("lookup --shape 2147479552x2147479552x1", &["operand C", "above 2^48"]),
     ("lookup --shape 65536x65536x65536 --batch 2147418112", &["operand A", "above 2^48"]),
-    ("lookup --shape 8x8x8 --shape 9x9x9", &["cannot be used multiple times"]),
+    ("lookup --shape 8x8x8 --shape 9x9", &["`9x9` is not a shape"]),
     // What a problem is besides.
     ("lookup --shape 8x8x8 --dtype f99", &["`f99` is no dtype", "f32, i32, f16, bf16"]),
     ("lookup --shape 8x8x8 --dtype F32", &["`F32` is no dtype"]),
@@ -66,8 +68,8 @@ const WRONG: &[(&str, &[&str])] = &[
     ("lookup --shape 8x8x8 --json --json", &["'--json' cannot be used multiple times"]),
     ("lookup --shape 8x8x8 -q -v", &["'--quiet' cannot be used with '--verbose'"]),
     ("lookup --shape 8x8x8 --what", &["unexpected argument '--what'", "--help"]),
-    ("lookup --shape 8x8x8 stray", &["cannot be used with"]),
-    ("lookup 8x8x8 stray", &["unexpected argument 'stray'"]),
+    ("lookup --shape 8x8x8 stray", &["`stray` is neither a command nor a shape"]),
+    ("lookup 8x8x8 stray", &["`stray` is neither a command nor a shape"]),
     ("lookup --shape 8x8x8 --db=", &["a value is required for '--db <FILE>'"]),
     ("--shape 8x8x8 lookup", &["`lookup` is a command: write it first"]),
     ("nothing", &["`nothing` is neither a command nor a shape"]),

@@ -202,8 +202,11 @@ fn answers() -> Vec<Case> {
             .fails(2)
             .says(["`x` is no power state"]),
         row("report -o out --db d.toml --shape 1x2x3").says(["nothing to report"]).absent("out"),
-        row("inspect --shape 8x8x8 --db d.toml --dtype i32").says(["no family serves"]),
-        row("explain --shape 8x8x8 --db d.toml --dtype i32").says(["no family serves"]),
+        row("inspect --shape 8x8x8 --db d.toml --dtype i8 --out f16")
+            .fails(2)
+            .says(["sums of integers become f16"]),
+        row("explain --shape 8x8x8 --db d.toml --dtype i32")
+            .says(["nothing is known of the times", "the same options"]),
         row("dispatch -o out --db d.toml --device cpu --loss=-5%")
             .fails(2)
             .says(["`-5%` is no loss", "`--loss 5%`"])

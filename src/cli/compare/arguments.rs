@@ -11,7 +11,13 @@ use crate::cli::arguments::{CommonArguments, FamilyArguments, MeasureArguments, 
 /// winner's, with its interval at a confidence of 96 %.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 all were compared, 1 one was not, 2 wrong usage.",
+    after_help = "\
+Examples:
+  gemm-tune compare 4096x4096x1024
+  gemm-tune compare 512 1024 2048 --ladder --plot ladder.svg
+  gemm-tune compare 1024 --config FAMILY:NAME=VALUE,NAME=VALUE
+
+Exit codes: 0 all were compared, 1 one was not, 2 wrong usage.",
     mut_arg("shape_words", |shape| {
         shape.help("Shape to compare on, such as 4096x4096x1024; may be repeated")
     }),

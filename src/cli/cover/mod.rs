@@ -36,9 +36,15 @@ const TICK: Duration = Duration::from_millis(50);
 /// kernels. Every fourth problem is drawn at random; these estimate how much slower answers are (the held-out regret). The
 /// log lies beside the database, as `results/nvidia-l4.cover.jsonl`: an interrupted map goes on where it was.
 #[derive(Debug, Args)]
-#[command(mut_arg("device", |device| {
-    device.help("Device to map: auto, cuda:N, cuda:all, or cpu, which models times")
-}))]
+#[command(
+    after_help = "\
+Examples:
+  gemm-tune cover --budget 20m
+  gemm-tune cover --regret 5% --device cuda:all",
+    mut_arg("device", |device| {
+        device.help("Device to map: auto, cuda:N, cuda:all, or cpu, which models times")
+    })
+)]
 pub(super) struct CoverArguments {
     /// Held-out regret to end at: how much longer answers take than tuned kernels, in the geometric mean
     #[arg(long, default_value = "5%", value_name = "PERCENT", help_heading = heading::SEARCH)]

@@ -56,6 +56,11 @@ impl ExportFormat {
 /// other kernels for untuned shapes. Every evaluated configuration (t4, kernel-tuner)
 /// comes from the journal of one problem, which tuning keeps below the cache folder.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  gemm-tune export --format c -o tuned-c
+  gemm-tune export 4096x4096x1024 --format python -o tuned --only-tuned
+  gemm-tune export --format csv -o - --device-name h200")]
 pub(in crate::cli) struct ExportArguments {
     /// Form to write
     #[arg(long, value_name = "FORMAT")]
