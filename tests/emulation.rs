@@ -283,7 +283,7 @@ fn planted_faults_are_named_with_their_line() {
         ("illegal_address", Runtime, "no global memory is mapped at"),
         ("loops_forever", Runtime, "runaway loop: "),
         ("does_not_compile", Compile, "faulty.cu(11): error"),
-        ("wrong_entry_point", Runtime, "the program has no kernel `gemm`"),
+        ("wrong_entry_point", Runtime, "kernel `gemm`, which is an `entry` of the family file"),
         (
             "too_much_shared_memory",
             Runtime,

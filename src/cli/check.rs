@@ -14,7 +14,7 @@ use super::machine::Workshop;
 use super::output::finish;
 use super::progress_bar::CountProgress;
 use super::{interrupt, request};
-use crate::model::{Device, Epilogue, EpilogueOp, GemmType, Layout, Problem};
+use crate::model::{Device, Epilogue, EpilogueOp, GemmType, Layout, Problem, Shape};
 use crate::report::checked;
 use crate::space::Family;
 use crate::tune::{CheckEvent, CheckPlan, Sample, TuneError, check};
@@ -26,7 +26,7 @@ Examples:
   gemm-tune check 33x65x129 --layout nt --dtype bf16 --epilogue bias,gelu
   gemm-tune check --spaces spaces --templates templates --all-types")]
 pub(super) struct CheckArguments {
-    /// Shape to check on, such as 33x65x129; may be repeated [default: shapes with every kind of edge]
+    /// Shape to check on, such as 33x65x129; may be repeated [default: shapes with every kind of edge, and a batch]
     #[arg(value_name = "SHAPE")]
     shape_words: Vec<String>,
     /// The same as an option
@@ -65,6 +65,10 @@ pub(super) struct CheckArguments {
 /// Shapes with every kind of edge: a single element; less than any tile, and K less than any step
 /// along it; no multiple of anything; multiples of the usual tiles; one more and one less.
 const SHAPES: [&str; 6] = ["1x1x1", "7x5x3", "33x65x129", "128x96x64", "129x127x65", "127x129x63"];
+
+/// The shape that is checked as a batch too, and its number of products.
+const BATCHED: Shape = Shape { m: 7, n: 5, k: 3 };
+const BATCH: u64 = 3;
 
 const LAYOUTS: [Layout; 4] = [Layout::Nn, Layout::Nt, Layout::Tn, Layout::Tt];
 
@@ -160,20 +164,24 @@ fn problems(arguments: &CheckArguments) -> Result<Vec<Problem>, Failure> {
     let patterns = patterns(arguments)?;
     let mut shapes =
         request::shapes(&request::shape_words(&arguments.shape_words, &arguments.shape)?)?;
-    if shapes.is_empty() {
-        shapes = request::shapes(&SHAPES.map(str::to_owned))?;
-    }
     let words = arguments.layout.iter().map(|word| word.parse().map_err(Failure::usage));
     let mut layouts: Vec<Layout> = words.collect::<Result<_, _>>()?;
     if layouts.is_empty() {
         layouts = LAYOUTS.to_vec();
     }
+    let batched = shapes.is_empty() && arguments.batch == 1;
+    if shapes.is_empty() {
+        shapes = request::shapes(&SHAPES.map(str::to_owned))?;
+    }
     let pairs = layouts.iter().flat_map(|layout| shapes.iter().map(move |shape| (layout, shape)));
     let all = patterns
         .iter()
         .flat_map(|pattern| pairs.clone().map(move |(layout, shape)| (pattern, *layout, *shape)));
-    all.map(|(pattern, layout, shape)| request::problem(Problem { shape, layout, ..*pattern }))
-        .collect()
+    let all = all.map(|(pattern, layout, shape)| Problem { shape, layout, ..*pattern });
+    // Nor is a batch left out, where the user names no problems.
+    let of_a_batch = all.clone().filter(|problem| batched && problem.shape == BATCHED);
+    let of_a_batch = of_a_batch.map(|problem| Problem { batch: BATCH, ..problem });
+    all.clone().chain(of_a_batch).map(request::problem).collect()
 }
 
 fn sample(word: &str) -> Result<Sample, Failure> {

@@ -146,7 +146,11 @@ impl InspectContext {
         let map = || {
             let InspectedKernel { configuration, problem, device, .. } = subject;
             let family = self.family(&subject.family).ok()?;
-            SourceMap::new(family, &self.templates, configuration, problem, device).ok()
+            let map =
+                SourceMap::new(family, &self.templates, configuration, problem, device).ok()?;
+            let source = subject.source();
+            let before = source.strip_suffix(subject.rendered.source.as_str()).unwrap_or("");
+            Some(map.behind(before))
         };
         let compiled = compiler.compile(&subject.request());
         compiled.map_err(|error| Failure::Work(located_error(error, map)))

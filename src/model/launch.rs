@@ -226,7 +226,9 @@ impl LaunchPlan {
             }
             let threads: u32 = kernel.block.iter().product();
             if threads > 1024 {
-                return limit(format!("a block has {threads} threads, more than 1024"));
+                return limit(format!(
+                    "a block has {threads} threads, more than 1024: add a constraint to the search space"
+                ));
             }
         }
         Ok(())

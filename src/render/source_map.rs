@@ -63,6 +63,14 @@ impl SourceMap {
         Ok(Self { name, source, files: templates.files(), header, origins })
     }
 
+    /// The map of the source behind a text of whole lines, which no template has.
+    #[must_use]
+    pub fn behind(mut self, text: &str) -> Self {
+        self.source.insert_str(0, text);
+        self.header += text.len();
+        self
+    }
+
     /// The place of a line of the rendered source, and of a column of it (both from 1, in characters), with a message.
     pub fn place(&self, line: usize, column: Option<usize>, message: String) -> Diagnostic {
         self.in_template(line, column, &message)

@@ -289,21 +289,31 @@ fn located(
     error: EngineError,
 ) -> Diagnostic {
     let EngineError { template: named, message, span, name: referred } = error;
-    let name = named.as_deref().unwrap_or(template);
-    let file = files.get(name);
-    // The first place where the other template is named within quotes.
-    let referred = referred.zip(file).and_then(|(referred, file)| {
+    // The first place where another template is named within quotes.
+    let place = |referred: &str, file: &TemplateFile| {
         let quoted = ['"', '\''].map(|quote| format!("{quote}{referred}{quote}"));
         let places = quoted.iter().filter_map(|text| Some((file.text.find(text)?, text.len())));
         places.min().map(|(at, length)| at..at + length)
+    };
+    // The engine does not say which template refers to one that is missing.
+    let referring = referred.as_deref().filter(|_| named.is_none()).and_then(|referred| {
+        files
+            .iter()
+            .find(|(_, file)| place(referred, file).is_some())
+            .map(|(name, _)| name.as_str())
     });
-    let span = referred.unwrap_or(span);
+    let name = named.as_deref().or(referring).unwrap_or(template);
+    let file = files.get(name);
+    let missing = referred.as_deref().filter(|referred| !files.contains_key(*referred));
+    let span =
+        referred.as_deref().zip(file).and_then(|(word, file)| place(word, file)).unwrap_or(span);
     Diagnostic {
         file: file.map_or_else(|| name.to_owned(), |file| file.path.clone()),
         source: file.map(|file| file.text.clone()).unwrap_or_default(),
         span,
-        message: tidy(&message),
-        help: None,
+        message: missing
+            .map_or_else(|| tidy(&message), |name| format!("there is no template `{name}`")),
+        help: missing.and_then(|name| did_you_mean(name, files.keys().map(String::as_str))),
     }
 }
 

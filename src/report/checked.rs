@@ -21,6 +21,9 @@ pub fn table(results: &[CheckResult], style: TableStyle) -> String {
     let mut rows: IndexMap<(&str, String), CheckedRow<'_>> = IndexMap::new();
     for result in results.iter().filter(|result| result.legal > 0) {
         let mut problem = format!("{} {}", result.problem.shape, result.problem.types);
+        if result.problem.batch > 1 {
+            problem.push_str(&format!(" x{}", result.problem.batch));
+        }
         if !result.problem.epilogue.is_empty() {
             problem.push_str(&format!(" {}", result.problem.epilogue));
         }

@@ -48,7 +48,10 @@ fn execute(
     (options, shared_limit): (&LaunchOptions, u64),
 ) -> Result<Counts, HostFailure> {
     let kernel = program.kernel(&call.entry).ok_or_else(|| {
-        HostFailure::Unsupported(format!("the program has no kernel `{}`", call.entry))
+        HostFailure::Unsupported(format!(
+            "the source has no `extern \"C\"` kernel `{}`, which is an `entry` of the family file",
+            call.entry
+        ))
     })?;
     let declared = kernel.facts().static_shared_bytes;
     let shared = declared + u64::from(call.dynamic_shared_bytes);
@@ -61,7 +64,7 @@ fn execute(
     }
     if declared > STATIC_SHARED_LIMIT {
         return Err(HostFailure::Unsupported(format!(
-            "kernel `{}` declares {declared} bytes of shared memory, and assemblers accept {STATIC_SHARED_LIMIT}: add a \
+            "kernel `{}` declares {declared} bytes of shared memory, and {STATIC_SHARED_LIMIT} is the limit without `extern`: add a \
              constraint to the search space, or declare an `extern` array and set `dynamic_shared_bytes`",
             call.entry
         )));
