@@ -96,7 +96,7 @@ fn a_winner_is_explained_by_its_limits_neighbours_and_losers() {
     let mut encoder = GzEncoder::new(fs::File::create(&packed).unwrap(), Compression::default());
     encoder.write_all(&bytes).unwrap();
     encoder.finish().unwrap();
-    let of_packed = explain(&[&arguments[..5], &[packed.to_str().unwrap()]].concat());
+    let of_packed = explain(&[&arguments[..5], &[packed.to_str().unwrap(), "--verbose"]].concat());
     assert_eq!((said.out, said.code), (of_packed.out, of_packed.code), "{}", of_packed.err);
 
     let document: Value =

@@ -372,7 +372,7 @@ fn a_picture_of_a_large_problem_is_of_one_block() {
             assert!(text.contains(words), "{name}: {text}");
         }
     }
-    let split = ["--family", "tma", "--set", "SPLIT_K=4", "--shape", "512x640x2048", "--emit"];
+    let split = ["--config", "tma:SPLIT_K=4", "--shape", "512x640x2048", "--emit"];
     for emit in ["picture", "svg"] {
         let text = inspect(&[&split[..], &[emit]].concat()).unwrap();
         for words in [
@@ -384,7 +384,7 @@ fn a_picture_of_a_large_problem_is_of_one_block() {
             assert!(text.contains(words), "{words}: {text}");
         }
     }
-    let large = ["--family", "naive", "--shape", "8x16385x16384", "--emit", "picture"];
+    let large = ["--config", "naive", "--shape", "8x16385x16384", "--emit", "picture"];
     let error = inspect(&large).unwrap_err();
     let words =
         "at most 1073741824 bytes, and B of 8x16385x16384 f32 nn has 1073807360: name a smaller";
