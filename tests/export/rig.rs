@@ -119,6 +119,6 @@ fn export_artifact(format: &str) -> Option<PathBuf> {
         CACHE,
     ]);
     assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(said.out.contains("1 winners and"), "{}", said.out);
+    assert!(said.out.contains("1 winner and"), "{}", said.out);
     Some(out)
 }

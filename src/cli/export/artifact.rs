@@ -23,6 +23,7 @@ use crate::export::{
 use crate::files::{self, InputKind};
 use crate::lookup::Lookup;
 use crate::model::{ComputeCapability, Device};
+use crate::report::mapped::counted;
 
 /// The files of a format. `records` were chosen; `all` are known besides.
 pub(super) fn export(
@@ -152,7 +153,7 @@ fn written(
     let others = artifact.kernels.len() - lacking.len() - tuned;
     let what = match of_set {
         Some(count) => format!("{} kernels for {count} of a dispatch set", tuned + others),
-        None => format!("{tuned} winners and {others} other kernels"),
+        None => format!("{} and {}", counted(tuned, "winner"), counted(others, "other kernel")),
     };
     let named = unfit.into_iter().filter_map(|(place, why)| Some((draft(place)?.name(), why)));
     left_out.extend(named.map(|(name, why)| LeftOut { name, why }));
