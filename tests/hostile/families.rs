@@ -87,7 +87,7 @@ const TEMPLATES: &[(&str, &[&str])] = &[
     ("{% include '../../etc/passwd' %}", &["Unknown template `../../etc/passwd`"]),
     ("{% include '/etc/passwd' %}", &["Unknown template `/etc/passwd`"]),
     ("{% include 'faulty.cu.tera' %}", &["circular include", "faulty.cu.tera"]),
-    ("{% extends 'none' %}", &["'none', which doesn't exist"]),
+    ("{% extends 'none' %}", &["there is no template `none`"]),
     ("{{ TILE | nope }}", &["Unknown filter `nope`"]),
     ("{{ get_env(name='HOME') }}", &["Unknown function `get_env`"]),
     ("{{ load_data(path='/etc/passwd') }}", &["Unknown function `load_data`"]),
