@@ -1,6 +1,5 @@
 //! Database files that a command reads, and the device of their records.
 
-use std::cell::OnceCell;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +9,7 @@ use super::machine::is_named;
 use super::request;
 use crate::database::{BUILT_IN, Database, Record, RecordFault};
 use crate::model::device::CPU;
-use crate::model::{Configuration, Device, Problem, Regime};
+use crate::model::{Configuration, Device, Problem};
 use crate::predict::{LearnedModel, Predictor};
 use crate::render::Templates;
 use crate::space::Family;
@@ -60,77 +59,6 @@ pub(super) fn built_in() -> Result<Database, Failure> {
 /// Notes that what follows is of the built-in database.
 pub(super) fn note_built_in(console: Console) {
     console.note(&format!("source: {BUILT_IN}"));
-}
-
-/// Winners of a device: those of its file, and behind them the built-in ones where no file is named.
-pub(super) struct Winners {
-    path: PathBuf,
-    own: Database,
-    device: Device,
-    is_named: bool,
-    built_in: OnceCell<Database>,
-    console: Console,
-}
-
-impl Winners {
-    /// Of the named file, else of the device's own. A missing file has none.
-    pub(super) fn new(
-        device: &Device,
-        named: Option<&Path>,
-        console: Console,
-    ) -> Result<Self, Failure> {
-        let path = of(device, named);
-        let own = Database::load(&path).map_err(Failure::work)?;
-        note_faults(own.faults(), console);
-        let (device, is_named, built_in) = (device.clone(), named.is_some(), OnceCell::new());
-        Ok(Self { path, own, device, is_named, built_in, console })
-    }
-
-    /// The same where there is a file or a built-in database.
-    pub(super) fn existing(self) -> Result<Self, Failure> {
-        if !self.has_built_in() && !self.path.exists() {
-            load_file(&self.path, self.console)?;
-        }
-        Ok(self)
-    }
-
-    fn has_built_in(&self) -> bool {
-        !self.is_named && Database::is_built_in_for(&self.device)
-    }
-
-    /// Says that they lack something: `results/gpu.toml` has no winner.
-    pub(super) fn without(&self, what: &str) -> String {
-        let path = self.path.display();
-        if self.has_built_in() {
-            format!("neither `{path}` nor the {BUILT_IN} has a {what}")
-        } else {
-            format!("`{path}` has no {what}")
-        }
-    }
-
-    /// The record of a problem.
-    pub(super) fn find(
-        &self,
-        problem: &Problem,
-        regime: Regime,
-    ) -> Result<Option<&Record>, Failure> {
-        let own = self.own.find(problem, &self.device, regime);
-        if own.is_some() || !self.has_built_in() {
-            return Ok(own);
-        }
-        let built_in = match self.built_in.get() {
-            Some(known) => known,
-            None => {
-                let read = built_in()?;
-                self.built_in.get_or_init(|| read)
-            }
-        };
-        let found = built_in.find(problem, &self.device, regime);
-        if found.is_some() {
-            note_built_in(self.console);
-        }
-        Ok(found)
-    }
 }
 
 /// The named file, else the file of a device.

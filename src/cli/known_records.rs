@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::console::Console;
 use super::databases;
 use super::failure::Failure;
-use crate::database::{Database, Record};
+use crate::database::{BUILT_IN, Database, Record};
 use crate::model::{Device, Problem, Regime};
 
 /// Databases, of which the last may be the built-in one.
@@ -18,6 +18,11 @@ pub(super) struct KnownRecords {
 }
 
 impl KnownRecords {
+    /// No records.
+    pub(super) fn none() -> Self {
+        Self { files: Vec::new(), databases: Vec::new(), is_open: false }
+    }
+
     /// Reads the named files, else those of `results/`, else the built-in database. For one problem, of large files only
     /// the records near it.
     pub(super) fn read(
@@ -60,6 +65,25 @@ impl KnownRecords {
     /// All records.
     pub(super) fn all(&self) -> impl Iterator<Item = &Record> {
         self.databases.iter().flat_map(Database::records)
+    }
+
+    /// The record of a problem: of the first file that has one, else of the built-in database.
+    pub(super) fn find(
+        &self,
+        problem: &Problem,
+        device: &Device,
+        regime: Regime,
+    ) -> Option<&Record> {
+        self.databases.iter().find_map(|own| own.find(problem, device, regime))
+    }
+
+    /// The names of the databases, for messages.
+    pub(super) fn names(&self) -> String {
+        let files = self.files.iter().map(|file| format!("`{}`", file.display()));
+        let has_built_in = self.databases.len() > self.files.len();
+        let built_in = has_built_in.then(|| format!("the {BUILT_IN}"));
+        let names: Vec<String> = files.chain(built_in).collect();
+        if names.is_empty() { "any database".to_owned() } else { names.join(", ") }
     }
 
     /// The files, in their order.

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::arguments::CompareArguments;
 use crate::cli::console::Console;
-use crate::cli::databases::Winners;
 use crate::cli::failure::Failure;
+use crate::cli::known_records::KnownRecords;
 use crate::cli::measure_context::{in_turn, notes};
 use crate::cli::output::write;
 use crate::cli::{databases, request};
@@ -25,7 +25,7 @@ const MODELLED_WINNER: &str = "modelled winner";
 pub(super) fn run(
     arguments: &CompareArguments,
     problems: &[Problem],
-    winners: &Winners,
+    known: &KnownRecords,
     kit: &mut Kit,
     console: Console,
 ) -> Result<(Value, ExitCode), Failure> {
@@ -38,15 +38,16 @@ pub(super) fn run(
             .iter()
             .map(|rung| RequestedEntrant::of(rung, &kit.families, problem, &device))
             .collect();
-        match winners.find(problem, regime)? {
+        match known.find(problem, &device, regime) {
             Some(record) => wanted.push(RequestedEntrant {
                 name: if device.is_cpu() { MODELLED_WINNER } else { WINNER }.to_owned(),
                 chosen: databases::kernel(record, &kit.families)
                     .map_err(|error| error.message().to_owned()),
             }),
             None => console.note(&format!(
-                "no winner of {problem} takes part: {}",
-                winners.without(&format!("record of {}", device.name))
+                "no winner of {problem} takes part: no record of {} in {}",
+                device.name,
+                known.names()
             )),
         }
         let chosen: Vec<&(String, Configuration)> =

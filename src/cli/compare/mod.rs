@@ -13,12 +13,12 @@ pub(in crate::cli) use arguments::CompareArguments;
 
 use crate::cli::arguments::MeasureArguments;
 use crate::cli::console::Console;
-use crate::cli::databases::Winners;
 use crate::cli::failure::Failure;
+use crate::cli::known_records::KnownRecords;
 use crate::cli::measure_context::{MeasureContext, in_turn, notes};
 use crate::cli::output::{beside, finish_with};
 use crate::cli::{databases, request};
-use crate::model::Regime;
+use crate::model::{Problem, Regime};
 use crate::report::comparison::{self, LibraryComparison};
 use crate::tune::{LineUpOptions, retime};
 
@@ -40,16 +40,28 @@ fn run(arguments: &CompareArguments, console: Console) -> Result<(Value, ExitCod
     let mut kit = MeasureContext::new(device, &arguments.families, &arguments.common, console)?
         .kit(console)?;
     let device = kit.machine.device();
-    let winners = Winners::new(&device, db.as_deref(), console)?;
-    if arguments.ladder || !arguments.config.is_empty() || arguments.plot.is_some() {
-        return lineup::run(arguments, &problems, &winners, &mut kit, console);
-    }
-    let winners = winners.existing()?;
     let regime = Regime::default();
+    let is_lineup = arguments.ladder || !arguments.config.is_empty() || arguments.plot.is_some();
+    // A line-up takes place without winners, too.
+    let missing = db.as_ref().filter(|file| is_lineup && !file.exists());
+    let known = match missing {
+        Some(_) => KnownRecords::none(),
+        None => KnownRecords::read(db.as_slice(), &problems, console)?
+            .for_device(&device, &problems, regime)?,
+    };
+    let is_built_in = |problem: &Problem| {
+        known.find(problem, &device, regime).is_some_and(|record| known.is_built_in(record))
+    };
+    if problems.iter().any(is_built_in) {
+        databases::note_built_in(console);
+    }
+    if is_lineup {
+        return lineup::run(arguments, &problems, &known, &mut kit, console);
+    }
     let mut compared = Vec::new();
     for problem in in_turn(&problems, console)? {
-        let Some(record) = winners.find(problem, regime)? else {
-            let why = winners.without(&format!("record of {}", device.name));
+        let Some(record) = known.find(problem, &device, regime) else {
+            let why = format!("no record of {} in {}", device.name, known.names());
             compared.push(LibraryComparison::without(*problem, why));
             continue;
         };

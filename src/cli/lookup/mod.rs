@@ -24,9 +24,9 @@ use crate::model::{Device, Problem, Storage};
 use crate::render;
 use crate::report::answered;
 
-/// Answers from the record of the shape, else from the winner of another shape on the same GPU, chosen
-/// by a model of tiles, waves and alignment, else from another GPU of the same compute capability, else
-/// with a family's default. The answer is legal for the shape, leading dimensions and alignment given.
+/// Answers from the record of the shape. For another shape the answer is the kernel with the lowest time by the learned
+/// model or by the winners of similar shapes. Without records of the GPU it is a winner of another GPU of the same compute
+/// capability, else the default of a family. The answer is legal for the shape, leading dimensions and alignment given.
 #[derive(Debug, Args)]
 #[command(
     mut_arg("shape_words", |shape| {
