@@ -4,7 +4,7 @@ use super::failed;
 use super::margins::of_margin;
 use super::table::{TableStyle, View, right_aligned};
 use crate::arithmetic::error_bound_of_small_integers;
-use crate::model::{Device, Measurement, Problem, Resources, Tflops, Timing};
+use crate::model::{Configuration, Device, Measurement, Problem, Resources, Tflops, Timing};
 use crate::tune::{Certainty, Spaces, Standing, Summary};
 
 /// Lines of the ranking.
@@ -60,7 +60,7 @@ pub fn ranking(summary: &Summary, device: &Device, view: View) -> String {
         let place = format!("{}{mark}", place + 1);
         let registers = resources.registers.to_string();
         let cells = [place, median, p05, p95, rate, peak, library, registers, occupancy(resources)];
-        let kernel = kernel_words(summary, standing, view.verbose);
+        let kernel = kernel_words(summary, &standing.family, &standing.configuration, view.verbose);
         table.add_row(right_aligned(columns(cells), [style.cell(&kernel)]));
     }
     for baseline in &summary.baselines {
@@ -78,9 +78,13 @@ pub fn ranking(summary: &Summary, device: &Device, view: View) -> String {
 }
 
 /// The family and the parameters of a candidate: all, or those that differ from the default of the family.
-fn kernel_words(summary: &Summary, standing: &Standing, verbose: bool) -> String {
-    let Standing { family, configuration, .. } = standing;
-    let of_family = summary.coverage.iter().find(|coverage| coverage.family == *family);
+fn kernel_words(
+    summary: &Summary,
+    family: &str,
+    configuration: &Configuration,
+    verbose: bool,
+) -> String {
+    let of_family = summary.coverage.iter().find(|coverage| coverage.family == family);
     let default = of_family.and_then(|coverage| coverage.default.as_ref()).filter(|_| !verbose);
     let Some(default) = default else { return format!("{family} {configuration}") };
     let changes = configuration.changes_from(default);
@@ -135,7 +139,7 @@ pub fn verdict(summary: &Summary, device: &Device, verbose: bool) -> String {
     };
     let mut text = format!(
         "{title} for {problem}: {}\n  {} = {rate} TFLOP/s{timing}",
-        kernel_words(summary, winner, verbose),
+        kernel_words(summary, &winner.family, &winner.configuration, verbose),
         winner.measurement.median()
     );
     if let Some(peak) = device.peak(problem) {
@@ -145,15 +149,14 @@ pub fn verdict(summary: &Summary, device: &Device, verbose: bool) -> String {
     text.push('\n');
     if let Some(library) = summary.baselines.first() {
         let ratio = library.measurement.median().0 / winner.measurement.median().0;
-        let comparison = if ratio >= 1.0 { "faster than" } else { "as fast as" };
         text.push_str(&format!(
-            "  {ratio:.3} times {comparison} {} ({})\n",
+            "  {ratio:.3} times as fast as {} ({})\n",
             library.name,
             library.measurement.median()
         ));
     }
     if let Some(certainty) = &summary.certainty {
-        text.push_str(&sureness(certainty));
+        text.push_str(&sureness(summary, certainty, verbose));
     }
     if summary.is_interim() {
         text.push_str("  interim: the search was interrupted; the same command resumes it\n");
@@ -177,7 +180,7 @@ pub fn verdict(summary: &Summary, device: &Device, verbose: bool) -> String {
 }
 
 /// Margin of the winner, or its ties.
-fn sureness(certainty: &Certainty) -> String {
+fn sureness(summary: &Summary, certainty: &Certainty, verbose: bool) -> String {
     let Certainty { runner_up, rounds, tainted_rounds, taint, tie_set, ended, .. } = certainty;
     let ties = tie_set.len().saturating_sub(1);
     let mut text = match runner_up {
@@ -188,7 +191,8 @@ fn sureness(certainty: &Certainty) -> String {
                 ties => format!("ties with {ties} others and uses the fewest resources; "),
             };
             let compared = of_margin(margin);
-            format!("  {tie}{compared}, {rounds} rounds, {ended}: {family} {configuration}\n")
+            let kernel = kernel_words(summary, family, configuration, verbose);
+            format!("  {tie}{compared}, {rounds} rounds, {ended}: {kernel}\n")
         }
         None => "  no other candidate was in the final round\n".to_owned(),
     };
