@@ -29,13 +29,15 @@ pub(super) fn run(
     kit: &mut Kit,
     console: Console,
 ) -> Result<(Value, ExitCode), Failure> {
-    let rungs = rungs(arguments, &kit.families)?;
+    let climbed = ladder_rungs(arguments)?;
+    let named = named_rungs(arguments, &kit.families)?;
     let device = kit.machine.device();
     let regime = Regime::default();
     let mut lined = Vec::new();
     for problem in in_turn(problems, console)? {
-        let mut wanted: Vec<RequestedEntrant> = rungs
-            .iter()
+        let served = climbed.iter().filter(|rung| serves(rung, &kit.families, problem, &device));
+        let mut wanted: Vec<RequestedEntrant> = served
+            .chain(&named)
             .map(|rung| RequestedEntrant::of(rung, &kit.families, problem, &device))
             .collect();
         match known.find(problem, &device, regime) {
@@ -93,19 +95,31 @@ fn show(
     Ok(())
 }
 
-/// The kernels of the ladder, where it takes part, and the named configurations.
-fn rungs(arguments: &CompareArguments, families: &[Family]) -> Result<Vec<Rung>, Failure> {
-    let mut rungs = Vec::new();
-    if arguments.ladder {
-        let folder = arguments.families.folders.spaces.as_deref();
-        rungs.extend(ladder(folder).map_err(Failure::work)?);
+/// The kernels of the ladder, where it takes part.
+fn ladder_rungs(arguments: &CompareArguments) -> Result<Vec<Rung>, Failure> {
+    if !arguments.ladder {
+        return Ok(Vec::new());
     }
+    ladder(arguments.families.folders.spaces.as_deref()).map_err(Failure::work)
+}
+
+/// The configurations that were named.
+fn named_rungs(arguments: &CompareArguments, families: &[Family]) -> Result<Vec<Rung>, Failure> {
+    let mut rungs = Vec::new();
     for config in &arguments.config {
         let (family, _) = config.split_once(':').unwrap_or((config, ""));
         request::family(families, family).map_err(Failure::usage)?;
         rungs.push(Rung { name: config.clone(), config: config.clone() });
     }
     Ok(rungs)
+}
+
+/// Whether a rung of the ladder is one for problems like this: its family serves their types, layouts and GPU.
+fn serves(rung: &Rung, families: &[Family], problem: &Problem, device: &Device) -> bool {
+    let (family, _) = rung.config.split_once(':').unwrap_or((&rung.config, ""));
+    // A misspelt family is shown as one that fails.
+    request::family(families, family)
+        .map_or(true, |family| family.refusal(problem, device).is_none())
 }
 
 /// A named entrant.
