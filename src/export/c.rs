@@ -22,7 +22,7 @@ use crate::space::formula::{Language, OPEN};
 const WORDS_A_LINE: usize = 5;
 
 /// The C source in the order of its parts: each uses those before it.
-const SOURCE: [&str; 13] = [
+const SOURCE: [&str; 14] = [
     include_str!("artifact/c/tables.c"),
     include_str!("artifact/c/driver.c"),
     include_str!("artifact/c/problem.c"),
@@ -34,6 +34,7 @@ const SOURCE: [&str; 13] = [
     include_str!("artifact/c/plans.c"),
     include_str!("artifact/c/maps.c"),
     include_str!("artifact/c/launch.c"),
+    include_str!("artifact/c/empty.c"),
     include_str!("artifact/c/measure.c"),
     include_str!("artifact/c/interface.c"),
 ];

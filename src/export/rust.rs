@@ -268,6 +268,10 @@ fn method(number: usize, pattern: ProblemPattern) -> String {
         (c, ldc): (&mut C, i32),
 {parameters}        workspace: Option<&mut CudaSlice<u8>>,
     ) -> Result<(), Error> {{
+        // Without elements of C there is nothing to do.
+        if m.min(n) == 0 && [m, n, k].iter().all(|extent| *extent >= 0) {{
+            return Ok(());
+        }}
         let matrices = [
             (a.len(), {stored_a}, lda, {bytes_a}),
             (b.len(), {stored_b}, ldb, {bytes_b}),

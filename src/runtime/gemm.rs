@@ -12,7 +12,7 @@ use super::operands::GemmOperands;
 use super::prepared::{MAX_ARGUMENTS, PreparedKernel, prepare};
 use crate::gpu::{ForeignContext, KernelArgument, Stream};
 use crate::lookup::Question;
-use crate::model::Problem;
+use crate::model::{Problem, Shape};
 
 /// Problems that are prepared before all are forgotten: a program with changing extents, such as lengths of
 /// sequences, has thousands.
@@ -59,7 +59,8 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
     /// Enqueues a product in the stream and returns without waiting.
     ///
     /// The addresses must be operands of the problem in the current context. They are not checked:
-    /// a kernel with wrong addresses accesses invalid memory.
+    /// a kernel with wrong addresses accesses invalid memory. Nothing is done for an M, an N or a batch of 0; a K of 0
+    /// is an error, where the C library fills D.
     ///
     /// # Errors
     /// [`RuntimeError`].
@@ -69,6 +70,10 @@ impl<C: Catalogue, D: Driver> Runtime<C, D> {
         problem: &Problem,
         operands: &GemmOperands,
     ) -> Result<(), RuntimeError> {
+        let Shape { m, n, .. } = problem.shape;
+        if m == 0 || n == 0 || problem.batch == 0 {
+            return Ok(());
+        }
         let rows_of_c = operands.rows_of_c(problem)?;
         let mut room = Question::ANY;
         loop {

@@ -235,13 +235,17 @@ fn what_kernels_cannot_take_is_refused_before_a_launch() {
         (own, GemmOperands { lda: (1 << 32) + 64, ..packed }, "lda is 4294967360"),
         (large(3_000_000_000), packed, "M is 3000000000"),
         (large((1 << 31) - 4095), packed, "M is 2147479553: kernels take 1 to 2147479552"),
-        (large(0), packed, "M is 0"),
-        (Problem { batch: 0, ..own }, packed, "batch is 0"),
+        (Problem { shape: Shape { k: 0, ..own.shape }, ..own }, packed, "K is 0"),
         (whole, GemmOperands { alpha: 1.5, ..packed }, "alpha is 1.5: give a whole number"),
         (whole, GemmOperands { beta: 3e9, ..packed }, "beta is 3000000000"),
     ] {
         let error = runtime.gemm(Stream::default(), &problem, &operands).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
+    }
+    // Without elements of D nothing is done, whatever the addresses are.
+    let nowhere = GemmOperands { a: 0, b: 0, d: 0, ..packed };
+    for nothing in [large(0), Problem { batch: 0, ..own }] {
+        runtime.gemm(Stream::default(), &nothing, &nowhere).unwrap();
     }
     assert!(driver.launched.lock().unwrap().is_empty());
 }

@@ -5,6 +5,7 @@
 #include "gemm_tuned.h"
 
 static float memory[4096];
+static __attribute__((aligned(256))) char workspace[1 << 16];
 
 /* Says what a problem is refused with. */
 static void say(const char *what, const gemm_tuned_problem *problem)
@@ -88,6 +89,19 @@ int main(void)
     say("transpose", &problem);
     problem = good, problem.m = 0;
     say("no rows", &problem);
+    operands.a = operands.b = NULL;
+    problem.n = 0;
+    printf("nothing to do %d\n", gemm_tuned_run(tuned, &problem, &operands, NULL, 0, NULL));
+    printf("nothing to choose %d", gemm_tuned_choose(tuned, &problem, 0, &choice));
+    printf(" %s\n", choice.name);
+    problem = good, problem.k = 0, operands.beta = NULL;
+    printf("no depth %d\n", gemm_tuned_run(tuned, &problem, &operands, NULL, 0, NULL));
+    operands.beta = &beta;
+    printf("no depth, no workspace %d\n", gemm_tuned_run(tuned, &problem, &operands, NULL, 0, NULL));
+    printf("zeros %d", gemm_tuned_choose(tuned, &problem, 1 << 20, &choice));
+    printf(" %s %d\n", choice.name, (int)choice.workspace_bytes);
+    printf("zeros %d\n", gemm_tuned_run(tuned, &problem, &operands, workspace, sizeof workspace, NULL));
+    operands.a = memory, operands.b = memory + 64;
     problem = good, problem.k = 1LL << 31;
     say("too long", &problem);
     problem = good, problem.batch = -1;

@@ -76,11 +76,10 @@ for extent in range(1, 9):
 assert matmul(8, 8, 8, alpha=2) != matmul(8, 8, 8)
 
 # What is refused, with the documented error; the caller's context is current afterwards.
-refused("m is 0", gemm_tuned.kernel_for, 0, 8, 8)
+assert gemm_tuned.kernel_for(0, 8, 8) == gemm_tuned.kernel_for(8, 8, 8, batch=0) == "nothing"
 refused("n is -1", gemm_tuned.kernel_for, 8, -1, 8)
 refused("k is 2147479553", gemm_tuned.kernel_for, 8, 8, 2147479553)
 refused("m is 18446744073709551624: give a number of 64 bits", gemm_tuned.kernel_for, (1 << 64) + 8, 8, 8)
-refused("batch is 0", gemm_tuned.kernel_for, 8, 8, 8, batch=0)
 refused("`f64` is no dtype", gemm_tuned.kernel_for, 8, 8, 8, dtype="f64")
 refused("`xx` is no layout", gemm_tuned.kernel_for, 8, 8, 8, layout="xx")
 refused("whole numbers", gemm_tuned.kernel_for, 8, 8, 8.5)
@@ -106,6 +105,21 @@ refused("out is (64, 96)", gemm_tuned.matmul, a, b, torch.Tensor(3 << 40, (64, 9
 refused("neither rows nor columns of a", gemm_tuned.matmul, torch.Tensor(1 << 40, (64, 32), (64, 2)), b)
 refused("arrays of one type", gemm_tuned.matmul, a, [[1.0]])
 refused("stride_d is 0", gemm_tuned.matmul, many, b, torch.Tensor(3 << 40, (5, 64, 96), (0, 96, 1)))
+# Without elements nothing is launched; without an inner extent, rows are filled, or kernels multiply zeros.
+torch.memory(PLACE, 1 << 46)
+assert matmul(0, 8, 8, a=0) == matmul(8, 0, 8, a=0) == "" == matmul(0, 0, 0, a=0) and torch.allocations == []
+assert gemm_tuned.matmul(torch.Tensor(0, (0, 4, 8), (32, 8, 1)), torch.Tensor(0, (8, 3), (3, 1))).shape == (0, 4, 3)
+assert matmul(64, 96, 0, a=0) == f"fill:{3 << 40},{96 * 4}:{96 * 4},64;" and torch.allocations == []
+_, _, out = operands(64, 96, 0)
+none_a, none_b = torch.Tensor(0, (64, 0), (1, 1)), torch.Tensor(0, (0, 96), (96, 1))
+stub.stub_begin()
+gemm_tuned.matmul(none_a, none_b, out, beta=1)
+assert stub.stub_recorded() == b"" and torch.allocations == []
+gemm_tuned.matmul(none_a, none_b, out, beta=0.5)
+(zeros, _), = torch.allocations
+said = stub.stub_recorded().decode()
+assert zeros >= 96 * 4 and said.count(PLACE.to_bytes(8, "little").hex()) >= 2 and "0000003f" in said, said
+
 stub.stub_fail(1)
 refused("the product failed: an error of the stub", matmul, 512, 512, 512)
 stub.stub_fail(0)

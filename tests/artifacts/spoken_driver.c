@@ -100,7 +100,6 @@ UNUSED(cuMemAlloc_v2)
 UNUSED(cuMemFree_v2)
 UNUSED(cuMemcpyDtoDAsync_v2)
 UNUSED(cuMemcpy2DAsync_v2)
-UNUSED(cuMemsetD8Async)
 UNUSED(cuEventCreate)
 UNUSED(cuEventDestroy_v2)
 UNUSED(cuEventRecord)
@@ -108,6 +107,22 @@ UNUSED(cuEventSynchronize)
 UNUSED(cuEventElapsedTime)
 UNUSED(cuDeviceGetName)
 UNUSED(cuDriverGetVersion)
+
+int cuMemsetD8Async(unsigned long long to, unsigned char value, size_t bytes, void *stream)
+{
+    (void)stream;
+    memset((void *)to, value, bytes);
+    printf("fill %d with %d\n", (int)bytes, value);
+    return 0;
+}
+
+int cuMemsetD2D8Async(unsigned long long to, size_t pitch, unsigned char value, size_t width, size_t height, void *stream)
+{
+    (void)to;
+    (void)stream;
+    printf("fill %d rows of %d in %d with %d\n", (int)height, (int)width, (int)pitch, value);
+    return 0;
+}
 
 int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                    unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **parameters,

@@ -272,7 +272,18 @@ int cuMemsetD8Async(unsigned long long to, unsigned char value, size_t bytes, vo
 {
     (void)value;
     (void)stream;
-    return to < memory_place || bytes == 0;
+    /* Besides what is measured in memory of the library, workspaces of the caller are filled. */
+    return (open_allocations > 0 && to < memory_place) || bytes == 0;
+}
+
+/* Recorded as "fill:TO,PITCH:WIDTH,ROWS;". */
+int cuMemsetD2D8Async(unsigned long long to, size_t pitch, unsigned char value, size_t width, size_t height, void *stream)
+{
+    (void)stream;
+    if (value != 0 || width > pitch || width == 0 || height == 0 || stub_current() != &primary)
+        return 1;
+    length += (size_t)sprintf(recorded + length, "fill:%llu,%zu:%zu,%zu;", to, pitch, width, height);
+    return 0;
 }
 
 typedef struct {

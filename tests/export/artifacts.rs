@@ -214,10 +214,10 @@ fn the_python_module_is_imported_without_a_gpu_and_says_what_is_missing() {
         "{error}"
     );
     let source = folder.join("version.c").to_str().unwrap().to_owned();
-    fs::write(&source, "int gemm_tuned_version(void) { return 3; }").unwrap();
+    fs::write(&source, "int gemm_tuned_version(void) { return 9; }").unwrap();
     let built = ["-shared", "-fPIC", &source, "-o", library.to_str().unwrap()];
     let Some(output) = run("gcc", &built) else { return };
     check(&output);
     let (_, error) = call(&folder).unwrap();
-    assert!(error.contains("has version 3 of the interface, and this module needs 2"), "{error}");
+    assert!(error.contains("has version 9 of the interface, and this module needs 3"), "{error}");
 }

@@ -33,8 +33,8 @@ extern "C" {
 
 /* Version of this interface. A later one adds functions and fields, and changes none: a library serves programs that
  * were compiled with an earlier header. Version 2 added what follows `stride_d` in gemm_tuned_problem and `beta` in
- * gemm_tuned_operands. */
-#define GEMM_TUNED_VERSION 2
+ * gemm_tuned_operands. Version 3 takes extents of 0. */
+#define GEMM_TUNED_VERSION 3
 
 /* Version of the interface that the library was built with. */
 int gemm_tuned_version(void);
@@ -98,7 +98,10 @@ typedef struct {
     /* Bytes that the addresses are multiples of, a power of two; 0 for 256. Only gemm_tuned_choose and
      * gemm_tuned_check read it: gemm_tuned_run sees the addresses. */
     int alignment;
-    /* D has M rows of N elements, K is the inner extent. */
+    /* D has M rows of N elements, K is the inner extent. As in BLAS, extents may be 0. With M or N of 0, or a batch of
+     * 0, a call does nothing, and no address is read. With K of 0, D is the epilogue of beta C, and neither alpha, A
+     * nor B is read: a kernel multiplies zeros in the workspace, so that it needs one (gemm_tuned_choose says how
+     * much), except for a beta of 0 or 1 without an epilogue. */
     long long m, n, k;
     /* Products of one call. */
     long long batch;

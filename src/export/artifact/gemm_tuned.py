@@ -21,7 +21,7 @@ __all__ = ["GemmTunedError", "kernel_for", "matmul", "version"]
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 BUILD = "cc -O2 -shared -fPIC gemm_tuned.c -o libgemm_tuned.so -ldl"
 # Constants of gemm_tuned.h.
-VERSION, NO_KERNEL, NOT_NOW = 2, -1, -6
+VERSION, NO_KERNEL, NOT_NOW = 3, -1, -6
 DEFAULT, F32, F16, BF16, I32, I8 = range(-1, 5)
 DTYPES = {"f32": F32, "f16": F16, "bf16": BF16, "i32": I32, "i8": I8}
 COMPUTES = {name: number for number, name in enumerate(("f32", "tf32", "f32-emulated", "f16", "bf16", "i32", "i8"))}
@@ -290,6 +290,8 @@ def _stored(name, shape, strides):
     """Whether a matrix is stored transposed, and the elements between rows as stored. A single row ends
     nowhere, so that its stride is its length."""
     (height, width), (down, across) = shape, strides
+    if 0 in shape:
+        return 0, width
     if (across == 1 or width == 1) and (down >= width or height == 1):
         return 0, width if height == 1 else down
     if (down == 1 or height == 1) and (across >= height or width == 1):
@@ -305,8 +307,8 @@ def _matrices(name, described):
     if str(dtype) not in ARRAY_DTYPES:
         raise GemmTunedError(f"{name} is of {dtype}: give float32, float16, bfloat16, int32 or int8")
     shape, strides = tuple(shape), tuple(strides)
-    if len(shape) not in (2, 3) or 0 in shape:
-        raise GemmTunedError(f"{name} has shape {shape}: give a matrix or a batch of matrices, with elements")
+    if len(shape) not in (2, 3):
+        raise GemmTunedError(f"{name} has shape {shape}: give a matrix or a batch of matrices")
     batch, stride = (shape[0], strides[0]) if len(shape) == 3 else (None, 0)
     return batch, shape[-2:], strides[-2:], stride
 
@@ -347,6 +349,8 @@ class _Call:
                                  "name the compute type")
         self.device = of_a[0]
         self.shape = (*batches, m, n)
+        # Without elements of out, or of a and b: nothing is done, or out is the epilogue of beta * out.
+        self.is_nothing, self.is_empty = 0 in self.shape, k == 0
         dtype, dtype_b = ARRAY_DTYPES[str(of_a[1])], ARRAY_DTYPES[str(of_b[1])]
         if of_out is not None and out_dtype is not None:
             raise GemmTunedError("out has a dtype already: give either out or out_dtype")
@@ -443,7 +447,7 @@ def matmul(a, b, out=None, alpha=1, beta=0, *, c=None, out_dtype=None, compute=N
            row_scale=None, col_scale=None, residual=None, mul=None):
     """Computes epilogue(alpha * a @ b + beta * out) into `out` or a new array of `out_dtype`. If beta is 0, `out` is
     not read; `c` stands for it in an array of its own. Operands are matrices, or batches of them with three
-    dimensions; a matrix beside a batch serves all its products.
+    dimensions; a matrix beside a batch serves all its products. Dimensions may be 0, as for `torch.matmul`.
 
     `compute` names another compute type than that of the dtype, such as "tf32". `epilogue` has operations in their
     order, as in "bias,gelu": bias (n values), row-scale (m of float32), col-scale (n of float32), relu, gelu,
@@ -479,7 +483,9 @@ def matmul(a, b, out=None, alpha=1, beta=0, *, c=None, out_dtype=None, compute=N
     if out is None:
         out = empty(a, call.shape, call.dtype)
         out_at = address(out)
-    if not (a_at and b_at and out_at):
+    if call.is_nothing:
+        return out
+    if not (out_at and (call.is_empty or (a_at and b_at))):
         raise GemmTunedError("an address is null: give arrays with memory")
     operands = _Operands(96, a_at, b_at, out_at)
     for name, one in others.items():
@@ -489,7 +495,9 @@ def matmul(a, b, out=None, alpha=1, beta=0, *, c=None, out_dtype=None, compute=N
         operands.alpha, operands.beta = map(ctypes.addressof, scalars)
     queue = stream(call.device)
     space, place, count = None, None, call.workspace
-    if count is None:
+    if call.is_empty and not epilogue and beta in (0, 1):
+        count = 0
+    elif count is None:
         count = call.first_workspace(operands, queue)
     while count:
         try:

@@ -58,6 +58,7 @@ typedef struct {
     int (*release)(unsigned long long address);
     int (*copy)(unsigned long long to, unsigned long long from, size_t bytes, void *stream);
     int (*fill)(unsigned long long to, unsigned char value, size_t bytes, void *stream);
+    int (*fill_rows)(unsigned long long to, size_t pitch, unsigned char value, size_t width, size_t height, void *stream);
     int (*make_event)(void **event, unsigned flags);
     int (*free_event)(void *event);
     int (*record)(void *event, void *stream);
@@ -122,7 +123,8 @@ static int load_driver(driver *cuda)
         || !find(library, "cuStreamIsCapturing", &cuda->capture_status)
         || !find(library, "cuMemAlloc_v2", &cuda->allocate) || !find(library, "cuMemFree_v2", &cuda->release)
         || !find(library, "cuMemcpyDtoDAsync_v2", &cuda->copy)
-        || !find(library, "cuMemsetD8Async", &cuda->fill) || !find(library, "cuEventCreate", &cuda->make_event)
+        || !find(library, "cuMemsetD8Async", &cuda->fill)
+        || !find(library, "cuMemsetD2D8Async", &cuda->fill_rows) || !find(library, "cuEventCreate", &cuda->make_event)
         || !find(library, "cuEventDestroy_v2", &cuda->free_event)
         || !find(library, "cuEventRecord", &cuda->record) || !find(library, "cuEventSynchronize", &cuda->wait)
         || !find(library, "cuEventElapsedTime", &cuda->elapsed)

@@ -56,16 +56,29 @@ int gemm_tuned_choose(const gemm_tuned *tuned, const gemm_tuned_problem *problem
     refusal why;
     question key;
     choice chosen;
+    product zero_product;
+    unsigned long long zeros = 0;
     int alignment, status = gemm_tuned_check(problem, NULL, 0);
     if (status != 0 || out == NULL || out->size != sizeof *out)
         return GEMM_TUNED_BAD_ARGUMENT;
     read_problem(problem, &own, &why);
+    out->name = "nothing";
+    out->workspace_bytes = 0;
+    out->expected_us = 0;
+    out->tuned = 0;
+    out->deterministic = 1;
+    if (is_nothing(&own))
+        return GEMM_TUNED_SUCCESS;
     alignment = problem->alignment == 0 ? WORKSPACE_ALIGNMENT : (int)least(problem->alignment, WORKSPACE_ALIGNMENT);
-    ask(&own, alignment, room, &key);
-    status = choose(tuned, &own, &key, &chosen);
+    if (own.p[2] == 0) {
+        status = choose_stand_in(tuned, &own, alignment, room, &chosen, &zero_product, &key, &zeros);
+    } else {
+        ask(&own, alignment, room, &key);
+        status = choose(tuned, &own, &key, &chosen);
+    }
     if (status == 0) {
         out->name = chosen.own->name;
-        out->workspace_bytes = (size_t)workspace_bytes(chosen.own, chosen.sizes);
+        out->workspace_bytes = (size_t)(workspace_bytes(chosen.own, chosen.sizes) + zeros);
         out->expected_us = chosen.time;
         out->tuned = chosen.exact;
         out->deterministic = chosen.own->deterministic;
@@ -86,7 +99,9 @@ static int read_product(const gemm_tuned *tuned, const gemm_tuned_problem *probl
     *whole = gemm_tuned_no_operands();
     memcpy(whole, operands, operands->size);
     whole->size = sizeof *whole;
-    if (!is_address(whole->a, widest(own)) || !is_address(whole->b, widest(own))
+    if (is_nothing(own))
+        return GEMM_TUNED_SUCCESS;
+    if ((own->p[2] != 0 && (!is_address(whole->a, widest(own)) || !is_address(whole->b, widest(own))))
         || !is_address(whole->d, widest(own))
         || (whole->c != NULL && !is_address(whole->c, own->elements[2])))
         return GEMM_TUNED_BAD_ARGUMENT;
@@ -118,6 +133,8 @@ int gemm_tuned_measure(gemm_tuned *tuned, const gemm_tuned_problem *problem, con
     int status, pushed;
     if (read_product(tuned, problem, operands, &own, &whole) != 0)
         return GEMM_TUNED_BAD_ARGUMENT;
+    if (is_nothing(&own) || own.p[2] == 0)
+        return GEMM_TUNED_SUCCESS;
     ask(&own, alignment_of(&whole), 0, &key);
     status = enter(tuned, &pushed);
     if (status == 0)
@@ -139,6 +156,15 @@ int gemm_tuned_run(gemm_tuned *tuned, const gemm_tuned_problem *problem, const g
         return GEMM_TUNED_BAD_ARGUMENT;
     if (workspace == NULL || (uintptr_t)workspace % WORKSPACE_ALIGNMENT != 0)
         room = 0;
+    if (is_nothing(&own))
+        return GEMM_TUNED_SUCCESS;
+    if (own.p[2] == 0) {
+        status = enter(tuned, &pushed);
+        if (status == 0)
+            status = run_empty(tuned, &own, &whole, workspace, room, stream);
+        leave(tuned, pushed);
+        return status;
+    }
     ask(&own, alignment_of(&whole), room, &key);
     status = enter(tuned, &pushed);
     if (status == 0) {

@@ -158,8 +158,8 @@ static int read_storage(const gemm_tuned_problem *given, product *own, refusal *
     own->p[2] = given->k;
     own->p[3] = given->batch;
     for (i = 0; i < 4; i++)
-        if (own->p[i] < 1 || own->p[i] > (i < 3 ? MAX_EXTENT : MAX_BATCH))
-            return refuse(why, "%s is %lld: kernels take 1 to %lld", extents[i], own->p[i],
+        if (own->p[i] < 0 || own->p[i] > (i < 3 ? MAX_EXTENT : MAX_BATCH))
+            return refuse(why, "%s is %lld: give 0 to %lld", extents[i], own->p[i],
                           i < 3 ? MAX_EXTENT : MAX_BATCH);
     own->p[4] = given->lda;
     own->p[5] = given->ldb;
@@ -179,7 +179,7 @@ static int read_storage(const gemm_tuned_problem *given, product *own, refusal *
         if (height * row > held)
             return refuse(why, "%s is %lld: an operand has at most %lld elements from the first to the last",
                           rows[i], row, held);
-        if (own->p[3] == 1) {
+        if (own->p[3] <= 1) {
             own->strides[i] = 0;
             continue;
         }
@@ -220,6 +220,9 @@ static int read_problem(const gemm_tuned_problem *given, product *own, refusal *
     status = read_types(given, own, why);
     return status == 0 ? read_storage(given, own, why) : status;
 }
+
+/* Whether D has no elements. */
+static int is_nothing(const product *own) { return own->p[0] == 0 || own->p[1] == 0 || own->p[3] == 0; }
 
 /* Bytes of the largest element of an operand. */
 static long long widest(const product *own) { return most(own->elements[0], most(own->elements[1], own->elements[2])); }
