@@ -22,7 +22,7 @@ use crate::space::formula::{Language, OPEN};
 const WORDS_A_LINE: usize = 5;
 
 /// The C source in the order of its parts: each uses those before it.
-const SOURCE: [&str; 14] = [
+const SOURCE: [&str; 16] = [
     include_str!("artifact/c/tables.c"),
     include_str!("artifact/c/driver.c"),
     include_str!("artifact/c/problem.c"),
@@ -37,6 +37,8 @@ const SOURCE: [&str; 14] = [
     include_str!("artifact/c/empty.c"),
     include_str!("artifact/c/measure.c"),
     include_str!("artifact/c/interface.c"),
+    include_str!("artifact/c/blas.c"),
+    include_str!("artifact/c/end.c"),
 ];
 
 /// Digits of the checksum that files of measured kernels are named by.
@@ -117,6 +119,7 @@ pub fn c(
     let source = source(digest, &quote::c_comment(&device.name));
     let files = [
         ("gemm_tuned.h".to_owned(), include_str!("artifact/gemm_tuned.h").to_owned()),
+        ("gemm_tuned_cublas.h".to_owned(), include_str!("artifact/gemm_tuned_cublas.h").to_owned()),
         ("gemm_tuned.c".to_owned(), source),
     ];
     (files.into_iter().collect(), left_out)

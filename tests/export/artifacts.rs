@@ -63,6 +63,24 @@ fn driver_that_speaks(folder: &Path) -> Option<()> {
     Some(())
 }
 
+/// Calls of cublasSgemm become row-major products: all transposes, padded columns and batches against the definition
+/// of BLAS, computed on the host.
+#[test]
+fn column_major_calls_are_products_of_swapped_operands() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path().to_str().unwrap();
+    fs::copy("src/export/artifact/c/blas.c", folder.path().join("blas_source.c")).unwrap();
+    let strict = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-pedantic", "-Werror"];
+    let found = ["-I", here, "-I", "src/export/artifact", "-I", "tests/artifacts/stubs"];
+    let program = folder.path().join("blas").to_str().unwrap().to_owned();
+    for (compiler, standard, language) in [("gcc", "-std=c99", "c"), ("g++", "-std=c++11", "c++")] {
+        let built = [standard, "-x", language, "tests/artifacts/blas.c", "-o", &program];
+        let Some(output) = run(compiler, &[&strict[..], &found, &built].concat()) else { return };
+        check(&output);
+        assert_eq!(check(&run(&program, &[]).unwrap()), "right\n", "{compiler}");
+    }
+}
+
 /// A program that is linked with the library finds no driver, or one without machine code for its GPU.
 #[test]
 fn a_library_without_a_driver_says_so() {

@@ -33,7 +33,7 @@ extern "C" {
 
 /* Version of this interface. A later one adds functions and fields, and changes none: a library serves programs that
  * were compiled with an earlier header. Version 2 added what follows `stride_d` in gemm_tuned_problem and `beta` in
- * gemm_tuned_operands. Version 3 takes extents of 0. */
+ * gemm_tuned_operands. Version 3 takes extents of 0 and adds the column-major functions. */
 #define GEMM_TUNED_VERSION 3
 
 /* Version of the interface that the library was built with. */
@@ -265,6 +265,20 @@ int gemm_tuned_run(gemm_tuned *tuned, const gemm_tuned_problem *problem, const g
  * before gemm_tuned_choose, which then says the workspace of the measured kernel. */
 int gemm_tuned_measure(gemm_tuned *tuned, const gemm_tuned_problem *problem, const gemm_tuned_operands *operands,
                        void *stream);
+
+/* Column-major products of f32, with the arguments of cublasSgemm and cublasSgemmStridedBatched in their order and
+ * meaning, behind the handle; the stream comes last. Factors lie in host memory. C has M rows: problems in rows as above
+ * are C^T = op(B)^T op(A)^T. gemm_tuned_cublas.h makes calls of cublasSgemm such calls. */
+enum { GEMM_TUNED_OP_N = 0, GEMM_TUNED_OP_T = 1, GEMM_TUNED_OP_C = 2 };
+
+int gemm_tuned_sgemm(gemm_tuned *tuned, int transa, int transb, int m, int n, int k, const float *alpha,
+                     const float *A, int lda, const float *B, int ldb, const float *beta, float *C, int ldc,
+                     void *stream);
+
+int gemm_tuned_sgemm_strided_batched(gemm_tuned *tuned, int transa, int transb, int m, int n, int k,
+                                     const float *alpha, const float *A, int lda, long long stride_a, const float *B,
+                                     int ldb, long long stride_b, const float *beta, float *C, int ldc,
+                                     long long stride_c, int batch_count, void *stream);
 
 #ifdef __cplusplus
 }

@@ -182,7 +182,3 @@ int gemm_tuned_run(gemm_tuned *tuned, const gemm_tuned_problem *problem, const g
     leave(tuned, pushed);
     return status;
 }
-
-#ifdef __cplusplus
-}
-#endif
