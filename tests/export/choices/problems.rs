@@ -223,7 +223,8 @@ fn break_something(
     let place = random.usize(..3);
     let hostile = [MAX_EXTENT, MAX_EXTENT + 1, (1 << 31) - 1, 1 << 31, 3_000_000_000, 1 << 32];
     match random.u32(..6) {
-        5 => problem.batch = *random.choice(&[0, MAX_BATCH, MAX_BATCH + 1, 1 << 40]).unwrap(),
+        // A batch of 0 is no mistake.
+        5 => problem.batch = *random.choice(&[MAX_BATCH, MAX_BATCH + 1, 1 << 40]).unwrap(),
         0 => addresses[place] += random.u64(1..4),
         1 => addresses[place] = 0,
         2 => rows[place] = *random.choice(&[MAX_EXTENT, MAX_EXTENT + 1, (1 << 32) + 64]).unwrap(),
