@@ -22,7 +22,7 @@ use crate::space::formula::{Language, OPEN};
 const WORDS_A_LINE: usize = 5;
 
 /// The C source in the order of its parts: each uses those before it.
-const SOURCE: [&str; 16] = [
+const SOURCE: [&str; 18] = [
     include_str!("artifact/c/tables.c"),
     include_str!("artifact/c/driver.c"),
     include_str!("artifact/c/problem.c"),
@@ -30,6 +30,7 @@ const SOURCE: [&str; 16] = [
     include_str!("artifact/c/handle.c"),
     include_str!("artifact/c/remembered.c"),
     include_str!("artifact/c/measured.c"),
+    include_str!("artifact/c/memory.c"),
     include_str!("artifact/c/create.c"),
     include_str!("artifact/c/plans.c"),
     include_str!("artifact/c/maps.c"),
@@ -37,6 +38,7 @@ const SOURCE: [&str; 16] = [
     include_str!("artifact/c/empty.c"),
     include_str!("artifact/c/measure.c"),
     include_str!("artifact/c/interface.c"),
+    include_str!("artifact/c/run.c"),
     include_str!("artifact/c/blas.c"),
     include_str!("artifact/c/end.c"),
 ];

@@ -96,8 +96,6 @@ int cuFuncSetAttribute(void *function, int attribute, int value)
 #define UNUSED(name)                                                                                                   \
     int name(void) { return 999; }
 UNUSED(cuStreamIsCapturing)
-UNUSED(cuMemAlloc_v2)
-UNUSED(cuMemFree_v2)
 UNUSED(cuMemcpyDtoDAsync_v2)
 UNUSED(cuMemcpy2DAsync_v2)
 UNUSED(cuEventCreate)
@@ -107,6 +105,48 @@ UNUSED(cuEventSynchronize)
 UNUSED(cuEventElapsedTime)
 UNUSED(cuDeviceGetName)
 UNUSED(cuDriverGetVersion)
+
+static __attribute__((aligned(256))) char memory[1 << 20];
+
+/* CUmemPoolProps. */
+int cuMemPoolCreate(void **pool, const int *properties)
+{
+    *pool = memory;
+    return properties[0] == 1 && properties[1] == 0 && properties[2] == 1 && properties[3] == 0 ? 0 : 1;
+}
+
+int cuMemPoolDestroy(void *pool) { return pool != memory; }
+
+int cuMemPoolSetAttribute(void *pool, int attribute, const unsigned long long *value)
+{
+    return pool != memory || attribute != 4 || *value != ~0ull;
+}
+
+int cuMemAllocFromPoolAsync(unsigned long long *address, size_t bytes, void *pool, void *stream)
+{
+    printf("take %d\n", (int)bytes);
+    *address = (unsigned long long)memory;
+    return pool != memory || stream != NULL ? 1 : bytes > sizeof memory ? 2 : 0;
+}
+
+int cuMemFreeAsync(unsigned long long address, void *stream)
+{
+    printf("give back\n");
+    return address != (unsigned long long)memory || stream != NULL;
+}
+
+int cuMemAlloc_v2(unsigned long long *address, size_t bytes)
+{
+    printf("allocate %d\n", (int)bytes);
+    *address = (unsigned long long)memory;
+    return bytes > sizeof memory ? 2 : 0;
+}
+
+int cuMemFree_v2(unsigned long long address)
+{
+    printf("free\n");
+    return address != (unsigned long long)memory;
+}
 
 int cuMemsetD8Async(unsigned long long to, unsigned char value, size_t bytes, void *stream)
 {

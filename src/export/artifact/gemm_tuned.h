@@ -33,7 +33,8 @@ extern "C" {
 
 /* Version of this interface. A later one adds functions and fields, and changes none: a library serves programs that
  * were compiled with an earlier header. Version 2 added what follows `stride_d` in gemm_tuned_problem and `beta` in
- * gemm_tuned_operands. Version 3 takes extents of 0 and adds the column-major functions. */
+ * gemm_tuned_operands. Version 3 takes extents of 0, gets workspaces for calls that
+ * lend none, and adds the column-major functions. */
 #define GEMM_TUNED_VERSION 3
 
 /* Version of the interface that the library was built with. */
@@ -101,7 +102,7 @@ typedef struct {
     /* D has M rows of N elements, K is the inner extent. As in BLAS, extents may be 0. With M or N of 0, or a batch of
      * 0, a call does nothing, and no address is read. With K of 0, D is the epilogue of beta C, and neither alpha, A
      * nor B is read: a kernel multiplies zeros in the workspace, so that it needs one (gemm_tuned_choose says how
-     * much), except for a beta of 0 or 1 without an epilogue. */
+     * much) or takes one, except for a beta of 0 or 1 without an epilogue. */
     long long m, n, k;
     /* Products of one call. */
     long long batch;
@@ -153,7 +154,8 @@ typedef struct gemm_tuned gemm_tuned;
  * runtime use, or for the current context. */
 int gemm_tuned_create(gemm_tuned **tuned, int device);
 
-/* Unloads the kernels. NULL is no error. */
+/* Unloads the kernels, and frees the memory of the handle. NULL is no error. Products that were queued are to be done
+ * before, and graphs with them are not launched later. A handle that has ended must not be used: nothing detects it. */
 void gemm_tuned_destroy(gemm_tuned *tuned);
 
 /* The kernel of a problem. */
@@ -252,9 +254,28 @@ static inline gemm_tuned_operands gemm_tuned_no_operands(void)
     return operands;
 }
 
+/* How a handle gets workspaces for calls that lend none. */
+enum {
+    /* It uses what gemm_tuned_reserve got for the stream, else kernels without a workspace. */
+    GEMM_TUNED_NO_ALLOCATION = 0,
+    /* It takes what the kernel needs from a pool of its own, in the order of the stream (cuMemAllocFromPoolAsync), and
+     * gives it back after the last launch. Where the stream is captured, both are nodes of the graph. Where the pool has
+     * no memory left, it uses kernels without a workspace. The default; as the first where a device has no pools. */
+    GEMM_TUNED_POOL = 1
+};
+
+/* Sets it, before the first product. */
+int gemm_tuned_set_allocation(gemm_tuned *tuned, int mode);
+
+/* Gets device memory for the calls on a stream that lend no workspace: they use it, and nothing of the pool. More
+ * bytes replace fewer. All of it is kept until the handle ends, because launches and graphs may use it. Run graphs that
+ * were captured from the stream on that stream. The stream must not be the default one of each thread
+ * (CU_STREAM_PER_THREAD), which is several. */
+int gemm_tuned_reserve(gemm_tuned *tuned, void *stream, size_t bytes);
+
 /* Queues a problem on a stream (a CUstream or cudaStream_t) of the handle's context.
  * A workspace is device memory aligned to 256 bytes, which the caller owns and nothing else uses until the
- * product is done; NULL for none. The context need not be current: then it is for the duration of the call.
+ * product is done. With NULL, the handle gets what the kernel needs (gemm_tuned_set_allocation). The context need not be current: then it is for the duration of the call.
  * The first call of a problem chooses the kernel, and loads it where no other problem has used it; later calls
  * remember the choice. */
 int gemm_tuned_run(gemm_tuned *tuned, const gemm_tuned_problem *problem, const gemm_tuned_operands *operands,

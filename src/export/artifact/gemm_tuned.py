@@ -107,6 +107,7 @@ def _load():
     library.gemm_tuned_create.argtypes = [ctypes.POINTER(pointer), ctypes.c_int]
     library.gemm_tuned_destroy.argtypes = [pointer]
     library.gemm_tuned_destroy.restype = None
+    library.gemm_tuned_set_allocation.argtypes = [pointer, ctypes.c_int]
     library.gemm_tuned_check.argtypes = [pointer, ctypes.c_char_p, size]
     library.gemm_tuned_choose.argtypes = [pointer, pointer, size, pointer]
     library.gemm_tuned_measure.argtypes = [pointer, pointer, pointer, pointer]
@@ -131,6 +132,8 @@ def _handle(device):
                 handle = ctypes.c_void_p()
                 _must(library.gemm_tuned_create(ctypes.byref(handle), device),
                       f"opening GPU {device}")
+                # Workspaces are arrays of PyTorch or CuPy.
+                _must(library.gemm_tuned_set_allocation(handle, 0), "setting the allocation")
                 _handles[device] = handle
     return handle
 

@@ -23,6 +23,8 @@ int gemm_tuned_create(gemm_tuned **out, int device)
     if (status == 0)
         status = select_architecture(tuned);
     if (status == 0)
+        status = make_pool(tuned);
+    if (status == 0)
         status = measuring_of_environment(tuned);
     if (status == 0)
         *out = tuned;
@@ -40,6 +42,7 @@ void gemm_tuned_destroy(gemm_tuned *tuned)
         for (i = 0; i < IMAGES; i++)
             if (tuned->modules[i] != NULL)
                 tuned->cuda.unload(tuned->modules[i]);
+        free_memory(tuned);
         leave(tuned, pushed);
     }
     if (tuned->is_primary)

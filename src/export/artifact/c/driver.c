@@ -32,6 +32,14 @@ typedef struct {
     unsigned count;
 } launch_configuration;
 
+/* CUmemPoolProps. */
+typedef struct {
+    int type, handles, place, device;
+    void *security;
+    size_t most;
+    unsigned char reserved[56];
+} pool_properties;
+
 /* CUtensorMap. */
 typedef struct {
     unsigned long long words[16];
@@ -71,6 +79,12 @@ typedef struct {
                          void **parameters, void **extra);
     /* NULL before CUDA 11.8. */
     int (*launch_with)(const launch_configuration *configuration, void *function, void **parameters, void **extra);
+    /* NULL before CUDA 11.2. */
+    int (*make_pool)(void **pool, const pool_properties *properties);
+    int (*free_pool)(void *pool);
+    int (*set_pool)(void *pool, int attribute, void *value);
+    int (*take)(unsigned long long *address, size_t bytes, void *pool, void *stream);
+    int (*give_back)(unsigned long long address, void *stream);
     int (*copy_rows)(const rows_to_copy *rows, void *stream);
     /* NULL before CUDA 12. */
     int (*encode)(encoded_map *map, int type, unsigned rank, void *address, const unsigned long long *extents,
@@ -84,6 +98,14 @@ typedef struct {
 #define CAPABILITY_MAJOR 75
 #define CAPABILITY_MINOR 76
 #define MAX_DYNAMIC_SHARED 8
+#define MEMORY_POOLS_SUPPORTED 115
+/* CUmemAllocationType, CUmemLocationType and CUmemPool_attribute. */
+#define PINNED 1
+#define ON_DEVICE 1
+#define RELEASE_THRESHOLD 4
+/* CUresult, and the stream that is another one in each thread. */
+#define OUT_OF_DEVICE_MEMORY 2
+#define STREAM_OF_THREAD 2
 /* CUlaunchAttributeID. */
 #define PROGRAMMATIC_STREAM_SERIALIZATION 6
 /* CUmemorytype. */
@@ -135,6 +157,11 @@ static int load_driver(driver *cuda)
         return GEMM_TUNED_NO_DRIVER;
     if (!find(library, "cuTensorMapEncodeTiled", &cuda->encode))
         cuda->encode = NULL;
+    if (!find(library, "cuMemPoolCreate", &cuda->make_pool) || !find(library, "cuMemPoolDestroy", &cuda->free_pool)
+        || !find(library, "cuMemPoolSetAttribute", &cuda->set_pool)
+        || !find(library, "cuMemAllocFromPoolAsync", &cuda->take)
+        || !find(library, "cuMemFreeAsync", &cuda->give_back))
+        cuda->make_pool = NULL;
     if (!find(library, "cuLaunchKernelEx", &cuda->launch_with))
         cuda->launch_with = NULL;
     return cuda->init(0);

@@ -62,29 +62,34 @@ static int fill_d(const gemm_tuned *tuned, const product *own, const gemm_tuned_
 }
 
 /* Queues a product with K 0 in the current context. A and B are not read, and alpha is not either. */
-static int run_empty(gemm_tuned *tuned, const product *own, gemm_tuned_operands *operands, void *workspace,
-                     unsigned long long room, void *stream)
+static int run_empty(gemm_tuned *tuned, const product *own, const gemm_tuned_operands *given, borrowed *memory,
+                     void *stream)
 {
+    gemm_tuned_operands operands = *given;
     plan space;
     product zero_product;
     unsigned long long zeros = 0;
-    int status, alignment = (int)lowest_bit((uintptr_t)operands->d | WORKSPACE_ALIGNMENT);
-    if (own->epilogue == 0 && is_beta_zero(own, operands))
-        return fill_d(tuned, own, operands, stream);
-    if (own->epilogue == 0 && is_beta_one(own, operands))
-        return copy_c(tuned, own, operands, stream);
-    status = choose_stand_in(tuned, own, alignment, room, &space.chosen, &zero_product, &space.asked, &zeros);
+    int status, freed, alignment = (int)lowest_bit((uintptr_t)operands.d | WORKSPACE_ALIGNMENT);
+    if (own->epilogue == 0 && is_beta_zero(own, &operands))
+        return fill_d(tuned, own, &operands, stream);
+    if (own->epilogue == 0 && is_beta_one(own, &operands))
+        return copy_c(tuned, own, &operands, stream);
+    status = choose_stand_in(tuned, own, alignment, memory->room, &space.chosen, &zero_product, &space.asked, &zeros);
     if (status == 0)
         status = load_functions(tuned, &space);
     if (status == 0)
-        status = tuned->cuda.fill((uintptr_t)workspace, 0, (size_t)zeros, stream);
+        status = take(tuned, memory, zeros + workspace_bytes(space.chosen.own, space.chosen.sizes), stream);
+    if (status != 0)
+        return status;
+    operands.a = operands.b = memory->at;
+    operands.alpha = NULL;
+    status = tuned->cuda.fill((uintptr_t)memory->at, 0, (size_t)zeros, stream);
     if (status == 0)
-        status = copy_c(tuned, own, operands, stream);
-    operands->a = operands->b = workspace;
-    operands->alpha = NULL;
+        status = copy_c(tuned, own, &operands, stream);
     if (status == 0)
-        status = launch_plan(tuned, &space, &zero_product, operands, (void *)((uintptr_t)workspace + (uintptr_t)zeros),
-                             stream);
-    return status;
+        status = launch_plan(tuned, &space, &zero_product, &operands,
+                             (void *)((uintptr_t)memory->at + (uintptr_t)zeros), stream);
+    freed = give_back(tuned, memory, stream);
+    return status != 0 ? status : freed;
 }
 

@@ -28,6 +28,16 @@ typedef struct {
     encoded_map maps[MAX_MAPS];
 } map_set;
 
+/* Memory that calls on a stream use where they lend none. `busy` while a call queues launches that use it: those of two
+ * calls would alternate. */
+typedef struct reservation {
+    void *stream;
+    unsigned long long address;
+    size_t bytes;
+    int busy;
+    struct reservation *next;
+} reservation;
+
 /* Modules, plans, measured kernels and tensor maps are added while others read them, and are never replaced. */
 struct gemm_tuned {
     driver cuda;
@@ -43,6 +53,11 @@ struct gemm_tuned {
     /* Whether a thread measures. */
     int busy;
     void *fastest[SLOTS];
+    /* Pool of the device; NULL where it has none. Whether calls take memory from it. */
+    void *pool;
+    int allocates;
+    /* Added at the front, and freed with the handle. */
+    void *reserved;
 };
 
 /* Makes the context of a handle current for the duration of a call. */
