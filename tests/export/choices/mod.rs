@@ -154,6 +154,9 @@ fn compare(kind: Kind, count: usize) -> String {
     if build(&exported).is_none() {
         return "skipped".to_owned();
     }
+    if kind == Kind::Types && super::artifacts::take_strictly(&exported.folder).is_none() {
+        return "skipped".to_owned();
+    }
     let seed = std::env::var("GEMM_TUNE_SEED").ok().and_then(|text| text.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
     let device = &Known::shipped().device;
