@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::bundle::{Artifact, ExportedKernel, names, sha256};
+use super::c_images::{arrays, image_table};
 use super::c_types::{
     compute_table, dtype_table, epilogue_number, operation_table, types_constant,
 };
@@ -18,12 +19,10 @@ use crate::quote;
 use crate::space::Formula;
 use crate::space::formula::{Language, OPEN};
 
-/// Words of an image per line.
-const WORDS_A_LINE: usize = 5;
-
 /// The C source in the order of its parts: each uses those before it.
-const SOURCE: [&str; 18] = [
+const SOURCE: [&str; 19] = [
     include_str!("artifact/c/tables.c"),
+    include_str!("artifact/c/packed.c"),
     include_str!("artifact/c/driver.c"),
     include_str!("artifact/c/problem.c"),
     include_str!("artifact/c/choice.c"),
@@ -100,7 +99,7 @@ pub fn c(
         ("@ARCHITECTURE_COUNT@", architectures.len().to_string()),
         ("@ARCHITECTURE_TABLE@", listed(&architecture_row)),
         ("@ARRAYS@", arrays(&tables.images)),
-        ("@IMAGE_TABLE@", image_table(architectures.len(), tables.images.len())),
+        ("@IMAGE_TABLE@", image_table(architectures.len(), &tables.images)),
         ("@LAUNCH_TABLE@", tables.launch_rows),
         ("@FORMULAS@", tables.formulas),
         ("@KERNEL_TABLE@", tables.kernel_rows),
@@ -302,39 +301,4 @@ fn declared<'a>(formulas: impl Iterator<Item = &'a Formula>) -> String {
     } else {
         format!("    const long long {};\n", used.join(", "))
     }
-}
-
-/// Writes the images as arrays: `image_A_I` for image I of architecture A.
-fn arrays(images: &[Vec<&[u8]>]) -> String {
-    let each = images.iter().enumerate().flat_map(|(place, own)| {
-        own.iter().enumerate().map(move |(architecture, image)| array(architecture, place, image))
-    });
-    each.collect()
-}
-
-fn image_table(architectures: usize, images: usize) -> String {
-    let row = |architecture: usize| {
-        let names = (0..images).map(|place| format!("image_{architecture}_{place}"));
-        format!("    {{ {} }},\n", names.collect::<Vec<_>>().join(",\n      "))
-    };
-    (0..architectures).map(row).collect()
-}
-
-/// Writes an image as an array of words, the last one padded with zeros.
-fn array(architecture: usize, place: usize, image: &[u8]) -> String {
-    let words: Vec<String> = image
-        .chunks(8)
-        .map(|bytes| {
-            let mut word = [0; 8];
-            word[..bytes.len()].copy_from_slice(bytes);
-            format!("{:#x}ULL", u64::from_le_bytes(word))
-        })
-        .collect();
-    let lines: Vec<String> =
-        words.chunks(WORDS_A_LINE).map(|line| format!("    {},\n", line.join(", "))).collect();
-    format!(
-        "static const unsigned long long image_{architecture}_{place}[{}] = {{\n{}}};\n\n",
-        words.len(),
-        lines.concat()
-    )
 }

@@ -6,6 +6,7 @@
 
 mod bundle;
 mod c;
+mod c_images;
 mod c_types;
 mod csv;
 mod draft;

@@ -100,19 +100,27 @@ static int select_architecture(gemm_tuned *tuned)
 }
 
 /* The module of an image in the current context, loaded by the thread that comes first. */
-static int load_module(gemm_tuned *tuned, int image, void **module)
+static int load_module(gemm_tuned *tuned, int place, void **module)
 {
     void *known = NULL;
+    const packed_image *packed = &images[tuned->architecture][place];
+    void *unpacked;
     int status, mode = CAPTURE_MODE_RELAXED;
-    *module = __atomic_load_n(&tuned->modules[image], __ATOMIC_ACQUIRE);
+    *module = __atomic_load_n(&tuned->modules[place], __ATOMIC_ACQUIRE);
     if (*module != NULL)
         return GEMM_TUNED_SUCCESS;
+    unpacked = unpack(packed->words, packed->packed, packed->bytes);
+    if (unpacked == NULL)
+        return GEMM_TUNED_NO_MEMORY;
     /* A stream may be captured: loading is no part of it. */
-    if ((status = tuned->cuda.exchange_capture_mode(&mode)) != 0)
+    if ((status = tuned->cuda.exchange_capture_mode(&mode)) != 0) {
+        free(unpacked);
         return status;
-    status = tuned->cuda.load(module, images[tuned->architecture][image]);
+    }
+    status = tuned->cuda.load(module, unpacked);
+    free(unpacked);
     if (status == 0
-        && !__atomic_compare_exchange_n(&tuned->modules[image], &known, *module, 0, __ATOMIC_ACQ_REL,
+        && !__atomic_compare_exchange_n(&tuned->modules[place], &known, *module, 0, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE)) {
         tuned->cuda.unload(*module);
         *module = known;

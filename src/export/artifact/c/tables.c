@@ -107,11 +107,17 @@ static inline long long most(long long a, long long b) { return a > b ? a : b; }
 static inline long long least(long long a, long long b) { return a < b ? a : b; }
 static inline long long times(long long a, long long b) { return a > SATURATED / b ? SATURATED : a * b; }
 
+/* Machine code: words that hold so many packed bytes, and its bytes. */
+typedef struct {
+    const unsigned long long *words;
+    size_t packed, bytes;
+} packed_image;
+
 @ARRAYS@
 /* The architectures: 90 for sm_90, and whether the code runs on no later minor version, as that for sm_90a.
- * Then the machine code of the images for each. */
+ * Then the machine code of the images for each, packed. */
 static const int architectures[ARCHITECTURES][2] = { @ARCHITECTURE_TABLE@ };
-static const unsigned long long *const images[ARCHITECTURES][IMAGES] = {
+static const packed_image images[ARCHITECTURES][IMAGES] = {
 @IMAGE_TABLE@};
 
 static const launch launches[LAUNCHES] = {
