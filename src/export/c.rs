@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::bundle::{Artifact, ExportedKernel, names, sha256};
+use super::c_build::{HEADER, build_files};
 use super::c_images::{arrays, image_table};
 use super::c_types::{
     compute_table, dtype_table, epilogue_number, operation_table, types_constant,
@@ -119,11 +120,11 @@ pub fn c(
     let digest = digest.get(..DIGEST_DIGITS).unwrap_or(&digest);
     let source = source(digest, &quote::c_comment(&device.name));
     let files = [
-        ("gemm_tuned.h".to_owned(), include_str!("artifact/gemm_tuned.h").to_owned()),
+        ("gemm_tuned.h".to_owned(), HEADER.to_owned()),
         ("gemm_tuned_cublas.h".to_owned(), include_str!("artifact/gemm_tuned_cublas.h").to_owned()),
         ("gemm_tuned.c".to_owned(), source),
     ];
-    (files.into_iter().collect(), left_out)
+    (files.into_iter().chain(build_files()).collect(), left_out)
 }
 
 /// Tables of the C source, built kernel by kernel.

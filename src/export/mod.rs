@@ -6,6 +6,7 @@
 
 mod bundle;
 mod c;
+mod c_build;
 mod c_images;
 mod c_types;
 mod csv;
@@ -30,6 +31,7 @@ pub use bundle::{
     Artifact, BundleError, CHECKSUMS, ExportedKernel, MANIFEST, bundle, open_bundle, seal,
 };
 pub use c::c;
+pub use c_build::{LIBRARY_COMMANDS, SHARED_LIBRARY_COMMAND, STATIC_LIBRARY};
 pub use draft::{DraftError, ExportSource, KernelDraft};
 pub use json::json;
 pub use kernel_tuner::kernel_tuner;
@@ -38,7 +40,7 @@ pub use manifest::{
     BundledDevice, BundledFile, BundledFiles, BundledKernel, BundledLaunch, BundledMap,
     BundledWorkspace, LaunchFormulas, Manifest,
 };
-pub use python::{LIBRARY, LIBRARY_ARGUMENTS, python};
+pub use python::{LIBRARY, python};
 pub use rust::rust;
 pub use selection::{classes, for_any_shape, of_dispatch};
 pub(crate) use source::fill;

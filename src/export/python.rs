@@ -11,10 +11,6 @@ use crate::compile::Architecture;
 /// File name of the shared library that the module loads.
 pub const LIBRARY: &str = "libgemm_tuned.so";
 
-/// Arguments of a C compiler that builds [`LIBRARY`] in the folder of the files.
-pub const LIBRARY_ARGUMENTS: [&str; 7] =
-    ["-O2", "-shared", "-fPIC", "gemm_tuned.c", "-o", LIBRARY, "-ldl"];
-
 /// Makes the files by name, and lists the kernels that are left out by their places, each with the reason. Without any
 /// kernel, there are no files.
 pub fn python(

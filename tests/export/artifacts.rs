@@ -65,7 +65,9 @@ pub(super) fn take_strictly(folder: &Path) -> Option<()> {
     ] {
         let (source, object) = (at("gemm_tuned.c"), at(&format!("{compiler}.o")));
         let arguments = [&strict[..], &[standard, "-x", language, &source, "-o", &object]].concat();
-        if compiler.starts_with("clang") && Command::new(compiler).arg("--version").output().is_err() {
+        if compiler.starts_with("clang")
+            && Command::new(compiler).arg("--version").output().is_err()
+        {
             continue;
         }
         check(&run(compiler, &arguments)?);

@@ -4,13 +4,26 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::support::program::gemm_tune;
 use crate::support::{CACHE, nvrtc_or_skip};
 
 /// A Python with Kernel Tuner, or why there is none.
 pub(super) fn python() -> Result<PathBuf, String> {
+    python_with("import kernel_tuner, jsonschema", &["kernel_tuner", "jsonschema"])
+}
+
+/// The folder of CMake, Ninja and pkg-config, which are Python packages, or why there is none.
+pub(super) fn builders() -> Result<PathBuf, String> {
+    let python = python_with("import cmake, ninja, pkgconf", &["cmake", "ninja", "pkgconf"])?;
+    Ok(python.with_file_name("").canonicalize().unwrap())
+}
+
+/// A Python below `target/` with packages, which are installed where `probe` fails.
+fn python_with(probe: &str, packages: &[&str]) -> Result<PathBuf, String> {
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _alone = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Path::new("target/test-python");
     let python = folder.join("bin/python");
     let run = |program: &Path, arguments: &[&str]| {
@@ -19,10 +32,10 @@ pub(super) fn python() -> Result<PathBuf, String> {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         if output.status.success() { Ok(()) } else { Err(said) }
     };
-    let works = || run(&python, &["-c", "import kernel_tuner, jsonschema"]);
+    let works = || run(&python, &["-c", probe]);
     if works().is_err() {
         run(Path::new("python3"), &["-m", "venv", "target/test-python"])?;
-        run(&python, &["-m", "pip", "install", "--quiet", "kernel_tuner", "jsonschema"])?;
+        run(&python, &[&["-m", "pip", "install", "--quiet"], packages].concat())?;
     }
     works().map(|()| python)
 }
@@ -96,7 +109,8 @@ pub(super) fn artifact(format: &str) -> Option<PathBuf> {
 /// Where artifacts are exported to.
 const ARTIFACTS: &str = "target/test-artifacts";
 
-fn export_artifact(format: &str) -> Option<PathBuf> {
+/// The database of the problem that was tuned on the host.
+fn database() -> Option<&'static PathBuf> {
     static DATABASE: OnceLock<Option<PathBuf>> = OnceLock::new();
     let folder = Path::new(ARTIFACTS);
     let database = DATABASE.get_or_init(|| {
@@ -104,6 +118,25 @@ fn export_artifact(format: &str) -> Option<PathBuf> {
         let _ = fs::remove_file(folder.join("db.toml"));
         tune(folder, "44x31x23", "tiled").then(|| folder.join("db.toml"))
     });
+    database.as_ref()
+}
+
+/// The C source of the one winner in a folder, with both libraries where `builds`. `None` for a test that may be skipped
+/// for want of an NVRTC.
+pub(super) fn winner(out: &Path, builds: bool) -> Option<()> {
+    let database = database()?.to_str().unwrap();
+    let mut arguments =
+        vec!["export", "--format", "c", "--only-tuned", "--modelled", "--db", database];
+    arguments.extend(["-o", out.to_str().unwrap(), "--cache", CACHE]);
+    arguments.extend(builds.then_some("--build"));
+    let said = gemm_tune(&arguments);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    Some(())
+}
+
+fn export_artifact(format: &str) -> Option<PathBuf> {
+    let folder = Path::new(ARTIFACTS);
+    let database = database()?;
     let out = folder.join("whole").join(format);
     let _ = fs::remove_dir_all(&out);
     let said = gemm_tune(&[
@@ -113,7 +146,7 @@ fn export_artifact(format: &str) -> Option<PathBuf> {
         "-o",
         out.to_str().unwrap(),
         "--db",
-        database.as_ref()?.to_str().unwrap(),
+        database.to_str().unwrap(),
         "--modelled",
         "--cache",
         CACHE,

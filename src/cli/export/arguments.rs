@@ -24,7 +24,8 @@ pub(super) struct Exported {
 pub(in crate::cli) enum ExportFormat {
     /// A folder with each kernel's source, machine code and PTX, and a manifest of how to launch them
     Bundle,
-    /// A C header and source that embed the machine code and need the CUDA driver alone, in a folder
+    /// A C header and source that embed the machine code and need the CUDA driver alone, in a folder, with files for CMake
+    /// and pkg-config
     C,
     /// The same with a Python module for PyTorch tensors and CuPy arrays, and the library that it calls, built by cc
     Python,
@@ -86,6 +87,9 @@ pub(in crate::cli) struct ExportArguments {
     /// Export the kernels and the decision tree that `gemm-tune dispatch` wrote, instead of all winners
     #[arg(long, value_name = "FILE", conflicts_with = "only_tuned")]
     pub(super) dispatch: Option<PathBuf>,
+    /// Build libgemm_tuned.so and libgemm_tuned.a beside the C source, with cc and ar
+    #[arg(long)]
+    pub(super) build: bool,
     /// Leave out kernels for untuned shapes
     #[arg(long)]
     pub(super) only_tuned: bool,

@@ -1,8 +1,7 @@
 //! What other programs run: kernels chosen, compiled and put into a folder.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -11,7 +10,7 @@ use super::arguments::{ExportArguments, ExportFormat, Exported};
 use crate::cli::console::Console;
 use crate::cli::failure::Failure;
 use crate::cli::machine::Workshop;
-use crate::cli::{databases, environment, request};
+use crate::cli::{databases, request};
 use crate::compile::{
     Architecture, Compile as _, CompileError, CompileRequest, CompileTarget, Compiler,
 };
@@ -160,30 +159,6 @@ fn written(
     let out = &arguments.out;
     let files = files.into_iter().map(|(name, bytes)| (out.join(name), bytes)).collect();
     Exported { files, what, left_out }
-}
-
-/// Builds the shared library of the Python module in its folder. Where there is no C compiler, the module says how
-/// to build it.
-pub(super) fn build_library(folder: &Path, console: Console) -> Result<Option<PathBuf>, Failure> {
-    let by_hand = format!("`cc {}` in `{}`", export::LIBRARY_ARGUMENTS.join(" "), folder.display());
-    let Some(compiler) = environment::program("cc") else {
-        console.note(&format!(
-            "there is no C compiler: build the library that `gemm_tuned.py` loads with {by_hand}"
-        ));
-        return Ok(None);
-    };
-    let mut command = Command::new(&compiler);
-    let output = command.args(export::LIBRARY_ARGUMENTS).current_dir(folder).output();
-    let output = output
-        .map_err(|error| Failure::Work(format!("cannot run `{}`: {error}", compiler.display())))?;
-    if !output.status.success() {
-        return Err(Failure::Work(format!(
-            "`{}` failed: {}; build the library with {by_hand}",
-            compiler.display(),
-            String::from_utf8_lossy(&output.stderr).trim()
-        )));
-    }
-    Ok(Some(folder.join(export::LIBRARY)))
 }
 
 /// Machine code and PTX of each, and the tree without those that do not compile, which are left out.

@@ -3,6 +3,7 @@
 mod arguments;
 mod artifact;
 mod evaluated;
+mod library;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -29,6 +30,11 @@ pub(super) fn main(arguments: &ExportArguments) -> ExitCode {
 fn run(arguments: &ExportArguments, console: Console) -> Result<Value, Failure> {
     let selection = arguments.selection.selection()?;
     let out = &arguments.out;
+    if arguments.build && !matches!(arguments.format, ExportFormat::C | ExportFormat::Python) {
+        return Err(Failure::usage(
+            "`--build` is for `--format c` and `--format python`: the others have no C source",
+        ));
+    }
     if arguments.format.is_folder() {
         folder(out)?;
     }
@@ -41,9 +47,10 @@ fn run(arguments: &ExportArguments, console: Console) -> Result<Value, Failure> 
     for (path, bytes) in &files {
         write(path, bytes)?;
     }
-    let library = match arguments.format {
-        ExportFormat::Python => artifact::build_library(out, console)?,
-        _ => None,
+    let libraries = match arguments.format {
+        _ if arguments.build => library::build(out)?,
+        ExportFormat::Python => library::build_shared(out, console)?,
+        _ => Vec::new(),
     };
     console.result(&format!("{what} written to {}\n", out.display()));
     if !left_out.is_empty() {
@@ -55,7 +62,7 @@ fn run(arguments: &ExportArguments, console: Console) -> Result<Value, Failure> 
     let paths: Vec<String> = files
         .iter()
         .map(|(path, _)| path)
-        .chain(&library)
+        .chain(&libraries)
         .map(|path| path.display().to_string())
         .collect();
     let left_out: Vec<Value> = export::reasons(&left_out)
