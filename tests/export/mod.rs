@@ -16,6 +16,7 @@ mod bundle;
 mod choices;
 mod classes;
 mod dispatch;
+mod interface;
 mod left_out;
 mod libraries;
 mod packed;

@@ -3,7 +3,10 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+/* Calls within the library stay within it, where a process has several copies of it. */
+#pragma GCC visibility push(protected)
 #include "gemm_tuned.h"
+#pragma GCC visibility pop
 
 #include <dlfcn.h>
 #include <fcntl.h>
