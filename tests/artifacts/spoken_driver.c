@@ -1,11 +1,24 @@
 /* In the place of the CUDA driver: says what it is asked, and does nothing. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *names[4096];
 static int count = 0, context;
 
-int cuInit(unsigned flags) { return (int)flags; }
+/* What is current, and the process that initialised the driver: it serves no other. */
+static void *current = &context;
+static int process = 0;
+
+void spoken_context(void *made_current) { current = made_current == NULL ? (void *)&context : made_current; }
+
+void *spoken_current(void) { return current; }
+
+int cuInit(unsigned flags)
+{
+    process = process == 0 ? (int)getpid() : process;
+    return (int)flags;
+}
 
 int cuDeviceGet(int *device, int ordinal)
 {
@@ -33,10 +46,10 @@ int cuDevicePrimaryCtxRelease_v2(int device)
     return device;
 }
 
-int cuCtxGetCurrent(void **current)
+int cuCtxGetCurrent(void **found)
 {
-    *current = &context;
-    return 0;
+    *found = current;
+    return process == (int)getpid() ? 0 : 3;
 }
 
 int cuCtxGetDevice(int *device)
@@ -45,11 +58,19 @@ int cuCtxGetDevice(int *device)
     return 0;
 }
 
-int cuCtxPushCurrent_v2(void *pushed) { return pushed != &context; }
+static void *before = NULL;
+
+int cuCtxPushCurrent_v2(void *pushed)
+{
+    before = current;
+    current = pushed;
+    return pushed != &context;
+}
 
 int cuCtxPopCurrent_v2(void **popped)
 {
-    *popped = &context;
+    *popped = current;
+    current = before;
     return 0;
 }
 

@@ -120,6 +120,33 @@ fn one_command_builds_both_libraries() {
 }
 
 #[test]
+fn several_contexts_a_fork_and_two_copies_are_survived() {
+    if Command::new("gcc").arg("--version").output().is_err() {
+        return skip("compilers", "no gcc");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    if winner(folder.path(), true).is_none() {
+        return;
+    }
+    let at = |name: &str| folder.path().join(name);
+    let warned = ["-Wall", "-Wextra", "-Werror"];
+    let mut driver = Command::new("gcc");
+    driver.args(warned).args(["-shared", "-fPIC", "tests/artifacts/spoken_driver.c", "-o"]);
+    said(driver.arg(at("libcuda.so.1")));
+    let mut program = Command::new("gcc");
+    program.args(warned).arg("-I").arg(folder.path()).args(["tests/artifacts/misuse.c", "-o"]);
+    said(program.arg(at("misuse")).arg("-ldl"));
+    fs::copy(at("libgemm_tuned.so"), at("copy.so")).unwrap();
+    let mut program = Command::new(at("misuse"));
+    program.arg(at("libgemm_tuned.so")).arg(at("copy.so")).env("LD_LIBRARY_PATH", folder.path());
+    let said = said(&mut program);
+    let lines = ["twice 0 0", "another context 0", "it is current 1", "fork 3"];
+    for line in lines.into_iter().chain(["after the fork 0", "after the other ended 0"]) {
+        assert!(said.lines().any(|own| own == line), "no `{line}` in:\n{said}");
+    }
+}
+
+#[test]
 fn libraries_are_built_of_c_sources_only() {
     let said = gemm_tune(&["export", "--format", "rust", "--build", "-o", "target/none"]);
     assert_eq!(said.code, Some(2), "{}", said.err);

@@ -21,6 +21,10 @@
  *
  * A handle serves all threads and streams. All functions may be called while a stream is captured, except
  * gemm_tuned_create and gemm_tuned_destroy. A kernel is loaded when it is first used.
+ *
+ * A process may have several handles, of several contexts and of several copies of the library. Operands, workspace
+ * and stream belong to the context of the handle: only the driver notices others. A child that a process forks cannot
+ * use its handles: calls result in the driver's error 3, CUDA_ERROR_NOT_INITIALIZED.
  */
 #ifndef GEMM_TUNED_H
 #define GEMM_TUNED_H
