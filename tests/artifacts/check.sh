@@ -1,6 +1,7 @@
 #!/bin/sh
 # Checks exported artifacts on a GPU: C (gcc and the driver's library), PyTorch, CuPy, whichever of them
-# are there. One line for each shape: error over bound, time, and against the tuner's.
+# are there. One line for each shape: error over bound, time, and against the tuner's. Then plain calls of C, whose results
+# are exact (plain.c).
 #
 #   check.sh FOLDER [SHAPE...]        what `export --format python` wrote
 #
@@ -15,12 +16,12 @@ failed=0
 if gcc --version > /dev/null 2>&1; then
     work=$(mktemp -d)
     driver=$(ldconfig -p | sed -n 's/.*libcuda.so.1 .*=> //p' | head -1)
-    if gcc -std=gnu99 -O2 -I "$folder" "$here/check.c" "$folder/libgemm_tuned.so" -Wl,-rpath,"$(realpath "$folder")" \
-        -o "$work/check" "${driver:--l:libcuda.so.1}" -lm -ldl; then
-        "$work/check" "$@" || failed=1
-    else
-        failed=1
-    fi
+    build() {
+        gcc -std=gnu99 -O2 -I "$folder" "$here/$1.c" "$folder/libgemm_tuned.so" -Wl,-rpath,"$(realpath "$folder")" \
+            -o "$work/$1" "${driver:--l:libcuda.so.1}" -lm -ldl
+    }
+    build check && "$work/check" "$@" || failed=1
+    build plain && "$work/plain" || failed=1
     rm -r "$work"
 else
     echo "c      skipped: no gcc"
