@@ -1,5 +1,5 @@
-//! Python export: the C source, and a Python module that calls the library that is built of it on PyTorch tensors
-//! and CuPy arrays.
+//! Python export: the C source, a Python module that calls the library that is built of it on PyTorch tensors and CuPy
+//! arrays, and a module of PyTorch operators.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +11,12 @@ use crate::compile::Architecture;
 /// File name of the shared library that the module loads.
 pub const LIBRARY: &str = "libgemm_tuned.so";
 
+/// The modules, which are the same for every export.
+const MODULES: [(&str, &str); 2] = [
+    ("gemm_tuned.py", include_str!("artifact/gemm_tuned.py")),
+    ("gemm_tuned_torch.py", include_str!("artifact/gemm_tuned_torch.py")),
+];
+
 /// Makes the files by name, and lists the kernels that are left out by their places, each with the reason. Without any
 /// kernel, there are no files.
 pub fn python(
@@ -19,7 +25,9 @@ pub fn python(
 ) -> (BTreeMap<String, String>, UnfitKernels) {
     let (mut files, left_out) = c(artifact, architectures);
     if !files.is_empty() {
-        files.insert("gemm_tuned.py".to_owned(), include_str!("artifact/gemm_tuned.py").to_owned());
+        for (name, text) in MODULES {
+            files.insert(name.to_owned(), text.to_owned());
+        }
     }
     (files, left_out)
 }

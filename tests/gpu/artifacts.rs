@@ -237,19 +237,49 @@ const TYPES: [&str; 5] = [
 
 /// Tunes problems of several types and with epilogues, and multiplies with the exported Python module.
 pub(crate) fn artifacts_have_types() -> Result<(), Failed> {
-    let folder = Path::new("target/test-artifacts/types");
+    let out = module_of("types", &TYPES)?;
+    runs_well(Command::new("python3").args(["-B", "tests/artifacts/types.py", &out]))
+}
+
+/// What a model multiplies, forward and backward: arguments of a tuning run each.
+const OF_MODELS: [&str; 14] = [
+    "--dtype f32 --layout nn",
+    "--dtype f32 --layout nt",
+    "--dtype f32 --layout tn",
+    "--compute tf32 --layout nn",
+    "--compute tf32 --layout nt",
+    "--dtype f16 --layout nn",
+    "--dtype f16 --layout nt",
+    "--dtype bf16 --layout nn",
+    "--dtype bf16 --layout nt",
+    "--dtype bf16 --layout tn",
+    "--dtype bf16 --layout nt --epilogue bias",
+    "--dtype bf16 --layout nt --epilogue bias,gelu",
+    "--dtype f16 --layout nt --epilogue bias,silu",
+    "--dtype i8 --layout nt --family wgmma",
+];
+
+/// The operators of the exported Python module in PyTorch, on kernels that were hardly searched for.
+pub(crate) fn operators_multiply() -> Result<(), Failed> {
+    let out = module_of("operators", &OF_MODELS)?;
+    runs_well(Command::new("python3").args(["-B", "tests/pytorch/gpu.py", &out]))
+}
+
+/// Tunes problems a little, and exports a Python module of their kernels.
+fn module_of(name: &str, problems: &[&str]) -> Result<String, Failed> {
+    let folder = &Path::new("target/test-artifacts").join(name);
     let _ = std::fs::remove_dir_all(folder);
     std::fs::create_dir_all(folder)?;
     let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     let (database, out) = (at("db.toml"), at("python"));
-    for words in TYPES {
+    for words in problems {
         let own = ["--shape", "512x384x256", "--max-configs", "10", "--db", &database];
         let arguments: Vec<&str> = words.split(' ').chain(own).collect();
         assert_eq!(gemm_tune(&arguments).1, Some(0), "{words}");
     }
     let arguments = ["export", "--format", "python", "-o", &out, "--db", &database];
     assert_eq!(gemm_tune(&arguments).1, Some(0));
-    runs_well(Command::new("python3").args(["-B", "tests/artifacts/types.py", &out]))
+    Ok(out)
 }
 
 /// Tunes a little, exports, and multiplies with C, Python and the runtime.

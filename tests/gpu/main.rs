@@ -22,7 +22,8 @@ mod tensor_products;
 use std::process::ExitCode;
 
 use artifacts::{
-    artifacts_have_types, artifacts_multiply, runtime_encodes_maps, runtime_multiplies,
+    artifacts_have_types, artifacts_multiply, operators_multiply, runtime_encodes_maps,
+    runtime_multiplies,
 };
 use behaviour::{budget, copies_tie, doctor, killed_worker, libraries, memory, program};
 use classes::classes_are_as_fast_as_lookups;
@@ -38,7 +39,7 @@ use tensor_cores::products_have_the_same_bits;
 
 type Test = fn() -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 22] = [
+const TESTS: [(&str, Test); 23] = [
     ("the_device_reference_agrees_with_the_triple_loop", reference_agrees),
     ("boxes_of_the_copy_engine_are_correct", boxes_are_correct),
     ("sums_that_blocks_add_to_c_are_correct", atomic_sums_are_correct),
@@ -59,6 +60,7 @@ const TESTS: [(&str, Test); 22] = [
     ("the_runtime_encodes_tensor_maps", runtime_encodes_maps),
     ("exported_artifacts_multiply", artifacts_multiply),
     ("modules_multiply_other_types_with_epilogues", artifacts_have_types),
+    ("operators_multiply_in_pytorch", operators_multiply),
     ("emitted_harnesses_check_and_time_themselves", harnesses_pass),
     ("every_class_of_operands_is_as_fast_as_lookups", classes_are_as_fast_as_lookups),
 ];

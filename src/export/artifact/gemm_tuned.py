@@ -2,6 +2,7 @@
 
     import gemm_tuned
     d = gemm_tuned.matmul(a, b)        # PyTorch tensors or CuPy arrays on an NVIDIA GPU
+    gemm_tuned.patch_linear(model)     # nn.Linear modules of a PyTorch model: see gemm_tuned_torch.py
 
 `matmul` computes alpha * a @ b + beta * out, and an epilogue of it, on the current stream of PyTorch or CuPy. Operands
 are matrices or batches of matrices with contiguous rows or columns; padded rows and transposed views are used without
@@ -12,11 +13,12 @@ module needs the NVIDIA driver, the library beside it (libgemm_tuned.so), and no
 """
 
 import ctypes
+import importlib
 import operator
 import os
 import threading
 
-__all__ = ["GemmTunedError", "kernel_for", "matmul", "version"]
+__all__ = ["GemmTunedError", "NoKernelError", "kernel_for", "matmul", "version"]
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 BUILD = "cc -O2 -shared -fPIC gemm_tuned.c -o libgemm_tuned.so -ldl"
@@ -36,10 +38,16 @@ ALIGNMENT = 256
 ANY_WORKSPACE = ctypes.c_size_t(-1).value
 # Calls that are remembered; more of them are prepared anew.
 MAX_CALLS = 4096
+# Names that gemm_tuned_torch.py has, which imports PyTorch.
+TORCH_NAMES = ("Patch", "TunedLinear", "linear", "patch_linear")
 
 
 class GemmTunedError(RuntimeError):
     """The cause of a failure, and the next step."""
+
+
+class NoKernelError(GemmTunedError):
+    """The library has no kernel for a problem."""
 
 
 # The library --------------------------------------------------------------------------------------
@@ -138,6 +146,19 @@ def _handle(device):
     return handle
 
 
+def __getattr__(name):
+    if name not in TORCH_NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    beside = f"{__package__}.gemm_tuned_torch" if __package__ else "gemm_tuned_torch"
+    try:
+        return getattr(importlib.import_module(beside), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise GemmTunedError(f"`gemm_tuned.{name}` needs PyTorch, which is not installed: install torch, or call "
+                             "gemm_tuned.matmul with CuPy arrays") from error
+
+
 def version():
     """Version of the interface of the library."""
     return _library().gemm_tuned_version()
@@ -157,8 +178,8 @@ def _chosen(handle, problem, room=ANY_WORKSPACE):
     status = _library().gemm_tuned_choose(handle, ctypes.byref(problem), room, ctypes.byref(choice))
     if status == NO_KERNEL:
         within = "" if room == ANY_WORKSPACE else f" with at most {room} bytes of workspace"
-        raise GemmTunedError(f"the library has no kernel for {_words(problem)}{within}: export it with records of "
-                             "that type, layout and epilogue, and without `--only-tuned`")
+        raise NoKernelError(f"the library has no kernel for {_words(problem)}{within}: export it with records of "
+                            "that type, layout and epilogue, and without `--only-tuned`")
     _must(status, "the choice of a kernel")
     return choice
 
@@ -275,7 +296,9 @@ def _cupy():
     return described, address, empty, workspace, stream, cupy.cuda.memory.OutOfMemoryError
 
 
+# By the type of an array; parameters of PyTorch share the adapter of its tensors.
 _adapters = {}
+_adapters_of_packages = {}
 
 
 def _adapter(array):
@@ -284,8 +307,9 @@ def _adapter(array):
     if kind not in ("torch", "cupy"):
         raise GemmTunedError(f"an operand is a {type(array).__name__}: give PyTorch tensors or CuPy arrays on "
                              "an NVIDIA GPU")
-    adapter = _torch() if kind == "torch" else _cupy()
-    _adapters[type(array)] = adapter
+    if kind not in _adapters_of_packages:
+        _adapters_of_packages[kind] = _torch() if kind == "torch" else _cupy()
+    adapter = _adapters[type(array)] = _adapters_of_packages[kind]
     return adapter
 
 
@@ -455,15 +479,15 @@ def matmul(a, b, out=None, alpha=1, beta=0, *, c=None, out_dtype=None, compute=N
     `compute` names another compute type than that of the dtype, such as "tf32". `epilogue` has operations in their
     order, as in "bias,gelu": bias (n values), row-scale (m of float32), col-scale (n of float32), relu, gelu,
     gelu-tanh, silu, residual and mul (arrays that lie as `out` does)."""
-    described, address, empty, workspace, stream, out_of_memory = (
-        _adapters.get(type(a)) or _adapter(a))
+    adapter = _adapters.get(type(a)) or _adapter(a)
+    described, address, empty, workspace, stream, out_of_memory = adapter
     given = {"bias": bias, "row_scale": row_scale, "col_scale": col_scale, "residual": residual, "mul": mul}
     is_plain = not epilogue and c is None and not any(one is not None for one in given.values())
     others = {} if is_plain else _others(epilogue, given, c, beta)
     arrays = (a, b, *others.values()) if out is None else (a, b, out, *others.values())
-    if any(type(one) is not type(a) for one in arrays):
+    if any(type(one) is not type(a) and (_adapters.get(type(one)) or _adapter(one)) is not adapter for one in arrays):
         kinds = [type(one).__name__ for one in arrays]
-        raise GemmTunedError(f"the operands are {', '.join(kinds)}: give arrays of one type")
+        raise GemmTunedError(f"the operands are {', '.join(kinds)}: give arrays of one package")
     of_a, of_b = described(a), described(b)
     a_at, b_at = address(a), address(b)
     if out is None:

@@ -188,6 +188,7 @@ pub(super) enum Kind {
     /// Kernels of other types and with epilogues, `naive` for f32 and those of tensor cores.
     Types,
     SmallTypes,
+    Operators,
 }
 
 /// An artifact in a folder in each form.
@@ -207,7 +208,9 @@ impl Exported {
                 let all = Layout::ALL.iter().flat_map(|layout| known.kernels(*layout));
                 (all.cloned().collect(), None)
             }
-            Kind::Types | Kind::SmallTypes => (known.typed_kernels().to_vec(), None),
+            Kind::Types | Kind::SmallTypes | Kind::Operators => {
+                (known.typed_kernels().to_vec(), None)
+            }
             Kind::Dispatch => {
                 let (drafts, tree) = known.dispatch_set();
                 (drafts, Some(tree))

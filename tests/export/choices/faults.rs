@@ -37,6 +37,33 @@ fn python(exported: &Exported, arguments: &[&str]) -> Option<String> {
 }
 
 #[test]
+fn operators_of_pytorch_launch_what_the_module_does() {
+    let exported = Exported::new(Kind::Operators);
+    if build(&exported).is_none() {
+        return;
+    }
+    let Some(said) = python(&exported, &["tests/artifacts/operators.py"]) else { return };
+    assert_eq!(said, "right");
+}
+
+/// A Python with PyTorch, which is too large to be installed for a test.
+const PYTORCH: &str = "GEMM_TUNE_TESTS_PYTORCH";
+
+#[test]
+fn operators_work_in_the_real_pytorch() {
+    let Some(python) = std::env::var_os(PYTORCH) else {
+        use std::io::Write as _;
+        let why = "skipped: no Python with PyTorch is named by";
+        return drop(writeln!(std::io::stderr(), "{why} {PYTORCH}"));
+    };
+    let output = std::process::Command::new(python)
+        .args(["-B", "-W", "ignore", "tests/pytorch/host.py", "src/export/artifact"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
 fn missing_memory_and_mistakes_are_survived_and_a_launch_that_no_device_has_is_not_begun() {
     let exported = Exported::new(Kind::Faults);
     if build(&exported).is_none() {
