@@ -110,9 +110,9 @@ fn fault(arguments: &[&str], help: &mut dyn FnMut(&[&str]) -> String) -> Option<
         text += &help(&[MAIN]);
     }
     let known = options(&text);
-    arguments[depth..]
-        .iter()
-        .filter(|word| is_option(word))
+    // What follows `--` is of another program.
+    let own = arguments[depth..].iter().take_while(|word| **word != "--");
+    own.filter(|word| is_option(word))
         .map(|option| option.split('=').next().unwrap_or(option))
         .find(|option| !known.contains(option))
         .map(|option| format!("`{option}` is no option"))

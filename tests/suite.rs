@@ -32,4 +32,5 @@ mod support;
 mod survival;
 mod template_errors;
 mod terminal;
+mod trace;
 mod tutorial;

@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
@@ -59,6 +60,44 @@ pub(super) fn exit_code() -> Option<u8> {
     match SIGNAL.load(Ordering::SeqCst) {
         0 => None,
         signal => u8::try_from(128 + signal).ok(),
+    }
+}
+
+/// Signals of a command whose work is another program: they do not end this process, which waits for that program.
+pub(super) struct WatchedSignals(Signals);
+
+/// Watches from now on.
+///
+/// # Errors
+/// The system accepts no handler.
+pub(super) fn watch() -> Result<WatchedSignals, Failure> {
+    let unheard = |error| Failure::Work(format!("cannot listen for signals: {error}"));
+    Signals::new([SIGINT, SIGTERM, SIGHUP]).map(WatchedSignals).map_err(unheard)
+}
+
+impl WatchedSignals {
+    /// Passes signals on to a process. A terminal sends SIGINT to the processes of a group itself.
+    pub(super) fn pass_to(mut self, process: u32) {
+        let watch = move || {
+            for signal in self.0.forever() {
+                SIGNAL.store(signal, Ordering::SeqCst);
+                let own = rustix::process::getpgid(None).ok();
+                let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+                let has_terminal = own.is_some_and(|own| {
+                    rustix::termios::tcgetpgrp(std::io::stdin()).is_ok_and(|front| front == own)
+                });
+                if let (Some(process), false) = (process, signal == SIGINT && has_terminal) {
+                    let signal = match signal {
+                        SIGINT => Signal::INT,
+                        SIGHUP => Signal::HUP,
+                        _ => Signal::TERM,
+                    };
+                    // The program may have ended.
+                    let _ = kill_process(process, signal);
+                }
+            }
+        };
+        drop(thread::Builder::new().name("signals".to_owned()).spawn(watch));
     }
 }
 

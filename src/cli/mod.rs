@@ -36,6 +36,7 @@ mod report;
 mod request;
 mod session_display;
 mod streams;
+mod trace;
 mod tune;
 
 use std::process::ExitCode;
@@ -64,6 +65,7 @@ use manual::{CompletionArguments, ManArguments};
 use new_family::NewFamilyArguments;
 use replay::ReplayArguments;
 use report::ReportArguments;
+use trace::TraceArguments;
 use tune::TuneArguments;
 
 /// Finds the fastest correct CUDA matrix-multiplication kernel for a shape on this machine's GPU.
@@ -99,6 +101,8 @@ Examples:
   gemm-tune tune 4096 --dtype bf16 --epilogue bias,gelu --effort full
   gemm-tune tune 4096x4096x1024 --dry-run")]
     Tune(TuneArguments),
+    /// Record the matrix products of a PyTorch program, to tune them
+    Trace(TraceArguments),
     /// Find the kernel to use for a shape, tuned or not
     Lookup(LookupArguments),
     /// Write kernels in the forms that other programs read: C, Python, Rust, bundle, JSON, CSV
@@ -208,6 +212,7 @@ fn run(arguments: Arguments) -> ExitCode {
     match arguments.command {
         None => tune::main(&arguments.tune),
         Some(Command::Tune(tune)) => tune::main(&tune),
+        Some(Command::Trace(trace)) => trace::main(&trace),
         Some(Command::Cover(cover)) => cover::main(&cover),
         Some(Command::Check(check)) => check::main(&check),
         Some(Command::NewFamily(new)) => new_family::main(&new),

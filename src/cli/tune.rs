@@ -18,15 +18,18 @@ use super::failure::Failure;
 use super::machine::Workshop;
 use super::output::finish;
 use super::session_display::{SessionDisplay, document};
-use super::{databases, interrupt, request};
+use super::{databases, interrupt, request, trace};
 use crate::compile::CompileThreads;
 use crate::database::{ReplacePolicy, WritableDatabase};
 use crate::measure::TieRule;
 use crate::model::{Device, Problem, Regime};
 use crate::predict::Predictor;
-use crate::report::{json as documents, tuned};
+use crate::report::{json as documents, traced, tuned};
 use crate::search;
-use crate::session::{self, ProblemResult, SessionDevice, SessionPlan, Shard};
+use crate::session::{
+    self, COVERED, ProblemOutcome, ProblemResult, SessionDevice, SessionPlan, Shard, Trace,
+    TraceGain,
+};
 use crate::space::Family;
 use crate::tune::{Hints, Settings, spaces};
 
@@ -46,6 +49,10 @@ pub(super) struct TuneArguments {
     /// File with one shape a line, layout and batch behind it if they differ: `512x512x512 nt x16`
     #[arg(long, value_name = "FILE", help_heading = heading::PROBLEM)]
     shapes: Option<PathBuf>,
+    /// Trace of a program, as `gemm-tune trace` writes it: its problems are tuned, those that take most of the time first,
+    /// until the rest takes less than 5 % of it
+    #[arg(long, value_name = "FILE", help_heading = heading::PROBLEM)]
+    trace: Option<PathBuf>,
     /// Shard of --shapes that this process tunes: the Ith of N, I from 1; with /N, the cluster's scheduler gives I
     /// [default: the task of a Slurm array, else all]
     #[arg(long, value_name = "I/N", requires = "shapes", help_heading = heading::PROBLEM, hide_short_help = true)]
@@ -130,7 +137,8 @@ pub(super) fn main(arguments: &TuneArguments) -> ExitCode {
 fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode), Failure> {
     let jobs = request::jobs(arguments.jobs)?;
     let workshop = Workshop::new(&arguments.common)?;
-    let mut plan = plan(arguments, &workshop, console)?;
+    let trace = arguments.trace.as_deref().map(trace::read).transpose()?;
+    let mut plan = plan(arguments, trace.as_ref(), &workshop, console)?;
     let wish = arguments.device.wish()?;
     if arguments.dry_run {
         let device = workshop.described_device(wish, console)?;
@@ -172,14 +180,42 @@ fn run(arguments: &TuneArguments, console: Console) -> Result<(Value, ExitCode),
     }
     let is_won = |result: &ProblemResult| result.outcome.is_won();
     let code = if results.iter().all(is_won) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-    let document = json!({
+    let mut document = json!({
         "gemm_tune": env!("CARGO_PKG_VERSION"),
         "device": device,
         "nvrtc": nvrtc,
         "database": database.display().to_string(),
         "results": results.iter().map(|result| document(result, &device)).collect::<Vec<_>>(),
     });
+    if let Some(gain) = trace.and_then(|trace| gain(&trace, &results, &device, console)) {
+        document["gain"] = traced::gain_document(&gain);
+    }
     Ok((document, code))
+}
+
+/// Prints what the traced program gains by the winners. Only times of the same GPU are compared.
+fn gain(
+    trace: &Trace,
+    results: &[ProblemResult],
+    device: &Device,
+    console: Console,
+) -> Option<TraceGain> {
+    if device.is_cpu() || trace.device != device.name {
+        console.note(&format!(
+            "what the program gains is not known: its trace has times of {}, and the kernels were tuned on {}",
+            trace.device, device.name
+        ));
+        return None;
+    }
+    let winners = results.iter().filter_map(|result| match &result.outcome {
+        ProblemOutcome::Won { summary, .. } => {
+            Some((result.problem, summary.winner()?.measurement.median()))
+        }
+        _ => None,
+    });
+    let gain = trace.gain(&winners.collect::<Vec<_>>());
+    console.result(&traced::gain(&gain, console.table_style()));
+    Some(gain)
 }
 
 /// Refuses what the host does not do.
@@ -206,6 +242,7 @@ fn check_host(
 /// The plan by the arguments, without the files that depend on the device.
 fn plan(
     arguments: &TuneArguments,
+    trace: Option<&Trace>,
     workshop: &Workshop,
     console: Console,
 ) -> Result<SessionPlan, Failure> {
@@ -231,7 +268,7 @@ fn plan(
         seed: arguments.seed,
     };
     Ok(SessionPlan {
-        problems: problems(arguments, console)?,
+        problems: problems(arguments, trace, console)?,
         families,
         templates,
         settings,
@@ -243,10 +280,24 @@ fn plan(
     })
 }
 
-fn problems(arguments: &TuneArguments, console: Console) -> Result<Vec<Problem>, Failure> {
+fn problems(
+    arguments: &TuneArguments,
+    trace: Option<&Trace>,
+    console: Console,
+) -> Result<Vec<Problem>, Failure> {
     let pattern = arguments.pattern.pattern()?;
     let words = request::shape_words(&arguments.shape_words, &arguments.shape)?;
-    let problems = request::problems(&words, arguments.shapes.as_deref(), pattern)?;
+    let mut problems = request::problems(&words, arguments.shapes.as_deref(), pattern)?;
+    if let Some(trace) = trace {
+        let own = trace.worthwhile();
+        console.note(&format!(
+            "{} of {} problems of the trace take {:.0} % of its time: tuning these",
+            own.len(),
+            trace.products.len(),
+            100.0 * COVERED
+        ));
+        problems.extend(own);
+    }
     if problems.is_empty() {
         return Err(request::no_shape("tune", "gemm-tune"));
     }

@@ -40,7 +40,7 @@ pub use manifest::{
     BundledDevice, BundledFile, BundledFiles, BundledKernel, BundledLaunch, BundledMap,
     BundledWorkspace, LaunchFormulas, Manifest,
 };
-pub use python::{LIBRARY, python};
+pub use python::{LIBRARY, TRACE_MODULE, python};
 pub use rust::rust;
 pub use selection::{classes, for_any_shape, of_dispatch};
 pub(crate) use source::fill;

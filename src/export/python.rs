@@ -11,10 +11,15 @@ use crate::compile::Architecture;
 /// File name of the shared library that the module loads.
 pub const LIBRARY: &str = "libgemm_tuned.so";
 
+/// The module that records the products of a PyTorch program: its name and its text.
+pub const TRACE_MODULE: (&str, &str) =
+    ("gemm_tuned_trace.py", include_str!("artifact/gemm_tuned_trace.py"));
+
 /// The modules, which are the same for every export.
-const MODULES: [(&str, &str); 2] = [
+const MODULES: [(&str, &str); 3] = [
     ("gemm_tuned.py", include_str!("artifact/gemm_tuned.py")),
     ("gemm_tuned_torch.py", include_str!("artifact/gemm_tuned_torch.py")),
+    TRACE_MODULE,
 ];
 
 /// Makes the files by name, and lists the kernels that are left out by their places, each with the reason. Without any

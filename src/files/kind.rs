@@ -26,6 +26,8 @@ pub enum InputKind {
     Dispatch,
     /// A file of a bundle, its manifest included: more than any cubin.
     Bundle,
+    /// A trace of a program's products.
+    Trace,
     /// A log of a tool.
     Log,
     /// An entry of the compile cache.
@@ -39,7 +41,7 @@ impl InputKind {
     pub const fn max_bytes(self) -> u64 {
         match self {
             Self::Shapes | Self::SearchSpace | Self::Template => 16 << 20,
-            Self::Log | Self::Dispatch | Self::LearnedModel => 256 << 20,
+            Self::Log | Self::Dispatch | Self::LearnedModel | Self::Trace => 256 << 20,
             Self::Bundle | Self::CacheEntry => 256 << 20,
             Self::Package => 512 << 20,
             Self::Database | Self::Journal | Self::RecordedSpace => 1 << 30,
@@ -66,6 +68,7 @@ impl fmt::Display for InputKind {
             Self::Template => "a template",
             Self::Dispatch => "a dispatch set",
             Self::Bundle => "a file of a bundle",
+            Self::Trace => "a trace",
             Self::Log => "a log",
             Self::CacheEntry => "an entry of the compile cache",
             Self::Package => "a package",

@@ -25,5 +25,6 @@ pub mod replayed;
 pub mod rows;
 mod sequence;
 pub mod table;
+pub mod traced;
 pub mod tuned;
 pub mod verified;

@@ -6,7 +6,7 @@
 //! Several problems are tuned at a time: while the kernels of one compile, those of another are measured. A scheduler
 //! deals the problems to lanes; each lane has a seat, which is a GPU or a share of one. Timings from one problem
 //! correct the predictions for related problems of the same run. [`Shard`] is the part of a list that one of several
-//! jobs tunes. [`cover`] makes the map of a device: it chooses the problems itself.
+//! jobs tunes. A [`Trace`] has the problems of a program. [`cover`] makes the map of a device: it chooses the problems itself.
 
 pub mod cover;
 mod event;
@@ -17,6 +17,7 @@ mod run;
 mod scheduler;
 mod seats;
 mod shard;
+mod trace;
 mod transfer;
 
 pub use event::{SessionEvent, SessionStage, SessionStep, StepEvent};
@@ -24,3 +25,4 @@ pub use plan::{SessionDevice, SessionPlan};
 pub use result::{ProblemOutcome, ProblemResult, SessionError};
 pub use run::run;
 pub use shard::{Shard, ShardError};
+pub use trace::{COVERED, ProductGain, Trace, TraceError, TraceGain, TracedProduct};

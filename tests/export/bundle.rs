@@ -114,6 +114,7 @@ fn manifests_and_databases_are_what_their_schemas_say() {
         ("schemas/database.schema.json", "results/nvidia-h200.toml"),
         ("schemas/database.schema.json", "tests/databases/one.toml"),
         ("schemas/database.schema.json", "target/test-artifacts/db.toml"),
+        ("schemas/trace.schema.json", "tests/data/trace.json"),
     ] {
         let output =
             Command::new(&python).args(["-c", VALIDATE, schema, document]).output().unwrap();

@@ -33,8 +33,74 @@ const RESULTS: &str = r#"{
 /// A table of times.
 const TIMES: &str = r#"{"schema":1,"device":"D","dtype":"f32","compute":"f32","layout":"nn","shapes":[{"m":8,"n":8,"k":8}],"kernels":[{"family":"naive","parameters":{"BLOCK_X":32}}],"times_us":[[1.5]]}"#;
 
+/// A trace of a program.
+const TRACE: &str = include_str!("../data/trace.json");
+
 pub(super) fn cases() -> Vec<Case> {
-    [spaces(), journals(), models(), tables(), shapes()].into_iter().flatten().collect()
+    [spaces(), journals(), models(), tables(), shapes(), traces()].into_iter().flatten().collect()
+}
+
+/// Traces, read by `--trace`, and programs to trace.
+fn traces() -> Vec<Case> {
+    let over = "1".repeat(30);
+    #[rustfmt::skip]
+    let rows: [(&str, String, &[&str]); 24] = [
+        ("an empty trace", String::new(), &["`f`: EOF", "write a trace with `gemm-tune trace`"]),
+        ("a trace that is a text", "hello".to_owned(), &["`f`: expected value at line 1"]),
+        ("a trace of 100,000 brackets", "[".repeat(100_000), &["`f`: "]),
+        ("a trace of schema 2", TRACE.replace("schema\": 1", "schema\": 2"), &["it has schema 2", "trace the program again"]),
+        ("a trace with an unknown field", TRACE.replace("\"torch\"", "\"x\": 1, \"torch\""), &["unknown field `x`"]),
+        ("a trace without a device", TRACE.replace("\"device\"", "\"torch2\""), &["unknown field `torch2`"]),
+        ("a trace with negative seconds", TRACE.replace("1.5", "-1.5"), &["seconds is -1.5: give 0 or more"]),
+        ("a trace with endless seconds", TRACE.replace("1.5", "1e999"), &["number out of range"]),
+        ("a trace with an extent of 0", TRACE.replace("\"m\": 48", "\"m\": 0"), &["problem 1: ", "has M = 0"]),
+        ("a trace with a huge extent", TRACE.replace("\"m\": 48", "\"m\": 18446744073709551615"), &["problem 1: ", "M is above"]),
+        ("a trace with an extent of 30 digits", TRACE.replace("\"m\": 48", &format!("\"m\": {over}")), &["invalid type"]),
+        ("a trace with a negative extent", TRACE.replace("\"n\": 32", "\"n\": -32"), &["`-32`"]),
+        ("a trace with a batch of 0", TRACE.replace("\"batch\": 1", "\"batch\": 0"), &["problem 1: batch is 0"]),
+        ("a trace with operands that no GPU holds", TRACE.replace("\"k\": 16", "\"k\": 2147479552").replace("\"m\": 48", "\"m\": 2147479552"), &["problem 1: "]),
+        ("a trace with an unknown dtype", TRACE.replace("\"bf16\", \"compute\"", "\"f64\", \"compute\""), &["problem 1: ", "f64"]),
+        ("a trace with types that do not fit", TRACE.replace("\"compute\": \"tf32\"", "\"compute\": \"i8\""), &["problem 2: "]),
+        ("a trace with an unknown layout", TRACE.replace("\"nt\"", "\"up\""), &["problem 1: ", "up"]),
+        ("a trace with an unknown epilogue", TRACE.replace("\"bias\"", "\"tanh\""), &["problem 1: ", "tanh"]),
+        ("a trace with a count of 0", TRACE.replace("\"count\": 10", "\"count\": 0"), &["problem 1: count is 0: give 1 to"]),
+        ("a trace with a huge count", TRACE.replace("\"count\": 10", "\"count\": 18446744073709551615"), &["problem 1: count is"]),
+        ("a trace with a time of 0", TRACE.replace("50.0", "0"), &["problem 1: torch_us is 0: give microseconds above 0"]),
+        ("a trace with a negative time", TRACE.replace("50.0", "-1e300"), &["problem 1: torch_us is -1"]),
+        ("a trace with a huge number of others", TRACE.replace(": 2}", ": 18446744073709551615}"), &["`others.mm of torch.float64` is"]),
+        ("a trace without problems", TRACE.split("[{").next().unwrap().to_owned() + "[],\"others\":{}}", &["nothing to tune"]),
+    ];
+    let rows = rows.into_iter().map(|(name, text, words)| {
+        say(case(name).file("f", text).run("--trace f --device cpu --dry-run").fails(2), words)
+    });
+    let others = [
+        case("a missing trace").run("--trace none --dry-run").fails(2).says(["cannot read `none`"]),
+        case("a folder for a trace")
+            .folder("f", 0o755)
+            .run("--trace f --dry-run")
+            .fails(2)
+            .says(["cannot read `f`: Is a directory"]),
+        case("a program to trace that is missing")
+            .run("trace -o f -- ./none")
+            .fails(1)
+            .absent("f")
+            .says(["cannot run `./none`"]),
+        case("a program to trace that is none of Python")
+            .run("trace -o f -- /bin/true")
+            .fails(1)
+            .absent("f")
+            .says(["no product of PyTorch was seen"]),
+        case("a trace without a program")
+            .run("trace -o f")
+            .fails(2)
+            .absent("f")
+            .says(["<COMMAND>"]),
+        case("a trace to standard output")
+            .run("trace -o - -- /bin/true")
+            .fails(2)
+            .says(["name a file with `-o FILE`"]),
+    ];
+    rows.chain(others).collect()
 }
 
 fn say(row: Case, words: &[&str]) -> Case {

@@ -9,9 +9,10 @@ use super::{COMMAND, assert_generated, cell, text_of};
 const PAGE: &str = "docs/reference/formats.md";
 
 /// Each schema with its heading and the file that it describes.
-const SCHEMAS: [(&str, &str); 2] = [
+const SCHEMAS: [(&str, &str); 3] = [
     ("Database: `results/GPU.toml`", "schemas/database.schema.json"),
     ("Bundle: `manifest.json`", "schemas/manifest.schema.json"),
+    ("Trace: `trace.json`", "schemas/trace.schema.json"),
 ];
 
 #[test]
