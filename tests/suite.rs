@@ -25,6 +25,7 @@ mod packaging;
 mod padding;
 mod pages;
 mod physics;
+mod python_package;
 mod readme;
 mod report;
 mod searches;
