@@ -12,6 +12,7 @@ mod emulation;
 mod explain;
 mod export;
 mod families;
+mod fleet;
 mod forms;
 mod harnesses;
 mod hostile;

@@ -20,7 +20,7 @@ mod interface;
 mod left_out;
 mod libraries;
 mod packed;
-mod rig;
+pub(crate) mod rig;
 mod runtime;
 
 const PLAY: &str = r#"

@@ -9,9 +9,13 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use crate::support::program::gemm_tune;
 use crate::support::{CACHE, nvrtc_or_skip};
 
-/// A Python with Kernel Tuner, or why there is none.
-pub(super) fn python() -> Result<PathBuf, String> {
-    python_with("import kernel_tuner, jsonschema", &["kernel_tuner", "jsonschema"])
+/// A Python with Kernel Tuner, jsonschema and the client of Kubernetes, or why there is none. The client has models of the
+/// API that say the type of each field up to version 32.
+pub(crate) fn python() -> Result<PathBuf, String> {
+    python_with(
+        "import kernel_tuner, jsonschema, kubernetes",
+        &["kernel_tuner", "jsonschema", "kubernetes>=29,<33"],
+    )
 }
 
 /// The folder of CMake, Ninja and pkg-config, which are Python packages, or why there is none.
@@ -34,7 +38,9 @@ fn python_with(probe: &str, packages: &[&str]) -> Result<PathBuf, String> {
     };
     let works = || run(&python, &["-c", probe]);
     if works().is_err() {
-        run(Path::new("python3"), &["-m", "venv", "target/test-python"])?;
+        if !python.exists() {
+            run(Path::new("python3"), &["-m", "venv", "target/test-python"])?;
+        }
         run(&python, &[&["-m", "pip", "install", "--quiet"], packages].concat())?;
     }
     works().map(|()| python)
