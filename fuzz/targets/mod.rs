@@ -18,10 +18,11 @@ use gemm_tune::database::{Database, SCHEMA};
 use gemm_tune::dispatch::{CoverGoal, Dispatch, TimeTable};
 use gemm_tune::export::{CHECKSUMS, MANIFEST, open_bundle, seal};
 use gemm_tune::lookup::Question;
-use gemm_tune::model::{Device, Dtype, Layout, Problem, Storage};
+use gemm_tune::model::{Device, Dtype, Layout, Micros, Problem, Storage};
 use gemm_tune::predict::{LearnedModel, Predictor};
 use gemm_tune::render::{Templates, launches};
 use gemm_tune::runtime::{Bundle, Catalogue as _};
+use gemm_tune::session::Trace;
 use gemm_tune::space::formula::Language;
 use gemm_tune::space::{Families, Family, Formula};
 use gemm_tune::tune::{Recorded, parse_recording};
@@ -38,7 +39,7 @@ pub(crate) struct Target {
 }
 
 /// All of them.
-pub(crate) const TARGETS: [Target; 11] = [
+pub(crate) const TARGETS: [Target; 12] = [
     Target { name: "database", run: database },
     Target { name: "journal", run: journal },
     Target { name: "recorded_space", run: recorded_space },
@@ -48,6 +49,7 @@ pub(crate) const TARGETS: [Target; 11] = [
     Target { name: "expression", run: expression },
     Target { name: "shapes", run: shapes },
     Target { name: "times", run: times },
+    Target { name: "trace", run: trace },
     Target { name: "elf", run: elf },
     Target { name: "ptx", run: ptx },
 ];
@@ -196,6 +198,18 @@ fn shapes(bytes: &[u8]) {
 fn times(bytes: &[u8]) {
     if let Ok(table) = TimeTable::parse(text(bytes)) {
         let _ = Dispatch::of(&table, CoverGoal { max_kernels: 4, loss: 0.05 });
+    }
+}
+
+/// A trace is written as it is read, and its problems can be tuned.
+fn trace(bytes: &[u8]) {
+    if let Ok(trace) = Trace::parse(text(bytes)) {
+        assert!(trace.worthwhile().len() <= trace.products.len());
+        let again = Trace::parse(&trace.text()).expect("a trace that was written");
+        assert_eq!(again.products.len(), trace.products.len());
+        let twice = Trace::of_processes(vec![trace.clone(), trace]).expect("two traces");
+        let times: Vec<_> = twice.worthwhile().into_iter().map(|one| (one, Micros(1.0))).collect();
+        assert!(twice.gain(&times).saved().0.is_finite());
     }
 }
 

@@ -67,7 +67,7 @@ def row(name, check):
         is_right, text = True, "no kernel"
     except Exception as error:
         is_right, text = False, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        if os.environ.get("GEMM_TUNED_TRACE"):
+        if os.environ.get("GEMM_TUNED_TRACEBACK"):
             traceback.print_exc()
     failures += not is_right
     print(f"{'     ' if is_right else 'WRONG'} {name:58} {text}", flush=True)
