@@ -103,17 +103,17 @@ class _Recorder:
             problem = self.problems.setdefault(key, _Problem())
             problem.count += 1
             is_timed = problem.count <= FIRST_TIMED or problem.count % THEN_ONE_OF == 0
-            if self.device is None or on_gpu:
+            if self.device is None or on_gpu and self.device == "cpu":
                 self.device = torch.cuda.get_device_name(a.device) if on_gpu else "cpu"
-        if not is_timed:
+        # Events and queries of them would break a capture.
+        is_captured = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+        if not is_timed or is_captured:
             value = function(*arguments, **named)
         elif not on_gpu:
             before = time.perf_counter()
             value = function(*arguments, **named)
             with self.lock:
                 problem.add((time.perf_counter() - before) * 1e6)
-        elif torch.cuda.is_current_stream_capturing():
-            value = function(*arguments, **named)
         else:
             events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
             stream = torch.cuda.current_stream(a.device)
@@ -122,7 +122,7 @@ class _Recorder:
             events[1].record(stream)
             with self.lock:
                 problem.pending.append(events)
-        if time.monotonic() - self.written > WRITE_EVERY:
+        if not is_captured and time.monotonic() - self.written > WRITE_EVERY:
             self.write()
         return value
 

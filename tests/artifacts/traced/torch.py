@@ -5,6 +5,7 @@ import threading
 import types
 
 __version__ = "stand-in"
+cuda = types.SimpleNamespace(is_initialized=lambda: False)
 float32, float64, bfloat16 = "torch.float32", "torch.float64", "torch.bfloat16"
 
 
