@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::support::program::{Said, gemm_tune, gemm_tune_with};
 use crate::support::{cache, nvrtc_or_skip};
 
+/// Rungs of strict f32, and those of tensor cores.
 const RUNGS: [&str; 7] = [
     "naive",
     "tiled",
@@ -18,6 +19,16 @@ const RUNGS: [&str; 7] = [
     "register tiles",
     "no bank conflicts",
     "double buffered",
+];
+const TENSOR_CORE_RUNGS: [&str; 8] = [
+    "mma.sync",
+    "mma.sync, ring of four",
+    "wgmma",
+    "wgmma, two warpgroups",
+    "TMA stores",
+    "persistent",
+    "clusters",
+    "ping-pong",
 ];
 
 fn compare(arguments: &[&str]) -> Said {
@@ -31,13 +42,14 @@ fn every_rung_is_legal_on_the_series_of_the_ladder() {
     let (families, device) = (Families::built_in().unwrap(), Device::h200());
     let rungs = ladder(None).unwrap();
     let names: Vec<&str> = rungs.iter().map(|rung| rung.name.as_str()).collect();
-    assert_eq!(names, RUNGS);
+    assert_eq!(names, [&RUNGS[..], &TENSOR_CORE_RUNGS].concat());
     let series = fs::read_to_string("search-spaces/shapes/ladder.txt").unwrap();
     let shapes: Vec<&str> = series.lines().filter(|line| !line.starts_with('#')).collect();
     assert_eq!(shapes.len(), 15);
     for shape in shapes {
-        let problem = Problem::new(shape.parse().unwrap(), Dtype::F32);
-        for rung in &rungs {
+        for (at, rung) in rungs.iter().enumerate() {
+            let dtype = if at < RUNGS.len() { Dtype::F32 } else { Dtype::Bf16 };
+            let problem = Problem::new(shape.parse().unwrap(), dtype);
             let (family, set) = rung.config.split_once(':').unwrap();
             let chosen = families.get(family).unwrap().choose(set, &problem, &device);
             chosen.unwrap_or_else(|error| panic!("{shape}, {}: {error}", rung.name));

@@ -168,7 +168,10 @@ const FAULTS: &[Fault] = &[
         name: "the gate is that of the neighbouring row",
         types: BF16,
         epilogue: "bias,silu,mul",
-        change: ("to_value(mul[at])", "to_value(mul[at ^ N])"),
+        change: (
+            "to_value(mul[at(product, row, column)])",
+            "to_value(mul[at(product, row, column) ^ N])",
+        ),
     },
     Fault {
         name: "gelu is approximated by a hyperbolic tangent",
@@ -190,9 +193,9 @@ const FAULTS: &[Fault] = &[
         types: BF16,
         epilogue: "relu",
         change: (
-            "C[at] = to_element(finished(value, product, row, column));",
+            "return finished(value, product, row, column);",
             "value = finished(alpha * sum, product, row, column); \
-             C[at] = to_element(beta != 0 ? value + beta * to_value(C[at]) : value);",
+             return adds_c ? value + beta * to_value(C[at(product, row, column)]) : value;",
         ),
     },
 ];
@@ -207,34 +210,35 @@ const PIPELINE_FAULTS: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "sums are read before the products are done",
-        "wgmma.wait_group.sync.aligned 0;",
-        "wgmma.wait_group.sync.aligned 1;",
-        "race",
+        "wait_for_products<0>();",
+        "wait_for_products<1>();",
+        "matrix unit",
     ),
     ("a descriptor has another stride", "64ull << 32", "32ull << 32", "elements wrong"),
     ("a descriptor has another swizzle", "| 1ull << 62", "| 2ull << 62", "elements wrong"),
     (
         "tiles are multiplied before they are there",
-        "wait(first_full + 8 * stage, phase);",
-        "wait(first_full + 8 * stage, phase ^ 1);",
+        "wait(stage.full(), stage.phase);",
+        "wait(stage.full(), stage.phase ^ 1);",
         "",
     ),
+    ("a stage is released while it is multiplied", "    wait_for_products<1>();\n}", "}", ""),
     (
         "a stage is filled before it is empty",
-        "wait(first_empty + 8 * stage, phase ^ 1);",
+        "wait(stage.empty(), stage.phase ^ 1);",
         "",
         "copy engine",
     ),
     (
         "a barrier expects one arrival too many",
-        "begin_barrier(first_empty + 8 * stage, CONSUMERS);",
-        "begin_barrier(first_empty + 8 * stage, CONSUMERS + 1);",
+        "begin_barrier(first_empty + 8 * stage, RELEASES);",
+        "begin_barrier(first_empty + 8 * stage, RELEASES + 1);",
         "deadlock",
     ),
     (
         "a barrier expects fewer bytes than are copied",
-        "arrive_expecting(barrier, STAGE_BYTES);",
-        "arrive_expecting(barrier, STAGE_BYTES - 128);",
+        "arrive_expecting(stage.full(), STAGE_BYTES);",
+        "arrive_expecting(stage.full(), STAGE_BYTES - 128);",
         "",
     ),
 ];
