@@ -153,6 +153,49 @@ fn winners() -> String {
     text
 }
 
+/// Lists of products on tensor cores, and their files.
+const TENSOR_CORES: [(&str, &str); 3] = [
+    ("bf16, `tensor-cores.txt`", "results/tensor-cores-h200.csv"),
+    ("tf32, `tf32.txt`", "results/tf32-h200.csv"),
+    ("i8, `i8.txt`", "results/i8-h200.csv"),
+];
+
+/// Speed-ups of products on tensor cores, list by list and then problem by problem.
+fn tensor_cores() -> String {
+    let mut text = String::from(
+        "| problems | speed-up, geometric mean | worst | best | below 0.97 | file |\n|---|---|---|---|---|---|\n",
+    );
+    for (name, file) in TENSOR_CORES {
+        let speedups: Vec<f64> = rows(file).iter().map(|row| number(row, "speedup")).collect();
+        let name = format!("{} of {name}", speedups.len());
+        let worst = speedups.iter().copied().fold(f64::INFINITY, f64::min);
+        let best = speedups.iter().copied().fold(0.0, f64::max);
+        let below = speedups.iter().filter(|speedup| **speedup < 0.97).count();
+        let mean = geometric_mean(&speedups);
+        writeln!(text, "| {name} | {mean:.3} | {worst:.2} | {best:.2} | {below} | `{file}` |")
+            .unwrap();
+    }
+    text += "\n| problem | time, µs | TFLOP/s | library, µs | speed-up | interval |\n|---|---|---|---|---|---|\n";
+    for (_, file) in TENSOR_CORES {
+        for row in rows(file) {
+            writeln!(
+                text,
+                "| {} {} | {} | {} | {} | {:.3} | {:.3} to {:.3} |",
+                row["dtype"],
+                shape(&row),
+                short(number(&row, "median_us")),
+                short(number(&row, "tflops")),
+                short(number(&row, "library_us")),
+                number(&row, "speedup"),
+                number(&row, "speedup_low"),
+                number(&row, "speedup_high")
+            )
+            .unwrap();
+        }
+    }
+    text
+}
+
 /// A table with a line a shape and a column a contestant.
 fn ladder(path: &str) -> String {
     let rows = rows(path);
@@ -309,6 +352,7 @@ fn tables_are_those_of_the_results() {
     for (name, text) in [
         ("summary", summary()),
         ("winners", winners()),
+        ("tensor-cores", tensor_cores()),
         ("ladder", ladder("results/ladder-h200.csv")),
         ("cubes", ladder("results/cubes-h200.csv")),
         ("lookup", lookup()),

@@ -34,7 +34,7 @@ tuned = gemm_tune.tune([(40, 24, 16), "24x40x16"], out=FOLDER, device="cpu", max
                        export={"modelled": True, "only_tuned": True}, **options)
 assert len(tuned.results) == 2 and os.path.isfile(tuned.library), tuned
 module = tuned.load()
-assert module is tuned.load() and module.version() == 2
+assert module is tuned.load() and module.version() == 3
 assert module.kernel_for(40, 24, 16) == "gemm_f32_nn_40x24x16", module.kernel_for(40, 24, 16)
 refused("imported from", gemm_tune.Tuned(os.path.dirname(FOLDER), []).load)
 said = subprocess.run([sys.executable, "-m", "gemm_tune", "--version"], stdout=subprocess.PIPE, text=True)
