@@ -181,7 +181,7 @@ __device__ inline Comparison compare(const Arguments& with, u64 at)
     const Number scaled_old = (Number)CHECKED_BETA * (Number)number(value_at<ElementD>(at, SEED_C));
     Number value = (Number)CHECKED_ALPHA * (Number)sum + scaled_old;
     Number unit = magnitude((Number)CHECKED_ALPHA) * (Number)sum_of_magnitudes + magnitude(scaled_old);
-@EPILOGUE@
+@OPERATIONS@
     const double got = number(((const ElementD*)with.C)[at]);
     if (IsInteger<ElementD>::value) {
         const double expected = (int)(u32)(u64)value;  // modulo 2^32

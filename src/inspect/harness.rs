@@ -42,7 +42,7 @@ pub fn harness(subject: &InspectedKernel) -> String {
                 "@LAUNCHES@",
                 &plan.kernels.iter().map(|kernel| launch(kernel, plan)).collect::<String>(),
             ),
-            ("@EPILOGUE@", &problem.epilogue.operations().map(epilogue).collect::<String>()),
+            ("@OPERATIONS@", &problem.epilogue.operations().map(epilogue).collect::<String>()),
             ("@ENCODER@", if plan.tensor_maps.is_empty() { "" } else { ENCODER }),
             ("@PREPARED@", &prepared(plan, problem)),
             ("@RATE@", if problem.types.accumulator().is_integer() { "TOP/s" } else { "TFLOP/s" }),
