@@ -24,8 +24,9 @@
 use std::sync::Arc;
 
 use super::streaming::{self, StreamingCost, StreamingModel};
+use super::tensor_cores::{self, TensorCoreCost, TensorCoreModel};
 use crate::model::{Configuration, Device, Micros, Problem};
-use crate::space::{Family, StreamedWork, Work};
+use crate::space::{Family, StreamedWork, TensorCoreWork, Work};
 
 /// Clocks of a step of K in a thread that waits for its operands.
 const STEP_CLOCKS: f64 = 39.0;
@@ -56,14 +57,77 @@ const NEXT_LAUNCH: Micros = Micros(1.4);
 pub struct CostModel {
     /// Without a tiling, the cost is proportional to the operations.
     work: Work,
-    /// The model of a kernel that streams an operand.
-    streaming: Option<Arc<StreamingModel>>,
+    /// The model of a kernel that has one of its own kind.
+    own: Option<Arc<OwnModel>>,
     /// Blocks that an SM holds at once.
     resident: f64,
     sms: f64,
     lanes: f64,
     /// Computed once: lookup compares many kernels in a microsecond.
     parts: Parts,
+}
+
+/// Model of a kernel that is not bound by the pipes of an SM's f32 lanes.
+#[derive(Debug, PartialEq)]
+enum OwnModel {
+    /// It streams an operand.
+    Streaming(StreamingModel),
+    /// It multiplies by tensor cores.
+    TensorCores(TensorCoreModel),
+}
+
+/// How such a kernel does a problem.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum OwnCost {
+    /// It streams an operand.
+    Streaming(StreamingCost),
+    /// It multiplies by tensor cores.
+    TensorCores(TensorCoreCost),
+}
+
+impl OwnCost {
+    /// Clocks of the busiest SM.
+    pub(super) fn clocks(&self) -> f64 {
+        match self {
+            Self::Streaming(cost) => cost.clocks,
+            Self::TensorCores(cost) => cost.clocks,
+        }
+    }
+}
+
+impl OwnModel {
+    fn of(
+        (family, configuration): (&Family, &Configuration),
+        pattern: &Problem,
+        device: &Device,
+    ) -> Option<Self> {
+        if let Some(work) = StreamedWork::of(family, configuration, pattern, device) {
+            return Some(Self::Streaming(StreamingModel::new(work, device)));
+        }
+        let work = TensorCoreWork::of(family, configuration, pattern, device)?;
+        Some(Self::TensorCores(TensorCoreModel::new(work, device)))
+    }
+
+    fn on(&self, device: &Device) -> Self {
+        match self {
+            Self::Streaming(model) => Self::Streaming(model.on(device)),
+            Self::TensorCores(model) => Self::TensorCores(model.on(device)),
+        }
+    }
+
+    fn cost(&self, problem: &Problem) -> Option<OwnCost> {
+        match self {
+            Self::Streaming(model) => model.cost(problem).map(OwnCost::Streaming),
+            Self::TensorCores(model) => model.cost(problem).map(OwnCost::TensorCores),
+        }
+    }
+
+    fn launch(&self) -> Micros {
+        match self {
+            Self::Streaming(_) => streaming::LAUNCH,
+            Self::TensorCores(_) => tensor_cores::LAUNCH,
+        }
+    }
 }
 
 /// What a kernel's cost is made of, in clocks of an SM.
@@ -112,9 +176,8 @@ impl CostModel {
         (device, occupancy): (&Device, Option<f64>),
     ) -> Self {
         let work = Work::of(family, configuration, pattern, device);
-        let streamed = StreamedWork::of(family, configuration, pattern, device);
-        let streaming = streamed.map(|work| Arc::new(StreamingModel::new(work, device)));
-        Self { streaming, ..Self::new(work, occupancy, device) }
+        let own = OwnModel::of((family, configuration), pattern, device).map(Arc::new);
+        Self { own, ..Self::new(work, occupancy, device) }
     }
 
     /// `occupancy` is the share of an SM's threads that are resident, where it is known.
@@ -126,18 +189,18 @@ impl CostModel {
         let lanes = f64::from(device.compute_capability.f32_lanes());
         let sms = f64::from(device.sms.max(1));
         let parts = Parts::of(work, resident, (sms, lanes));
-        Self { work, streaming: None, resident, sms, lanes, parts }
+        Self { work, own: None, resident, sms, lanes, parts }
     }
 
     /// The same kernel on another device.
     pub fn on(&self, device: &Device, occupancy: Option<f64>) -> Self {
-        let streaming = self.streaming.as_ref().map(|model| Arc::new(model.on(device)));
-        Self { streaming, ..Self::new(self.work, occupancy, device) }
+        let own = self.own.as_ref().map(|model| Arc::new(model.on(device)));
+        Self { own, ..Self::new(self.work, occupancy, device) }
     }
 
-    /// How a streaming kernel does a problem; `None` for others, and where the family cannot say.
-    pub(super) fn streaming(&self, problem: &Problem) -> Option<StreamingCost> {
-        self.streaming.as_ref()?.cost(problem)
+    /// How a kernel with a model of its own kind does a problem; `None` for others, and where the family cannot say.
+    pub(super) fn own(&self, problem: &Problem) -> Option<OwnCost> {
+        self.own.as_ref()?.cost(problem)
     }
 
     /// Launches after the first.
@@ -147,8 +210,8 @@ impl CostModel {
 
     /// Clocks of the busiest SM.
     pub fn clocks(&self, problem: &Problem) -> f64 {
-        if let Some(cost) = self.streaming(problem) {
-            return cost.clocks;
+        if let Some(cost) = self.own(problem) {
+            return cost.clocks();
         }
         let (parts, shape) = (&self.parts, problem.shape);
         let packed =
@@ -158,8 +221,8 @@ impl CostModel {
 
     /// What starting its launches takes.
     pub fn launching(&self) -> Micros {
-        if self.streaming.is_some() {
-            return streaming::LAUNCH;
+        if let Some(own) = &self.own {
+            return own.launch();
         }
         Micros(LAUNCH.0 + NEXT_LAUNCH.0 * f64::from(self.work.more_launches))
     }

@@ -3,9 +3,10 @@
 
 use indexmap::IndexMap;
 
-use super::analytic::CostModel;
+use super::analytic::{CostModel, OwnCost};
 use super::boosted_trees::{COLUMNS, FeatureRow};
 use super::streaming::StreamingCost;
+use super::tensor_cores::TensorCoreCost;
 use crate::model::{Configuration, Device, Problem, Storage, Value};
 use crate::space::{Family, FormerParameter};
 
@@ -47,8 +48,9 @@ impl ProblemFeatures {
     /// the modelled time in microseconds.
     pub(super) fn complete(&self, row: &mut FeatureRow, cost: &CostModel, device: &Device) -> f64 {
         let clocks_per_us = f64::from(device.max_sm_clock_mhz.max(1));
-        let (columns, clocks) = match cost.streaming(&self.problem) {
-            Some(cost) => (streaming_columns(&cost), cost.clocks),
+        let (columns, clocks) = match cost.own(&self.problem) {
+            Some(OwnCost::Streaming(cost)) => (streaming_columns(&cost), cost.clocks),
+            Some(OwnCost::TensorCores(cost)) => (tensor_core_columns(&cost), cost.clocks),
             None => (cost_columns(cost, &self.problem), cost.clocks(&self.problem)),
         };
         let modelled = (cost.launching().0 + clocks / clocks_per_us).ln();
@@ -197,6 +199,30 @@ fn streaming_columns(cost: &StreamingCost) -> [f64; COST_COLUMNS] {
         cost.block.threads_along_k as f64,
         cost.block.in_flight as f64,
         cost.rounds,
+    ]
+}
+
+/// The same of a kernel that multiplies by tensor cores, and what limits it.
+fn tensor_core_columns(cost: &TensorCoreCost) -> [f64; COST_COLUMNS] {
+    let [tile_m, tile_n] = cost.block.tile.map(|extent| extent as f64);
+    let [filled_m, filled_n] = cost.filled;
+    let [products, read, copied, latency] = cost.stage;
+    [
+        tile_m,
+        tile_n,
+        cost.block.needs.threads as f64,
+        cost.store,
+        filled_m,
+        filled_n,
+        cost.share,
+        cost.busiest / cost.share.max(1e-9),
+        cost.busiest,
+        cost.resident,
+        cost.stages,
+        cost.block.parts as f64,
+        read / products.max(1e-9),
+        copied / products.max(1e-9),
+        latency / products.max(1e-9),
     ]
 }
 

@@ -15,6 +15,7 @@ mod landmarks;
 mod learned_model;
 mod predictor;
 mod streaming;
+mod tensor_cores;
 #[cfg(test)]
 mod tests;
 mod time_formula;

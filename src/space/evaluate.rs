@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::expression::Expression;
-use super::family::{Constraint, Excludes, Family};
+use super::family::{Constraint, Excludes, Family, TensorCoreSpec};
 use super::formula::{OPEN, Slot, Term};
 use super::scope::{FIRST_PARAMETER, Scope};
 use crate::model::{Configuration, Device, Diagnostic, Problem, Storage};
@@ -250,11 +250,13 @@ impl Family {
         positions
     }
 
-    /// The parameters (by position) that the extents of launches depend on.
+    /// The parameters (by position) that the extents of launches and the work of tensor cores depend on.
     pub fn extent_parameters(&self) -> BTreeSet<usize> {
         let kernels = self.kernels.iter();
-        let expressions =
+        let launches =
             kernels.flat_map(|kernel| kernel.when.iter().chain(&kernel.grid).chain(&kernel.block));
+        let declared = self.work.iter().filter_map(|work| work.tensor_cores.as_ref());
+        let expressions = launches.chain(declared.flat_map(TensorCoreSpec::expressions));
         expressions.flat_map(|expression| self.parameters_for(expression)).collect()
     }
 

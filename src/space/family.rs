@@ -109,6 +109,8 @@ pub(crate) struct WorkSpec {
     pub(super) workspace_bytes: [Option<Expression>; 3],
     /// How blocks read the operand that they stream; nothing for kernels that compute tiles from shared memory.
     pub(super) stream: Option<StreamSpec>,
+    /// How blocks feed tensor cores; nothing for kernels without.
+    pub(super) tensor_cores: Option<TensorCoreSpec>,
     /// The place of the tile in the file.
     pub(super) span: Range<usize>,
 }
@@ -124,6 +126,39 @@ pub(crate) struct StreamSpec {
     pub(super) in_flight: Expression,
     /// Registers of a thread.
     pub(super) registers: Expression,
+}
+
+/// How the blocks of a kernel feed tensor cores, as the file declares it.
+#[derive(Debug, Clone)]
+pub(crate) struct TensorCoreSpec {
+    /// Rows and columns of C that one block computes, also in a cluster.
+    pub(super) tile: [Expression; 2],
+    /// Steps of K of a stage.
+    pub(super) step: Expression,
+    /// Stages of the ring.
+    pub(super) stages: Expression,
+    /// Bytes of the cache lines that the copies of a stage touch.
+    pub(super) copied: Expression,
+    /// Bytes of shared memory that the instructions of a stage read.
+    pub(super) read: Expression,
+    /// Blocks that share the K of a tile.
+    pub(super) parts: Option<Expression>,
+    /// Tiles that a block has at once.
+    pub(super) tiles_at_once: Option<Expression>,
+    /// Bytes of operands that another kernel lays out anew before.
+    pub(super) packed: Option<Expression>,
+    /// Registers of a thread.
+    pub(super) registers: Expression,
+}
+
+impl TensorCoreSpec {
+    /// All that it declares.
+    pub(super) fn expressions(&self) -> impl Iterator<Item = &Expression> {
+        let own = [&self.step, &self.stages, &self.copied, &self.read, &self.registers];
+        let optional =
+            [&self.parts, &self.tiles_at_once, &self.packed].into_iter().filter_map(Option::as_ref);
+        self.tile.iter().chain(own).chain(optional)
+    }
 }
 
 /// A parameter that has another name now.

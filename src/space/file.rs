@@ -127,6 +127,7 @@ pub(crate) struct WorkFile {
     #[serde(default)]
     pub(crate) workspace_bytes: WorkspaceBytesFile,
     pub(crate) stream: Option<StreamFile>,
+    pub(crate) tensor_cores: Option<TensorCoresFile>,
 }
 
 /// `[work.stream]`.
@@ -136,6 +137,21 @@ pub(crate) struct StreamFile {
     pub(crate) threads_along_k: Spanned<SizeText>,
     pub(crate) span: Spanned<SizeText>,
     pub(crate) in_flight: Spanned<SizeText>,
+    pub(crate) registers: Spanned<SizeText>,
+}
+
+/// `[work.tensor_cores]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TensorCoresFile {
+    pub(crate) tile: Spanned<Vec<Spanned<SizeText>>>,
+    pub(crate) step: Spanned<SizeText>,
+    pub(crate) stages: Spanned<SizeText>,
+    pub(crate) copied: Spanned<SizeText>,
+    pub(crate) read: Spanned<SizeText>,
+    pub(crate) parts: Option<Spanned<SizeText>>,
+    pub(crate) tiles_at_once: Option<Spanned<SizeText>>,
+    pub(crate) packed: Option<Spanned<SizeText>>,
     pub(crate) registers: Spanned<SizeText>,
 }
 

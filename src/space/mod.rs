@@ -6,6 +6,7 @@
 //! legal configurations of a [`LegalSpace`] and counts those that each constraint removes, and [`Work`]
 //! is what a configuration's blocks compute.
 
+mod block_work;
 mod choose;
 pub mod enumerate;
 mod evaluate;
@@ -22,6 +23,7 @@ mod recorded;
 pub mod scope;
 mod seeds;
 mod streamed;
+mod tensor_cores;
 mod work;
 mod workspaces;
 
@@ -37,5 +39,6 @@ pub use load::{Families, LoadError, ladder};
 pub use recorded::OutdatedConfiguration;
 pub use scope::Scope;
 pub use streamed::{StreamedBlock, StreamedWork};
+pub use tensor_cores::{TensorCoreBlock, TensorCoreWork};
 pub use work::{Tiling, Work};
 pub use workspaces::WorkspaceSizes;

@@ -1,22 +1,17 @@
 //! Work of kernels that stream one operand past another, for given extents. How they divide C and K depends on these, so
 //! that [`super::Work`] does not have it.
 
-use super::expression::Expression;
+use super::block_work::{BlockFormulas, BlockSpec};
 use super::family::Family;
-use super::formula::{Formula, Solver};
 use super::legality::Extents;
 use crate::model::{BlockNeeds, Configuration, Device, Problem};
 
 /// The work of a streaming configuration on one device, as formulas of the extents.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StreamedWork {
-    /// In the order of [`StreamedBlock`]: the tile, threads along K, the span, elements in flight and registers.
-    sizes: [Formula; 6],
-    parts: Formula,
-    shared_bytes: Formula,
-    /// Threads of a block in x, y and z.
-    threads: Vec<Formula>,
-}
+pub struct StreamedWork(
+    /// Threads along K, the span, and elements in flight.
+    BlockFormulas<3>,
+);
 
 /// What one block does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,56 +48,27 @@ impl StreamedWork {
     ) -> Option<Self> {
         let work = family.work.as_ref()?;
         let stream = work.stream.as_ref()?;
-        let kernel = &family.kernels[work.kernel];
-        let [rows, columns] = &work.tile;
-        let sizes = [
-            rows,
-            columns,
-            &stream.threads_along_k,
-            &stream.span,
-            &stream.in_flight,
-            &stream.registers,
-        ];
-        let optional = [&work.blocks, &kernel.dynamic_shared_bytes];
-        let all: Vec<&Expression> =
-            sizes.into_iter().chain(optional.into_iter().flatten()).chain(&kernel.block).collect();
-        let solver = Solver::new(family, configuration, pattern, device);
-        let mut formulas = solver.expressions(&all)?.into_iter();
-        let sizes: Vec<Formula> = formulas.by_ref().take(sizes.len()).collect();
-        let mut or = |expression: &Option<Expression>, otherwise| match expression {
-            Some(_) => formulas.next(),
-            None => Some(Formula::Int(otherwise)),
+        let spec = BlockSpec {
+            tile: &work.tile,
+            parts: work.blocks.as_ref(),
+            registers: &stream.registers,
+            own: [&stream.threads_along_k, &stream.span, &stream.in_flight]
+                .map(|own| (Some(own), 0)),
         };
-        let parts = or(&work.blocks, 1)?;
-        let shared_bytes = or(&kernel.dynamic_shared_bytes, 0)?;
-        Some(Self {
-            sizes: sizes.try_into().ok()?,
-            parts,
-            shared_bytes,
-            threads: formulas.collect(),
-        })
+        BlockFormulas::of((family, work), &spec, configuration, (pattern, device)).map(Self)
     }
 
     /// What a block does for a problem; `None` where a size is 0 or has no value.
     pub fn block(&self, extents: &Extents) -> Option<StreamedBlock> {
-        let value = |formula: &Formula| u64::try_from(formula.value(extents.values())?).ok();
-        let positive = |formula: &Formula| value(formula).filter(|size| *size > 0);
-        let [rows, columns, threads_along_k, span, in_flight, registers] = &self.sizes;
-        let threads = self
-            .threads
-            .iter()
-            .try_fold(1_u64, |threads, extent| threads.checked_mul(positive(extent)?))?;
-        Some(StreamedBlock {
-            tile: [positive(rows)?, positive(columns)?],
-            threads_along_k: positive(threads_along_k)?,
-            span: positive(span)?,
-            in_flight: positive(in_flight)?,
-            parts: positive(&self.parts)?,
-            needs: BlockNeeds {
-                threads,
-                registers: positive(registers)?,
-                shared_bytes: value(&self.shared_bytes)?,
-            },
+        let sizes = self.0.sizes(extents)?;
+        let [threads_along_k, span, in_flight] = sizes.own;
+        sizes.own.iter().all(|size| *size > 0).then_some(StreamedBlock {
+            tile: sizes.tile,
+            threads_along_k,
+            span,
+            in_flight,
+            parts: sizes.parts,
+            needs: sizes.needs,
         })
     }
 }

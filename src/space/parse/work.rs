@@ -1,8 +1,12 @@
 //! The declaration of a kernel's work in a search-space file.
 
 use super::{Builder, Parsing};
-use crate::space::family::{KernelSpec, StreamSpec, WorkSpec};
-use crate::space::file::{SizeText, StreamFile, WorkFile};
+use crate::space::expression::Expression;
+use crate::space::family::{KernelSpec, StreamSpec, TensorCoreSpec, WorkSpec};
+use crate::space::file::{SizeText, StreamFile, TensorCoresFile, WorkFile};
+
+/// Rows and columns.
+type TileText = toml::Spanned<Vec<toml::Spanned<SizeText>>>;
 
 impl Builder {
     /// Reads `[work]`. It names its kernel where there are several.
@@ -24,8 +28,6 @@ impl Builder {
             let message = "`wave` is missing: the number of blocks that run at once";
             return Err(self.source.error(place.span(), message));
         }
-        let [rows, columns] = <[_; 2]>::try_from(self.extents(&work.tile, "tile", 2..=2)?)
-            .map_err(|_| self.source.error(span.clone(), "`tile` has rows and columns"))?;
         let size = |size: &Option<toml::Spanned<SizeText>>| {
             size.as_ref().map(|size| self.extent(size)).transpose()
         };
@@ -35,7 +37,7 @@ impl Builder {
         let bytes = &work.workspace_bytes;
         Ok(WorkSpec {
             kernel,
-            tile: [rows, columns],
+            tile: self.tile(&work.tile)?,
             slice: size(&work.slice)?,
             blocks: size(&work.blocks)?,
             tail: word(&work.tail)?,
@@ -43,6 +45,11 @@ impl Builder {
             persistent: word(&work.persistent)?,
             workspace_bytes: [size(&bytes.a)?, size(&bytes.b)?, size(&bytes.c)?],
             stream: work.stream.as_ref().map(|stream| self.stream(stream)).transpose()?,
+            tensor_cores: work
+                .tensor_cores
+                .as_ref()
+                .map(|declared| self.tensor_cores(declared))
+                .transpose()?,
             span,
         })
     }
@@ -54,5 +61,27 @@ impl Builder {
             in_flight: self.extent(&stream.in_flight)?,
             registers: self.extent(&stream.registers)?,
         })
+    }
+
+    fn tensor_cores(&self, declared: &TensorCoresFile) -> Parsing<TensorCoreSpec> {
+        let optional = |size: &Option<toml::Spanned<SizeText>>| {
+            size.as_ref().map(|size| self.extent(size)).transpose()
+        };
+        Ok(TensorCoreSpec {
+            tile: self.tile(&declared.tile)?,
+            step: self.extent(&declared.step)?,
+            stages: self.extent(&declared.stages)?,
+            copied: self.extent(&declared.copied)?,
+            read: self.extent(&declared.read)?,
+            parts: optional(&declared.parts)?,
+            tiles_at_once: optional(&declared.tiles_at_once)?,
+            packed: optional(&declared.packed)?,
+            registers: self.extent(&declared.registers)?,
+        })
+    }
+
+    fn tile(&self, tile: &TileText) -> Parsing<[Expression; 2]> {
+        <[_; 2]>::try_from(self.extents(tile, "tile", 2..=2)?)
+            .map_err(|_| self.source.error(tile.span(), "`tile` has rows and columns"))
     }
 }
