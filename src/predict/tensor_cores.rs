@@ -11,7 +11,7 @@
 //! Sums are stored at 17.9 bytes a clock, which takes 0.43 of that where another tile is multiplied meanwhile. All of it
 //! overlaps with the memory, which brings operands and takes C at 0.96 of the data sheet's bandwidth. A launch takes 1.84 µs.
 //! Another that adds up parts of K takes 3.9 µs, and moves the parts at 5.5 TB/s. One that lays out operands anew takes 0.67
-//! µs, and moves them at 6.5 TB/s.
+//! µs, and moves them at 6.5 TB/s. Sums that meet in a cluster are read at the rate of copies, which is an assumption.
 //!
 //! The constants were fitted to 2,647 times of `wgmma` and `mma` kernels for 86 problems in bf16, tf32 and i8 on H200s. The
 //! logarithm of measured over modelled time has a standard deviation of 10 % over the problems, and 12 % over the kernels of
@@ -101,7 +101,10 @@ impl TensorCoreModel {
         let resident = if block.persistent { 1.0 } else { fitting.min(busiest) };
         let [rows, columns] = block.tile.map(|extent| extent as f64);
         let products = rows * columns * block.step as f64 / products_per_clock(problem, device);
-        let sum_bytes = if block.parts > 1 { PART } else { problem.types.d.bytes() as f64 };
+        let parts_are_stored = block.parts > 1 && block.exchanged == 0;
+        let sum_bytes = if parts_are_stored { PART } else { problem.types.d.bytes() as f64 };
+        // In a cluster, each block stores a share of the tile.
+        let sharing = if parts_are_stored { 1.0 } else { block.parts as f64 };
         let mut cost = TensorCoreCost {
             block,
             filled: [
@@ -118,7 +121,8 @@ impl TensorCoreModel {
                 TURN / block.stages as f64 / resident,
             ],
             stages: problem.shape.k.div_ceil(block.step) as f64 / block.parts as f64,
-            store: rows * columns * sum_bytes / STORED_BYTES,
+            store: rows * columns * sum_bytes / STORED_BYTES / sharing
+                + block.exchanged as f64 / COPIED_BYTES,
             clocks: 0.0,
         };
         cost.clocks = self.clocks(&cost, problem);
@@ -140,7 +144,7 @@ impl TensorCoreModel {
         let bytes: u64 = problem.operand_bytes().into_iter().sum();
         let moving = bytes as f64 / (REACHED * bandwidth);
         let mut besides = 0.0;
-        if block.parts > 1 {
+        if block.parts > 1 && block.exchanged == 0 {
             let moved = 2.0 * PART * problem.c_elements() as f64 * block.parts as f64;
             besides += ADDING_PARTS.0 + moved / PART_BYTES;
         }

@@ -147,6 +147,8 @@ pub(crate) struct TensorCoreSpec {
     pub(super) tiles_at_once: Option<Expression>,
     /// Bytes of operands that another kernel lays out anew before.
     pub(super) packed: Option<Expression>,
+    /// Bytes of sums that a block reads from the shared memory of its cluster.
+    pub(super) exchanged: Option<Expression>,
     /// Registers of a thread.
     pub(super) registers: Expression,
 }

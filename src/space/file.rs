@@ -152,6 +152,7 @@ pub(crate) struct TensorCoresFile {
     pub(crate) parts: Option<Spanned<SizeText>>,
     pub(crate) tiles_at_once: Option<Spanned<SizeText>>,
     pub(crate) packed: Option<Spanned<SizeText>>,
+    pub(crate) exchanged: Option<Spanned<SizeText>>,
     pub(crate) registers: Spanned<SizeText>,
 }
 

@@ -7,7 +7,7 @@ use crate::model::{BlockNeeds, Configuration, Device, Problem};
 
 /// The work of a configuration on one device, as formulas of the extents.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TensorCoreWork(BlockFormulas<11>);
+pub struct TensorCoreWork(BlockFormulas<12>);
 
 /// What one block does, and how many there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct TensorCoreBlock {
     pub tiles_at_once: u64,
     /// Bytes of operands that another kernel lays out anew before.
     pub packed: u64,
+    /// Bytes of sums that a block reads from the shared memory of its cluster, whose blocks add up parts of K.
+    pub exchanged: u64,
     /// Whether the blocks that run at once compute all tiles.
     pub persistent: bool,
     /// Blocks that run at once, where the family says so.
@@ -61,6 +63,7 @@ impl TensorCoreWork {
                 (Some(&declared.read), 0),
                 (declared.tiles_at_once.as_ref(), 1),
                 (declared.packed.as_ref(), 0),
+                (declared.exchanged.as_ref(), 0),
                 (work.persistent.as_ref(), 0),
                 (work.wave.as_ref(), 0),
                 (Some(rows), 1),
@@ -74,7 +77,7 @@ impl TensorCoreWork {
     /// What a block does for a problem; `None` where a size that divides is 0, or has no value.
     pub fn block(&self, problem: &Problem, extents: &Extents) -> Option<TensorCoreBlock> {
         let sizes = self.0.sizes(extents)?;
-        let [step, stages, copied, read, tiles_at_once, packed, own @ ..] = sizes.own;
+        let [step, stages, copied, read, tiles_at_once, packed, exchanged, own @ ..] = sizes.own;
         let [persistent, wave, rows, columns, blocks] = own;
         if [step, stages, rows, columns, blocks].contains(&0) {
             return None;
@@ -89,6 +92,7 @@ impl TensorCoreWork {
             read,
             tiles_at_once,
             packed,
+            exchanged,
             persistent: persistent != 0,
             wave: (wave > 0).then_some(wave),
             parts: sizes.parts,

@@ -243,6 +243,40 @@ const PIPELINE_FAULTS: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
+/// Faults in how the blocks of a cluster add up parts of K.
+const CLUSTER_SUM_FAULTS: &[(&str, &str, &str, &str)] = &[
+    (
+        "sums are laid out while another warpgroup multiplies",
+        "asm volatile(\"bar.sync 1, %0;\" ::\"n\"(CONSUMERS) : \"memory\");",
+        "",
+        "",
+    ),
+    (
+        "sums are read before all blocks have laid them out",
+        "cluster_sync();  // the sums of all blocks are there",
+        "__syncthreads();",
+        "",
+    ),
+    (
+        "a block ends while another reads its sums",
+        "cluster_sync();  // a block is there until the others have read its sums",
+        "",
+        "",
+    ),
+    (
+        "a block adds up the share of another",
+        "int at = work.split * CONSUMERS + threadIdx.x",
+        "int at = threadIdx.x",
+        "no thread wrote",
+    ),
+    (
+        "a block reads its own sums twice",
+        "\"r\"(place), \"r\"(block) : \"memory\");",
+        "\"r\"(place), \"r\"(block / 2) : \"memory\");",
+        "wrong",
+    ),
+];
+
 /// The second is for long sums, of which errors are a smaller part. N is a power of two, so that faults of a neighbour
 /// stay inside of the operands.
 const SHAPES: [&str; 2] = ["32x32x256", "34x32x4096"];
@@ -254,11 +288,11 @@ fn family(types: GemmType) -> &'static str {
 /// What validation says of a kernel after a change: the share of the bound that it needs, or why it is wrong. `None`
 /// without a compiler.
 fn verdict(
-    family: &str,
+    (family, values): (&str, &[(&str, i64)]),
     problem: &Problem,
     change: (&str, &str),
 ) -> Option<Result<f64, HostFailure>> {
-    let rendered = rendered(family, problem, &[]);
+    let rendered = rendered(family, problem, values);
     let (from, to) = change;
     assert!(rendered.source.contains(from), "`{from}` is not in\n{}", rendered.source);
     let program = PtxModule::parse(&compile(&rendered.source.replace(from, to), &[])?).unwrap();
@@ -277,9 +311,9 @@ fn faults_of_precision_and_of_epilogues_are_refused_and_their_absence_passes() {
             let problem = pattern.problem(shape.parse().unwrap());
             let family = family(fault.types);
             let unchanged = (fault.change.0, fault.change.0);
-            let Some(right) = verdict(family, &problem, unchanged) else { return };
+            let Some(right) = verdict((family, &[]), &problem, unchanged) else { return };
             let share = right.unwrap_or_else(|wrong| panic!("{problem} is right: {wrong}"));
-            match verdict(family, &problem, fault.change) {
+            match verdict((family, &[]), &problem, fault.change) {
                 Some(Err(HostFailure::Wrong(wrong))) => println!(
                     "{}, {shape}: {} wrong, {:.1} of the bound; right {share:.3}",
                     fault.name,
@@ -293,16 +327,15 @@ fn faults_of_precision_and_of_epilogues_are_refused_and_their_absence_passes() {
     assert!(unnoticed.is_empty(), "unnoticed:\n{}", unnoticed.join("\n"));
 }
 
-#[test]
-fn faults_of_a_pipeline_of_warpgroup_products_are_refused() {
+/// Checks that each fault in a configuration of `wgmma` is refused, and the kernel without it is not.
+fn check_refused(shape: &str, values: &[(&str, i64)], faults: &[(&str, &str, &str, &str)]) {
     let pattern = ProblemPattern { types: BF16, layout: Layout::Nt, epilogue: Epilogue::NONE };
-    // More tiles along K than the ring has stages.
-    let problem = pattern.problem("64x64x640".parse().unwrap());
+    let problem = pattern.problem(shape.parse().unwrap());
     let mut unnoticed = Vec::new();
-    for (name, from, to, expected) in PIPELINE_FAULTS {
-        let Some(right) = verdict("wgmma", &problem, (from, from)) else { return };
+    for (name, from, to, expected) in faults {
+        let Some(right) = verdict(("wgmma", values), &problem, (from, from)) else { return };
         right.unwrap_or_else(|wrong| panic!("{problem} is right: {wrong}"));
-        match verdict("wgmma", &problem, (from, to)) {
+        match verdict(("wgmma", values), &problem, (from, to)) {
             Some(Err(failure)) if failure.to_string().contains(expected) => {
                 println!("{name}: {failure}");
             }
@@ -310,4 +343,18 @@ fn faults_of_a_pipeline_of_warpgroup_products_are_refused() {
         }
     }
     assert!(unnoticed.is_empty(), "{}", unnoticed.join("\n"));
+}
+
+#[test]
+fn faults_of_a_pipeline_of_warpgroup_products_are_refused() {
+    // More tiles along K than the ring has stages.
+    check_refused("64x64x640", &[], PIPELINE_FAULTS);
+}
+
+#[test]
+fn faults_of_sums_that_meet_in_a_cluster_are_refused() {
+    let words = [("SCHEDULER", 0), ("EPILOGUE", 0), ("REDUCTION", 1)];
+    let values = [("WARPGROUPS", 2), ("BN", 32), ("SPLIT_K", 3)].into_iter().chain(words);
+    let values: Vec<_> = values.collect();
+    check_refused("128x32x640", &values, CLUSTER_SUM_FAULTS);
 }

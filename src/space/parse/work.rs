@@ -76,6 +76,7 @@ impl Builder {
             parts: optional(&declared.parts)?,
             tiles_at_once: optional(&declared.tiles_at_once)?,
             packed: optional(&declared.packed)?,
+            exchanged: optional(&declared.exchanged)?,
             registers: self.extent(&declared.registers)?,
         })
     }
