@@ -6,7 +6,7 @@ use super::index::{FEWEST_CHECKED, Group, Lookup, MOST_LOOKED_AT};
 use super::kernels::{Demand, KnownKernel, RecordedKernel};
 use super::neighbours::NeighbourIndex;
 use crate::model::{Micros, Problem};
-use crate::predict::least_time;
+use crate::predict::{least_time, modelled_error_percent};
 
 /// Legal kernel of a record with its predicted time.
 struct PredictedRecord<'a> {
@@ -63,8 +63,10 @@ impl Lookup {
                     group.error_percent.filter(|_| source == AnswerSource::Neighbour);
                 Ok(Answer { source, why, predicted, error_percent, ..self.exactly(best.known) })
             }
-            (None, Some((kernel, _))) if tried == 0 => Ok(self.untuned(kernel, Why::NoRecords)),
-            (None, Some((kernel, _))) => Ok(self.untuned(kernel, Why::NoneLegal { tried })),
+            (None, Some((kernel, _))) => {
+                let why = if tried == 0 { Why::NoRecords } else { Why::NoneLegal { tried } };
+                Ok(self.modelled(kernel, problem, why))
+            }
             (None, None) => Err(self.nothing(problem)),
         }
     }
@@ -104,6 +106,15 @@ impl Lookup {
             record: Some(&known.record),
             template_changed: known.record.provenance.template_hash != *hash,
         }
+    }
+
+    /// The answer with a default, and its time where the analytic model predicts times.
+    fn modelled<'a>(&'a self, kernel: &'a KnownKernel, problem: &Problem, why: Why) -> Answer<'a> {
+        let family = &self.families[kernel.family].0;
+        let error_percent = modelled_error_percent(family, &self.device);
+        let time = kernel.modelled(problem, self.device.max_sm_clock_mhz);
+        let predicted = error_percent.map(|_| self.possible(problem, time));
+        Answer { predicted, error_percent, ..self.untuned(kernel, why) }
     }
 
     /// The answer with a default, without a time.

@@ -15,10 +15,10 @@ use super::transfer::Correction;
 use crate::model::{CachePolicy, Configuration, Device, Micros, Problem, Storage};
 use crate::space::{Family, LegalSpace};
 
-/// Most configurations in a forecast, at random where there are more: by the analytic model, and by a learned one,
-/// which ranks them better. With 60,000 of 186,475 for 4096x128x4096, 4 of 7 searches ended 2.3 to 2.8 % slower.
+/// Most configurations in a forecast, at random where there are more: by the model of tiles and waves, and by models
+/// that predict times, which rank them better. With 60,000 of 186,475 for 4096x128x4096, 4 of 7 searches ended 2.3 to 2.8 % slower.
 const MOST_ANALYTIC: usize = 20_000;
-const MOST_LEARNED: usize = 250_000;
+const MOST_PREDICTED: usize = 250_000;
 
 /// Configurations of a forecast that are predicted by all trees of a learned model.
 const FULLY_PREDICTED: usize = 10_000;
@@ -40,8 +40,10 @@ pub struct Forecast {
     pub default: Option<Micros>,
     /// Ranks of configurations that are likely to be fast, the likeliest first; at least one.
     pub likely: Vec<usize>,
-    /// Predicted times by rank, where there is a learned model; infinity outside the forecast.
+    /// Predicted times by rank, where a model predicts times and not only ratios; infinity outside the forecast.
     pub times: Option<Vec<Micros>>,
+    /// Whether a learned model predicted them.
+    pub is_learned: bool,
     /// Ranks of kernels that were compiled for related problems, where these corrected the times.
     pub compiled: Option<HashSet<usize>>,
 }
@@ -103,7 +105,8 @@ pub(super) fn forecast(
         |configuration: &Configuration| super::cost((family, configuration), problem, device);
     let least = least_time(problem, device, CachePolicy::Rotate);
     let time = |cost: &CostModel| cost.time(problem, device.max_sm_clock_mhz).0.max(least.0);
-    let most = if predictor.is_some() { MOST_LEARNED } else { MOST_ANALYTIC };
+    let is_predicted = predictor.is_some() || family.feeds_tensor_cores();
+    let most = if is_predicted { MOST_PREDICTED } else { MOST_ANALYTIC };
     let mut groups: Vec<(f64, CostModel, Vec<usize>)> = by_launch(family, space, most)
         .into_par_iter()
         .filter_map(|ranks| {
@@ -128,10 +131,17 @@ pub(super) fn forecast(
             times.iter_mut().for_each(|time| time.0 = time.0.max(least.0));
             (ranked, Some(times))
         }
-        None => (groups.into_iter().flat_map(|(.., ranks)| ranks).collect(), None),
+        None => {
+            let mut times = is_predicted.then(|| vec![Micros(f64::INFINITY); space.len()]);
+            for (time, _, ranks) in &groups {
+                let Some(times) = &mut times else { break };
+                ranks.iter().for_each(|rank| times[*rank] = Micros(*time));
+            }
+            (groups.into_iter().flat_map(|(.., ranks)| ranks).collect(), times)
+        }
     };
     likely.truncate(wanted);
-    Some(Forecast { best, default, likely, times, compiled })
+    Some(Forecast { best, default, likely, times, is_learned: predictor.is_some(), compiled })
 }
 
 /// Predicts configurations that are grouped by their costs: their ranks, the fastest first, and the times by rank. Of

@@ -36,6 +36,7 @@ pub use landmarks::{
 };
 pub use learned_model::{FamilyModel, LearnedModel, LearnedModelError, StaleModel};
 pub use predictor::{PredictedTime, PredictionSource, Predictor};
+pub use tensor_cores::modelled_error_percent;
 pub use time_formula::{CAUTION, FormulaSample, TimeFormula, launch_time};
 pub use training::ProblemTimes;
 pub(crate) use transfer::point;

@@ -7,6 +7,7 @@ use super::family_predictor::FamilyPredictor;
 use super::features::ProblemFeatures;
 use super::forecast::{Forecast, forecast};
 use super::learned_model::{FamilyModel, LearnedModel, StaleModel};
+use super::tensor_cores::modelled_error_percent;
 use super::training::ProblemTimes;
 use super::transfer::TransferModel;
 use crate::model::{CachePolicy, Configuration, Device, Micros, Problem, Storage};
@@ -87,8 +88,9 @@ impl Predictor {
         let least = least_time(problem, device, CachePolicy::Rotate);
         let Some(predictor) = self.family(family, problem, device) else {
             let time = cost.time(problem, device.max_sm_clock_mhz).0.max(least.0);
-            let (time, error_percent) = (Micros(time), None);
-            return PredictedTime { time, error_percent, source: PredictionSource::Analytic };
+            let error_percent = modelled_error_percent(family, device);
+            let source = PredictionSource::Analytic;
+            return PredictedTime { time: Micros(time), error_percent, source };
         };
         let features = ProblemFeatures::of(problem, &Storage::packed(problem));
         let time = predictor.time(configuration, &cost, &features);

@@ -19,7 +19,16 @@
 
 use super::device_limits::memory_bandwidth;
 use crate::model::{Device, Micros, Occupancy, Problem, Storage};
-use crate::space::{Extents, TensorCoreBlock, TensorCoreWork};
+use crate::space::{Extents, Family, TensorCoreBlock, TensorCoreWork};
+
+/// Error in per cent that nine in ten of the times which the constants were fitted to are within.
+const ERROR_PERCENT: f64 = 28.0;
+
+/// Error that nine in ten modelled times of a family are within, on a device that constants were fitted for.
+pub fn modelled_error_percent(family: &Family, device: &Device) -> Option<f64> {
+    let is_known = family.feeds_tensor_cores() && memory_bandwidth(device).is_some();
+    is_known.then_some(ERROR_PERCENT)
+}
 
 /// Time of an empty launch.
 pub(super) const LAUNCH: Micros = Micros(1.84);

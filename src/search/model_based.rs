@@ -125,7 +125,7 @@ impl ModelBased {
         let best = self.history.correct().min_by(|a, b| a.1.total_cmp(&b.1));
         let forecast =
             best.and_then(|(pick, _)| self.history.search_spaces[pick.family].forecast.as_ref());
-        match forecast.filter(|forecast| forecast.times.is_some()) {
+        match forecast.filter(|forecast| forecast.is_learned) {
             Some(forecast) if forecast.is_corrected() => None,
             Some(_) => Some(StoppingRule::LEARNED),
             None => Some(StoppingRule::BLIND),

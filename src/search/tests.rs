@@ -158,8 +158,14 @@ fn forecast(slowness: [f64; 2]) -> Vec<SearchSpace> {
     for (search_space, times) in search_spaces.iter_mut().zip(slowness) {
         let likely = (10..200).filter(|rank| *rank < search_space.space.len()).collect();
         let time = Micros(7.0 * times);
-        search_space.forecast =
-            Some(Forecast { best: time, default: Some(time), likely, times: None, compiled: None });
+        search_space.forecast = Some(Forecast {
+            best: time,
+            default: Some(time),
+            likely,
+            times: None,
+            is_learned: false,
+            compiled: None,
+        });
     }
     search_spaces
 }
@@ -229,6 +235,7 @@ fn first_outcomes_count_for_the_end_of_a_search() {
             let forecast = forecast.as_mut().unwrap();
             *forecast = Forecast {
                 times: Some(expected),
+                is_learned: true,
                 compiled: corrected.then(HashSet::new),
                 ..forecast.clone()
             };
@@ -256,6 +263,7 @@ fn compiled_configurations_come_first_after_corrections() {
             let forecast = forecast.as_mut().unwrap();
             *forecast = Forecast {
                 times: Some(expected),
+                is_learned: true,
                 compiled: Some(tried.clone()),
                 ..forecast.clone()
             };

@@ -40,6 +40,13 @@ pub struct TensorCoreBlock {
     pub needs: BlockNeeds,
 }
 
+impl Family {
+    /// Whether its blocks feed tensor cores, as the file declares it.
+    pub fn feeds_tensor_cores(&self) -> bool {
+        self.work.as_ref().is_some_and(|work| work.tensor_cores.is_some())
+    }
+}
+
 impl TensorCoreWork {
     /// Of `configuration` on `device`, for problems that are like `pattern` but for their extents. `None` where the
     /// family declares no work of tensor cores, or where a formula would be too large.
