@@ -22,7 +22,7 @@ use gemm_tune::model::{Device, Dtype, Layout, Micros, Problem, Storage};
 use gemm_tune::predict::{LearnedModel, Predictor};
 use gemm_tune::render::{Templates, launches};
 use gemm_tune::runtime::{Bundle, Catalogue as _};
-use gemm_tune::session::Trace;
+use gemm_tune::session::{KernelTimes, Trace};
 use gemm_tune::space::formula::Language;
 use gemm_tune::space::{Families, Family, Formula};
 use gemm_tune::tune::{Recorded, parse_recording};
@@ -208,8 +208,10 @@ fn trace(bytes: &[u8]) {
         let again = Trace::parse(&trace.text()).expect("a trace that was written");
         assert_eq!(again.products.len(), trace.products.len());
         let twice = Trace::of_processes(vec![trace.clone(), trace]).expect("two traces");
-        let times: Vec<_> = twice.worthwhile().into_iter().map(|one| (one, Micros(1.0))).collect();
-        assert!(twice.gain(&times).saved().0.is_finite());
+        let kernels = KernelTimes { tuned: Micros(1.0), library: None };
+        let times = twice.worthwhile().into_iter().map(|one| (one, kernels)).collect();
+        let gain = twice.gain(&times);
+        assert!(gain.saved().0.is_finite() && gain.part().is_finite());
     }
 }
 

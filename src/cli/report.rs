@@ -12,12 +12,14 @@ use super::console::Console;
 use super::environment::cache_folder;
 use super::failure::Failure;
 use super::output::{beside, finish, write};
-use super::{databases, journals, request};
+use super::{databases, journals, request, trace};
 use crate::database::{Database, Record};
 use crate::inspect::landscape;
 use crate::model::{Device, Problem};
 use crate::render::{Templates, render};
-use crate::report::page::{self, ProblemReport};
+use crate::report::page::{self, ProblemReport, TracedProgram};
+use crate::report::traced;
+use crate::session::{Trace, TraceGain};
 use crate::space::{Family, LegalSpace};
 use crate::tune::Recorded;
 
@@ -27,13 +29,24 @@ use crate::tune::Recorded;
 Examples:
   gemm-tune report -o report.html
   gemm-tune report --journal run.jsonl -o run.html
+  gemm-tune report --trace trace.json -o serve.html
 
 Winners come from databases, what their searches saw from journals, which tuning \
-    keeps below the cache folder. The page is one file: nothing of it is fetched from anywhere.")]
+    keeps below the cache folder. The page is one file: nothing of it is fetched from anywhere. With --trace, the table of \
+    the program's products is also printed, and is the rows of --csv and --json.")]
 pub(super) struct ReportArguments {
     /// File to write
-    #[arg(short = 'o', long = "output", value_name = "OUT.html")]
-    out: PathBuf,
+    #[arg(
+        short = 'o',
+        long = "output",
+        value_name = "OUT.html",
+        required_unless_present = "trace"
+    )]
+    out: Option<PathBuf>,
+    /// Trace of a program, of `gemm-tune trace`: shows its products, and what it gains by the winners of its GPU. Only
+    /// these winners are on the page
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Database to show; may be repeated [default: all of results/, else the built-in one]
     #[arg(long, value_name = "FILE")]
     db: Vec<PathBuf>,
@@ -52,12 +65,15 @@ pub(super) struct ReportArguments {
 /// Reports, and gives the exit code.
 pub(super) fn main(arguments: &ReportArguments) -> ExitCode {
     let console = Console::new(&arguments.common);
-    let written = beside(&arguments.out, console).and_then(|console| run(arguments, console));
+    let console_beside = |path| beside(path, console);
+    let beside = arguments.out.as_deref().map_or(Ok(console), console_beside);
+    let written = beside.and_then(|console| run(arguments, console));
     finish(console, written.map(|document| (document, ExitCode::SUCCESS)))
 }
 
 fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> {
     let selection = arguments.selection.selection()?;
+    let trace = arguments.trace.as_deref().map(trace::read).transpose()?;
     // A journal alone is enough for a page.
     let files = databases::files(&arguments.db)?;
     let databases = if files.is_empty() && !arguments.journal.is_empty() {
@@ -69,6 +85,7 @@ fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> 
         .iter()
         .flat_map(Database::records)
         .filter(|record| selection.matches(record))
+        .filter(|record| trace.as_ref().is_none_or(|trace| traced::is_of(trace, record)))
         .collect();
     let named: Vec<Recorded> = arguments
         .journal
@@ -104,25 +121,46 @@ fn run(arguments: &ReportArguments, console: Console) -> Result<Value, Failure> 
             context.changed.get()
         ));
     }
-    if cases.is_empty() {
+    if cases.is_empty() && trace.is_none() {
         return Err(Failure::Work(
             "nothing to report: no such record, see `gemm-tune db list`, and no journal was named \
              with `--journal FILE`"
                 .to_owned(),
         ));
     }
-    let text = page::page("gemm-tune report", &cases);
-    write(&arguments.out, text.as_bytes())?;
+    let gain = trace.as_ref().map(|trace| gain(trace, &records, console));
+    let mut document = gain.as_ref().map_or_else(|| json!({}), traced::gain_document);
+    let program = trace.as_ref().zip(gain.as_ref());
+    let program = program.map(|(trace, gain)| TracedProgram { trace, gain });
+    let Some(out) = &arguments.out else { return Ok(document) };
+    let text = page::page("gemm-tune report", &cases, program);
+    write(out, text.as_bytes())?;
     let searches = cases.iter().filter(|case| case.journal.is_some()).count();
     console.result(&format!(
         "{} {}, {searches} of them with their searches, written to {}\n",
         cases.len(),
         if cases.len() == 1 { "problem" } else { "problems" },
-        arguments.out.display()
+        out.display()
     ));
-    Ok(
-        json!({ "file": arguments.out.display().to_string(), "problems": cases.len(), "searches": searches, "bytes": text.len() }),
-    )
+    document["file"] = json!(out.display().to_string());
+    document["problems"] = json!(cases.len());
+    document["searches"] = json!(searches);
+    document["bytes"] = json!(text.len());
+    Ok(document)
+}
+
+/// Prints what a traced program gains by the winners of its GPU.
+fn gain(trace: &Trace, records: &[&Record], console: Console) -> TraceGain {
+    let gain = trace.gain(&traced::kernels(trace, records.iter().copied()));
+    if gain.tuned() == 0 {
+        console.note(&format!(
+            "no product of the trace has a record that was measured on its device, {}: tune them there with \
+             `gemm-tune --trace`, or name a database with `--db FILE`",
+            trace.device
+        ));
+    }
+    console.result(&traced::gain(&gain, console.table_style()));
+    gain
 }
 
 /// Whether a journal is that of the search that found a record.

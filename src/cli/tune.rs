@@ -27,8 +27,8 @@ use crate::predict::Predictor;
 use crate::report::{json as documents, traced, tuned};
 use crate::search;
 use crate::session::{
-    self, COVERED, ProblemOutcome, ProblemResult, SessionDevice, SessionPlan, Shard, Trace,
-    TraceGain,
+    self, COVERED, KernelTimes, ProblemOutcome, ProblemResult, SessionDevice, SessionPlan, Shard,
+    Trace, TraceGain,
 };
 use crate::space::Family;
 use crate::tune::{Hints, Settings, spaces};
@@ -209,11 +209,13 @@ fn gain(
     }
     let winners = results.iter().filter_map(|result| match &result.outcome {
         ProblemOutcome::Won { summary, .. } => {
-            Some((result.problem, summary.winner()?.measurement.median()))
+            let library = summary.baselines.first().map(|library| library.measurement.median());
+            let tuned = summary.winner()?.measurement.median();
+            Some((result.problem, KernelTimes { tuned, library }))
         }
         _ => None,
     });
-    let gain = trace.gain(&winners.collect::<Vec<_>>());
+    let gain = trace.gain(&winners.collect());
     console.result(&traced::gain(&gain, console.table_style()));
     Some(gain)
 }

@@ -1,11 +1,14 @@
 //! Tables of a trace: the products of a program, and what it gains by tuned kernels.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::json::problem_document;
 use super::table::{TableStyle, right_aligned};
-use crate::model::Micros;
-use crate::session::{COVERED, Trace, TraceGain};
+use crate::database::Record;
+use crate::model::{Micros, Problem, Regime};
+use crate::session::{COVERED, KernelTimes, Trace, TraceGain};
 
 /// Lines of a table.
 const TOP: usize = 20;
@@ -17,9 +20,9 @@ pub fn table(trace: &Trace, style: TableStyle) -> String {
     table.set_header(right_aligned(["calls", "each", "share"], ["problem"]));
     for product in trace.products.iter().take(TOP) {
         let each = product.time.map_or("not timed".to_owned(), |time| time.to_string());
-        let share = product.time.map_or(String::new(), |time| {
-            format!("{:.1} %", 100.0 * time.0 * product.count as f64 / total.0)
-        });
+        let share = product
+            .time
+            .map_or(String::new(), |time| percent(time.0 * product.count as f64 / total.0));
         let figures = [product.count.to_string(), each, share];
         table.add_row(right_aligned(figures, [product.problem.to_string()]));
     }
@@ -43,35 +46,75 @@ pub fn table(trace: &Trace, style: TableStyle) -> String {
     text
 }
 
+/// Whether a record is of a product of a trace, and was measured on its GPU.
+pub fn is_of(trace: &Trace, record: &Record) -> bool {
+    let problem = Problem::try_from(&record.problem).ok();
+    record.device.name == trace.device
+        && record.measurement.timing.is_none()
+        && trace.products.iter().any(|product| Some(product.problem) == problem)
+}
+
+/// Times of the records of a trace. Those of the usual conditions of measurement come first.
+pub fn kernels<'a>(
+    trace: &Trace,
+    records: impl IntoIterator<Item = &'a Record>,
+) -> BTreeMap<Problem, KernelTimes> {
+    let mut own: Vec<&Record> = records.into_iter().filter(|record| is_of(trace, record)).collect();
+    own.sort_by_key(|record| record.regime() == Some(Regime::default()));
+    let times = own.into_iter().filter_map(|record| {
+        let library = record.baseline.as_ref().map(|baseline| Micros(baseline.median_us));
+        let tuned = Micros(record.measurement.median_us);
+        Some((Problem::try_from(&record.problem).ok()?, KernelTimes { tuned, library }))
+    });
+    times.collect()
+}
+
 /// What a program gains, problem by problem and in all.
 pub fn gain(gain: &TraceGain, style: TableStyle) -> String {
     let mut table = style.table();
-    table.set_header(right_aligned(["calls", "PyTorch", "tuned", "saved"], ["problem"]));
+    let figures = ["calls", "share", "PyTorch", "library", "tuned", "speed-up", "saved"];
+    table.set_header(right_aligned(figures, ["problem"]));
     for row in gain.rows.iter().take(TOP) {
+        let (product, kernels) = (row.product, row.kernels);
+        let time = |time: Option<Micros>| time.map_or(String::new(), |time| time.to_string());
         let figures = [
-            row.product.count.to_string(),
-            row.torch.to_string(),
-            row.tuned.to_string(),
-            seconds(row.saved()),
+            product.count.to_string(),
+            percent(row.share),
+            time(product.time),
+            time(kernels.and_then(|kernels| kernels.library)),
+            time(kernels.map(|kernels| kernels.tuned)),
+            row.speedup().map_or(String::new(), |speedup| format!("{speedup:.3}")),
+            row.saved().map_or(String::new(), seconds),
         ];
-        table.add_row(right_aligned(figures, [row.product.problem.to_string()]));
+        table.add_row(right_aligned(figures, [product.problem.to_string()]));
     }
-    format!("{}expected gain: {}\n", style.draw(table), in_all(gain))
+    let mut text = style.draw(table);
+    if let Some(more @ 1..) = gain.rows.len().checked_sub(TOP) {
+        text.push_str(&format!("and {more} more\n"));
+    }
+    format!("{text}expected gain: {}\n", in_all(gain))
 }
 
 /// The gain in a sentence.
-fn in_all(gain: &TraceGain) -> String {
-    let (saved, total) = (gain.saved(), gain.total);
-    let part = if total.0 > 0.0 { 100.0 * saved.0 / total.0 } else { 0.0 };
+pub(super) fn in_all(gain: &TraceGain) -> String {
     format!(
-        "{} of {} that the traced products take ({part:.1} %), where kernels replace PyTorch's that are faster",
-        seconds(saved),
-        seconds(total)
+        "{} of {} that the traced products take ({}), where kernels replace PyTorch's that are faster; {} of {} problems \
+         have a tuned kernel",
+        seconds(gain.saved()),
+        seconds(gain.total),
+        percent(gain.part()),
+        gain.tuned(),
+        gain.rows.len(),
     )
 }
 
+/// A part of 0 to 1 in percent.
+pub(super) fn percent(part: f64) -> String {
+    format!("{:.1} %", 100.0 * part)
+}
+
 /// A time in seconds or milliseconds.
-fn seconds(time: Micros) -> String {
+pub(super) fn seconds(time: Micros) -> String {
     if time.0.abs() < 1e6 {
         format!("{:.3} ms", time.0 / 1e3)
     } else {
@@ -103,10 +146,18 @@ pub fn gain_document(gain: &TraceGain) -> Value {
         json!({
             "problem": problem_document(&row.product.problem),
             "count": row.product.count,
-            "torch_us": row.torch.0,
-            "tuned_us": row.tuned.0,
-            "saved_us": row.saved().0,
+            "share": row.share,
+            "torch_us": row.product.time.map(|time| time.0),
+            "library_us": row.kernels.and_then(|kernels| kernels.library).map(|time| time.0),
+            "tuned_us": row.kernels.map(|kernels| kernels.tuned.0),
+            "speedup": row.speedup(),
+            "saved_us": row.saved().map(|time| time.0),
         })
     });
-    json!({ "saved_us": gain.saved().0, "torch_us": gain.total.0, "products": rows.collect::<Vec<_>>() })
+    json!({
+        "saved_us": gain.saved().0,
+        "torch_us": gain.total.0,
+        "part": gain.part(),
+        "products": rows.collect::<Vec<_>>(),
+    })
 }

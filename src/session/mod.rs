@@ -25,4 +25,4 @@ pub use plan::{SessionDevice, SessionPlan};
 pub use result::{ProblemOutcome, ProblemResult, SessionError};
 pub use run::run;
 pub use shard::{Shard, ShardError};
-pub use trace::{COVERED, ProductGain, Trace, TraceError, TraceGain, TracedProduct};
+pub use trace::{COVERED, KernelTimes, ProductGain, Trace, TraceError, TraceGain, TracedProduct};

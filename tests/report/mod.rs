@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::support::program::gemm_tune;
 
 mod browser;
+mod program;
 mod winners;
 
 use browser::{between, browse, chromium_or_skip};

@@ -1,5 +1,8 @@
 //! Content of a page: the record and the journal of each problem.
 
+use serde_json::{Value, json};
+
+use super::super::plot;
 use crate::database::Record;
 use crate::model::{Device, Problem};
 use crate::space::PrunedCount;
@@ -48,4 +51,11 @@ pub(super) fn modelled(record: &Record) -> &'static str {
 /// Anchor of a section.
 pub(super) fn id(number: usize) -> String {
     format!("problem-{}", number + 1)
+}
+
+/// A bar from the middle of 120 pixels; the ends are ratios of 1/4 and 4.
+pub(super) fn ratio_bar(ratio: f64) -> Value {
+    let length = (ratio.ln() / 4_f64.ln() * 60.0).clamp(-60.0, 60.0);
+    let (x, class) = if length < 0.0 { (60.0 + length, "s1") } else { (60.0, "s2") };
+    json!({ "x": plot::axis::tenths(x), "width": plot::axis::tenths(length.abs()), "class": class })
 }

@@ -1,12 +1,13 @@
 //! HTML page about winners and searches: one self-contained file, with light and dark colours.
 //!
-//! `case` writes the section of one problem. `charts` draws its search. `data` packs every
+//! `program` writes the section of a traced program, `case` that of one problem. `charts` draws its search. `data` packs every
 //! configuration for the script that filters them. The templates beside define the look.
 
 mod case;
 mod charts;
 mod content;
 mod data;
+mod program;
 mod roofline;
 mod sources;
 
@@ -18,7 +19,8 @@ use crate::database::Record;
 use crate::model::{Micros, Problem, Tflops};
 use case::section;
 pub use content::ProblemReport;
-use content::{id, is_modelled, modelled};
+use content::{id, is_modelled, modelled, ratio_bar};
+pub use program::TracedProgram;
 use roofline::RooflinePoint;
 use sources::PackedSources;
 
@@ -39,8 +41,12 @@ const SCRIPTS: [&str; 4] = [
     include_str!("coordinates.js"),
 ];
 
-/// Renders the page.
-pub fn page(title: &str, cases: &[ProblemReport<'_>]) -> String {
+/// Renders the page, with a section about a traced program where there is one.
+pub fn page(
+    title: &str,
+    cases: &[ProblemReport<'_>],
+    program: Option<TracedProgram<'_>>,
+) -> String {
     let rows: Vec<Value> = cases.iter().enumerate().filter_map(row).collect();
     // One section is open: the first with a journal.
     let open = cases.iter().position(|case| case.journal.is_some()).unwrap_or(0);
@@ -52,7 +58,8 @@ pub fn page(title: &str, cases: &[ProblemReport<'_>]) -> String {
     let document = json!({
         "title": title,
         "subtitle": subtitle(cases),
-        "tiles": tiles(cases),
+        "tiles": program.iter().map(TracedProgram::tile).chain(tiles(cases)).collect::<Vec<_>>(),
+        "program": program.map(|program| program.section(cases)),
         "rows": rows,
         "sizes": sizes(cases),
         "roofline": roofline::roofline(cases),
@@ -129,13 +136,6 @@ fn row((number, case): (usize, &ProblemReport<'_>)) -> Option<Value> {
         "speedup": speedup.map_or_else(String::new, |speedup| format!("{speedup:.3}")),
         "bar": speedup.map(ratio_bar),
     }))
-}
-
-/// A bar from the middle of 120 pixels; the ends are ratios of 1/4 and 4.
-fn ratio_bar(ratio: f64) -> Value {
-    let length = (ratio.ln() / 4_f64.ln() * 60.0).clamp(-60.0, 60.0);
-    let (x, class) = if length < 0.0 { (60.0 + length, "s1") } else { (60.0, "s2") };
-    json!({ "x": plot::axis::tenths(x), "width": plot::axis::tenths(length.abs()), "class": class })
 }
 
 /// Plot of winners and libraries over problem size; none for fewer than two sizes.

@@ -25,7 +25,8 @@ fn journal() -> Recorded {
 #[test]
 fn a_search_without_a_correct_configuration_is_a_page() {
     let journal = journal();
-    let page = page("t", &[ProblemReport { journal: Some(&journal), ..ProblemReport::default() }]);
+    let page =
+        page("t", &[ProblemReport { journal: Some(&journal), ..ProblemReport::default() }], None);
     assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"), "{page}");
     assert!(page.contains("2 configurations, none is correct"), "{page}");
     assert!(page.contains("2 × error: &lt;b&gt; 1"), "{page}");
@@ -36,7 +37,7 @@ fn a_search_without_a_correct_configuration_is_a_page() {
 
 #[test]
 fn a_page_of_nothing_is_a_page() {
-    let page = page("t", &[]);
+    let page = page("t", &[], None);
     assert!(page.ends_with("</html>\n"), "{page}");
 }
 
@@ -53,7 +54,7 @@ fn each_roof_of_several_is_named_and_no_peak_is_that_of_all() {
     let pages = [&all[..2], &all].map(|records| {
         let case = |record| ProblemReport { record: Some(record), ..ProblemReport::default() };
         let cases: Vec<ProblemReport<'_>> = records.iter().map(|record| case(*record)).collect();
-        page("t", &cases)
+        page("t", &cases, None)
     });
     for (page, count, words) in [
         (&pages[0], 2, &["peak, 66.91", ">f32<", "limits: 4.8 TB/s, 66.91 TFLOP/s"][..]),
@@ -109,7 +110,7 @@ proptest::proptest! {
                 source: Some(name.to_owned()),
                 ..ProblemReport::default()
             };
-            page(name, &[case])
+            page(name, &[case], None)
         };
         // The plain name leaves as much room for reasons and titles.
         let plain = of(&"x".repeat(name.chars().count().max(1)));
