@@ -133,6 +133,7 @@ pub fn rust(artifact: &Artifact, architecture: &str) -> (BTreeMap<String, Vec<u8
     let values: Vec<(&str, &str)> =
         values.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let mut text = fill(include_str!("artifact/gemm_tuned.rs.txt"), &values);
+    text.push_str(include_str!("artifact/gemm_tuned_unread.rs.txt"));
     if mapped > 0 {
         text.push_str(include_str!("artifact/gemm_tuned_encode.rs.txt"));
     }
@@ -247,10 +248,11 @@ fn method(number: usize, pattern: ProblemPattern) -> String {
     let ProblemPattern { types, layout, .. } = pattern;
     let [of_a, of_b, of_c, scalar] = [types.a, types.b, types.d, types.scalar()].map(element);
     let name = function(pattern);
-    let (stored_a, length_a) =
-        if layout.a_transposed() { ("[k, m]", "m") } else { ("[m, k]", "k") };
-    let (stored_b, length_b) =
-        if layout.b_transposed() { ("[n, k]", "k") } else { ("[k, n]", "n") };
+    let transposed = [layout.a_transposed(), layout.b_transposed()];
+    let stored_a = if transposed[0] { "[k, m]" } else { "[m, k]" };
+    let stored_b = if transposed[1] { "[n, k]" } else { "[k, n]" };
+    let (zero, one) = if scalar == "f32" { ("0.0", "1.0") } else { ("0", "1") };
+    let is_plain = pattern.epilogue.is_empty();
     let [bytes_a, bytes_b, bytes_c] = [types.a, types.b, types.d].map(Dtype::bytes);
     let EpilogueParts { generics, parameters, checks, addresses, list } = epilogue_parts(pattern);
     let list = list.join(", ");
@@ -272,12 +274,15 @@ fn method(number: usize, pattern: ProblemPattern) -> String {
         if m.min(n) == 0 && [m, n, k].iter().all(|extent| *extent >= 0) {{
             return Ok(());
         }}
+        // As in BLAS, A and B are not read where K or alpha is 0.
+        let is_read = k != 0 && alpha != {zero};
         let matrices = [
+            (c.len(), [m, n], ldc, {bytes_c}),
             (a.len(), {stored_a}, lda, {bytes_a}),
             (b.len(), {stored_b}, ldb, {bytes_b}),
-            (c.len(), [m, n], ldc, {bytes_c}),
         ];
-        if matrices.iter().any(|(len, extents, row, bytes)| !holds(*len, *extents, *row, *bytes)) {{
+        let mut read = matrices.iter().take(if is_read {{ 3 }} else {{ 1 }});
+        if k < 0 || read.any(|(len, extents, row, bytes)| !holds(*len, *extents, *row, *bytes)) {{
             return Err(Error::BadArgument(
                 \"a matrix does not fit its slice, its rows overlap, or it is too large\",
             ));
@@ -290,26 +295,56 @@ fn method(number: usize, pattern: ProblemPattern) -> String {
         let at = borrowed.as_ref().map_or(0, |memory| memory.0);
         let product = Product {{
             pattern: {number},
+            transposed: {transposed:?},
             shape: [m, n, k],
             rows: [lda, ldb, ldc],
-            lengths: [{length_a}, {length_b}, n],
             addresses: [a, b, c],
             elements: [{bytes_a}, {bytes_b}, {bytes_c}],
             epilogue: [{list}],
             workspace: (at, room),
         }};
-        self.run(stream, product, [(&raw mut alpha).cast(), (&raw mut beta).cast()])
+        if is_read {{
+            return self.run(stream, product, [(&raw mut alpha).cast(), (&raw mut beta).cast()]);
+        }}
+        let rest = if {is_plain} && beta == {zero} {{
+            Rest::Zero
+        }} else if {is_plain} && beta == {one} {{
+            Rest::Same
+        }} else {{
+            Rest::Kernel
+        }};
+        alpha = {one};
+        self.run_unread(stream, product, rest, [(&raw mut alpha).cast(), (&raw mut beta).cast()])
     }}
 
-    /// Workspace bytes of the best kernel for this shape, if pointers are aligned to 256 bytes.
+    /// Workspace bytes of the best kernel for this shape, if pointers are aligned to 256 bytes. What a K of 0 needs, an
+    /// alpha of 0 needs for any K: none without an epilogue, where beta is 0 or 1.
     pub fn {name}_workspace(&self, [m, n, k]: [i32; 3], rows: [i32; 3]) -> usize {{
         let elements = [{bytes_a}, {bytes_b}, {bytes_c}];
+        let transposed = {transposed:?};
+        if k == 0 && holds(usize::MAX >> 1, [m, n], rows[2], {bytes_c}) {{
+            let product = Product {{
+                pattern: {number},
+                transposed,
+                shape: [m, n, k],
+                rows,
+                addresses: [0; 3],
+                elements,
+                epilogue: Default::default(),
+                workspace: (0, i64::MAX),
+            }};
+            let found = self.stand_in(product).and_then(|(zeros, bytes)| {{
+                let (kernel, sizes) = self.choose({number}, &zeros.described(), zeros.workspace.1)?;
+                Some(bytes + kernel.workspace_bytes(&sizes))
+            }});
+            return found.map_or(0, |bytes| bytes as usize);
+        }}
         let extents = [{stored_a}, {stored_b}, [m, n]];
         let mut each = extents.iter().zip(rows).zip(elements);
         if !each.all(|((own, row), bytes)| holds(usize::MAX >> 1, *own, row, bytes)) {{
             return 0;
         }}
-        let p = described([m, n, k], rows, [{length_a}, {length_b}, n], 0, elements);
+        let p = described([m, n, k], rows, lengths([m, n, k], transposed), 0, elements);
         let best = self.choose({number}, &p, i64::MAX);
         best.map_or(0, |(kernel, sizes)| kernel.workspace_bytes(&sizes) as usize)
     }}

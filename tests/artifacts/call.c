@@ -24,7 +24,7 @@ int main(void)
         { 1, 5000, 5000, 0, 0, 0 },
         { 4096, 4096, 4096, 0, 0, 0 },
     };
-    static const float alpha = 1.5f, beta = 0.5f;
+    static const float alpha = 1.5f, beta = 0.5f, none = 0;
     gemm_tuned_operands operands = gemm_tuned_no_operands();
     gemm_tuned_problem good = gemm_tuned_default_problem(), problem = good;
     gemm_tuned_choice choice;
@@ -116,7 +116,14 @@ int main(void)
     printf("zeros %d", gemm_tuned_choose(tuned, &problem, 1 << 20, &choice));
     printf(" %s %d\n", choice.name, (int)choice.workspace_bytes);
     printf("zeros %d\n", gemm_tuned_run(tuned, &problem, &operands, workspace, sizeof workspace, NULL));
-    operands.a = memory, operands.b = memory + 64;
+    /* With an alpha of 0, A and B are not read either. */
+    problem = good, operands.alpha = &none, operands.beta = NULL;
+    printf("no factor %d\n", gemm_tuned_run(tuned, &problem, &operands, NULL, 0, NULL));
+    printf("no factor to measure %d\n", gemm_tuned_measure(tuned, &problem, &operands, NULL));
+    operands.beta = &beta, operands.a = memory, operands.b = memory + 64;
+    printf("no factor %d\n", gemm_tuned_run(tuned, &problem, &operands, workspace, sizeof workspace, NULL));
+    printf("no factor, and little lent %d\n", gemm_tuned_run(tuned, &problem, &operands, workspace, 128, NULL));
+    operands.alpha = &alpha;
     problem = good, problem.k = 1LL << 31;
     say("too long", &problem);
     problem = good, problem.batch = -1;

@@ -117,6 +117,37 @@ static void call(const product *own, int set)
          "gemm_tuned_run");
 }
 
+/* Whether D becomes half of what it is, `before`, with an alpha of 0 and a beta of 0.5, without A and B. A library
+ * without a kernel for products of zeros says so. */
+static int halves(const product *own, const float *before)
+{
+    static const float none = 0, half = 0.5f;
+    const gemm_tuned_problem *p = &own->problem;
+    CUdeviceptr at = own->at[0] + aligned(own->bytes[0]) + aligned(own->bytes[1]);
+    gemm_tuned_operands operands = gemm_tuned_no_operands();
+    float *after = (float *)malloc(own->bytes[2]);
+    long long row, column, different = 0;
+    int status;
+    operands.d = (void *)(uintptr_t)at;
+    operands.alpha = &none, operands.beta = &half;
+    status = gemm_tuned_run(own->tuned, p, &operands, (void *)(uintptr_t)own->workspace, own->workspace_bytes, own->stream);
+    if (status == GEMM_TUNED_NO_KERNEL) {
+        printf("c      no kernel multiplies zeros for an alpha of 0\n");
+        free(after);
+        return 1;
+    }
+    must(status, "gemm_tuned_run with an alpha of 0");
+    must(cuStreamSynchronize(own->stream), "the product of zeros");
+    must(cuMemcpyDtoH(after, at, own->bytes[2]), "cuMemcpyDtoH");
+    for (row = 0; row < p->m * p->batch; row++)
+        for (column = 0; column < p->n; column++)
+            different += after[row * p->ldd + column] != half * before[row * p->ldd + column];
+    if (different > 0)
+        printf("c      %lld elements are wrong for an alpha of 0\n", different);
+    free(after);
+    return different == 0;
+}
+
 /* The first call of a problem, while its stream is captured. */
 static void captured_call(const product *own)
 {
@@ -257,6 +288,8 @@ int main(int count, char **words)
             for (j = n; j < ldd; j++)
                 if (!isnan(host[2][(size_t)s * ldd + j]))
                     worst = INFINITY;
+        if (!halves(&own, host[2]))
+            worst = INFINITY;
         us = expected > 0 ? expected : median_us(&own, FIRST_LAUNCHES);
         s = launches_for(us);
         us = median_us(&own, s);

@@ -120,6 +120,15 @@ gemm_tuned.matmul(none_a, none_b, out, beta=0.5)
 (zeros, _), = torch.allocations
 said = stub.stub_recorded().decode()
 assert zeros >= 96 * 4 and said.count(PLACE.to_bytes(8, "little").hex()) >= 2 and "0000003f" in said, said
+# With an alpha of 0, what a and b hold is not read either.
+a, b, out = operands(64, 96, 32)
+torch.memory(PLACE, 1 << 46)
+assert matmul(64, 96, 32, alpha=0) == f"fill:{3 << 40},{96 * 4}:{96 * 4},64;" and torch.allocations == []
+stub.stub_begin()
+gemm_tuned.matmul(a, b, out, alpha=0.0, beta=0.5)
+said = stub.stub_recorded().decode()
+assert (1 << 40).to_bytes(8, "little").hex() not in said and "0000003f" in said, said
+refused("have no product", gemm_tuned.matmul, a, a, alpha=0)
 
 stub.stub_fail(1)
 refused("the product failed: an error of the stub", matmul, 512, 512, 512)

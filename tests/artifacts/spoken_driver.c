@@ -102,7 +102,7 @@ int cuModuleUnload(void *module)
 int cuModuleGetFunction(void **function, void *module, const char *name)
 {
     (void)module;
-    names[count] = name;
+    names[count] = strdup(name);
     *function = &names[count++];
     return 0;
 }

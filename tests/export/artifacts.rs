@@ -162,10 +162,9 @@ fn the_c_source_sees_rows_as_the_formulas_were_made_for() {
     }
 }
 
-/// The libraries that this test was built with lie beside it.
-#[test]
-fn rustc_takes_the_rust_module() {
-    let Some(folder) = artifact("rust") else { return };
+/// Compiles a file in the folder of a Rust export, with the cudarc that this test was built with, which lies beside it.
+/// `None` for a test that may be skipped for want of a compiler.
+fn take_rust(folder: &Path, file: &str, options: &[&str]) -> Option<()> {
     let libraries = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     let cudarc = fs::read_dir(&libraries).unwrap().map(|entry| entry.unwrap().path());
     let cudarc: Vec<_> = cudarc
@@ -177,25 +176,38 @@ fn rustc_takes_the_rust_module() {
     let mut said = String::new();
     // Older builds may lie there too.
     for library in &cudarc {
-        let arguments = [
-            "--edition=2024".to_owned(),
-            "--crate-type=lib".to_owned(),
-            "--emit=metadata".to_owned(),
-            "--out-dir".to_owned(),
-            folder.to_str().unwrap().to_owned(),
-            "-Dwarnings".to_owned(),
+        let [dependency, library] = [
             format!("-Ldependency={}", libraries.display()),
             format!("--extern=cudarc={}", library.display()),
-            folder.join("gemm_tuned.rs").to_str().unwrap().to_owned(),
         ];
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let Some(output) = run("rustc", &arguments) else { return };
+        let (here, file) = (folder.to_str().unwrap(), folder.join(file));
+        let named = ["--edition=2024", "--out-dir", here, "-Dwarnings", &dependency, &library];
+        let output = run("rustc", &[&named, options, &[file.to_str().unwrap()]].concat())?;
         if output.status.success() {
-            return;
+            return Some(());
         }
         said = String::from_utf8_lossy(&output.stderr).into_owned();
     }
     panic!("none of {cudarc:?} will do: {said}");
+}
+
+#[test]
+fn rustc_takes_the_rust_module() {
+    let Some(folder) = artifact("rust") else { return };
+    take_rust(&folder, "gemm_tuned.rs", &["--crate-type=lib", "--emit=metadata"]);
+}
+
+#[test]
+fn the_rust_module_does_not_read_operands_whose_factor_is_zero() {
+    let Some(folder) = artifact("rust") else { return };
+    fs::copy("tests/artifacts/unread.rs", folder.join("unread.rs")).unwrap();
+    let Some(()) = take_rust(&folder, "unread.rs", &["--crate-type=bin"]) else { return };
+    let Some(()) = driver_that_speaks(&folder) else { return };
+    let mut program = Command::new(folder.join("unread"));
+    let said =
+        check(&program.env("LD_LIBRARY_PATH", folder.canonicalize().unwrap()).output().unwrap());
+    let lines: Vec<&str> = said.lines().filter(|line| !line.contains("load")).collect();
+    insta::assert_snapshot!(lines.join("\n"));
 }
 
 const CALL: &str = r#"

@@ -232,7 +232,8 @@ typedef struct {
     /* Addresses are multiples of the largest element of the three. */
     const void *a, *b;
     void *d;
-    /* Scalars, read before a call returns; NULL for an alpha of 1 and a beta of 0. */
+    /* Scalars, read before a call returns; NULL for an alpha of 1 and a beta of 0. With an alpha of 0, A and B are not
+     * read, as in BLAS. */
     const void *alpha, *beta;
     /* C in a buffer of its own, which does not overlap D: it is copied to D before the product unless beta is 0. NULL
      * for D itself. An addend that is read once is a residual. */

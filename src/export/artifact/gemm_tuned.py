@@ -474,7 +474,8 @@ def matmul(a, b, out=None, alpha=1, beta=0, *, c=None, out_dtype=None, compute=N
            row_scale=None, col_scale=None, residual=None, mul=None):
     """Computes epilogue(alpha * a @ b + beta * out) into `out` or a new array of `out_dtype`. If beta is 0, `out` is
     not read; `c` stands for it in an array of its own. Operands are matrices, or batches of them with three
-    dimensions; a matrix beside a batch serves all its products. Dimensions may be 0, as for `torch.matmul`.
+    dimensions; a matrix beside a batch serves all its products. Dimensions may be 0, as for `torch.matmul`. If alpha is
+    0, `a` and `b` are not read.
 
     `compute` names another compute type than that of the dtype, such as "tf32". `epilogue` has operations in their
     order, as in "bias,gelu": bias (n values), row-scale (m of float32), col-scale (n of float32), relu, gelu,
@@ -488,6 +489,9 @@ def matmul(a, b, out=None, alpha=1, beta=0, *, c=None, out_dtype=None, compute=N
     if any(type(one) is not type(a) and (_adapters.get(type(one)) or _adapter(one)) is not adapter for one in arrays):
         kinds = [type(one).__name__ for one in arrays]
         raise GemmTunedError(f"the operands are {', '.join(kinds)}: give arrays of one package")
+    if alpha == 0 and tuple(a.shape)[-1:] == tuple(b.shape)[-2:-1]:
+        # As in BLAS, a and b are not read.
+        a, b = a[..., :0], b[..., :0, :]
     of_a, of_b = described(a), described(b)
     a_at, b_at = address(a), address(b)
     if out is None:

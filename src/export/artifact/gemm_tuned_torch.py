@@ -189,7 +189,7 @@ def _by_kernels(a, b, work):
 def _product(a, b, work, fallback):
     """The product of matrices or batches whose shapes fit."""
     why = _unfit(a, b, work.addend)
-    if why is None and (a.numel() == 0 or b.numel() == 0):
+    if why is None and (a.numel() == 0 or b.numel() == 0 or work.alpha == 0):
         return work.by_torch(a.new_zeros((*a.shape[:-1], b.shape[-1]), dtype=_result_dtype(a)))
     kind = why
     if why is None:

@@ -40,6 +40,13 @@ class Tensor:
         self.address, self.shape, self.strides = address, shape, strides
         self.dtype, self.device = dtype, Device(device)
 
+    def __getitem__(self, places):
+        """The first rows or columns; of none, no address is known."""
+        ends = [one.stop for one in places if isinstance(one, slice)]
+        last = len(self.shape) - len(ends)
+        kept = tuple(own if end is None else end for own, end in zip(self.shape[last:], ends))
+        return Tensor(0 if 0 in kept else self.address, (*self.shape[:last], *kept), self.strides, self.dtype, self.device)
+
     def dim(self):
         return len(self.shape)
 

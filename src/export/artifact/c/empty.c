@@ -1,4 +1,4 @@
-/* Products with K 0 ------------------------------------------------------------------------------------- */
+/* Products with a K or an alpha of 0 ------------------------------------------------------------------------ */
 
 /* D is an epilogue of beta C. Rows are filled or copied where that is all. Else a kernel multiplies zeros, which lie in
  * the workspace, with one of these K: the first that a kernel serves. */
@@ -41,9 +41,7 @@ static int choose_stand_in(const gemm_tuned *tuned, const product *own, int alig
 /* Whether the factor of C is 1. */
 static int is_beta_one(const product *own, const gemm_tuned_operands *operands)
 {
-    return operands->beta != NULL
-           && (own->dtype_d == GEMM_TUNED_I32 ? *(const int *)operands->beta == 1
-                                              : *(const float *)operands->beta == 1);
+    return operands->beta != NULL && is_factor(own, operands->beta, 1);
 }
 
 /* Queues zeros for the rows of D. */
@@ -61,7 +59,7 @@ static int fill_d(const gemm_tuned *tuned, const product *own, const gemm_tuned_
     return status;
 }
 
-/* Queues a product with K 0 in the current context. A and B are not read, and alpha is not either. */
+/* Queues a product whose A and B are not read in the current context. */
 static int run_empty(gemm_tuned *tuned, const product *own, const gemm_tuned_operands *given, borrowed *memory,
                      void *stream)
 {

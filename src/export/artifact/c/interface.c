@@ -101,7 +101,7 @@ static int read_product(const gemm_tuned *tuned, const gemm_tuned_problem *probl
     whole->size = sizeof *whole;
     if (is_nothing(own))
         return GEMM_TUNED_SUCCESS;
-    if ((own->p[2] != 0 && (!is_address(whole->a, widest(own)) || !is_address(whole->b, widest(own))))
+    if ((reads_a_and_b(own, whole) && (!is_address(whole->a, widest(own)) || !is_address(whole->b, widest(own))))
         || !is_address(whole->d, widest(own))
         || (whole->c != NULL && !is_address(whole->c, own->elements[2])))
         return GEMM_TUNED_BAD_ARGUMENT;
@@ -133,7 +133,7 @@ int gemm_tuned_measure(gemm_tuned *tuned, const gemm_tuned_problem *problem, con
     int status, pushed;
     if (read_product(tuned, problem, operands, &own, &whole) != 0)
         return GEMM_TUNED_BAD_ARGUMENT;
-    if (is_nothing(&own) || own.p[2] == 0)
+    if (is_nothing(&own) || !reads_a_and_b(&own, &whole))
         return GEMM_TUNED_SUCCESS;
     ask(&own, alignment_of(&whole), 0, &key);
     status = enter(tuned, &pushed);

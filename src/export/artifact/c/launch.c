@@ -1,11 +1,22 @@
 /* Launches ---------------------------------------------------------------------------------------------- */
 
+/* Whether a factor in host memory, which has the type of sums, is a number. */
+static int is_factor(const product *own, const void *factor, int number)
+{
+    return own->dtype_d == GEMM_TUNED_I32 ? *(const int *)factor == number
+                                          : *(const float *)factor == (float)number;
+}
+
 /* Whether the factor of C is 0. */
 static int is_beta_zero(const product *own, const gemm_tuned_operands *operands)
 {
-    return operands->beta == NULL
-           || (own->dtype_d == GEMM_TUNED_I32 ? *(const int *)operands->beta == 0
-                                              : *(const float *)operands->beta == 0);
+    return operands->beta == NULL || is_factor(own, operands->beta, 0);
+}
+
+/* Whether A and B are read: as in BLAS, they are not where K or alpha is 0, so that what they hold does not matter. */
+static int reads_a_and_b(const product *own, const gemm_tuned_operands *operands)
+{
+    return own->p[2] != 0 && (operands->alpha == NULL || !is_factor(own, operands->alpha, 0));
 }
 
 /* Queues the copy of C to D, where C has a buffer of its own and is read. Matrices that lie one after the other are

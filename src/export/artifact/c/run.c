@@ -1,6 +1,6 @@
 /* Running a product ------------------------------------------------------------------------------------- */
 
-/* Queues a product with elements and a K above 0 in the current context. */
+/* Queues a product with elements, whose A and B are read, in the current context. */
 static int run_product(gemm_tuned *tuned, const product *own, gemm_tuned_operands *operands, borrowed *memory,
                        void *stream)
 {
@@ -29,8 +29,8 @@ static int run_product(gemm_tuned *tuned, const product *own, gemm_tuned_operand
 /* Queues a product with elements in the current context. */
 static int run_with(gemm_tuned *tuned, const product *own, gemm_tuned_operands *operands, borrowed *memory, void *stream)
 {
-    return own->p[2] == 0 ? run_empty(tuned, own, operands, memory, stream)
-                          : run_product(tuned, own, operands, memory, stream);
+    return reads_a_and_b(own, operands) ? run_product(tuned, own, operands, memory, stream)
+                                        : run_empty(tuned, own, operands, memory, stream);
 }
 
 int gemm_tuned_run(gemm_tuned *tuned, const gemm_tuned_problem *problem, const gemm_tuned_operands *operands,
@@ -48,6 +48,11 @@ int gemm_tuned_run(gemm_tuned *tuned, const gemm_tuned_problem *problem, const g
     status = enter(tuned, &pushed);
     if (status == 0)
         status = run_with(tuned, &own, &whole, &memory, stream);
+    if (status == GEMM_TUNED_NO_KERNEL && own.p[2] != 0 && !reads_a_and_b(&own, &whole)) {
+        /* What gemm_tuned_choose said, and the caller lent, is for another alpha. */
+        memory = borrow(tuned, NULL, 0, stream);
+        status = run_with(tuned, &own, &whole, &memory, stream);
+    }
     if (status == OUT_OF_DEVICE_MEMORY && memory.is_pooled && memory.at == NULL) {
         /* A kernel without a workspace serves most problems. */
         memory.is_pooled = 0;
