@@ -28,6 +28,7 @@ mod pages;
 mod physics;
 mod python_package;
 mod readme;
+mod release;
 mod report;
 mod searches;
 mod support;
