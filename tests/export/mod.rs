@@ -17,6 +17,7 @@ mod choices;
 mod classes;
 mod dispatch;
 mod interface;
+mod jax;
 mod left_out;
 mod libraries;
 mod packed;
