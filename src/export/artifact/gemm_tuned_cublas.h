@@ -1,6 +1,8 @@
 /* Lets calls of cublasSgemm and cublasSgemmStridedBatched run kernels that were tuned with gemm-tune. In each file with
- * such calls, after the declaration of a handle that gemm_tuned_create made for the context of cuBLAS:
+ * such calls, behind the headers of CUDA, with a handle that gemm_tuned_create made for the context of cuBLAS:
  *
+ *     #include "gemm_tuned.h"
+ *     extern gemm_tuned *my_kernels;
  *     #define GEMM_TUNED_CUBLAS_HANDLE my_kernels
  *     #include "gemm_tuned_cublas.h"
  *
