@@ -1,9 +1,11 @@
 //! The sections of a record, exactly as a database file has them.
 
+use indexmap::IndexMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{four_figures, rfc3339, round_us, wide};
+use crate::gpu::LibraryAlgorithm;
 use crate::measure::{Entrant, Final, FinalResult, FinalRules, TieRule};
 use crate::model::{Device, Dtype, Measurement, Micros, PowerState, Problem, Swizzle, Timing};
 
@@ -206,6 +208,9 @@ pub struct StoredBaseline {
     pub median_us: f64,
     /// Its time divided by the winner's: above 1 where the winner is faster.
     pub speedup: f64,
+    /// What makes its algorithm again, in the library's own numbers; absent for cuBLAS and in earlier records.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub algorithm: LibraryAlgorithm,
     /// All libraries measured, where there is more than one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub all: Vec<LibraryTime>,
@@ -303,6 +308,9 @@ pub struct LibraryTime {
     pub name: String,
     /// Its median sample.
     pub median_us: f64,
+    /// What makes its algorithm again, as in [`StoredBaseline`].
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub algorithm: LibraryAlgorithm,
 }
 
 /// How the result was checked.
@@ -403,14 +411,24 @@ impl StoredBaseline {
             name: fastest.name.clone(),
             median_us: fastest.median_us,
             speedup: four_figures(fastest.median_us / winner.0),
+            algorithm: fastest.algorithm.clone(),
             all: if libraries.len() > 1 { libraries.to_vec() } else { Vec::new() },
         })
+    }
+}
+
+impl StoredBaseline {
+    /// The time of the library where it chooses the algorithm itself: that of cuBLAS where it was measured.
+    pub fn own_choice(&self) -> Micros {
+        let own = self.all.iter().find(|library| library.name == "cuBLAS");
+        Micros(own.map_or(self.median_us, |library| library.median_us))
     }
 }
 
 impl LibraryTime {
     /// The time of the library `name`.
     pub fn new(name: impl Into<String>, median: Micros) -> Self {
-        Self { name: name.into(), median_us: round_us(median) }
+        let algorithm = LibraryAlgorithm::new();
+        Self { name: name.into(), median_us: round_us(median), algorithm }
     }
 }

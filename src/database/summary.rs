@@ -124,7 +124,10 @@ impl ResultOrigin {
 
 impl From<&BaselineTime> for LibraryTime {
     fn from(baseline: &BaselineTime) -> Self {
-        Self::new(&baseline.name, baseline.measurement.median())
+        Self {
+            algorithm: baseline.algorithm.clone().unwrap_or_default(),
+            ..Self::new(&baseline.name, baseline.measurement.median())
+        }
     }
 }
 

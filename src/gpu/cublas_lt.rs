@@ -20,6 +20,7 @@ use super::context::{CudaDevice, PrimaryContext};
 use super::cublas::WORKSPACE_BYTES;
 use super::error::{GpuError, check_lt};
 use super::library_call::{LibraryCall, LibraryOperands, LibraryPrecision};
+use super::lt_algorithm::{COMPUTE, LibraryAlgorithm, WORKSPACE, algorithm_name, attributes};
 use super::lt_descriptors::{HeuristicPreference, HeuristicRequest, MatmulDescriptors};
 use super::memory::DeviceBuffer;
 use crate::model::Problem;
@@ -61,6 +62,7 @@ const HEURISTIC_REQUESTS: [HeuristicRequest; 4] = [
 pub struct CublasLtPlan {
     matmul: Rc<MatmulDescriptors>,
     algorithm: sys::cublasLtMatmulAlgo_t,
+    numbers: LibraryAlgorithm,
     name: String,
 }
 
@@ -68,6 +70,11 @@ impl CublasLtPlan {
     /// Distinguishing name: `cublasLt#20 tile 18 stages 8 split-k 1`, in cuBLASLt's own numbers.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What makes the algorithm again in another process.
+    pub fn algorithm(&self) -> &LibraryAlgorithm {
+        &self.numbers
     }
 }
 
@@ -100,7 +107,7 @@ impl CublasLt {
         for request in HEURISTIC_REQUESTS {
             for compute in compute_types(call.precision) {
                 let matmul = Rc::new(MatmulDescriptors::create(*compute, &gemm, call)?);
-                for plan in self.plans_of(&matmul, request, count)? {
+                for plan in self.plans_of(&matmul, *compute, request, count)? {
                     let known =
                         plans.iter().any(|other| other.algorithm.data == plan.algorithm.data);
                     if plans.len() < count && !known {
@@ -115,6 +122,7 @@ impl CublasLt {
     fn plans_of(
         &self,
         matmul: &Rc<MatmulDescriptors>,
+        compute: sys::cublasComputeType_t,
         request: HeuristicRequest,
         count: usize,
     ) -> Result<Vec<CublasLtPlan>, GpuError> {
@@ -151,10 +159,12 @@ impl CublasLt {
         found.truncate(usize::try_from(returned).unwrap_or(0));
         // Each result has its own status: some do not apply to the problem.
         found.retain(|result| result.state as u32 == 0);
-        let plan = |result: sys::cublasLtMatmulHeuristicResult_t| CublasLtPlan {
-            matmul: Rc::clone(matmul),
-            algorithm: result.algo,
-            name: name(&result.algo),
+        let plan = |result: sys::cublasLtMatmulHeuristicResult_t| {
+            let mut numbers = attributes(&result.algo);
+            let name = algorithm_name(&numbers);
+            numbers.insert(COMPUTE.to_owned(), u64::from(compute as u32));
+            numbers.insert(WORKSPACE.to_owned(), result.workspaceSize as u64);
+            CublasLtPlan { matmul: Rc::clone(matmul), algorithm: result.algo, numbers, name }
         };
         Ok(found.into_iter().map(plan).collect())
     }
@@ -230,34 +240,4 @@ fn compute_types(precision: LibraryPrecision) -> &'static [sys::cublasComputeTyp
         LibraryPrecision::F32 => &[Type::CUBLAS_COMPUTE_32F],
         LibraryPrecision::I32 => &[Type::CUBLAS_COMPUTE_32I],
     }
-}
-
-/// Name of an algorithm, from its readable settings.
-fn name(algorithm: &sys::cublasLtMatmulAlgo_t) -> String {
-    use sys::cublasLtMatmulAlgoConfigAttributes_t as Attribute;
-
-    let mut name = "cublasLt".to_owned();
-    for (label, attribute) in [
-        ("#", Attribute::CUBLASLT_ALGO_CONFIG_ID),
-        (" tile ", Attribute::CUBLASLT_ALGO_CONFIG_TILE_ID),
-        (" stages ", Attribute::CUBLASLT_ALGO_CONFIG_STAGES_ID),
-        (" split-k ", Attribute::CUBLASLT_ALGO_CONFIG_SPLITK_NUM),
-    ] {
-        let (mut value, mut written) = (0u32, 0);
-        // SAFETY: all four attributes have 32 bits.
-        let status = unsafe {
-            sys::cublasLtMatmulAlgoConfigGetAttribute(
-                algorithm,
-                attribute,
-                (&raw mut value).cast(),
-                size_of::<u32>(),
-                &raw mut written,
-            )
-        };
-        // All bits are set where the library decides when it is called.
-        if status as u32 == 0 && value != u32::MAX {
-            name += &format!("{label}{value}");
-        }
-    }
-    name
 }

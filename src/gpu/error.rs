@@ -307,6 +307,7 @@ mod tests {
             include_str!("foreign.rs"),
             include_str!("function.rs"),
             include_str!("kernel.rs"),
+            include_str!("lt_algorithm.rs"),
             include_str!("lt_descriptors.rs"),
             include_str!("memory.rs"),
             include_str!("tensor_map.rs"),

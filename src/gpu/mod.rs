@@ -29,6 +29,7 @@ mod foreign;
 mod function;
 mod kernel;
 mod library_call;
+mod lt_algorithm;
 mod lt_descriptors;
 mod memory;
 mod nvml;
@@ -47,6 +48,10 @@ pub use foreign::{ForeignBuffer, ForeignContext, ForeignKernel};
 pub use function::KernelArgument;
 pub use kernel::{GpuKernel, GpuModule};
 pub use library_call::LibraryOperands;
+pub use lt_algorithm::{
+    ATTRIBUTES, AlgorithmAttribute, COMPUTE, LibraryAlgorithm, WORKSPACE, algorithm_name,
+    algorithm_of_name,
+};
 pub use memory::DeviceBuffer;
 pub use nvml::{SensorReading, Sensors, installed_gpus};
 pub use stream::Stream;

@@ -11,14 +11,16 @@ use super::finalist_checks::check_finalists;
 use super::prepared_gpu::PreparedGpu;
 use super::ranking::{BaselineTime, Certainty, FinalistRounds, Standing, median};
 use super::sanitize::{Sanitized, Sanitizer};
-use crate::gpu::LibraryOperands;
+use crate::gpu::{LibraryAlgorithm, LibraryOperands};
 use crate::measure::{
     ConditionsRange, Entrant, Final, FinalResult, FinalRules, FinalStanding, TieRule, WorkFor,
     run_final,
 };
 use crate::model::{EpilogueOp, LaunchPlan, Micros, Outcome, floor};
 use crate::validate::ValidationSubject;
-use crate::worker::{LibraryRoutine, OperandAddresses, Scalars, WorkItem, WorkerError};
+use crate::worker::{
+    LibraryRoutine, OfferedRoutine, OperandAddresses, Scalars, WorkItem, WorkerError,
+};
 
 /// Heuristics of cuBLASLt that are tried; the fastest one takes part.
 const HEURISTICS: usize = 24;
@@ -32,6 +34,7 @@ const NEAR: f64 = 1.05;
 struct LibraryEntrant {
     routine: LibraryRoutine,
     name: String,
+    algorithm: Option<LibraryAlgorithm>,
 }
 
 impl LibraryEntrant {
@@ -209,7 +212,10 @@ fn hold_final(
     let timed = libraries.into_iter().zip(measurements);
     decided.baselines = timed
         .filter(|(_, measurement)| !measurement.samples.is_empty())
-        .map(|(library, measurement)| BaselineTime { name: library.name, measurement })
+        .map(|(library, measurement)| {
+            let LibraryEntrant { name, algorithm, .. } = library;
+            BaselineTime { name, algorithm, measurement }
+        })
         .collect();
     if let Some(verdict) = round.result() {
         let taint = round.disturbances().first().map(ToString::to_string);
@@ -278,13 +284,13 @@ fn libraries(
         )));
     }
     let is_own = |routine: &LibraryRoutine| *routine == LibraryRoutine::Cublas;
-    let heuristics = offered.routines.iter().filter(|(routine, _)| !is_own(routine)).count();
+    let heuristics = offered.routines.iter().filter(|one| !is_own(&one.routine)).count();
     let mut left_out = |name: &str, why: &dyn fmt::Display| {
         on_event(TuneEvent::Note(format!("{name} is left out: {why}")));
     };
     let (mut taking_part, mut timed) = (Vec::new(), Vec::new());
-    for (routine, name) in offered.routines {
-        let library = LibraryEntrant { routine, name };
+    for OfferedRoutine { routine, name, algorithm } in offered.routines {
+        let library = LibraryEntrant { routine, name, algorithm };
         if is_own(&routine) {
             match wrong(gpu, &library)? {
                 Some(why) => left_out(&library.name, &why),

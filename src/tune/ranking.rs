@@ -1,5 +1,6 @@
 //! The ranking that a search ends with: correct candidates by their times, libraries, and how sure the winner is.
 
+use crate::gpu::LibraryAlgorithm;
 use crate::measure::{ConditionsRange, FinalEnd, Margin};
 use crate::model::{Configuration, LaunchPlan, Measurement, Resources, Validation};
 
@@ -62,6 +63,8 @@ pub struct FinalistRounds {
 pub struct BaselineTime {
     /// Which routine of which library.
     pub name: String,
+    /// What makes its algorithm again; none for cuBLAS.
+    pub algorithm: Option<LibraryAlgorithm>,
     /// Its samples.
     pub measurement: Measurement,
 }

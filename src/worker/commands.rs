@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::gpu::LibraryOperands;
+use crate::gpu::{LibraryAlgorithm, LibraryOperands};
 use crate::model::{LaunchPlan, PlacedMap};
 
 /// Value of a kernel argument.
@@ -116,13 +116,23 @@ impl KernelSetup {
 pub struct Baselines {
     /// Library version; empty without a library.
     pub version: String,
-    /// The routines and their names: cuBLAS first, if it computes the problem, then cuBLASLt's heuristics in the
-    /// library's order.
-    pub routines: Vec<(LibraryRoutine, String)>,
+    /// The routines: cuBLAS first, if it computes the problem, then cuBLASLt's heuristics in the library's order.
+    pub routines: Vec<OfferedRoutine>,
     /// Environment variables that are set and change the libraries' arithmetic. They are measured without them.
     pub cleared: Vec<String>,
     /// Reason for no or fewer baselines than requested.
     pub note: Option<String>,
+}
+
+/// A routine that a library offers for a problem.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfferedRoutine {
+    /// The routine.
+    pub routine: LibraryRoutine,
+    /// Its name.
+    pub name: String,
+    /// What makes the algorithm of cuBLASLt again.
+    pub algorithm: Option<LibraryAlgorithm>,
 }
 
 /// Sensor values of a device at one moment; `None` for unreadable ones.

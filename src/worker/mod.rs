@@ -18,7 +18,7 @@ mod session;
 pub use bind::{EpilogueAddresses, OperandAddresses, Scalars, UnboundArgument, bind};
 pub use commands::{
     Baselines, DeviceConditions, KernelFacts, KernelSetup, LaunchArgument, LaunchCommand,
-    LibraryRoutine, LoadedModule, WorkItem,
+    LibraryRoutine, LoadedModule, OfferedRoutine, WorkItem,
 };
 pub use error::WorkerError;
 pub use executor::{Executor, Starter};

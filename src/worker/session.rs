@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::buffer_cache::BufferCache;
 use super::commands::{
     Baselines, DeviceConditions, KernelFacts, KernelSetup, LaunchArgument, LaunchCommand,
-    LibraryRoutine, LoadedModule, WorkItem,
+    LibraryRoutine, LoadedModule, OfferedRoutine, WorkItem,
 };
 use super::protocol::{WorkerRequest, WorkerResponse};
 use crate::gpu::{
@@ -270,7 +270,8 @@ impl DeviceSession {
             }
         }
         let Some(blas) = &self.blas else { return Baselines::default() };
-        let own = (LibraryRoutine::Cublas, "cuBLAS".to_owned());
+        let name = "cuBLAS".to_owned();
+        let own = OfferedRoutine { routine: LibraryRoutine::Cublas, name, algorithm: None };
         let mut routines: Vec<_> =
             Cublas::has_routine(problem).then_some(own).into_iter().collect();
         let mut note = None;
@@ -279,9 +280,11 @@ impl DeviceSession {
             Err(error) => note = Some(error.to_string()),
         }
         let named = self.plans.iter().enumerate();
-        routines.extend(
-            named.map(|(index, plan)| (LibraryRoutine::CublasLt(index), plan.name().to_owned())),
-        );
+        routines.extend(named.map(|(index, plan)| OfferedRoutine {
+            routine: LibraryRoutine::CublasLt(index),
+            name: plan.name().to_owned(),
+            algorithm: Some(plan.algorithm().clone()),
+        }));
         self.problem = Some(*problem);
         Baselines { version: blas.version().to_owned(), routines, note, ..Baselines::default() }
     }

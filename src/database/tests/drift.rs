@@ -40,7 +40,7 @@ fn retimed(median_us: f64, runner_up: Margin, library: Margin) -> Retimed {
         contested: true,
     };
     let name = "cuBLAS".to_owned();
-    let baseline = BaselineTime { name, measurement: measurement(110.0) };
+    let baseline = BaselineTime { name, algorithm: None, measurement: measurement(110.0) };
     Retimed {
         winner: Ok(standing.clone()),
         runner_up: Some(Ok(standing)),

@@ -31,7 +31,9 @@ fn retimed() -> Retimed {
         conditions: ConditionsRange::default(),
         finalists: Vec::new(),
     };
-    let library = BaselineTime { name: "cuBLAS".to_owned(), measurement: measurement(150.0) };
+    let algorithm = Some([("id".to_owned(), 66), ("tile".to_owned(), 12)].into_iter().collect());
+    let name = "cuBLASLt".to_owned();
+    let library = BaselineTime { name, algorithm, measurement: measurement(150.0) };
     Retimed {
         winner: Err("it is not legal any more".to_owned()),
         runner_up: Some(Ok(winner.clone())),
@@ -66,6 +68,9 @@ fn the_kernel_that_won_replaces_the_record_though_it_is_slower() {
     assert_eq!(records.len(), 2);
     let now = records.iter().find(|record| record.problem.m == 8).unwrap();
     assert_eq!(now, &updated);
+    let baseline = now.baseline.as_ref().unwrap();
+    assert_eq!(baseline.algorithm.get("id"), Some(&66));
+    assert!(read(&path).contains("algorithm = { id = 66, tile = 12 }"), "{}", read(&path));
     assert_eq!(now.parameters["BM"], Value::Int(64));
     assert_eq!(now.median(), Micros(120.0));
     assert_eq!(now.landmarks_us, stored.landmarks_us, "of the search, which was not repeated");
