@@ -14,9 +14,10 @@ use super::console::Console;
 use super::failure::Failure;
 use super::machine::{Wish, Workshop};
 use super::output::{beside, finish, write};
-use super::{journals, request};
-use crate::model::Device;
-use crate::predict::{LearnedModel, Predictor};
+use super::{databases, journals, request};
+use crate::database::{Database, Record};
+use crate::model::{Device, Micros, Problem, Regime};
+use crate::predict::{LearnedModel, LibraryChoice, LibraryModel, Predictor};
 use crate::report::learned::{self, HeldOut};
 use crate::tune::{MeasuredTimes, read_measured_times};
 
@@ -27,11 +28,15 @@ use crate::tune::{MeasuredTimes, read_measured_times};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  gemm-tune learn ~/.cache/gemm-tune/journal -o results/nvidia-l4.model.json")]
+  gemm-tune learn ~/.cache/gemm-tune/journal -o results/nvidia-l4.model.json
+  gemm-tune learn --libraries results/nvidia-l4.toml --update results/nvidia-l4.model.json -o results/nvidia-l4.model.json")]
 pub(super) struct LearnArguments {
     /// Journals or files of measured times to learn from, or folders of them; compressed by gzip or not
-    #[arg(required = true, value_name = "JOURNAL")]
+    #[arg(required_unless_present = "libraries", value_name = "JOURNAL")]
     journals: Vec<PathBuf>,
+    /// Database whose records have times of cuBLAS, to forecast the library's time for other problems; may be repeated
+    #[arg(long, value_name = "DB")]
+    libraries: Vec<PathBuf>,
     /// Journal or file of measured times that nothing is learned of, to see what was learned; may be repeated. Times of
     /// its problems among the others are left out
     #[arg(long, value_name = "JOURNAL")]
@@ -66,9 +71,11 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
     let held_out = read(&arguments.hold_out, &device)?.map(|measured| measured.problems);
     let held_out = held_out.unwrap_or_default();
     let nothing = || Failure::Work("no journal is left to learn from".to_owned());
-    let mut measured = read(&arguments.journals, &device)?.ok_or_else(nothing)?;
+    let read_all = read(&arguments.journals, &device)?;
+    let read_all = read_all.or_else(|| arguments.journals.is_empty().then(|| nothing_of(&device)));
+    let mut measured = read_all.ok_or_else(nothing)?;
     measured.problems.retain(|one| held_out.iter().all(|other| one.problem != other.problem));
-    if measured.problems.is_empty() {
+    if measured.problems.is_empty() && !arguments.journals.is_empty() {
         return Err(nothing());
     }
     if let Some(path) = &arguments.times {
@@ -78,11 +85,14 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
     }
     let measured = measured.problems;
     let mut model = LearnedModel::learn(&device, &families, &templates, &measured);
-    if model.families.is_empty() {
+    if model.families.is_empty() && !arguments.journals.is_empty() {
         return Err(Failure::Work(format!(
             "too few problems to learn of any family ({}): tune more shapes",
             measured.len()
         )));
+    }
+    if !arguments.libraries.is_empty() {
+        model.libraries = library_models(&arguments.libraries, &device, console)?;
     }
     if let Some(path) = &arguments.update {
         model.keep(read_model(path, &device)?);
@@ -101,6 +111,45 @@ fn run(arguments: &LearnArguments, console: Console) -> Result<(Value, ExitCode)
     }
     console.result(&learned::table(&model, &seen, console.table_style()));
     Ok((json!({ "learned": learned::document(&model, &seen) }), ExitCode::SUCCESS))
+}
+
+/// No times of a device.
+fn nothing_of(device: &Device) -> MeasuredTimes {
+    MeasuredTimes { device: device.name.clone(), regime: Regime::default(), problems: Vec::new() }
+}
+
+/// Forecasts of the library's time, from the records of databases: of the fastest algorithm, and of the one that the
+/// library chooses itself, which a problem gets that nobody measured.
+fn library_models(
+    paths: &[PathBuf],
+    device: &Device,
+    console: Console,
+) -> Result<Vec<LibraryModel>, Failure> {
+    let databases = databases::load(paths, console)?;
+    let own = databases.iter().flat_map(Database::records).filter(|record| {
+        record.is_of(device) && record.regime() == Some(Regime::default()) && !record.is_modelled()
+    });
+    let times = |record: &Record| {
+        let problem = Problem::try_from(&record.problem).ok()?;
+        let baseline = record.baseline.as_ref()?;
+        Some((problem, [Micros(baseline.median_us), baseline.own_choice()]))
+    };
+    let times: Vec<(Problem, [Micros; 2])> = own.filter_map(times).collect();
+    let choices = [LibraryChoice::Best, LibraryChoice::Own].into_iter().enumerate();
+    let models = choices.flat_map(|(place, choice)| {
+        let own: Vec<(Problem, Micros)> =
+            times.iter().map(|(problem, times)| (*problem, times[place])).collect();
+        LibraryModel::learn(device, choice, &own)
+    });
+    let models: Vec<LibraryModel> = models.collect();
+    if models.is_empty() {
+        return Err(Failure::Work(format!(
+            "too few records of {} with times of a library ({}): tune 20 problems of one GEMM type on its GPU",
+            device.name,
+            times.len()
+        )));
+    }
+    Ok(models)
 }
 
 /// The model that is updated, of the same device.

@@ -11,6 +11,7 @@ mod candidates;
 mod index;
 mod kernels;
 mod learned;
+mod library;
 mod neighbours;
 mod resolve;
 #[cfg(test)]
@@ -19,3 +20,4 @@ mod warm_start;
 
 pub use answer::{Answer, AnswerSource, NoAnswer, Question, Why};
 pub use index::{Lookup, Unusable};
+pub use library::{LibraryCandidate, is_clearly_faster, measured_library};

@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use super::boosted_trees::{BoostedTrees, COLUMNS, LANES, Precision};
 use super::features::{FeatureReader, KernelFeatures, ProblemFeatures};
+use super::library_model::{LibraryChoice, LibraryModel};
 use crate::model::{Configuration, Device, GemmType, Micros, Problem, Value};
 use crate::render::Templates;
 use crate::space::Family;
@@ -30,6 +31,9 @@ pub struct LearnedModel {
     pub device: String,
     /// Models of each family, one for each GEMM type.
     pub families: BTreeMap<String, Vec<FamilyModel>>,
+    /// Forecasts of the library's time, one for each GEMM type and choice of the algorithm.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub libraries: Vec<LibraryModel>,
 }
 
 /// Learned model of a family's kernels for one GEMM type.
@@ -143,6 +147,17 @@ impl LearnedModel {
                 }
             }
         }
+        self.keep_libraries(other.libraries);
+    }
+
+    fn keep_libraries(&mut self, others: Vec<LibraryModel>) {
+        for other in others {
+            let is_same =
+                |own: &LibraryModel| (own.types, own.algorithm) == (other.types, other.algorithm);
+            if !self.libraries.iter().any(is_same) {
+                self.libraries.push(other);
+            }
+        }
     }
 
     /// Keeps of each family and GEMM type the model that was trained on more problems: this one's where both have as many,
@@ -164,6 +179,7 @@ impl LearnedModel {
                 }
             }
         }
+        self.keep_libraries(other.libraries);
     }
 
     /// Removes models of families that have other code today, and returns them. Models of families that are not
@@ -184,6 +200,22 @@ impl LearnedModel {
         }
         self.families.retain(|_, models| !models.is_empty());
         stale
+    }
+
+    /// The forecast of the library's time for a device and the GEMM type of a problem.
+    pub(super) fn library(
+        &self,
+        problem: &Problem,
+        device: &Device,
+        algorithm: LibraryChoice,
+    ) -> Option<&LibraryModel> {
+        let own = |model: &&LibraryModel| model.algorithm == algorithm && model.serves(problem);
+        self.libraries(device).iter().find(own)
+    }
+
+    /// The forecasts of the library's time on a device: none for another one.
+    pub(super) fn libraries(&self, device: &Device) -> &[LibraryModel] {
+        if self.device == device.name { &self.libraries } else { &[] }
     }
 
     /// The model of a family for a device and the GEMM type of a problem.

@@ -13,6 +13,8 @@ pub mod gaussian_process;
 mod kernel_set;
 mod landmarks;
 mod learned_model;
+mod library_model;
+mod library_training;
 mod predictor;
 mod streaming;
 mod tensor_cores;
@@ -35,6 +37,11 @@ pub use landmarks::{
     Landmark, LandmarkErrors, LandmarkModel, LocalErrors, LogErrors, ProblemPosition,
 };
 pub use learned_model::{FamilyModel, LearnedModel, LearnedModelError, StaleModel};
+pub use library_model::{
+    BATCH_WEIGHT, FORMULA_WEIGHT, KnownProduct, LAYOUT_WEIGHT, LEAST_PART, LEAST_SUPPORT,
+    LIBRARY_CAUTION, LIBRARY_SPLITS, LIBRARY_TILES, LibraryChoice, LibraryCosts, LibraryForecast,
+    LibraryModel, resident_blocks,
+};
 pub use predictor::{PredictedTime, PredictionSource, Predictor};
 pub use tensor_cores::modelled_error_percent;
 pub use time_formula::{CAUTION, FormulaSample, TimeFormula, launch_time};

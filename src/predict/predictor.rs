@@ -8,6 +8,7 @@ use super::features::ProblemFeatures;
 use super::forecast::{Forecast, forecast};
 use super::learned_model::{FamilyModel, LearnedModel, StaleModel};
 use super::tensor_cores::modelled_error_percent;
+use super::library_model::{LibraryChoice, LibraryModel};
 use super::training::ProblemTimes;
 use super::transfer::TransferModel;
 use crate::model::{CachePolicy, Configuration, Device, Micros, Problem, Storage};
@@ -74,6 +75,21 @@ impl Predictor {
         device: &Device,
     ) -> Option<&FamilyModel> {
         self.learned.of(family, problem, device)
+    }
+
+    /// The forecast of the library's time for problems of one GEMM type without an epilogue.
+    pub fn library(
+        &self,
+        problem: &Problem,
+        device: &Device,
+        algorithm: LibraryChoice,
+    ) -> Option<&LibraryModel> {
+        self.learned.library(problem, device, algorithm)
+    }
+
+    /// All forecasts of the library's time on a device.
+    pub fn libraries(&self, device: &Device) -> &[LibraryModel] {
+        self.learned.libraries(device)
     }
 
     /// Predicts the time of one kernel for a problem with packed operands outside of the cache: never less than is

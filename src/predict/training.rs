@@ -67,7 +67,8 @@ impl LearnedModel {
         };
         let models = families.iter().map(|family| (family.name.clone(), models(family)));
         let families = models.filter(|(_, models)| !models.is_empty()).collect();
-        Self { gemm_tune_model: VERSION, device: device.name.clone(), families }
+        let (device, libraries) = (device.name.clone(), Vec::new());
+        Self { gemm_tune_model: VERSION, device, families, libraries }
     }
 }
 

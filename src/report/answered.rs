@@ -4,15 +4,15 @@ use serde_json::{Value, json};
 
 use super::json::problem_document;
 use super::records::{self, NON_DETERMINISTIC};
-use super::table::{TableStyle, pairs};
-use crate::lookup::{Answer, AnswerSource, Question};
-use crate::model::{Device, LaunchPlan, Storage, Tflops};
+use super::table::{TableStyle, named, pairs};
+use crate::lookup::{Answer, AnswerSource, LibraryCandidate, Question};
+use crate::model::{Device, LaunchPlan, Micros, Storage, Tflops};
 
 /// The kernel, the source of the answer, and its predicted time.
 pub fn text(
     question: &Question,
     device: &Device,
-    answer: &Answer<'_>,
+    (answer, library): (&Answer<'_>, Option<&LibraryCandidate>),
     plan: &LaunchPlan,
     style: TableStyle,
 ) -> String {
@@ -46,15 +46,18 @@ pub fn text(
     );
     if let Some(record) = answer.record {
         row("record", format!("{} (key {})", records::problem(record), record.key()));
-        if let Some(baseline) =
-            record.baseline.as_ref().filter(|_| answer.source != AnswerSource::Default)
-        {
+        let is_told = answer.source != AnswerSource::Default
+            && library.is_none_or(|library| !library.is_faster);
+        if let Some(baseline) = record.baseline.as_ref().filter(|_| is_told) {
             let word = if baseline.speedup >= 1.0 { "faster than" } else { "as fast as" };
             row(
                 "library",
                 format!("the record is {:.3} times {word} {}", baseline.speedup, baseline.name),
             );
         }
+    }
+    if let Some(library) = library.filter(|library| library.is_faster) {
+        row("library", library.against(answer.predicted));
     }
     if !answer.is_deterministic() {
         row("deterministic", NON_DETERMINISTIC.to_owned());
@@ -81,13 +84,80 @@ pub fn text(
     format!("{problem} on {}\n{}", device.name, pairs(&rows, style))
 }
 
+/// The candidates of an answer, the fastest first: its kernel and the library.
+pub fn candidates(
+    answer: &Answer<'_>,
+    library: Option<&LibraryCandidate>,
+    style: TableStyle,
+) -> String {
+    let mut table = style.table();
+    table.set_header(named("candidate", ["time", "", "error"]));
+    for one in candidates_of(answer, library) {
+        let time = one.time.map_or("unknown".to_owned(), |time| time.to_string());
+        let word = if one.is_measured { "measured" } else { "predicted" };
+        let error = one.error_percent.map_or(String::new(), |error| format!("{error:.0} %"));
+        table.add_row(named(&one.name, [&*time, word, &*error]));
+    }
+    style.draw(table)
+}
+
+/// A row of the table of candidates.
+struct CandidateRow {
+    is_library: bool,
+    name: String,
+    time: Option<Micros>,
+    is_measured: bool,
+    error_percent: Option<f64>,
+}
+
+fn candidates_of(answer: &Answer<'_>, library: Option<&LibraryCandidate>) -> Vec<CandidateRow> {
+    let kernel = CandidateRow {
+        is_library: false,
+        name: format!("{} {}", answer.family.name, answer.configuration),
+        time: answer.predicted,
+        is_measured: answer.source == AnswerSource::Exact,
+        error_percent: answer.error_percent,
+    };
+    let library = library.map(|library| CandidateRow {
+        is_library: true,
+        name: library.name.clone(),
+        time: Some(library.time),
+        is_measured: library.is_measured,
+        error_percent: library.error_percent,
+    });
+    let mut rows: Vec<CandidateRow> = [Some(kernel), library].into_iter().flatten().collect();
+    let time = |row: &CandidateRow| row.time.map_or(f64::INFINITY, |time| time.0);
+    rows.sort_by(|a, b| time(a).total_cmp(&time(b)));
+    rows
+}
+
 /// The answer as JSON.
 pub fn document(
     question: &Question,
     device: &Device,
-    answer: &Answer<'_>,
+    (answer, library): (&Answer<'_>, Option<&LibraryCandidate>),
     plan: &LaunchPlan,
 ) -> Value {
+    let candidates = candidates_of(answer, library).into_iter().map(|row| {
+        json!({
+            "kind": if row.is_library { "library" } else { "kernel" },
+            "name": row.name,
+            "time_us": row.time,
+            "measured": row.is_measured,
+            "error_percent": row.error_percent,
+        })
+    });
+    let candidates: Vec<Value> = candidates.collect();
+    let library = library.map(|library| {
+        json!({
+            "name": library.name,
+            "algorithm": library.algorithm,
+            "time_us": library.time,
+            "measured": library.is_measured,
+            "error_percent": library.error_percent,
+            "faster": library.is_faster,
+        })
+    });
     let Storage { lda, ldb, ldc, alignment } = question.storage;
     json!({
         "problem": problem_document(&question.problem),
@@ -103,5 +173,7 @@ pub fn document(
         "error_percent": answer.error_percent,
         "record": answer.record.map(records::summary),
         "template_changed": answer.template_changed,
+        "library": library,
+        "candidates": candidates,
     })
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::json::problem_document;
 use super::table::{TableStyle, named};
 use crate::model::Problem;
-use crate::predict::{FamilyModel, LearnedModel};
+use crate::predict::{FamilyModel, LearnedModel, LibraryChoice};
 
 /// Numbers of evaluated kernels at which the quality is reported.
 pub const COUNTS: [usize; 6] = [1, 5, 10, 20, 40, 80];
@@ -27,6 +27,16 @@ pub fn table(model: &LearnedModel, held_out: &[HeldOut], style: TableStyle) -> S
         let within = format!("{:.0} %", family_model.error_percent);
         let (problems, times) = (family_model.problems.to_string(), family_model.times.to_string());
         table.add_row([name.clone(), problems, times, within]);
+    }
+    for library in &model.libraries {
+        let algorithm = match library.algorithm {
+            LibraryChoice::Best => "best algorithm",
+            LibraryChoice::Own => "own choice",
+        };
+        let name = format!("cuBLASLt {}, {algorithm}", library.types);
+        let known = library.known.len().to_string();
+        let within = format!("{:.0} %", library.error_percent);
+        table.add_row([name, known.clone(), known, within]);
     }
     let mut text = format!("learned on {}\n{}", model.device, style.draw(table));
     if !held_out.is_empty() {
@@ -67,9 +77,18 @@ pub fn document(model: &LearnedModel, held_out: &[HeldOut]) -> Value {
             .collect();
         json!({ "problem": problem_document(&one.problem), "found": found })
     });
+    let libraries = model.libraries.iter().map(|library| {
+        json!({
+            "gemm_type": library.types,
+            "algorithm": library.algorithm,
+            "problems": library.known.len(),
+            "error_percent": library.error_percent,
+        })
+    });
     json!({
         "device": model.device,
         "families": families.collect::<Vec<_>>(),
+        "libraries": libraries.collect::<Vec<_>>(),
         "held_out": held_out.collect::<Vec<_>>(),
     })
 }

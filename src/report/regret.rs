@@ -25,6 +25,8 @@ pub struct Regret {
     pub time: Micros,
     /// Time of the winner of a full tune, measured alternately with it.
     pub tuned: Micros,
+    /// Whether lookup says that the library is faster.
+    pub uses_library: bool,
     /// The fastest library with its time.
     pub library: Option<(String, Micros)>,
 }
@@ -38,6 +40,17 @@ impl Regret {
     /// Its time divided by the library's.
     pub fn against_library(&self) -> Option<f64> {
         Some(self.time.0 / self.library.as_ref()?.1.0)
+    }
+
+    /// Its time, or the library's where lookup says that it is faster.
+    pub fn with_library(&self) -> Micros {
+        let library = self.library.as_ref().filter(|_| self.uses_library);
+        library.map_or(self.time, |(_, time)| *time)
+    }
+
+    /// The same divided by the fastest library's.
+    pub fn with_library_against(&self) -> Option<f64> {
+        Some(self.with_library().0 / self.library.as_ref()?.1.0)
     }
 }
 
@@ -69,6 +82,10 @@ impl RatioSummary {
         Self::of(regrets.iter().filter_map(|regret| regret.against_library()).collect())
     }
 
+    fn with_library(regrets: &[&Regret]) -> Option<Self> {
+        Self::of(regrets.iter().filter_map(|regret| regret.with_library_against()).collect())
+    }
+
     fn document(self) -> Value {
         json!({
             "problems": self.count,
@@ -94,7 +111,19 @@ fn strata_table(regrets: &[Regret], style: TableStyle) -> String {
     let mut table = style.table();
     table.set_header(named(
         "problems",
-        ["count", "over tuned", "95 %", "worst", "worst problem", "over library", "95 %", "worst"],
+        [
+            "count",
+            "over tuned",
+            "95 %",
+            "worst",
+            "worst problem",
+            "over library",
+            "95 %",
+            "worst",
+            "with the library",
+            "95 %",
+            "worst",
+        ],
     ));
     for (name, own) in strata(regrets) {
         let cells = |summary: Option<RatioSummary>| {
@@ -107,7 +136,8 @@ fn strata_table(regrets: &[Regret], style: TableStyle) -> String {
         let [mean, most, worst_ratio] = cells(RatioSummary::over_tuned(&own));
         let library = cells(RatioSummary::over_library(&own));
         let row = [name, own.len().to_string(), mean, most, worst_ratio, worst];
-        table.add_row(row.into_iter().chain(library));
+        let with = cells(RatioSummary::with_library(&own));
+        table.add_row(row.into_iter().chain(library).chain(with));
     }
     style.draw(table)
 }
@@ -117,7 +147,17 @@ pub fn table(regrets: &[Regret], device: &Device, style: TableStyle) -> String {
     let mut table = style.table();
     table.set_header(named(
         "problem",
-        ["source", "family", "predicted", "time", "tuned", "over tuned", "library", "over library"],
+        [
+            "source",
+            "family",
+            "predicted",
+            "time",
+            "tuned",
+            "over tuned",
+            "library",
+            "over library",
+            "with the library",
+        ],
     ));
     for regret in regrets {
         let text = |time: Option<Micros>| time.map_or(String::new(), |time| time.to_string());
@@ -130,12 +170,13 @@ pub fn table(regrets: &[Regret], device: &Device, style: TableStyle) -> String {
             format!("{:.3}", regret.ratio()),
             text(regret.library.as_ref().map(|(_, time)| *time)),
             regret.against_library().map_or(String::new(), |ratio| format!("{ratio:.3}")),
+            regret.with_library_against().map_or(String::new(), |ratio| format!("{ratio:.3}")),
         ];
         table.add_row(named(&regret.problem.to_string(), cells.each_ref().map(String::as_str)));
     }
     format!(
-        "{}\n\ntime on {} over that of the winner of a full tune, and over the fastest library's: geometric mean, at \
-         most in 95 % of the problems, and worst\n{}\n",
+        "{}\n\ntime on {} over that of the winner of a full tune, and over the fastest library's, without the library \
+         and with it where lookup says that it is faster: geometric mean, at most in 95 % of the problems, and worst\n{}\n",
         style.draw(table),
         device.name,
         strata_table(regrets, style),
@@ -143,7 +184,7 @@ pub fn table(regrets: &[Regret], device: &Device, style: TableStyle) -> String {
 }
 
 /// Columns of [`csv`] after those of the problem.
-const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 11] = [
     "source",
     "family",
     "parameters",
@@ -153,6 +194,8 @@ const COLUMNS: [&str; 9] = [
     "over_tuned",
     "library",
     "over_library",
+    "with_library_us",
+    "with_library_over",
 ];
 
 /// For spreadsheets: a line for each problem.
@@ -168,6 +211,8 @@ pub fn csv(regrets: &[Regret]) -> String {
             format!("{:.4}", regret.ratio()),
             regret.library.as_ref().map_or(String::new(), |(name, _)| name.clone()),
             regret.against_library().map_or(String::new(), |ratio| format!("{ratio:.4}")),
+            format!("{:.3}", regret.with_library().0),
+            regret.with_library_against().map_or(String::new(), |ratio| format!("{ratio:.4}")),
         ];
         (regret.problem, row)
     });
@@ -189,6 +234,8 @@ pub fn document(regrets: &[Regret], device: &Device) -> Value {
             "library": regret.library.as_ref().map(|(name, _)| name),
             "library_us": regret.library.as_ref().map(|(_, time)| time.0),
             "over_library": regret.against_library(),
+            "with_library_us": regret.with_library().0,
+            "with_library_over": regret.with_library_against(),
         })
     });
     let strata = strata(regrets).into_iter().map(|(name, own)| {
@@ -196,6 +243,7 @@ pub fn document(regrets: &[Regret], device: &Device) -> Value {
             "stratum": name,
             "over_tuned": RatioSummary::over_tuned(&own).map(RatioSummary::document),
             "over_library": RatioSummary::over_library(&own).map(RatioSummary::document),
+            "with_library": RatioSummary::with_library(&own).map(RatioSummary::document),
         })
     });
     json!({
@@ -220,8 +268,14 @@ mod tests {
             predicted: Some(Micros(9.0)),
             time: Micros(time),
             tuned: Micros(10.0),
+            uses_library: false,
             library: library.map(|time| ("cuBLAS".to_owned(), Micros(time))),
         };
+        let chosen = Regret { uses_library: true, ..of(30.0, Some(20.0)) };
+        assert_eq!(
+            (chosen.against_library(), chosen.with_library_against()),
+            (Some(1.5), Some(1.0))
+        );
         let regrets = [of(10.0, Some(20.0)), of(40.0, None)];
         let text = table(&regrets, &Device::h200(), TableStyle::Text { width: 200 });
         let row = |name: &str| {
@@ -230,12 +284,16 @@ mod tests {
         };
         let all = row("all");
         assert_eq!(all[..5], ["all", "2", "2.000", "4.000", "4.000"], "{text}");
-        assert_eq!(all[all.len() - 3..], ["0.500", "0.500", "0.500"], "{text}");
+        assert_eq!(all[all.len() - 6..], ["0.500"; 6], "{text}");
         assert_eq!(row("odd rows")[2], "2", "{text}");
         assert!(row("cube").is_empty(), "strata without problems are left out: {text}");
         let lines = csv(&regrets);
         assert_eq!(lines.lines().count(), 3);
-        assert!(lines.contains("64,65,66,1,f32,nn,,neighbour,f,A=1,9.000,40.000,10.000,4.0000,,"));
+        assert!(
+            lines.contains(
+                "64,65,66,1,f32,nn,,neighbour,f,A=1,9.000,40.000,10.000,4.0000,,,40.000,"
+            )
+        );
         let document = document(&regrets, &Device::h200());
         assert_eq!(document["strata"][0]["over_tuned"]["worst"], 4.0);
         assert_eq!(document["problems"][0]["over_library"], 0.5);

@@ -86,6 +86,8 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<(Value, ExitCode
                 continue;
             }
         };
+        let chosen = lookup.library(&Question::packed(*problem), &answer);
+        let uses_library = chosen.is_some_and(|library| library.is_faster);
         let library = retimed.libraries.into_iter().next().map(|(library, _)| library);
         regrets.push(Regret {
             problem: *problem,
@@ -95,6 +97,7 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<(Value, ExitCode
             predicted: answer.predicted,
             time: winner.measurement.median(),
             tuned: of_tuned.measurement.median(),
+            uses_library,
             library: library.map(|library| (library.name, library.measurement.median())),
         });
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::cli::arguments::{
     CommonArguments, DeviceArguments, FamilyArguments, ProblemArguments, heading,
 };
-use crate::cli::console::Console;
+use crate::cli::console::{Console, Volume};
 use crate::cli::databases;
 use crate::cli::failure::Failure;
 use crate::cli::known_records::KnownRecords;
@@ -120,8 +120,14 @@ fn run(arguments: &LookupArguments, console: Console) -> Result<Value, Failure> 
         if !documents.is_empty() {
             console.result("\n");
         }
-        console.result(&answered::text(question, &device, &answer, &plan, console.table_style()));
-        let mut document = answered::document(question, &device, &answer, &plan);
+        let library = lookup.library(question, &answer);
+        let both = (&answer, library.as_ref());
+        console.result(&answered::text(question, &device, both, &plan, console.table_style()));
+        if console.volume == Volume::Verbose {
+            let style = console.table_style();
+            console.result(&format!("{}\n", answered::candidates(&answer, both.1, style)));
+        }
+        let mut document = answered::document(question, &device, both, &plan);
         if answer.record.is_some_and(|record| known.is_built_in(record)) {
             databases::note_built_in(console);
             document["database"] = json!(BUILT_IN);

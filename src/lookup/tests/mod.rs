@@ -1,5 +1,7 @@
 //! Lookup with the built-in families and made-up records.
 
+mod library;
+
 use jiff::Timestamp;
 use proptest::prelude::*;
 
