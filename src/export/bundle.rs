@@ -16,6 +16,7 @@ use super::manifest::{
 use crate::dispatch::DispatchNode;
 use crate::model::tensor_map::operand_dtype;
 use crate::model::{Argument, Device, ProblemPattern, STANDARD_ARGUMENTS};
+use crate::predict::LibraryModel;
 use crate::quote;
 
 /// Name of the manifest file.
@@ -47,6 +48,8 @@ pub struct Artifact {
     pub kernels: Vec<ExportedKernel>,
     /// Decision tree for shapes that were not tuned, where one was fitted.
     pub tree: Option<DispatchNode>,
+    /// Forecasts of the library's time, where programs may call the library.
+    pub libraries: Option<Vec<LibraryModel>>,
 }
 
 /// Errors of a bundle.
@@ -104,7 +107,7 @@ pub enum BundleError {
 
 /// Makes the files of a bundle, by name.
 pub fn bundle(artifact: &Artifact) -> BTreeMap<String, Vec<u8>> {
-    let Artifact { device, kernels, tree } = artifact;
+    let Artifact { device, kernels, tree, .. } = artifact;
     let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let mut entries: Vec<BundledKernel> = Vec::new();
     let names = names(kernels.iter().map(|kernel| &kernel.draft));

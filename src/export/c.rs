@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use super::bundle::{Artifact, ExportedKernel, names, sha256};
 use super::c_build::{HEADER, build_files};
 use super::c_images::{arrays, image_table};
+use super::c_library::{LibraryTables, TABLES, with_or_without};
 use super::c_types::{
     compute_table, dtype_table, epilogue_number, operation_table, types_constant,
 };
@@ -20,28 +21,38 @@ use crate::quote;
 use crate::space::Formula;
 use crate::space::formula::{Language, OPEN};
 
-/// The C source in the order of its parts: each uses those before it.
-const SOURCE: [&str; 19] = [
-    include_str!("artifact/c/tables.c"),
-    include_str!("artifact/c/packed.c"),
-    include_str!("artifact/c/driver.c"),
-    include_str!("artifact/c/problem.c"),
-    include_str!("artifact/c/choice.c"),
-    include_str!("artifact/c/handle.c"),
-    include_str!("artifact/c/remembered.c"),
-    include_str!("artifact/c/measured.c"),
-    include_str!("artifact/c/memory.c"),
-    include_str!("artifact/c/create.c"),
-    include_str!("artifact/c/plans.c"),
-    include_str!("artifact/c/maps.c"),
-    include_str!("artifact/c/launch.c"),
-    include_str!("artifact/c/empty.c"),
-    include_str!("artifact/c/measure.c"),
-    include_str!("artifact/c/interface.c"),
-    include_str!("artifact/c/run.c"),
-    include_str!("artifact/c/blas.c"),
-    include_str!("artifact/c/end.c"),
+/// The C source in the order of its parts: each uses those before it. Those of the library are marked.
+const SOURCE: [(bool, &str); 22] = [
+    (false, include_str!("artifact/c/tables.c")),
+    (false, include_str!("artifact/c/packed.c")),
+    (false, include_str!("artifact/c/driver.c")),
+    (false, include_str!("artifact/c/problem.c")),
+    (true, include_str!("artifact/c/library/forecast.c")),
+    (false, include_str!("artifact/c/choice.c")),
+    (false, include_str!("artifact/c/handle.c")),
+    (true, include_str!("artifact/c/library/load.c")),
+    (false, include_str!("artifact/c/remembered.c")),
+    (false, include_str!("artifact/c/measured.c")),
+    (false, include_str!("artifact/c/memory.c")),
+    (false, include_str!("artifact/c/create.c")),
+    (true, include_str!("artifact/c/library/call.c")),
+    (false, include_str!("artifact/c/plans.c")),
+    (false, include_str!("artifact/c/maps.c")),
+    (false, include_str!("artifact/c/launch.c")),
+    (false, include_str!("artifact/c/empty.c")),
+    (false, include_str!("artifact/c/measure.c")),
+    (false, include_str!("artifact/c/interface.c")),
+    (false, include_str!("artifact/c/run.c")),
+    (false, include_str!("artifact/c/blas.c")),
+    (false, include_str!("artifact/c/end.c")),
 ];
+
+/// The source with the parts and lines of the library or without.
+fn template(has_library: bool) -> String {
+    let parts = SOURCE.iter().filter(|(of_library, _)| has_library || !of_library);
+    let source: String = parts.map(|(_, text)| *text).collect();
+    with_or_without(&source, has_library).replace("@LIBRARY_TABLES@\n", TABLES)
+}
 
 /// Digits of the checksum that files of measured kernels are named by.
 const DIGEST_DIGITS: usize = 16;
@@ -52,7 +63,7 @@ pub fn c(
     artifact: &Artifact,
     architectures: &[Architecture],
 ) -> (BTreeMap<String, String>, UnfitKernels) {
-    let Artifact { device, kernels, tree } = artifact;
+    let Artifact { device, kernels, tree, libraries } = artifact;
     let mut left_out = Vec::new();
     let mut tables = CTables::default();
     let mut places = vec![Vec::new(); kernels.len()];
@@ -76,6 +87,11 @@ pub fn c(
     if tables.kernels == 0 {
         return (BTreeMap::new(), left_out);
     }
+    let drafts = kernels.iter().map(|kernel| &kernel.draft);
+    let library = libraries.as_ref();
+    let library = library.and_then(|models| LibraryTables::new(drafts, models, device));
+    // The rows of the library come first.
+    let first = library.as_ref().map_or(0, |library| library.rows);
     let listed = |text: &dyn Fn(&Architecture) -> String| -> String {
         architectures.iter().map(text).collect::<Vec<_>>().join(", ")
     };
@@ -85,7 +101,7 @@ pub fn c(
         ("@MAX_BATCH@", MAX_BATCH.to_string()),
         ("@MAX_OPERAND_BYTES@", MAX_OPERAND_BYTES.to_string()),
         ("@MULTIPROCESSORS@", device.sms.to_string()),
-        ("@KERNELS@", tables.kernels.to_string()),
+        ("@KERNELS@", (first + tables.kernels).to_string()),
         ("@IMAGES@", tables.images.len().to_string()),
         ("@LAUNCHES@", tables.launches.to_string()),
         ("@MAPS@", tables.maps.to_string()),
@@ -103,17 +119,27 @@ pub fn c(
         ("@IMAGE_TABLE@", image_table(architectures.len(), &tables.images)),
         ("@LAUNCH_TABLE@", tables.launch_rows),
         ("@FORMULAS@", tables.formulas),
-        ("@KERNEL_TABLE@", tables.kernel_rows),
+        (
+            "@KERNEL_TABLE@",
+            library.as_ref().map_or("", |library| &library.kernel_rows).to_owned()
+                + &tables.kernel_rows,
+        ),
         (
             "@TREE@",
-            preferred(tree.as_ref().map(|tree| tree.mapped(&|kernel| places[kernel].clone()))),
+            preferred(tree.as_ref().map(|tree| {
+                let place = |own: &usize| first + own;
+                tree.mapped(&|kernel| places[kernel].iter().map(place).collect())
+            })),
         ),
     ];
+    let template = template(library.is_some());
+    let values = values.into_iter().chain(library.map(|own| own.values).unwrap_or_default());
+    let values: Vec<(&str, String)> = values.collect();
     let values: Vec<(&str, &str)> =
         values.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let source = |digest: &str, device: &str| {
         let own = [("@DIGEST@", digest), ("@DEVICE@", device)];
-        fill(&SOURCE.concat(), &values.iter().copied().chain(own).collect::<Vec<_>>())
+        fill(&template, &values.iter().copied().chain(own).collect::<Vec<_>>())
     };
     // What was measured belongs to these kernels, whatever the name of the device.
     let digest = sha256(source("", "").as_bytes());

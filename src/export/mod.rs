@@ -8,6 +8,7 @@ mod bundle;
 mod c;
 mod c_build;
 mod c_images;
+mod c_library;
 mod c_types;
 mod csv;
 mod draft;

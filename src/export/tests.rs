@@ -51,7 +51,7 @@ fn a_non_deterministic_kernel_is_exported_for_its_own_problem_only_with_a_remark
         let draft = KernelDraft::of_record(record, source).unwrap();
         let cubins = [("sm_90".to_owned(), Arc::clone(&image))].into_iter().collect();
         let kernels = vec![ExportedKernel { draft, ptx: Arc::clone(&image), cubins }];
-        Artifact { device: device.clone(), kernels, tree: None }
+        Artifact { device: device.clone(), kernels, tree: None, libraries: None }
     };
     for (record, deterministic) in [(record, true), (&adding, false)] {
         let artifact = artifact(record);
@@ -98,7 +98,7 @@ fn names_are_unique_at_every_clash_and_files_by_content() {
     let mut kernels: Vec<ExportedKernel> = kernels.collect();
     // The same source with other machine code, as of another compiler.
     kernels.push(ExportedKernel { ptx: vec![9; 16].into(), ..kernels[0].clone() });
-    let files = bundle(&Artifact { device: device.clone(), kernels, tree: None });
+    let files = bundle(&Artifact { device: device.clone(), kernels, tree: None, libraries: None });
     let (manifest, _) = open_bundle(|name| Ok(files[name].clone())).unwrap();
     let name = draft.name();
     let names: Vec<&str> = manifest.kernels.iter().map(|kernel| &*kernel.name).collect();

@@ -216,7 +216,7 @@ impl Drop for HeuristicPreference {
     }
 }
 
-fn epilogue(fused: FusedEpilogue) -> sys::cublasLtEpilogue_t {
+pub(super) fn epilogue(fused: FusedEpilogue) -> sys::cublasLtEpilogue_t {
     use sys::cublasLtEpilogue_t as Fused;
 
     match (fused.bias, fused.activation) {
@@ -229,7 +229,7 @@ fn epilogue(fused: FusedEpilogue) -> sys::cublasLtEpilogue_t {
     }
 }
 
-fn data_type(dtype: Dtype) -> sys::cudaDataType {
+pub(super) fn data_type(dtype: Dtype) -> sys::cudaDataType {
     match dtype {
         Dtype::F32 => sys::cudaDataType::CUDA_R_32F,
         Dtype::F16 => sys::cudaDataType::CUDA_R_16F,

@@ -31,6 +31,7 @@ mod kernel;
 mod library_call;
 mod lt_algorithm;
 mod lt_descriptors;
+mod lt_numbers;
 mod memory;
 mod nvml;
 mod stream;
@@ -52,6 +53,7 @@ pub use lt_algorithm::{
     ATTRIBUTES, AlgorithmAttribute, COMPUTE, LibraryAlgorithm, WORKSPACE, algorithm_name,
     algorithm_of_name,
 };
+pub use lt_numbers::LibraryNumbers;
 pub use memory::DeviceBuffer;
 pub use nvml::{SensorReading, Sensors, installed_gpus};
 pub use stream::Stream;

@@ -365,18 +365,22 @@ int cuEventCreate(void **event, unsigned flags)
 
 int cuEventDestroy_v2(void *event) { return event == NULL; }
 
+/* Events are recorded before and after what is timed. */
 int cuEventRecord(void *event, void *stream)
 {
+    static int count;
     (void)stream;
+    if (count++ % 2 == 0)
+        launched = NULL;
     return event == NULL;
 }
 
 int cuEventSynchronize(void *event) { return event == NULL; }
 
-/* The time of the last kernel that was launched follows from its name and image. */
+/* The time of the last kernel that was launched follows from its name and image; without one it is shorter. */
 int cuEventElapsedTime(float *ms, void *begin, void *end)
 {
-    *ms = 0.01f + (float)(launched->hash % 1000) / 1000;
+    *ms = launched == NULL ? 0.001f : 0.01f + (float)(launched->hash % 1000) / 1000;
     return begin == NULL || end == NULL;
 }
 

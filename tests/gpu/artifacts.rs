@@ -311,7 +311,7 @@ pub(crate) fn artifacts_multiply() -> Result<(), Failed> {
 }
 
 /// Runs a program, prints what it says, and fails where it does.
-fn runs_well(program: &mut Command) -> Result<(), Failed> {
+pub(crate) fn runs_well(program: &mut Command) -> Result<(), Failed> {
     let output = program.output()?;
     print!(
         "{}{}",

@@ -14,6 +14,7 @@ mod behaviour;
 mod classes;
 mod correctness;
 mod harnesses;
+mod library;
 mod rig;
 mod tensor_cores;
 #[path = "../support/tensor_products.rs"]
@@ -33,13 +34,14 @@ use correctness::{
 };
 use gemm_tune::worker::GpuWorker;
 use harnesses::harnesses_pass;
+use library::library_multiplies;
 use libtest_mimic::{Arguments, Failed, Trial};
 use rig::{searched_families, worker_command};
 use tensor_cores::products_have_the_same_bits;
 
 type Test = fn() -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 23] = [
+const TESTS: [(&str, Test); 24] = [
     ("the_device_reference_agrees_with_the_triple_loop", reference_agrees),
     ("boxes_of_the_copy_engine_are_correct", boxes_are_correct),
     ("sums_that_blocks_add_to_c_are_correct", atomic_sums_are_correct),
@@ -59,6 +61,7 @@ const TESTS: [(&str, Test); 23] = [
     ("the_runtime_multiplies_in_the_users_context", runtime_multiplies),
     ("the_runtime_encodes_tensor_maps", runtime_encodes_maps),
     ("exported_artifacts_multiply", artifacts_multiply),
+    ("exported_artifacts_call_the_library", library_multiplies),
     ("modules_multiply_other_types_with_epilogues", artifacts_have_types),
     ("operators_multiply_in_pytorch", operators_multiply),
     ("emitted_harnesses_check_and_time_themselves", harnesses_pass),

@@ -90,6 +90,10 @@ pub(in crate::cli) struct ExportArguments {
     /// Build libgemm_tuned.so and libgemm_tuned.a beside the C source, with cc and ar
     #[arg(long)]
     pub(super) build: bool,
+    /// Let the artifact call cuBLASLt where that is faster, as measured or by the forecast. The library is opened at run
+    /// time; where it is missing, kernels compute everything
+    #[arg(long)]
+    pub(super) with_library: bool,
     /// Leave out kernels for untuned shapes
     #[arg(long)]
     pub(super) only_tuned: bool,

@@ -22,6 +22,7 @@ use crate::export::{
 use crate::files::{self, InputKind};
 use crate::lookup::Lookup;
 use crate::model::{ComputeCapability, Device};
+use crate::predict::{LibraryChoice, LibraryModel};
 use crate::report::mapped::counted;
 
 /// The files of a format. `records` were chosen; `all` are known besides.
@@ -43,10 +44,10 @@ pub(super) fn export(
         device: &device,
         others: &others,
     };
+    let predictor = || databases::predictor([], &device, (&families[..], &templates), console);
     let lookup = || -> Result<Lookup, Failure> {
         let lookup = Lookup::new(all.iter().copied(), &families, &templates, &device, regime);
-        let known = (&families[..], &templates);
-        Ok(lookup.with_predictor(databases::predictor([], &device, known, console)?))
+        Ok(lookup.with_predictor(predictor()?))
     };
     let mut left_out = Vec::new();
     let mut own: Vec<&Record> = Vec::new();
@@ -83,7 +84,15 @@ pub(super) fn export(
     };
     let (kernels, tree) =
         compiled(arguments, (drafts, tree), &architectures, &mut left_out, console)?;
-    let artifact = Artifact { device, kernels, tree };
+    let libraries = match arguments.with_library {
+        // An artifact leaves the algorithm of an unmeasured problem to the library.
+        true => {
+            let own = |model: &&LibraryModel| model.algorithm == LibraryChoice::Own;
+            Some(predictor()?.libraries(&device).iter().filter(own).cloned().collect())
+        }
+        false => None,
+    };
+    let artifact = Artifact { device, kernels, tree, libraries };
     Ok(written(arguments, &artifact, &architectures, (of_set, left_out)))
 }
 

@@ -35,6 +35,12 @@ fn run(arguments: &ExportArguments, console: Console) -> Result<Value, Failure> 
             "`--build` is for `--format c` and `--format python`: the others have no C source",
         ));
     }
+    if arguments.with_library && !matches!(arguments.format, ExportFormat::C | ExportFormat::Python)
+    {
+        return Err(Failure::usage(
+            "`--with-library` is for `--format c` and `--format python`: other formats have kernels only",
+        ));
+    }
     if arguments.format.is_folder() {
         folder(out)?;
     }

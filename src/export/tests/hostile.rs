@@ -29,7 +29,7 @@ fn artifact(device: &str) -> Artifact {
         ExportedKernel { draft, ptx: image, cubins }
     });
     let device = Device { name: device.to_owned(), ..Device::h200() };
-    Artifact { device, kernels: vec![KERNEL.clone()], tree: None }
+    Artifact { device, kernels: vec![KERNEL.clone()], tree: None, libraries: None }
 }
 
 /// Texts of the C and the Rust export.

@@ -219,7 +219,7 @@ impl Exported {
         let tuned = drafts.iter().filter(|draft: &&KernelDraft| draft.record.is_some());
         let tuned: Vec<Problem> = tuned.map(|draft| draft.problem).collect();
         let kernels: Vec<ExportedKernel> = drafts.into_iter().map(exported).collect();
-        let artifact = Artifact { device: known.device.clone(), kernels, tree };
+        let artifact = Artifact { device: known.device.clone(), kernels, tree, libraries: None };
         let folder = Path::new("target/test-artifacts/choices").join(format!("{kind:?}"));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
@@ -233,7 +233,7 @@ impl Exported {
     }
 }
 
-fn exported(draft: KernelDraft) -> ExportedKernel {
+pub(super) fn exported(draft: KernelDraft) -> ExportedKernel {
     let image = image(&draft);
     let cubins = BTreeMap::from([("sm_90".to_owned(), Arc::clone(&image))]);
     ExportedKernel { ptx: image, cubins, draft }

@@ -24,6 +24,7 @@ use crate::support::without::skip;
 mod artifact;
 mod executed;
 mod faults;
+mod library;
 mod measured;
 mod problems;
 mod record;

@@ -83,12 +83,17 @@ typedef struct {
     double time;
     int exact;
     long long sizes[SIZES * MAX_LAUNCHES + MAX_WORKSPACES];
+@L@    /* Of a row of the library: what prepare_library found. */
+@L@    int compute;
+@L@    lt_algorithm algorithm;
+@L@    const char *algorithm_name;
 } choice;
 
 /* What kernels have: multiprocessors, bytes for workspaces, and whether the driver encodes tensor maps. */
 typedef struct {
     int multiprocessors, has_maps;
     unsigned long long room;
+@L@    int has_library;
 } machine;
 
 /* Selects the best kernels for a machine, at most `count` of them, the best first: the
@@ -106,15 +111,23 @@ static int rank(const machine *on, const product *asked, const long long *p, cho
         if (next.own->types != asked->types || next.own->epilogue != asked->epilogue
             || (next.own->maps > 0 && !on->has_maps))
             continue;
+@L@        /* A recorded algorithm is for its own problem. */
+@L@        if (next.own->launches == 0 && (!on->has_library || (next.own->tuned && !next.exact)))
+@L@            continue;
         /* Preferred kernels get negative times, in their order. */
-        next.time = next.exact ? -1e9 : i < 0 ? (double)i : expected_us(next.own, on->multiprocessors, p);
+@N@        next.time = next.exact ? -1e9 : i < 0 ? (double)i : expected_us(next.own, on->multiprocessors, p);
+@L@        next.time = next.exact                ? -1e9
+@L@                    : i < 0                   ? (double)i
+@L@                    : next.own->launches == 0 ? library_us(next.own, on->multiprocessors, p)
+@L@                                              : expected_us(next.own, on->multiprocessors, p);
         if ((found == count && next.time >= best[count - 1].time) || !next.own->serves(p))
             continue;
         for (j = 0; j < found && best[j].own != next.own; j++) {
         }
         if (j < found) /* a preferred one, met again */
             continue;
-        next.own->sizes(p, next.sizes);
+@N@        next.own->sizes(p, next.sizes);
+@L@        set_sizes(next.own, on->room, p, next.sizes);
         if (!launchable(next.own, next.sizes) || workspace_bytes(next.own, next.sizes) > on->room
             || !mappable(next.own, asked))
             continue;

@@ -26,6 +26,7 @@ int gemm_tuned_create(gemm_tuned **out, int device)
         status = make_pool(tuned);
     if (status == 0)
         status = measuring_of_environment(tuned);
+@L@    tuned->is_library_off = is_library_off();
     if (status == 0)
         *out = tuned;
     else
@@ -43,6 +44,7 @@ void gemm_tuned_destroy(gemm_tuned *tuned)
             if (tuned->modules[i] != NULL)
                 tuned->cuda.unload(tuned->modules[i]);
         free_memory(tuned);
+@L@        close_library(tuned);
         leave(tuned, pushed);
     }
     if (tuned->is_primary)

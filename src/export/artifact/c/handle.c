@@ -58,6 +58,9 @@ struct gemm_tuned {
     int allocates;
     /* Added at the front, and freed with the handle. */
     void *reserved;
+@L@    /* cuBLASLt; NULL before it is needed. Whether it is not to be called. */
+@L@    void *library;
+@L@    int is_library_off;
 };
 
 /* Makes the context of a handle current for the duration of a call. */

@@ -58,7 +58,8 @@ int gemm_tuned_choose(const gemm_tuned *tuned, const gemm_tuned_problem *problem
     choice chosen;
     product zero_product;
     unsigned long long zeros = 0;
-    int alignment, status = gemm_tuned_check(problem, NULL, 0);
+@N@    int alignment, status = gemm_tuned_check(problem, NULL, 0);
+@L@    int alignment, pushed = 0, status = gemm_tuned_check(problem, NULL, 0);
     if (status != 0 || out == NULL || out->size != sizeof *out)
         return GEMM_TUNED_BAD_ARGUMENT;
     read_problem(problem, &own, &why);
@@ -74,10 +75,18 @@ int gemm_tuned_choose(const gemm_tuned *tuned, const gemm_tuned_problem *problem
         status = choose_stand_in(tuned, &own, alignment, room, &chosen, &zero_product, &key, &zeros);
     } else {
         ask(&own, alignment, room, &key);
-        status = choose(tuned, &own, &key, &chosen);
+@N@        status = choose(tuned, &own, &key, &chosen);
+@L@        permit_library(tuned, &own, (uintptr_t)alignment, &key);
+@L@        if (tuned != NULL && (status = enter(tuned, &pushed)) != 0)
+@L@            return status;
+@L@        status = choose(tuned, &own, &key, &chosen);
+@L@        if (tuned != NULL)
+@L@            leave(tuned, pushed);
     }
     if (status == 0) {
         out->name = chosen.own->name;
+@L@        if (chosen.own->launches == 0)
+@L@            out->name = chosen.algorithm_name;
         out->workspace_bytes = (size_t)(workspace_bytes(chosen.own, chosen.sizes) + zeros);
         out->expected_us = chosen.time;
         out->tuned = chosen.exact;
@@ -136,6 +145,7 @@ int gemm_tuned_measure(gemm_tuned *tuned, const gemm_tuned_problem *problem, con
     if (is_nothing(&own) || !reads_a_and_b(&own, &whole))
         return GEMM_TUNED_SUCCESS;
     ask(&own, alignment_of(&whole), 0, &key);
+@L@    permit_library_for(tuned, &own, &whole, &key);
     status = enter(tuned, &pushed);
     if (status == 0)
         status = measure(tuned, &own, &key, &whole, stream);

@@ -86,6 +86,8 @@ static int launch_plan(gemm_tuned *tuned, const plan *made, const product *own, 
         operands->alpha = is_whole ? (const void *)&whole_one : (const void *)&one;
     if (operands->beta == NULL)
         operands->beta = is_whole ? (const void *)&whole_zero : (const void *)&zero;
+@L@    if (chosen->launches == 0)
+@L@        return launch_library(tuned, &made->chosen, own, operands, workspace, stream);
     values[0] = &operands->a;
     values[1] = &operands->b;
     values[2] = &operands->d;

@@ -1,7 +1,8 @@
 /* Measuring -------------------------------------------------------------------------------------------- */
 
 /* Kernels that are timed, and rounds of timing after one that is not counted. */
-#define CANDIDATES 3
+@N@#define CANDIDATES 3
+@L@#define CANDIDATES 4
 #define ROUNDS 9
 /* Share of its time by which another kernel has to be faster than the one with the best forecast. */
 #define CLEARLY 0.01
@@ -148,12 +149,35 @@ static void decide(gemm_tuned *tuned, const question *key, timing *t)
     write_file(tuned, key, t->plans[best].chosen.own, median[best] * 1e3);
 }
 
+@L@/* Keeps of ranked candidates the kernels and, as the last one, the library's first choice, where it can be prepared. */
+@L@static int with_library(const gemm_tuned *tuned, const machine *on, const product *own, const long long *p, choice *best,
+@L@                        int count)
+@L@{
+@L@    int i, kept = 0;
+@L@    for (i = 0; i < count; i++)
+@L@        if (best[i].own->launches > 0)
+@L@            best[kept++] = best[i];
+@L@    for (i = 0; on->has_library && i < LIBRARY_ROWS; i++) {
+@L@        choice *next = &best[kept];
+@L@        if (kernels[i].types != own->types || kernels[i].epilogue != own->epilogue || kernels[i].tuned)
+@L@            continue;
+@L@        next->own = &kernels[i];
+@L@        next->time = library_us(next->own, on->multiprocessors, p);
+@L@        next->exact = 0;
+@L@        set_sizes(next->own, on->room, p, next->sizes);
+@L@        kept += prepare_library(tuned, own, next);
+@L@        break;
+@L@    }
+@L@    return kept;
+@L@}
+@L@
 /* Times the kernels with the best forecasts for a problem that was not tuned, and remembers the fastest. What cannot
  * be measured, for want of memory or time, keeps the kernel with the best forecast. */
 static int measure_once(gemm_tuned *tuned, const product *own, const question *key,
                         const gemm_tuned_operands *operands, void *stream)
 {
-    const machine on = machine_of(tuned, tuned->measuring.scratch_bytes);
+@N@    const machine on = machine_of(tuned, tuned->measuring.scratch_bytes);
+@L@    machine on = machine_of(tuned, tuned->measuring.scratch_bytes);
     choice best[CANDIDATES];
     timing t;
     int i, status, mode = CAPTURE_MODE_RELAXED;
@@ -161,7 +185,11 @@ static int measure_once(gemm_tuned *tuned, const product *own, const question *k
     if (find_measured(tuned, key) != NULL)
         return GEMM_TUNED_SUCCESS;
     memset(&t, 0, sizeof t);
-    t.count = rank(&on, own, key->words + 1, best, CANDIDATES);
+@N@    t.count = rank(&on, own, key->words + 1, best, CANDIDATES);
+@L@    on.has_library = (key->words[PROBLEM_WORDS] & LIBRARY_PERMITTED) != 0;
+@L@    t.count = rank(&on, own, key->words + 1, best, CANDIDATES - 1);
+@L@    if (t.count > 0 && !best[0].exact)
+@L@        t.count = with_library(tuned, &on, own, key->words + 1, best, t.count);
     if (t.count == 0)
         return GEMM_TUNED_NO_KERNEL;
     if (t.count > 1 && !best[0].exact) {

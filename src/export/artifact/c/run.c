@@ -3,12 +3,19 @@
 /* Queues a product with elements, whose A and B are read, in the current context. */
 static int run_product(gemm_tuned *tuned, const product *own, gemm_tuned_operands *operands, borrowed *memory,
                        void *stream)
+/* Queues a product with elements and a K above 0 in the current context. */
+@N@static int run_product(gemm_tuned *tuned, const product *own, gemm_tuned_operands *operands, borrowed *memory,
+@N@                       void *stream)
+@L@static int run_product_with(gemm_tuned *tuned, const product *own, gemm_tuned_operands *operands, borrowed *memory,
+@L@                            void *stream, int has_library)
 {
     question key;
     plan space;
     const plan *found;
     int status = GEMM_TUNED_SUCCESS, freed;
     ask(own, alignment_of(operands), memory->room, &key);
+@L@    if (has_library)
+@L@        permit_library_for(tuned, own, operands, &key);
     found = find_plan(tuned, &key);
     if (found == NULL) {
         int later = tuned->measuring.mode == GEMM_TUNED_MEASURE
@@ -19,13 +26,27 @@ static int run_product(gemm_tuned *tuned, const product *own, gemm_tuned_operand
         status = take(tuned, memory, workspace_bytes(found->chosen.own, found->chosen.sizes), stream);
     if (status != 0)
         return status;
-    status = copy_c(tuned, own, operands, stream);
+@N@    status = copy_c(tuned, own, operands, stream);
+@L@    /* The library reads C where it lies. */
+@L@    status = found->chosen.own->launches == 0 ? GEMM_TUNED_SUCCESS : copy_c(tuned, own, operands, stream);
     if (status == 0)
         status = launch_plan(tuned, found, own, operands, memory->at, stream);
     freed = give_back(tuned, memory, stream);
     return status != 0 ? status : freed;
 }
 
+@L@/* The same; a kernel computes what the library refuses. */
+@L@static int run_product(gemm_tuned *tuned, const product *own, gemm_tuned_operands *operands, borrowed *memory,
+@L@                       void *stream)
+@L@{
+@L@    borrowed again = *memory;
+@L@    int status = run_product_with(tuned, own, operands, memory, stream, 1);
+@L@    if (status != LIBRARY_REFUSED)
+@L@        return status;
+@L@    *memory = again;
+@L@    return run_product_with(tuned, own, operands, memory, stream, 0);
+@L@}
+@L@
 /* Queues a product with elements in the current context. */
 static int run_with(gemm_tuned *tuned, const product *own, gemm_tuned_operands *operands, borrowed *memory, void *stream)
 {

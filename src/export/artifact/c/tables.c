@@ -131,6 +131,7 @@ static const tensor_map maps[MAPS > 0 ? MAPS : 1] = {
 @MAP_TABLE@};
 
 @FORMULAS@
+@L@@LIBRARY_TABLES@
 static const kernel kernels[KERNELS] = {
 @KERNEL_TABLE@};
 
