@@ -272,6 +272,10 @@ fn learn_reports_the_regret_for_held_out_problems() {
     check(&["learn", "Cargo.toml"], 1, &["Cargo.toml: no journal of gemm-tune"]);
     let none = folder.path().to_str().unwrap();
     check(&["learn", none], 1, &["no journal is left to learn from"]);
+    let few = ["learn", "--libraries", "tests/databases/one.toml"];
+    check(&few, 1, &["too few records of NVIDIA H200 with times of a library"]);
+    let enough = ["learn", "--libraries", "tests/databases/h200.toml"];
+    check(&enough, 0, &["cuBLASLt f32, best algorithm", "cuBLASLt f32, own choice"]);
     // Copies that are of other problems: what is learned of one is true of all.
     let text = include_bytes!("data/journals/64x64x64-x256.jsonl.gz");
     let mut journal = String::new();

@@ -9,11 +9,12 @@ use gemm_tune::database::StoredBaseline;
 use gemm_tune::export::{self, Artifact, KernelDraft};
 use gemm_tune::gpu::LibraryAlgorithm;
 use gemm_tune::model::{Dtype, GemmType, Layout, Problem, Shape};
-use gemm_tune::predict::{LIBRARY_TILES, LibraryChoice, LibraryCosts, LibraryModel};
+use gemm_tune::predict::{LIBRARY_TILES, LearnedModel, LibraryChoice, LibraryCosts, LibraryModel};
 
 use super::artifact::{Known, exported};
 use super::with_stub;
 use crate::export::artifacts::take_strictly;
+use crate::support::program::gemm_tune;
 use crate::support::without::skip;
 
 /// Kernels: dtype of A and B, layout, epilogue, and the algorithm by which the library was faster.
@@ -224,4 +225,57 @@ fn an_artifact_without_the_library_has_nothing_of_it() {
     for (name, text) in &without {
         assert_eq!((name, &with[name] == text), (name, name != "gemm_tuned.c"));
     }
+}
+
+/// Shapes for which the kernel of the artifact is far slower than the library: few rows or columns, tails, long K, batches.
+const FORECAST: [(u64, u64, u64, u64); 8] = [
+    (512, 512, 512, 1),
+    (1000, 77, 3000, 1),
+    (1, 4096, 4096, 1),
+    (4097, 4095, 1023, 1),
+    (64, 64, 65536, 1),
+    (300, 200, 100, 24),
+    (20000, 20000, 20000, 1),
+    (181, 769, 5730, 1),
+];
+
+#[test]
+fn an_artifact_forecasts_the_library_as_gemm_tune_does() {
+    let device = &Known::shipped().device;
+    let learned = LearnedModel::built_in(device).unwrap();
+    let is_own = |model: &&LibraryModel| model.algorithm == LibraryChoice::Own;
+    let models: Vec<LibraryModel> = learned.libraries.iter().filter(is_own).cloned().collect();
+    let folder = Path::new("target/test-artifacts/choices/Forecast");
+    let _ = fs::remove_dir_all(folder);
+    fs::create_dir_all(folder).unwrap();
+    for (name, text) in sources(Some(models.clone())) {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (source, program) = (at("gemm_tuned.c"), at("forecast"));
+    let arguments = ["-std=gnu99", "-I", folder.to_str().unwrap(), "tests/artifacts/forecast.c"];
+    let linked = [source.as_str(), "-o", &program, "-ldl"];
+    match Command::new("gcc").args(arguments).args(linked).output() {
+        Ok(output) => assert!(output.status.success(), "{output:?}"),
+        Err(error) => return skip("compilers", &format!("no gcc: {error}")),
+    }
+    let words = FORECAST.map(|(m, n, k, batch)| format!("{m}x{n}x{k}x{batch}"));
+    let output = Command::new(&program).args(&words).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(text.lines().count(), FORECAST.len(), "{text}");
+    for (line, (m, n, k, batch)) in text.lines().zip(FORECAST) {
+        let problem = Problem { batch, ..Problem::new(Shape { m, n, k }, Dtype::F32) };
+        let expected = models[0].forecast(&problem, device).cautious().0;
+        let time = line.strip_prefix("0 cublasLt ").unwrap_or_else(|| panic!("{problem}: {line}"));
+        let time: f64 = time.parse().unwrap();
+        assert!((time / expected - 1.0).abs() < 1e-12, "{problem}: {time} and {expected}");
+    }
+}
+
+#[test]
+fn only_c_and_python_artifacts_call_the_library() {
+    let said = gemm_tune(&["export", "--format", "rust", "--with-library", "-o", "target/none"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    let expected = "`--with-library` is for `--format c` and `--format python`";
+    assert!(said.err.contains(expected), "{}", said.err);
 }
