@@ -1,9 +1,6 @@
 /* Running a product ------------------------------------------------------------------------------------- */
 
 /* Queues a product with elements, whose A and B are read, in the current context. */
-static int run_product(gemm_tuned *tuned, const product *own, gemm_tuned_operands *operands, borrowed *memory,
-                       void *stream)
-/* Queues a product with elements and a K above 0 in the current context. */
 @N@static int run_product(gemm_tuned *tuned, const product *own, gemm_tuned_operands *operands, borrowed *memory,
 @N@                       void *stream)
 @L@static int run_product_with(gemm_tuned *tuned, const product *own, gemm_tuned_operands *operands, borrowed *memory,
