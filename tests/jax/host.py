@@ -1,13 +1,16 @@
 """Checks gemm_tuned_jax.py of an exported Python folder without a GPU: the real JAX, which traces and lowers for CUDA, and
-a product on the host in the place of the library's. Needs JAX, c++ and the library of the folder.
+a product on the host in the place of the library's. Needs JAX, cc, c++ and the library of the folder.
 
     host.py FOLDER
 """
 
+import ctypes
 import glob
 import os
 import subprocess
 import sys
+import tempfile
+import types
 import warnings
 
 FOLDER = sys.argv[1]
@@ -73,6 +76,42 @@ def lowered():
     both = text(lambda a, b, c: tuned.matmul(a, b, c=c, alpha=0, beta=0.5), a, b, jax.eval_shape(tuned.matmul, a, b))
     assert 'operands = "c"' in both and "factors = dense<[0.000000e+00, 5.000000e-01]>" in both, both
     assert "custom_call @gemm_tuned" not in text(tuned.matmul, jax.ShapeDtypeStruct((0, 23), "float32"), b)
+
+
+def executed():
+    """The handler reads buffers and attributes as the module passes them. On the host, where XLA has no stream of a GPU, and
+    with library.c in the place of the library."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    with tempfile.TemporaryDirectory() as folder:
+        source = open(f"{FOLDER}/gemm_tuned_jax.cc").read()
+        for line, other in ((".Ctx<ffi::PlatformStream<void *>>()", ""), ("multiply(void *stream, ", "multiply("),
+                            ("constexpr std::uintptr_t ALIGNMENT", "void *const stream = nullptr;\nconstexpr std::uintptr_t ALIGNMENT")):
+            assert source.count(line) == 1, line
+            source = source.replace(line, other)
+        with open(f"{folder}/handler.cc", "w") as file:
+            file.write(source)
+        shared = ["-shared", "-fPIC", "-I", FOLDER, "-Wall", "-Wextra", "-Werror"]
+        subprocess.run(["cc", *shared, f"{here}/library.c", "-o", f"{folder}/library.so"], check=True)
+        subprocess.run(["c++", "-std=c++17", *shared, "-isystem", jax.ffi.include_dir(), f"{folder}/handler.cc",
+                        f"{folder}/library.so", "-o", f"{folder}/handler.so"], check=True)
+        handler = ctypes.CDLL(f"{folder}/handler.so").gemm_tuned_jax_multiply
+    before = tuned.TARGET, tuned._register, gemm_tuned._chosen
+    tuned.TARGET, tuned._register = "gemm_tuned_on_host", lambda: None
+    gemm_tuned._chosen = lambda handle, problem: types.SimpleNamespace(workspace_bytes=1000)
+    jax.ffi.register_ffi_target(tuned.TARGET, jax.ffi.pycapsule(handler), platform="cpu")
+    m, n, k, batch = 5, 7, 6, 3
+    for layout in gemm_tuned.LAYOUTS:
+        a, b = random(*((k, m) if layout[0] == "t" else (m, k))), random(*((n, k) if layout[1] == "t" else (k, n)))
+        each = random(batch, *b.shape)
+        named = {"bias": random(n), "residual": random(m, n), "c": random(m, n)}
+        for options in ({}, {"epilogue": "bias,residual", "alpha": 0.5, "beta": -2.0, **named}):
+            close(jax.jit(lambda a, b: tuned.matmul(a, b, layout=layout, **options))(a, b), plain(a, b, layout=layout, **options))
+            call = jax.vmap(lambda b: tuned.matmul(a, b, layout=layout, **options))
+            close(call(each), jax.vmap(lambda b: plain(a, b, layout=layout, **options))(each))
+    refused("the product failed: bad argument", lambda: tuned.matmul(*(random(8, 8, dtype="float16") for _ in "ab")))
+    tuned.TARGET, tuned._register, gemm_tuned._chosen = before
+    jax.clear_caches()
+    tuned._mapped.cache_clear()
 
 
 def errors():
@@ -204,6 +243,6 @@ def missing():
     assert len([one for one in told if "jax.numpy multiplies in a backward pass" in str(one.message)]) == 1, told
 
 
-for check in (handler, lowered, errors, stand_in, missing):
+for check in (handler, lowered, errors, executed, stand_in, missing):
     check()
 print("right")

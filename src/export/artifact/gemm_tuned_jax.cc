@@ -53,6 +53,9 @@ const void **place_of(gemm_tuned_operands *operands, std::string_view name)
 
 ffi::Error failure(const std::string &what) { return ffi::Error(ffi::ErrorCode::kInternal, "gemm_tuned: " + what); }
 
+/* XLA aligns buffers to less than a workspace has to be: gemm_tuned_jax.py asks for so much more. */
+constexpr std::uintptr_t ALIGNMENT = 256;
+
 /* A product. `names` are the operands behind A and B, separated by commas; `factors` are alpha and beta. The second result
  * is the workspace. */
 ffi::Error multiply(void *stream, std::int32_t device, ffi::AnyBuffer a, ffi::AnyBuffer b, ffi::RemainingArgs others,
@@ -104,7 +107,11 @@ ffi::Error multiply(void *stream, std::int32_t device, ffi::AnyBuffer a, ffi::An
     int status = handle_of(device, &tuned);
     if (status != GEMM_TUNED_SUCCESS)
         return failure("opening GPU " + std::to_string(device) + " failed: " + gemm_tuned_status_string(status));
-    status = gemm_tuned_run(tuned, &problem, &operands, workspace->untyped_data(), workspace->size_bytes(), stream);
+    const std::uintptr_t given = reinterpret_cast<std::uintptr_t>(workspace->untyped_data());
+    const std::uintptr_t skipped = (ALIGNMENT - given % ALIGNMENT) % ALIGNMENT;
+    const bool is_lent = workspace->size_bytes() > skipped;
+    status = gemm_tuned_run(tuned, &problem, &operands, is_lent ? reinterpret_cast<void *>(given + skipped) : nullptr,
+                            is_lent ? workspace->size_bytes() - skipped : 0, stream);
     if (status != GEMM_TUNED_SUCCESS)
         return failure(std::string("the product failed: ") + gemm_tuned_status_string(status));
     return ffi::Error::Success();

@@ -143,6 +143,8 @@ def _call(work, a, b, *others):
     if work.alpha == 0:
         problem.k = 0
     count = gemm_tuned._chosen(None, problem).workspace_bytes
+    # The handler aligns the workspace.
+    count += gemm_tuned.ALIGNMENT if count else 0
     _register()
     results = (jax.ShapeDtypeStruct(shape, _dtype(work.out)), jax.ShapeDtypeStruct((count,), jnp.uint8))
     return jax.ffi.ffi_call(TARGET, results)(
