@@ -69,7 +69,7 @@ fn scripts_are_written_correctly_and_refuse_what_is_no_release() {
         "{said}"
     );
     let (has_notes, said) = run("notes.sh", &["v999.0.0"]);
-    assert!(!has_notes && said.contains("no heading `## 999.0.0` with text"), "{said}");
+    assert!(!has_notes && said.contains("no heading '## 999.0.0' with text"), "{said}");
 }
 
 #[test]

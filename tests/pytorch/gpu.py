@@ -148,6 +148,8 @@ def forward():
                     continue
                 bias, matrix = random(name, n), random(name, m, n)
                 row(f"addmm {at} bias", lambda: ratio(name, by(way, ops.addmm, (bias, a, b)), a, b, bias))
+                bad = torch.full_like(a, float("nan"))
+                row(f"addmm {at} alpha 0 of NaN", lambda: float(not torch.equal(ops.addmm(matrix, bad, b, 1, 0), matrix)))
                 row(f"addmm {at} matrix", lambda: ratio(name, by(way, ops.addmm, (matrix, a, b)), a, b, matrix))
                 row(f"addmm {at} factors", lambda: ratio(
                     name, by(way, lambda *three: ops.addmm(*three, beta=0.5, alpha=2), (matrix, a, b)), a * 2, b, matrix / 2))
